@@ -1,0 +1,22 @@
+# Options of the build, and the flags that every target of ours gets.
+option(CHAINIO_TESTS "Build the tests" ON)
+option(CHAINIO_FUZZ "Build the libFuzzer targets" OFF)
+set(CHAINIO_SANITIZE "" CACHE STRING "address,undefined or thread; empty for none")
+
+add_library(chainio_flags INTERFACE)
+target_include_directories(chainio_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
+target_compile_options(chainio_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+
+if(CHAINIO_SANITIZE)
+  add_compile_options(-fsanitize=${CHAINIO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${CHAINIO_SANITIZE})
+endif()
+if(CHAINIO_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+find_program(CHAINIO_CCACHE ccache)
+if(CHAINIO_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CHAINIO_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CHAINIO_CCACHE})
+endif()

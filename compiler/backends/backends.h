@@ -1,0 +1,44 @@
+// From Chain IR to files: C, ELF, graph, configuration.
+#pragma once
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/artifact.h"
+
+namespace chainio::backends {
+
+// The one C text that is compiled for BPF and for the native step code (the prelude differs by -D).
+std::string emit_c(const ir::Artifact&);
+std::string emit_dot(const ir::Module&);     // the chain graph
+std::string emit_config(const ir::Artifact&);  // --emit=config: the .chainio.spec section as JSON
+
+struct BuildOptions {
+    std::string clang;                       // program; empty: found on PATH (clang-19 … clang)
+    std::vector<std::string> native_arches;  // "x86_64", "aarch64"; the host's by default
+    int optimize = 2;
+};
+// The whole artifact. `bounds` are filled in from the compiled code. The error is a message with cause and remedy.
+std::expected<std::vector<std::uint8_t>, std::string> build_artifact(ir::Artifact&, const BuildOptions&);
+
+struct VerifyFailure {
+    std::string program;
+    std::string file;        // canonical source name
+    std::uint32_t line = 0;  // in it; 0: unknown
+    std::string message;     // the verifier's last words
+    std::string log;
+};
+struct VerifiedProgram {
+    std::string program;
+    std::uint64_t instructions_processed = 0;
+    std::uint32_t stack = 0;
+};
+struct VerifyResult {
+    bool permitted = true;  // false: this process may not load BPF programs; `why` says what is missing
+    std::string why;
+    std::vector<VerifiedProgram> loaded;
+    std::vector<VerifyFailure> failed;
+};
+VerifyResult verify(const std::vector<std::uint8_t>& artifact);
+
+}  // namespace chainio::backends
