@@ -1,0 +1,16 @@
+// The subcommands of `chainio`: each file adds one to the command line and sets the exit code when it is the one that
+// ran.
+#pragma once
+#include <CLI/CLI.hpp>
+
+namespace chainio::tool {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;  // the input is wrong, or a chain failed
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitSystem = 3;  // a file, memory, clang … is missing
+inline constexpr int kExitNotPermitted = 4;
+
+void add_outcomes(CLI::App& root, int& exit_code);
+
+}  // namespace chainio::tool

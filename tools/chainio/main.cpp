@@ -1,0 +1,33 @@
+#include <cstdio>
+#include <exception>
+
+#include "tools/chainio/commands.h"
+
+namespace {
+
+// One line a subcommand, in the order of --help.
+constexpr void (*kCommands[])(CLI::App&, int&) = {
+    chainio::tool::add_outcomes,
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    using namespace chainio::tool;
+    try {
+        CLI::App app{"Run, inspect and test the chains of a ChainIO artifact.", "chainio"};
+        app.set_version_flag("--version", std::string("chainio ") + CHAINIO_VERSION);
+        app.require_subcommand(1);
+        int exit_code = kExitOk;
+        for (auto add : kCommands) add(app, exit_code);
+        try {
+            app.parse(argc, argv);
+        } catch (const CLI::ParseError& error) {
+            return app.exit(error) == 0 ? kExitOk : kExitUsage;
+        }
+        return exit_code;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "chainio: %s\n", error.what());
+        return kExitSystem;
+    }
+}
