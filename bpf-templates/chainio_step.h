@@ -57,16 +57,17 @@ struct cio_next {
 enum cio_prefetch_kind {
 	CIO_PREFETCH_SAME = 0,    /* the file that the event is about */
 	CIO_PREFETCH_SIBLING = 1, /* that file with its extension replaced by literal `name` */
-	CIO_PREFETCH_PATH = 2,    /* the class's root joined with the block bytes at name_offset */
+	CIO_PREFETCH_PATH = 2,    /* the class's root joined with the bytes at name_offset of name_space */
 	CIO_PREFETCH_CHAIN = 3,   /* run chain `target` with args */
 };
 
 struct cio_prefetch {
 	__u64 offset;
 	__u64 length;      /* 0: the whole file */
-	__u32 kind;
+	__u16 kind;
+	__u16 name_space;  /* enum cio_space: where the name is (SIBLING: the literals) */
 	__u32 target;      /* file class, or chain for CIO_PREFETCH_CHAIN */
-	__u32 name_offset; /* bytes into the block (PATH) or into the spec's literals (SIBLING) */
+	__u32 name_offset; /* bytes into name_space */
 	__u32 name_length;
 	__u64 args[4];     /* CHAIN: its scalar arguments */
 };

@@ -1,7 +1,22 @@
 // Chain IR: what every engine runs. A program is a tree of structured statements over 64-bit virtual registers.
 // Registers hold raw 64-bit values; signedness, width and byte order are in the operations. Arithmetic wraps.
-// Invariants (checked by validate()): every block access is dominated by a CheckRange that covers it, or is proven in
-// range by constants; every Loop has a constant bound; every register is written before it is read.
+//
+// Invariants, checked by validate():
+// - Every register is written before it is read on every path; a register written only inside a loop body is not readable
+//   after the loop. At most kMaxVars registers have more than one static assignment (the counter of a Loop is one assignment).
+// - Every Load and every Slice is in range: its offset is an immediate inside a space of fixed size (args, state, literal), or a
+//   CheckRange of the same space dominates it and covers it. The two offsets may differ by constants added (`add r, imm`);
+//   a register as length needs a CheckRange with that very value. Varint needs none, it stops by itself.
+// - Nothing stands after a statement that ends the flow (Return, Fail, End, Break, Continue) in its body.
+// - Loops have constant bounds and the whole program's static cost (cost.h) is at most kMaxCost.
+//
+// How a program runs, the same in the interpreter, native code and BPF:
+// - At the start, block_length > CIO_MAX_BLOCK fails with CIO_MALFORMED.
+// - Statements run in order. What `fails with X` does: outcome = X, next_count = 0, prefetch_count = 0, out_length = 0,
+//   finished = 0, and the program ends. Stores to the state that ran before stay.
+// - Falling off the end of the program is End: outcome stays CIO_OK, finished stays 0.
+// - The sizes of the spaces: block is io.block_length; args and state are the sizes of the IoLayout; literal is
+//   Module::literals.size(). A Slice longer than the `max` of its operation makes that operation fail with CIO_OVERFLOW.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -20,7 +35,13 @@ struct Operand {
     bool operator==(const Operand&) const = default;
 };
 
-enum class Space : std::uint8_t { block, args, state, literal };  // as cio_space
+// Limits that validate() enforces.
+constexpr std::uint32_t kMaxRegs = 8192, kMaxVars = 128, kMaxDepth = 200, kMaxStmts = 65536, kMaxPrograms = 1024, kMaxReplyParts = 64;
+constexpr std::uint64_t kMaxCost = 16'000'000;
+
+// As cio_space. `result` occurs in handlers only: a called chain's bytes result; the offset's upper 32 bits are the number of
+// the result (CallChain::result), the lower ones the byte.
+enum class Space : std::uint8_t { block, args, state, literal, result };
 
 struct Slice {  // bytes of a space
     Space space = Space::block;
@@ -29,7 +50,9 @@ struct Slice {  // bytes of a space
 };
 
 enum class UnOp : std::uint8_t { neg, bit_not, logical_not, sext8, sext16, sext32, zext8, zext16, zext32, bswap16, bswap32, bswap64 };
-// Division and modulo are unsigned; the lowering puts a Check for zero before them. Shift counts are taken modulo 64.
+// logical_not: 1 for zero, else 0. bswapN swaps the low N bits and clears the rest; zextN and sextN look at the low N bits only.
+// Division and modulo are unsigned: x / 0 is 0 and x % 0 is x (as BPF does; the lowering puts a Check before them). Shift
+// counts are taken modulo 64. Comparisons give 1 or 0.
 enum class BinOp : std::uint8_t { add, sub, mul, udiv, umod, bit_and, bit_or, bit_xor, shl, lshr, ashr, eq, ne, ult, ule, slt, sle, umin, umax };
 enum class VarintKind : std::uint8_t { leb128, zigzag, sqlite };
 enum class HashAlgo : std::uint8_t { crc32c, xxh64, fnv1a };
@@ -43,51 +66,69 @@ using Body = std::vector<Stmt>;
 struct Move { Reg dst; Operand src; };
 struct Unary { Reg dst; UnOp op; Operand a; };
 struct Binary { Reg dst; BinOp op; Operand a, b; };
+struct Select { Reg dst; Operand cond, a, b; };              // dst = cond != 0 ? a : b
 struct GetInput { Reg dst; Input input; };
 struct GetArg { Reg dst; std::uint16_t index; };             // cio_io.args[index]
 // dst = `width` bytes (1..8) at `offset`, sign-extended when `is_signed`. In range by the invariant above.
 struct Load { Reg dst; Space space; Operand offset; std::uint8_t width; bool big_endian, is_signed; };
-struct StoreState { Operand offset; std::uint8_t width; Operand src; };  // little-endian; offset is a constant slot
+struct StoreState { Operand offset; std::uint8_t width; Operand src; };  // the low `width` bytes (1..8), little-endian; offset is an immediate
 // Fails with `outcome` when cond is zero.
 struct Check { Operand cond; std::uint32_t outcome; };
 // Fails with `outcome` unless offset + length <= the size of the space, computed without wrapping.
 struct CheckRange { Space space; Operand offset, length; std::uint32_t outcome; };
-// Reads a varint at `offset`, at most `limit` (exclusive end) into the space; fails with `outcome` when it does not end.
+// Reads the varint at `offset`; `length` is the number of its bytes. Bytes at or past `limit` (an offset in the space, exclusive
+// end) or past the size of the space do not exist; fails with `outcome` when the varint needs one.
+// leb128: 7 bits a byte from the least significant, bit 7 says that another follows, at most 10 bytes; fails when the tenth byte
+// is above 1. zigzag: leb128 v, then (v >> 1) ^ -(v & 1). sqlite: 7 bits a byte, the most significant first, bit 7 says that
+// another follows; a ninth byte counts with all of its 8 bits and is the last.
 struct Varint { Reg value, length; VarintKind kind; Space space; Operand offset, limit; std::uint32_t outcome; };
-struct IntOfBytes { Reg dst; Slice bytes; bool big_endian, is_signed; };  // length 0..8, checked before; 0 bytes are 0
+struct IntOfBytes { Reg dst; Slice bytes; bool big_endian, is_signed; };  // 0 bytes are 0; longer than 8: fails with CIO_MALFORMED
 struct Compare { Reg dst; Slice a, b; std::uint32_t max; };   // memcmp order, then length: -1 (as u64), 0 or 1; `max` bounds both lengths
+// crc32c: Castagnoli, reflected; starts at ~seed (32 bits) and ends with ~, so crc32c(b, crc32c(a)) is crc32c(ab). xxh64: XXH64 with
+// the seed. fnv1a: 64 bits, starts at (0xcbf29ce484222325 ^ seed).
 struct Hash { Reg dst; HashAlgo algo; Slice bytes; Operand seed; std::uint32_t max; };
-struct FindByte { Reg dst; Slice bytes; Operand byte; std::uint32_t max; };  // index of the first such byte, or the length
-struct ParseDecimal { Reg dst; Slice bytes; std::uint32_t outcome; };       // 1..20 ASCII digits that fit 64 bits, else fails
-// state[dst_offset ..] = bytes; the lowering has checked that they fit. `max` bounds the length.
+struct FindByte { Reg dst; Slice bytes; Operand byte; std::uint32_t max; };  // index of the first byte == (byte & 255), or the length
+struct ParseDecimal { Reg dst; Slice bytes; std::uint32_t outcome; };       // 1..20 ASCII digits whose value fits 64 bits, else fails
+// state[dst_offset ..] = bytes, copied in ascending order; the destination is in range like any slice of the state.
 struct CopyToState { Operand dst_offset; Slice src; std::uint32_t max; };
-struct EmitInt { Operand value; std::uint8_t width; };        // little-endian; fails CIO_OVERFLOW past the out area
-struct EmitBytes { Slice bytes; std::uint32_t max; };
-struct Next { std::uint16_t step, file; Operand offset, length, tag; };     // fails CIO_FANOUT past 16, CIO_MALFORMED on a length of 0 or > 64 KiB
-struct Return { ResultKind kind; Operand scalar; Slice slice; };            // ends the chain
-struct Fail { std::uint32_t outcome; };                       // ends the chain
+// Appends to the out area, little-endian, and adds to out_length; fails with CIO_OVERFLOW when out_length + width > limit
+// (limit <= IoLayout::out_size; computed without wrapping, before anything is written).
+struct EmitInt { Operand value; std::uint8_t width; std::uint32_t limit; };
+struct EmitBytes { Slice bytes; std::uint32_t max, limit; };
+// Appends to io.next. In this order: fails with CIO_MALFORMED on a length of 0 or above CIO_MAX_BLOCK, with CIO_FANOUT when
+// next_count is CIO_MAX_NEXT already.
+struct Next { std::uint16_t step, file; Operand offset, length, tag; };
+// Ends the chain: finished = 1, next_count = 0, result_kind = kind; scalar sets result, slice sets slice_space, slice_offset and
+// slice_length; the fields of the other kinds are not touched.
+struct Return { ResultKind kind; Operand scalar; Slice slice; };
+struct Fail { std::uint32_t outcome; };                       // fails with `outcome`, which is not CIO_OK
 struct End {};                                                // ends the step (the tail of `goto`)
+// Appends to the prefetch list; when that holds IoLayout::prefetch_count entries already, nothing happens. Fields that a kind
+// does not use are written as 0. `name` is used by sibling (literal space) and path; at most 4 args, missing ones are 0.
 struct Prefetch { PrefetchKind kind; std::uint32_t target; Slice name; Operand offset, length; std::vector<Operand> args; };
-// Service handlers only: runs a chain; ok is 1 or 0; a scalar result in `scalar`, a bytes result as slice `result` (an index
-// into the handler's results).
-struct CallChain { Reg ok, scalar; std::uint16_t chain, result; std::vector<Operand> args; std::vector<Slice> bytes_args; };
+// Service handlers only: runs a chain; ok is 1 or 0; `scalar` is a scalar result or the length of a bytes result, whose bytes
+// are number `result` of Space::result. `args` are the chain's scalars in order, `bytes_args` its bytes; `files` gives each file
+// parameter: a file class and the literal that names the file in it (empty: the class's only file).
+struct CallFile { std::uint16_t file_class; Slice name; };
+struct CallChain { Reg ok, scalar; std::uint16_t chain, result; std::vector<Operand> args; std::vector<Slice> bytes_args; std::vector<CallFile> files; };
 enum class Format : std::uint8_t { bytes, dec, hex, u8, u16le, u16be, u32le, u32be, u64le, u64be };
-struct ReplyPart { Format format; Operand value; Slice bytes; bool from_result = false; std::uint16_t result = 0; };
-struct Reply { std::vector<ReplyPart> parts; };
+struct ReplyPart { Format format; Operand value; Slice bytes; };  // `bytes` for Format::bytes, else `value`
+struct Reply { std::vector<ReplyPart> parts; };               // appends to the reply
 struct If { Operand cond; Body yes, no; };
-// for (counter = 0; counter < count && counter < max; counter++) body. A count above max fails with `outcome` first.
+// for (counter = 0; counter < count && counter < max; counter++) body. A count above max fails with `outcome` first. The body does
+// not write the counter, and it is not readable after the loop.
 struct Loop { Reg counter; Operand count; std::uint32_t max; std::uint32_t outcome; Body body; };
 struct Break {};
 struct Continue {};
 
 struct Line {  // of the canonical form
-    std::uint16_t file = 0;  // index into Program::files' owner, the module's source list
+    std::uint16_t file = 0;  // index into Module::sources
     std::uint32_t line = 0;
 };
 
 struct Stmt {
     Line line;
-    std::variant<Move, Unary, Binary, GetInput, GetArg, Load, StoreState, Check, CheckRange, Varint, IntOfBytes, Compare, Hash, FindByte,
+    std::variant<Move, Unary, Binary, Select, GetInput, GetArg, Load, StoreState, Check, CheckRange, Varint, IntOfBytes, Compare, Hash, FindByte,
                  ParseDecimal, CopyToState, EmitInt, EmitBytes, Next, Return, Fail, End, Prefetch, CallChain, Reply, If, Loop, Break,
                  Continue>
         node;
