@@ -1,9 +1,12 @@
 // Diagnostics: collected during a compilation, rendered as text with carets, JSON or SARIF.
 #pragma once
+#include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "compiler/diag/span.h"
@@ -38,7 +41,7 @@ private:
         std::string text;
         std::vector<std::size_t> line_starts;
     };
-    std::vector<Source> sources_;
+    std::deque<Source> sources_;  // a deque: adding one does not move the others' texts
 };
 
 struct Note {
@@ -69,14 +72,20 @@ public:
     void report(int code, Span span, std::string message, std::string hint, std::vector<Note> notes = {});
     bool has_errors() const;
     std::size_t error_count() const;
+    std::size_t other_count() const;      // warnings and notes
+    std::size_t dropped() const;          // counted, but not kept
     std::vector<Diagnostic> sorted() const;  // by file, line, column, code
 
 private:
     WarningOptions options_;
     std::size_t limit_;
-    std::size_t errors_ = 0;
+    std::size_t errors_ = 0, others_ = 0;
+    std::set<std::tuple<FileId, std::uint32_t, std::uint32_t, int, std::string>> seen_;
     std::vector<Diagnostic> all_;
 };
+
+std::string code_text(int code);  // "CH0123"
+std::string_view severity_text(Severity);
 
 std::string render_text(const Diagnostics&, const Sources&, bool colour);
 std::string render_json(const Diagnostics&, const Sources&);
