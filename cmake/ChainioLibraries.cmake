@@ -1,4 +1,6 @@
 # Every library that is not ours, found in one place; docs/dependencies.md says why each is here.
+# What tools/setup built itself because the distribution's is too old comes first.
+list(PREPEND CMAKE_PREFIX_PATH ${CMAKE_SOURCE_DIR}/build/deps)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(fmt REQUIRED)

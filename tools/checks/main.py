@@ -1,0 +1,78 @@
+"""Runs the suites of tools/check one after the other and sums them up."""
+import os
+import sys
+
+import build
+import kernel
+import scripts
+import static
+import unit
+from report import LOGS, Outcome, Suite, print_suite, timed
+
+# In the order in which they run: builds before what needs them.
+SUITES = {
+    "style": static.style,
+    "rules": static.programs,
+    "build-release": lambda: build.build("release"),
+    "unit-release": lambda: unit.unit("release"),
+    "lit": scripts.lit,
+    "e2e": scripts.e2e,
+    "build-asan": lambda: build.build("asan"),
+    "unit-asan": lambda: unit.unit("asan"),
+    "build-tsan": lambda: build.build("tsan"),
+    "unit-tsan": lambda: unit.unit("tsan"),
+    "build-fuzz": lambda: build.build("fuzz"),
+    "fuzz": scripts.fuzz,
+    "tidy": static.tidy,
+}
+
+
+def guarded(name, function):
+    """A suite that breaks is a failure of that suite; the others still run."""
+    def call():
+        try:
+            return function()
+        except Exception as error:  # whatever it was, it must show in the counts
+            return [Outcome(name, "failed", f"{type(error).__name__}: {error}")]
+    return timed(name, call)
+
+
+def summary(suites):
+    print("\nsuite           passed failed skipped   seconds")
+    for suite in suites:
+        print(f"{suite.name:<14} {suite.count('passed'):>7} {suite.count('failed'):>6} {suite.count('skipped'):>7} {suite.seconds:>9.1f}")
+    print(f"{'in all':<14} {'':>7} {'':>6} {'':>7} {sum(suite.seconds for suite in suites):>9.1f}")
+    skipped = [(suite.name, outcome) for suite in suites for outcome in suite.outcomes if outcome.state == "skipped"]
+    for name, outcome in skipped:
+        print(f"skipped: {name}: {outcome.name}: {outcome.text}")
+    for suite in suites:
+        for outcome in suite.outcomes:
+            if outcome.state == "failed":
+                print(f"failed: {suite.name}: {outcome.name}")
+    counts = [sum(suite.count(state) for suite in suites) for state in ("passed", "failed", "skipped")]
+    print(f"logs: {LOGS}")
+    print("{} passed, {} failed, {} skipped".format(*counts), flush=True)
+    return 1 if counts[1] else 0
+
+
+def main(arguments):
+    if arguments == ["--list"]:
+        print("\n".join(SUITES))
+        return 0
+    unknown = [name for name in arguments if name not in SUITES]
+    if unknown:
+        print(f"tools/check: no suite {', '.join(unknown)}; there are: {', '.join(SUITES)}", file=sys.stderr)
+        return 2
+    LOGS.mkdir(parents=True, exist_ok=True)
+    suites = [Suite("setup", [Outcome("setup", "passed")], float(os.environ.get("CHAINIO_SETUP_SECONDS", "0")))]
+    watch = kernel.Watch()
+    for name in arguments or SUITES:
+        suites.append(guarded(name, SUITES[name]))
+        print_suite(suites[-1])
+    suites.append(guarded("kernel-log", watch.outcomes))
+    print_suite(suites[-1])
+    return summary(suites)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,78 @@
+"""What a suite gives back, and how it is printed."""
+import dataclasses
+import os
+import pathlib
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+LOGS = ROOT / "build" / "check"
+JOBS = os.cpu_count() or 1
+
+
+@dataclasses.dataclass
+class Outcome:
+    name: str
+    state: str  # "passed", "failed" or "skipped"
+    text: str = ""  # the output of a failure, the reason of a skip
+
+
+@dataclasses.dataclass
+class Suite:
+    name: str
+    outcomes: list
+    seconds: float
+
+    def count(self, state):
+        return sum(1 for outcome in self.outcomes if outcome.state == state)
+
+
+def run(command, log, timeout=600, **options):
+    """Runs a command with its output in build/check/LOG; gives (exit code, output). A timeout is exit code 124."""
+    path = LOGS / log
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "wb") as out:
+        try:
+            code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                  timeout=timeout, cwd=options.pop("cwd", ROOT), **options).returncode
+        except subprocess.TimeoutExpired:
+            out.write(f"\nstopped: still running after {timeout} s\n".encode())
+            code = 124
+        except OSError as error:
+            out.write(f"{command[0]}: {error}\n".encode())
+            code = 127
+    return code, path.read_text(errors="replace")
+
+
+def one(name, command, log, timeout=600, **options):
+    """A command as one outcome: exit code 0 passes, 77 skips with the reason on its last line, all else fails."""
+    code, output = run(command, log, timeout, **options)
+    if code == 77:
+        lines = [line for line in output.splitlines() if line.strip()] or ["no reason given"]
+        return Outcome(name, "skipped", lines[-1])
+    if code == 0:
+        return Outcome(name, "passed")
+    return Outcome(name, "failed", f"exit code {code}\n{output}")
+
+
+def tail(text, lines=60):
+    all_lines = text.rstrip().splitlines()
+    cut = len(all_lines) - lines
+    return "\n".join(([f"… {cut} lines before, see the log"] if cut > 0 else []) + all_lines[-lines:])
+
+
+def print_suite(suite):
+    """One line when all is well; the output of each failure when it is not."""
+    print(f"{suite.name:<14} {suite.count('passed'):>6} passed {suite.count('failed'):>4} failed "
+          f"{suite.count('skipped'):>4} skipped {suite.seconds:>8.1f} s", flush=True)
+    for outcome in suite.outcomes:
+        if outcome.state == "failed":
+            print(f"--- {suite.name}: {outcome.name}\n{tail(outcome.text)}\n---", flush=True)
+
+
+def timed(name, function):
+    """Runs a suite's function, which gives a list of outcomes."""
+    print(f"{name:<14} running …", end="\r" if os.isatty(1) else "\n", flush=True)
+    start = time.monotonic()
+    outcomes = function()
+    return Suite(name, outcomes, time.monotonic() - start)

@@ -1,0 +1,68 @@
+"""Suites that are programs of their own: lit, end-to-end scripts and fuzz targets."""
+import concurrent.futures
+import json
+import os
+import shutil
+import tempfile
+
+from report import JOBS, LOGS, ROOT, Outcome, one, run
+
+FUZZ_SECONDS = int(os.environ.get("CHAINIO_FUZZ_SECONDS", "15"))
+
+
+def lit():
+    report = LOGS / "lit.json"
+    report.unlink(missing_ok=True)
+    program = ROOT / "build" / "venv" / "bin" / "lit"
+    code, output = run([str(program), "-v", f"-j{JOBS}", "-o", str(report), "tests/lit"], "lit.log", timeout=1200)
+    if not report.exists():
+        return [Outcome("lit", "failed", f"exit code {code}, no report\n{output}")]
+    states = {"PASS": "passed", "FLAKYPASS": "failed", "XFAIL": "passed", "UNSUPPORTED": "skipped"}
+    outcomes = []
+    for test in json.loads(report.read_text())["tests"]:
+        state = states.get(test["code"], "failed")
+        text = test.get("output", "").strip()
+        outcomes.append(Outcome(test["name"], state, text or "unsupported here"))
+    return outcomes or [Outcome("lit", "failed", "no tests found in tests/lit")]
+
+
+def run_script(path):
+    """Each script has a temporary folder of its own, which is gone afterwards."""
+    scratch = tempfile.mkdtemp(prefix="chainio-e2e-")
+    env = {**os.environ, "CHAINIO_ROOT": str(ROOT), "CHAINIO_BUILD": str(ROOT / "build" / "release"), "TMPDIR": scratch,
+           "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        return one(path.name, [str(path)], f"e2e/{path.name}.log", timeout=600, env=env)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def e2e():
+    scripts = sorted(p for p in (ROOT / "tests" / "e2e").glob("*") if p.is_file() and os.access(p, os.X_OK))
+    if not scripts:
+        return [Outcome("e2e", "failed", "no executable files in tests/e2e")]
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        return list(pool.map(run_script, scripts))
+
+
+def run_fuzzer(program):
+    seeds = ROOT / "tests" / "fuzz" / "seeds" / program.name
+    if not seeds.is_dir() or not any(seeds.iterdir()):
+        return Outcome(program.name, "failed", f"no seeds: put some small inputs into {seeds}")
+    found = LOGS / "fuzz" / program.name
+    found.mkdir(parents=True, exist_ok=True)
+    command = [str(program), "-seed=1", f"-max_total_time={FUZZ_SECONDS}", "-timeout=30", "-rss_limit_mb=3000",
+               "-print_final_stats=1", "-verbosity=0", f"-artifact_prefix={found}/"]
+    words = ROOT / "tests" / "fuzz" / f"{program.name}.dict"
+    if words.exists():
+        command.append(f"-dict={words}")
+    with tempfile.TemporaryDirectory(prefix="chainio-fuzz-") as corpus:
+        return one(program.name, [*command, corpus, str(seeds)], f"fuzz/{program.name}.log", timeout=FUZZ_SECONDS + 300)
+
+
+def fuzz():
+    programs = sorted(p for p in (ROOT / "build" / "fuzz" / "fuzz").glob("fuzz_*") if os.access(p, os.X_OK))
+    if not programs:
+        return [Outcome("fuzz", "failed", "no fuzz targets were built")]
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        return list(pool.map(run_fuzzer, programs))
