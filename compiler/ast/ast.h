@@ -25,6 +25,7 @@ struct QualifiedName {  // `name` or `module.name`
 struct Comments {  // kept for --fmt; without the leading '#'
     std::vector<std::string> leading;
     std::string trailing;
+    bool blank_before = false;  // an empty line stood before it; kept by --fmt
 };
 
 // ---- expressions ----
@@ -48,7 +49,7 @@ struct BoolLit {
 };
 struct BlockLit {};  // `block`: the bytes of the step's read
 struct NameRef {
-    Name name;
+    Name name;  // empty text: could not be read, the error is reported already and nothing about it should be said again
 };
 struct Lambda {
     Name param;
@@ -122,7 +123,7 @@ struct BitsType {
     std::vector<BitField> fields;
 };
 struct NamedType {  // a scalar (u16le), a varint, a record or a text rule
-    QualifiedName name;
+    QualifiedName name;  // empty text: could not be read, as with NameRef
 };
 using BaseType = std::variant<BytesType, CstrType, BitsType, NamedType>;
 struct Type {
@@ -152,6 +153,7 @@ struct Field {
 struct Record {
     Name name;
     std::vector<Field> fields;
+    std::vector<std::string> closing_comments;
 };
 struct TextItem {
     Span span;
@@ -167,6 +169,7 @@ struct TextItem {
 struct TextRule {
     Name name;
     std::vector<TextItem> items;
+    Comments comments;  // of a rule inside a service; elsewhere its Item has them
 };
 
 // ---- statements ----
@@ -181,7 +184,8 @@ struct Block {
 struct Let {
     Name name;
     ExprPtr value;
-    StmtPtr otherwise;  // `else` part; absent when there is none
+    StmtPtr otherwise;                     // `else STMT`: one simple statement
+    std::optional<Block> otherwise_block;  // `else { … }`; at most one of the two is present
 };
 struct Var {
     Name name;
@@ -371,6 +375,7 @@ struct Chain {
     std::vector<StateVar> state;
     std::vector<Step> steps;
     std::optional<Block> done;
+    Comments done_comments;
     Block body;  // shadow chains
 };
 struct Endpoint {
@@ -381,11 +386,13 @@ struct Endpoint {
 };
 struct Request {
     Span span;
+    Comments comments;
     enum class Transport { any, udp, tcp } transport = Transport::any;
     std::vector<Field> fields;
 };
 struct Cache {
     Span span;
+    Comments comments;
     ExprPtr entries, ttl, key;
 };
 struct Handler {
@@ -424,6 +431,7 @@ struct File {
     FileId id = 0;
     std::vector<Item> items;
     std::vector<std::string> closing_comments;
+    std::vector<std::string> broken_names;  // declared in text that could not be read: not to be reported as unknown
 };
 
 }  // namespace chainio::ast

@@ -15,9 +15,12 @@ std::unique_ptr<ast::File> parse_yaml(FileId, const diag::Sources&, diag::Diagno
 // By the name's ending (.yaml, .yml) or, for other names, by content.
 std::unique_ptr<ast::File> parse(FileId, const diag::Sources&, diag::Diagnostics&);
 
-// The canonical form; sets canonical_line in the statements, steps, chains and handlers of the tree.
-// Printing what was parsed from its own output gives the same text.
+// The canonical form (--emit=chain); sets canonical_line in the statements, steps, chains and handlers of the tree.
+// Comments and empty lines are not part of it, so that they never change an artifact and both forms of a spec have the same
+// lines. Printing what was parsed from its own output gives the same text.
 std::string print_chain(ast::File&);
+// The canonical form with the user's comments and single empty lines kept: --fmt.
+std::string format_chain(const ast::File&);
 std::string print_yaml(const ast::File&);
 std::string dump_ast(const ast::File&);  // --emit=ast
 
