@@ -1,0 +1,54 @@
+// Where an engine's blocks come from: the ring, plain preads, or a test's own idea of a disk.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "runtime/metrics/counters.h"
+#include "runtime/metrics/fallbacks.h"
+#include "runtime/umem/slab.h"
+
+namespace chainio::engine {
+
+struct ReadOp {
+    std::uint64_t offset;
+    std::uint8_t* data;
+    std::uint32_t length;
+    std::uint32_t file;   // slot that add_file returned
+    std::uint32_t token;  // comes back with the completion
+};
+
+struct ReadDone {
+    std::uint32_t token;
+    std::int32_t result;  // bytes, or -errno
+};
+
+class Backend {
+  public:
+    virtual ~Backend() = default;
+    virtual std::string describe() const = 0;
+    // How many reads may be under way.
+    virtual unsigned capacity() const = 0;
+    virtual bool add_file(std::uint32_t slot, int fd) = 0;
+    virtual void remove_file(std::uint32_t slot) = 0;
+    // Hands a read over; it starts at the next enter(), or before. The caller keeps to capacity().
+    virtual void push(const ReadOp& op) = 0;
+    // Starts what was pushed and waits until at least `wait_for` reads are done (0: does not wait). Returns how many
+    // were written to `done`, or -errno.
+    virtual int enter(unsigned wait_for, std::span<ReadDone> done) = 0;
+    // A read on the calling thread. With `only_cached` it does not wait for a device: -EAGAIN instead.
+    virtual std::int32_t read_now(const ReadOp& op, bool only_cached) = 0;
+};
+
+struct RingBackendOptions {
+    unsigned depth = 64;  // reads under way at most
+    unsigned file_slots = 64;
+};
+// io_uring with the slab's memory registered as far as allowed; plain preads (noted) where io_uring cannot be had.
+std::unique_ptr<Backend> make_ring_backend(const RingBackendOptions& options, umem::Slab& slab,
+                                           metrics::EngineCounters& counters, metrics::Fallbacks& fallbacks);
+// Blocking preads, one after the other.
+std::unique_ptr<Backend> make_plain_backend(unsigned file_slots, metrics::EngineCounters& counters);
+
+}  // namespace chainio::engine

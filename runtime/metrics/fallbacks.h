@@ -1,0 +1,26 @@
+// What did not go the way it was meant to: every fallback has a name, a reason and a count, and is printed.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace chainio::metrics {
+
+struct Fallback {
+    std::string name;    // "unregistered-buffers"
+    std::string reason;  // one sentence: what was missing, and how to get it when there is a way
+    std::uint64_t count = 0;
+};
+
+class Fallbacks {
+  public:
+    void note(std::string_view name, std::string_view reason, std::uint64_t times = 1);
+    const std::vector<Fallback>& all() const { return all_; }
+    std::uint64_t count(std::string_view name) const;
+
+  private:
+    std::vector<Fallback> all_;
+};
+
+}  // namespace chainio::metrics

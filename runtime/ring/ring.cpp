@@ -1,0 +1,134 @@
+#include "runtime/ring/ring.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace chainio::ring {
+namespace {
+
+struct Setup {
+    RingOptions::Level level;
+    unsigned flags;
+    const char* names;
+    const char* lost;  // what a kernel that refuses this set does not offer
+};
+
+constexpr unsigned kNewest =
+    IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL;
+
+constexpr std::array<Setup, 4> kSetups{{
+    {RingOptions::Level::newest, kNewest | IORING_SETUP_NO_SQARRAY, "SINGLE_ISSUER|DEFER_TASKRUN|NO_SQARRAY",
+     "NO_SQARRAY needs Linux 6.6"},
+    {RingOptions::Level::single_issuer, kNewest, "SINGLE_ISSUER|DEFER_TASKRUN",
+     "SINGLE_ISSUER and DEFER_TASKRUN need Linux 6.1"},
+    {RingOptions::Level::cooperative, IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
+     "COOP_TASKRUN", "COOP_TASKRUN needs Linux 5.19"},
+    {RingOptions::Level::plain, 0, "plain", ""},
+}};
+
+constexpr std::size_t kLargestBuffer = std::size_t{1} << 30;  // of one registered buffer
+constexpr std::size_t kSmallestBuffer = std::size_t{128} << 10;
+
+std::size_t memlock_limit() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return 0;
+    return limit.rlim_cur == RLIM_INFINITY ? SIZE_MAX : limit.rlim_cur;
+}
+
+}  // namespace
+
+std::expected<Ring, std::string> Ring::create(const RingOptions& options, metrics::Fallbacks& fallbacks) {
+    int error = 0;
+    for (const Setup& setup : kSetups) {
+        if (setup.level < options.level) continue;
+        auto state = std::make_unique<State>();
+        io_uring_params params{};
+        params.flags = setup.flags | IORING_SETUP_CQSIZE;
+        params.cq_entries = std::max(options.cq_entries, options.entries);
+        error = -io_uring_queue_init_params(options.entries, &state->ring, &params);
+        // Only "not known" leads on to an older set; a refusal or a lack of memory is the same for every set.
+        if (error == EINVAL && setup.level != RingOptions::Level::plain) {
+            fallbacks.note("ring-flags", setup.lost);
+            continue;
+        }
+        if (error != 0) break;
+        state->live = true;
+        state->disabled = (setup.flags & IORING_SETUP_R_DISABLED) != 0;
+        state->flags = setup.names;
+        Ring ring(std::move(state));
+        if (options.file_slots != 0) {
+            const int result = io_uring_register_files_sparse(ring.get(), options.file_slots);
+            ring.state_->file_table = result == 0;
+            if (result != 0) {
+                fallbacks.note("unregistered-files", std::string("the kernel refused a table of registered files: ") +
+                                                         std::strerror(-result));
+            }
+        }
+        return ring;
+    }
+    std::string why = std::string("io_uring cannot be set up: ") + std::strerror(error);
+    if (error == EPERM) why += " (sysctl kernel.io_uring_disabled, or a seccomp filter such as a container's)";
+    if (error == ENOSYS) why += " (the kernel has no io_uring; 5.19 or later is wanted)";
+    if (error == ENOMEM) why += " (raise RLIMIT_MEMLOCK, `ulimit -l`)";
+    return std::unexpected(why);
+}
+
+std::size_t Ring::register_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks) {
+    std::size_t size = std::min(bytes, kLargestBuffer);
+    int result = 0;
+    while (size >= kSmallestBuffer) {
+        iovec vector{base, size};
+        result = io_uring_register_buffers(get(), &vector, 1);
+        if (result != -ENOMEM && result != -EPERM) break;
+        // The limit counts what else this user has locked, so the exact room is not known: halve until it fits.
+        const std::size_t limit = memlock_limit();
+        size = (size > limit ? std::max(limit, std::size_t{1}) : size / 2) / kSmallestBuffer * kSmallestBuffer;
+    }
+    if (size < kSmallestBuffer || result != 0) size = 0;
+    if (size < bytes) {
+        const std::size_t limit = memlock_limit();
+        std::string reason = std::to_string(size >> 10) + " KiB of " + std::to_string(bytes >> 10) +
+                             " KiB of block memory are registered, the rest is read into unregistered";
+        if (limit != SIZE_MAX) {
+            reason +=
+                " (RLIMIT_MEMLOCK is " + std::to_string(limit >> 10) + " KiB; `ulimit -l` or CAP_IPC_LOCK raise it)";
+        } else if (result != 0) {
+            reason += std::string(" (") + std::strerror(-result) + ")";
+        }
+        fallbacks.note("unregistered-buffers", reason);
+    }
+    return size;
+}
+
+bool Ring::register_file(unsigned slot, int fd, metrics::Fallbacks& fallbacks) {
+    if (!state_->file_table) return false;
+    const int result = io_uring_register_files_update(get(), slot, &fd, 1);
+    if (result == 1) return true;
+    fallbacks.note("unregistered-files",
+                   std::string("a file could not be registered: ") + std::strerror(result < 0 ? -result : EINVAL));
+    return false;
+}
+
+void Ring::unregister_file(unsigned slot) {
+    if (!state_->file_table) return;
+    const int none = -1;
+    io_uring_register_files_update(get(), slot, &none, 1);
+}
+
+int Ring::bind_to_thread() {
+    if (state_->bound) return 0;
+    if (state_->disabled) {
+        const int result = io_uring_enable_rings(get());
+        if (result < 0) return result;
+    }
+    // A registered ring descriptor saves the lookup at each enter; without it everything works the same.
+    io_uring_register_ring_fd(get());
+    state_->bound = true;
+    return 0;
+}
+
+}  // namespace chainio::ring

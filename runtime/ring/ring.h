@@ -1,0 +1,57 @@
+// An io_uring that closes itself: set up with the quickest flags that the kernel knows, each one it does not know
+// noted.
+#pragma once
+#include <liburing.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <string>
+
+#include "runtime/metrics/fallbacks.h"
+
+namespace chainio::ring {
+
+struct RingOptions {
+    unsigned entries = 64;      // SQEs
+    unsigned cq_entries = 128;  // CQEs, at least as many as reads may be under way
+    unsigned file_slots = 64;   // of the sparse table of registered files; 0: no table
+    // The most that setup may use, so that tests can take the place of an older kernel.
+    enum class Level { newest, single_issuer, cooperative, plain } level = Level::newest;
+};
+
+class Ring {
+  public:
+    static std::expected<Ring, std::string> create(const RingOptions& options, metrics::Fallbacks& fallbacks);
+    Ring(Ring&&) noexcept = default;
+    Ring& operator=(Ring&&) noexcept = default;
+
+    // Registers as much of the memory's beginning as the kernel allows, as buffer 0; returns how many bytes.
+    std::size_t register_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks);
+    // Puts `fd` into a slot of the registered table; false (noted) when the kernel refuses, then reads use the
+    // descriptor.
+    bool register_file(unsigned slot, int fd, metrics::Fallbacks& fallbacks);
+    void unregister_file(unsigned slot);
+    // Binds the ring to the calling thread: with SINGLE_ISSUER only it may submit from now on. 0 or -errno.
+    int bind_to_thread();
+
+    io_uring* get() const { return &state_->ring; }
+    unsigned entries() const { return state_->ring.sq.ring_entries; }
+    bool has_file_table() const { return state_->file_table; }
+    const std::string& flags() const { return state_->flags; }  // "SINGLE_ISSUER|DEFER_TASKRUN", for people
+
+  private:
+    struct State {
+        io_uring ring{};
+        bool live = false, bound = false, disabled = false, file_table = false;
+        std::string flags;
+        ~State() {
+            if (live) io_uring_queue_exit(&ring);
+        }
+    };
+    explicit Ring(std::unique_ptr<State> state) : state_(std::move(state)) {}
+    std::unique_ptr<State> state_;  // liburing's structs hold pointers into themselves; they must not move
+};
+
+}  // namespace chainio::ring

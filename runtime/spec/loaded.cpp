@@ -1,0 +1,145 @@
+#include "runtime/spec/loaded.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "compiler/ir/interpret.h"
+#include "runtime/spec/elf_sections.h"
+
+namespace chainio::spec {
+namespace {
+
+constexpr off_t kLargestArtifact = off_t{256} << 20;
+
+std::expected<std::vector<std::uint8_t>, OpenError> read_file(const std::string& path) {
+    const auto fail = [&](const std::string& why) {
+        return std::unexpected(OpenError{true, "cannot read artifact '" + path + "': " + why});
+    };
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail(std::strerror(errno));
+    struct stat info{};
+    std::vector<std::uint8_t> bytes;
+    std::string error;
+    if (fstat(fd, &info) != 0) {
+        error = std::strerror(errno);
+    } else if (!S_ISREG(info.st_mode)) {
+        error = "it is not a regular file";
+    } else if (info.st_size > kLargestArtifact) {
+        error = "it is larger than 256 MiB, which no artifact is";
+    } else {
+        bytes.resize(static_cast<std::size_t>(info.st_size));
+    }
+    std::size_t at = 0;
+    while (error.empty() && at < bytes.size()) {
+        const ssize_t got = ::read(fd, bytes.data() + at, bytes.size() - at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) error = std::strerror(errno);
+        if (got <= 0) break;
+        at += static_cast<std::size_t>(got);
+    }
+    close(fd);
+    if (!error.empty()) return fail(error);
+    bytes.resize(at);
+    return bytes;
+}
+
+bool runs_here(ir::ProgramKind kind) {
+    return kind == ir::ProgramKind::entry || kind == ir::ProgramKind::step || kind == ir::ProgramKind::done ||
+           kind == ir::ProgramKind::header;
+}
+
+}  // namespace
+
+std::expected<std::shared_ptr<const Loaded>, OpenError> Loaded::open(const std::string& path, OpenOptions options) {
+    auto bytes = read_file(path);
+    if (!bytes) return std::unexpected(bytes.error());
+    return from_bytes(*bytes, path, options);
+}
+
+std::expected<std::shared_ptr<const Loaded>, OpenError> Loaded::from_bytes(std::span<const std::uint8_t> file,
+                                                                           const std::string& name,
+                                                                           OpenOptions options) {
+    const auto fail = [&](const std::string& why) {
+        return std::unexpected(OpenError{false, "'" + name + "' is not a ChainIO artifact: " + why});
+    };
+    auto sections = read_sections(file);
+    if (!sections) return fail(sections.error());
+    auto artifact = ir::deserialize(sections->spec);
+    if (!artifact) return fail("its .chainio.spec cannot be read: " + artifact.error());
+
+    std::shared_ptr<Loaded> loaded(new Loaded(std::move(*artifact)));
+    loaded->name_ = name;
+    loaded->bpf_programs_ = std::move(sections->bpf_programs);
+    loaded->functions_.resize(loaded->artifact_.module.programs.size());
+    std::span<const std::uint8_t> object;
+    for (const auto& native : sections->natives) {
+        loaded->arches_.push_back(native.arch);
+        if (native.arch == host_arch()) object = native.bytes;
+    }
+    if (!options.use_native) {
+        loaded->reason_ = "native code was not asked for";
+    } else if (object.empty()) {
+        loaded->reason_ =
+            "the artifact has no native code for " + std::string(host_arch()) + " (`chainc --native-arch` adds it)";
+    } else {
+        loaded->load_native(object);
+    }
+    return loaded;
+}
+
+std::shared_ptr<const Loaded> Loaded::from_artifact(ir::Artifact artifact) {
+    std::shared_ptr<Loaded> loaded(new Loaded(std::move(artifact)));
+    loaded->name_ = loaded->artifact_.module.app;
+    loaded->functions_.resize(loaded->artifact_.module.programs.size());
+    loaded->reason_ = "the artifact was built in memory";
+    return loaded;
+}
+
+void Loaded::load_native(std::span<const std::uint8_t> object) {
+    auto native = NativeCode::load(object);
+    if (!native) {
+        reason_ = "its native code does not load: " + native.error();
+        return;
+    }
+    std::vector<ProgramFunction> functions(functions_.size());
+    for (std::uint32_t i = 0; i < functions.size(); i++) {
+        if (!runs_here(artifact_.module.programs[i].kind)) continue;
+        functions[i] = (*native)->program(i);
+        if (functions[i] != nullptr) continue;
+        // Half native, half interpreted would be hard to reason about: one missing program means the interpreter for
+        // all.
+        reason_ =
+            "its native code lacks program " + std::to_string(i) + " ('" + artifact_.module.programs[i].name + "')";
+        return;
+    }
+    functions_ = std::move(functions);
+    native_ = std::move(*native);
+}
+
+void Loaded::run(std::uint32_t program, cio_io& io, const std::uint8_t* block) const {
+    if (ProgramFunction function = functions_[program]; function != nullptr) return function(&io, block);
+    ir::interpret(artifact_, program, io, block);
+}
+
+std::optional<std::uint32_t> Loaded::find_chain(std::string_view name) const {
+    const auto& chains = artifact_.module.chains;
+    for (std::uint32_t i = 0; i < chains.size(); i++) {
+        if (chains[i].name == name) return i;
+    }
+    return std::nullopt;
+}
+
+std::optional<std::uint32_t> Loaded::find_file_class(std::string_view name) const {
+    const auto& files = artifact_.module.files;
+    for (std::uint32_t i = 0; i < files.size(); i++) {
+        if (files[i].name == name) return i;
+    }
+    return std::nullopt;
+}
+
+}  // namespace chainio::spec

@@ -1,0 +1,63 @@
+// An artifact that is ready to run: its configuration, and for every program the native code or the interpreter.
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/ir/artifact.h"
+#include "runtime/spec/native_code.h"
+
+namespace chainio::spec {
+
+struct OpenError {
+    bool system = false;  // the file cannot be read; otherwise its content is wrong
+    std::string message;  // with the file's name
+};
+
+struct OpenOptions {
+    bool use_native = true;
+};
+
+class Loaded {
+  public:
+    static std::expected<std::shared_ptr<const Loaded>, OpenError> open(const std::string& path,
+                                                                        OpenOptions options = {});
+    static std::expected<std::shared_ptr<const Loaded>, OpenError> from_bytes(std::span<const std::uint8_t> file,
+                                                                              const std::string& name,
+                                                                              OpenOptions options = {});
+    // For tests and tools that have the parts already; everything runs by the interpreter.
+    static std::shared_ptr<const Loaded> from_artifact(ir::Artifact artifact);
+
+    void run(std::uint32_t program, cio_io& io, const std::uint8_t* block) const;
+
+    const ir::Artifact& artifact() const { return artifact_; }
+    const ir::Module& module() const { return artifact_.module; }
+    const std::string& name() const { return name_; }
+    bool native() const { return native_ != nullptr; }
+    // Empty when native code runs; otherwise why the interpreter does.
+    const std::string& interpreter_reason() const { return reason_; }
+    const std::vector<std::string>& native_arches() const { return arches_; }
+    const std::vector<std::string>& bpf_programs() const { return bpf_programs_; }
+
+    std::optional<std::uint32_t> find_chain(std::string_view name) const;
+    std::optional<std::uint32_t> find_file_class(std::string_view name) const;
+
+  private:
+    explicit Loaded(ir::Artifact artifact) : artifact_(std::move(artifact)) {}
+    void load_native(std::span<const std::uint8_t> object);
+
+    ir::Artifact artifact_;
+    std::string name_;
+    std::string reason_;
+    std::vector<std::string> arches_;
+    std::vector<std::string> bpf_programs_;
+    std::unique_ptr<NativeCode> native_;
+    std::vector<ProgramFunction> functions_;  // one a program; null: the interpreter
+};
+
+}  // namespace chainio::spec

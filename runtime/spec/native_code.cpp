@@ -1,0 +1,76 @@
+#include "runtime/spec/native_code.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace chainio::spec {
+namespace {
+
+#ifndef MFD_EXEC
+constexpr unsigned kMemfdExec = 0x10u;
+#else
+constexpr unsigned kMemfdExec = MFD_EXEC;
+#endif
+
+int executable_memfd() {
+    // Kernels before 6.3 do not know MFD_EXEC and allow execution without it.
+    const int fd = memfd_create("chainio-native", MFD_CLOEXEC | kMemfdExec);
+    return fd >= 0 || errno != EINVAL ? fd : memfd_create("chainio-native", MFD_CLOEXEC);
+}
+
+bool write_all(int fd, std::span<const std::uint8_t> bytes) {
+    while (!bytes.empty()) {
+        const ssize_t written = write(fd, bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return false;
+        bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+    return true;
+}
+
+}  // namespace
+
+std::string_view host_arch() {
+#if defined(__x86_64__)
+    return "x86_64";
+#elif defined(__aarch64__)
+    return "aarch64";
+#else
+    return "";
+#endif
+}
+
+std::expected<std::unique_ptr<NativeCode>, std::string> NativeCode::load(std::span<const std::uint8_t> object) {
+    const int fd = executable_memfd();
+    if (fd < 0) return std::unexpected(std::string("memfd_create: ") + std::strerror(errno));
+    if (!write_all(fd, object)) {
+        std::string error = std::string("cannot write the object to memory: ") + std::strerror(errno);
+        close(fd);
+        return std::unexpected(std::move(error));
+    }
+    const std::string path = "/proc/self/fd/" + std::to_string(fd);
+    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+        const char* why = dlerror();
+        std::string error = std::string("the loader refuses it: ") + (why != nullptr ? why : "no reason given");
+        close(fd);
+        return std::unexpected(std::move(error));
+    }
+    return std::unique_ptr<NativeCode>(new NativeCode(handle, fd));
+}
+
+NativeCode::~NativeCode() {
+    dlclose(handle_);
+    close(fd_);
+}
+
+ProgramFunction NativeCode::program(std::uint32_t index) const {
+    const std::string name = "cio_program_" + std::to_string(index);
+    return reinterpret_cast<ProgramFunction>(dlsym(handle_, name.c_str()));
+}
+
+}  // namespace chainio::spec

@@ -1,0 +1,36 @@
+// One memfd mapping that holds every frame: it can be registered with a ring and be handed to another process.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <string>
+
+namespace chainio::umem {
+
+class Region {
+  public:
+    // At least `bytes` of zeroed memory; huge pages when the machine has any to spare. `pad` readable bytes lie behind
+    // it.
+    static std::expected<Region, std::string> create(std::size_t bytes, bool want_huge);
+    Region(Region&& other) noexcept;
+    Region& operator=(Region&& other) noexcept;
+    Region(const Region&) = delete;
+    Region& operator=(const Region&) = delete;
+    ~Region();
+
+    std::uint8_t* base() const { return base_; }
+    std::size_t size() const { return size_; }
+    int fd() const { return fd_; }
+    bool huge() const { return huge_; }
+
+  private:
+    Region() = default;
+    void reset();
+    std::uint8_t* base_ = nullptr;
+    std::size_t size_ = 0;
+    std::size_t mapped_ = 0;
+    int fd_ = -1;
+    bool huge_ = false;
+};
+
+}  // namespace chainio::umem

@@ -1,0 +1,76 @@
+// Frames of one region, in size classes, handed out and taken back in constant time. Every frame in use has exactly one
+// owner; a release by anybody else, or of a free frame, is refused and counted, so that a leak or a double free shows.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/umem/region.h"
+
+namespace chainio::umem {
+
+using Frame = std::uint32_t;  // index of the frame's first unit in the region
+using Owner = std::uint32_t;  // 1 and up; 0 is "nobody"
+inline constexpr Frame kNoFrame = UINT32_MAX;
+inline constexpr std::uint32_t kUnit = 512;
+inline constexpr std::uint32_t kClasses = 9;  // 512 B … 128 KiB
+inline constexpr std::uint32_t kSlabBytes = 128 * 1024;
+inline constexpr std::uint32_t kUnitsPerSlab = kSlabBytes / kUnit;
+inline constexpr std::uint32_t kMaxFrame = kSlabBytes;
+
+struct Accounting {
+    std::uint64_t allocated = 0, released = 0, refused = 0, exhausted = 0;
+    std::uint64_t in_use = 0, in_use_bytes = 0, peak_bytes = 0;
+};
+
+class Slab {
+  public:
+    explicit Slab(Region region);
+    // Frames in the first `bytes` of the region are handed out before the others (they are registered with the ring).
+    // To be called before the first allocation.
+    void prefer_first(std::size_t bytes);
+
+    Frame allocate(std::uint32_t bytes, Owner owner);  // kNoFrame: none is free, or more than kMaxFrame was asked
+    bool release(Frame frame, Owner owner);
+    bool transfer(Frame frame, Owner from, Owner to);
+
+    std::uint8_t* data(Frame frame) const { return region_.base() + static_cast<std::size_t>(frame) * kUnit; }
+    Owner owner(Frame frame) const { return owners_[frame]; }
+    std::uint32_t frame_bytes(Frame frame) const { return kUnit << slabs_[frame / kUnitsPerSlab].size_class; }
+    const Accounting& accounting() const { return accounting_; }
+    const Region& region() const { return region_; }
+    // One line for each frame in use ("frame 12 (4096 bytes): owner 7"), at most `limit`; empty when nothing leaked.
+    std::vector<std::string> leaks(std::size_t limit = 16) const;
+
+  private:
+    static constexpr std::uint32_t kNone = UINT32_MAX;
+    struct SlabInfo {
+        std::uint32_t size_class = 0;
+        std::uint32_t used = 0;           // frames in use
+        std::uint32_t carved = 0;         // frames that were handed out at least once since the slab got its class
+        std::uint32_t free_head = kNone;  // released frames, linked through next_free_
+        std::uint32_t prev = kNone, next = kNone;  // in its class's list of slabs with room
+        bool listed = false;
+    };
+    struct Zone {  // the registered part, and the rest
+        std::vector<std::uint32_t> empty;
+        std::array<std::uint32_t, kClasses> with_room{};
+    };
+    static std::uint32_t class_of(std::uint32_t bytes);
+    std::uint32_t capacity(const SlabInfo& slab) const { return kUnitsPerSlab >> slab.size_class; }
+    std::uint32_t slab_with_room(Zone& zone, std::uint32_t size_class);
+    void link(Zone& zone, std::uint32_t index);
+    void unlink(Zone& zone, std::uint32_t index);
+    Zone& zone_of(std::uint32_t slab) { return zones_[slab < preferred_slabs_ ? 0 : 1]; }
+
+    Region region_;
+    std::uint32_t preferred_slabs_;
+    std::vector<SlabInfo> slabs_;
+    std::vector<Owner> owners_;
+    std::vector<std::uint32_t> next_free_;
+    std::array<Zone, 2> zones_;
+    Accounting accounting_;
+};
+
+}  // namespace chainio::umem
