@@ -12,7 +12,8 @@ namespace chainio::syntax {
 // the semantic errors elsewhere are still found. Input is bounded (nesting 256 levels, 4 MiB); more is a diagnostic.
 std::unique_ptr<ast::File> parse_chain(FileId, const diag::Sources&, diag::Diagnostics&);
 std::unique_ptr<ast::File> parse_yaml(FileId, const diag::Sources&, diag::Diagnostics&);
-// By the name's ending (.yaml, .yml) or, for other names, by content.
+// By the name's ending (.yaml, .yml; .chain) or, for other names, by content.
+bool is_yaml(FileId, const diag::Sources&);
 std::unique_ptr<ast::File> parse(FileId, const diag::Sources&, diag::Diagnostics&);
 
 // The canonical form (--emit=chain); sets canonical_line in the statements, steps, chains and handlers of the tree.

@@ -1,0 +1,142 @@
+#include "tools/chainc/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+namespace chainio::chainc {
+namespace {
+
+class Descriptor {
+public:
+    explicit Descriptor(int fd) : fd_(fd) {}
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    ~Descriptor() {
+        if (fd_ > 2) ::close(fd_);
+    }
+    int get() const { return fd_; }
+    // Errors of delayed writes (a full disk on a network file system) appear here.
+    bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
+
+private:
+    int fd_;
+};
+
+std::string reason(int error) { return std::strerror(error); }
+
+std::unexpected<ReadError> read_failed(int error) {
+    return std::unexpected(ReadError{ReadError::Kind::system, error == ENOENT || error == ENOTDIR, reason(error)});
+}
+
+bool write_all(int fd, std::span<const std::uint8_t> bytes) {
+    while (!bytes.empty()) {
+        const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return false;
+        bytes = bytes.subspan(static_cast<std::size_t>(n));
+    }
+    return true;
+}
+
+std::expected<void, std::string> write_directly(int fd, std::span<const std::uint8_t> bytes) {
+    if (fd < 0 || !write_all(fd, bytes)) return std::unexpected(reason(errno));
+    return {};
+}
+
+// A new file gets what the umask leaves; one that is replaced keeps its permissions.
+mode_t mode_for(const std::string& path) {
+    struct stat status{};
+    if (::stat(path.c_str(), &status) == 0) return status.st_mode & 07777;
+    const mode_t mask = ::umask(0);
+    ::umask(mask);
+    return 0666 & ~mask;
+}
+
+std::expected<void, std::string> replace(const std::string& path, std::span<const std::uint8_t> bytes) {
+    std::string temporary = path + ".XXXXXX";
+    const mode_t mode = mode_for(path);
+    Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+    if (file.get() < 0) return std::unexpected(reason(errno));
+    const bool written = write_all(file.get(), bytes) && ::fchmod(file.get(), mode) == 0 && file.close();
+    if (written && ::rename(temporary.c_str(), path.c_str()) == 0) return {};
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    return std::unexpected(reason(error));
+}
+
+// "-" and the names of open descriptors: these are written to where they stand (after `>>`, say), not opened anew.
+int named_descriptor(std::string_view path) {
+    if (path == "-" || path == "/dev/stdout") return 1;
+    if (path == "/dev/stderr") return 2;
+    for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+        if (!path.starts_with(folder)) continue;
+        const std::string_view digits = path.substr(folder.size());
+        int fd = -1;
+        const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), fd);
+        if (error == std::errc{} && end == digits.data() + digits.size()) return fd;
+    }
+    return -1;
+}
+
+}  // namespace
+
+std::expected<std::string, ReadError> read_source(const std::string& name) {
+    const bool is_stdin = name == "-";
+    Descriptor file(is_stdin ? 0 : ::open(name.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) return read_failed(errno);
+    std::string text;
+    std::size_t filled = 0;
+    for (;;) {
+        text.resize(filled + 64 * 1024);
+        const ssize_t n = ::read(file.get(), text.data() + filled, text.size() - filled);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return read_failed(errno);
+        if (n == 0) break;
+        filled += static_cast<std::size_t>(n);
+        if (filled > largest_source) {
+            return std::unexpected(ReadError{ReadError::Kind::too_large, false, fmt::format("it has more than {} MiB", largest_source >> 20)});
+        }
+    }
+    text.resize(filled);
+    return text;
+}
+
+std::expected<void, std::string> write_output(const std::string& path, std::span<const std::uint8_t> bytes) {
+    if (const int fd = named_descriptor(path); fd >= 0) return write_directly(fd, bytes);
+    struct stat status{};
+    const bool exists = ::stat(path.c_str(), &status) == 0;
+    if (exists && S_ISDIR(status.st_mode)) return std::unexpected(reason(EISDIR));
+    if (exists && !S_ISREG(status.st_mode)) {
+        Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+        return write_directly(file.get(), bytes);
+    }
+    if (!exists) return replace(path, bytes);
+    // A link stays a link: what it names is replaced.
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::canonical(path, error);
+    if (error) return std::unexpected(error.message());
+    return replace(target.string(), bytes);
+}
+
+std::expected<void, std::string> write_output(const std::string& path, std::string_view text) {
+    return write_output(path, std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+}
+
+void reserve_standard_descriptors() {
+    for (int fd = 0; fd < 3; fd++) {
+        if (::fcntl(fd, F_GETFD) >= 0) continue;
+        // Reading from 0 and writing to 1 and 2 then fails with EBADF, which is reported as any other failure.
+        if (::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) return;
+    }
+}
+
+}  // namespace chainio::chainc

@@ -1,0 +1,30 @@
+// Reading sources and writing outputs.
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace chainio::chainc {
+
+inline constexpr std::size_t largest_source = 4 << 20;
+
+struct ReadError {
+    enum class Kind { system, too_large } kind = Kind::system;
+    bool missing = false;  // nothing of that name
+    std::string reason;
+};
+// `name` "-" is standard input. At most largest_source bytes.
+std::expected<std::string, ReadError> read_source(const std::string& name);
+
+// All or nothing: a temporary file beside `path`, then a rename. "-" is standard output, and what is not a regular file
+// (a device, a pipe) is written to directly. The error is the system's reason.
+std::expected<void, std::string> write_output(const std::string& path, std::span<const std::uint8_t> bytes);
+std::expected<void, std::string> write_output(const std::string& path, std::string_view text);
+
+// Opens whatever of descriptors 0-2 is closed in a way that fails on use, so that a file opened later does not get such a
+// number and receive what was meant for the terminal.
+void reserve_standard_descriptors();
+
+}  // namespace chainio::chainc

@@ -1,0 +1,55 @@
+#include "tools/chainc/format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/syntax/parse.h"
+#include "tools/chainc/files.h"
+#include "tools/chainc/loader.h"
+#include "tools/chainc/status.h"
+
+namespace chainio::chainc {
+namespace {
+
+// The place of the first line that differs.
+Span first_difference(const diag::Sources& sources, FileId id, std::string_view formatted) {
+    const std::string_view text = sources.text(id);
+    const auto [a, b] = std::ranges::mismatch(text, formatted);
+    const auto line = static_cast<std::uint32_t>(std::count(text.begin(), a, '\n') + 1);
+    const auto width = static_cast<std::uint32_t>(sources.line(id, line).size());
+    return {id, line, 1, line, width + 1};
+}
+
+void format_one(const Options& options, const std::string& input, diag::Sources& sources, diag::Diagnostics& diagnostics) {
+    const std::size_t errors_before = diagnostics.error_count();
+    FileLoader loader(sources, diagnostics, {}, {});
+    const LoadedFile* file = loader.load_root(input);
+    if (!file || diagnostics.error_count() != errors_before) return;  // what could not be read would be lost
+    const std::string formatted = syntax::is_yaml(file->id, sources) ? syntax::print_yaml(*file->tree) : syntax::print_chain(*file->tree);
+    const bool same = formatted == sources.text(file->id);
+    if (options.fmt == FmtMode::check) {
+        if (!same) {
+            diagnostics.report(507, first_difference(sources, file->id, formatted), "not in canonical form from this line on",
+                               fmt::format("`chainc --fmt --in-place {}` rewrites the file", input));
+        }
+        return;
+    }
+    const bool in_place = options.fmt == FmtMode::in_place;
+    if (in_place && same) return;  // keeps the file's time, so that nothing is rebuilt for it
+    const std::string target = in_place ? input : options.output.empty() ? "-" : options.output;
+    const auto written = write_output(target, formatted);
+    if (!written) diagnostics.report(501, {}, fmt::format("cannot write `{}`: {}", target, written.error()), "check the permissions of the file and its folder");
+}
+
+}  // namespace
+
+int run_format(const Options& options, bool colour) {
+    diag::Sources sources;
+    diag::Diagnostics diagnostics;
+    for (const std::string& input : options.inputs) format_one(options, input, sources, diagnostics);
+    print_diagnostics(options.format, diagnostics, sources, colour);
+    return exit_status(diagnostics);
+}
+
+}  // namespace chainio::chainc

@@ -1,0 +1,49 @@
+#include "tools/chainc/limits.h"
+
+#include <fmt/format.h>
+
+#include "tools/chainc/bounds.h"
+#include "tools/chainc/pipeline.h"
+#include "tools/chainc/places.h"
+
+namespace chainio::chainc {
+namespace {
+
+void check_programs(Compilation& c, const Places& places) {
+    const ir::Module& module = c.artifact.module;
+    for (std::size_t i = 0; i < module.programs.size() && i < c.artifact.bounds.size(); i++) {
+        const ir::ProgramBounds& bounds = c.artifact.bounds[i];
+        const std::string& name = module.programs[i].name;
+        if (bounds.instructions > most_instructions) {
+            c.diagnostics.report(601, places.of_program(i),
+                                 fmt::format("`{}` may execute {} instructions; the limit is {}", name, bounds.instructions, most_instructions),
+                                 "lower the `max` of its loops, search instead of looping, or split it into two steps");
+        }
+        if (bounds.stack > most_stack) {
+            c.diagnostics.report(602, places.of_program(i), fmt::format("`{}` needs {} bytes of stack; the limit is {}", name, bounds.stack, most_stack),
+                                 "keep large values in `state`, or split it into two steps");
+        }
+    }
+}
+
+void check_chains(Compilation& c, const Places& places) {
+    for (std::size_t i = 0; i < c.artifact.module.chains.size(); i++) {
+        const ir::Chain& chain = c.artifact.module.chains[i];
+        const ChainBounds bounds = bounds_of(c.artifact, chain);
+        if (bounds.memory <= most_memory) continue;
+        c.diagnostics.report(603, places.of_chain(i),
+                             fmt::format("one run of `{}` may need {} KiB: {} reads in flight of {} bytes each; the limit is {} KiB", chain.name,
+                                         bounds.memory >> 10, bounds.in_flight, bounds.largest_read, most_memory >> 10),
+                             "lower `hops`, queue fewer reads a step, or read less with a constant `for`");
+    }
+}
+
+}  // namespace
+
+void enforce_limits(Compilation& c) {
+    const Places places(c);
+    check_programs(c, places);
+    check_chains(c, places);
+}
+
+}  // namespace chainio::chainc

@@ -1,0 +1,124 @@
+#include "tools/chainc/outputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "compiler/syntax/parse.h"
+#include "tools/chainc/deps.h"
+#include "tools/chainc/files.h"
+#include "tools/chainc/pipeline.h"
+#include "tools/chainc/source_map.h"
+
+namespace chainio::chainc {
+namespace {
+
+struct Kind {
+    std::string_view name;
+    std::string_view stage;      // the last one that it needs
+    std::string_view extension;
+    std::string (*text)(Compilation&);  // null: the artifact itself
+};
+
+std::string emit_ast(Compilation& c) { return syntax::dump_ast(*c.root->tree); }
+std::string emit_chain(Compilation& c) { return syntax::print_chain(*c.root->tree); }
+std::string emit_yaml(Compilation& c) { return syntax::print_yaml(*c.root->tree); }
+std::string emit_ir(Compilation& c) { return ir::dump(c.artifact.module); }
+std::string emit_dot(Compilation& c) { return backends::emit_dot(c.artifact.module); }
+std::string emit_c(Compilation& c) { return backends::emit_c(c.artifact); }
+std::string emit_config(Compilation& c) { return backends::emit_config(c.artifact); }
+
+constexpr std::array kinds{
+    Kind{"ast", "parse", ".ast", emit_ast},   Kind{"chain", "parse", ".chain", emit_chain},    Kind{"yaml", "parse", ".yaml", emit_yaml},
+    Kind{"ir", "passes", ".ir", emit_ir},     Kind{"dot", "passes", ".dot", emit_dot},         Kind{"c", "layout", ".c", emit_c},
+    Kind{"config", "limits", ".json", emit_config}, Kind{"bpf", "limits", ".bpf.o", nullptr},
+};
+
+const Kind& kind_named(std::string_view name) { return *std::ranges::find(kinds, name, &Kind::name); }
+
+// Without --emit, the artifact, unless the run is only about what it prints.
+std::vector<std::string> wanted(const Options& o) {
+    if (!o.emit.empty()) return o.emit;
+    const bool only_prints = o.check || ((o.report != ReportMode::off || o.verify != VerifyMode::off) && o.output.empty());
+    if (only_prints) return {};
+    return {"bpf"};
+}
+
+std::string stem(const Options& o) {
+    const std::string& input = o.inputs.front();
+    return input == "-" ? "main" : std::filesystem::path(input).stem().string();
+}
+
+std::string without_object_suffix(const std::string& name) {
+    for (const std::string_view suffix : {".bpf.o", ".o"}) {
+        if (name.size() > suffix.size() && name.ends_with(suffix)) return name.substr(0, name.size() - suffix.size());
+    }
+    return name;
+}
+
+// Several kinds with -o BASE become BASE.ir, BASE.c and so on; one kind is written to exactly what -o says.
+std::string path_for(const Options& o, const Kind& kind, std::size_t count) {
+    if (o.output == "-" || (count == 1 && !o.output.empty())) return o.output;
+    if (!o.output.empty()) return without_object_suffix(o.output) + std::string(kind.extension);
+    if (kind.text) return "-";
+    return stem(o) + std::string(kind.extension);
+}
+
+void write(Compilation& c, const std::string& path, const auto& data) {
+    const auto written = write_output(path, data);
+    if (written) return;
+    const std::string shown = path == "-" ? "standard output" : "`" + path + "`";
+    c.diagnostics.report(501, {}, fmt::format("cannot write {}: {}", shown, written.error()), "choose another place with `-o FILE`");
+}
+
+void write_dependencies(Compilation& c, const std::string& output) {
+    const std::string target = output.empty() || output == "-" ? stem(c.options) + ".bpf.o" : output;
+    const std::string path = c.options.deps_file.empty() ? without_object_suffix(target) + ".d" : c.options.deps_file;
+    write(c, path, std::string_view(dependency_rule(target, c.loader)));
+}
+
+std::size_t position(std::string_view stage) {
+    const auto all = pipeline();
+    return static_cast<std::size_t>(std::ranges::find(all, stage, &Stage::name) - all.begin());
+}
+
+}  // namespace
+
+std::string_view last_stage(const Options& o) {
+    if (o.verify != VerifyMode::off) return "verify";
+    std::string_view last = o.check ? "check" : "parse";
+    if (o.report != ReportMode::off) last = "limits";
+    for (const std::string& name : wanted(o)) {
+        const std::string_view stage = kind_named(name).stage;
+        if (position(stage) > position(last)) last = stage;
+    }
+    // A dependency rule and a source map name the imports too, which checking finds.
+    const bool wants_imports = o.write_deps || !o.source_map.empty();
+    return wants_imports && position(last) < position("check") ? "check" : last;
+}
+
+bool emits_to_stdout(const Options& o) {
+    const auto names = wanted(o);
+    return std::ranges::any_of(names, [&](const std::string& name) { return path_for(o, kind_named(name), names.size()) == "-"; });
+}
+
+void write_outputs(Compilation& c) {
+    const auto names = wanted(c.options);
+    std::string first_path;
+    for (const std::string& name : names) {
+        const Kind& kind = kind_named(name);
+        const std::string path = path_for(c.options, kind, names.size());
+        if (first_path.empty()) first_path = path;
+        if (kind.text) {
+            write(c, path, std::string_view(kind.text(c)));
+        } else {
+            write(c, path, std::span<const std::uint8_t>(c.elf));
+        }
+    }
+    if (!c.options.source_map.empty()) write(c, c.options.source_map, std::string_view(SourceMap(c.loader).to_json(c.sources)));
+    if (c.options.write_deps) write_dependencies(c, first_path);
+}
+
+}  // namespace chainio::chainc

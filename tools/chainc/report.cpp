@@ -1,0 +1,97 @@
+#include "tools/chainc/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tools/chainc/bounds.h"
+#include "tools/chainc/limits.h"
+#include "tools/chainc/pipeline.h"
+
+namespace chainio::chainc {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view mode_text(ir::ChainMode mode) {
+    switch (mode) {
+        case ir::ChainMode::call: return "call";
+        case ir::ChainMode::on_read: return "on read";
+        case ir::ChainMode::on_open: return "on open";
+        case ir::ChainMode::on_ready: return "on ready";
+        case ir::ChainMode::on_probe: return "on probe";
+    }
+    return "?";
+}
+
+// Handlers stay in the configuration and are not compiled, so they have no bounds.
+bool is_compiled(const ir::Program& program) { return program.kind != ir::ProgramKind::handler; }
+
+const backends::VerifiedProgram* verified(const Compilation& c, const std::string& name) {
+    const auto found = std::ranges::find(c.verified.loaded, name, &backends::VerifiedProgram::program);
+    return found == c.verified.loaded.end() ? nullptr : &*found;
+}
+
+std::size_t widest_name(const ir::Module& module) {
+    std::size_t widest = 7;
+    for (const ir::Program& program : module.programs) widest = std::max(widest, program.name.size());
+    for (const ir::Chain& chain : module.chains) widest = std::max(widest, chain.name.size());
+    return widest;
+}
+
+}  // namespace
+
+std::string report_table(const Compilation& c) {
+    const ir::Module& module = c.artifact.module;
+    const std::size_t width = widest_name(module);
+    std::string out = fmt::format("{:<{}}  instructions  stack\n", "program", width);
+    for (std::size_t i = 0; i < module.programs.size(); i++) {
+        if (!is_compiled(module.programs[i])) continue;
+        const ir::ProgramBounds& bounds = c.artifact.bounds[i];
+        out += fmt::format("{:<{}}  {:>12}  {:>5}\n", module.programs[i].name, width, bounds.instructions, bounds.stack);
+    }
+    out += fmt::format("{:<{}}  {:>12}  {:>5}\n\n", "limit", width, most_instructions, most_stack);
+    out += fmt::format("{:<{}}  mode      hops  in flight  largest read  state     memory\n", "chain", width);
+    for (const ir::Chain& chain : module.chains) {
+        const ChainBounds bounds = bounds_of(c.artifact, chain);
+        out += fmt::format("{:<{}}  {:<8}  {:>4}  {:>9}  {:>12}  {:>5}  {:>9}\n", chain.name, width, mode_text(chain.mode), chain.hops, bounds.in_flight,
+                           bounds.largest_read, chain.state_bytes, bounds.memory);
+    }
+    return out;
+}
+
+std::string report_json(const Compilation& c) {
+    const ir::Module& module = c.artifact.module;
+    Json root;
+    root["app"] = module.app;
+    root["programs"] = Json::array();
+    for (std::size_t i = 0; i < module.programs.size(); i++) {
+        if (!is_compiled(module.programs[i])) continue;
+        Json one;
+        one["name"] = module.programs[i].name;
+        one["instructions"] = c.artifact.bounds[i].instructions;
+        one["stack"] = c.artifact.bounds[i].stack;
+        if (const auto* loaded = verified(c, module.programs[i].name)) {
+            one["verifier_processed"] = loaded->instructions_processed;
+            one["verifier_stack"] = loaded->stack;
+        }
+        root["programs"].push_back(std::move(one));
+    }
+    root["chains"] = Json::array();
+    for (const ir::Chain& chain : module.chains) {
+        const ChainBounds bounds = bounds_of(c.artifact, chain);
+        root["chains"].push_back({{"name", chain.name},
+                                  {"mode", mode_text(chain.mode)},
+                                  {"hops", chain.hops},
+                                  {"in_flight", bounds.in_flight},
+                                  {"largest_read", bounds.largest_read},
+                                  {"state", chain.state_bytes},
+                                  {"memory", bounds.memory}});
+    }
+    root["io_bytes"] = c.artifact.layout.total;
+    root["limits"] = {{"instructions", most_instructions}, {"stack", most_stack}, {"memory", most_memory}};
+    return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace chainio::chainc
