@@ -1,0 +1,135 @@
+#include "compiler/ir/cost.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "bpf-templates/chainio_step.h"
+#include "compiler/ir/visit.h"
+
+namespace chainio::ir {
+namespace {
+
+constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max() / 4;
+
+std::uint64_t add(std::uint64_t a, std::uint64_t b) { return std::min(kMost, a + b); }
+std::uint64_t mul(std::uint64_t a, std::uint64_t b) { return b != 0 && a > kMost / b ? kMost : std::min(kMost, a * b); }
+
+// The cost table: BPF instructions an operation executes at most, calls of helper routines included. `each` is per byte.
+struct Cost {
+    std::uint64_t base, each = 0;
+};
+constexpr Cost kProgram{60}, kIf{8}, kLoop{20}, kIteration{20};
+constexpr Cost cost_of(const Move&) { return {4}; }
+constexpr Cost cost_of(const Unary&) { return {12}; }
+constexpr Cost cost_of(const Binary&) { return {14}; }
+constexpr Cost cost_of(const Select&) { return {14}; }
+constexpr Cost cost_of(const GetInput&) { return {6}; }
+constexpr Cost cost_of(const GetArg&) { return {6}; }
+constexpr Cost cost_of(const Load&) { return {36}; }
+constexpr Cost cost_of(const StoreState&) { return {24}; }
+constexpr Cost cost_of(const Check&) { return {10}; }
+constexpr Cost cost_of(const CheckRange&) { return {18}; }
+constexpr Cost cost_of(const Varint&) { return {240}; }
+constexpr Cost cost_of(const IntOfBytes&) { return {180}; }
+constexpr Cost cost_of(const Compare&) { return {60, 20}; }
+constexpr Cost cost_of(const FindByte&) { return {40, 14}; }
+constexpr Cost cost_of(const ParseDecimal&) { return {440}; }
+constexpr Cost cost_of(const CopyToState&) { return {50, 16}; }
+constexpr Cost cost_of(const EmitInt&) { return {100}; }
+constexpr Cost cost_of(const EmitBytes&) { return {60, 16}; }
+constexpr Cost cost_of(const Next&) { return {50}; }
+constexpr Cost cost_of(const Return&) { return {20}; }
+constexpr Cost cost_of(const Fail&) { return {12}; }
+constexpr Cost cost_of(const End&) { return {6}; }
+constexpr Cost cost_of(const Prefetch&) { return {80}; }
+constexpr Cost cost_of(const CallChain&) { return {1}; }  // handlers run outside of BPF
+constexpr Cost cost_of(const Reply&) { return {1}; }
+constexpr Cost cost_of(const Break&) { return {6}; }
+constexpr Cost cost_of(const Continue&) { return {6}; }
+constexpr Cost cost_of(const Hash& n) {
+    switch (n.algo) {
+        case HashAlgo::crc32c: return {60, 80};
+        case HashAlgo::xxh64: return {400, 24};
+        case HashAlgo::fnv1a: return {60, 16};
+    }
+    return {400, 80};
+}
+
+std::uint64_t longest(const Slice& slice, std::uint32_t max) {
+    return slice.length.is_imm ? std::min<std::uint64_t>(slice.length.value, max) : max;
+}
+std::uint64_t bytes_of(const Compare& n) { return std::min(longest(n.a, n.max), longest(n.b, n.max)); }
+std::uint64_t bytes_of(const Hash& n) { return longest(n.bytes, n.max); }
+std::uint64_t bytes_of(const FindByte& n) { return longest(n.bytes, n.max); }
+std::uint64_t bytes_of(const CopyToState& n) { return longest(n.src, n.max); }
+std::uint64_t bytes_of(const EmitBytes& n) { return longest(n.bytes, n.max); }
+template <class N>
+std::uint64_t bytes_of(const N&) {
+    return 0;
+}
+
+std::uint64_t cost(const Body& body) {
+    std::uint64_t total = 0;
+    for (const Stmt& stmt : body) {
+        total = add(total, std::visit(Overloaded{
+                                          [](const If& n) { return add(kIf.base, std::max(cost(n.yes), cost(n.no))); },
+                                          [](const Loop& n) {
+                                              std::uint64_t rounds = n.count.is_imm ? std::min<std::uint64_t>(n.count.value, n.max) : n.max;
+                                              return add(kLoop.base, mul(rounds, add(kIteration.base, cost(n.body))));
+                                          },
+                                          [](const auto& n) { return add(cost_of(n).base, mul(cost_of(n).each, bytes_of(n))); },
+                                      },
+                                      stmt.node));
+    }
+    return total;
+}
+
+// The most reads that one run of the body queues, and the longest of them.
+struct Reads {
+    std::uint64_t count = 0, longest = 0;
+};
+Reads reads_of(const Body& body) {
+    Reads total;
+    for (const Stmt& stmt : body) {
+        Reads here;
+        if (auto* next = std::get_if<Next>(&stmt.node)) {
+            here = {1, next->length.is_imm ? std::min<std::uint64_t>(next->length.value, CIO_MAX_BLOCK) : CIO_MAX_BLOCK};
+        } else if (auto* branch = std::get_if<If>(&stmt.node)) {
+            Reads yes = reads_of(branch->yes), no = reads_of(branch->no);
+            here = {std::max(yes.count, no.count), std::max(yes.longest, no.longest)};
+        } else if (auto* loop = std::get_if<Loop>(&stmt.node)) {
+            here = reads_of(loop->body);
+            here.count = mul(here.count, loop->max);
+        }
+        total = {std::min<std::uint64_t>(add(total.count, here.count), CIO_MAX_NEXT), std::max(total.longest, here.longest)};
+    }
+    return total;
+}
+
+}  // namespace
+
+std::uint64_t instruction_bound(const Program& program) { return add(kProgram.base, cost(program.body)); }
+
+ChainBounds chain_bounds(const Module& module, const IoLayout& layout, const Chain& chain) {
+    ChainBounds bounds;
+    bounds.hops = chain.hops;
+    std::uint64_t most_queued = 0, costliest_step = 0;
+    auto use = [&](std::int32_t index) -> std::uint64_t {
+        if (index < 0) return 0;
+        const Program& program = module.programs[static_cast<std::size_t>(index)];
+        Reads reads = reads_of(program.body);
+        most_queued = std::max(most_queued, reads.count);
+        bounds.block_bytes = std::max(bounds.block_bytes, reads.longest);
+        std::uint64_t instructions = instruction_bound(program);
+        bounds.instructions = std::max(bounds.instructions, instructions);
+        return instructions;
+    };
+    std::uint64_t fixed = add(use(chain.entry), add(use(chain.done), use(chain.shadow)));
+    for (const Step& step : chain.steps) costliest_step = std::max(costliest_step, use(step.program));
+    bounds.chain_instructions = add(fixed, mul(costliest_step, chain.hops));
+    bounds.in_flight = most_queued > 1 ? chain.hops : std::min(chain.hops, 1u);
+    bounds.memory = add(layout.total, mul(bounds.block_bytes, bounds.in_flight));
+    return bounds;
+}
+
+}  // namespace chainio::ir

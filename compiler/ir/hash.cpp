@@ -1,0 +1,44 @@
+#include "compiler/ir/hash.h"
+
+#include <xxhash.h>
+
+#include <array>
+
+namespace chainio::ir {
+namespace {
+
+constexpr std::array<std::uint32_t, 256> crc32c_table() {
+    std::array<std::uint32_t, 256> table{};
+    for (std::uint32_t byte = 0; byte < 256; byte++) {
+        std::uint32_t crc = byte;
+        for (int bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78u : 0u);
+        table[byte] = crc;
+    }
+    return table;
+}
+constexpr auto kCrcTable = crc32c_table();
+
+std::uint64_t fnv1a(std::span<const std::uint8_t> bytes, std::uint64_t seed) {
+    std::uint64_t hash = 0xcbf29ce484222325u ^ seed;
+    for (std::uint8_t byte : bytes) hash = (hash ^ byte) * 0x100000001b3u;
+    return hash;
+}
+
+}  // namespace
+
+std::uint32_t crc32c(std::span<const std::uint8_t> bytes, std::uint32_t seed) {
+    std::uint32_t crc = ~seed;
+    for (std::uint8_t byte : bytes) crc = (crc >> 8) ^ kCrcTable[(crc ^ byte) & 0xff];
+    return ~crc;
+}
+
+std::uint64_t hash_bytes(HashAlgo algo, std::span<const std::uint8_t> bytes, std::uint64_t seed) {
+    switch (algo) {
+        case HashAlgo::crc32c: return crc32c(bytes, static_cast<std::uint32_t>(seed));
+        case HashAlgo::xxh64: return XXH64(bytes.data(), bytes.size(), seed);
+        case HashAlgo::fnv1a: return fnv1a(bytes, seed);
+    }
+    return 0;
+}
+
+}  // namespace chainio::ir
