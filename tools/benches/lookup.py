@@ -11,8 +11,8 @@ from common import RELEASE, ROOT, WORK, Result, build, less_is_better, more_is_b
 from database import database, facts
 
 DEPTHS = (1, 16, 64, 256)
-CACHE_BYTES, CACHE_LEVELS = 512 * 1024, 2
-SPEC = ROOT / "tests" / "bench" / "lookup.chain"
+CACHE_BYTES, CACHE_LEVELS = 512 * 1024, 2  # as in tests/bench/lookup-cached.chain
+SPECS = ROOT / "tests" / "bench"
 
 
 class Bench:
@@ -29,9 +29,9 @@ class Bench:
         self.slow = max(300, int(300 / once["seconds"] * self.seconds))
 
     def compile(self, cached):
-        out = WORK / ("lookup-cached.bpf.o" if cached else "lookup.bpf.o")
-        define = ["-D", f"CACHE={CACHE_BYTES}", "-D", f"LEVELS={CACHE_LEVELS}"] if cached else []
-        output_of([RELEASE / "bin" / "chainc", SPEC, "-I", ROOT / "stdlib-chains", *define, "-o", out])
+        name = "lookup-cached" if cached else "lookup"
+        out = WORK / f"{name}.bpf.o"
+        output_of([RELEASE / "bin" / "chainc", SPECS / f"{name}.chain", "-I", ROOT / "stdlib-chains", "-o", out])
         return out
 
     def run_once(self, contender, depth, cached, lookups, seed):
