@@ -1,62 +1,143 @@
 #include "tools/chainc/bounds.h"
 
 #include <algorithm>
+#include <numeric>
+#include <set>
+#include <vector>
 
 #include "bpf-templates/chainio_step.h"
 
 namespace chainio::chainc {
 namespace {
 
-struct Reads {
-    std::uint32_t count = 0;    // most that one run of the program queues
-    std::uint32_t largest = 0;  // bytes
+using Counts = std::vector<std::uint64_t>;  // one a step of the chain: reads that are queued for it
+
+// What one body queues, on the paths that go on behind it and on those that end the program inside.
+struct Paths {
+    Counts through, ended;
+    bool goes_on = true;
 };
 
-std::uint32_t capped(std::uint64_t count) { return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, CIO_MAX_NEXT)); }
+void raise_to(Counts& counts, const Counts& others) {
+    for (std::size_t i = 0; i < counts.size(); i++) counts[i] = std::max(counts[i], others[i]);
+}
+Counts sum_of(Counts counts, const Counts& others) {
+    for (std::size_t i = 0; i < counts.size(); i++) counts[i] = std::min<std::uint64_t>(counts[i] + others[i], CIO_MAX_NEXT);
+    return counts;
+}
 
-Reads reads_of(const ir::Body& body) {
-    Reads sum;
-    for (const ir::Stmt& stmt : body) {
-        Reads here;
-        if (const auto* next = std::get_if<ir::Next>(&stmt.node)) {
-            const std::uint64_t length = next->length.is_imm ? next->length.value : CIO_MAX_BLOCK;
-            here = {1, static_cast<std::uint32_t>(std::min<std::uint64_t>(length, CIO_MAX_BLOCK))};
-        } else if (const auto* branch = std::get_if<ir::If>(&stmt.node)) {
-            const Reads yes = reads_of(branch->yes), no = reads_of(branch->no);
-            here = {std::max(yes.count, no.count), std::max(yes.largest, no.largest)};
-        } else if (const auto* loop = std::get_if<ir::Loop>(&stmt.node)) {
-            here = reads_of(loop->body);
-            here.count = capped(std::uint64_t{here.count} * loop->max);
-        }
-        sum = {capped(std::uint64_t{sum.count} + here.count), std::max(sum.largest, here.largest)};
+class Reads {
+public:
+    Reads(std::size_t steps, Counts& largest) : none_(steps, 0), largest_(largest) {}
+
+    Counts of(const ir::Body& body) {
+        Paths paths = walk(body);
+        if (paths.goes_on) raise_to(paths.ended, paths.through);
+        return paths.ended;
     }
-    return sum;
+
+private:
+    Paths walk(const ir::Body& body) {
+        Paths sum{none_, none_, true};
+        for (const ir::Stmt& stmt : body) {
+            const Paths here = statement(stmt);
+            raise_to(sum.ended, sum_of(sum.through, here.ended));
+            if (here.goes_on) sum.through = sum_of(sum.through, here.through);
+            sum.goes_on = here.goes_on;
+            if (!sum.goes_on) {
+                raise_to(sum.ended, sum.through);
+                break;
+            }
+        }
+        return sum;
+    }
+
+    Paths statement(const ir::Stmt& stmt) {
+        Paths here{none_, none_, true};
+        if (const auto* next = std::get_if<ir::Next>(&stmt.node)) {
+            queue(*next, here.through);
+        } else if (const auto* branch = std::get_if<ir::If>(&stmt.node)) {
+            here = either(walk(branch->yes), walk(branch->no));
+        } else if (const auto* loop = std::get_if<ir::Loop>(&stmt.node)) {
+            here = repeated(walk(loop->body), loop->max);
+        } else {
+            const bool ends = std::holds_alternative<ir::End>(stmt.node) || std::holds_alternative<ir::Return>(stmt.node) || std::holds_alternative<ir::Fail>(stmt.node);
+            here.goes_on = !ends;
+        }
+        return here;
+    }
+
+    void queue(const ir::Next& next, Counts& counts) {
+        if (next.step >= counts.size()) return;
+        counts[next.step] = 1;
+        const std::uint64_t length = next.length.is_imm ? next.length.value : CIO_MAX_BLOCK;
+        largest_[next.step] = std::max(largest_[next.step], std::min<std::uint64_t>(length, CIO_MAX_BLOCK));
+    }
+
+    static Paths either(Paths yes, const Paths& no) {
+        raise_to(yes.ended, no.ended);
+        if (!yes.goes_on) {
+            yes.through = no.through;
+        } else if (no.goes_on) {
+            raise_to(yes.through, no.through);
+        }
+        yes.goes_on = yes.goes_on || no.goes_on;
+        return yes;
+    }
+
+    // A `break` leaves a loop from inside, so what its body queues before an end counts for what follows too.
+    static Paths repeated(Paths body, std::uint64_t times) {
+        if (body.goes_on) raise_to(body.ended, body.through);
+        for (std::uint64_t& count : body.ended) count = std::min<std::uint64_t>(count * times, CIO_MAX_NEXT);
+        return {body.ended, body.ended, true};
+    }
+
+    Counts none_;
+    Counts& largest_;
+};
+
+std::uint64_t total(const Counts& counts) { return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}); }
+
+// One program queues at most CIO_MAX_NEXT reads in all. The bound by steps may add up to more, which only loosens it.
+Counts next_generation(const Counts& generation, const std::vector<Counts>& queued, std::uint64_t hops) {
+    Counts next(generation.size(), 0);
+    for (std::size_t from = 0; from < generation.size(); from++) {
+        for (std::size_t to = 0; to < next.size(); to++) next[to] = std::min(next[to] + generation[from] * queued[from][to], hops);
+    }
+    return next;
 }
 
 }  // namespace
 
 ChainBounds bounds_of(const ir::Artifact& artifact, const ir::Chain& chain) {
-    const auto program = [&](std::int32_t index) {
-        return index < 0 ? Reads{} : reads_of(artifact.module.programs[static_cast<std::size_t>(index)].body);
-    };
-    const Reads first = program(chain.entry);
-    ChainBounds bounds{.in_flight = 0, .largest_read = first.largest, .memory = artifact.layout.total};
-    std::uint64_t fan_out = 0;
-    for (const ir::Step& step : chain.steps) {
-        const Reads reads = program(step.program);
-        fan_out = std::max<std::uint64_t>(fan_out, reads.count);
-        bounds.largest_read = std::max(bounds.largest_read, reads.largest);
+    const std::size_t steps = chain.steps.size();
+    ChainBounds bounds{.in_flight = 0, .largest_read = 0, .memory = artifact.layout.total};
+    if (steps == 0 || chain.entry < 0) return bounds;
+    Counts largest(steps, 0);
+    Reads reads(steps, largest);
+    const auto& programs = artifact.module.programs;
+    Counts generation = reads.of(programs[static_cast<std::size_t>(chain.entry)].body);
+    std::vector<Counts> queued;
+    for (const ir::Step& step : chain.steps) queued.push_back(reads.of(programs[step.program].body));
+
+    // Steps run in the order in which their reads were queued, so at any time the reads in flight are what is left of one
+    // generation and what it has queued of the next one. All generations together are at most `hops` reads.
+    std::uint64_t most_bytes = 0, in_flight = 0;
+    std::set<Counts> seen;  // a generation that was there before goes on as it did then
+    for (std::uint64_t done = 0; done < chain.hops && total(generation) != 0 && seen.insert(generation).second;) {
+        const Counts next = next_generation(generation, queued, chain.hops);
+        const std::uint64_t at_once = std::min(std::max(total(generation), total(next) + total(generation) - 1), chain.hops - done);
+        std::uint64_t bytes = 0;
+        for (std::size_t i = 0; i < steps; i++) bytes += std::min(generation[i] + next[i], at_once) * (largest[i] + CIO_PAD);
+        const std::uint64_t most = at_once * (*std::ranges::max_element(largest) + CIO_PAD);
+        in_flight = std::max(in_flight, at_once);
+        most_bytes = std::max(most_bytes, std::min(bytes, most));
+        done += total(generation);
+        generation = next;
     }
-    // After h reads at most first + h * (fan_out - 1) are queued, and never more than the hops - h that are left. The two meet
-    // at h = (hops - first) / fan_out; the most is at one of the whole numbers beside that.
-    std::uint64_t queued = std::min(first.count, chain.hops);
-    if (fan_out > 1) {
-        const std::uint64_t h = (chain.hops - queued) / fan_out;
-        const std::uint64_t after = chain.hops > h ? chain.hops - h - 1 : 0;
-        queued = std::max(queued + h * (fan_out - 1), after);
-    }
-    bounds.in_flight = static_cast<std::uint32_t>(queued);
-    bounds.memory += queued * (bounds.largest_read + std::uint64_t{CIO_PAD});
+    bounds.in_flight = static_cast<std::uint32_t>(in_flight);
+    bounds.largest_read = static_cast<std::uint32_t>(*std::ranges::max_element(largest));
+    bounds.memory += most_bytes;
     return bounds;
 }
 
