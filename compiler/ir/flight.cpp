@@ -1,4 +1,4 @@
-#include "tools/chainc/bounds.h"
+#include "compiler/ir/flight.h"
 
 #include <algorithm>
 #include <numeric>
@@ -7,7 +7,7 @@
 
 #include "bpf-templates/chainio_step.h"
 
-namespace chainio::chainc {
+namespace chainio::ir {
 namespace {
 
 using Counts = std::vector<std::uint64_t>;  // one a step of the chain: reads that are queued for it
@@ -26,20 +26,20 @@ Counts sum_of(Counts counts, const Counts& others) {
     return counts;
 }
 
-class Reads {
+class Queueing {
 public:
-    Reads(std::size_t steps, Counts& largest) : none_(steps, 0), largest_(largest) {}
+    Queueing(std::size_t steps, Counts& largest) : none_(steps, 0), largest_(largest) {}
 
-    Counts of(const ir::Body& body) {
+    Counts of(const Body& body) {
         Paths paths = walk(body);
         if (paths.goes_on) raise_to(paths.ended, paths.through);
         return paths.ended;
     }
 
 private:
-    Paths walk(const ir::Body& body) {
+    Paths walk(const Body& body) {
         Paths sum{none_, none_, true};
-        for (const ir::Stmt& stmt : body) {
+        for (const Stmt& stmt : body) {
             const Paths here = statement(stmt);
             raise_to(sum.ended, sum_of(sum.through, here.ended));
             if (here.goes_on) sum.through = sum_of(sum.through, here.through);
@@ -52,22 +52,22 @@ private:
         return sum;
     }
 
-    Paths statement(const ir::Stmt& stmt) {
+    Paths statement(const Stmt& stmt) {
         Paths here{none_, none_, true};
-        if (const auto* next = std::get_if<ir::Next>(&stmt.node)) {
+        if (const auto* next = std::get_if<Next>(&stmt.node)) {
             queue(*next, here.through);
-        } else if (const auto* branch = std::get_if<ir::If>(&stmt.node)) {
+        } else if (const auto* branch = std::get_if<If>(&stmt.node)) {
             here = either(walk(branch->yes), walk(branch->no));
-        } else if (const auto* loop = std::get_if<ir::Loop>(&stmt.node)) {
+        } else if (const auto* loop = std::get_if<Loop>(&stmt.node)) {
             here = repeated(walk(loop->body), loop->max);
         } else {
-            const bool ends = std::holds_alternative<ir::End>(stmt.node) || std::holds_alternative<ir::Return>(stmt.node) || std::holds_alternative<ir::Fail>(stmt.node);
+            const bool ends = std::holds_alternative<End>(stmt.node) || std::holds_alternative<Return>(stmt.node) || std::holds_alternative<Fail>(stmt.node);
             here.goes_on = !ends;
         }
         return here;
     }
 
-    void queue(const ir::Next& next, Counts& counts) {
+    void queue(const Next& next, Counts& counts) {
         if (next.step >= counts.size()) return;
         counts[next.step] = 1;
         const std::uint64_t length = next.length.is_imm ? next.length.value : CIO_MAX_BLOCK;
@@ -109,16 +109,16 @@ Counts next_generation(const Counts& generation, const std::vector<Counts>& queu
 
 }  // namespace
 
-ChainBounds bounds_of(const ir::Artifact& artifact, const ir::Chain& chain) {
+FlightBounds flight_bounds(const Module& module, const Chain& chain) {
     const std::size_t steps = chain.steps.size();
-    ChainBounds bounds{.in_flight = 0, .largest_read = 0, .memory = artifact.layout.total};
+    FlightBounds bounds;
     if (steps == 0 || chain.entry < 0) return bounds;
     Counts largest(steps, 0);
-    Reads reads(steps, largest);
-    const auto& programs = artifact.module.programs;
+    Queueing reads(steps, largest);
+    const auto& programs = module.programs;
     Counts generation = reads.of(programs[static_cast<std::size_t>(chain.entry)].body);
     std::vector<Counts> queued;
-    for (const ir::Step& step : chain.steps) queued.push_back(reads.of(programs[step.program].body));
+    for (const Step& step : chain.steps) queued.push_back(reads.of(programs[step.program].body));
 
     // Steps run in the order in which their reads were queued, so at any time the reads in flight are what is left of one
     // generation and what it has queued of the next one. All generations together are at most `hops` reads.
@@ -137,8 +137,8 @@ ChainBounds bounds_of(const ir::Artifact& artifact, const ir::Chain& chain) {
     }
     bounds.in_flight = static_cast<std::uint32_t>(in_flight);
     bounds.largest_read = static_cast<std::uint32_t>(*std::ranges::max_element(largest));
-    bounds.memory += most_bytes;
+    bounds.block_memory = most_bytes;
     return bounds;
 }
 
-}  // namespace chainio::chainc
+}  // namespace chainio::ir
