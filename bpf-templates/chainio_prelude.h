@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What both targets need before chainio_step.h. The text that chainc emits is compiled as it stands, without any header. */
+#define CIO_HAVE_TYPES
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef long long s64;
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "ChainIO step code is little-endian"
+#endif
+
+#define CIO_INLINE static inline __attribute__((always_inline))
+
+/* What a program body or loop body returns to the code around it. */
+#define CIO_GO 0    /* carry on */
+#define CIO_BREAK 1 /* leave the innermost loop */
+#define CIO_STOP 2  /* the program has ended */
+
+/* For helpers that are written once for all spaces. */
+#define CIO_IS_block 0
+#define CIO_IS_args 0
+#define CIO_IS_state 1
+#define CIO_IS_literal 0
+
+/* A loop of the program: `limit` is a constant, `count` is at most that. */
+#define CIO_ROUNDS(limit, count, step)                                          \
+	for (u64 i_ = 0; i_ < (limit) && i_ < (count) && (cio_keep(i_), 1); i_ += (step))
+#define CIO_LEAVE(call)                     \
+	{                                   \
+		int code_ = call;           \
+		if (code_ == CIO_BREAK)     \
+			break;              \
+		if (code_)                  \
+			return CIO_STOP;    \
+	}
+#define CIO_LOOP(body, limit, count) CIO_ROUNDS(limit, count, 1) CIO_LEAVE(body(CIO_ARGS, i_))

@@ -1,0 +1,22 @@
+/* Appends bytes to the out area; 0 when they do not fit. */
+CIO_HELPER int cio_emit_SPACE(CIO_HELP_PARAMS, u64 offset, u64 length, u64 limit)
+{
+	CIO_HELP_ENTER(0)
+	u64 to = m->io.out_length, i;
+	if (!cio_inside(to, length, limit))
+		return 0;
+	for (i = 0; i < MAXIMUM; i += 8) {
+		cio_keep(i);
+		if (i + 8 > length)
+			break;
+		cio_st8(cio_at_out(to + i), cio_ld8(cio_at_SPACE(offset + i)));
+	}
+	for (u64 k = 0; k < 7; k++) {
+		cio_keep(k);
+		if (i + k >= length)
+			break;
+		*cio_at_out(to + i + k) = *cio_at_SPACE(offset + i + k);
+	}
+	m->io.out_length = (u32)(to + length);
+	return 1;
+}

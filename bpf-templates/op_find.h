@@ -1,0 +1,22 @@
+/* The index of the first byte that equals `byte`, or the length. */
+CIO_HELPER u64 cio_find_SPACE(CIO_HELP_PARAMS, u64 offset, u64 length, u64 byte)
+{
+	CIO_HELP_ENTER(0)
+	u64 pattern = (byte & 255) * 0x0101010101010101ull, i;
+	for (i = 0; i < MAXIMUM; i += 8) {
+		cio_keep(i);
+		if (i + 8 > length)
+			break;
+		u64 x = cio_ld8(cio_at_SPACE(offset + i)) ^ pattern;
+		if ((x - 0x0101010101010101ull) & ~x & 0x8080808080808080ull)
+			break;
+	}
+	for (u64 k = 0; k < 8; k++) {
+		cio_keep(k);
+		if (i + k >= length)
+			return length;
+		if (*cio_at_SPACE(offset + i + k) == (byte & 255))
+			return i + k;
+	}
+	return length;
+}

@@ -1,0 +1,37 @@
+// Running clang on the emitted C, in a directory of its own that is gone afterwards.
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <vector>
+
+namespace chainio::backends {
+
+// A private directory, removed with everything in it.
+class TempDir {
+  public:
+    static std::expected<TempDir, std::string> make();
+    TempDir(TempDir&& other) noexcept;
+    TempDir& operator=(TempDir&&) = delete;
+    ~TempDir();
+    std::string file(const std::string& name) const { return path_ + "/" + name; }
+    const std::string& path() const { return path_; }
+
+  private:
+    explicit TempDir(std::string path) : path_(std::move(path)) {}
+    std::string path_;
+};
+
+// The program to run, as an absolute path: `wanted` when given, else the first of clang-19, clang-20, clang-18, clang on PATH.
+std::expected<std::string, std::string> find_clang(const std::string& wanted);
+
+struct ClangJob {
+    std::string what;                    // for messages: "the BPF programs"
+    std::vector<std::string> arguments;  // without the program
+    std::string output;                  // file in the directory
+};
+// Runs the jobs side by side in `dir` and returns the bytes of each output.
+std::expected<std::vector<std::vector<std::uint8_t>>, std::string> run_clang(const std::string& clang, const TempDir& dir,
+                                                                             const std::vector<ClangJob>& jobs);
+
+}  // namespace chainio::backends

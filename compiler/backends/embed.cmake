@@ -1,0 +1,10 @@
+# Writes every template of DIR into OUT as rows of a table: {"name", R"(text)"}.
+file(GLOB files ${DIR}/*.h)
+list(SORT files)
+set(text "")
+foreach(file ${files})
+  get_filename_component(name ${file} NAME)
+  file(READ ${file} content)
+  string(APPEND text "{\"${name}\", R\"cio_text(${content})cio_text\"},\n")
+endforeach()
+file(WRITE ${OUT} "${text}")

@@ -1,0 +1,79 @@
+// The C text of one program: its own function and one for each loop body.
+#pragma once
+#include <string>
+
+#include "compiler/backends/helpers.h"
+#include "compiler/backends/placement.h"
+#include "compiler/ir/artifact.h"
+
+namespace chainio::backends {
+
+class FunctionEmitter {
+  public:
+    FunctionEmitter(const ir::Artifact& artifact, std::uint32_t number, const Placement& placement, Helpers& helpers)
+        : artifact_(artifact), number_(number), placement_(placement), helpers_(helpers) {}
+    std::string program();
+
+  private:
+    struct Scope {  // what a Break or Continue means
+        std::uint32_t function = 0;
+        bool inline_loop = false;
+    };
+    void body(const ir::Body&, Scope, std::string& out);
+    void line(const ir::Line&, std::string& out);
+    std::string locals(std::uint32_t function) const;
+    std::string loop_function(const ir::Loop&, std::uint32_t function);
+
+    std::string reg(ir::Reg) const;
+    std::string set(ir::Reg r, std::string_view value) const;
+    std::string operand(const ir::Operand&) const;
+    std::string at(ir::Space, const ir::Operand&) const;
+    std::string size_of(ir::Space) const;
+    std::string check_max(const ir::Slice&, std::uint32_t max) const;
+    static std::string check(std::string_view condition, std::uint32_t outcome);
+
+    std::string binary(const ir::Binary&) const;
+    std::string unary(const ir::Unary&) const;
+    std::string load(const ir::Load&) const;
+
+    // One overload a statement: its C text.
+    std::string stmt(const ir::Move&, Scope);
+    std::string stmt(const ir::Unary&, Scope);
+    std::string stmt(const ir::Binary&, Scope);
+    std::string stmt(const ir::Select&, Scope);
+    std::string stmt(const ir::GetInput&, Scope);
+    std::string stmt(const ir::GetArg&, Scope);
+    std::string stmt(const ir::Load&, Scope);
+    std::string stmt(const ir::StoreState&, Scope);
+    std::string stmt(const ir::Check&, Scope);
+    std::string stmt(const ir::CheckRange&, Scope);
+    std::string stmt(const ir::Varint&, Scope);
+    std::string stmt(const ir::IntOfBytes&, Scope);
+    std::string stmt(const ir::Compare&, Scope);
+    std::string stmt(const ir::Hash&, Scope);
+    std::string stmt(const ir::FindByte&, Scope);
+    std::string stmt(const ir::ParseDecimal&, Scope);
+    std::string stmt(const ir::CopyToState&, Scope);
+    std::string stmt(const ir::EmitInt&, Scope);
+    std::string stmt(const ir::EmitBytes&, Scope);
+    std::string stmt(const ir::Next&, Scope);
+    std::string stmt(const ir::Return&, Scope);
+    std::string stmt(const ir::Fail&, Scope);
+    std::string stmt(const ir::End&, Scope);
+    std::string stmt(const ir::Prefetch&, Scope);
+    std::string stmt(const ir::CallChain&, Scope);
+    std::string stmt(const ir::Reply&, Scope);
+    std::string stmt(const ir::If&, Scope);
+    std::string stmt(const ir::Loop&, Scope);
+    std::string stmt(const ir::Break&, Scope);
+    std::string stmt(const ir::Continue&, Scope);
+
+    const ir::Artifact& artifact_;
+    std::uint32_t number_;
+    const Placement& placement_;
+    Helpers& helpers_;
+    std::string functions_;  // the loop bodies, innermost first
+    ir::Line last_line_;
+};
+
+}  // namespace chainio::backends

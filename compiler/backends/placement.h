@@ -1,0 +1,31 @@
+// Where each register of a program lives in the emitted C, and which loop bodies become functions of their own.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "compiler/ir/ir.h"
+
+namespace chainio::backends {
+
+// A loop of more rounds than this is cut into pieces in BPF, a function each, so that the verifier follows fewer of them.
+constexpr std::uint32_t kLongLoop = 512, kLoopPiece = 64;
+
+// A register that is assigned once and used in one C function is a local; any other is a slot of cio_io.vars in BPF (and of a
+// local struct in native code), so that the verifier never has to follow its value from one iteration to the next.
+struct Place {
+    bool is_slot = false;
+    std::uint32_t slot = 0;
+};
+
+struct Placement {
+    std::vector<Place> regs;
+    std::uint32_t slots = 0;  // how many slots are used at most
+    // The loops whose body is a C function; the others are nested too deeply for the kernel's limit of call frames.
+    std::map<const ir::Loop*, std::uint32_t> functions;  // function number, counted from 1; 0 is the program
+    std::vector<std::uint32_t> function_of;              // of each local register
+};
+
+Placement place(const ir::Program&);
+
+}  // namespace chainio::backends

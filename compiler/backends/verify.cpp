@@ -1,0 +1,226 @@
+// Loading every program of an artifact into the running kernel. Nothing is pinned; all of it is gone when the objects close.
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+#include <regex>
+
+#include "compiler/backends/backends.h"
+#include "compiler/backends/bpf_object.h"
+#include "compiler/backends/elf_file.h"
+#include "compiler/backends/line_table.h"
+
+namespace chainio::backends {
+namespace {
+
+constexpr std::uint32_t kLogTrace = 1, kLogStats = 4;
+constexpr std::size_t kSmallLog = 64 * 1024, kBigLog = 32 * 1024 * 1024;
+
+bool has_capability(unsigned number) {
+    __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[2]{};
+    if (syscall(SYS_capget, &head, data) != 0) return false;
+    return (data[number / 32].effective >> (number % 32) & 1) != 0;
+}
+
+// What this process lacks; empty when it may load programs.
+std::string missing_privilege() {
+    if (has_capability(CAP_SYS_ADMIN)) return "";
+    std::string missing;
+    if (!has_capability(CAP_BPF)) missing = "CAP_BPF";
+    if (!has_capability(CAP_PERFMON)) missing += missing.empty() ? "CAP_PERFMON" : " and CAP_PERFMON";
+    if (missing.empty()) return "";
+    return fmt::format("loading BPF programs needs {}, which this process does not have; run it as root, or once: "
+                       "setcap cap_bpf,cap_perfmon+ep on the program",
+                       missing);
+}
+
+struct ObjectCloser {
+    void operator()(bpf_object* object) const { bpf_object__close(object); }
+};
+using Object = std::unique_ptr<bpf_object, ObjectCloser>;
+
+// What one attempt to load one program gave.
+struct Attempt {
+    int error = 0;
+    std::string log;
+    std::vector<bpf_insn> instructions;
+};
+
+Attempt attempt(const std::vector<std::uint8_t>& artifact, const std::string& entry, std::uint32_t level, std::size_t log_size) {
+    Attempt result;
+    bpf_object_open_opts options{};
+    options.sz = sizeof options;
+    options.object_name = "chainio";
+    Object object(bpf_object__open_mem(artifact.data(), artifact.size(), &options));
+    if (!object) {
+        result.error = errno;
+        return result;
+    }
+    std::vector<char> log(log_size);
+    bpf_program* wanted = nullptr;
+    bpf_program* program = nullptr;
+    bpf_object__for_each_program(program, object.get()) {
+        bool is_it = entry == bpf_program__name(program);
+        bpf_program__set_autoload(program, is_it);
+        if (is_it) wanted = program;
+    }
+    if (wanted == nullptr) {
+        result.error = ENOENT;
+        return result;
+    }
+    bpf_program__set_log_level(wanted, level);
+    bpf_program__set_log_buf(wanted, log.data(), log.size());
+    if (int error = bpf_object__load(object.get()); error != 0) result.error = -error;
+    result.log = log.data();
+    const bpf_insn* code = bpf_program__insns(wanted);
+    if (code != nullptr) result.instructions.assign(code, code + bpf_program__insn_cnt(wanted));
+    return result;
+}
+
+std::uint64_t number_after(const std::string& log, std::string_view word) {
+    std::size_t at = log.rfind(word);
+    if (at == log.npos) return 0;
+    std::uint64_t value = 0;
+    const char* from = log.c_str() + at + word.size();
+    std::from_chars(from, log.c_str() + log.size(), value);
+    return value;
+}
+
+// The verifier prints each function's own depth, in the order of the program: the deepest chain of calls is what counts.
+std::uint32_t verified_stack(const Attempt& loaded, const BpfObject& object, const std::string& entry) {
+    constexpr std::uint32_t round = 32;
+    std::size_t at = loaded.log.rfind("stack depth ");
+    if (at == loaded.log.npos) return 0;
+    std::map<std::size_t, std::size_t> placed = placed_functions(object, entry, loaded.instructions);
+    std::map<std::size_t, std::uint32_t> own, deepest;  // by function of the object
+    const char* text = loaded.log.c_str() + at + std::strlen("stack depth ");
+    for (const auto& [start, number] : placed) {
+        std::uint32_t depth = 0;
+        auto parsed = std::from_chars(text, loaded.log.c_str() + loaded.log.size(), depth);
+        own[number] = (std::max(depth, 1u) + round - 1) / round * round;
+        if (*parsed.ptr != '+') break;
+        text = parsed.ptr + 1;
+    }
+    deepest = own;
+    for (std::size_t pass = 0; pass < placed.size(); pass++)
+        for (const auto& [number, depth] : own)
+            for (const auto& [call, callee] : object.functions[number].calls) deepest[number] = std::max(deepest[number], depth + deepest[callee]);
+    const BpfFunction* main = object.find(entry);
+    return main == nullptr ? 0 : deepest[static_cast<std::size_t>(main - object.functions.data())];
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+    std::vector<std::string_view> lines;
+    while (!text.empty()) {
+        std::size_t end = std::min(text.find('\n'), text.size());
+        lines.push_back(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return lines;
+}
+
+bool is_statistic(std::string_view line) {
+    return line.starts_with("processed ") || line.starts_with("verification time") || line.starts_with("stack depth") || line.starts_with("insns processed") ||
+           line.starts_with("-- ") || line.empty();
+}
+
+// The instruction that the verifier was at when it gave up.
+std::size_t failing_instruction(const std::vector<std::string_view>& lines) {
+    for (std::size_t i = lines.size(); i-- > 0;) {
+        std::size_t number = 0;
+        auto parsed = std::from_chars(lines[i].data(), lines[i].data() + lines[i].size(), number);
+        if (parsed.ec == std::errc() && std::string_view(parsed.ptr, lines[i].data() + lines[i].size()).starts_with(": (")) return number;
+        std::size_t word = lines[i].rfind(" insn ");
+        if (word == lines[i].npos) continue;
+        const char* from = lines[i].data() + word + 6;
+        if (std::from_chars(from, lines[i].data() + lines[i].size(), number).ec == std::errc()) return number;
+    }
+    return 0;
+}
+
+VerifyFailure explain(const Attempt& refused, const BpfObject& object, const std::string& entry) {
+    VerifyFailure failure;
+    failure.log = refused.log;
+    std::vector<std::string_view> lines = lines_of(failure.log);
+    for (std::size_t i = lines.size(); i-- > 0 && failure.message.empty();)
+        if (!is_statistic(lines[i])) failure.message = lines[i];
+    if (failure.message.empty()) failure.message = std::strerror(refused.error);
+    std::size_t instruction = failing_instruction(lines);
+    std::map<std::size_t, std::size_t> placed = placed_functions(object, entry, refused.instructions);
+    auto after = placed.upper_bound(instruction);
+    if (after == placed.begin()) return failure;
+    const auto& [start, number] = *std::prev(after);
+    const BpfFunction& function = object.functions[number];
+    SourceLine line = LineTable(object).find(function.section, function.section_offset + (instruction - start) * sizeof(bpf_insn));
+    failure.file = line.file;
+    failure.line = line.line;
+    return failure;
+}
+
+// libbpf would print what is returned to the caller anyway.
+class QuietLibbpf {
+  public:
+    QuietLibbpf() : before_(libbpf_set_print(nullptr)) {}
+    QuietLibbpf(const QuietLibbpf&) = delete;
+    QuietLibbpf& operator=(const QuietLibbpf&) = delete;
+    ~QuietLibbpf() { libbpf_set_print(before_); }
+
+  private:
+    libbpf_print_fn_t before_;
+};
+
+void verify_program(const std::vector<std::uint8_t>& artifact, const BpfObject& object, const std::string& name, const std::string& entry,
+                    VerifyResult& result) {
+    Attempt first = attempt(artifact, entry, kLogStats, kSmallLog);
+    if (first.error == 0) {
+        result.loaded.push_back({name, number_after(first.log, "processed "), verified_stack(first, object, entry)});
+        return;
+    }
+    if (first.error == EPERM && first.log.empty()) {
+        result.permitted = false;
+        result.why = "the kernel refuses to load BPF programs here (EPERM); a container or lockdown forbids the bpf system call";
+        return;
+    }
+    Attempt again = attempt(artifact, entry, kLogTrace | kLogStats, kBigLog);
+    VerifyFailure failure = explain(again.error != 0 ? again : first, object, entry);
+    failure.program = name;
+    result.failed.push_back(std::move(failure));
+}
+
+}  // namespace
+
+VerifyResult verify(const std::vector<std::uint8_t>& artifact) {
+    VerifyResult result;
+    result.why = missing_privilege();
+    if (!result.why.empty()) {
+        result.permitted = false;
+        return result;
+    }
+    auto unreadable = [&](const std::string& why) {
+        result.failed.push_back({"", "", 0, "not an artifact: " + why, ""});
+        return result;
+    };
+    auto file = ElfFile::open(artifact);
+    if (!file) return unreadable(file.error());
+    auto spec = ir::deserialize(find_section(*file, ".chainio.spec"));
+    if (!spec) return unreadable(spec.error());
+    auto object = read_bpf_object(artifact);
+    if (!object) return unreadable(object.error());
+    QuietLibbpf quiet;
+    for (std::size_t i = 0; i < spec->module.programs.size() && result.permitted; i++) {
+        if (spec->module.programs[i].kind == ir::ProgramKind::handler) continue;
+        verify_program(artifact, *object, spec->module.programs[i].name, fmt::format("cio_run_{}", i), result);
+    }
+    return result;
+}
+
+}  // namespace chainio::backends
