@@ -1,7 +1,18 @@
 // The ChainIO language. The AST builder in compiler/syntax is the only user of the parse tree.
+//
+// Nearly every decision is made on one token, so that the generated parser never has to warm up its prediction tables: binary
+// operators are a flat list here and get their precedence in the builder, and the pass over the tokens (compiler/syntax/tokens.cpp)
+// marks the few places where the meaning of a word hangs on its neighbours:
+//   IN_SET       `in` before `(`: a set test; IN otherwise
+//   BOUND        `max` that opens an argument and is followed by a value: `records(R, max 4)`
+//   RETURN_BARE  `return` with no value on its line
+//   PART, END    between the parts of a `reply`, and after the last one
+//   RESULT       between the `let`s of a function and its value
+//   IDENT        any word after a `.`
+// White space separates; the only places where a line's end matters are `return`, `reply` and the value of a function.
 grammar Chain;
 
-file : item* EOF ;
+tokens { IN_SET, BOUND, RETURN_BARE, PART, END, RESULT }
 
 item
     : importDecl
@@ -17,164 +28,161 @@ item
     | probeDecl
     ;
 
-importDecl  : IMPORT STRING (AS name)? (WITH '{' binding* '}')? ;
-binding     : name '=' expr ;
+importDecl  : IMPORT path=STRING (AS alias=word)? (WITH LBRACE bindings+=binding* RBRACE)? ;
+binding     : word ASSIGN expr ;
 
 // `param N = 31` is a constant, `param files idx = "*.idx"` a file class; an import or -D gives another value.
-paramDecl   : PARAM (filesDecl | name '=' expr) ;
-constDecl   : CONST name '=' expr ;
+paramDecl   : PARAM (filesDecl | binding) ;
+constDecl   : CONST binding ;
 
-appDecl     : APP name '{' appItem* '}' ;
+appDecl     : APP word LBRACE items+=appItem* RBRACE ;
 appItem     : matchExe | filesDecl | socketDecl | classDecl | batchDecl ;
 matchExe    : MATCH EXE STRING ;
-filesDecl   : FILES name '=' STRING ('{' fileAttr* '}')? ;
+filesDecl   : FILES word ASSIGN STRING (LBRACE attrs+=fileAttr* RBRACE)? ;
 fileAttr
-    : DIRECT                      # attrDirect
-    | IMMUTABLE                   # attrImmutable
-    | HEADER name                 # attrHeader
-    | ROOT STRING                 # attrRoot
-    | CACHE expr (LEVELS expr)?   # attrCache
+    : flag=(DIRECT | IMMUTABLE)
+    | HEADER header=word
+    | ROOT root=STRING
+    | CACHE bytes=expr (LEVELS levels=expr)?
     ;
-socketDecl  : SOCKET name '=' (TCP | UDP) PORT expr ;
-classDecl   : CLASS name '{' classAttr* '}' ;
-classAttr
-    : PRIORITY expr               # attrPriority
-    | WEIGHT expr                 # attrWeight
-    | SLO name expr               # attrSlo
-    ;
-batchDecl   : BATCH '{' batchAttr* '}' ;
-batchAttr   : MIN expr | MAX expr | ADAPT ;
+socketDecl  : SOCKET word ASSIGN proto=(TCP | UDP) PORT expr ;
+classDecl   : CLASS word LBRACE attrs+=classAttr* RBRACE ;
+classAttr   : kind=(PRIORITY | WEIGHT) expr | kind=SLO word expr ;
+batchDecl   : BATCH LBRACE attrs+=batchAttr* RBRACE ;
+batchAttr   : kind=(MIN | MAX) expr | kind=ADAPT ;
 
-recordDecl  : RECORD name '{' field* '}' ;
+recordDecl  : RECORD word LBRACE fields+=field* RBRACE ;
 field
-    : LET name '=' expr                              # derivedField
-    | UNDERSCORE ':' AT expr                         # skipField
-    | (name | UNDERSCORE) ':' fieldType fieldMod*    # dataField
+    : LET word ASSIGN expr
+    | pad=UNDERSCORE COLON (skip=AT expr | fieldType (EQ equals=expr)? mods+=fieldMod*)
+    | word COLON fieldType (EQ equals=expr)? mods+=fieldMod*
     ;
-fieldType   : baseType ('[' expr (MAX expr)? ']')? ;
+fieldType   : baseType (LBRACK count=expr (MAX bound=expr)? RBRACK)? ;
 baseType
-    : BYTES '(' MAX? expr ')'                        # bytesType
-    | CSTR '(' MAX expr ')'                          # cstrType
-    | BITS name '{' bitField* '}'                    # bitsType
-    | qualified                                      # namedType
+    : BYTES LPAREN bound=BOUND? expr RPAREN
+    | CSTR LPAREN (BOUND | MAX) expr RPAREN
+    | BITS word LBRACE bits+=bitField* RBRACE
+    | typeName
     ;
-bitField    : (name | UNDERSCORE) ':' expr ;
+typeName    : first=typeWord (DOT second=IDENT)? ;
+bitField    : (word | UNDERSCORE) COLON expr ;
+// `== C` comes first; `at E == C` is read as `== C at E`, since an offset is never a truth value.
 fieldMod
-    : AT expr                                        # modAt
-    | WHEN expr                                      # modWhen
-    | '==' expr                                      # modEquals
-    | IN '{' enumItem (',' enumItem)* ','? '}'       # modEnum
+    : kind=(AT | WHEN) expr
+    | kind=IN LBRACE enumItem (COMMA enumItem?)* RBRACE
     ;
-enumItem    : expr name ;
+enumItem    : expr word ;
 
-textDecl    : TEXT name '{' textItem* '}' ;
+textDecl    : TEXT word LBRACE items+=textItem* RBRACE ;
 textItem
-    : STRING                                                          # textLiteral
-    | name ':' name ('(' MAX expr ')')? textRepeat?                   # textCapture
-    | name ':' '(' STRING ('|' STRING)* ')'                           # textChoice
+    : literal=STRING
+    | name=word COLON ( rule_=word (LPAREN (BOUND | MAX) bound=expr RPAREN)? textRepeat?
+                      | LPAREN choices+=STRING (PIPE choices+=STRING)* RPAREN )
     ;
-textRepeat  : '[' expr '..' expr BY STRING ']' ;
+textRepeat  : LBRACK low=expr DOTDOT high=expr BY STRING RBRACK ;
 
 // Functions are expanded where they are called; a parameter may stand for any value, views and arrays included.
-fnDecl      : FN name '(' (name (',' name)*)? ')' ('=' expr | '{' fnLet* expr '}') ;
-fnLet       : LET name '=' expr ;
+fnDecl      : FN name=word LPAREN (params+=word (COMMA params+=word)*)? RPAREN (ASSIGN value=expr | LBRACE fnBody RBRACE) ;
+fnBody      : lets+=fnLet+ RESULT expr | expr ;
+fnLet       : LET word ASSIGN expr ;
 
 chainDecl
-    : CHAIN name (params | ON event) (IN CLASS name)? ('->' returnType)? (HOPS expr)? '{' chainItem* '}'
+    : CHAIN name=word (LPAREN (params+=param (COMMA params+=param)*)? RPAREN | ON event)
+      (IN CLASS class_=word)? (ARROW result=baseType)? (HOPS hops=expr)? LBRACE items+=chainItem* RBRACE
     ;
-params      : '(' (param (',' param)*)? ')' ;
-param       : name ':' (FILE qualified | baseType) ;
-event       : (READ | OPEN | READY | PROBE) '(' qualified ')' AS name ;
-returnType  : baseType ;
+param       : word COLON (FILE qualified | baseType) ;
+event       : kind=(READ | OPEN | READY | PROBE) LPAREN qualified RPAREN AS word ;
 chainItem   : stateDecl | stepDecl | doneDecl | stmt ;
-stateDecl   : STATE '{' stateVar* '}' ;
-stateVar    : name ':' baseType ('=' expr)? ;
-stepDecl    : STEP name '(' name ':' (BLOCK | qualified) (FROM expr)? (AT expr)? (FOR expr)? (IN name)? ')' block ;
+stateDecl   : STATE LBRACE vars+=stateVar* RBRACE ;
+stateVar    : word COLON baseType (ASSIGN expr)? ;
+stepDecl
+    : STEP name=word LPAREN view=word COLON (BLOCK | qualified)
+      (FROM from=expr)? (AT at=expr)? (FOR length=expr)? (IN file_=word)? RPAREN block
+    ;
 doneDecl    : DONE block ;
 
-block       : '{' stmt* '}' ;
-stmt
-    : LET name '=' expr (ELSE stmt)?                                  # letStmt
-    | VAR name (':' baseType)? ('=' expr)?                            # varStmt
-    | name '=' expr                                                   # assignStmt
-    | IF expr block (ELSE (ifTail | block))?                          # ifStmt
-    | WHEN expr (AS name)? block                                      # whenStmt
-    | MATCH expr '{' matchArm* (ELSE (block | stmt))? '}'             # matchStmt
-    | FOR name IN expr (MAX expr)? block                              # forStmt
-    | (GOTO | NEXT) name AT expr (FOR expr)? (IN name)? (TAG expr)?   # gotoStmt
-    | RETURN expr?                                                    # returnStmt
-    | EMIT expr (',' expr)*                                           # emitStmt
-    | FAIL name                                                       # failStmt
-    | PREFETCH VIA expr                                               # prefetchViaStmt
-    | PREFETCH expr (AT expr FOR expr)?                               # prefetchStmt
-    | REPLY replyPart+                                                # replyStmt
-    | BREAK                                                           # breakStmt
-    | CONTINUE                                                        # continueStmt
-    | postfix                                                         # callStmt
-    ;
-ifTail      : IF expr block (ELSE (ifTail | block))? ;
-matchArm    : expr (',' expr)* block ;
-replyPart   : expr (':' name)? ;
+block       : LBRACE stmts+=stmt* RBRACE ;
+stmt        : letStmt | varStmt | ifStmt | whenStmt | matchStmt | forStmt | leaf ;
+letStmt     : LET localWord ASSIGN expr (ELSE (leaf | block))? ;
+varStmt     : VAR localWord (COLON baseType)? (ASSIGN expr)? ;
+// `else if` is a loop, not a recursion: a long chain of them costs no stack. Nothing follows an `else` without `if`.
+ifStmt      : IF expr block elses+=elsePart* ;
+elsePart    : ELSE (IF expr block | block) ;
+// `when e as x`: the cast that ends the condition is the binding, since a condition is never cast.
+whenStmt    : WHEN expr block ;
+matchStmt   : MATCH expr LBRACE arms+=matchArm* (ELSE (block | leaf))? RBRACE ;
+matchArm    : patterns+=expr (COMMA patterns+=expr)* block ;
+forStmt     : FOR localWord (IN | IN_SET) over=expr (MAX bound=expr)? block ;
 
-serviceDecl : SERVICE name ON endpoint (',' endpoint)* (IN CLASS name)? '{' serviceItem* '}' ;
-endpoint    : (UDP | TCP) expr VIA name ;
-serviceItem
-    : REQUEST (UDP | TCP)? '{' field* '}'                             # requestItem
-    | textDecl                                                        # textItemDecl
-    | CACHE expr ENTRIES TTL expr (KEY expr)?                         # cacheItem
-    | ON (REQUEST | MALFORMED) block                                  # handlerItem
+// The statements that hold no other one.
+leaf
+    : gotoStmt
+    | returnStmt
+    | emitStmt
+    | failStmt
+    | prefetchStmt
+    | replyStmt
+    | jump=(BREAK | CONTINUE)
+    | actStmt
     ;
+gotoStmt    : verb=(GOTO | NEXT) target=word (AT at=expr)? (FOR length=expr)? (IN file_=word)? (TAG tag=expr)? ;
+returnStmt  : RETURN expr | RETURN_BARE ;
+emitStmt    : EMIT values+=expr (COMMA values+=expr)* ;
+failStmt    : FAIL word ;
+prefetchStmt: PREFETCH (VIA call=expr | target=expr (AT at=expr FOR length=expr)?) ;
+replyStmt   : REPLY parts+=replyPart ((PART | COMMA) parts+=replyPart)* END ;
+replyPart   : expr (COLON word)? ;
+actStmt     : localWord (ASSIGN expr | callArgs suffixes+=suffix* | suffixes+=suffix+) | BLOCK suffixes+=suffix+ ;
 
-probeDecl   : PROBE name '=' name STRING '(' (probeArg (',' probeArg)*)? ')' ;
-probeArg    : name ':' baseType ;
+serviceDecl : SERVICE name=word ON endpoints+=endpoint (COMMA endpoints+=endpoint)* (IN CLASS class_=word)?
+              LBRACE items+=serviceItem* RBRACE ;
+endpoint    : proto=(UDP | TCP) expr VIA word ;
+serviceItem : requestDecl | textDecl | cacheDecl | handlerDecl ;
+requestDecl : REQUEST proto=(UDP | TCP)? LBRACE fields+=field* RBRACE ;
+cacheDecl   : CACHE entries=expr ENTRIES TTL ttl=expr (KEY key=expr)? ;
+handlerDecl : ON what=(REQUEST | MALFORMED) block ;
 
-expr
-    : postfix                                        # postfixExpr
-    | op=('-' | '!' | '~') expr                      # unaryExpr
-    | expr AS name                                   # castExpr
-    | expr op=('*' | '/' | '%') expr                 # binaryExpr
-    | expr op=('+' | '-') expr                       # binaryExpr
-    | expr op=('<<' | '>>') expr                     # binaryExpr
-    | expr op='&' expr                               # binaryExpr
-    | expr op='^' expr                               # binaryExpr
-    | expr op='|' expr                               # binaryExpr
-    | expr op=('<' | '<=' | '>' | '>=') expr         # binaryExpr
-    | expr op=('==' | '!=') expr                     # binaryExpr
-    | expr IN '(' expr (',' expr)* ')'               # inExpr
-    | expr op='&&' expr                              # binaryExpr
-    | expr op='||' expr                              # binaryExpr
-    | <assoc=right> expr '?' expr ':' expr           # condExpr
+probeDecl   : PROBE name=word ASSIGN kind=word STRING LPAREN (args+=probeArg (COMMA args+=probeArg)*)? RPAREN ;
+probeArg    : word COLON baseType ;
+
+// Operators bind, tightest first: `- ! ~`, `as`, `* / %`, `+ -`, `<< >>`, `&`, `^`, `|`, `< <= > >=`, `== !=`, `in (…)`, `&&`, `||`,
+// `? :` (right to left; a condition between `?` and `:` stands in parentheses).
+expr        : parts+=flat (QUESTION parts+=flat COLON parts+=flat)* ;
+flat        : operand tails+=tail* ;
+tail
+    : op=(STAR | SLASH | PERCENT | PLUS | MINUS | SHL | SHR | AMP | CARET | PIPE | LT | LE | GT | GE | EQ | NE | ANDAND | OROR) operand
+    | set=IN_SET LPAREN choices+=expr (COMMA choices+=expr)* RPAREN
     ;
-postfix
-    : primary                                        # primaryPostfix
-    | postfix '.' name '(' args? ')'                 # methodCall
-    | postfix '.' name                               # fieldAccess
-    | postfix '[' expr ']'                           # indexAccess
-    | postfix '[' expr? '..' expr? ']'               # sliceAccess
-    ;
+operand     : prefixes+=(MINUS | NOT | TILDE)* primary suffixes+=suffix* castTo* ;
+castTo      : AS word ;
 primary
-    : INT                                            # intLiteral
-    | STRING                                         # stringLiteral
-    | (TRUE | FALSE)                                 # boolLiteral
-    | BLOCK                                          # blockLiteral
-    | name '(' args? ')'                             # callExpr
-    | name                                           # nameExpr
-    | '(' expr ')'                                   # parenExpr
+    : literal=(INT | STRING | TRUE | FALSE | BLOCK)
+    | word callArgs?
+    | LPAREN expr RPAREN
     ;
-args        : arg (',' arg)* ;
-arg         : lambda | MAX expr | expr (BY (lambda | expr))? ;
-lambda      : name '=>' expr ;
+suffix
+    : DOT IDENT callArgs?
+    | LBRACK (low=expr (dots=DOTDOT high=expr?)? | dots=DOTDOT high=expr?) RBRACK
+    ;
+callArgs    : LPAREN (args+=arg (COMMA args+=arg)*)? RPAREN ;
+// In `x => e` the parameter is a plain word.
+arg         : BOUND expr | value=expr (BY by=expr (FATARROW body=expr)? | FATARROW body=expr)? ;
 
-qualified   : name ('.' name)? ;
+qualified   : first=word (DOT second=IDENT)? ;
 
-// Words of the language that are also fine names for fields, parameters and methods.
-name
-    : IDENT | MATCH | EXE | FILES | DIRECT | IMMUTABLE | HEADER | ROOT | CACHE | LEVELS | SOCKET | TCP | UDP | PORT | CLASS
-    | PRIORITY | WEIGHT | SLO | BATCH | MIN | MAX | ADAPT | RECORD | BYTES | CSTR | BITS | TEXT | FILE | READ | OPEN | READY
-    | HOPS | STATE | STEP | DONE | AT | TAG | KEY | ENTRIES | TTL | REQUEST | MALFORMED | ENDPOINT | VIA | AS | BY | FROM
-    | PARAM | APP | SERVICE | PROBE | ON | WITH | NEXT | EMIT | REPLY | PREFETCH
+// Words of the language that are also fine names. Always reserved: import const let var when fn chain block for in if else goto
+// return fail break continue true false as at via files. A local name may not be a word that begins a statement, a type's name
+// not one that begins a type.
+word        : IDENT | sharedWord | (MATCH | EMIT | REPLY | PREFETCH | NEXT | STATE | STEP | DONE | TAG | BYTES | CSTR | BITS | FILE) ;
+localWord   : IDENT | sharedWord | (BYTES | CSTR | BITS | FILE) ;
+typeWord    : IDENT | sharedWord | (MATCH | EMIT | REPLY | PREFETCH | NEXT | STATE | STEP | DONE | TAG) ;
+sharedWord
+    : WITH | PARAM | APP | EXE | DIRECT | IMMUTABLE | HEADER | ROOT | CACHE | LEVELS | SOCKET | TCP | UDP | PORT | CLASS
+    | PRIORITY | WEIGHT | SLO | BATCH | MIN | MAX | ADAPT | RECORD | TEXT | ON | READ | OPEN | READY | PROBE | HOPS | FROM
+    | SERVICE | REQUEST | MALFORMED | ENTRIES | TTL | KEY | BY
     ;
 
+// The front end's own scanner (compiler/syntax/scanner.cpp) reads these rules by hand, for speed; a test holds it to them.
 IMPORT: 'import'; AS: 'as'; WITH: 'with'; PARAM: 'param'; CONST: 'const'; APP: 'app'; MATCH: 'match'; EXE: 'exe';
 FILES: 'files'; DIRECT: 'direct'; IMMUTABLE: 'immutable'; HEADER: 'header'; ROOT: 'root'; CACHE: 'cache'; LEVELS: 'levels';
 SOCKET: 'socket'; TCP: 'tcp'; UDP: 'udp'; PORT: 'port'; CLASS: 'class'; PRIORITY: 'priority'; WEIGHT: 'weight'; SLO: 'slo';
@@ -184,11 +192,16 @@ OPEN: 'open'; READY: 'ready'; PROBE: 'probe'; HOPS: 'hops'; STATE: 'state'; STEP
 FROM: 'from'; AT: 'at'; FOR: 'for'; IN: 'in'; TAG: 'tag'; IF: 'if'; ELSE: 'else'; GOTO: 'goto'; NEXT: 'next';
 RETURN: 'return'; EMIT: 'emit'; FAIL: 'fail'; PREFETCH: 'prefetch'; REPLY: 'reply'; BREAK: 'break'; CONTINUE: 'continue';
 SERVICE: 'service'; VIA: 'via'; REQUEST: 'request'; MALFORMED: 'malformed'; ENTRIES: 'entries'; TTL: 'ttl'; KEY: 'key';
-BY: 'by'; TRUE: 'true'; FALSE: 'false'; ENDPOINT: 'endpoint';
+BY: 'by'; TRUE: 'true'; FALSE: 'false';
+
+LBRACE: '{'; RBRACE: '}'; LPAREN: '('; RPAREN: ')'; LBRACK: '['; RBRACK: ']'; COMMA: ','; COLON: ':'; DOT: '.'; DOTDOT: '..';
+QUESTION: '?'; ASSIGN: '='; ARROW: '->'; FATARROW: '=>'; STAR: '*'; SLASH: '/'; PERCENT: '%'; PLUS: '+'; MINUS: '-';
+SHL: '<<'; SHR: '>>'; AMP: '&'; CARET: '^'; PIPE: '|'; TILDE: '~'; NOT: '!'; LT: '<'; LE: '<='; GT: '>'; GE: '>=';
+EQ: '=='; NE: '!='; ANDAND: '&&'; OROR: '||';
 
 UNDERSCORE  : '_' ;
-INT         : '0' [xX] [0-9a-fA-F_]+ | '0' [bB] [01_]+ | [0-9] [0-9_]* [a-zA-Z]* ;
-STRING      : '"' ('\\' . | ~["\\\r\n])* '"' ;
+INT         : [0-9] [0-9a-zA-Z_]* ;
+STRING      : '"' ('\\' ~[\r\n] | ~["\\\r\n])* '"' ;
 IDENT       : [a-zA-Z_] [a-zA-Z0-9_]* ;
 COMMENT     : '#' ~[\r\n]* -> channel(HIDDEN) ;
 WS          : [ \t\r\n]+ -> skip ;

@@ -1,0 +1,237 @@
+#include "compiler/syntax/build.h"
+#include "compiler/syntax/codes.h"
+#include "compiler/syntax/tokens.h"
+
+namespace chainio::syntax {
+
+using P = grammar::ChainParser;
+
+namespace {
+
+// The brace after which a comment on the same line belongs to the statement; nullptr for statements without one.
+antlr4::Token* brace_of(P::StmtContext* tree) {
+    P::BlockContext* block = nullptr;
+    if (auto* each = tree->ifStmt()) block = each->block();
+    if (auto* each = tree->whenStmt()) block = each->block();
+    if (auto* each = tree->forStmt()) block = each->block();
+    if (auto* each = tree->matchStmt()) return each->LBRACE()->getSymbol();
+    return block == nullptr ? nullptr : block->start;
+}
+
+}  // namespace
+
+void Builder::begin(ast::Comments& to, antlr4::ParserRuleContext* tree) {
+    comments_.take_leading(as_token(tree->start), to);
+}
+
+void Builder::end(ast::Comments& to, antlr4::ParserRuleContext* tree) {
+    const antlr4::Token* last = tree->stop;
+    while (as_token(last).text.empty() && last->getTokenIndex() > 0) last = &tokens_[last->getTokenIndex() - 1];
+    comments_.take_rest(as_token(tree->start).offset, as_token(last).offset, to.leading);
+    comments_.take_trailing(as_token(last), to);
+}
+
+void Builder::after_brace(ast::Comments& to, antlr4::Token* brace) {
+    if (brace != nullptr) comments_.take_trailing(as_token(brace), to);
+}
+
+// Comments that stand between the last child and the closing brace.
+void Builder::before_close(std::vector<std::string>& to, antlr4::ParserRuleContext* braced) {
+    std::size_t from = braced->start->getTokenIndex();
+    const SyntaxToken& close = as_token(braced->stop);
+    if (close.index > from) comments_.take_rest(tokens_[close.index - 1].offset, close.offset, to);
+}
+
+ast::Block Builder::block(P::BlockContext* tree) {
+    ast::Block out;
+    out.span = span(tree);
+    out.stmts.reserve(tree->stmts.size());
+    for (P::StmtContext* each : tree->stmts) out.stmts.push_back(stmt(each));
+    before_close(out.closing_comments, tree);
+    return out;
+}
+
+ast::StmtPtr Builder::stmt(P::StmtContext* tree) {
+    auto out = std::make_unique<ast::Stmt>();
+    out->span = span(tree);
+    begin(out->comments, tree);
+    after_brace(out->comments, brace_of(tree));
+    stmt_node(*out, tree);
+    end(out->comments, tree);
+    return out;
+}
+
+void Builder::stmt_node(ast::Stmt& to, P::StmtContext* tree) {
+    if (auto* each = tree->leaf()) {
+        leaf_node(to, each);
+    } else if (auto* let_tree = tree->letStmt()) {
+        to.node = let(let_tree);
+    } else if (auto* var = tree->varStmt()) {
+        ast::Var out{name(var->localWord()), std::nullopt, expr(var->expr())};
+        if (var->baseType() != nullptr) out.type = base_type(var->baseType());
+        to.node = std::move(out);
+    } else if (auto* if_tree = tree->ifStmt()) {
+        to.node = if_stmt(if_tree);
+    } else if (auto* when_tree = tree->whenStmt()) {
+        to.node = when(when_tree);
+    } else if (auto* match_tree = tree->matchStmt()) {
+        to.node = match(match_tree);
+    } else {
+        to.node = for_stmt(tree->forStmt());
+    }
+}
+
+ast::StmtPtr Builder::leaf(P::LeafContext* tree) {
+    auto out = std::make_unique<ast::Stmt>();
+    out->span = span(tree);
+    leaf_node(*out, tree);
+    return out;
+}
+
+void Builder::leaf_node(ast::Stmt& to, P::LeafContext* tree) {
+    if (tree->jump != nullptr) {
+        if (tree->jump->getType() == P::BREAK)
+            to.node = ast::Break{};
+        else
+            to.node = ast::Continue{};
+    } else if (auto* go = tree->gotoStmt()) {
+        to.node = goto_stmt(go);
+    } else if (auto* ret = tree->returnStmt()) {
+        to.node = ast::Return{expr(ret->expr())};
+    } else if (auto* emit = tree->emitStmt()) {
+        ast::Emit out;
+        for (P::ExprContext* each : emit->values) out.values.push_back(expr(each));
+        to.node = std::move(out);
+    } else if (auto* fail = tree->failStmt()) {
+        to.node = ast::Fail{name(fail->word())};
+    } else if (auto* fetch = tree->prefetchStmt()) {
+        if (fetch->call != nullptr)
+            to.node = ast::PrefetchVia{expr(fetch->call)};
+        else
+            to.node = prefetch(fetch);
+    } else if (auto* answer = tree->replyStmt()) {
+        to.node = reply(answer);
+    } else {
+        P::ActStmtContext* act = tree->actStmt();
+        if (act->expr() != nullptr)
+            to.node = ast::Assign{name(act->localWord()), expr(act->expr())};
+        else
+            to.node = ast::CallStmt{act_call(act)};
+    }
+}
+
+ast::Let Builder::let(P::LetStmtContext* tree) {
+    ast::Let out;
+    out.name = name(tree->localWord());
+    out.value = expr(tree->expr());
+    if (tree->leaf() != nullptr) out.otherwise = leaf(tree->leaf());
+    if (tree->block() != nullptr) out.otherwise_block = block(tree->block());
+    return out;
+}
+
+ast::If Builder::if_stmt(P::IfStmtContext* tree) {
+    ast::If out{.condition = expr(tree->expr()), .yes = block(tree->block()), .no = std::nullopt};
+    ast::If* last = &out;
+    bool closed = false;
+    std::size_t depth = 0;
+    for (P::ElsePartContext* part : tree->elses) {
+        if (++depth > max_nesting) {
+            diags_.report(code::too_deep, span(part),
+                          "more than " + std::to_string(max_nesting) + " `else if` in a row", "use `match`");
+            break;
+        }
+        if (closed) {
+            diags_.report(code::unexpected, span(part), "this `else` follows the last `else`",
+                          "an `if` has one `else` without a condition, at its end");
+            break;
+        }
+        if (part->expr() == nullptr) {
+            last->no = block(part->block());
+            closed = true;
+            continue;
+        }
+        auto inner = std::make_unique<ast::Stmt>();
+        inner->span = span(part);
+        inner->node = ast::If{.condition = expr(part->expr()), .yes = block(part->block()), .no = std::nullopt};
+        ast::Block held;
+        held.span = inner->span;
+        held.stmts.push_back(std::move(inner));
+        last->no = std::move(held);
+        last->else_if = true;
+        last = &std::get<ast::If>(last->no->stmts.front()->node);
+    }
+    return out;
+}
+
+ast::When Builder::when(P::WhenStmtContext* tree) {
+    ast::When out;
+    out.condition = expr(tree->expr());
+    if (auto* cast = std::get_if<ast::Cast>(&out.condition->node); cast != nullptr && !out.condition->parenthesised) {
+        out.bind = std::move(cast->type);
+        ast::ExprPtr value = std::move(cast->value);
+        out.condition = std::move(value);
+    }
+    out.body = block(tree->block());
+    return out;
+}
+
+ast::Match Builder::match(P::MatchStmtContext* tree) {
+    ast::Match out;
+    out.value = expr(tree->expr());
+    for (P::MatchArmContext* each : tree->arms) {
+        ast::MatchArm arm;
+        arm.span = span(each);
+        begin(arm.comments, each);
+        after_brace(arm.comments, each->block()->start);
+        for (P::ExprContext* pattern : each->patterns) arm.patterns.push_back(expr(pattern));
+        arm.body = block(each->block());
+        end(arm.comments, each);
+        out.arms.push_back(std::move(arm));
+    }
+    if (tree->block() != nullptr) out.otherwise = block(tree->block());
+    if (tree->leaf() != nullptr) {
+        ast::Block held;
+        held.span = span(tree->leaf());
+        held.stmts.push_back(leaf(tree->leaf()));
+        begin(held.stmts.front()->comments, tree->leaf());
+        end(held.stmts.front()->comments, tree->leaf());
+        out.otherwise = std::move(held);
+    }
+    return out;
+}
+
+ast::For Builder::for_stmt(P::ForStmtContext* tree) {
+    ast::For out;
+    out.name = name(tree->localWord());
+    out.range = expr(tree->over);
+    out.max = expr(tree->bound);
+    out.body = block(tree->block());
+    return out;
+}
+
+ast::Goto Builder::goto_stmt(P::GotoStmtContext* tree) {
+    ast::Goto out;
+    out.ends_step = tree->verb->getType() == P::GOTO;
+    out.step = name(tree->target);
+    out.at = expr(tree->at);
+    out.length = expr(tree->length);
+    if (tree->file_ != nullptr) out.file = name(tree->file_);
+    out.tag = expr(tree->tag);
+    return out;
+}
+
+ast::Prefetch Builder::prefetch(P::PrefetchStmtContext* tree) {
+    return {expr(tree->target), expr(tree->at), expr(tree->length)};
+}
+
+ast::Reply Builder::reply(P::ReplyStmtContext* tree) {
+    ast::Reply out;
+    for (P::ReplyPartContext* each : tree->parts) {
+        ast::ReplyPart part{expr(each->expr()), std::nullopt};
+        if (each->word() != nullptr) part.format = name(each->word());
+        out.parts.push_back(std::move(part));
+    }
+    return out;
+}
+
+}  // namespace chainio::syntax

@@ -1,0 +1,260 @@
+#include "compiler/syntax/failure.h"
+
+#include <array>
+
+#include "ChainParser.h"
+#include "compiler/syntax/codes.h"
+#include "compiler/syntax/scanner.h"
+#include "compiler/syntax/tokens.h"
+
+namespace chainio::syntax {
+namespace {
+
+using P = grammar::ChainParser;
+using Tokens = std::vector<SyntaxToken>;
+
+[[noreturn]] void raise(antlr4::Parser* parser, const antlr4::Token* token) {
+    Failure failure;
+    failure.token = token->getTokenIndex();
+    failure.expected = parser->getExpectedTokens();
+    failure.vocabulary = &parser->getVocabulary();
+    for (auto* context = parser->getContext(); context != nullptr;
+         context = static_cast<antlr4::ParserRuleContext*>(context->parent)) {
+        failure.frames.push_back(
+            {context->getRuleIndex(), context->start == nullptr ? failure.token : context->start->getTokenIndex()});
+    }
+    throw failure;
+}
+
+struct Expectation {
+    std::string what;
+    std::string hint;
+};
+
+std::string in_ticks(std::string_view text) { return "`" + std::string(text) + "`"; }
+
+// The token types that a reader may be told one by one; the others are told as a kind of thing.
+std::string spelling(std::size_t type) {
+    switch (type) {
+        case P::IN_SET: return "`in (`";
+        case P::BOUND: return "`max`";
+        case P::INT: return "a number";
+        case P::STRING: return "a string";
+        case P::UNDERSCORE: return "`_`";
+        default: return "";
+    }
+}
+
+bool wants_expression(const Failure& f) {
+    return f.expects(P::INT) && f.expects(P::LPAREN) && f.expects(P::TRUE) && f.expects(P::MINUS);
+}
+
+constexpr std::string_view statement_hint =
+    "a statement begins with let, var, if, match, for, when, goto, next, return, fail, emit, prefetch, reply, break or "
+    "continue, or is "
+    "an assignment or a call";
+
+// What may stand inside the braces of a rule, when the failure is that the next token neither begins such a thing nor
+// closes them.
+std::optional<Expectation> list_expectation(const Failure& f) {
+    if (!f.expects(P::RBRACE) || f.frames.empty()) return std::nullopt;
+    switch (f.frames.front().rule) {
+        case P::RuleBlock: return Expectation{"a statement or `}`", std::string(statement_hint)};
+        case P::RuleRecordDecl:
+        case P::RuleRequestDecl:
+            return Expectation{"a field or `}`",
+                               "a field is `name: type`, `let name = value`, `_: type` (padding) or `_: at OFFSET`"};
+        case P::RuleAppDecl:
+            return Expectation{"a declaration of the app or `}`",
+                               "an app holds `match exe`, `files`, `socket`, `class` and `batch`"};
+        case P::RuleFilesDecl:
+            return Expectation{"an attribute of the file class or `}`",
+                               "attributes are direct, immutable, header, root and cache"};
+        case P::RuleClassDecl:
+            return Expectation{"an attribute of the class or `}`", "attributes are priority, weight and slo"};
+        case P::RuleBatchDecl:
+            return Expectation{"an attribute of the batch or `}`", "attributes are min, max and adapt"};
+        case P::RuleTextDecl:
+            return Expectation{"a part of the text rule or `}`",
+                               "parts are \"literals\" and captures: `name: token(max 64)`"};
+        case P::RuleChainDecl:
+            return Expectation{"state, a step, done, a statement or `}`",
+                               "a call chain holds `state { … }`, `step name(view: Record …) { … }` and `done { … }`"};
+        case P::RuleStateDecl:
+            return Expectation{"a state variable or `}`", "a state variable is `name: type` or `name: type = value`"};
+        case P::RuleMatchStmt: return Expectation{"an arm, `else` or `}`", "an arm is `value, value { … }`"};
+        case P::RuleServiceDecl:
+            return Expectation{"request, text, cache, on or `}`",
+                               "a service holds `request { … }`, `text`, `cache` and `on request { … }`"};
+        case P::RuleImportDecl: return Expectation{"`name = value` or `}`", "give each parameter as `NAME = value`"};
+        case P::RuleBaseType: return Expectation{"a bit field or `}`", "a bit field is `name: bits`"};
+        default: return std::nullopt;
+    }
+}
+
+Expectation rule_expectation(const Failure& f) {
+    const std::string type_hint =
+        "types are u8, u16le … i64be, bytes(16), bytes(max 64), cstr(max 64), varint_leb128, bits u16le { … } and "
+        "names of records";
+    for (const Failure::Frame& frame : f.frames) {
+        switch (frame.rule) {
+            case P::RuleWord:
+            case P::RuleLocalWord:
+            case P::RuleQualified:
+            case P::RuleSharedWord: return {"a name", "write a name: letters, digits and `_`"};
+            case P::RuleBaseType:
+            case P::RuleTypeName:
+            case P::RuleTypeWord:
+            case P::RuleFieldType: return {"a type", type_hint};
+            case P::RuleBlock: return {"`{`", "statements stand in braces: `{ … }`"};
+            case P::RuleStmt:
+            case P::RuleLeaf: return {"a statement", std::string(statement_hint)};
+            case P::RuleEvent:
+                return {"read, open, ready or probe",
+                        "an event is `on read(FILES) as r`, `on open(…)`, `on ready(SOCKET)` or `on probe(PROBE)`"};
+            case P::RuleEndpoint: return {"an endpoint", "an endpoint is `udp 9100 via xdp` or `tcp 9100 via uring`"};
+            case P::RuleFileAttr: return {"an attribute", "attributes are direct, immutable, header, root and cache"};
+            case P::RuleTextItem:
+                return {"a part of a text rule", "captures are `name: token(max 64)`, `name: (\"a\" | \"b\")`"};
+            case P::RuleItem:
+            case P::RuleAppItem:
+                return {"a declaration",
+                        "declarations are import, param, const, app, files, socket, class, batch, record, text, fn, "
+                        "chain, service and probe"};
+            default: break;
+        }
+    }
+    return {"something else", "compare with the syntax in docs/language.md"};
+}
+
+std::string join(const std::vector<std::string>& parts) {
+    std::string text;
+    for (std::size_t i = 0; i < parts.size(); ++i)
+        text += (i == 0 ? "" : i + 1 == parts.size() ? " or " : ", ") + parts[i];
+    return text;
+}
+
+std::string token_text(std::size_t type) {
+    const std::string special = spelling(type);
+    if (!special.empty()) return special;
+    for (const std::string& word : words()) {
+        if (word_type(word) == type) return in_ticks(word);
+    }
+    return "";
+}
+
+Expectation expectation(const Failure& f) {
+    if (const auto list = list_expectation(f)) return *list;
+    const std::size_t rule = f.frames.empty() ? P::RuleItem : f.frames.front().rule;
+    if (rule == P::RuleCallArgs && f.expects(P::RPAREN) && !f.expects(P::INT))
+        return {"`,` or `)`", "separate arguments with `,`"};
+    if (wants_expression(f))
+        return {"an expression", "write a value here: a number, a string, a name, a call or `( … )`"};
+    if (f.expects(P::IDENT) && !f.expects(P::INT)) {
+        Expectation e = rule_expectation(f);
+        if (e.what != "something else") return e;
+        return {"a name", "write a name: letters, digits and `_`"};
+    }
+    std::vector<std::string> each;
+    for (const ssize_t type : f.expected.toList()) {
+        if (type <= 0) continue;
+        const auto kind = static_cast<std::size_t>(type);
+        std::string text = token_text(kind);
+        const std::string literal = f.vocabulary->getLiteralName(kind);
+        if (text.empty() && literal.size() > 2)
+            text = in_ticks(std::string_view(literal).substr(1, literal.size() - 2));
+        if (!text.empty()) each.push_back(text);
+    }
+    if (!each.empty() && each.size() <= 4)
+        return {join(each), each.size() == 1 ? "put " + each.front() + " here" : "use one of these here"};
+    return rule_expectation(f);
+}
+
+bool is_word_token(const SyntaxToken& token) {
+    return !token.text.empty() && (token.type == P::IDENT || (token.type >= P::IMPORT && token.type <= P::FALSE));
+}
+
+// Mistakes that have a better explanation than what would have fitted.
+std::optional<Expectation> known_mistake(const Failure& f, const Tokens& tokens) {
+    const SyntaxToken& token = tokens[f.token];
+    const SyntaxToken* before = f.token > 0 ? &tokens[f.token - 1] : nullptr;
+    if (token.type == P::ASSIGN && f.expects(P::EQ)) return Expectation{"", "`=` assigns; to compare, write `==`"};
+    if (token.type == P::SLASH && before != nullptr && before->type == P::SLASH)
+        return Expectation{"", "comments begin with `#`"};
+    if (before != nullptr && before->type == P::PLUS && token.type == P::PLUS)
+        return Expectation{"", "there is no `++`; write `x = x + 1`"};
+    if (before != nullptr && (before->text == "while" || before->text == "loop")) {
+        return Expectation{"",
+                           "loops are bounded: `for x in ARRAY max N { … }` or `for i in range(lo, hi) max N { … }`"};
+    }
+    if (before != nullptr && (before->text == "elif" || before->text == "elseif"))
+        return Expectation{"", "write `else if`"};
+    if (before != nullptr && (before->text == "function" || before->text == "def" || before->text == "func")) {
+        return Expectation{"", "functions are `fn name(a, b) = expression`"};
+    }
+    return std::nullopt;
+}
+
+void report_reserved(const SyntaxToken& token, diag::Diagnostics& diags) {
+    diags.report(code::reserved_word, token.span,
+                 in_ticks(token.text) + " is a word of the language and cannot be a name here",
+                 "choose another name, for example " + in_ticks(std::string(token.text) + "_"));
+}
+
+Span after(const SyntaxToken& token) {
+    return {token.span.file, token.span.end_line, token.span.end_col, token.span.end_line, token.span.end_col + 1};
+}
+
+// A declaration that begins with a word which is nearly one of the language.
+bool report_declaration(const Failure& f, const Tokens& tokens, diag::Diagnostics& diags) {
+    if (f.frames.empty() || f.frames.front().rule != P::RuleItem) return false;
+    static const std::vector<std::string> starts = {"import", "param", "const",   "app",    "files",
+                                                    "socket", "class", "batch",   "record", "text",
+                                                    "fn",     "chain", "service", "probe",  "match"};
+    const SyntaxToken& token = tokens[f.token];
+    if (!is_word_token(token)) return false;
+    const auto near = diag::nearest(token.text, starts);
+    diags.report(code::unknown_declaration, token.span, in_ticks(token.text) + " begins no declaration",
+                 near ? "did you mean " + in_ticks(*near) + "?"
+                      : "declarations are import, param, const, app, files, socket, class, batch, record, text, fn, "
+                        "chain, service and probe");
+    return true;
+}
+
+}  // namespace
+
+bool Failure::inside(std::size_t rule) const {
+    for (const Frame& frame : frames) {
+        if (frame.rule == rule) return true;
+    }
+    return false;
+}
+
+antlr4::Token* ThrowingStrategy::recoverInline(antlr4::Parser* parser) { raise(parser, parser->getCurrentToken()); }
+
+void ThrowingStrategy::recover(antlr4::Parser* parser, std::exception_ptr) { raise(parser, parser->getCurrentToken()); }
+
+void ThrowingStrategy::reportError(antlr4::Parser* parser, const antlr4::RecognitionException& error) {
+    const antlr4::Token* token = error.getOffendingToken();
+    raise(parser, token != nullptr ? token : parser->getCurrentToken());
+}
+
+void report_failure(const Failure& f, const Tokens& tokens, diag::Diagnostics& diags) {
+    const SyntaxToken& token = tokens[f.token];
+    if (report_declaration(f, tokens, diags)) return;
+    const Expectation wanted = expectation(f);
+    if (wanted.what == "a name" && is_word_token(token)) return report_reserved(token, diags);
+    const auto mistake = known_mistake(f, tokens);
+    const std::string hint = mistake ? mistake->hint : wanted.hint;
+    const bool ends = token.type == P::EOF;
+    if (f.token > 0 && (ends || token.first_on_line || token.text.empty())) {
+        const SyntaxToken& before = tokens[f.token - 1];
+        const std::string where = before.text.empty() ? "" : " after " + in_ticks(before.text);
+        diags.report(code::unexpected, after(before), "expected " + wanted.what + where, hint);
+        return;
+    }
+    diags.report(code::unexpected, token.span,
+                 "expected " + wanted.what + ", found " + (ends ? "the end of the text" : in_ticks(token.text)), hint);
+}
+
+}  // namespace chainio::syntax

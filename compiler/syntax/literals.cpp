@@ -1,0 +1,176 @@
+#include "compiler/syntax/literals.h"
+
+#include <array>
+#include <optional>
+
+#include "compiler/syntax/codes.h"
+
+namespace chainio::syntax {
+namespace {
+
+struct UnitRow {
+    std::string_view suffix;
+    ast::Unit unit;
+    std::uint64_t factor;
+};
+constexpr std::array units = {
+    UnitRow{"B", ast::Unit::bytes, 1},
+    UnitRow{"KiB", ast::Unit::bytes, 1ULL << 10U},
+    UnitRow{"MiB", ast::Unit::bytes, 1ULL << 20U},
+    UnitRow{"GiB", ast::Unit::bytes, 1ULL << 30U},
+    UnitRow{"KB", ast::Unit::bytes, 1'000},
+    UnitRow{"MB", ast::Unit::bytes, 1'000'000},
+    UnitRow{"GB", ast::Unit::bytes, 1'000'000'000},
+    UnitRow{"ns", ast::Unit::time, 1},
+    UnitRow{"us", ast::Unit::time, 1'000},
+    UnitRow{"ms", ast::Unit::time, 1'000'000},
+    UnitRow{"s", ast::Unit::time, 1'000'000'000},
+    UnitRow{"m", ast::Unit::time, 60'000'000'000},
+    UnitRow{"h", ast::Unit::time, 3'600'000'000'000},
+};
+
+std::optional<unsigned> digit(char c) {
+    if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
+    if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a') + 10;
+    if (c >= 'A' && c <= 'F') return static_cast<unsigned>(c - 'A') + 10;
+    return std::nullopt;
+}
+
+struct Digits {
+    std::uint64_t value = 0;
+    bool any = false, overflow = false;
+    std::string_view rest;
+};
+
+Digits read_digits(std::string_view text, unsigned base) {
+    Digits out;
+    std::size_t i = 0;
+    for (; i < text.size(); ++i) {
+        if (text[i] == '_') continue;
+        const auto d = digit(text[i]);
+        if (!d || *d >= base) break;
+        out.any = true;
+        out.overflow |= __builtin_mul_overflow(out.value, std::uint64_t{base}, &out.value);
+        out.overflow |= __builtin_add_overflow(out.value, std::uint64_t{*d}, &out.value);
+    }
+    out.rest = text.substr(i);
+    return out;
+}
+
+std::string lower(std::string_view text) {
+    std::string out(text);
+    for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    return out;
+}
+
+std::string unit_hint(std::string_view suffix) {
+    for (const UnitRow& row : units) {
+        if (lower(row.suffix) == lower(suffix)) return "did you mean `" + std::string(row.suffix) + "`?";
+    }
+    return "sizes are B, KiB, MiB, GiB, KB, MB, GB; times are ns, us, ms, s, m, h";
+}
+
+// A part of a token that stands on one line.
+Span part(Span span, std::size_t begin, std::size_t end) {
+    if (span.line != span.end_line) return span;
+    Span out = span;
+    out.col = span.col + static_cast<std::uint32_t>(begin);
+    out.end_col = span.col + static_cast<std::uint32_t>(end);
+    return out;
+}
+
+}  // namespace
+
+ast::IntLit read_int(std::string_view text, Span span, diag::Diagnostics& diags) {
+    ast::IntLit literal{.value = 0, .unit = ast::Unit::none, .spelling = std::string(text)};
+    const bool hex = text.starts_with("0x") || text.starts_with("0X");
+    const bool binary = text.starts_with("0b");
+    const std::size_t skipped = hex || binary ? 2 : 0;
+    Digits digits = read_digits(text.substr(skipped), hex ? 16 : binary ? 2 : 10);
+    const std::size_t suffix_at = text.size() - digits.rest.size();
+    if (!digits.any || (skipped != 0 && !digits.rest.empty())) {
+        diags.report(code::bad_number, span, "`" + std::string(text) + "` is not a number",
+                     "numbers are `4096`, `0x1f`, `0b101`, `4KiB` or `150us`; `_` may stand between digits");
+        return literal;
+    }
+    literal.value = digits.value;
+    if (!digits.rest.empty()) {
+        const UnitRow* row = nullptr;
+        for (const UnitRow& each : units) row = each.suffix == digits.rest ? &each : row;
+        if (row == nullptr) {
+            diags.report(code::unknown_unit, part(span, suffix_at, text.size()),
+                         "`" + std::string(digits.rest) + "` is not a unit", unit_hint(digits.rest));
+            return literal;
+        }
+        literal.unit = row->unit;
+        digits.overflow |= __builtin_mul_overflow(literal.value, row->factor, &literal.value);
+    }
+    if (digits.overflow) {
+        diags.report(code::number_too_large, span, "`" + std::string(text) + "` does not fit 64 bits",
+                     literal.unit == ast::Unit::time ? "the longest time is about 584 years: 18446744073709551615ns"
+                                                     : "the largest number is 18446744073709551615");
+        literal.value = 0;
+    }
+    return literal;
+}
+
+std::string read_string(std::string_view text, Span span, diag::Diagnostics& diags) {
+    std::string value;
+    if (text.starts_with('"')) text.remove_prefix(1);
+    const std::size_t skipped = 1;
+    for (std::size_t i = 0; i < text.size() && text[i] != '"'; ++i) {
+        if (text[i] != '\\') {
+            value += text[i];
+            continue;
+        }
+        const std::size_t begin = i++;
+        const char c = i < text.size() ? text[i] : '\0';
+        if (c == 'n')
+            value += '\n';
+        else if (c == 'r')
+            value += '\r';
+        else if (c == 't')
+            value += '\t';
+        else if (c == '0')
+            value += '\0';
+        else if (c == '\\' || c == '"')
+            value += c;
+        else if (c == 'x' && i + 2 < text.size() && digit(text[i + 1]) && digit(text[i + 2])) {
+            value += static_cast<char>(*digit(text[i + 1]) * 16 + *digit(text[i + 2]));
+            i += 2;
+        } else {
+            const std::size_t end = std::min(i + 1, text.size());
+            diags.report(code::bad_escape, part(span, begin + skipped, end + skipped),
+                         "`" + std::string(text.substr(begin, end - begin)) + "` is not an escape",
+                         "escapes are \\n \\r \\t \\0 \\\\ \\\" and \\xHH with two hexadecimal digits");
+        }
+    }
+    return value;
+}
+
+std::string quote_string(std::string_view value) {
+    static constexpr std::string_view hex = "0123456789abcdef";
+    std::string out = "\"";
+    for (const char c : value) {
+        const auto byte = static_cast<unsigned char>(c);
+        switch (c) {
+            case '\n': out += "\\n"; break;
+            case '\r': out += "\\r"; break;
+            case '\t': out += "\\t"; break;
+            case '\0': out += "\\0"; break;
+            case '\\': out += "\\\\"; break;
+            case '"': out += "\\\""; break;
+            default:
+                if (byte < 0x20 || byte >= 0x7f) {
+                    out += "\\x";
+                    out += hex[byte >> 4U];
+                    out += hex[byte & 15U];
+                } else {
+                    out += c;
+                }
+        }
+    }
+    return out + "\"";
+}
+
+}  // namespace chainio::syntax

@@ -1,0 +1,332 @@
+#include "compiler/syntax/tokens.h"
+
+#include "ChainParser.h"
+#include "compiler/syntax/codes.h"
+
+namespace chainio::syntax {
+namespace {
+
+using P = grammar::ChainParser;
+using Tokens = std::vector<SyntaxToken>;
+
+bool is_word(std::size_t type) { return type == P::IDENT || (type >= P::IMPORT && type <= P::FALSE); }
+
+// Whether a value may end with this token; a word may, unless it is an operator or begins something.
+bool ends_value(const SyntaxToken& token) {
+    switch (token.type) {
+        case P::INT:
+        case P::STRING:
+        case P::RPAREN:
+        case P::RBRACK:
+        case P::TRUE:
+        case P::FALSE:
+        case P::BLOCK: return true;
+        case P::IMPORT:
+        case P::CONST:
+        case P::LET:
+        case P::VAR:
+        case P::WHEN:
+        case P::FN:
+        case P::CHAIN:
+        case P::FOR:
+        case P::IN:
+        case P::IF:
+        case P::ELSE:
+        case P::GOTO:
+        case P::RETURN:
+        case P::FAIL:
+        case P::BREAK:
+        case P::CONTINUE:
+        case P::AS:
+        case P::AT:
+        case P::VIA:
+        case P::FILES: return false;
+        default: return is_word(token.type);
+    }
+}
+
+bool begins_value(const SyntaxToken& token) {
+    switch (token.type) {
+        case P::INT:
+        case P::STRING:
+        case P::TRUE:
+        case P::FALSE:
+        case P::BLOCK:
+        case P::LPAREN:
+        case P::MINUS:
+        case P::NOT:
+        case P::TILDE: return true;
+        default: return is_word(token.type) && ends_value(token);
+    }
+}
+
+// A word that begins a statement wherever one may stand.
+bool begins_soft_stmt(std::size_t type) {
+    return type == P::MATCH || type == P::EMIT || type == P::REPLY || type == P::PREFETCH || type == P::NEXT ||
+           type == P::STATE || type == P::STEP || type == P::DONE;
+}
+
+SyntaxToken made(std::size_t type, const SyntaxToken& after) {
+    SyntaxToken token;
+    token.type = type;
+    token.offset = after.offset + after.text.size();
+    token.span = {after.span.file, after.span.end_line, after.span.end_col, after.span.end_line, after.span.end_col};
+    return token;
+}
+
+// Balances braces. Brackets of the other kinds are only counted: the parser finds what is wrong with them.
+class Balancer {
+  public:
+    Balancer(Tokens& tokens, diag::Diagnostics& diags) : tokens_(tokens), diags_(diags) {}
+
+    void run() {
+        Tokens out;
+        out.reserve(tokens_.size());
+        for (std::size_t i = 0; i < tokens_.size(); ++i) {
+            const SyntaxToken& token = tokens_[i];
+            const bool item = token.span.col == 1 && token.first_on_line && !open_.empty() && begins_item(tokens_, i);
+            if (token.type == P::EOF || item) close_all(out);
+            if (opens(token.type)) {
+                open_.push_back(i);
+                if (open_.size() > max_nesting) return too_deep(token);
+            } else if (closes(token.type) && !close(i)) {
+                continue;
+            }
+            out.push_back(token);
+        }
+        tokens_ = std::move(out);
+    }
+
+  private:
+    static bool opens(std::size_t type) { return type == P::LBRACE || type == P::LPAREN || type == P::LBRACK; }
+    static bool closes(std::size_t type) { return type == P::RBRACE || type == P::RPAREN || type == P::RBRACK; }
+
+    std::uint32_t indent_of(std::size_t i) const {
+        while (i > 0 && !tokens_[i].first_on_line) --i;
+        return tokens_[i].span.col;
+    }
+
+    // False when the closer at i is to be left out.
+    bool close(std::size_t i) {
+        if (tokens_[i].type != P::RBRACE) {
+            const std::size_t wanted = tokens_[i].type == P::RPAREN ? P::LPAREN : P::LBRACK;
+            if (!open_.empty() && tokens_[open_.back()].type == wanted) open_.pop_back();
+            return true;
+        }
+        drop_inner();
+        if (open_.empty()) {
+            diags_.report(code::stray_close, tokens_[i].span, "this `}` closes nothing",
+                          "remove it, or add the `{` that it belongs to");
+            return false;
+        }
+        const std::size_t opener = open_.back();
+        if (tokens_[i].first_on_line && tokens_[i].span.col < indent_of(opener) && !suspect_) suspect_ = opener;
+        open_.pop_back();
+        if (open_.empty()) suspect_.reset();
+        return true;
+    }
+
+    // Parentheses and square brackets that a `}` shows to be never closed.
+    void drop_inner() {
+        while (!open_.empty() && tokens_[open_.back()].type != P::LBRACE) open_.pop_back();
+    }
+
+    void close_all(Tokens& out) {
+        drop_inner();
+        if (open_.empty()) return;
+        const SyntaxToken& culprit = tokens_[suspect_.value_or(open_.back())];
+        diags_.report(code::unclosed, culprit.span, "this `{` is never closed", "add the `}` that ends it");
+        for (; !open_.empty(); drop_inner()) {
+            out.push_back(made(P::RBRACE, out.back()));
+            open_.pop_back();
+        }
+        suspect_.reset();
+    }
+
+    void too_deep(const SyntaxToken& token) {
+        diags_.report(code::too_deep, token.span,
+                      "brackets are nested deeper than " + std::to_string(max_nesting) + " levels",
+                      "move the inner part into a function, a `let` or a step of its own");
+        tokens_.erase(tokens_.begin(), tokens_.end() - 1);
+    }
+
+    Tokens& tokens_;
+    diag::Diagnostics& diags_;
+    std::vector<std::size_t> open_;
+    std::optional<std::size_t> suspect_;  // a `{` that is closed by a `}` further to the left than its own line
+};
+
+class Marker {
+  public:
+    explicit Marker(Tokens& tokens) : in_(tokens) {}
+
+    void run() {
+        out_.reserve(in_.size() + in_.size() / 8);
+        for (at_ = 0; at_ < in_.size(); ++at_) {
+            if (is_made(in_[at_].type)) continue;
+            step();
+        }
+        in_ = std::move(out_);
+        for (std::size_t i = 0; i < in_.size(); ++i) in_[i].index = i;
+    }
+
+  private:
+    static bool is_made(std::size_t type) { return type == P::PART || type == P::END || type == P::RESULT; }
+
+    const SyntaxToken& following() const {
+        std::size_t i = at_ + 1;
+        while (i < in_.size() && is_made(in_[i].type)) ++i;
+        return i < in_.size() ? in_[i] : in_.back();
+    }
+
+    void step() {
+        SyntaxToken token = in_[at_];
+        if (token.type == P::IN_SET) token.type = P::IN;
+        if (token.type == P::RETURN_BARE) token.type = P::RETURN;
+        if (token.type == P::BOUND) token.type = P::MAX;
+        const bool member = !out_.empty() && out_.back().type == P::DOT;
+        if (member && is_word(token.type)) token.type = P::IDENT;
+        if (in_reply_) reply_part(token);
+        if (fn_ == Fn::body) fn_part(token);
+        nest(token.type);
+        if (token.type == P::IN && following().type == P::LPAREN) token.type = P::IN_SET;
+        if (token.type == P::RETURN && return_is_bare()) token.type = P::RETURN_BARE;
+        if (token.type == P::MAX && max_is_bound()) token.type = P::BOUND;
+        if (token.type == P::REPLY && begins_reply(member)) {
+            in_reply_ = true;
+            reply_depth_ = open_.size();
+        }
+        if (token.type == P::FN) fn_ = Fn::head;
+        out_.push_back(token);
+    }
+
+    void nest(std::size_t type) {
+        if (type == P::LBRACE || type == P::LPAREN || type == P::LBRACK) open_.push_back(type);
+        if (type == P::RBRACE) close_brace();
+        if ((type == P::RPAREN || type == P::RBRACK) && !open_.empty() && open_.back() != P::LBRACE) open_.pop_back();
+        if (fn_ == Fn::head && type == P::LBRACE) {
+            fn_ = Fn::body;
+            fn_depth_ = open_.size();
+            fn_lets_ = false;
+        }
+        if (fn_ == Fn::head && type == P::ASSIGN) fn_ = Fn::none;
+        if (fn_ == Fn::body && open_.size() < fn_depth_) fn_ = Fn::none;
+        if (open_.size() < reply_depth_) in_reply_ = false;
+    }
+
+    // A `}` ends the parentheses that were left open inside its braces as well.
+    void close_brace() {
+        while (!open_.empty() && open_.back() != P::LBRACE) open_.pop_back();
+        if (!open_.empty()) open_.pop_back();
+    }
+
+    bool return_is_bare() const {
+        const SyntaxToken& next = following();
+        return next.first_on_line || next.type == P::RBRACE || next.type == P::EOF || begins_reserved_stmt(next.type);
+    }
+
+    // `f(max 4)`, not `f(max(a, b))`, `f(max)` or `f(max + 1)`.
+    bool max_is_bound() const {
+        if (out_.empty() || (out_.back().type != P::LPAREN && out_.back().type != P::COMMA)) return false;
+        const SyntaxToken& next = following();
+        return begins_value(next) && !next.first_on_line && next.type != P::LPAREN && next.type != P::MINUS;
+    }
+
+    bool begins_reply(bool member) const {
+        if (member || !begins_value(following())) return false;
+        if (out_.empty()) return true;
+        const SyntaxToken& before = out_.back();
+        return before.type == P::LBRACE || before.type == P::RBRACE || before.type == P::ELSE ||
+               before.type == P::BREAK || before.type == P::CONTINUE || before.type == P::RETURN_BARE ||
+               before.type == P::END || ends_value(before);
+    }
+
+    // Whether a word that is followed by this may be an assignment, a call or a member's call.
+    static bool could_act(std::size_t type) {
+        return type == P::ASSIGN || type == P::LPAREN || type == P::DOT || type == P::LBRACK;
+    }
+
+    // Before `token`, inside a reply: does the statement end here, or another part begin?
+    void reply_part(const SyntaxToken& token) {
+        if (open_.size() != reply_depth_) return;
+        const bool after_value = ends_value(out_.back()) && out_.back().type != P::REPLY;
+        const bool closes = token.type == P::RBRACE || token.type == P::EOF;
+        const bool new_line = token.first_on_line && is_word(token.type) && could_act(following().type);
+        const bool assigns = is_word(token.type) && following().type == P::ASSIGN;
+        const bool stmt = begins_reserved_stmt(token.type) || (begins_soft_stmt(token.type) && after_value);
+        if (closes || stmt || (after_value && (new_line || assigns))) {
+            out_.push_back(made(P::END, out_.back()));
+            in_reply_ = false;
+        } else if (after_value && begins_value(token) && token.type != P::LPAREN && token.type != P::MINUS) {
+            out_.push_back(made(P::PART, out_.back()));
+        }
+    }
+
+    // Before `token`, between the lets of a function and its value.
+    void fn_part(const SyntaxToken& token) {
+        if (open_.size() != fn_depth_) return;
+        if (token.type == P::LET) fn_lets_ = true;
+        if (!fn_lets_ || !ends_value(out_.back()) || !begins_value(token)) return;
+        const bool infix = token.type == P::LPAREN || token.type == P::MINUS;
+        if (infix && !token.first_on_line) return;
+        out_.push_back(made(P::RESULT, out_.back()));
+        fn_ = Fn::none;
+    }
+
+    Tokens& in_;
+    Tokens out_;
+    std::size_t at_ = 0;
+    std::vector<std::size_t> open_;
+    bool in_reply_ = false;
+    std::size_t reply_depth_ = 0;
+    enum class Fn { none, head, body } fn_ = Fn::none;
+    std::size_t fn_depth_ = 0;
+    bool fn_lets_ = false;
+};
+
+}  // namespace
+
+bool begins_reserved_stmt(std::size_t type) {
+    switch (type) {
+        case P::LET:
+        case P::VAR:
+        case P::IF:
+        case P::ELSE:
+        case P::WHEN:
+        case P::FOR:
+        case P::GOTO:
+        case P::RETURN:
+        case P::FAIL:
+        case P::BREAK:
+        case P::CONTINUE: return true;
+        default: return false;
+    }
+}
+
+bool begins_item(const std::vector<SyntaxToken>& tokens, std::size_t at) {
+    const std::size_t next = at + 1 < tokens.size() ? tokens[at + 1].type : P::EOF;
+    switch (tokens[at].type) {
+        case P::IMPORT: return next == P::STRING;
+        case P::CONST:
+        case P::FN:
+        case P::CHAIN: return true;
+        case P::FILES: return is_word(next);
+        case P::MATCH: return next == P::EXE;
+        case P::BATCH: return next == P::LBRACE;
+        case P::PARAM:
+        case P::APP:
+        case P::SOCKET:
+        case P::CLASS:
+        case P::RECORD:
+        case P::TEXT:
+        case P::SERVICE:
+        case P::PROBE: return is_word(next);
+        default: return false;
+    }
+}
+
+void balance(std::vector<SyntaxToken>& tokens, diag::Diagnostics& diags) { Balancer(tokens, diags).run(); }
+
+void mark(std::vector<SyntaxToken>& tokens) { Marker(tokens).run(); }
+
+}  // namespace chainio::syntax
