@@ -94,12 +94,26 @@ class Builder {
         add(Loop{counter, count, max, outcome, std::move(loop_body)});
     }
 
+    // The statements that f adds, and whether they end the flow; splice() puts them where they are wanted.
+    std::pair<Body, bool> capture(const std::function<void()>& f) { return nested(f); }
+    void splice(Body statements) {
+        for (Stmt& stmt : statements) {
+            if (ended_) return;
+            body_.push_back(std::move(stmt));
+            ended_ = is_terminator(body_.back()) || ends_flow_if(body_.back());
+        }
+    }
+
     Program finish() {
         program_.body = std::move(body_);
         return std::move(program_);
     }
 
   private:
+    static bool ends_flow_if(const Stmt& stmt) {
+        auto* branch = std::get_if<If>(&stmt.node);
+        return branch != nullptr && ends_flow(branch->yes) && ends_flow(branch->no);
+    }
     template <class F>
     Operand value(F&& f) {
         Reg r = new_reg();
@@ -108,9 +122,9 @@ class Builder {
     }
     std::pair<Body, bool> nested(const std::function<void()>& f) {
         Body outer = std::exchange(body_, {});
-        ended_ = false;
+        bool outer_ended = std::exchange(ended_, false);
         if (f) f();
-        bool ends = std::exchange(ended_, false);
+        bool ends = std::exchange(ended_, outer_ended);
         return {std::exchange(body_, std::move(outer)), ends};
     }
 

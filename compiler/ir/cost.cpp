@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "bpf-templates/chainio_step.h"
+#include "compiler/ir/flight.h"
 #include "compiler/ir/visit.h"
 
 namespace chainio::ir {
@@ -84,28 +85,6 @@ std::uint64_t cost(const Body& body) {
     return total;
 }
 
-// The most reads that one run of the body queues, and the longest of them.
-struct Reads {
-    std::uint64_t count = 0, longest = 0;
-};
-Reads reads_of(const Body& body) {
-    Reads total;
-    for (const Stmt& stmt : body) {
-        Reads here;
-        if (auto* next = std::get_if<Next>(&stmt.node)) {
-            here = {1, next->length.is_imm ? std::min<std::uint64_t>(next->length.value, CIO_MAX_BLOCK) : CIO_MAX_BLOCK};
-        } else if (auto* branch = std::get_if<If>(&stmt.node)) {
-            Reads yes = reads_of(branch->yes), no = reads_of(branch->no);
-            here = {std::max(yes.count, no.count), std::max(yes.longest, no.longest)};
-        } else if (auto* loop = std::get_if<Loop>(&stmt.node)) {
-            here = reads_of(loop->body);
-            here.count = mul(here.count, loop->max);
-        }
-        total = {std::min<std::uint64_t>(add(total.count, here.count), CIO_MAX_NEXT), std::max(total.longest, here.longest)};
-    }
-    return total;
-}
-
 }  // namespace
 
 std::uint64_t instruction_bound(const Program& program) { return add(kProgram.base, cost(program.body)); }
@@ -113,22 +92,20 @@ std::uint64_t instruction_bound(const Program& program) { return add(kProgram.ba
 ChainBounds chain_bounds(const Module& module, const IoLayout& layout, const Chain& chain) {
     ChainBounds bounds;
     bounds.hops = chain.hops;
-    std::uint64_t most_queued = 0, costliest_step = 0;
+    std::uint64_t costliest_step = 0;
     auto use = [&](std::int32_t index) -> std::uint64_t {
         if (index < 0) return 0;
-        const Program& program = module.programs[static_cast<std::size_t>(index)];
-        Reads reads = reads_of(program.body);
-        most_queued = std::max(most_queued, reads.count);
-        bounds.block_bytes = std::max(bounds.block_bytes, reads.longest);
-        std::uint64_t instructions = instruction_bound(program);
+        std::uint64_t instructions = instruction_bound(module.programs[static_cast<std::size_t>(index)]);
         bounds.instructions = std::max(bounds.instructions, instructions);
         return instructions;
     };
     std::uint64_t fixed = add(use(chain.entry), add(use(chain.done), use(chain.shadow)));
     for (const Step& step : chain.steps) costliest_step = std::max(costliest_step, use(step.program));
     bounds.chain_instructions = add(fixed, mul(costliest_step, chain.hops));
-    bounds.in_flight = most_queued > 1 ? chain.hops : std::min(chain.hops, 1u);
-    bounds.memory = add(layout.total, mul(bounds.block_bytes, bounds.in_flight));
+    const FlightBounds flight = flight_bounds(module, chain);
+    bounds.in_flight = flight.in_flight;
+    bounds.block_bytes = flight.largest_read;
+    bounds.memory = add(layout.total, flight.block_memory);
     return bounds;
 }
 

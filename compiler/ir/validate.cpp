@@ -56,6 +56,7 @@ Problem check_params(const Module& module, const Chain& chain) {
     for (const HeaderArg& h : chain.header_args) {
         if (h.slot >= chain.arg_slots || h.file >= files) return "a header field out of range";
         auto file = std::ranges::find_if(chain.params, [&](const Param& p) { return p.kind == Param::Kind::file && p.slot == h.file; });
+        if (h.field == kFileSizeField) continue;
         if (h.field >= module.files[file->file_class].header_fields.size()) return "a header field that its file does not have";
     }
     return {};
@@ -103,7 +104,7 @@ Problem check_files(const Module& module, Roles& roles) {
 Problem check_services(const Module& module, Roles& roles) {
     for (const Service& service : module.services) {
         if (service.priority_class >= static_cast<std::int64_t>(module.classes.size())) return "service " + service.name + ": an unknown class";
-        for (std::int32_t handler : {service.on_request_udp, service.on_request_tcp, service.on_malformed}) {
+        for (std::int32_t handler : {service.on_request_udp, service.on_request_tcp, service.on_malformed, service.cache_key}) {
             if (handler < 0) continue;
             if (auto problem = roles.take(handler, ProgramKind::handler, nullptr)) return "service " + service.name + ": " + *problem;
         }

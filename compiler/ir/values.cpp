@@ -7,7 +7,9 @@
 
 namespace chainio::ir {
 
-Values::Values(std::uint32_t reg_count) : regs_(reg_count) {}
+Values::Values(std::uint32_t reg_count) : regs_(reg_count) {
+    facts_[key(Space::block, 0)].push_back(Fact{0, 0, kBlockLength});  // the whole block is inside the block
+}
 
 void Values::set(Reg r, Slot slot) {
     reg_trail_.emplace_back(r, regs_[r]);
@@ -23,6 +25,8 @@ void Values::execute(const Stmt& stmt) {
         define(move->dst, value(move->src));
         return;
     }
+    if (auto* input = std::get_if<GetInput>(&stmt.node); input != nullptr && input->input == Input::block_length)
+        return define(input->dst, Value{kBlockLength, 0});
     if (auto* binary = std::get_if<Binary>(&stmt.node)) {
         Value a = value(binary->a), b = value(binary->b);
         if (binary->op == BinOp::add && b.is_const()) return define(binary->dst, Value{a.root, a.disp + b.disp});

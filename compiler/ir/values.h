@@ -68,7 +68,8 @@ class Values {
     std::vector<std::pair<Reg, Slot>> reg_trail_;
     std::unordered_map<std::uint64_t, std::vector<Fact>> facts_;
     std::vector<std::uint64_t> fact_trail_;
-    std::uint32_t next_root_ = 1;
+    static constexpr std::uint32_t kBlockLength = 1;  // the root of io.block_length
+    std::uint32_t next_root_ = 2;
 };
 
 // Every register that the body and the bodies inside it write.

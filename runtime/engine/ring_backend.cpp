@@ -59,8 +59,11 @@ class RingBackend final : public Backend {
         counters_.syscalls++;
         const int result =
             wait_for == 0 ? io_uring_submit_and_get_events(ring) : io_uring_submit_and_wait(ring, wait_for);
-        // A signal, or a full completion queue, only means that there is something to reap or to try again.
+        // A signal, or a full completion queue, only means that there is something to reap or to try again; a kernel
+        // that has no memory for the requests says so by EAGAIN too, which is not tried for ever.
         if (result < 0 && result != -EINTR && result != -EAGAIN && result != -EBUSY) return result;
+        refused_in_a_row_ = result == -EAGAIN || result == -EBUSY ? refused_in_a_row_ + 1 : 0;
+        if (refused_in_a_row_ > kMostRefusals) return result;
         unsigned head = 0, count = 0;
         io_uring_cqe* cqe = nullptr;
         io_uring_for_each_cqe(ring, head, cqe) {
@@ -80,8 +83,10 @@ class RingBackend final : public Backend {
         int fd = -1;
         bool registered = false;
     };
+    static constexpr unsigned kMostRefusals = 100'000;
     ring::Ring ring_;
     unsigned depth_;
+    unsigned refused_in_a_row_ = 0;
     metrics::EngineCounters& counters_;
     metrics::Fallbacks& fallbacks_;
     std::vector<File> files_;

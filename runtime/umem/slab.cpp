@@ -117,10 +117,10 @@ bool Slab::transfer(Frame frame, Owner from, Owner to) {
     return true;
 }
 
-std::vector<std::string> Slab::leaks(std::size_t limit) const {
+std::vector<std::string> Slab::held(Owner below, std::size_t limit) const {
     std::vector<std::string> lines;
     for (Frame frame = 0; frame < owners_.size() && lines.size() < limit; frame++) {
-        if (owners_[frame] == 0) continue;
+        if (owners_[frame] == 0 || owners_[frame] >= below) continue;
         lines.push_back("frame " + std::to_string(frame) + " (" + std::to_string(frame_bytes(frame)) +
                         " bytes): owner " + std::to_string(owners_[frame]));
     }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "tools/chainc/bounds.h"
+#include "compiler/ir/cost.h"
 #include "tools/chainc/pipeline.h"
 #include "tools/chainc/places.h"
 
@@ -29,11 +29,11 @@ void check_programs(Compilation& c, const Places& places) {
 void check_chains(Compilation& c, const Places& places) {
     for (std::size_t i = 0; i < c.artifact.module.chains.size(); i++) {
         const ir::Chain& chain = c.artifact.module.chains[i];
-        const ChainBounds bounds = bounds_of(c.artifact, chain);
+        const ir::ChainBounds bounds = ir::chain_bounds(c.artifact.module, c.artifact.layout, chain);
         if (bounds.memory <= most_memory) continue;
         c.diagnostics.report(603, places.of_chain(i),
                              fmt::format("one run of `{}` may need {} KiB: {} reads in flight of {} bytes each; the limit is {} KiB", chain.name,
-                                         bounds.memory >> 10, bounds.in_flight, bounds.largest_read, most_memory >> 10),
+                                         bounds.memory >> 10, bounds.in_flight, bounds.block_bytes, most_memory >> 10),
                              "lower `hops`, queue fewer reads a step, or read less with a constant `for`");
     }
 }

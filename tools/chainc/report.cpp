@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tools/chainc/bounds.h"
+#include "compiler/ir/cost.h"
 #include "tools/chainc/limits.h"
 #include "tools/chainc/pipeline.h"
 
@@ -54,9 +54,9 @@ std::string report_table(const Compilation& c) {
     out += fmt::format("{:<{}}  {:>12}  {:>5}\n\n", "limit", width, most_instructions, most_stack);
     out += fmt::format("{:<{}}  mode      hops  in flight  largest read  state     memory\n", "chain", width);
     for (const ir::Chain& chain : module.chains) {
-        const ChainBounds bounds = bounds_of(c.artifact, chain);
+        const ir::ChainBounds bounds = ir::chain_bounds(c.artifact.module, c.artifact.layout, chain);
         out += fmt::format("{:<{}}  {:<8}  {:>4}  {:>9}  {:>12}  {:>5}  {:>9}\n", chain.name, width, mode_text(chain.mode), chain.hops, bounds.in_flight,
-                           bounds.largest_read, chain.state_bytes, bounds.memory);
+                           bounds.block_bytes, chain.state_bytes, bounds.memory);
     }
     return out;
 }
@@ -80,12 +80,12 @@ std::string report_json(const Compilation& c) {
     }
     root["chains"] = Json::array();
     for (const ir::Chain& chain : module.chains) {
-        const ChainBounds bounds = bounds_of(c.artifact, chain);
+        const ir::ChainBounds bounds = ir::chain_bounds(c.artifact.module, c.artifact.layout, chain);
         root["chains"].push_back({{"name", chain.name},
                                   {"mode", mode_text(chain.mode)},
                                   {"hops", chain.hops},
                                   {"in_flight", bounds.in_flight},
-                                  {"largest_read", bounds.largest_read},
+                                  {"largest_read", bounds.block_bytes},
                                   {"state", chain.state_bytes},
                                   {"memory", bounds.memory}});
     }

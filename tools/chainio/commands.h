@@ -12,5 +12,6 @@ inline constexpr int kExitSystem = 3;  // a file, memory, clang … is missing
 inline constexpr int kExitNotPermitted = 4;
 
 void add_outcomes(CLI::App& root, int& exit_code);
+void add_test(CLI::App& root, int& exit_code);
 
 }  // namespace chainio::tool

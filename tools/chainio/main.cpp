@@ -8,6 +8,7 @@ namespace {
 // One line a subcommand, in the order of --help.
 constexpr void (*kCommands[])(CLI::App&, int&) = {
     chainio::tool::add_outcomes,
+    chainio::tool::add_test,
 };
 
 }  // namespace

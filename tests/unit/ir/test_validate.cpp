@@ -91,6 +91,16 @@ TEST(Validate, ASliceOfUnknownLengthNeedsACheckOfThatLength) {
               "");
 }
 
+TEST(Validate, TheWholeBlockNeedsNoCheck) {
+    auto hash = [](std::uint64_t offset) {
+        return problem_of([&](Builder& b) {
+            b.hash(HashAlgo::fnv1a, {Space::block, imm(offset), b.input(Input::block_length)}, imm(0), 64);
+        });
+    };
+    EXPECT_EQ(hash(0), "");
+    EXPECT_NE(hash(1), "");
+}
+
 TEST(Validate, ConstantAccessesOfFixedSpaces) {
     EXPECT_EQ(problem_of([](Builder& b) { b.load(Space::state, imm(56), 8); }), "");
     EXPECT_PROBLEM("no range check", [](Builder& b) { b.load(Space::state, imm(57), 8); });

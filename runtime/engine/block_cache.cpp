@@ -1,0 +1,119 @@
+#include "runtime/engine/block_cache.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace chainio::engine {
+namespace {
+
+constexpr std::uint64_t kMostEntries = 1u << 20;
+
+}  // namespace
+
+BlockCache::BlockCache(umem::Slab& slab, umem::Owner owner, std::uint64_t limit_bytes,
+                       metrics::EngineCounters& counters)
+    : slab_(slab), owner_(owner), limit_(limit_bytes), counters_(counters) {
+    entries_.resize(std::clamp<std::uint64_t>(limit_bytes / umem::kUnit, 1, kMostEntries));
+    buckets_.assign(std::bit_ceil(entries_.size() * 2), kNone);
+    for (auto i = static_cast<std::uint32_t>(entries_.size()); i-- > 0;) {
+        entries_[i].chain_next = free_;
+        free_ = i;
+    }
+}
+
+BlockCache::~BlockCache() {
+    for (std::uint32_t i = 0; i < entries_.size(); i++) {
+        if (entries_[i].used) slab_.release(entries_[i].frame, owner_);
+    }
+}
+
+std::uint32_t BlockCache::bucket_of(std::uint32_t file, std::uint64_t offset, std::uint32_t length) const {
+    std::uint64_t hash = offset ^ (std::uint64_t{file} << 48) ^ (std::uint64_t{length} << 32);
+    hash *= 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+    hash *= 0xbf58476d1ce4e5b9u;
+    return static_cast<std::uint32_t>((hash >> 32) & (buckets_.size() - 1));
+}
+
+std::uint32_t BlockCache::find(std::uint32_t file, std::uint64_t offset, std::uint32_t length) {
+    for (std::uint32_t i = buckets_[bucket_of(file, offset, length)]; i != kNone; i = entries_[i].chain_next) {
+        Entry& entry = entries_[i];
+        if (entry.offset != offset || entry.file != file || entry.length != length) continue;
+        entry.referenced = true;
+        entry.pins++;
+        counters_.block_cache_hits++;
+        return i;
+    }
+    counters_.block_cache_misses++;
+    return kNone;
+}
+
+std::uint32_t BlockCache::insert(std::uint32_t file, std::uint64_t offset, std::uint32_t length, std::uint32_t skip,
+                                 umem::Frame frame, umem::Owner from) {
+    const std::uint32_t bucket = bucket_of(file, offset, length);
+    // Two chains may have read the same block at the same time; the second copy is not kept.
+    for (std::uint32_t i = buckets_[bucket]; i != kNone; i = entries_[i].chain_next) {
+        if (entries_[i].offset == offset && entries_[i].file == file && entries_[i].length == length) return kNone;
+    }
+    const std::uint32_t bytes = slab_.frame_bytes(frame);
+    if (bytes > limit_) return kNone;
+    while (free_ == kNone || bytes_ + bytes > limit_) {
+        if (!evict_one()) return kNone;
+    }
+    if (!slab_.transfer(frame, from, owner_)) return kNone;
+    const std::uint32_t index = free_;
+    free_ = entries_[index].chain_next;
+    entries_[index] = {.offset = offset,
+                       .file = file,
+                       .length = length,
+                       .skip = skip,
+                       .frame = frame,
+                       .pins = 1,
+                       .chain_next = buckets_[bucket],
+                       .referenced = false,
+                       .used = true};
+    buckets_[bucket] = index;
+    ever_used_ = std::max(ever_used_, index + 1);
+    bytes_ += bytes;
+    return index;
+}
+
+void BlockCache::unpin(std::uint32_t entry) { entries_[entry].pins--; }
+
+bool BlockCache::evict_one() {
+    // Two rounds of the clock: the first may only take the marks off.
+    for (std::size_t tries = 0; tries < 2 * std::size_t{ever_used_}; tries++) {
+        const std::uint32_t index = hand_;
+        hand_ = hand_ + 1 >= ever_used_ ? 0 : hand_ + 1;
+        Entry& entry = entries_[index];
+        if (!entry.used || entry.pins != 0) continue;
+        if (entry.referenced) {
+            entry.referenced = false;
+            continue;
+        }
+        remove(index);
+        counters_.block_cache_evictions++;
+        return true;
+    }
+    return false;
+}
+
+void BlockCache::drop_file(std::uint32_t file) {
+    for (std::uint32_t i = 0; i < entries_.size(); i++) {
+        if (entries_[i].used && entries_[i].file == file && entries_[i].pins == 0) remove(i);
+    }
+}
+
+void BlockCache::remove(std::uint32_t index) {
+    Entry& entry = entries_[index];
+    std::uint32_t* link = &buckets_[bucket_of(entry.file, entry.offset, entry.length)];
+    while (*link != index) link = &entries_[*link].chain_next;
+    *link = entry.chain_next;
+    bytes_ -= slab_.frame_bytes(entry.frame);
+    slab_.release(entry.frame, owner_);
+    entry.used = false;
+    entry.chain_next = free_;
+    free_ = index;
+}
+
+}  // namespace chainio::engine

@@ -1,0 +1,219 @@
+// Making an engine, and its files.
+#include "runtime/engine/engine.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/engine/owners.h"
+
+namespace chainio::engine {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr unsigned kMostInFlight = 65536;
+constexpr unsigned kMostFiles = 4096;
+constexpr std::uint64_t kMostReads = std::uint64_t{1} << 24;
+constexpr unsigned kMostOnDevice = 4096;
+constexpr std::uint32_t kDefaultPriority = 4;  // of chains without a class
+
+unsigned device_depth(const EngineOptions& options) {
+    return std::clamp(options.in_flight * CIO_MAX_NEXT, 16u, std::clamp(options.in_flight, 1024u, kMostOnDevice));
+}
+
+std::size_t automatic_umem(const EngineOptions& options) {
+    return std::clamp(options.in_flight * std::size_t{2} * CIO_MAX_BLOCK, 2 * kMiB, 32 * kMiB);
+}
+
+std::vector<ClassRank> ranks_of(const ir::Module& module) {
+    std::vector<ClassRank> ranks;
+    for (const auto& entry : module.classes) ranks.push_back({entry.priority, entry.weight});
+    ranks.push_back({kDefaultPriority, 1});
+    return ranks;
+}
+
+std::string check_options(const spec::Loaded& spec, const EngineOptions& options) {
+    if (options.in_flight < 1 || options.in_flight > kMostInFlight) {
+        return "chains in flight must be 1 to " + std::to_string(kMostInFlight);
+    }
+    if (options.max_files < 1 || options.max_files > kMostFiles) {
+        return "open files must be 1 to " + std::to_string(kMostFiles);
+    }
+    for (const auto& chain : spec.module().chains) {
+        if (chain.mode == ir::ChainMode::call && chain.entry < 0)
+            return "chain '" + chain.name + "' has no entry program";
+    }
+    return {};
+}
+
+}  // namespace
+
+std::expected<Engine::Memory, std::string> Engine::make_memory(const spec::Loaded& spec, const EngineOptions& options) {
+    std::size_t umem_bytes = options.umem_bytes != 0 ? options.umem_bytes : automatic_umem(options);
+    umem_bytes = std::max<std::size_t>(umem_bytes, 2 * umem::kSlabBytes);
+    for (const auto& files : spec.module().files) {
+        if (files.immutable && files.cache_levels != 0) umem_bytes += files.cache_bytes;
+    }
+    auto region = umem::Region::create((umem_bytes + umem::kSlabBytes - 1) / umem::kSlabBytes * umem::kSlabBytes,
+                                       options.huge_pages);
+    if (!region) return std::unexpected(region.error());
+
+    std::uint64_t hops = 1;
+    for (const auto& chain : spec.module().chains) hops = std::max<std::uint64_t>(hops, chain.hops);
+    const std::uint64_t reads = std::min(options.in_flight * hops + kMostOnDevice, kMostReads);
+    const std::size_t stride =
+        (std::max<std::size_t>(spec.artifact().layout.total, sizeof(cio_io)) + CIO_PAD + 63) / 64 * 64;
+    Memory memory{umem::Slab(std::move(*region)), LazyMemory(stride * options.in_flight * 2),
+                  LazyMemory(reads * sizeof(Read)), static_cast<std::uint32_t>(reads)};
+    if (memory.io.base() == nullptr || memory.reads.base() == nullptr) {
+        return std::unexpected("no memory for " + std::to_string(options.in_flight) +
+                               " chains in flight; ask for fewer (--in-flight)");
+    }
+    return memory;
+}
+
+std::expected<std::unique_ptr<Engine>, std::string> Engine::create(std::shared_ptr<const spec::Loaded> spec,
+                                                                   const EngineOptions& options,
+                                                                   MakeBackend make_backend, void* context) {
+    if (const std::string wrong = check_options(*spec, options); !wrong.empty()) return std::unexpected(wrong);
+    auto memory = make_memory(*spec, options);
+    if (!memory) return std::unexpected(memory.error());
+    const auto ranks = ranks_of(spec->module());
+    std::unique_ptr<Engine> engine(new Engine(std::move(spec), options, std::move(*memory), ranks));
+    if (make_backend != nullptr) {
+        engine->backend_ = make_backend(context, engine->slab_, engine->counters_);
+    } else if (options.use_ring) {
+        engine->backend_ = make_ring_backend({device_depth(options), options.max_files}, engine->slab_,
+                                             engine->counters_, engine->fallbacks_);
+    } else {
+        engine->backend_ = make_plain_backend(options.max_files, engine->counters_);
+    }
+    engine->done_.resize(std::max(1u, engine->backend_->capacity()));
+    return engine;
+}
+
+Engine::Engine(std::shared_ptr<const spec::Loaded> spec, const EngineOptions& options, Memory memory,
+               const std::vector<ClassRank>& ranks)
+    : spec_(std::move(spec)),
+      module_(spec_->module()),
+      options_(options),
+      slab_(std::move(memory.slab)),
+      files_(options.max_files),
+      io_memory_(std::move(memory.io)),
+      read_memory_(std::move(memory.reads)),
+      flights_(std::size_t{options.in_flight} * 2),
+      reads_(reinterpret_cast<Read*>(read_memory_.base())),
+      read_limit_(memory.read_limit),
+      waiting_(ranks, ReadLink{reads_}),
+      ready_(ranks, FlightLink{flights_.data()}),
+      empty_block_(8) {
+    const ir::IoLayout& layout = spec_->artifact().layout;
+    io_stride_ =
+        static_cast<std::uint32_t>((std::max<std::size_t>(layout.total, sizeof(cio_io)) + CIO_PAD + 63) / 64 * 64);
+    for (std::uint32_t i = 0; i < flights_.size(); i++) {
+        flights_[i].io = reinterpret_cast<cio_io*>(io_memory_.base() + std::size_t{i} * io_stride_);
+        append(free_flights_, i);
+    }
+    for (const auto& chain : module_.chains) {
+        std::uint32_t files = 0;
+        for (const auto& param : chain.params) files += param.kind == ir::Param::Kind::file;
+        files_per_flight_ = std::max(files_per_flight_, files);
+        const auto classless = static_cast<std::uint16_t>(module_.classes.size());
+        rank_of_chain_.push_back(chain.priority_class < 0 ? classless
+                                                          : static_cast<std::uint16_t>(chain.priority_class));
+        chain_counters_.emplace_back();
+        chain_counters_.back().outcomes.resize(CIO_USER + module_.reasons.size());
+    }
+    flight_files_.resize(flights_.size() * files_per_flight_);
+    for (std::uint32_t i = 0; i < module_.files.size(); i++) {
+        const auto& files = module_.files[i];
+        const bool cached = files.immutable && files.cache_levels != 0 && files.cache_bytes != 0;
+        caches_.push_back(cached ? std::make_unique<BlockCache>(slab_, kCacheOwner + i, files.cache_bytes, counters_)
+                                 : nullptr);
+    }
+}
+
+Engine::~Engine() {
+    // The kernel may still write into frames; the memory stays until it has finished.
+    while (on_device_ > 0 && enter(on_device_)) {}
+    for (std::uint32_t i = 0; i < files_.size(); i++) {
+        if (!files_[i].used) continue;
+        backend_->remove_file(i);
+        if (files_[i].opened.fd >= 0) close(files_[i].opened.fd);
+    }
+}
+
+std::string Engine::describe() const {
+    std::string text = "user engine: ";
+    text += spec_->native() ? "native steps" : "interpreted steps (" + spec_->interpreter_reason() + ")";
+    text += ", " + backend_->describe() + ", " + std::to_string(slab_.region().size() >> 10) + " KiB of block memory";
+    return text + (slab_.region().huge() ? " in huge pages" : "");
+}
+
+std::expected<FileHandle, FileError> Engine::open_file(std::uint32_t file_class, const std::string& path,
+                                                       OpenMode mode) {
+    if (file_class >= module_.files.size()) return std::unexpected(FileError{false, "there is no such file class"});
+    auto opened = open_class_file(*spec_, file_class, path, mode, fallbacks_);
+    if (!opened) return std::unexpected(opened.error());
+    const int fd = opened->fd;
+    auto handle = add_file(std::move(*opened));
+    if (!handle && fd >= 0) close(fd);
+    return handle;
+}
+
+std::expected<FileHandle, FileError> Engine::add_file(OpenedFile opened) {
+    const auto fail = [&](const std::string& why) {
+        return std::unexpected(FileError{true, "file '" + opened.path + "': " + why});
+    };
+    if (!std::has_single_bit(opened.offset_align) || !std::has_single_bit(opened.memory_align)) {
+        return fail("its file system asks for an alignment that is not a power of two");
+    }
+    std::uint32_t slot = 0;
+    while (slot < files_.size() && files_[slot].used) slot++;
+    if (slot == files_.size())
+        return fail("all " + std::to_string(files_.size()) + " file slots are in use (max_files)");
+    if (!backend_->add_file(slot, opened.fd)) return fail("the I/O back end does not take it");
+    File& file = files_[slot];
+    const ir::FileClass& declared = module_.files[opened.file_class];
+    const std::uint32_t generation = file.generation + 1;
+    file = {};
+    file.generation = generation & 0xffff;
+    file.used = true;
+    file.id = next_file_id_++;
+    file.cache = caches_[opened.file_class].get();
+    file.cache_levels = declared.cache_levels;
+    file.try_page_cache = !opened.direct;
+    file.opened = std::move(opened);
+    return file.generation << 16 | slot;
+}
+
+const OpenedFile* Engine::file(FileHandle handle) const {
+    const std::uint32_t slot = handle & 0xffff;
+    if (slot >= files_.size() || !files_[slot].used || files_[slot].generation != handle >> 16) return nullptr;
+    return &files_[slot].opened;
+}
+
+std::expected<void, std::string> Engine::close_file(FileHandle handle) {
+    if (file(handle) == nullptr) return std::unexpected(std::string("no such file is open"));
+    const std::uint32_t slot = handle & 0xffff;
+    File& entry = files_[slot];
+    if (entry.chains != 0) {
+        return std::unexpected("'" + entry.opened.path + "' is in use by " + std::to_string(entry.chains) +
+                               " chains in flight; reap them first");
+    }
+    if (entry.cache != nullptr) entry.cache->drop_file(entry.id);
+    backend_->remove_file(slot);
+    if (entry.opened.fd >= 0) close(entry.opened.fd);
+    entry.used = false;
+    return {};
+}
+
+std::vector<std::string> Engine::leaks() {
+    release_held();
+    return slab_.held(kCacheOwner);
+}
+
+}  // namespace chainio::engine

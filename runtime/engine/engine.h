@@ -1,0 +1,193 @@
+// The user engine: runs any number of call chains at once on one thread, over io_uring (or whatever its Backend is).
+// Nothing is allocated after create() and open_file(). Not thread-safe; one thread submits and reaps.
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/engine/backend.h"
+#include "runtime/engine/block_cache.h"
+#include "runtime/engine/files.h"
+#include "runtime/engine/flight.h"
+#include "runtime/metrics/counters.h"
+#include "runtime/metrics/fallbacks.h"
+#include "runtime/spec/loaded.h"
+
+namespace chainio::engine {
+
+struct EngineOptions {
+    unsigned in_flight = 64;     // chains
+    std::size_t umem_bytes = 0;  // memory for blocks; 0: chosen by in_flight. Block caches come on top of it.
+    unsigned max_files = 64;
+    bool use_ring = true;  // false: plain preads only
+    bool huge_pages = true;
+};
+
+using FileHandle = std::uint32_t;
+
+struct Argument {
+    enum class Kind : std::uint8_t { file, scalar, bytes } kind = Kind::scalar;
+    std::uint64_t value = 0;  // a scalar, or a FileHandle
+    std::span<const std::uint8_t> bytes;
+    static Argument file(FileHandle handle) { return {Kind::file, handle, {}}; }
+    static Argument scalar(std::uint64_t v) { return {Kind::scalar, v, {}}; }
+    static Argument of_bytes(std::span<const std::uint8_t> b) { return {Kind::bytes, 0, b}; }
+};
+
+struct Completion {
+    std::uint64_t user_data = 0;
+    std::uint32_t chain = 0;
+    std::uint32_t outcome = 0;
+    ir::ResultKind kind = ir::ResultKind::none;  // scalar: `scalar`; else the bytes
+    std::uint64_t scalar = 0;
+    std::span<const std::uint8_t> bytes;  // valid until the next reap() or the engine's end
+    std::uint32_t hops = 0;               // reads that the chain queued
+    std::uint64_t ns = 0;                 // from submit to its end
+};
+
+struct SubmitError {
+    enum class Kind : std::uint8_t { full, bad_argument, bad_chain } kind;
+    std::string message;
+};
+
+class Engine {
+  public:
+    // Makes a back end of its own when none is given; `make_backend` gets the engine's slab and counters.
+    using MakeBackend = std::unique_ptr<Backend> (*)(void* context, umem::Slab&, metrics::EngineCounters&);
+    static std::expected<std::unique_ptr<Engine>, std::string> create(std::shared_ptr<const spec::Loaded> spec,
+                                                                      const EngineOptions& options,
+                                                                      MakeBackend make_backend = nullptr,
+                                                                      void* context = nullptr);
+    ~Engine();
+    Engine(const Engine&) = delete;
+    Engine& operator=(const Engine&) = delete;
+
+    std::expected<FileHandle, FileError> open_file(std::uint32_t file_class, const std::string& path,
+                                                   OpenMode mode = OpenMode::as_declared);
+    // Takes over an opened file; for tests whose back end knows files that no kernel does.
+    std::expected<FileHandle, FileError> add_file(OpenedFile file);
+    std::expected<void, std::string> close_file(FileHandle handle);
+    const OpenedFile* file(FileHandle handle) const;
+
+    // Starts a chain; its first reads go out with the next reap(). An argument that does not fit is an error here.
+    std::expected<void, SubmitError> submit(std::uint32_t chain, std::span<const Argument> args,
+                                            std::uint64_t user_data);
+    // Runs chains until at least `min` have ended (0: does not wait) and hands over at most out.size() of them. Fewer
+    // than `min` only when fewer are in flight. The bytes of completions handed over before become invalid.
+    std::expected<unsigned, std::string> reap(std::span<Completion> out, unsigned min);
+    unsigned in_flight() const { return live_; }  // submitted and not handed over yet
+    unsigned capacity() const { return options_.in_flight; }
+
+    const spec::Loaded& spec() const { return *spec_; }
+    const metrics::EngineCounters& counters() const { return counters_; }
+    const metrics::ChainCounters& chain_counters(std::uint32_t chain) const { return chain_counters_[chain]; }
+    const metrics::Fallbacks& fallbacks() const { return fallbacks_; }
+    metrics::Fallbacks& fallbacks() { return fallbacks_; }
+    std::string describe() const;  // which engine runs, in one line
+    const umem::Slab& slab() const { return slab_; }
+    // Frames that nothing accounts for; empty unless the engine has a defect. To be asked when no chain is in flight.
+    std::vector<std::string> leaks();
+
+  private:
+    struct File {
+        OpenedFile opened;
+        std::uint32_t id = 0;          // never used twice, the key of cached blocks
+        std::uint32_t generation = 0;  // of the handle
+        std::uint32_t chains = 0;      // in flight over it
+        BlockCache* cache = nullptr;
+        std::uint32_t cache_levels = 0;
+        bool try_page_cache = false;
+        std::uint16_t page_cache_misses = 0, page_cache_pause = 0;
+        bool used = false;
+    };
+    struct ReadLink {
+        Read* reads;
+        QueueLink& operator()(std::uint32_t i) const { return reads[i].link; }
+    };
+    struct FlightLink {
+        Flight* flights;
+        QueueLink& operator()(std::uint32_t i) const { return flights[i].link; }
+    };
+    struct List {
+        std::uint32_t head = kNoIndex, tail = kNoIndex;
+    };
+    enum class Issued : std::uint8_t { yes, no_frame, no_room };
+
+    struct Memory {
+        umem::Slab slab;
+        LazyMemory io, reads;
+        std::uint32_t read_limit;
+    };
+    Engine(std::shared_ptr<const spec::Loaded> spec, const EngineOptions& options, Memory memory,
+           const std::vector<ClassRank>& ranks);
+    static std::expected<Memory, std::string> make_memory(const spec::Loaded& spec, const EngineOptions& options);
+
+    // engine_chain.cpp: one chain's life
+    std::expected<void, SubmitError> bind_arguments(std::uint32_t index, const ir::Chain& chain,
+                                                    std::span<const Argument> args);
+    void prepare(cio_io& io) const;
+    void run_step(std::uint32_t index);
+    void after_program(std::uint32_t index, std::uint32_t ran);
+    void after_last_read(std::uint32_t index);
+    std::uint32_t queue_reads(std::uint32_t index, std::uint16_t depth);
+    std::uint32_t take_result(std::uint32_t index, std::uint32_t ran);
+    std::uint32_t take_slice(std::uint32_t index, std::uint32_t ran);
+    void finish(std::uint32_t index, std::uint32_t outcome);
+    void release_held();
+    unsigned hand_over(std::span<Completion> out, unsigned already);
+
+    // engine_io.cpp: one read's life
+    std::uint32_t new_read();
+    void free_read(std::uint32_t index);
+    void cache_block(Read& read);
+    void drop_block(Read& read);
+    void drop_read(std::uint32_t index);
+    void issue_waiting(bool may_block);
+    Issued issue(std::uint32_t index, bool alone);
+    umem::Frame allocate(std::uint32_t bytes, umem::Owner owner);
+    bool read_cached_page(std::uint32_t index, const ReadOp& op, File& file);
+    void try_again(std::uint32_t index);
+    void arrived(std::uint32_t index, std::int32_t result);
+    void mark_done(std::uint32_t index, std::uint32_t failure);
+    std::expected<void, std::string> advance(bool may_block);
+    std::expected<void, std::string> enter(unsigned wait_for);
+    std::uint8_t* block_of(const Read& read) const { return slab_.data(read.frame) + read.skip; }
+    umem::Owner owner_of(std::uint32_t flight) const { return flight + 1; }
+
+    void append(List& list, std::uint32_t flight);
+    std::uint32_t take_first(List& list);
+
+    std::shared_ptr<const spec::Loaded> spec_;
+    const ir::Module& module_;
+    EngineOptions options_;
+    metrics::EngineCounters counters_;
+    metrics::Fallbacks fallbacks_;
+    std::vector<metrics::ChainCounters> chain_counters_;
+    umem::Slab slab_;
+    std::unique_ptr<Backend> backend_;
+    std::vector<std::unique_ptr<BlockCache>> caches_;  // by file class; null without one
+    std::vector<File> files_;
+    std::uint32_t next_file_id_ = 1;
+
+    LazyMemory io_memory_, read_memory_;
+    std::vector<Flight> flights_;
+    std::vector<std::uint32_t> flight_files_;  // file indices by chain in flight and file parameter
+    std::uint32_t files_per_flight_ = 1;
+    Read* reads_;
+    std::uint32_t read_limit_, reads_touched_ = 0, free_reads_ = kNoIndex;
+    std::vector<std::uint16_t> rank_of_chain_;
+    std::uint32_t io_stride_ = 0;
+    PriorityQueue<ReadLink> waiting_;
+    PriorityQueue<FlightLink> ready_;
+    List free_flights_, finished_, held_;
+    unsigned live_ = 0;     // submitted and not handed over
+    unsigned running_ = 0;  // of those, not ended
+    unsigned on_device_ = 0;
+    std::vector<ReadDone> done_;
+    std::vector<std::uint64_t> empty_block_;
+};
+
+}  // namespace chainio::engine

@@ -1,0 +1,252 @@
+// One read's life: a frame, the caches, the device, short reads; and the loop that drives everything.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/engine/engine.h"
+#include "runtime/engine/owners.h"
+
+namespace chainio::engine {
+namespace {
+
+constexpr std::uint8_t kMostRetries = 64;        // of EINTR and EAGAIN, one read
+constexpr std::uint16_t kMissesBeforePause = 4;  // page-cache misses in a row until it is not asked for a while
+constexpr std::uint16_t kLongestPause = 256;     // reads
+constexpr unsigned kRoundsBetweenPolls = 64;     // of steps that needed no device
+
+}  // namespace
+
+std::uint32_t Engine::new_read() {
+    if (free_reads_ != kNoIndex) {
+        const std::uint32_t index = free_reads_;
+        free_reads_ = reads_[index].link.next;
+        return index;
+    }
+    return reads_touched_ < read_limit_ ? reads_touched_++ : kNoIndex;
+}
+
+void Engine::free_read(std::uint32_t index) {
+    reads_[index].link.next = free_reads_;
+    free_reads_ = index;
+}
+
+// Offers a block that was read from the device to its file's cache.
+void Engine::cache_block(Read& read) {
+    const File& file = files_[read.file];
+    if (file.cache == nullptr || read.depth >= file.cache_levels || read.cache_entry != kNoIndex) return;
+    if (read.failure != 0 || read.frame == umem::kNoFrame) return;
+    read.cache_entry =
+        file.cache->insert(file.id, read.offset, read.length, read.skip, read.frame, owner_of(read.slot));
+}
+
+void Engine::drop_block(Read& read) {
+    if (read.cache_entry != kNoIndex) {
+        files_[read.file].cache->unpin(read.cache_entry);
+    } else if (read.frame != umem::kNoFrame) {
+        slab_.release(read.frame, owner_of(read.slot));
+    }
+    read.cache_entry = kNoIndex;
+    read.frame = umem::kNoFrame;
+}
+
+// Takes a read away from its chain, wherever it is on its way.
+void Engine::drop_read(std::uint32_t index) {
+    Read& read = reads_[index];
+    if (read.state == ReadState::in_flight) {
+        read.state = ReadState::orphan;
+        slab_.transfer(read.frame, owner_of(read.slot), kOrphanOwner);
+        return;
+    }
+    if (read.state == ReadState::waiting) {
+        waiting_.remove(read.rank, index);
+    } else {
+        cache_block(read);
+    }
+    drop_block(read);
+    free_read(index);
+}
+
+umem::Frame Engine::allocate(std::uint32_t bytes, umem::Owner owner) {
+    for (;;) {
+        const umem::Frame frame = slab_.allocate(bytes, owner);
+        if (frame != umem::kNoFrame) return frame;
+        // A block that might be of use later yields to one that is wanted now.
+        bool evicted = false;
+        for (auto& cache : caches_) evicted = evicted || (cache != nullptr && cache->evict_one());
+        if (!evicted) return umem::kNoFrame;
+    }
+}
+
+void Engine::issue_waiting(bool may_block) {
+    for (std::uint32_t index; (index = waiting_.pop()) != kNoIndex;) {
+        const bool alone = may_block && running_ == 1 && on_device_ == 0 && waiting_.empty();
+        const Issued issued = issue(index, alone);
+        if (issued == Issued::yes) continue;
+        if (issued == Issued::no_frame) {
+            counters_.frame_waits++;
+            // With nothing under way and no result that holds a frame, no frame will ever come free.
+            if (on_device_ == 0 && ready_.empty() && finished_.head == kNoIndex && held_.head == kNoIndex) {
+                mark_done(index, CIO_NO_MEMORY);
+                continue;
+            }
+        }
+        waiting_.push_front(reads_[index].rank, index);
+        return;
+    }
+}
+
+Engine::Issued Engine::issue(std::uint32_t index, bool alone) {
+    Read& read = reads_[index];
+    File& file = files_[read.file];
+    if (on_device_ >= backend_->capacity()) return Issued::no_room;
+    if (read.frame == umem::kNoFrame) {
+        if (file.cache != nullptr && read.depth < file.cache_levels) {
+            read.cache_entry = file.cache->find(file.id, read.offset, read.length);
+            if (read.cache_entry != kNoIndex) {
+                read.frame = file.cache->entry(read.cache_entry).frame;
+                read.skip = file.cache->entry(read.cache_entry).skip;
+                mark_done(index, 0);
+                return Issued::yes;
+            }
+        }
+        const std::uint64_t mask = file.opened.offset_align - 1;
+        const std::uint64_t begin = read.offset & ~mask;
+        const std::uint64_t end = (read.offset + read.length + mask) & ~mask;
+        if (end > INT64_MAX) {
+            mark_done(index, CIO_SHORT_READ);
+            return Issued::yes;
+        }
+        read.skip = static_cast<std::uint32_t>(read.offset - begin);
+        read.io_length = static_cast<std::uint32_t>(end - begin);
+        read.frame = allocate(std::max(read.io_length, file.opened.memory_align), owner_of(read.slot));
+        if (read.frame == umem::kNoFrame) return Issued::no_frame;
+    }
+    const ReadOp op{.offset = read.offset - read.skip + read.got,
+                    .data = slab_.data(read.frame) + read.got,
+                    .length = read.io_length - read.got,
+                    .file = read.file,
+                    .token = index};
+    if (alone) {
+        counters_.plain_reads++;
+        arrived(index, backend_->read_now(op, false));
+        return Issued::yes;
+    }
+    if (file.try_page_cache && read_cached_page(index, op, file)) return Issued::yes;
+    read.state = ReadState::in_flight;
+    on_device_++;
+    backend_->push(op);
+    return Issued::yes;
+}
+
+// A buffered read that the page cache can answer is answered here: that is quicker than the way through a ring.
+bool Engine::read_cached_page(std::uint32_t index, const ReadOp& op, File& file) {
+    if (file.page_cache_pause > 0) {
+        file.page_cache_pause--;
+        return false;
+    }
+    const std::int32_t result = backend_->read_now(op, true);
+    if (result == static_cast<std::int32_t>(op.length)) {
+        file.page_cache_misses = 0;
+        counters_.page_cache_reads++;
+        arrived(index, result);
+        return true;
+    }
+    counters_.page_cache_misses++;
+    if (result == -EOPNOTSUPP || result == -EINVAL) {
+        file.try_page_cache = false;
+        fallbacks_.note("no-nowait",
+                        "the file system of '" + file.opened.path +
+                            "' cannot say whether a read would wait (RWF_NOWAIT); all reads go through the ring");
+    } else if (++file.page_cache_misses >= kMissesBeforePause) {
+        const unsigned doublings = std::min(file.page_cache_misses - kMissesBeforePause, 6);
+        file.page_cache_pause = std::min<std::uint16_t>(static_cast<std::uint16_t>(4u << doublings), kLongestPause);
+    }
+    return false;
+}
+
+void Engine::try_again(std::uint32_t index) {
+    reads_[index].state = ReadState::waiting;
+    waiting_.push_front(reads_[index].rank, index);
+}
+
+void Engine::arrived(std::uint32_t index, std::int32_t result) {
+    Read& read = reads_[index];
+    if (read.state == ReadState::orphan) {
+        counters_.cancelled_reads++;
+        slab_.release(read.frame, kOrphanOwner);
+        free_read(index);
+        return;
+    }
+    if (result < 0) {
+        if ((result == -EINTR || result == -EAGAIN) && read.retries++ < kMostRetries) {
+            counters_.retries++;
+            return try_again(index);
+        }
+        return mark_done(index, CIO_IO_ERROR);
+    }
+    const auto bytes = std::min(static_cast<std::uint32_t>(result), read.io_length - read.got);
+    counters_.bytes_read += bytes;
+    const std::uint32_t got = read.got + bytes;
+    if (got >= read.skip + read.length) return mark_done(index, 0);
+    // A short read is carried on at the last byte that the file's alignment allows; the file ended when nothing more
+    // comes.
+    const std::uint32_t carry_on = got & ~(files_[read.file].opened.offset_align - 1);
+    if (bytes == 0 || carry_on <= read.got) return mark_done(index, CIO_SHORT_READ);
+    read.got = carry_on;
+    counters_.continued_reads++;
+    try_again(index);
+}
+
+void Engine::mark_done(std::uint32_t index, std::uint32_t failure) {
+    Read& read = reads_[index];
+    read.state = ReadState::done;
+    read.failure = failure;
+    if (flights_[read.slot].head == index) ready_.push(read.rank, read.slot);
+}
+
+std::expected<void, std::string> Engine::enter(unsigned wait_for) {
+    const int count = backend_->enter(wait_for, done_);
+    if (count < 0) {
+        std::string why = std::string("io_uring_enter: ") + std::strerror(-count);
+        if (count == -EEXIST) why += " (an engine belongs to the thread that reaped first)";
+        return std::unexpected(why);
+    }
+    for (int i = 0; i < count; i++) {
+        on_device_--;
+        arrived(done_[i].token, done_[i].result);
+    }
+    return {};
+}
+
+// Runs what can run without waiting for the device.
+std::expected<void, std::string> Engine::advance(bool may_block) {
+    unsigned rounds = 0;
+    do {
+        for (std::uint32_t index; (index = ready_.pop()) != kNoIndex;) run_step(index);
+        issue_waiting(may_block);
+        // Chains that live off a cache must not keep more urgent ones, whose blocks have arrived, from running.
+        if (++rounds % kRoundsBetweenPolls != 0 || on_device_ == 0) continue;
+        if (auto entered = enter(0); !entered) return entered;
+    } while (!ready_.empty());
+    return {};
+}
+
+std::expected<unsigned, std::string> Engine::reap(std::span<Completion> out, unsigned min) {
+    release_held();
+    min = std::min<unsigned>(min, static_cast<unsigned>(out.size()));
+    if (auto advanced = advance(min > 0); !advanced) return std::unexpected(advanced.error());
+    if (min == 0 && on_device_ > 0) {
+        if (auto entered = enter(0); !entered) return std::unexpected(entered.error());
+        if (auto advanced = advance(false); !advanced) return std::unexpected(advanced.error());
+    }
+    unsigned count = hand_over(out, 0);
+    // Without a read under way nothing can arrive: only results that hold all frames can bring that about.
+    while (count < min && running_ > 0 && on_device_ > 0) {
+        if (auto entered = enter(1); !entered) return std::unexpected(entered.error());
+        if (auto advanced = advance(true); !advanced) return std::unexpected(advanced.error());
+        count = hand_over(out, count);
+    }
+    return count;
+}
+
+}  // namespace chainio::engine

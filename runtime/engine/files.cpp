@@ -1,0 +1,151 @@
+#include "runtime/engine/files.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "runtime/spec/outcomes.h"
+
+namespace chainio::engine {
+namespace {
+
+constexpr std::uint32_t kSafeAlign = 4096;  // when the kernel does not say; every device in use accepts it
+
+class Fd {
+  public:
+    explicit Fd(int fd) : fd_(fd) {}
+    ~Fd() {
+        if (fd_ >= 0) close(fd_);
+    }
+    Fd(const Fd&) = delete;
+    Fd& operator=(const Fd&) = delete;
+    int get() const { return fd_; }
+    int give() {
+        const int fd = fd_;
+        fd_ = -1;
+        return fd;
+    }
+
+  private:
+    int fd_;
+};
+
+std::expected<std::uint64_t, std::string> size_of(int fd) {
+    struct stat info{};
+    if (fstat(fd, &info) != 0) return std::unexpected(std::strerror(errno));
+    if (S_ISREG(info.st_mode)) return static_cast<std::uint64_t>(info.st_size);
+    if (S_ISDIR(info.st_mode)) return std::unexpected("it is a directory");
+    std::uint64_t bytes = 0;
+    if (S_ISBLK(info.st_mode) && ioctl(fd, BLKGETSIZE64, &bytes) == 0) return bytes;
+    return std::unexpected("it is neither a regular file nor a block device");
+}
+
+// Turns on O_DIRECT and finds the alignment it asks for. Where the file system has none, the file stays buffered
+// (noted).
+void make_direct(OpenedFile& file, metrics::Fallbacks& fallbacks) {
+    struct statx info{};
+    bool known = false;
+#ifdef STATX_DIOALIGN
+    if (statx(file.fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) == 0 && (info.stx_mask & STATX_DIOALIGN) != 0) {
+        known = true;
+        file.offset_align = info.stx_dio_offset_align;
+        file.memory_align = info.stx_dio_mem_align;
+    }
+#endif
+    if (!known) {
+        fallbacks.note("direct-alignment",
+                       "the kernel does not tell the alignment of O_DIRECT (statx, Linux 6.1); 4096 is used");
+        file.offset_align = file.memory_align = kSafeAlign;
+    }
+    const int flags = fcntl(file.fd, F_GETFL);
+    if (file.offset_align != 0 && file.offset_align <= 65536 && file.memory_align <= 65536 && flags >= 0 &&
+        fcntl(file.fd, F_SETFL, flags | O_DIRECT) == 0) {
+        file.direct = true;
+        file.memory_align = std::max(file.memory_align, 1u);
+        return;
+    }
+    fallbacks.note("not-direct", "'" + file.path + "' is read through the page cache: its file system has no O_DIRECT");
+    file.offset_align = file.memory_align = 1;
+}
+
+std::expected<std::vector<std::uint8_t>, std::string> read_first(int fd, std::uint32_t bytes) {
+    std::vector<std::uint8_t> buffer(bytes);
+    std::size_t at = 0;
+    while (at < buffer.size()) {
+        const ssize_t got = pread(fd, buffer.data() + at, buffer.size() - at, static_cast<off_t>(at));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return std::unexpected(std::strerror(errno));
+        if (got == 0) break;
+        at += static_cast<std::size_t>(got);
+    }
+    buffer.resize(at);
+    return buffer;
+}
+
+}  // namespace
+
+std::expected<std::vector<std::uint64_t>, std::string> run_header(const spec::Loaded& spec, std::uint32_t file_class,
+                                                                  std::span<const std::uint8_t> first_bytes) {
+    const ir::FileClass& declared = spec.module().files[file_class];
+    const ir::IoLayout& layout = spec.artifact().layout;
+    // 64-bit words, so that the io block is aligned as its struct wants.
+    std::vector<std::uint64_t> memory((std::max<std::size_t>(layout.total, sizeof(cio_io)) + CIO_PAD + 7) / 8);
+    std::vector<std::uint8_t> block(first_bytes.begin(), first_bytes.end());
+    block.resize(block.size() + CIO_PAD);
+    auto* io = reinterpret_cast<cio_io*>(memory.data());
+    io->block_length = static_cast<std::uint32_t>(first_bytes.size());
+    spec.run(static_cast<std::uint32_t>(declared.header_program), *io, block.data());
+    if (io->outcome != CIO_OK) return std::unexpected(spec::outcome_name(io->outcome, spec.module().reasons));
+    std::vector<std::uint64_t> fields(declared.header_fields.size());
+    if (io->out_length < fields.size() * sizeof(std::uint64_t) || io->out_length > layout.out_size) {
+        return std::unexpected(std::string("its header program gave fewer fields than the record has"));
+    }
+    std::memcpy(fields.data(), reinterpret_cast<std::uint8_t*>(io) + layout.out_offset,
+                fields.size() * sizeof(std::uint64_t));
+    return fields;
+}
+
+std::expected<OpenedFile, FileError> open_class_file(const spec::Loaded& spec, std::uint32_t file_class,
+                                                     const std::string& path, OpenMode mode,
+                                                     metrics::Fallbacks& fallbacks) {
+    const ir::FileClass& declared = spec.module().files[file_class];
+    const auto fail = [&](bool system, const std::string& why) {
+        return std::unexpected(FileError{system, "file '" + path + "' for class '" + declared.name + "': " + why});
+    };
+    Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+    if (fd.get() < 0) return fail(true, std::strerror(errno));
+    auto size = size_of(fd.get());
+    if (!size) return fail(true, size.error());
+
+    OpenedFile file;
+    file.fd = fd.get();
+    file.file_class = file_class;
+    file.size = *size;
+    file.path = path;
+    if (declared.header_program >= 0) {
+        auto first = read_first(fd.get(), std::min<std::uint32_t>(declared.header_bytes, CIO_MAX_BLOCK));
+        if (!first) return fail(true, "its header cannot be read: " + first.error());
+        auto header = run_header(spec, file_class, *first);
+        if (!header) {
+            return fail(false, "its first " + std::to_string(first->size()) +
+                                   " bytes are not the header that the spec declares (" + header.error() + ")");
+        }
+        file.header = std::move(*header);
+    }
+    const bool want_direct = mode == OpenMode::direct || (mode == OpenMode::as_declared && declared.direct);
+    // O_NONBLOCK kept the open itself from waiting for a FIFO's writer; regular files and devices read without it.
+    const int flags = fcntl(fd.get(), F_GETFL);
+    if (flags >= 0) fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK);
+    if (want_direct) make_direct(file, fallbacks);
+    fd.give();
+    return file;
+}
+
+}  // namespace chainio::engine

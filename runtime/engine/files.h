@@ -1,0 +1,41 @@
+// Files that chains read: opened as their class says, their alignment known, their header record read and understood.
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/metrics/fallbacks.h"
+#include "runtime/spec/loaded.h"
+
+namespace chainio::engine {
+
+enum class OpenMode : std::uint8_t { as_declared, direct, buffered };
+
+struct OpenedFile {
+    int fd = -1;
+    std::uint32_t file_class = 0;
+    bool direct = false;
+    std::uint32_t offset_align = 1;  // of offsets and lengths
+    std::uint32_t memory_align = 1;
+    std::uint64_t size = 0;             // when it was opened
+    std::vector<std::uint64_t> header;  // the header record's scalar fields
+    std::string path;
+};
+
+struct FileError {
+    bool system = false;  // it cannot be opened or read; otherwise its content is not what the class says
+    std::string message;
+};
+
+// The descriptor in the result is the caller's to close.
+std::expected<OpenedFile, FileError> open_class_file(const spec::Loaded& spec, std::uint32_t file_class,
+                                                     const std::string& path, OpenMode mode,
+                                                     metrics::Fallbacks& fallbacks);
+
+// Runs a class's header program over the first bytes of a file. The error names the outcome.
+std::expected<std::vector<std::uint64_t>, std::string> run_header(const spec::Loaded& spec, std::uint32_t file_class,
+                                                                  std::span<const std::uint8_t> first_bytes);
+
+}  // namespace chainio::engine

@@ -1,0 +1,169 @@
+"""what chainc takes on top of clang, for the SQLite library, and what its front end takes for 1,000 lines
+
+clang alone means the very commands that chainc gives it, for the C that it emits, run again without chainc; at the same time
+when chainc runs them at the same time. No cache is in the way. Every artifact is compared with the first one, byte for byte.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from common import RELEASE, ROOT, WORK, Result, Trouble, build, less_is_better, output_of, progress
+
+CHAINC = RELEASE / "bin" / "chainc"
+LIBRARY = ROOT / "stdlib-chains" / "std" / "sqlite.chain"
+# Stands in for clang on the PATH: notes the command and its input, then runs the real one.
+RECORDER = """#!{python}
+import json, os, subprocess, sys, time
+real, folder = {real!r}, {folder!r}
+number = str(len(os.listdir(folder))) + "-" + str(os.getpid())
+words = sys.argv[1:]
+text = b""
+for at, word in enumerate(words):
+    if word == "-" or word.endswith(".c"):
+        text = sys.stdin.buffer.read() if word == "-" else open(word, "rb").read()
+        saved = os.path.join(folder, number + ".c")
+        open(saved, "wb").write(text)
+begin = time.monotonic()
+code = subprocess.run([real, *words], input=text if "-" in words else None).returncode
+note = dict(words=words, input=saved if text else None, begin=begin, end=time.monotonic(), cwd=os.getcwd())
+if text:
+    json.dump(note, open(os.path.join(folder, number + ".json"), "w"))
+sys.exit(code)
+"""
+
+
+def record(spec, folder):
+    """The clang commands that one run of chainc gives, in the order of their start."""
+    real = shutil.which("clang-19") or shutil.which("clang")
+    if not real:
+        raise Trouble("clang-19 is not on the PATH: run tools/setup")
+    notes, bin_folder = folder / "notes", folder / "bin"
+    notes.mkdir()
+    bin_folder.mkdir()
+    for name in ("clang-19", "clang"):
+        (bin_folder / name).write_text(RECORDER.format(python=sys.executable, real=real, folder=str(notes)))
+        (bin_folder / name).chmod(0o755)
+    compile_with_chainc(spec, folder / "recorded.o", PATH=f"{bin_folder}:{os.environ['PATH']}")
+    commands = sorted((json.loads(path.read_text()) for path in notes.glob("*.json")), key=lambda note: note["begin"])
+    if not commands:
+        raise Trouble("chainc ran no clang from the PATH")
+    for command in commands:
+        command["real"] = real
+    return commands
+
+
+def replayed(command, folder, number):
+    """The recorded command with its saved input, writing elsewhere."""
+    words, text = [], None
+    for word in command["words"]:
+        if word == "-":
+            text = command["input"]
+        words.append(command["input"] if word.endswith(".c") else word)
+    if "-o" in words:
+        words[words.index("-o") + 1] = str(folder / f"clang-{number}.o")
+    return [command["real"], *words], text
+
+
+def clang_alone(commands, folder):
+    """Seconds of the recorded commands; together when chainc ran them together."""
+    together = len(commands) > 1 and commands[1]["begin"] < commands[0]["end"]
+    running, begin = [], time.monotonic()
+    for number, command in enumerate(commands):
+        words, text = replayed(command, folder, number)
+        with open(text or os.devnull, "rb") as source:
+            running.append(subprocess.Popen(words, stdin=source, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=folder))
+        if not together:
+            running[-1].wait()
+    for process in running:
+        if process.wait() != 0:
+            raise Trouble(f"clang alone failed: {process.stderr.read().decode()}")
+        process.stderr.close()
+    return time.monotonic() - begin
+
+
+def compile_with_chainc(spec, out, **environment):
+    begin = time.monotonic()
+    output_of([CHAINC, spec, "-I", ROOT / "stdlib-chains", "-o", out], env={**os.environ, **environment})
+    return time.monotonic() - begin
+
+
+def check_seconds(spec):
+    begin = time.monotonic()
+    output_of([CHAINC, "--check", spec])
+    return time.monotonic() - begin
+
+
+LONG_PART = """
+# Part {n}: a tree of fixed-size nodes with values in a block of their own.
+record Node{n} {{
+  kind: u16le in {{ 0 inner{n}, 1 leaf{n} }}
+  count: u16le
+  _: u32le
+  keys: u64le[31]
+  ptrs: u64le[31]
+}}
+record Value{n} {{
+  length: u16be
+  bytes: bytes(length)
+}}
+chain lookup{n}(index: file pages, key: u64) -> bytes(max 512) hops 8 {{
+  state {{ seen: u32 }}
+  step walk(n: Node{n} at 0 for 512) {{
+    seen = seen + 1
+    let i = n.keys[0..min(n.count, 31)].upper_bound(key)
+    if i == 0 {{ fail not_found }}
+    if n.kind == leaf{n} {{
+      if n.keys[i - 1] != key {{ fail not_found }}
+      goto value at n.ptrs[i - 1]
+    }}
+    goto walk at n.ptrs[i - 1]
+  }}
+  step value(v: Value{n} at 0 for 512) {{
+    return v.bytes
+  }}
+}}
+"""
+
+
+def long_spec(folder):
+    """A spec of 1,000 lines, in a file."""
+    text, n = 'files pages = "*.idx" { direct immutable }\n', 0
+    while text.count("\n") + LONG_PART.count("\n") <= 1000:
+        text += LONG_PART.format(n=n)
+        n += 1
+    text += "# The last lines are comments, so that it is 1,000.\n" * (1000 - text.count("\n"))
+    path = folder / "thousand.chain"
+    path.write_text(text)
+    return path
+
+
+def run(quick):
+    build("chainc")
+    WORK.mkdir(parents=True, exist_ok=True)
+    rounds = 5 if quick else 21
+    with tempfile.TemporaryDirectory(dir=WORK) as name:
+        folder = pathlib.Path(name)
+        commands = record(LIBRARY, folder)
+        thousand = long_spec(folder)
+        ours, clang, check, artifacts = [], [], [], set()
+        for turn in range(rounds):
+            progress(f"round {turn + 1} of {rounds} …")
+            ours.append(compile_with_chainc(LIBRARY, folder / "out.o"))
+            artifacts.add((folder / "out.o").read_bytes())
+            clang.append(clang_alone(commands, folder))
+            check += [1000 * check_seconds(thousand) for _ in range(5)]
+        progress("")
+        lines = sum(pathlib.Path(command["input"]).read_text().count("\n") for command in commands)
+    rows = [
+        less_is_better("SQLite library, chainc against clang alone", ours, clang, "clang alone", "s", round(1 / 1.3, 2)),
+        less_is_better("SQLite library, chainc", ours, [1.5] * rounds, "limit", "s", 1.0),
+        less_is_better("front end and checks of 1,000 lines", check, [20.0] * len(check), "limit", "ms", 1.0),
+    ]
+    notes = [f"the SQLite library: {len(LIBRARY.read_text().splitlines())} lines of ChainIO, {len(commands)} runs of clang over {lines:,} lines of C in all; medians of {rounds} rounds",
+             "clang is at its share when chainc takes at most 1.3 times as long: a ratio of 0.77", ""]
+    return Result("compile", len(artifacts) == 1, rows, notes)

@@ -1,0 +1,49 @@
+// `chainio test`: what a spec does on fixture files, in every engine that this machine allows.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/chainio/commands.h"
+#include "tools/chainio/testing/run.h"
+
+namespace chainio::tool {
+namespace {
+
+struct Given {
+    std::vector<std::string> files;
+    testing::Options options;
+};
+
+int run(const Given& given) {
+    testing::Counts counts;
+    for (const auto& file : given.files) testing::run_file(file, given.options, counts);
+    if (given.options.list) return counts.wrong_file ? kExitFailed : kExitOk;
+    if (counts.passed + counts.failed + counts.skipped == 0 && !counts.wrong_file) {
+        fmt::print(stderr, "chainio test: no case's name contains '{}'; --list prints them\n", given.options.filter);
+        counts.wrong_file = true;
+    }
+    fmt::print("{} passed, {} failed, {} skipped\n", counts.passed, counts.failed, counts.skipped);
+    return counts.failed > 0 || counts.wrong_file ? kExitFailed : kExitOk;
+}
+
+}  // namespace
+
+void add_test(CLI::App& root, int& exit_code) {
+    auto* command = root.add_subcommand(
+        "test", "Run a spec's tests: chains over fixture files, compared with what they should give");
+    auto given = std::make_shared<Given>();
+    command->add_option("file", given->files, "test files (app.test.yaml; docs/testing-your-specs.md)")->required();
+    command->add_option("--engine", given->options.engines, "interpreter, native or bpf; all by default (repeatable)")
+        ->check(CLI::IsMember({"interpreter", "native", "bpf"}));
+    command->add_option("--filter", given->options.filter, "only cases whose name contains this text");
+    command->add_flag("--list", given->options.list, "print the cases and run none");
+    command->callback([given, &exit_code] {
+        if (given->options.engines.empty()) given->options.engines = {"interpreter", "native", "bpf"};
+        exit_code = run(*given);
+    });
+}
+
+}  // namespace chainio::tool

@@ -1,0 +1,111 @@
+#include "tools/chainio/testing/bind.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "compiler/diag/diag.h"
+
+namespace chainio::testing {
+namespace {
+
+using Problem = std::unexpected<std::string>;
+
+std::vector<std::string> parameter_names(const ir::Chain& chain, bool files) {
+    std::vector<std::string> names;
+    for (const auto& param : chain.params) {
+        if ((param.kind == ir::Param::Kind::file) == files) names.push_back(param.name);
+    }
+    return names;
+}
+
+template <typename Map>
+std::string unknown_name(const Map& given, const std::vector<std::string>& known, std::string_view what) {
+    for (const auto& [name, value] : given) {
+        if (std::ranges::find(known, name) != known.end()) continue;
+        const auto near = diag::nearest(name, known);
+        const std::string hint = near            ? fmt::format("did you mean '{}'?", *near)
+                                 : known.empty() ? "it has none"
+                                                 : fmt::format("it has {}", fmt::join(known, ", "));
+        return fmt::format("the chain has no {} '{}'; {}", what, name, hint);
+    }
+    return {};
+}
+
+std::string misfit(const ir::Param& param, const Value& value) {
+    if (param.kind == ir::Param::Kind::bytes) {
+        if (!value.is_bytes)
+            return fmt::format("'{}' takes bytes; write a number's digits in quotes, or its bytes as {{ u32be: … }}",
+                               param.name);
+        if (value.bytes.size() > param.max)
+            return fmt::format("'{}' takes at most {} bytes, not {}", param.name, param.max, value.bytes.size());
+        return {};
+    }
+    if (value.is_bytes) return fmt::format("'{}' takes an integer", param.name);
+    if (param.bits >= 64) return {};
+    const auto as_signed = static_cast<std::int64_t>(value.integer);
+    const std::int64_t limit = std::int64_t{1} << (param.bits - (param.is_signed ? 1 : 0));
+    const bool fits =
+        param.is_signed ? as_signed >= -limit && as_signed < limit : value.integer < static_cast<std::uint64_t>(limit);
+    return fits ? std::string{}
+                : fmt::format("{} does not fit '{}', which has {} bits", as_signed, param.name, param.bits);
+}
+
+}  // namespace
+
+std::expected<std::uint32_t, std::string> find_chain(const spec::Loaded& spec, const Case& test) {
+    const auto found = spec.find_chain(test.chain);
+    if (!found) {
+        std::vector<std::string> names;
+        for (const auto& chain : spec.module().chains) names.push_back(chain.name);
+        const auto near = diag::nearest(test.chain, names);
+        return Problem(fmt::format(
+            "the spec has no chain '{}'; {}", test.chain,
+            near ? fmt::format("did you mean '{}'?", *near) : fmt::format("it has {}", fmt::join(names, ", "))));
+    }
+    const bool call = spec.module().chains[*found].mode == ir::ChainMode::call;
+    if (call && test.event) return Problem("this chain is called; a call has `files` and `args`, not an `event`");
+    if (!call && !test.event) return Problem("this chain reacts to what a program read; give the `event`");
+    return *found;
+}
+
+std::expected<CallInput, std::string> bind_call(const ir::Module& module, std::uint32_t chain_index, const Case& test,
+                                                Workspace& workspace) {
+    const ir::Chain& chain = module.chains[chain_index];
+    if (const auto error = unknown_name(test.files, parameter_names(chain, true), "file parameter"); !error.empty())
+        return Problem(error);
+    if (const auto error = unknown_name(test.args, parameter_names(chain, false), "parameter"); !error.empty())
+        return Problem(error);
+    CallInput input{chain_index, {}, {}};
+    for (const auto& param : chain.params) {
+        if (param.kind == ir::Param::Kind::file) {
+            const auto name = test.files.find(param.name);
+            if (name == test.files.end()) return Problem(fmt::format("the case gives no file for '{}'", param.name));
+            auto bytes = workspace.file(name->second);
+            if (!bytes) return Problem(bytes.error());
+            input.files.push_back(*bytes);
+            continue;
+        }
+        const auto value = test.args.find(param.name);
+        if (value == test.args.end()) return Problem(fmt::format("the case gives no value for '{}'", param.name));
+        if (const auto error = misfit(param, value->second); !error.empty()) return Problem(error);
+        input.args.push_back(value->second);
+    }
+    return input;
+}
+
+std::expected<BoundEvent, std::string> bind_event(const Case& test, Workspace& workspace) {
+    const Event& event = *test.event;
+    if (event.file.empty()) return BoundEvent{event.bytes, event.at};
+    auto bytes = workspace.file(event.file);
+    if (!bytes) return Problem(bytes.error());
+    const Bytes& all = **bytes;
+    const std::uint64_t at = std::min<std::uint64_t>(event.at, all.size());
+    const std::uint64_t length = std::min<std::uint64_t>(event.length.value_or(CIO_MAX_BLOCK), all.size() - at);
+    if (length > CIO_MAX_BLOCK) return Problem(fmt::format("an event holds at most 64 KiB, not {} bytes", length));
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(at);
+    return BoundEvent{Bytes(begin, begin + static_cast<std::ptrdiff_t>(length)), event.at};
+}
+
+}  // namespace chainio::testing

@@ -1,0 +1,15 @@
+// Whether a chain did what a case expects.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tools/chainio/testing/walk.h"
+
+namespace chainio::testing {
+
+// One line a difference; empty when all is as expected.
+std::vector<std::string> differences(const Case& test, const Outcome& outcome, const ir::Module& module);
+// What two engines did differently with the same input; empty when nothing.
+std::vector<std::string> disagreement(const Outcome& first, const Outcome& second, const ir::Module& module);
+
+}  // namespace chainio::testing

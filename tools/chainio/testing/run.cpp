@@ -1,0 +1,166 @@
+#include "tools/chainio/testing/run.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "tools/chainio/testing/bind.h"
+#include "tools/chainio/testing/check.h"
+#include "tools/chainio/testing/steps.h"
+
+namespace chainio::testing {
+namespace {
+
+bool wants(const Options& options, std::string_view engine) {
+    return std::ranges::find(options.engines, engine) != options.engines.end();
+}
+
+bool selected(const Options& options, const Case& test) {
+    return options.filter.empty() || test.name.contains(options.filter);
+}
+
+struct Engines {
+    std::shared_ptr<const spec::Loaded> spec;
+    std::vector<std::unique_ptr<Steps>> steps;
+    std::vector<std::string> notes;  // engines that were asked for and do not run here
+};
+
+// The programs that the selected cases can come through.
+std::set<std::uint32_t> programs_of(const Suite& suite, const Options& options, const spec::Loaded& spec) {
+    std::set<std::uint32_t> programs;
+    const auto add = [&](std::int32_t program) {
+        if (program >= 0) programs.insert(static_cast<std::uint32_t>(program));
+    };
+    for (const auto& test : suite.cases) {
+        const auto found = spec.find_chain(test.chain);
+        if (!found || !selected(options, test)) continue;
+        const ir::Chain& chain = spec.module().chains[*found];
+        for (const std::int32_t program : {chain.entry, chain.done, chain.shadow}) add(program);
+        for (const auto& step : chain.steps) add(step.program);
+        for (const auto& param : chain.params) {
+            if (param.kind == ir::Param::Kind::file) add(spec.module().files[param.file_class].header_program);
+        }
+    }
+    return programs;
+}
+
+std::expected<Engines, std::string> open_engines(const Suite& suite, const Options& options,
+                                                 const std::string& artifact) {
+    Engines engines;
+    auto interpreted = spec::Loaded::open(artifact, {.use_native = false});
+    if (!interpreted) return std::unexpected(interpreted.error().message);
+    engines.spec = *interpreted;
+    if (wants(options, "interpreter")) engines.steps.push_back(make_loaded_steps(engines.spec, "interpreter"));
+    if (wants(options, "native")) {
+        auto native = spec::Loaded::open(artifact, {.use_native = true});
+        if (!native) return std::unexpected(native.error().message);
+        if ((*native)->native()) {
+            engines.steps.push_back(make_loaded_steps(*native, "native"));
+        } else {
+            engines.notes.push_back("native: " + (*native)->interpreter_reason());
+        }
+    }
+    if (wants(options, "bpf")) {
+        auto bpf = make_bpf_steps(artifact, engines.spec->artifact(), programs_of(suite, options, *engines.spec));
+        if (bpf) {
+            engines.steps.push_back(std::move(*bpf));
+        } else if (bpf.error().permitted) {
+            return std::unexpected(bpf.error().why);
+        } else {
+            engines.notes.push_back("bpf: " + bpf.error().why);
+        }
+    }
+    if (engines.steps.empty())
+        return std::unexpected(fmt::format("none of the engines runs here: {}", fmt::join(engines.notes, "; ")));
+    return engines;
+}
+
+std::expected<Outcome, std::string> run_in(Steps& steps, const Engines& engines, std::uint32_t chain, const Case& test,
+                                           Workspace& workspace) {
+    if (test.event) {
+        auto event = bind_event(test, workspace);
+        if (!event) return std::unexpected(event.error());
+        return react(engines.spec->artifact(), steps, chain, event->block, event->at);
+    }
+    auto input = bind_call(engines.spec->module(), chain, test, workspace);
+    if (!input) return std::unexpected(input.error());
+    return walk(engines.spec->artifact(), steps, *input);
+}
+
+// The lines that say why a case fails, each with the engine that it fails in.
+std::vector<std::string> run_case(const Engines& engines, const Case& test, Workspace& workspace) {
+    const auto chain = find_chain(*engines.spec, test);
+    if (!chain) return {chain.error()};
+    std::vector<std::string> lines;
+    std::optional<Outcome> first;
+    for (const auto& steps : engines.steps) {
+        const auto outcome = run_in(*steps, engines, *chain, test, workspace);
+        if (!outcome) {
+            const std::string line = outcome.error();
+            if (std::ranges::find(lines, line) == lines.end()) lines.push_back(line);
+            continue;
+        }
+        for (const auto& line : differences(test, *outcome, engines.spec->module()))
+            lines.push_back(fmt::format("{}: {}", steps->name(), line));
+        if (!first) first = *outcome;
+        for (const auto& line : disagreement(*first, *outcome, engines.spec->module()))
+            lines.push_back(fmt::format("{}: {}", steps->name(), line));
+    }
+    return lines;
+}
+
+void skip_all(const Suite& suite, const Options& options, const std::string& reason, Counts& counts) {
+    for (const auto& test : suite.cases) {
+        if (!selected(options, test)) continue;
+        counts.skipped++;
+        fmt::print("skip {}: {}\n", test.name, reason);
+    }
+}
+
+void run_cases(const Suite& suite, const Options& options, const Engines& engines, Workspace& workspace,
+               Counts& counts) {
+    for (const auto& test : suite.cases) {
+        if (!selected(options, test)) continue;
+        const auto lines = run_case(engines, test, workspace);
+        fmt::print("{} {}\n", lines.empty() ? "ok  " : "FAIL", test.name);
+        for (const auto& line : lines) fmt::print("       {}\n", line);
+        if (!lines.empty()) fmt::print("       the case stands at {}:{}\n", suite.path, test.line);
+        lines.empty() ? counts.passed++ : counts.failed++;
+    }
+}
+
+}  // namespace
+
+void run_file(const std::string& path, const Options& options, Counts& counts) {
+    const auto fail = [&](const std::string& message) {
+        fmt::print(stderr, "chainio test: {}\n", message);
+        counts.wrong_file = true;
+    };
+    const auto suite = read_suite(path);
+    if (!suite) return fail(suite.error());
+    if (options.list) {
+        for (const auto& test : suite->cases) fmt::print("{}:{}: {}\n", path, test.line, test.name);
+        return;
+    }
+    auto workspace = Workspace::make(*suite);
+    if (!workspace) return fail(workspace.error().message);
+    if (const auto ready = workspace->prepare(); !ready) {
+        if (!ready.error().skip) return fail(ready.error().message);
+        return skip_all(*suite, options, ready.error().message, counts);
+    }
+    const auto artifact = workspace->compile();
+    if (!artifact) return fail(artifact.error().message);
+    const auto engines = open_engines(*suite, options, *artifact);
+    if (!engines) return fail(fmt::format("{}: {}", path, engines.error()));
+    std::vector<std::string> names;
+    for (const auto& steps : engines->steps) names.push_back(steps->name());
+    fmt::print("{}: every case in {}\n", path, fmt::join(names, ", "));
+    for (const auto& note : engines->notes) fmt::print("not run: {}\n", note);
+    run_cases(*suite, options, *engines, *workspace, counts);
+}
+
+}  // namespace chainio::testing

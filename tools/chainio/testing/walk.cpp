@@ -1,0 +1,283 @@
+#include "tools/chainio/testing/walk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <optional>
+
+#include "runtime/spec/outcomes.h"
+
+namespace chainio::testing {
+namespace {
+
+// A cio_io with its areas, and a block with the bytes behind it that steps may read.
+class Memory {
+  public:
+    explicit Memory(const ir::IoLayout& layout)
+        : layout_(layout),
+          words_((std::max<std::size_t>(layout.total, sizeof(cio_io)) + CIO_PAD + 7) / 8 + 1),
+          block_(CIO_MAX_BLOCK + CIO_PAD) {}
+    cio_io& io() { return *reinterpret_cast<cio_io*>(words_.data()); }
+    std::uint8_t* area(std::uint32_t offset) { return reinterpret_cast<std::uint8_t*>(words_.data()) + offset; }
+    const std::uint8_t* block() const { return block_.data(); }
+
+    void set_block(std::span<const std::uint8_t> bytes, std::uint64_t offset, std::uint64_t tag) {
+        std::ranges::fill(block_, std::uint8_t{0});
+        std::ranges::copy(bytes, block_.begin());
+        io().block_length = static_cast<std::uint32_t>(bytes.size());
+        io().block_offset = offset;
+        io().block_tag = tag;
+    }
+    Bytes slice(const ir::Module& module) {
+        const std::uint32_t offset = io().slice_offset;
+        return copy(module, io().slice_space, offset, io().slice_length);
+    }
+    // Bounds are checked again here: a test tool must not crash on what a wrong compiler made.
+    Bytes copy(const ir::Module& module, std::uint32_t space, std::uint32_t offset, std::uint32_t length) {
+        const std::uint8_t* base = nullptr;
+        std::uint64_t size = 0;
+        switch (space) {
+            case CIO_SPACE_BLOCK:
+                base = block_.data();
+                size = io().block_length;
+                break;
+            case CIO_SPACE_ARGS:
+                base = area(layout_.arg_bytes_offset);
+                size = layout_.arg_bytes_size;
+                break;
+            case CIO_SPACE_STATE:
+                base = area(layout_.state_offset);
+                size = layout_.state_size;
+                break;
+            case CIO_SPACE_LITERAL:
+                base = module.literals.data();
+                size = module.literals.size();
+                break;
+            default: break;
+        }
+        if (std::uint64_t{offset} + length > size) return {};
+        return {base + offset, base + offset + length};
+    }
+
+  private:
+    const ir::IoLayout& layout_;
+    std::vector<std::uint64_t> words_;
+    Bytes block_;
+};
+
+void clear_outputs(cio_io& io) {
+    io.outcome = CIO_OK;
+    io.finished = 0;
+    io.next_count = 0;
+    io.result_kind = CIO_RESULT_NONE;
+    io.prefetch_count = 0;
+}
+
+std::expected<std::vector<std::uint64_t>, std::string> header_of(const ir::Artifact& artifact, Steps& steps,
+                                                                 const ir::FileClass& files, const Bytes& file) {
+    std::vector<std::uint64_t> fields;
+    if (files.header_program < 0) return fields;
+    if (file.size() < files.header_bytes) return std::unexpected(std::string("short_read"));
+    Memory memory(artifact.layout);
+    memory.set_block(std::span(file).first(files.header_bytes), 0, 0);
+    clear_outputs(memory.io());
+    if (auto ran = steps.run(static_cast<std::uint32_t>(files.header_program), memory.io(), memory.block()); !ran)
+        return std::unexpected(ran.error());
+    if (memory.io().outcome != CIO_OK)
+        return std::unexpected(spec::outcome_name(memory.io().outcome, artifact.module.reasons));
+    fields.resize(memory.io().out_length / 8);
+    std::memcpy(fields.data(), memory.area(artifact.layout.out_offset), fields.size() * 8);
+    return fields;
+}
+
+class Walk {
+  public:
+    Walk(const ir::Artifact& artifact, Steps& steps, const CallInput& input)
+        : artifact_(artifact),
+          steps_(steps),
+          input_(input),
+          chain_(artifact.module.chains[input.chain]),
+          memory_(artifact.layout) {}
+
+    std::expected<Outcome, std::string> run() {
+        if (auto bound = bind(); !bound) return std::unexpected(bound.error());
+        if (done_.outcome != CIO_OK) return done_;
+        std::ranges::copy(chain_.initial_state, memory_.area(artifact_.layout.state_offset));
+        std::optional<std::string> error = step(static_cast<std::uint32_t>(chain_.entry));
+        while (!error && !ended_ && !queue_.empty()) error = read_next();
+        if (!error && !ended_) error = after_last_read();
+        if (error) return std::unexpected(*error);
+        return done_;
+    }
+
+  private:
+    std::expected<void, std::string> bind() {
+        std::size_t arg = 0;
+        std::uint32_t bytes_at = 0;
+        for (const auto& param : chain_.params) {
+            if (param.kind == ir::Param::Kind::file) continue;
+            const Value& value = input_.args[arg++];
+            if (param.kind == ir::Param::Kind::scalar) {
+                memory_.io().args[param.slot] = value.integer;
+                continue;
+            }
+            memory_.io().args[param.slot] = bytes_at;
+            memory_.io().args[param.slot + 1] = value.bytes.size();
+            std::ranges::copy(value.bytes, memory_.area(artifact_.layout.arg_bytes_offset) + bytes_at);
+            bytes_at += static_cast<std::uint32_t>(value.bytes.size());
+        }
+        return bind_headers();
+    }
+
+    std::expected<void, std::string> bind_headers() {
+        std::vector<std::vector<std::uint64_t>> headers;
+        for (const auto& param : chain_.params) {
+            if (param.kind != ir::Param::Kind::file) continue;
+            auto fields =
+                header_of(artifact_, steps_, artifact_.module.files[param.file_class], *input_.files[param.slot]);
+            if (!fields) {
+                // As with the runtime, a file whose header is not what the class says cannot be opened.
+                done_.outcome = fields.error() == "short_read" ? CIO_SHORT_READ : CIO_MALFORMED;
+                return {};
+            }
+            headers.push_back(std::move(*fields));
+        }
+        for (const auto& arg : chain_.header_args) {
+            const bool size = arg.field == ir::kFileSizeField;
+            if (!size && arg.field >= headers[arg.file].size())
+                return std::unexpected(std::string("the header program gave too few fields"));
+            memory_.io().args[arg.slot] = size ? input_.files[arg.file]->size() : headers[arg.file][arg.field];
+        }
+        return {};
+    }
+
+    std::optional<std::string> step(std::uint32_t program) {
+        clear_outputs(memory_.io());
+        if (auto ran = steps_.run(program, memory_.io(), memory_.block()); !ran) return ran.error();
+        const cio_io& io = memory_.io();
+        if (io.outcome != CIO_OK) {
+            end(io.outcome);
+        } else if (io.finished != 0) {
+            take_result();
+        } else {
+            queue_.insert(queue_.end(), io.next, io.next + std::min<std::uint32_t>(io.next_count, CIO_MAX_NEXT));
+            if (done_.reads.size() + queue_.size() > chain_.hops) end(CIO_HOP_LIMIT);
+        }
+        return std::nullopt;
+    }
+
+    std::optional<std::string> read_next() {
+        const cio_next next = queue_.front();
+        queue_.pop_front();
+        done_.reads.push_back({file_name(next.file), next.offset, next.length});
+        const Bytes& file = *input_.files[next.file];
+        if (next.offset >> 63 != 0) {
+            end(CIO_MALFORMED);
+            return std::nullopt;
+        }
+        if (next.offset > file.size() || file.size() - next.offset < next.length) {
+            end(CIO_SHORT_READ);
+            return std::nullopt;
+        }
+        memory_.set_block(std::span(file).subspan(next.offset, next.length), next.offset, next.tag);
+        memory_.io().block_file = next.file;
+        return step(chain_.steps[next.step].program);
+    }
+
+    std::optional<std::string> after_last_read() {
+        if (chain_.done >= 0) {
+            memory_.set_block({}, 0, 0);
+            if (auto error = step(static_cast<std::uint32_t>(chain_.done))) return error;
+            if (ended_) return std::nullopt;
+        }
+        if (chain_.result == ir::ResultKind::none) {
+            take_result();
+        } else {
+            end(CIO_NO_RESULT);
+        }
+        return std::nullopt;
+    }
+
+    void take_result() {
+        const cio_io& io = memory_.io();
+        ended_ = true;
+        if (io.result_kind == CIO_RESULT_SCALAR) {
+            done_.kind = ir::ResultKind::scalar;
+            done_.scalar = io.result;
+        } else if (io.result_kind == CIO_RESULT_SLICE) {
+            done_.kind = ir::ResultKind::slice;
+            done_.bytes = memory_.slice(artifact_.module);
+        } else {
+            const std::uint8_t* out = memory_.area(artifact_.layout.out_offset);
+            done_.bytes.assign(out, out + std::min(io.out_length, artifact_.layout.out_size));
+        }
+    }
+
+    void end(std::uint32_t outcome) {
+        ended_ = true;
+        done_.outcome = outcome;
+    }
+
+    std::string file_name(std::uint16_t slot) const {
+        for (const auto& param : chain_.params) {
+            if (param.kind == ir::Param::Kind::file && param.slot == slot) return param.name;
+        }
+        return fmt::format("file {}", slot);
+    }
+
+    const ir::Artifact& artifact_;
+    Steps& steps_;
+    const CallInput& input_;
+    const ir::Chain& chain_;
+    Memory memory_;
+    std::deque<cio_next> queue_;
+    Outcome done_;
+    bool ended_ = false;
+};
+
+std::string target_name(const ir::Module& module, const cio_prefetch& prefetch) {
+    if (prefetch.kind == CIO_PREFETCH_CHAIN)
+        return prefetch.target < module.chains.size() ? module.chains[prefetch.target].name : "?";
+    if (prefetch.kind == CIO_PREFETCH_SAME) return "";
+    return prefetch.target < module.files.size() ? module.files[prefetch.target].name : "?";
+}
+
+std::size_t scalar_count(const ir::Module& module, const cio_prefetch& prefetch) {
+    if (prefetch.kind != CIO_PREFETCH_CHAIN || prefetch.target >= module.chains.size()) return 0;
+    const auto& params = module.chains[prefetch.target].params;
+    const auto count =
+        std::ranges::count_if(params, [](const ir::Param& p) { return p.kind == ir::Param::Kind::scalar; });
+    return std::min<std::size_t>(static_cast<std::size_t>(count), std::size(prefetch.args));
+}
+
+}  // namespace
+
+std::expected<Outcome, std::string> walk(const ir::Artifact& artifact, Steps& steps, const CallInput& input) {
+    return Walk(artifact, steps, input).run();
+}
+
+std::expected<Outcome, std::string> react(const ir::Artifact& artifact, Steps& steps, std::uint32_t chain,
+                                          const Bytes& block, std::uint64_t at) {
+    Memory memory(artifact.layout);
+    memory.set_block(std::span(block).first(std::min<std::size_t>(block.size(), CIO_MAX_BLOCK)), at, 0);
+    clear_outputs(memory.io());
+    const auto program = static_cast<std::uint32_t>(artifact.module.chains[chain].shadow);
+    if (auto ran = steps.run(program, memory.io(), memory.block()); !ran) return std::unexpected(ran.error());
+    Outcome done;
+    done.outcome = memory.io().outcome;
+    const std::uint32_t count = std::min(memory.io().prefetch_count, artifact.layout.prefetch_count);
+    for (std::uint32_t i = 0; done.outcome == CIO_OK && i < count; i++) {
+        cio_prefetch entry{};
+        std::memcpy(&entry, memory.area(artifact.layout.prefetch_offset) + i * sizeof entry, sizeof entry);
+        DonePrefetch prefetch{entry.kind, target_name(artifact.module, entry), {}, entry.offset, entry.length, {}};
+        if (entry.name_length > 0)
+            prefetch.name = memory.copy(artifact.module, entry.name_space, entry.name_offset, entry.name_length);
+        prefetch.args.assign(entry.args, entry.args + scalar_count(artifact.module, entry));
+        done.prefetches.push_back(std::move(prefetch));
+    }
+    return done;
+}
+
+}  // namespace chainio::testing

@@ -1,0 +1,64 @@
+// One chain from its first read to its end, over files in memory, one step after the other: what the language says,
+// without an engine's queues, so that a test's reads are counted and named exactly.
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bpf-templates/chainio_step.h"
+#include "compiler/ir/artifact.h"
+#include "tools/chainio/testing/suite.h"
+
+namespace chainio::testing {
+
+// What runs a step program: the interpreter, native code, or the kernel.
+class Steps {
+  public:
+    virtual ~Steps() = default;
+    virtual std::string name() const = 0;
+    // `block` has io.block_length bytes and CIO_PAD readable ones behind them. An error is the engine's, not the
+    // chain's.
+    virtual std::expected<void, std::string> run(std::uint32_t program, cio_io& io, const std::uint8_t* block) = 0;
+};
+
+struct DoneRead {
+    std::string file;  // the chain's parameter
+    std::uint64_t at = 0;
+    std::uint32_t length = 0;
+    bool operator==(const DoneRead&) const = default;
+};
+
+struct DonePrefetch {
+    std::uint32_t kind = CIO_PREFETCH_SAME;
+    std::string target;  // the class, or the chain
+    Bytes name;
+    std::uint64_t at = 0, length = 0;
+    std::vector<std::uint64_t> args;
+    bool operator==(const DonePrefetch&) const = default;
+};
+
+struct Outcome {
+    std::uint32_t outcome = CIO_OK;
+    ir::ResultKind kind = ir::ResultKind::none;
+    std::uint64_t scalar = 0;
+    Bytes bytes;
+    std::vector<DoneRead> reads;
+    std::vector<DonePrefetch> prefetches;
+    bool operator==(const Outcome&) const = default;
+};
+
+struct CallInput {
+    std::uint32_t chain = 0;
+    std::vector<const Bytes*> files;  // by file parameter
+    std::vector<Value> args;          // by scalar and bytes parameter, in order
+};
+
+// The error says why the chain could not be started or its engine failed.
+std::expected<Outcome, std::string> walk(const ir::Artifact& artifact, Steps& steps, const CallInput& input);
+std::expected<Outcome, std::string> react(const ir::Artifact& artifact, Steps& steps, std::uint32_t chain,
+                                          const Bytes& block, std::uint64_t at);
+
+}  // namespace chainio::testing
