@@ -141,6 +141,10 @@ std::expected<void, SubmitError> Engine::bind_arguments(std::uint32_t index, con
             used += static_cast<std::uint32_t>(arg.bytes.size());
         }
     }
+    // Another chain's arguments must never show either.
+    if (layout.arg_bytes_size > used) {
+        std::memset(bytes_of(io) + layout.arg_bytes_offset + used, 0, layout.arg_bytes_size - used);
+    }
     for (const ir::HeaderArg& header : chain.header_args) {
         const OpenedFile& opened = files_[files[header.file]].opened;
         io.args[header.slot] = header.field == ir::kFileSizeField ? opened.size : opened.header[header.field];

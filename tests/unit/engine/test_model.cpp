@@ -1,0 +1,193 @@
+// Thousands of random chains on a disk with faults: every chain ends once, as the reference executor ends it, and leaks
+// nothing.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <map>
+#include <random>
+
+#include "compiler/ir/artifact.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/reference.h"
+#include "tests/unit/engine/fake_backend.h"
+#include "tests/unit/engine/machine.h"
+
+namespace chainio::engine::test {
+namespace {
+
+using Random = std::mt19937_64;
+
+std::vector<std::uint8_t> random_file(Random& random, std::size_t cells) {
+    std::vector<std::uint8_t> bytes(cells * 64);
+    for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random());
+    static constexpr std::uint8_t kOps[] = {kReturnSlice, kReturnSum, kNotFound,    kUserReason, kEmit,    kEmit,
+                                            kEmit,        kBroken,    kReturnState, kCarryOn,    kCarryOn, kCarryOn,
+                                            kCarryOn,     kCarryOn,   kCarryOn,     kCarryOn};
+    static constexpr std::uint8_t kCounts[] = {0, 1, 1, 1, 1, 2, 2, 3, 5, 6, 6, 17};
+    for (std::size_t cell = 0; cell < cells; cell++) {
+        std::uint8_t* at = bytes.data() + cell * 64;
+        at[0] = kOps[random() % std::size(kOps)];
+        at[1] = kCounts[random() % std::size(kCounts)];
+        for (std::size_t child = 0; child < 6; child++) {
+            std::uint8_t* entry = at + 16 + child * 8;
+            // Mostly whole cells inside the file; some odd offsets, some at or past the end.
+            const auto offset = static_cast<std::uint32_t>(random() % 20 == 0 ? random() % (bytes.size() + 4096)
+                                                                              : random() % cells * 64);
+            static constexpr std::uint16_t kLengths[] = {64, 64, 64, 64, 128, 512, 4096, 15, 0, 60000};
+            const std::uint16_t length = kLengths[random() % 50 == 0 ? random() % 10 : random() % 6];
+            std::memcpy(entry, &offset, 4);
+            std::memcpy(entry + 4, &length, 2);
+        }
+    }
+    return bytes;
+}
+
+struct Case {
+    MachineOptions machine;
+    FakeDisk disk;
+    EngineOptions engine;
+    unsigned chains = 40;
+};
+
+Case random_case(Random& random) {
+    Case c;
+    c.machine.hops = 1 + random() % 60;
+    c.machine.with_done = random() % 2 == 0;
+    c.machine.result = static_cast<ir::ResultKind>(random() % 3);
+    if (random() % 2 == 0) {
+        c.machine.cache_levels = 1 + random() % 3;
+        c.machine.cache_bytes = 512u << (random() % 8);
+    }
+    c.disk.files = {random_file(random, 1 + random() % 200), random_file(random, 1 + random() % 200)};
+    c.disk.align = random() % 2 == 0 ? 1 : 512;
+    c.disk.short_percent = random() % 2 * 20;
+    c.disk.interrupt_percent = random() % 2 * 15;
+    c.disk.cached_percent = random() % 2 * 60;
+    c.disk.capacity = 1 + random() % 64;
+    for (unsigned i = random() % 4; i-- > 0;) c.disk.bad.insert({random() % 2, random() % 200});
+    c.engine.in_flight = 1 + random() % 32;
+    c.engine.umem_bytes = random() % 2 == 0 ? 256 << 10 : 4 << 20;
+    c.engine.huge_pages = false;
+    return c;
+}
+
+// The reference sees the same disk: a direct read of a block fails when the widened range cannot be read.
+ReferenceRead reader_of(const FakeDisk& disk) {
+    return [&disk](std::uint32_t file, std::uint64_t offset, std::span<std::uint8_t> out) -> std::int64_t {
+        const std::uint64_t begin = offset / disk.align * disk.align;
+        const std::uint64_t end = (offset + out.size() + disk.align - 1) / disk.align * disk.align;
+        std::vector<std::uint8_t> wide(end - begin);
+        const std::int64_t got = disk.read(file, begin, wide.data(), wide.size());
+        if (got < 0) return got;
+        const auto skip = static_cast<std::int64_t>(offset - begin);
+        const std::int64_t usable = std::clamp<std::int64_t>(got - skip, 0, static_cast<std::int64_t>(out.size()));
+        std::memcpy(out.data(), wide.data() + skip, static_cast<std::size_t>(usable));
+        return usable;
+    };
+}
+
+struct Asked {
+    std::uint32_t chain;
+    std::uint64_t start;
+    std::vector<std::uint8_t> name;
+};
+
+void same(const Completion& got, const ReferenceResult& want) {
+    RC_ASSERT(got.outcome == want.outcome);
+    RC_ASSERT(got.kind == want.kind);
+    RC_ASSERT(got.scalar == want.scalar);
+    RC_ASSERT(std::vector<std::uint8_t>(got.bytes.begin(), got.bytes.end()) == want.bytes);
+    RC_ASSERT(got.hops == want.hops);
+}
+
+struct Totals {
+    std::map<std::uint32_t, std::uint64_t> outcomes;
+    std::uint64_t chains = 0, cancelled = 0, continued = 0, retries = 0, cache_hits = 0, evictions = 0, frame_waits = 0;
+};
+
+void run_case(std::uint64_t seed, Totals& totals) {
+    Random random(seed);
+    Case c = random_case(random);
+    const ir::Artifact artifact = machine(c.machine);
+    RC_ASSERT(ir::validate(artifact.module) == "");
+    FakeContext context{&c.disk, seed ^ 0x5bd1e995, {}};
+    auto engine = Engine::create(spec::Loaded::from_artifact(artifact), c.engine, make_fake, &context);
+    RC_ASSERT(engine.has_value());
+    std::vector<FileHandle> handles;
+    for (std::uint32_t i = 0; i < 2; i++) {
+        OpenedFile file;
+        file.file_class = i;
+        file.direct = c.disk.align != 1;
+        file.offset_align = file.memory_align = c.disk.align;
+        file.size = c.disk.files[i].size();
+        auto handle = (*engine)->add_file(file);
+        RC_ASSERT(handle.has_value());
+        handles.push_back(*handle);
+    }
+
+    std::vector<Asked> asked;
+    std::vector<unsigned> ends(c.chains, 0);
+    std::vector<Completion> out(1 + random() % 40);
+    std::size_t ended = 0;
+    while (ended < c.chains) {
+        while (asked.size() < c.chains && (*engine)->in_flight() < (*engine)->capacity() && random() % 8 != 0) {
+            Asked ask{static_cast<std::uint32_t>(random() % 2), random() % 200 * 64, {}};
+            if (random() % 30 == 0) ask.start = 7;
+            ask.name.resize(random() % 17);
+            for (auto& byte : ask.name) byte = static_cast<std::uint8_t>(random());
+            const std::vector<Argument> args = {Argument::file(handles[0]), Argument::file(handles[1]),
+                                                Argument::scalar(ask.start), Argument::of_bytes(ask.name)};
+            RC_ASSERT((*engine)->submit(ask.chain, args, asked.size()).has_value());
+            asked.push_back(std::move(ask));
+        }
+        auto count = (*engine)->reap(out, static_cast<unsigned>(random() % 4));
+        RC_ASSERT(count.has_value());
+        for (unsigned i = 0; i < *count; i++) {
+            const Completion& completion = out[i];
+            RC_ASSERT(completion.user_data < asked.size());
+            RC_ASSERT(++ends[completion.user_data] == 1u);
+            const Asked& ask = asked[completion.user_data];
+            const std::vector<ReferenceArgument> args = {{0, {}, 0}, {0, {}, 1}, {ask.start, {}, 0}, {0, ask.name, 0}};
+            same(completion, run_reference(artifact, ask.chain, args, {{}, {}}, reader_of(c.disk)));
+            totals.outcomes[completion.outcome]++;
+            totals.chains++;
+            ended++;
+        }
+    }
+    RC_ASSERT((*engine)->in_flight() == 0u);
+    // What is left on the device belongs to nobody any more; it must come back as well.
+    for (int i = 0; i < 10000 && (*engine)->slab().accounting().in_use != 0 && !(*engine)->leaks().empty(); i++) {
+        RC_ASSERT((*engine)->reap(out, 0).has_value());
+    }
+    RC_ASSERT((*engine)->leaks() == std::vector<std::string>{});
+    RC_ASSERT((*engine)->slab().accounting().refused == 0u);
+    const auto& counters = (*engine)->counters();
+    totals.cancelled += counters.cancelled_reads;
+    totals.continued += counters.continued_reads;
+    totals.retries += counters.retries;
+    totals.cache_hits += counters.block_cache_hits;
+    totals.evictions += counters.block_cache_evictions;
+    totals.frame_waits += counters.frame_waits;
+}
+
+TEST(EngineModel, RandomChainsEndOnceAndAsTheReferenceDoes) {
+    Totals totals;
+    const bool ok = rc::check([&](std::uint64_t seed) { run_case(seed, totals); });
+    EXPECT_TRUE(ok);
+    for (std::uint64_t seed = 1; ok && seed <= 1000; seed++) run_case(seed, totals);
+    // The cases must have met what they are about, or they prove nothing.
+    for (std::uint32_t outcome : {CIO_OK, CIO_MALFORMED, CIO_NOT_FOUND, CIO_SHORT_READ, CIO_IO_ERROR, CIO_HOP_LIMIT,
+                                  CIO_NO_RESULT, CIO_FANOUT, CIO_BAD_ARGUMENT, CIO_USER}) {
+        EXPECT_GT(totals.outcomes[outcome], 0u) << "outcome " << outcome;
+    }
+    EXPECT_GT(totals.chains, 10000u);
+    EXPECT_GT(totals.cancelled, 0u);
+    EXPECT_GT(totals.continued, 0u);
+    EXPECT_GT(totals.retries, 0u);
+    EXPECT_GT(totals.cache_hits, 0u);
+    EXPECT_GT(totals.evictions, 0u);
+    EXPECT_GT(totals.frame_waits, 0u);
+}
+
+}  // namespace
+}  // namespace chainio::engine::test
