@@ -37,6 +37,7 @@ void add_test(CLI::App& root, int& exit_code) {
     auto given = std::make_shared<Given>();
     command->add_option("file", given->files, "test files (app.test.yaml; docs/testing-your-specs.md)")->required();
     command->add_option("--engine", given->options.engines, "interpreter, native or bpf; all by default (repeatable)")
+        ->allow_extra_args(false)
         ->check(CLI::IsMember({"interpreter", "native", "bpf"}));
     command->add_option("--filter", given->options.filter, "only cases whose name contains this text");
     command->add_flag("--list", given->options.list, "print the cases and run none");
