@@ -1,4 +1,5 @@
 """The lit configuration of the compiler's tests: `lit -v tests/lit` from a clone that is built. See README.md beside this."""
+import inspect
 import os
 import pathlib
 import shutil
@@ -23,7 +24,9 @@ chainc = tool(build / "bin" / "chainc")
 filecheck = tool("FileCheck-19", "FileCheck", "/usr/lib/llvm-19/bin/FileCheck")
 
 config.name = "chainio"
-config.test_format = lit.formats.ShTest(execute_external=True)
+# The tests use loops and substitutions of a real shell. Newer releases of lit want that said twice.
+insist = {"force_execute_external": True} if "force_execute_external" in inspect.signature(lit.formats.ShTest.__init__).parameters else {}
+config.test_format = lit.formats.ShTest(execute_external=True, **insist)
 config.suffixes = [".chain", ".yaml", ".test"]
 config.excludes = ["Inputs"]
 config.test_source_root = str(here)
