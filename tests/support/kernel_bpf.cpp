@@ -1,0 +1,76 @@
+#include "tests/support/kernel_bpf.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+namespace chainio::tests {
+namespace {
+
+std::uint8_t* map_memory(bpf_object* object, const char* name, std::size_t& size) {
+    bpf_map* map = bpf_object__find_map_by_name(object, name);
+    if (map == nullptr) return nullptr;
+    auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    size = (bpf_map__value_size(map) + page - 1) / page * page;
+    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
+    return memory == MAP_FAILED ? nullptr : static_cast<std::uint8_t*>(memory);
+}
+
+class QuietLibbpf {
+  public:
+    QuietLibbpf() : before_(libbpf_set_print(nullptr)) {}
+    QuietLibbpf(const QuietLibbpf&) = delete;
+    QuietLibbpf& operator=(const QuietLibbpf&) = delete;
+    ~QuietLibbpf() { libbpf_set_print(before_); }
+
+  private:
+    libbpf_print_fn_t before_;
+};
+
+}  // namespace
+
+std::expected<KernelBpf, std::string> KernelBpf::load(std::span<const std::uint8_t> artifact) {
+    QuietLibbpf quiet;
+    KernelBpf kernel;
+    kernel.object_ = bpf_object__open_mem(artifact.data(), artifact.size(), nullptr);
+    if (kernel.object_ == nullptr) return std::unexpected(fmt::format("libbpf does not open the artifact: {}", std::strerror(errno)));
+    if (int error = bpf_object__load(kernel.object_); error != 0) {
+        if (error == -EPERM) return std::unexpected("loading BPF programs is not permitted here (CAP_BPF and CAP_PERFMON are needed)");
+        return std::unexpected(fmt::format("the kernel refuses the programs: {} (chainc --verify says why)", std::strerror(-error)));
+    }
+    kernel.io_ = map_memory(kernel.object_, "cio_io_map", kernel.io_size_);
+    kernel.block_ = map_memory(kernel.object_, "cio_block_map", kernel.block_size_);
+    if (kernel.io_ == nullptr || kernel.block_ == nullptr) return std::unexpected("the artifact's maps cannot be mapped");
+    return kernel;
+}
+
+KernelBpf::KernelBpf(KernelBpf&& other) noexcept
+    : object_(std::exchange(other.object_, nullptr)),
+      io_(std::exchange(other.io_, nullptr)),
+      block_(std::exchange(other.block_, nullptr)),
+      io_size_(other.io_size_),
+      block_size_(other.block_size_),
+      programs_(std::move(other.programs_)) {}
+
+KernelBpf::~KernelBpf() {
+    if (io_ != nullptr) munmap(io_, io_size_);
+    if (block_ != nullptr) munmap(block_, block_size_);
+    bpf_object__close(object_);
+}
+
+bool KernelBpf::run(std::size_t program) {
+    while (programs_.size() <= program) {
+        bpf_program* found = bpf_object__find_program_by_name(object_, fmt::format("cio_run_{}", programs_.size()).c_str());
+        programs_.push_back(found == nullptr ? -1 : bpf_program__fd(found));
+    }
+    bpf_test_run_opts options{};
+    options.sz = sizeof options;
+    return bpf_prog_test_run_opts(programs_[program], &options) == 0;
+}
+
+}  // namespace chainio::tests

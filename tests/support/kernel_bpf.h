@@ -1,0 +1,33 @@
+// The BPF programs of an artifact in the running kernel, run by BPF_PROG_TEST_RUN over mapped maps.
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+struct bpf_object;
+
+namespace chainio::tests {
+
+class KernelBpf {
+  public:
+    // The error says why not, so that a test can skip with the reason.
+    static std::expected<KernelBpf, std::string> load(std::span<const std::uint8_t> artifact);
+    KernelBpf(KernelBpf&&) noexcept;
+    KernelBpf& operator=(KernelBpf&&) = delete;
+    ~KernelBpf();
+    std::uint8_t* io() const { return io_; }
+    std::uint8_t* block() const { return block_; }
+    bool run(std::size_t program);  // false: the kernel refused the test run
+
+  private:
+    KernelBpf() = default;
+    bpf_object* object_ = nullptr;
+    std::uint8_t *io_ = nullptr, *block_ = nullptr;
+    std::size_t io_size_ = 0, block_size_ = 0;
+    std::vector<int> programs_;
+};
+
+}  // namespace chainio::tests

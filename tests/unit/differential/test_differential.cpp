@@ -1,0 +1,33 @@
+// Every engine gives the same answer, on programs that use every operation.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "compiler/backends/backends.h"
+#include "tests/support/differential.h"
+#include "tests/unit/backends/sample.h"
+
+namespace chainio::tests {
+namespace {
+
+void expect_agreement(const std::vector<std::uint8_t>& built, const Inputs& inputs, const DifferentialOptions& options) {
+    auto report = run_differential(built, inputs, options);
+    ASSERT_TRUE(report) << report.error();
+    if (!report->kernel_skipped.empty()) fmt::print("skipped: {} blocks in the kernel: {}\n", report->blocks(), report->kernel_skipped);
+    for (const ProgramReport& p : report->programs) {
+        EXPECT_EQ(p.disagreement, "") << p.name;
+        EXPECT_LE(p.most_executed, p.bound) << p.name;
+        EXPECT_EQ(p.blocks, options.blocks);
+    }
+}
+
+TEST(Differential, SampleArtifact) {
+    ir::Artifact artifact = ir::sample_artifact();
+    auto built = backends::build_artifact(artifact, {});
+    ASSERT_TRUE(built) << built.error();
+    DifferentialOptions options;
+    options.blocks = 20000;
+    expect_agreement(*built, {}, options);
+}
+
+}  // namespace
+}  // namespace chainio::tests
