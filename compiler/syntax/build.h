@@ -55,6 +55,7 @@ class Builder {
     Sub literal(Token* token);
     std::vector<ast::Arg> args(P::CallArgsContext* tree, unsigned& depth);
     ast::Arg arg(P::ArgContext* tree, unsigned& depth);
+    static void take_bound(ast::Arg& arg);
     Sub make(Span span, decltype(ast::Expr::node) node, unsigned depth);
     ast::ExprPtr act_call(P::ActStmtContext* tree);
 

@@ -232,15 +232,11 @@ ast::Type Builder::base_type(P::BaseTypeContext* tree) {
     ast::Type out;
     out.span = span(tree);
     if (tree->BYTES() != nullptr) {
-        ast::BytesType bytes{tree->bound != nullptr, expr(tree->expr())};
-        // `bytes(max (N))`: to the parser this is a call of the function max, which takes two values.
-        auto* call = std::get_if<ast::Call>(&bytes.length->node);
-        if (call != nullptr && call->receiver == nullptr && call->callee.text == "max" && call->args.size() == 1 &&
-            call->args[0].value) {
-            bytes.is_max = true;
-            ast::ExprPtr bound = std::move(call->args[0].value);
-            bytes.length = std::move(bound);
-        }
+        ast::Arg length;
+        length.is_max = tree->bound != nullptr;
+        length.value = expr(tree->expr());
+        if (!length.is_max) take_bound(length);
+        ast::BytesType bytes{length.is_max, std::move(length.value)};
         out.base = std::move(bytes);
     } else if (tree->CSTR() != nullptr) {
         out.base = ast::CstrType{expr(tree->expr())};

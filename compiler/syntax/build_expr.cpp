@@ -204,6 +204,18 @@ std::vector<ast::Arg> Builder::args(P::CallArgsContext* tree, unsigned& depth) {
     return out;
 }
 
+// `max (N)`: to the parser this is a call of the function max, which takes two values.
+void Builder::take_bound(ast::Arg& arg) {
+    auto* call = std::get_if<ast::Call>(&arg.value->node);
+    if (call == nullptr || arg.value->parenthesised || call->receiver != nullptr || call->callee.text != "max") return;
+    if (call->args.size() != 1 || !call->args[0].value || call->args[0].is_max || call->args[0].by ||
+        call->args[0].lambda)
+        return;
+    ast::ExprPtr bound = std::move(call->args[0].value);
+    arg.value = std::move(bound);
+    arg.is_max = true;
+}
+
 ast::Arg Builder::arg(P::ArgContext* tree, unsigned& depth) {
     const auto take = [&](P::ExprContext* from) {
         Sub each = sub(from);
@@ -217,6 +229,7 @@ ast::Arg Builder::arg(P::ArgContext* tree, unsigned& depth) {
         return out;
     }
     out.value = take(tree->value);
+    if (tree->by == nullptr && tree->body == nullptr) take_bound(out);
     if (tree->by != nullptr) out.by = take(tree->by);
     if (tree->body == nullptr) return out;
     // `value by x => body` or `x => body`: what stands before the arrow is the parameter.

@@ -11,6 +11,7 @@ namespace {
 // The brace after which a comment on the same line belongs to the statement; nullptr for statements without one.
 antlr4::Token* brace_of(P::StmtContext* tree) {
     P::BlockContext* block = nullptr;
+    if (auto* each = tree->letStmt()) block = each->block();
     if (auto* each = tree->ifStmt()) block = each->block();
     if (auto* each = tree->whenStmt()) block = each->block();
     if (auto* each = tree->forStmt()) block = each->block();

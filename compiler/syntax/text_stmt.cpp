@@ -1,0 +1,67 @@
+#include "compiler/syntax/text.h"
+
+namespace chainio::syntax {
+namespace {
+
+const std::string gap(1, soft_break);
+
+std::string clause(const char* word, const ast::ExprPtr& expr) { return expr ? gap + word + " " + text_of(*expr) : ""; }
+
+// A part that could be taken for something else without a comma before it: an operand, an argument list, a statement.
+bool needs_comma(const std::string& part) {
+    if (part.starts_with('(') || part.starts_with('-')) return true;
+    const std::string word = part.substr(0, part.find_first_not_of("abcdefghijklmnopqrstuvwxyz"));
+    for (const char* begins : {"match", "emit", "reply", "prefetch", "next", "state", "step", "done"}) {
+        if (word == begins) return true;
+    }
+    return false;
+}
+
+struct LeafText {
+    bool reply_commas;
+
+    std::string operator()(const ast::Assign& s) const { return s.name.text + " = " + text_of(*s.value); }
+    std::string operator()(const ast::Goto& s) const {
+        std::string out =
+            (s.ends_step ? "goto " : "next ") + s.step.text + clause("at", s.at) + clause("for", s.length);
+        if (s.file) out += gap + "in " + s.file->text;
+        return out + clause("tag", s.tag);
+    }
+    std::string operator()(const ast::Return& s) const { return s.value ? "return " + text_of(*s.value) : "return"; }
+    std::string operator()(const ast::Emit& s) const { return "emit " + list_text(s.values); }
+    std::string operator()(const ast::Fail& s) const { return "fail " + s.reason.text; }
+    std::string operator()(const ast::PrefetchVia& s) const { return "prefetch via " + text_of(*s.call); }
+    std::string operator()(const ast::Prefetch& s) const {
+        return "prefetch " + text_of(*s.target) + clause("at", s.at) + clause("for", s.length);
+    }
+    std::string operator()(const ast::Reply& s) const {
+        std::string out = "reply ";
+        for (std::size_t i = 0; i < s.parts.size(); ++i) {
+            const std::string part = text_of(*s.parts[i].value);
+            if (i > 0) out += reply_commas || needs_comma(part) ? "," + gap : " ";
+            out += part + (s.parts[i].format ? ":" + s.parts[i].format->text : "");
+        }
+        return out;
+    }
+    std::string operator()(const ast::Break&) const { return "break"; }
+    std::string operator()(const ast::Continue&) const { return "continue"; }
+    std::string operator()(const ast::CallStmt& s) const { return text_of(*s.call); }
+    template <typename Other>
+    std::string operator()(const Other&) const {
+        return {};
+    }
+};
+
+}  // namespace
+
+std::string leaf_text(const ast::Stmt& stmt, bool reply_commas) {
+    return std::visit(LeafText{reply_commas}, stmt.node);
+}
+
+bool is_leaf(const ast::Stmt& stmt) {
+    return !std::holds_alternative<ast::Let>(stmt.node) && !std::holds_alternative<ast::Var>(stmt.node) &&
+           !std::holds_alternative<ast::If>(stmt.node) && !std::holds_alternative<ast::When>(stmt.node) &&
+           !std::holds_alternative<ast::Match>(stmt.node) && !std::holds_alternative<ast::For>(stmt.node);
+}
+
+}  // namespace chainio::syntax
