@@ -3,7 +3,8 @@
  * Functions are global, so that the verifier looks at each of them once, whatever calls it.
  * An engine that keeps blocks elsewhere defines CIO_AT_BLOCK and CIO_OWN_ENTRY before this text. */
 #define CIO_SEC(name) __attribute__((section(name), used))
-#define CIO_GLOBAL __attribute__((noinline))
+/* Weak, as the compiler otherwise leaves unset what it sees a callee ignore, which the verifier does not accept. */
+#define CIO_GLOBAL __attribute__((noinline, weak))
 
 struct cio_mem {
 	struct cio_io io;

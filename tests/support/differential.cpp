@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "compiler/backends/backends.h"
 #include "compiler/backends/bpf_object.h"
 #include "compiler/backends/elf_file.h"
 #include "compiler/ir/interpret.h"
@@ -76,6 +77,16 @@ std::string field_at(const ir::Artifact& artifact, std::size_t at) {
     for (const Row& row : rows)
         if (row.offset <= at) found = &row;
     return fmt::format("{} (byte {})", found->name, at - found->offset);
+}
+
+// What the verifier said about each program that it refused.
+std::string verifier_words(const std::vector<std::uint8_t>& artifact) {
+    std::string text;
+    for (const backends::VerifyFailure& failure : backends::verify(artifact).failed) {
+        std::size_t tail = failure.log.size() > 2000 ? failure.log.size() - 2000 : 0;
+        text += fmt::format("\n{} ({}:{}): {}\n{}", failure.program, failure.file, failure.line, failure.message, failure.log.substr(tail));
+    }
+    return text;
 }
 
 class Engines {
@@ -199,8 +210,10 @@ std::expected<DifferentialReport, std::string> run_differential(const std::vecto
         auto loaded = KernelBpf::load(artifact);
         if (loaded) {
             kernel.emplace(std::move(*loaded));
+        } else if (loaded.error().not_permitted) {
+            report.kernel_skipped = loaded.error().why;
         } else {
-            report.kernel_skipped = loaded.error();
+            return std::unexpected(loaded.error().why + verifier_words(artifact));
         }
     } else {
         report.kernel_skipped = "switched off by --no-kernel";

@@ -34,18 +34,18 @@ class QuietLibbpf {
 
 }  // namespace
 
-std::expected<KernelBpf, std::string> KernelBpf::load(std::span<const std::uint8_t> artifact) {
+std::expected<KernelBpf, KernelBpf::Refusal> KernelBpf::load(std::span<const std::uint8_t> artifact) {
     QuietLibbpf quiet;
     KernelBpf kernel;
     kernel.object_ = bpf_object__open_mem(artifact.data(), artifact.size(), nullptr);
-    if (kernel.object_ == nullptr) return std::unexpected(fmt::format("libbpf does not open the artifact: {}", std::strerror(errno)));
+    if (kernel.object_ == nullptr) return std::unexpected(Refusal{false, fmt::format("libbpf does not open the artifact: {}", std::strerror(errno))});
     if (int error = bpf_object__load(kernel.object_); error != 0) {
-        if (error == -EPERM) return std::unexpected("loading BPF programs is not permitted here (CAP_BPF and CAP_PERFMON are needed)");
-        return std::unexpected(fmt::format("the kernel refuses the programs: {} (chainc --verify says why)", std::strerror(-error)));
+        if (error == -EPERM) return std::unexpected(Refusal{true, "loading BPF programs is not permitted here (CAP_BPF and CAP_PERFMON are needed)"});
+        return std::unexpected(Refusal{false, fmt::format("the kernel refuses the programs: {}", std::strerror(-error))});
     }
     kernel.io_ = map_memory(kernel.object_, "cio_io_map", kernel.io_size_);
     kernel.block_ = map_memory(kernel.object_, "cio_block_map", kernel.block_size_);
-    if (kernel.io_ == nullptr || kernel.block_ == nullptr) return std::unexpected("the artifact's maps cannot be mapped");
+    if (kernel.io_ == nullptr || kernel.block_ == nullptr) return std::unexpected(Refusal{false, "the artifact's maps cannot be mapped"});
     return kernel;
 }
 

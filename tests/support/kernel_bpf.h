@@ -13,8 +13,11 @@ namespace chainio::tests {
 
 class KernelBpf {
   public:
-    // The error says why not, so that a test can skip with the reason.
-    static std::expected<KernelBpf, std::string> load(std::span<const std::uint8_t> artifact);
+    struct Refusal {
+        bool not_permitted = false;  // a reason to skip; anything else is a defect
+        std::string why;
+    };
+    static std::expected<KernelBpf, Refusal> load(std::span<const std::uint8_t> artifact);
     KernelBpf(KernelBpf&&) noexcept;
     KernelBpf& operator=(KernelBpf&&) = delete;
     ~KernelBpf();

@@ -4,6 +4,8 @@
 
 #include "compiler/backends/backends.h"
 #include "tests/support/differential.h"
+#include "tests/support/random_ir.h"
+#include "tests/support/soak.h"
 #include "tests/unit/backends/sample.h"
 
 namespace chainio::tests {
@@ -25,8 +27,25 @@ TEST(Differential, SampleArtifact) {
     auto built = backends::build_artifact(artifact, {});
     ASSERT_TRUE(built) << built.error();
     DifferentialOptions options;
-    options.blocks = 20000;
+    options.blocks = soak_count(2000, 100000);
+    options.seed = soak_seed();
     expect_agreement(*built, {}, options);
+}
+
+TEST(Differential, RandomPrograms) {
+    std::uint64_t seed = soak_seed();
+    for (std::uint64_t n = 0; n < soak_count(6, 300) && !HasFailure(); n++) {
+        SCOPED_TRACE(fmt::format("CHAINIO_SEED={} module {}", seed, n));
+        Random random(seed + n * 0x9e3779b97f4a7c15u);
+        ir::Artifact artifact = random_artifact(random, n % 3 == 0 ? 8 : 60);
+        ASSERT_EQ(ir::validate(artifact.module), "");
+        auto built = backends::build_artifact(artifact, {});
+        ASSERT_TRUE(built) << built.error();
+        DifferentialOptions options;
+        options.blocks = soak_count(500, 5000);
+        options.seed = seed + n;
+        expect_agreement(*built, {}, options);
+    }
 }
 
 }  // namespace
