@@ -1,0 +1,347 @@
+// The C functions over the engine. Nothing is thrown across them.
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "compiler/diag/diag.h"
+#include "runtime/bindings/include/chainio.h"
+#include "runtime/engine/engine.h"
+#include "runtime/spec/outcomes.h"
+
+using chainio::engine::Argument;
+using chainio::engine::Completion;
+using chainio::engine::Engine;
+using chainio::engine::EngineOptions;
+using chainio::engine::FileHandle;
+using chainio::engine::SubmitError;
+namespace ir = chainio::ir;
+namespace spec = chainio::spec;
+
+struct chainio_handle {
+    std::unique_ptr<Engine> engine;
+    std::string error = "no error";
+    std::string text;  // what the last function that returns a string returned
+    std::vector<Argument> args;
+    std::vector<Completion> done;
+};
+
+namespace {
+
+thread_local std::string open_error = "no error";
+
+int fail(chainio_handle* handle, int error, std::string message) {
+    handle->error = std::move(message);
+    return -error;
+}
+
+int fail_open(int error, std::string message) {
+    open_error = std::move(message);
+    return -error;
+}
+
+// Runs `body`, turning what the standard library throws into a negative errno.
+template <typename Body>
+int guarded(std::string& error, Body body) {
+    try {
+        return body();
+    } catch (const std::bad_alloc&) {
+        error = "out of memory";
+        return -ENOMEM;
+    } catch (const std::exception& exception) {
+        error = exception.what();
+        return -EIO;
+    }
+}
+
+// Copies as much of `value` as the caller's struct holds, so that programs built with an older header keep working.
+template <typename T>
+int hand_out(T value, T* out) {
+    if (out == nullptr || out->size < sizeof(std::size_t)) return -EINVAL;
+    const std::size_t size = out->size;
+    value.size = size;
+    std::memcpy(out, &value, std::min(size, sizeof(T)));
+    return 0;
+}
+
+int make(std::expected<std::shared_ptr<const spec::Loaded>, spec::OpenError> loaded, const EngineOptions& options,
+         chainio_handle** out) {
+    if (!loaded) return fail_open(loaded.error().system ? ENOENT : EBADMSG, loaded.error().message);
+    auto engine = Engine::create(std::move(*loaded), options);
+    if (!engine) return fail_open(ENOMEM, engine.error());
+    auto handle = std::make_unique<chainio_handle>();
+    handle->engine = std::move(*engine);
+    handle->args.reserve(CIO_MAX_ARGS);
+    handle->done.resize(options.in_flight);
+    *out = handle.release();
+    return 0;
+}
+
+struct Options {
+    EngineOptions engine;
+    spec::OpenOptions open;
+};
+
+int read_options(const chainio_options* given, Options& options) {
+    chainio_options known{};
+    if (given != nullptr) {
+        if (given->size < sizeof(std::size_t) || given->size > 4096) {
+            return fail_open(EINVAL, "options->size must be sizeof(struct chainio_options)");
+        }
+        std::memcpy(&known, given, std::min(given->size, sizeof known));
+    }
+    constexpr std::uint32_t kFlags = CHAINIO_INTERPRET | CHAINIO_NO_RING | CHAINIO_NO_HUGE_PAGES;
+    if ((known.flags & ~kFlags) != 0)
+        return fail_open(EINVAL, "options->flags has a flag that this version does not know");
+    if (known.in_flight != 0) options.engine.in_flight = known.in_flight;
+    if (known.max_files != 0) options.engine.max_files = known.max_files;
+    options.engine.umem_bytes = known.memory;
+    options.engine.use_ring = (known.flags & CHAINIO_NO_RING) == 0;
+    options.engine.huge_pages = (known.flags & CHAINIO_NO_HUGE_PAGES) == 0;
+    options.open.use_native = (known.flags & CHAINIO_INTERPRET) == 0;
+    return 0;
+}
+
+void convert(const Completion& from, const ir::Chain& chain, chainio_completion& to) {
+    to = {};
+    to.user_data = from.user_data;
+    to.chain = from.chain;
+    to.outcome = from.outcome;
+    to.kind = chain.result == ir::ResultKind::scalar ? CHAINIO_SCALAR : CHAINIO_BYTES;
+    to.value = from.scalar;
+    to.bytes = from.bytes.data();
+    to.length = static_cast<std::uint32_t>(from.bytes.size());
+    to.ns = from.ns;
+    to.hops = from.hops;
+}
+
+const ir::Chain* chain_of(const chainio_handle* handle, std::uint32_t chain) {
+    const auto& chains = handle->engine->spec().module().chains;
+    return chain < chains.size() ? &chains[chain] : nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* chainio_version(void) { return CHAINIO_VERSION; }
+
+int chainio_open(const char* artifact, const chainio_options* given, chainio_handle** out) {
+    return guarded(open_error, [&] {
+        if (artifact == nullptr || out == nullptr) return fail_open(EINVAL, "artifact and out must not be NULL");
+        Options options;
+        if (const int wrong = read_options(given, options); wrong != 0) return wrong;
+        return make(spec::Loaded::open(artifact, options.open), options.engine, out);
+    });
+}
+
+int chainio_open_bytes(const void* artifact, size_t length, const chainio_options* given, chainio_handle** out) {
+    return guarded(open_error, [&] {
+        if (artifact == nullptr || out == nullptr) return fail_open(EINVAL, "artifact and out must not be NULL");
+        Options options;
+        if (const int wrong = read_options(given, options); wrong != 0) return wrong;
+        const std::span bytes(static_cast<const std::uint8_t*>(artifact), length);
+        return make(spec::Loaded::from_bytes(bytes, "artifact in memory", options.open), options.engine, out);
+    });
+}
+
+void chainio_close(chainio_handle* handle) { delete handle; }
+
+const char* chainio_error(const chainio_handle* handle) {
+    return handle == nullptr ? open_error.c_str() : handle->error.c_str();
+}
+
+const char* chainio_describe(chainio_handle* handle) {
+    const int result = guarded(handle->error, [&] {
+        handle->text = handle->engine->describe();
+        return 0;
+    });
+    return result == 0 ? handle->text.c_str() : "";
+}
+
+int chainio_file_open(chainio_handle* handle, const char* file_class, const char* path, uint32_t flags,
+                      uint64_t* file) {
+    return guarded(handle->error, [&] {
+        if (path == nullptr || file == nullptr) return fail(handle, EINVAL, "path and file must not be NULL");
+        if ((flags & ~(CHAINIO_FILE_DIRECT | CHAINIO_FILE_BUFFERED)) != 0 || flags == 3) {
+            return fail(handle, EINVAL, "flags must be 0, CHAINIO_FILE_DIRECT or CHAINIO_FILE_BUFFERED");
+        }
+        const auto& files = handle->engine->spec().module().files;
+        std::optional<std::uint32_t> index;
+        if (file_class != nullptr)
+            index = handle->engine->spec().find_file_class(file_class);
+        else if (files.size() == 1)
+            index = 0;
+        if (!index) {
+            std::vector<std::string> names;
+            for (const auto& entry : files) names.push_back(entry.name);
+            const std::string name = file_class == nullptr ? "" : file_class;
+            const auto near = chainio::diag::nearest(name, names);
+            return fail(handle, ENOENT,
+                        "there is no file class '" + name + "'" + (near ? "; did you mean '" + *near + "'?" : ""));
+        }
+        const auto mode = (flags & CHAINIO_FILE_DIRECT) != 0     ? chainio::engine::OpenMode::direct
+                          : (flags & CHAINIO_FILE_BUFFERED) != 0 ? chainio::engine::OpenMode::buffered
+                                                                 : chainio::engine::OpenMode::as_declared;
+        auto opened = handle->engine->open_file(*index, path, mode);
+        if (!opened) return fail(handle, opened.error().system ? ENOENT : EBADMSG, opened.error().message);
+        *file = *opened;
+        return 0;
+    });
+}
+
+int chainio_file_close(chainio_handle* handle, uint64_t file) {
+    return guarded(handle->error, [&] {
+        auto closed = handle->engine->close_file(static_cast<FileHandle>(file));
+        return closed ? 0 : fail(handle, EBUSY, closed.error());
+    });
+}
+
+int chainio_find_chain(chainio_handle* handle, const char* name) {
+    return guarded(handle->error, [&] {
+        if (name == nullptr) return fail(handle, EINVAL, "name must not be NULL");
+        const auto& chains = handle->engine->spec().module().chains;
+        std::vector<std::string> names;
+        for (std::uint32_t i = 0; i < chains.size(); i++) {
+            if (chains[i].mode != ir::ChainMode::call) continue;
+            if (chains[i].name == name) return static_cast<int>(i);
+            names.push_back(chains[i].name);
+        }
+        const auto near = chainio::diag::nearest(name, names);
+        return fail(
+            handle, ENOENT,
+            std::string("there is no call chain '") + name + "'" + (near ? "; did you mean '" + *near + "'?" : ""));
+    });
+}
+
+int chainio_get_chain(chainio_handle* handle, uint32_t index, chainio_chain_info* out) {
+    const ir::Chain* chain = chain_of(handle, index);
+    if (chain == nullptr) return fail(handle, ENOENT, "there is no such chain");
+    chainio_chain_info info{};
+    info.name = chain->name.c_str();
+    info.params = static_cast<std::uint32_t>(chain->params.size());
+    info.hops = chain->hops;
+    info.result_kind = chain->result == ir::ResultKind::scalar ? CHAINIO_SCALAR : CHAINIO_BYTES;
+    info.result_bits = chain->result_bits;
+    info.result_signed = chain->result_signed;
+    info.result_max = chain->result_max;
+    return hand_out(info, out);
+}
+
+int chainio_get_param(chainio_handle* handle, uint32_t index, uint32_t param, chainio_param_info* out) {
+    const ir::Chain* chain = chain_of(handle, index);
+    if (chain == nullptr || param >= chain->params.size()) return fail(handle, ENOENT, "there is no such parameter");
+    const ir::Param& from = chain->params[param];
+    chainio_param_info info{};
+    info.name = from.name.c_str();
+    info.kind = static_cast<std::uint32_t>(from.kind);
+    info.bits = from.bits;
+    info.is_signed = from.is_signed;
+    info.max_bytes = from.max;
+    if (from.kind == ir::Param::Kind::file) {
+        info.file_class = handle->engine->spec().module().files[from.file_class].name.c_str();
+    }
+    return hand_out(info, out);
+}
+
+int chainio_submit(chainio_handle* handle, uint32_t chain, const chainio_arg* args, uint32_t count,
+                   uint64_t user_data) {
+    return guarded(handle->error, [&] {
+        if (count > CIO_MAX_ARGS || (args == nullptr && count != 0))
+            return fail(handle, EINVAL, "too many arguments, or NULL");
+        handle->args.clear();
+        for (std::uint32_t i = 0; i < count; i++) {
+            const chainio_arg& arg = args[i];
+            switch (arg.kind) {
+                case CHAINIO_FILE: handle->args.push_back(Argument::file(static_cast<FileHandle>(arg.value))); break;
+                case CHAINIO_SCALAR: handle->args.push_back(Argument::scalar(arg.value)); break;
+                case CHAINIO_BYTES:
+                    handle->args.push_back(
+                        Argument::of_bytes({static_cast<const std::uint8_t*>(arg.bytes), arg.length}));
+                    break;
+                default: return fail(handle, EINVAL, "argument " + std::to_string(i) + " has an unknown kind");
+            }
+        }
+        auto submitted = handle->engine->submit(chain, handle->args, user_data);
+        if (submitted) return 0;
+        const auto kind = submitted.error().kind;
+        const int error = kind == SubmitError::Kind::full        ? EAGAIN
+                          : kind == SubmitError::Kind::bad_chain ? ENOENT
+                                                                 : EINVAL;
+        return fail(handle, error, std::move(submitted.error().message));
+    });
+}
+
+int chainio_reap(chainio_handle* handle, chainio_completion* out, uint32_t max, uint32_t min) {
+    return guarded(handle->error, [&] {
+        if (out == nullptr && max != 0) return fail(handle, EINVAL, "out must not be NULL");
+        const std::span done(handle->done.data(), std::min<std::size_t>(max, handle->done.size()));
+        auto count = handle->engine->reap(done, min);
+        if (!count) return fail(handle, EIO, count.error());
+        for (unsigned i = 0; i < *count; i++) convert(done[i], *chain_of(handle, done[i].chain), out[i]);
+        return static_cast<int>(*count);
+    });
+}
+
+int chainio_call(chainio_handle* handle, uint32_t chain, const chainio_arg* args, uint32_t count,
+                 chainio_completion* out) {
+    if (out == nullptr) return fail(handle, EINVAL, "out must not be NULL");
+    if (handle->engine->in_flight() != 0) {
+        return fail(handle, EBUSY,
+                    "chains are in flight; chainio_call() wants none, use chainio_submit() and chainio_reap()");
+    }
+    if (const int wrong = chainio_submit(handle, chain, args, count, 0); wrong != 0) return wrong;
+    const int got = chainio_reap(handle, out, 1, 1);
+    return got < 0 ? got : 0;
+}
+
+uint32_t chainio_in_flight(const chainio_handle* handle) { return handle->engine->in_flight(); }
+
+const char* chainio_outcome_name(chainio_handle* handle, uint32_t outcome) {
+    const int result = guarded(handle->error, [&] {
+        handle->text = spec::outcome_name(outcome, handle->engine->spec().module().reasons);
+        return 0;
+    });
+    return result == 0 ? handle->text.c_str() : "";
+}
+
+uint64_t chainio_count_outcome(const chainio_handle* handle, uint32_t chain, uint32_t outcome) {
+    if (chain_of(handle, chain) == nullptr) return 0;
+    const auto& outcomes = handle->engine->chain_counters(chain).outcomes;
+    return outcome < outcomes.size() ? outcomes[outcome] : 0;
+}
+
+uint64_t chainio_latency(const chainio_handle* handle, uint32_t chain, double percent) {
+    return chain_of(handle, chain) == nullptr ? 0
+                                              : handle->engine->chain_counters(chain).latency_ns.percentile(percent);
+}
+
+int chainio_get_counters(const chainio_handle* handle, chainio_counters* out) {
+    const auto& from = handle->engine->counters();
+    chainio_counters counters{};
+    counters.syscalls = from.syscalls;
+    counters.ring_reads = from.ring_reads;
+    counters.fixed_reads = from.fixed_reads;
+    counters.plain_reads = from.plain_reads;
+    counters.page_cache_reads = from.page_cache_reads;
+    counters.block_cache_hits = from.block_cache_hits;
+    counters.block_cache_misses = from.block_cache_misses;
+    counters.bytes_read = from.bytes_read;
+    counters.retries = from.retries;
+    counters.continued_reads = from.continued_reads;
+    counters.frame_waits = from.frame_waits;
+    return hand_out(counters, out);
+}
+
+int chainio_get_fallback(chainio_handle* handle, uint32_t index, chainio_fallback* out) {
+    const auto& all = handle->engine->fallbacks().all();
+    if (index >= all.size()) return -ENOENT;
+    chainio_fallback fallback{};
+    fallback.name = all[index].name.c_str();
+    fallback.reason = all[index].reason.c_str();
+    fallback.count = all[index].count;
+    return hand_out(fallback, out);
+}
+
+}  // extern "C"
