@@ -11,6 +11,8 @@ inline constexpr int kExitUsage = 2;
 inline constexpr int kExitSystem = 3;  // a file, memory, clang … is missing
 inline constexpr int kExitNotPermitted = 4;
 
+void add_call(CLI::App& root, int& exit_code);
+void add_inspect(CLI::App& root, int& exit_code);
 void add_outcomes(CLI::App& root, int& exit_code);
 void add_test(CLI::App& root, int& exit_code);
 

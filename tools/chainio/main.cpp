@@ -7,6 +7,8 @@ namespace {
 
 // One line a subcommand, in the order of --help.
 constexpr void (*kCommands[])(CLI::App&, int&) = {
+    chainio::tool::add_call,
+    chainio::tool::add_inspect,
     chainio::tool::add_outcomes,
     chainio::tool::add_test,
 };

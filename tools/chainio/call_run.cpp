@@ -1,0 +1,349 @@
+#include "tools/chainio/call_run.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+
+#include "runtime/spec/outcomes.h"
+#include "tools/chainio/commands.h"
+#include "tools/chainio/summary.h"
+
+namespace chainio::tool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Failure {
+    int exit_code;
+    std::string message;
+};
+using Status = std::expected<void, Failure>;
+
+std::unexpected<Failure> fail(int exit_code, std::string message) {
+    return std::unexpected(Failure{exit_code, std::move(message)});
+}
+
+const char* mode_name(ir::ChainMode mode) {
+    switch (mode) {
+        case ir::ChainMode::call: return "call";
+        case ir::ChainMode::on_read: return "on read(…)";
+        case ir::ChainMode::on_open: return "on open(…)";
+        case ir::ChainMode::on_ready: return "on ready(…)";
+        case ir::ChainMode::on_probe: return "on probe(…)";
+    }
+    return "unknown";
+}
+
+// Lines of a file of keys, with how far it has been read.
+class Keys {
+  public:
+    Status open(const std::string& path) {
+        file_ = path == "-" ? stdin : std::fopen(path.c_str(), "re");
+        if (file_ == nullptr)
+            return fail(kExitSystem, fmt::format("cannot read keys '{}': {}", path, std::strerror(errno)));
+        std::fseek(file_, 0, SEEK_END);
+        size_ = path == "-" ? -1 : std::ftell(file_);
+        if (path != "-") std::rewind(file_);
+        return {};
+    }
+    ~Keys() {
+        if (file_ != nullptr && file_ != stdin) std::fclose(file_);
+        std::free(line_);
+    }
+    bool next(std::string& out) {
+        const ssize_t length = ::getline(&line_, &capacity_, file_);
+        if (length < 0) return false;
+        number_++;
+        bytes_ += length;
+        out.assign(line_, static_cast<std::size_t>(length));
+        while (!out.empty() && (out.back() == '\n' || out.back() == '\r')) out.pop_back();
+        return true;
+    }
+    std::uint64_t number() const { return number_; }
+    int percent() const { return size_ <= 0 ? -1 : static_cast<int>(bytes_ * 100 / size_); }
+
+  private:
+    std::FILE* file_ = nullptr;
+    char* line_ = nullptr;
+    std::size_t capacity_ = 0;
+    std::uint64_t number_ = 0;
+    long bytes_ = 0, size_ = -1;
+};
+
+class Call {
+  public:
+    explicit Call(const CallOptions& options) : options_(options) {}
+
+    Status prepare() {
+        auto loaded = spec::Loaded::open(options_.words.artifact, {.use_native = !options_.interpret});
+        if (!loaded) return fail(loaded.error().system ? kExitSystem : kExitFailed, loaded.error().message);
+        spec_ = std::move(*loaded);
+        if (auto found = find_chain(); !found) return found;
+        if (auto known = check_names(); !known) return known;
+        const unsigned in_flight = options_.in_flight != 0 ? options_.in_flight : options_.keys.empty() ? 1 : 64;
+        auto engine = engine::Engine::create(
+            spec_, {.in_flight = in_flight, .umem_bytes = options_.memory, .use_ring = !options_.no_ring});
+        if (!engine) return fail(kExitSystem, engine.error());
+        engine_ = std::move(*engine);
+        return bind();
+    }
+
+    // The exit code of a run that could be started.
+    std::expected<int, Failure> run() {
+        const auto start = Clock::now();
+        auto status = options_.keys.empty() ? run_once() : run_keys(start);
+        const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+        if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return fail(kExitSystem, "cannot write the results");
+        report(seconds);
+        if (!status) return std::unexpected(status.error());
+        return failed_ == 0 ? kExitOk : kExitFailed;
+    }
+
+  private:
+    const ir::Module& module() const { return spec_->module(); }
+
+    Status find_chain() {
+        const auto index = spec_->find_chain(options_.words.chain);
+        if (!index) {
+            std::vector<std::string> names;
+            for (const auto& chain : module().chains) {
+                if (chain.mode == ir::ChainMode::call) names.push_back(chain.name);
+            }
+            return fail(kExitUsage,
+                        fmt::format("'{}' has no chain '{}'{}", options_.words.artifact, options_.words.chain,
+                                    suggestion(options_.words.chain, names, "call chains")));
+        }
+        chain_index_ = *index;
+        chain_ = &module().chains[*index];
+        if (chain_->mode == ir::ChainMode::call) return {};
+        return fail(kExitUsage, fmt::format("'{}' is a shadow chain ({}); this version runs call chains only",
+                                            chain_->name, mode_name(chain_->mode)));
+    }
+
+    Status check_names() {
+        std::vector<std::string> names;
+        for (const auto& param : chain_->params) names.push_back(param.name);
+        for (const auto& [name, value] : options_.words.named) {
+            if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+            return fail(kExitUsage, fmt::format("chain '{}' has no parameter '{}'{}", chain_->name, name,
+                                                suggestion(name, names, "parameters")));
+        }
+        return {};
+    }
+
+    Status bind() {
+        args_.resize(chain_->params.size());
+        values_.resize(chain_->params.size());
+        unsigned files = 0;
+        for (const auto& param : chain_->params) files += param.kind == ir::Param::Kind::file;
+        for (std::size_t i = 0; i < chain_->params.size(); i++) {
+            const ir::Param& param = chain_->params[i];
+            const auto given = options_.words.named.find(param.name);
+            const bool has = given != options_.words.named.end();
+            if (param.kind == ir::Param::Kind::file) {
+                const std::string path = has ? given->second : files == 1 ? options_.only_file : "";
+                if (path.empty()) return missing(param, fmt::format("--file {}=PATH", param.name));
+                auto handle = engine_->open_file(param.file_class, path, options_.mode);
+                if (!handle) return fail(handle.error().system ? kExitSystem : kExitFailed, handle.error().message);
+                args_[i] = engine::Argument::file(*handle);
+            } else if (has) {
+                auto value = parse_value(param, given->second);
+                if (!value) return fail(kExitUsage, value.error());
+                set(i, std::move(*value));
+            } else if (!options_.keys.empty()) {
+                from_keys_.push_back(i);
+            } else {
+                return missing(param, fmt::format("--{} VALUE", param.name));
+            }
+        }
+        if (!options_.only_file.empty() && files != 1) {
+            return fail(kExitUsage,
+                        fmt::format("chain '{}' has {} file parameters; name the one that is meant: --file NAME=PATH",
+                                    chain_->name, files));
+        }
+        if (!options_.keys.empty() && from_keys_.empty()) {
+            return fail(kExitUsage,
+                        fmt::format("every parameter of '{}' is given, so there is nothing for --keys to fill in",
+                                    chain_->name));
+        }
+        return {};
+    }
+
+    std::unexpected<Failure> missing(const ir::Param& param, const std::string& how) {
+        return fail(kExitUsage, fmt::format("parameter '{}' is not given ({}); the chain is {}", param.name, how,
+                                            signature(module(), *chain_)));
+    }
+
+    void set(std::size_t index, Value value) {
+        values_[index] = std::move(value);
+        args_[index] = chain_->params[index].kind == ir::Param::Kind::scalar
+                           ? engine::Argument::scalar(values_[index].scalar)
+                           : engine::Argument::of_bytes(values_[index].bytes);
+    }
+
+    Status run_once() {
+        if (auto submitted = engine_->submit(chain_index_, args_, 0); !submitted)
+            return fail(kExitUsage, submitted.error().message);
+        engine::Completion completion;
+        auto count = engine_->reap({&completion, 1}, 1);
+        if (!count) return fail(kExitSystem, count.error());
+        const Result result = keep(completion);
+        print(result, "");
+        if (result.outcome == CIO_OK || options_.json) return {};
+        std::string meaning = "the chain's own word";
+        if (result.outcome < spec::outcomes().size()) meaning = spec::outcomes()[result.outcome].meaning;
+        fmt::print(stderr, "chainio call: '{}' ended with {}: {}\n", chain_->name,
+                   spec::outcome_name(result.outcome, module().reasons), meaning);
+        return {};
+    }
+
+    Status take_line(const std::string& line, std::uint64_t number) {
+        std::size_t at = 0;
+        for (std::size_t i = 0; i < from_keys_.size(); i++) {
+            const std::size_t tab = line.find('\t', at);
+            const bool last = i + 1 == from_keys_.size();
+            if (last ? tab != std::string::npos : tab == std::string::npos) {
+                return fail(kExitFailed, fmt::format("{}:{}: {} values separated by tabs are wanted", options_.keys,
+                                                     number, from_keys_.size()));
+            }
+            const std::size_t index = from_keys_[i];
+            auto value = parse_value(chain_->params[index],
+                                     std::string_view(line).substr(at, last ? std::string::npos : tab - at));
+            if (!value) return fail(kExitFailed, fmt::format("{}:{}: {}", options_.keys, number, value.error()));
+            set(index, std::move(*value));
+            at = tab + 1;
+        }
+        return {};
+    }
+
+    Status run_keys(Clock::time_point start) {
+        Keys keys;
+        if (auto opened = keys.open(options_.keys); !opened) return opened;
+        // Results are printed in the order of the input; the window bounds how many wait for an earlier one.
+        const std::size_t window_limit = std::size_t{engine_->capacity()} * 16 + 1024;
+        std::vector<engine::Completion> done(engine_->capacity());
+        Status status;
+        bool more = true;
+        std::string line;
+        while (more || engine_->in_flight() > 0) {
+            while (more && engine_->in_flight() < engine_->capacity() && window_.size() < window_limit) {
+                more = keys.next(line);
+                if (more && line.empty()) continue;
+                if (more) status = submit_line(line, keys.number());
+                more = more && status.has_value();
+            }
+            auto count = engine_->reap(done, 1);
+            if (!count) return fail(kExitSystem, count.error());
+            for (unsigned i = 0; i < *count; i++) {
+                Waiting& waiting = window_[done[i].user_data - printed_];
+                waiting.result = keep(done[i]);
+                waiting.done = true;
+            }
+            print_ready();
+            progress(keys, start);
+        }
+        clear_progress();
+        return status;
+    }
+
+    Status submit_line(const std::string& line, std::uint64_t number) {
+        if (auto taken = take_line(line, number); !taken) return taken;
+        if (auto submitted = engine_->submit(chain_index_, args_, printed_ + window_.size()); !submitted) {
+            return fail(kExitFailed, fmt::format("{}:{}: {}", options_.keys, number, submitted.error().message));
+        }
+        window_.push_back({line, {}, false});
+        return {};
+    }
+
+    void print_ready() {
+        while (!window_.empty() && window_.front().done) {
+            print(window_.front().result, window_.front().line);
+            window_.pop_front();
+            printed_++;
+        }
+    }
+
+    void print(const Result& result, const std::string& line) {
+        const bool ok = result.outcome == CIO_OK;
+        failed_ += !ok;
+        std::string text;
+        if (options_.json) {
+            text = result_json(module(), *chain_, result, line) + "\n";
+        } else if (options_.output == Output::raw) {
+            text = ok ? value_text(*chain_, result, Output::raw) : "";
+        } else if (options_.keys.empty()) {
+            text = ok ? value_text(*chain_, result, options_.output) + "\n" : "";
+        } else {
+            text = fmt::format("{}\t{}\t{}\n", line, spec::outcome_name(result.outcome, module().reasons),
+                               ok ? value_text(*chain_, result, options_.output) : "");
+        }
+        std::fwrite(text.data(), 1, text.size(), stdout);
+    }
+
+    void progress(const Keys& keys, Clock::time_point start) {
+        if (options_.quiet || isatty(STDERR_FILENO) == 0) return;
+        const auto now = Clock::now();
+        if (now - start < std::chrono::seconds(1) || now - last_progress_ < std::chrono::milliseconds(200)) return;
+        last_progress_ = now;
+        const double seconds = std::chrono::duration<double>(now - start).count();
+        fmt::print(stderr, "\r{} runs, {:.0f}/s", printed_, static_cast<double>(printed_) / seconds);
+        if (keys.percent() >= 0) fmt::print(stderr, ", {} % of the keys", keys.percent());
+        fmt::print(stderr, "\x1b[K");
+        progress_shown_ = true;
+    }
+    void clear_progress() {
+        if (progress_shown_) fmt::print(stderr, "\r\x1b[K");
+    }
+
+    void report(double seconds) {
+        if (options_.json) {
+            if (!options_.keys.empty() || options_.summary) {
+                fmt::print("{{\"summary\": {}}}\n", summary_json(*engine_, chain_index_, seconds));
+            }
+        } else if (options_.quiet) {
+            return;
+        } else if (!options_.keys.empty() || options_.summary) {
+            fmt::print(stderr, "{}", summary_text(*engine_, chain_index_, seconds));
+        } else {
+            fmt::print(stderr, "{}", fallbacks_text(*engine_));
+        }
+    }
+
+    struct Waiting {
+        std::string line;
+        Result result;
+        bool done = false;
+    };
+
+    const CallOptions& options_;
+    std::shared_ptr<const spec::Loaded> spec_;
+    std::unique_ptr<engine::Engine> engine_;
+    const ir::Chain* chain_ = nullptr;
+    std::uint32_t chain_index_ = 0;
+    std::vector<engine::Argument> args_;
+    std::vector<Value> values_;
+    std::vector<std::size_t> from_keys_;  // parameters that each line of keys gives
+    std::deque<Waiting> window_;
+    std::uint64_t printed_ = 0, failed_ = 0;
+    Clock::time_point last_progress_{};
+    bool progress_shown_ = false;
+};
+
+}  // namespace
+
+int run_call(const CallOptions& options) {
+    Call call(options);
+    const auto report = [](const Failure& failure) {
+        fmt::print(stderr, "chainio call: {}\n", failure.message);
+        return failure.exit_code;
+    };
+    if (auto prepared = call.prepare(); !prepared) return report(prepared.error());
+    auto code = call.run();
+    return code ? *code : report(code.error());
+}
+
+}  // namespace chainio::tool

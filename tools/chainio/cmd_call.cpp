@@ -1,0 +1,109 @@
+// `chainio call app.bpf.o lookup --file db=big.db --key 42`: runs a call chain once, or once for each line of a file of
+// keys.
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "tools/chainio/call_run.h"
+#include "tools/chainio/commands.h"
+
+namespace chainio::tool {
+namespace {
+
+constexpr const char* kFooter =
+    R"(chainio call ARTIFACT CHAIN [--file NAME=PATH]... [--PARAMETER VALUE]... [OPTIONS]
+
+The chain's parameters are given by their names: --key 42, --name alice, --name hex:00ff.
+A file parameter is --file NAME=PATH (or --NAME PATH). A parameter whose name is an option's: --arg NAME=VALUE.
+With --keys each line of the file holds the parameters that are not given, in their order, separated by tabs; a line of
+output is the input line, the outcome and the result, separated by tabs, in the order of the input.
+Exit code: 0 every run ended with ok; 1 one did not, or the input is wrong; 2 usage; 3 a file or the system failed.)";
+
+bool split_pairs(const std::vector<std::string>& pairs, const char* option, std::map<std::string, std::string>& out) {
+    for (const std::string& pair : pairs) {
+        const std::size_t equals = pair.find('=');
+        if (equals == std::string::npos || equals == 0) {
+            fmt::print(stderr, "chainio call: --{} wants NAME=VALUE, not '{}'\n", option, pair);
+            return false;
+        }
+        if (!out.emplace(pair.substr(0, equals), pair.substr(equals + 1)).second) {
+            fmt::print(stderr, "chainio call: '{}' is given twice\n", pair.substr(0, equals));
+            return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+void add_call(CLI::App& root, int& exit_code) {
+    struct Parsed {
+        CallOptions options;
+        std::vector<std::string> files, args;
+        std::string output = "text", engine = "auto";
+        bool direct = false, buffered = false;
+    };
+    auto parsed = std::make_shared<Parsed>();
+    auto* command = root.add_subcommand("call", "Run a call chain");
+    command->footer(kFooter);
+    command->allow_extras();
+    CallOptions& options = parsed->options;
+    command->add_option("--file", parsed->files, "file for a file parameter: NAME=PATH")
+        ->allow_extra_args(false)
+        ->take_all();
+    command->add_option("--arg", parsed->args, "value for a parameter: NAME=VALUE")
+        ->allow_extra_args(false)
+        ->take_all();
+    command->add_option("--keys", options.keys, "run once for each line of this file (-: standard input)");
+    command->add_option("--in-flight", options.in_flight, "chains at once (default 1; 64 with --keys)")
+        ->check(CLI::Range(1, 65536));
+    command->add_option("--memory", options.memory, "bytes for blocks (default: by --in-flight)")
+        ->transform(CLI::AsSizeValue(false));
+    command->add_option("--engine", parsed->engine, "auto, user or kernel")
+        ->check(CLI::IsMember({"auto", "user", "kernel"}));
+    command->add_option("--output", parsed->output, "raw, hex or text")->check(CLI::IsMember({"raw", "hex", "text"}));
+    command->add_flag("--json", options.json, "one JSON object a run, then {\"summary\": …}");
+    command->add_flag("--summary", options.summary, "print what the run did to stderr (with --keys it always is)");
+    command->add_flag("--quiet", options.quiet, "no summary, no progress, no notes about fallbacks");
+    auto* direct = command->add_flag("--direct", parsed->direct, "open files with O_DIRECT, whatever their class says");
+    command->add_flag("--buffered", parsed->buffered, "open files without O_DIRECT, whatever their class says")
+        ->excludes(direct);
+    command->add_flag("--interpret", options.interpret, "run steps by the IR interpreter");
+    command->add_flag("--no-ring", options.no_ring, "read by plain preads instead of io_uring");
+    command->callback([parsed, command, &exit_code] {
+        CallOptions& chosen = parsed->options;
+        exit_code = kExitUsage;
+        if (parsed->engine == "kernel") {
+            fmt::print(
+                stderr,
+                "chainio call: the kernel engine is not part of this version; --engine=user runs every call chain\n");
+            return;
+        }
+        auto words = read_words(command->remaining());
+        if (!words) {
+            fmt::print(stderr, "chainio call: {}\n", words.error());
+            return;
+        }
+        if (words->chain.empty()) {
+            fmt::print(stderr,
+                       "chainio call: an artifact and the name of a chain are wanted; `chainio inspect ARTIFACT` lists "
+                       "them\n");
+            return;
+        }
+        chosen.words = std::move(*words);
+        if (!split_pairs(parsed->args, "arg", chosen.words.named)) return;
+        for (const std::string& file : parsed->files) {
+            if (file.find('=') == std::string::npos)
+                chosen.only_file = file;
+            else if (!split_pairs({file}, "file", chosen.words.named))
+                return;
+        }
+        chosen.output = parsed->output == "raw" ? Output::raw : parsed->output == "hex" ? Output::hex : Output::text;
+        chosen.mode = parsed->direct     ? engine::OpenMode::direct
+                      : parsed->buffered ? engine::OpenMode::buffered
+                                         : engine::OpenMode::as_declared;
+        exit_code = run_call(chosen);
+    });
+}
+
+}  // namespace chainio::tool

@@ -1,0 +1,15 @@
+// What a run did, for people and for programs.
+#pragma once
+#include <string>
+
+#include "runtime/engine/engine.h"
+
+namespace chainio::tool {
+
+// Some lines for stderr: outcomes, reads, syscalls, latencies, fallbacks with their reasons.
+std::string summary_text(const engine::Engine& engine, std::uint32_t chain, double seconds);
+std::string summary_json(const engine::Engine& engine, std::uint32_t chain, double seconds);
+// One line for each fallback; empty without any.
+std::string fallbacks_text(const engine::Engine& engine);
+
+}  // namespace chainio::tool
