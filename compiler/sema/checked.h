@@ -73,7 +73,8 @@ enum class ExprKind : std::uint8_t {
     hash,           // index = ir::HashAlgo of bytes k0, seed k1
     text_match,     // text rule type.record on bytes k0: optional text
     capture,        // capture `index` of text k0: bytes, integer, or an array of bytes
-    call_chain,     // service handlers: chain `index` with kids as arguments; optional
+    call_chain,     // service handlers: chain `index` with kids as arguments; optional; a file argument is a file_ref
+    file_ref,       // arguments of call_chain: a file of class `index`, whose path below the class's root is the bytes k0
 };
 enum class Search : std::uint8_t { lower_bound, upper_bound, find };
 enum class Aggregate : std::uint8_t { sum, count, min, max };

@@ -1,0 +1,408 @@
+// `a.b`, `a[i]` and `a[lo..hi]`.
+#include "compiler/sema/checker.h"
+
+namespace chainio::sema {
+
+using checked::ExprKind;
+using checked::Type;
+using checked::TypeKind;
+
+bool Checker::need_block(Span span) {
+    if (env_.block) return true;
+    const bool done = env_.site == Site::done;
+    const bool shadow = env_.site == Site::shadow;
+    error(no_block_here, span, "there is no block here",
+          done ? "`done` runs after the last read: keep what it needs in `state`"
+          : shadow ? "this event brings no bytes; `on read` and `on ready` do"
+                   : "a block exists once a step has been read; here only parameters, header fields and state can be used");
+    return false;
+}
+
+Value Checker::block_bytes(Span span) {
+    Type type{TypeKind::bytes};
+    type.max = static_cast<std::uint32_t>(kMaxBlock);
+    Value out = make(ExprKind::block_bytes, type, span);
+    out.place = Place::block;
+    return out;
+}
+
+const Binding* Checker::event_of(const ast::Expr& e) {
+    const auto* name = std::get_if<ast::NameRef>(&e.node);
+    Binding* b = name ? lookup(name->name.text) : nullptr;
+    if (!b || b->kind != Binding::Kind::event) return nullptr;
+    b->used = true;
+    return b;
+}
+
+// `block.offset`, and the same of a shadow chain's event.
+Value Checker::block_member(const ast::Name& field, Span span, const Binding* event) {
+    if (event && env_.chain && env_.chain->out->mode == ir::ChainMode::on_probe) {
+        std::vector<std::string> names;
+        for (std::uint32_t i = 0; i < env_.chain->out->params.size(); i++) {
+            const checked::Param& param = env_.chain->out->params[i];
+            names.push_back(param.name);
+            if (param.name != field.text) continue;
+            Value out = make(ExprKind::param, param.type, span);
+            out.expr->index = i;
+            out.place = Place::args;
+            return out;
+        }
+        error(unknown_field, field.span, "the probe has no argument `" + field.text + "`", suggestion(field.text, names, "declare it with the probe"));
+        return {};
+    }
+    if (event && field.text == "file") {
+        error(wrong_kind, span, "this is a file, not a value", "use it as the target of `prefetch`, or name a field of its header");
+        return {};
+    }
+    std::vector<std::string> names{"offset", "length", event ? "bytes" : "tag"};
+    if (event) names.insert(names.end(), {"file", "record", "records", "text"});
+    const bool known = field.text == "offset" || field.text == "length" || field.text == "bytes" || (field.text == "tag" && !event);
+    if (!known) {
+        error(unknown_field, field.span, std::string(event ? "an event" : "`block`") + " has no `" + field.text + "`",
+              suggestion(field.text, names, event ? "it has bytes, offset, length, file, record(R), records(R) and text(Rule)" : "it has offset, length and tag"));
+        return {};
+    }
+    if (!need_block(span)) return {};
+    if (field.text == "bytes") return block_bytes(span);
+    const ExprKind kind = field.text == "offset" ? ExprKind::block_offset : field.text == "length" ? ExprKind::block_length : ExprKind::block_tag;
+    return make(kind, {TypeKind::integer}, span);
+}
+
+// What is before the dot may be something other than a value: a block, an event, a file, an import, a record's name.
+Value Checker::member_access(const ast::Expr& e, const ast::FieldAccess& n, bool* handled) {
+    *handled = true;
+    if (std::holds_alternative<ast::BlockLit>(n.base->node)) return block_member(n.field, e.span, nullptr);
+    if (const Binding* event = event_of(*n.base)) return block_member(n.field, e.span, event);
+    if (const auto* inner = std::get_if<ast::FieldAccess>(&n.base->node)) {
+        if (event_of(*inner->base) && inner->field.text == "file") return header_field(0, n.field, e.span);
+        Symbol* member = find_member(*n.base, true);
+        if (member && member->kind == SymbolKind::record) {
+            bool found = false;
+            Value v = record_choice(member->index, n.field, &found);
+            if (found) return v;
+        }
+    }
+    if (const auto* name = std::get_if<ast::NameRef>(&n.base->node)) {
+        if (Binding* b = lookup(name->name.text)) {
+            b->used = true;
+            if (b->kind == Binding::Kind::file) return header_field(b->index, n.field, e.span);
+            if (b->kind == Binding::Kind::event_file) return header_field(0, n.field, e.span);
+            if (b->kind == Binding::Kind::request) return request_field(n.field, e.span);
+        } else if (Symbol* symbol = env_.scope ? find(*env_.scope, name->name.text) : nullptr) {
+            if (symbol->kind == SymbolKind::module) return imported_value(*symbol, e, n);
+            if (symbol->kind == SymbolKind::record) {
+                symbol->used = true;
+                bool found = false;
+                return record_choice(symbol->index, n.field, &found);
+            }
+        }
+    }
+    *handled = false;
+    return {};
+}
+
+Value Checker::imported_value(Symbol& module, const ast::Expr& e, const ast::FieldAccess& n) {
+    if (Symbol* member = find_member(e, false)) return symbol_value(*member, e.span);
+    failed_ = true;
+    bool found = false;
+    return choice_value(instances_[module.index], n.field, &found);
+}
+
+// `Record.name`: one of the values that the record's fields may have.
+Value Checker::record_choice(std::uint32_t index, const ast::Name& name, bool* found) {
+    *found = true;
+    record(index, name.span);
+    std::vector<std::string> names;
+    for (const auto& info : records_[index].infos) {
+        if (!info.facts) continue;
+        for (const auto& [word, number] : info.facts->choices) {
+            names.emplace_back(word);
+            if (word != name.text) continue;
+            Value v = int_constant(number, name.span);
+            v.flexible = true;
+            return v;
+        }
+    }
+    failed_ = true;
+    if (records_[index].failed) return {};
+    if (records_[index].by_name.contains(name.text)) {
+        error(wrong_kind, name.span, "`" + name.text + "` is a field, and this is the record itself, not a view of it", "make a view: `offset.as(" + module_.records[index].name + ")." + name.text + "`");
+    } else {
+        error(unknown_field, name.span, "no field of record `" + module_.records[index].name + "` has a value named `" + name.text + "`",
+              suggestion(name.text, names, "names of values are given with `in { 1 name, … }`"));
+    }
+    return {};
+}
+
+Value Checker::field_access(const ast::Expr& e, const ast::FieldAccess& n) {
+    if (n.field.text.empty()) {
+        failed_ = true;
+        return {};
+    }
+    bool handled = false;
+    Value special = member_access(e, n, &handled);
+    if (handled) return special;
+    Value base = value(*n.base);
+    if (!base) return {};
+    if (base.facts) {
+        for (const auto& bit : base.facts->bits)
+            if (bit.name == n.field.text) return bit_field(std::move(base), n.field, e.span);
+    }
+    switch (base.expr->type.kind) {
+        case TypeKind::view: return view_field(std::move(base), n.field, e.span);
+        case TypeKind::text: return text_capture(std::move(base), n.field, e.span);
+        case TypeKind::bytes:
+        case TypeKind::array: {
+            if (n.field.text != "length") break;
+            Value out = make(base.expr->type.kind == TypeKind::bytes ? ExprKind::bytes_length : ExprKind::array_length, {TypeKind::integer}, e.span);
+            if (base.exact && base.expr->type.kind == TypeKind::bytes) return int_constant(*base.exact, e.span);
+            out.expr->kids.push_back(std::move(base.expr));
+            return out;
+        }
+        default: break;
+    }
+    std::vector<std::string> names;
+    std::string hint = "only views, bytes, arrays and captures have members";
+    if (base.facts && !base.facts->bits.empty()) {
+        for (const auto& bit : base.facts->bits) names.emplace_back(bit.name);
+        hint = suggestion(n.field.text, names, "its bit fields have other names");
+    } else if (base.expr->type.kind == TypeKind::bytes || base.expr->type.kind == TypeKind::array) {
+        hint = suggestion(n.field.text, {"length"}, "it has `.length`, and methods such as `.count()`");
+    } else if (base.expr->type.kind == TypeKind::integer) {
+        hint = "to read a record at that offset of the block, write `.as(Record)." + n.field.text + "`";
+    }
+    error(unknown_field, n.field.span, type_name(base.expr->type) + " has no `" + n.field.text + "`", std::move(hint));
+    return {};
+}
+
+Value Checker::bit_field(Value base, const ast::Name& field, Span span) {
+    for (const auto& bit : base.facts->bits) {
+        if (bit.name != field.text) continue;
+        const auto bits = static_cast<std::uint8_t>((bit.width + 7) / 8 * 8);
+        Value out = make(ExprKind::bit_field, {TypeKind::integer, bits, false}, span);
+        out.expr->index = bit.low;
+        out.expr->index2 = bit.width;
+        out.expr->kids.push_back(std::move(base.expr));
+        return out;
+    }
+    return {};
+}
+
+Value Checker::view_field(Value view, const ast::Name& field, Span span) {
+    const std::uint32_t index = view.expr->type.record;
+    const RecordInfo* info = record(index, span);
+    if (!info) return {};
+    auto it = info->by_name.find(field.text);
+    if (it == info->by_name.end()) {
+        const bool offset = field.text == "offset", end = field.text == "end", size = field.text == "size";
+        if (offset || end) {
+            Value out = make(offset ? ExprKind::view_offset : ExprKind::view_end, {TypeKind::integer}, span);
+            out.expr->kids.push_back(std::move(view.expr));
+            return out;
+        }
+        if (size) return view_size(std::move(view), span);
+        failed_ = true;
+        if (info->failed) return {};
+        std::vector<std::string> names{"offset", "end", "size"};
+        for (const auto& [name, number] : info->by_name) names.emplace_back(name);
+        error(unknown_field, field.span, "record `" + module_.records[index].name + "` has no field `" + field.text + "`",
+              suggestion(field.text, names, "its fields are declared where the record is"), {{info->span, "the record is declared here"}});
+        return {};
+    }
+    const checked::Field& f = module_.records[index].fields[it->second];
+    const FieldInfo& facts = info->infos[it->second];
+    if (f.type.kind == TypeKind::none) {  // the field itself is wrong, and was reported
+        failed_ = true;
+        return {};
+    }
+    Value out = make(ExprKind::field, f.type, span);
+    out.expr->index = it->second;
+    out.expr->kids.push_back(std::move(view.expr));
+    out.unit = facts.unit;
+    out.facts = facts.facts;
+    out.exact = facts.exact;
+    if (f.type.kind == TypeKind::bytes) out.place = Place::block;
+    return out;
+}
+
+Value Checker::view_size(Value view, Span span) {
+    const std::int64_t fixed = module_.records[view.expr->type.record].fixed_size;
+    if (fixed >= 0) return int_constant(static_cast<std::uint64_t>(fixed), span);
+    checked::ExprPtr first;
+    Value named = name_local(std::move(view), "view", &first);
+    Value end = make(ExprKind::view_end, {TypeKind::integer}, span), begin = make(ExprKind::view_offset, {TypeKind::integer}, span);
+    end.expr->kids.push_back(clone(*named.expr));
+    begin.expr->kids.push_back(clone(*named.expr));
+    Value size = arithmetic_values(std::move(end), std::move(begin), checked::Binary::sub, span, span);
+    return wrap(std::move(size), named, std::move(first));
+}
+
+// `db.page_size`: a field of the header of the file that a parameter names.
+Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span span) {
+    if (!env_.chain || file >= env_.chain->out->params.size()) {
+        error(wrong_kind, span, "a header field can be used inside a chain only", "pass it to the chain as a parameter");
+        return {};
+    }
+    const checked::Param& param = env_.chain->out->params[file];
+    const checked::FileClass& files = module_.files[param.file_class];
+    if (files.header_record < 0) {
+        if (files_[param.file_class].header) failed_ = true;  // it names no record, and that was reported
+        else error(no_header, field.span, "files `" + files.info.name + "` have no header record, so `" + param.name + "." + field.text + "` means nothing",
+                   "declare what the files begin with: files " + files.info.name + " = \"…\" { header Record }");
+        return {};
+    }
+    const auto index = static_cast<std::uint32_t>(files.header_record);
+    const RecordInfo* info = record(index, span);
+    if (!info) return {};
+    auto it = info->by_name.find(field.text);
+    if (it == info->by_name.end()) {
+        failed_ = true;
+        if (info->failed) return {};
+        std::vector<std::string> names;
+        for (const auto& [name, number] : info->by_name) names.emplace_back(name);
+        error(unknown_field, field.span, "the header `" + module_.records[index].name + "` of files `" + files.info.name + "` has no field `" + field.text + "`",
+              suggestion(field.text, names, "its fields are declared where the record is"), {{info->span, "the record is declared here"}});
+        return {};
+    }
+    const checked::Field& f = module_.records[index].fields[it->second];
+    if (f.type.kind == TypeKind::none) {
+        failed_ = true;
+        return {};
+    }
+    if (f.type.kind != TypeKind::integer) {
+        error(header_field_kind, field.span, "`" + field.text + "` is " + type_name(f.type) + ", and only integers of a header reach a chain", "derive an integer in the header record: `let x = …`");
+        return {};
+    }
+    env_.chain->header_fields.insert({file, it->second});
+    Value out = make(ExprKind::header_field, f.type, span);
+    out.expr->index = file;
+    out.expr->index2 = it->second;
+    out.unit = info->infos[it->second].unit;
+    out.facts = info->infos[it->second].facts;
+    return out;
+}
+
+Value Checker::text_capture(Value text, const ast::Name& field, Span span) {
+    const checked::TextRule& rule = module_.texts[text.expr->type.record];
+    std::vector<std::string> names;
+    for (std::uint32_t i = 0; i < rule.capture_names.size(); i++) {
+        names.push_back(rule.capture_names[i]);
+        if (rule.capture_names[i] != field.text) continue;
+        Value out = make(ExprKind::capture, rule.captures[i], span);
+        out.expr->index = i;
+        out.place = Place::block;
+        out.expr->kids.push_back(std::move(text.expr));
+        return out;
+    }
+    error(unknown_field, field.span, "text rule `" + rule.name + "` captures no `" + field.text + "`", suggestion(field.text, names, "its captures are the names before a colon"));
+    return {};
+}
+
+Value Checker::request_field(const ast::Name& field, Span span) {
+    RequestScope& request = *env_.request;
+    if (auto it = request.texts.find(field.text); it != request.texts.end()) {
+        if (it->second.kind == Binding::Kind::error) {
+            failed_ = true;
+            return {};
+        }
+        Value v = clone(it->second.value);
+        v.expr->span = span;
+        return v;
+    }
+    if (request.record >= 0) {
+        const auto index = static_cast<std::uint32_t>(request.record);
+        if (records_[index].by_name.contains(field.text)) {
+            Type type{TypeKind::view};
+            type.record = index;
+            return view_field(make(ExprKind::local, type, span), field, span);
+        }
+        if (records_[index].failed) {
+            failed_ = true;
+            return {};
+        }
+    }
+    std::vector<std::string> names;
+    for (const auto& f : *request.fields) names.push_back(f.name.text);
+    error(unknown_field, field.span, "the request has no field `" + field.text + "`", suggestion(field.text, names, "its fields are declared in `request { … }`"));
+    return {};
+}
+
+Value Checker::index_access(const ast::Expr& e, const ast::Index& n) {
+    if (auto files = files_named(*n.base)) {
+        error(wrong_kind, e.span, "a file of a class is not a value", "use it as the target of `prefetch`, or as an argument of a chain");
+        return {};
+    }
+    Value base = value(*n.base);
+    Value index = unsigned_integer(*n.index, "an index");
+    if (!base || !index) return {};
+    const Type& type = base.expr->type;
+    if (type.kind == TypeKind::bytes) {
+        Value out = make(ExprKind::byte_at, {TypeKind::integer, 8, false}, e.span);
+        out.expr->kids.push_back(std::move(base.expr));
+        out.expr->kids.push_back(std::move(index.expr));
+        return out;
+    }
+    if (type.kind != TypeKind::array) {
+        error(not_indexable, e.span, type_name(type) + " has no elements", "arrays and bytes can be indexed");
+        return {};
+    }
+    if (index.expr->kind == ExprKind::int_const && index.expr->value >= type.max) {
+        error(out_of_range, n.index->span, "element " + std::to_string(index.expr->value) + " of an array of at most " + std::to_string(type.max), "elements count from 0");
+        return {};
+    }
+    Value out = make(ExprKind::element, *type.element, e.span);
+    if (type.element->kind == TypeKind::bytes) out.place = Place::block;
+    out.expr->kids.push_back(std::move(base.expr));
+    out.expr->kids.push_back(std::move(index.expr));
+    return out;
+}
+
+Value Checker::slice_access(const ast::Expr& e, const ast::Slice& n) {
+    if (!n.base) {
+        error(bad_argument, e.span, "a range stands on its own only in `for i in range(lo, hi)`", "write `range(lo, hi)`");
+        return {};
+    }
+    Value base = value(*n.base);
+    Value low = n.low ? unsigned_integer(*n.low, "the begin of a slice") : int_constant(0, e.span);
+    Value high = n.high ? unsigned_integer(*n.high, "the end of a slice") : Value{};
+    if (!base || !low || (n.high && !high)) return {};
+    const Type type = base.expr->type;
+    const bool is_bytes = type.kind == TypeKind::bytes;
+    const bool is_text_array = type.kind == TypeKind::array && type.element->kind == TypeKind::bytes;
+    if ((!is_bytes && type.kind != TypeKind::array) || is_text_array) {
+        error(not_indexable, e.span, type_name(type) + " has no slices", is_text_array ? "loop over the captures, or take one: `[i]`" : "arrays and bytes can be sliced");
+        return {};
+    }
+    checked::ExprPtr first;
+    if (!high) {
+        base = name_local(std::move(base), "slice", &first);
+        high = make(is_bytes ? ExprKind::bytes_length : ExprKind::array_length, {TypeKind::integer}, e.span);
+        if (is_bytes && base.exact) high = int_constant(*base.exact, e.span);
+        else high.expr->kids.push_back(clone(*base.expr));
+    }
+    const bool constant = low.expr->kind == ExprKind::int_const && high.expr->kind == ExprKind::int_const;
+    if (constant && low.expr->value > high.expr->value) {
+        error(out_of_range, e.span, "the slice ends before it begins", "write the lower bound first");
+        return {};
+    }
+    if (is_bytes && base.exact && high.expr->kind == ExprKind::int_const && high.expr->value > *base.exact) {
+        error(out_of_range, e.span, "the slice ends at byte " + std::to_string(high.expr->value) + " of " + std::to_string(*base.exact), "end it at " + std::to_string(*base.exact) + " or before");
+        return {};
+    }
+    Value out = make(is_bytes ? ExprKind::bytes_slice : ExprKind::array_slice, type, e.span);
+    out.place = base.place;
+    if (constant) {
+        const std::uint64_t length = high.expr->value - low.expr->value;
+        if (is_bytes) out.exact = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, kMaxBlock));
+        out.expr->type.max = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, type.max));
+    } else if (high.expr->kind == ExprKind::int_const) {
+        out.expr->type.max = static_cast<std::uint32_t>(std::min<std::uint64_t>(high.expr->value, type.max));
+    }
+    Value named = clone(base);
+    out.expr->kids.push_back(std::move(base.expr));
+    out.expr->kids.push_back(std::move(low.expr));
+    out.expr->kids.push_back(std::move(high.expr));
+    return wrap(std::move(out), named, std::move(first));
+}
+
+}  // namespace chainio::sema

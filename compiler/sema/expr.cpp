@@ -1,0 +1,267 @@
+// Expressions: dispatch, literals, names, and what may stand where a value is wanted.
+#include "compiler/sema/checker.h"
+
+namespace chainio::sema {
+
+using checked::ExprKind;
+using checked::Type;
+using checked::TypeKind;
+
+namespace {
+
+template <class... F>
+struct Overload : F... {
+    using F::operator()...;
+};
+
+std::string article(const Value& v) {
+    if (v.expr->type.kind == TypeKind::integer) {
+        if (v.unit == ast::Unit::time) return "a time";
+        if (v.unit == ast::Unit::bytes) return "a size";
+        return "an integer";
+    }
+    if (v.expr->type.kind == TypeKind::boolean) return "a bool";
+    return type_name(v.expr->type);
+}
+
+}  // namespace
+
+Value Checker::any(const ast::Expr& e) {
+    return std::visit(Overload{
+                          [&](const ast::IntLit& n) { return literal(e, n); },
+                          [&](const ast::StringLit& n) { return bytes_constant(n.value, e.span); },
+                          [&](const ast::BoolLit& n) { return bool_constant(n.value, e.span); },
+                          [&](const ast::BlockLit&) { return need_block(e.span) ? block_bytes(e.span) : Value{}; },
+                          [&](const ast::NameRef& n) { return name_value(e, n.name); },
+                          [&](const ast::Call& n) { return call(e, n); },
+                          [&](const ast::FieldAccess& n) { return field_access(e, n); },
+                          [&](const ast::Index& n) { return index_access(e, n); },
+                          [&](const ast::Slice& n) { return slice_access(e, n); },
+                          [&](const ast::Unary& n) { return unary(e, n); },
+                          [&](const ast::Binary& n) { return binary(e, n); },
+                          [&](const ast::Cond& n) { return conditional(e, n); },
+                          [&](const ast::InSet& n) { return in_set(e, n); },
+                          [&](const ast::Cast& n) { return cast(e, n); },
+                      },
+                      e.node);
+}
+
+bool Checker::is_sequence(const Value& v) const { return v.expr->kind == ExprKind::pipeline || v.expr->kind == ExprKind::bytes_records; }
+
+Value Checker::value(const ast::Expr& e) {
+    Value v = any(e);
+    if (!v) return v;
+    if (v.expr->type.optional) {
+        error(optional_unused, e.span, "this value may be absent", "take it with `let x = … else …`, or with `when … as x { … }`");
+        return {};
+    }
+    if (is_sequence(v)) {
+        error(pipeline_misused, e.span, "this is a sequence of records, not a value", "loop over it with `for`, or end it with `.sum(…)`, `.count()`, `.min(…)`, `.max(…)` or `.project(…)`");
+        return {};
+    }
+    return v;
+}
+
+Value Checker::wrong(const Value& v, Span span, const std::string& wanted, const std::string& what, const std::string& hint) {
+    std::string advice = hint;
+    if (advice.empty()) {
+        const TypeKind kind = v.expr->type.kind;
+        if (wanted == "a bool" && kind == TypeKind::integer) advice = "compare it: `… != 0`";
+        else if (wanted == "an integer" && kind == TypeKind::boolean) advice = "choose a number: `… ? 1 : 0`";
+        else if (wanted == "an integer" && kind == TypeKind::bytes) advice = "read a number from the bytes: `.uint_be()`, `.uint_le()` or `.decimal()`";
+        else if (kind == TypeKind::view) advice = "name a field of the record";
+        else if (kind == TypeKind::array) advice = "take an element: `[i]`, or `.count()`";
+        else if (kind == TypeKind::text) advice = "name a capture of the text rule";
+        else advice = "give " + wanted;
+    }
+    error(type_mismatch, span, what + " is " + wanted + ", and this is " + article(v), std::move(advice));
+    return {};
+}
+
+Value Checker::integer(const ast::Expr& e, const std::string& what) {
+    Value v = value(e);
+    if (v && v.expr->type.kind != TypeKind::integer) return wrong(v, e.span, "an integer", what);
+    return v;
+}
+
+Value Checker::boolean(const ast::Expr& e, const std::string& what) {
+    Value v = value(e);
+    if (v && v.expr->type.kind != TypeKind::boolean) {
+        error(condition_not_bool, e.span, what + " is a bool, and this is " + article(v),
+              v.expr->type.kind == TypeKind::integer ? "compare it: `… != 0`" : "write a comparison");
+        return {};
+    }
+    return v;
+}
+
+Value Checker::bytes(const ast::Expr& e, const std::string& what) {
+    Value v = value(e);
+    if (v && v.expr->type.kind != TypeKind::bytes) return wrong(v, e.span, "bytes", what);
+    return v;
+}
+
+Value Checker::unsigned_integer(const ast::Expr& e, const std::string& what) {
+    Value v = integer(e, what);
+    if (!v) return v;
+    if (v.flexible && !v.expr->type.is_signed) v.flexible = false;
+    if (v.expr->type.is_signed) {
+        error(mixed_signedness, e.span, what + " is unsigned, and this is signed", "convert it: `(…) as u64`");
+        return {};
+    }
+    return v;
+}
+
+Value Checker::offset_value(const ast::Expr& e, const std::string& what) {
+    Value v = unsigned_integer(e, what);
+    if (v && v.unit == ast::Unit::time) {
+        error(unit_mismatch, e.span, what + " is a size, and this is a time", "give a number of bytes such as `4KiB`");
+        return {};
+    }
+    return v;
+}
+
+// The value becomes one of `type`: constants are checked against it, other integers keep the low bits.
+bool Checker::store_as(Value& v, const Type& type, Span span, const std::string& what) {
+    if (!v) return false;
+    if (v.expr->type.kind != type.kind) {
+        wrong(v, span, type.kind == TypeKind::integer ? "an integer" : type.kind == TypeKind::boolean ? "a bool" : "bytes", what);
+        return false;
+    }
+    if (type.kind == TypeKind::bytes) {
+        if (v.exact && *v.exact > type.max) {
+            error(length_mismatch, span, what + " holds at most " + std::to_string(type.max) + " bytes, and these are " + std::to_string(*v.exact),
+                  "give it room: bytes(max " + std::to_string(*v.exact) + ")");
+            return false;
+        }
+        return true;
+    }
+    if (type.kind != TypeKind::integer) return true;
+    if (v.unit == ast::Unit::time && what.starts_with("the result")) return true;
+    if (v.expr->kind == ExprKind::int_const && (v.flexible || v.expr->type.is_signed == type.is_signed)) {
+        if (!fits(v, type, span, what)) return false;
+        v.flexible = false;
+        v.expr->type = type;
+        return true;
+    }
+    if (v.expr->type.is_signed != type.is_signed) {
+        error(mixed_signedness, span, what + " is " + type_name(type) + ", and this is " + (v.expr->type.is_signed ? "signed" : "unsigned"), "convert it: `(…) as " + type_name(type) + "`");
+        return false;
+    }
+    if (v.expr->type.bits <= type.bits) return true;
+    Value narrow = make(ExprKind::cast, type, v.expr->span);
+    narrow.expr->kids.push_back(std::move(v.expr));
+    narrow.unit = v.unit;
+    v = std::move(narrow);
+    return true;
+}
+
+Value Checker::literal(const ast::Expr& e, const ast::IntLit& n) {
+    Value v = int_constant(n.value, e.span);
+    v.flexible = true;
+    v.unit = n.unit;
+    return v;
+}
+
+Value Checker::unknown(const ast::Name& name) {
+    failed_ = true;
+    if (name.text.empty() || (env_.scope && env_.scope->incomplete)) return {};
+    error(unknown_name, name.span, "there is no `" + name.text + "` here", suggestion(name.text, visible_names(), "declare it with `let`, or check its spelling"));
+    return {};
+}
+
+// A name that a record's `in { … }` gave to a value.
+Value Checker::choice_value(Instance& scope, const ast::Name& name, bool* found) {
+    auto it = scope.choices.find(name.text);
+    *found = it != scope.choices.end();
+    if (!*found) return {};
+    if (it->second.ambiguous) {
+        error(ambiguous_choice, name.span, "`" + name.text + "` is a value of " + std::string(it->second.record) + " and another one of " + std::string(it->second.other),
+              "say which: `" + std::string(it->second.record) + "." + name.text + "`");
+        return {};
+    }
+    Value v = int_constant(it->second.value, name.span);
+    v.flexible = true;
+    if (Symbol* record = find(scope, it->second.record)) record->used = true;
+    return v;
+}
+
+Value Checker::name_value(const ast::Expr& e, const ast::Name& name) {
+    if (name.text.empty()) {
+        failed_ = true;
+        return {};
+    }
+    if (Binding* b = lookup(name.text)) {
+        b->used = true;
+        switch (b->kind) {
+            case Binding::Kind::value: {
+                Value v = clone(b->value);
+                if (v) v.expr->span = e.span;
+                return v;
+            }
+            case Binding::Kind::error: failed_ = true; return {};
+            case Binding::Kind::file:
+                error(wrong_kind, e.span, "`" + name.text + "` is a file, not a value", "name a field of its header: `" + name.text + ".field`");
+                return {};
+            case Binding::Kind::event_file:
+                error(wrong_kind, e.span, "`" + name.text + "` is a file, not a value", "use it as the target of `prefetch`");
+                return {};
+            case Binding::Kind::event: return need_block(e.span) ? block_bytes(e.span) : Value{};
+            case Binding::Kind::request:
+                error(wrong_kind, e.span, "`request` is the whole request", "name one of its fields: `request.field`");
+                return {};
+        }
+    }
+    if (env_.request && env_.base == 0) {
+        // Fields of the request may be written without `request.`
+        for (const auto& field : *env_.request->fields)
+            if (field.name.text == name.text) return request_field(name, e.span);
+    }
+    if (!env_.scope) return unknown(name);
+    if (Symbol* symbol = find(*env_.scope, name.text)) return symbol_value(*symbol, e.span);
+    bool found = false;
+    Value v = choice_value(*env_.scope, name, &found);
+    return found ? std::move(v) : unknown(name);
+}
+
+Value Checker::symbol_value(Symbol& symbol, Span span) {
+    symbol.used = true;
+    if (symbol.kind == SymbolKind::constant) {
+        Value v = constant(symbol.index, span);
+        if (v) v.expr->span = span;
+        else failed_ = true;
+        return v;
+    }
+    static const std::pair<SymbolKind, std::pair<const char*, const char*>> words[] = {
+        {SymbolKind::files, {"a file class", "a chain reads a file through its parameter: `file NAME`"}},
+        {SymbolKind::socket, {"a socket", "use it in `on ready(…)`"}},
+        {SymbolKind::record, {"a record", "make a view of it: `offset.as(NAME)`"}},
+        {SymbolKind::text, {"a text rule", "match bytes with it: `b.text(NAME)`"}},
+        {SymbolKind::fn, {"a function", "call it: `NAME(…)`"}},
+        {SymbolKind::chain, {"a chain", "call it from a service, or with `prefetch via`"}},
+        {SymbolKind::service, {"a service", "a service has no value"}},
+        {SymbolKind::probe, {"a probe", "use it in `on probe(…)`"}},
+        {SymbolKind::module, {"an import", "name something in it: `NAME.thing`"}},
+    };
+    for (const auto& [kind, word] : words) {
+        if (kind != symbol.kind) continue;
+        std::string hint = word.second;
+        if (auto at = hint.find("NAME"); at != std::string::npos) hint.replace(at, 4, symbol.name);
+        error(wrong_kind, span, "`" + std::string(symbol.name) + "` is " + word.first + ", not a value", std::move(hint));
+    }
+    return {};
+}
+
+// `e`, where a bare name may be one of the names of another value's choices: `kind == leaf`.
+Value Checker::near_choices(const ast::Expr& e, const FieldFacts* facts) {
+    const auto* name = std::get_if<ast::NameRef>(&e.node);
+    if (!facts || !name || lookup(name->name.text)) return value(e);
+    for (const auto& [word, number] : facts->choices) {
+        if (word != name->name.text) continue;
+        Value v = int_constant(number, e.span);
+        v.flexible = true;
+        return v;
+    }
+    return value(e);
+}
+
+}  // namespace chainio::sema

@@ -1,0 +1,148 @@
+// Imports: a file is checked afresh for every import, with that import's parameters.
+#include "compiler/sema/checker.h"
+
+namespace chainio::sema {
+
+void Checker::import_files(Instance& scope) {
+    for (const auto& item : scope.file->items)
+        if (const auto* import = std::get_if<ast::Import>(&item.node)) import_file(scope, *import, item.span);
+}
+
+bool Checker::is_import_cycle(Instance& scope, const ast::File& file, const ast::Import& import, const std::string& name) {
+    std::string path = name;
+    for (Instance* at = &scope; at; at = at->importer) {
+        path = at->name + " -> " + path;
+        if (at->file == &file) {
+            error(import_cycle, import.path_span, "\"" + import.path + "\" imports itself", "break the circle: move what both need into a third file",
+                  {{import.path_span, "the circle: " + path}});
+            return true;
+        }
+    }
+    return false;
+}
+
+// What would have come from the missing file is not reported again at each use.
+void Checker::missing_import(Instance& scope, const ast::Import& import, const Loaded& loaded) {
+    std::vector<diag::Note> notes;
+    for (const auto& place : loaded.tried) notes.push_back({{}, "tried " + place});
+    error(import_not_found, import.path_span, "\"" + import.path + "\" is not found", "check the path, or add its folder with -I", std::move(notes));
+    if (!import.alias) {
+        scope.incomplete = true;
+        return;
+    }
+    instances_.emplace_back().incomplete = true;
+    declare(scope, SymbolKind::module, *import.alias, static_cast<std::uint32_t>(instances_.size() - 1));
+}
+
+void Checker::import_file(Instance& scope, const ast::Import& import, Span) {
+    if (import.path.empty()) {
+        failed_ = true;
+        return;
+    }
+    std::uint32_t depth = 0;
+    for (Instance* at = &scope; at; at = at->importer) depth++;
+    if (depth > kMaxImportDepth) {
+        error(import_too_deep, import.path_span, "imports are nested more than " + std::to_string(kMaxImportDepth) + " deep", "import the file from fewer levels down");
+        return;
+    }
+    Loaded loaded = loader_(import.path, scope.file->id);
+    if (!loaded.file) return missing_import(scope, import, loaded);
+    if (is_import_cycle(scope, *loaded.file, import, loaded.canonical_name)) return;
+    std::string prefix = import.alias ? scope.prefix + import.alias->text + "." : scope.prefix;
+    Instance* made = new_instance(*loaded.file, loaded.canonical_name, std::move(prefix), &scope);
+    auto made_index = static_cast<std::uint32_t>(instances_.size() - 1);
+    bind_import(scope, *made, import);
+    declare_file(*made);
+    if (&scope == &instances_.front()) root_imports_.push_back({&import, made});
+    if (import.alias) {
+        declare(scope, SymbolKind::module, *import.alias, made_index);
+    } else {
+        merge_names(scope, *made, import);
+    }
+}
+
+// What `with { … }` gives, checked where it is written.
+void Checker::bind_import(Instance& importer, Instance& made, const ast::Import& import) {
+    for (const auto& binding : import.bindings) {
+        if (binding.name.text.empty() || !binding.value) continue;
+        Instance::Given given;
+        given.span = binding.name.span;
+        if (const auto* name = std::get_if<ast::NameRef>(&binding.value->node)) {
+            Symbol* symbol = find(importer, name->name.text);
+            if (symbol && symbol->kind == SymbolKind::files) {
+                symbol->used = true;
+                given.files = symbol->index;
+            }
+        }
+        if (!given.files) {
+            Value v = constant_expr(*binding.value, &importer);
+            if (!v) v = int_constant(1, binding.name.span);  // reported; the parameter still counts as given
+            given.value = std::move(v);
+        }
+        if (!made.given.try_emplace(binding.name.text, std::move(given)).second) {
+            error(duplicate_name, binding.name.span, "`" + binding.name.text + "` is given twice", "keep one of the two");
+        }
+    }
+}
+
+void Checker::merge_names(Instance& into, Instance& from, const ast::Import& import) {
+    for (const auto& [name, symbol] : from.names) {
+        if (symbol->owner != &from || name.starts_with('_')) continue;
+        auto [it, fresh] = into.names.try_emplace(name, symbol);
+        if (!fresh && it->second != symbol) {
+            error(duplicate_name, import.path_span, "\"" + import.path + "\" brings in `" + std::string(name) + "`, which is already declared",
+                  "give the import a name of its own: `import \"" + import.path + "\" as …`", {{it->second->span, "the other one is here"}});
+        }
+    }
+    for (const auto& [name, choice] : from.choices) {
+        auto [it, fresh] = into.choices.try_emplace(name, choice);
+        if (!fresh && it->second.value != choice.value) {
+            it->second.ambiguous = true;
+            it->second.other = choice.record;
+        }
+    }
+    for (const auto& [name, index] : from.classes) into.classes.try_emplace(name, index);
+}
+
+// Parameters that were given but that the file does not have.
+void Checker::check_given(Instance& scope) {
+    std::vector<std::string> known;
+    for (const auto& item : scope.file->items) {
+        const auto* param = std::get_if<ast::Param>(&item.node);
+        if (param) known.push_back(param->files ? param->files->name.text : param->constant.name.text);
+    }
+    for (const auto& [name, given] : scope.given) {
+        if (given.used) continue;
+        const bool is_define = given.span.file == 0;
+        error(is_define ? unknown_define : unknown_parameter, given.span,
+              (is_define ? "-D " + name + ": the spec" : "\"" + scope.name + "\"") + " has no parameter `" + name + "`",
+              suggestion(name, known, known.empty() ? "the file declares no `param`" : "its parameters are: " + [&] {
+                  std::string all;
+                  for (const auto& k : known) all += (all.empty() ? "" : ", ") + k;
+                  return all;
+              }()));
+    }
+}
+
+void Checker::apply_defines(Instance& root) {
+    for (const auto& [name, text] : options_.defines) {
+        Instance::Given given;
+        bool is_files = false;
+        for (const auto& item : root.file->items) {
+            const auto* param = std::get_if<ast::Param>(&item.node);
+            is_files |= param && param->files && param->files->name.text == name;
+        }
+        if (is_files) {
+            given.pattern = text;
+        } else if (auto value = parse_define(text)) {
+            given.value = std::move(*value);
+        } else {
+            error(bad_define_value, {}, "-D " + name + "=" + text + ": `" + text + "` is not a value",
+                  "give an integer with an optional unit, `true` or `false`: -D " + name + "=4KiB");
+            given.value = int_constant(1, {});
+        }
+        root.given.emplace(name, std::move(given));
+    }
+}
+
+}  // namespace chainio::sema

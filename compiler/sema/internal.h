@@ -1,0 +1,149 @@
+// What semantic analysis keeps beside the checked tree: names, their meaning, and facts about values that later stages do
+// not need (units, the names of choices, bit fields, where bytes live).
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "compiler/ast/ast.h"
+#include "compiler/sema/checked.h"
+
+namespace chainio::sema {
+
+__extension__ typedef __int128 Wide;  // holds every i64 and every u64, and their sums and products before the range check
+
+// Where the bytes of a value live. A value has one place; an expression that could give bytes of two places is refused,
+// because a slice in the IR names its space.
+enum class Place : std::uint8_t { none, block, args, state, literal, result };
+
+struct Bit {
+    std::string_view name;
+    std::uint32_t low = 0, width = 0;
+};
+struct FieldFacts {
+    std::vector<std::pair<std::string_view, std::uint64_t>> choices;
+    std::vector<Bit> bits;
+};
+
+struct Value {
+    checked::ExprPtr expr;  // null: an error was reported
+    ast::Unit unit = ast::Unit::none;
+    bool flexible = false;  // an integer constant that takes the signedness of what it meets; signed only when negative
+    Place place = Place::none;
+    std::optional<std::uint32_t> exact;  // bytes: the length when it is known
+    const FieldFacts* facts = nullptr;
+    explicit operator bool() const { return expr != nullptr; }
+};
+
+enum class SymbolKind : std::uint8_t { constant, files, socket, record, text, fn, chain, service, probe, module };
+struct Instance;
+struct Symbol {
+    SymbolKind kind;
+    std::string_view name;
+    Span span;
+    Instance* owner = nullptr;
+    std::uint32_t index = 0;  // into the table of its kind
+    bool used = false;
+};
+
+enum class Progress : std::uint8_t { open, busy, done };
+
+struct Constant {
+    const ast::Binding* binding = nullptr;
+    Instance* scope = nullptr;
+    Progress progress = Progress::open;
+    Value value;
+};
+
+struct FieldInfo {
+    ast::Unit unit = ast::Unit::none;
+    const FieldFacts* facts = nullptr;
+    std::optional<std::uint32_t> exact;
+};
+struct RecordInfo {
+    const std::vector<ast::Field>* fields = nullptr;
+    Instance* scope = nullptr;
+    Progress progress = Progress::open;
+    Span span;
+    std::vector<FieldInfo> infos;
+    std::unordered_map<std::string_view, std::uint32_t> by_name;
+    bool failed = false;  // some field is wrong: unknown fields are not reported again
+};
+struct FnInfo {
+    const ast::Fn* fn = nullptr;
+    Instance* scope = nullptr;
+    bool active = false;
+    bool called = false;
+};
+struct TextInfo {
+    const ast::TextRule* rule = nullptr;
+    Instance* scope = nullptr;
+};
+struct ChainInfo {
+    const ast::Chain* chain = nullptr;
+    Instance* scope = nullptr;
+    bool failed = false;  // the signature is wrong
+};
+struct Choice {  // a name that some record's `in { … }` gives to a value
+    std::uint64_t value = 0;
+    std::string_view record;
+    bool ambiguous = false;
+    std::string_view other;
+};
+
+// One file with one set of parameters.
+struct Instance {
+    const ast::File* file = nullptr;
+    std::string name;       // canonical name of the file
+    std::string prefix;     // "bt." in front of the names of its chains
+    std::uint16_t source = 0;
+    Instance* importer = nullptr;
+    bool incomplete = false;  // an import is missing: names that are not found are not reported
+    std::unordered_map<std::string_view, Symbol*> names;
+    std::unordered_map<std::string_view, std::uint32_t> classes;  // priority classes
+    std::unordered_map<std::string_view, Choice> choices;
+    struct Given {
+        std::optional<Value> value;
+        std::optional<std::uint32_t> files;
+        std::optional<std::string> pattern;  // -D for a file class
+        Span span;
+        bool used = false;
+    };
+    std::map<std::string, Given, std::less<>> given;
+};
+
+// A name that is visible inside a chain, a record, a function or a lambda.
+struct Binding {
+    enum class Kind : std::uint8_t { error, value, file, event, event_file, request };
+    Kind kind = Kind::error;
+    std::string_view name;
+    Span span;
+    Value value;                          // cloned at each use
+    std::uint32_t index = 0;              // file: the parameter
+    std::optional<std::uint32_t> local;   // assignable local
+    std::optional<std::uint32_t> state;   // assignable state variable
+    int unused_code = 0;                  // the warning when nothing uses it
+    bool used = false;
+    std::int32_t previous = -1;           // the binding of the same name that this one hides
+};
+
+// Where an expression or a statement stands.
+enum class Site : std::uint8_t { constant, record, signature, step, done, shadow, handler };
+
+checked::ExprPtr clone(const checked::Expr&);
+Value clone(const Value&);
+std::string type_name(const checked::Type&);
+
+struct Scalar {
+    std::uint8_t bits = 64;
+    bool is_signed = false;
+    enum class Order : std::uint8_t { none, little, big } order = Order::none;
+};
+std::optional<Scalar> parse_scalar(std::string_view name);
+
+}  // namespace chainio::sema

@@ -1,0 +1,326 @@
+// Calls: built-in functions, and the methods of integers, blocks and bytes.
+#include <algorithm>
+
+#include "compiler/sema/checker.h"
+
+namespace chainio::sema {
+
+using checked::ExprKind;
+using checked::Type;
+using checked::TypeKind;
+
+namespace {
+
+const std::vector<std::string> kFunctions{"min", "max", "crc32c", "xxh64", "fnv1a"};
+const std::vector<std::string> kIntegerMethods{"as"};
+const std::vector<std::string> kBytesMethods{"records", "byte", "uint_be", "uint_le", "int_be", "int_le", "decimal", "text"};
+const std::vector<std::string> kArrayMethods{"count", "lower_bound", "upper_bound", "find", "filter", "sum", "min", "max", "project"};
+
+}  // namespace
+
+Value Checker::call(const ast::Expr& e, const ast::Call& n) { return n.receiver ? method_call(e, n) : plain_call(e, n); }
+
+// The number of arguments, none of which is a lambda or `max N` except where the caller looks for them itself.
+bool Checker::arguments(const ast::Call& n, std::size_t low, std::size_t high, const std::string& form) {
+    if (n.args.size() < low || n.args.size() > high) {
+        error(argument_count, n.callee.span, "`" + n.callee.text + "` takes " + (low == high ? std::to_string(low) : std::to_string(low) + " to " + std::to_string(high)) +
+              (high == 1 ? " argument" : " arguments") + ", and " + std::to_string(n.args.size()) + (n.args.size() == 1 ? " is given" : " are given"), "write `" + form + "`");
+        return false;
+    }
+    return true;
+}
+
+Value Checker::plain_call(const ast::Expr& e, const ast::Call& n) {
+    const std::string& name = n.callee.text;
+    if (name.empty()) {
+        failed_ = true;
+        return {};
+    }
+    if (Symbol* symbol = find(*env_.scope, name)) {
+        symbol->used = true;
+        if (symbol->kind == SymbolKind::fn) return call_fn(symbol->index, n, e.span);
+        if (symbol->kind == SymbolKind::chain) return call_chain(symbol->index, n, e.span);
+        if (name != "min" && name != "max") return symbol->kind == SymbolKind::constant ? wrong(int_constant(0, e.span), n.callee.span, "a function", "what is called", "remove the arguments") : symbol_value(*symbol, n.callee.span);
+    }
+    if (name == "min" || name == "max") return min_max(e, n, name == "max");
+    if (name == "crc32c") return hash_call(e, n, ir::HashAlgo::crc32c);
+    if (name == "xxh64") return hash_call(e, n, ir::HashAlgo::xxh64);
+    if (name == "fnv1a") return hash_call(e, n, ir::HashAlgo::fnv1a);
+    if (name == "range") {
+        error(pipeline_misused, e.span, "`range` stands only in `for i in range(lo, hi)`", "loop over it");
+        return {};
+    }
+    failed_ = true;
+    if (env_.scope->incomplete) return {};
+    std::vector<std::string> names = names_of(*env_.scope, SymbolKind::fn);
+    names.insert(names.end(), kFunctions.begin(), kFunctions.end());
+    for (auto& chain : names_of(*env_.scope, SymbolKind::chain)) names.push_back(chain);
+    error(unknown_function, n.callee.span, "there is no function `" + name + "`", suggestion(name, names, "declare it: `fn " + name + "(…) = …`"));
+    return {};
+}
+
+// min and max of two: the larger is chosen by a comparison, each side evaluated once.
+Value Checker::min_max(const ast::Expr& e, const ast::Call& n, bool is_max) {
+    if (!arguments(n, 2, 2, n.callee.text + "(a, b)")) return {};
+    if (!n.args[0].value || !n.args[1].value) {
+        error(bad_argument, e.span, "`" + n.callee.text + "` takes two integers", "write `" + n.callee.text + "(a, b)`");
+        return {};
+    }
+    Value a = integer(*n.args[0].value, "an argument of `" + n.callee.text + "`"), b = integer(*n.args[1].value, "an argument of `" + n.callee.text + "`");
+    ast::Unit unit = ast::Unit::none;
+    if (!a || !b || !join_units(a, b, checked::Binary::add, e.span, unit) || !unify(a, b, e.span)) return {};
+    if (a.expr->kind == ExprKind::int_const && b.expr->kind == ExprKind::int_const) {
+        Value less = fold_binary(checked::Binary::lt, clone(a), clone(b), e.span);
+        return (less.expr->value != 0) == is_max ? std::move(b) : std::move(a);
+    }
+    settle(a);
+    settle(b);
+    checked::ExprPtr first_a, first_b;
+    a = name_local(std::move(a), "a", &first_a);
+    b = name_local(std::move(b), "b", &first_b);
+    Value out = make(ExprKind::cond, {TypeKind::integer, std::max(a.expr->type.bits, b.expr->type.bits), a.expr->type.is_signed}, e.span);
+    out.unit = unit;
+    Value test = make(ExprKind::binary, {TypeKind::boolean}, e.span);
+    test.expr->index = static_cast<std::uint32_t>(is_max ? checked::Binary::lt : checked::Binary::le);
+    test.expr->kids.push_back(clone(*a.expr));
+    test.expr->kids.push_back(clone(*b.expr));
+    out.expr->kids.push_back(std::move(test.expr));
+    out.expr->kids.push_back(clone(is_max ? *b.expr : *a.expr));
+    out.expr->kids.push_back(clone(is_max ? *a.expr : *b.expr));
+    out = wrap(std::move(out), b, std::move(first_b));
+    return wrap(std::move(out), a, std::move(first_a));
+}
+
+// `first` is computed once, into the local that `named` reads, around `body`.
+Value Checker::wrap(Value body, const Value& named, checked::ExprPtr first) {
+    if (!body || !first) return body;
+    Value let = make(ExprKind::let_in, body.expr->type, body.expr->span);
+    let.unit = body.unit;
+    let.place = body.place;
+    let.exact = body.exact;
+    let.facts = body.facts;
+    let.expr->index = named.expr->index;
+    let.expr->kids.push_back(std::move(first));
+    let.expr->kids.push_back(std::move(body.expr));
+    return let;
+}
+
+Value Checker::hash_call(const ast::Expr& e, const ast::Call& n, ir::HashAlgo algo) {
+    if (!arguments(n, 1, 2, n.callee.text + "(bytes, seed)")) return {};
+    for (const auto& arg : n.args) {
+        if (arg.value && !arg.is_max) continue;
+        error(bad_argument, n.callee.span, "`" + n.callee.text + "` takes bytes and a seed", "write `" + n.callee.text + "(bytes, seed)`");
+        return {};
+    }
+    Value data = bytes(*n.args[0].value, "what is hashed");
+    Value seed = n.args.size() == 2 ? unsigned_integer(*n.args[1].value, "the seed") : int_constant(0, e.span);
+    if (!data || !seed) return {};
+    const std::uint8_t bits = algo == ir::HashAlgo::crc32c ? 32 : 64;
+    Value out = make(ExprKind::hash, {TypeKind::integer, bits, false}, e.span);
+    out.expr->index = static_cast<std::uint32_t>(algo);
+    out.expr->kids.push_back(std::move(data.expr));
+    out.expr->kids.push_back(std::move(seed.expr));
+    return out;
+}
+
+Value Checker::method_call(const ast::Expr& e, const ast::Call& n) {
+    if (n.callee.text.empty()) {
+        failed_ = true;
+        return {};
+    }
+    bool handled = false;
+    Value special = block_method(e, n, &handled);
+    if (handled) return special;
+    Value receiver = any(*n.receiver);
+    if (!receiver) return {};
+    if (receiver.expr->type.optional) {
+        error(optional_unused, n.receiver->span, "this value may be absent", "take it with `let x = … else …`, or with `when … as x { … }`");
+        return {};
+    }
+    switch (receiver.expr->type.kind) {
+        case TypeKind::integer: return integer_method(std::move(receiver), e, n);
+        case TypeKind::bytes: return bytes_method(std::move(receiver), e, n);
+        case TypeKind::array: return array_method(std::move(receiver), e, n);
+        default: return unknown_method_of(receiver, n);
+    }
+}
+
+// Calls whose receiver is not a value: an import's functions and chains, `block`, and a shadow chain's event.
+Value Checker::block_method(const ast::Expr& e, const ast::Call& n, bool* handled) {
+    *handled = true;
+    const bool literal = std::holds_alternative<ast::BlockLit>(n.receiver->node);
+    const Binding* event = literal ? nullptr : event_of(*n.receiver);
+    if (literal || event) {
+        if (n.callee.text == "record") {
+            if (!arguments(n, 1, 2, "block.record(R, offset)") || !need_block(e.span)) return {};
+            if (!n.args[0].value) {
+                error(bad_argument, n.callee.span, "`record` takes the name of a record", "write `block.record(R)`");
+                return {};
+            }
+            auto index = record_named(*n.args[0].value);
+            Value at = n.args.size() == 2 && n.args[1].value ? offset_value(*n.args[1].value, "the offset of a record") : int_constant(0, e.span);
+            if (!index || !at) return {};
+            return view_at(std::move(at), *index, e.span);
+        }
+        *handled = false;
+        return {};
+    }
+    if (const auto* name = std::get_if<ast::NameRef>(&n.receiver->node); name && !lookup(name->name.text)) {
+        Symbol* symbol = find(*env_.scope, name->name.text);
+        if (symbol && symbol->kind == SymbolKind::module) return imported_call(*symbol, e, n);
+        if (symbol && symbol->kind == SymbolKind::files && n.callee.text == "sibling") {
+            error(wrong_kind, e.span, "a file is not a value", "use it as the target of `prefetch`");
+            return {};
+        }
+    }
+    *handled = false;
+    return {};
+}
+
+Value Checker::imported_call(Symbol& module, const ast::Expr& e, const ast::Call& n) {
+    module.used = true;
+    Instance& inside = instances_[module.index];
+    Symbol* member = find(inside, n.callee.text);
+    if (member) member->used = true;
+    if (member && member->kind == SymbolKind::fn) return call_fn(member->index, n, e.span);
+    if (member && member->kind == SymbolKind::chain) return call_chain(member->index, n, e.span);
+    failed_ = true;
+    if (member) return symbol_value(*member, n.callee.span);
+    if (inside.incomplete) return {};
+    error(unknown_member, n.callee.span, "`" + std::string(module.name) + "` has no function or chain `" + n.callee.text + "`",
+          suggestion(n.callee.text, names_of(inside, std::nullopt), "look at what \"" + inside.name + "\" declares"));
+    return {};
+}
+
+Value Checker::view_at(Value offset, std::uint32_t index, Span span) {
+    if (!record(index, span)) return {};
+    Type type{TypeKind::view};
+    type.record = index;
+    Value out = make(ExprKind::view, type, span);
+    settle(offset);
+    out.expr->kids.push_back(std::move(offset.expr));
+    return out;
+}
+
+Value Checker::integer_method(Value receiver, const ast::Expr& e, const ast::Call& n) {
+    if (n.callee.text != "as") return unknown_method_of(receiver, n);
+    if (!arguments(n, 1, 1, "offset.as(Record)")) return {};
+    if (!n.args[0].value) {
+        error(bad_argument, n.callee.span, "`as` takes the name of a record", "write `offset.as(Record)`");
+        return {};
+    }
+    auto index = record_named(*n.args[0].value);
+    if (!index) return {};
+    if (receiver.expr->type.is_signed) {
+        error(mixed_signedness, n.receiver->span, "an offset is unsigned, and this is signed", "convert it: `(…) as u64`");
+        return {};
+    }
+    if (receiver.unit == ast::Unit::time) {
+        error(unit_mismatch, n.receiver->span, "an offset is a size, and this is a time", "give a number of bytes");
+        return {};
+    }
+    if (!need_block(e.span)) return {};
+    return view_at(std::move(receiver), *index, e.span);
+}
+
+// The record that an argument names: `Node`, or `bt.Node`.
+std::optional<std::uint32_t> Checker::record_named(const ast::Expr& e) {
+    if (const auto* name = std::get_if<ast::NameRef>(&e.node)) return record_named(ast::QualifiedName{{}, name->name});
+    if (const auto* access = std::get_if<ast::FieldAccess>(&e.node)) {
+        if (const auto* base = std::get_if<ast::NameRef>(&access->base->node)) return record_named(ast::QualifiedName{base->name, access->field});
+    }
+    error(bad_argument, e.span, "the name of a record is wanted here", "write `Node`, or `import.Node`");
+    return std::nullopt;
+}
+
+Value Checker::bytes_method(Value receiver, const ast::Expr& e, const ast::Call& n) {
+    const std::string& name = n.callee.text;
+    if (name == "records") return records_of(std::move(receiver), n, e.span);
+    if (name == "text") return text_match(std::move(receiver), n, e.span);
+    if (name == "byte") {
+        if (!arguments(n, 1, 1, "b.byte(i)") || !n.args[0].value) return {};
+        Value at = unsigned_integer(*n.args[0].value, "an index");
+        if (!at) return {};
+        Value out = make(ExprKind::byte_at, {TypeKind::integer, 8, false}, e.span);
+        out.expr->kids.push_back(std::move(receiver.expr));
+        out.expr->kids.push_back(std::move(at.expr));
+        return out;
+    }
+    if (name == "uint_be" || name == "uint_le" || name == "int_be" || name == "int_le")
+        return int_of_bytes(std::move(receiver), n, e.span, name.ends_with("be"), name.starts_with("int"));
+    if (name == "decimal") {
+        if (!arguments(n, 0, 0, "b.decimal()")) return {};
+        Value out = make(ExprKind::decimal_of_bytes, {TypeKind::integer}, e.span);
+        out.expr->kids.push_back(std::move(receiver.expr));
+        return out;
+    }
+    return unknown_method_of(receiver, n);
+}
+
+Value Checker::int_of_bytes(Value data, const ast::Call& n, Span span, bool big, bool is_signed) {
+    if (!arguments(n, 0, 0, "b." + n.callee.text + "()")) return {};
+    if (data.exact && *data.exact > 8) {
+        error(length_mismatch, span, "`" + n.callee.text + "` reads 0 to 8 bytes, and these are " + std::to_string(*data.exact), "take a slice of at most 8 bytes");
+        return {};
+    }
+    Value out = make(ExprKind::int_of_bytes, {TypeKind::integer, 64, is_signed}, span);
+    out.expr->value = (big ? 1U : 0U) | (is_signed ? 2U : 0U);
+    out.expr->kids.push_back(std::move(data.expr));
+    return out;
+}
+
+Value Checker::records_of(Value data, const ast::Call& n, Span span) {
+    if (!arguments(n, 1, 2, "b.records(R, max N)")) return {};
+    if (!n.args[0].value || n.args[0].is_max) {
+        error(bad_argument, n.callee.span, "`records` takes the name of a record", "write `records(R, max N)`");
+        return {};
+    }
+    auto index = record_named(*n.args[0].value);
+    if (!index || !record(*index, span)) return {};
+    if (data.place != Place::block) {
+        error(mixed_places, span, "records can be read from a block only", "these bytes are not part of the block");
+        return {};
+    }
+    const std::int64_t fixed = module_.records[*index].fixed_size;
+    std::uint32_t bound = static_cast<std::uint32_t>(fixed > 0 ? kMaxBlock / static_cast<std::uint64_t>(fixed) : kMaxBlock);
+    bool given = false;
+    if (n.args.size() == 2) {
+        if (!n.args[1].is_max) {
+            error(bad_argument, n.args[1].value ? n.args[1].value->span : n.callee.span, "the second argument of `records` is a bound", "write `max N`");
+            return {};
+        }
+        auto max = here_uint(*n.args[1].value, "the bound of `records`", 1, kMaxLoop, loop_too_large);
+        if (!max) return {};
+        bound = std::min(bound, static_cast<std::uint32_t>(*max));
+        given = true;
+    }
+    Type element{TypeKind::view};
+    element.record = *index;
+    Type type{TypeKind::array};
+    type.max = bound;
+    type.element = std::make_shared<Type>(element);
+    Value out = make(ExprKind::bytes_records, type, span);
+    out.expr->value = given ? 1 : 0;
+    out.expr->kids.push_back(std::move(data.expr));
+    return out;
+}
+
+Value Checker::unknown_method_of(const Value& receiver, const ast::Call& n) {
+    const TypeKind kind = receiver.expr->type.kind;
+    const auto& names = kind == TypeKind::integer ? kIntegerMethods : kind == TypeKind::bytes ? kBytesMethods : kArrayMethods;
+    const auto in = [&](const std::vector<std::string>& all) { return std::ranges::find(all, n.callee.text) != all.end(); };
+    if (in(kBytesMethods) || in(kArrayMethods) || in(kIntegerMethods)) {
+        const char* whom = in(kArrayMethods) ? "arrays" : in(kBytesMethods) ? "bytes" : "integers";
+        error(method_elsewhere, n.callee.span, "`" + n.callee.text + "` is a method of " + whom + ", and this is " + type_name(receiver.expr->type),
+              n.callee.text == "record" ? "only `block` has it" : std::string("apply it to ") + whom);
+        return {};
+    }
+    std::string all;
+    for (const auto& name : names) all += (all.empty() ? "" : ", ") + name;
+    const bool has = kind == TypeKind::integer || kind == TypeKind::bytes || kind == TypeKind::array;
+    error(unknown_method, n.callee.span, type_name(receiver.expr->type) + " has no method `" + n.callee.text + "`",
+          suggestion(n.callee.text, has ? names : std::vector<std::string>{}, has ? "its methods are: " + all : "only integers, bytes and arrays have methods"));
+    return {};
+}
+
+}  // namespace chainio::sema

@@ -1,0 +1,150 @@
+// Reporting, and the names that are visible inside chains, records, functions and lambdas.
+#include "compiler/sema/checker.h"
+
+namespace chainio::sema {
+
+using checked::ExprKind;
+
+void Checker::error(Code code, Span span, std::string message, std::string hint, std::vector<diag::Note> notes) {
+    failed_ = true;
+    for (auto it = call_notes_.rbegin(); it != call_notes_.rend() && notes.size() < 4; ++it) notes.push_back(*it);
+    diags_.report(code, span, std::move(message), std::move(hint), std::move(notes));
+}
+
+// Only what the user is compiling is worth a warning; a library's own leftovers are not theirs to mend.
+void Checker::warn(Code code, Span span, std::string message, std::string hint) {
+    if (in_root(span)) diags_.report(code, span, std::move(message), std::move(hint));
+}
+
+std::string Checker::suggestion(std::string_view word, const std::vector<std::string>& candidates, std::string otherwise) const {
+    if (auto near = diag::nearest(word, candidates)) return "did you mean `" + *near + "`?";
+    return otherwise;
+}
+
+Binding* Checker::lookup(std::string_view name) {
+    auto it = innermost_.find(name);
+    if (it == innermost_.end() || it->second < 0) return nullptr;
+    auto at = static_cast<std::size_t>(it->second);
+    if (at < env_.base) return nullptr;
+    return &bindings_[at];
+}
+
+std::vector<std::string> Checker::visible_names() {
+    std::vector<std::string> out;
+    for (std::size_t i = env_.base; i < bindings_.size(); i++) out.emplace_back(bindings_[i].name);
+    if (env_.scope) {
+        for (const auto& [name, symbol] : env_.scope->names)
+            if (symbol->kind == SymbolKind::constant || symbol->kind == SymbolKind::module) out.emplace_back(name);
+        for (const auto& [name, choice] : env_.scope->choices) out.emplace_back(name);
+    }
+    return out;
+}
+
+bool Checker::bind(Binding binding) {
+    bool fresh = true;
+    if (Binding* old = lookup(binding.name); old && binding.name != "_") {
+        error(hidden_name, binding.span, "`" + std::string(binding.name) + "` is already a name here", "give the new one another name",
+              {{old->span, "the first one is here"}});
+        old->used = true;
+        fresh = false;
+    }
+    auto [it, inserted] = innermost_.try_emplace(binding.name, -1);
+    binding.previous = it->second;
+    it->second = static_cast<std::int32_t>(bindings_.size());
+    bindings_.push_back(std::move(binding));
+    return fresh;
+}
+
+void Checker::bind_error(const ast::Name& name) {
+    Binding b;
+    b.name = name.text;
+    b.span = name.span;
+    b.used = true;
+    bind(std::move(b));
+}
+
+void Checker::pop_bindings(std::size_t mark) {
+    while (bindings_.size() > mark) {
+        Binding& b = bindings_.back();
+        innermost_[b.name] = b.previous;
+        if (b.unused_code != 0 && !b.used && !b.name.starts_with('_')) {
+            const bool is_parameter = b.unused_code == unused_parameter;
+            warn(static_cast<Code>(b.unused_code), b.span,
+                 std::string(is_parameter ? "parameter `" : "`") + std::string(b.name) + "` is never used",
+                 "remove it, or begin its name with `_`");
+        }
+        bindings_.pop_back();
+    }
+}
+
+std::uint32_t Checker::new_local(std::string_view name, const checked::Type& type, bool is_mutable) {
+    env_.locals->push_back({std::string(name), type, is_mutable});
+    return static_cast<std::uint32_t>(env_.locals->size() - 1);
+}
+
+Value Checker::local_value(std::uint32_t local, const Value& like, Span span) {
+    Value out = make(ExprKind::local, like.expr->type, span);
+    out.expr->type.optional = false;
+    out.expr->index = local;
+    out.unit = like.unit;
+    out.place = like.place;
+    out.exact = like.exact;
+    out.facts = like.facts;
+    return out;
+}
+
+// A name for `v` that may be used more than once: itself when that costs nothing, else a local; `wrap_first` receives what the
+// local is to be set to.
+Value Checker::name_local(Value v, std::string_view name, checked::ExprPtr* wrap_first) {
+    switch (v.expr->kind) {
+        case ExprKind::int_const:
+        case ExprKind::bool_const:
+        case ExprKind::bytes_const:
+        case ExprKind::local:
+        case ExprKind::param:
+        case ExprKind::state:
+        case ExprKind::header_field:
+        case ExprKind::block_offset:
+        case ExprKind::block_length:
+        case ExprKind::block_tag:
+        case ExprKind::block_bytes: return v;
+        default: break;
+    }
+    std::uint32_t local = new_local(name, v.expr->type, false);
+    Value out = local_value(local, v, v.expr->span);
+    *wrap_first = std::move(v.expr);
+    return out;
+}
+
+Value Checker::make(ExprKind kind, checked::Type type, Span span) {
+    Value out;
+    out.expr = std::make_unique<checked::Expr>();
+    out.expr->kind = kind;
+    out.expr->type = std::move(type);
+    out.expr->span = span;
+    return out;
+}
+
+Value Checker::int_constant(std::uint64_t v, Span span) {
+    Value out = make(ExprKind::int_const, {checked::TypeKind::integer}, span);
+    out.expr->value = v;
+    return out;
+}
+
+Value Checker::bool_constant(bool v, Span span) {
+    Value out = make(ExprKind::bool_const, {checked::TypeKind::boolean}, span);
+    out.expr->value = v ? 1 : 0;
+    return out;
+}
+
+Value Checker::bytes_constant(std::string text, Span span) {
+    checked::Type type{checked::TypeKind::bytes};
+    type.max = static_cast<std::uint32_t>(text.size());
+    Value out = make(ExprKind::bytes_const, type, span);
+    out.exact = type.max;
+    out.place = Place::literal;
+    out.expr->bytes = std::move(text);
+    return out;
+}
+
+}  // namespace chainio::sema
