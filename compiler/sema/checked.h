@@ -30,7 +30,7 @@ struct Type {
     std::uint32_t max = 0;
     std::uint32_t record = 0;  // view: record index; text: text rule index
     bool optional = false;     // may be absent: only `let … else`, `when` take such a value
-    std::shared_ptr<const Type> element;
+    std::shared_ptr<const Type> element = nullptr;
 };
 
 // ---- expressions ----
@@ -257,7 +257,7 @@ struct Service {
     std::string name;
     Span span;
     ir::Service info;
-    ExprPtr cache_key;
+    std::optional<Body> udp_key, tcp_key;  // the key of the cache: like the handler's body, and its reply is the key
     std::optional<Handler> udp, tcp, malformed;
 };
 

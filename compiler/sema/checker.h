@@ -35,8 +35,14 @@ class Checker {
         checked::Chain* out = nullptr;
         std::unordered_map<std::string_view, std::uint32_t> steps;
         std::set<std::pair<std::uint32_t, std::uint32_t>> header_fields;
+        std::vector<std::optional<std::uint32_t>> step_files;  // the default file of each step
+        Instance* scope = nullptr;
+        std::size_t mark = 0;  // bindings before it are the parameters and the state
+        bool exact_result = false;
         bool reads_more = false, returns_value = false, emits = false, returns_nothing = false;
-        Span first_emit, first_return;
+        bool no_file = false;  // reported once
+        bool bad_returns = false, bad_emits = false;  // reported once
+        Span first_emit, first_return, first_bare_return;
     };
     // What a service's handler knows of its request.
     struct RequestScope {
@@ -50,6 +56,7 @@ class Checker {
         bool block = false;  // `block` may be used
         std::vector<checked::Local>* locals = nullptr;
         std::size_t base = 0;  // bindings below are not visible
+        std::size_t hidden_from = 0, hidden_to = 0;  // nor are these
         ChainScope* chain = nullptr;
         RequestScope* request = nullptr;
         std::uint32_t loops = 0;
@@ -275,7 +282,10 @@ class Checker {
     std::optional<std::uint32_t> loop_bound(const ast::For&, std::uint64_t natural, const std::string& what);
     bool loop_body(const ast::For&, checked::Stmt&);
     bool goto_stmt(const ast::Stmt&, const ast::Goto&, checked::Block&);
-    checked::ExprPtr read_length(const ast::Expr&, bool in_chain_scope);
+    checked::ExprPtr read_length(const ast::Expr&);
+    checked::ExprPtr default_length(const ast::Step&);
+    bool may_emit(Span, const char* word);
+    bool leaves_loop(const checked::Block&) const;
     checked::ExprPtr read_offset(const ast::Expr&);
     bool return_stmt(const ast::Stmt&, const ast::Return&, checked::Block&);
     void return_bytes(const ast::Stmt&, Value, checked::Block&);
@@ -288,7 +298,7 @@ class Checker {
     bool project_stmt(const ast::Stmt&, const ast::Call&, checked::Block&);
     bool variable_method(const ast::Stmt&, const ast::Call&, Binding&, checked::Block&);
     checked::ExprPtr hoist(Value, checked::Block&, const ast::Stmt&);
-    std::uint32_t least(const checked::Block&, checked::StmtKind a, checked::StmtKind b) const;
+    std::uint64_t least(const checked::Block&, checked::StmtKind a, checked::StmtKind b) const;
     void warn_always(const ast::Expr& condition, const Value&);
 
     // ---- shadow chains and services (shadow.cpp, services.cpp, requests.cpp) ----
@@ -299,6 +309,10 @@ class Checker {
     bool via_stmt(const ast::Stmt&, const ast::PrefetchVia&, checked::Block&);
     bool reply_stmt(const ast::Stmt&, const ast::Reply&, checked::Block&);
     bool reply_part(const ast::ReplyPart&, checked::Block&, const ast::Stmt&, checked::ReplyPart&);
+    bool via_arguments_of(const ast::Stmt&, const ast::Call&, std::uint32_t chain, checked::Block&);
+    bool via_file(const ast::Expr&, const checked::Param&);
+    std::optional<std::uint32_t> request_text(const ast::NamedType&);
+    void check_handlers(const ast::Service&, checked::Service&);
     std::optional<std::uint32_t> files_named(const ast::Expr&);
     void check_service(std::uint32_t index);
     void check_endpoints(const ast::Service&, checked::Service&);
@@ -337,6 +351,7 @@ class Checker {
     void check_class(const ast::PriorityClass&, ir::PriorityClass&, Instance&);
     void check_batch(const ast::Batch&, Instance&);
     void check_probe(std::uint32_t index);
+    std::optional<checked::Type> probe_type(const ast::Type&);
     std::optional<std::uint32_t> percentile(const ast::Name&);
     std::int32_t class_named(const ast::Name&);
     bool target_has(unsigned major, unsigned minor) const;
@@ -368,6 +383,7 @@ class Checker {
     std::vector<std::pair<const ast::Service*, Instance*>> services_;
     std::vector<std::pair<const ast::Probe*, Instance*>> probes_;
     std::deque<FieldFacts> facts_;
+    std::deque<std::vector<const ast::Field*>> request_fields_;  // a request without its text rules
     std::unordered_map<std::string, std::uint32_t> reasons_;
     struct ImportUse {
         const ast::Import* import;

@@ -66,7 +66,8 @@ struct FieldInfo {
     std::optional<std::uint32_t> exact;
 };
 struct RecordInfo {
-    const std::vector<ast::Field>* fields = nullptr;
+    const std::vector<ast::Field>* fields = nullptr;          // of a declared record
+    const std::vector<const ast::Field*>* picked = nullptr;   // of a request
     Instance* scope = nullptr;
     Progress progress = Progress::open;
     Span span;
@@ -88,6 +89,7 @@ struct ChainInfo {
     const ast::Chain* chain = nullptr;
     Instance* scope = nullptr;
     bool failed = false;  // the signature is wrong
+    bool exact = false;   // the result is bytes(N), not bytes(max N)
 };
 struct Choice {  // a name that some record's `in { … }` gives to a value
     std::uint64_t value = 0;

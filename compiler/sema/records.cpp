@@ -35,9 +35,12 @@ void Checker::resolve_record(std::uint32_t index) {
     layout.record = index;
     {
         EnvScope there(*this, Env{.scope = info.scope, .site = Site::record, .block = true, .locals = &out.locals, .base = bindings_.size()});
-        for (const auto& field : *info.fields) add_field(out, info, layout, field);
+        if (info.fields)
+            for (const auto& field : *info.fields) add_field(out, info, layout, field);
+        if (info.picked)
+            for (const ast::Field* field : *info.picked) add_field(out, info, layout, *field);
     }
-    if (info.fields->empty()) error(empty_record, info.span, "record `" + out.name + "` has no fields", "give it at least one");
+    if (info.fields && info.fields->empty()) error(empty_record, info.span, "record `" + out.name + "` has no fields", "give it at least one");
     out.fixed_size = layout.offset;
     if (out.fixed_size > static_cast<std::int64_t>(kMaxBlock)) {
         error(record_too_large, info.span, "record `" + out.name + "` has " + std::to_string(out.fixed_size) + " bytes", "a block has at most 64 KiB; read the record in parts");

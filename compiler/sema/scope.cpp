@@ -23,15 +23,17 @@ std::string Checker::suggestion(std::string_view word, const std::vector<std::st
 
 Binding* Checker::lookup(std::string_view name) {
     auto it = innermost_.find(name);
-    if (it == innermost_.end() || it->second < 0) return nullptr;
-    auto at = static_cast<std::size_t>(it->second);
-    if (at < env_.base) return nullptr;
-    return &bindings_[at];
+    std::int32_t at = it == innermost_.end() ? -1 : it->second;
+    while (at >= 0 && static_cast<std::size_t>(at) >= env_.hidden_from && static_cast<std::size_t>(at) < env_.hidden_to)
+        at = bindings_[static_cast<std::size_t>(at)].previous;
+    if (at < 0 || static_cast<std::size_t>(at) < env_.base) return nullptr;
+    return &bindings_[static_cast<std::size_t>(at)];
 }
 
 std::vector<std::string> Checker::visible_names() {
     std::vector<std::string> out;
-    for (std::size_t i = env_.base; i < bindings_.size(); i++) out.emplace_back(bindings_[i].name);
+    for (std::size_t i = env_.base; i < bindings_.size(); i++)
+        if (i < env_.hidden_from || i >= env_.hidden_to) out.emplace_back(bindings_[i].name);
     if (env_.scope) {
         for (const auto& [name, symbol] : env_.scope->names)
             if (symbol->kind == SymbolKind::constant || symbol->kind == SymbolKind::module) out.emplace_back(name);

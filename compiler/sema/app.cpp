@@ -1,0 +1,176 @@
+// File classes, sockets, priority classes, batching and probes.
+#include <algorithm>
+
+#include "compiler/sema/checker.h"
+
+namespace chainio::sema {
+
+using checked::Type;
+using checked::TypeKind;
+
+void Checker::check_files(std::uint32_t index) {
+    const FilesInfo info = files_[index];
+    const ast::FileClass& n = *info.files;
+    checked::FileClass& out = module_.files[index];
+    out.info.direct = n.direct;
+    out.info.immutable = n.immutable;
+    if (out.info.pattern.empty()) error(empty_pattern, n.pattern_span, "the pattern of files `" + n.name.text + "` is empty", "write a glob such as \"*.idx\"");
+    if (n.root) {
+        out.info.root = *n.root;
+        if (!n.root->starts_with('/')) error(relative_root, n.name.span, "the root of files `" + n.name.text + "` is \"" + *n.root + "\", which is not absolute", "begin it with `/`: what it is must not depend on where a program runs");
+    }
+    EnvScope there(*this, Env{.scope = info.scope, .site = Site::constant, .locals = &constant_locals_, .base = bindings_.size()});
+    if (n.cache_bytes) {
+        auto bytes = here_uint(*n.cache_bytes, "the size of a cache", 4096, 1ULL << 40, cache_size, ast::Unit::bytes);
+        if (bytes) out.info.cache_bytes = *bytes;
+        out.info.cache_levels = 1;
+        if (n.cache_levels) {
+            auto levels = here_uint(*n.cache_levels, "the levels of a cache", 1, 64, cache_size);
+            if (levels) out.info.cache_levels = static_cast<std::uint32_t>(*levels);
+        }
+        if (!n.immutable) error(cache_not_immutable, n.cache_bytes->span, "files `" + n.name.text + "` may change, so their blocks cannot be kept", "add `immutable` when the bytes never change while a file is open, else remove `cache`");
+    }
+    if (!info.header) return;
+    env_.scope = info.header_scope;
+    Symbol* symbol = symbol_of({{}, *info.header}, SymbolKind::record, unknown_record, "record");
+    if (!symbol || !record(symbol->index, info.header->span)) return;
+    const checked::Record& header = module_.records[symbol->index];
+    out.header_record = static_cast<std::int32_t>(symbol->index);
+    if (header.fixed_size < 0 && !records_[symbol->index].failed) {
+        error(header_not_fixed, info.header->span, "the header `" + header.name + "` has no fixed size", "give every field of a header a fixed size, so that it is known how much of a file to read", {{records_[symbol->index].span, "the record is declared here"}});
+    }
+    if (auto it = records_[symbol->index].by_name.find("file_size"); it != records_[symbol->index].by_name.end()) {
+        error(reserved_name, header.fields[it->second].span, "`file_size` of a header means the length of the file", "choose another name");
+    }
+}
+
+void Checker::check_socket(std::uint32_t index) {
+    const auto [n, scope] = sockets_[index];
+    if (!n->port) return;
+    auto port = constant_uint(*n->port, scope, "the port", 1, 65535, port_range);
+    if (port) module_.sockets[index].port = static_cast<std::uint16_t>(*port);
+}
+
+// p50, p99, p999: the digits after the first two are decimals.
+std::optional<std::uint32_t> Checker::percentile(const ast::Name& name) {
+    const std::string& text = name.text;
+    std::uint32_t value = 0, scale = 10000;
+    bool ok = text.size() >= 3 && text.size() <= 6 && text[0] == 'p';
+    for (std::size_t i = 1; ok && i < text.size(); i++) {
+        ok = text[i] >= '0' && text[i] <= '9';
+        value += static_cast<std::uint32_t>(text[i] - '0') * scale;
+        scale /= 10;
+    }
+    if (ok && value >= 50000) return value;
+    error(bad_percentile, name.span, "`" + text + "` is not a percentile", "write p50 to p99, or with decimals p999 (99.9 %) and p9999");
+    return std::nullopt;
+}
+
+void Checker::check_class(const ast::PriorityClass& n, ir::PriorityClass& out, Instance& scope) {
+    bool seen_priority = false, seen_weight = false;
+    for (const auto& attr : n.attrs) {
+        if (!attr.value) continue;
+        if (attr.kind == ast::ClassAttr::Kind::priority) {
+            if (seen_priority) error(duplicate_slo, attr.value->span, "the priority of class `" + n.name.text + "` is given twice", "keep one of the two");
+            seen_priority = true;
+            if (auto v = constant_uint(*attr.value, &scope, "the priority", 0, 7, priority_range)) out.priority = static_cast<std::uint32_t>(*v);
+        } else if (attr.kind == ast::ClassAttr::Kind::weight) {
+            if (seen_weight) error(duplicate_slo, attr.value->span, "the weight of class `" + n.name.text + "` is given twice", "keep one of the two");
+            seen_weight = true;
+            if (auto v = constant_uint(*attr.value, &scope, "the weight", 1, 1000, weight_range)) out.weight = static_cast<std::uint32_t>(*v);
+        } else {
+            auto p = percentile(attr.percentile);
+            auto ns = constant_uint(*attr.value, &scope, "the objective", 1, 3600ULL * 1000000000, out_of_range, ast::Unit::time);
+            if (!p || !ns) continue;
+            if (std::ranges::any_of(out.slos, [&](const auto& slo) { return slo.percentile_x1000 == *p; }))
+                error(duplicate_slo, attr.percentile.span, "class `" + n.name.text + "` has two objectives for " + attr.percentile.text, "keep one of the two");
+            out.slos.push_back({*p, *ns});
+            warn(objective_recorded, attr.percentile.span, "the objective " + attr.percentile.text + " of class `" + n.name.text + "` is recorded; nothing enforces it yet", "it is written into the artifact for runtimes that will");
+        }
+    }
+}
+
+void Checker::check_batch(const ast::Batch& n, Instance& scope) {
+    ir::Batch& out = module_.batch;
+    if (n.min)
+        if (auto v = constant_uint(*n.min, &scope, "the smallest batch", 1, 4096, batch_range)) out.min = static_cast<std::uint32_t>(*v);
+    if (n.max)
+        if (auto v = constant_uint(*n.max, &scope, "the largest batch", 1, 4096, batch_range)) out.max = static_cast<std::uint32_t>(*v);
+    out.adapt = n.adapt;
+    if (out.min > out.max) error(batch_range, n.span, "a batch of at least " + std::to_string(out.min) + " and at most " + std::to_string(out.max), "make `min` no larger than `max`");
+}
+
+std::int32_t Checker::class_named(const ast::Name& name) {
+    if (name.text.empty()) {
+        failed_ = true;
+        return -1;
+    }
+    for (Instance* at = env_.scope; at; at = at->importer) {
+        // A library may leave its classes to the spec that imports it.
+        auto it = at->classes.find(name.text);
+        if (it != at->classes.end()) return static_cast<std::int32_t>(it->second);
+    }
+    failed_ = true;
+    if (env_.scope->incomplete) return -1;
+    std::vector<std::string> names;
+    for (const auto& [word, index] : env_.scope->classes) names.emplace_back(word);
+    error(unknown_class, name.span, "there is no class `" + name.text + "`", suggestion(name.text, names, "declare it: `class " + name.text + " { priority 0 }`"));
+    return -1;
+}
+
+// The type of a probe's argument: an integer, or a C string.
+std::optional<Type> Checker::probe_type(const ast::Type& n) {
+    if (const auto* cstr = std::get_if<ast::CstrType>(&n.base); cstr && !n.count) {
+        auto max = cstr->max ? here_uint(*cstr->max, "the bound of a cstr", 1, 4096, out_of_range, ast::Unit::bytes) : std::nullopt;
+        if (!max) return std::nullopt;
+        Type out{TypeKind::bytes};
+        out.max = static_cast<std::uint32_t>(*max);
+        return out;
+    }
+    const auto* named = std::get_if<ast::NamedType>(&n.base);
+    if (named && !n.count && named->name.module.text.empty()) return scalar_type(named->name.name, "an argument of a probe", false);
+    error(probe_argument, n.span, "an argument of a probe is an integer or a cstr(max N)", "write `path: cstr(max 256)` or `size: u64`");
+    return std::nullopt;
+}
+
+void Checker::check_probe(std::uint32_t index) {
+    const auto [n, scope] = probes_[index];
+    ir::Probe& out = module_.probes[index];
+    EnvScope there(*this, Env{.scope = scope, .site = Site::constant, .locals = &constant_locals_, .base = bindings_.size()});
+    out.kind = n->kind.text;
+    out.site = n->site;
+    static const std::vector<std::string> kinds{"usdt", "uprobe", "syscall"};
+    if (std::ranges::find(kinds, n->kind.text) == kinds.end()) {
+        error(unknown_probe_kind, n->kind.span, "there is no probe kind `" + n->kind.text + "`", suggestion(n->kind.text, kinds, "probes are usdt, uprobe and syscall"));
+    } else {
+        const auto colon = n->site.find(':');
+        const bool pair = colon != std::string::npos && colon > 0 && colon + 1 < n->site.size();
+        const bool plain = colon == std::string::npos && !n->site.empty();
+        if (n->kind.text == "syscall" ? !plain : !pair) {
+            error(bad_site, n->site_span, "\"" + n->site + "\" does not say where the probe is", n->kind.text == "syscall" ? "name a system call: \"openat\"" : n->kind.text == "usdt" ? "write \"provider:name\"" : "write \"library:symbol\"");
+        }
+    }
+    std::set<std::string_view> names;
+    for (const auto& arg : n->args) {
+        if (!names.insert(arg.first.text).second) error(duplicate_name, arg.first.span, "the probe has two arguments `" + arg.first.text + "`", "rename one of the two");
+        auto type = probe_type(arg.second);
+        if (!type) continue;
+        out.args.push_back({arg.first.text, type->bits, type->is_signed, type->kind == TypeKind::bytes});
+    }
+}
+
+bool Checker::target_has(unsigned major, unsigned minor) const { return !target_ || target_->first > major || (target_->first == major && target_->second >= minor); }
+
+// `--target=linux-6.1`: what that kernel does not have is refused.
+void Checker::check_target() {
+    const std::string& text = options_.target;
+    if (text.empty()) return;
+    unsigned major = 0, minor = 0;
+    if (std::sscanf(text.c_str(), "linux-%u.%u", &major, &minor) == 2 && major < 1000 && minor < 1000) {
+        target_ = {major, minor};
+        return;
+    }
+    error(bad_target, {}, "--target=" + text + " is not a kernel release", "write --target=linux-6.1");
+}
+
+}  // namespace chainio::sema

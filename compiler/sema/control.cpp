@@ -1,0 +1,317 @@
+// if, when, match and for.
+#include <algorithm>
+
+#include "compiler/sema/checker.h"
+
+namespace chainio::sema {
+
+using checked::Binary;
+using checked::ExprKind;
+using checked::StmtKind;
+using checked::Type;
+using checked::TypeKind;
+
+void Checker::warn_always(const ast::Expr& condition, const Value& v) {
+    if (!v || v.expr->kind != ExprKind::bool_const || !std::holds_alternative<ast::BoolLit>(condition.node)) return;
+    warn(condition_constant, condition.span, std::string("this is always ") + (v.expr->value != 0 ? "true" : "false"), "remove the statement around what runs, or all of it");
+}
+
+bool Checker::if_stmt(const ast::Stmt& s, const ast::If& n, checked::Block& out) {
+    Value condition;
+    if (n.condition) condition = boolean(*n.condition, "the condition of `if`");
+    if (n.condition) warn_always(*n.condition, condition);
+    checked::Block yes, no;
+    const bool yes_ends = block(n.yes, yes);
+    const bool no_ends = n.no && block(*n.no, no);
+    if (!condition) {
+        failed_ = true;
+        return yes_ends && no_ends;
+    }
+    checked::Stmt& made = add(out, StmtKind::if_, s);
+    made.value = std::move(condition.expr);
+    made.body = std::move(yes);
+    made.otherwise = std::move(no);
+    return yes_ends && no_ends;
+}
+
+bool Checker::when_stmt(const ast::Stmt& s, const ast::When& n, checked::Block& out) {
+    Value condition = n.condition ? any(*n.condition) : Value{};
+    const std::size_t mark = bindings_.size();
+    std::uint32_t local = 0;
+    bool ok = static_cast<bool>(condition);
+    if (ok && n.bind) {
+        if (!condition.expr->type.optional) {
+            error(else_without_optional, n.condition->span, "this value is always there", "name it with `let " + n.bind->text + " = …`");
+            ok = false;
+        }
+    } else if (ok && condition.expr->type.optional) {
+        // `when OPTIONAL { … }` without a name: only whether the value is there counts.
+    } else if (ok && condition.expr->type.kind != TypeKind::boolean) {
+        error(condition_not_bool, n.condition->span, "the condition of `when` is a bool, and this is " + type_name(condition.expr->type), "write a comparison");
+        ok = false;
+    }
+    const bool binds = ok && condition.expr->type.optional;
+    if (ok && !binds) warn_always(*n.condition, condition);
+    if (binds) {
+        Type type = condition.expr->type;
+        type.optional = false;
+        local = new_local(n.bind ? n.bind->text : "_", type, false);
+    }
+    if (n.bind && !ok) bind_error(*n.bind);
+    if (n.bind && ok) {
+        Binding b;
+        b.kind = Binding::Kind::value;
+        b.name = n.bind->text;
+        b.span = n.bind->span;
+        b.unused_code = unused_let;
+        b.value = local_value(local, condition, n.bind->span);
+        bind(std::move(b));
+    }
+    checked::Block body;
+    block(n.body, body);
+    pop_bindings(mark);
+    if (!ok) {
+        failed_ = true;
+        return false;
+    }
+    checked::ExprPtr e = binds ? hoist(std::move(condition), out, s) : std::move(condition.expr);
+    checked::Stmt& made = add(out, StmtKind::when, s);
+    made.value = std::move(e);
+    made.index = local;
+    made.index2 = binds ? 1 : 0;
+    made.body = std::move(body);
+    return false;
+}
+
+struct Checker::Arms {
+    std::vector<std::pair<std::uint64_t, Span>> numbers;
+    std::vector<std::pair<std::string, Span>> texts;
+    const FieldFacts* facts = nullptr;
+};
+
+// One pattern of an arm: a constant that no arm before has. Its test is added to `condition`.
+bool Checker::pattern(const ast::Expr& e, const Value& subject, Arms& arms, Value& condition) {
+    Value v = near_choices(e, arms.facts);
+    if (!v || !subject) return false;
+    if (v.expr->kind != ExprKind::int_const && v.expr->kind != ExprKind::bool_const && v.expr->kind != ExprKind::bytes_const) {
+        error(arm_not_constant, e.span, "the arms of `match` are constants", "use `if` and `else if` for conditions");
+        return false;
+    }
+    if (v.expr->type.kind != subject.expr->type.kind) {
+        wrong(v, e.span, type_name(subject.expr->type), "an arm of this `match`");
+        return false;
+    }
+    if (v.expr->type.kind == TypeKind::bytes) {
+        for (const auto& [text, span] : arms.texts) {
+            if (text != v.expr->bytes) continue;
+            error(duplicate_arm, e.span, "this value has an arm already", "remove one of the two", {{span, "the first is here"}});
+            return false;
+        }
+        arms.texts.emplace_back(v.expr->bytes, e.span);
+    } else {
+        if (v.expr->type.kind == TypeKind::integer && !fits(v, subject.expr->type, e.span, "what is matched")) return false;
+        const std::uint64_t number = v.expr->value;
+        for (const auto& [other, span] : arms.numbers) {
+            if (other != number) continue;
+            error(duplicate_arm, e.span, "this value has an arm already", "remove one of the two", {{span, "the first is here"}});
+            return false;
+        }
+        arms.numbers.emplace_back(number, e.span);
+        if (arms.facts && !arms.facts->choices.empty() &&
+            std::ranges::none_of(arms.facts->choices, [&](const auto& choice) { return choice.second == number; })) {
+            error(arm_not_choice, e.span, "the field never has this value", "its values are the ones given with `in { … }` in the record");
+            return false;
+        }
+    }
+    Value test = compare_values(clone(subject), std::move(v), Binary::eq, e.span, e.span);
+    if (!test) return false;
+    if (!condition) {
+        condition = std::move(test);
+        return true;
+    }
+    Value both = make(ExprKind::binary, {TypeKind::boolean}, e.span);
+    both.expr->index = static_cast<std::uint32_t>(Binary::logical_or);
+    both.expr->kids.push_back(std::move(condition.expr));
+    both.expr->kids.push_back(std::move(test.expr));
+    condition = std::move(both);
+    return true;
+}
+
+Value Checker::arm_condition(const ast::MatchArm& n, const Value& subject, Arms& arms) {
+    Value condition;
+    bool ok = true;
+    for (const auto& p : n.patterns)
+        if (p) ok &= pattern(*p, subject, arms, condition);
+    if (!ok) condition = {};
+    return condition;
+}
+
+// match becomes a let and a chain of ifs. When the arms cover every value that a field may have, the last needs no test.
+bool Checker::match_stmt(const ast::Stmt& s, const ast::Match& n, checked::Block& out) {
+    Value subject = n.value ? value(*n.value) : Value{};
+    if (subject) {
+        settle(subject);
+        const TypeKind kind = subject.expr->type.kind;
+        if (kind != TypeKind::integer && kind != TypeKind::boolean && kind != TypeKind::bytes) subject = wrong(subject, n.value->span, "an integer, a bool or bytes", "what is matched");
+    }
+    if (n.arms.empty()) error(empty_match, s.span, "this `match` has no arms", "write `match e { 1 { … } else { … } }`");
+    Arms arms;
+    arms.facts = subject ? subject.facts : nullptr;
+    Value named;
+    if (subject) {
+        checked::ExprPtr first;
+        named = name_local(std::move(subject), "match", &first);
+        if (first) {
+            checked::Stmt& let = add(out, StmtKind::let, s);
+            let.index = named.expr->index;
+            let.value = std::move(first);
+        }
+    }
+    bool ok = static_cast<bool>(named), ends = true;
+    std::vector<std::pair<checked::ExprPtr, checked::Block>> made;
+    for (const auto& arm : n.arms) {
+        Value condition = arm_condition(arm, named, arms);
+        checked::Block body;
+        ends &= block(arm.body, body);
+        ok &= static_cast<bool>(condition);
+        if (condition) made.emplace_back(std::move(condition.expr), std::move(body));
+    }
+    const bool covered = ok && arms.facts && !arms.facts->choices.empty() && arms.numbers.size() == arms.facts->choices.size();
+    checked::Block tail;
+    if (n.otherwise) ends &= block(*n.otherwise, tail);
+    if (n.otherwise && covered) warn(unreachable_code, n.otherwise->span, "every value of the field has an arm, so `else` never runs", "remove it");
+    if (ok && !n.otherwise && !covered && arms.facts && !arms.facts->choices.empty()) {
+        std::string missing;
+        for (const auto& [word, number] : arms.facts->choices) {
+            if (std::ranges::none_of(arms.numbers, [&](const auto& seen) { return seen.first == number; })) missing += (missing.empty() ? "" : ", ") + std::string(word);
+        }
+        warn(match_misses, s.span, "no arm for " + missing, "add the arms, or `else { }` when nothing is to happen");
+    }
+    if (!ok) {
+        failed_ = true;
+        return ends && (n.otherwise || covered);
+    }
+    if (covered && !n.otherwise) {
+        tail = std::move(made.back().second);
+        made.pop_back();
+    }
+    for (auto it = made.rbegin(); it != made.rend(); ++it) {
+        checked::Block link;
+        checked::Stmt& made_if = add(link, StmtKind::if_, s);
+        made_if.value = std::move(it->first);
+        made_if.body = std::move(it->second);
+        made_if.otherwise = std::move(tail);
+        tail = std::move(link);
+    }
+    for (auto& stmt : tail) out.push_back(std::move(stmt));
+    return ends && (n.otherwise || covered);
+}
+
+// How often the loop may run: what is written, or what the array can hold.
+std::optional<std::uint32_t> Checker::loop_bound(const ast::For& n, std::uint64_t natural, const std::string& what) {
+    if (n.max) {
+        auto max = here_uint(*n.max, "the bound of a loop", 1, kMaxLoop, loop_too_large);
+        if (!max) return std::nullopt;
+        return static_cast<std::uint32_t>(std::min(*max, natural));
+    }
+    if (natural <= kMaxImplicitLoop) return static_cast<std::uint32_t>(natural);
+    error(unbounded_loop, n.range->span, what, "say how many are enough: `for " + n.name.text + " in … max N`");
+    return std::nullopt;
+}
+
+bool Checker::loop_body(const ast::For& n, checked::Stmt& made) {
+    env_.loops++;
+    block(n.body, made.body);
+    env_.loops--;
+    return false;
+}
+
+bool Checker::for_range(const ast::Stmt& s, const ast::For& n, const ast::Call& range, checked::Block& out) {
+    Value low, high;
+    if (arguments(range, 2, 2, "range(lo, hi)") && range.args[0].value && range.args[1].value) {
+        low = unsigned_integer(*range.args[0].value, "the begin of a range");
+        high = unsigned_integer(*range.args[1].value, "the end of a range");
+    } else {
+        failed_ = true;
+    }
+    std::uint64_t natural = ~0ULL;
+    const bool constant = low && high && low.expr->kind == ExprKind::int_const && high.expr->kind == ExprKind::int_const;
+    if (constant) natural = high.expr->value > low.expr->value ? high.expr->value - low.expr->value : 0;
+    std::optional<std::uint32_t> bound;
+    if (low && high) bound = loop_bound(n, natural, constant ? "this range has " + std::to_string(natural) + " elements" : "nothing bounds this range");
+    auto made = std::make_unique<checked::Stmt>();
+    made->kind = StmtKind::for_;
+    made->span = s.span;
+    made->line = line_of(s.canonical_line);
+    const std::size_t mark = bindings_.size();
+    Binding b;
+    b.name = n.name.text;
+    b.span = n.name.span;
+    b.used = true;  // counting without looking at the number is fine
+    if (low && high) {
+        made->index = new_local(n.name.text, {TypeKind::integer}, false);
+        b.kind = Binding::Kind::value;
+        b.value = make(ExprKind::local, {TypeKind::integer}, n.name.span);
+        b.value.expr->index = made->index;
+        b.value.unit = low.unit == high.unit ? low.unit : ast::Unit::none;
+    }
+    bind(std::move(b));
+    loop_body(n, *made);
+    pop_bindings(mark);
+    if (!low || !high || !bound) {
+        failed_ = true;
+        return false;
+    }
+    made->max = *bound;
+    made->value = std::move(low.expr);
+    made->value2 = std::move(high.expr);
+    out.push_back(std::move(made));
+    return false;
+}
+
+bool Checker::for_stmt(const ast::Stmt& s, const ast::For& n, checked::Block& out) {
+    if (!n.range) {
+        failed_ = true;
+        return false;
+    }
+    const auto* range = std::get_if<ast::Call>(&n.range->node);
+    if (range && !range->receiver && range->callee.text == "range") return for_range(s, n, *range, out);
+    Value array = any(*n.range);
+    if (array && (array.expr->type.kind != TypeKind::array || array.expr->type.optional)) {
+        const bool is_bytes = array.expr->type.kind == TypeKind::bytes;
+        array = wrong(array, n.range->span, "an array or a sequence", "what `for` runs over", is_bytes ? "loop over `range(0, b.length)`, or over `b.records(R, max N)`" : "loop over an array, `b.records(R, max N)` or `range(lo, hi)`");
+    }
+    std::optional<std::uint32_t> bound;
+    if (array) {
+        const std::uint64_t natural = array.expr->type.max;
+        const bool said = is_sequence(array) && array.expr->value == 1;  // `records(R, max N)` is a bound that was written
+        bound = said && !n.max ? std::optional(static_cast<std::uint32_t>(natural)) : loop_bound(n, natural, "this may hold " + std::to_string(natural) + " elements");
+        if (!bound) failed_ = true;
+    }
+    auto made = std::make_unique<checked::Stmt>();
+    made->kind = StmtKind::for_;
+    made->span = s.span;
+    made->line = line_of(s.canonical_line);
+    const std::size_t mark = bindings_.size();
+    if (array) {
+        made->index = new_local(n.name.text, *array.expr->type.element, false);
+        Binding b;
+        b.kind = Binding::Kind::value;
+        b.name = n.name.text;
+        b.span = n.name.span;
+        b.value = element_of(array, made->index, n.name.text, n.name.span);
+        b.unused_code = unused_let;
+        bind(std::move(b));
+    } else {
+        bind_error(n.name);
+    }
+    loop_body(n, *made);
+    pop_bindings(mark);
+    if (!array || !bound) return false;
+    made->max = *bound;
+    made->value = std::move(array.expr);
+    out.push_back(std::move(made));
+    return false;
+}
+
+}  // namespace chainio::sema
