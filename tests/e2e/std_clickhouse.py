@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""std/clickhouse_marks.chain against a ClickHouse server, on the columns that it wrote."""
+import os
+import pathlib
+import random
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+import clickhouse  # noqa: E402
+from chains import Run, finish, skip  # noqa: E402
+from lz4_block import decompress  # noqa: E402
+
+SEED = 20264
+GRANULE = 512
+ROWS = 512 * 700 + 77
+STORED, LZ4 = 0x02, 0x82
+
+
+def raw_of(block):
+    method, size, raw_size = struct.unpack_from("<BII", block, 16)
+    assert size + 16 == len(block) and method == LZ4
+    return decompress(block[25:], raw_size)
+
+
+def blocks_of(data):
+    """(offset, size, decompressed size) of each block of a .bin."""
+    found, at = [], 0
+    while at < len(data):
+        size, raw_size = struct.unpack_from("<II", data, at + 17)
+        found.append((at, size + 16, raw_size))
+        at += size + 16
+    return found
+
+
+def check_marks(run, name, files, marks, column):
+    count = len(marks)
+    asked = [{"granule": n} for n in list(range(count)) + [count, count + 1, 1 << 40, (1 << 64) - 1]]
+    wanted = [struct.pack("<QQ", *mark) for mark in marks]
+    for key, answer in zip(asked, run.call("mark", {"marks": files["marks"]}, {}, asked)):
+        n = key["granule"]
+        run.same(f"{name}: mark {n}", (answer.outcome, answer.value), ("ok", wanted[n]) if n < count else ("short_read", None))
+    starts = {offset: size for offset, size, _ in blocks_of(column)}
+    asked = [{"granule": n, "count": c} for n in range(0, count, 7) for c in (1, 2, 30, count)]
+    for key, answer in zip(asked, run.call("range", files, {}, asked)):
+        n, last = key["granule"], key["granule"] + key["count"]
+        end = len(column) if last >= count else marks[last][0] + (starts[marks[last][0]] if marks[last][1] else 0)
+        run.same(f"{name}: range {key}", (answer.outcome, answer.value), ("ok", struct.pack("<3Q", marks[n][0], end, marks[n][1])))
+
+
+def check_values(run, name, files, marks, values, width):
+    """The granule's first rows, out of the block that the chain gives, are what the server selects."""
+    asked = [{"granule": n} for n in range(len(marks))]
+    for n, answer in enumerate(run.call("compressed_block", files, {}, asked)):
+        if not run.same(f"{name}: block {n}", answer.outcome, "ok"):
+            continue
+        raw = raw_of(answer.value)[marks[n][1]:]
+        rows = min(len(raw), GRANULE * width) // width
+        run.true(f"{name}: granule {n}", rows > 0 and raw[:rows * width] == values[n * GRANULE * width:(n * GRANULE + rows) * width],
+                 "the values are not what the server selects")
+    for answer in run.call("plain", files, {}, asked[:5]):
+        run.same(f"{name}: plain", answer.outcome, "compressed")
+
+
+def check_blocks(run, name, files, column):
+    blocks = blocks_of(column)
+    for start, count in ((0, 1), (0, 200), (3, 20), (len(blocks) - 2, 1000), (0, 1000)):
+        wanted = b"".join(struct.pack("<3Q", *block) for block in blocks[start:start + count])
+        for answer in run.call("blocks", {"column": files["column"]}, {"count": count}, [{"start": blocks[start][0]}]):
+            run.same(f"{name}: {count} blocks from {start}", (answer.outcome, answer.value), ("ok", wanted))
+
+
+def check_stored(run, marks, column, name):
+    """This server only writes compressed blocks; the same column is stored as they would be without compression, marks in .mrk2."""
+    rows, new_offset, whole = {}, {}, b""
+    for offset, size, _ in blocks_of(column):
+        raw = raw_of(column[offset:offset + size])
+        new_offset[offset] = len(whole)
+        rows[offset] = raw
+        whole += bytes(16) + struct.pack("<BII", STORED, len(raw) + 9, len(raw)) + raw
+    mark_file, bin_file = run.folder / "stored.mrk2", run.folder / "stored.bin"
+    mark_file.write_bytes(b"".join(struct.pack("<3Q", new_offset[offset], skip, GRANULE) for offset, skip in marks))
+    bin_file.write_bytes(whole)
+    files = {"marks": mark_file, "column": bin_file}
+    asked = [{"granule": n} for n in range(len(marks))]
+    wide = run.compile(["-D", "STRIDE=24"])
+    for n, answer in enumerate(run.call("plain", files, {}, asked, spec=wide)):
+        offset, skip = marks[n]
+        run.same(f"{name}: stored granule {n}", (answer.outcome, answer.value), ("ok", rows[offset][skip:]))
+    for n, answer in enumerate(run.call("mark", {"marks": mark_file}, {}, asked, spec=wide)):
+        run.same(f"{name}: mark {n} of .mrk2", answer.value, struct.pack("<3Q", new_offset[marks[n][0]], marks[n][1], GRANULE))
+
+
+def check_damage(run, files, count, rng):
+    allowed = {"ok", "malformed", "short_read", "overflow", "hop_limit", "compressed"}
+    asked = [{"granule": n} for n in range(count)]
+    for number in range(8):
+        bad = {}
+        for key, path in files.items():
+            data = bytearray(path.read_bytes())
+            for _ in range(max(30, len(data) // 300)):
+                data[rng.randrange(len(data))] = rng.randrange(256)
+            bad[key] = run.folder / f"bad-{key}"
+            bad[key].write_bytes(data)
+        for chain in ("compressed_block", "plain"):
+            outcomes = {a.outcome for a in run.call(chain, bad, {}, asked)}
+            run.true(f"damaged column {number}, {chain}", outcomes <= allowed, f"outcomes {outcomes}")
+        outcomes = {a.outcome for a in run.call("blocks", {"column": bad["column"]}, {"count": 1000}, [{"start": 0}])}
+        run.true(f"damaged column {number}, blocks", outcomes <= allowed, f"outcomes {outcomes}")
+
+
+def main():
+    if clickhouse.program() is None:
+        skip("this machine has no clickhouse-server (Debian 12 packages it)")
+    run = Run("std/clickhouse_marks.chain")
+    rng = random.Random(SEED)
+    with clickhouse.Server(run.folder / "server") as server:
+        server.query(f"CREATE TABLE t (id UInt64, v UInt64, w UInt32) ENGINE = MergeTree() ORDER BY id SETTINGS index_granularity = {GRANULE}")
+        server.query(f"INSERT INTO t SELECT number, intHash64(number), toUInt32(number / 100) FROM system.numbers LIMIT {ROWS}")
+        server.query("OPTIMIZE TABLE t FINAL")
+        part = pathlib.Path(server.query("SELECT path FROM system.parts WHERE table = 't' AND active").decode().strip())
+        for name, width in (("v", 8), ("w", 4), ("id", 8)):
+            values = server.query(f"SELECT {name} FROM t ORDER BY id FORMAT RowBinary")
+            files = {"marks": part / f"{name}.mrk", "column": part / f"{name}.bin"}
+            data = files["marks"].read_bytes()
+            marks = [struct.unpack_from("<QQ", data, at) for at in range(0, len(data), 16)]
+            column = files["column"].read_bytes()
+            run.same(f"{name}: granules", len(marks), (ROWS + GRANULE - 1) // GRANULE)
+            check_marks(run, name, files, marks, column)
+            check_values(run, name, files, marks, values, width)
+            check_blocks(run, name, files, column)
+            if name == "w":
+                check_stored(run, marks, column, name)
+                check_damage(run, files, len(marks), rng)
+        run.note(f"ClickHouse {server.version()}")
+    finish(run)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""std/sstable.chain against LevelDB and RocksDB: tables that their libraries wrote, values that their libraries read."""
+import os
+import pathlib
+import random
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from chains import BUILD, Run, finish, skip  # noqa: E402
+
+SEED = 20262
+ALLOWED = {"ok", "not_found", "malformed", "overflow", "short_read", "compressed", "unsupported", "interval", "hop_limit"}
+
+
+def hex_of(data):
+    return data.hex() or "-"
+
+
+class Table:
+    """Drives a writer program of tests/fixtures: puts, deletes, one table file, then the owner's answers."""
+    def __init__(self, run, program, arguments):
+        self.folder = run.folder / f"{program}-{'-'.join(arguments)}"
+        self.process = subprocess.Popen([str(BUILD / "tests" / program), str(self.folder), *arguments], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.path = None
+
+    def write(self, lines):
+        self.process.stdin.write("".join(line + "\n" for line in lines))
+
+    def finish(self):
+        self.write(["finish"])
+        self.process.stdin.flush()
+        tables = []
+        for line in self.process.stdout:
+            if line == ".\n":
+                break
+            tables.append(line.split(" ", 1)[1].strip())
+        assert len(tables) == 1, f"expected one table file, got {tables}"
+        self.path = pathlib.Path(tables[0])
+
+    def read(self, keys):
+        """What the owner's library gives for the keys; None for one that it does not have. Ends the program."""
+        output, _ = self.process.communicate("".join(f"get {hex_of(key)}\n" for key in keys))
+        assert self.process.returncode == 0
+        answers = []
+        for line in output.splitlines():
+            answers.append(None if line == "missing" else bytes.fromhex(line[6:].replace("-", "")))
+        assert len(answers) == len(keys)
+        return answers
+
+
+def make_keys(rng, count):
+    """Keys with long shared prefixes, keys that are prefixes of each other, and keys of bytes that text does not have."""
+    keys = {b"", b"\x00", b"\xff" * 20, b"a", b"aa"}
+    while len(keys) < count:
+        style = rng.randrange(4)
+        if style == 0:
+            keys.add(b"user/%08d/name" % rng.randrange(10 * count))
+        elif style == 1:
+            keys.add(b"user/%d" % rng.randrange(10 * count))
+        elif style == 2:
+            keys.add(rng.randbytes(rng.randrange(1, 12)))
+        else:
+            keys.add(b"long/" + b"x" * rng.randrange(200) + b"%d" % rng.randrange(count))
+    keys = {key for key in keys if len(key) <= 256}
+    return sorted(keys)
+
+
+def script_of(rng, keys):
+    """Puts, overwrites and deletes; a snapshot in the middle keeps the versions before it in the table."""
+    lines = []
+    for key in keys:
+        lines.append(f"put {hex_of(key)} {hex_of(rng.randbytes(rng.choice((0, 8, 30, 100, 900))))}")
+    rng.shuffle(lines)
+    lines.append("snapshot")
+    for key in rng.sample(keys, len(keys) // 5):
+        lines.append(f"put {hex_of(key)} {hex_of(b'newer' + rng.randbytes(20))}")
+    for key in rng.sample(keys, len(keys) // 8):
+        lines.append(f"delete {hex_of(key)}")
+    return lines
+
+
+def ask(run, what, spec, path, keys, owner):
+    answers = run.call("get", {"table": path}, {}, [{"key": key} for key in keys], spec=spec)
+    for key, wanted, answer in zip(keys, owner, answers):
+        run.same(f"{what}: {key[:40]!r}", (answer.outcome, answer.value), ("not_found", None) if wanted is None else ("ok", wanted))
+
+
+def missing_keys(rng, keys):
+    made = {b"\xff" * 21, b"zzz", b"user/", b"0"} | {key + b"\x00" for key in rng.sample(keys, 150)} | {key[:-1] for key in rng.sample(keys, 150)}
+    return sorted(made)
+
+
+def check_table(run, program, arguments, count, rng, spec):
+    keys = make_keys(rng, count)
+    table = Table(run, program, arguments)
+    table.write(script_of(rng, keys))
+    table.finish()
+    asked = sorted(set(keys) | set(missing_keys(rng, keys)))
+    asked = [key for key in asked if len(key) <= 256]
+    owner = table.read(asked)
+    ask(run, f"{program} {' '.join(arguments)}", spec, table.path, asked, owner)
+    return table.path, asked, owner
+
+
+def check_damage(run, path, keys, owner, rng, spec, checked):
+    """With checksums verified, damage is either noticed or did not touch what the key needs."""
+    whole = path.read_bytes()
+    bad = run.folder / "bad.sst"
+    some = rng.sample(range(len(keys)), min(len(keys), 150))
+    asked = [{"key": keys[i]} for i in some]
+    for size in (0, 20, 60, len(whole) // 2, len(whole) - 1):
+        bad.write_bytes(whole[:size])
+        outcomes = {a.outcome for a in run.call("get", {"table": bad}, {}, asked, spec=spec)}
+        run.true(f"cut to {size} bytes", outcomes <= ALLOWED - {"ok", "not_found"}, f"outcomes {outcomes}")
+    for number in range(20):
+        damaged = bytearray(whole)
+        for _ in range(1 + len(damaged) // 4000):
+            damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        bad.write_bytes(damaged)
+        for i, answer in zip(some, run.call("get", {"table": bad}, {}, asked, spec=spec)):
+            run.true(f"damaged table {number}", answer.outcome in ALLOWED, f"outcome {answer.outcome}")
+            if checked and answer.outcome in ("ok", "not_found"):
+                run.same(f"damaged table {number}, {keys[i][:30]!r}", answer.value, owner[i])
+
+
+def check_refusals(run, rng, spec):
+    for arguments, wanted in ((("4096", "16", "5", "crc32c", "lz4"), {"compressed"}), (("4096", "16", "5", "crc32c", "two-level"), {"unsupported"}),
+                              (("4096", "16", "5", "crc32c", "hash"), {"unsupported"}), (("4096", "40", "5", "crc32c"), {"interval", "ok", "not_found"}),
+                              (("131072", "16", "5", "crc32c"), {"overflow"})):
+        keys = [b"key%06d" % i for i in range(6000)]
+        table = Table(run, "rocksdb_table", arguments)
+        table.write(f"put {hex_of(key)} {hex_of(bytes(rng.randrange(60)))}" for key in keys)
+        table.finish()
+        owner = table.read(keys)
+        answers = run.call("get", {"table": table.path}, {}, [{"key": key} for key in keys], spec=spec)
+        outcomes = {a.outcome for a in answers}
+        run.true(f"rocksdb {arguments}", outcomes <= wanted and outcomes - {"ok", "not_found"}, f"outcomes {outcomes}, expected {wanted}")
+        for key, value, answer in zip(keys, owner, answers):
+            if answer.outcome == "ok":
+                run.same(f"rocksdb {arguments} {key}", answer.value, value)
+            run.true(f"rocksdb {arguments} {key}", answer.outcome != "not_found", "a key that is there was not found")
+
+
+def main():
+    if not (BUILD / "tests" / "leveldb_table").exists() and not (BUILD / "tests" / "rocksdb_table").exists():
+        skip("neither libleveldb-dev nor librocksdb-dev is installed")
+    run = Run("std/sstable.chain")
+    rng = random.Random(SEED)
+    if (BUILD / "tests" / "leveldb_table").exists():
+        for arguments, count in ((("4096", "16"), 6000), (("256", "2"), 700), (("60000", "16"), 3000), (("4096", "1"), 1500)):
+            path, keys, owner = check_table(run, "leveldb_table", list(arguments), count, rng, run.artifact)
+            if arguments == ("4096", "16"):
+                check_damage(run, path, keys, owner, rng, run.artifact, True)
+    else:
+        run.note("libleveldb-dev is not installed")
+    if (BUILD / "tests" / "rocksdb_table").exists():
+        for arguments, count in ((("4096", "16", "5", "crc32c"), 6000), (("4096", "16", "5", "xxh3"), 3000), (("4096", "16", "4", "xxhash64"), 2000),
+                                 (("4096", "16", "3", "crc32c"), 2000), (("4096", "16", "2", "crc32c"), 2000), (("512", "4", "5", "crc32c"), 2000)):
+            path, keys, owner = check_table(run, "rocksdb_table", list(arguments), count, rng, run.artifact)
+            if arguments[0] == "4096" and arguments[2] in "52":
+                check_damage(run, path, keys, owner, rng, run.artifact, arguments[3] == "crc32c")
+        check_refusals(run, rng, run.artifact)
+    else:
+        run.note("librocksdb-dev is not installed")
+    finish(run)
+
+
+if __name__ == "__main__":
+    main()

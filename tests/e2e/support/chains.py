@@ -1,0 +1,88 @@
+"""Runs chains by the command line and counts what was compared."""
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[3]))
+BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
+SHOWN = 20  # differences printed; all are counted
+
+
+@dataclasses.dataclass
+class Answer:
+    outcome: str
+    value: object  # bytes or int; None unless the outcome is ok
+    hops: int
+
+
+def skip(reason):
+    print(reason)
+    sys.exit(77)
+
+
+def encode(value):
+    return value if isinstance(value, int) else "0x" + bytes(value).hex()
+
+
+class Run:
+    """A temporary folder, a compiled spec, and the count of comparisons."""
+    def __init__(self, spec):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="chainio-std-"))
+        self.spec = ROOT / "stdlib-chains" / spec if spec.startswith("std/") else pathlib.Path(spec)
+        self.compared = self.different = self.calls = 0
+        self.artifact = self.compile([])
+
+    def compile(self, options):
+        made = self.folder / f"spec{len(list(self.folder.glob('*.bpf.o')))}.bpf.o"
+        subprocess.run([str(BUILD / "bin" / "chainc"), str(self.spec), "-I", str(ROOT / "stdlib-chains"), "-o", str(made), *options], check=True)
+        return made
+
+    def call(self, chain, files, fixed, keys, spec=None):
+        """One Answer a key. `fixed` are the arguments that all keys share; a key is a dict of the others."""
+        if not keys:
+            return []
+        command = [str(BUILD / "bin" / "chainio"), "call", str(spec or self.artifact), chain, "--json", "--keys", "-"]
+        for name, path in files.items():
+            command += ["--file", f"{name}={path}"]
+        for name, value in fixed.items():
+            command += ["--arg", f"{name}={encode(value)}"]
+        lines = "".join(json.dumps({name: encode(value) for name, value in key.items()}) + "\n" for key in keys)
+        done = subprocess.run(command, input=lines, capture_output=True, text=True)
+        if done.returncode not in (0, 1):
+            raise RuntimeError(f"{' '.join(command)} ends with exit code {done.returncode}: {done.stderr[-2000:]}")
+        answers = [self.answer(json.loads(line)) for line in done.stdout.splitlines() if line.startswith("{")]
+        if len(answers) != len(keys):
+            raise RuntimeError(f"{' '.join(command)}: {len(answers)} answers to {len(keys)} keys: {done.stderr[-2000:]}")
+        self.calls += len(keys)
+        return answers
+
+    @staticmethod
+    def answer(line):
+        value = line.get("value")
+        return Answer(line["outcome"], value, line["hops"])
+
+    def same(self, what, got, wanted):
+        return self.true(what, got == wanted, f"{str(got)[:200]} instead of {str(wanted)[:200]}")
+
+    def true(self, what, holds, why):
+        self.compared += 1
+        if not holds:
+            self.different += 1
+            if self.different <= SHOWN:
+                print(f"DIFFERENT: {what}: {why}")
+        return bool(holds)
+
+    def note(self, text):
+        print(f"note: {text}")
+
+
+def finish(run):
+    """Sums up and ends the script."""
+    shutil.rmtree(run.folder, ignore_errors=True)
+    print(f"{run.spec.name}: {run.calls} calls, {run.compared} comparisons, {run.different} different")
+    sys.exit(1 if run.different or run.compared == 0 else 0)
