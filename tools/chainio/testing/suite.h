@@ -48,14 +48,14 @@ struct ExpectedPrefetch {
 
 struct Expected {
     std::string outcome = "ok";
-    std::optional<std::uint64_t> value;
-    std::optional<Bytes> bytes, starts_with;
-    std::optional<std::uint64_t> length;
-    std::optional<std::vector<std::uint64_t>> integers;  // the result is these, 8 bytes little-endian each
-    std::optional<std::vector<ExpectedRead>> reads;
-    std::optional<std::uint64_t> read_count, most_reads;
-    std::optional<std::vector<ExpectedPrefetch>> prefetches;
-    std::optional<std::uint64_t> prefetch_count;
+    std::optional<std::uint64_t> value = {};
+    std::optional<Bytes> bytes = {}, starts_with = {};
+    std::optional<std::uint64_t> length = {};
+    std::optional<std::vector<std::uint64_t>> integers = {};  // the result is these, 8 bytes little-endian each
+    std::optional<std::vector<ExpectedRead>> reads = {};
+    std::optional<std::uint64_t> read_count = {}, most_reads = {};
+    std::optional<std::vector<ExpectedPrefetch>> prefetches = {};
+    std::optional<std::uint64_t> prefetch_count = {};
 };
 
 struct Event {         // what an unmodified program has just read

@@ -1,0 +1,112 @@
+// Test files: what is read, and that each mistake is named with its place.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tools/chainio/testing/suite.h"
+
+namespace chainio::testing {
+namespace {
+
+class SuiteRead : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        std::string pattern = (std::filesystem::temp_directory_path() / "chainio-suite-XXXXXX").string();
+        ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+        folder_ = pattern;
+    }
+    void TearDown() override { std::filesystem::remove_all(folder_); }
+
+    std::expected<Suite, std::string> read(const std::string& text) {
+        const std::string path = folder_ + "/app.test.yaml";
+        std::ofstream(path) << text;
+        return read_suite(path);
+    }
+    std::string error(const std::string& text) {
+        auto suite = read(text);
+        if (suite) return "no error";
+        return suite.error().substr(folder_.size() + 1);
+    }
+    std::string folder_;
+};
+
+TEST_F(SuiteRead, ReadsEveryKey) {
+    const auto suite = read(R"(
+spec: app.chain
+options: [-D, N=3]
+needs: [sh]
+commands: echo
+files:
+  tree: tree.idx
+  cut: { of: tree, size: 1KiB, patch: [{ at: 0x10, bytes: { u16be: [1, 2] } }] }
+  raw: { hex: "00 fF" }
+cases:
+  - name: one
+    chain: lookup
+    files: { tree: tree, other: raw }
+    args: { key: -2, word: "12", name: abc, size: 4KiB, data: [{ hex: "01" }, xy] }
+    expect: { value: -1, integers: [1, 2], reads: [{ file: tree, at: 5 }], most_reads: 4 }
+  - chain: ahead
+    event: { file: tree, at: 512, for: 512 }
+    expect: { prefetches: [{ via: lookup, args: [7] }, { path: /a }, { same: true, for: 3 }] }
+)");
+    ASSERT_TRUE(suite) << suite.error();
+    EXPECT_EQ(suite->options, (std::vector<std::string>{"-D", "N=3"}));
+    EXPECT_EQ(suite->commands, std::vector<std::string>{"echo"});
+    const FileSource& cut = suite->files.at("cut");
+    EXPECT_EQ(cut.of, "tree");
+    EXPECT_EQ(cut.size, 1024u);
+    ASSERT_EQ(cut.patches.size(), 1u);
+    EXPECT_EQ(cut.patches[0].at, 16u);
+    EXPECT_EQ(cut.patches[0].bytes, (Bytes{0, 1, 0, 2}));
+    EXPECT_EQ(suite->files.at("raw").bytes, (Bytes{0, 255}));
+    ASSERT_EQ(suite->cases.size(), 2u);
+    const Case& one = suite->cases[0];
+    EXPECT_EQ(one.args.at("key").integer, static_cast<std::uint64_t>(-2));
+    EXPECT_TRUE(one.args.at("word").is_bytes) << "digits in quotes are a text";
+    EXPECT_EQ(one.args.at("size").integer, 4096u);
+    EXPECT_EQ(one.args.at("data").bytes, (Bytes{1, 'x', 'y'}));
+    EXPECT_EQ(one.expected.value, static_cast<std::uint64_t>(-1));
+    EXPECT_EQ(one.expected.reads->at(0).at, 5u);
+    EXPECT_FALSE(one.expected.reads->at(0).length);
+    EXPECT_EQ(suite->cases[1].name, "ahead (line 16)");
+    EXPECT_EQ(suite->cases[1].event->length, 512u);
+    EXPECT_EQ(suite->cases[1].expected.prefetches->size(), 3u);
+}
+
+TEST_F(SuiteRead, NamesThePlaceOfEachMistake) {
+    EXPECT_EQ(error("cases: []"),
+              "app.test.yaml:1:1: a test file names its `spec`: a .chain, .yaml or .bpf.o beside it");
+    EXPECT_EQ(error("spec: a\ncases: []\n"), "app.test.yaml:1:1: a test file has a list of `cases`");
+    EXPECT_EQ(error("spec: a\ncase: 3\n"), "app.test.yaml:2:1: a test file has no 'case'; did you mean 'cases'?");
+    EXPECT_EQ(error("spec: a\ncases:\n  - chain: x\n"),
+              "app.test.yaml:3:5: a case says what to `expect`; one that expects nothing tests nothing");
+    EXPECT_EQ(error("spec: a\ncases:\n  - chain: x\n    expect: { value: many }\n"),
+              "app.test.yaml:4:22: value is an integer (12, -3, 0x1f, 4KiB), not 'many'");
+    EXPECT_EQ(error("spec: a\nfiles: { f: { hex: 0g } }\ncases:\n  - chain: x\n    expect: { value: 1 }\n"),
+              "app.test.yaml:2:20: 'g' is not a hexadecimal digit");
+    EXPECT_EQ(error("spec: a\nfiles: { f: { of: g } }\ncases:\n  - chain: x\n    expect: { value: 1 }\n"),
+              "app.test.yaml:2:13: 'f' is a copy of 'g', which is not among the files");
+    EXPECT_EQ(error("spec: a\ncases:\n  - { chain: x, name: n, expect: { value: 1 } }\n  - { chain: x, name: n, "
+                    "expect: { value: 1 } }\n"),
+              "app.test.yaml:4:5: two cases are named 'n'");
+    EXPECT_EQ(error("spec: [\n").substr(0, 18), "app.test.yaml:2:1:");
+}
+
+TEST_F(SuiteRead, RefusesIntegersThatDoNotFit) {
+    EXPECT_NE(error("spec: a\ncases:\n  - chain: x\n    expect: { value: 18446744073709551616 }\n"), "no error");
+    EXPECT_NE(error("spec: a\ncases:\n  - chain: x\n    expect: { value: 99999999999GiB }\n"), "no error");
+}
+
+TEST(Quoted, ShowsTextAsTextAndBytesInHexadecimal) {
+    EXPECT_EQ(quoted({'a', 'b'}), "\"ab\"");
+    EXPECT_EQ(quoted({'a', 0}), "<61 00>");
+    EXPECT_EQ(quoted({}), "<>");
+    EXPECT_EQ(quoted(Bytes(100, 'x')), "\"" + std::string(64, 'x') + "\"… (100 bytes)");
+}
+
+}  // namespace
+}  // namespace chainio::testing
