@@ -54,9 +54,9 @@ batchAttr   : kind=(MIN | MAX) expr | kind=ADAPT ;
 recordDecl  : RECORD word LBRACE fields+=field* RBRACE ;
 field
     : LET word ASSIGN expr
-    | pad=UNDERSCORE COLON (skip=AT expr | fieldType (EQ equals=expr)? mods+=fieldMod*)
-    | word COLON fieldType (EQ equals=expr)? mods+=fieldMod*
+    | (UNDERSCORE | word) COLON fieldBody
     ;
+fieldBody   : skip=AT expr | fieldType (EQ equals=expr)? mods+=fieldMod* ;
 fieldType   : baseType (LBRACK count=expr (MAX bound=expr)? RBRACK)? ;
 baseType
     : BYTES LPAREN bound=BOUND? expr RPAREN
@@ -76,9 +76,9 @@ enumItem    : expr word ;
 textDecl    : TEXT word LBRACE items+=textItem* RBRACE ;
 textItem
     : literal=STRING
-    | name=word COLON ( rule_=word (LPAREN (BOUND | MAX) bound=expr RPAREN)? textRepeat?
-                      | LPAREN choices+=STRING (PIPE choices+=STRING)* RPAREN )
+    | word COLON (capture | LPAREN choices+=STRING (PIPE choices+=STRING)* RPAREN)
     ;
+capture     : word (LPAREN (BOUND | MAX) expr RPAREN)? textRepeat? ;
 textRepeat  : LBRACK low=expr DOTDOT high=expr BY STRING RBRACK ;
 
 // Functions are expanded where they are called; a parameter may stand for any value, views and arrays included.
@@ -90,11 +90,13 @@ chainDecl
     : CHAIN name=word (LPAREN (params+=param (COMMA params+=param)*)? RPAREN | ON event)
       (IN CLASS class_=word)? (ARROW result=baseType)? (HOPS hops=expr)? LBRACE items+=chainItem* RBRACE
     ;
-param       : word COLON (FILE qualified | baseType) ;
+param       : word COLON paramType ;
+paramType   : FILE qualified | baseType ;
 event       : kind=(READ | OPEN | READY | PROBE) LPAREN qualified RPAREN AS word ;
 chainItem   : stateDecl | stepDecl | doneDecl | stmt ;
 stateDecl   : STATE LBRACE vars+=stateVar* RBRACE ;
-stateVar    : word COLON baseType (ASSIGN expr)? ;
+stateVar    : word COLON stateType ;
+stateType   : baseType (ASSIGN expr)? ;
 stepDecl
     : STEP name=word LPAREN view=word COLON (BLOCK | qualified)
       (FROM from=expr)? (AT at=expr)? (FOR length=expr)? (IN file_=word)? RPAREN block

@@ -20,12 +20,16 @@ class Builder {
     ast::AppItem app_item(P::AppItemContext* tree);
     ast::FileClass file_class(P::FilesDeclContext* tree);
     ast::Field field(P::FieldContext* tree);
+    void field_body(ast::Field& to, P::FieldBodyContext* tree);
     ast::TextItem text_item(P::TextItemContext* tree);
+    void capture(ast::TextItem& to, P::CaptureContext* tree);
     ast::TextRule text_rule(P::TextDeclContext* tree);
     ast::Fn fn(P::FnDeclContext* tree);
     ast::ChainParam param(P::ParamContext* tree);
+    void param_type(ast::ChainParam& to, P::ParamTypeContext* tree);
     ast::Event event(P::EventContext* tree);
     ast::StateVar state_var(P::StateVarContext* tree);
+    void state_type(ast::StateVar& to, P::StateTypeContext* tree);
     ast::Step step(P::StepDeclContext* tree);
     ast::Endpoint endpoint(P::EndpointContext* tree);
     ast::Probe probe(P::ProbeDeclContext* tree);

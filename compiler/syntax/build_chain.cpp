@@ -8,11 +8,16 @@ using P = grammar::ChainParser;
 ast::ChainParam Builder::param(P::ParamContext* tree) {
     ast::ChainParam out;
     out.name = name(tree->word());
-    if (tree->FILE() != nullptr)
-        out.file = qualified(tree->qualified());
-    else
-        out.type = base_type(tree->baseType());
+    param_type(out, tree->paramType());
     return out;
+}
+
+void Builder::param_type(ast::ChainParam& to, P::ParamTypeContext* tree) {
+    if (tree->FILE() != nullptr) {
+        to.file = qualified(tree->qualified());
+    } else {
+        to.type = base_type(tree->baseType());
+    }
 }
 
 ast::Event Builder::event(P::EventContext* tree) {
@@ -76,10 +81,14 @@ ast::StateVar Builder::state_var(P::StateVarContext* tree) {
     out.span = span(tree);
     begin(out.comments, tree);
     out.name = name(tree->word());
-    out.type = base_type(tree->baseType());
-    out.value = expr(tree->expr());
+    state_type(out, tree->stateType());
     end(out.comments, tree);
     return out;
+}
+
+void Builder::state_type(ast::StateVar& to, P::StateTypeContext* tree) {
+    to.type = base_type(tree->baseType());
+    to.value = expr(tree->expr());
 }
 
 ast::Step Builder::step(P::StepDeclContext* tree) {

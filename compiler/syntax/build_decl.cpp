@@ -179,18 +179,29 @@ ast::Field Builder::field(P::FieldContext* tree) {
         out.kind = ast::Field::Kind::derived;
         out.name = name(tree->word());
         out.value = expr(tree->expr());
-    } else if (tree->skip != nullptr) {
-        out.kind = ast::Field::Kind::skip;
-        out.at = expr(tree->expr());
     } else {
-        out.name = tree->pad != nullptr ? ast::Name{"_", as_token(tree->pad).span} : name(tree->word());
-        out.type = type(tree->fieldType());
-        out.equals = expr(tree->equals);
-        for (P::FieldModContext* each : tree->mods) field_mod(out, each);
-        split_at(out);
+        out.name = tree->UNDERSCORE() != nullptr ? ast::Name{"_", as_token(tree->start).span} : name(tree->word());
+        field_body(out, tree->fieldBody());
     }
     end(out.comments, tree);
     return out;
+}
+
+void Builder::field_body(ast::Field& to, P::FieldBodyContext* tree) {
+    if (tree->skip != nullptr) {
+        to.kind = ast::Field::Kind::skip;
+        to.at = expr(tree->expr());
+        if (to.name.text != "_") {
+            diags_.report(code::unexpected, as_token(tree->skip).span, "expected the type of `" + to.name.text + "`",
+                          "write `" + to.name.text + ": u32le at …`; only `_: at OFFSET` has no type");
+        }
+        to.name = {};
+        return;
+    }
+    to.type = type(tree->fieldType());
+    to.equals = expr(tree->equals);
+    for (P::FieldModContext* each : tree->mods) field_mod(to, each);
+    split_at(to);
 }
 
 void Builder::field_mod(ast::Field& to, P::FieldModContext* tree) {
@@ -274,21 +285,25 @@ ast::TextItem Builder::text_item(P::TextItemContext* tree) {
         out.literal = string(tree->literal);
         return out;
     }
-    out.name = name(tree->name);
-    if (tree->rule_ == nullptr) {
-        out.kind = ast::TextItem::Kind::choice;
-        for (antlr4::Token* each : tree->choices) out.choices.push_back(string(each));
+    out.name = name(tree->word());
+    if (tree->capture() != nullptr) {
+        capture(out, tree->capture());
         return out;
     }
-    out.kind = ast::TextItem::Kind::capture;
-    out.rule = name(tree->rule_);
-    out.max = expr(tree->bound);
-    if (P::TextRepeatContext* repeat = tree->textRepeat(); repeat != nullptr) {
-        out.repeat_low = expr(repeat->low);
-        out.repeat_high = expr(repeat->high);
-        out.separator = string(repeat->STRING()->getSymbol());
-    }
+    out.kind = ast::TextItem::Kind::choice;
+    for (antlr4::Token* each : tree->choices) out.choices.push_back(string(each));
     return out;
+}
+
+void Builder::capture(ast::TextItem& to, P::CaptureContext* tree) {
+    to.kind = ast::TextItem::Kind::capture;
+    to.rule = name(tree->word());
+    to.max = expr(tree->expr());
+    if (P::TextRepeatContext* repeat = tree->textRepeat(); repeat != nullptr) {
+        to.repeat_low = expr(repeat->low);
+        to.repeat_high = expr(repeat->high);
+        to.separator = string(repeat->STRING()->getSymbol());
+    }
 }
 
 ast::Fn Builder::fn(P::FnDeclContext* tree) {
@@ -299,9 +314,9 @@ ast::Fn Builder::fn(P::FnDeclContext* tree) {
         out.body = expr(tree->value);
         return out;
     }
-    out.braces = true;
     for (P::FnLetContext* each : tree->fnBody()->lets) out.lets.push_back({name(each->word()), expr(each->expr())});
     out.body = expr(tree->fnBody()->expr());
+    out.braces = !out.lets.empty();
     return out;
 }
 

@@ -148,27 +148,67 @@ std::string read_string(std::string_view text, Span span, diag::Diagnostics& dia
     return value;
 }
 
-std::string quote_string(std::string_view value) {
+namespace {
+
+// The length of the character of UTF-8 at the beginning, when it is one that may stand in a source text as it is; else
+// 0.
+std::size_t plain_character(std::string_view text) {
+    const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+    const auto tail = [&](std::size_t i) { return (byte(i) & 0xc0U) == 0x80U; };
+    const unsigned first = byte(0);
+    if (first >= 0x20 && first < 0x7f) return 1;
+    if (first >= 0xc2 && first < 0xe0 && tail(1))
+        return first == 0xc2 && byte(1) < 0xa0 ? 0 : 2;  // not the C1 controls
+    if (first >= 0xe0 && first < 0xf0 && tail(1) && tail(2)) {
+        const unsigned point = (first & 15U) << 12U | (byte(1) & 63U) << 6U | (byte(2) & 63U);
+        // Not overlong, no surrogate, no line separator, no byte order mark.
+        return point < 0x800 || (point >= 0xd800 && point < 0xe000) || point == 0x2028 || point == 0x2029 ||
+                       point >= 0xfeff
+                   ? 0
+                   : 3;
+    }
+    if (first >= 0xf0 && first < 0xf5 && tail(1) && tail(2) && tail(3)) {
+        const unsigned point = (first & 7U) << 18U | (byte(1) & 63U) << 12U | (byte(2) & 63U) << 6U | (byte(3) & 63U);
+        return point < 0x10000 || point > 0x10ffff ? 0 : 4;
+    }
+    return 0;
+}
+
+std::string escape_of(char c) {
     static constexpr std::string_view hex = "0123456789abcdef";
+    switch (c) {
+        case '\n': return "\\n";
+        case '\r': return "\\r";
+        case '\t': return "\\t";
+        case '\0': return "\\0";
+        default: break;
+    }
+    const auto byte = static_cast<unsigned char>(c);
+    return std::string("\\x") + hex[byte >> 4U] + hex[byte & 15U];
+}
+
+}  // namespace
+
+bool is_plain_text(std::string_view value) {
+    while (!value.empty()) {
+        const std::size_t length = plain_character(value);
+        if (length == 0) return false;
+        value.remove_prefix(length);
+    }
+    return true;
+}
+
+std::string quote_string(std::string_view value) {
     std::string out = "\"";
-    for (const char c : value) {
-        const auto byte = static_cast<unsigned char>(c);
-        switch (c) {
-            case '\n': out += "\\n"; break;
-            case '\r': out += "\\r"; break;
-            case '\t': out += "\\t"; break;
-            case '\0': out += "\\0"; break;
-            case '\\': out += "\\\\"; break;
-            case '"': out += "\\\""; break;
-            default:
-                if (byte < 0x20 || byte >= 0x7f) {
-                    out += "\\x";
-                    out += hex[byte >> 4U];
-                    out += hex[byte & 15U];
-                } else {
-                    out += c;
-                }
+    while (!value.empty()) {
+        const std::size_t length = plain_character(value);
+        if (length == 0) {
+            out += escape_of(value.front());
+        } else {
+            if (value.front() == '"' || value.front() == '\\') out += '\\';
+            out += value.substr(0, length);
         }
+        value.remove_prefix(std::max<std::size_t>(length, 1));
     }
     return out + "\"";
 }

@@ -29,11 +29,14 @@ bool looks_like_yaml(std::string_view text) {
 
 }  // namespace
 
-std::unique_ptr<ast::File> parse(FileId id, const diag::Sources& sources, diag::Diagnostics& diags) {
+bool is_yaml(FileId id, const diag::Sources& sources) {
     const std::string_view name = sources.name(id);
-    const bool yaml = name.ends_with(".yaml") || name.ends_with(".yml") ||
-                      (!name.ends_with(".chain") && looks_like_yaml(sources.text(id)));
-    return yaml ? parse_yaml(id, sources, diags) : parse_chain(id, sources, diags);
+    if (name.ends_with(".yaml") || name.ends_with(".yml")) return true;
+    return !name.ends_with(".chain") && looks_like_yaml(sources.text(id));
+}
+
+std::unique_ptr<ast::File> parse(FileId id, const diag::Sources& sources, diag::Diagnostics& diags) {
+    return is_yaml(id, sources) ? parse_yaml(id, sources, diags) : parse_chain(id, sources, diags);
 }
 
 }  // namespace chainio::syntax

@@ -26,7 +26,7 @@ void format_one(const Options& options, const std::string& input, diag::Sources&
     FileLoader loader(sources, diagnostics, {}, {});
     const LoadedFile* file = loader.load_root(input);
     if (!file || diagnostics.error_count() != errors_before) return;  // what could not be read would be lost
-    const std::string formatted = syntax::is_yaml(file->id, sources) ? syntax::print_yaml(*file->tree) : syntax::print_chain(*file->tree);
+    const std::string formatted = syntax::is_yaml(file->id, sources) ? syntax::print_yaml(*file->tree) : syntax::format_chain(*file->tree);
     const bool same = formatted == sources.text(file->id);
     if (options.fmt == FmtMode::check) {
         if (!same) {
