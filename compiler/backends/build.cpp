@@ -21,7 +21,7 @@ constexpr std::string_view kHostArch = "x86_64";
 
 // Nothing of the machine, the directory or the time may reach the output.
 std::vector<std::string> common_arguments(int optimize) {
-    return {"-x", "c", "-std=gnu11", fmt::format("-O{}", optimize), "-w", "-ffreestanding", "-fno-builtin", "-fno-ident", "-fno-stack-protector",
+    return {"-x", "c", "-std=gnu11", fmt::format("-O{}", optimize), "-w", "-ffreestanding", "-fno-builtin", "-fno-ident", "-fno-stack-protector", "-nostdinc",
             "-ffile-compilation-dir=."};
 }
 

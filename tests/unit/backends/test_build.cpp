@@ -4,9 +4,12 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "compiler/backends/backends.h"
+#include "compiler/backends/clang.h"
 #include "compiler/backends/elf_file.h"
 #include "tests/unit/backends/sample.h"
 
@@ -54,6 +57,40 @@ TEST(Build, LibbpfOpensIt) {
     EXPECT_NE(bpf_object__find_program_by_name(object, "cio_run_2"), nullptr);
     EXPECT_NE(bpf_object__find_map_by_name(object, "cio_block_map"), nullptr);
     bpf_object__close(object);
+}
+
+TEST(Build, BpftoolMakesASkeletonOfIt) {
+    if (std::system("command -v bpftool >/dev/null 2>&1") != 0) GTEST_SKIP() << "bpftool is not installed";
+    auto dir = TempDir::make();
+    ASSERT_TRUE(dir);
+    std::vector<std::uint8_t> bytes = build();
+    std::ofstream(dir->file("app.bpf.o"), std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::string command = "bpftool gen skeleton " + dir->file("app.bpf.o") + " name app > " + dir->file("app.h") + " 2>" + dir->file("said");
+    ASSERT_EQ(std::system(command.c_str()), 0);
+    std::ifstream in(dir->file("app.h"));
+    std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    EXPECT_NE(text.find("struct bpf_map *cio_io_map;"), std::string::npos);
+    EXPECT_NE(text.find("struct bpf_program *cio_run_1;"), std::string::npos);
+}
+
+TEST(Build, LeavesNoFilesBehind) {
+    auto dir = TempDir::make();
+    ASSERT_TRUE(dir);
+    std::string before = std::getenv("TMPDIR") != nullptr ? std::getenv("TMPDIR") : "/tmp";
+    setenv("TMPDIR", dir->path().c_str(), 1);
+    build();
+    ir::Artifact artifact = ir::sample_artifact();
+    EXPECT_FALSE(build_artifact(artifact, {"/bin/false", {}, 2}));
+    setenv("TMPDIR", before.c_str(), 1);
+    EXPECT_TRUE(std::filesystem::is_empty(dir->path()));
+}
+
+TEST(Build, SaysWhatClangSaid) {
+    ir::Artifact artifact = ir::sample_artifact();
+    auto failed = build_artifact(artifact, {"/bin/false", {}, 2});
+    ASSERT_FALSE(failed);
+    EXPECT_TRUE(failed.error().starts_with("/bin/false failed with status 1 on the BPF programs")) << failed.error();
+    EXPECT_NE(failed.error().find("hint: "), std::string::npos);
 }
 
 TEST(Build, SaysWhatIsMissing) {
