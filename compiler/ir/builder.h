@@ -100,7 +100,7 @@ class Builder {
         for (Stmt& stmt : statements) {
             if (ended_) return;
             body_.push_back(std::move(stmt));
-            ended_ = is_terminator(body_.back()) || ends_flow_if(body_.back());
+            ended_ = is_terminator(body_.back()) || branches_end_flow(body_.back());
         }
     }
 
@@ -110,10 +110,6 @@ class Builder {
     }
 
   private:
-    static bool ends_flow_if(const Stmt& stmt) {
-        auto* branch = std::get_if<If>(&stmt.node);
-        return branch != nullptr && ends_flow(branch->yes) && ends_flow(branch->no);
-    }
     template <class F>
     Operand value(F&& f) {
         Reg r = new_reg();

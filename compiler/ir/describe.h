@@ -79,7 +79,7 @@ template <class A, AnyOf<Endpoint> N> void describe(A& a, N& n) { a(n.tcp, n.por
 template <class A, AnyOf<ServiceCache> N> void describe(A& a, N& n) { a(n.entries, n.ttl_ns); }
 template <class A, AnyOf<Service> N>
 void describe(A& a, N& n) {
-    a(n.name, n.endpoints, n.priority_class, n.cache, n.on_request_udp, n.on_request_tcp, n.on_malformed, n.cache_key);
+    a(n.name, n.endpoints, n.priority_class, n.cache, n.on_request_udp, n.on_request_tcp, n.on_malformed, n.cache_key_udp, n.cache_key_tcp);
 }
 template <class A, AnyOf<ProbeArg> N> void describe(A& a, N& n) { a(n.name, n.bits, n.is_signed, n.cstr); }
 template <class A, AnyOf<Probe> N> void describe(A& a, N& n) { a(n.name, n.kind, n.site, n.args); }

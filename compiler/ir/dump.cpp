@@ -85,7 +85,8 @@ void dump_service(const Service& s, std::string& out) {
     out += '\n';
     if (s.on_request_udp >= 0) out += fmt::format("  on request udp program {}\n", s.on_request_udp);
     if (s.on_request_tcp >= 0) out += fmt::format("  on request tcp program {}\n", s.on_request_tcp);
-    if (s.cache_key >= 0) out += fmt::format("  cache key program {}\n", s.cache_key);
+    if (s.cache_key_udp >= 0) out += fmt::format("  cache key udp program {}\n", s.cache_key_udp);
+    if (s.cache_key_tcp >= 0) out += fmt::format("  cache key tcp program {}\n", s.cache_key_tcp);
     if (s.on_malformed >= 0) out += fmt::format("  on malformed program {}\n", s.on_malformed);
 }
 

@@ -208,7 +208,7 @@ struct Service {
     std::int32_t priority_class = -1;
     ServiceCache cache;
     std::int32_t on_request_udp = -1, on_request_tcp = -1, on_malformed = -1;  // handler programs
-    std::int32_t cache_key = -1;  // handler program: its reply is the cache's key for a request
+    std::int32_t cache_key_udp = -1, cache_key_tcp = -1;  // handler programs: the reply is the cache's key for a request
 };
 struct ProbeArg { std::string name; std::uint8_t bits = 64; bool is_signed = false, cstr = false; };
 struct Probe { std::string name, kind, site; std::vector<ProbeArg> args; };

@@ -106,12 +106,11 @@ void collect_defs(const Body& body, std::vector<Reg>& out) {
     }
 }
 
-bool ends_flow(const Body& body) {
-    if (body.empty()) return false;
-    const Stmt& last = body.back();
-    if (is_terminator(last)) return true;
-    auto* branch = std::get_if<If>(&last.node);
+bool branches_end_flow(const Stmt& stmt) {
+    auto* branch = std::get_if<If>(&stmt.node);
     return branch != nullptr && ends_flow(branch->yes) && ends_flow(branch->no);
 }
+
+bool ends_flow(const Body& body) { return !body.empty() && (is_terminator(body.back()) || branches_end_flow(body.back())); }
 
 }  // namespace chainio::ir

@@ -137,6 +137,8 @@ inline bool is_terminator(const Stmt& stmt) {
     return std::holds_alternative<Return>(stmt.node) || std::holds_alternative<Fail>(stmt.node) || std::holds_alternative<End>(stmt.node) ||
            std::holds_alternative<Break>(stmt.node) || std::holds_alternative<Continue>(stmt.node);
 }
+// Whether the statement is an If both of whose sides end the flow.
+bool branches_end_flow(const Stmt&);
 // Whether every path through the body ends in a terminator.
 bool ends_flow(const Body&);
 

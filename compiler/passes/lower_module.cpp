@@ -1,0 +1,103 @@
+// The whole module: tables, chains, header programs, services.
+#include <algorithm>
+
+#include "bpf-templates/chainio_step.h"
+#include "compiler/passes/lower.h"
+#include "compiler/passes/lower_program.h"
+
+namespace chainio::passes {
+
+namespace {
+
+std::uint16_t add_program(ModuleContext& m, ir::Program program) {
+    m.out.programs.push_back(std::move(program));
+    return static_cast<std::uint16_t>(m.out.programs.size() - 1);
+}
+
+// A record of no fixed size may reach as far as its fields say; a page is what every format's header fits in.
+constexpr std::uint32_t kOpenHeaderBytes = 4096;
+
+void lower_file_class(ModuleContext& m, const checked::FileClass& file) {
+    ir::FileClass out = file.info;
+    if (file.header_record >= 0) {
+        const checked::Record& record = m.checked.records[static_cast<std::size_t>(file.header_record)];
+        ProgramLowering lowering(m, nullptr, "header." + out.name, ir::ProgramKind::header);
+        lowering.header(record);
+        out.header_program = add_program(m, lowering.finish());
+        out.header_bytes = record.fixed_size > 0 ? static_cast<std::uint32_t>(record.fixed_size) : kOpenHeaderBytes;
+        for (const checked::Field& f : record.fields)
+            if (is_header_field(f)) out.header_fields.push_back(f.name);
+    }
+    m.out.files.push_back(std::move(out));
+}
+
+void lower_chain(ModuleContext& m, const checked::Chain& chain) {
+    ChainContext context(m, chain);
+    if (chain.mode == ir::ChainMode::call) {
+        ProgramLowering entry(m, &context, chain.name + ".entry", ir::ProgramKind::entry);
+        entry.entry(chain.steps.front());
+        context.out.entry = add_program(m, entry.finish());
+        for (const checked::Step& step : chain.steps) {
+            ProgramLowering lowering(m, &context, chain.name + "." + step.name, ir::ProgramKind::step);
+            lowering.step(step);
+            context.out.steps.push_back({step.name, add_program(m, lowering.finish())});
+        }
+    } else {
+        ProgramLowering shadow(m, &context, chain.name, ir::ProgramKind::shadow);
+        shadow.set_line(chain.line);
+        shadow.body(chain.shadow);
+        context.out.shadow = add_program(m, shadow.finish());
+    }
+    if (chain.done) {
+        ProgramLowering done(m, &context, chain.name + ".done", ir::ProgramKind::done);
+        done.body(*chain.done);
+        context.out.done = add_program(m, done.finish());
+    }
+    if (!context.out.initial_state.empty()) context.out.initial_state.resize(context.out.state_bytes);
+    m.out.chains.push_back(std::move(context.out));
+}
+
+std::int32_t lower_handler(ModuleContext& m, const std::string& name, const std::optional<checked::Handler>& handler) {
+    if (!handler) return -1;
+    ProgramLowering lowering(m, nullptr, name, ir::ProgramKind::handler);
+    lowering.handler(*handler, handler->body);
+    return add_program(m, lowering.finish());
+}
+
+std::int32_t lower_key(ModuleContext& m, const std::string& name, const std::optional<checked::Handler>& handler,
+                       const std::optional<checked::Body>& key) {
+    if (!key || !handler) return -1;
+    ProgramLowering lowering(m, nullptr, name, ir::ProgramKind::handler);
+    lowering.handler(*handler, *key);
+    return add_program(m, lowering.finish());
+}
+
+void lower_service(ModuleContext& m, const checked::Service& service) {
+    ir::Service out = service.info;
+    out.on_request_udp = lower_handler(m, service.name + ".udp", service.udp);
+    out.on_request_tcp = lower_handler(m, service.name + ".tcp", service.tcp);
+    out.on_malformed = lower_handler(m, service.name + ".malformed", service.malformed);
+    out.cache_key_udp = lower_key(m, service.name + ".key.udp", service.udp, service.udp_key);
+    out.cache_key_tcp = lower_key(m, service.name + ".key.tcp", service.tcp, service.tcp_key);
+    m.out.services.push_back(std::move(out));
+}
+
+}  // namespace
+
+ir::Module lower(const checked::Module& module) {
+    ModuleContext m(module);
+    m.out.app = module.app;
+    m.out.match_exe = module.match_exe;
+    m.out.sockets = module.sockets;
+    m.out.classes = module.classes;
+    m.out.batch = module.batch;
+    m.out.probes = module.probes;
+    m.out.reasons = module.reasons;
+    m.out.sources = module.sources;
+    for (const checked::FileClass& file : module.files) lower_file_class(m, file);
+    for (const checked::Chain& chain : module.chains) lower_chain(m, chain);
+    for (const checked::Service& service : module.services) lower_service(m, service);
+    return std::move(m.out);
+}
+
+}  // namespace chainio::passes

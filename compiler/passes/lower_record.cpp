@@ -1,0 +1,252 @@
+// Views of records: where each field is, whether it is there, what it says. Offsets are constants as long as they can be; the
+// others are computed once and remembered while that computation dominates.
+#include <algorithm>
+#include <cassert>
+
+#include "bpf-templates/chainio_step.h"
+#include "compiler/passes/lower_program.h"
+
+namespace chainio::passes {
+
+using checked::Field;
+using ir::BinOp;
+using View = std::shared_ptr<ViewData>;
+
+namespace {
+
+// How many bytes from the view's start on every view has: one check covers all fields at fixed places.
+std::uint64_t fixed_prefix(const checked::Record& record) {
+    std::int64_t prefix = std::max<std::int64_t>(record.fixed_size, 0);
+    for (const Field& f : record.fields) {
+        if (f.kind == Field::Kind::derived || f.kind == Field::Kind::padding) continue;
+        if (!f.when && f.fixed_offset >= 0 && f.fixed_size >= 0) prefix = std::max(prefix, f.fixed_offset + f.fixed_size);
+    }
+    return static_cast<std::uint64_t>(prefix);
+}
+
+Operand plus(ir::Builder& b, Operand base, std::uint64_t more) {
+    if (more == 0) return base;
+    if (base.is_imm) return Operand::imm(base.value + more);
+    return b.binary(BinOp::add, base, Operand::imm(more));
+}
+
+}  // namespace
+
+Operand ProgramLowering::remember(const View& view, std::optional<Operand>& slot, Operand op) {
+    slot = op;
+    undo_.emplace_back([view, &slot] { slot.reset(); });
+    return op;
+}
+
+const Value& ProgramLowering::remember(const View& view, std::uint32_t index, Value v) {
+    auto kept = std::make_shared<const Value>(std::move(v));
+    view->fields[index].value = kept;
+    undo_.emplace_back([view, index] { view->fields[index].value.reset(); });
+    return *kept;
+}
+
+Value ProgramLowering::make_view(const checked::Record& record, Operand offset, bool check) {
+    Value v;
+    v.kind = Value::Kind::view;
+    v.view = std::make_shared<ViewData>(ViewData{&record, offset, {}});
+    v.view->fields.resize(record.fields.size());
+    if (check) check_view(v.view);
+    return v;
+}
+
+void ProgramLowering::check_view(const View& view) {
+    demand(ir::Space::block, view->offset, Operand::imm(fixed_prefix(*view->record)), CIO_MALFORMED);
+    for (std::uint32_t i = 0; i < view->record->fields.size(); i++) {
+        const Field& f = view->record->fields[i];
+        if (!f.equals && f.choices.empty()) continue;
+        if (f.when) {
+            if_(exists(view, i), [&] { check_expectation(view, i); });
+        } else {
+            check_expectation(view, i);
+        }
+    }
+}
+
+void ProgramLowering::check_expectation(const View& view, std::uint32_t index) {
+    const Field& f = view->record->fields[index];
+    Value v = field(view, index);
+    if (f.equals) {
+        Value expected = value_in_record(view, *f.equals);
+        Operand same = v.kind == Value::Kind::bytes ? b_.binary(BinOp::eq, compare(v, expected), Operand::imm(0))
+                                                    : b_.binary(BinOp::eq, v.scalar, expected.scalar);
+        b_.check(same, CIO_MALFORMED);
+    }
+    if (f.choices.empty()) return;
+    Operand any = Operand::imm(0);
+    for (std::uint64_t choice : f.choices) {
+        Operand same = b_.binary(BinOp::eq, v.scalar, Operand::imm(choice));
+        any = any.is_imm ? same : b_.binary(BinOp::bit_or, any, same);
+    }
+    b_.check(any, CIO_MALFORMED);
+}
+
+Value ProgramLowering::value_in_record(const View& view, const checked::Expr& e) {
+    Env env(std::max<std::size_t>(view->record->locals.size(), 1));
+    env[0].kind = Value::Kind::view;
+    env[0].view = view;
+    EnvScope scope(*this, env);
+    return eval(e);
+}
+
+Operand ProgramLowering::in_record(const View& view, const checked::Expr& e) {
+    Value v = value_in_record(view, e);
+    assert(v.kind == Value::Kind::scalar);
+    return v.scalar;
+}
+
+Value ProgramLowering::field(const View& view, std::uint32_t index) {
+    FieldMemo& memo = view->fields[index];
+    if (memo.value) return *memo.value;
+    const Field& f = view->record->fields[index];
+    if (f.when) b_.check(exists(view, index), CIO_MALFORMED);
+    return remember(view, index, read_field(view, index));
+}
+
+Value ProgramLowering::read_field(const View& view, std::uint32_t index) {
+    const Field& f = view->record->fields[index];
+    switch (f.kind) {
+        case Field::Kind::integer: {
+            Operand at = field_offset(view, index);
+            demand(ir::Space::block, at, Operand::imm(f.width), CIO_MALFORMED);
+            return Value::of(b_.load(ir::Space::block, at, f.width, f.big_endian, f.is_signed));
+        }
+        case Field::Kind::varint: return varint_field(view, index);
+        case Field::Kind::padding:
+        case Field::Kind::bytes: {
+            Operand at = field_offset(view, index);
+            Operand length = f.length ? in_record(view, *f.length) : Operand::imm(0);
+            demand(ir::Space::block, at, length, CIO_MALFORMED);
+            return Value::of(ir::Slice{ir::Space::block, at, length}, f.max != 0 ? f.max : CIO_MAX_BLOCK);
+        }
+        case Field::Kind::cstr: return cstr_field(view, index);
+        case Field::Kind::record: return make_view(m_.checked.records[f.record], field_offset(view, index), true);
+        case Field::Kind::array: return array_field(view, index);
+        case Field::Kind::derived: return value_in_record(view, *f.value);
+    }
+    return {};
+}
+
+Value ProgramLowering::varint_field(const View& view, std::uint32_t index) {
+    Operand at = field_offset(view, index);
+    auto [v, length] = b_.varint(view->record->fields[index].varint, ir::Space::block, at, Operand::imm(CIO_MAX_BLOCK), CIO_MALFORMED);
+    if (!view->record->fields[index].when) remember(view, view->fields[index].end, b_.binary(BinOp::add, at, length));
+    return Value::of(v);
+}
+
+// The NUL must be in the block and within `max` + 1 bytes.
+Value ProgramLowering::cstr_field(const View& view, std::uint32_t index) {
+    const Field& f = view->record->fields[index];
+    Operand at = field_offset(view, index);
+    Operand size = b_.input(ir::Input::block_length);
+    demand_le(at, size, CIO_MALFORMED);
+    std::uint32_t longest = std::min<std::uint32_t>(f.max + 1, CIO_MAX_BLOCK);
+    Operand window = b_.binary(BinOp::umin, b_.binary(BinOp::sub, size, at), Operand::imm(longest));
+    demand(ir::Space::block, at, window, CIO_MALFORMED);
+    Operand length = b_.find_byte({ir::Space::block, at, window}, Operand::imm(0), longest);
+    b_.check(b_.binary(BinOp::ult, length, window), CIO_MALFORMED);
+    demand(ir::Space::block, at, length, CIO_MALFORMED);
+    if (!f.when) remember(view, view->fields[index].end, plus(b_, b_.binary(BinOp::add, at, length), 1));
+    return Value::of(ir::Slice{ir::Space::block, at, length}, f.max);
+}
+
+Value ProgramLowering::array_field(const View& view, std::uint32_t index) {
+    const Field& f = view->record->fields[index];
+    std::uint32_t stride = f.width;
+    const checked::Type* element = f.type.element.get();
+    if (element != nullptr && element->kind == checked::TypeKind::view)
+        stride = static_cast<std::uint32_t>(m_.checked.records[element->record].fixed_size);
+    Operand count = in_record(view, *f.count);
+    demand_le(count, Operand::imm(f.max), CIO_MALFORMED);
+    Operand at = field_offset(view, index);
+    Operand size = count.is_imm ? Operand::imm(count.value * stride) : b_.binary(BinOp::mul, count, Operand::imm(stride));
+    demand(ir::Space::block, at, size, CIO_MALFORMED);
+    Value v;
+    v.kind = Value::Kind::array;
+    v.array = std::make_shared<ArrayData>(ArrayData{&f, at, count, stride, f.max});
+    return v;
+}
+
+Operand ProgramLowering::field_offset(const View& view, std::uint32_t index) {
+    const Field& f = view->record->fields[index];
+    if (f.fixed_offset >= 0) return plus(b_, view->offset, static_cast<std::uint64_t>(f.fixed_offset));
+    FieldMemo& memo = view->fields[index];
+    if (memo.offset) return *memo.offset;
+    if (f.at && f.kind != Field::Kind::padding)
+        return remember(view, memo.offset, b_.binary(BinOp::add, view->offset, fixed(in_record(view, *f.at))));
+    if (index == 0) return view->offset;
+    return remember(view, memo.offset, field_end(view, index - 1));
+}
+
+// One past the field's last byte; a field that does not exist, or takes no bytes, ends where it would begin.
+Operand ProgramLowering::field_end(const View& view, std::uint32_t index) {
+    const Field& f = view->record->fields[index];
+    FieldMemo& memo = view->fields[index];
+    if (memo.end) return *memo.end;
+    if (f.kind == Field::Kind::derived) return index == 0 ? view->offset : field_end(view, index - 1);
+    bool is_skip = f.kind == Field::Kind::padding && f.at;
+    if (is_skip && f.at->kind == checked::ExprKind::int_const) return plus(b_, view->offset, f.at->value);
+    if (is_skip) return remember(view, memo.end, b_.binary(BinOp::add, view->offset, fixed(in_record(view, *f.at))));
+    if (!f.when) {
+        if (f.fixed_offset >= 0 && f.fixed_size >= 0) return plus(b_, view->offset, static_cast<std::uint64_t>(f.fixed_offset + f.fixed_size));
+        Operand end = existing_end(view, index);
+        return memo.end ? *memo.end : remember(view, memo.end, end);
+    }
+    Operand start = field_offset(view, index);
+    return remember(view, memo.end, choose(
+                                        exists(view, index), [&] { return existing_end(view, index); }, [&] { return start; }));
+}
+
+Operand ProgramLowering::existing_end(const View& view, std::uint32_t index) {
+    const Field& f = view->record->fields[index];
+    Operand start = field_offset(view, index);
+    if (f.fixed_size >= 0) return plus(b_, start, static_cast<std::uint64_t>(f.fixed_size));
+    switch (f.kind) {
+        case Field::Kind::varint: {
+            if (!f.when) {
+                field(view, index);
+                return *view->fields[index].end;
+            }
+            auto [v, length] = b_.varint(f.varint, ir::Space::block, start, Operand::imm(CIO_MAX_BLOCK), CIO_MALFORMED);
+            return b_.binary(BinOp::add, start, length);
+        }
+        case Field::Kind::cstr: {
+            Value v = f.when ? cstr_field(view, index) : field(view, index);
+            return plus(b_, b_.binary(BinOp::add, start, v.bytes.length), 1);
+        }
+        case Field::Kind::record: {
+            Value nested = make_view(m_.checked.records[f.record], start, false);
+            return view_end(nested.view);
+        }
+        case Field::Kind::array: {
+            Value v = f.when ? array_field(view, index) : field(view, index);
+            return b_.binary(BinOp::add, start, b_.binary(BinOp::mul, v.array->count, Operand::imm(v.array->stride)));
+        }
+        case Field::Kind::bytes:
+        case Field::Kind::padding: {
+            Value v = f.when ? read_field(view, index) : field(view, index);
+            return b_.binary(BinOp::add, start, v.bytes.length);
+        }
+        case Field::Kind::integer:
+        case Field::Kind::derived: break;
+    }
+    return start;
+}
+
+Operand ProgramLowering::exists(const View& view, std::uint32_t index) {
+    FieldMemo& memo = view->fields[index];
+    if (memo.exists) return *memo.exists;
+    return remember(view, memo.exists, in_record(view, *view->record->fields[index].when));
+}
+
+Operand ProgramLowering::view_end(const View& view) {
+    if (view->record->fixed_size >= 0) return plus(b_, view->offset, static_cast<std::uint64_t>(view->record->fixed_size));
+    if (view->record->fields.empty()) return view->offset;
+    return field_end(view, static_cast<std::uint32_t>(view->record->fields.size() - 1));
+}
+
+}  // namespace chainio::passes
