@@ -21,6 +21,8 @@ std::uint64_t reads_done(const Handle& handle) {
     return counters.ring_reads + counters.plain_reads + counters.page_cache_reads;
 }
 
+constexpr std::uint32_t batch = 256;  // completions taken at once
+
 class Lookups {
   public:
     Lookups(const Job& job, Handle handle, std::uint32_t chain, std::uint64_t file)
@@ -37,7 +39,7 @@ class Lookups {
             if (!submit()) return std::unexpected(chainio_error(handle_.get()));
         }
         while (ended_ < job_.keys.size()) {
-            const int count = chainio_reap(handle_.get(), completions_.data(), std::uint32_t{completions_.size()}, 1);
+            const int count = chainio_reap(handle_.get(), completions_.data(), batch, 1);
             if (count < 0) return std::unexpected(chainio_error(handle_.get()));
             for (int i = 0; i < count; i++) take(completions_[static_cast<std::size_t>(i)]);
             ended_ += static_cast<std::size_t>(count);
@@ -72,7 +74,7 @@ class Lookups {
     std::uint32_t chain_;
     std::uint64_t file_;
     std::size_t next_ = 0, ended_ = 0;
-    std::array<chainio_completion, 256> completions_{};
+    std::array<chainio_completion, batch> completions_{};
     Outcome outcome_;
 };
 
