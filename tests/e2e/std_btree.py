@@ -104,7 +104,7 @@ def check_ranges(run, path, depth, keys, tree, rng):
         ranges.append((keys[low] + rng.randrange(2), keys[high] + rng.randrange(-1, 2)))
     ranges = [(low, max(high, 0)) for low, high in ranges]
     asked = [{"low": low, "high": high} for low, high in ranges]
-    for chain, number_of in (("range_keys", lambda key: key), ("range", lambda key: struct.unpack("<Q", tree[key][:8])[0])):
+    for chain, number_of in (("range_keys", lambda key: key), ("range_values", lambda key: struct.unpack("<Q", tree[key][:8])[0])):
         for (low, high), answer in zip(ranges, run.call(chain, {"tree": path}, {}, asked)):
             inside = keys[bisect.bisect_left(keys, low):bisect.bisect_right(keys, high)]
             wanted = ("ok", expect_sums([number_of(key) for key in inside]))

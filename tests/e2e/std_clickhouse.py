@@ -42,10 +42,10 @@ def check_marks(run, name, files, marks, column):
         run.same(f"{name}: mark {n}", (answer.outcome, answer.value), ("ok", wanted[n]) if n < count else ("short_read", None))
     starts = {offset: size for offset, size, _ in blocks_of(column)}
     asked = [{"granule": n, "count": c} for n in range(0, count, 7) for c in (1, 2, 30, count)]
-    for key, answer in zip(asked, run.call("range", files, {}, asked)):
+    for key, answer in zip(asked, run.call("byte_range", files, {}, asked)):
         n, last = key["granule"], key["granule"] + key["count"]
         end = len(column) if last >= count else marks[last][0] + (starts[marks[last][0]] if marks[last][1] else 0)
-        run.same(f"{name}: range {key}", (answer.outcome, answer.value), ("ok", struct.pack("<3Q", marks[n][0], end, marks[n][1])))
+        run.same(f"{name}: byte_range {key}", (answer.outcome, answer.value), ("ok", struct.pack("<3Q", marks[n][0], end, marks[n][1])))
 
 
 def check_values(run, name, files, marks, values, width):

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""chainio test itself: a case that holds is ok, each one that does not is FAIL and says why, whatever kind of expectation it is."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
+BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
+SPEC = """
+files pages = "*.p"
+record Pair { key: u16le   value: u32be }
+chain find(db: file pages, key: u16) -> u32 hops 4 {
+  step look(b: block at 0 for 12 in db) {
+    for p in block.records(Pair, max 2) {
+      if p.key == key { return p.value }
+    }
+    if key == 99 { fail ninety_nine }
+    goto look at block.offset + 12
+  }
+}
+chain text(db: file pages, size: u16) -> bytes(max 64) hops 1 {
+  step all(b: block at 0 for size in db) { return block[0..size] }
+}
+chain ahead on read(pages) as r {
+  for p in r.records(Pair, max 8) { prefetch r.file at p.key for p.value }
+}
+"""
+FILES = """
+files:
+  pairs: [{ u16le: 1, u32be: 100 }, { u16le: 2, u32be: 200 }, { u16le: 3, u32be: 300 }, { u16le: 4, u32be: 400 }]
+  cut: { of: pairs, size: 18 }
+  changed: { of: pairs, patch: [{ at: 2, bytes: { u32be: 7 } }] }
+  words: { text: hello world }
+cases:
+"""
+CASES = [
+    # (case, None when it holds, else a part of the reason)
+    ("chain: find, files: {db: pairs}, args: {key: 2}, expect: {value: 200, read_count: 1}", None),
+    ("chain: find, files: {db: pairs}, args: {key: 4}, expect: {value: 400, reads: [{file: db, at: 0, for: 12}, {at: 12}]}", None),
+    ("chain: find, files: {db: pairs}, args: {key: 9}, expect: {outcome: short_read}", None),
+    ("chain: find, files: {db: pairs}, args: {key: 99}, expect: {outcome: ninety_nine}", None),
+    ("chain: find, files: {db: changed}, args: {key: 1}, expect: {value: 7}", None),
+    ("chain: find, files: {db: cut}, args: {key: 3}, expect: {outcome: short_read}", None),
+    ("chain: text, files: {db: words}, args: {size: 5}, expect: {bytes: hello, length: 5, starts_with: he}", None),
+    ("chain: ahead, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{same: true, at: 1, for: 100}, {at: 2}]}", None),
+    ("chain: find, files: {db: pairs}, args: {key: 2}, expect: {value: 201}", "value is 200, expected 201"),
+    ("chain: find, files: {db: pairs}, args: {key: 2}, expect: {outcome: not_found}", "outcome is ok, expected not_found"),
+    ("chain: find, files: {db: pairs}, args: {key: 4}, expect: {value: 400, read_count: 1}", "2 reads, expected 1"),
+    ("chain: find, files: {db: pairs}, args: {key: 4}, expect: {reads: [{at: 0}]}", "2 reads, expected 1"),
+    ("chain: text, files: {db: words}, args: {size: 5}, expect: {bytes: help}", "differ from byte 3 on"),
+    ("chain: text, files: {db: words}, args: {size: 70000}, expect: {length: 5}", "does not fit 'size'"),
+    ("chain: find, files: {db: pairs}, args: {kye: 2}, expect: {value: 200}", "did you mean 'key'?"),
+    ("chain: find, files: {}, args: {key: 2}, expect: {value: 200}", "gives no file for 'db'"),
+    ("chain: fnd, files: {db: pairs}, args: {key: 2}, expect: {value: 200}", "did you mean 'find'?"),
+    ("chain: ahead, event: {file: pairs, at: 0, for: 12}, expect: {prefetch_count: 3}", "2 prefetches, expected 3"),
+    ("chain: ahead, args: {key: 1}, expect: {prefetch_count: 3}", "give the `event`"),
+]
+
+
+def run(folder, *arguments):
+    done = subprocess.run([str(BUILD / "bin" / "chainio"), "test", *arguments], cwd=folder, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def check(what, holds, shown):
+    if not holds:
+        print(f"FAILED: {what}\n{shown}")
+        sys.exit(1)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "app.chain").write_text(SPEC)
+        text = "spec: app.chain\n" + FILES + "".join(f"  - {{name: case {i}, {case}}}\n" for i, (case, _) in enumerate(CASES))
+        (folder / "app.test.yaml").write_text(text)
+        good = sum(reason is None for _, reason in CASES)
+        code, out, err = run(folder, "app.test.yaml")
+        check("the last line counts", out.rstrip().endswith(f"{good} passed, {len(CASES) - good} failed, 0 skipped"), out + err)
+        check("a failure is exit code 1", code == 1, out)
+        blocks = {}
+        for line in out.splitlines():
+            if line.startswith(("ok ", "FAIL")):
+                blocks[line[5:]] = [line[:4].strip()]
+            elif line.startswith("       ") and blocks:
+                blocks[next(reversed(blocks))].append(line)
+        for i, (case, reason) in enumerate(CASES):
+            block = blocks[f"case {i}"]
+            check(f"case {i}: {case}", block[0] == ("ok" if reason is None else "FAIL"), "\n".join(block))
+            check(f"case {i} says why: {case}", reason is None or any(reason in line for line in block), "\n".join(block))
+        for engine in ("interpreter", "native"):
+            code, out, _ = run(folder, "--engine", engine, "--filter", "case 0", "app.test.yaml")
+            check(f"only {engine}", code == 0 and f"every case in {engine}\n" in out and "1 passed, 0 failed" in out, out)
+        code, out, err = run(folder, "--filter", "no such case", "app.test.yaml")
+        check("a filter that nothing meets", code == 1 and "no case's name contains" in err, out + err)
+        (folder / "skip.test.yaml").write_text("spec: app.chain\nneeds: no-such-program\ncases: [{chain: find, expect: {value: 1}}]\n")
+        code, out, _ = run(folder, "skip.test.yaml")
+        check("a file that needs what is not here is skipped with its reason", code == 0 and "has no no-such-program" in out and "0 passed, 0 failed, 1 skipped" in out, out)
+        (folder / "wrong.test.yaml").write_text("spec: absent.chain\ncases: [{chain: find, expect: {value: 1}}]\n")
+        code, out, err = run(folder, "wrong.test.yaml", "skip.test.yaml")
+        check("a spec that does not compile fails the run, the other files still run", code == 1 and "absent.chain" in err and "1 skipped" in out, out + err)
+        left = list(pathlib.Path(os.environ.get("TMPDIR", "/tmp")).glob("chainio-test-*"))
+        check("no temporary folder is left", not [f for f in left if f.stat().st_mtime > (folder / "app.chain").stat().st_mtime], str(left))
+    print(f"{len(CASES)} cases, each as expected")
+
+
+if __name__ == "__main__":
+    main()
