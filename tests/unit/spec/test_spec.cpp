@@ -1,0 +1,191 @@
+#include <elf.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "compiler/ir/interpret.h"
+#include "runtime/spec/elf_sections.h"
+#include "runtime/spec/loaded.h"
+#include "runtime/spec/outcomes.h"
+#include "tests/support/machine_file.h"
+#include "tests/support/soak.h"
+
+namespace chainio::spec {
+namespace {
+
+using tests::machine_artifact;
+using tests::TempFile;
+
+// Offset in the file of the header of the section that begins with `prefix`.
+std::size_t section_header(const std::vector<std::uint8_t>& file, const std::string& prefix) {
+    Elf64_Ehdr elf;
+    std::memcpy(&elf, file.data(), sizeof elf);
+    Elf64_Shdr names;
+    std::memcpy(&names, file.data() + elf.e_shoff + elf.e_shstrndx * sizeof(Elf64_Shdr), sizeof names);
+    for (unsigned i = 1; i < elf.e_shnum; i++) {
+        const std::size_t at = elf.e_shoff + i * sizeof(Elf64_Shdr);
+        Elf64_Shdr header;
+        std::memcpy(&header, file.data() + at, sizeof header);
+        const char* name = reinterpret_cast<const char*>(file.data()) + names.sh_offset + header.sh_name;
+        if (std::string(name).starts_with(prefix)) return at;
+    }
+    ADD_FAILURE() << "no section " << prefix;
+    return 0;
+}
+
+template <typename F>
+std::vector<std::uint8_t> with_header(const std::string& section, F change) {
+    std::vector<std::uint8_t> file = machine_artifact();
+    const std::size_t at = section_header(file, section);
+    Elf64_Shdr header;
+    std::memcpy(&header, file.data() + at, sizeof header);
+    change(header, file);
+    std::memcpy(file.data() + at, &header, sizeof header);
+    return file;
+}
+
+TEST(Loaded, OpensAnArtifactWithItsNativeCode) {
+    const TempFile file(machine_artifact());
+    auto loaded = Loaded::open(file.path());
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    EXPECT_TRUE((*loaded)->native()) << (*loaded)->interpreter_reason();
+    EXPECT_EQ((*loaded)->module().app, "machine");
+    EXPECT_EQ((*loaded)->native_arches(), std::vector<std::string>{std::string(host_arch())});
+    EXPECT_EQ((*loaded)->bpf_programs().size(), (*loaded)->module().programs.size());
+    EXPECT_EQ((*loaded)->find_chain("second"), 1u);
+    EXPECT_EQ((*loaded)->find_chain("third"), std::nullopt);
+    EXPECT_EQ((*loaded)->find_file_class("kept"), 1u);
+}
+
+TEST(Loaded, NativeAndInterpretedStepsAgree) {
+    auto native = Loaded::from_bytes(machine_artifact(), "native");
+    auto interpreted = Loaded::from_bytes(machine_artifact(), "interpreted", {.use_native = false});
+    ASSERT_TRUE(native && interpreted);
+    ASSERT_TRUE((*native)->native());
+    EXPECT_EQ((*interpreted)->interpreter_reason(), "native code was not asked for");
+    std::mt19937_64 random(tests::soak_seed());
+    const std::uint32_t total = (*native)->artifact().layout.total;
+    for (int i = 0; i < 2000; i++) {
+        std::vector<std::uint64_t> a(total / 8 + 2), b(total / 8 + 2);
+        std::vector<std::uint8_t> block(256 + CIO_PAD);
+        for (auto& byte : block) byte = static_cast<std::uint8_t>(random());
+        block[0] = static_cast<std::uint8_t>(random() % 8);
+        block[1] = static_cast<std::uint8_t>(random() % 18);
+        for (auto* memory : {&a, &b}) {
+            auto& io = *reinterpret_cast<cio_io*>(memory->data());
+            io.block_length = static_cast<std::uint32_t>(20 * (i % 12));
+        }
+        (*native)->run(1, *reinterpret_cast<cio_io*>(a.data()), block.data());
+        (*interpreted)->run(1, *reinterpret_cast<cio_io*>(b.data()), block.data());
+        auto* left = reinterpret_cast<cio_io*>(a.data());
+        auto* right = reinterpret_cast<cio_io*>(b.data());
+        ASSERT_EQ(left->outcome, right->outcome);
+        ASSERT_EQ(left->finished, right->finished);
+        ASSERT_EQ(left->next_count, right->next_count);
+        ASSERT_EQ(left->result, right->result);
+        for (std::uint32_t n = 0; n < left->next_count; n++) ASSERT_EQ(left->next[n].offset, right->next[n].offset);
+    }
+}
+
+TEST(Loaded, ManyArtifactsAtOnceKeepTheirOwnCode) {
+    ir::Artifact other = engine::test::machine({.result = ir::ResultKind::none});
+    auto built = backends::build_artifact(other, {});
+    ASSERT_TRUE(built) << built.error();
+    for (int turn = 0; turn < 3; turn++) {
+        auto first = Loaded::from_bytes(machine_artifact(), "first");
+        auto second = Loaded::from_bytes(*built, "second");
+        ASSERT_TRUE(first && second);
+        std::vector<std::uint8_t> block(64 + CIO_PAD);
+        block[0] = engine::test::kReturnSum;
+        for (auto& [loaded, kind] : {std::pair{*first, CIO_RESULT_SCALAR}, std::pair{*second, CIO_RESULT_NONE}}) {
+            std::vector<std::uint64_t> memory(loaded->artifact().layout.total / 8 + 2);
+            auto& io = *reinterpret_cast<cio_io*>(memory.data());
+            io.block_length = 64;
+            loaded->run(1, io, block.data());
+            EXPECT_EQ(io.finished, 1u);
+            EXPECT_EQ(io.result_kind, static_cast<std::uint32_t>(kind));
+        }
+    }
+}
+
+TEST(Loaded, FallsBackToTheInterpreterWithAReason) {
+    const auto other_arch = with_header(".chainio.native.", [](Elf64_Shdr& header, auto&) { header.sh_size = 0; });
+    auto none = Loaded::from_bytes(other_arch, "a");
+    ASSERT_TRUE(none);
+    EXPECT_FALSE((*none)->native());
+    EXPECT_NE((*none)->interpreter_reason().find("has no native code for"), std::string::npos);
+    const auto broken = with_header(".chainio.native.", [](Elf64_Shdr& header, std::vector<std::uint8_t>& file) {
+        std::memset(file.data() + header.sh_offset, 'x', 64);
+    });
+    auto refused = Loaded::from_bytes(broken, "b");
+    ASSERT_TRUE(refused);
+    EXPECT_FALSE((*refused)->native());
+    EXPECT_NE((*refused)->interpreter_reason().find("does not load"), std::string::npos)
+        << (*refused)->interpreter_reason();
+    std::vector<std::uint64_t> memory((*refused)->artifact().layout.total / 8 + 2);
+    std::vector<std::uint8_t> block(64 + CIO_PAD);
+    block[0] = engine::test::kNotFound;
+    auto& io = *reinterpret_cast<cio_io*>(memory.data());
+    io.block_length = 64;
+    (*refused)->run(1, io, block.data());
+    EXPECT_EQ(io.outcome, static_cast<std::uint32_t>(CIO_NOT_FOUND));
+}
+
+TEST(Loaded, RefusesByNameAndReason) {
+    const auto missing = Loaded::open("/nonexistent/app.bpf.o");
+    ASSERT_FALSE(missing);
+    EXPECT_TRUE(missing.error().system);
+    EXPECT_EQ(missing.error().message, "cannot read artifact '/nonexistent/app.bpf.o': No such file or directory");
+    const auto directory = Loaded::open("/tmp");
+    ASSERT_FALSE(directory);
+    EXPECT_TRUE(directory.error().system);
+
+    const std::string text = "hello";
+    const auto not_elf = Loaded::from_bytes({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, "x.o");
+    ASSERT_FALSE(not_elf);
+    EXPECT_FALSE(not_elf.error().system);
+    EXPECT_EQ(
+        not_elf.error().message,
+        "'x.o' is not a ChainIO artifact: it is not an ELF file; `chainc app.chain -o app.bpf.o` makes an artifact");
+
+    const auto renamed = with_header(".chainio.spec", [](Elf64_Shdr& header, auto&) { header.sh_name++; });
+    const auto no_section = Loaded::from_bytes(renamed, "x.o");
+    ASSERT_FALSE(no_section);
+    EXPECT_NE(no_section.error().message.find("no section .chainio.spec"), std::string::npos);
+
+    const auto past_end =
+        with_header(".chainio.spec", [](Elf64_Shdr& header, auto&) { header.sh_offset = UINT64_MAX - 8; });
+    EXPECT_FALSE(Loaded::from_bytes(past_end, "x.o"));
+    const auto huge = with_header(".chainio.spec", [](Elf64_Shdr& header, auto&) { header.sh_size = UINT64_MAX; });
+    EXPECT_FALSE(Loaded::from_bytes(huge, "x.o"));
+}
+
+// Every cut and many mutations are refused or opened, never worse; the fuzz target looks further.
+TEST(Loaded, SurvivesCutAndMutatedFiles) {
+    const auto& good = machine_artifact();
+    for (std::size_t size = 0; size < good.size(); size += 1 + size / 64) {
+        static_cast<void>(Loaded::from_bytes(std::span(good).first(size), "cut", {.use_native = false}));
+    }
+    std::mt19937_64 random(tests::soak_seed());
+    for (std::uint64_t i = 0; i < tests::soak_count(2000, 100'000); i++) {
+        std::vector<std::uint8_t> file = good;
+        for (unsigned n = 1 + random() % 8; n > 0; n--)
+            file[random() % file.size()] = static_cast<std::uint8_t>(random());
+        static_cast<void>(Loaded::from_bytes(file, "mutated", {.use_native = false}));
+    }
+}
+
+TEST(Outcomes, HaveNamesInOrder) {
+    for (std::uint32_t i = 0; i < outcomes().size(); i++) {
+        EXPECT_EQ(outcomes()[i].number, i);
+        EXPECT_FALSE(outcomes()[i].meaning.empty());
+    }
+    EXPECT_EQ(outcome_name(CIO_HOP_LIMIT, {}), "hop_limit");
+    EXPECT_EQ(outcome_name(CIO_USER + 1, {"first", "second"}), "second");
+    EXPECT_EQ(outcome_name(CIO_USER + 2, {"first", "second"}), "outcome_34");
+    EXPECT_EQ(outcome_name(20, {}), "outcome_20");
+}
+
+}  // namespace
+}  // namespace chainio::spec
