@@ -8,7 +8,7 @@
 //   RETURN_BARE  `return` with no value on its line
 //   PART, END    between the parts of a `reply`, and after the last one
 //   RESULT       between the `let`s of a function and its value
-//   IDENT        any word after a `.`
+//   IDENT        any word after a `.`, and `at` where it cannot be the keyword
 // White space separates; the only places where a line's end matters are `return`, `reply` and the value of a function.
 grammar Chain;
 
@@ -173,7 +173,7 @@ arg         : BOUND expr | value=expr (BY by=expr (FATARROW body=expr)? | FATARR
 qualified   : first=word (DOT second=IDENT)? ;
 
 // Words of the language that are also fine names. Always reserved: import const let var when fn chain block for in if else goto
-// return fail break continue true false as at via files. A local name may not be a word that begins a statement, a type's name
+// return fail break continue true false as via files. A local name may not be a word that begins a statement, a type's name
 // not one that begins a type.
 word        : IDENT | sharedWord | (MATCH | EMIT | REPLY | PREFETCH | NEXT | STATE | STEP | DONE | TAG | BYTES | CSTR | BITS | FILE) ;
 localWord   : IDENT | sharedWord | (BYTES | CSTR | BITS | FILE) ;

@@ -186,6 +186,7 @@ class Marker {
         if (token.type == P::BOUND) token.type = P::MAX;
         const bool member = !out_.empty() && out_.back().type == P::DOT;
         if (member && is_word(token.type)) token.type = P::IDENT;
+        if (token.type == P::AT && at_is_name()) token.type = P::IDENT;
         if (in_reply_) reply_part(token);
         if (fn_ == Fn::body) fn_part(token);
         nest(token.type);
@@ -198,6 +199,17 @@ class Marker {
         }
         if (token.type == P::FN) fn_ = Fn::head;
         out_.push_back(token);
+    }
+
+    // An offset is often called `at`. The keyword stands behind a value, a type or a name, and a value follows it.
+    bool at_is_name() const {
+        if (out_.empty()) return false;
+        const std::size_t before = out_.back().type;
+        if (before == P::COLON && out_.size() > 1 && out_[out_.size() - 2].type == P::UNDERSCORE) return false;
+        if (!ends_value(out_.back()) && before != P::RBRACE) return true;
+        const SyntaxToken& next = following();
+        if (next.first_on_line && (before == P::EMIT || before == P::TAG)) return true;
+        return !begins_value(next) && next.type != P::AT;
     }
 
     void nest(std::size_t type) {
@@ -246,6 +258,12 @@ class Marker {
         return type == P::ASSIGN || type == P::LPAREN || type == P::DOT || type == P::LBRACK;
     }
 
+    // Behind a part of a reply: `-` subtracts, and `(` calls what is before it when that is a name and not a format.
+    bool goes_on(const SyntaxToken& token) const {
+        const bool formatted = out_.size() > 1 && out_[out_.size() - 2].type == P::COLON;
+        return token.type == P::MINUS || (token.type == P::LPAREN && is_word(out_.back().type) && !formatted);
+    }
+
     // Before `token`, inside a reply: does the statement end here, or another part begin?
     void reply_part(const SyntaxToken& token) {
         if (open_.size() != reply_depth_) return;
@@ -257,7 +275,7 @@ class Marker {
         if (closes || stmt || (after_value && (new_line || assigns))) {
             out_.push_back(made(P::END, out_.back()));
             in_reply_ = false;
-        } else if (after_value && begins_value(token) && token.type != P::LPAREN && token.type != P::MINUS) {
+        } else if (after_value && begins_value(token) && !goes_on(token)) {
             out_.push_back(made(P::PART, out_.back()));
         }
     }

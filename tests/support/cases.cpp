@@ -54,7 +54,7 @@ std::size_t random_length(Random& random) {
         case 2: return 4096;
         case 3:
         case 4: return random.below(4097);
-        default: return random.below(513);
+        default: return 128 + random.below(385);
     }
 }
 

@@ -49,10 +49,14 @@ class ProgramMaker {
     }
     Space space() { return static_cast<Space>(random_.below(4)); }
 
+    // Mostly inside of every space, so that programs get further than their first check.
+    Operand offset() { return small(random_.one_in(40) ? 0xffff : 31); }
+
     // A slice that a check covers; `mask` bounds its length.
     Slice slice(std::uint64_t mask) {
-        Slice s{space(), small(random_.one_in(8) ? 0xffff : 63), small(mask)};
-        if (random_.one_in(16)) s.length = any();
+        Slice s{space(), offset(), small(mask)};
+        if (mask > 31 && !random_.one_in(20)) s.space = Space::block;
+        if (random_.one_in(40)) s.length = any();
         builder_.check_range(s.space, s.offset, s.length, outcome());
         if (random_.one_in(4) && s.length.is_imm && s.length.value > 4) {
             s.offset = keep(builder_.binary(BinOp::add, s.offset, imm(2)));
@@ -60,7 +64,7 @@ class ProgramMaker {
         }
         return s;
     }
-    std::uint32_t max_for(std::uint64_t mask) { return static_cast<std::uint32_t>(random_.one_in(8) ? mask / 2 : mask); }
+    std::uint32_t max_for(std::uint64_t mask) { return static_cast<std::uint32_t>(random_.one_in(30) ? mask / 2 : mask); }
 
     void statements(std::uint32_t depth) {
         std::size_t known = known_.size();
@@ -113,9 +117,9 @@ class ProgramMaker {
     void load() {
         auto width = static_cast<std::uint8_t>(1 + random_.below(8));
         Space from = space();
-        Operand offset = small(random_.one_in(8) ? 0xffff : 127);
-        builder_.check_range(from, offset, imm(width), outcome());
-        keep(builder_.load(from, offset, width, random_.one_in(2), random_.one_in(2)));
+        Operand at = offset();
+        builder_.check_range(from, at, imm(width), outcome());
+        keep(builder_.load(from, at, width, random_.one_in(2), random_.one_in(2)));
     }
 
     void store() {
@@ -124,15 +128,15 @@ class ProgramMaker {
     }
 
     void varint() {
-        Operand limit = random_.one_in(2) ? builder_.input(Input::block_length) : any();
-        auto [value, length] = builder_.varint(static_cast<VarintKind>(random_.below(3)), space(), small(63), limit, outcome());
+        Operand limit = random_.one_in(2) ? builder_.input(Input::block_length) : random_.one_in(10) ? any() : imm(64);
+        auto [value, length] = builder_.varint(static_cast<VarintKind>(random_.below(3)), space(), offset(), limit, outcome());
         keep(value);
         keep(length);
     }
 
     void integer() {
         Reg r = builder_.new_reg();
-        if (random_.one_in(2)) {
+        if (!random_.one_in(8)) {
             builder_.add(IntOfBytes{r, slice(7), random_.one_in(2), random_.one_in(2)});
         } else {
             builder_.add(ParseDecimal{r, slice(15), outcome()});
@@ -155,7 +159,7 @@ class ProgramMaker {
 
     void copy() {
         Slice from = slice(31);
-        Operand to = imm(random_.below(48));
+        Operand to = imm(random_.below(33));
         builder_.check_range(Space::state, to, from.length, outcome());
         builder_.add(CopyToState{to, from, max_for(31)});
     }
@@ -171,7 +175,7 @@ class ProgramMaker {
     void next_or_prefetch() {
         if (kind_ == ProgramKind::entry || kind_ == ProgramKind::step) {
             auto step = static_cast<std::uint16_t>(random_.below(chain_->steps.size()));
-            Operand length = random_.one_in(8) ? any() : imm(1 + random_.below(65536));
+            Operand length = random_.one_in(30) ? any() : imm(1 + random_.below(65536));
             builder_.add(Next{step, 0, any(), length, any()});
         } else if (kind_ == ProgramKind::shadow) {
             prefetch();
@@ -193,16 +197,21 @@ class ProgramMaker {
 
     // Mostly true, so that the program goes on.
     void check() {
-        Operand cond = random_.one_in(3) ? any() : keep(builder_.binary(BinOp::ule, small(255), imm(200)));
+        Operand cond = random_.one_in(20) ? any() : keep(builder_.binary(BinOp::ule, small(255), imm(250)));
         builder_.check(cond, outcome());
     }
 
     void leave(std::uint32_t depth) {
         if (depth == 0) return arithmetic();
         switch (random_.below(5)) {
-            case 0: builder_.add(Fail{outcome()}); return;
-            case 1: builder_.add(End{}); return;
-            case 2: return finish();
+            case 0:
+                if (random_.one_in(2)) {
+                    builder_.add(Fail{outcome()});
+                } else {
+                    builder_.add(End{});
+                }
+                return;
+            case 1: return finish();
             default:
                 if (loops_ == 0) return arithmetic();
                 if (random_.one_in(2)) {
@@ -288,7 +297,7 @@ Artifact random_artifact(Random& random, std::uint32_t size) {
     files.header_bytes = 100;
     files.header_fields = {"a", "b"};
     module.files = {files};
-    for (std::uint64_t i = 8 + random.below(60); i > 0; i--) module.literals.push_back(static_cast<std::uint8_t>(random.below(5)));
+    for (std::uint64_t i = 64 + random.below(60); i > 0; i--) module.literals.push_back(static_cast<std::uint8_t>(random.below(5)));
     Chain chain = call_chain(random);
     chain.steps = {{"first", 2}, {"second", 3}};
     chain.entry = 1;

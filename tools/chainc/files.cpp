@@ -34,7 +34,7 @@ private:
 std::string reason(int error) { return std::strerror(error); }
 
 std::unexpected<ReadError> read_failed(int error) {
-    return std::unexpected(ReadError{ReadError::Kind::system, error == ENOENT || error == ENOTDIR, reason(error)});
+    return std::unexpected(ReadError{error == ENOENT || error == ENOTDIR, reason(error)});
 }
 
 bool write_all(int fd, std::span<const std::uint8_t> bytes) {
@@ -95,16 +95,13 @@ std::expected<std::string, ReadError> read_source(const std::string& name) {
     if (file.get() < 0) return read_failed(errno);
     std::string text;
     std::size_t filled = 0;
-    for (;;) {
+    while (filled < most_read) {
         text.resize(filled + 64 * 1024);
         const ssize_t n = ::read(file.get(), text.data() + filled, text.size() - filled);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return read_failed(errno);
         if (n == 0) break;
         filled += static_cast<std::size_t>(n);
-        if (filled > largest_source) {
-            return std::unexpected(ReadError{ReadError::Kind::too_large, false, fmt::format("it has more than {} MiB", largest_source >> 20)});
-        }
     }
     text.resize(filled);
     return text;

@@ -8,14 +8,14 @@
 
 namespace chainio::chainc {
 
-inline constexpr std::size_t largest_source = 4 << 20;
+// Above what the front ends accept (4 MiB); they report it. What is longer still is cut here, so that memory stays bounded.
+inline constexpr std::size_t most_read = 5 << 20;
 
 struct ReadError {
-    enum class Kind { system, too_large } kind = Kind::system;
     bool missing = false;  // nothing of that name
     std::string reason;
 };
-// `name` "-" is standard input. At most largest_source bytes.
+// `name` "-" is standard input.
 std::expected<std::string, ReadError> read_source(const std::string& name);
 
 // All or nothing: a temporary file beside `path`, then a rename. "-" is standard output, and what is not a regular file

@@ -47,9 +47,7 @@ LoadedFile* FileLoader::load_root(const std::string& path) {
     const std::string shown = path == "-" ? "<stdin>" : path;
     auto text = read_source(path);
     if (!text) {
-        const bool large = text.error().kind == ReadError::Kind::too_large;
-        diagnostics_.report(large ? 503 : 500, {}, fmt::format("cannot read `{}`: {}", shown, text.error().reason),
-                            large ? "move parts into files of their own and `import` them" : "check the path; `-` reads standard input");
+        diagnostics_.report(500, {}, fmt::format("cannot read `{}`: {}", shown, text.error().reason), "check the path; `-` reads standard input");
         return nullptr;
     }
     FileId id = 0;

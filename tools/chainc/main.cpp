@@ -54,7 +54,6 @@ int compile(const Options& options, bool colour) {
     diag::Diagnostics problems;
     auto warnings = warning_options(options, problems);
     auto defines = define_options(options, problems);
-    check_target(options, problems);
     if (problems.has_errors()) {
         print_diagnostics(options.format, problems, {}, colour);
         return exit_status(problems);

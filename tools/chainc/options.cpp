@@ -199,22 +199,4 @@ std::map<std::string, std::string> define_options(const Options& options, diag::
     return result;
 }
 
-void check_target(const Options& options, diag::Diagnostics& problems) {
-    if (options.target.empty()) return;
-    std::string_view rest = options.target;
-    const auto digits = [&] {
-        std::size_t n = 0;
-        while (n < rest.size() && rest[n] >= '0' && rest[n] <= '9') n++;
-        rest.remove_prefix(n);
-        return n >= 1 && n <= 3;
-    };
-    bool good = rest.starts_with("linux-");
-    if (good) rest.remove_prefix(6);
-    good = good && digits() && rest.starts_with('.');
-    if (good) rest.remove_prefix(1);
-    good = good && digits() && rest.empty();
-    if (good) return;
-    problems.report(506, {}, fmt::format("`{}` is not a target", options.target), "write a kernel release: `--target=linux-6.1`");
-}
-
 }  // namespace chainio::chainc

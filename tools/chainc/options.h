@@ -45,9 +45,8 @@ struct ParseStop {  // nothing to compile: help or version was asked for, or the
 };
 std::expected<Options, ParseStop> parse_options(int argc, const char* const* argv);
 
-// -W, -D and --target values that name nothing; reported without a place.
+// -W and -D values that make no sense are reported without a place.
 diag::WarningOptions warning_options(const Options&, diag::Diagnostics& problems);
 std::map<std::string, std::string> define_options(const Options&, diag::Diagnostics& problems);
-void check_target(const Options&, diag::Diagnostics& problems);
 
 }  // namespace chainio::chainc

@@ -9,6 +9,7 @@
 #include "compiler/ir/artifact.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/reference.h"
+#include "tests/support/soak.h"
 #include "tests/unit/engine/fake_backend.h"
 #include "tests/unit/engine/machine.h"
 
@@ -174,7 +175,8 @@ TEST(EngineModel, RandomChainsEndOnceAndAsTheReferenceDoes) {
     Totals totals;
     const bool ok = rc::check([&](std::uint64_t seed) { run_case(seed, totals); });
     EXPECT_TRUE(ok);
-    for (std::uint64_t seed = 1; ok && seed <= 1000; seed++) run_case(seed, totals);
+    const std::uint64_t cases = tests::soak_count(1000, 100'000);
+    for (std::uint64_t i = 0; ok && i < cases; i++) run_case(tests::soak_seed() + i, totals);
     // The cases must have met what they are about, or they prove nothing.
     for (std::uint32_t outcome : {CIO_OK, CIO_MALFORMED, CIO_NOT_FOUND, CIO_SHORT_READ, CIO_IO_ERROR, CIO_HOP_LIMIT,
                                   CIO_NO_RESULT, CIO_FANOUT, CIO_BAD_ARGUMENT, CIO_USER}) {

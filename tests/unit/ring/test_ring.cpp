@@ -1,0 +1,110 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "runtime/ring/ring.h"
+
+namespace chainio::ring {
+namespace {
+
+std::string file_with(const std::string& text, int& fd) {
+    std::string path = testing::TempDir() + "chainio-ring-XXXXXX";
+    fd = mkstemp(path.data());
+    EXPECT_EQ(write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    return path;
+}
+
+// Reads the file through the ring into `memory` and compares.
+void read_through(Ring& ring, int fd, bool registered_file, bool registered_memory, void* memory,
+                  const std::string& want) {
+    ASSERT_EQ(ring.bind_to_thread(), 0);
+    io_uring_sqe* sqe = io_uring_get_sqe(ring.get());
+    ASSERT_NE(sqe, nullptr);
+    const int target = registered_file ? 0 : fd;
+    if (registered_memory)
+        io_uring_prep_read_fixed(sqe, target, memory, static_cast<unsigned>(want.size()), 0, 0);
+    else
+        io_uring_prep_read(sqe, target, memory, static_cast<unsigned>(want.size()), 0);
+    if (registered_file) sqe->flags |= IOSQE_FIXED_FILE;
+    ASSERT_EQ(io_uring_submit_and_wait(ring.get(), 1), 1);
+    io_uring_cqe* cqe = nullptr;
+    ASSERT_EQ(io_uring_peek_cqe(ring.get(), &cqe), 0);
+    EXPECT_EQ(cqe->res, static_cast<int>(want.size()));
+    io_uring_cqe_seen(ring.get(), cqe);
+    EXPECT_EQ(std::memcmp(memory, want.data(), want.size()), 0);
+}
+
+class RingLevels : public testing::TestWithParam<RingOptions::Level> {};
+
+TEST_P(RingLevels, ReadsWithRegisteredFilesAndBuffers) {
+    metrics::Fallbacks fallbacks;
+    auto ring = Ring::create({.entries = 8, .cq_entries = 16, .file_slots = 4, .level = GetParam()}, fallbacks);
+    if (!ring) GTEST_SKIP() << ring.error();
+    int fd = -1;
+    const std::string path = file_with("block of the disk", fd);
+    void* memory = mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const std::size_t registered = ring->register_region(memory, 1 << 20, fallbacks);
+    const bool file = ring->register_file(0, fd, fallbacks);
+    EXPECT_TRUE(file);
+    read_through(*ring, fd, file, registered != 0, memory, "block of the disk");
+    ring->unregister_file(0);
+    munmap(memory, 1 << 20);
+    close(fd);
+    unlink(path.c_str());
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, RingLevels,
+                         testing::Values(RingOptions::Level::newest, RingOptions::Level::single_issuer,
+                                         RingOptions::Level::cooperative, RingOptions::Level::plain));
+
+TEST(Ring, WithoutAFileTableReadsByDescriptor) {
+    metrics::Fallbacks fallbacks;
+    auto ring = Ring::create({.entries = 8, .cq_entries = 16, .file_slots = 0}, fallbacks);
+    if (!ring) GTEST_SKIP() << ring.error();
+    int fd = -1;
+    const std::string path = file_with("bytes", fd);
+    EXPECT_FALSE(ring->register_file(0, fd, fallbacks));
+    std::vector<char> memory(64);
+    read_through(*ring, fd, false, false, memory.data(), "bytes");
+    close(fd);
+    unlink(path.c_str());
+}
+
+// In a child: limits and capabilities of the test itself stay as they are.
+int in_child(const std::function<int()>& body) {
+    const pid_t child = fork();
+    if (child == 0) _exit(body());
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+TEST(Ring, RegistersOnlyWhatTheMemoryLimitAllowsAndSaysSo) {
+    const int code = in_child([] {
+        const rlimit limit{1 << 20, 1 << 20};
+        if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0) return 77;
+        if (geteuid() == 0 && setuid(65534) != 0) return 77;  // CAP_IPC_LOCK goes with root
+        metrics::Fallbacks fallbacks;
+        auto ring = Ring::create({.entries = 8, .cq_entries = 16, .file_slots = 0}, fallbacks);
+        if (!ring) return 77;
+        void* memory = mmap(nullptr, 8 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        const std::size_t registered = ring->register_region(memory, 8 << 20, fallbacks);
+        if (registered > (1 << 20)) return 1;
+        if (registered % (128 << 10) != 0) return 2;
+        if (fallbacks.count("unregistered-buffers") != 1) return 3;
+        return fallbacks.all().back().reason.find("RLIMIT_MEMLOCK") == std::string::npos ? 4 : 0;
+    });
+    if (code == 77) GTEST_SKIP() << "this process cannot give up its privileges, or has no io_uring";
+    EXPECT_EQ(code, 0);
+}
+
+}  // namespace
+}  // namespace chainio::ring
