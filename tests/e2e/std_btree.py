@@ -27,7 +27,8 @@ def build(path, keys, values, depth, rng):
     rng.shuffle(order)
     groups = [[]]  # of the leaves: some full, some with room
     for key in range(count):
-        if len(groups[-1]) == FANOUT or (len(groups[-1]) > 3 and rng.random() < 0.03):
+        leaves_needed = len(groups) + 1 + (count - key) // FANOUT
+        if len(groups[-1]) == FANOUT or (len(groups[-1]) > 3 and rng.random() < 0.03 and leaves_needed < FANOUT ** (depth - 1)):
             groups.append([])
         groups[-1].append(key)
     levels = [[(keys[g[0]] if g else 0, g) for g in groups]]
