@@ -24,6 +24,6 @@ constexpr int yaml_wrong_kind = 33;
 constexpr int yaml_duplicate_key = 34;
 constexpr int yaml_alias = 35;
 constexpr int yaml_documents = 36;
-constexpr int yaml_ambiguous = 37;
+constexpr int yaml_no_construct = 37;
 
 }  // namespace chainio::syntax::code

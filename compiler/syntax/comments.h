@@ -14,13 +14,23 @@ class CommentList {
 
     // Comments before `token` that nobody has taken yet become leading ones; sets blank_before.
     void take_leading(const SyntaxToken& token, ast::Comments& to) {
-        to.blank_before = token.blank_before;
+        take_leading(token.offset, token.blank_before, to);
+    }
+    void take_leading(std::size_t offset, bool blank_before, ast::Comments& to) {
+        to.blank_before = blank_before;
         bool first = true;
-        each(0, token.offset, [&](Comment& comment) {
+        each(0, offset, [&](Comment& comment) {
             if (first) to.blank_before = comment.blank_before;
             first = false;
             to.leading.push_back(comment.text);
         });
+    }
+    // The comment at the end of `line`, behind `offset`.
+    void take_line_end(std::size_t offset, std::uint32_t line, ast::Comments& to) {
+        auto found = from(offset);
+        if (found == comments_.end() || found->taken || found->own_line || found->line != line) return;
+        to.trailing = found->text;
+        found->taken = true;
     }
     // The comment that stands behind `token` on the same line, with nothing but it on the rest of the line.
     void take_trailing(const SyntaxToken& token, ast::Comments& to) {

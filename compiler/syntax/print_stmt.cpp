@@ -51,12 +51,7 @@ void Printer::stmt(const ast::Stmt& stmt, bool first) {
     if (const auto* each = std::get_if<ast::Let>(&stmt.node)) return let(stmt, *each);
     if (const auto* each = std::get_if<ast::If>(&stmt.node)) return if_stmt(stmt, *each);
     if (const auto* each = std::get_if<ast::Match>(&stmt.node)) return match(stmt, *each);
-    if (const auto* each = std::get_if<ast::Var>(&stmt.node)) {
-        std::string text = "var " + each->name.text;
-        if (each->type) text += ": " + text_of(*each->type);
-        if (each->value) text += " = " + text_of(*each->value);
-        return line(text, trailing);
-    }
+    if (std::holds_alternative<ast::Var>(stmt.node)) return line(simple_text(stmt), trailing);
     if (const auto* each = std::get_if<ast::When>(&stmt.node)) {
         const std::string head = "when " + when_condition(*each) + (each->bind ? " as " + each->bind->text : "");
         return block(head, each->body, trailing);

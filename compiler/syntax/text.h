@@ -37,5 +37,10 @@ std::string list_text(const std::vector<ast::ExprPtr>& list);
 // anywhere.
 std::string leaf_text(const ast::Stmt& stmt, bool reply_commas);
 bool is_leaf(const ast::Stmt& stmt);
+// A leaf, or a `let` or `var` without braces; empty for the others.
+std::string simple_text(const ast::Stmt& stmt);
+std::string body_text(const ast::Field& field);    // without the name
+std::string body_text(const ast::TextItem& item);  // of a capture, without the name
+std::string body_text(const ast::StateVar& var);
 
 }  // namespace chainio::syntax

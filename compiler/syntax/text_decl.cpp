@@ -71,11 +71,11 @@ std::string text_of(const ast::Type& type) {
     return out + "[" + text_of(*type.count) + (type.max ? " max " + text_of(*type.max) : "") + "]";
 }
 
-std::string text_of(const ast::Field& field) {
+std::string body_text(const ast::Field& field) {
     using Kind = ast::Field::Kind;
-    if (field.kind == Kind::derived) return "let " + field.name.text + " = " + text_of(*field.value);
-    if (field.kind == Kind::skip) return "_: at " + text_of(*field.at);
-    std::string out = field.name.text + ": " + text_of(field.type) + clause("==", field.equals);
+    if (field.kind == Kind::derived) return text_of(*field.value);
+    if (field.kind == Kind::skip) return "at " + text_of(*field.at);
+    std::string out = text_of(field.type) + clause("==", field.equals);
     if (!field.choices.empty()) {
         out += gap + "in {";
         for (std::size_t i = 0; i < field.choices.size(); ++i) {
@@ -86,22 +86,28 @@ std::string text_of(const ast::Field& field) {
     return out + clause("at", field.at) + clause("when", field.when);
 }
 
+std::string text_of(const ast::Field& field) {
+    using Kind = ast::Field::Kind;
+    if (field.kind == Kind::derived) return "let " + field.name.text + " = " + body_text(field);
+    return (field.kind == Kind::skip ? "_" : field.name.text) + ": " + body_text(field);
+}
+
+std::string body_text(const ast::TextItem& item) {
+    std::string out = item.rule.text;
+    if (item.max) out += "(max " + text_of(*item.max) + ")";
+    if (!item.repeat_low) return out;
+    return out + "[" + text_of(*item.repeat_low) + ".." + text_of(*item.repeat_high) + " by " +
+           quote_string(item.separator) + "]";
+}
+
 std::string text_of(const ast::TextItem& item) {
     using Kind = ast::TextItem::Kind;
     if (item.kind == Kind::literal) return quote_string(item.literal);
-    std::string out = item.name.text + ": ";
-    if (item.kind == Kind::choice) {
-        out += "(";
-        for (std::size_t i = 0; i < item.choices.size(); ++i)
-            out += (i == 0 ? "" : " |" + gap) + quote_string(item.choices[i]);
-        return out + ")";
-    }
-    out += item.rule.text;
-    if (item.max) out += "(max " + text_of(*item.max) + ")";
-    if (item.repeat_low)
-        out += "[" + text_of(*item.repeat_low) + ".." + text_of(*item.repeat_high) + " by " +
-               quote_string(item.separator) + "]";
-    return out;
+    if (item.kind == Kind::capture) return item.name.text + ": " + body_text(item);
+    std::string out = item.name.text + ": (";
+    for (std::size_t i = 0; i < item.choices.size(); ++i)
+        out += (i == 0 ? "" : " |" + gap) + quote_string(item.choices[i]);
+    return out + ")";
 }
 
 std::string text_of(const ast::Binding& binding) { return binding.name.text + " = " + text_of(*binding.value); }
@@ -137,9 +143,11 @@ std::string text_of(const ast::Event& event) {
     return std::string(kind) + "(" + text_of(event.source) + ") as " + event.bind.text;
 }
 
-std::string text_of(const ast::StateVar& var) {
-    return var.name.text + ": " + text_of(var.type) + (var.value ? " = " + text_of(*var.value) : "");
+std::string body_text(const ast::StateVar& var) {
+    return text_of(var.type) + (var.value ? " = " + text_of(*var.value) : "");
 }
+
+std::string text_of(const ast::StateVar& var) { return var.name.text + ": " + body_text(var); }
 
 std::string text_of(const ast::Endpoint& endpoint) {
     return (endpoint.tcp ? "tcp " : "udp ") + text_of(*endpoint.port) + " via " + endpoint.via.text;

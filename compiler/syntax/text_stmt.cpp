@@ -58,6 +58,19 @@ std::string leaf_text(const ast::Stmt& stmt, bool reply_commas) {
     return std::visit(LeafText{reply_commas}, stmt.node);
 }
 
+std::string simple_text(const ast::Stmt& stmt) {
+    if (const auto* var = std::get_if<ast::Var>(&stmt.node)) {
+        return "var " + var->name.text + (var->type ? ": " + text_of(*var->type) : "") +
+               (var->value ? " = " + text_of(*var->value) : "");
+    }
+    if (const auto* let = std::get_if<ast::Let>(&stmt.node)) {
+        if (let->otherwise_block) return {};
+        const std::string head = "let " + let->name.text + " = " + text_of(*let->value);
+        return let->otherwise ? head + gap + "else " + leaf_text(*let->otherwise, false) : head;
+    }
+    return leaf_text(stmt, false);
+}
+
 bool is_leaf(const ast::Stmt& stmt) {
     return !std::holds_alternative<ast::Let>(stmt.node) && !std::holds_alternative<ast::Var>(stmt.node) &&
            !std::holds_alternative<ast::If>(stmt.node) && !std::holds_alternative<ast::When>(stmt.node) &&

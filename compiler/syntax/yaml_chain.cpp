@@ -1,0 +1,193 @@
+#include "compiler/syntax/codes.h"
+#include "compiler/syntax/repair.h"
+#include "compiler/syntax/tokens.h"
+#include "compiler/syntax/yaml_read.h"
+
+namespace chainio::syntax {
+
+ast::Chain YamlReader::chain(const Node& node) {
+    map(node, "a chain", {"chain", "params", "on", "class", "returns", "hops", "state", "steps", "done", "do"});
+    ast::Chain out;
+    out.name = name(need(node, "chain"));
+    for (const Pair* entry : pairs(find(node, "params"), "a parameter")) {
+        ast::ChainParam param;
+        param.name = name(entry->first);
+        param.type.base = ast::NamedType{{{}, {"", entry->second.span}}};
+        if (scalar(entry->second, "a type")) {
+            fragment(entry->second, [&](Reader& reader, Builder& builder) {
+                if (auto* tree = reader.read_one(&P::paramType)) builder.param_type(param, tree);
+            });
+        }
+        out.params.push_back(std::move(param));
+    }
+    if (const Node* event = find(node, "on"); event != nullptr && scalar(*event, "an event")) {
+        fragment(*event, [&](Reader& reader, Builder& builder) {
+            if (auto* tree = reader.read_one(&P::event)) out.event = builder.event(tree);
+        });
+    }
+    out.priority_class = optional_name(find(node, "class"));
+    if (const Node* returns = find(node, "returns")) out.returns = base_type(*returns);
+    out.hops = expr(find(node, "hops"));
+    state(out, find(node, "state"));
+    for (const Node& each : list(find(node, "steps"), "steps")) out.steps.push_back(step(each));
+    if (const Pair* done = find_pair(node, "done")) {
+        begin(out.done_comments, done->first);
+        out.done = block(&done->second);
+    }
+    out.body = block(find(node, "do"));
+    out.body.span = node.span;
+    return out;
+}
+
+void YamlReader::state(ast::Chain& to, const Node* node) {
+    for (const Pair* entry : pairs(node, "a state variable")) {
+        ast::StateVar out;
+        out.span = entry->first.span;
+        begin(out.comments, entry->first);
+        out.name = name(entry->first);
+        out.type.base = ast::NamedType{{{}, {"", entry->second.span}}};
+        if (scalar(entry->second, "a type")) {
+            fragment(entry->second, [&](Reader& reader, Builder& builder) {
+                if (auto* tree = reader.read_one(&P::stateType)) builder.state_type(out, tree);
+            });
+        }
+        to.state.push_back(std::move(out));
+    }
+}
+
+ast::Step YamlReader::step(const Node& node) {
+    ast::Step out;
+    out.span = node.span;
+    begin(out.comments, node);
+    if (!map(node, "a step", {"step", "view", "record", "from", "at", "for", "in", "do"})) return out;
+    out.name = name(need(node, "step"));
+    out.param = name(need(node, "view"));
+    if (const Node& record = need(node, "record"); record.text != "block") out.record = qualified(record);
+    out.from = expr(find(node, "from"));
+    out.at = expr(find(node, "at"));
+    out.length = expr(find(node, "for"));
+    out.file = optional_name(find(node, "in"));
+    out.body = block(find(node, "do"));
+    return out;
+}
+
+// A list of statements, or one statement.
+ast::Block YamlReader::block(const Node* node) {
+    ast::Block out;
+    if (node == nullptr) return out;
+    out.span = node->span;
+    if (node->null) return out;
+    if (node->kind == Node::Kind::list) {
+        for (const Node& each : node->items) stmt(each, out);
+    } else {
+        stmt(*node, out);
+    }
+    return out;
+}
+
+void YamlReader::stmt(const Node& node, ast::Block& to) {
+    auto out = std::make_unique<ast::Stmt>();
+    out->span = node.span;
+    begin(out->comments, node);
+    if (node.kind == Node::Kind::scalar) {
+        if (!scalar(node, "a statement")) return;
+        fragment(node, [&](Reader& reader, Builder& builder) {
+            if (auto* tree = reader.read_one(&P::stmt)) {
+                ast::Comments comments = std::move(out->comments);
+                out = builder.stmt(tree);
+                out->comments = std::move(comments);
+                to.stmts.push_back(std::move(out));
+            } else {
+                for (std::string& each : declared_names(reader.tokens(), {0, reader.tokens().size()}))
+                    broken_.push_back(std::move(each));
+            }
+        });
+    } else if (stmt_node(*out, node)) {
+        to.stmts.push_back(std::move(out));
+    }
+}
+
+bool YamlReader::stmt_node(ast::Stmt& to, const Node& node) {
+    const std::string_view kind = construct(node, {"if", "match", "for", "when", "let"}, "a statement");
+    if (kind.empty()) return false;
+    if (kind == "if") {
+        to.node = if_stmt(node);
+    } else if (kind == "match") {
+        to.node = match(node);
+    } else if (kind == "for") {
+        map(node, "a loop", {"for", "in", "max", "do"});
+        ast::For out;
+        out.name = name(need(node, "for"));
+        out.range = expr(&need(node, "in"));
+        out.max = expr(find(node, "max"));
+        out.body = block(find(node, "do"));
+        to.node = std::move(out);
+    } else if (kind == "when") {
+        map(node, "a `when`", {"when", "as", "do"});
+        ast::When out;
+        out.condition = expr(&need(node, "when"));
+        out.bind = optional_name(find(node, "as"));
+        out.body = block(find(node, "do"));
+        to.node = std::move(out);
+    } else {
+        map(node, "a `let`", {"let", "value", "else"});
+        ast::Let out;
+        out.name = name(need(node, "let"));
+        out.value = expr(&need(node, "value"));
+        if (const Node* otherwise = find(node, "else")) out.otherwise_block = block(otherwise);
+        to.node = std::move(out);
+    }
+    return true;
+}
+
+ast::If YamlReader::if_stmt(const Node& node) {
+    map(node, "an `if`", {"if", "then", "elif", "else"});
+    ast::If out{.condition = expr(&need(node, "if")), .yes = block(find(node, "then")), .no = std::nullopt};
+    ast::If* last = &out;
+    std::size_t depth = 0;
+    for (const Node& each : list(find(node, "elif"), "`if` and `then`")) {
+        if (++depth > max_nesting) {
+            diags_.report(code::too_deep, each.span, "more than " + std::to_string(max_nesting) + " `elif` in a row",
+                          "use `match`");
+            break;
+        }
+        if (!map(each, "an `elif`", {"if", "then"})) continue;
+        auto inner = std::make_unique<ast::Stmt>();
+        inner->span = each.span;
+        inner->node =
+            ast::If{.condition = expr(&need(each, "if")), .yes = block(find(each, "then")), .no = std::nullopt};
+        ast::Block held;
+        held.span = each.span;
+        held.stmts.push_back(std::move(inner));
+        last->no = std::move(held);
+        last->else_if = true;
+        last = &std::get<ast::If>(last->no->stmts.front()->node);
+    }
+    if (const Node* otherwise = find(node, "else")) last->no = block(otherwise);
+    return out;
+}
+
+ast::Match YamlReader::match(const Node& node) {
+    map(node, "a `match`", {"match", "arms", "else"});
+    ast::Match out;
+    out.value = expr(&need(node, "match"));
+    for (const Node& each : list(find(node, "arms"), "arms")) {
+        ast::MatchArm arm;
+        arm.span = each.span;
+        begin(arm.comments, each);
+        if (!map(each, "an arm", {"case", "do"})) continue;
+        const Node& patterns = need(each, "case");
+        if (patterns.kind == Node::Kind::list) {
+            for (const Node& pattern : patterns.items) arm.patterns.push_back(expr(&pattern));
+        } else {
+            arm.patterns.push_back(expr(&patterns));
+        }
+        if (arm.patterns.empty()) arm.patterns.push_back(unreadable(each.span));
+        arm.body = block(find(each, "do"));
+        out.arms.push_back(std::move(arm));
+    }
+    if (const Node* otherwise = find(node, "else")) out.otherwise = block(otherwise);
+    return out;
+}
+
+}  // namespace chainio::syntax
