@@ -9,20 +9,15 @@
 namespace chainio::chainc {
 namespace {
 
-void check_programs(Compilation& c, const Places& places) {
+void check_instructions(Compilation& c, const Places& places) {
     const ir::Module& module = c.artifact.module;
-    for (std::size_t i = 0; i < module.programs.size() && i < c.artifact.bounds.size(); i++) {
-        const ir::ProgramBounds& bounds = c.artifact.bounds[i];
-        const std::string& name = module.programs[i].name;
-        if (bounds.instructions > most_instructions) {
-            c.diagnostics.report(601, places.of_program(i),
-                                 fmt::format("`{}` may execute {} instructions; the limit is {}", name, bounds.instructions, most_instructions),
-                                 "lower the `max` of its loops, search instead of looping, or split it into two steps");
-        }
-        if (bounds.stack > most_stack) {
-            c.diagnostics.report(602, places.of_program(i), fmt::format("`{}` needs {} bytes of stack; the limit is {}", name, bounds.stack, most_stack),
-                                 "keep large values in `state`, or split it into two steps");
-        }
+    for (std::size_t i = 0; i < module.programs.size(); i++) {
+        if (module.programs[i].kind == ir::ProgramKind::handler) continue;
+        const std::uint64_t bound = ir::instruction_bound(module.programs[i]);
+        if (bound <= most_instructions) continue;
+        c.diagnostics.report(601, places.of_program(i),
+                             fmt::format("`{}` may execute {} instructions; the limit is {}", module.programs[i].name, bound, most_instructions),
+                             "lower the `max` of its loops, search instead of looping, or split it into two steps");
     }
 }
 
@@ -42,8 +37,19 @@ void check_chains(Compilation& c, const Places& places) {
 
 void enforce_limits(Compilation& c) {
     const Places places(c);
-    check_programs(c, places);
+    check_instructions(c, places);
     check_chains(c, places);
+}
+
+void enforce_stack(Compilation& c) {
+    const Places places(c);
+    for (std::size_t i = 0; i < c.artifact.bounds.size(); i++) {
+        const std::uint32_t stack = c.artifact.bounds[i].stack;
+        if (stack <= most_stack) continue;
+        c.diagnostics.report(602, places.of_program(i),
+                             fmt::format("`{}` needs {} bytes of stack; the limit is {}", c.artifact.module.programs[i].name, stack, most_stack),
+                             "keep large values in `state`, or split it into two steps");
+    }
 }
 
 }  // namespace chainio::chainc

@@ -10,6 +10,7 @@ inline constexpr std::uint64_t most_instructions = 1'000'000;  // what the kerne
 inline constexpr std::uint32_t most_stack = 512;               // bytes of a BPF program's frames
 inline constexpr std::uint64_t most_memory = 64 << 20;         // bytes of one run of a chain
 
-void enforce_limits(Compilation&);
+void enforce_limits(Compilation&);  // before anything is compiled
+void enforce_stack(Compilation&);   // what the compiled code needs
 
 }  // namespace chainio::chainc

@@ -33,7 +33,7 @@ std::string emit_config(Compilation& c) { return backends::emit_config(c.artifac
 constexpr std::array kinds{
     Kind{"ast", "parse", ".ast", emit_ast},   Kind{"chain", "parse", ".chain", emit_chain},    Kind{"yaml", "parse", ".yaml", emit_yaml},
     Kind{"ir", "passes", ".ir", emit_ir},     Kind{"dot", "passes", ".dot", emit_dot},         Kind{"c", "layout", ".c", emit_c},
-    Kind{"config", "limits", ".json", emit_config}, Kind{"bpf", "limits", ".bpf.o", nullptr},
+    Kind{"config", "stack", ".json", emit_config}, Kind{"bpf", "stack", ".bpf.o", nullptr},
 };
 
 const Kind& kind_named(std::string_view name) { return *std::ranges::find(kinds, name, &Kind::name); }
@@ -89,7 +89,7 @@ std::size_t position(std::string_view stage) {
 std::string_view last_stage(const Options& o) {
     if (o.verify != VerifyMode::off) return "verify";
     std::string_view last = o.check ? "check" : "parse";
-    if (o.report != ReportMode::off) last = "limits";
+    if (o.report != ReportMode::off) last = "stack";
     for (const std::string& name : wanted(o)) {
         const std::string_view stage = kind_named(name).stage;
         if (position(stage) > position(last)) last = stage;

@@ -23,15 +23,17 @@ void check(Compilation& c) {
 
 void lower(Compilation& c) { c.artifact.module = passes::lower(*c.checked); }
 
-void optimize(Compilation& c) {
-    passes::run_passes(c.artifact.module);
-    const std::string broken = ir::validate(c.artifact.module);
-    if (!broken.empty()) c.diagnostics.report(606, {}, "the lowered program breaks a rule of the IR: " + broken, "please report this with the spec");
-}
+void optimize(Compilation& c) { passes::run_passes(c.artifact.module); }
 
 void lay_out(Compilation& c) {
     c.artifact.layout = ir::layout_of(c.artifact.module);
     c.artifact.bounds.assign(c.artifact.module.programs.size(), {});
+}
+
+// What the passes promise to those after them. It stands behind the limits, which have the better words for what is too large.
+void validate(Compilation& c) {
+    const std::string broken = ir::validate(c.artifact.module);
+    if (!broken.empty()) c.diagnostics.report(606, {}, "the lowered program breaks a rule of the IR: " + broken, "please report this with the spec");
 }
 
 void build(Compilation& c) {
@@ -50,8 +52,10 @@ constexpr std::array stages{
     Stage{"lower", lower, true},
     Stage{"passes", optimize, true},
     Stage{"layout", lay_out, true},
-    Stage{"build", build, true},
     Stage{"limits", enforce_limits, true},
+    Stage{"validate", validate, true},
+    Stage{"build", build, true},
+    Stage{"stack", enforce_stack, true},
     Stage{"verify", verify_programs, true},
 };
 
