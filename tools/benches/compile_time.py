@@ -16,23 +16,18 @@ from common import RELEASE, ROOT, WORK, Result, Trouble, build, less_is_better, 
 
 CHAINC = RELEASE / "bin" / "chainc"
 LIBRARY = ROOT / "stdlib-chains" / "std" / "sqlite.chain"
-# Stands in for clang on the PATH: notes the command and its input, then runs the real one.
+# Stands in for clang on the PATH: keeps the command and the folder that it runs in, then runs the real one.
 RECORDER = """#!{python}
-import json, os, subprocess, sys, time
-real, folder = {real!r}, {folder!r}
-number = str(len(os.listdir(folder))) + "-" + str(os.getpid())
-words = sys.argv[1:]
-text = b""
-for at, word in enumerate(words):
-    if word == "-" or word.endswith(".c"):
-        text = sys.stdin.buffer.read() if word == "-" else open(word, "rb").read()
-        saved = os.path.join(folder, number + ".c")
-        open(saved, "wb").write(text)
+import json, os, shutil, subprocess, sys, time
+words, number = sys.argv[1:], str(time.monotonic_ns())
+kept = os.path.join({folder!r}, number)
+# Outputs of clangs that run beside this one come and go.
+shutil.copytree(os.getcwd(), kept, ignore=lambda _, names: [name for name in names if not name.endswith((".c", ".h"))])
 begin = time.monotonic()
-code = subprocess.run([real, *words], input=text if "-" in words else None).returncode
-note = dict(words=words, input=saved if text else None, begin=begin, end=time.monotonic(), cwd=os.getcwd())
-if text:
-    json.dump(note, open(os.path.join(folder, number + ".json"), "w"))
+code = subprocess.run([{real!r}, *words]).returncode
+if any(word.endswith(".c") for word in words):
+    note = dict(words=[{real!r}, *words], folder=kept, begin=begin, end=time.monotonic())
+    json.dump(note, open(kept + ".json", "w"))
 sys.exit(code)
 """
 
@@ -52,31 +47,16 @@ def record(spec, folder):
     commands = sorted((json.loads(path.read_text()) for path in notes.glob("*.json")), key=lambda note: note["begin"])
     if not commands:
         raise Trouble("chainc ran no clang from the PATH")
-    for command in commands:
-        command["real"] = real
     return commands
 
 
-def replayed(command, folder, number):
-    """The recorded command with its saved input, writing elsewhere."""
-    words, text = [], None
-    for word in command["words"]:
-        if word == "-":
-            text = command["input"]
-        words.append(command["input"] if word.endswith(".c") else word)
-    if "-o" in words:
-        words[words.index("-o") + 1] = str(folder / f"clang-{number}.o")
-    return [command["real"], *words], text
-
-
-def clang_alone(commands, folder):
+def clang_alone(commands):
     """Seconds of the recorded commands; together when chainc ran them together."""
     together = len(commands) > 1 and commands[1]["begin"] < commands[0]["end"]
     running, begin = [], time.monotonic()
-    for number, command in enumerate(commands):
-        words, text = replayed(command, folder, number)
-        with open(text or os.devnull, "rb") as source:
-            running.append(subprocess.Popen(words, stdin=source, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=folder))
+    for command in commands:
+        running.append(subprocess.Popen(command["words"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                        cwd=command["folder"]))
         if not together:
             running[-1].wait()
     for process in running:
@@ -155,10 +135,11 @@ def run(quick):
             progress(f"round {turn + 1} of {rounds} …")
             ours.append(compile_with_chainc(LIBRARY, folder / "out.o"))
             artifacts.add((folder / "out.o").read_bytes())
-            clang.append(clang_alone(commands, folder))
+            clang.append(clang_alone(commands))
             check += [1000 * check_seconds(thousand) for _ in range(5)]
         progress("")
-        lines = sum(pathlib.Path(command["input"]).read_text().count("\n") for command in commands)
+        lines = sum((pathlib.Path(command["folder"]) / word).read_text().count("\n")
+                    for command in commands for word in command["words"] if word.endswith(".c"))
     rows = [
         less_is_better("SQLite library, chainc against clang alone", ours, clang, "clang alone", "s", round(1 / 1.3, 2)),
         less_is_better("SQLite library, chainc", ours, [1.5] * rounds, "limit", "s", 1.0),
