@@ -46,7 +46,7 @@ def print_table(results):
 
 def show_command(db, spec, root, key):
     """One lookup with the command line, as a user would type it."""
-    command = [RELEASE / "bin" / "chainio", "call", spec, "lookup", "--file", f"db={db}", "--arg", f"root={root}", "--key", key]
+    command = [RELEASE / "bin" / "chainio", "call", spec, "lookup", "--file", f"db={db}", "--root", root, "--rowid", key]
     shown = " ".join(os.path.relpath(word, ROOT) if str(word).startswith("/") else str(word) for word in command)
     print(f"\nOne of them by hand:\n  {shown}\n  {output_of(command).rstrip()}")
 
