@@ -194,6 +194,10 @@ Value Checker::view_field(Value view, const ast::Name& field, Span span) {
     if (!info) return {};
     auto it = info->by_name.find(field.text);
     if (it == info->by_name.end()) {
+        if (info->failed) {
+            failed_ = true;
+            return {};
+        }
         const bool offset = field.text == "offset", end = field.text == "end", size = field.text == "size";
         if (offset || end) {
             Value out = make(offset ? ExprKind::view_offset : ExprKind::view_end, {TypeKind::integer}, span);
@@ -245,6 +249,18 @@ Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span spa
     }
     const checked::Param& param = env_.chain->out->params[file];
     const checked::FileClass& files = module_.files[param.file_class];
+    if (param.kind != ir::Param::Kind::file) {
+        error(no_header, span, "this event has no file", "only `on read` and `on open` have one");
+        return {};
+    }
+    if (field.text == "file_size") {
+        env_.chain->header_fields.insert({file, ir::kFileSizeField});
+        Value size = make(ExprKind::header_field, {TypeKind::integer}, span);
+        size.expr->index = file;
+        size.expr->index2 = ir::kFileSizeField;
+        size.unit = ast::Unit::bytes;
+        return size;
+    }
     if (files.header_record < 0) {
         if (files_[param.file_class].header) failed_ = true;  // it names no record, and that was reported
         else error(no_header, field.span, "files `" + files.info.name + "` have no header record, so `" + param.name + "." + field.text + "` means nothing",

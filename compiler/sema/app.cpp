@@ -111,7 +111,7 @@ std::int32_t Checker::class_named(const ast::Name& name) {
         if (it != at->classes.end()) return static_cast<std::int32_t>(it->second);
     }
     failed_ = true;
-    if (env_.scope->incomplete) return -1;
+    if (env_.scope->is_broken(name.text)) return -1;
     std::vector<std::string> names;
     for (const auto& [word, index] : env_.scope->classes) names.emplace_back(word);
     error(unknown_class, name.span, "there is no class `" + name.text + "`", suggestion(name.text, names, "declare it: `class " + name.text + " { priority 0 }`"));

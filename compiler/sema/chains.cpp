@@ -207,6 +207,7 @@ void Checker::check_result(ChainScope& chain) {
         error(emit_and_return, chain.first_return, "this chain emits its result, and returns one as well", "emit everything and end with `return` alone, or return one value",
               {{chain.first_emit, "it emits here"}});
     }
+    if (after_syntax_errors_) return;  // what is missing may stand in the text that could not be read
     if (out.returns.kind != TypeKind::none && !chain.emits && !chain.returns_value) {
         error(no_return, chain.ast->name.span, "chain `" + chain.ast->name.text + "` has a result, and nothing returns or emits one", "write `return …` where the value is found");
     } else if (out.returns.kind != TypeKind::none && !chain.emits && chain.returns_nothing) {

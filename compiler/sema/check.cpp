@@ -7,6 +7,7 @@ namespace chainio::sema {
 
 std::optional<checked::Module> Checker::run() {
     check_target();
+    after_syntax_errors_ = diags_.has_errors();
     Instance& root = *new_instance(root_, root_name_, "", nullptr);
     apply_defines(root);
     declare_file(root);
@@ -25,6 +26,8 @@ std::optional<checked::Module> Checker::run() {
     check_unused_fns();
     warn_unused();
     if (failed_ || diags_.has_errors()) return std::nullopt;
+    for (auto& w : warnings_) diags_.report(w.code, w.span, std::move(w.message), std::move(w.hint));
+    if (diags_.has_errors()) return std::nullopt;
     return std::move(module_);
 }
 

@@ -122,6 +122,7 @@ class Checker {
     Value fold_unary(checked::Unary, Value, Span);
     Value exact_constant(Wide, Span, ast::Unit);
     bool adapt(Value& constant, bool to_signed);
+    bool adapt_inside(checked::Expr&, bool to_signed);
     bool fits(const Value& constant, const checked::Type&, Span, const std::string& what);
 
     // ---- types (types.cpp) ----
@@ -399,8 +400,16 @@ class Checker {
     std::vector<checked::Local> constant_locals_;
     Env env_;
     std::uint32_t expansions_ = 0, expansion_depth_ = 0;
+    bool expansions_reported_ = false;
     std::vector<diag::Note> call_notes_;                          // where the functions being expanded were called
     bool failed_ = false;
+    bool after_syntax_errors_ = false;
+    struct Warning {
+        Code code;
+        Span span;
+        std::string message, hint;
+    };
+    std::vector<Warning> warnings_;  // told at the end, when there is no error that could be their cause
     std::optional<std::pair<unsigned, unsigned>> target_;
 };
 

@@ -124,6 +124,11 @@ Value Checker::fold_unary(checked::Unary op, Value v, Span span) {
 
 // The constant takes the signedness of what it meets; false when its value does not exist there.
 bool Checker::adapt(Value& constant, bool to_signed) {
+    if (constant.expr->kind != ExprKind::int_const) {
+        if (!adapt_inside(*constant.expr, to_signed)) return false;
+        constant.flexible = false;
+        return true;
+    }
     const Wide v = exact(constant);
     if (to_signed ? v > (kHighest >> 1) : v < 0) {
         error(out_of_range, constant.expr->span, "the constant " + spelled(v) + " does not exist among the " + (to_signed ? "signed" : "unsigned") + " integers it meets",
@@ -132,6 +137,21 @@ bool Checker::adapt(Value& constant, bool to_signed) {
     }
     constant.expr->type.is_signed = to_signed;
     constant.flexible = false;
+    return true;
+}
+
+// A choice between constants is as flexible as they are.
+bool Checker::adapt_inside(checked::Expr& e, bool to_signed) {
+    if (e.kind == ExprKind::cond || e.kind == ExprKind::let_in) {
+        for (std::size_t i = 1; i < e.kids.size(); i++)
+            if (!adapt_inside(*e.kids[i], to_signed)) return false;
+        e.type.is_signed = to_signed;
+        return true;
+    }
+    Value v = make(e.kind, e.type, e.span);
+    v.expr->value = e.value;
+    if (!adapt(v, to_signed)) return false;
+    e.type.is_signed = to_signed;
     return true;
 }
 

@@ -143,6 +143,7 @@ bool Checker::store_as(Value& v, const Type& type, Span span, const std::string&
         v.expr->type = type;
         return true;
     }
+    if (v.flexible && !adapt(v, type.is_signed)) return false;
     if (v.expr->type.is_signed != type.is_signed) {
         error(mixed_signedness, span, what + " is " + type_name(type) + ", and this is " + (v.expr->type.is_signed ? "signed" : "unsigned"), "convert it: `(…) as " + type_name(type) + "`");
         return false;
@@ -164,7 +165,7 @@ Value Checker::literal(const ast::Expr& e, const ast::IntLit& n) {
 
 Value Checker::unknown(const ast::Name& name) {
     failed_ = true;
-    if (name.text.empty() || (env_.scope && env_.scope->incomplete)) return {};
+    if (name.text.empty() || (env_.scope && env_.scope->is_broken(name.text))) return {};
     error(unknown_name, name.span, "there is no `" + name.text + "` here", suggestion(name.text, visible_names(), "declare it with `let`, or check its spelling"));
     return {};
 }

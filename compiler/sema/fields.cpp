@@ -64,7 +64,7 @@ void Checker::named_field(Field& field, FieldInfo&, RecordInfo&, const ast::Fiel
     bool known = false;
     if (named.name.module.text.empty()) scalar_field(field, name, known);
     if (known) return;
-    if (named.name.module.text.empty() && !find(*env_.scope, name.text) && !env_.scope->incomplete) {
+    if (named.name.module.text.empty() && !find(*env_.scope, name.text) && !env_.scope->is_broken(name.text)) {
         std::vector<std::string> words = names_of(*env_.scope, SymbolKind::record);
         for (const char* sign : {"u", "i"})
             for (int bits = 16; bits <= 64; bits += 8)

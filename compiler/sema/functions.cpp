@@ -58,8 +58,8 @@ Value Checker::call_fn(std::uint32_t index, const ast::Call& n, Span span) {
         return {};
     }
     if (expansion_depth_ >= kMaxExpansionDepth || ++expansions_ > kMaxExpansions) {
-        if (expansions_ <= kMaxExpansions + 1) {
-            expansions_ = std::max(expansions_, kMaxExpansions + (expansion_depth_ < kMaxExpansionDepth ? 1U : 0U));
+        if (!expansions_reported_) {
+            expansions_reported_ = true;
             error(expansion_too_large, span, "the functions called here expand to too much", "call fewer functions from functions: at most " + std::to_string(kMaxExpansionDepth) +
                   " deep, " + std::to_string(kMaxExpansions) + " calls in all");
         }

@@ -45,7 +45,9 @@ void Checker::import_file(Instance& scope, const ast::Import& import, Span) {
         error(import_too_deep, import.path_span, "imports are nested more than " + std::to_string(kMaxImportDepth) + " deep", "import the file from fewer levels down");
         return;
     }
+    const std::size_t errors = diags_.error_count();
     Loaded loaded = loader_(import.path, scope.file->id);
+    after_syntax_errors_ |= diags_.error_count() != errors;
     if (!loaded.file) return missing_import(scope, import, loaded);
     if (is_import_cycle(scope, *loaded.file, import, loaded.canonical_name)) return;
     std::string prefix = import.alias ? scope.prefix + import.alias->text + "." : scope.prefix;

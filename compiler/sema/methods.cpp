@@ -51,7 +51,7 @@ Value Checker::plain_call(const ast::Expr& e, const ast::Call& n) {
         return {};
     }
     failed_ = true;
-    if (env_.scope->incomplete) return {};
+    if (env_.scope->is_broken(name)) return {};
     std::vector<std::string> names = names_of(*env_.scope, SymbolKind::fn);
     names.insert(names.end(), kFunctions.begin(), kFunctions.end());
     for (auto& chain : names_of(*env_.scope, SymbolKind::chain)) names.push_back(chain);
@@ -99,6 +99,7 @@ Value Checker::wrap(Value body, const Value& named, checked::ExprPtr first) {
     let.place = body.place;
     let.exact = body.exact;
     let.facts = body.facts;
+    let.flexible = body.flexible;
     let.expr->index = named.expr->index;
     let.expr->kids.push_back(std::move(first));
     let.expr->kids.push_back(std::move(body.expr));
@@ -186,7 +187,7 @@ Value Checker::imported_call(Symbol& module, const ast::Expr& e, const ast::Call
     if (member && member->kind == SymbolKind::chain) return call_chain(member->index, n, e.span);
     failed_ = true;
     if (member) return symbol_value(*member, n.callee.span);
-    if (inside.incomplete) return {};
+    if (inside.is_broken(n.callee.text)) return {};
     error(unknown_member, n.callee.span, "`" + std::string(module.name) + "` has no function or chain `" + n.callee.text + "`",
           suggestion(n.callee.text, names_of(inside, std::nullopt), "look at what \"" + inside.name + "\" declares"));
     return {};

@@ -10,7 +10,7 @@ namespace {
 
 // Words that mean something in an expression or a type, so that a declaration of that name could never be used.
 bool is_reserved(std::string_view name) {
-    static constexpr std::array<std::string_view, 10> words{"range", "crc32c", "xxh64", "fnv1a", "varint_leb128", "varint_zigzag",
+    static constexpr std::array<std::string_view, 9> words{"crc32c", "xxh64", "fnv1a", "varint_leb128", "varint_zigzag",
                                                             "varint_sqlite", "bool", "event", "self"};
     return std::ranges::find(words, name) != words.end() || parse_scalar(name).has_value();
 }
@@ -231,7 +231,7 @@ Symbol* Checker::find_member(const ast::Expr& e, bool quiet) {
         found->used = true;
         return found;
     }
-    if (!quiet && !inside.incomplete && !inside.choices.contains(access->field.text)) {
+    if (!quiet && !inside.is_broken(access->field.text) && !inside.choices.contains(access->field.text)) {
         error(unknown_member, access->field.span, "`" + base->name.text + "` has no `" + access->field.text + "`",
               suggestion(access->field.text, names_of(inside, std::nullopt), "look at what \"" + inside.name + "\" declares"));
     }
@@ -252,7 +252,7 @@ Symbol* Checker::find_qualified(const ast::QualifiedName& name, Code missing, co
     }
     if (Symbol* found = find(*inside, name.name.text)) return found;
     failed_ = true;
-    if (inside->incomplete) return nullptr;
+    if (inside->is_broken(name.name.text)) return nullptr;
     error(missing, name.name.span, std::string("there is no ") + what + " `" + name.name.text + "`",
           suggestion(name.name.text, names_of(*inside, std::nullopt), std::string("declare the ") + what + ", or import the file that does"));
     return nullptr;

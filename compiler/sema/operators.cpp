@@ -75,7 +75,11 @@ Value Checker::logical(const ast::Expr& e, const ast::Binary& n, Binary op) {
 
 // Both integers get one signedness, a constant that of the other side.
 bool Checker::unify(Value& a, Value& b, Span span) {
-    if (a.flexible && b.flexible) return true;
+    if (a.flexible && b.flexible) {
+        if (is_constant(a) && is_constant(b)) return true;
+        const bool to_signed = a.expr->type.is_signed || b.expr->type.is_signed;
+        return adapt(a, to_signed) && adapt(b, to_signed);
+    }
     if (a.flexible) return adapt(a, b.expr->type.is_signed);
     if (b.flexible) return adapt(b, a.expr->type.is_signed);
     if (a.expr->type.is_signed == b.expr->type.is_signed) return true;
@@ -216,15 +220,12 @@ Value Checker::conditional(const ast::Expr& e, const ast::Cond& n) {
     }
     Type type = yes.expr->type;
     ast::Unit unit = ast::Unit::none;
+    bool flexible = false;
     if (kind == TypeKind::integer) {
-        if (!join_units(yes, no, Binary::add, e.span, unit) || !unify(yes, no, e.span)) return {};
-        if (!is_constant(condition)) {
-            settle(yes);
-            settle(no);
-            if (yes.expr->type.is_signed != no.expr->type.is_signed) {  // two constants, one of them negative
-                if (!adapt(yes, true) || !adapt(no, true)) return {};
-            }
-        }
+        if (!join_units(yes, no, Binary::add, e.span, unit)) return {};
+        flexible = yes.flexible && no.flexible && yes.expr->type.is_signed == no.expr->type.is_signed;
+        if (!flexible && !unify(yes, no, e.span)) return {};
+        if (!flexible && yes.expr->type.is_signed != no.expr->type.is_signed && (!adapt(yes, true) || !adapt(no, true))) return {};
         type = {TypeKind::integer, std::max(yes.expr->type.bits, no.expr->type.bits), yes.expr->type.is_signed};
     }
     if (is_constant(condition)) return condition.expr->value != 0 ? std::move(yes) : std::move(no);
@@ -243,6 +244,7 @@ Value Checker::conditional(const ast::Expr& e, const ast::Cond& n) {
         if (yes.exact == no.exact) out.exact = yes.exact;
     }
     out.unit = unit;
+    out.flexible = flexible;
     out.facts = yes.facts == no.facts ? yes.facts : nullptr;
     out.expr->kids.push_back(std::move(condition.expr));
     out.expr->kids.push_back(std::move(yes.expr));

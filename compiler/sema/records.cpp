@@ -40,7 +40,7 @@ void Checker::resolve_record(std::uint32_t index) {
         if (info.picked)
             for (const ast::Field* field : *info.picked) add_field(out, info, layout, *field);
     }
-    if (info.fields && info.fields->empty()) error(empty_record, info.span, "record `" + out.name + "` has no fields", "give it at least one");
+    if (info.fields && info.fields->empty() && !after_syntax_errors_) error(empty_record, info.span, "record `" + out.name + "` has no fields", "give it at least one");
     out.fixed_size = layout.offset;
     if (out.fixed_size > static_cast<std::int64_t>(kMaxBlock)) {
         error(record_too_large, info.span, "record `" + out.name + "` has " + std::to_string(out.fixed_size) + " bytes", "a block has at most 64 KiB; read the record in parts");
@@ -49,7 +49,7 @@ void Checker::resolve_record(std::uint32_t index) {
         error(end_inside, layout.furthest_span, "this field ends at byte " + std::to_string(layout.furthest) + ", but the record's last field ends at byte " + std::to_string(layout.offset),
               "a record ends where its last field ends: move this field last, or add `_: at " + std::to_string(layout.furthest) + "`");
     }
-    info.failed |= failed_ || diags_.error_count() != errors;
+    info.failed |= (info.fields && info.fields->empty()) || failed_ || diags_.error_count() != errors;
     failed_ |= failed_before;
     module_.records[index] = std::move(out);
     info.progress = Progress::done;

@@ -13,7 +13,7 @@ void Checker::error(Code code, Span span, std::string message, std::string hint,
 
 // Only what the user is compiling is worth a warning; a library's own leftovers are not theirs to mend.
 void Checker::warn(Code code, Span span, std::string message, std::string hint) {
-    if (in_root(span)) diags_.report(code, span, std::move(message), std::move(hint));
+    if (in_root(span)) warnings_.push_back({code, span, std::move(message), std::move(hint)});
 }
 
 std::string Checker::suggestion(std::string_view word, const std::vector<std::string>& candidates, std::string otherwise) const {

@@ -179,7 +179,7 @@ bool Checker::via_stmt(const ast::Stmt& s, const ast::PrefetchVia& n, checked::B
     }
     if (!symbol) {
         failed_ = true;
-        if (env_.scope->incomplete) return false;
+        if (env_.scope->is_broken(call->callee.text)) return false;
         error(unknown_chain, call->callee.span, "there is no chain `" + call->callee.text + "`", suggestion(call->callee.text, names_of(*env_.scope, SymbolKind::chain), "declare the chain, or import it"));
         return false;
     }

@@ -39,7 +39,7 @@ std::optional<Type> Checker::scalar_type(const ast::Name& name, const std::strin
         error(type_not_here, name.span, what + " cannot be `" + name.text + "`", "use an integer such as u64, or bytes(max N)");
         return std::nullopt;
     }
-    if (env_.scope->incomplete) {
+    if (env_.scope->is_broken(name.text)) {
         failed_ = true;
         return std::nullopt;
     }

@@ -1,6 +1,8 @@
 // Copies of checked expressions, the names of types, and the words for integer types.
 #include "compiler/sema/internal.h"
 
+#include <algorithm>
+
 namespace chainio::sema {
 
 checked::ExprPtr clone(const checked::Expr& e) {
@@ -40,6 +42,11 @@ std::string type_name(const checked::Type& type) {
         case checked::TypeKind::text: return "the captures of a text rule";
     }
     return "a value";
+}
+
+// Whether the name may be one that could not be read: an import is missing, or the declaration had a syntax error.
+bool Instance::is_broken(std::string_view word) const {
+    return incomplete || (file && std::ranges::find(file->broken_names, word) != file->broken_names.end());
 }
 
 std::optional<Scalar> parse_scalar(std::string_view name) {
