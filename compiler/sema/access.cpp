@@ -153,6 +153,8 @@ Value Checker::field_access(const ast::Expr& e, const ast::FieldAccess& n) {
         case TypeKind::text: return text_capture(std::move(base), n.field, e.span);
         case TypeKind::bytes:
         case TypeKind::array: {
+            const bool offset = n.field.text == "offset", end = n.field.text == "end";
+            if ((offset || end) && base.expr->type.kind == TypeKind::bytes && base.place == Place::block) return bytes_place(std::move(base), end, e.span);
             if (n.field.text != "length") break;
             Value out = make(base.expr->type.kind == TypeKind::bytes ? ExprKind::bytes_length : ExprKind::array_length, {TypeKind::integer}, e.span);
             if (base.exact && base.expr->type.kind == TypeKind::bytes) return int_constant(*base.exact, e.span);
@@ -173,6 +175,21 @@ Value Checker::field_access(const ast::Expr& e, const ast::FieldAccess& n) {
     }
     error(unknown_field, n.field.span, type_name(base.expr->type) + " has no `" + n.field.text + "`", std::move(hint));
     return {};
+}
+
+// Where in the block bytes begin or end.
+Value Checker::bytes_place(Value base, bool end, Span span) {
+    checked::ExprPtr first;
+    Value named = end ? name_local(std::move(base), "bytes", &first) : std::move(base);
+    Value offset = make(ExprKind::bytes_offset, {TypeKind::integer}, span);
+    if (!end) {
+        offset.expr->kids.push_back(std::move(named.expr));
+        return offset;
+    }
+    offset.expr->kids.push_back(clone(*named.expr));
+    Value length = make(ExprKind::bytes_length, {TypeKind::integer}, span);
+    length.expr->kids.push_back(clone(*named.expr));
+    return wrap(arithmetic_values(std::move(offset), std::move(length), checked::Binary::add, span, span), named, std::move(first));
 }
 
 Value Checker::bit_field(Value base, const ast::Name& field, Span span) {
@@ -373,6 +390,25 @@ Value Checker::index_access(const ast::Expr& e, const ast::Index& n) {
     return out;
 }
 
+namespace {
+
+bool same(const checked::Expr& a, const checked::Expr& b) {
+    if (a.kind != b.kind || a.value != b.value || a.index != b.index || a.index2 != b.index2 || a.bytes != b.bytes || a.kids.size() != b.kids.size()) return false;
+    if (a.body || b.body || !a.filters.empty() || !b.filters.empty() || a.kind == ExprKind::let_in) return false;
+    for (std::size_t i = 0; i < a.kids.size(); i++)
+        if (!same(*a.kids[i], *b.kids[i])) return false;
+    return true;
+}
+
+// N where `high` is `low + N`: a slice of known length.
+std::optional<std::uint64_t> distance(const checked::Expr& low, const checked::Expr& high) {
+    if (high.kind != ExprKind::binary || static_cast<checked::Binary>(high.index) != checked::Binary::add) return std::nullopt;
+    if (high.kids[1]->kind != ExprKind::int_const || !same(low, *high.kids[0])) return std::nullopt;
+    return high.kids[1]->value;
+}
+
+}  // namespace
+
 Value Checker::slice_access(const ast::Expr& e, const ast::Slice& n) {
     if (!n.base) {
         error(bad_argument, e.span, "a range stands on its own only in `for i in range(lo, hi)`", "write `range(lo, hi)`");
@@ -411,6 +447,9 @@ Value Checker::slice_access(const ast::Expr& e, const ast::Slice& n) {
         const std::uint64_t length = high.expr->value - low.expr->value;
         if (is_bytes) out.exact = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, kMaxBlock));
         out.expr->type.max = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, type.max));
+    } else if (auto length = distance(*low.expr, *high.expr)) {
+        if (is_bytes) out.exact = static_cast<std::uint32_t>(std::min<std::uint64_t>(*length, kMaxBlock));
+        out.expr->type.max = static_cast<std::uint32_t>(std::min<std::uint64_t>(*length, type.max));
     } else if (high.expr->kind == ExprKind::int_const) {
         out.expr->type.max = static_cast<std::uint32_t>(std::min<std::uint64_t>(high.expr->value, type.max));
     }

@@ -67,6 +67,7 @@ enum class ExprKind : std::uint8_t {
     let_in,         // local `index` = k0 in k1 (an expanded function)
     bytes_slice,    // bytes k0 [k1..k2], checked (else malformed)
     bytes_length,   // of k0
+    bytes_offset,   // where in the block the bytes k0, which are part of it, begin
     byte_at,        // byte k1 of bytes k0, checked
     int_of_bytes,   // k0, 0..8 bytes (longer: malformed); value bit 0: big-endian, bit 1: signed
     decimal_of_bytes,  // k0: ASCII digits, else malformed

@@ -210,6 +210,7 @@ class Checker {
     Value field_access(const ast::Expr&, const ast::FieldAccess&);
     Value member_access(const ast::Expr&, const ast::FieldAccess&, bool* handled);
     Value view_size(Value view, Span);
+    Value bytes_place(Value bytes, bool end, Span);
     Value imported_value(Symbol& module, const ast::Expr&, const ast::FieldAccess&);
     Value imported_call(Symbol& module, const ast::Expr&, const ast::Call&);
     Value record_choice(std::uint32_t record, const ast::Name&, bool* found);

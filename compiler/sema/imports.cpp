@@ -91,7 +91,8 @@ void Checker::merge_names(Instance& into, Instance& from, const ast::Import& imp
     for (const auto& [name, symbol] : from.names) {
         if (symbol->owner != &from || name.starts_with('_')) continue;
         auto [it, fresh] = into.names.try_emplace(name, symbol);
-        if (!fresh && it->second != symbol) {
+        const bool same_files = !fresh && symbol->kind == SymbolKind::files && it->second->kind == SymbolKind::files && it->second->index == symbol->index;
+        if (!fresh && it->second != symbol && !same_files) {
             error(duplicate_name, import.path_span, "\"" + import.path + "\" brings in `" + std::string(name) + "`, which is already declared",
                   "give the import a name of its own: `import \"" + import.path + "\" as …`", {{it->second->span, "the other one is here"}});
         }

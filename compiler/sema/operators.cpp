@@ -229,7 +229,8 @@ Value Checker::conditional(const ast::Expr& e, const ast::Cond& n) {
         type = {TypeKind::integer, std::max(yes.expr->type.bits, no.expr->type.bits), yes.expr->type.is_signed};
     }
     if (is_constant(condition)) return condition.expr->value != 0 ? std::move(yes) : std::move(no);
-    if (kind == TypeKind::view || kind == TypeKind::array || kind == TypeKind::text) {
+    const bool views = kind == TypeKind::view && yes.expr->type.record == no.expr->type.record;
+    if (kind == TypeKind::array || kind == TypeKind::text || (kind == TypeKind::view && !views)) {
         error(branches_differ, e.span, "`? :` chooses between integers, bools or bytes, not " + type_name(type), "use `if`, or choose between the offsets: `(c ? a : b).as(R)`");
         return {};
     }
