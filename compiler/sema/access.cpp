@@ -103,9 +103,10 @@ Value Checker::member_access(const ast::Expr& e, const ast::FieldAccess& n, bool
 
 Value Checker::imported_value(Symbol& module, const ast::Expr& e, const ast::FieldAccess& n) {
     if (Symbol* member = find_member(e, false)) return symbol_value(*member, e.span);
-    failed_ = true;
     bool found = false;
-    return choice_value(instances_[module.index], n.field, &found);
+    Value v = choice_value(instances_[module.index], n.field, &found);
+    failed_ |= !found;
+    return v;
 }
 
 // `Record.name`: one of the values that the record's fields may have.

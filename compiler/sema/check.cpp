@@ -25,6 +25,7 @@ std::optional<checked::Module> Checker::run() {
     for (std::uint32_t i = 0; i < services_.size(); i++) check_service(i);
     check_unused_fns();
     warn_unused();
+    if (failed_ && !diags_.has_errors()) diags_.report(internal, {}, "the spec was refused without a reason", "please report this, with the spec");
     if (failed_ || diags_.has_errors()) return std::nullopt;
     for (auto& w : warnings_) diags_.report(w.code, w.span, std::move(w.message), std::move(w.hint));
     if (diags_.has_errors()) return std::nullopt;

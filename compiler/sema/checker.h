@@ -59,6 +59,8 @@ class Checker {
         std::size_t hidden_from = 0, hidden_to = 0;  // nor are these
         ChainScope* chain = nullptr;
         RequestScope* request = nullptr;
+        const RecordInfo* record = nullptr;
+        std::optional<std::uint32_t> file;  // what the step reads, as its declaration says
         std::uint32_t loops = 0;
     };
     class EnvScope {  // another place for a while; bindings made inside go away with it

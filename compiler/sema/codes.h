@@ -70,7 +70,6 @@ enum Code : int {
     // records
     record_too_large = 180,
     record_recursion = 181,
-    field_after_unbounded = 182,
     bits_too_wide = 183,
     field_before_use = 184,
     element_not_fixed = 185,
@@ -180,6 +179,8 @@ enum Code : int {
     objective_recorded = 406,
     match_misses = 407,
     reason_spelling = 408,
+    // of the other areas
+    internal = 606,
 };
 
 }  // namespace chainio::sema

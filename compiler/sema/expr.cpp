@@ -166,6 +166,13 @@ Value Checker::literal(const ast::Expr& e, const ast::IntLit& n) {
 Value Checker::unknown(const ast::Name& name) {
     failed_ = true;
     if (name.text.empty() || (env_.scope && env_.scope->is_broken(name.text))) return {};
+    if (env_.record && env_.record->fields) {
+        for (const auto& field : *env_.record->fields) {
+            if (field.name.text != name.text) continue;
+            error(field_before_use, name.span, "field `" + name.text + "` stands further down", "an expression in a record uses the fields before it: move `" + name.text + "` up", {{field.name.span, "it is declared here"}});
+            return {};
+        }
+    }
     error(unknown_name, name.span, "there is no `" + name.text + "` here", suggestion(name.text, visible_names(), "declare it with `let`, or check its spelling"));
     return {};
 }

@@ -94,7 +94,7 @@ bool Checker::goto_stmt(const ast::Stmt& s, const ast::Goto& n, checked::Block& 
         }
         length = default_length(target);
     }
-    if (!n.file) file = chain.step_files[it->second] || target.file ? chain.step_files[it->second] : default_file(chain, s.span);
+    if (!n.file) file = chain.step_files[it->second] || target.file ? chain.step_files[it->second] : env_.file ? env_.file : default_file(chain, s.span);
     if (!at || !length || !file || (n.tag && !tag)) {
         failed_ = true;
         return n.ends_step;

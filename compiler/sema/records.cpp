@@ -34,7 +34,7 @@ void Checker::resolve_record(std::uint32_t index) {
     Layout layout;
     layout.record = index;
     {
-        EnvScope there(*this, Env{.scope = info.scope, .site = Site::record, .block = true, .locals = &out.locals, .base = bindings_.size()});
+        EnvScope there(*this, Env{.scope = info.scope, .site = Site::record, .block = true, .locals = &out.locals, .base = bindings_.size(), .record = &info});
         if (info.fields)
             for (const auto& field : *info.fields) add_field(out, info, layout, field);
         if (info.picked)

@@ -84,7 +84,9 @@ void Checker::check_step(ChainScope& chain, std::uint32_t index) {
     out.line = line_of(n.canonical_line);
     out.file = chain.step_files[index].value_or(0);
     step_read(chain, n, out, index == 0);
-    EnvScope there(*this, chain_env(chain, Site::step, true, &out.body.locals));
+    Env inside = chain_env(chain, Site::step, true, &out.body.locals);
+    inside.file = chain.step_files[index];
+    EnvScope there(*this, inside);
     Binding b;
     b.name = n.param.text;
     b.span = n.param.span;
