@@ -60,7 +60,7 @@ class Checker {
         ChainScope* chain = nullptr;
         RequestScope* request = nullptr;
         const RecordInfo* record = nullptr;
-        std::optional<std::uint32_t> file;  // what the step reads, as its declaration says
+        std::optional<std::uint32_t> file = std::nullopt;  // what the step reads, as its declaration says
         std::uint32_t loops = 0;
     };
     class EnvScope {  // another place for a while; bindings made inside go away with it
