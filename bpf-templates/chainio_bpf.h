@@ -77,14 +77,20 @@ CIO_INLINE void cio_st2(u8 *p, u64 x) { *(u16 *)p = (u16)x; }
 CIO_INLINE void cio_st4(u8 *p, u64 x) { *(u32 *)p = (u32)x; }
 CIO_INLINE void cio_st8(u8 *p, u64 x) { *(u64 *)p = x; }
 
-/* A second result of a helper. */
+#define CIO_PIECE 512
+
+/* The last of cio_io.vars are for the helpers: a second result, and the lanes of a hash. */
 #define CIO_SECOND_PARAM
 #define CIO_SECOND_ARG
 #define CIO_SET_SECOND(x) (m->io.vars[127] = (x))
 #define CIO_SECOND m->io.vars[127]
+#define CIO_LANES_PARAM
+#define CIO_LANES_ARG
+#define CIO_LANES
+#define CIO_LANE(n) m->io.vars[120 + (n)]
 
 #define CIO_VAR(n) m->io.vars[n]
-#define CIO_SPILLED(n) m->spill[(n) - 127]
+#define CIO_SPILLED(n) m->spill[(n) - CIO_FIRST_SPILL]
 #define CIO_FUNCTION(name) CIO_GLOBAL int name(CIO_PARAMS)
 #define CIO_LOOP_BODY(name) CIO_GLOBAL int name(CIO_PARAMS, u64 i)
 #define CIO_HELPER CIO_GLOBAL

@@ -43,6 +43,12 @@ CIO_INLINE void cio_st8(u8 *p, u64 x) { ((struct cio_u8 *)p)->x = x; }
 #define CIO_SET_SECOND(x) (*second = (x))
 #define CIO_SECOND second_
 
+#define CIO_PIECE CIO_MAX_BLOCK
+#define CIO_LANES_PARAM , u64 *lanes
+#define CIO_LANES_ARG , lanes
+#define CIO_LANES u64 lanes[4];
+#define CIO_LANE(n) lanes[n]
+
 #define CIO_VAR(n) v->r[n]
 #define CIO_SPILLED(n) v->r[n]
 #define CIO_FUNCTION(name) CIO_INLINE int name(CIO_PARAMS)

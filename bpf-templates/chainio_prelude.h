@@ -40,3 +40,16 @@ typedef long long s64;
 			return CIO_STOP;    \
 	}
 #define CIO_LOOP(body, limit, count) CIO_ROUNDS(limit, count, 1) CIO_LEAVE(body(CIO_ARGS, i_))
+
+/* Helpers go over bytes in pieces, a function each: the verifier follows the rounds of one piece, and what it does not know about
+ * the piece's result keeps it from following all that comes after once for every round. `call` works on what begins at byte k_ and
+ * says how far it got; a whole piece means that there is more. `i` is how far all of them got. */
+#define CIO_ROUND(maximum) ((maximum) < CIO_PIECE ? (maximum) : CIO_PIECE)
+#define CIO_IN_PIECES(maximum, i, length, call)                              \
+	for (u64 k_ = 0; k_ < (maximum) && k_ < (length); k_ += CIO_PIECE) { \
+		cio_keep(k_);                                                \
+		u64 done_ = call;                                            \
+		i = k_ + done_;                                              \
+		if (done_ < CIO_PIECE)                                       \
+			break;                                               \
+	}

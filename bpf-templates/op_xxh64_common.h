@@ -5,4 +5,3 @@
 #define CIO_XXH_5 0x27d4eb2f165667c5ull
 CIO_INLINE u64 cio_rotl(u64 x, u32 n) { return x << n | x >> (64 - n); }
 CIO_INLINE u64 cio_xxh_round(u64 lane, u64 x) { return cio_rotl(lane + x * CIO_XXH_2, 31) * CIO_XXH_1; }
-CIO_INLINE u64 cio_xxh_merge(u64 hash, u64 lane) { return (hash ^ cio_xxh_round(0, lane)) * CIO_XXH_1 + CIO_XXH_4; }

@@ -28,7 +28,8 @@ std::string layout_text(const ir::Artifact& artifact, std::uint32_t slots) {
     define("PREFETCH_MASK", io.prefetch_count == 0 ? 0 : std::bit_ceil(io.prefetch_count) - 1);
     define("LITERAL_SIZE", std::bit_ceil(std::max<std::size_t>(artifact.module.literals.size(), 8)));
     define("VARS", std::max(slots, 1u));
-    define("SPILL", slots > 127 ? slots - 127 : 0);  // the 128th of cio_io.vars holds a helper's second result
+    define("FIRST_SPILL", kFirstSpill);
+    define("SPILL", slots > kFirstSpill ? slots - kFirstSpill : 0);
     return text;
 }
 

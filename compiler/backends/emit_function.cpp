@@ -64,7 +64,7 @@ std::string FunctionEmitter::loop_function(const ir::Loop& loop, std::uint32_t f
 std::string FunctionEmitter::reg(ir::Reg r) const {
     const Place& place = placement_.regs[r];
     if (!place.is_slot) return fmt::format("r{}", r);
-    return fmt::format("{}({})", place.slot < 127 ? "CIO_VAR" : "CIO_SPILLED", place.slot);
+    return fmt::format("{}({})", place.slot < kFirstSpill ? "CIO_VAR" : "CIO_SPILLED", place.slot);
 }
 
 std::string FunctionEmitter::set(ir::Reg r, std::string_view value) const { return fmt::format("{} = {};", reg(r), value); }

@@ -32,12 +32,13 @@ constexpr Cost cost_of(const Check&) { return {10}; }
 constexpr Cost cost_of(const CheckRange&) { return {18}; }
 constexpr Cost cost_of(const Varint&) { return {240}; }
 constexpr Cost cost_of(const IntOfBytes&) { return {180}; }
-constexpr Cost cost_of(const Compare&) { return {60, 20}; }
-constexpr Cost cost_of(const FindByte&) { return {40, 14}; }
+constexpr Cost cost_of(const Compare&) { return {100, 3}; }  // eight bytes a round, as FindByte and the copies
+constexpr Cost cost_of(const FindByte&) { return {190, 3}; }
 constexpr Cost cost_of(const ParseDecimal&) { return {440}; }
-constexpr Cost cost_of(const CopyToState&) { return {50, 16}; }
+// Bytes of the state that may overlap go one by one.
+constexpr Cost cost_of(const CopyToState& n) { return {170, n.src.space == Space::state ? 16u : 3u}; }
 constexpr Cost cost_of(const EmitInt&) { return {100}; }
-constexpr Cost cost_of(const EmitBytes&) { return {60, 16}; }
+constexpr Cost cost_of(const EmitBytes&) { return {180, 3}; }
 constexpr Cost cost_of(const Next&) { return {50}; }
 constexpr Cost cost_of(const Return&) { return {20}; }
 constexpr Cost cost_of(const Fail&) { return {12}; }
@@ -49,9 +50,9 @@ constexpr Cost cost_of(const Break&) { return {6}; }
 constexpr Cost cost_of(const Continue&) { return {6}; }
 constexpr Cost cost_of(const Hash& n) {
     switch (n.algo) {
-        case HashAlgo::crc32c: return {60, 80};
-        case HashAlgo::xxh64: return {400, 24};
-        case HashAlgo::fnv1a: return {60, 16};
+        case HashAlgo::crc32c: return {100, 21};
+        case HashAlgo::xxh64: return {500, 3};
+        case HashAlgo::fnv1a: return {100, 17};
     }
     return {400, 80};
 }

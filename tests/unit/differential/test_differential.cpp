@@ -32,6 +32,51 @@ TEST(Differential, SampleArtifact) {
     expect_agreement(*built, {}, options);
 }
 
+// A program for each helper, over as many bytes as there can be, that never ends early: the bound of the cost table has to hold
+// where it is tightest.
+TEST(Differential, HelpersAtFullLength) {
+    using namespace ir;
+    auto imm = [](std::uint64_t v) { return Operand::imm(v); };
+    Artifact artifact = sample_artifact();
+    Module& module = artifact.module;
+    Slice all{Space::block, imm(0), imm(65536)}, some{Space::block, imm(1), imm(4095)}, state{Space::state, imm(0), imm(4095)};
+    std::vector<std::function<void(Builder&)>> uses = {
+        [&](Builder& b) { b.compare(all, all, 65536); },
+        [&](Builder& b) { b.find_byte({Space::block, imm(0), imm(65535)}, imm(9), 65536); },
+        [&](Builder& b) { b.hash(HashAlgo::crc32c, all, imm(1), 65536); },
+        [&](Builder& b) { b.hash(HashAlgo::xxh64, {Space::block, imm(0), imm(65535)}, imm(1), 65536); },
+        [&](Builder& b) { b.hash(HashAlgo::fnv1a, all, imm(1), 65536); },
+        [&](Builder& b) { b.add(CopyToState{imm(0), some, 4096}); },
+        [&](Builder& b) { b.add(CopyToState{imm(1), state, 4096}); },
+        [&](Builder& b) { b.add(EmitBytes{{Space::block, imm(0), imm(65535)}, 65536, 65536}); },
+    };
+    Chain& chain = module.chains[0];
+    chain.state_bytes = 4096;
+    for (std::size_t i = 0; i < uses.size(); i++) {
+        Builder b(fmt::format("full.{}", i), ProgramKind::step);
+        b.check_range(Space::block, imm(0), imm(65536), CIO_SHORT_READ);
+        uses[i](b);
+        b.add(End{});
+        chain.steps.push_back({fmt::format("full{}", i), static_cast<std::uint16_t>(module.programs.size())});
+        module.programs.push_back(b.finish());
+    }
+    artifact.layout = layout_of(module);
+    ASSERT_EQ(validate(module), "");
+    auto built = backends::build_artifact(artifact, {});
+    ASSERT_TRUE(built) << built.error();
+    Inputs inputs;
+    inputs.pages.push_back({std::vector<std::uint8_t>(65536, 0), 0});
+    for (std::size_t i = 0; i < uses.size(); i++) {
+        DifferentialOptions options;
+        options.blocks = 30;
+        options.only = fmt::format("full.{}", i);
+        auto report = run_differential(*built, inputs, options);
+        ASSERT_TRUE(report) << report.error();
+        EXPECT_EQ(report->programs[0].disagreement, "");
+        EXPECT_GT(report->programs[0].most_executed * 2, report->programs[0].bound) << options.only << " is bounded too loosely, or did not get to its end";
+    }
+}
+
 TEST(Differential, RandomPrograms) {
     std::uint64_t seed = soak_seed();
     for (std::uint64_t n = 0; n < soak_count(6, 300) && !HasFailure(); n++) {
