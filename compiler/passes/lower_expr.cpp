@@ -60,6 +60,7 @@ Value ProgramLowering::eval(const checked::Expr& e) {
         case ExprKind::call_chain: return call_chain(e);
         case ExprKind::bytes_offset: return Value::of(bytes(*e.kids[0]).offset);
         case ExprKind::bytes_length: return Value::of(bytes(*e.kids[0]).length);
+        case ExprKind::bytes_offset: return Value::of(bytes(*e.kids[0]).offset);
         case ExprKind::byte_at: return Value::of(byte_at(e));
         case ExprKind::int_of_bytes: return Value::of(int_of_bytes(e));
         case ExprKind::decimal_of_bytes: return Value::of(decimal_of_bytes(e));
