@@ -58,7 +58,6 @@ Value ProgramLowering::eval(const checked::Expr& e) {
         case ExprKind::text_match: return text_match(m_.checked.texts[e.type.record], bytes_value(*e.kids[0]));
         case ExprKind::capture: return eval(*e.kids[0]).text->captures[e.index];
         case ExprKind::call_chain: return call_chain(e);
-        case ExprKind::bytes_offset: return Value::of(bytes(*e.kids[0]).offset);
         case ExprKind::bytes_length: return Value::of(bytes(*e.kids[0]).length);
         case ExprKind::bytes_offset: return Value::of(bytes(*e.kids[0]).offset);
         case ExprKind::byte_at: return Value::of(byte_at(e));
