@@ -174,7 +174,7 @@ Value Checker::field_access(const ast::Expr& e, const ast::FieldAccess& n) {
     } else if (base.expr->type.kind == TypeKind::integer) {
         hint = "to read a record at that offset of the block, write `.as(Record)." + n.field.text + "`";
     }
-    error(unknown_field, n.field.span, type_name(base.expr->type) + " has no `" + n.field.text + "`", std::move(hint));
+    error(unknown_field, n.field.span, describe(base.expr->type) + " has no `" + n.field.text + "`", std::move(hint));
     return {};
 }
 
@@ -225,10 +225,12 @@ Value Checker::view_field(Value view, const ast::Name& field, Span span) {
         if (size) return view_size(std::move(view), span);
         failed_ = true;
         if (info->failed) return {};
-        std::vector<std::string> names{"offset", "end", "size"};
+        std::vector<std::string> names;
         for (const auto& [name, number] : info->by_name) names.emplace_back(name);
+        std::string all = listed("its fields are", names);
+        names.insert(names.end(), {"offset", "end", "size"});
         error(unknown_field, field.span, "record `" + module_.records[index].name + "` has no field `" + field.text + "`",
-              suggestion(field.text, names, "its fields are declared where the record is"), {{info->span, "the record is declared here"}});
+              suggestion(field.text, names, std::move(all)), {{info->span, "the record is declared here"}});
         return {};
     }
     const checked::Field& f = module_.records[index].fields[it->second];
@@ -295,7 +297,7 @@ Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span spa
         std::vector<std::string> names;
         for (const auto& [name, number] : info->by_name) names.emplace_back(name);
         error(unknown_field, field.span, "the header `" + module_.records[index].name + "` of files `" + files.info.name + "` has no field `" + field.text + "`",
-              suggestion(field.text, names, "its fields are declared where the record is"), {{info->span, "the record is declared here"}});
+              suggestion(field.text, names, listed("its fields are", names)), {{info->span, "the record is declared here"}});
         return {};
     }
     const checked::Field& f = module_.records[index].fields[it->second];
@@ -304,7 +306,7 @@ Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span spa
         return {};
     }
     if (f.type.kind != TypeKind::integer) {
-        error(header_field_kind, field.span, "`" + field.text + "` is " + type_name(f.type) + ", and only integers of a header reach a chain", "derive an integer in the header record: `let x = …`");
+        error(header_field_kind, field.span, "`" + field.text + "` is " + describe(f.type) + ", and only integers of a header reach a chain", "derive an integer in the header record: `let x = …`");
         return {};
     }
     env_.chain->header_fields.insert({file, it->second});
@@ -328,7 +330,7 @@ Value Checker::text_capture(Value text, const ast::Name& field, Span span) {
         out.expr->kids.push_back(std::move(text.expr));
         return out;
     }
-    error(unknown_field, field.span, "text rule `" + rule.name + "` captures no `" + field.text + "`", suggestion(field.text, names, "its captures are the names before a colon"));
+    error(unknown_field, field.span, "text rule `" + rule.name + "` captures no `" + field.text + "`", suggestion(field.text, names, listed("its captures are", names)));
     return {};
 }
 
@@ -357,7 +359,7 @@ Value Checker::request_field(const ast::Name& field, Span span) {
     }
     std::vector<std::string> names;
     for (const auto& f : *request.fields) names.push_back(f.name.text);
-    error(unknown_field, field.span, "the request has no field `" + field.text + "`", suggestion(field.text, names, "its fields are declared in `request { … }`"));
+    error(unknown_field, field.span, "the request has no field `" + field.text + "`", suggestion(field.text, names, listed("its fields are", names)));
     return {};
 }
 
@@ -377,7 +379,7 @@ Value Checker::index_access(const ast::Expr& e, const ast::Index& n) {
         return out;
     }
     if (type.kind != TypeKind::array) {
-        error(not_indexable, e.span, type_name(type) + " has no elements", "arrays and bytes can be indexed");
+        error(not_indexable, e.span, describe(type) + " has no elements", "arrays and bytes can be indexed");
         return {};
     }
     if (index.expr->kind == ExprKind::int_const && index.expr->value >= type.max) {
@@ -423,7 +425,7 @@ Value Checker::slice_access(const ast::Expr& e, const ast::Slice& n) {
     const bool is_bytes = type.kind == TypeKind::bytes;
     const bool is_text_array = type.kind == TypeKind::array && type.element->kind == TypeKind::bytes;
     if ((!is_bytes && type.kind != TypeKind::array) || is_text_array) {
-        error(not_indexable, e.span, type_name(type) + " has no slices", is_text_array ? "loop over the captures, or take one: `[i]`" : "arrays and bytes can be sliced");
+        error(not_indexable, e.span, describe(type) + " has no slices", is_text_array ? "loop over the captures, or take one: `[i]`" : "arrays and bytes can be sliced");
         return {};
     }
     checked::ExprPtr first;

@@ -25,7 +25,7 @@ void Checker::check_files(std::uint32_t index) {
         if (bytes) out.info.cache_bytes = *bytes;
         out.info.cache_levels = 1;
         if (n.cache_levels) {
-            auto levels = here_uint(*n.cache_levels, "the levels of a cache", 1, 64, cache_size);
+            auto levels = here_uint(*n.cache_levels, "the number of cached levels", 1, 64, cache_size);
             if (levels) out.info.cache_levels = static_cast<std::uint32_t>(*levels);
         }
         if (!n.immutable) error(cache_not_immutable, n.cache_bytes->span, "files `" + n.name.text + "` may change, so their blocks cannot be kept", "add `immutable` when the bytes never change while a file is open, else remove `cache`");

@@ -125,7 +125,7 @@ Value Checker::search(Value array, const ast::Expr& e, const ast::Call& n, check
     Value& item = has_key ? by.result : own;
     const TypeKind key_kind = key.expr->type.kind, item_kind = item.expr->type.kind;
     if (key_kind != item_kind || (key_kind != TypeKind::integer && key_kind != TypeKind::bytes)) {
-        error(key_mismatch, arg.value->span, "the key is " + type_name(key.expr->type) + ", and what it is compared with is " + type_name(item.expr->type),
+        error(key_mismatch, arg.value->span, "the key is " + describe(key.expr->type) + ", and what it is compared with is " + describe(item.expr->type),
               "look for integers by integers, for bytes by bytes");
         return {};
     }
@@ -160,7 +160,7 @@ Value Checker::filter(Value array, const ast::Expr& e, const ast::Call& n) {
     LambdaResult test = lambda(array, *n.args[0].lambda, "the condition");
     if (!test.ok) return {};
     if (test.type.kind != TypeKind::boolean) {
-        error(condition_not_bool, n.args[0].lambda->body->span, "the condition of `filter` is a bool, and this is " + type_name(test.type), "write a comparison");
+        error(condition_not_bool, n.args[0].lambda->body->span, "the condition of `filter` is a bool, and this is " + describe(test.type), "write a comparison");
         return {};
     }
     test.lambda.body = std::move(test.result.expr);

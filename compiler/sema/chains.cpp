@@ -211,7 +211,7 @@ void Checker::check_result(ChainScope& chain) {
     if (out.returns.kind != TypeKind::none && !chain.emits && !chain.returns_value) {
         error(no_return, chain.ast->name.span, "chain `" + chain.ast->name.text + "` has a result, and nothing returns or emits one", "write `return …` where the value is found");
     } else if (out.returns.kind != TypeKind::none && !chain.emits && chain.returns_nothing) {
-        error(return_value, chain.first_bare_return, "`return` without a value in a chain whose result is " + type_name(out.returns), "return the value, or `fail` with a reason");
+        error(return_value, chain.first_bare_return, "`return` without a value in a chain whose result is " + describe(out.returns), "return the value, or `fail` with a reason");
     }
 }
 

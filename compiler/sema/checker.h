@@ -83,6 +83,7 @@ class Checker {
     // ---- reporting (report.cpp) ----
     void error(Code, Span, std::string message, std::string hint, std::vector<diag::Note> notes = {});
     void warn(Code, Span, std::string message, std::string hint);
+    static std::string listed(const char* before, std::vector<std::string> names);
     bool in_root(Span span) const { return span.file == root_.id; }
     std::string suggestion(std::string_view word, const std::vector<std::string>& candidates, std::string otherwise) const;
 
@@ -179,6 +180,8 @@ class Checker {
     Value offset_value(const ast::Expr&, const std::string& what);  // unsigned, not a time
     Value near_choices(const ast::Expr&, const FieldFacts*);
     bool is_sequence(const Value&) const;
+    std::string describe(const checked::Type&) const;
+    std::string article(const Value&) const;
     Value wrong(const Value&, Span, const std::string& wanted, const std::string& what, const std::string& hint = {});
     Value make(checked::ExprKind, checked::Type, Span);
     Value int_constant(std::uint64_t, Span);

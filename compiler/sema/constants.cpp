@@ -91,7 +91,7 @@ Value Checker::fold_exact(Binary op, const Value& left, const Value& right, Span
         case Binary::mod: result = a % b; break;
         case Binary::add: result = a + b; break;
         case Binary::sub: result = a - b; break;
-        case Binary::shl: result = a < 0 ? -1 : (a > (kHighest >> static_cast<int>(b)) ? kHighest + 1 : a << static_cast<int>(b)); break;
+        case Binary::shl: result = a * (static_cast<Wide>(1) << static_cast<int>(b)); break;
         default: result = static_cast<Wide>(fold_typed(op, left.expr->value, right.expr->value, left.expr->type.is_signed)); break;
     }
     if (a < 0 && op == Binary::shr) result = a >> static_cast<int>(b);
@@ -165,8 +165,8 @@ bool Checker::fits(const Value& constant, const checked::Type& type, Span span, 
     const Wide span_of = static_cast<Wide>(1) << (type.is_signed ? type.bits - 1 : type.bits);
     const Wide low = type.is_signed ? -span_of : 0, high = span_of - 1;
     if (v >= low && v <= high) return true;
-    error(out_of_range, span, spelled(v) + " does not fit " + what + ", which is " + type_name(type),
-          "the values of " + type_name(type) + " are " + spelled(low) + " to " + spelled(high));
+    error(out_of_range, span, spelled(v) + " does not fit " + what + ", which is " + describe(type),
+          "the values of " + describe(type) + " are " + spelled(low) + " to " + spelled(high));
     return false;
 }
 

@@ -47,7 +47,7 @@ bool Checker::when_stmt(const ast::Stmt& s, const ast::When& n, checked::Block& 
     } else if (ok && condition.expr->type.optional) {
         // `when OPTIONAL { … }` without a name: only whether the value is there counts.
     } else if (ok && condition.expr->type.kind != TypeKind::boolean) {
-        error(condition_not_bool, n.condition->span, "the condition of `when` is a bool, and this is " + type_name(condition.expr->type), "write a comparison");
+        error(condition_not_bool, n.condition->span, "the condition of `when` is a bool, and this is " + describe(condition.expr->type), "write a comparison");
         ok = false;
     }
     const bool binds = ok && condition.expr->type.optional;
@@ -98,7 +98,7 @@ bool Checker::pattern(const ast::Expr& e, const Value& subject, Arms& arms, Valu
         return false;
     }
     if (v.expr->type.kind != subject.expr->type.kind) {
-        wrong(v, e.span, type_name(subject.expr->type), "an arm of this `match`");
+        wrong(v, e.span, describe(subject.expr->type), "an arm of this `match`");
         return false;
     }
     if (v.expr->type.kind == TypeKind::bytes) {

@@ -14,17 +14,25 @@ struct Overload : F... {
     using F::operator()...;
 };
 
-std::string article(const Value& v) {
+}  // namespace
+
+std::string Checker::describe(const Type& type) const {
+    if (type.kind == TypeKind::view) return "a view of `" + module_.records[type.record].name + "`";
+    if (type.kind == TypeKind::text) return "the captures of `" + module_.texts[type.record].name + "`";
+    if (type.kind == TypeKind::array && type.element && type.element->kind == TypeKind::view) return "an array of `" + module_.records[type.element->record].name + "`";
+    return type_name(type);
+}
+
+// As `describe`, but an integer by what it counts rather than by its width.
+std::string Checker::article(const Value& v) const {
     if (v.expr->type.kind == TypeKind::integer) {
         if (v.unit == ast::Unit::time) return "a time";
         if (v.unit == ast::Unit::bytes) return "a size";
         return "an integer";
     }
     if (v.expr->type.kind == TypeKind::boolean) return "a bool";
-    return type_name(v.expr->type);
+    return describe(v.expr->type);
 }
-
-}  // namespace
 
 Value Checker::any(const ast::Expr& e) {
     return std::visit(Overload{
@@ -145,7 +153,7 @@ bool Checker::store_as(Value& v, const Type& type, Span span, const std::string&
     }
     if (v.flexible && !adapt(v, type.is_signed)) return false;
     if (v.expr->type.is_signed != type.is_signed) {
-        error(mixed_signedness, span, what + " is " + type_name(type) + ", and this is " + (v.expr->type.is_signed ? "signed" : "unsigned"), "convert it: `(…) as " + type_name(type) + "`");
+        error(mixed_signedness, span, what + " is " + describe(type) + ", and this is " + (v.expr->type.is_signed ? "signed" : "unsigned"), "convert it: `(…) as " + describe(type) + "`");
         return false;
     }
     if (v.expr->type.bits <= type.bits) return true;

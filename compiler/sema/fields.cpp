@@ -208,7 +208,7 @@ void Checker::expected_value(Field& field, const FieldInfo& facts, RecordInfo&, 
     Value v = constant_in_place(*n.equals);
     if (!v) return;
     if (v.expr->type.kind != kind) {
-        error(bad_expectation, n.equals->span, "the field is " + type_name(field.type) + ", and this is " + type_name(v.expr->type), kind == TypeKind::bytes ? "give bytes: \"SQLite format 3\\0\"" : "give an integer");
+        error(bad_expectation, n.equals->span, "the field is " + describe(field.type) + ", and this is " + describe(v.expr->type), kind == TypeKind::bytes ? "give bytes: \"SQLite format 3\\0\"" : "give an integer");
         return;
     }
     if (kind == TypeKind::integer && !fits(v, field.type, n.equals->span, "the field")) return;

@@ -312,14 +312,14 @@ Value Checker::unknown_method_of(const Value& receiver, const ast::Call& n) {
     const auto in = [&](const std::vector<std::string>& all) { return std::ranges::find(all, n.callee.text) != all.end(); };
     if (in(kBytesMethods) || in(kArrayMethods) || in(kIntegerMethods)) {
         const char* whom = in(kArrayMethods) ? "arrays" : in(kBytesMethods) ? "bytes" : "integers";
-        error(method_elsewhere, n.callee.span, "`" + n.callee.text + "` is a method of " + whom + ", and this is " + type_name(receiver.expr->type),
+        error(method_elsewhere, n.callee.span, "`" + n.callee.text + "` is a method of " + whom + ", and this is " + describe(receiver.expr->type),
               n.callee.text == "record" ? "only `block` has it" : std::string("apply it to ") + whom);
         return {};
     }
     std::string all;
     for (const auto& name : names) all += (all.empty() ? "" : ", ") + name;
     const bool has = kind == TypeKind::integer || kind == TypeKind::bytes || kind == TypeKind::array;
-    error(unknown_method, n.callee.span, type_name(receiver.expr->type) + " has no method `" + n.callee.text + "`",
+    error(unknown_method, n.callee.span, describe(receiver.expr->type) + " has no method `" + n.callee.text + "`",
           suggestion(n.callee.text, has ? names : std::vector<std::string>{}, has ? "its methods are: " + all : "only integers, bytes and arrays have methods"));
     return {};
 }

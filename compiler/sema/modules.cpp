@@ -269,8 +269,8 @@ Symbol* Checker::symbol_of(const ast::QualifiedName& name, SymbolKind kind, Code
     if (found->kind == kind) return found;
     std::vector<diag::Note> notes{{found->span, "it is declared here"}};
     error(kind == SymbolKind::files || kind == SymbolKind::socket || kind == SymbolKind::probe ? wrong_source : wrong_kind, name.name.span,
-          "`" + name.name.text + "` is " + kind_word(found->kind) + ", and " + what + " is wanted here",
-          suggestion(name.name.text, names_of(*env_.scope, kind), std::string("name ") + what), std::move(notes));
+          "`" + name.name.text + "` is " + kind_word(found->kind) + ", and a " + what + " is wanted here",
+          suggestion(name.name.text, names_of(*env_.scope, kind), std::string("name a ") + what), std::move(notes));
     return nullptr;
 }
 
@@ -296,7 +296,7 @@ void Checker::warn_unused() {
     }
     if (!has_chain) return;
     for (const auto& symbol : symbols_) {
-        if (symbol.owner == &root && symbol.kind == SymbolKind::record && !symbol.used) {
+        if (symbol.owner == &root && symbol.kind == SymbolKind::record && !symbol.used && !symbol.name.starts_with('_')) {
             warn(unused_record, symbol.span, "record `" + std::string(symbol.name) + "` is never used", "remove it, or begin its name with `_`");
         }
     }

@@ -122,13 +122,21 @@ Value Checker::compare_values(Value left, Value right, Binary op, Span span, Spa
     if (kind != right.expr->type.kind || (kind != TypeKind::integer && kind != TypeKind::bytes && !(kind == TypeKind::boolean && equality))) {
         std::string hint = "compare integers with integers and bytes with bytes";
         if (kind == TypeKind::bytes && right.expr->type.kind == TypeKind::integer) hint = "read a number from the bytes: `.uint_be()`, `.uint_le()` or `.decimal()`";
-        error(not_comparable, span, type_name(left.expr->type) + " and " + type_name(right.expr->type) + " cannot be compared with `" + spelling(op) + "`", std::move(hint));
+        error(not_comparable, span, describe(left.expr->type) + " and " + describe(right.expr->type) + " cannot be compared with `" + spelling(op) + "`", std::move(hint));
         return {};
     }
     if (kind == TypeKind::integer) {
         ast::Unit unit;
         if (!join_units(left, right, op, op_span, unit) || !unify(left, right, op_span)) return {};
         if (is_constant(left) && is_constant(right)) return fold_binary(op, std::move(left), std::move(right), span);
+    }
+    if (kind == TypeKind::boolean && is_constant(left) && is_constant(right)) return fold_binary(op, std::move(left), std::move(right), span);
+    if (kind == TypeKind::bytes && left.expr->kind == ExprKind::bytes_const && right.expr->kind == ExprKind::bytes_const) {
+        const int order = left.expr->bytes.compare(right.expr->bytes);  // as unsigned bytes, then by length
+        Value sign = make(ExprKind::int_const, {TypeKind::integer, 64, true}, span);
+        sign.expr->value = static_cast<std::uint64_t>(static_cast<std::int64_t>(order));
+        Value zero = make(ExprKind::int_const, {TypeKind::integer, 64, true}, span);
+        return fold_binary(op, std::move(sign), std::move(zero), span);
     }
     if (kind == TypeKind::bytes && left.exact && right.exact && *left.exact != *right.exact && equality) {
         warn(condition_constant, span, "bytes of length " + std::to_string(*left.exact) + " never equal bytes of length " + std::to_string(*right.exact),
@@ -151,7 +159,7 @@ void Checker::warn_constant_compare(const Value& left, const Value& right, Binar
     const bool always = (op == Binary::ge && n == 0) || (op == Binary::lt && n > top) || (op == Binary::le && n >= top) || (op == Binary::ne && n > top);
     const bool never = (op == Binary::lt && n == 0) || (op == Binary::gt && n >= top) || (op == Binary::ge && n > top) || (op == Binary::eq && n > top);
     if (!always && !never) return;
-    warn(condition_constant, span, std::string("this is always ") + (always ? "true" : "false") + ": a " + type_name(type) + " is 0 to " + std::to_string(top),
+    warn(condition_constant, span, std::string("this is always ") + (always ? "true" : "false") + ": a " + describe(type) + " is 0 to " + std::to_string(top),
          "remove the comparison, or correct the number");
 }
 
@@ -215,7 +223,7 @@ Value Checker::conditional(const ast::Expr& e, const ast::Cond& n) {
     if (!condition || !yes || !no) return {};
     const TypeKind kind = yes.expr->type.kind;
     if (kind != no.expr->type.kind) {
-        error(branches_differ, e.span, "one side of `? :` is " + type_name(yes.expr->type) + ", the other " + type_name(no.expr->type), "give both sides the same type");
+        error(branches_differ, e.span, "one side of `? :` is " + describe(yes.expr->type) + ", the other " + describe(no.expr->type), "give both sides the same type");
         return {};
     }
     Type type = yes.expr->type;
@@ -231,7 +239,7 @@ Value Checker::conditional(const ast::Expr& e, const ast::Cond& n) {
     if (is_constant(condition)) return condition.expr->value != 0 ? std::move(yes) : std::move(no);
     const bool views = kind == TypeKind::view && yes.expr->type.record == no.expr->type.record;
     if (kind == TypeKind::array || kind == TypeKind::text || (kind == TypeKind::view && !views)) {
-        error(branches_differ, e.span, "`? :` chooses between integers, bools or bytes, not " + type_name(type), "use `if`, or choose between the offsets: `(c ? a : b).as(R)`");
+        error(branches_differ, e.span, "`? :` chooses between integers, bools or bytes, not " + describe(type), "use `if`, or choose between the offsets: `(c ? a : b).as(R)`");
         return {};
     }
     Value out = make(ExprKind::cond, type, e.span);
@@ -298,7 +306,7 @@ Value Checker::cast(const ast::Expr& e, const ast::Cast& n) {
         if (v.expr->type.kind == TypeKind::bytes) hint = "read a number from the bytes: `.uint_be()`, `.uint_le()` or `.decimal()`";
         if (v.expr->type.kind == TypeKind::boolean) hint = "choose a number: `… ? 1 : 0`";
         if (type->kind == TypeKind::boolean) hint = "compare instead: `… != 0`";
-        error(bad_cast, e.span, type_name(v.expr->type) + " does not convert to " + type_name(*type), std::move(hint));
+        error(bad_cast, e.span, describe(v.expr->type) + " does not convert to " + describe(*type), std::move(hint));
         return {};
     }
     if (v.expr->kind == ExprKind::int_const) {

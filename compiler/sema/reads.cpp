@@ -199,7 +199,7 @@ bool Checker::may_emit(Span span, const char* word) {
     if (!chain.emits) chain.first_emit = span;
     chain.emits = true;
     if (chain.out->returns.kind == TypeKind::bytes) return true;
-    if (!chain.bad_emits) error(emit_without_bytes, span, std::string("`") + word + "` in a chain whose result is " + type_name(chain.out->returns), "declare `-> bytes(max N)`");
+    if (!chain.bad_emits) error(emit_without_bytes, span, std::string("`") + word + "` in a chain whose result is " + describe(chain.out->returns), "declare `-> bytes(max N)`");
     chain.bad_emits = true;
     return false;
 }

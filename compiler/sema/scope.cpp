@@ -1,4 +1,6 @@
 // Reporting, and the names that are visible inside chains, records, functions and lambdas.
+#include <algorithm>
+
 #include "compiler/sema/checker.h"
 
 namespace chainio::sema {
@@ -19,6 +21,15 @@ void Checker::warn(Code code, Span span, std::string message, std::string hint) 
 std::string Checker::suggestion(std::string_view word, const std::vector<std::string>& candidates, std::string otherwise) const {
     if (auto near = diag::nearest(word, candidates)) return "did you mean `" + *near + "`?";
     return otherwise;
+}
+
+// "its fields are: a, b, c"; at most ten of them.
+std::string Checker::listed(const char* before, std::vector<std::string> names) {
+    std::ranges::sort(names);
+    std::string out = before;
+    for (std::size_t i = 0; i < names.size() && i < 10; i++) out += (i == 0 ? " " : ", ") + names[i];
+    if (names.size() > 10) out += ", …";
+    return names.empty() ? "it has none" : out;
 }
 
 Binding* Checker::lookup(std::string_view name) {

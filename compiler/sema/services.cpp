@@ -204,7 +204,7 @@ checked::Body Checker::key_body(const ast::Service& n, const ast::Request& reque
 
 void Checker::check_cache(const ast::Service& n, checked::Service& out) {
     if (n.cache->entries)
-        if (auto v = here_uint(*n.cache->entries, "the entries of the cache", 1, 1U << 28, cache_entries)) out.info.cache.entries = static_cast<std::uint32_t>(*v);
+        if (auto v = here_uint(*n.cache->entries, "the number of cache entries", 1, 1U << 28, cache_entries)) out.info.cache.entries = static_cast<std::uint32_t>(*v);
     if (n.cache->ttl)
         if (auto v = in_range(value(*n.cache->ttl), n.cache->ttl->span, "ttl", 1, 24ULL * 3600 * 1000000000, out_of_range, ast::Unit::time)) out.info.cache.ttl_ns = *v;
     if (!n.cache->key) return;

@@ -84,8 +84,8 @@ bool Checker::text_item(checked::TextRule& out, const ast::TextItem& n, std::set
 // `[1..16 by " "]`: the capture is an array.
 void Checker::text_repeat_of(TextItem& item, Type& type, const ast::TextItem& n) {
     if (!n.repeat_low && !n.repeat_high) return;
-    auto low = n.repeat_low ? here_uint(*n.repeat_low, "the fewest repetitions", 1, 64, text_repeat) : std::nullopt;
-    auto high = n.repeat_high ? here_uint(*n.repeat_high, "the most repetitions", 1, 64, text_repeat) : std::nullopt;
+    auto low = n.repeat_low ? here_uint(*n.repeat_low, "the least number of repetitions", 1, 64, text_repeat) : std::nullopt;
+    auto high = n.repeat_high ? here_uint(*n.repeat_high, "the greatest number of repetitions", 1, 64, text_repeat) : std::nullopt;
     if (!low || !high) return;
     if (*low > *high) {
         error(text_repeat, n.repeat_low->span, "at least " + std::to_string(*low) + " and at most " + std::to_string(*high) + " repetitions", "write the smaller number first");
