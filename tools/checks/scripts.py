@@ -6,6 +6,7 @@ import shutil
 import tempfile
 
 from report import JOBS, LOGS, ROOT, Outcome, one, run
+from seeds import make_seeds
 
 FUZZ_SECONDS = int(os.environ.get("CHAINIO_FUZZ_SECONDS", "15"))
 
@@ -55,24 +56,26 @@ def e2e():
         return list(pool.map(run_script, scripts))
 
 
-def run_fuzzer(program):
-    seeds = ROOT / "tests" / "fuzz" / "seeds" / program.name
-    if not seeds.is_dir() or not any(seeds.iterdir()):
-        return Outcome(program.name, "failed", f"no seeds: put some small inputs into {seeds}")
+def run_fuzzer(program, made_seeds):
+    seeds = [path for path in (ROOT / "tests" / "fuzz" / "seeds" / program.name, made_seeds / program.name)
+             if path.is_dir() and any(path.iterdir())]
+    if not seeds:
+        return Outcome(program.name, "failed", f"no seeds: put some small inputs into tests/fuzz/seeds/{program.name}")
     found = LOGS / "fuzz" / program.name
     found.mkdir(parents=True, exist_ok=True)
-    command = [str(program), "-seed=1", f"-max_total_time={FUZZ_SECONDS}", "-timeout=30", "-rss_limit_mb=3000",
+    command = [str(program), "-seed=1", f"-max_total_time={FUZZ_SECONDS}", "-timeout=60", "-rss_limit_mb=3000",
                "-print_final_stats=1", "-verbosity=0", f"-artifact_prefix={found}/"]
     words = ROOT / "tests" / "fuzz" / f"{program.name}.dict"
     if words.exists():
         command.append(f"-dict={words}")
     with tempfile.TemporaryDirectory(prefix="chainio-fuzz-") as corpus:
-        return one(program.name, [*command, corpus, str(seeds)], f"fuzz/{program.name}.log", timeout=FUZZ_SECONDS + 300)
+        return one(program.name, [*command, corpus, *map(str, seeds)], f"fuzz/{program.name}.log", timeout=FUZZ_SECONDS + 300)
 
 
 def fuzz():
     programs = sorted(p for p in (ROOT / "build" / "fuzz" / "fuzz").glob("fuzz_*") if os.access(p, os.X_OK))
     if not programs:
         return [Outcome("fuzz", "failed", "no fuzz targets were built")]
+    made_seeds = make_seeds()
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        return list(pool.map(run_fuzzer, programs))
+        return list(pool.map(lambda program: run_fuzzer(program, made_seeds), programs))
