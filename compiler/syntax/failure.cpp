@@ -49,6 +49,7 @@ bool wants_expression(const Failure& f) {
     return f.expects(P::INT) && f.expects(P::LPAREN) && f.expects(P::TRUE) && f.expects(P::MINUS);
 }
 
+constexpr std::string_view expression_hint = "write a value here: a number, a string, a name, a call or `( … )`";
 constexpr std::string_view statement_hint =
     "a statement begins with let, var, if, match, for, when, goto, next, return, fail, emit, prefetch, reply, break or "
     "continue, or is "
@@ -106,6 +107,11 @@ Expectation rule_expectation(const Failure& f) {
             case P::RuleTypeName:
             case P::RuleTypeWord:
             case P::RuleFieldType: return {"a type", type_hint};
+            case P::RuleFieldBody: return {"a type", type_hint};
+            case P::RulePrimary:
+            case P::RuleOperand:
+            case P::RuleFlat:
+            case P::RuleExpr: return {"an expression", std::string(expression_hint)};
             case P::RuleBlock: return {"`{`", "statements stand in braces: `{ … }`"};
             case P::RuleStmt:
             case P::RuleLeaf: return {"a statement", std::string(statement_hint)};
@@ -149,7 +155,7 @@ Expectation expectation(const Failure& f) {
     if (rule == P::RuleCallArgs && f.expects(P::RPAREN) && !f.expects(P::INT))
         return {"`,` or `)`", "separate arguments with `,`"};
     if (wants_expression(f))
-        return {"an expression", "write a value here: a number, a string, a name, a call or `( … )`"};
+        return {"an expression", std::string(expression_hint)};
     if (f.expects(P::IDENT) && !f.expects(P::INT)) {
         Expectation e = rule_expectation(f);
         if (e.what != "something else") return e;
@@ -178,8 +184,10 @@ bool is_word_token(const SyntaxToken& token) {
 std::optional<Expectation> known_mistake(const Failure& f, const Tokens& tokens) {
     const SyntaxToken& token = tokens[f.token];
     const SyntaxToken* before = f.token > 0 ? &tokens[f.token - 1] : nullptr;
-    if (token.type == P::ASSIGN && f.expects(P::EQ)) return Expectation{"", "`=` assigns; to compare, write `==`"};
-    if (token.type == P::SLASH && before != nullptr && before->type == P::SLASH)
+    const bool wants_block = !f.frames.empty() && f.frames.front().rule == P::RuleBlock;
+    if (token.type == P::ASSIGN && (f.expects(P::EQ) || wants_block)) return Expectation{"", "`=` assigns; to compare, write `==`"};
+    const bool two_slashes = token.type == P::SLASH && f.token + 1 < tokens.size() && tokens[f.token + 1].type == P::SLASH;
+    if (two_slashes || (token.type == P::SLASH && before != nullptr && before->type == P::SLASH))
         return Expectation{"", "comments begin with `#`"};
     if (before != nullptr && before->type == P::PLUS && token.type == P::PLUS)
         return Expectation{"", "there is no `++`; write `x = x + 1`"};
