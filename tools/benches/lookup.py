@@ -22,7 +22,7 @@ class Bench:
         self.page_size = facts(self.db)[1]
         self.specs = {cached: self.compile(cached) for cached in (False, True)}
         self.rounds = 3 if quick else 9
-        self.seconds = 0.35 if quick else 1.0
+        self.seconds = 0.25 if quick else 1.0
         self.runs = {}  # (contender, depth, cached) -> list of the rounds' results
         # Each run is to last about as long, on any disk.
         once = self.run_once("pread", 1, False, 300, 0)
@@ -44,7 +44,7 @@ class Bench:
     def run_fio(self, depth):
         command = ["fio", "--name=limit", f"--filename={self.db}", "--readonly", "--direct=1", "--rw=randread",
                    f"--bs={self.page_size}", "--ioengine=io_uring", f"--iodepth={depth}", "--fixedbufs=1",
-                   "--registerfiles=1", "--nonvectored=1", f"--runtime={max(1, round(self.seconds))}", "--time_based",
+                   "--registerfiles=1", "--nonvectored=1", f"--runtime={round(1000 * self.seconds)}ms", "--time_based",
                    "--norandommap", "--randrepeat=0", "--output-format=json"]
         read = json.loads(output_of(command, cwd=WORK))["jobs"][0]["read"]
         return {"reads": read["total_ios"], "seconds": read["total_ios"] / read["iops"], "lookups": 0, "wrong": 0, "device_pages": 0}

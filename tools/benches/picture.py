@@ -3,6 +3,7 @@ import html
 import math
 
 BINS_A_DECADE = 12
+RARE = 1e-3
 TICKS = {0: 1, 4: 2, 8: 5}  # bin in its decade -> the number that it begins at, rounded
 BLOCKS = " ▁▂▃▄▅▆▇█"
 COLOURS = ("#8a8f98", "#d08a2e", "#4a90d9", "#2e8b57", "#a05195")
@@ -13,12 +14,12 @@ def bin_of(microseconds):
 
 
 def shares(series):
-    """[(title, {bin: share})], first bin, last bin; bins with less than one in ten thousand at the ends are left out."""
+    """[(title, {bin: share})], first bin, last bin; rare ones, below one in a thousand, are left out."""
     out = []
     for title, histogram in series:
         total = sum(count for _, count in histogram) or 1
         out.append((title, {bin_of(us): count / total for us, count in histogram}))
-    seen = [bin for _, values in out for bin, share in values.items() if share >= 1e-4]
+    seen = [bin for _, values in out for bin, share in values.items() if share >= RARE]
     return out, min(seen), max(seen)
 
 
@@ -46,7 +47,7 @@ def terminal(series):
         bars = ""
         for bin in range(first, last + 1):
             share = by_bin.get(bin, 0)
-            height = math.ceil(share / highest * 8) if share >= 1e-4 else 0
+            height = math.ceil(share / highest * 8) if share >= RARE else 0
             bars += BLOCKS[min(8, height)]
         lines.append(f"{title:>26} |{bars}|")
     axis = [" "] * (last - first + 8)

@@ -46,9 +46,9 @@ def print_table(results):
 
 def show_command(db, spec, root, key):
     """One lookup with the command line, as a user would type it."""
-    command = [RELEASE / "bin" / "chainio", "call", spec, "lookup", "--file", f"db={db}", "--root", root, "--rowid", key]
-    shown = " ".join(os.path.relpath(word, ROOT) if str(word).startswith("/") else str(word) for word in command)
-    print(f"\nOne of them by hand:\n  {shown}\n  {output_of(command).rstrip()}")
+    chainio, artifact, file = (os.path.relpath(path, ROOT) for path in (RELEASE / "bin" / "chainio", spec, db))
+    command = [chainio, "call", artifact, "lookup", "--file", f"db={file}", "--root", root, "--rowid", key]
+    print(f"\nOne of them by hand:\n  {' '.join(map(str, command))}\n  {output_of(command, cwd=ROOT).rstrip()}")
 
 
 def main():
