@@ -39,6 +39,8 @@ class Backend {
     virtual int enter(unsigned wait_for, std::span<ReadDone> done) = 0;
     // A read on the calling thread. With `only_cached` it does not wait for a device: -EAGAIN instead.
     virtual std::int32_t read_now(const ReadOp& op, bool only_cached) = 0;
+    // A descriptor that poll() finds readable once a read is done, until the next enter(); -1 when there is none.
+    virtual int poll_fd() { return -1; }
 };
 
 struct RingBackendOptions {

@@ -80,6 +80,8 @@ class Engine {
     std::expected<unsigned, std::string> reap(std::span<Completion> out, unsigned min);
     unsigned in_flight() const { return live_; }  // submitted and not handed over yet
     unsigned capacity() const { return options_.in_flight; }
+    // For event loops: readable when reap(out, 0) has something to do; -1 when only a waiting reap makes progress.
+    int poll_fd() { return backend_->poll_fd(); }
 
     const spec::Loaded& spec() const { return *spec_; }
     const metrics::EngineCounters& counters() const { return counters_; }
@@ -186,6 +188,7 @@ class Engine {
     unsigned live_ = 0;     // submitted and not handed over
     unsigned running_ = 0;  // of those, not ended
     unsigned on_device_ = 0;
+    unsigned unsubmitted_ = 0;  // of those, pushed since the last enter()
     std::vector<ReadDone> done_;
     std::vector<std::uint64_t> empty_block_;
 };

@@ -134,6 +134,7 @@ Engine::Issued Engine::issue(std::uint32_t index, bool alone) {
     if (file.try_page_cache && read_cached_page(index, op, file)) return Issued::yes;
     read.state = ReadState::in_flight;
     on_device_++;
+    unsubmitted_++;
     backend_->push(op);
     return Issued::yes;
 }
@@ -206,6 +207,7 @@ void Engine::mark_done(std::uint32_t index, std::uint32_t failure) {
 
 std::expected<void, std::string> Engine::enter(unsigned wait_for) {
     const int count = backend_->enter(wait_for, done_);
+    unsubmitted_ = 0;
     if (count < 0) {
         std::string why = std::string("io_uring_enter: ") + std::strerror(-count);
         if (count == -EEXIST) why += " (an engine belongs to the thread that reaped first)";
@@ -235,7 +237,8 @@ std::expected<unsigned, std::string> Engine::reap(std::span<Completion> out, uns
     release_held();
     min = std::min<unsigned>(min, static_cast<unsigned>(out.size()));
     if (auto advanced = advance(min > 0); !advanced) return std::unexpected(advanced.error());
-    if (min == 0 && on_device_ > 0) {
+    // Who does not wait here waits elsewhere, so that nothing may be left that the kernel has not been told of.
+    for (unsigned pass = 0; min == 0 && on_device_ > 0 && (pass == 0 || unsubmitted_ > 0); pass++) {
         if (auto entered = enter(0); !entered) return std::unexpected(entered.error());
         if (auto advanced = advance(false); !advanced) return std::unexpected(advanced.error());
     }

@@ -27,6 +27,7 @@ class RingBackend final : public Backend {
                " KiB of registered buffers, " + (ring_.has_file_table() ? "registered" : "unregistered") + " files)";
     }
     unsigned capacity() const override { return depth_; }
+    int poll_fd() override { return ring_.event_fd(); }
 
     bool add_file(std::uint32_t slot, int fd) override {
         files_[slot] = {fd, ring_.register_file(slot, fd, fallbacks_)};
@@ -56,6 +57,7 @@ class RingBackend final : public Backend {
         const int bound = ring_.bind_to_thread();
         if (bound < 0) return bound;
         io_uring* ring = ring_.get();
+        ring_.drain_events();
         counters_.syscalls++;
         const int result =
             wait_for == 0 ? io_uring_submit_and_get_events(ring) : io_uring_submit_and_wait(ring, wait_for);

@@ -1,5 +1,6 @@
 #include "runtime/ring/ring.h"
 
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -117,6 +118,25 @@ void Ring::unregister_file(unsigned slot) {
     if (!state_->file_table) return;
     const int none = -1;
     io_uring_register_files_update(get(), slot, &none, 1);
+}
+
+int Ring::event_fd() {
+    if (state_->event_fd >= 0) return state_->event_fd;
+    const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0) return -1;
+    if (io_uring_register_eventfd(get(), fd) != 0) {
+        close(fd);
+        return -1;
+    }
+    // Completions before the registration raised nothing.
+    eventfd_write(fd, 1);
+    state_->event_fd = fd;
+    return fd;
+}
+
+void Ring::drain_events() {
+    eventfd_t count = 0;
+    if (state_->event_fd >= 0) eventfd_read(state_->event_fd, &count);
 }
 
 int Ring::bind_to_thread() {

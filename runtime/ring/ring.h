@@ -2,6 +2,7 @@
 // noted.
 #pragma once
 #include <liburing.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +37,11 @@ class Ring {
     // Binds the ring to the calling thread: with SINGLE_ISSUER only it may submit from now on. 0 or -errno.
     int bind_to_thread();
 
+    // An eventfd that completions make readable, made when first asked for: a ring with DEFER_TASKRUN does not wake a
+    // poll() of its own descriptor. -1 when the kernel refuses. drain_events() makes it wait for the next completion.
+    int event_fd();
+    void drain_events();
+
     io_uring* get() const { return &state_->ring; }
     unsigned entries() const { return state_->ring.sq.ring_entries; }
     bool has_file_table() const { return state_->file_table; }
@@ -46,8 +52,10 @@ class Ring {
         io_uring ring{};
         bool live = false, bound = false, disabled = false, file_table = false;
         std::string flags;
+        int event_fd = -1;
         ~State() {
             if (live) io_uring_queue_exit(&ring);
+            if (event_fd >= 0) close(event_fd);
         }
     };
     explicit Ring(std::unique_ptr<State> state) : state_(std::move(state)) {}

@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "tools/chainio/call_args.h"
 #include "tools/chainio/commands.h"
 
 namespace {
@@ -23,6 +24,14 @@ int main(int argc, char** argv) {
         app.require_subcommand(1);
         int exit_code = kExitOk;
         for (auto add : kCommands) add(app, exit_code);
+        // CLI11 would only say that a command is missing.
+        if (argc > 1 && argv[1][0] != '-' && app.get_subcommand_no_throw(argv[1]) == nullptr) {
+            std::vector<std::string> names;
+            for (const auto* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+            std::fprintf(stderr, "chainio: there is no command '%s'%s\n", argv[1],
+                         suggestion(argv[1], names, "commands").c_str());
+            return kExitUsage;
+        }
         try {
             app.parse(argc, argv);
         } catch (const CLI::ParseError& error) {

@@ -1,0 +1,20 @@
+// What a runtime would do with each part of an artifact: run it, and by which engine, or refuse it by name.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/spec/loaded.h"
+
+namespace chainio::runtime_tool {
+
+struct PlanRow {
+    std::string kind, name;
+    std::string state;  // "runs", "refused", "recorded"
+    std::string why;
+};
+
+std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine);
+std::string plan_text(const std::vector<PlanRow>& rows);
+std::string plan_json(const std::vector<PlanRow>& rows);
+
+}  // namespace chainio::runtime_tool

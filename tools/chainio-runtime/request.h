@@ -1,0 +1,39 @@
+// One request line of the service, understood: {"id": 7, "chain": "lookup", "args": {"db": "main.db", "key": 42}}.
+#pragma once
+#include <expected>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/engine/engine.h"
+#include "tools/chainio/call_args.h"
+
+namespace chainio::runtime_tool {
+
+struct OpenFile {
+    std::string path, name;  // as given, and its last component; requests use either
+    std::uint32_t file_class = 0;
+    engine::FileHandle handle = 0;
+};
+
+struct Request {
+    nlohmann::json id;
+    bool stats = false;  // {"op": "stats"}
+    std::uint32_t chain = 0;
+    std::vector<engine::Argument> args;
+    std::vector<tool::Value> values;  // what the byte arguments point to
+};
+
+struct RequestError {
+    nlohmann::json id;
+    std::string message;
+};
+
+std::expected<Request, RequestError> parse_request(std::string_view line, const spec::Loaded& spec,
+                                                   const std::vector<OpenFile>& files);
+
+std::string error_line(const nlohmann::json& id, const std::string& message);
+std::string completion_line(const nlohmann::json& id, const spec::Loaded& spec, const engine::Completion& completion);
+
+}  // namespace chainio::runtime_tool
