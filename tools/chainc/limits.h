@@ -6,7 +6,8 @@ namespace chainio::chainc {
 
 struct Compilation;
 
-inline constexpr std::uint64_t most_instructions = 1'000'000;  // what the kernel's verifier explores
+// Executed by one run of a program, some 10 ms of a core. (The verifier's limit is on what it explores, which --verify shows.)
+inline constexpr std::uint64_t most_instructions = 16'000'000;
 inline constexpr std::uint32_t most_stack = 512;               // bytes of a BPF program's frames
 inline constexpr std::uint64_t most_memory = 64 << 20;         // bytes of one run of a chain
 
