@@ -1,5 +1,5 @@
-// Building programs statement by statement: the lowering and the tests use it. What is added after the end of the flow is dropped,
-// so that a body never holds dead statements.
+// Building programs statement by statement: the lowering and the tests use it. What is added after the end of the flow
+// is dropped, so that a body never holds dead statements.
 #pragma once
 #include <functional>
 #include <string>
@@ -52,8 +52,11 @@ class Builder {
         return value([&](Reg r) { add(Load{r, space, offset, width, big_endian, is_signed}); });
     }
     void check(Operand cond, std::uint32_t outcome) { add(Check{cond, outcome}); }
-    void check_range(Space space, Operand offset, Operand length, std::uint32_t outcome) { add(CheckRange{space, offset, length, outcome}); }
-    std::pair<Operand, Operand> varint(VarintKind kind, Space space, Operand offset, Operand limit, std::uint32_t outcome) {
+    void check_range(Space space, Operand offset, Operand length, std::uint32_t outcome) {
+        add(CheckRange{space, offset, length, outcome});
+    }
+    std::pair<Operand, Operand> varint(VarintKind kind, Space space, Operand offset, Operand limit,
+                                       std::uint32_t outcome) {
         Reg v = new_reg(), n = new_reg();
         add(Varint{v, n, kind, space, offset, limit, outcome});
         return {Operand::reg(v), Operand::reg(n)};

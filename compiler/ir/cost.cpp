@@ -15,7 +15,8 @@ constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max() / 4;
 std::uint64_t add(std::uint64_t a, std::uint64_t b) { return std::min(kMost, a + b); }
 std::uint64_t mul(std::uint64_t a, std::uint64_t b) { return b != 0 && a > kMost / b ? kMost : std::min(kMost, a * b); }
 
-// The cost table: BPF instructions an operation executes at most, calls of helper routines included. `each` is per byte.
+// The cost table: BPF instructions an operation executes at most, calls of helper routines included. `each` is per
+// byte.
 struct Cost {
     std::uint64_t base, each = 0;
 };
@@ -73,15 +74,17 @@ std::uint64_t bytes_of(const N&) {
 std::uint64_t cost(const Body& body) {
     std::uint64_t total = 0;
     for (const Stmt& stmt : body) {
-        total = add(total, std::visit(Overloaded{
-                                          [](const If& n) { return add(kIf.base, std::max(cost(n.yes), cost(n.no))); },
-                                          [](const Loop& n) {
-                                              std::uint64_t rounds = n.count.is_imm ? std::min<std::uint64_t>(n.count.value, n.max) : n.max;
-                                              return add(kLoop.base, mul(rounds, add(kIteration.base, cost(n.body))));
-                                          },
-                                          [](const auto& n) { return add(cost_of(n).base, mul(cost_of(n).each, bytes_of(n))); },
-                                      },
-                                      stmt.node));
+        total = add(
+            total, std::visit(Overloaded{
+                                  [](const If& n) { return add(kIf.base, std::max(cost(n.yes), cost(n.no))); },
+                                  [](const Loop& n) {
+                                      std::uint64_t rounds =
+                                          n.count.is_imm ? std::min<std::uint64_t>(n.count.value, n.max) : n.max;
+                                      return add(kLoop.base, mul(rounds, add(kIteration.base, cost(n.body))));
+                                  },
+                                  [](const auto& n) { return add(cost_of(n).base, mul(cost_of(n).each, bytes_of(n))); },
+                              },
+                              stmt.node));
     }
     return total;
 }

@@ -20,14 +20,18 @@ void dump_app(const Module& m, std::string& out) {
     for (const std::string& exe : m.match_exe) out += fmt::format("match exe {}\n", quoted(exe));
     for (std::size_t i = 0; i < m.files.size(); i++) {
         const FileClass& f = m.files[i];
-        out += fmt::format("files {} {} = {}{}{}", i, f.name, quoted(f.pattern), f.direct ? " direct" : "", f.immutable ? " immutable" : "");
+        out += fmt::format("files {} {} = {}{}{}", i, f.name, quoted(f.pattern), f.direct ? " direct" : "",
+                           f.immutable ? " immutable" : "");
         if (!f.root.empty()) out += " root " + quoted(f.root);
         if (f.cache_bytes != 0) out += fmt::format(" cache {} levels {}", f.cache_bytes, f.cache_levels);
-        if (f.header_program >= 0) out += fmt::format(" header program {} of {} bytes [{}]", f.header_program, f.header_bytes, joined(f.header_fields));
+        if (f.header_program >= 0)
+            out += fmt::format(" header program {} of {} bytes [{}]", f.header_program, f.header_bytes,
+                               joined(f.header_fields));
         out += '\n';
     }
     for (std::size_t i = 0; i < m.sockets.size(); i++)
-        out += fmt::format("socket {} {} {} {}\n", i, m.sockets[i].name, m.sockets[i].tcp ? "tcp" : "udp", m.sockets[i].port);
+        out += fmt::format("socket {} {} {} {}\n", i, m.sockets[i].name, m.sockets[i].tcp ? "tcp" : "udp",
+                           m.sockets[i].port);
     for (std::size_t i = 0; i < m.classes.size(); i++) {
         const PriorityClass& c = m.classes[i];
         out += fmt::format("class {} {} priority {} weight {}", i, c.name, c.priority, c.weight);
@@ -39,12 +43,14 @@ void dump_app(const Module& m, std::string& out) {
         const Probe& p = m.probes[i];
         out += fmt::format("probe {} {} {} {} (", i, p.name, p.kind, quoted(p.site));
         for (std::size_t k = 0; k < p.args.size(); k++)
-            out += fmt::format("{}{}: {}", k == 0 ? "" : ", ", p.args[k].name,
-                               p.args[k].cstr ? "cstr" : fmt::format("{}{}", p.args[k].is_signed ? 'i' : 'u', p.args[k].bits));
+            out += fmt::format(
+                "{}{}: {}", k == 0 ? "" : ", ", p.args[k].name,
+                p.args[k].cstr ? "cstr" : fmt::format("{}{}", p.args[k].is_signed ? 'i' : 'u', p.args[k].bits));
         out += ")\n";
     }
     for (std::size_t i = 0; i < m.reasons.size(); i++) out += fmt::format("reason {} {}\n", CIO_USER + i, m.reasons[i]);
-    if (!m.literals.empty()) out += "literals " + quoted({reinterpret_cast<const char*>(m.literals.data()), m.literals.size()}) + "\n";
+    if (!m.literals.empty())
+        out += "literals " + quoted({reinterpret_cast<const char*>(m.literals.data()), m.literals.size()}) + "\n";
 }
 
 std::string param_text(const Param& p) {
@@ -69,10 +75,14 @@ void dump_chain(const Chain& c, std::size_t index, std::string& out) {
     }
     if (c.mode == ChainMode::call) out += fmt::format(" hops {}", c.hops);
     out += fmt::format(" slots {} state {}\n", c.arg_slots, c.state_bytes);
-    for (const HeaderArg& h : c.header_args) out += fmt::format("  arg {} = header field {} of file {}\n", h.slot, h.field, h.file);
-    if (!c.initial_state.empty()) out += "  initial " + quoted({reinterpret_cast<const char*>(c.initial_state.data()), c.initial_state.size()}) + "\n";
+    for (const HeaderArg& h : c.header_args)
+        out += fmt::format("  arg {} = header field {} of file {}\n", h.slot, h.field, h.file);
+    if (!c.initial_state.empty())
+        out += "  initial " + quoted({reinterpret_cast<const char*>(c.initial_state.data()), c.initial_state.size()}) +
+               "\n";
     if (c.entry >= 0) out += fmt::format("  entry program {}\n", c.entry);
-    for (std::size_t i = 0; i < c.steps.size(); i++) out += fmt::format("  step {} {} program {}\n", i, c.steps[i].name, c.steps[i].program);
+    for (std::size_t i = 0; i < c.steps.size(); i++)
+        out += fmt::format("  step {} {} program {}\n", i, c.steps[i].name, c.steps[i].program);
     if (c.done >= 0) out += fmt::format("  done program {}\n", c.done);
     if (c.shadow >= 0) out += fmt::format("  shadow program {}\n", c.shadow);
 }

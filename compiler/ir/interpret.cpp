@@ -106,7 +106,8 @@ class Run {
     }
     Flow exec(const GetArg& n) { return set(n.dst, io_.args[n.index]); }
     Flow exec(const Load& n) {
-        return with({n.space, n.offset, Operand::imm(n.width)}, 8, [&](Bytes b) { return set(n.dst, read_int(b, n.big_endian, n.is_signed)); });
+        return with({n.space, n.offset, Operand::imm(n.width)}, 8,
+                    [&](Bytes b) { return set(n.dst, read_int(b, n.big_endian, n.is_signed)); });
     }
     Flow exec(const StoreState& n) {
         std::uint64_t offset = get(n.offset), value = get(n.src);
@@ -134,7 +135,9 @@ class Run {
         return bytes.size() > 8 ? fail(CIO_MALFORMED) : set(n.dst, read_int(bytes, n.big_endian, n.is_signed));
     }
     Flow exec(const Compare& n) {
-        return with(n.a, n.max, [&](Bytes a) { return with(n.b, n.max, [&](Bytes b) { return set(n.dst, compare_bytes(a, b)); }); });
+        return with(n.a, n.max, [&](Bytes a) {
+            return with(n.b, n.max, [&](Bytes b) { return set(n.dst, compare_bytes(a, b)); });
+        });
     }
     Flow exec(const Hash& n) {
         return with(n.bytes, n.max, [&](Bytes b) { return set(n.dst, hash_bytes(n.algo, b, get(n.seed))); });
@@ -160,7 +163,9 @@ class Run {
             return Flow::on;
         });
     }
-    bool fits_out(std::uint64_t more, std::uint32_t limit) const { return io_.out_length <= limit && more <= limit - io_.out_length; }
+    bool fits_out(std::uint64_t more, std::uint32_t limit) const {
+        return io_.out_length <= limit && more <= limit - io_.out_length;
+    }
     std::uint8_t* out_end() const { return base_ + artifact_.layout.out_offset + io_.out_length; }
     Flow exec(const EmitInt& n) {
         if (!fits_out(n.width, n.limit)) return fail(CIO_OVERFLOW);

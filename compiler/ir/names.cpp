@@ -21,15 +21,16 @@ std::string_view name_of(Space s) {
 }
 
 std::string_view name_of(UnOp op) {
-    static constexpr auto words = std::to_array<std::string_view>(
-        {"neg", "not", "lnot", "sext8", "sext16", "sext32", "zext8", "zext16", "zext32", "bswap16", "bswap32", "bswap64"});
+    static constexpr auto words =
+        std::to_array<std::string_view>({"neg", "not", "lnot", "sext8", "sext16", "sext32", "zext8", "zext16", "zext32",
+                                         "bswap16", "bswap32", "bswap64"});
     return pick(words, op);
 }
 
 std::string_view name_of(BinOp op) {
     static constexpr auto words =
-        std::to_array<std::string_view>({"add", "sub", "mul", "udiv", "umod", "and", "or", "xor", "shl", "lshr", "ashr", "eq",
-                                         "ne", "ult", "ule", "slt", "sle", "umin", "umax"});
+        std::to_array<std::string_view>({"add", "sub", "mul", "udiv", "umod", "and", "or", "xor", "shl", "lshr", "ashr",
+                                         "eq", "ne", "ult", "ule", "slt", "sle", "umin", "umax"});
     return pick(words, op);
 }
 

@@ -1,9 +1,9 @@
-// The serialised form: a 24-byte header (magic, version, length, checksum), then what describe.h says. Integers are little-endian
-// and of fixed width; a bool is one byte, 0 or 1; an enum one byte; a string or vector its 32-bit count and then its elements; a
-// statement's operation is one byte with its place in Stmt's variant, then its members.
+// The serialised form: a 24-byte header (magic, version, length, checksum), then what describe.h says. Integers are
+// little-endian and of fixed width; a bool is one byte, 0 or 1; an enum one byte; a string or vector its 32-bit count
+// and then its elements; a statement's operation is one byte with its place in Stmt's variant, then its members.
+#include <fmt/format.h>
 #include <algorithm>
 #include <cstring>
-#include <fmt/format.h>
 #include <type_traits>
 #include <utility>
 
@@ -54,7 +54,8 @@ class Writer {
     }
     template <class U>
     void integer(U v) {
-        for (std::size_t i = 0; i < sizeof(U); i++) bytes.push_back(static_cast<std::uint8_t>(static_cast<std::uint64_t>(v) >> (8 * i)));
+        for (std::size_t i = 0; i < sizeof(U); i++)
+            bytes.push_back(static_cast<std::uint8_t>(static_cast<std::uint64_t>(v) >> (8 * i)));
     }
 };
 
@@ -175,9 +176,12 @@ std::expected<Artifact, std::string> deserialize(std::span<const std::uint8_t> b
     if (bytes.size() < kHeaderBytes || std::memcmp(bytes.data(), kMagic, sizeof(kMagic)) != 0)
         return std::unexpected("this is no ChainIO specification (wrong magic number)");
     if (std::uint32_t version = get_u32(bytes, 8); version != kFormatVersion)
-        return std::unexpected(fmt::format("the specification has format version {}, this program reads {}; compile it again", version, kFormatVersion));
+        return std::unexpected(
+            fmt::format("the specification has format version {}, this program reads {}; compile it again", version,
+                        kFormatVersion));
     if (get_u32(bytes, 12) != bytes.size() || bytes.size() > kMaxBytes)
-        return std::unexpected(fmt::format("the specification says {} bytes and has {}; the file is damaged", get_u32(bytes, 12), bytes.size()));
+        return std::unexpected(fmt::format("the specification says {} bytes and has {}; the file is damaged",
+                                           get_u32(bytes, 12), bytes.size()));
     auto payload = bytes.subspan(kHeaderBytes);
     if (get_u32(bytes, 16) != crc32c(payload) || get_u32(bytes, 20) != 0)
         return std::unexpected("the specification's checksum does not match; the file is damaged");
@@ -186,9 +190,12 @@ std::expected<Artifact, std::string> deserialize(std::span<const std::uint8_t> b
     reader(artifact);
     if (!reader.error().empty()) return std::unexpected("the specification is damaged: " + reader.error());
     if (!reader.at_end()) return std::unexpected("the specification is damaged: bytes after its end");
-    if (artifact.bounds.size() != artifact.module.programs.size()) return std::unexpected("the specification is damaged: bounds for other programs");
-    if (std::string problem = validate(artifact.module); !problem.empty()) return std::unexpected("the specification is not valid: " + problem);
-    if (!same_layout(artifact.layout, layout_of(artifact.module))) return std::unexpected("the specification is not valid: another memory layout");
+    if (artifact.bounds.size() != artifact.module.programs.size())
+        return std::unexpected("the specification is damaged: bounds for other programs");
+    if (std::string problem = validate(artifact.module); !problem.empty())
+        return std::unexpected("the specification is not valid: " + problem);
+    if (!same_layout(artifact.layout, layout_of(artifact.module)))
+        return std::unexpected("the specification is not valid: another memory layout");
     return artifact;
 }
 

@@ -1,6 +1,6 @@
 // Whether a module keeps the invariants of ir.h. The runtime trusts a module after this and nothing before.
-#include <algorithm>
 #include <fmt/format.h>
+#include <algorithm>
 
 #include "bpf-templates/chainio_step.h"
 #include "compiler/ir/artifact.h"
@@ -14,13 +14,15 @@ using Problem = std::optional<std::string>;
 // Which chain each program belongs to; every program has exactly one role.
 class Roles {
   public:
-    explicit Roles(const Module& module) : module_(module), chain_(module.programs.size(), nullptr), taken_(module.programs.size(), false) {}
+    explicit Roles(const Module& module)
+        : module_(module), chain_(module.programs.size(), nullptr), taken_(module.programs.size(), false) {}
 
     Problem take(std::int64_t index, ProgramKind kind, const Chain* chain) {
         if (index < 0 || index >= static_cast<std::int64_t>(taken_.size())) return "a program that does not exist";
         auto i = static_cast<std::size_t>(index);
         if (taken_[i]) return "program " + std::to_string(i) + " has two roles";
-        if (module_.programs[i].kind != kind) return "program " + std::to_string(i) + " is of another kind than its role";
+        if (module_.programs[i].kind != kind)
+            return "program " + std::to_string(i) + " is of another kind than its role";
         taken_[i] = true;
         chain_[i] = chain;
         return {};
@@ -55,9 +57,11 @@ Problem check_params(const Module& module, const Chain& chain) {
     if (bytes > CIO_MAX_ARG_BYTES) return fmt::format("more than {} bytes of arguments", CIO_MAX_ARG_BYTES);
     for (const HeaderArg& h : chain.header_args) {
         if (h.slot >= chain.arg_slots || h.file >= files) return "a header field out of range";
-        auto file = std::ranges::find_if(chain.params, [&](const Param& p) { return p.kind == Param::Kind::file && p.slot == h.file; });
+        auto file = std::ranges::find_if(
+            chain.params, [&](const Param& p) { return p.kind == Param::Kind::file && p.slot == h.file; });
         if (h.field == kFileSizeField) continue;
-        if (h.field >= module.files[file->file_class].header_fields.size()) return "a header field that its file does not have";
+        if (h.field >= module.files[file->file_class].header_fields.size())
+            return "a header field that its file does not have";
     }
     return {};
 }
@@ -65,8 +69,10 @@ Problem check_params(const Module& module, const Chain& chain) {
 Problem check_chain(const Module& module, const Chain& chain, Roles& roles) {
     if (chain.arg_slots > CIO_MAX_ARGS) return fmt::format("more than {} argument slots", CIO_MAX_ARGS);
     if (chain.state_bytes > CIO_MAX_STATE) return fmt::format("more than {} bytes of state", CIO_MAX_STATE);
-    if (!chain.initial_state.empty() && chain.initial_state.size() != chain.state_bytes) return "an initial state of another size";
-    if (chain.result_max > CIO_MAX_OUT || chain.result_bits < 1 || chain.result_bits > 64) return "a result out of range";
+    if (!chain.initial_state.empty() && chain.initial_state.size() != chain.state_bytes)
+        return "an initial state of another size";
+    if (chain.result_max > CIO_MAX_OUT || chain.result_bits < 1 || chain.result_bits > 64)
+        return "a result out of range";
     if (chain.priority_class >= static_cast<std::int64_t>(module.classes.size())) return "an unknown priority class";
     if (auto problem = check_params(module, chain)) return problem;
     if (chain.mode == ChainMode::call) {
@@ -94,24 +100,30 @@ Problem check_files(const Module& module, Roles& roles) {
             if (!file.header_fields.empty()) return "file class " + file.name + ": header fields without a header";
             continue;
         }
-        if (file.header_bytes == 0 || file.header_bytes > CIO_MAX_BLOCK) return "file class " + file.name + ": a header size out of range";
+        if (file.header_bytes == 0 || file.header_bytes > CIO_MAX_BLOCK)
+            return "file class " + file.name + ": a header size out of range";
         if (file.header_fields.size() > CIO_MAX_OUT / 8) return "file class " + file.name + ": too many header fields";
-        if (auto problem = roles.take(file.header_program, ProgramKind::header, nullptr)) return "file class " + file.name + ": " + *problem;
+        if (auto problem = roles.take(file.header_program, ProgramKind::header, nullptr))
+            return "file class " + file.name + ": " + *problem;
     }
     return {};
 }
 
 Problem check_services(const Module& module, Roles& roles) {
     for (const Service& service : module.services) {
-        if (service.priority_class >= static_cast<std::int64_t>(module.classes.size())) return "service " + service.name + ": an unknown class";
-        for (std::int32_t handler : {service.on_request_udp, service.on_request_tcp, service.on_malformed, service.cache_key_udp, service.cache_key_tcp}) {
+        if (service.priority_class >= static_cast<std::int64_t>(module.classes.size()))
+            return "service " + service.name + ": an unknown class";
+        for (std::int32_t handler : {service.on_request_udp, service.on_request_tcp, service.on_malformed,
+                                     service.cache_key_udp, service.cache_key_tcp}) {
             if (handler < 0) continue;
-            if (auto problem = roles.take(handler, ProgramKind::handler, nullptr)) return "service " + service.name + ": " + *problem;
+            if (auto problem = roles.take(handler, ProgramKind::handler, nullptr))
+                return "service " + service.name + ": " + *problem;
         }
     }
     for (const PriorityClass& cls : module.classes)
         for (const Slo& slo : cls.slos)
-            if (slo.percentile_x1000 == 0 || slo.percentile_x1000 > 100'000) return "class " + cls.name + ": a percentile out of range";
+            if (slo.percentile_x1000 == 0 || slo.percentile_x1000 > 100'000)
+                return "class " + cls.name + ": a percentile out of range";
     for (const Probe& probe : module.probes)
         for (const ProbeArg& arg : probe.args)
             if (arg.bits < 1 || arg.bits > 64) return "probe " + probe.name + ": an argument out of range";

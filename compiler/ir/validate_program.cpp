@@ -12,7 +12,8 @@ namespace {
 
 using Problem = std::optional<std::string>;
 
-// Counts and shape first, without looking at registers' values: afterwards the recursion of every later walk is bounded.
+// Counts and shape first, without looking at registers' values: afterwards the recursion of every later walk is
+// bounded.
 class Shape {
   public:
     explicit Shape(const Program& program) : program_(program), assignments_(program.reg_count, 0) {}
@@ -35,7 +36,8 @@ class Shape {
         for (std::size_t i = 0; i < statements.size(); i++) {
             if (++statements_ > kMaxStmts) return "more than " + std::to_string(kMaxStmts) + " statements";
             if (auto problem = statement(statements[i], depth, loops)) return problem;
-            if (i + 1 < statements.size() && is_terminator(statements[i])) return "a statement after the end of the flow";
+            if (i + 1 < statements.size() && is_terminator(statements[i]))
+                return "a statement after the end of the flow";
         }
         return {};
     }
@@ -178,7 +180,8 @@ class Flow {
         return {};
     }
     Problem space_of_check(Space space) {
-        if (space == Space::result && c_.program.kind != ProgramKind::handler) return "the result space outside of a handler";
+        if (space == Space::result && c_.program.kind != ProgramKind::handler)
+            return "the result space outside of a handler";
         return {};
     }
     static Problem first(std::initializer_list<Problem> problems) {
@@ -192,7 +195,8 @@ class Flow {
         return {};
     }
     Problem operation(const GetArg& n) {
-        if (c_.chain == nullptr || n.index >= c_.chain->arg_slots) return "an argument slot that the chain does not have";
+        if (c_.chain == nullptr || n.index >= c_.chain->arg_slots)
+            return "an argument slot that the chain does not have";
         return {};
     }
     Problem operation(const Load& n) {
@@ -226,7 +230,8 @@ class Flow {
         bool queues = c_.program.kind == ProgramKind::entry || c_.program.kind == ProgramKind::step;
         if (!queues || c_.chain == nullptr) return "a read queued outside of a chain's entry or step";
         if (n.step >= c_.chain->steps.size()) return "a read for an unknown step";
-        auto files = std::ranges::count_if(c_.chain->params, [](const Param& p) { return p.kind == Param::Kind::file; });
+        auto files =
+            std::ranges::count_if(c_.chain->params, [](const Param& p) { return p.kind == Param::Kind::file; });
         if (n.file >= files) return "a read of an unknown file parameter";
         return {};
     }
@@ -243,8 +248,10 @@ class Flow {
             if (n.target >= c_.module.chains.size()) return "a prefetch through an unknown chain";
             return {};
         }
-        if (n.kind != PrefetchKind::same && n.target >= c_.module.files.size()) return "a prefetch from an unknown file class";
-        if (n.kind == PrefetchKind::sibling && n.name.space != Space::literal) return "a sibling's ending that is no literal";
+        if (n.kind != PrefetchKind::same && n.target >= c_.module.files.size())
+            return "a prefetch from an unknown file class";
+        if (n.kind == PrefetchKind::sibling && n.name.space != Space::literal)
+            return "a sibling's ending that is no literal";
         return n.kind == PrefetchKind::same ? Problem{} : slice(n.name);
     }
     Problem operation(const CallChain& n) {

@@ -111,6 +111,8 @@ bool branches_end_flow(const Stmt& stmt) {
     return branch != nullptr && ends_flow(branch->yes) && ends_flow(branch->no);
 }
 
-bool ends_flow(const Body& body) { return !body.empty() && (is_terminator(body.back()) || branches_end_flow(body.back())); }
+bool ends_flow(const Body& body) {
+    return !body.empty() && (is_terminator(body.back()) || branches_end_flow(body.back()));
+}
 
 }  // namespace chainio::ir

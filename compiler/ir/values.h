@@ -1,5 +1,6 @@
-// What is known about register values at one point of a program: value numbers and proven ranges. validate() proves every access
-// with it, and the check-elimination pass removes exactly those checks that it can prove, so the two cannot disagree.
+// What is known about register values at one point of a program: value numbers and proven ranges. validate() proves
+// every access with it, and the check-elimination pass removes exactly those checks that it can prove, so the two
+// cannot disagree.
 #pragma once
 #include <cstdint>
 #include <unordered_map>
@@ -17,8 +18,8 @@ struct Value {
     bool is_const() const { return root == 0; }
 };
 
-// Follows a walk over a program in order. Branches are entered with mark() and left with rollback(); value numbers never change
-// their meaning, so a proven range stays true where its check dominates.
+// Follows a walk over a program in order. Branches are entered with mark() and left with rollback(); value numbers
+// never change their meaning, so a proven range stays true where its check dominates.
 class Values {
   public:
     explicit Values(std::uint32_t reg_count);
@@ -28,7 +29,8 @@ class Values {
     void define(Reg r, Value v);
     void define_fresh(Reg r) { define(r, Value{next_root_++, 0}); }
     void undefine(Reg r);
-    // Applies the statement's effect on the registers that it writes itself: copies and constant additions are followed.
+    // Applies the statement's effect on the registers that it writes itself: copies and constant additions are
+    // followed.
     void execute(const Stmt&);
     // Learns from a CheckRange that has passed.
     void learn(const CheckRange&);
@@ -47,8 +49,8 @@ class Values {
     // The final state of each register that changed since the mark, in no particular order.
     std::vector<Change> changes_since(Mark) const;
     void rollback(Mark);
-    // After an If: a register keeps its value when both sides agree, gets a fresh one when they differ, and is undefined when
-    // one side left it so.
+    // After an If: a register keeps its value when both sides agree, gets a fresh one when they differ, and is
+    // undefined when one side left it so.
     void merge(const std::vector<Change>& yes, const std::vector<Change>& no);
     void apply(const std::vector<Change>&);
 
@@ -57,12 +59,15 @@ class Values {
         Value value;
         bool defined = false;
     };
-    struct Fact {  // [disp, disp + length) is in range; with length_root != 0 the length is the value {length_root, length}
+    struct Fact {  // [disp, disp + length) is in range; with length_root != 0 the length is the value {length_root,
+                   // length}
         std::uint64_t disp, length;
         std::uint32_t length_root;
     };
     void set(Reg r, Slot slot);
-    static std::uint64_t key(Space space, std::uint32_t root) { return (std::uint64_t{root} << 8) | static_cast<std::uint8_t>(space); }
+    static std::uint64_t key(Space space, std::uint32_t root) {
+        return (std::uint64_t{root} << 8) | static_cast<std::uint8_t>(space);
+    }
 
     std::vector<Slot> regs_;
     std::vector<std::pair<Reg, Slot>> reg_trail_;

@@ -17,25 +17,26 @@ struct Overloaded : F... {
 template <class... F>
 Overloaded(F...) -> Overloaded<F...>;
 
-// Calls f(Reg&) for each register that the statement itself writes (not those inside nested bodies; a Loop writes its counter).
+// Calls f(Reg&) for each register that the statement itself writes (not those inside nested bodies; a Loop writes its
+// counter).
 template <class S, class F>
 void for_each_def(S& stmt, F&& f) {
     std::visit(Overloaded{
-                   [&](auto& n)
-                       requires requires { n.dst; }
-                   { f(n.dst); },
-                   [&]<AnyOf<Varint> N>(N& n) {
-                       f(n.value);
-                       f(n.length);
-                   },
-                   [&]<AnyOf<CallChain> N>(N& n) {
-                       f(n.ok);
-                       f(n.scalar);
-                   },
-                   [&]<AnyOf<Loop> N>(N& n) { f(n.counter); },
-                   [&](auto&) {},
-               },
-               stmt.node);
+        [&](auto& n)
+            requires requires { n.dst; }
+        { f(n.dst); },
+        [&]<AnyOf<Varint> N>(N& n) {
+            f(n.value);
+            f(n.length);
+        },
+        [&]<AnyOf<CallChain> N>(N& n) {
+            f(n.ok);
+            f(n.scalar);
+        },
+        [&]<AnyOf<Loop> N>(N& n) { f(n.counter); },
+        [&](auto&) {},
+        },
+        stmt.node);
 }
 
 // Calls f(Operand&) for each operand that the statement itself reads, those of its slices included.
@@ -134,8 +135,9 @@ void for_each_body(S& stmt, F&& f) {
 
 // Whether nothing after the statement in its body can run because of the statement itself.
 inline bool is_terminator(const Stmt& stmt) {
-    return std::holds_alternative<Return>(stmt.node) || std::holds_alternative<Fail>(stmt.node) || std::holds_alternative<End>(stmt.node) ||
-           std::holds_alternative<Break>(stmt.node) || std::holds_alternative<Continue>(stmt.node);
+    return std::holds_alternative<Return>(stmt.node) || std::holds_alternative<Fail>(stmt.node) ||
+           std::holds_alternative<End>(stmt.node) || std::holds_alternative<Break>(stmt.node) ||
+           std::holds_alternative<Continue>(stmt.node);
 }
 // Whether the statement is an If both of whose sides end the flow.
 bool branches_end_flow(const Stmt&);

@@ -35,7 +35,8 @@ class Checks : public Rewriter {
 
     Verdict range_check(const ir::CheckRange& check) {
         bool literal = check.space == ir::Space::literal && check.offset.is_imm && check.length.is_imm;
-        if (literal && check.offset.value <= literals_ && check.length.value <= literals_ - check.offset.value) return Verdict::drop;
+        if (literal && check.offset.value <= literals_ && check.length.value <= literals_ - check.offset.value)
+            return Verdict::drop;
         return values_.in_range(check.space, check.offset, check.length) ? Verdict::drop : Verdict::keep;
     }
 

@@ -1,4 +1,5 @@
-// Removes checks that cannot fail: ranges that a dominating check covers, conditions that were checked or branched on before.
+// Removes checks that cannot fail: ranges that a dominating check covers, conditions that were checked or branched on
+// before.
 #pragma once
 #include "compiler/ir/artifact.h"
 

@@ -42,15 +42,17 @@ class Dead {
 
     // Whether the statement only writes its registers: no failure, no effect.
     static bool is_pure(const ir::Stmt& stmt) {
-        return std::visit(ir::Overloaded{
-                              [](const auto&) { return false; },
-                              []<ir::AnyOf<ir::Move, ir::Unary, ir::Binary, ir::Select, ir::GetInput, ir::GetArg, ir::Load> N>(const N&) { return true; },
-                              [](const ir::Compare& n) { return short_enough(n.a, n.max) && short_enough(n.b, n.max); },
-                              [](const ir::Hash& n) { return short_enough(n.bytes, n.max); },
-                              [](const ir::FindByte& n) { return short_enough(n.bytes, n.max); },
-                              [](const ir::IntOfBytes& n) { return short_enough(n.bytes, 8); },
-                          },
-                          stmt.node);
+        return std::visit(
+            ir::Overloaded{
+                [](const auto&) { return false; },
+                []<ir::AnyOf<ir::Move, ir::Unary, ir::Binary, ir::Select, ir::GetInput, ir::GetArg, ir::Load> N>(
+                    const N&) { return true; },
+                [](const ir::Compare& n) { return short_enough(n.a, n.max) && short_enough(n.b, n.max); },
+                [](const ir::Hash& n) { return short_enough(n.bytes, n.max); },
+                [](const ir::FindByte& n) { return short_enough(n.bytes, n.max); },
+                [](const ir::IntOfBytes& n) { return short_enough(n.bytes, 8); },
+            },
+            stmt.node);
     }
     bool is_unread(const ir::Stmt& stmt) const {
         bool unread = true;

@@ -26,7 +26,8 @@ class Fold : public Rewriter {
             if (auto known = result_of(*binary)) stmt.node = ir::Move{binary->dst, *known};
         } else if (auto* select = std::get_if<ir::Select>(&stmt.node)) {
             if (select->cond.is_imm || select->a == select->b)
-                stmt.node = ir::Move{select->dst, select->cond.is_imm && select->cond.value == 0 ? select->b : select->a};
+                stmt.node =
+                    ir::Move{select->dst, select->cond.is_imm && select->cond.value == 0 ? select->b : select->a};
         } else if (auto* check = std::get_if<ir::Check>(&stmt.node); check != nullptr && check->cond.is_imm) {
             if (check->cond.value != 0) return Verdict::drop;
             stmt.node = ir::Fail{check->outcome};
@@ -46,7 +47,8 @@ class Fold : public Rewriter {
         return Verdict::keep;
     }
 
-    // What the operand is known to be: a constant, or the register that it was copied from while that still has the value.
+    // What the operand is known to be: a constant, or the register that it was copied from while that still has the
+    // value.
     Operand simplest(Operand op) const {
         if (op.is_imm) return op;
         Value v = values_.value(op);
@@ -97,15 +99,20 @@ class Fold : public Rewriter {
             case BinOp::bit_xor:
             case BinOp::umax: return c == 0 ? std::optional(x) : std::nullopt;
             case BinOp::mul: return c == 1 ? std::optional(x) : c == 0 ? std::optional(Operand::imm(0)) : std::nullopt;
-            case BinOp::bit_and: return c == all ? std::optional(x) : c == 0 ? std::optional(Operand::imm(0)) : std::nullopt;
-            case BinOp::umin: return c == 0 ? std::optional(Operand::imm(0)) : c == all ? std::optional(x) : std::nullopt;
+            case BinOp::bit_and:
+                return c == all ? std::optional(x) : c == 0 ? std::optional(Operand::imm(0)) : std::nullopt;
+            case BinOp::umin:
+                return c == 0 ? std::optional(Operand::imm(0)) : c == all ? std::optional(x) : std::nullopt;
             case BinOp::sub:
             case BinOp::shl:
             case BinOp::lshr:
             case BinOp::ashr: return on_the_right && c == 0 ? std::optional(x) : std::nullopt;
             case BinOp::udiv: return on_the_right && c == 1 ? std::optional(x) : std::nullopt;
             case BinOp::ult: return on_the_right && c == 0 ? std::optional(Operand::imm(0)) : std::nullopt;
-            case BinOp::ule: return !on_the_right && c == 0 ? std::optional(Operand::imm(1)) : on_the_right && c == all ? std::optional(Operand::imm(1)) : std::nullopt;
+            case BinOp::ule:
+                return !on_the_right && c == 0    ? std::optional(Operand::imm(1))
+                       : on_the_right && c == all ? std::optional(Operand::imm(1))
+                                                  : std::nullopt;
             default: return {};
         }
     }

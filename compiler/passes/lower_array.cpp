@@ -20,13 +20,15 @@ Operand ProgramLowering::length_of(const Value& array) {
 Value ProgramLowering::element(const Value& array, Operand index, bool check) {
     if (check) {
         Operand count = length_of(array);
-        if (!(index.is_imm && count.is_imm && index.value < count.value)) b_.check(b_.binary(BinOp::ult, index, count), CIO_MALFORMED);
+        if (!(index.is_imm && count.is_imm && index.value < count.value))
+            b_.check(b_.binary(BinOp::ult, index, count), CIO_MALFORMED);
     }
     if (array.kind == Value::Kind::repeat) return repeat_element(*array.repeat, index);
     const ArrayData& a = *array.array;
     Operand at = b_.binary(BinOp::add, a.offset, b_.binary(BinOp::mul, index, Operand::imm(a.stride)));
     const checked::Type* type = a.field->type.element.get();
-    if (type != nullptr && type->kind == checked::TypeKind::view) return make_view(m_.checked.records[type->record], at, true);
+    if (type != nullptr && type->kind == checked::TypeKind::view)
+        return make_view(m_.checked.records[type->record], at, true);
     demand(ir::Space::block, at, Operand::imm(a.stride), CIO_MALFORMED);
     return Value::of(b_.load(ir::Space::block, at, a.field->width, a.field->big_endian, a.field->is_signed));
 }
@@ -37,13 +39,14 @@ Value ProgramLowering::array_slice(const Value& array, Operand low, Operand high
     Value v;
     v.kind = Value::Kind::array;
     v.array = std::make_shared<ArrayData>(*array.array);
-    v.array->offset = b_.binary(BinOp::add, array.array->offset, b_.binary(BinOp::mul, low, Operand::imm(array.array->stride)));
+    v.array->offset =
+        b_.binary(BinOp::add, array.array->offset, b_.binary(BinOp::mul, low, Operand::imm(array.array->stride)));
     v.array->count = b_.binary(BinOp::sub, high, low);
     return v;
 }
 
-// Binary search: an index below `low` has an element before the key, one at or above `high` does not. Each round halves what is
-// between them, so bit_width(max) rounds are always enough.
+// Binary search: an index below `low` has an element before the key, one at or above `high` does not. Each round halves
+// what is between them, so bit_width(max) rounds are always enough.
 Value ProgramLowering::search(const checked::Expr& e) {
     auto kind = static_cast<checked::Search>(e.index);
     Value array = eval(*e.kids[0]), key = eval(*e.kids[1]);
@@ -53,7 +56,8 @@ Value ProgramLowering::search(const checked::Expr& e) {
     auto rounds = static_cast<std::uint32_t>(std::bit_width(max));
     loop(Operand::imm(rounds), rounds, [&](Operand) {
         b_.if_(b_.binary(BinOp::ule, Operand::reg(high), Operand::reg(low)), [&] { b_.add(ir::Break{}); });
-        Operand middle = b_.binary(BinOp::lshr, b_.binary(BinOp::add, Operand::reg(low), Operand::reg(high)), Operand::imm(1));
+        Operand middle =
+            b_.binary(BinOp::lshr, b_.binary(BinOp::add, Operand::reg(low), Operand::reg(high)), Operand::imm(1));
         Value at = element(array, middle, false);
         if (e.body) {
             (*env_)[e.body->local] = at;
@@ -62,7 +66,9 @@ Value ProgramLowering::search(const checked::Expr& e) {
         bool is_bytes = at.kind == Value::Kind::bytes;
         bool is_signed = !is_bytes && e.kids[1]->type.kind == checked::TypeKind::integer && e.kids[1]->type.is_signed;
         Operand order = is_bytes ? compare(at, key) : Operand::imm(0);
-        auto test = [&](checked::Binary op) { return is_bytes ? compare_test(op, order) : arithmetic(op, is_signed, at.scalar, key.scalar); };
+        auto test = [&](checked::Binary op) {
+            return is_bytes ? compare_test(op, order) : arithmetic(op, is_signed, at.scalar, key.scalar);
+        };
         Operand before = test(kind == checked::Search::upper_bound ? checked::Binary::le : checked::Binary::lt);
         if_(
             before, [&] { b_.assign(low, b_.binary(BinOp::add, middle, Operand::imm(1))); },
@@ -79,7 +85,8 @@ Value ProgramLowering::search(const checked::Expr& e) {
 Operand ProgramLowering::select_best(const checked::Expr& e, Operand v, Operand best) {
     bool is_signed = e.type.is_signed;
     bool is_min = static_cast<checked::Aggregate>(e.index) == checked::Aggregate::min;
-    Operand better = is_min ? b_.binary(is_signed ? BinOp::slt : BinOp::ult, v, best) : b_.binary(is_signed ? BinOp::slt : BinOp::ult, best, v);
+    Operand better = is_min ? b_.binary(is_signed ? BinOp::slt : BinOp::ult, v, best)
+                            : b_.binary(is_signed ? BinOp::slt : BinOp::ult, best, v);
     return b_.select(better, v, best);
 }
 
@@ -155,7 +162,8 @@ void ProgramLowering::iterate_array(const Value& array, std::uint32_t max, const
 }
 
 // The next record's place is known before the body runs, so that `continue` in the body goes on with it.
-void ProgramLowering::iterate_records(const RecordsData& records, std::uint32_t max, const std::function<void(Value)>& each) {
+void ProgramLowering::iterate_records(const RecordsData& records, std::uint32_t max,
+                                      const std::function<void(Value)>& each) {
     std::uint32_t bound = max != 0 && records.max != 0 ? std::min(max, records.max) : std::max(max, records.max);
     ir::Reg position = b_.variable(records.offset, "position");
     loop(Operand::imm(bound), bound, [&](Operand) {

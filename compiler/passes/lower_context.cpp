@@ -76,7 +76,7 @@ void ChainContext::add_state() {
     for (const checked::StateVar& var : chain.state) {
         StateSlot slot;
         if (var.type.kind == TypeKind::bytes) {
-            slot = scratch(var.type.max);
+            slot = bytes_slot(var.type.max);
         } else {
             slot.width = var.type.kind == TypeKind::boolean ? 1 : static_cast<std::uint8_t>(var.type.bits / 8);
             std::uint32_t align = slot.width > 4 ? 8 : slot.width > 2 ? 4 : slot.width;
@@ -99,10 +99,11 @@ void ChainContext::add_state() {
 void ChainContext::set_initial(std::uint32_t offset, std::uint64_t value, std::uint32_t width) {
     if (value == 0 && width > 1) return;
     out.initial_state.resize(std::max<std::size_t>(out.initial_state.size(), offset + width));
-    for (std::uint32_t i = 0; i < width; i++) out.initial_state[offset + i] = static_cast<std::uint8_t>(value >> (8 * i));
+    for (std::uint32_t i = 0; i < width; i++)
+        out.initial_state[offset + i] = static_cast<std::uint8_t>(value >> (8 * i));
 }
 
-ChainContext::StateSlot ChainContext::scratch(std::uint32_t capacity) {
+ChainContext::StateSlot ChainContext::bytes_slot(std::uint32_t capacity) {
     StateSlot slot;
     slot.offset = (out.state_bytes + 3) / 4 * 4;
     slot.width = 4;

@@ -41,14 +41,13 @@ class ChainContext {
 
     struct StateSlot {
         std::uint32_t offset = 0;
-        std::uint8_t width = 8;     // integers
-        std::uint32_t capacity = 0; // bytes: a 32-bit length at `offset`, then the bytes
+        std::uint8_t width = 8;      // integers
+        std::uint32_t capacity = 0;  // bytes: a 32-bit length at `offset`, then the bytes
     };
     const StateSlot& state(std::uint32_t index) const { return state_[index]; }
-    // Room for a value that has to be copied; of this chain only.
-    StateSlot scratch(std::uint32_t capacity);
 
   private:
+    StateSlot bytes_slot(std::uint32_t capacity);
     void add_params();
     void add_state();
     void set_initial(std::uint32_t offset, std::uint64_t value, std::uint32_t width);

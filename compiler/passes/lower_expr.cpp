@@ -174,7 +174,8 @@ namespace {
 bool is_cheap(const ir::Body& body) {
     if (body.size() > 4) return false;
     return std::ranges::all_of(body, [](const ir::Stmt& stmt) {
-        if (auto* load = std::get_if<ir::Load>(&stmt.node)) return load->space == ir::Space::state && load->offset.is_imm;
+        if (auto* load = std::get_if<ir::Load>(&stmt.node))
+            return load->space == ir::Space::state && load->offset.is_imm;
         return std::holds_alternative<ir::Move>(stmt.node) || std::holds_alternative<ir::Unary>(stmt.node) ||
                std::holds_alternative<ir::Binary>(stmt.node) || std::holds_alternative<ir::Select>(stmt.node) ||
                std::holds_alternative<ir::GetInput>(stmt.node) || std::holds_alternative<ir::GetArg>(stmt.node);
@@ -212,27 +213,23 @@ Operand ProgramLowering::choose(Operand cond, const std::function<Operand()>& ye
 Value ProgramLowering::cond(const checked::Expr& e) {
     Operand condition = scalar(*e.kids[0]);
     if (e.type.kind == checked::TypeKind::integer || e.type.kind == checked::TypeKind::boolean) {
-        return Value::of(choose(
-            condition, [&] { return scalar(*e.kids[1]); }, [&] { return scalar(*e.kids[2]); }));
+        return Value::of(choose(condition, [&] { return scalar(*e.kids[1]); }, [&] { return scalar(*e.kids[2]); }));
     }
     return merge(condition, *e.kids[1], *e.kids[2]);
 }
 
-// Bytes, views and arrays: both sides are evaluated into the same registers. Bytes of different spaces are copied into the
-// state, where both can be.
+// Bytes, views and arrays: both sides locate their value in the same registers. The checker has seen to it that bytes
+// of both sides are in one space.
 Value ProgramLowering::merge(Operand condition, const checked::Expr& yes, const checked::Expr& no) {
     if (condition.is_imm) return eval(condition.value != 0 ? yes : no);
     Value a, b;
     auto [yes_body, yes_ends] = b_.capture([&] { scoped([&] { a = eval(yes); }); });
     auto [no_body, no_ends] = b_.capture([&] { scoped([&] { b = eval(no); }); });
     Value result = a;
-    ChainContext::StateSlot copy;
-    bool copies = a.kind == Value::Kind::bytes && a.bytes.space != b.bytes.space;
     if (a.kind == Value::Kind::bytes) {
         result.max = std::max(a.max, b.max);
         result.bytes.offset = Operand::reg(b_.new_reg());
         result.bytes.length = Operand::reg(b_.new_reg());
-        if (copies) copy = chain_->scratch(result.max);
     } else if (a.kind == Value::Kind::view) {
         result.view = std::make_shared<ViewData>(ViewData{a.view->record, Operand::reg(b_.new_reg()), {}});
         result.view->fields.resize(a.view->record->fields.size());
@@ -245,16 +242,11 @@ Value ProgramLowering::merge(Operand condition, const checked::Expr& yes, const 
     }
     auto side = [&](ir::Body& body, const Value& v) {
         b_.splice(std::move(body));
-        if (copies) {
-            store_bytes(copy, v);
-        } else {
-            assign_value(result, v);
-        }
+        assign_value(result, v);
     };
-    b_.if_(
-        condition, [&] { side(yes_body, a); }, [&] { side(no_body, b); });
-    if (copies) return load_bytes(copy);
-    if (result.kind == Value::Kind::bytes) demand(result.bytes.space, result.bytes.offset, result.bytes.length, CIO_MALFORMED);
+    b_.if_(condition, [&] { side(yes_body, a); }, [&] { side(no_body, b); });
+    if (result.kind == Value::Kind::bytes)
+        demand(result.bytes.space, result.bytes.offset, result.bytes.length, CIO_MALFORMED);
     return result;
 }
 
@@ -279,7 +271,8 @@ Operand ProgramLowering::cast(const checked::Expr& e) {
     const checked::Type& from = e.kids[0]->type;
     if (e.type.kind == checked::TypeKind::boolean) return b_.binary(BinOp::ne, v, Operand::imm(0));
     if (from.kind == checked::TypeKind::boolean) return v;
-    bool fits = from.is_signed == e.type.is_signed ? from.bits <= e.type.bits : !from.is_signed && from.bits < e.type.bits;
+    bool fits =
+        from.is_signed == e.type.is_signed ? from.bits <= e.type.bits : !from.is_signed && from.bits < e.type.bits;
     return fits ? v : to_width(v, e.type.bits, e.type.is_signed);
 }
 

@@ -19,8 +19,7 @@ void ProgramLowering::scoped(const std::function<void()>& f) {
 }
 
 void ProgramLowering::if_(Operand cond, const std::function<void()>& yes, const std::function<void()>& no) {
-    b_.if_(
-        cond, [&] { scoped(yes); }, [&] { scoped(no); });
+    b_.if_(cond, [&] { scoped(yes); }, [&] { scoped(no); });
 }
 
 void ProgramLowering::loop(Operand count, std::uint32_t max, const std::function<void(Operand)>& inside) {
@@ -63,7 +62,8 @@ void ProgramLowering::entry(const checked::Step& first) {
     for (std::uint32_t i = 0; i < chain_->chain.state.size(); i++) {
         const checked::ExprPtr& initial = chain_->chain.state[i].initial;
         if (!initial) continue;
-        bool constant = initial->kind == checked::ExprKind::int_const || initial->kind == checked::ExprKind::bool_const ||
+        bool constant = initial->kind == checked::ExprKind::int_const ||
+                        initial->kind == checked::ExprKind::bool_const ||
                         initial->kind == checked::ExprKind::bytes_const;
         if (!constant) assign_state(i, eval(*initial));
     }
@@ -97,7 +97,8 @@ void ProgramLowering::handler(const checked::Handler& request, const checked::Bo
     b_.line = request.line;
     bool is_text = !body.locals.empty() && body.locals[0].type.kind == checked::TypeKind::text;
     if (request.request_record >= 0) {
-        locals_[0] = make_view(m_.checked.records[static_cast<std::size_t>(request.request_record)], Operand::imm(0), true);
+        locals_[0] =
+            make_view(m_.checked.records[static_cast<std::size_t>(request.request_record)], Operand::imm(0), true);
     } else if (is_text) {
         locals_[0] = text_match(m_.checked.texts[body.locals[0].type.record], block_bytes());
         b_.check(*locals_[0].present, CIO_MALFORMED);

@@ -1,5 +1,5 @@
-// Lowers the body of one program. One class, its members grouped by file: lower_expr, lower_bytes, lower_record, lower_array,
-// lower_text, lower_state and lower_stmt.
+// Lowers the body of one program. One class, its members grouped by file: lower_expr, lower_bytes, lower_record,
+// lower_array, lower_text, lower_state and lower_stmt.
 #pragma once
 #include <functional>
 #include <span>
@@ -20,7 +20,7 @@ class ProgramLowering {
 
     void set_line(ir::Line line) { b_.line = line; }
     void step(const checked::Step&);
-    void body(const checked::Body&);                                   // done, shadow: local 0 of a shadow is the block
+    void body(const checked::Body&);  // done, shadow: local 0 of a shadow is the block
     void entry(const checked::Step& first);
     void header(const checked::Record&);
     // A service's handler, or the body that replies with the cache's key for the same request.
@@ -32,7 +32,9 @@ class ProgramLowering {
     // Restores the previous environment at the end of a scope.
     class EnvScope {
       public:
-        EnvScope(ProgramLowering& lowering, Env& env) : lowering_(lowering), outer_(lowering.env_) { lowering.env_ = &env; }
+        EnvScope(ProgramLowering& lowering, Env& env) : lowering_(lowering), outer_(lowering.env_) {
+            lowering.env_ = &env;
+        }
         ~EnvScope() { lowering_.env_ = outer_; }
         EnvScope(const EnvScope&) = delete;
         EnvScope& operator=(const EnvScope&) = delete;
@@ -80,8 +82,9 @@ class ProgramLowering {
     Operand hash(const checked::Expr&);
     Operand int_of_bytes(const checked::Expr&);
     Operand decimal_of_bytes(const checked::Expr&);
-    void demand(ir::Space, Operand offset, Operand length, std::uint32_t outcome);  // a CheckRange, unless trivially true
-    void demand_le(Operand a, Operand b, std::uint32_t outcome);                    // a <= b, else fails
+    void demand(ir::Space, Operand offset, Operand length,
+                std::uint32_t outcome);                           // a CheckRange, unless trivially true
+    void demand_le(Operand a, Operand b, std::uint32_t outcome);  // a <= b, else fails
 
     // ---- records (lower_record.cpp) ----
     Value make_view(const checked::Record&, Operand offset, bool check);
@@ -97,7 +100,8 @@ class ProgramLowering {
     Operand existing_end(const std::shared_ptr<ViewData>&, std::uint32_t index);
     Operand exists(const std::shared_ptr<ViewData>&, std::uint32_t index);
     Operand view_end(const std::shared_ptr<ViewData>&);
-    Operand in_record(const std::shared_ptr<ViewData>&, const checked::Expr&);  // an expression of the record's own locals
+    Operand in_record(const std::shared_ptr<ViewData>&,
+                      const checked::Expr&);  // an expression of the record's own locals
     Value value_in_record(const std::shared_ptr<ViewData>&, const checked::Expr&);
     const Value& remember(const std::shared_ptr<ViewData>&, std::uint32_t index, Value);
     Operand remember(const std::shared_ptr<ViewData>&, std::optional<Operand>& slot, Operand);

@@ -1,5 +1,5 @@
-// Views of records: where each field is, whether it is there, what it says. Offsets are constants as long as they can be; the
-// others are computed once and remembered while that computation dominates.
+// Views of records: where each field is, whether it is there, what it says. Offsets are constants as long as they can
+// be; the others are computed once and remembered while that computation dominates.
 #include <algorithm>
 #include <cassert>
 
@@ -19,7 +19,8 @@ std::uint64_t fixed_prefix(const checked::Record& record) {
     std::int64_t prefix = std::max<std::int64_t>(record.fixed_size, 0);
     for (const Field& f : record.fields) {
         if (f.kind == Field::Kind::derived || f.kind == Field::Kind::padding) continue;
-        if (!f.when && f.fixed_offset >= 0 && f.fixed_size >= 0) prefix = std::max(prefix, f.fixed_offset + f.fixed_size);
+        if (!f.when && f.fixed_offset >= 0 && f.fixed_size >= 0)
+            prefix = std::max(prefix, f.fixed_offset + f.fixed_size);
     }
     return static_cast<std::uint64_t>(prefix);
 }
@@ -133,7 +134,8 @@ Value ProgramLowering::read_field(const View& view, std::uint32_t index) {
 
 Value ProgramLowering::varint_field(const View& view, std::uint32_t index) {
     Operand at = field_offset(view, index);
-    auto [v, length] = b_.varint(view->record->fields[index].varint, ir::Space::block, at, Operand::imm(CIO_MAX_BLOCK), CIO_MALFORMED);
+    auto [v, length] =
+        b_.varint(view->record->fields[index].varint, ir::Space::block, at, Operand::imm(CIO_MAX_BLOCK), CIO_MALFORMED);
     if (!view->record->fields[index].when) remember(view, view->fields[index].end, b_.binary(BinOp::add, at, length));
     return Value::of(v);
 }
@@ -163,7 +165,8 @@ Value ProgramLowering::array_field(const View& view, std::uint32_t index) {
     Operand count = in_record(view, *f.count);
     demand_le(count, Operand::imm(f.max), CIO_MALFORMED);
     Operand at = field_offset(view, index);
-    Operand size = count.is_imm ? Operand::imm(count.value * stride) : b_.binary(BinOp::mul, count, Operand::imm(stride));
+    Operand size =
+        count.is_imm ? Operand::imm(count.value * stride) : b_.binary(BinOp::mul, count, Operand::imm(stride));
     demand(ir::Space::block, at, size, CIO_MALFORMED);
     Value v;
     v.kind = Value::Kind::array;
@@ -192,13 +195,14 @@ Operand ProgramLowering::field_end(const View& view, std::uint32_t index) {
     if (is_skip && f.at->kind == checked::ExprKind::int_const) return plus(b_, view->offset, f.at->value);
     if (is_skip) return remember(view, memo.end, b_.binary(BinOp::add, view->offset, fixed(in_record(view, *f.at))));
     if (!f.when) {
-        if (f.fixed_offset >= 0 && f.fixed_size >= 0) return plus(b_, view->offset, static_cast<std::uint64_t>(f.fixed_offset + f.fixed_size));
+        if (f.fixed_offset >= 0 && f.fixed_size >= 0)
+            return plus(b_, view->offset, static_cast<std::uint64_t>(f.fixed_offset + f.fixed_size));
         Operand end = existing_end(view, index);
         return memo.end ? *memo.end : remember(view, memo.end, end);
     }
     Operand start = field_offset(view, index);
-    return remember(view, memo.end, choose(
-                                        exists(view, index), [&] { return existing_end(view, index); }, [&] { return start; }));
+    return remember(view, memo.end,
+                    choose(exists(view, index), [&] { return existing_end(view, index); }, [&] { return start; }));
 }
 
 Operand ProgramLowering::existing_end(const View& view, std::uint32_t index) {
@@ -244,7 +248,8 @@ Operand ProgramLowering::exists(const View& view, std::uint32_t index) {
 }
 
 Operand ProgramLowering::view_end(const View& view) {
-    if (view->record->fixed_size >= 0) return plus(b_, view->offset, static_cast<std::uint64_t>(view->record->fixed_size));
+    if (view->record->fixed_size >= 0)
+        return plus(b_, view->offset, static_cast<std::uint64_t>(view->record->fixed_size));
     if (view->record->fields.empty()) return view->offset;
     return field_end(view, static_cast<std::uint32_t>(view->record->fields.size() - 1));
 }

@@ -62,7 +62,8 @@ void ProgramLowering::truncate_state(std::uint32_t index, Operand length) {
 void ProgramLowering::clear_scratch() {
     if (chain_ == nullptr) return;
     for (std::uint32_t i = 0; i < chain_->chain.state.size(); i++)
-        if (chain_->chain.state[i].scratch) b_.add(ir::StoreState{Operand::imm(chain_->state(i).offset), 4, Operand::imm(0)});
+        if (chain_->chain.state[i].scratch)
+            b_.add(ir::StoreState{Operand::imm(chain_->state(i).offset), 4, Operand::imm(0)});
 }
 
 }  // namespace chainio::passes

@@ -1,6 +1,7 @@
-// Text rules. A match is one pass over the bytes: each item either takes some of them or ends the match. It runs inside a loop of
-// one round, so that a mismatch is a Break; what was captured is in variables, and counts only when `matched` was set at the end.
-// Tokens, words and numbers have at least one byte. A choice takes the longest alternative that fits.
+// Text rules. A match is one pass over the bytes: each item either takes some of them or ends the match. It runs inside
+// a loop of one round, so that a mismatch is a Break; what was captured is in variables, and counts only when `matched`
+// was set at the end. Tokens, words and numbers have at least one byte. A choice takes the longest alternative that
+// fits.
 #include <algorithm>
 #include <cassert>
 
@@ -42,13 +43,15 @@ Operand ProgramLowering::matches_literal(Space space, Operand at, Operand end, c
     return fixed(reg(same));
 }
 
-// How many bytes stand before the first `stop` at or behind `at`, looking at no more than `limit` of them; the second operand is
-// 1 when there is one.
-std::pair<Operand, Operand> ProgramLowering::scan(Operand at, Operand end, const std::string& stop, std::uint32_t limit) {
+// How many bytes stand before the first `stop` at or behind `at`, looking at no more than `limit` of them; the second
+// operand is 1 when there is one.
+std::pair<Operand, Operand> ProgramLowering::scan(Operand at, Operand end, const std::string& stop,
+                                                  std::uint32_t limit) {
     if (stop.size() == 1) {
         Operand window = b_.binary(BinOp::umin, b_.binary(BinOp::sub, end, at), Operand::imm(limit));
         demand(Space::block, at, window, CIO_MALFORMED);
-        Operand length = b_.find_byte({Space::block, at, window}, Operand::imm(static_cast<unsigned char>(stop[0])), limit);
+        Operand length =
+            b_.find_byte({Space::block, at, window}, Operand::imm(static_cast<unsigned char>(stop[0])), limit);
         return {length, b_.binary(BinOp::ult, length, window)};
     }
     ir::Reg length = b_.variable(Operand::imm(0)), found = b_.variable(Operand::imm(0));
@@ -74,8 +77,10 @@ Operand ProgramLowering::word_length(Operand at, Operand end, const std::string&
         demand(Space::block, here, Operand::imm(1), CIO_MALFORMED);
         Operand byte = b_.load(Space::block, here, 1);
         Operand blank = b_.binary(BinOp::eq, byte, Operand::imm(' '));
-        for (unsigned char c : {'\t', '\r', '\n'}) blank = b_.binary(BinOp::bit_or, blank, b_.binary(BinOp::eq, byte, Operand::imm(c)));
-        if (!separator.empty()) blank = b_.binary(BinOp::bit_or, blank, matches_literal(Space::block, here, end, separator));
+        for (unsigned char c : {'\t', '\r', '\n'})
+            blank = b_.binary(BinOp::bit_or, blank, b_.binary(BinOp::eq, byte, Operand::imm(c)));
+        if (!separator.empty())
+            blank = b_.binary(BinOp::bit_or, blank, matches_literal(Space::block, here, end, separator));
         b_.if_(blank, [&] { b_.add(ir::Break{}); });
         b_.assign(length, b_.binary(BinOp::add, i, Operand::imm(1)));
     });
@@ -126,26 +131,34 @@ Value ProgramLowering::text_match(const checked::TextRule& rule, const Value& su
     result.kind = Value::Kind::text;
     result.text = std::make_shared<TextData>(TextData{&rule, {}});
     for (const TextItem& item : rule.items)
-        if (item.capture >= 0) result.text->captures.push_back(capture_variables(b_, item, rule.captures[static_cast<std::size_t>(item.capture)]));
+        if (item.capture >= 0)
+            result.text->captures.push_back(
+                capture_variables(b_, item, rule.captures[static_cast<std::size_t>(item.capture)]));
     ir::Reg matched = b_.variable(Operand::imm(0), "matched");
-    TextState state{rule, b_.variable(subject.bytes.offset, "position"), b_.binary(BinOp::add, subject.bytes.offset, subject.bytes.length)};
+    TextState state{rule, b_.variable(subject.bytes.offset, "position"),
+                    b_.binary(BinOp::add, subject.bytes.offset, subject.bytes.length)};
     once([&] {
         for (std::size_t i = 0; i < rule.items.size(); i++) {
             const TextItem& item = rule.items[i];
             Value none;
-            text_item(state, i, item.capture < 0 ? none : result.text->captures[static_cast<std::size_t>(item.capture)]);
+            text_item(state, i,
+                      item.capture < 0 ? none : result.text->captures[static_cast<std::size_t>(item.capture)]);
         }
         b_.assign(matched, Operand::imm(1));
     });
     for (Value& capture : result.text->captures) {
-        if (capture.kind == Value::Kind::bytes) demand(Space::block, capture.bytes.offset, capture.bytes.length, CIO_MALFORMED);
-        if (capture.kind == Value::Kind::repeat) demand(Space::block, capture.repeat->bytes.offset, capture.repeat->bytes.length, CIO_MALFORMED);
+        if (capture.kind == Value::Kind::bytes)
+            demand(Space::block, capture.bytes.offset, capture.bytes.length, CIO_MALFORMED);
+        if (capture.kind == Value::Kind::repeat)
+            demand(Space::block, capture.repeat->bytes.offset, capture.repeat->bytes.length, CIO_MALFORMED);
     }
     result.present = fixed(reg(matched));
     return result;
 }
 
-void ProgramLowering::advance(TextState& state, Operand by) { b_.assign(state.position, b_.binary(BinOp::add, reg(state.position), by)); }
+void ProgramLowering::advance(TextState& state, Operand by) {
+    b_.assign(state.position, b_.binary(BinOp::add, reg(state.position), by));
+}
 
 void ProgramLowering::text_item(TextState& state, std::size_t index, const Value& target) {
     const TextItem& item = state.rule.items[index];
@@ -154,9 +167,10 @@ void ProgramLowering::text_item(TextState& state, std::size_t index, const Value
         break_unless(matches_literal(Space::block, at, state.end, item.literals[0]));
         return advance(state, Operand::imm(item.literals[0].size()));
     }
-    const std::string stop = index + 1 < state.rule.items.size() && state.rule.items[index + 1].kind == TextItem::Kind::literal
-                                 ? state.rule.items[index + 1].literals[0]
-                                 : std::string();
+    const std::string stop =
+        index + 1 < state.rule.items.size() && state.rule.items[index + 1].kind == TextItem::Kind::literal
+            ? state.rule.items[index + 1].literals[0]
+            : std::string();
     if (target.kind == Value::Kind::repeat) return text_repeat(state, item, stop, *target.repeat);
     switch (item.kind) {
         case TextItem::Kind::choice: return text_choice(state, item, target);
@@ -194,7 +208,9 @@ void ProgramLowering::take(TextState& state, Operand at, Operand length, const V
 
 void ProgramLowering::text_choice(TextState& state, const TextItem& item, const Value& target) {
     std::vector<std::string> choices = item.literals;
-    std::ranges::sort(choices, [](const std::string& a, const std::string& b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
+    std::ranges::sort(choices, [](const std::string& a, const std::string& b) {
+        return a.size() != b.size() ? a.size() > b.size() : a < b;
+    });
     Operand at = fixed(reg(state.position));
     ir::Reg length = b_.variable(Operand::imm(0));
     once([&] {
@@ -209,7 +225,8 @@ void ProgramLowering::text_choice(TextState& state, const TextItem& item, const 
 }
 
 // The repetition of a token ends where the literal behind it begins; words and numbers end by themselves.
-void ProgramLowering::text_repeat(TextState& state, const TextItem& item, const std::string& stop, const RepeatData& target) {
+void ProgramLowering::text_repeat(TextState& state, const TextItem& item, const std::string& stop,
+                                  const RepeatData& target) {
     Operand start = fixed(reg(state.position));
     auto separator = static_cast<std::uint32_t>(item.separator.size());
     Operand end = state.end;
@@ -266,11 +283,13 @@ std::pair<Value, Operand> ProgramLowering::repetition(const RepeatData& repeat, 
 
 Value ProgramLowering::repeat_element(const RepeatData& repeat, Operand index) {
     ir::Reg position = b_.variable(repeat.bytes.offset);
-    loop(index, repeat.item->repeat_max, [&](Operand) { b_.assign(position, repetition(repeat, fixed(reg(position))).second); });
+    loop(index, repeat.item->repeat_max,
+         [&](Operand) { b_.assign(position, repetition(repeat, fixed(reg(position))).second); });
     return repetition(repeat, fixed(reg(position))).first;
 }
 
-void ProgramLowering::iterate_repeat(const RepeatData& repeat, std::uint32_t max, const std::function<void(Value)>& each) {
+void ProgramLowering::iterate_repeat(const RepeatData& repeat, std::uint32_t max,
+                                     const std::function<void(Value)>& each) {
     std::uint32_t bound = max != 0 ? std::min(max, repeat.item->repeat_max) : repeat.item->repeat_max;
     ir::Reg position = b_.variable(repeat.bytes.offset);
     loop(b_.binary(BinOp::umin, repeat.count, Operand::imm(bound)), bound, [&](Operand) {

@@ -1,5 +1,5 @@
-// What an expression is once it is lowered: operands that name where the value is. A view or an array is never copied, only the
-// numbers that locate it are.
+// What an expression is once it is lowered: operands that name where the value is. A view or an array is never copied,
+// only the numbers that locate it are.
 #pragma once
 #include <memory>
 #include <optional>
@@ -12,15 +12,15 @@ namespace chainio::passes {
 
 struct Value;
 
-// What is already computed about a field of one view. Valid where the computation dominates; ProgramLowering forgets it on
-// leaving the branch in which it was computed.
+// What is already computed about a field of one view. Valid where the computation dominates; ProgramLowering forgets it
+// on leaving the branch in which it was computed.
 struct FieldMemo {
     std::optional<ir::Operand> offset, end, exists;
     std::shared_ptr<const Value> value;
 };
 struct ViewData {
     const checked::Record* record = nullptr;
-    ir::Operand offset;            // never a register that changes later
+    ir::Operand offset;  // never a register that changes later
     std::vector<FieldMemo> fields;
 };
 struct ArrayData {
@@ -49,14 +49,14 @@ struct Value {
     enum class Kind : std::uint8_t { none, scalar, bytes, view, array, records, repeat, text } kind = Kind::none;
     ir::Operand scalar;
     ir::Slice bytes;
-    std::uint32_t max = 0;                 // bytes: the longest
+    std::uint32_t max = 0;  // bytes: the longest
     std::shared_ptr<ViewData> view;
     std::shared_ptr<ArrayData> array;
     std::shared_ptr<RecordsData> records;
     std::shared_ptr<RepeatData> repeat;
     std::shared_ptr<TextData> text;
-    std::optional<ir::Operand> present;    // optional values: 1 or 0
-    std::optional<ir::Reg> variable;       // a mutable local: the register that holds it
+    std::optional<ir::Operand> present;  // optional values: 1 or 0
+    std::optional<ir::Reg> variable;     // a mutable local: the register that holds it
 
     static Value of(ir::Operand op) {
         Value v;

@@ -8,8 +8,8 @@
 namespace chainio::passes {
 namespace {
 
-// The span of statement positions in which a variable may be alive. A variable that is touched inside a loop and was written
-// before it lives through the whole loop.
+// The span of statement positions in which a variable may be alive. A variable that is touched inside a loop and was
+// written before it lives through the whole loop.
 struct Life {
     std::uint32_t first = std::numeric_limits<std::uint32_t>::max(), last = 0;
     std::uint32_t writes = 0;
@@ -48,7 +48,8 @@ class Lives {
 
 class Renumber {
   public:
-    explicit Renumber(ir::Program& program) : program_(program), lives_(program.reg_count), number_(program.reg_count, kNone) {}
+    explicit Renumber(ir::Program& program)
+        : program_(program), lives_(program.reg_count), number_(program.reg_count, kNone) {}
 
     void run() {
         lives_.walk(program_.body);

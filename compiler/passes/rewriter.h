@@ -1,4 +1,5 @@
-// The walk that the passes share: statements in order, value numbers and proven ranges followed (ir/values.h), bodies rebuilt.
+// The walk that the passes share: statements in order, value numbers and proven ranges followed (ir/values.h), bodies
+// rebuilt.
 #pragma once
 #include "compiler/ir/values.h"
 #include "compiler/ir/visit.h"
@@ -7,7 +8,8 @@ namespace chainio::passes {
 
 class Rewriter {
   public:
-    explicit Rewriter(ir::Program& program) : program_(program), values_(program.reg_count), assignments_(program.reg_count, 0) {}
+    explicit Rewriter(ir::Program& program)
+        : program_(program), values_(program.reg_count), assignments_(program.reg_count, 0) {}
     virtual ~Rewriter() = default;
     void run();
 

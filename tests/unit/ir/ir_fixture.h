@@ -13,7 +13,8 @@
 
 namespace chainio::ir::test {
 
-// One call chain: a file class, a file parameter, an integer and a bytes parameter (args 0, and 1 and 2), 64 bytes of state, a step.
+// One call chain: a file class, a file parameter, an integer and a bytes parameter (args 0, and 1 and 2), 64 bytes of
+// state, a step.
 inline Module module_with_step(Program step) {
     Module m;
     m.app = "test";
@@ -59,7 +60,8 @@ struct Ran {
 };
 
 // Runs program 1 of the module on the block.
-inline Ran run(const Artifact& a, const std::vector<std::uint8_t>& block, const std::function<void(cio_io&, std::uint8_t*)>& prepare = {}) {
+inline Ran run(const Artifact& a, const std::vector<std::uint8_t>& block,
+               const std::function<void(cio_io&, std::uint8_t*)>& prepare = {}) {
     std::vector<std::uint64_t> memory(a.layout.total / 8 + 1, 0);
     auto* base = reinterpret_cast<std::uint8_t*>(memory.data());
     auto& io = *reinterpret_cast<cio_io*>(base);
@@ -89,6 +91,8 @@ inline Ran run_step(const std::vector<std::uint8_t>& block, const std::function<
 
 inline std::vector<std::uint8_t> bytes(std::string_view text) { return {text.begin(), text.end()}; }
 inline Operand imm(std::uint64_t v) { return Operand::imm(v); }
-inline Slice block_slice(std::uint64_t offset, std::uint64_t length) { return {Space::block, imm(offset), imm(length)}; }
+inline Slice block_slice(std::uint64_t offset, std::uint64_t length) {
+    return {Space::block, imm(offset), imm(length)};
+}
 
 }  // namespace chainio::ir::test

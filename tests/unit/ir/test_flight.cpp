@@ -28,10 +28,13 @@ FlightBounds flight(const Module& m) { return flight_bounds(m, m.chains[0]); }
 
 TEST(Flight, AWalkHasOneReadInFlight) {
     const Module m = chain_of(16, {[](Builder& b) {
-        b.if_(imm(1), [&] { b.add(read_for(0)); b.add(End{}); });
-        b.add(read_for(0));
-        b.add(End{});
-    }});
+                                  b.if_(imm(1), [&] {
+                                      b.add(read_for(0));
+                                      b.add(End{});
+                                  });
+                                  b.add(read_for(0));
+                                  b.add(End{});
+                              }});
     EXPECT_EQ(flight(m).in_flight, 1U);
     EXPECT_EQ(flight(m).largest_read, 512U);
     EXPECT_EQ(flight(m).block_memory, 512U + CIO_PAD);
@@ -48,7 +51,9 @@ TEST(Flight, AFanOutIsInFlightAtOnce) {
 }
 
 TEST(Flight, GrowthStopsAtTheHops) {
-    const Module m = chain_of(100, {[](Builder& b) { for (int i = 0; i < 16; i++) b.add(read_for(0)); }});
+    const Module m = chain_of(100, {[](Builder& b) {
+                                  for (int i = 0; i < 16; i++) b.add(read_for(0));
+                              }});
     EXPECT_LE(flight(m).in_flight, 100U);
     EXPECT_GE(flight(m).in_flight, 83U) << "17 reads done, 83 queued behind them";
     EXPECT_EQ(flight(chain_of(1, {[](Builder& b) { b.add(read_for(0)); }})).in_flight, 1U);
@@ -70,9 +75,20 @@ void random_body(Builder& b, Random& random, std::uint16_t steps, int depth) {
     for (int i = 0, n = 1 + pick(3); i < n; i++) {
         const unsigned kind = depth > 2 ? pick(2) : pick(5);
         if (kind <= 1) b.add(read_for(pick(steps), 1U + pick(4096)));
-        if (kind == 2) b.if_(b.input(Input::block_tag), [&] { random_body(b, random, steps, depth + 1); }, [&] { if (pick(2)) random_body(b, random, steps, depth + 1); });
-        if (kind == 3) b.loop(b.input(Input::block_tag), 1U + pick(4), CIO_MALFORMED, [&](Operand) { random_body(b, random, steps, depth + 1); });
-        if (kind == 4) b.if_(b.input(Input::block_tag), [&] { random_body(b, random, steps, 3); b.add(End{}); });
+        if (kind == 2)
+            b.if_(
+                b.input(Input::block_tag), [&] { random_body(b, random, steps, depth + 1); },
+                [&] {
+                    if (pick(2)) random_body(b, random, steps, depth + 1);
+                });
+        if (kind == 3)
+            b.loop(b.input(Input::block_tag), 1U + pick(4), CIO_MALFORMED,
+                   [&](Operand) { random_body(b, random, steps, depth + 1); });
+        if (kind == 4)
+            b.if_(b.input(Input::block_tag), [&] {
+                random_body(b, random, steps, 3);
+                b.add(End{});
+            });
     }
 }
 

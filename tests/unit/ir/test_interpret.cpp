@@ -71,13 +71,13 @@ TEST_P(Varints, AsSpecified) {
 }
 INSTANTIATE_TEST_SUITE_P(
     All, Varints,
-    testing::Values(VarintCase{VarintKind::leb128, {0x7f}, 127, 1}, VarintCase{VarintKind::leb128, {0x80, 0x01}, 128, 2},
-                    VarintCase{VarintKind::leb128, {0x80}, 0, 0},
+    testing::Values(VarintCase{VarintKind::leb128, {0x7f}, 127, 1},
+                    VarintCase{VarintKind::leb128, {0x80, 0x01}, 128, 2}, VarintCase{VarintKind::leb128, {0x80}, 0, 0},
                     VarintCase{VarintKind::leb128, {255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, kMinusOne, 10},
                     VarintCase{VarintKind::leb128, {255, 255, 255, 255, 255, 255, 255, 255, 255, 2}, 0, 0},
                     VarintCase{VarintKind::leb128, {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 0}, 0, 0},
-                    VarintCase{VarintKind::zigzag, {0x03}, kMinusOne - 1, 1}, VarintCase{VarintKind::zigzag, {0x04}, 2, 1},
-                    VarintCase{VarintKind::sqlite, {0x81, 0x00}, 128, 2},
+                    VarintCase{VarintKind::zigzag, {0x03}, kMinusOne - 1, 1},
+                    VarintCase{VarintKind::zigzag, {0x04}, 2, 1}, VarintCase{VarintKind::sqlite, {0x81, 0x00}, 128, 2},
                     VarintCase{VarintKind::sqlite, {255, 255, 255, 255, 255, 255, 255, 255, 255}, kMinusOne, 9},
                     VarintCase{VarintKind::sqlite, {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01}, 1, 9},
                     VarintCase{VarintKind::sqlite, {255, 255, 255, 255, 255, 255, 255, 255}, 0, 0}));
@@ -85,7 +85,9 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Interpret, AVarintStopsAtItsLimit) {
     std::vector<std::uint8_t> block = {0x80, 0x01, 0x05};
     auto read = [&](std::uint64_t offset, std::uint64_t limit) {
-        return outcome_of(block, [&](Builder& b) { b.varint(VarintKind::leb128, Space::block, imm(offset), imm(limit), CIO_NOT_FOUND); });
+        return outcome_of(block, [&](Builder& b) {
+            b.varint(VarintKind::leb128, Space::block, imm(offset), imm(limit), CIO_NOT_FOUND);
+        });
     };
     EXPECT_EQ(read(0, 1), CIO_NOT_FOUND);
     EXPECT_EQ(read(0, 2), CIO_OK);
@@ -149,17 +151,19 @@ TEST(Interpret, IntegersOfBytesAndDecimals) {
     EXPECT_EQ(decimal("007").io.next[0].offset, 7u);
     for (auto bad : {"", "18446744073709551616", "000000000000000000001", "12a", "-1"})
         EXPECT_EQ(decimal(bad).io.outcome, CIO_BAD_ARGUMENT) << bad;
-    EXPECT_EQ(outcome_of(std::vector<std::uint8_t>(9), [](Builder& b) {
-                  b.check_range(Space::block, imm(0), imm(9), CIO_NOT_FOUND);
-                  b.add(IntOfBytes{b.new_reg(), block_slice(0, 9), false, false});
-              }),
+    EXPECT_EQ(outcome_of(std::vector<std::uint8_t>(9),
+                         [](Builder& b) {
+                             b.check_range(Space::block, imm(0), imm(9), CIO_NOT_FOUND);
+                             b.add(IntOfBytes{b.new_reg(), block_slice(0, 9), false, false});
+                         }),
               CIO_MALFORMED);
 }
 
 TEST(Interpret, RangesAreComparedWithoutWrapping) {
     std::vector<std::uint8_t> block(16);
     auto check = [&](std::uint64_t offset, std::uint64_t length) {
-        return outcome_of(block, [&](Builder& b) { b.check_range(Space::block, imm(offset), imm(length), CIO_MALFORMED); });
+        return outcome_of(block,
+                          [&](Builder& b) { b.check_range(Space::block, imm(offset), imm(length), CIO_MALFORMED); });
     };
     EXPECT_EQ(check(0, 16), CIO_OK);
     EXPECT_EQ(check(16, 0), CIO_OK);
@@ -197,7 +201,8 @@ TEST(Interpret, QueuesReadsUpToTheFanout) {
     EXPECT_EQ(queue(17).io.outcome, CIO_FANOUT);
     EXPECT_EQ(queue(21).io.outcome, CIO_MALFORMED) << "a count above max fails first";
     EXPECT_EQ(outcome_of({}, [](Builder& b) { b.add(Next{0, 0, imm(0), imm(0), imm(0)}); }), CIO_MALFORMED);
-    EXPECT_EQ(outcome_of({}, [](Builder& b) { b.add(Next{0, 0, imm(0), imm(CIO_MAX_BLOCK + 1), imm(0)}); }), CIO_MALFORMED);
+    EXPECT_EQ(outcome_of({}, [](Builder& b) { b.add(Next{0, 0, imm(0), imm(CIO_MAX_BLOCK + 1), imm(0)}); }),
+              CIO_MALFORMED);
 }
 
 TEST(Interpret, LoopsBreakAndContinue) {
@@ -216,14 +221,12 @@ TEST(Interpret, LoopsBreakAndContinue) {
 
 TEST(Interpret, EmitsUpToTheLimit) {
     auto emit = [](std::uint32_t limit) {
-        return run_step(
-            bytes("block"),
-            [&](Builder& b) {
-                b.add(EmitInt{imm(0x0102030405060708), 3, limit});
-                b.check_range(Space::block, imm(1), imm(3), CIO_MALFORMED);
-                b.add(EmitBytes{block_slice(1, 3), 8, limit});
-                b.add(EmitBytes{{Space::literal, imm(0), imm(2)}, 8, limit});
-            });
+        return run_step(bytes("block"), [&](Builder& b) {
+            b.add(EmitInt{imm(0x0102030405060708), 3, limit});
+            b.check_range(Space::block, imm(1), imm(3), CIO_MALFORMED);
+            b.add(EmitBytes{block_slice(1, 3), 8, limit});
+            b.add(EmitBytes{{Space::literal, imm(0), imm(2)}, 8, limit});
+        });
     };
     EXPECT_EQ(emit(8).out, (std::vector<std::uint8_t>{8, 7, 6, 'l', 'o', 'c', 'l', 'i'}));
     EXPECT_EQ(emit(7).io.outcome, CIO_OVERFLOW);

@@ -13,8 +13,12 @@ Artifact rich_artifact() {
         Operand key = b.arg(0);
         b.check_range(Space::block, imm(0), imm(64), CIO_MALFORMED);
         auto [v, n] = b.varint(VarintKind::sqlite, Space::block, key, imm(64), CIO_MALFORMED);
-        b.if_(b.binary(BinOp::ult, v, key), [&] { b.add(Fail{CIO_USER}); }, [&] { b.add(EmitBytes{block_slice(1, 2), 8, 64}); });
-        b.loop(n, 9, CIO_OVERFLOW, [&](Operand i) { b.add(Next{0, 0, i, imm(512), b.hash(HashAlgo::xxh64, block_slice(0, 4), imm(1), 4)}); });
+        b.if_(
+            b.binary(BinOp::ult, v, key), [&] { b.add(Fail{CIO_USER}); },
+            [&] { b.add(EmitBytes{block_slice(1, 2), 8, 64}); });
+        b.loop(n, 9, CIO_OVERFLOW, [&](Operand i) {
+            b.add(Next{0, 0, i, imm(512), b.hash(HashAlgo::xxh64, block_slice(0, 4), imm(1), 4)});
+        });
         b.add(CopyToState{imm(8), {Space::literal, imm(1), imm(3)}, 16});
         b.add(End{});
     }));
@@ -60,7 +64,8 @@ TEST(Serialize, DamageUnderAValidChecksumIsHarmless) {
     std::size_t accepted = 0;
     for (int round = 0; round < 20000; round++) {
         auto damaged = bytes;
-        for (int k = 0; k < 1 + round % 3; k++) damaged[24 + random() % (damaged.size() - 24)] = static_cast<std::uint8_t>(random());
+        for (int k = 0; k < 1 + round % 3; k++)
+            damaged[24 + random() % (damaged.size() - 24)] = static_cast<std::uint8_t>(random());
         std::uint32_t crc = crc32c(std::span(damaged).subspan(24));
         std::memcpy(damaged.data() + 16, &crc, 4);
         auto artifact = deserialize(damaged);

@@ -9,7 +9,8 @@ std::string problem_of(const std::function<void(Builder&)>& build, const std::fu
     if (change) change(m);
     return validate(m);
 }
-#define EXPECT_PROBLEM(text, ...) EXPECT_NE(problem_of(__VA_ARGS__).find(text), std::string::npos) << problem_of(__VA_ARGS__)
+#define EXPECT_PROBLEM(text, ...) \
+    EXPECT_NE(problem_of(__VA_ARGS__).find(text), std::string::npos) << problem_of(__VA_ARGS__)
 
 TEST(Validate, AnAccessNeedsARangeCheckThatCoversIt) {
     EXPECT_PROBLEM("no range check", [](Builder& b) { b.load(Space::block, imm(0), 1); });
@@ -49,12 +50,14 @@ TEST(Validate, ACheckInOneBranchCoversNothingAfterIt) {
     });
     EXPECT_EQ(problem_of([](Builder& b) {
                   b.if_(
-                      b.arg(0), [&] { b.check_range(Space::block, imm(0), imm(8), CIO_MALFORMED); }, [&] { b.add(Fail{CIO_NOT_FOUND}); });
+                      b.arg(0), [&] { b.check_range(Space::block, imm(0), imm(8), CIO_MALFORMED); },
+                      [&] { b.add(Fail{CIO_NOT_FOUND}); });
                   b.if_(b.arg(0), [&] { b.add(End{}); });
               }),
               "");
     EXPECT_PROBLEM("no range check", [](Builder& b) {
-        b.loop(b.arg(0), 4, CIO_MALFORMED, [&](Operand) { b.check_range(Space::block, imm(0), imm(8), CIO_MALFORMED); });
+        b.loop(b.arg(0), 4, CIO_MALFORMED,
+               [&](Operand) { b.check_range(Space::block, imm(0), imm(8), CIO_MALFORMED); });
         b.load(Space::block, imm(0), 8);
     });
 }
@@ -108,7 +111,8 @@ TEST(Validate, ConstantAccessesOfFixedSpaces) {
     EXPECT_PROBLEM("not constant", [](Builder& b) { b.add(StoreState{b.arg(0), 1, imm(0)}); });
     EXPECT_EQ(problem_of([](Builder& b) { b.load(Space::literal, imm(0), 7); }), "");
     EXPECT_PROBLEM("no range check", [](Builder& b) { b.load(Space::literal, imm(0), 8); });
-    EXPECT_PROBLEM("no range check", [](Builder& b) { b.add(CopyToState{imm(60), {Space::literal, imm(0), imm(5)}, 8}); });
+    EXPECT_PROBLEM("no range check",
+                   [](Builder& b) { b.add(CopyToState{imm(60), {Space::literal, imm(0), imm(5)}, 8}); });
 }
 
 TEST(Validate, RegistersAreWrittenBeforeTheyAreRead) {
@@ -153,7 +157,8 @@ TEST(Validate, LoopCountersBelongToTheirLoop) {
 
 TEST(Validate, BoundsOfWorkAndSize) {
     EXPECT_PROBLEM("instructions", [](Builder& b) {
-        b.loop(imm(65536), 65536, CIO_MALFORMED, [&](Operand) { b.loop(imm(4096), 4096, CIO_MALFORMED, [](Operand) {}); });
+        b.loop(imm(65536), 65536, CIO_MALFORMED,
+               [&](Operand) { b.loop(imm(4096), 4096, CIO_MALFORMED, [](Operand) {}); });
     });
     EXPECT_PROBLEM("nested deeper", [](Builder& b) {
         std::function<void(std::uint32_t)> nest = [&](std::uint32_t left) {
@@ -164,14 +169,16 @@ TEST(Validate, BoundsOfWorkAndSize) {
     EXPECT_PROBLEM("variables", [](Builder& b) {
         for (std::uint32_t i = 0; i <= kMaxVars; i++) b.assign(b.variable(imm(0)), imm(1));
     });
-    EXPECT_PROBLEM("after the end", [](Builder& b) { b.add(End{}); },
-                   [](Module& m) { m.programs[1].body.push_back(Stmt{{}, End{}}); });
+    EXPECT_PROBLEM(
+        "after the end", [](Builder& b) { b.add(End{}); },
+        [](Module& m) { m.programs[1].body.push_back(Stmt{{}, End{}}); });
 }
 
 TEST(Validate, WhatProgramsMayDoDependsOnTheirKind) {
     EXPECT_PROBLEM("unknown step", [](Builder& b) { b.add(Next{1, 0, imm(0), imm(1), imm(0)}); });
     EXPECT_PROBLEM("unknown file", [](Builder& b) { b.add(Next{0, 1, imm(0), imm(1), imm(0)}); });
-    EXPECT_PROBLEM("outside of a shadow", [](Builder& b) { b.add(Prefetch{PrefetchKind::same, 0, {}, imm(0), imm(1), {}}); });
+    EXPECT_PROBLEM("outside of a shadow",
+                   [](Builder& b) { b.add(Prefetch{PrefetchKind::same, 0, {}, imm(0), imm(1), {}}); });
     EXPECT_PROBLEM("outside of a handler", [](Builder& b) { b.add(Reply{}); });
     EXPECT_PROBLEM("wrong kind", [](Builder& b) { b.add(Return{ResultKind::scalar, imm(1), {}}); });
     EXPECT_PROBLEM("argument slot", [](Builder& b) { b.arg(3); });
@@ -183,7 +190,10 @@ TEST(Validate, WhatProgramsMayDoDependsOnTheirKind) {
 TEST(Validate, TheModulesTables) {
     auto nothing = [](Builder&) {};
     EXPECT_PROBLEM("two roles", nothing, [](Module& m) { m.chains[0].steps.push_back({"again", 1}); });
-    EXPECT_PROBLEM("another kind", nothing, [](Module& m) { m.chains[0].steps[0].program = 0; m.chains[0].entry = 1; });
+    EXPECT_PROBLEM("another kind", nothing, [](Module& m) {
+        m.chains[0].steps[0].program = 0;
+        m.chains[0].entry = 1;
+    });
     EXPECT_PROBLEM("does not exist", nothing, [](Module& m) { m.chains[0].steps[0].program = 7; });
     EXPECT_PROBLEM("nothing uses it", nothing, [](Module& m) { m.programs.push_back(m.programs[1]); });
     EXPECT_PROBLEM("argument slots", nothing, [](Module& m) { m.chains[0].arg_slots = CIO_MAX_ARGS + 1; });

@@ -25,7 +25,8 @@ using ir::Space;
 Operand imm(std::uint64_t v) { return Operand::imm(v); }
 
 // The program's body as text, after the passes given.
-std::string after(const std::function<void(Builder&)>& build, std::initializer_list<void (*)(const ir::Module&, ir::Program&)> passes) {
+std::string after(const std::function<void(Builder&)>& build,
+                  std::initializer_list<void (*)(const ir::Module&, ir::Program&)> passes) {
     Builder b("p", ir::ProgramKind::step);
     build(b);
     ir::Module m;
@@ -40,17 +41,18 @@ std::string after(const std::function<void(Builder&)>& build, std::initializer_l
 void queue(Builder& b, Operand v) { b.add(ir::Next{0, 0, v, imm(512), imm(0)}); }
 
 TEST(Fold, ConstantsAndCopies) {
-    EXPECT_EQ(after(
-                  [](Builder& b) {
-                      Operand x = b.binary(BinOp::add, imm(2), imm(3));
-                      queue(b, b.binary(BinOp::mul, x, imm(4)));
-                      ir::Reg copy = b.new_reg();
-                      Operand key = b.arg(0);
-                      b.assign(copy, key);
-                      queue(b, b.binary(BinOp::add, Operand::reg(copy), imm(0)));
-                  },
-                  {fold, eliminate_dead}),
-              "  next step 0 at 20 for 512 in file 0 tag 0\n  %3 = arg 0\n  next step 0 at %3 for 512 in file 0 tag 0\n");
+    EXPECT_EQ(
+        after(
+            [](Builder& b) {
+                Operand x = b.binary(BinOp::add, imm(2), imm(3));
+                queue(b, b.binary(BinOp::mul, x, imm(4)));
+                ir::Reg copy = b.new_reg();
+                Operand key = b.arg(0);
+                b.assign(copy, key);
+                queue(b, b.binary(BinOp::add, Operand::reg(copy), imm(0)));
+            },
+            {fold, eliminate_dead}),
+        "  next step 0 at 20 for 512 in file 0 tag 0\n  %3 = arg 0\n  next step 0 at %3 for 512 in file 0 tag 0\n");
 }
 
 TEST(Fold, DecidedBranchesAndChecks) {

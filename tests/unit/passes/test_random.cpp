@@ -35,7 +35,8 @@ TEST(Passes, RandomProgramsDoTheSameAfterwards) {
         tests::Random random(seed);
         ir::Artifact plain = tests::random_artifact(random, 20 + static_cast<std::uint32_t>(random.below(60)));
         std::string problem = ir::validate(plain.module);
-        if (problem.find("instructions") != std::string::npos) {  // a program of many nested loops: over the limit of one run
+        if (problem.find("instructions") !=
+            std::string::npos) {  // a program of many nested loops: over the limit of one run
             too_long++;
             continue;
         }

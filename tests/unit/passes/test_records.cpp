@@ -1,0 +1,86 @@
+// Views: where fields are, what is checked when, what happens at the end of the block.
+#include "tests/unit/passes/spec.h"
+
+namespace chainio::passes::test {
+namespace {
+
+TEST(Records, FixedFields) {
+    Spec spec(
+        returning("record R { a: u8  b: u16be  c: i24le  _: u8  d: u64le }", "u64",
+                  "let r = block.record(R, 1)  if r.c != -2 { fail not_found }  return r.a as u64 + r.b as u64 + r.d"));
+    Block block = {99, 1, 0x02, 0x03, 0xfe, 0xff, 0xff, 0, 5, 0, 0, 0, 0, 0, 0, 0};
+    EXPECT_EQ(spec.scalar("c.s", block), 1u + 0x203 + 5);
+    block[4] = 0;
+    EXPECT_EQ(spec.run("c.s", block).names, "not_found");
+    block.pop_back();
+    EXPECT_EQ(spec.run("c.s", block).names, "malformed");
+}
+
+TEST(Records, VarintsAndLengthsThatDependOnThem) {
+    Spec spec(returning("record E { n: varint_leb128  tail: bytes(n)  m: varint_sqlite  last: u16le }", "u64",
+                        "let e = block.record(E, 0)  if e.tail != \"abc\" { fail not_found }  return e.m * 65536 + "
+                        "e.last as u64 + e.end"));
+    EXPECT_EQ(spec.scalar("c.s", {3, 'a', 'b', 'c', 0x81, 0x00, 0x34, 0x12}), 128u * 65536 + 0x1234 + 8);
+    EXPECT_EQ(spec.run("c.s", {3, 'a', 'b', 'x', 0x81, 0x00, 0x34, 0x12}).names, "not_found");
+    EXPECT_EQ(spec.run("c.s", {3, 'a', 'b', 'c', 0x81, 0x00, 0x34}).names, "malformed");
+    EXPECT_EQ(spec.run("c.s", {0xff, 0xff, 0xff, 0xff, 0x0f, 'c', 0x81, 0x00, 0x34}).names, "malformed");
+}
+
+TEST(Records, ExpectationsAreCheckedWhenTheViewIsMade) {
+    Spec spec(returning("record R { magic: bytes(2) == \"OK\"  kind: u8 in { 2 two, 5 five }  v: u8 }", "u64",
+                        "let r = block.record(R, 0)  return 7"));
+    EXPECT_EQ(spec.scalar("c.s", bytes("OK\x02x")), 7u);
+    EXPECT_EQ(spec.scalar("c.s", bytes("OK\x05x")), 7u);
+    EXPECT_EQ(spec.run("c.s", bytes("OK\x03x")).names, "malformed");
+    EXPECT_EQ(spec.run("c.s", bytes("Ok\x02x")).names, "malformed");
+}
+
+TEST(Records, FieldsThatAreNotThere) {
+    std::string record = "record P { kind: u8  right: u32be when kind == 2  next: u8 }";
+    Spec next(returning(record, "u64", "return block.record(P, 0).next as u64"));
+    EXPECT_EQ(next.scalar("c.s", {2, 0, 0, 0, 1, 9}), 9u);
+    EXPECT_EQ(next.scalar("c.s", {3, 8}), 8u) << "an absent field takes no bytes";
+    Spec right(returning(record, "u64", "return block.record(P, 0).right as u64"));
+    EXPECT_EQ(right.scalar("c.s", {2, 0, 0, 1, 1, 9}), 257u);
+    EXPECT_EQ(right.run("c.s", {3, 0, 0, 1, 1, 9}).names, "malformed");
+}
+
+TEST(Records, CStrings) {
+    Spec spec(returning("record R { name: cstr(max 4)  v: u8 }", "u64",
+                        "let r = block.record(R, 0)  return r.name.length * 256 + r.v as u64"));
+    EXPECT_EQ(spec.scalar("c.s", {'a', 'b', 0, 7}), 2u * 256 + 7);
+    EXPECT_EQ(spec.scalar("c.s", {0, 7}), 7u);
+    EXPECT_EQ(spec.scalar("c.s", {'a', 'b', 'c', 'd', 0, 7}), 4u * 256 + 7);
+    EXPECT_EQ(spec.run("c.s", {'a', 'b', 'c', 'd', 'e', 0, 7}).names, "malformed");
+    EXPECT_EQ(spec.run("c.s", {'a', 'b'}).names, "malformed");
+}
+
+TEST(Records, BitFieldsNestedRecordsAndDerivedValues) {
+    Spec spec(
+        returning("record In { x: u8  y: u8 }\nrecord R { flags: bits u16le { low: 3  _: 5  high: 8 }  inner: In  let "
+                  "sum = inner.x + inner.y }",
+                  "u64",
+                  "let r = block.record(R, 0)  return (r.flags.low as u64) * 10000 + (r.flags.high as u64) * 100 + "
+                  "(r.sum as u64) + r.inner.offset"));
+    EXPECT_EQ(spec.scalar("c.s", {0x05, 0x07, 3, 4}), 5u * 10000 + 700 + 7 + 2);
+}
+
+TEST(Records, FieldsAtComputedPlaces) {
+    Spec spec(returning(
+        "record T { count: u32le at block.length - 4  item: u16le[count max 8] at block.length - 4 - 2 * count }",
+        "u64", "let t = block.record(T, 0)  return t.item[1] as u64"));
+    EXPECT_EQ(spec.scalar("c.s", {9, 9, 1, 0, 2, 0, 2, 0, 0, 0}), 2u);
+    EXPECT_EQ(spec.run("c.s", {9, 9, 1, 0, 2, 0, 9, 0, 0, 0}).names, "malformed") << "more than max";
+    EXPECT_EQ(spec.run("c.s", {9, 9, 1, 0, 2, 0, 6, 0, 0, 0}).names, "malformed") << "begins before the block";
+    EXPECT_EQ(spec.run("c.s", {9, 9, 1, 0, 2, 0, 1, 0, 0, 0}).names, "malformed") << "no element 1";
+}
+
+TEST(Records, AViewKeepsItsPlaceWhenTheVariableMoves) {
+    Spec spec(returning("record E { size: u8 }", "u64",
+                        "var pos = 0  let first = pos.as(E)  pos = 2  let second = pos.as(E)  return first.size as u64 "
+                        "* 256 + second.size as u64"));
+    EXPECT_EQ(spec.scalar("c.s", {5, 6, 7}), 5u * 256 + 7);
+}
+
+}  // namespace
+}  // namespace chainio::passes::test
