@@ -27,6 +27,7 @@ class PlainBackend final : public Backend {
 
     int enter(unsigned, std::span<ReadDone> done) override {
         const std::size_t count = std::min(done.size(), queue_.size());
+        counters_.plain_reads += count;
         for (std::size_t i = 0; i < count; i++) done[i] = {queue_[i].token, read_now(queue_[i], false)};
         queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(count));
         return static_cast<int>(count);

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -76,6 +77,33 @@ TEST(Ring, WithoutAFileTableReadsByDescriptor) {
     read_through(*ring, fd, false, false, memory.data(), "bytes");
     close(fd);
     unlink(path.c_str());
+}
+
+TEST(Ring, CompletionsMakeItsEventDescriptorReadable) {
+    metrics::Fallbacks fallbacks;
+    auto ring = Ring::create({.entries = 8, .cq_entries = 16, .file_slots = 0}, fallbacks);
+    if (!ring) GTEST_SKIP() << ring.error();
+    ASSERT_EQ(ring->bind_to_thread(), 0);
+    const int events = ring->event_fd();
+    ASSERT_GE(events, 0);
+    EXPECT_EQ(ring->event_fd(), events);
+    pollfd poller{events, POLLIN, 0};
+    ring->drain_events();
+    EXPECT_EQ(poll(&poller, 1, 0), 0);
+    int pipes[2];
+    ASSERT_EQ(pipe(pipes), 0);
+    char byte = 0;
+    io_uring_prep_read(io_uring_get_sqe(ring->get()), pipes[0], &byte, 1, 0);
+    ASSERT_EQ(io_uring_submit(ring->get()), 1);
+    EXPECT_EQ(poll(&poller, 1, 0), 0);
+    ASSERT_EQ(write(pipes[1], "x", 1), 1);
+    EXPECT_EQ(poll(&poller, 1, 10000), 1);
+    ASSERT_GE(io_uring_submit_and_wait(ring->get(), 1), 0);
+    io_uring_cqe* cqe = nullptr;
+    ASSERT_EQ(io_uring_peek_cqe(ring->get(), &cqe), 0);
+    EXPECT_EQ(byte, 'x');
+    close(pipes[0]);
+    close(pipes[1]);
 }
 
 // In a child: limits and capabilities of the test itself stay as they are.

@@ -1,0 +1,323 @@
+// The engine over real files and the real ring: alignment, the page cache, files that change, the block cache,
+// priorities.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+#include <random>
+
+#include "runtime/engine/engine.h"
+#include "runtime/engine/reference.h"
+#include "tests/support/soak.h"
+#include "tests/unit/engine/fake_backend.h"
+#include "tests/unit/engine/machine.h"
+
+namespace chainio::engine::test {
+namespace {
+
+class DiskFile {
+  public:
+    explicit DiskFile(const std::vector<std::uint8_t>& bytes) {
+        // Beside the test program: /tmp may be a tmpfs, which has no device to read from.
+        char path[] = "chainio-engine-XXXXXX";
+        const int fd = mkstemp(path);
+        EXPECT_EQ(write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+        close(fd);
+        path_ = path;
+    }
+    ~DiskFile() { unlink(path_.c_str()); }
+    const std::string& path() const { return path_; }
+
+  private:
+    std::string path_;
+};
+
+// A file whose cells lead from one to the next at odd offsets, and end with their sum.
+std::vector<std::uint8_t> walk_file(std::size_t cells, Op end) {
+    std::vector<std::uint8_t> bytes(cells * 77 + 64);
+    for (std::size_t i = 0; i < cells; i++) {
+        std::uint8_t* at = bytes.data() + i * 77;
+        const auto next = static_cast<std::uint32_t>((i + 1) * 77);
+        const std::uint16_t length = 64;
+        at[0] = i + 1 == cells ? end : kCarryOn;
+        at[1] = i + 1 == cells ? 0 : 1;
+        at[8] = static_cast<std::uint8_t>(i);
+        std::memcpy(at + 16, &next, 4);
+        std::memcpy(at + 20, &length, 2);
+    }
+    return bytes;
+}
+
+ir::Artifact walk_machine(std::uint32_t hops = 1000, MachineOptions options = {}) {
+    options.hops = hops;
+    options.result = ir::ResultKind::scalar;
+    return machine(options);
+}
+
+std::unique_ptr<Engine> engine_of(const ir::Artifact& artifact, EngineOptions options = {.in_flight = 16}) {
+    auto engine = Engine::create(spec::Loaded::from_artifact(artifact), options);
+    EXPECT_TRUE(engine) << engine.error();
+    return std::move(*engine);
+}
+
+std::vector<Argument> args_of(FileHandle a, FileHandle b, std::uint64_t start) {
+    return {Argument::file(a), Argument::file(b), Argument::scalar(start), Argument::of_bytes({})};
+}
+
+Completion run_one(Engine& engine, FileHandle a, FileHandle b, std::uint64_t start, std::uint32_t chain = 0) {
+    EXPECT_TRUE(engine.submit(chain, args_of(a, b, start), 1));
+    std::vector<Completion> out(1);
+    EXPECT_EQ(engine.reap(out, 1).value_or(0), 1u);
+    return out[0];
+}
+
+struct Way {
+    const char* name;
+    OpenMode mode;
+    bool ring;
+    unsigned in_flight;
+};
+
+class EveryWay : public testing::TestWithParam<Way> {};
+
+TEST_P(EveryWay, GivesWhatTheReferenceGives) {
+    const Way way = GetParam();
+    const auto bytes = walk_file(60, kReturnSum);
+    const DiskFile file(bytes);
+    const ir::Artifact artifact = walk_machine();
+    auto engine = engine_of(artifact, {.in_flight = way.in_flight, .use_ring = way.ring});
+    auto a = engine->open_file(0, file.path(), way.mode);
+    auto b = engine->open_file(1, file.path(), way.mode);
+    ASSERT_TRUE(a && b);
+    const int fd = open(file.path().c_str(), O_RDONLY | O_CLOEXEC);
+    const ReferenceRead read = [&](std::uint32_t, std::uint64_t offset, std::span<std::uint8_t> out) {
+        return reference_pread(fd, offset, out);
+    };
+    std::vector<Completion> out(way.in_flight);
+    unsigned submitted = 0, ended = 0;
+    while (ended < 300) {
+        while (submitted < 300 && engine->in_flight() < way.in_flight) {
+            ASSERT_TRUE(engine->submit(0, args_of(*a, *b, submitted % 60 * 77), submitted));
+            submitted++;
+        }
+        auto count = engine->reap(out, 1);
+        ASSERT_TRUE(count) << count.error();
+        for (unsigned i = 0; i < *count; i++) {
+            const auto want =
+                run_reference(artifact, 0, {{}, {0, {}, 1}, {out[i].user_data % 60 * 77, {}, 0}, {}}, {{}, {}}, read);
+            EXPECT_EQ(out[i].outcome, want.outcome);
+            EXPECT_EQ(out[i].scalar, want.scalar);
+            EXPECT_EQ(out[i].hops, want.hops);
+            ended++;
+        }
+    }
+    close(fd);
+    EXPECT_TRUE(engine->leaks().empty());
+    const auto& counters = engine->counters();
+    EXPECT_GT(counters.ring_reads + counters.plain_reads + counters.page_cache_reads, 0u);
+    if (way.in_flight == 1) {
+        EXPECT_EQ(counters.ring_reads, 0u) << "a chain that is alone is read by pread";
+    }
+    if (way.in_flight > 1 && way.mode == OpenMode::buffered && way.ring &&
+        engine->fallbacks().count("no-nowait") == 0) {
+        EXPECT_GT(counters.page_cache_reads, 0u) << "what was just written is in the page cache";
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, EveryWay,
+    testing::Values(Way{"buffered", OpenMode::buffered, true, 16}, Way{"direct", OpenMode::direct, true, 16},
+                    Way{"alone", OpenMode::buffered, true, 1}, Way{"direct_alone", OpenMode::direct, true, 1},
+                    Way{"plain", OpenMode::buffered, false, 16}, Way{"plain_direct", OpenMode::direct, false, 16}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(EngineFiles, CyclesEndAtTheHopLimit) {
+    auto bytes = walk_file(3, kCarryOn);
+    bytes[2 * 77 + 1] = 1;  // the last cell leads back to the first
+    std::memset(bytes.data() + 2 * 77 + 16, 0, 4);
+    const DiskFile file(bytes);
+    auto engine = engine_of(walk_machine(100));
+    auto a = engine->open_file(0, file.path()), b = engine->open_file(1, file.path());
+    ASSERT_TRUE(a && b);
+    const Completion end = run_one(*engine, *a, *b, 0);
+    EXPECT_EQ(end.outcome, static_cast<std::uint32_t>(CIO_HOP_LIMIT));
+    EXPECT_EQ(end.hops, 100u);
+}
+
+TEST(EngineFiles, AFileThatIsTruncatedMeanwhileEndsWithShortRead) {
+    for (const OpenMode mode : {OpenMode::buffered, OpenMode::direct}) {
+        const DiskFile file(walk_file(60, kReturnSum));
+        auto engine = engine_of(walk_machine());
+        auto a = engine->open_file(0, file.path(), mode), b = engine->open_file(1, file.path(), mode);
+        ASSERT_TRUE(a && b);
+        EXPECT_EQ(run_one(*engine, *a, *b, 0).outcome, static_cast<std::uint32_t>(CIO_OK));
+        ASSERT_EQ(truncate(file.path().c_str(), 30 * 77 + 10), 0);
+        EXPECT_EQ(run_one(*engine, *a, *b, 0).outcome, static_cast<std::uint32_t>(CIO_SHORT_READ));
+        EXPECT_EQ(run_one(*engine, *a, *b, 59 * 77).outcome, static_cast<std::uint32_t>(CIO_SHORT_READ));
+        EXPECT_TRUE(engine->leaks().empty());
+    }
+}
+
+TEST(EngineFiles, RefusesFilesByNameAndReason) {
+    auto engine = engine_of(walk_machine(), {.in_flight = 2, .max_files = 2});
+    auto missing = engine->open_file(0, "/nonexistent/x");
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().message, "file '/nonexistent/x' for class 'plain': No such file or directory");
+    EXPECT_TRUE(missing.error().system);
+    auto directory = engine->open_file(0, "/");
+    ASSERT_FALSE(directory);
+    EXPECT_NE(directory.error().message.find("it is a directory"), std::string::npos);
+    const std::string fifo = testing::TempDir() + "chainio-fifo-" + std::to_string(getpid());
+    ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+    EXPECT_FALSE(engine->open_file(0, fifo));
+    unlink(fifo.c_str());
+    const DiskFile file({1, 2, 3});
+    auto first = engine->open_file(0, file.path()), second = engine->open_file(0, file.path());
+    ASSERT_TRUE(first && second);
+    auto third = engine->open_file(0, file.path());
+    ASSERT_FALSE(third);
+    EXPECT_NE(third.error().message.find("all 2 file slots are in use"), std::string::npos);
+    EXPECT_TRUE(engine->close_file(*second));
+    EXPECT_FALSE(engine->close_file(*second)) << "a handle is good once";
+    EXPECT_TRUE(engine->open_file(0, file.path()));
+}
+
+TEST(EngineFiles, ArgumentsThatDoNotFitAreRefusedByName) {
+    auto engine = engine_of(walk_machine(), {.in_flight = 1});
+    const DiskFile file(walk_file(2, kReturnSum));
+    auto a = engine->open_file(0, file.path()), b = engine->open_file(1, file.path());
+    ASSERT_TRUE(a && b);
+    const auto message = [&](std::vector<Argument> args) {
+        auto submitted = engine->submit(0, args, 0);
+        return submitted ? std::string("accepted") : submitted.error().message;
+    };
+    auto args = args_of(*a, *b, std::uint64_t{1} << 40);
+    EXPECT_EQ(message(args), "argument 'start' of chain 'first': the value does not fit u40");
+    args = args_of(*a, *b, 0);
+    args.pop_back();
+    EXPECT_EQ(message(args), "chain 'first' takes 4 arguments, not 3");
+    args = args_of(*b, *a, 0);
+    EXPECT_NE(message(args).find("was opened for class 'kept', not 'plain'"), std::string::npos);
+    args = args_of(*a, *b, 0);
+    const std::vector<std::uint8_t> longer(17);
+    args[3] = Argument::of_bytes(longer);
+    EXPECT_EQ(message(args), "argument 'name' of chain 'first': 17 bytes are more than its 16");
+    EXPECT_EQ(message(args_of(*a, *b, 0)), "accepted");
+    auto full = engine->submit(0, args_of(*a, *b, 0), 0);
+    ASSERT_FALSE(full);
+    EXPECT_EQ(full.error().kind, SubmitError::Kind::full);
+    auto closed = engine->close_file(*a);
+    ASSERT_FALSE(closed);
+    EXPECT_NE(closed.error().find("is in use by 1 chains"), std::string::npos);
+}
+
+TEST(EngineFiles, TheBlockCacheKeepsUpperLevelsAndStaysWithinItsSize) {
+    MachineOptions options;
+    options.cache_bytes = 4096;
+    options.cache_levels = 3;
+    const DiskFile file(walk_file(60, kReturnSum));
+    auto engine = engine_of(walk_machine(1000, options), {.in_flight = 4});
+    auto a = engine->open_file(0, file.path()), b = engine->open_file(1, file.path());
+    ASSERT_TRUE(a && b);
+    // Chain 1 begins in file b, which is kept; its further reads are in file a.
+    for (int turn = 0; turn < 10; turn++)
+        EXPECT_EQ(run_one(*engine, *a, *b, 0, 1).outcome, static_cast<std::uint32_t>(CIO_OK));
+    EXPECT_EQ(engine->counters().block_cache_misses, 1u);
+    EXPECT_EQ(engine->counters().block_cache_hits, 9u);
+    for (std::uint64_t i = 0; i < 40; i++) run_one(*engine, *a, *b, i * 77, 1);
+    EXPECT_GT(engine->counters().block_cache_evictions, 20u);
+    EXPECT_TRUE(engine->leaks().empty());
+    EXPECT_LE(engine->slab().accounting().in_use_bytes, 4096u);
+}
+
+TEST(EngineFiles, UrgentChainsAreReadFirst) {
+    FakeDisk disk;
+    disk.files = {walk_file(60, kReturnSum), walk_file(60, kReturnSum)};
+    FakeContext context{&disk, 1, {}};
+    auto engine = Engine::create(spec::Loaded::from_artifact(walk_machine()), {.in_flight = 8, .huge_pages = false},
+                                 make_fake, &context);
+    ASSERT_TRUE(engine);
+    FileHandle handles[2];
+    for (std::uint32_t i = 0; i < 2; i++) {
+        OpenedFile file;
+        file.file_class = i;
+        handles[i] = *(*engine)->add_file(file);
+    }
+    // Chain 1 is in the class with priority 7, chain 0 in that with 0; submitted last, it goes first.
+    for (std::uint64_t i = 0; i < 3; i++)
+        ASSERT_TRUE((*engine)->submit(1, args_of(handles[0], handles[1], (50 + i) * 77), i));
+    for (std::uint64_t i = 0; i < 3; i++)
+        ASSERT_TRUE((*engine)->submit(0, args_of(handles[0], handles[1], (40 + i) * 77), i));
+    std::vector<Completion> out(8);
+    while ((*engine)->in_flight() > 0) ASSERT_TRUE((*engine)->reap(out, 1));
+    ASSERT_GE(context.order.size(), 6u);
+    for (unsigned i = 0; i < 3; i++) EXPECT_EQ(context.order[i], (40u + i) * 77);
+    for (unsigned i = 3; i < 6; i++) EXPECT_EQ(context.order[i], (50u + i - 3) * 77);
+}
+
+TEST(EngineFiles, WithoutMemoryForAnyBlockAChainEndsWithNoMemory) {
+    // The slab has room, but not for a frame as large as the file's alignment asks for.
+    FakeDisk disk;
+    disk.files = {walk_file(4, kReturnSum), walk_file(4, kReturnSum)};
+    FakeContext context{&disk, 1, {}};
+    auto engine = Engine::create(spec::Loaded::from_artifact(walk_machine()), {.in_flight = 2, .huge_pages = false},
+                                 make_fake, &context);
+    ASSERT_TRUE(engine);
+    OpenedFile file;
+    file.memory_align = 1u << 20;
+    const FileHandle a = *(*engine)->add_file(file);
+    file.file_class = 1;
+    const FileHandle b = *(*engine)->add_file(file);
+    EXPECT_EQ(run_one(**engine, a, b, 0).outcome, static_cast<std::uint32_t>(CIO_NO_MEMORY));
+    EXPECT_EQ(run_one(**engine, a, b, 0).outcome, static_cast<std::uint32_t>(CIO_NO_MEMORY));
+}
+
+int in_child(const std::function<int()>& body) {
+    const pid_t child = fork();
+    if (child == 0) _exit(body());
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+TEST(EngineFiles, WithoutPrivilegesMoreMemoryIsUsedThanMayBeRegistered) {
+    const DiskFile file(walk_file(60, kReturnSum));
+    chmod(file.path().c_str(), 0644);
+    const int code = in_child([&] {
+        const rlimit limit{512 << 10, 512 << 10};
+        if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0) return 77;
+        const int here = open(file.path().c_str(), O_RDONLY);
+        if (geteuid() == 0 && setuid(65534) != 0) return 77;
+        auto engine =
+            Engine::create(spec::Loaded::from_artifact(walk_machine()), {.in_flight = 64, .umem_bytes = 4 << 20});
+        if (!engine) return 1;
+        const std::string path = "/proc/self/fd/" + std::to_string(here);
+        auto a = (*engine)->open_file(0, path), b = (*engine)->open_file(1, path);
+        if (!a || !b) return 77;
+        if ((*engine)->fallbacks().count("no-ring") != 0) return 77;
+        if ((*engine)->fallbacks().count("unregistered-buffers") != 1) return 2;
+        std::vector<Completion> out(64);
+        for (std::uint64_t i = 0; i < 64; i++) {
+            if (!(*engine)->submit(0, args_of(*a, *b, 0), i)) return 3;
+        }
+        for (unsigned ended = 0; ended < 64;) {
+            auto count = (*engine)->reap(out, 1);
+            if (!count) return 4;
+            for (unsigned i = 0; i < *count; i++) {
+                if (out[i].outcome != CIO_OK) return 5;
+            }
+            ended += *count;
+        }
+        return (*engine)->leaks().empty() ? 0 : 6;
+    });
+    if (code == 77) GTEST_SKIP() << "this process cannot give up its privileges, or has no io_uring";
+    EXPECT_EQ(code, 0);
+}
+
+}  // namespace
+}  // namespace chainio::engine::test
