@@ -132,6 +132,7 @@ enum Code : int {
     read_too_long = 256,
     var_without_value = 258,
     empty_match = 259,
+    too_many_arms = 260,
     // shadow chains
     prefetch_target = 270,
     no_root = 271,
@@ -150,6 +151,7 @@ enum Code : int {
     reply_format = 296,
     cache_entries = 297,
     text_not_last = 298,
+    reply_too_long = 299,
     duplicate_handler = 300,
     call_argument = 301,
     call_outside_handler = 302,

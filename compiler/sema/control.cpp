@@ -155,6 +155,9 @@ bool Checker::match_stmt(const ast::Stmt& s, const ast::Match& n, checked::Block
         if (kind != TypeKind::integer && kind != TypeKind::boolean && kind != TypeKind::bytes) subject = wrong(subject, n.value->span, "an integer, a bool or bytes", "what is matched");
     }
     if (n.arms.empty()) error(empty_match, s.span, "this `match` has no arms", "write `match e { 1 { … } else { … } }`");
+    if (n.arms.size() > kMaxArms) {
+        error(too_many_arms, s.span, "this `match` has " + std::to_string(n.arms.size()) + " arms", "use at most " + std::to_string(kMaxArms) + "; several values may share an arm");
+    }
     Arms arms;
     arms.facts = subject ? subject.facts : nullptr;
     Value named;

@@ -328,6 +328,7 @@ bool Checker::reply_stmt(const ast::Stmt& s, const ast::Reply& n, checked::Block
     made->span = s.span;
     made->line = line_of(s.canonical_line);
     bool ok = env_.site == Site::handler;
+    if (n.parts.size() > kMaxReplyParts) error(reply_too_long, s.span, "this reply has " + std::to_string(n.parts.size()) + " parts", "use at most 64; several replies follow one another");
     for (const auto& p : n.parts) {
         checked::ReplyPart part;
         ok &= reply_part(p, out, s, part);

@@ -144,10 +144,6 @@ bool Checker::path_target(const ast::Index& n, std::uint32_t files, checked::Stm
         error(no_root, n.base->span, "files `" + declared.name.text + "` have no root, so a path below it means nothing", "declare it: files " + declared.name.text + " = \"…\" { root \"/dir\" }", {{declared.name.span, "they are declared here"}});
         return false;
     }
-    if (path.place != Place::block) {
-        error(mixed_places, n.index->span, "the path of a file comes from the bytes that were read", "take it from the event: a field, a slice or a capture");
-        return false;
-    }
     made.prefetch_kind = ir::PrefetchKind::path;
     made.index = files;
     made.value3 = std::move(path.expr);
