@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 
@@ -25,9 +26,9 @@ int main(int argc, char** argv) {
         int exit_code = kExitOk;
         for (auto add : kCommands) add(app, exit_code);
         // CLI11 would only say that a command is missing.
-        if (argc > 1 && argv[1][0] != '-' && app.get_subcommand_no_throw(argv[1]) == nullptr) {
-            std::vector<std::string> names;
-            for (const auto* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+        std::vector<std::string> names;
+        for (const auto* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+        if (argc > 1 && argv[1][0] != '-' && std::ranges::find(names, argv[1]) == names.end()) {
             std::fprintf(stderr, "chainio: there is no command '%s'%s\n", argv[1],
                          suggestion(argv[1], names, "commands").c_str());
             return kExitUsage;
