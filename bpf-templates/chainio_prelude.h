@@ -28,9 +28,10 @@ typedef long long s64;
 #define CIO_IS_state 1
 #define CIO_IS_literal 0
 
-/* A loop of the program: `limit` is a constant, `count` is at most that. */
-#define CIO_ROUNDS(limit, count, step)                                          \
-	for (u64 i_ = 0; i_ < (limit) && i_ < (count) && (cio_keep(i_), 1); i_ += (step))
+/* A loop of the program: `limit` is a constant, `count` is at most that. Both comparisons have to stay: the compiler sees that the
+ * second implies the first, the verifiers of older kernels do not. */
+#define CIO_ROUNDS(limit, count, step) \
+	for (u64 i_ = 0; (cio_keep(i_), i_ < (limit)) && (cio_keep(i_), i_ < (count)); i_ += (step))
 #define CIO_LEAVE(call)                     \
 	{                                   \
 		int code_ = call;           \
@@ -46,8 +47,8 @@ typedef long long s64;
  * says how far it got; a whole piece means that there is more. `i` is how far all of them got. */
 #define CIO_ROUND(maximum) ((maximum) < CIO_PIECE ? (maximum) : CIO_PIECE)
 #define CIO_IN_PIECES(maximum, i, length, call)                              \
-	for (u64 k_ = 0; k_ < (maximum) && k_ < (length); k_ += CIO_PIECE) { \
-		cio_keep(k_);                                                \
+	for (u64 k_ = 0; (cio_keep(k_), k_ < (maximum)) && (cio_keep(k_), k_ < (length));      \
+	     k_ += CIO_PIECE) {                                              \
 		u64 done_ = call;                                            \
 		i = k_ + done_;                                              \
 		if (done_ < CIO_PIECE)                                       \
