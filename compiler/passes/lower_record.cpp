@@ -56,7 +56,8 @@ Value ProgramLowering::make_view(const checked::Record& record, Operand offset, 
 }
 
 void ProgramLowering::check_view(const View& view) {
-    demand(ir::Space::block, view->offset, Operand::imm(fixed_prefix(*view->record)), CIO_MALFORMED);
+    std::uint64_t prefix = fixed_prefix(*view->record);
+    if (prefix > 0) demand(ir::Space::block, view->offset, Operand::imm(prefix), CIO_MALFORMED);
     for (std::uint32_t i = 0; i < view->record->fields.size(); i++) {
         const Field& f = view->record->fields[i];
         if (!f.equals && f.choices.empty()) continue;

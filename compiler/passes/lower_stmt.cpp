@@ -128,7 +128,7 @@ void ProgramLowering::return_(const checked::Stmt& s) {
     if (!s.value) return b_.add(ir::Return{});
     Value v = eval(*s.value);
     if (v.kind != Value::Kind::bytes) return b_.add(ir::Return{ir::ResultKind::scalar, v.scalar, {}});
-    demand_le(v.bytes.length, Operand::imm(chain_->out.result_max), CIO_OVERFLOW);
+    if (v.max > chain_->out.result_max) demand_le(v.bytes.length, Operand::imm(chain_->out.result_max), CIO_OVERFLOW);
     if (chain_->out.result == ir::ResultKind::none) {
         b_.add(ir::EmitBytes{v.bytes, v.max, chain_->out.result_max});
         return b_.add(ir::Return{});
