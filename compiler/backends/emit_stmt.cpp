@@ -129,7 +129,9 @@ std::string FunctionEmitter::stmt(const ir::IntOfBytes& n, Scope) {
 
 std::string FunctionEmitter::stmt(const ir::Compare& n, Scope) {
     helpers_.need("compare", n.a.space, n.b.space, n.max);
-    return check_max(n.a, n.max) + check_max(n.b, n.max) +
+    const auto bounded = [&](const ir::Slice& s) { return s.length.is_imm && s.length.value <= n.max; };
+    const std::string shorter = fmt::format("cio_min({}, {}) <= {}", operand(n.a.length), operand(n.b.length), n.max);
+    return (bounded(n.a) || bounded(n.b) ? "" : check(shorter, CIO_OVERFLOW) + " ") +
            set(n.dst, fmt::format("cio_compare_{}_{}(m, b, {}, {}, {} | {} << 32)", space_word(n.a.space), space_word(n.b.space),
                                   operand(n.a.offset), operand(n.b.offset), operand(n.a.length), operand(n.b.length)));
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/ir/bounds.h"
 #include "compiler/ir/visit.h"
 
 namespace chainio::ir {
@@ -24,6 +25,7 @@ class Builder {
         return program_.reg_count++;
     }
     bool ended() const { return ended_; }
+    const RegisterBounds& bounds() const { return bounds_; }
 
     template <class N>
     void add(N node) {
@@ -36,20 +38,35 @@ class Builder {
         return value([&](Reg r) { add(Unary{r, op, a}); });
     }
     Operand binary(BinOp op, Operand a, Operand b) {
-        return value([&](Reg r) { add(Binary{r, op, a, b}); });
+        return value([&](Reg r) {
+            bounds_.binary(r, op, a, b);
+            add(Binary{r, op, a, b});
+        });
     }
     Operand select(Operand cond, Operand a, Operand b) {
-        return value([&](Reg r) { add(Select{r, cond, a, b}); });
+        return value([&](Reg r) {
+            bounds_.select(r, cond, a, b);
+            add(Select{r, cond, a, b});
+        });
     }
     Operand input(Input which) {
-        return value([&](Reg r) { add(GetInput{r, which}); });
+        return value([&](Reg r) {
+            bounds_.input(r, which);
+            add(GetInput{r, which});
+        });
     }
     Operand arg(std::uint16_t index) {
-        return value([&](Reg r) { add(GetArg{r, index}); });
+        return value([&](Reg r) {
+            bounds_.arg(r, index);
+            add(GetArg{r, index});
+        });
     }
     // Without a check; check_range() comes first.
     Operand load(Space space, Operand offset, std::uint8_t width, bool big_endian = false, bool is_signed = false) {
-        return value([&](Reg r) { add(Load{r, space, offset, width, big_endian, is_signed}); });
+        return value([&](Reg r) {
+            bounds_.load(r, width, is_signed);
+            add(Load{r, space, offset, width, big_endian, is_signed});
+        });
     }
     void check(Operand cond, std::uint32_t outcome) { add(Check{cond, outcome}); }
     void check_range(Space space, Operand offset, Operand length, std::uint32_t outcome) {
@@ -128,6 +145,7 @@ class Builder {
     }
 
     Program program_;
+    RegisterBounds bounds_;  // of registers with one assignment, which these functions make
     Body body_;
     bool ended_ = false;
 };

@@ -135,9 +135,9 @@ class Run {
         return bytes.size() > 8 ? fail(CIO_MALFORMED) : set(n.dst, read_int(bytes, n.big_endian, n.is_signed));
     }
     Flow exec(const Compare& n) {
-        return with(n.a, n.max, [&](Bytes a) {
-            return with(n.b, n.max, [&](Bytes b) { return set(n.dst, compare_bytes(a, b)); });
-        });
+        Bytes a, b;
+        if (!slice(n.a, a) || !slice(n.b, b)) return escaped();
+        return std::min(a.size(), b.size()) > n.max ? fail(CIO_OVERFLOW) : set(n.dst, compare_bytes(a, b));
     }
     Flow exec(const Hash& n) {
         return with(n.bytes, n.max, [&](Bytes b) { return set(n.dst, hash_bytes(n.algo, b, get(n.seed))); });

@@ -83,7 +83,7 @@ struct CheckRange { Space space; Operand offset, length; std::uint32_t outcome; 
 // another follows; a ninth byte counts with all of its 8 bits and is the last.
 struct Varint { Reg value, length; VarintKind kind; Space space; Operand offset, limit; std::uint32_t outcome; };
 struct IntOfBytes { Reg dst; Slice bytes; bool big_endian, is_signed; };  // 0 bytes are 0; longer than 8: fails with CIO_MALFORMED
-struct Compare { Reg dst; Slice a, b; std::uint32_t max; };   // memcmp order, then length: -1 (as u64), 0 or 1; `max` bounds both lengths
+struct Compare { Reg dst; Slice a, b; std::uint32_t max; };   // memcmp order, then length: -1 (as u64), 0 or 1; fails with CIO_OVERFLOW when the shorter is longer than `max`
 // crc32c: Castagnoli, reflected; starts at ~seed (32 bits) and ends with ~, so crc32c(b, crc32c(a)) is crc32c(ab). xxh64: XXH64 with
 // the seed. fnv1a: 64 bits, starts at (0xcbf29ce484222325 ^ seed).
 struct Hash { Reg dst; HashAlgo algo; Slice bytes; Operand seed; std::uint32_t max; };

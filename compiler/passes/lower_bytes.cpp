@@ -40,13 +40,18 @@ Value ProgramLowering::bytes_value(const checked::Expr& e) {
             Value base = eval(*e.kids[0]);
             Operand low = e.kids[1] ? scalar(*e.kids[1]) : Operand::imm(0);
             Operand high = e.kids.size() > 2 && e.kids[2] ? scalar(*e.kids[2]) : base.bytes.length;
-            return bytes_slice(base, fixed(low), fixed(high));
+            return bytes_slice(base, low, high);
         }
         default: return eval(e);
     }
 }
 
 Value ProgramLowering::bytes_slice(const Value& base, Operand low, Operand high) {
+    // From here on the end is known to be inside of the bytes, and not before the begin.
+    const std::optional<Operand> added = b_.bounds().added_to(low, high);
+    const std::uint64_t most = added ? b_.bounds().most(*added) : b_.bounds().most_when_small(high);
+    low = fixed(low);
+    high = fixed(high);
     if (high != base.bytes.length) demand_le(high, base.bytes.length, CIO_MALFORMED);
     demand_le(low, high, CIO_MALFORMED);
     bool from_start = low.is_imm && low.value == 0;
@@ -54,7 +59,7 @@ Value ProgramLowering::bytes_slice(const Value& base, Operand low, Operand high)
     Operand length = from_start ? high : b_.binary(BinOp::sub, high, low);
     if (length.is_imm == false && low.is_imm && high.is_imm) length = Operand::imm(high.value - low.value);
     demand(base.bytes.space, offset, length, CIO_MALFORMED);
-    std::uint32_t max = base.max;
+    std::uint32_t max = static_cast<std::uint32_t>(std::min<std::uint64_t>(base.max, most));
     if (length.is_imm) max = static_cast<std::uint32_t>(std::min<std::uint64_t>(max, length.value));
     return Value::of(ir::Slice{base.bytes.space, offset, length}, max);
 }
@@ -69,7 +74,7 @@ Operand ProgramLowering::byte_at(const checked::Expr& e) {
 }
 
 Operand ProgramLowering::compare(const Value& a, const Value& b) {
-    std::uint32_t max = std::min<std::uint32_t>(std::max({a.max, b.max, 1u}), CIO_MAX_BLOCK);
+    std::uint32_t max = std::clamp<std::uint32_t>(std::min(a.max, b.max), 1, CIO_MAX_BLOCK);
     return b_.compare(a.bytes, b.bytes, max);
 }
 

@@ -11,6 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "sup
 from chains import ROOT, Run, finish, skip  # noqa: E402
 
 SEED = 20263
+RECORD_BATCH = 24 << 10  # as in kafka.chain
 FIXTURE = ROOT / "tests" / "fixtures" / "kafka"
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
@@ -60,8 +61,10 @@ def check_segment(run, name, files, base, batches_of, records, compressed):
         wanted = ("not_found", None) if batch is None else ("ok", log[batch[0]:batch[0] + batch[1]])
         run.same(f"{name}: fetch {offset}", (answer.outcome, answer.value), wanted)
     for offset, answer in zip(offsets, run.call("record", files, fixed, asked)):
-        if batches_of[offset] is not None and compressed:
+        if batches_of[offset] is not None and batches_of[offset][1] <= RECORD_BATCH and compressed:
             wanted = ("compressed", None)
+        elif batches_of[offset] is not None and batches_of[offset][1] > RECORD_BATCH:
+            wanted = ("overflow", None)
         elif offset not in records:
             wanted = ("not_found", None)
         else:

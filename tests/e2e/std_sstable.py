@@ -149,7 +149,7 @@ def main():
     run = Run("std/sstable.chain")
     rng = random.Random(SEED)
     if (BUILD / "tests" / "leveldb_table").exists():
-        for arguments, count in ((("4096", "16"), 6000), (("256", "2"), 700), (("60000", "16"), 3000), (("4096", "1"), 1500)):
+        for arguments, count in ((("4096", "16"), 6000), (("256", "2"), 700), (("30000", "16"), 3000), (("4096", "1"), 1500)):
             path, keys, owner = check_table(run, "leveldb_table", list(arguments), count, rng, run.artifact)
             if arguments == ("4096", "16"):
                 check_damage(run, path, keys, owner, rng, run.artifact, True)
