@@ -1,0 +1,176 @@
+#include <chainio.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "bpf-templates/chainio_step.h"
+#include "tests/support/machine_file.h"
+
+extern "C" int chainio_header_outcomes(void);
+
+namespace {
+
+using chainio::tests::machine_artifact;
+using chainio::tests::TempFile;
+
+struct Handle {
+    chainio_handle* handle = nullptr;
+    explicit Handle(std::uint32_t in_flight = 8, std::uint32_t flags = 0) {
+        const chainio_options options{sizeof options, in_flight, 0, 0, flags, 0};
+        const auto& file = machine_artifact();
+        EXPECT_EQ(chainio_open_bytes(file.data(), file.size(), &options, &handle), 0) << chainio_error(nullptr);
+    }
+    ~Handle() { chainio_close(handle); }
+    Handle(const Handle&) = delete;
+    Handle& operator=(const Handle&) = delete;
+};
+
+// Cell 0 leads to cell 1 and 2, whose sum is the result.
+std::vector<std::uint8_t> data_file() {
+    std::vector<std::uint8_t> bytes(64 * 3);
+    bytes[0] = chainio::engine::test::kCarryOn;
+    bytes[1] = 1;
+    const std::uint32_t next = 64;
+    const std::uint16_t length = 64;
+    std::memcpy(bytes.data() + 16, &next, 4);
+    std::memcpy(bytes.data() + 20, &length, 2);
+    bytes[64] = chainio::engine::test::kReturnSum;
+    bytes[128] = chainio::engine::test::kUserReason;
+    return bytes;
+}
+
+TEST(Api, OutcomeNumbersAreThoseOfTheSteps) {
+    EXPECT_EQ(chainio_header_outcomes(), CIO_OK + CIO_UNSUPPORTED + CIO_USER);
+    EXPECT_EQ(static_cast<int>(CHAINIO_SHORT_READ), static_cast<int>(CIO_SHORT_READ));
+    EXPECT_EQ(static_cast<int>(CHAINIO_BAD_ARGUMENT), static_cast<int>(CIO_BAD_ARGUMENT));
+}
+
+TEST(Api, OpenRefusesWithAText) {
+    chainio_handle* handle = nullptr;
+    EXPECT_EQ(chainio_open("/nonexistent/x.o", nullptr, &handle), -ENOENT);
+    EXPECT_STREQ(chainio_error(nullptr), "cannot read artifact '/nonexistent/x.o': No such file or directory");
+    EXPECT_EQ(chainio_open_bytes("text", 4, nullptr, &handle), -EBADMSG);
+    EXPECT_EQ(chainio_open(nullptr, nullptr, &handle), -EINVAL);
+    const chainio_options unsized{};
+    EXPECT_EQ(chainio_open("x", &unsized, &handle), -EINVAL);
+    chainio_options unknown{};
+    unknown.size = sizeof unknown;
+    unknown.flags = 1u << 30;
+    EXPECT_EQ(chainio_open("x", &unknown, &handle), -EINVAL);
+    EXPECT_EQ(handle, nullptr);
+}
+
+TEST(Api, DescribesChainsAndParameters) {
+    Handle app;
+    const int chain = chainio_find_chain(app.handle, "second");
+    ASSERT_EQ(chain, 1);
+    EXPECT_EQ(chainio_find_chain(app.handle, "secnd"), -ENOENT);
+    EXPECT_STREQ(chainio_error(app.handle), "there is no call chain 'secnd'; did you mean 'second'?");
+    chainio_chain_info info{};
+    info.size = sizeof info;
+    ASSERT_EQ(chainio_get_chain(app.handle, 1, &info), 0);
+    EXPECT_STREQ(info.name, "second");
+    EXPECT_EQ(info.params, 4u);
+    EXPECT_EQ(info.result_kind, static_cast<std::uint32_t>(CHAINIO_SCALAR));
+    chainio_param_info param{};
+    param.size = sizeof param;
+    ASSERT_EQ(chainio_get_param(app.handle, 1, 1, &param), 0);
+    EXPECT_STREQ(param.file_class, "kept");
+    ASSERT_EQ(chainio_get_param(app.handle, 1, 2, &param), 0);
+    EXPECT_EQ(param.bits, 40u);
+    EXPECT_EQ(chainio_get_param(app.handle, 1, 4, &param), -ENOENT);
+    EXPECT_NE(std::string(chainio_describe(app.handle)).find("user engine: native steps"), std::string::npos);
+}
+
+// A program built with a shorter struct gets what it knows of, and not a byte more.
+TEST(Api, OlderStructsAreFilledAsFarAsTheyGo) {
+    Handle app;
+    struct {
+        chainio_chain_info info;
+        std::uint8_t guard[16];
+    } old{};
+    std::memset(&old, 0xee, sizeof old);
+    old.info.size = offsetof(chainio_chain_info, hops);
+    ASSERT_EQ(chainio_get_chain(app.handle, 0, &old.info), 0);
+    EXPECT_EQ(old.info.params, 4u);
+    EXPECT_EQ(old.info.hops, 0xeeeeeeeeu);
+    EXPECT_EQ(old.info.size, offsetof(chainio_chain_info, hops));
+}
+
+TEST(Api, RunsChainsAndCountsThem) {
+    const TempFile file(data_file());
+    Handle app;
+    std::uint64_t a = 0, b = 0;
+    ASSERT_EQ(chainio_file_open(app.handle, "plain", file.path().c_str(), 0, &a), 0) << chainio_error(app.handle);
+    ASSERT_EQ(chainio_file_open(app.handle, "kept", file.path().c_str(), CHAINIO_FILE_BUFFERED, &b), 0);
+    EXPECT_EQ(chainio_file_open(app.handle, "kep", file.path().c_str(), 0, &b), -ENOENT);
+    EXPECT_STREQ(chainio_error(app.handle), "there is no file class 'kep'; did you mean 'kept'?");
+    EXPECT_EQ(chainio_file_open(app.handle, "kept", file.path().c_str(), 3, &b), -EINVAL);
+
+    chainio_arg args[4] = {{CHAINIO_FILE, 0, a, nullptr},
+                           {CHAINIO_FILE, 0, b, nullptr},
+                           {CHAINIO_SCALAR, 0, 0, nullptr},
+                           {CHAINIO_BYTES, 3, 0, "abc"}};
+    chainio_completion one{};
+    ASSERT_EQ(chainio_call(app.handle, 0, args, 4, &one), 0) << chainio_error(app.handle);
+    EXPECT_EQ(one.outcome, static_cast<std::uint32_t>(CHAINIO_OK));
+    EXPECT_EQ(one.hops, 2u);
+    EXPECT_NE(one.value, 0u);
+    EXPECT_GT(one.ns, 0u);
+
+    args[2].value = 128;
+    for (std::uint64_t i = 0; i < 8; i++) ASSERT_EQ(chainio_submit(app.handle, 0, args, 4, 100 + i), 0);
+    EXPECT_EQ(chainio_submit(app.handle, 0, args, 4, 1), -EAGAIN);
+    EXPECT_EQ(chainio_call(app.handle, 0, args, 4, &one), -EBUSY);
+    EXPECT_EQ(chainio_file_close(app.handle, a), -EBUSY);
+    std::vector<chainio_completion> done(8);
+    std::uint64_t seen = 0;
+    for (unsigned ended = 0; ended < 8;) {
+        const int count = chainio_reap(app.handle, done.data(), 8, 1);
+        ASSERT_GT(count, 0) << chainio_error(app.handle);
+        for (int i = 0; i < count; i++) {
+            EXPECT_EQ(done[static_cast<std::size_t>(i)].outcome, static_cast<std::uint32_t>(CHAINIO_USER));
+            seen |= std::uint64_t{1} << (done[static_cast<std::size_t>(i)].user_data - 100);
+        }
+        ended += static_cast<unsigned>(count);
+    }
+    EXPECT_EQ(seen, 0xffu);
+    EXPECT_EQ(chainio_in_flight(app.handle), 0u);
+    EXPECT_STREQ(chainio_outcome_name(app.handle, CHAINIO_USER), "own_word");
+    EXPECT_EQ(chainio_count_outcome(app.handle, 0, CHAINIO_USER), 8u);
+    EXPECT_EQ(chainio_count_outcome(app.handle, 0, CHAINIO_OK), 1u);
+    EXPECT_GT(chainio_latency(app.handle, 0, 50), 0u);
+    chainio_counters counters{};
+    counters.size = sizeof counters;
+    ASSERT_EQ(chainio_get_counters(app.handle, &counters), 0);
+    EXPECT_GE(counters.syscalls, 2u);
+    EXPECT_GE(counters.bytes_read, 64u * 10);
+    EXPECT_EQ(chainio_file_close(app.handle, a), 0);
+}
+
+TEST(Api, RefusesArgumentsByNameAndInterpretsWhenAsked) {
+    const TempFile file(data_file());
+    Handle app(2, CHAINIO_INTERPRET | CHAINIO_NO_RING);
+    EXPECT_NE(std::string(chainio_describe(app.handle)).find("interpreted steps"), std::string::npos);
+    std::uint64_t a = 0, b = 0;
+    ASSERT_EQ(chainio_file_open(app.handle, "plain", file.path().c_str(), 0, &a), 0);
+    ASSERT_EQ(chainio_file_open(app.handle, "kept", file.path().c_str(), 0, &b), 0);
+    chainio_arg args[4] = {{CHAINIO_FILE, 0, a, nullptr},
+                           {CHAINIO_FILE, 0, b, nullptr},
+                           {CHAINIO_SCALAR, 0, std::uint64_t{1} << 50, nullptr},
+                           {CHAINIO_BYTES, 0, 0, nullptr}};
+    chainio_completion one{};
+    EXPECT_EQ(chainio_call(app.handle, 0, args, 4, &one), -EINVAL);
+    EXPECT_STREQ(chainio_error(app.handle), "argument 'start' of chain 'first': the value does not fit u40");
+    EXPECT_EQ(chainio_call(app.handle, 9, args, 4, &one), -ENOENT);
+    args[2].value = 0;
+    args[0].kind = 7;
+    EXPECT_EQ(chainio_call(app.handle, 0, args, 4, &one), -EINVAL);
+    args[0].kind = CHAINIO_FILE;
+    EXPECT_EQ(chainio_call(app.handle, 0, args, 4, &one), 0);
+    EXPECT_EQ(one.outcome, static_cast<std::uint32_t>(CHAINIO_OK));
+}
+
+}  // namespace
