@@ -45,11 +45,13 @@ std::string spelling(std::size_t type) {
     }
 }
 
-bool wants_expression(const Failure& f) {
-    return f.expects(P::INT) && f.expects(P::LPAREN) && f.expects(P::TRUE) && f.expects(P::MINUS);
-}
+bool wants_expression(const Failure& f) { return f.expects(P::INT) && f.expects(P::LPAREN) && f.expects(P::TRUE); }
 
-constexpr std::string_view expression_hint = "write a value here: a number, a string, a name, a call or `( … )`";
+constexpr std::string_view compare_hint = "`=` assigns; to compare, write `==`";
+constexpr std::string_view name_hint = "write a name: letters, digits and `_`";
+constexpr std::string_view declaration_hint =
+    "declarations are import, param, const, app, files, socket, class, batch, record, text, fn, chain, service and "
+    "probe";
 constexpr std::string_view statement_hint =
     "a statement begins with let, var, if, match, for, when, goto, next, return, fail, emit, prefetch, reply, break or "
     "continue, or is "
@@ -93,44 +95,52 @@ std::optional<Expectation> list_expectation(const Failure& f) {
     }
 }
 
-Expectation rule_expectation(const Failure& f) {
+// What a rule wants whose first token does not fit.
+std::optional<Expectation> rule_start(std::size_t rule) {
     const std::string type_hint =
         "types are u8, u16le … i64be, bytes(16), bytes(max 64), cstr(max 64), varint_leb128, bits u16le { … } and "
-        "names of records";
-    for (const Failure::Frame& frame : f.frames) {
-        switch (frame.rule) {
-            case P::RuleWord:
-            case P::RuleLocalWord:
-            case P::RuleQualified:
-            case P::RuleSharedWord: return {"a name", "write a name: letters, digits and `_`"};
-            case P::RuleBaseType:
-            case P::RuleTypeName:
-            case P::RuleTypeWord:
-            case P::RuleFieldType: return {"a type", type_hint};
-            case P::RuleFieldBody: return {"a type", type_hint};
-            case P::RulePrimary:
-            case P::RuleOperand:
-            case P::RuleFlat:
-            case P::RuleExpr: return {"an expression", std::string(expression_hint)};
-            case P::RuleBlock: return {"`{`", "statements stand in braces: `{ … }`"};
-            case P::RuleStmt:
-            case P::RuleLeaf: return {"a statement", std::string(statement_hint)};
-            case P::RuleEvent:
-                return {"read, open, ready or probe",
-                        "an event is `on read(FILES) as r`, `on open(…)`, `on ready(SOCKET)` or `on probe(PROBE)`"};
-            case P::RuleEndpoint: return {"an endpoint", "an endpoint is `udp 9100 via xdp` or `tcp 9100 via uring`"};
-            case P::RuleFileAttr: return {"an attribute", "attributes are direct, immutable, header, root and cache"};
-            case P::RuleTextItem:
-                return {"a part of a text rule", "captures are `name: token(max 64)`, `name: (\"a\" | \"b\")`"};
-            case P::RuleItem:
-            case P::RuleAppItem:
-                return {"a declaration",
-                        "declarations are import, param, const, app, files, socket, class, batch, record, text, fn, "
-                        "chain, service and probe"};
-            default: break;
-        }
+        "names of "
+        "records";
+    switch (rule) {
+        case P::RuleWord:
+        case P::RuleLocalWord:
+        case P::RuleQualified:
+        case P::RuleSharedWord: return Expectation{"a name", std::string(name_hint)};
+        case P::RuleBaseType:
+        case P::RuleTypeName:
+        case P::RuleTypeWord:
+        case P::RuleFieldType:
+        case P::RuleFieldBody:
+        case P::RuleParamType:
+        case P::RuleStateType: return Expectation{"a type", type_hint};
+        case P::RuleBlock: return Expectation{"`{`", "statements stand in braces: `{ … }`"};
+        case P::RuleStmt:
+        case P::RuleLeaf: return Expectation{"a statement", std::string(statement_hint)};
+        case P::RuleEvent:
+            return Expectation{
+                "read, open, ready or probe",
+                "an event is `on read(FILES) as r`, `on open(…)`, `on ready(SOCKET)` or `on probe(PROBE)`"};
+        case P::RuleEndpoint:
+            return Expectation{"an endpoint", "an endpoint is `udp 9100 via xdp` or `tcp 9100 via uring`"};
+        case P::RuleFileAttr:
+            return Expectation{"an attribute", "attributes are direct, immutable, header, root and cache"};
+        case P::RuleTextItem:
+            return Expectation{"a part of a text rule", "captures are `name: token(max 64)`, `name: (\"a\" | \"b\")`"};
+        case P::RuleItem:
+        case P::RuleAppItem: return Expectation{"a declaration", std::string(declaration_hint)};
+        default: return std::nullopt;
     }
-    return {"something else", "compare with the syntax in docs/language.md"};
+}
+
+Expectation rule_expectation(const Failure& f) {
+    if (!f.frames.empty() && f.frames.front().rule == P::RuleActStmt) {
+        return {"`=`, `(` or a member", "an assignment is `name = value`, a call `name(…)` or `name.member(…)`"};
+    }
+    for (const Failure::Frame& frame : f.frames) {
+        if (frame.start != f.token && &frame != &f.frames.front()) break;
+        if (const auto found = rule_start(frame.rule)) return *found;
+    }
+    return {"something else", "docs/language.md describes the syntax"};
 }
 
 std::string join(const std::vector<std::string>& parts) {
@@ -152,14 +162,18 @@ std::string token_text(std::size_t type) {
 Expectation expectation(const Failure& f) {
     if (const auto list = list_expectation(f)) return *list;
     const std::size_t rule = f.frames.empty() ? P::RuleItem : f.frames.front().rule;
-    if (rule == P::RuleCallArgs && f.expects(P::RPAREN) && !f.expects(P::INT))
-        return {"`,` or `)`", "separate arguments with `,`"};
+    if (f.expects(P::RPAREN) && !f.expects(P::INT) && !f.expects(P::IDENT)) {
+        const bool list =
+            rule == P::RuleCallArgs || rule == P::RuleFnDecl || rule == P::RuleChainDecl || rule == P::RuleProbeDecl;
+        if (list) return {"`,` or `)`", "separate arguments with `,`"};
+    }
+    if (rule == P::RuleActStmt) return rule_expectation(f);
     if (wants_expression(f))
-        return {"an expression", std::string(expression_hint)};
+        return {"an expression", "write a value here: a number, a string, a name, a call or `( … )`"};
     if (f.expects(P::IDENT) && !f.expects(P::INT)) {
         Expectation e = rule_expectation(f);
         if (e.what != "something else") return e;
-        return {"a name", "write a name: letters, digits and `_`"};
+        return {"a name", std::string(name_hint)};
     }
     std::vector<std::string> each;
     for (const ssize_t type : f.expected.toList()) {
@@ -184,12 +198,12 @@ bool is_word_token(const SyntaxToken& token) {
 std::optional<Expectation> known_mistake(const Failure& f, const Tokens& tokens) {
     const SyntaxToken& token = tokens[f.token];
     const SyntaxToken* before = f.token > 0 ? &tokens[f.token - 1] : nullptr;
-    const bool wants_block = !f.frames.empty() && f.frames.front().rule == P::RuleBlock;
-    if (token.type == P::ASSIGN && (f.expects(P::EQ) || wants_block)) return Expectation{"", "`=` assigns; to compare, write `==`"};
-    const bool two_slashes = token.type == P::SLASH && f.token + 1 < tokens.size() && tokens[f.token + 1].type == P::SLASH;
-    if (two_slashes || (token.type == P::SLASH && before != nullptr && before->type == P::SLASH))
+    const SyntaxToken* next = f.token + 1 < tokens.size() ? &tokens[f.token + 1] : nullptr;
+    const bool condition = f.inside(P::RuleIfStmt) || f.inside(P::RuleWhenStmt);
+    if (token.type == P::ASSIGN && condition && f.expects(P::LBRACE)) return Expectation{"", std::string(compare_hint)};
+    if (token.type == P::SLASH && before != nullptr && before->type == P::SLASH)
         return Expectation{"", "comments begin with `#`"};
-    if (before != nullptr && before->type == P::PLUS && token.type == P::PLUS)
+    if (token.type == P::PLUS && next != nullptr && next->type == P::PLUS)
         return Expectation{"", "there is no `++`; write `x = x + 1`"};
     if (before != nullptr && (before->text == "while" || before->text == "loop")) {
         return Expectation{"",
@@ -251,7 +265,7 @@ void report_failure(const Failure& f, const Tokens& tokens, diag::Diagnostics& d
     const SyntaxToken& token = tokens[f.token];
     if (report_declaration(f, tokens, diags)) return;
     const Expectation wanted = expectation(f);
-    if (wanted.what == "a name" && is_word_token(token)) return report_reserved(token, diags);
+    if (wanted.what == "a name" && is_word_token(token) && !token.first_on_line) return report_reserved(token, diags);
     const auto mistake = known_mistake(f, tokens);
     const std::string hint = mistake ? mistake->hint : wanted.hint;
     const bool ends = token.type == P::EOF;
@@ -263,6 +277,12 @@ void report_failure(const Failure& f, const Tokens& tokens, diag::Diagnostics& d
     }
     diags.report(code::unexpected, token.span,
                  "expected " + wanted.what + ", found " + (ends ? "the end of the text" : in_ticks(token.text)), hint);
+}
+
+void report_rest(const SyntaxToken& token, diag::Diagnostics& diags) {
+    const std::string hint =
+        token.type == P::ASSIGN ? std::string(compare_hint) : "write one thing here; what follows belongs elsewhere";
+    diags.report(code::unexpected, token.span, in_ticks(token.text) + " does not continue what stands before it", hint);
 }
 
 }  // namespace chainio::syntax

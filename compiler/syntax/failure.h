@@ -36,4 +36,7 @@ class ThrowingStrategy final : public antlr4::ANTLRErrorStrategy {
 // Reports the failure in the user's words.
 void report_failure(const Failure& failure, const std::vector<SyntaxToken>& tokens, diag::Diagnostics& diags);
 
+// A token behind a text that was to be one thing.
+void report_rest(const SyntaxToken& token, diag::Diagnostics& diags);
+
 }  // namespace chainio::syntax

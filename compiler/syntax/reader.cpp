@@ -56,8 +56,7 @@ bool Reader::attempt(const std::function<void()>& parse) {
 bool Reader::at_end() {
     const SyntaxToken& token = tokens_[stream_.index()];
     if (token.type == P::EOF) return true;
-    diags_.report(code::unexpected, token.span, "expected the end of the text, found `" + std::string(token.text) + "`",
-                  "write one thing here; what follows belongs elsewhere");
+    report_rest(token, diags_);
     return false;
 }
 

@@ -49,6 +49,8 @@ bool is_list(std::size_t rule) {
     }
 }
 
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+
 bool ends_unit(std::size_t type) {
     return begins_reserved_stmt(type) || type == P::CHAIN || type == P::FN || type == P::CONST || type == P::IMPORT;
 }
@@ -132,7 +134,7 @@ std::vector<std::string> declared_names(const Tokens& tokens, Cut cut) {
                 break;
         }
     }
-    std::erase(names, "");
+    std::erase_if(names, [](const std::string& name) { return name.empty() || !is_letter(name.front()); });
     return names;
 }
 

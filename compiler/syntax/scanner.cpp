@@ -192,8 +192,21 @@ class Scanner {
         push(P::STRING, length);
     }
 
+    // A string in single quotes is reported, and read as the string that it was meant to be.
+    bool single_quoted() {
+        const std::size_t line_end = std::min(text_.find('\n', at_), text_.size());
+        const std::size_t end = text_.find('\'', at_ + 1);
+        if (end >= line_end) return false;
+        const std::size_t length = end + 1 - at_;
+        diags_.report(code::bad_character, span_of(length), "strings do not stand in single quotes",
+                      "use double quotes: \"text\"");
+        push(P::STRING, length);
+        return true;
+    }
+
     // What no token begins with is reported here and left out, so that the parser does not complain about it again.
     void bad() {
+        if (text_[at_] == '\'' && single_quoted()) return;
         const auto c = static_cast<unsigned char>(text_[at_]);
         std::size_t length = 1;
         while (c >= 0x80 && at_ + length < text_.size() &&

@@ -131,6 +131,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
     void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
         YamlNode node = make(mark, YamlNode::Kind::scalar, 1, "");
+        node.refused = true;
         node.null = true;
         node.places = {lines_.at(node.offset)};
         add(std::move(node));

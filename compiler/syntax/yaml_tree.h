@@ -15,6 +15,7 @@ struct YamlPair;
 struct YamlNode {
     enum class Kind { scalar, list, map } kind = Kind::scalar;
     bool null = false;          // an empty value
+    bool refused = false;       // an alias, which is reported already
     std::size_t offset = 0;     // where it begins in the file
     std::size_t end = 0;        // scalars: one past the last byte, quotes included
     std::string text;           // scalars: decoded

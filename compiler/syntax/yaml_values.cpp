@@ -43,7 +43,7 @@ ast::ExprPtr YamlReader::unreadable(Span span) { return std::make_unique<ast::Ex
 
 bool YamlReader::scalar(const Node& node, std::string_view what) {
     if (node.kind == Node::Kind::scalar && !node.null) return true;
-    if (node.span.line == 0) return false;  // a missing key, which is reported already
+    if (node.span.line == 0 || node.refused) return false;  // a missing key or an alias, reported already
     diags_.report(code::yaml_wrong_kind, node.span, "expected " + std::string(what) + " as a text",
                   "write it on the line of its key");
     return false;
