@@ -201,8 +201,8 @@ std::optional<Expectation> known_mistake(const Failure& f, const Tokens& tokens)
     const SyntaxToken* next = f.token + 1 < tokens.size() ? &tokens[f.token + 1] : nullptr;
     const bool condition = f.inside(P::RuleIfStmt) || f.inside(P::RuleWhenStmt);
     if (token.type == P::ASSIGN && condition && f.expects(P::LBRACE)) return Expectation{"", std::string(compare_hint)};
-    if (token.type == P::SLASH && before != nullptr && before->type == P::SLASH)
-        return Expectation{"", "comments begin with `#`"};
+    const bool slashes = (before != nullptr && before->type == P::SLASH) || (next != nullptr && next->type == P::SLASH);
+    if (token.type == P::SLASH && slashes) return Expectation{"", "comments begin with `#`"};
     if (token.type == P::PLUS && next != nullptr && next->type == P::PLUS)
         return Expectation{"", "there is no `++`; write `x = x + 1`"};
     if (before != nullptr && (before->text == "while" || before->text == "loop")) {

@@ -140,21 +140,24 @@ ast::Socket YamlReader::socket(const Node& node) {
 }
 
 ast::PriorityClass YamlReader::priority_class(const Node& node) {
-    using Kind = ast::ClassAttr::Kind;
-    map(node, "a priority class", {"class", "priority", "weight", "slo *"});
+    map(node, "a priority class", {"class", "priority", "weight", "slo *", "attrs"});
     ast::PriorityClass out;
     out.name = name(need(node, "class"));
-    for (const auto& [key, value] : node.pairs) {
-        if (key.text == "priority") out.attrs.push_back({Kind::priority, {}, expr(&value)});
-        if (key.text == "weight") out.attrs.push_back({Kind::weight, {}, expr(&value)});
-        if (key.text.starts_with("slo ")) {
-            Node percentile = key;
-            percentile.text.erase(0, 4);
-            percentile.places.erase(percentile.places.begin(), percentile.places.begin() + 4);
-            out.attrs.push_back({Kind::slo, name(percentile), expr(&value)});
-        }
-    }
+    for (const Pair& each : node.pairs) class_attr(out, each);
+    for (const Pair* each : pairs(find(node, "attrs"), "an attribute")) class_attr(out, *each);
     return out;
+}
+
+void YamlReader::class_attr(ast::PriorityClass& to, const Pair& pair) {
+    using Kind = ast::ClassAttr::Kind;
+    const auto& [key, value] = pair;
+    if (key.text == "priority") to.attrs.push_back({Kind::priority, {}, expr(&value)});
+    if (key.text == "weight") to.attrs.push_back({Kind::weight, {}, expr(&value)});
+    if (!key.text.starts_with("slo ") || key.places.size() < 5) return;
+    Node percentile = key;
+    percentile.text.erase(0, 4);
+    percentile.places.erase(percentile.places.begin(), percentile.places.begin() + 4);
+    to.attrs.push_back({Kind::slo, name(percentile), expr(&value)});
 }
 
 ast::Batch YamlReader::batch(const Node& node) {

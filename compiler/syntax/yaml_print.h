@@ -49,6 +49,7 @@ class YamlPrinter {
     struct Pair {
         std::string name, value;
     };
+    static bool any_twice(const std::vector<Pair>& list);
     void pairs(const std::string& name, const std::vector<Pair>& pairs);
 
     // yaml_print_stmt.cpp

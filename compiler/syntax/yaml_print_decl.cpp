@@ -6,13 +6,17 @@
 
 namespace chainio::syntax {
 
-// A mapping; a list of mappings with one pair each when a name comes twice.
-void YamlPrinter::pairs(const std::string& name, const std::vector<Pair>& list) {
-    if (list.empty()) return;
+bool YamlPrinter::any_twice(const std::vector<Pair>& list) {
     std::vector<std::string> names;
     for (const Pair& each : list) names.push_back(each.name);
     std::sort(names.begin(), names.end());
-    const bool twice = std::adjacent_find(names.begin(), names.end()) != names.end();
+    return std::adjacent_find(names.begin(), names.end()) != names.end();
+}
+
+// A mapping; a list of mappings with one pair each when a name comes twice.
+void YamlPrinter::pairs(const std::string& name, const std::vector<Pair>& list) {
+    if (list.empty()) return;
+    const bool twice = any_twice(list);
     open(name);
     level_ += twice ? 1 : 0;
     for (const Pair& each : list) {
@@ -84,13 +88,17 @@ void YamlPrinter::app_node(const ast::Socket& socket) {
 
 void YamlPrinter::app_node(const ast::PriorityClass& priority) {
     key("class", yaml_text(priority.name.text));
+    std::vector<Pair> attrs;
     for (const ast::ClassAttr& each : priority.attrs) {
         using Kind = ast::ClassAttr::Kind;
         const std::string name = each.kind == Kind::priority ? "priority"
                                  : each.kind == Kind::weight ? "weight"
                                                              : "slo " + each.percentile.text;
-        key(name, yaml_text(text_of(*each.value)));
+        attrs.push_back({name, text_of(*each.value)});
     }
+    // The checker refuses an attribute that is given twice; until then it is kept.
+    if (any_twice(attrs)) return pairs("attrs", attrs);
+    for (const Pair& each : attrs) key(each.name, yaml_text(each.value));
 }
 
 void YamlPrinter::app_node(const ast::Batch& batch) {
@@ -200,10 +208,9 @@ void YamlPrinter::node(const ast::Chain& chain) {
 }
 
 void YamlPrinter::state(const std::vector<ast::StateVar>& vars) {
-    std::vector<std::string> names;
-    for (const ast::StateVar& each : vars) names.push_back(each.name.text);
-    std::sort(names.begin(), names.end());
-    const bool twice = std::adjacent_find(names.begin(), names.end()) != names.end();
+    std::vector<Pair> names;
+    for (const ast::StateVar& each : vars) names.push_back({each.name.text, ""});
+    const bool twice = any_twice(names);
     open("state");
     level_ += twice ? 1 : 0;
     bool first = true;

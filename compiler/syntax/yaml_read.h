@@ -58,6 +58,7 @@ class YamlReader {
     bool app_item(ast::AppItem& to, const Node& node, std::string_view kind);
     ast::FileClass file_class(const Node& node, std::string_view name_key);
     ast::PriorityClass priority_class(const Node& node);
+    void class_attr(ast::PriorityClass& to, const Pair& pair);
     ast::Socket socket(const Node& node);
     ast::Batch batch(const Node& node);
     std::vector<ast::Field> fields(const Node* node);
