@@ -13,7 +13,8 @@ namespace {
 // Errors are rare; a text that is nothing but errors is given up after about this much work.
 constexpr std::size_t repair_budget = 400'000;
 
-Scanned prepare(FileId file, std::string_view text, const std::vector<Place>* places, diag::Diagnostics& diags) {
+Scanned prepare(FileId file, std::string_view text, const std::vector<Place>* places, diag::Diagnostics& diags,
+                bool stmt) {
     if (text.size() > max_text) {
         diags.report(code::too_large, {file, 1, 1, 1, 2}, "the text is larger than 4 MiB",
                      "split it into files and `import` them");
@@ -21,19 +22,20 @@ Scanned prepare(FileId file, std::string_view text, const std::vector<Place>* pl
     }
     Scanned scanned = scan(file, text, places, diags);
     balance(scanned.tokens, diags);
-    mark(scanned.tokens);
+    mark(scanned.tokens, stmt);
     return scanned;
 }
 
 }  // namespace
 
-Reader::Reader(FileId file, std::string_view text, const std::vector<Place>* places, diag::Diagnostics& diags)
+Reader::Reader(FileId file, std::string_view text, const std::vector<Place>* places, diag::Diagnostics& diags,
+               bool stmt)
     : diags_(diags),
       stream_(tokens_),
       parser_(&stream_),
       strategy_(std::make_shared<ThrowingStrategy>()),
       budget_(repair_budget) {
-    Scanned scanned = prepare(file, text, places, diags);
+    Scanned scanned = prepare(file, text, places, diags, stmt);
     tokens_ = std::move(scanned.tokens);
     comments_ = CommentList(std::move(scanned.comments));
     comments_.set_tokens(&tokens_);

@@ -15,8 +15,9 @@ namespace chainio::syntax {
 
 class Reader {
   public:
-    // `places` as in scan(); it must outlive the reader.
-    Reader(FileId file, std::string_view text, const std::vector<Place>* places, diag::Diagnostics& diags);
+    // `places` as in scan(); it must outlive the reader. `stmt`: the text is one statement.
+    Reader(FileId file, std::string_view text, const std::vector<Place>* places, diag::Diagnostics& diags,
+           bool stmt = false);
 
     // All declarations of a file, whatever is between them: `build` gets each one that could be read.
     void read_items(const std::function<void(grammar::ChainParser::ItemContext*)>& build,

@@ -158,7 +158,7 @@ class Balancer {
 
 class Marker {
   public:
-    explicit Marker(Tokens& tokens) : in_(tokens) {}
+    Marker(Tokens& tokens, bool stmt) : in_(tokens), stmt_(stmt) {}
 
     void run() {
         out_.reserve(in_.size() + in_.size() / 8);
@@ -187,6 +187,7 @@ class Marker {
         const bool member = !out_.empty() && out_.back().type == P::DOT;
         if (member && is_word(token.type)) token.type = P::IDENT;
         if (token.type == P::AT && at_is_name()) token.type = P::IDENT;
+        if (cuts_off(token)) out_.push_back(made(P::END, out_.back()));
         if (in_reply_) reply_part(token);
         if (fn_ == Fn::body) fn_part(token);
         nest(token.type);
@@ -195,6 +196,7 @@ class Marker {
         if (token.type == P::MAX && max_is_bound()) token.type = P::BOUND;
         if (token.type == P::REPLY && begins_reply(member)) {
             in_reply_ = true;
+            reply_at_ = out_.size();
             reply_depth_ = open_.size();
         }
         if (token.type == P::FN) fn_ = Fn::head;
@@ -244,13 +246,31 @@ class Marker {
         return begins_value(next) && !next.first_on_line && next.type != P::LPAREN && next.type != P::MINUS;
     }
 
+    // `reply` is a fine name of a value as well.
     bool begins_reply(bool member) const {
         if (member || !begins_value(following())) return false;
-        if (out_.empty()) return true;
+        if (out_.empty()) return stmt_;
         const SyntaxToken& before = out_.back();
-        return before.type == P::LBRACE || before.type == P::RBRACE || before.type == P::ELSE ||
-               before.type == P::BREAK || before.type == P::CONTINUE || before.type == P::RETURN_BARE ||
-               before.type == P::END || ends_value(before);
+        switch (before.type) {
+            case P::LBRACE:
+            case P::RBRACE:
+            case P::ELSE:
+            case P::BREAK:
+            case P::CONTINUE:
+            case P::RETURN_BARE:
+            case P::END: return true;
+            default: break;
+        }
+        const bool keyword = is_word(before.type) && before.type != P::IDENT;
+        return ends_value(before) && (!keyword || in_[at_].first_on_line);
+    }
+
+    // A declaration in the first column ends what is not finished above it, though its first word may be a name as
+    // well.
+    bool cuts_off(const SyntaxToken& token) const {
+        return open_.empty() && !out_.empty() && token.first_on_line && token.span.col == 1 &&
+               !ends_value(out_.back()) && out_.back().type != P::RBRACE && out_.back().type != P::END &&
+               begins_item(in_, at_);
     }
 
     // Whether a word that is followed by this may be an assignment, a call or a member's call.
@@ -267,7 +287,7 @@ class Marker {
     // Before `token`, inside a reply: does the statement end here, or another part begin?
     void reply_part(const SyntaxToken& token) {
         if (open_.size() != reply_depth_) return;
-        const bool after_value = ends_value(out_.back()) && out_.back().type != P::REPLY;
+        const bool after_value = ends_value(out_.back()) && out_.size() != reply_at_ + 1;
         const bool closes = token.type == P::RBRACE || token.type == P::EOF;
         const bool new_line = token.first_on_line && is_word(token.type) && could_act(following().type);
         const bool assigns = is_word(token.type) && following().type == P::ASSIGN;
@@ -292,11 +312,12 @@ class Marker {
     }
 
     Tokens& in_;
+    bool stmt_;  // the text is a statement, not an expression or a declaration
     Tokens out_;
     std::size_t at_ = 0;
     std::vector<std::size_t> open_;
     bool in_reply_ = false;
-    std::size_t reply_depth_ = 0;
+    std::size_t reply_depth_ = 0, reply_at_ = 0;
     enum class Fn { none, head, body } fn_ = Fn::none;
     std::size_t fn_depth_ = 0;
     bool fn_lets_ = false;
@@ -345,6 +366,6 @@ bool begins_item(const std::vector<SyntaxToken>& tokens, std::size_t at) {
 
 void balance(std::vector<SyntaxToken>& tokens, diag::Diagnostics& diags) { Balancer(tokens, diags).run(); }
 
-void mark(std::vector<SyntaxToken>& tokens) { Marker(tokens).run(); }
+void mark(std::vector<SyntaxToken>& tokens, bool stmt) { Marker(tokens, stmt).run(); }
 
 }  // namespace chainio::syntax

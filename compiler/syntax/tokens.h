@@ -16,7 +16,8 @@ void balance(std::vector<SyntaxToken>& tokens, diag::Diagnostics& diags);
 
 // Puts in IN_SET, BOUND, RETURN_BARE, PART, END, RESULT and makes words after a dot IDENT; numbers the tokens.
 // Applying it to its own result changes nothing.
-void mark(std::vector<SyntaxToken>& tokens);
+// `stmt`: the whole text is one statement.
+void mark(std::vector<SyntaxToken>& tokens, bool stmt = false);
 
 // Whether a declaration may begin with this token.
 bool begins_item(const std::vector<SyntaxToken>& tokens, std::size_t at);

@@ -91,17 +91,20 @@ void YamlReader::stmt(const Node& node, ast::Block& to) {
     begin(out->comments, node);
     if (node.kind == Node::Kind::scalar) {
         if (!scalar(node, "a statement")) return;
-        fragment(node, [&](Reader& reader, Builder& builder) {
-            if (auto* tree = reader.read_one(&P::stmt)) {
-                ast::Comments comments = std::move(out->comments);
-                out = builder.stmt(tree);
-                out->comments = std::move(comments);
-                to.stmts.push_back(std::move(out));
-            } else {
-                for (std::string& each : declared_names(reader.tokens(), {0, reader.tokens().size()}))
-                    broken_.push_back(std::move(each));
-            }
-        });
+        fragment(
+            node,
+            [&](Reader& reader, Builder& builder) {
+                if (auto* tree = reader.read_one(&P::stmt)) {
+                    ast::Comments comments = std::move(out->comments);
+                    out = builder.stmt(tree);
+                    out->comments = std::move(comments);
+                    to.stmts.push_back(std::move(out));
+                } else {
+                    for (std::string& each : declared_names(reader.tokens(), {0, reader.tokens().size()}))
+                        broken_.push_back(std::move(each));
+                }
+            },
+            true);
     } else if (stmt_node(*out, node)) {
         to.stmts.push_back(std::move(out));
     }

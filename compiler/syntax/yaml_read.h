@@ -29,7 +29,7 @@ class YamlReader {
 
     // yaml_values.cpp: texts
     template <typename Use>
-    void fragment(const Node& node, Use use);
+    void fragment(const Node& node, Use use, bool stmt = false);
     ast::ExprPtr expr(const Node* node);  // nullptr gives nullptr
     ast::ExprPtr unreadable(Span span);
     ast::Name name(const Node& node);
@@ -89,8 +89,8 @@ class YamlReader {
 };
 
 template <typename Use>
-void YamlReader::fragment(const Node& node, Use use) {
-    Reader reader(file_, node.text, &node.places, diags_);
+void YamlReader::fragment(const Node& node, Use use, bool stmt) {
+    Reader reader(file_, node.text, &node.places, diags_, stmt);
     Builder builder(reader.comments(), reader.tokens(), diags_);
     use(reader, builder);
 }

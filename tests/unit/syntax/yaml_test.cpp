@@ -69,10 +69,10 @@ chain walk(db: file pages, key: u64) -> u64 hops 8 {
 TEST(Yaml, ErrorsPointIntoTheTexts) {
     const std::pair<const char*, const char*> cases[] = {
         {"- const: N\n  value: 1 + * 2\n", "CH0001 2:14\n"},
-        {"- const: N\n  value: '1 + ''x'\n", "CH0001 2:15\n"},
+        {"- const: N\n  value: '1 + ''x'\n", "CH0006 2:15\n"},
         {"- const: N\n  value: \"1 \\x2b * 2\"\n", "CH0001 2:18\n"},
         {"- const: N\n  value: >\n    1 +\n    * 2\n", "CH0001 4:5\n"},
-        {"- const: N\n  value: |\n    1 +\n      * 2\n", "CH0001 4:7\n"},
+        {"- const: N\n  value: |\n    1 +\n      12KX\n", "CH0011 4:9\n"},
         {"- const: N\n  value: 1 +\n    2 + * 2\n", "CH0001 3:9\n"},
         {"- const: N\n  value: \"1 +\n    2 + * 2\"\n", "CH0001 3:9\n"},
         {"- {const: N, value: 12KX}\n", "CH0011 1:23\n"},
