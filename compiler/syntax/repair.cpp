@@ -49,6 +49,28 @@ bool is_list(std::size_t rule) {
     }
 }
 
+// In the first column these begin a declaration, even one that lacks its name.
+bool is_item_word(std::size_t type) {
+    switch (type) {
+        case P::IMPORT:
+        case P::PARAM:
+        case P::CONST:
+        case P::APP:
+        case P::MATCH:
+        case P::FILES:
+        case P::SOCKET:
+        case P::CLASS:
+        case P::BATCH:
+        case P::RECORD:
+        case P::TEXT:
+        case P::FN:
+        case P::CHAIN:
+        case P::SERVICE:
+        case P::PROBE: return true;
+        default: return false;
+    }
+}
+
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 bool ends_unit(std::size_t type) {
@@ -77,7 +99,9 @@ std::size_t end_of_unit(const Tokens& tokens, std::size_t begin, std::size_t fro
             if (token.type == P::RBRACE) return i;
             const bool fresh =
                 token.first_on_line && (depth.others == 0 || ends_unit(token.type)) && token.type != P::ELSE;
-            if (fresh && (rule != P::RuleItem || begins_item(tokens, i))) return i;
+            if (fresh &&
+                (rule != P::RuleItem || begins_item(tokens, i) || (token.span.col == 1 && is_item_word(token.type))))
+                return i;
         }
         depth.pass(token.type);
         if (depth.braces < 0) return i;
