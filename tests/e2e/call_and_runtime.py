@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""chainio call, inspect, chainio-runtime's service and the Python binding, on a tree that this script writes."""
+import json
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
+BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
+SPEC = """
+app kv { files pages = "*.idx"  class fast { priority 0 slo p99 1ms } }
+record Node { kind: u16le  count: u16le  pad: u32le  keys: u64le[31]  ptrs: u64le[31] }
+chain lookup(index: file pages, key: u64) in class fast -> u64 hops 8 {
+  step walk(n: Node at 0 for 504 in index) {
+    let i = n.keys[0..n.count].upper_bound(key)
+    if i == 0 { fail too_small }
+    if n.kind == 1 { if n.keys[i - 1] != key { fail not_found }  return n.ptrs[i - 1] }
+    goto walk at n.ptrs[i - 1]
+  }
+}
+chain piece(index: file pages, at: u32, tag: bytes(max 8)) -> bytes(max 16) hops 1 {
+  step all(b: block at at for 16 in index) { if b[0..tag.length] != tag { fail not_found }  return b }
+}
+chain ahead on read(pages) as r { prefetch r.file at r.offset for 4KiB }
+"""
+failures = 0
+
+
+def expect(what, got, want):
+    global failures
+    ok = want(got) if callable(want) else got == want
+    print(("ok    " if ok else "FAIL  ") + what + ("" if ok else f"\n      got {got!r}\n      want {want!r}"))
+    failures += not ok
+
+
+def node(kind, entries):
+    keys = [k for k, _ in entries] + [0] * (31 - len(entries))
+    ptrs = [p for _, p in entries] + [0] * (31 - len(entries))
+    return struct.pack("<HHI31Q31Q", kind, len(entries), 0, *keys, *ptrs)
+
+
+def write_tree(path):
+    """Two levels: 30 leaves of 30 keys; key k (a multiple of 3) has the value 7 k."""
+    keys = [3 * i for i in range(1, 901)]
+    leaves = [keys[i:i + 30] for i in range(0, 900, 30)]
+    data = node(0, [(leaf[0], 504 * (i + 1)) for i, leaf in enumerate(leaves)])
+    path.write_bytes(data + b"".join(node(1, [(k, 7 * k) for k in leaf]) for leaf in leaves))
+    return keys
+
+
+def run(*args, stdin=None, tool="chainio"):
+    done = subprocess.run([BUILD / "bin" / tool, *map(str, args)], input=stdin, capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_call(app, tree, keys, folder):
+    call = lambda *args, **kw: run("call", app, *args, **kw)
+    expect("one value", call("lookup", "--file", f"index={tree}", "--key", 42), (0, "294\n", ""))
+    expect("hexadecimal, by --NAME=VALUE", call("lookup", f"--index={tree}", "--key=0x2a"), (0, "294\n", ""))
+    expect("interpreted, plain preads", call("lookup", "--file", tree, "--key", 42, "--interpret", "--no-ring"), (0, "294\n", ""))
+    expect("direct", call("lookup", "--file", tree, "--key", 42, "--direct", "--quiet")[:2], (0, "294\n"))
+    expect("a chain that fails", call("lookup", "--file", tree, "--key", 43),
+           lambda r: r[0] == 1 and r[1] == "" and "ended with not_found" in r[2])
+    expect("the chain's own word", call("lookup", "--file", tree, "--key", 1), lambda r: r[0] == 1 and "too_small" in r[2])
+    code, out, _ = call("lookup", "--file", tree, "--key", 42, "--json")
+    expect("json", (code, {k: v for k, v in json.loads(out).items() if k != "ns"}), (0, {"outcome": "ok", "value": 294, "hops": 2}))
+    raw = subprocess.run([BUILD / "bin" / "chainio", "call", app, "piece", "--file", tree, "--at", "0", "--tag", "hex:0000", "--output", "raw"],
+                         capture_output=True, timeout=60)
+    expect("raw bytes", raw.stdout, tree.read_bytes()[:16])
+    expect("bytes as hexadecimal", call("piece", "--file", tree, "--at", 0, "--tag", "hex:0000", "--output", "hex"),
+           (0, tree.read_bytes()[:16].hex() + "\n", ""))
+    code, out, err = call("lookup", "--file", tree, "--keys", "-", "--in-flight", 32, stdin="".join(f"{k}\n" for k in keys) + "5\n")
+    want = "".join(f"{k}\tok\t{7 * k}\n" for k in keys) + "5\tnot_found\t\n"
+    expect("900 keys in order", (code, out), (1, want))
+    expect("a summary that counts", err, lambda e: "outcomes: ok 900 not_found 1" in e and "latency: p50" in e and "system calls:" in e)
+    (folder / "keys").write_text("0\thex:0000\n504\thex:01\n")
+    expect("two parameters a line", call("piece", "--file", tree, "--keys", folder / "keys", "--output", "hex", "--quiet")[:2],
+           (0, "".join(f"{k}\tok\t{tree.read_bytes()[o:o + 16].hex()}\n" for k, o in (("0\thex:0000", 0), ("504\thex:01", 504)))))
+    expect("a bad line is named", call("lookup", "--file", tree, "--keys", "-", stdin="3\nx\n"),
+           lambda r: r[0] == 1 and r[1] == "3\tok\t21\n" and "-:2: 'x' for parameter 'key': an integer is wanted" in r[2])
+
+
+def test_refusals(app, tree, folder):
+    call = lambda *args: run("call", app, *args)
+    for what, args, code, text in [
+        ("chain", ("lokup",), 2, "did you mean 'lookup'?"),
+        ("shadow chain", ("ahead",), 2, "is a shadow chain"),
+        ("parameter", ("lookup", "--kye", 3), 2, "did you mean 'key'?"),
+        ("missing parameter", ("lookup", "--file", tree), 2, "parameter 'key' is not given (--key VALUE)"),
+        ("missing file", ("lookup", "--key", 3), 2, "--file index=PATH"),
+        ("file", ("lookup", "--file", "/nonexistent/x", "--key", 3), 3, "No such file or directory"),
+        ("width", ("piece", "--file", tree, "--at", 1 << 32, "--tag", ""), 2, "does not fit u32"),
+        ("sign", ("lookup", "--file", tree, "--key=-3"), 2, "u64 has no negative values"),
+        ("length", ("piece", "--file", tree, "--at", 0, "--tag", "123456789"), 2, "longer than 8 bytes"),
+        ("engine", ("lookup", "--file", tree, "--key", 3, "--engine=kernel"), 2, "kernel engine is not part of this version"),
+    ]:
+        expect(f"refused: {what}", call(*args), lambda r: r[0] == code and r[1] == "" and text in r[2])
+    expect("refused: artifact", run("call", "/nonexistent.o", "lookup"), lambda r: r[0] == 3 and "No such file" in r[2])
+    expect("refused: not an artifact", run("call", tree, "lookup"), lambda r: r[0] == 1 and "not an ELF file" in r[2])
+    short = folder / "short.idx"
+    short.write_bytes(tree.read_bytes()[:600])
+    expect("a truncated file", call("lookup", "--file", short, "--key", 2000), lambda r: r[0] == 1 and "short_read" in r[2])
+    loop = folder / "loop.idx"
+    loop.write_bytes(node(0, [(1, 0)]))
+    expect("a cycle", call("lookup", "--file", loop, "--key", 5), lambda r: r[0] == 1 and "hop_limit" in r[2])
+
+
+def test_runtime(app, tree, folder):
+    code, out, _ = run("--spec", app, "--check", tool="chainio-runtime")
+    rows = [line.split(None, 3) for line in out.splitlines()]
+    expect("plan", (code, [row[:3] for row in rows if row[0] in ("chain", "slo")]),
+           (0, [["chain", "lookup", "runs"], ["chain", "piece", "runs"], ["chain", "ahead", "refused"], ["slo", "fast", "recorded"]]))
+    expect("check-system", run("--check-system", tool="chainio-runtime"), lambda r: r[0] == 0 and "io_uring" in r[1])
+    path = folder / "s"
+    server = subprocess.Popen([BUILD / "bin" / "chainio-runtime", "--spec", app, "--socket", path, "--file", f"pages={tree}"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    for line in server.stderr:
+        if line.startswith("serving"):
+            break
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(str(path))
+        lines = peer.makefile("rw")
+        for i in range(300):
+            lines.write(json.dumps({"id": i, "chain": "lookup", "args": {"key": 3 * (i + 1)}}) + "\n")
+        lines.write('{"id": "p", "chain": "piece", "args": {"index": "tree.idx", "at": 0, "tag": {"hex": "0000"}}}\n')
+        lines.write('{"id": "bad", "chain": "lookup", "args": {"kee": 1}}\nnonsense\n{"id": "s", "op": "stats"}\n')
+        lines.flush()
+        peer.shutdown(socket.SHUT_WR)
+        answers = {json.dumps(a["id"]): a for a in map(json.loads, lines)}
+    expect("300 answers", [answers[str(i)]["value"] for i in range(300)], [21 * (i + 1) for i in range(300)])
+    expect("bytes", answers['"p"']["hex"], tree.read_bytes()[:16].hex())
+    expect("a wrong request", answers['"bad"']["error"], lambda e: "has no parameter 'kee'" in e)
+    expect("no JSON", answers["null"]["error"], lambda e: "one line with a JSON object" in e)
+    expect("stats", answers['"s"']["stats"]["chains"][0]["chain"], "lookup")
+    second = run("--spec", app, "--socket", path, tool="chainio-runtime")
+    expect("a second server is refused", (second[0], "another process serves" in second[2]), (3, True))
+    server.send_signal(signal.SIGTERM)
+    expect("SIGTERM ends it", (server.wait(20), path.exists()), (0, False))
+    expect("it says what it did", server.stderr.read(), "stopped after 301 answers\n")
+
+
+def test_python(app, tree, keys):
+    library = BUILD / "lib" / "libchainio-call.so.0"
+    if not library.exists():
+        print(f"skip  the Python binding: {library} is not built")
+        return
+    os.environ["CHAINIO_CALL_LIBRARY"] = str(library)
+    sys.path.insert(0, str(ROOT / "runtime" / "bindings" / "python"))
+    import chainio
+    with chainio.open(app, in_flight=16) as handle:
+        index = handle.file(tree)
+        expect("python: call", handle.call("lookup", index=index, key=42)[:3], ("ok", 294, 2))
+        expect("python: bytes", handle.call("piece", index=index, at=0, tag=b"\0\0").value, tree.read_bytes()[:16])
+        rows = [{"index": index, "key": k} for k in keys]
+        got = {row["key"]: result.value for row, result in handle.map("lookup", rows)}
+        expect("python: map", got, {k: 7 * k for k in keys})
+        try:
+            handle.call("lokup")
+            expect("python: refusal", "none", "an error")
+        except chainio.ChainioError as error:
+            expect("python: refusal", str(error), lambda e: "did you mean 'lookup'?" in e)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "app.chain").write_text(SPEC)
+        app, tree = folder / "app.bpf.o", folder / "tree.idx"
+        subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", app], check=True)
+        keys = write_tree(tree)
+        test_call(app, tree, keys, folder)
+        test_refusals(app, tree, folder)
+        test_runtime(app, tree, folder)
+        test_python(app, tree, keys)
+    print(f"{failures} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
