@@ -264,7 +264,9 @@ void ThrowingStrategy::reportError(antlr4::Parser* parser, const antlr4::Recogni
 void report_failure(const Failure& f, const Tokens& tokens, diag::Diagnostics& diags) {
     const SyntaxToken& token = tokens[f.token];
     if (report_declaration(f, tokens, diags)) return;
-    const Expectation wanted = expectation(f);
+    Expectation wanted = expectation(f);
+    const bool opened = f.token > 0 && tokens[f.token - 1].type == P::LPAREN;
+    if (opened && wanted.what == "`,` or `)`") wanted = {"a value or `)`", "close the call, or write its arguments"};
     if (wanted.what == "a name" && is_word_token(token) && !token.first_on_line) return report_reserved(token, diags);
     const auto mistake = known_mistake(f, tokens);
     const std::string hint = mistake ? mistake->hint : wanted.hint;
