@@ -43,7 +43,7 @@ def make_database(path, page_size, reserved, rng):
 def make_row(rng, page_size):
     rowid = rng.choice((rng.randrange(1, 3000), rng.randrange(1, 1 << 40), -rng.randrange(1, 1 << 33), rng.randrange(-(1 << 62), 1 << 62)))
     number = rng.choice((rng.randrange(-300, 300), rng.randrange(-(1 << 63), 1 << 63), rng.randrange(-40000, 40000), None,
-                         rng.randrange(-300, 300) + 0.5, float(rng.randrange(-100, 100)), rng.uniform(-1e25, 1e25), "text", b"\x00blob"))
+                         rng.randrange(-300, 300) + 0.5, float(rng.randrange(-100, 100)), rng.uniform(-1e25, 1e25), -(2.0 ** 63), "text", b"\x00blob"))
     word = None if rng.random() < 0.05 else "".join(rng.choice("abcdeé") for _ in range(rng.randrange(0, 9)))
     if rng.random() < 0.05:
         word = (word or "") + "long" * rng.randrange(1, page_size // 8)
