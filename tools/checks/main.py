@@ -16,7 +16,6 @@ SUITES = {
     "build-release": lambda: build.build("release"),
     "unit-release": lambda: unit.unit("release"),
     "lit": scripts.lit,
-    "examples": scripts.examples,
     "e2e": scripts.e2e,
     "build-asan": lambda: build.build("asan"),
     "unit-asan": lambda: unit.unit("asan"),

@@ -27,16 +27,6 @@ def lit():
     return outcomes or [Outcome("lit", "failed", "no tests found in tests/lit")]
 
 
-def examples():
-    """The tests that come with each example, as `chainio test` runs them for users."""
-    program = str(ROOT / "build" / "release" / "bin" / "chainio")
-    tests = sorted((ROOT / "examples").glob("*/*.test.yaml"))
-    if not tests:
-        return [Outcome("examples", "failed", "no examples/*/*.test.yaml")]
-    names = [path.relative_to(ROOT).as_posix() for path in tests]
-    return [one(name, [program, "test", name], f"{name.replace('/', '-')}.log") for name in names]
-
-
 def run_script(path):
     """Each script has a temporary folder of its own, which is gone afterwards."""
     scratch = tempfile.mkdtemp(prefix="chainio-e2e-")
