@@ -13,8 +13,9 @@ bool Checker::need_block(Span span) {
     const bool shadow = env_.site == Site::shadow;
     error(no_block_here, span, "there is no block here",
           done ? "`done` runs after the last read: keep what it needs in `state`"
-          : shadow ? "this event brings no bytes; `on read` and `on ready` do"
-                   : "a block exists once a step has been read; here only parameters, header fields and state can be used");
+          : shadow
+              ? "this event brings no bytes; `on read` and `on ready` do"
+              : "a block exists once a step has been read; here only parameters, header fields and state can be used");
     return false;
 }
 
@@ -47,24 +48,31 @@ Value Checker::block_member(const ast::Name& field, Span span, const Binding* ev
             out.place = Place::args;
             return out;
         }
-        error(unknown_field, field.span, "the probe has no argument `" + field.text + "`", suggestion(field.text, names, "declare it with the probe"));
+        error(unknown_field, field.span, "the probe has no argument `" + field.text + "`",
+              suggestion(field.text, names, "declare it with the probe"));
         return {};
     }
     if (event && field.text == "file") {
-        error(wrong_kind, span, "this is a file, not a value", "use it as the target of `prefetch`, or name a field of its header");
+        error(wrong_kind, span, "this is a file, not a value",
+              "use it as the target of `prefetch`, or name a field of its header");
         return {};
     }
     std::vector<std::string> names{"offset", "length", event ? "bytes" : "tag"};
     if (event) names.insert(names.end(), {"file", "record", "records", "text"});
-    const bool known = field.text == "offset" || field.text == "length" || field.text == "bytes" || (field.text == "tag" && !event);
+    const bool known =
+        field.text == "offset" || field.text == "length" || field.text == "bytes" || (field.text == "tag" && !event);
     if (!known) {
         error(unknown_field, field.span, std::string(event ? "an event" : "`block`") + " has no `" + field.text + "`",
-              suggestion(field.text, names, event ? "it has bytes, offset, length, file, record(R), records(R) and text(Rule)" : "it has offset, length and tag"));
+              suggestion(field.text, names,
+                         event ? "it has bytes, offset, length, file, record(R), records(R) and text(Rule)"
+                               : "it has offset, length and tag"));
         return {};
     }
     if (!need_block(span)) return {};
     if (field.text == "bytes") return block_bytes(span);
-    const ExprKind kind = field.text == "offset" ? ExprKind::block_offset : field.text == "length" ? ExprKind::block_length : ExprKind::block_tag;
+    const ExprKind kind = field.text == "offset"   ? ExprKind::block_offset
+                          : field.text == "length" ? ExprKind::block_length
+                                                   : ExprKind::block_tag;
     return make(kind, {TypeKind::integer}, span);
 }
 
@@ -127,9 +135,11 @@ Value Checker::record_choice(std::uint32_t index, const ast::Name& name, bool* f
     failed_ = true;
     if (records_[index].failed) return {};
     if (records_[index].by_name.contains(name.text)) {
-        error(wrong_kind, name.span, "`" + name.text + "` is a field, and this is the record itself, not a view of it", "make a view: `offset.as(" + module_.records[index].name + ")." + name.text + "`");
+        error(wrong_kind, name.span, "`" + name.text + "` is a field, and this is the record itself, not a view of it",
+              "make a view: `offset.as(" + module_.records[index].name + ")." + name.text + "`");
     } else {
-        error(unknown_field, name.span, "no field of record `" + module_.records[index].name + "` has a value named `" + name.text + "`",
+        error(unknown_field, name.span,
+              "no field of record `" + module_.records[index].name + "` has a value named `" + name.text + "`",
               suggestion(name.text, names, "names of values are given with `in { 1 name, … }`"));
     }
     return {};
@@ -155,9 +165,11 @@ Value Checker::field_access(const ast::Expr& e, const ast::FieldAccess& n) {
         case TypeKind::bytes:
         case TypeKind::array: {
             const bool offset = n.field.text == "offset", end = n.field.text == "end";
-            if ((offset || end) && base.expr->type.kind == TypeKind::bytes && base.place == Place::block) return bytes_place(std::move(base), end, e.span);
+            if ((offset || end) && base.expr->type.kind == TypeKind::bytes && base.place == Place::block)
+                return bytes_place(std::move(base), end, e.span);
             if (n.field.text != "length") break;
-            Value out = make(base.expr->type.kind == TypeKind::bytes ? ExprKind::bytes_length : ExprKind::array_length, {TypeKind::integer}, e.span);
+            Value out = make(base.expr->type.kind == TypeKind::bytes ? ExprKind::bytes_length : ExprKind::array_length,
+                             {TypeKind::integer}, e.span);
             if (base.exact && base.expr->type.kind == TypeKind::bytes) return int_constant(*base.exact, e.span);
             out.expr->kids.push_back(std::move(base.expr));
             return out;
@@ -190,7 +202,8 @@ Value Checker::bytes_place(Value base, bool end, Span span) {
     offset.expr->kids.push_back(clone(*named.expr));
     Value length = make(ExprKind::bytes_length, {TypeKind::integer}, span);
     length.expr->kids.push_back(clone(*named.expr));
-    return wrap(arithmetic_values(std::move(offset), std::move(length), checked::Binary::add, span, span), named, std::move(first));
+    return wrap(arithmetic_values(std::move(offset), std::move(length), checked::Binary::add, span, span), named,
+                std::move(first));
 }
 
 Value Checker::bit_field(Value base, const ast::Name& field, Span span) {
@@ -229,7 +242,8 @@ Value Checker::view_field(Value view, const ast::Name& field, Span span) {
         for (const auto& [name, number] : info->by_name) names.emplace_back(name);
         std::string all = listed("its fields are", names);
         names.insert(names.end(), {"offset", "end", "size"});
-        error(unknown_field, field.span, "record `" + module_.records[index].name + "` has no field `" + field.text + "`",
+        error(unknown_field, field.span,
+              "record `" + module_.records[index].name + "` has no field `" + field.text + "`",
               suggestion(field.text, names, std::move(all)), {{info->span, "the record is declared here"}});
         return {};
     }
@@ -254,7 +268,8 @@ Value Checker::view_size(Value view, Span span) {
     if (fixed >= 0) return int_constant(static_cast<std::uint64_t>(fixed), span);
     checked::ExprPtr first;
     Value named = name_local(std::move(view), "view", &first);
-    Value end = make(ExprKind::view_end, {TypeKind::integer}, span), begin = make(ExprKind::view_offset, {TypeKind::integer}, span);
+    Value end = make(ExprKind::view_end, {TypeKind::integer}, span),
+          begin = make(ExprKind::view_offset, {TypeKind::integer}, span);
     end.expr->kids.push_back(clone(*named.expr));
     begin.expr->kids.push_back(clone(*named.expr));
     Value size = arithmetic_values(std::move(end), std::move(begin), checked::Binary::sub, span, span);
@@ -264,7 +279,8 @@ Value Checker::view_size(Value view, Span span) {
 // `db.page_size`: a field of the header of the file that a parameter names.
 Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span span) {
     if (!env_.chain || file >= env_.chain->out->params.size()) {
-        error(wrong_kind, span, "a header field can be used inside a chain only", "pass it to the chain as a parameter");
+        error(wrong_kind, span, "a header field can be used inside a chain only",
+              "pass it to the chain as a parameter");
         return {};
     }
     const checked::Param& param = env_.chain->out->params[file];
@@ -282,9 +298,13 @@ Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span spa
         return size;
     }
     if (files.header_record < 0) {
-        if (files_[param.file_class].header) failed_ = true;  // it names no record, and that was reported
-        else error(no_header, field.span, "files `" + files.info.name + "` have no header record, so `" + param.name + "." + field.text + "` means nothing",
-                   "declare what the files begin with: files " + files.info.name + " = \"…\" { header Record }");
+        if (files_[param.file_class].header)
+            failed_ = true;  // it names no record, and that was reported
+        else
+            error(no_header, field.span,
+                  "files `" + files.info.name + "` have no header record, so `" + param.name + "." + field.text +
+                      "` means nothing",
+                  "declare what the files begin with: files " + files.info.name + " = \"…\" { header Record }");
         return {};
     }
     const auto index = static_cast<std::uint32_t>(files.header_record);
@@ -296,8 +316,11 @@ Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span spa
         if (info->failed) return {};
         std::vector<std::string> names;
         for (const auto& [name, number] : info->by_name) names.emplace_back(name);
-        error(unknown_field, field.span, "the header `" + module_.records[index].name + "` of files `" + files.info.name + "` has no field `" + field.text + "`",
-              suggestion(field.text, names, listed("its fields are", names)), {{info->span, "the record is declared here"}});
+        error(unknown_field, field.span,
+              "the header `" + module_.records[index].name + "` of files `" + files.info.name + "` has no field `" +
+                  field.text + "`",
+              suggestion(field.text, names, listed("its fields are", names)),
+              {{info->span, "the record is declared here"}});
         return {};
     }
     const checked::Field& f = module_.records[index].fields[it->second];
@@ -306,7 +329,9 @@ Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span spa
         return {};
     }
     if (f.type.kind != TypeKind::integer) {
-        error(header_field_kind, field.span, "`" + field.text + "` is " + describe(f.type) + ", and only integers of a header reach a chain", "derive an integer in the header record: `let x = …`");
+        error(header_field_kind, field.span,
+              "`" + field.text + "` is " + describe(f.type) + ", and only integers of a header reach a chain",
+              "derive an integer in the header record: `let x = …`");
         return {};
     }
     env_.chain->header_fields.insert({file, it->second});
@@ -330,7 +355,8 @@ Value Checker::text_capture(Value text, const ast::Name& field, Span span) {
         out.expr->kids.push_back(std::move(text.expr));
         return out;
     }
-    error(unknown_field, field.span, "text rule `" + rule.name + "` captures no `" + field.text + "`", suggestion(field.text, names, listed("its captures are", names)));
+    error(unknown_field, field.span, "text rule `" + rule.name + "` captures no `" + field.text + "`",
+          suggestion(field.text, names, listed("its captures are", names)));
     return {};
 }
 
@@ -359,13 +385,15 @@ Value Checker::request_field(const ast::Name& field, Span span) {
     }
     std::vector<std::string> names;
     for (const auto& f : *request.fields) names.push_back(f.name.text);
-    error(unknown_field, field.span, "the request has no field `" + field.text + "`", suggestion(field.text, names, listed("its fields are", names)));
+    error(unknown_field, field.span, "the request has no field `" + field.text + "`",
+          suggestion(field.text, names, listed("its fields are", names)));
     return {};
 }
 
 Value Checker::index_access(const ast::Expr& e, const ast::Index& n) {
     if (auto files = files_named(*n.base)) {
-        error(wrong_kind, e.span, "a file of a class is not a value", "use it as the target of `prefetch`, or as an argument of a chain");
+        error(wrong_kind, e.span, "a file of a class is not a value",
+              "use it as the target of `prefetch`, or as an argument of a chain");
         return {};
     }
     Value base = value(*n.base);
@@ -383,7 +411,9 @@ Value Checker::index_access(const ast::Expr& e, const ast::Index& n) {
         return {};
     }
     if (index.expr->kind == ExprKind::int_const && index.expr->value >= type.max) {
-        error(out_of_range, n.index->span, "element " + std::to_string(index.expr->value) + " of an array of at most " + std::to_string(type.max), "elements count from 0");
+        error(out_of_range, n.index->span,
+              "element " + std::to_string(index.expr->value) + " of an array of at most " + std::to_string(type.max),
+              "elements count from 0");
         return {};
     }
     Value out = make(ExprKind::element, *type.element, e.span);
@@ -396,7 +426,9 @@ Value Checker::index_access(const ast::Expr& e, const ast::Index& n) {
 namespace {
 
 bool same(const checked::Expr& a, const checked::Expr& b) {
-    if (a.kind != b.kind || a.value != b.value || a.index != b.index || a.index2 != b.index2 || a.bytes != b.bytes || a.kids.size() != b.kids.size()) return false;
+    if (a.kind != b.kind || a.value != b.value || a.index != b.index || a.index2 != b.index2 || a.bytes != b.bytes ||
+        a.kids.size() != b.kids.size())
+        return false;
     if (a.body || b.body || !a.filters.empty() || !b.filters.empty() || a.kind == ExprKind::let_in) return false;
     for (std::size_t i = 0; i < a.kids.size(); i++)
         if (!same(*a.kids[i], *b.kids[i])) return false;
@@ -405,7 +437,8 @@ bool same(const checked::Expr& a, const checked::Expr& b) {
 
 // N where `high` is `low + N`: a slice of known length.
 std::optional<std::uint64_t> distance(const checked::Expr& low, const checked::Expr& high) {
-    if (high.kind != ExprKind::binary || static_cast<checked::Binary>(high.index) != checked::Binary::add) return std::nullopt;
+    if (high.kind != ExprKind::binary || static_cast<checked::Binary>(high.index) != checked::Binary::add)
+        return std::nullopt;
     if (high.kids[1]->kind != ExprKind::int_const || !same(low, *high.kids[0])) return std::nullopt;
     return high.kids[1]->value;
 }
@@ -414,7 +447,8 @@ std::optional<std::uint64_t> distance(const checked::Expr& low, const checked::E
 
 Value Checker::slice_access(const ast::Expr& e, const ast::Slice& n) {
     if (!n.base) {
-        error(bad_argument, e.span, "a range stands on its own only in `for i in range(lo, hi)`", "write `range(lo, hi)`");
+        error(bad_argument, e.span, "a range stands on its own only in `for i in range(lo, hi)`",
+              "write `range(lo, hi)`");
         return {};
     }
     Value base = value(*n.base);
@@ -425,15 +459,18 @@ Value Checker::slice_access(const ast::Expr& e, const ast::Slice& n) {
     const bool is_bytes = type.kind == TypeKind::bytes;
     const bool is_text_array = type.kind == TypeKind::array && type.element->kind == TypeKind::bytes;
     if ((!is_bytes && type.kind != TypeKind::array) || is_text_array) {
-        error(not_indexable, e.span, describe(type) + " has no slices", is_text_array ? "loop over the captures, or take one: `[i]`" : "arrays and bytes can be sliced");
+        error(not_indexable, e.span, describe(type) + " has no slices",
+              is_text_array ? "loop over the captures, or take one: `[i]`" : "arrays and bytes can be sliced");
         return {};
     }
     checked::ExprPtr first;
     if (!high) {
         base = name_local(std::move(base), "slice", &first);
         high = make(is_bytes ? ExprKind::bytes_length : ExprKind::array_length, {TypeKind::integer}, e.span);
-        if (is_bytes && base.exact) high = int_constant(*base.exact, e.span);
-        else high.expr->kids.push_back(clone(*base.expr));
+        if (is_bytes && base.exact)
+            high = int_constant(*base.exact, e.span);
+        else
+            high.expr->kids.push_back(clone(*base.expr));
     }
     const bool constant = low.expr->kind == ExprKind::int_const && high.expr->kind == ExprKind::int_const;
     if (constant && low.expr->value > high.expr->value) {
@@ -441,7 +478,9 @@ Value Checker::slice_access(const ast::Expr& e, const ast::Slice& n) {
         return {};
     }
     if (is_bytes && base.exact && high.expr->kind == ExprKind::int_const && high.expr->value > *base.exact) {
-        error(out_of_range, e.span, "the slice ends at byte " + std::to_string(high.expr->value) + " of " + std::to_string(*base.exact), "end it at " + std::to_string(*base.exact) + " or before");
+        error(out_of_range, e.span,
+              "the slice ends at byte " + std::to_string(high.expr->value) + " of " + std::to_string(*base.exact),
+              "end it at " + std::to_string(*base.exact) + " or before");
         return {};
     }
     Value out = make(is_bytes ? ExprKind::bytes_slice : ExprKind::array_slice, type, e.span);

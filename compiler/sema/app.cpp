@@ -14,12 +14,18 @@ void Checker::check_files(std::uint32_t index) {
     checked::FileClass& out = module_.files[index];
     out.info.direct = n.direct;
     out.info.immutable = n.immutable;
-    if (out.info.pattern.empty()) error(empty_pattern, n.pattern_span, "the pattern of files `" + n.name.text + "` is empty", "write a glob such as \"*.idx\"");
+    if (out.info.pattern.empty())
+        error(empty_pattern, n.pattern_span, "the pattern of files `" + n.name.text + "` is empty",
+              "write a glob such as \"*.idx\"");
     if (n.root) {
         out.info.root = *n.root;
-        if (!n.root->starts_with('/')) error(relative_root, n.name.span, "the root of files `" + n.name.text + "` is \"" + *n.root + "\", which is not absolute", "begin it with `/`: what it is must not depend on where a program runs");
+        if (!n.root->starts_with('/'))
+            error(relative_root, n.name.span,
+                  "the root of files `" + n.name.text + "` is \"" + *n.root + "\", which is not absolute",
+                  "begin it with `/`: what it is must not depend on where a program runs");
     }
-    EnvScope there(*this, Env{.scope = info.scope, .site = Site::constant, .locals = &constant_locals_, .base = bindings_.size()});
+    EnvScope there(
+        *this, Env{.scope = info.scope, .site = Site::constant, .locals = &constant_locals_, .base = bindings_.size()});
     if (n.cache_bytes) {
         auto bytes = here_uint(*n.cache_bytes, "the size of a cache", 4096, 1ULL << 40, cache_size, ast::Unit::bytes);
         if (bytes) out.info.cache_bytes = *bytes;
@@ -28,7 +34,10 @@ void Checker::check_files(std::uint32_t index) {
             auto levels = here_uint(*n.cache_levels, "the number of cached levels", 1, 64, cache_size);
             if (levels) out.info.cache_levels = static_cast<std::uint32_t>(*levels);
         }
-        if (!n.immutable) error(cache_not_immutable, n.cache_bytes->span, "files `" + n.name.text + "` may change, so their blocks cannot be kept", "add `immutable` when the bytes never change while a file is open, else remove `cache`");
+        if (!n.immutable)
+            error(cache_not_immutable, n.cache_bytes->span,
+                  "files `" + n.name.text + "` may change, so their blocks cannot be kept",
+                  "add `immutable` when the bytes never change while a file is open, else remove `cache`");
     }
     if (!info.header) return;
     env_.scope = info.header_scope;
@@ -37,10 +46,13 @@ void Checker::check_files(std::uint32_t index) {
     const checked::Record& header = module_.records[symbol->index];
     out.header_record = static_cast<std::int32_t>(symbol->index);
     if (header.fixed_size < 0 && !records_[symbol->index].failed) {
-        error(header_not_fixed, info.header->span, "the header `" + header.name + "` has no fixed size", "give every field of a header a fixed size, so that it is known how much of a file to read", {{records_[symbol->index].span, "the record is declared here"}});
+        error(header_not_fixed, info.header->span, "the header `" + header.name + "` has no fixed size",
+              "give every field of a header a fixed size, so that it is known how much of a file to read",
+              {{records_[symbol->index].span, "the record is declared here"}});
     }
     if (auto it = records_[symbol->index].by_name.find("file_size"); it != records_[symbol->index].by_name.end()) {
-        error(reserved_name, header.fields[it->second].span, "`file_size` of a header means the length of the file", "choose another name");
+        error(reserved_name, header.fields[it->second].span, "`file_size` of a header means the length of the file",
+              "choose another name");
     }
 }
 
@@ -62,7 +74,8 @@ std::optional<std::uint32_t> Checker::percentile(const ast::Name& name) {
         scale /= 10;
     }
     if (ok && value >= 50000) return value;
-    error(bad_percentile, name.span, "`" + text + "` is not a percentile", "write p50 to p99, or with decimals p999 (99.9 %) and p9999");
+    error(bad_percentile, name.span, "`" + text + "` is not a percentile",
+          "write p50 to p99, or with decimals p999 (99.9 %) and p9999");
     return std::nullopt;
 }
 
@@ -71,21 +84,33 @@ void Checker::check_class(const ast::PriorityClass& n, ir::PriorityClass& out, I
     for (const auto& attr : n.attrs) {
         if (!attr.value) continue;
         if (attr.kind == ast::ClassAttr::Kind::priority) {
-            if (seen_priority) error(duplicate_slo, attr.value->span, "the priority of class `" + n.name.text + "` is given twice", "keep one of the two");
+            if (seen_priority)
+                error(duplicate_slo, attr.value->span, "the priority of class `" + n.name.text + "` is given twice",
+                      "keep one of the two");
             seen_priority = true;
-            if (auto v = constant_uint(*attr.value, &scope, "the priority", 0, 7, priority_range)) out.priority = static_cast<std::uint32_t>(*v);
+            if (auto v = constant_uint(*attr.value, &scope, "the priority", 0, 7, priority_range))
+                out.priority = static_cast<std::uint32_t>(*v);
         } else if (attr.kind == ast::ClassAttr::Kind::weight) {
-            if (seen_weight) error(duplicate_slo, attr.value->span, "the weight of class `" + n.name.text + "` is given twice", "keep one of the two");
+            if (seen_weight)
+                error(duplicate_slo, attr.value->span, "the weight of class `" + n.name.text + "` is given twice",
+                      "keep one of the two");
             seen_weight = true;
-            if (auto v = constant_uint(*attr.value, &scope, "the weight", 1, 1000, weight_range)) out.weight = static_cast<std::uint32_t>(*v);
+            if (auto v = constant_uint(*attr.value, &scope, "the weight", 1, 1000, weight_range))
+                out.weight = static_cast<std::uint32_t>(*v);
         } else {
             auto p = percentile(attr.percentile);
-            auto ns = constant_uint(*attr.value, &scope, "the objective", 1, 3600ULL * 1000000000, out_of_range, ast::Unit::time);
+            auto ns = constant_uint(*attr.value, &scope, "the objective", 1, 3600ULL * 1000000000, out_of_range,
+                                    ast::Unit::time);
             if (!p || !ns) continue;
             if (std::ranges::any_of(out.slos, [&](const auto& slo) { return slo.percentile_x1000 == *p; }))
-                error(duplicate_slo, attr.percentile.span, "class `" + n.name.text + "` has two objectives for " + attr.percentile.text, "keep one of the two");
+                error(duplicate_slo, attr.percentile.span,
+                      "class `" + n.name.text + "` has two objectives for " + attr.percentile.text,
+                      "keep one of the two");
             out.slos.push_back({*p, *ns});
-            warn(objective_recorded, attr.percentile.span, "the objective " + attr.percentile.text + " of class `" + n.name.text + "` is recorded; nothing enforces it yet", "it is written into the artifact for runtimes that will");
+            warn(objective_recorded, attr.percentile.span,
+                 "the objective " + attr.percentile.text + " of class `" + n.name.text +
+                     "` is recorded; nothing enforces it yet",
+                 "it is written into the artifact for runtimes that will");
         }
     }
 }
@@ -93,11 +118,16 @@ void Checker::check_class(const ast::PriorityClass& n, ir::PriorityClass& out, I
 void Checker::check_batch(const ast::Batch& n, Instance& scope) {
     ir::Batch& out = module_.batch;
     if (n.min)
-        if (auto v = constant_uint(*n.min, &scope, "the smallest batch", 1, 4096, batch_range)) out.min = static_cast<std::uint32_t>(*v);
+        if (auto v = constant_uint(*n.min, &scope, "the smallest batch", 1, 4096, batch_range))
+            out.min = static_cast<std::uint32_t>(*v);
     if (n.max)
-        if (auto v = constant_uint(*n.max, &scope, "the largest batch", 1, 4096, batch_range)) out.max = static_cast<std::uint32_t>(*v);
+        if (auto v = constant_uint(*n.max, &scope, "the largest batch", 1, 4096, batch_range))
+            out.max = static_cast<std::uint32_t>(*v);
     out.adapt = n.adapt;
-    if (out.min > out.max) error(batch_range, n.span, "a batch of at least " + std::to_string(out.min) + " and at most " + std::to_string(out.max), "make `min` no larger than `max`");
+    if (out.min > out.max)
+        error(batch_range, n.span,
+              "a batch of at least " + std::to_string(out.min) + " and at most " + std::to_string(out.max),
+              "make `min` no larger than `max`");
 }
 
 std::int32_t Checker::class_named(const ast::Name& name) {
@@ -114,52 +144,65 @@ std::int32_t Checker::class_named(const ast::Name& name) {
     if (env_.scope->is_broken(name.text)) return -1;
     std::vector<std::string> names;
     for (const auto& [word, index] : env_.scope->classes) names.emplace_back(word);
-    error(unknown_class, name.span, "there is no class `" + name.text + "`", suggestion(name.text, names, "declare it: `class " + name.text + " { priority 0 }`"));
+    error(unknown_class, name.span, "there is no class `" + name.text + "`",
+          suggestion(name.text, names, "declare it: `class " + name.text + " { priority 0 }`"));
     return -1;
 }
 
 // The type of a probe's argument: an integer, or a C string.
 std::optional<Type> Checker::probe_type(const ast::Type& n) {
     if (const auto* cstr = std::get_if<ast::CstrType>(&n.base); cstr && !n.count) {
-        auto max = cstr->max ? here_uint(*cstr->max, "the bound of a cstr", 1, 4096, out_of_range, ast::Unit::bytes) : std::nullopt;
+        auto max = cstr->max ? here_uint(*cstr->max, "the bound of a cstr", 1, 4096, out_of_range, ast::Unit::bytes)
+                             : std::nullopt;
         if (!max) return std::nullopt;
         Type out{TypeKind::bytes};
         out.max = static_cast<std::uint32_t>(*max);
         return out;
     }
     const auto* named = std::get_if<ast::NamedType>(&n.base);
-    if (named && !n.count && named->name.module.text.empty()) return scalar_type(named->name.name, "an argument of a probe", false);
-    error(probe_argument, n.span, "an argument of a probe is an integer or a cstr(max N)", "write `path: cstr(max 256)` or `size: u64`");
+    if (named && !n.count && named->name.module.text.empty())
+        return scalar_type(named->name.name, "an argument of a probe", false);
+    error(probe_argument, n.span, "an argument of a probe is an integer or a cstr(max N)",
+          "write `path: cstr(max 256)` or `size: u64`");
     return std::nullopt;
 }
 
 void Checker::check_probe(std::uint32_t index) {
     const auto [n, scope] = probes_[index];
     ir::Probe& out = module_.probes[index];
-    EnvScope there(*this, Env{.scope = scope, .site = Site::constant, .locals = &constant_locals_, .base = bindings_.size()});
+    EnvScope there(*this,
+                   Env{.scope = scope, .site = Site::constant, .locals = &constant_locals_, .base = bindings_.size()});
     out.kind = n->kind.text;
     out.site = n->site;
     static const std::vector<std::string> kinds{"usdt", "uprobe", "syscall"};
     if (std::ranges::find(kinds, n->kind.text) == kinds.end()) {
-        error(unknown_probe_kind, n->kind.span, "there is no probe kind `" + n->kind.text + "`", suggestion(n->kind.text, kinds, "probes are usdt, uprobe and syscall"));
+        error(unknown_probe_kind, n->kind.span, "there is no probe kind `" + n->kind.text + "`",
+              suggestion(n->kind.text, kinds, "probes are usdt, uprobe and syscall"));
     } else {
         const auto colon = n->site.find(':');
         const bool pair = colon != std::string::npos && colon > 0 && colon + 1 < n->site.size();
         const bool plain = colon == std::string::npos && !n->site.empty();
         if (n->kind.text == "syscall" ? !plain : !pair) {
-            error(bad_site, n->site_span, "\"" + n->site + "\" does not say where the probe is", n->kind.text == "syscall" ? "name a system call: \"openat\"" : n->kind.text == "usdt" ? "write \"provider:name\"" : "write \"library:symbol\"");
+            error(bad_site, n->site_span, "\"" + n->site + "\" does not say where the probe is",
+                  n->kind.text == "syscall" ? "name a system call: \"openat\""
+                  : n->kind.text == "usdt"  ? "write \"provider:name\""
+                                            : "write \"library:symbol\"");
         }
     }
     std::set<std::string_view> names;
     for (const auto& arg : n->args) {
-        if (!names.insert(arg.first.text).second) error(duplicate_name, arg.first.span, "the probe has two arguments `" + arg.first.text + "`", "rename one of the two");
+        if (!names.insert(arg.first.text).second)
+            error(duplicate_name, arg.first.span, "the probe has two arguments `" + arg.first.text + "`",
+                  "rename one of the two");
         auto type = probe_type(arg.second);
         if (!type) continue;
         out.args.push_back({arg.first.text, type->bits, type->is_signed, type->kind == TypeKind::bytes});
     }
 }
 
-bool Checker::target_has(unsigned major, unsigned minor) const { return !target_ || target_->first > major || (target_->first == major && target_->second >= minor); }
+bool Checker::target_has(unsigned major, unsigned minor) const {
+    return !target_ || target_->first > major || (target_->first == major && target_->second >= minor);
+}
 
 // `--target=linux-6.1`: what that kernel does not have is refused.
 void Checker::check_target() {

@@ -24,7 +24,8 @@ Value Checker::array_method(Value receiver, const ast::Expr& e, const ast::Call&
     if (name == "min") return aggregate(std::move(receiver), e, n, checked::Aggregate::min);
     if (name == "max") return aggregate(std::move(receiver), e, n, checked::Aggregate::max);
     if (name == "project") {
-        error(pipeline_misused, n.callee.span, "`project` is a statement: it emits values and has none", "write it on its own, in a chain that returns bytes(max N)");
+        error(pipeline_misused, n.callee.span, "`project` is a statement: it emits values and has none",
+              "write it on its own, in a chain that returns bytes(max N)");
         return {};
     }
     return unknown_method_of(receiver, n);
@@ -66,7 +67,8 @@ Checker::LambdaResult Checker::key_by_record(const Value& array, const ast::Expr
     LambdaResult out;
     const auto* access = std::get_if<ast::FieldAccess>(&e.node);
     if (!access) {
-        error(bad_argument, e.span, "the key of an element is a field of a record", "write `by Record.field`, or `by c => …`");
+        error(bad_argument, e.span, "the key of an element is a field of a record",
+              "write `by Record.field`, or `by c => …`");
         return out;
     }
     auto index = record_named(*access->base);
@@ -76,12 +78,14 @@ Checker::LambdaResult Checker::key_by_record(const Value& array, const ast::Expr
     Value item = element_of(array, local, "by", e.span);
     if (element.kind == TypeKind::integer) {
         if (element.is_signed) {
-            error(mixed_signedness, e.span, "an offset is unsigned, and the elements are signed", "write `by c => (c as u64).as(…)…`");
+            error(mixed_signedness, e.span, "an offset is unsigned, and the elements are signed",
+                  "write `by c => (c as u64).as(…)…`");
             return out;
         }
         item = view_at(std::move(item), *index, e.span);
     } else if (element.kind != TypeKind::view || element.record != *index) {
-        error(key_mismatch, e.span, "the elements are not views of `" + module_.records[*index].name + "`", "write `by c => …`");
+        error(key_mismatch, e.span, "the elements are not views of `" + module_.records[*index].name + "`",
+              "write `by c => …`");
         return out;
     }
     if (!item) return out;
@@ -102,11 +106,14 @@ Value Checker::search(Value array, const ast::Expr& e, const ast::Call& n, check
     if (!arguments(n, 1, 1, "a." + n.callee.text + "(key)")) return {};
     const ast::Arg& arg = n.args[0];
     if (!arg.value || arg.is_max) {
-        error(bad_argument, n.callee.span, "`" + n.callee.text + "` takes the key to look for", "write `a." + n.callee.text + "(key)` or `a." + n.callee.text + "(key by Record.field)`");
+        error(bad_argument, n.callee.span, "`" + n.callee.text + "` takes the key to look for",
+              "write `a." + n.callee.text + "(key)` or `a." + n.callee.text + "(key by Record.field)`");
         return {};
     }
     if (is_sequence(array) || is_text_array(array.expr->type)) {
-        error(pipeline_misused, e.span, "`" + n.callee.text + "` needs an array, whose elements can be reached in any order", "loop over a sequence with `for`, or end it with an aggregate");
+        error(pipeline_misused, e.span,
+              "`" + n.callee.text + "` needs an array, whose elements can be reached in any order",
+              "loop over a sequence with `for`, or end it with an aggregate");
         return {};
     }
     Value key = value(*arg.value);
@@ -118,15 +125,18 @@ Value Checker::search(Value array, const ast::Expr& e, const ast::Call& n, check
     if (!has_key) {
         own = make(ExprKind::local, *array.expr->type.element, e.span);
         if (own.expr->type.kind == TypeKind::view) {
-            error(key_mismatch, arg.value->span, "the elements are records, and which field is the key is not said", "write `" + n.callee.text + "(key by " + module_.records[own.expr->type.record].name + ".field)`");
+            error(key_mismatch, arg.value->span, "the elements are records, and which field is the key is not said",
+                  "write `" + n.callee.text + "(key by " + module_.records[own.expr->type.record].name + ".field)`");
             return {};
         }
     }
     Value& item = has_key ? by.result : own;
     const TypeKind key_kind = key.expr->type.kind, item_kind = item.expr->type.kind;
     if (key_kind != item_kind || (key_kind != TypeKind::integer && key_kind != TypeKind::bytes)) {
-        error(key_mismatch, arg.value->span, "the key is " + describe(key.expr->type) + ", and what it is compared with is " + describe(item.expr->type),
-              "look for integers by integers, for bytes by bytes");
+        error(
+            key_mismatch, arg.value->span,
+            "the key is " + describe(key.expr->type) + ", and what it is compared with is " + describe(item.expr->type),
+            "look for integers by integers, for bytes by bytes");
         return {};
     }
     if (key_kind == TypeKind::integer) {
@@ -154,13 +164,15 @@ Value Checker::as_pipeline(Value array) {
 Value Checker::filter(Value array, const ast::Expr& e, const ast::Call& n) {
     if (!arguments(n, 1, 1, "a.filter(x => …)")) return {};
     if (n.args[0].value || !n.args[0].lambda) {
-        error(bad_argument, n.callee.span, "`filter` takes a condition on an element", "write `a.filter(x => x.field > 0)`");
+        error(bad_argument, n.callee.span, "`filter` takes a condition on an element",
+              "write `a.filter(x => x.field > 0)`");
         return {};
     }
     LambdaResult test = lambda(array, *n.args[0].lambda, "the condition");
     if (!test.ok) return {};
     if (test.type.kind != TypeKind::boolean) {
-        error(condition_not_bool, n.args[0].lambda->body->span, "the condition of `filter` is a bool, and this is " + describe(test.type), "write a comparison");
+        error(condition_not_bool, n.args[0].lambda->body->span,
+              "the condition of `filter` is a bool, and this is " + describe(test.type), "write a comparison");
         return {};
     }
     test.lambda.body = std::move(test.result.expr);
@@ -179,13 +191,17 @@ Value Checker::aggregate(Value array, const ast::Expr& e, const ast::Call& n, ch
         return out;
     }
     if (array.expr->type.max > kMaxLoop) {
-        error(loop_too_large, e.span, "this sequence may hold " + std::to_string(array.expr->type.max) + " elements, and one loop runs at most " + std::to_string(kMaxLoop), "bound it with `max N`");
+        error(loop_too_large, e.span,
+              "this sequence may hold " + std::to_string(array.expr->type.max) +
+                  " elements, and one loop runs at most " + std::to_string(kMaxLoop),
+              "bound it with `max N`");
         return {};
     }
     LambdaResult of;
     if (!is_count) {
         if (n.args.size() == 1 && (n.args[0].value || !n.args[0].lambda)) {
-            error(bad_argument, n.callee.span, "`" + n.callee.text + "` takes a function of an element", "write `a." + n.callee.text + "(x => x.field)`");
+            error(bad_argument, n.callee.span, "`" + n.callee.text + "` takes a function of an element",
+                  "write `a." + n.callee.text + "(x => x.field)`");
             return {};
         }
         if (n.args.size() == 1) {
@@ -196,7 +212,9 @@ Value Checker::aggregate(Value array, const ast::Expr& e, const ast::Call& n, ch
             of.result = element_of(array, of.lambda.local, "element", e.span);
             of.type = of.result.expr->type;
         }
-        if (of.type.kind != TypeKind::integer) return wrong(of.result, n.args.empty() ? e.span : n.args[0].lambda->body->span, "an integer", "what `" + n.callee.text + "` works on");
+        if (of.type.kind != TypeKind::integer)
+            return wrong(of.result, n.args.empty() ? e.span : n.args[0].lambda->body->span, "an integer",
+                         "what `" + n.callee.text + "` works on");
         settle(of.result);
     }
     if (is_text_array(array.expr->type)) {

@@ -23,7 +23,8 @@ void Checker::chain_params(ChainInfo& info, checked::Chain& out) {
         checked::Param param{};
         param.name = n.name.text;
         if (!names.insert(n.name.text).second) {
-            error(duplicate_name, n.name.span, "the chain has two parameters `" + n.name.text + "`", "rename one of the two");
+            error(duplicate_name, n.name.span, "the chain has two parameters `" + n.name.text + "`",
+                  "rename one of the two");
             info.failed = true;
         }
         if (n.file) {
@@ -81,14 +82,18 @@ void Checker::shadow_params(ChainInfo& info, checked::Chain& out) {
             }
             break;
     }
-    if (symbol) out.source = symbol->index;
-    else info.failed = true;
+    if (symbol)
+        out.source = symbol->index;
+    else
+        info.failed = true;
 }
 
 void Checker::chain_signature(std::uint32_t index) {
     ChainInfo& info = chains_[index];
     checked::Chain& out = module_.chains[index];
-    EnvScope there(*this, Env{.scope = info.scope, .site = Site::signature, .locals = &constant_locals_, .base = bindings_.size()});
+    EnvScope there(
+        *this,
+        Env{.scope = info.scope, .site = Site::signature, .locals = &constant_locals_, .base = bindings_.size()});
     out.span = info.chain->name.span;
     out.line = line_of(info.chain->canonical_line);
     if (info.chain->priority_class) out.priority_class = class_named(*info.chain->priority_class);
@@ -99,8 +104,10 @@ void Checker::chain_signature(std::uint32_t index) {
     }
     if (info.chain->returns) {
         auto type = value_type(*info.chain->returns, "a result", true, &info.exact);
-        if (type) out.returns = *type;
-        else info.failed = true;
+        if (type)
+            out.returns = *type;
+        else
+            info.failed = true;
     }
 }
 
@@ -159,17 +166,22 @@ void Checker::check_chain(std::uint32_t index) {
     chain.out = &module_.chains[index];
     chain.scope = info.scope;
     chain.exact_result = info.exact;
-    if (info.chain->event) check_shadow_chain(chain, *chain.out);
-    else check_call_chain(chain, *chain.out);
+    if (info.chain->event)
+        check_shadow_chain(chain, *chain.out);
+    else
+        check_call_chain(chain, *chain.out);
 }
 
 void Checker::check_call_chain(ChainScope& chain, checked::Chain& out) {
     const ast::Chain& n = *chain.ast;
     if (!n.body.stmts.empty()) {
-        error(statements_outside_step, n.body.stmts.front()->span, "a statement outside of a step", "a chain with parameters does its work in steps: `step walk(b: block at 0 for 4KiB) { … }`");
+        error(statements_outside_step, n.body.stmts.front()->span, "a statement outside of a step",
+              "a chain with parameters does its work in steps: `step walk(b: block at 0 for 4KiB) { … }`");
     }
     if (n.steps.empty()) {
-        if (n.body.stmts.empty()) error(chain_without_steps, n.name.span, "chain `" + n.name.text + "` has no steps", "give it one: `step walk(b: block at 0 for 4KiB) { … }`");
+        if (n.body.stmts.empty())
+            error(chain_without_steps, n.name.span, "chain `" + n.name.text + "` has no steps",
+                  "give it one: `step walk(b: block at 0 for 4KiB) { … }`");
         return;
     }
     out.steps.resize(n.steps.size());
@@ -197,21 +209,28 @@ void Checker::check_done(ChainScope& chain) {
 
 void Checker::check_hops(ChainScope& chain) {
     if (chain.ast->hops || !chain.reads_more) return;
-    error(missing_hops, chain.ast->name.span, "chain `" + chain.ast->name.text + "` reads more than once, and nothing says how often at most", "write `hops N` before its body: the most reads that one run may do");
+    error(missing_hops, chain.ast->name.span,
+          "chain `" + chain.ast->name.text + "` reads more than once, and nothing says how often at most",
+          "write `hops N` before its body: the most reads that one run may do");
 }
 
 void Checker::check_result(ChainScope& chain) {
     checked::Chain& out = *chain.out;
     out.emits = chain.emits && out.returns.kind == TypeKind::bytes;
     if (chain.emits && chain.returns_value && !chain.bad_emits && !chain.bad_returns) {
-        error(emit_and_return, chain.first_return, "this chain emits its result, and returns one as well", "emit everything and end with `return` alone, or return one value",
+        error(emit_and_return, chain.first_return, "this chain emits its result, and returns one as well",
+              "emit everything and end with `return` alone, or return one value",
               {{chain.first_emit, "it emits here"}});
     }
     if (after_syntax_errors_) return;  // what is missing may stand in the text that could not be read
     if (out.returns.kind != TypeKind::none && !chain.emits && !chain.returns_value) {
-        error(no_return, chain.ast->name.span, "chain `" + chain.ast->name.text + "` has a result, and nothing returns or emits one", "write `return …` where the value is found");
+        error(no_return, chain.ast->name.span,
+              "chain `" + chain.ast->name.text + "` has a result, and nothing returns or emits one",
+              "write `return …` where the value is found");
     } else if (out.returns.kind != TypeKind::none && !chain.emits && chain.returns_nothing) {
-        error(return_value, chain.first_bare_return, "`return` without a value in a chain whose result is " + describe(out.returns), "return the value, or `fail` with a reason");
+        error(return_value, chain.first_bare_return,
+              "`return` without a value in a chain whose result is " + describe(out.returns),
+              "return the value, or `fail` with a reason");
     }
 }
 
@@ -220,7 +239,9 @@ void Checker::check_limits(ChainScope& chain) {
     const std::uint32_t state = state_bytes(out);
     if (state > kMaxState) {
         Span place = chain.ast->state.empty() ? chain.ast->name.span : chain.ast->state.front().span;
-        error(state_too_large, place, "the state of the chain takes " + std::to_string(state) + " bytes", "keep it within 4 KiB: an integer takes 8 bytes, bytes(max N) take N and 8 more, variables of bytes included");
+        error(state_too_large, place, "the state of the chain takes " + std::to_string(state) + " bytes",
+              "keep it within 4 KiB: an integer takes 8 bytes, bytes(max N) take N and 8 more, variables of bytes "
+              "included");
     }
     std::uint64_t slots = chain.header_fields.size(), bytes = 0;
     for (const auto& p : out.params) {
@@ -228,10 +249,14 @@ void Checker::check_limits(ChainScope& chain) {
         if (p.kind == ir::Param::Kind::bytes) bytes += (p.type.max + 7) / 8 * 8;
     }
     if (slots > kMaxArgSlots) {
-        error(too_many_arguments, chain.ast->name.span, "the arguments of the chain take " + std::to_string(slots) + " slots", "use at most 32: an integer takes one, bytes two, and each header field that is used one");
+        error(too_many_arguments, chain.ast->name.span,
+              "the arguments of the chain take " + std::to_string(slots) + " slots",
+              "use at most 32: an integer takes one, bytes two, and each header field that is used one");
     }
     if (bytes > kMaxArgBytes) {
-        error(too_many_arguments, chain.ast->name.span, "the bytes among the arguments of the chain may take " + std::to_string(bytes) + " bytes", "keep them within 4 KiB together: give shorter bounds in bytes(max N)");
+        error(too_many_arguments, chain.ast->name.span,
+              "the bytes among the arguments of the chain may take " + std::to_string(bytes) + " bytes",
+              "keep them within 4 KiB together: give shorter bounds in bytes(max N)");
     }
 }
 

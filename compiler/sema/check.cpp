@@ -17,7 +17,8 @@ std::optional<checked::Module> Checker::run() {
     for (std::uint32_t i = 0; i < texts_.size(); i++) resolve_text(i);
     for (std::uint32_t i = 0; i < files_.size(); i++) check_files(i);
     for (std::uint32_t i = 0; i < sockets_.size(); i++) check_socket(i);
-    for (std::uint32_t i = 0; i < classes_.size(); i++) check_class(*classes_[i].first, module_.classes[i], *classes_[i].second);
+    for (std::uint32_t i = 0; i < classes_.size(); i++)
+        check_class(*classes_[i].first, module_.classes[i], *classes_[i].second);
     if (batch_.first) check_batch(*batch_.first, *batch_.second);
     for (std::uint32_t i = 0; i < probes_.size(); i++) check_probe(i);
     for (std::uint32_t i = 0; i < chains_.size(); i++) chain_signature(i);
@@ -25,14 +26,16 @@ std::optional<checked::Module> Checker::run() {
     for (std::uint32_t i = 0; i < services_.size(); i++) check_service(i);
     check_unused_fns();
     warn_unused();
-    if (failed_ && !diags_.has_errors()) diags_.report(internal, {}, "the spec was refused without a reason", "please report this, with the spec");
+    if (failed_ && !diags_.has_errors())
+        diags_.report(internal, {}, "the spec was refused without a reason", "please report this, with the spec");
     if (failed_ || diags_.has_errors()) return std::nullopt;
     for (auto& w : warnings_) diags_.report(w.code, w.span, std::move(w.message), std::move(w.hint));
     if (diags_.has_errors()) return std::nullopt;
     return std::move(module_);
 }
 
-std::optional<checked::Module> check(ast::File& root, const std::string& root_name, const Loader& loader, const CheckOptions& options, diag::Diagnostics& diags) {
+std::optional<checked::Module> check(ast::File& root, const std::string& root_name, const Loader& loader,
+                                     const CheckOptions& options, diag::Diagnostics& diags) {
     Checker checker(root, root_name, loader, options, diags);
     return checker.run();
 }

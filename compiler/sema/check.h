@@ -25,7 +25,9 @@ struct Loaded {
 };
 using Loader = std::function<Loaded(const std::string& path, FileId importing)>;
 
-// nullopt when there was an error. `root_name` names the root file in line information. Warnings may be reported either way.
-std::optional<checked::Module> check(ast::File& root, const std::string& root_name, const Loader&, const CheckOptions&, diag::Diagnostics&);
+// nullopt when there was an error. `root_name` names the root file in line information. Warnings may be reported either
+// way.
+std::optional<checked::Module> check(ast::File& root, const std::string& root_name, const Loader&, const CheckOptions&,
+                                     diag::Diagnostics&);
 
 }  // namespace chainio::sema

@@ -1,6 +1,6 @@
-// The checked AST: what semantic analysis makes of the syntax trees and lowering reads. Every name is an index, imports are
-// instantiated, constants folded, functions expanded, sugar gone, and every expression has a type. A checked module has no
-// error left that a user could make; lowering asserts instead of reporting.
+// The checked AST: what semantic analysis makes of the syntax trees and lowering reads. Every name is an index, imports
+// are instantiated, constants folded, functions expanded, sugar gone, and every expression has a type. A checked module
+// has no error left that a user could make; lowering asserts instead of reporting.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -18,10 +18,10 @@ enum class TypeKind : std::uint8_t {
     none,
     integer,  // bits (8..64) and is_signed; a value is always widened to 64 bits by that rule
     boolean,
-    bytes,    // a run of bytes of a block, an argument, the state or a literal; at most `max` long
-    view,     // a record at an offset of the block
-    array,    // elements of type `element`, at most `max` of them
-    text,     // the captures of a matched text rule
+    bytes,  // a run of bytes of a block, an argument, the state or a literal; at most `max` long
+    view,   // a record at an offset of the block
+    array,  // elements of type `element`, at most `max` of them
+    text,   // the captures of a matched text rule
 };
 struct Type {
     TypeKind kind = TypeKind::none;
@@ -36,15 +36,15 @@ struct Type {
 // ---- expressions ----
 // One node type; what the members mean depends on `kind` and is said beside it. "k0" is kids[0].
 enum class ExprKind : std::uint8_t {
-    int_const,      // value
-    bool_const,     // value 0 or 1
-    bytes_const,    // bytes
-    local,          // index into Body::locals; any type
-    param,          // index into Chain::params; integer or bytes
-    header_field,   // field `index2` (data or derived, integer) of the header record of file parameter `index`;
-                    // index2 == ir::kFileSizeField: `db.file_size`
-    state,          // index into Chain::state; integer or bytes
-    block_offset,   // bytes into the file
+    int_const,     // value
+    bool_const,    // value 0 or 1
+    bytes_const,   // bytes
+    local,         // index into Body::locals; any type
+    param,         // index into Chain::params; integer or bytes
+    header_field,  // field `index2` (data or derived, integer) of the header record of file parameter `index`;
+                   // index2 == ir::kFileSizeField: `db.file_size`
+    state,         // index into Chain::state; integer or bytes
+    block_offset,  // bytes into the file
     block_length,
     block_tag,
     block_bytes,    // the whole block as bytes
@@ -56,31 +56,53 @@ enum class ExprKind : std::uint8_t {
     element,        // element k1 of array k0; k1 is checked against the length: else malformed
     array_slice,    // elements k1..k2 of array k0, checked (low <= high <= length, else malformed)
     array_length,   // of k0
-    bytes_records,  // the records (type.element: view) that follow one another in the bytes k0; at most type.max; for loops and pipelines only
+    bytes_records,  // the records (type.element: view) that follow one another in the bytes k0; at most type.max; for
+                    // loops and pipelines only
     pipeline,       // array k0 with `filters`; only below aggregate, For and Project
-    search,         // index = Search, k0 array, k1 key, `body` the key of an element (absent: the element itself); find: optional
-    aggregate,      // index = Aggregate over k0 (array or pipeline); `body` for sum, min, max; min and max: optional
-    unary,          // index = Unary, k0
-    binary,         // index = Binary, k0, k1; integers of the same signedness, booleans for and/or (short circuit), bytes for comparisons
-    cond,           // k0 ? k1 : k2, only the taken side is evaluated
-    cast,           // k0 to `type`: truncated or extended by k0's signedness
-    let_in,         // local `index` = k0 in k1 (an expanded function)
-    bytes_slice,    // bytes k0 [k1..k2], checked (else malformed)
-    bytes_length,   // of k0
-    bytes_offset,   // where in the block the bytes k0, which are part of it, begin
-    byte_at,        // byte k1 of bytes k0, checked
-    int_of_bytes,   // k0, 0..8 bytes (longer: malformed); value bit 0: big-endian, bit 1: signed
+    search,     // index = Search, k0 array, k1 key, `body` the key of an element (absent: the element itself); find:
+                // optional
+    aggregate,  // index = Aggregate over k0 (array or pipeline); `body` for sum, min, max; min and max: optional
+    unary,      // index = Unary, k0
+    binary,  // index = Binary, k0, k1; integers of the same signedness, booleans for and/or (short circuit), bytes for
+             // comparisons
+    cond,    // k0 ? k1 : k2, only the taken side is evaluated
+    cast,    // k0 to `type`: truncated or extended by k0's signedness
+    let_in,  // local `index` = k0 in k1 (an expanded function)
+    bytes_slice,       // bytes k0 [k1..k2], checked (else malformed)
+    bytes_length,      // of k0
+    bytes_offset,      // where in the block the bytes k0, which are part of it, begin
+    byte_at,           // byte k1 of bytes k0, checked
+    int_of_bytes,      // k0, 0..8 bytes (longer: malformed); value bit 0: big-endian, bit 1: signed
     decimal_of_bytes,  // k0: ASCII digits, else malformed
-    hash,           // index = ir::HashAlgo of bytes k0, seed k1
-    text_match,     // text rule type.record on bytes k0: optional text
-    capture,        // capture `index` of text k0: bytes, integer, or an array of bytes
-    call_chain,     // service handlers: chain `index` with kids as arguments; optional; a file argument is a file_ref
-    file_ref,       // arguments of call_chain: a file of class `index`, whose path below the class's root is the bytes k0
+    hash,              // index = ir::HashAlgo of bytes k0, seed k1
+    text_match,        // text rule type.record on bytes k0: optional text
+    capture,           // capture `index` of text k0: bytes, integer, or an array of bytes
+    call_chain,  // service handlers: chain `index` with kids as arguments; optional; a file argument is a file_ref
+    file_ref,    // arguments of call_chain: a file of class `index`, whose path below the class's root is the bytes k0
 };
 enum class Search : std::uint8_t { lower_bound, upper_bound, find };
 enum class Aggregate : std::uint8_t { sum, count, min, max };
 enum class Unary : std::uint8_t { negate, logical_not, bit_not };
-enum class Binary : std::uint8_t { mul, div, mod, add, sub, shl, shr, bit_and, bit_xor, bit_or, lt, le, gt, ge, eq, ne, logical_and, logical_or };
+enum class Binary : std::uint8_t {
+    mul,
+    div,
+    mod,
+    add,
+    sub,
+    shl,
+    shr,
+    bit_and,
+    bit_xor,
+    bit_or,
+    lt,
+    le,
+    gt,
+    ge,
+    eq,
+    ne,
+    logical_and,
+    logical_or
+};
 
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
@@ -103,32 +125,32 @@ struct Expr {
 // ---- records and text rules ----
 struct Field {
     enum class Kind : std::uint8_t {
-        integer,   // width bytes, byte order, signedness
-        varint,    // `varint`
-        bytes,     // `length` bytes
-        cstr,      // up to and without a NUL, at most `max` bytes, the NUL is skipped
-        record,    // nested record `record`
-        array,     // `count` elements of `element` (integer of fixed width, or a record of fixed size); at most `max`
-        padding,   // `length` bytes, or up to `at` for skip fields
-        derived,   // takes no bytes: `value`
+        integer,  // width bytes, byte order, signedness
+        varint,   // `varint`
+        bytes,    // `length` bytes
+        cstr,     // up to and without a NUL, at most `max` bytes, the NUL is skipped
+        record,   // nested record `record`
+        array,    // `count` elements of `element` (integer of fixed width, or a record of fixed size); at most `max`
+        padding,  // `length` bytes, or up to `at` for skip fields
+        derived,  // takes no bytes: `value`
     };
     std::string name;  // empty for padding
     Span span;
     Kind kind = Kind::integer;
-    Type type;                              // of the value
-    std::uint8_t width = 0;                 // integer, or element width of an integer array
+    Type type;               // of the value
+    std::uint8_t width = 0;  // integer, or element width of an integer array
     bool big_endian = false, is_signed = false;
     ir::VarintKind varint = ir::VarintKind::leb128;
-    std::uint32_t record = 0;               // record, array of records
+    std::uint32_t record = 0;  // record, array of records
     std::uint32_t max = 0;
     ExprPtr at;      // offset from the record's start; absent: after the field before
     ExprPtr length;  // bytes, padding
     ExprPtr count;   // array
     ExprPtr when;    // the field exists only when this holds; reading it otherwise is malformed; it then takes no bytes
     ExprPtr equals;  // checked when a view of the record is made: else malformed
-    std::vector<std::uint64_t> choices;     // `in { … }`: checked likewise; empty: any value
-    ExprPtr value;   // derived
-    std::int64_t fixed_offset = -1;         // when known at compile time
+    std::vector<std::uint64_t> choices;  // `in { … }`: checked likewise; empty: any value
+    ExprPtr value;                       // derived
+    std::int64_t fixed_offset = -1;      // when known at compile time
     std::int64_t fixed_size = -1;
 };
 // The expressions inside a record use local 0 of `locals` as the view of the record itself (ExprKind::field on it).
@@ -145,12 +167,12 @@ struct Record {
 };
 struct TextItem {
     enum class Kind : std::uint8_t { literal, token, word, integer, rest, choice } kind;
-    std::string name;                  // captures
-    std::vector<std::string> literals; // literal: one; choice: several (the capture is the bytes matched)
-    std::uint32_t max = 0;             // token, word, rest: longest
+    std::string name;                   // captures
+    std::vector<std::string> literals;  // literal: one; choice: several (the capture is the bytes matched)
+    std::uint32_t max = 0;              // token, word, rest: longest
     std::uint32_t repeat_min = 1, repeat_max = 1;
-    std::string separator;             // when repeat_max > 1
-    std::int32_t capture = -1;         // number of the capture
+    std::string separator;      // when repeat_max > 1
+    std::int32_t capture = -1;  // number of the capture
 };
 struct TextRule {
     std::string name;
@@ -161,19 +183,22 @@ struct TextRule {
 
 // ---- statements ----
 enum class StmtKind : std::uint8_t {
-    let,           // local `index` = value; with `otherwise`: value is optional, and absent runs it (it does not fall through)
-    assign,        // local `index` = value (mutable)
-    assign_state,  // state `index` = value: integer, or bytes (too long: overflow)
-    append_state,  // bytes state `index` += value bytes (too long: overflow)
-    truncate_state,// bytes state `index` shortened to value (longer than it is: malformed)
-    if_,           // value, body, otherwise
-    when,          // value boolean, or optional bound to local `index` inside body (index2 = 1)
-    for_,          // local `index` over the array or pipeline `value` (at most `max`), or over the integers value..value2 (more than max: malformed)
-    next,          // read for step `index`, file parameter `index2`: at value, for value2, tag value3 (may be absent); ends: goto
-    return_,       // value may be absent
-    emit,          // values
-    fail,          // outcome `index`
-    prefetch,      // `prefetch_kind`, target class `index`, value = at, value2 = length (absent: whole file), value3 = path bytes; bytes = sibling suffix
+    let,  // local `index` = value; with `otherwise`: value is optional, and absent runs it (it does not fall through)
+    assign,          // local `index` = value (mutable)
+    assign_state,    // state `index` = value: integer, or bytes (too long: overflow)
+    append_state,    // bytes state `index` += value bytes (too long: overflow)
+    truncate_state,  // bytes state `index` shortened to value (longer than it is: malformed)
+    if_,             // value, body, otherwise
+    when,            // value boolean, or optional bound to local `index` inside body (index2 = 1)
+    for_,  // local `index` over the array or pipeline `value` (at most `max`), or over the integers value..value2 (more
+           // than max: malformed)
+    next,  // read for step `index`, file parameter `index2`: at value, for value2, tag value3 (may be absent); ends:
+           // goto
+    return_,   // value may be absent
+    emit,      // values
+    fail,      // outcome `index`
+    prefetch,  // `prefetch_kind`, target class `index`, value = at, value2 = length (absent: whole file), value3 = path
+               // bytes; bytes = sibling suffix
     prefetch_via,  // chain `index` with values
     reply,         // parts
     break_,
@@ -208,19 +233,19 @@ struct Body {  // of a step, a `done` block, a shadow chain or a handler
 // ---- declarations ----
 struct StateVar {
     std::string name;
-    Type type;               // integer or bytes(max)
-    ExprPtr initial;         // constant or an expression over the parameters; absent: zero, empty
-    bool scratch = false;    // a `var` of type bytes inside a step: cleared when the step starts
+    Type type;             // integer or bytes(max)
+    ExprPtr initial;       // constant or an expression over the parameters; absent: zero, empty
+    bool scratch = false;  // a `var` of type bytes inside a step: cleared when the step starts
 };
 struct Step {
     std::string name;
     Span span;
     ir::Line line;
-    std::uint32_t view_local = 0;       // the local that holds the view, or the block as bytes
+    std::uint32_t view_local = 0;  // the local that holds the view, or the block as bytes
     std::optional<std::uint32_t> record;
-    ExprPtr from;                       // where in the block the view begins; absent: 0
-    ExprPtr at, length;                 // defaults; the first step has both
-    std::uint32_t file = 0;             // default file parameter
+    ExprPtr from;            // where in the block the view begins; absent: 0
+    ExprPtr at, length;      // defaults; the first step has both
+    std::uint32_t file = 0;  // default file parameter
     Body body;
 };
 struct Param {
@@ -237,22 +262,22 @@ struct Chain {
     std::uint32_t source = 0;
     std::int32_t priority_class = -1;
     std::vector<Param> params;
-    Type returns;                       // none: nothing
-    bool emits = false;                 // the result is what `emit` wrote
+    Type returns;        // none: nothing
+    bool emits = false;  // the result is what `emit` wrote
     std::uint32_t hops = 1;
     std::vector<StateVar> state;
-    std::vector<Step> steps;            // the first is the entry
+    std::vector<Step> steps;  // the first is the entry
     std::optional<Body> done;
-    Body shadow;                        // shadow chains; local 0 is the event's binding
+    Body shadow;  // shadow chains; local 0 is the event's binding
 };
 struct FileClass {
-    ir::FileClass info;                 // header_* left for lowering
+    ir::FileClass info;  // header_* left for lowering
     std::int32_t header_record = -1;
 };
 struct Handler {
     ir::Line line;
-    Body body;                          // local 0: the request (a view, or a text value for a text request)
-    std::int32_t request_record = -1;   // the request is this record at byte 0 of the datagram or line
+    Body body;                         // local 0: the request (a view, or a text value for a text request)
+    std::int32_t request_record = -1;  // the request is this record at byte 0 of the datagram or line
 };
 struct Service {
     std::string name;

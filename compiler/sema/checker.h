@@ -26,7 +26,8 @@ inline constexpr std::uint32_t kMaxImportDepth = 16;
 
 class Checker {
   public:
-    Checker(ast::File& root, std::string root_name, const Loader& loader, const CheckOptions& options, diag::Diagnostics& diags)
+    Checker(ast::File& root, std::string root_name, const Loader& loader, const CheckOptions& options,
+            diag::Diagnostics& diags)
         : root_(root), root_name_(std::move(root_name)), loader_(loader), options_(options), diags_(diags) {}
     std::optional<checked::Module> run();
 
@@ -42,7 +43,7 @@ class Checker {
         std::size_t mark = 0;  // bindings before it are the parameters and the state
         bool exact_result = false;
         bool reads_more = false, returns_value = false, emits = false, returns_nothing = false;
-        bool no_file = false;  // reported once
+        bool no_file = false;                         // reported once
         bool bad_returns = false, bad_emits = false;  // reported once
         Span first_emit, first_return, first_bare_return;
     };
@@ -57,7 +58,7 @@ class Checker {
         Site site = Site::constant;
         bool block = false;  // `block` may be used
         std::vector<checked::Local>* locals = nullptr;
-        std::size_t base = 0;  // bindings below are not visible
+        std::size_t base = 0;                        // bindings below are not visible
         std::size_t hidden_from = 0, hidden_to = 0;  // nor are these
         ChainScope* chain = nullptr;
         RequestScope* request = nullptr;
@@ -67,7 +68,9 @@ class Checker {
     };
     class EnvScope {  // another place for a while; bindings made inside go away with it
       public:
-        EnvScope(Checker& checker, Env env) : checker_(checker), saved_(checker.env_), mark_(checker.bindings_.size()) { checker.env_ = env; }
+        EnvScope(Checker& checker, Env env) : checker_(checker), saved_(checker.env_), mark_(checker.bindings_.size()) {
+            checker.env_ = env;
+        }
         ~EnvScope() {
             checker_.pop_bindings(mark_);
             checker_.env_ = saved_;
@@ -87,7 +90,8 @@ class Checker {
     void warn(Code, Span, std::string message, std::string hint);
     static std::string listed(const char* before, std::vector<std::string> names);
     bool in_root(Span span) const { return span.file == root_.id; }
-    std::string suggestion(std::string_view word, const std::vector<std::string>& candidates, std::string otherwise) const;
+    std::string suggestion(std::string_view word, const std::vector<std::string>& candidates,
+                           std::string otherwise) const;
 
     // ---- modules and imports (modules.cpp, imports.cpp) ----
     Instance* new_instance(const ast::File&, std::string name, std::string prefix, Instance* importer);
@@ -116,11 +120,12 @@ class Checker {
     // ---- constants (constants.cpp) ----
     Value constant(std::uint32_t index, Span use);
     Value constant_expr(const ast::Expr&, Instance*);
-    std::optional<std::uint64_t> constant_uint(const ast::Expr&, Instance*, const std::string& what, std::uint64_t low, std::uint64_t high, Code code,
-                                               ast::Unit unit = ast::Unit::none);
-    std::optional<std::uint64_t> here_uint(const ast::Expr&, const std::string& what, std::uint64_t low, std::uint64_t high, Code code,
-                                           ast::Unit unit = ast::Unit::none);
-    std::optional<std::uint64_t> in_range(Value, Span, const std::string& what, std::uint64_t low, std::uint64_t high, Code code, ast::Unit unit);
+    std::optional<std::uint64_t> constant_uint(const ast::Expr&, Instance*, const std::string& what, std::uint64_t low,
+                                               std::uint64_t high, Code code, ast::Unit unit = ast::Unit::none);
+    std::optional<std::uint64_t> here_uint(const ast::Expr&, const std::string& what, std::uint64_t low,
+                                           std::uint64_t high, Code code, ast::Unit unit = ast::Unit::none);
+    std::optional<std::uint64_t> in_range(Value, Span, const std::string& what, std::uint64_t low, std::uint64_t high,
+                                          Code code, ast::Unit unit);
     std::optional<Value> parse_define(const std::string& text);
     Value fold_binary(checked::Binary, Value left, Value right, Span);
     Value fold_exact(checked::Binary, const Value&, const Value&, Span);
@@ -131,7 +136,8 @@ class Checker {
     bool fits(const Value& constant, const checked::Type&, Span, const std::string& what);
 
     // ---- types (types.cpp) ----
-    std::optional<checked::Type> value_type(const ast::Type&, const std::string& what, bool allow_bool, bool* is_exact = nullptr);
+    std::optional<checked::Type> value_type(const ast::Type&, const std::string& what, bool allow_bool,
+                                            bool* is_exact = nullptr);
     std::optional<checked::Type> scalar_type(const ast::Name&, const std::string& what, bool allow_bool);
     std::vector<std::string> type_words() const;
 
@@ -173,8 +179,8 @@ class Checker {
     Value name_local(Value, std::string_view name, checked::ExprPtr* wrap_first);
 
     // ---- expressions (expr.cpp, operators.cpp, access.cpp, methods.cpp, arrays.cpp, functions.cpp) ----
-    Value any(const ast::Expr&);                         // may be optional or a pipeline
-    Value value(const ast::Expr&);                       // a value that is there
+    Value any(const ast::Expr&);    // may be optional or a pipeline
+    Value value(const ast::Expr&);  // a value that is there
     Value integer(const ast::Expr&, const std::string& what);
     Value boolean(const ast::Expr&, const std::string& what);
     Value bytes(const ast::Expr&, const std::string& what);
@@ -189,7 +195,7 @@ class Checker {
     Value int_constant(std::uint64_t, Span);
     Value bool_constant(bool, Span);
     Value bytes_constant(std::string, Span);
-    void settle(Value&);                                 // an integer constant gets its type
+    void settle(Value&);  // an integer constant gets its type
     bool store_as(Value&, const checked::Type&, Span, const std::string& what);
 
     Value literal(const ast::Expr&, const ast::IntLit&);
@@ -265,7 +271,8 @@ class Checker {
 
     Value call_fn(std::uint32_t fn, const ast::Call&, Span);
     Value expand(FnInfo&, const ast::Call&, Span);
-    bool bind_argument(const ast::Name& param, const ast::Arg&, Binding& out, std::vector<std::pair<Value, checked::ExprPtr>>& lets);
+    bool bind_argument(const ast::Name& param, const ast::Arg&, Binding& out,
+                       std::vector<std::pair<Value, checked::ExprPtr>>& lets);
     void check_unused_fns();
     Value call_chain(std::uint32_t chain, const ast::Call&, Span);
     Value chain_file_argument(const ast::Expr&, std::uint32_t file_class, const std::string& param);
@@ -376,17 +383,17 @@ class Checker {
     std::deque<Instance> instances_;
     std::deque<Symbol> symbols_;
     std::deque<Constant> constants_;
-    std::deque<RecordInfo> records_;   // beside module_.records
-    std::deque<TextInfo> texts_;       // beside module_.texts
+    std::deque<RecordInfo> records_;  // beside module_.records
+    std::deque<TextInfo> texts_;      // beside module_.texts
     std::deque<FnInfo> fns_;
-    std::deque<ChainInfo> chains_;     // beside module_.chains
+    std::deque<ChainInfo> chains_;  // beside module_.chains
     struct FilesInfo {
         const ast::FileClass* files = nullptr;
         Instance* scope = nullptr;
         const ast::Name* header = nullptr;  // its own, or that of a library's class which it stands for
         Instance* header_scope = nullptr;
     };
-    std::deque<FilesInfo> files_;      // beside module_.files
+    std::deque<FilesInfo> files_;  // beside module_.files
     std::vector<std::pair<const ast::Socket*, Instance*>> sockets_;
     std::vector<std::pair<const ast::PriorityClass*, Instance*>> classes_;  // beside module_.classes
     std::vector<std::pair<const ast::Service*, Instance*>> services_;
@@ -401,7 +408,7 @@ class Checker {
     std::vector<ImportUse> root_imports_;
     const ast::App* app_ = nullptr;
     std::pair<const ast::Batch*, Instance*> batch_{};
-    const ast::Service* service_ = nullptr;                       // whose handlers are being checked
+    const ast::Service* service_ = nullptr;  // whose handlers are being checked
     std::unordered_map<std::string_view, std::uint32_t> service_texts_;
     std::vector<Binding> bindings_;
     std::unordered_map<std::string_view, std::int32_t> innermost_;
@@ -409,7 +416,7 @@ class Checker {
     Env env_;
     std::uint32_t expansions_ = 0, expansion_depth_ = 0;
     bool expansions_reported_ = false;
-    std::vector<diag::Note> call_notes_;                          // where the functions being expanded were called
+    std::vector<diag::Note> call_notes_;  // where the functions being expanded were called
     bool failed_ = false;
     bool after_syntax_errors_ = false;
     struct Warning {

@@ -15,11 +15,13 @@ constexpr Wide kLowest = -(static_cast<Wide>(1) << 63);
 constexpr Wide kHighest = (static_cast<Wide>(1) << 64) - 1;
 
 Wide exact(const Value& v) {
-    return v.expr->type.is_signed ? static_cast<Wide>(static_cast<std::int64_t>(v.expr->value)) : static_cast<Wide>(v.expr->value);
+    return v.expr->type.is_signed ? static_cast<Wide>(static_cast<std::int64_t>(v.expr->value))
+                                  : static_cast<Wide>(v.expr->value);
 }
 
 bool is_constant(const Value& v) {
-    return v.expr->kind == ExprKind::int_const || v.expr->kind == ExprKind::bool_const || v.expr->kind == ExprKind::bytes_const;
+    return v.expr->kind == ExprKind::int_const || v.expr->kind == ExprKind::bool_const ||
+           v.expr->kind == ExprKind::bytes_const;
 }
 
 std::string spelled(Wide v) {
@@ -63,7 +65,8 @@ bool is_comparison(Binary op) { return op >= Binary::lt && op <= Binary::ne; }
 
 Value Checker::exact_constant(Wide v, Span span, ast::Unit unit) {
     if (v < kLowest || v > kHighest) {
-        error(constant_overflow, span, "this constant does not fit 64 bits", "keep constants between -2^63 and 2^64 - 1");
+        error(constant_overflow, span, "this constant does not fit 64 bits",
+              "keep constants between -2^63 and 2^64 - 1");
         return {};
     }
     Value out = int_constant(static_cast<std::uint64_t>(v), span);
@@ -77,14 +80,20 @@ Value Checker::exact_constant(Wide v, Span span, ast::Unit unit) {
 Value Checker::fold_exact(Binary op, const Value& left, const Value& right, Span span) {
     const Wide a = exact(left), b = exact(right);
     if (is_comparison(op)) {
-        const bool result = op == Binary::lt ? a < b : op == Binary::le ? a <= b : op == Binary::gt ? a > b : op == Binary::ge ? a >= b : op == Binary::eq ? a == b : a != b;
+        const bool result = op == Binary::lt   ? a < b
+                            : op == Binary::le ? a <= b
+                            : op == Binary::gt ? a > b
+                            : op == Binary::ge ? a >= b
+                            : op == Binary::eq ? a == b
+                                               : a != b;
         return bool_constant(result, span);
     }
     Wide result = 0;
     switch (op) {
         case Binary::mul:
             // The operands are below 2^64 in size, so a product can leave 128 bits only when both are near that.
-            if (a != 0 && b != 0 && ((a < 0 ? -a : a) > kHighest / (b < 0 ? -b : b))) return exact_constant(kHighest + 1, span, left.unit);
+            if (a != 0 && b != 0 && ((a < 0 ? -a : a) > kHighest / (b < 0 ? -b : b)))
+                return exact_constant(kHighest + 1, span, left.unit);
             result = a * b;
             break;
         case Binary::div: result = a / b; break;
@@ -92,7 +101,9 @@ Value Checker::fold_exact(Binary op, const Value& left, const Value& right, Span
         case Binary::add: result = a + b; break;
         case Binary::sub: result = a - b; break;
         case Binary::shl: result = a * (static_cast<Wide>(1) << static_cast<int>(b)); break;
-        default: result = static_cast<Wide>(fold_typed(op, left.expr->value, right.expr->value, left.expr->type.is_signed)); break;
+        default:
+            result = static_cast<Wide>(fold_typed(op, left.expr->value, right.expr->value, left.expr->type.is_signed));
+            break;
     }
     if (a < 0 && op == Binary::shr) result = a >> static_cast<int>(b);
     return exact_constant(result, span, left.unit);
@@ -131,7 +142,9 @@ bool Checker::adapt(Value& constant, bool to_signed) {
     }
     const Wide v = exact(constant);
     if (to_signed ? v > (kHighest >> 1) : v < 0) {
-        error(out_of_range, constant.expr->span, "the constant " + spelled(v) + " does not exist among the " + (to_signed ? "signed" : "unsigned") + " integers it meets",
+        error(out_of_range, constant.expr->span,
+              "the constant " + spelled(v) + " does not exist among the " + (to_signed ? "signed" : "unsigned") +
+                  " integers it meets",
               to_signed ? "convert the other side with `as u64`" : "convert the other side with `as i64`");
         return false;
     }
@@ -174,8 +187,8 @@ Value Checker::constant(std::uint32_t index, Span use) {
     Constant& c = constants_[index];
     if (c.progress == Progress::done) return clone(c.value);
     if (c.progress == Progress::busy) {
-        error(constant_cycle, use, "`" + c.binding->name.text + "` is defined by itself", "give it a value that does not depend on it",
-              {{c.binding->name.span, "it is declared here"}});
+        error(constant_cycle, use, "`" + c.binding->name.text + "` is defined by itself",
+              "give it a value that does not depend on it", {{c.binding->name.span, "it is declared here"}});
         return {};
     }
     c.progress = Progress::busy;
@@ -187,10 +200,12 @@ Value Checker::constant(std::uint32_t index, Span use) {
 
 Value Checker::constant_expr(const ast::Expr& e, Instance* scope) {
     constant_locals_.clear();
-    EnvScope there(*this, Env{.scope = scope, .site = Site::constant, .locals = &constant_locals_, .base = bindings_.size()});
+    EnvScope there(*this,
+                   Env{.scope = scope, .site = Site::constant, .locals = &constant_locals_, .base = bindings_.size()});
     Value v = value(e);
     if (v && !is_constant(v)) {
-        error(not_constant, e.span, "this is not a constant", "use literals, `const` and `param` names, and functions of them");
+        error(not_constant, e.span, "this is not a constant",
+              "use literals, `const` and `param` names, and functions of them");
         return {};
     }
     return v;
@@ -198,42 +213,51 @@ Value Checker::constant_expr(const ast::Expr& e, Instance* scope) {
 
 namespace {
 
-const char* unit_word(ast::Unit unit) { return unit == ast::Unit::time ? "a time" : unit == ast::Unit::bytes ? "a size" : "a plain number"; }
+const char* unit_word(ast::Unit unit) {
+    return unit == ast::Unit::time ? "a time" : unit == ast::Unit::bytes ? "a size" : "a plain number";
+}
 
 }  // namespace
 
-std::optional<std::uint64_t> Checker::constant_uint(const ast::Expr& e, Instance* scope, const std::string& what, std::uint64_t low, std::uint64_t high,
-                                                    Code code, ast::Unit unit) {
+std::optional<std::uint64_t> Checker::constant_uint(const ast::Expr& e, Instance* scope, const std::string& what,
+                                                    std::uint64_t low, std::uint64_t high, Code code, ast::Unit unit) {
     return in_range(constant_expr(e, scope), e.span, what, low, high, code, unit);
 }
 
-std::optional<std::uint64_t> Checker::here_uint(const ast::Expr& e, const std::string& what, std::uint64_t low, std::uint64_t high, Code code, ast::Unit unit) {
+std::optional<std::uint64_t> Checker::here_uint(const ast::Expr& e, const std::string& what, std::uint64_t low,
+                                                std::uint64_t high, Code code, ast::Unit unit) {
     Value v = value(e);
     if (v && !is_constant(v)) {
-        error(not_constant, e.span, what + " must be a constant", "use literals, `const` and `param` names, and functions of them");
+        error(not_constant, e.span, what + " must be a constant",
+              "use literals, `const` and `param` names, and functions of them");
         return std::nullopt;
     }
     return in_range(std::move(v), e.span, what, low, high, code, unit);
 }
 
-std::optional<std::uint64_t> Checker::in_range(Value v, Span span, const std::string& what, std::uint64_t low, std::uint64_t high, Code code, ast::Unit unit) {
+std::optional<std::uint64_t> Checker::in_range(Value v, Span span, const std::string& what, std::uint64_t low,
+                                               std::uint64_t high, Code code, ast::Unit unit) {
     if (!v) return std::nullopt;
     if (v.expr->type.kind != TypeKind::integer) {
         wrong(v, span, "an integer", what);
         return std::nullopt;
     }
     if (unit == ast::Unit::time && v.unit == ast::Unit::none) {
-        error(unit_wanted, span, what + " is a time, and this number has no unit", "add one of ns, us, ms, s, m, h: `150us`");
+        error(unit_wanted, span, what + " is a time, and this number has no unit",
+              "add one of ns, us, ms, s, m, h: `150us`");
         return std::nullopt;
     }
     if (v.unit != ast::Unit::none && v.unit != unit) {
         error(unit_mismatch, span, what + " is " + unit_word(unit) + ", and this is " + unit_word(v.unit),
-              unit == ast::Unit::time ? "give a time such as `150us`" : unit == ast::Unit::bytes ? "give a size such as `4KiB`" : "leave the unit out");
+              unit == ast::Unit::time    ? "give a time such as `150us`"
+              : unit == ast::Unit::bytes ? "give a size such as `4KiB`"
+                                         : "leave the unit out");
         return std::nullopt;
     }
     const Wide n = exact(v);
     if (n >= static_cast<Wide>(low) && n <= static_cast<Wide>(high)) return static_cast<std::uint64_t>(n);
-    error(code, span, what + " is " + spelled(n) + ", outside of " + std::to_string(low) + " to " + std::to_string(high),
+    error(code, span,
+          what + " is " + spelled(n) + ", outside of " + std::to_string(low) + " to " + std::to_string(high),
           "give a value from " + std::to_string(low) + " to " + std::to_string(high));
     return std::nullopt;
 }
@@ -241,7 +265,8 @@ std::optional<std::uint64_t> Checker::in_range(Value v, Span span, const std::st
 // The value of -D NAME=…: an integer with an optional unit, true, false, or text in quotes.
 std::optional<Value> Checker::parse_define(const std::string& text) {
     if (text == "true" || text == "false") return bool_constant(text == "true", {});
-    if (text.size() >= 2 && text.front() == '"' && text.back() == '"') return bytes_constant(text.substr(1, text.size() - 2), {});
+    if (text.size() >= 2 && text.front() == '"' && text.back() == '"')
+        return bytes_constant(text.substr(1, text.size() - 2), {});
     std::string digits;
     for (char c : text)
         if (c != '_') digits += c;
@@ -259,11 +284,20 @@ std::optional<Value> Checker::parse_define(const std::string& text) {
         std::uint64_t factor;
         ast::Unit unit;
     };
-    static constexpr Suffix suffixes[] = {
-        {"", 1, ast::Unit::none},           {"B", 1, ast::Unit::bytes},         {"KiB", 1ULL << 10, ast::Unit::bytes}, {"MiB", 1ULL << 20, ast::Unit::bytes},
-        {"GiB", 1ULL << 30, ast::Unit::bytes}, {"KB", 1000, ast::Unit::bytes},  {"MB", 1000000, ast::Unit::bytes},     {"GB", 1000000000, ast::Unit::bytes},
-        {"ns", 1, ast::Unit::time},         {"us", 1000, ast::Unit::time},      {"ms", 1000000, ast::Unit::time},      {"s", 1000000000, ast::Unit::time},
-        {"m", 60000000000, ast::Unit::time}, {"h", 3600000000000, ast::Unit::time}};
+    static constexpr Suffix suffixes[] = {{"", 1, ast::Unit::none},
+                                          {"B", 1, ast::Unit::bytes},
+                                          {"KiB", 1ULL << 10, ast::Unit::bytes},
+                                          {"MiB", 1ULL << 20, ast::Unit::bytes},
+                                          {"GiB", 1ULL << 30, ast::Unit::bytes},
+                                          {"KB", 1000, ast::Unit::bytes},
+                                          {"MB", 1000000, ast::Unit::bytes},
+                                          {"GB", 1000000000, ast::Unit::bytes},
+                                          {"ns", 1, ast::Unit::time},
+                                          {"us", 1000, ast::Unit::time},
+                                          {"ms", 1000000, ast::Unit::time},
+                                          {"s", 1000000000, ast::Unit::time},
+                                          {"m", 60000000000, ast::Unit::time},
+                                          {"h", 3600000000000, ast::Unit::time}};
     for (const auto& suffix : suffixes) {
         if (suffix.word != end) continue;
         const Wide v = static_cast<Wide>(n) * suffix.factor;

@@ -13,7 +13,8 @@ using checked::TypeKind;
 
 void Checker::warn_always(const ast::Expr& condition, const Value& v) {
     if (!v || v.expr->kind != ExprKind::bool_const || !std::holds_alternative<ast::BoolLit>(condition.node)) return;
-    warn(condition_constant, condition.span, std::string("this is always ") + (v.expr->value != 0 ? "true" : "false"), "remove the statement around what runs, or all of it");
+    warn(condition_constant, condition.span, std::string("this is always ") + (v.expr->value != 0 ? "true" : "false"),
+         "remove the statement around what runs, or all of it");
 }
 
 bool Checker::if_stmt(const ast::Stmt& s, const ast::If& n, checked::Block& out) {
@@ -41,13 +42,15 @@ bool Checker::when_stmt(const ast::Stmt& s, const ast::When& n, checked::Block& 
     bool ok = static_cast<bool>(condition);
     if (ok && n.bind) {
         if (!condition.expr->type.optional) {
-            error(else_without_optional, n.condition->span, "this value is always there", "name it with `let " + n.bind->text + " = …`");
+            error(else_without_optional, n.condition->span, "this value is always there",
+                  "name it with `let " + n.bind->text + " = …`");
             ok = false;
         }
     } else if (ok && condition.expr->type.optional) {
         // `when OPTIONAL { … }` without a name: only whether the value is there counts.
     } else if (ok && condition.expr->type.kind != TypeKind::boolean) {
-        error(condition_not_bool, n.condition->span, "the condition of `when` is a bool, and this is " + describe(condition.expr->type), "write a comparison");
+        error(condition_not_bool, n.condition->span,
+              "the condition of `when` is a bool, and this is " + describe(condition.expr->type), "write a comparison");
         ok = false;
     }
     const bool binds = ok && condition.expr->type.optional;
@@ -93,7 +96,8 @@ struct Checker::Arms {
 bool Checker::pattern(const ast::Expr& e, const Value& subject, Arms& arms, Value& condition) {
     Value v = near_choices(e, arms.facts);
     if (!v || !subject) return false;
-    if (v.expr->kind != ExprKind::int_const && v.expr->kind != ExprKind::bool_const && v.expr->kind != ExprKind::bytes_const) {
+    if (v.expr->kind != ExprKind::int_const && v.expr->kind != ExprKind::bool_const &&
+        v.expr->kind != ExprKind::bytes_const) {
         error(arm_not_constant, e.span, "the arms of `match` are constants", "use `if` and `else if` for conditions");
         return false;
     }
@@ -104,22 +108,26 @@ bool Checker::pattern(const ast::Expr& e, const Value& subject, Arms& arms, Valu
     if (v.expr->type.kind == TypeKind::bytes) {
         for (const auto& [text, span] : arms.texts) {
             if (text != v.expr->bytes) continue;
-            error(duplicate_arm, e.span, "this value has an arm already", "remove one of the two", {{span, "the first is here"}});
+            error(duplicate_arm, e.span, "this value has an arm already", "remove one of the two",
+                  {{span, "the first is here"}});
             return false;
         }
         arms.texts.emplace_back(v.expr->bytes, e.span);
     } else {
-        if (v.expr->type.kind == TypeKind::integer && !fits(v, subject.expr->type, e.span, "what is matched")) return false;
+        if (v.expr->type.kind == TypeKind::integer && !fits(v, subject.expr->type, e.span, "what is matched"))
+            return false;
         const std::uint64_t number = v.expr->value;
         for (const auto& [other, span] : arms.numbers) {
             if (other != number) continue;
-            error(duplicate_arm, e.span, "this value has an arm already", "remove one of the two", {{span, "the first is here"}});
+            error(duplicate_arm, e.span, "this value has an arm already", "remove one of the two",
+                  {{span, "the first is here"}});
             return false;
         }
         arms.numbers.emplace_back(number, e.span);
         if (arms.facts && !arms.facts->choices.empty() &&
             std::ranges::none_of(arms.facts->choices, [&](const auto& choice) { return choice.second == number; })) {
-            error(arm_not_choice, e.span, "the field never has this value", "its values are the ones given with `in { … }` in the record");
+            error(arm_not_choice, e.span, "the field never has this value",
+                  "its values are the ones given with `in { … }` in the record");
             return false;
         }
     }
@@ -146,17 +154,21 @@ Value Checker::arm_condition(const ast::MatchArm& n, const Value& subject, Arms&
     return condition;
 }
 
-// match becomes a let and a chain of ifs. When the arms cover every value that a field may have, the last needs no test.
+// match becomes a let and a chain of ifs. When the arms cover every value that a field may have, the last needs no
+// test.
 bool Checker::match_stmt(const ast::Stmt& s, const ast::Match& n, checked::Block& out) {
     Value subject = n.value ? value(*n.value) : Value{};
     if (subject) {
         settle(subject);
         const TypeKind kind = subject.expr->type.kind;
-        if (kind != TypeKind::integer && kind != TypeKind::boolean && kind != TypeKind::bytes) subject = wrong(subject, n.value->span, "an integer, a bool or bytes", "what is matched");
+        if (kind != TypeKind::integer && kind != TypeKind::boolean && kind != TypeKind::bytes)
+            subject = wrong(subject, n.value->span, "an integer, a bool or bytes", "what is matched");
     }
-    if (n.arms.empty()) error(empty_match, s.span, "this `match` has no arms", "write `match e { 1 { … } else { … } }`");
+    if (n.arms.empty())
+        error(empty_match, s.span, "this `match` has no arms", "write `match e { 1 { … } else { … } }`");
     if (n.arms.size() > kMaxArms) {
-        error(too_many_arms, s.span, "this `match` has " + std::to_string(n.arms.size()) + " arms", "use at most " + std::to_string(kMaxArms) + "; several values may share an arm");
+        error(too_many_arms, s.span, "this `match` has " + std::to_string(n.arms.size()) + " arms",
+              "use at most " + std::to_string(kMaxArms) + "; several values may share an arm");
     }
     Arms arms;
     arms.facts = subject ? subject.facts : nullptr;
@@ -179,14 +191,18 @@ bool Checker::match_stmt(const ast::Stmt& s, const ast::Match& n, checked::Block
         ok &= static_cast<bool>(condition);
         if (condition) made.emplace_back(std::move(condition.expr), std::move(body));
     }
-    const bool covered = ok && arms.facts && !arms.facts->choices.empty() && arms.numbers.size() == arms.facts->choices.size();
+    const bool covered =
+        ok && arms.facts && !arms.facts->choices.empty() && arms.numbers.size() == arms.facts->choices.size();
     checked::Block tail;
     if (n.otherwise) ends &= block(*n.otherwise, tail);
-    if (n.otherwise && covered) warn(unreachable_code, n.otherwise->span, "every value of the field has an arm, so `else` never runs", "remove it");
+    if (n.otherwise && covered)
+        warn(unreachable_code, n.otherwise->span, "every value of the field has an arm, so `else` never runs",
+             "remove it");
     if (ok && !n.otherwise && !covered && arms.facts && !arms.facts->choices.empty()) {
         std::string missing;
         for (const auto& [word, number] : arms.facts->choices) {
-            if (std::ranges::none_of(arms.numbers, [&](const auto& seen) { return seen.first == number; })) missing += (missing.empty() ? "" : ", ") + std::string(word);
+            if (std::ranges::none_of(arms.numbers, [&](const auto& seen) { return seen.first == number; }))
+                missing += (missing.empty() ? "" : ", ") + std::string(word);
         }
         warn(match_misses, s.span, "no arm for " + missing, "add the arms, or `else { }` when nothing is to happen");
     }
@@ -238,10 +254,14 @@ bool Checker::for_range(const ast::Stmt& s, const ast::For& n, const ast::Call& 
         failed_ = true;
     }
     std::uint64_t natural = ~0ULL;
-    const bool constant = low && high && low.expr->kind == ExprKind::int_const && high.expr->kind == ExprKind::int_const;
+    const bool constant =
+        low && high && low.expr->kind == ExprKind::int_const && high.expr->kind == ExprKind::int_const;
     if (constant) natural = high.expr->value > low.expr->value ? high.expr->value - low.expr->value : 0;
     std::optional<std::uint32_t> bound;
-    if (low && high) bound = loop_bound(n, natural, constant ? "this range has " + std::to_string(natural) + " elements" : "nothing bounds this range");
+    if (low && high)
+        bound = loop_bound(
+            n, natural,
+            constant ? "this range has " + std::to_string(natural) + " elements" : "nothing bounds this range");
     auto made = std::make_unique<checked::Stmt>();
     made->kind = StmtKind::for_;
     made->span = s.span;
@@ -282,13 +302,17 @@ bool Checker::for_stmt(const ast::Stmt& s, const ast::For& n, checked::Block& ou
     Value array = any(*n.range);
     if (array && (array.expr->type.kind != TypeKind::array || array.expr->type.optional)) {
         const bool is_bytes = array.expr->type.kind == TypeKind::bytes;
-        array = wrong(array, n.range->span, "an array or a sequence", "what `for` runs over", is_bytes ? "loop over `range(0, b.length)`, or over `b.records(R, max N)`" : "loop over an array, `b.records(R, max N)` or `range(lo, hi)`");
+        array = wrong(array, n.range->span, "an array or a sequence", "what `for` runs over",
+                      is_bytes ? "loop over `range(0, b.length)`, or over `b.records(R, max N)`"
+                               : "loop over an array, `b.records(R, max N)` or `range(lo, hi)`");
     }
     std::optional<std::uint32_t> bound;
     if (array) {
         const std::uint64_t natural = array.expr->type.max;
-        const bool said = is_sequence(array) && array.expr->value == 1;  // `records(R, max N)` is a bound that was written
-        bound = said && !n.max ? std::optional(static_cast<std::uint32_t>(natural)) : loop_bound(n, natural, "this may hold " + std::to_string(natural) + " elements");
+        const bool said =
+            is_sequence(array) && array.expr->value == 1;  // `records(R, max N)` is a bound that was written
+        bound = said && !n.max ? std::optional(static_cast<std::uint32_t>(natural))
+                               : loop_bound(n, natural, "this may hold " + std::to_string(natural) + " elements");
         if (!bound) failed_ = true;
     }
     auto made = std::make_unique<checked::Stmt>();

@@ -19,7 +19,8 @@ struct Overload : F... {
 std::string Checker::describe(const Type& type) const {
     if (type.kind == TypeKind::view) return "a view of `" + module_.records[type.record].name + "`";
     if (type.kind == TypeKind::text) return "the captures of `" + module_.texts[type.record].name + "`";
-    if (type.kind == TypeKind::array && type.element && type.element->kind == TypeKind::view) return "an array of `" + module_.records[type.element->record].name + "`";
+    if (type.kind == TypeKind::array && type.element && type.element->kind == TypeKind::view)
+        return "an array of `" + module_.records[type.element->record].name + "`";
     return type_name(type);
 }
 
@@ -54,33 +55,45 @@ Value Checker::any(const ast::Expr& e) {
                       e.node);
 }
 
-bool Checker::is_sequence(const Value& v) const { return v.expr->kind == ExprKind::pipeline || v.expr->kind == ExprKind::bytes_records; }
+bool Checker::is_sequence(const Value& v) const {
+    return v.expr->kind == ExprKind::pipeline || v.expr->kind == ExprKind::bytes_records;
+}
 
 Value Checker::value(const ast::Expr& e) {
     Value v = any(e);
     if (!v) return v;
     if (v.expr->type.optional) {
-        error(optional_unused, e.span, "this value may be absent", "take it with `let x = … else …`, or with `when … as x { … }`");
+        error(optional_unused, e.span, "this value may be absent",
+              "take it with `let x = … else …`, or with `when … as x { … }`");
         return {};
     }
     if (is_sequence(v)) {
-        error(pipeline_misused, e.span, "this is a sequence of records, not a value", "loop over it with `for`, or end it with `.sum(…)`, `.count()`, `.min(…)`, `.max(…)` or `.project(…)`");
+        error(pipeline_misused, e.span, "this is a sequence of records, not a value",
+              "loop over it with `for`, or end it with `.sum(…)`, `.count()`, `.min(…)`, `.max(…)` or `.project(…)`");
         return {};
     }
     return v;
 }
 
-Value Checker::wrong(const Value& v, Span span, const std::string& wanted, const std::string& what, const std::string& hint) {
+Value Checker::wrong(const Value& v, Span span, const std::string& wanted, const std::string& what,
+                     const std::string& hint) {
     std::string advice = hint;
     if (advice.empty()) {
         const TypeKind kind = v.expr->type.kind;
-        if (wanted == "a bool" && kind == TypeKind::integer) advice = "compare it: `… != 0`";
-        else if (wanted == "an integer" && kind == TypeKind::boolean) advice = "choose a number: `… ? 1 : 0`";
-        else if (wanted == "an integer" && kind == TypeKind::bytes) advice = "read a number from the bytes: `.uint_be()`, `.uint_le()` or `.decimal()`";
-        else if (kind == TypeKind::view) advice = "name a field of the record";
-        else if (kind == TypeKind::array) advice = "take an element: `[i]`, or `.count()`";
-        else if (kind == TypeKind::text) advice = "name a capture of the text rule";
-        else advice = "give " + wanted;
+        if (wanted == "a bool" && kind == TypeKind::integer)
+            advice = "compare it: `… != 0`";
+        else if (wanted == "an integer" && kind == TypeKind::boolean)
+            advice = "choose a number: `… ? 1 : 0`";
+        else if (wanted == "an integer" && kind == TypeKind::bytes)
+            advice = "read a number from the bytes: `.uint_be()`, `.uint_le()` or `.decimal()`";
+        else if (kind == TypeKind::view)
+            advice = "name a field of the record";
+        else if (kind == TypeKind::array)
+            advice = "take an element: `[i]`, or `.count()`";
+        else if (kind == TypeKind::text)
+            advice = "name a capture of the text rule";
+        else
+            advice = "give " + wanted;
     }
     error(type_mismatch, span, what + " is " + wanted + ", and this is " + article(v), std::move(advice));
     return {};
@@ -132,12 +145,18 @@ Value Checker::offset_value(const ast::Expr& e, const std::string& what) {
 bool Checker::store_as(Value& v, const Type& type, Span span, const std::string& what) {
     if (!v) return false;
     if (v.expr->type.kind != type.kind) {
-        wrong(v, span, type.kind == TypeKind::integer ? "an integer" : type.kind == TypeKind::boolean ? "a bool" : "bytes", what);
+        wrong(v, span,
+              type.kind == TypeKind::integer   ? "an integer"
+              : type.kind == TypeKind::boolean ? "a bool"
+                                               : "bytes",
+              what);
         return false;
     }
     if (type.kind == TypeKind::bytes) {
         if (v.exact && *v.exact > type.max) {
-            error(length_mismatch, span, what + " holds at most " + std::to_string(type.max) + " bytes, and these are " + std::to_string(*v.exact),
+            error(length_mismatch, span,
+                  what + " holds at most " + std::to_string(type.max) + " bytes, and these are " +
+                      std::to_string(*v.exact),
                   "give it room: bytes(max " + std::to_string(*v.exact) + ")");
             return false;
         }
@@ -153,7 +172,9 @@ bool Checker::store_as(Value& v, const Type& type, Span span, const std::string&
     }
     if (v.flexible && !adapt(v, type.is_signed)) return false;
     if (v.expr->type.is_signed != type.is_signed) {
-        error(mixed_signedness, span, what + " is " + describe(type) + ", and this is " + (v.expr->type.is_signed ? "signed" : "unsigned"), "convert it: `(…) as " + describe(type) + "`");
+        error(mixed_signedness, span,
+              what + " is " + describe(type) + ", and this is " + (v.expr->type.is_signed ? "signed" : "unsigned"),
+              "convert it: `(…) as " + describe(type) + "`");
         return false;
     }
     if (v.expr->type.bits <= type.bits) return true;
@@ -177,11 +198,14 @@ Value Checker::unknown(const ast::Name& name) {
     if (env_.record && env_.record->fields) {
         for (const auto& field : *env_.record->fields) {
             if (field.name.text != name.text) continue;
-            error(field_before_use, name.span, "field `" + name.text + "` stands further down", "an expression in a record uses the fields before it: move `" + name.text + "` up", {{field.name.span, "it is declared here"}});
+            error(field_before_use, name.span, "field `" + name.text + "` stands further down",
+                  "an expression in a record uses the fields before it: move `" + name.text + "` up",
+                  {{field.name.span, "it is declared here"}});
             return {};
         }
     }
-    error(unknown_name, name.span, "there is no `" + name.text + "` here", suggestion(name.text, visible_names(), "declare it with `let`, or check its spelling"));
+    error(unknown_name, name.span, "there is no `" + name.text + "` here",
+          suggestion(name.text, visible_names(), "declare it with `let`, or check its spelling"));
     return {};
 }
 
@@ -191,7 +215,9 @@ Value Checker::choice_value(Instance& scope, const ast::Name& name, bool* found)
     *found = it != scope.choices.end();
     if (!*found) return {};
     if (it->second.ambiguous) {
-        error(ambiguous_choice, name.span, "`" + name.text + "` is a value of " + std::string(it->second.record) + " and another one of " + std::string(it->second.other),
+        error(ambiguous_choice, name.span,
+              "`" + name.text + "` is a value of " + std::string(it->second.record) + " and another one of " +
+                  std::string(it->second.other),
               "say which: `" + std::string(it->second.record) + "." + name.text + "`");
         return {};
     }
@@ -216,10 +242,12 @@ Value Checker::name_value(const ast::Expr& e, const ast::Name& name) {
             }
             case Binding::Kind::error: failed_ = true; return {};
             case Binding::Kind::file:
-                error(wrong_kind, e.span, "`" + name.text + "` is a file, not a value", "name a field of its header: `" + name.text + ".field`");
+                error(wrong_kind, e.span, "`" + name.text + "` is a file, not a value",
+                      "name a field of its header: `" + name.text + ".field`");
                 return {};
             case Binding::Kind::event_file:
-                error(wrong_kind, e.span, "`" + name.text + "` is a file, not a value", "use it as the target of `prefetch`");
+                error(wrong_kind, e.span, "`" + name.text + "` is a file, not a value",
+                      "use it as the target of `prefetch`");
                 return {};
             case Binding::Kind::event: return need_block(e.span) ? block_bytes(e.span) : Value{};
             case Binding::Kind::request:
@@ -243,8 +271,10 @@ Value Checker::symbol_value(Symbol& symbol, Span span) {
     symbol.used = true;
     if (symbol.kind == SymbolKind::constant) {
         Value v = constant(symbol.index, span);
-        if (v) v.expr->span = span;
-        else failed_ = true;
+        if (v)
+            v.expr->span = span;
+        else
+            failed_ = true;
         return v;
     }
     static const std::pair<SymbolKind, std::pair<const char*, const char*>> words[] = {
@@ -262,7 +292,8 @@ Value Checker::symbol_value(Symbol& symbol, Span span) {
         if (kind != symbol.kind) continue;
         std::string hint = word.second;
         if (auto at = hint.find("NAME"); at != std::string::npos) hint.replace(at, 4, symbol.name);
-        error(wrong_kind, span, "`" + std::string(symbol.name) + "` is " + word.first + ", not a value", std::move(hint));
+        error(wrong_kind, span, "`" + std::string(symbol.name) + "` is " + word.first + ", not a value",
+              std::move(hint));
     }
     return {};
 }

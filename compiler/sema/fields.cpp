@@ -12,7 +12,9 @@ void Checker::field_base(Field& field, FieldInfo& facts, RecordInfo& info, const
     if (const auto* bytes = std::get_if<ast::BytesType>(&n.type.base)) {
         bytes_field(field, facts, info, n, *bytes);
     } else if (const auto* cstr = std::get_if<ast::CstrType>(&n.type.base)) {
-        auto max = cstr->max ? here_uint(*cstr->max, "the bound of a cstr", 1, kMaxBlock, out_of_range, ast::Unit::bytes) : std::nullopt;
+        auto max = cstr->max
+                       ? here_uint(*cstr->max, "the bound of a cstr", 1, kMaxBlock, out_of_range, ast::Unit::bytes)
+                       : std::nullopt;
         if (!max) return;
         field.kind = Field::Kind::cstr;
         field.max = static_cast<std::uint32_t>(*max);
@@ -34,7 +36,9 @@ void Checker::scalar_field(Field& field, const ast::Name& name, bool& known) {
     }
     if (name.text == "varint_leb128" || name.text == "varint_zigzag" || name.text == "varint_sqlite") {
         field.kind = Field::Kind::varint;
-        field.varint = name.text == "varint_leb128" ? ir::VarintKind::leb128 : name.text == "varint_zigzag" ? ir::VarintKind::zigzag : ir::VarintKind::sqlite;
+        field.varint = name.text == "varint_leb128"   ? ir::VarintKind::leb128
+                       : name.text == "varint_zigzag" ? ir::VarintKind::zigzag
+                                                      : ir::VarintKind::sqlite;
         field.is_signed = name.text == "varint_zigzag";
         field.type = {TypeKind::integer, 64, field.is_signed};
         return;
@@ -45,7 +49,8 @@ void Checker::scalar_field(Field& field, const ast::Name& name, bool& known) {
         return;
     }
     if (scalar->bits > 8 && scalar->order == Scalar::Order::none) {
-        error(byte_order_missing, name.span, "a field of " + std::to_string(scalar->bits) + " bits needs a byte order", "write `" + name.text + "le` or `" + name.text + "be`");
+        error(byte_order_missing, name.span, "a field of " + std::to_string(scalar->bits) + " bits needs a byte order",
+              "write `" + name.text + "le` or `" + name.text + "be`");
     }
     field.kind = Field::Kind::integer;
     field.width = static_cast<std::uint8_t>(scalar->bits / 8);
@@ -69,8 +74,10 @@ void Checker::named_field(Field& field, FieldInfo&, RecordInfo&, const ast::Fiel
         for (const char* sign : {"u", "i"})
             for (int bits = 16; bits <= 64; bits += 8)
                 for (const char* order : {"le", "be"}) words.push_back(sign + std::to_string(bits) + order);
-        for (const char* word : {"u8", "i8", "varint_leb128", "varint_zigzag", "varint_sqlite"}) words.emplace_back(word);
-        error(unknown_type, name.span, "there is no type or record `" + name.text + "`", suggestion(name.text, words, "declare the record, or use a type such as u32le"));
+        for (const char* word : {"u8", "i8", "varint_leb128", "varint_zigzag", "varint_sqlite"})
+            words.emplace_back(word);
+        error(unknown_type, name.span, "there is no type or record `" + name.text + "`",
+              suggestion(name.text, words, "declare the record, or use a type such as u32le"));
         return;
     }
     Symbol* symbol = symbol_of(named.name, SymbolKind::record, unknown_record, "record");
@@ -87,7 +94,8 @@ void Checker::bits_field(Field& field, FieldInfo& facts, RecordInfo&, const ast:
     scalar_field(field, n.base, known);
     if (!known || field.kind != Field::Kind::integer || field.is_signed) {
         if (field.type.kind != TypeKind::none || !known)
-            error(type_not_here, n.base.span, "the base of bits is an unsigned integer, not `" + n.base.text + "`", "write `bits u16le { … }`");
+            error(type_not_here, n.base.span, "the base of bits is an unsigned integer, not `" + n.base.text + "`",
+                  "write `bits u16le { … }`");
         field.type = {};
         return;
     }
@@ -100,13 +108,17 @@ void Checker::bits_field(Field& field, FieldInfo& facts, RecordInfo&, const ast:
             return;
         }
         if (low + *width > field.type.bits) {
-            error(bits_too_wide, bit.name.span, "`" + bit.name.text + "` ends at bit " + std::to_string(low + *width) + ", and " + n.base.text + " has " + std::to_string(field.type.bits),
+            error(bits_too_wide, bit.name.span,
+                  "`" + bit.name.text + "` ends at bit " + std::to_string(low + *width) + ", and " + n.base.text +
+                      " has " + std::to_string(field.type.bits),
                   "make a field narrower, or the base wider");
             field.type = {};
             return;
         }
         for (const auto& other : all.bits) {
-            if (other.name == bit.name.text && bit.name.text != "_") error(duplicate_name, bit.name.span, "there are two bit fields `" + bit.name.text + "`", "rename one of the two");
+            if (other.name == bit.name.text && bit.name.text != "_")
+                error(duplicate_name, bit.name.span, "there are two bit fields `" + bit.name.text + "`",
+                      "rename one of the two");
         }
         all.bits.push_back({bit.name.text, low, static_cast<std::uint32_t>(*width)});
         low += static_cast<std::uint32_t>(*width);
@@ -114,13 +126,15 @@ void Checker::bits_field(Field& field, FieldInfo& facts, RecordInfo&, const ast:
     facts.facts = &all;
 }
 
-void Checker::bytes_field(Field& field, FieldInfo& facts, RecordInfo&, const ast::Field& n, const ast::BytesType& type) {
+void Checker::bytes_field(Field& field, FieldInfo& facts, RecordInfo&, const ast::Field& n,
+                          const ast::BytesType& type) {
     if (!type.length) {
         failed_ = true;
         return;
     }
     if (type.is_max) {
-        error(bytes_max_in_record, n.type.span, "a field has an exact length", "write bytes(N), where N may be a field before it; or cstr(max N) for bytes that end with a NUL");
+        error(bytes_max_in_record, n.type.span, "a field has an exact length",
+              "write bytes(N), where N may be a field before it; or cstr(max N) for bytes that end with a NUL");
         return;
     }
     Value length = offset_value(*type.length, "the length of a field");
@@ -130,8 +144,8 @@ void Checker::bytes_field(Field& field, FieldInfo& facts, RecordInfo&, const ast
     field.type = {TypeKind::bytes};
     if (length.expr->kind == ExprKind::int_const) {
         if (length.expr->value == 0 || length.expr->value > kMaxBlock) {
-            error(length.expr->value == 0 ? zero_size : record_too_large, type.length->span, "a field of " + std::to_string(length.expr->value) + " bytes",
-                  "a field has 1 to 65536 bytes");
+            error(length.expr->value == 0 ? zero_size : record_too_large, type.length->span,
+                  "a field of " + std::to_string(length.expr->value) + " bytes", "a field has 1 to 65536 bytes");
             field.type = {};
             return;
         }
@@ -147,7 +161,8 @@ void Checker::array_field(Field& field, RecordInfo&, const ast::Field& n) {
     const std::int64_t size = field.fixed_size;
     const bool fits_array = (field.kind == Field::Kind::integer || field.kind == Field::Kind::record) && size > 0;
     if (!fits_array) {
-        error(element_not_fixed, n.type.span, "the elements of an array have a fixed size, and these do not", "use integers such as u16le or records of a fixed size; walk others with `.records(R, max N)`");
+        error(element_not_fixed, n.type.span, "the elements of an array have a fixed size, and these do not",
+              "use integers such as u16le or records of a fixed size; walk others with `.records(R, max N)`");
         field.type = {};
         return;
     }
@@ -167,7 +182,8 @@ void Checker::array_field(Field& field, RecordInfo&, const ast::Field& n) {
     }
     const bool constant = count.expr->kind == ExprKind::int_const;
     if (constant && (count.expr->value == 0 || count.expr->value > kMaxBlock / static_cast<std::uint64_t>(size))) {
-        error(count.expr->value == 0 ? zero_size : record_too_large, n.type.count->span, "an array of " + std::to_string(count.expr->value) + " elements of " + std::to_string(size) + " bytes",
+        error(count.expr->value == 0 ? zero_size : record_too_large, n.type.count->span,
+              "an array of " + std::to_string(count.expr->value) + " elements of " + std::to_string(size) + " bytes",
               "an array has at least one element and fits a block of 64 KiB");
         field.type = {};
         return;
@@ -190,7 +206,8 @@ void Checker::field_modifiers(Field& field, FieldInfo& facts, RecordInfo& info, 
     }
     if (n.equals) expected_value(field, facts, info, n);
     if (!n.choices.empty()) choices_of_field(field, facts, info, n);
-    if (n.name.text == "_" && !n.equals && n.choices.empty() && field.fixed_size >= 0 && field.kind != Field::Kind::padding) {
+    if (n.name.text == "_" && !n.equals && n.choices.empty() && field.fixed_size >= 0 &&
+        field.kind != Field::Kind::padding) {
         field.length = int_constant(static_cast<std::uint64_t>(field.fixed_size), n.type.span).expr;
         field.count.reset();
         field.kind = Field::Kind::padding;
@@ -202,18 +219,23 @@ void Checker::expected_value(Field& field, const FieldInfo& facts, RecordInfo&, 
     if (field.kind == Field::Kind::padding) field.kind = Field::Kind::bytes;
     const TypeKind kind = field.type.kind;
     if (kind != TypeKind::integer && kind != TypeKind::bytes) {
-        error(bad_modifier, n.equals->span, "only integers and bytes can be compared with a constant", "check a field of the record, or an element where it is used");
+        error(bad_modifier, n.equals->span, "only integers and bytes can be compared with a constant",
+              "check a field of the record, or an element where it is used");
         return;
     }
     Value v = constant_in_place(*n.equals);
     if (!v) return;
     if (v.expr->type.kind != kind) {
-        error(bad_expectation, n.equals->span, "the field is " + describe(field.type) + ", and this is " + describe(v.expr->type), kind == TypeKind::bytes ? "give bytes: \"SQLite format 3\\0\"" : "give an integer");
+        error(bad_expectation, n.equals->span,
+              "the field is " + describe(field.type) + ", and this is " + describe(v.expr->type),
+              kind == TypeKind::bytes ? "give bytes: \"SQLite format 3\\0\"" : "give an integer");
         return;
     }
     if (kind == TypeKind::integer && !fits(v, field.type, n.equals->span, "the field")) return;
     if (kind == TypeKind::bytes && facts.exact && v.exact && *facts.exact != *v.exact) {
-        error(length_mismatch, n.equals->span, "the field has " + std::to_string(*facts.exact) + " bytes, and these are " + std::to_string(*v.exact), "give exactly " + std::to_string(*facts.exact) + " bytes; \\0 and \\xHH count as one");
+        error(length_mismatch, n.equals->span,
+              "the field has " + std::to_string(*facts.exact) + " bytes, and these are " + std::to_string(*v.exact),
+              "give exactly " + std::to_string(*facts.exact) + " bytes; \\0 and \\xHH count as one");
         return;
     }
     settle(v);
@@ -224,8 +246,10 @@ void Checker::expected_value(Field& field, const FieldInfo& facts, RecordInfo&, 
 Value Checker::constant_in_place(const ast::Expr& e) {
     Value v = value(e);
     if (!v) return v;
-    if (v.expr->kind != ExprKind::int_const && v.expr->kind != ExprKind::bool_const && v.expr->kind != ExprKind::bytes_const) {
-        error(not_constant, e.span, "this is not a constant", "use literals, `const` and `param` names, and functions of them");
+    if (v.expr->kind != ExprKind::int_const && v.expr->kind != ExprKind::bool_const &&
+        v.expr->kind != ExprKind::bytes_const) {
+        error(not_constant, e.span, "this is not a constant",
+              "use literals, `const` and `param` names, and functions of them");
         return {};
     }
     return v;
@@ -233,7 +257,8 @@ Value Checker::constant_in_place(const ast::Expr& e) {
 
 void Checker::choices_of_field(Field& field, FieldInfo& facts, RecordInfo&, const ast::Field& n) {
     if (field.type.kind != TypeKind::integer) {
-        error(bad_modifier, n.name.span, "only an integer has named values", "remove `in { … }`, or name the values of an integer field");
+        error(bad_modifier, n.name.span, "only an integer has named values",
+              "remove `in { … }`, or name the values of an integer field");
         return;
     }
     FieldFacts& all = facts_.emplace_back();
@@ -249,7 +274,10 @@ void Checker::choices_of_field(Field& field, FieldInfo& facts, RecordInfo&, cons
         if (!fits(v, field.type, item.value->span, "the field")) continue;
         for (const auto& [word, number] : all.choices) {
             if (word == item.name.text || number == v.expr->value) {
-                error(duplicate_choice, item.name.span, word == item.name.text ? "`" + item.name.text + "` is given twice" : "`" + item.name.text + "` and `" + std::string(word) + "` are the same value",
+                error(duplicate_choice, item.name.span,
+                      word == item.name.text
+                          ? "`" + item.name.text + "` is given twice"
+                          : "`" + item.name.text + "` and `" + std::string(word) + "` are the same value",
                       "give each value one name");
                 break;
             }

@@ -14,12 +14,14 @@ bool is_plain_name(const ast::Expr& e) { return std::holds_alternative<ast::Name
 }  // namespace
 
 // One parameter: a file stands for itself; any other argument is evaluated once, before the body.
-bool Checker::bind_argument(const ast::Name& param, const ast::Arg& arg, Binding& out, std::vector<std::pair<Value, checked::ExprPtr>>& lets) {
+bool Checker::bind_argument(const ast::Name& param, const ast::Arg& arg, Binding& out,
+                            std::vector<std::pair<Value, checked::ExprPtr>>& lets) {
     out.name = param.text;
     out.span = param.span;
     out.used = true;
     if (!arg.value || arg.is_max || arg.by || arg.lambda) {
-        error(bad_argument, arg.value ? arg.value->span : param.span, "an argument of a function is a value", "give a value; a lambda cannot be passed");
+        error(bad_argument, arg.value ? arg.value->span : param.span, "an argument of a function is a value",
+              "give a value; a lambda cannot be passed");
         return false;
     }
     const ast::Expr& e = *arg.value;
@@ -32,7 +34,8 @@ bool Checker::bind_argument(const ast::Name& param, const ast::Arg& arg, Binding
             return true;
         }
     }
-    if (const auto* access = std::get_if<ast::FieldAccess>(&e.node); access && access->field.text == "file" && event_of(*access->base)) {
+    if (const auto* access = std::get_if<ast::FieldAccess>(&e.node);
+        access && access->field.text == "file" && event_of(*access->base)) {
         out.kind = Binding::Kind::file;
         return true;
     }
@@ -53,15 +56,17 @@ Value Checker::call_fn(std::uint32_t index, const ast::Call& n, Span span) {
     form += ")";
     if (!arguments(n, fn.fn->params.size(), fn.fn->params.size(), form)) return {};
     if (fn.active) {
-        error(fn_recursion, n.callee.span, "function `" + n.callee.text + "` calls itself", "a function is expanded where it is called, so it cannot; loop with `for`, or use a `step`",
+        error(fn_recursion, n.callee.span, "function `" + n.callee.text + "` calls itself",
+              "a function is expanded where it is called, so it cannot; loop with `for`, or use a `step`",
               {{fn.fn->name.span, "it is declared here"}});
         return {};
     }
     if (expansion_depth_ >= kMaxExpansionDepth || ++expansions_ > kMaxExpansions) {
         if (!expansions_reported_) {
             expansions_reported_ = true;
-            error(expansion_too_large, span, "the functions called here expand to too much", "call fewer functions from functions: at most " + std::to_string(kMaxExpansionDepth) +
-                  " deep, " + std::to_string(kMaxExpansions) + " calls in all");
+            error(expansion_too_large, span, "the functions called here expand to too much",
+                  "call fewer functions from functions: at most " + std::to_string(kMaxExpansionDepth) + " deep, " +
+                      std::to_string(kMaxExpansions) + " calls in all");
         }
         failed_ = true;
         return {};
@@ -103,15 +108,18 @@ Value Checker::expand(FnInfo& fn, const ast::Call& n, Span span) {
             }
             bind(std::move(b));
         }
-        if (fn.fn->body) out = any(*fn.fn->body);
-        else failed_ = true;
+        if (fn.fn->body)
+            out = any(*fn.fn->body);
+        else
+            failed_ = true;
     }
     call_notes_.pop_back();
     expansion_depth_--;
     fn.active = false;
     if (!out) return out;
     if (is_sequence(out) && !lets.empty()) {
-        error(pipeline_misused, span, "a function's value cannot be a sequence over computed arguments", "write the sequence where the function is called");
+        error(pipeline_misused, span, "a function's value cannot be a sequence over computed arguments",
+              "write the sequence where the function is called");
         return {};
     }
     for (auto it = lets.rbegin(); it != lets.rend(); ++it) out = wrap(std::move(out), it->first, std::move(it->second));
@@ -125,7 +133,11 @@ void Checker::check_unused_fns() {
         FnInfo& fn = fns_[i];
         if (fn.called || !fn.scope) continue;
         constant_locals_.clear();
-        EnvScope there(*this, Env{.scope = fn.scope, .site = Site::step, .block = true, .locals = &constant_locals_, .base = bindings_.size()});
+        EnvScope there(*this, Env{.scope = fn.scope,
+                                  .site = Site::step,
+                                  .block = true,
+                                  .locals = &constant_locals_,
+                                  .base = bindings_.size()});
         const bool failed_before = failed_;
         fn.active = true;
         for (const auto& p : fn.fn->params) bind_error(p);
@@ -151,18 +163,22 @@ Value Checker::chain_file_argument(const ast::Expr& e, std::uint32_t file_class,
         path = index->index.get();
     }
     if (!named) {
-        error(call_argument, e.span, "`" + param + "` is a file", "name a file class, or one of its files: `" + module_.files[file_class].info.name + "[\"name\"]`");
+        error(call_argument, e.span, "`" + param + "` is a file",
+              "name a file class, or one of its files: `" + module_.files[file_class].info.name + "[\"name\"]`");
         return {};
     }
     if (*named != file_class) {
-        error(wrong_source, e.span, "`" + param + "` is one of the files `" + module_.files[file_class].info.name + "`, and this is one of `" + module_.files[*named].info.name + "`",
+        error(wrong_source, e.span,
+              "`" + param + "` is one of the files `" + module_.files[file_class].info.name +
+                  "`, and this is one of `" + module_.files[*named].info.name + "`",
               "name a file of the class that the chain reads");
         return {};
     }
     Value name = path ? bytes(*path, "the name of a file") : bytes_constant(module_.files[*named].info.pattern, e.span);
     if (!name) return {};
     if (!path && name.expr->bytes.find_first_of("*?[") != std::string::npos) {
-        error(call_argument, e.span, "files `" + module_.files[*named].info.name + "` are many, and one is wanted", "say which: `" + module_.files[*named].info.name + "[\"name\"]`");
+        error(call_argument, e.span, "files `" + module_.files[*named].info.name + "` are many, and one is wanted",
+              "say which: `" + module_.files[*named].info.name + "[\"name\"]`");
         return {};
     }
     Value out = make(ExprKind::file_ref, {TypeKind::none}, e.span);
@@ -174,11 +190,14 @@ Value Checker::chain_file_argument(const ast::Expr& e, std::uint32_t file_class,
 Value Checker::call_chain(std::uint32_t index, const ast::Call& n, Span span) {
     const checked::Chain& chain = module_.chains[index];
     if (env_.site != Site::handler) {
-        error(call_outside_handler, n.callee.span, "chain `" + chain.name + "` is called here", "a chain is called by a service's handler or through `prefetch via`; inside a chain, `goto` a step of its own");
+        error(call_outside_handler, n.callee.span, "chain `" + chain.name + "` is called here",
+              "a chain is called by a service's handler or through `prefetch via`; inside a chain, `goto` a step of "
+              "its own");
         return {};
     }
     if (chain.mode != ir::ChainMode::call) {
-        error(wrong_kind, n.callee.span, "`" + chain.name + "` is a shadow chain, which runs by itself", "call a chain that has parameters");
+        error(wrong_kind, n.callee.span, "`" + chain.name + "` is a shadow chain, which runs by itself",
+              "call a chain that has parameters");
         return {};
     }
     std::string form = n.callee.text + "(";

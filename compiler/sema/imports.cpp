@@ -8,12 +8,14 @@ void Checker::import_files(Instance& scope) {
         if (const auto* import = std::get_if<ast::Import>(&item.node)) import_file(scope, *import, item.span);
 }
 
-bool Checker::is_import_cycle(Instance& scope, const ast::File& file, const ast::Import& import, const std::string& name) {
+bool Checker::is_import_cycle(Instance& scope, const ast::File& file, const ast::Import& import,
+                              const std::string& name) {
     std::string path = name;
     for (Instance* at = &scope; at; at = at->importer) {
         path = at->name + " -> " + path;
         if (at->file == &file) {
-            error(import_cycle, import.path_span, "\"" + import.path + "\" imports itself", "break the circle: move what both need into a third file",
+            error(import_cycle, import.path_span, "\"" + import.path + "\" imports itself",
+                  "break the circle: move what both need into a third file",
                   {{import.path_span, "the circle: " + path}});
             return true;
         }
@@ -25,7 +27,8 @@ bool Checker::is_import_cycle(Instance& scope, const ast::File& file, const ast:
 void Checker::missing_import(Instance& scope, const ast::Import& import, const Loaded& loaded) {
     std::vector<diag::Note> notes;
     for (const auto& place : loaded.tried) notes.push_back({{}, "tried " + place});
-    error(import_not_found, import.path_span, "\"" + import.path + "\" is not found", "check the path, or add its folder with -I", std::move(notes));
+    error(import_not_found, import.path_span, "\"" + import.path + "\" is not found",
+          "check the path, or add its folder with -I", std::move(notes));
     if (!import.alias) {
         scope.incomplete = true;
         return;
@@ -42,7 +45,9 @@ void Checker::import_file(Instance& scope, const ast::Import& import, Span) {
     std::uint32_t depth = 0;
     for (Instance* at = &scope; at; at = at->importer) depth++;
     if (depth > kMaxImportDepth) {
-        error(import_too_deep, import.path_span, "imports are nested more than " + std::to_string(kMaxImportDepth) + " deep", "import the file from fewer levels down");
+        error(import_too_deep, import.path_span,
+              "imports are nested more than " + std::to_string(kMaxImportDepth) + " deep",
+              "import the file from fewer levels down");
         return;
     }
     const std::size_t errors = diags_.error_count();
@@ -82,7 +87,8 @@ void Checker::bind_import(Instance& importer, Instance& made, const ast::Import&
             given.value = std::move(v);
         }
         if (!made.given.try_emplace(binding.name.text, std::move(given)).second) {
-            error(duplicate_name, binding.name.span, "`" + binding.name.text + "` is given twice", "keep one of the two");
+            error(duplicate_name, binding.name.span, "`" + binding.name.text + "` is given twice",
+                  "keep one of the two");
         }
     }
 }
@@ -91,10 +97,13 @@ void Checker::merge_names(Instance& into, Instance& from, const ast::Import& imp
     for (const auto& [name, symbol] : from.names) {
         if (symbol->owner != &from || name.starts_with('_')) continue;
         auto [it, fresh] = into.names.try_emplace(name, symbol);
-        const bool same_files = !fresh && symbol->kind == SymbolKind::files && it->second->kind == SymbolKind::files && it->second->index == symbol->index;
+        const bool same_files = !fresh && symbol->kind == SymbolKind::files && it->second->kind == SymbolKind::files &&
+                                it->second->index == symbol->index;
         if (!fresh && it->second != symbol && !same_files) {
-            error(duplicate_name, import.path_span, "\"" + import.path + "\" brings in `" + std::string(name) + "`, which is already declared",
-                  "give the import a name of its own: `import \"" + import.path + "\" as …`", {{it->second->span, "the other one is here"}});
+            error(duplicate_name, import.path_span,
+                  "\"" + import.path + "\" brings in `" + std::string(name) + "`, which is already declared",
+                  "give the import a name of its own: `import \"" + import.path + "\" as …`",
+                  {{it->second->span, "the other one is here"}});
         }
     }
     for (const auto& [name, choice] : from.choices) {
@@ -119,11 +128,12 @@ void Checker::check_given(Instance& scope) {
         const bool is_define = given.span.file == 0;
         error(is_define ? unknown_define : unknown_parameter, given.span,
               (is_define ? "-D " + name + ": the spec" : "\"" + scope.name + "\"") + " has no parameter `" + name + "`",
-              suggestion(name, known, known.empty() ? "the file declares no `param`" : "its parameters are: " + [&] {
-                  std::string all;
-                  for (const auto& k : known) all += (all.empty() ? "" : ", ") + k;
-                  return all;
-              }()));
+              suggestion(
+                  name, known, known.empty() ? "the file declares no `param`" : "its parameters are: " + [&] {
+                      std::string all;
+                      for (const auto& k : known) all += (all.empty() ? "" : ", ") + k;
+                      return all;
+                  }()));
     }
 }
 

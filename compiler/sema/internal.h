@@ -1,5 +1,5 @@
-// What semantic analysis keeps beside the checked tree: names, their meaning, and facts about values that later stages do
-// not need (units, the names of choices, bit fields, where bytes live).
+// What semantic analysis keeps beside the checked tree: names, their meaning, and facts about values that later stages
+// do not need (units, the names of choices, bit fields, where bytes live).
 #pragma once
 #include <cstdint>
 #include <map>
@@ -15,7 +15,8 @@
 
 namespace chainio::sema {
 
-__extension__ typedef __int128 Wide;  // holds every i64 and every u64, and their sums and products before the range check
+__extension__ typedef __int128
+    Wide;  // holds every i64 and every u64, and their sums and products before the range check
 
 // Where the bytes of a value live. A value has one place; an expression that could give bytes of two places is refused,
 // because a slice in the IR names its space.
@@ -66,8 +67,8 @@ struct FieldInfo {
     std::optional<std::uint32_t> exact;
 };
 struct RecordInfo {
-    const std::vector<ast::Field>* fields = nullptr;          // of a declared record
-    const std::vector<const ast::Field*>* picked = nullptr;   // of a request
+    const std::vector<ast::Field>* fields = nullptr;         // of a declared record
+    const std::vector<const ast::Field*>* picked = nullptr;  // of a request
     Instance* scope = nullptr;
     Progress progress = Progress::open;
     Span span;
@@ -101,8 +102,8 @@ struct Choice {  // a name that some record's `in { … }` gives to a value
 // One file with one set of parameters.
 struct Instance {
     const ast::File* file = nullptr;
-    std::string name;       // canonical name of the file
-    std::string prefix;     // "bt." in front of the names of its chains
+    std::string name;    // canonical name of the file
+    std::string prefix;  // "bt." in front of the names of its chains
     std::uint16_t source = 0;
     Instance* importer = nullptr;
     bool is_broken(std::string_view word) const;
@@ -126,13 +127,13 @@ struct Binding {
     Kind kind = Kind::error;
     std::string_view name;
     Span span;
-    Value value;                          // cloned at each use
-    std::uint32_t index = 0;              // file: the parameter
-    std::optional<std::uint32_t> local;   // assignable local
-    std::optional<std::uint32_t> state;   // assignable state variable
-    int unused_code = 0;                  // the warning when nothing uses it
+    Value value;                         // cloned at each use
+    std::uint32_t index = 0;             // file: the parameter
+    std::optional<std::uint32_t> local;  // assignable local
+    std::optional<std::uint32_t> state;  // assignable state variable
+    int unused_code = 0;                 // the warning when nothing uses it
     bool used = false;
-    std::int32_t previous = -1;           // the binding of the same name that this one hides
+    std::int32_t previous = -1;  // the binding of the same name that this one hides
 };
 
 // Where an expression or a statement stands.

@@ -13,18 +13,26 @@ namespace {
 
 const std::vector<std::string> kFunctions{"min", "max", "crc32c", "xxh64", "fnv1a"};
 const std::vector<std::string> kIntegerMethods{"as"};
-const std::vector<std::string> kBytesMethods{"records", "byte", "uint_be", "uint_le", "int_be", "int_le", "decimal", "text"};
-const std::vector<std::string> kArrayMethods{"count", "lower_bound", "upper_bound", "find", "filter", "sum", "min", "max", "project"};
+const std::vector<std::string> kBytesMethods{"records", "byte",   "uint_be", "uint_le",
+                                             "int_be",  "int_le", "decimal", "text"};
+const std::vector<std::string> kArrayMethods{"count", "lower_bound", "upper_bound", "find",   "filter",
+                                             "sum",   "min",         "max",         "project"};
 
 }  // namespace
 
-Value Checker::call(const ast::Expr& e, const ast::Call& n) { return n.receiver ? method_call(e, n) : plain_call(e, n); }
+Value Checker::call(const ast::Expr& e, const ast::Call& n) {
+    return n.receiver ? method_call(e, n) : plain_call(e, n);
+}
 
 // The number of arguments, none of which is a lambda or `max N` except where the caller looks for them itself.
 bool Checker::arguments(const ast::Call& n, std::size_t low, std::size_t high, const std::string& form) {
     if (n.args.size() < low || n.args.size() > high) {
-        error(argument_count, n.callee.span, "`" + n.callee.text + "` takes " + (low == high ? std::to_string(low) : std::to_string(low) + " to " + std::to_string(high)) +
-              (high == 1 ? " argument" : " arguments") + ", and " + std::to_string(n.args.size()) + (n.args.size() == 1 ? " is given" : " are given"), "write `" + form + "`");
+        error(argument_count, n.callee.span,
+              "`" + n.callee.text + "` takes " +
+                  (low == high ? std::to_string(low) : std::to_string(low) + " to " + std::to_string(high)) +
+                  (high == 1 ? " argument" : " arguments") + ", and " + std::to_string(n.args.size()) +
+                  (n.args.size() == 1 ? " is given" : " are given"),
+              "write `" + form + "`");
         return false;
     }
     return true;
@@ -40,7 +48,10 @@ Value Checker::plain_call(const ast::Expr& e, const ast::Call& n) {
         symbol->used = true;
         if (symbol->kind == SymbolKind::fn) return call_fn(symbol->index, n, e.span);
         if (symbol->kind == SymbolKind::chain) return call_chain(symbol->index, n, e.span);
-        if (name != "min" && name != "max") return symbol->kind == SymbolKind::constant ? wrong(int_constant(0, e.span), n.callee.span, "a function", "what is called", "remove the arguments") : symbol_value(*symbol, n.callee.span);
+        if (name != "min" && name != "max")
+            return symbol->kind == SymbolKind::constant ? wrong(int_constant(0, e.span), n.callee.span, "a function",
+                                                                "what is called", "remove the arguments")
+                                                        : symbol_value(*symbol, n.callee.span);
     }
     if (name == "min" || name == "max") return min_max(e, n, name == "max");
     if (name == "crc32c") return hash_call(e, n, ir::HashAlgo::crc32c);
@@ -55,7 +66,8 @@ Value Checker::plain_call(const ast::Expr& e, const ast::Call& n) {
     std::vector<std::string> names = names_of(*env_.scope, SymbolKind::fn);
     names.insert(names.end(), kFunctions.begin(), kFunctions.end());
     for (auto& chain : names_of(*env_.scope, SymbolKind::chain)) names.push_back(chain);
-    error(unknown_function, n.callee.span, "there is no function `" + name + "`", suggestion(name, names, "declare it: `fn " + name + "(…) = …`"));
+    error(unknown_function, n.callee.span, "there is no function `" + name + "`",
+          suggestion(name, names, "declare it: `fn " + name + "(…) = …`"));
     return {};
 }
 
@@ -63,10 +75,12 @@ Value Checker::plain_call(const ast::Expr& e, const ast::Call& n) {
 Value Checker::min_max(const ast::Expr& e, const ast::Call& n, bool is_max) {
     if (!arguments(n, 2, 2, n.callee.text + "(a, b)")) return {};
     if (!n.args[0].value || !n.args[1].value) {
-        error(bad_argument, e.span, "`" + n.callee.text + "` takes two integers", "write `" + n.callee.text + "(a, b)`");
+        error(bad_argument, e.span, "`" + n.callee.text + "` takes two integers",
+              "write `" + n.callee.text + "(a, b)`");
         return {};
     }
-    Value a = integer(*n.args[0].value, "an argument of `" + n.callee.text + "`"), b = integer(*n.args[1].value, "an argument of `" + n.callee.text + "`");
+    Value a = integer(*n.args[0].value, "an argument of `" + n.callee.text + "`"),
+          b = integer(*n.args[1].value, "an argument of `" + n.callee.text + "`");
     ast::Unit unit = ast::Unit::none;
     if (!a || !b || !join_units(a, b, checked::Binary::add, e.span, unit) || !unify(a, b, e.span)) return {};
     if (a.expr->kind == ExprKind::int_const && b.expr->kind == ExprKind::int_const) {
@@ -78,7 +92,9 @@ Value Checker::min_max(const ast::Expr& e, const ast::Call& n, bool is_max) {
     checked::ExprPtr first_a, first_b;
     a = name_local(std::move(a), "a", &first_a);
     b = name_local(std::move(b), "b", &first_b);
-    Value out = make(ExprKind::cond, {TypeKind::integer, std::max(a.expr->type.bits, b.expr->type.bits), a.expr->type.is_signed}, e.span);
+    Value out =
+        make(ExprKind::cond,
+             {TypeKind::integer, std::max(a.expr->type.bits, b.expr->type.bits), a.expr->type.is_signed}, e.span);
     out.unit = unit;
     Value test = make(ExprKind::binary, {TypeKind::boolean}, e.span);
     test.expr->index = static_cast<std::uint32_t>(is_max ? checked::Binary::lt : checked::Binary::le);
@@ -110,7 +126,8 @@ Value Checker::hash_call(const ast::Expr& e, const ast::Call& n, ir::HashAlgo al
     if (!arguments(n, 1, 2, n.callee.text + "(bytes, seed)")) return {};
     for (const auto& arg : n.args) {
         if (arg.value && !arg.is_max) continue;
-        error(bad_argument, n.callee.span, "`" + n.callee.text + "` takes bytes and a seed", "write `" + n.callee.text + "(bytes, seed)`");
+        error(bad_argument, n.callee.span, "`" + n.callee.text + "` takes bytes and a seed",
+              "write `" + n.callee.text + "(bytes, seed)`");
         return {};
     }
     Value data = bytes(*n.args[0].value, "what is hashed");
@@ -135,7 +152,8 @@ Value Checker::method_call(const ast::Expr& e, const ast::Call& n) {
     Value receiver = any(*n.receiver);
     if (!receiver) return {};
     if (receiver.expr->type.optional) {
-        error(optional_unused, n.receiver->span, "this value may be absent", "take it with `let x = … else …`, or with `when … as x { … }`");
+        error(optional_unused, n.receiver->span, "this value may be absent",
+              "take it with `let x = … else …`, or with `when … as x { … }`");
         return {};
     }
     switch (receiver.expr->type.kind) {
@@ -159,7 +177,8 @@ Value Checker::block_method(const ast::Expr& e, const ast::Call& n, bool* handle
                 return {};
             }
             auto index = record_named(*n.args[0].value);
-            Value at = n.args.size() == 2 && n.args[1].value ? offset_value(*n.args[1].value, "the offset of a record") : int_constant(0, e.span);
+            Value at = n.args.size() == 2 && n.args[1].value ? offset_value(*n.args[1].value, "the offset of a record")
+                                                             : int_constant(0, e.span);
             if (!index || !at) return {};
             return view_at(std::move(at), *index, e.span);
         }
@@ -188,7 +207,8 @@ Value Checker::imported_call(Symbol& module, const ast::Expr& e, const ast::Call
     failed_ = true;
     if (member) return symbol_value(*member, n.callee.span);
     if (inside.is_broken(n.callee.text)) return {};
-    error(unknown_member, n.callee.span, "`" + std::string(module.name) + "` has no function or chain `" + n.callee.text + "`",
+    error(unknown_member, n.callee.span,
+          "`" + std::string(module.name) + "` has no function or chain `" + n.callee.text + "`",
           suggestion(n.callee.text, names_of(inside, std::nullopt), "look at what \"" + inside.name + "\" declares"));
     return {};
 }
@@ -213,7 +233,8 @@ Value Checker::integer_method(Value receiver, const ast::Expr& e, const ast::Cal
     auto index = record_named(*n.args[0].value);
     if (!index) return {};
     if (receiver.expr->type.is_signed) {
-        error(mixed_signedness, n.receiver->span, "an offset is unsigned, and this is signed", "convert it: `(…) as u64`");
+        error(mixed_signedness, n.receiver->span, "an offset is unsigned, and this is signed",
+              "convert it: `(…) as u64`");
         return {};
     }
     if (receiver.unit == ast::Unit::time) {
@@ -228,7 +249,8 @@ Value Checker::integer_method(Value receiver, const ast::Expr& e, const ast::Cal
 std::optional<std::uint32_t> Checker::record_named(const ast::Expr& e) {
     if (const auto* name = std::get_if<ast::NameRef>(&e.node)) return record_named(ast::QualifiedName{{}, name->name});
     if (const auto* access = std::get_if<ast::FieldAccess>(&e.node)) {
-        if (const auto* base = std::get_if<ast::NameRef>(&access->base->node)) return record_named(ast::QualifiedName{base->name, access->field});
+        if (const auto* base = std::get_if<ast::NameRef>(&access->base->node))
+            return record_named(ast::QualifiedName{base->name, access->field});
     }
     error(bad_argument, e.span, "the name of a record is wanted here", "write `Node`, or `import.Node`");
     return std::nullopt;
@@ -261,7 +283,9 @@ Value Checker::bytes_method(Value receiver, const ast::Expr& e, const ast::Call&
 Value Checker::int_of_bytes(Value data, const ast::Call& n, Span span, bool big, bool is_signed) {
     if (!arguments(n, 0, 0, "b." + n.callee.text + "()")) return {};
     if (data.exact && *data.exact > 8) {
-        error(length_mismatch, span, "`" + n.callee.text + "` reads 0 to 8 bytes, and these are " + std::to_string(*data.exact), "take a slice of at most 8 bytes");
+        error(length_mismatch, span,
+              "`" + n.callee.text + "` reads 0 to 8 bytes, and these are " + std::to_string(*data.exact),
+              "take a slice of at most 8 bytes");
         return {};
     }
     Value out = make(ExprKind::int_of_bytes, {TypeKind::integer, 64, is_signed}, span);
@@ -283,11 +307,13 @@ Value Checker::records_of(Value data, const ast::Call& n, Span span) {
         return {};
     }
     const std::int64_t fixed = module_.records[*index].fixed_size;
-    std::uint32_t bound = static_cast<std::uint32_t>(fixed > 0 ? kMaxBlock / static_cast<std::uint64_t>(fixed) : kMaxBlock);
+    std::uint32_t bound =
+        static_cast<std::uint32_t>(fixed > 0 ? kMaxBlock / static_cast<std::uint64_t>(fixed) : kMaxBlock);
     bool given = false;
     if (n.args.size() == 2) {
         if (!n.args[1].is_max) {
-            error(bad_argument, n.args[1].value ? n.args[1].value->span : n.callee.span, "the second argument of `records` is a bound", "write `max N`");
+            error(bad_argument, n.args[1].value ? n.args[1].value->span : n.callee.span,
+                  "the second argument of `records` is a bound", "write `max N`");
             return {};
         }
         auto max = here_uint(*n.args[1].value, "the bound of `records`", 1, kMaxLoop, loop_too_large);
@@ -308,11 +334,16 @@ Value Checker::records_of(Value data, const ast::Call& n, Span span) {
 
 Value Checker::unknown_method_of(const Value& receiver, const ast::Call& n) {
     const TypeKind kind = receiver.expr->type.kind;
-    const auto& names = kind == TypeKind::integer ? kIntegerMethods : kind == TypeKind::bytes ? kBytesMethods : kArrayMethods;
-    const auto in = [&](const std::vector<std::string>& all) { return std::ranges::find(all, n.callee.text) != all.end(); };
+    const auto& names = kind == TypeKind::integer ? kIntegerMethods
+                        : kind == TypeKind::bytes ? kBytesMethods
+                                                  : kArrayMethods;
+    const auto in = [&](const std::vector<std::string>& all) {
+        return std::ranges::find(all, n.callee.text) != all.end();
+    };
     if (in(kBytesMethods) || in(kArrayMethods) || in(kIntegerMethods)) {
         const char* whom = in(kArrayMethods) ? "arrays" : in(kBytesMethods) ? "bytes" : "integers";
-        error(method_elsewhere, n.callee.span, "`" + n.callee.text + "` is a method of " + whom + ", and this is " + describe(receiver.expr->type),
+        error(method_elsewhere, n.callee.span,
+              "`" + n.callee.text + "` is a method of " + whom + ", and this is " + describe(receiver.expr->type),
               n.callee.text == "record" ? "only `block` has it" : std::string("apply it to ") + whom);
         return {};
     }
@@ -320,7 +351,8 @@ Value Checker::unknown_method_of(const Value& receiver, const ast::Call& n) {
     for (const auto& name : names) all += (all.empty() ? "" : ", ") + name;
     const bool has = kind == TypeKind::integer || kind == TypeKind::bytes || kind == TypeKind::array;
     error(unknown_method, n.callee.span, describe(receiver.expr->type) + " has no method `" + n.callee.text + "`",
-          suggestion(n.callee.text, has ? names : std::vector<std::string>{}, has ? "its methods are: " + all : "only integers, bytes and arrays have methods"));
+          suggestion(n.callee.text, has ? names : std::vector<std::string>{},
+                     has ? "its methods are: " + all : "only integers, bytes and arrays have methods"));
     return {};
 }
 

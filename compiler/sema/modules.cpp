@@ -10,8 +10,8 @@ namespace {
 
 // Words that mean something in an expression or a type, so that a declaration of that name could never be used.
 bool is_reserved(std::string_view name) {
-    static constexpr std::array<std::string_view, 9> words{"crc32c", "xxh64", "fnv1a", "varint_leb128", "varint_zigzag",
-                                                            "varint_sqlite", "bool", "event", "self"};
+    static constexpr std::array<std::string_view, 9> words{
+        "crc32c", "xxh64", "fnv1a", "varint_leb128", "varint_zigzag", "varint_sqlite", "bool", "event", "self"};
     return std::ranges::find(words, name) != words.end() || parse_scalar(name).has_value();
 }
 
@@ -66,7 +66,8 @@ void Checker::declare_choices(Instance& scope, const ast::Record& record, std::u
             // The value is read from the literal here; resolve_record reports what is wrong with it.
             const auto* literal = item.value ? std::get_if<ast::IntLit>(&item.value->node) : nullptr;
             if (!literal) continue;
-            auto [it, fresh] = scope.choices.try_emplace(item.name.text, Choice{literal->value, record.name.text, false, {}});
+            auto [it, fresh] =
+                scope.choices.try_emplace(item.name.text, Choice{literal->value, record.name.text, false, {}});
             if (!fresh && it->second.value != literal->value) {
                 it->second.ambiguous = true;
                 it->second.other = record.name.text;
@@ -96,7 +97,8 @@ void Checker::declare_param(Instance& scope, const ast::Param& param) {
             constants_.back().value = clone(*it->second.value);
             constants_.back().progress = Progress::done;
         } else {
-            error(binding_kind, it->second.span, "`" + param.constant.name.text + "` is a constant, and a file class was given",
+            error(binding_kind, it->second.span,
+                  "`" + param.constant.name.text + "` is a constant, and a file class was given",
                   "give a number, for example `" + param.constant.name.text + " = 64`");
         }
         return;
@@ -125,8 +127,8 @@ void Checker::declare_param(Instance& scope, const ast::Param& param) {
 
 void Checker::declare_app(Instance& scope, const ast::App& app) {
     if (app_) {
-        error(duplicate_app, app.name.span, "a spec has one `app`, and this is a second one", "move its items into the first",
-              {{app_->name.span, "the first is here"}});
+        error(duplicate_app, app.name.span, "a spec has one `app`, and this is a second one",
+              "move its items into the first", {{app_->name.span, "the first is here"}});
     } else {
         app_ = &app;
         module_.app = app.name.text;
@@ -136,7 +138,9 @@ void Checker::declare_app(Instance& scope, const ast::App& app) {
 
 void Checker::declare_app_item(Instance& scope, const ast::AppItem& item) {
     if (const auto* match = std::get_if<ast::MatchExe>(&item.node)) {
-        if (match->pattern.empty()) error(empty_pattern, match->span, "the pattern of `match exe` is empty", "write a glob such as \"kvstore*\"");
+        if (match->pattern.empty())
+            error(empty_pattern, match->span, "the pattern of `match exe` is empty",
+                  "write a glob such as \"kvstore*\"");
         module_.match_exe.push_back(match->pattern);
     } else if (const auto* files = std::get_if<ast::FileClass>(&item.node)) {
         add_files(scope, *files);
@@ -146,13 +150,18 @@ void Checker::declare_app_item(Instance& scope, const ast::AppItem& item) {
         module_.sockets.push_back({socket->name.text, socket->tcp, 0});
         declare(scope, SymbolKind::socket, socket->name, index);
     } else if (const auto* cls = std::get_if<ast::PriorityClass>(&item.node)) {
-        auto [it, fresh] = scope.classes.try_emplace(cls->name.text, static_cast<std::uint32_t>(module_.classes.size()));
-        if (!fresh) error(duplicate_name, cls->name.span, "class `" + cls->name.text + "` is declared twice", "rename one of the two");
+        auto [it, fresh] =
+            scope.classes.try_emplace(cls->name.text, static_cast<std::uint32_t>(module_.classes.size()));
+        if (!fresh)
+            error(duplicate_name, cls->name.span, "class `" + cls->name.text + "` is declared twice",
+                  "rename one of the two");
         module_.classes.emplace_back().name = cls->name.text;
         classes_.emplace_back(cls, &scope);
     } else if (const auto* batch = std::get_if<ast::Batch>(&item.node)) {
-        if (!batch_.first) batch_ = {batch, &scope};
-        else error(duplicate_name, batch->span, "`batch` is given twice", "keep one of the two");
+        if (!batch_.first)
+            batch_ = {batch, &scope};
+        else
+            error(duplicate_name, batch->span, "`batch` is given twice", "keep one of the two");
     }
 }
 
@@ -216,8 +225,8 @@ std::vector<std::string> Checker::names_of(Instance& scope, std::optional<Symbol
     return out;
 }
 
-// `alias.name` as an expression: the symbol of that import. Null when the base is not an import, or the import has no such
-// name; the latter is reported unless `quiet`.
+// `alias.name` as an expression: the symbol of that import. Null when the base is not an import, or the import has no
+// such name; the latter is reported unless `quiet`.
 Symbol* Checker::find_member(const ast::Expr& e, bool quiet) {
     const auto* access = std::get_if<ast::FieldAccess>(&e.node);
     if (!access) return nullptr;
@@ -233,7 +242,8 @@ Symbol* Checker::find_member(const ast::Expr& e, bool quiet) {
     }
     if (!quiet && !inside.is_broken(access->field.text) && !inside.choices.contains(access->field.text)) {
         error(unknown_member, access->field.span, "`" + base->name.text + "` has no `" + access->field.text + "`",
-              suggestion(access->field.text, names_of(inside, std::nullopt), "look at what \"" + inside.name + "\" declares"));
+              suggestion(access->field.text, names_of(inside, std::nullopt),
+                         "look at what \"" + inside.name + "\" declares"));
     }
     return nullptr;
 }
@@ -244,7 +254,8 @@ Symbol* Checker::find_qualified(const ast::QualifiedName& name, Code missing, co
         Symbol* module = find(*env_.scope, name.module.text);
         if (!module || module->kind != SymbolKind::module) {
             error(unknown_name, name.module.span, "there is no import `" + name.module.text + "`",
-                  suggestion(name.module.text, names_of(*env_.scope, SymbolKind::module), "import the file with `as " + name.module.text + "`"));
+                  suggestion(name.module.text, names_of(*env_.scope, SymbolKind::module),
+                             "import the file with `as " + name.module.text + "`"));
             return nullptr;
         }
         module->used = true;
@@ -254,7 +265,8 @@ Symbol* Checker::find_qualified(const ast::QualifiedName& name, Code missing, co
     failed_ = true;
     if (inside->is_broken(name.name.text)) return nullptr;
     error(missing, name.name.span, std::string("there is no ") + what + " `" + name.name.text + "`",
-          suggestion(name.name.text, names_of(*inside, std::nullopt), std::string("declare the ") + what + ", or import the file that does"));
+          suggestion(name.name.text, names_of(*inside, std::nullopt),
+                     std::string("declare the ") + what + ", or import the file that does"));
     return nullptr;
 }
 
@@ -268,7 +280,9 @@ Symbol* Checker::symbol_of(const ast::QualifiedName& name, SymbolKind kind, Code
     found->used = true;
     if (found->kind == kind) return found;
     std::vector<diag::Note> notes{{found->span, "it is declared here"}};
-    error(kind == SymbolKind::files || kind == SymbolKind::socket || kind == SymbolKind::probe ? wrong_source : wrong_kind, name.name.span,
+    error(kind == SymbolKind::files || kind == SymbolKind::socket || kind == SymbolKind::probe ? wrong_source
+                                                                                               : wrong_kind,
+          name.name.span,
           "`" + name.name.text + "` is " + kind_word(found->kind) + ", and a " + what + " is wanted here",
           suggestion(name.name.text, names_of(*env_.scope, kind), std::string("name a ") + what), std::move(notes));
     return nullptr;
@@ -280,7 +294,8 @@ std::optional<std::uint32_t> Checker::record_named(const ast::QualifiedName& nam
     return found->index;
 }
 
-// Something that nothing refers to is most often a slip; a file without chains is a library, whose names are for others.
+// Something that nothing refers to is most often a slip; a file without chains is a library, whose names are for
+// others.
 void Checker::warn_unused() {
     Instance& root = instances_.front();
     bool has_chain = !services_.empty();
@@ -288,16 +303,20 @@ void Checker::warn_unused() {
     for (const auto& import : root_imports_) {
         bool used = false;
         for (const auto& symbol : symbols_) {
-            if (symbol.owner == import.made) used |= symbol.used || symbol.kind == SymbolKind::chain || symbol.kind == SymbolKind::service;
+            if (symbol.owner == import.made)
+                used |= symbol.used || symbol.kind == SymbolKind::chain || symbol.kind == SymbolKind::service;
         }
         if (!used) {
-            warn(unused_import, import.import->path_span, "nothing of \"" + import.import->path + "\" is used", "remove the import");
+            warn(unused_import, import.import->path_span, "nothing of \"" + import.import->path + "\" is used",
+                 "remove the import");
         }
     }
     if (!has_chain) return;
     for (const auto& symbol : symbols_) {
-        if (symbol.owner == &root && symbol.kind == SymbolKind::record && !symbol.used && !symbol.name.starts_with('_')) {
-            warn(unused_record, symbol.span, "record `" + std::string(symbol.name) + "` is never used", "remove it, or begin its name with `_`");
+        if (symbol.owner == &root && symbol.kind == SymbolKind::record && !symbol.used &&
+            !symbol.name.starts_with('_')) {
+            warn(unused_record, symbol.span, "record `" + std::string(symbol.name) + "` is never used",
+                 "remove it, or begin its name with `_`");
         }
     }
 }

@@ -10,14 +10,13 @@ using checked::TypeKind;
 
 namespace {
 
-bool is_constant(const Value& v) {
-    return v.expr->kind == ExprKind::int_const || v.expr->kind == ExprKind::bool_const;
-}
+bool is_constant(const Value& v) { return v.expr->kind == ExprKind::int_const || v.expr->kind == ExprKind::bool_const; }
 
 bool is_name(const ast::Expr& e) { return std::holds_alternative<ast::NameRef>(e.node); }
 
 const char* spelling(Binary op) {
-    static constexpr const char* words[] = {"*", "/", "%", "+", "-", "<<", ">>", "&", "^", "|", "<", "<=", ">", ">=", "==", "!=", "&&", "||"};
+    static constexpr const char* words[] = {"*", "/", "%",  "+", "-",  "<<", ">>", "&",  "^",
+                                            "|", "<", "<=", ">", ">=", "==", "!=", "&&", "||"};
     return words[static_cast<int>(op)];
 }
 
@@ -50,8 +49,10 @@ Value Checker::unary(const ast::Expr& e, const ast::Unary& n) {
 }
 
 Value Checker::binary(const ast::Expr& e, const ast::Binary& n) {
-    static constexpr Binary ops[] = {Binary::mul, Binary::div, Binary::mod, Binary::add, Binary::sub, Binary::shl, Binary::shr, Binary::bit_and, Binary::bit_xor,
-                                     Binary::bit_or, Binary::lt, Binary::le, Binary::gt, Binary::ge, Binary::eq, Binary::ne, Binary::logical_and, Binary::logical_or};
+    static constexpr Binary ops[] = {
+        Binary::mul, Binary::div,     Binary::mod,     Binary::add,    Binary::sub,         Binary::shl,
+        Binary::shr, Binary::bit_and, Binary::bit_xor, Binary::bit_or, Binary::lt,          Binary::le,
+        Binary::gt,  Binary::ge,      Binary::eq,      Binary::ne,     Binary::logical_and, Binary::logical_or};
     const Binary op = ops[static_cast<int>(n.op)];
     if (op >= Binary::logical_and) return logical(e, n, op);
     if (op >= Binary::lt) return compare(e, n, op);
@@ -65,7 +66,8 @@ Value Checker::logical(const ast::Expr& e, const ast::Binary& n, Binary op) {
     Value right = boolean(*n.right, what);
     if (!left || !right) return {};
     const bool stops = op == Binary::logical_or;
-    if (left.expr->kind == ExprKind::bool_const) return (left.expr->value != 0) == stops ? std::move(left) : std::move(right);
+    if (left.expr->kind == ExprKind::bool_const)
+        return (left.expr->value != 0) == stops ? std::move(left) : std::move(right);
     Value out = make(ExprKind::binary, {TypeKind::boolean}, e.span);
     out.expr->index = static_cast<std::uint32_t>(op);
     out.expr->kids.push_back(std::move(left.expr));
@@ -83,7 +85,8 @@ bool Checker::unify(Value& a, Value& b, Span span) {
     if (a.flexible) return adapt(a, b.expr->type.is_signed);
     if (b.flexible) return adapt(b, a.expr->type.is_signed);
     if (a.expr->type.is_signed == b.expr->type.is_signed) return true;
-    error(mixed_signedness, span, "a signed and an unsigned integer do not mix", "convert one of them with `as i64` or `as u64`");
+    error(mixed_signedness, span, "a signed and an unsigned integer do not mix",
+          "convert one of them with `as i64` or `as u64`");
     return false;
 }
 
@@ -97,8 +100,10 @@ bool Checker::join_units(const Value& a, const Value& b, Binary op, Span span, a
               square && !differ ? "one side of `*` is a plain number" : "bring both to the same kind");
         return false;
     }
-    if (op == Binary::div && a.unit != Unit::none && a.unit == b.unit) out = Unit::none;
-    else out = a.unit != Unit::none ? a.unit : (op == Binary::div || op == Binary::mod ? Unit::none : b.unit);
+    if (op == Binary::div && a.unit != Unit::none && a.unit == b.unit)
+        out = Unit::none;
+    else
+        out = a.unit != Unit::none ? a.unit : (op == Binary::div || op == Binary::mod ? Unit::none : b.unit);
     return true;
 }
 
@@ -119,10 +124,15 @@ Value Checker::compare(const ast::Expr& e, const ast::Binary& n, Binary op) {
 Value Checker::compare_values(Value left, Value right, Binary op, Span span, Span op_span) {
     const TypeKind kind = left.expr->type.kind;
     const bool equality = op == Binary::eq || op == Binary::ne;
-    if (kind != right.expr->type.kind || (kind != TypeKind::integer && kind != TypeKind::bytes && !(kind == TypeKind::boolean && equality))) {
+    if (kind != right.expr->type.kind ||
+        (kind != TypeKind::integer && kind != TypeKind::bytes && !(kind == TypeKind::boolean && equality))) {
         std::string hint = "compare integers with integers and bytes with bytes";
-        if (kind == TypeKind::bytes && right.expr->type.kind == TypeKind::integer) hint = "read a number from the bytes: `.uint_be()`, `.uint_le()` or `.decimal()`";
-        error(not_comparable, span, describe(left.expr->type) + " and " + describe(right.expr->type) + " cannot be compared with `" + spelling(op) + "`", std::move(hint));
+        if (kind == TypeKind::bytes && right.expr->type.kind == TypeKind::integer)
+            hint = "read a number from the bytes: `.uint_be()`, `.uint_le()` or `.decimal()`";
+        error(not_comparable, span,
+              describe(left.expr->type) + " and " + describe(right.expr->type) + " cannot be compared with `" +
+                  spelling(op) + "`",
+              std::move(hint));
         return {};
     }
     if (kind == TypeKind::integer) {
@@ -130,8 +140,10 @@ Value Checker::compare_values(Value left, Value right, Binary op, Span span, Spa
         if (!join_units(left, right, op, op_span, unit) || !unify(left, right, op_span)) return {};
         if (is_constant(left) && is_constant(right)) return fold_binary(op, std::move(left), std::move(right), span);
     }
-    if (kind == TypeKind::boolean && is_constant(left) && is_constant(right)) return fold_binary(op, std::move(left), std::move(right), span);
-    if (kind == TypeKind::bytes && left.expr->kind == ExprKind::bytes_const && right.expr->kind == ExprKind::bytes_const) {
+    if (kind == TypeKind::boolean && is_constant(left) && is_constant(right))
+        return fold_binary(op, std::move(left), std::move(right), span);
+    if (kind == TypeKind::bytes && left.expr->kind == ExprKind::bytes_const &&
+        right.expr->kind == ExprKind::bytes_const) {
         const int order = left.expr->bytes.compare(right.expr->bytes);  // as unsigned bytes, then by length
         Value sign = make(ExprKind::int_const, {TypeKind::integer, 64, true}, span);
         sign.expr->value = static_cast<std::uint64_t>(static_cast<std::int64_t>(order));
@@ -139,7 +151,9 @@ Value Checker::compare_values(Value left, Value right, Binary op, Span span, Spa
         return fold_binary(op, std::move(sign), std::move(zero), span);
     }
     if (kind == TypeKind::bytes && left.exact && right.exact && *left.exact != *right.exact && equality) {
-        warn(condition_constant, span, "bytes of length " + std::to_string(*left.exact) + " never equal bytes of length " + std::to_string(*right.exact),
+        warn(condition_constant, span,
+             "bytes of length " + std::to_string(*left.exact) + " never equal bytes of length " +
+                 std::to_string(*right.exact),
              "compare slices of the same length");
     }
     Value out = make(ExprKind::binary, {TypeKind::boolean}, span);
@@ -150,16 +164,21 @@ Value Checker::compare_values(Value left, Value right, Binary op, Span span, Spa
 }
 
 // A comparison that the widths decide. Only against a literal: a constant with a name may have other values elsewhere.
-void Checker::warn_constant_compare(const Value& left, const Value& right, Binary op, const ast::Expr& right_ast, Span span) {
+void Checker::warn_constant_compare(const Value& left, const Value& right, Binary op, const ast::Expr& right_ast,
+                                    Span span) {
     if (!std::holds_alternative<ast::IntLit>(right_ast.node) || is_constant(left)) return;
     const Type& type = left.expr->type;
     if (type.kind != TypeKind::integer || type.is_signed || right.expr->kind != ExprKind::int_const) return;
     const std::uint64_t n = right.expr->value;
     const std::uint64_t top = type.bits == 64 ? ~0ULL : (1ULL << type.bits) - 1;
-    const bool always = (op == Binary::ge && n == 0) || (op == Binary::lt && n > top) || (op == Binary::le && n >= top) || (op == Binary::ne && n > top);
-    const bool never = (op == Binary::lt && n == 0) || (op == Binary::gt && n >= top) || (op == Binary::ge && n > top) || (op == Binary::eq && n > top);
+    const bool always = (op == Binary::ge && n == 0) || (op == Binary::lt && n > top) ||
+                        (op == Binary::le && n >= top) || (op == Binary::ne && n > top);
+    const bool never = (op == Binary::lt && n == 0) || (op == Binary::gt && n >= top) ||
+                       (op == Binary::ge && n > top) || (op == Binary::eq && n > top);
     if (!always && !never) return;
-    warn(condition_constant, span, std::string("this is always ") + (always ? "true" : "false") + ": a " + describe(type) + " is 0 to " + std::to_string(top),
+    warn(condition_constant, span,
+         std::string("this is always ") + (always ? "true" : "false") + ": a " + describe(type) + " is 0 to " +
+             std::to_string(top),
          "remove the comparison, or correct the number");
 }
 
@@ -180,7 +199,8 @@ Value Checker::arithmetic_values(Value left, Value right, Binary op, Span span, 
             return {};
         }
         if (!(left.flexible && right.flexible) && left.expr->type.is_signed) {
-            error(signed_division, op_span, std::string("`") + spelling(op) + "` of signed integers", "convert both with `as u64`, once neither can be negative");
+            error(signed_division, op_span, std::string("`") + spelling(op) + "` of signed integers",
+                  "convert both with `as u64`, once neither can be negative");
             return {};
         }
     }
@@ -202,7 +222,8 @@ Value Checker::shift(const ast::Expr& e, const ast::Binary& n, Binary op) {
     Value right = unsigned_integer(*n.right, "a shift count");
     if (!left || !right) return {};
     if (right.expr->kind == ExprKind::int_const && right.expr->value >= 64) {
-        error(shift_too_large, right.expr->span, "a shift by " + std::to_string(right.expr->value) + " bits", "shift by 0 to 63");
+        error(shift_too_large, right.expr->span, "a shift by " + std::to_string(right.expr->value) + " bits",
+              "shift by 0 to 63");
         return {};
     }
     if (is_constant(left) && is_constant(right)) {
@@ -223,7 +244,9 @@ Value Checker::conditional(const ast::Expr& e, const ast::Cond& n) {
     if (!condition || !yes || !no) return {};
     const TypeKind kind = yes.expr->type.kind;
     if (kind != no.expr->type.kind) {
-        error(branches_differ, e.span, "one side of `? :` is " + describe(yes.expr->type) + ", the other " + describe(no.expr->type), "give both sides the same type");
+        error(branches_differ, e.span,
+              "one side of `? :` is " + describe(yes.expr->type) + ", the other " + describe(no.expr->type),
+              "give both sides the same type");
         return {};
     }
     Type type = yes.expr->type;
@@ -233,19 +256,23 @@ Value Checker::conditional(const ast::Expr& e, const ast::Cond& n) {
         if (!join_units(yes, no, Binary::add, e.span, unit)) return {};
         flexible = yes.flexible && no.flexible && yes.expr->type.is_signed == no.expr->type.is_signed;
         if (!flexible && !unify(yes, no, e.span)) return {};
-        if (!flexible && yes.expr->type.is_signed != no.expr->type.is_signed && (!adapt(yes, true) || !adapt(no, true))) return {};
+        if (!flexible && yes.expr->type.is_signed != no.expr->type.is_signed && (!adapt(yes, true) || !adapt(no, true)))
+            return {};
         type = {TypeKind::integer, std::max(yes.expr->type.bits, no.expr->type.bits), yes.expr->type.is_signed};
     }
     if (is_constant(condition)) return condition.expr->value != 0 ? std::move(yes) : std::move(no);
     const bool views = kind == TypeKind::view && yes.expr->type.record == no.expr->type.record;
     if (kind == TypeKind::array || kind == TypeKind::text || (kind == TypeKind::view && !views)) {
-        error(branches_differ, e.span, "`? :` chooses between integers, bools or bytes, not " + describe(type), "use `if`, or choose between the offsets: `(c ? a : b).as(R)`");
+        error(branches_differ, e.span, "`? :` chooses between integers, bools or bytes, not " + describe(type),
+              "use `if`, or choose between the offsets: `(c ? a : b).as(R)`");
         return {};
     }
     Value out = make(ExprKind::cond, type, e.span);
     if (kind == TypeKind::bytes) {
         if (yes.place != no.place) {
-            error(mixed_places, e.span, "the two sides of `? :` live in different places (block, arguments, state or constants)", "use `if`, and do the work on each side");
+            error(mixed_places, e.span,
+                  "the two sides of `? :` live in different places (block, arguments, state or constants)",
+                  "use `if`, and do the work on each side");
             return {};
         }
         out.expr->type.max = std::max(yes.expr->type.max, no.expr->type.max);
@@ -275,7 +302,8 @@ Value Checker::in_set(const ast::Expr& e, const ast::InSet& n) {
     bool ok = true;
     for (const auto& choice : n.choices) {
         Value item = near_choices(*choice, named.facts);
-        Value test = item ? compare_values(clone(named), std::move(item), Binary::eq, choice->span, choice->span) : Value{};
+        Value test =
+            item ? compare_values(clone(named), std::move(item), Binary::eq, choice->span, choice->span) : Value{};
         if (!test) {
             ok = false;
         } else if (!out) {
@@ -303,7 +331,8 @@ Value Checker::cast(const ast::Expr& e, const ast::Cast& n) {
     if (!v || !type) return {};
     if (v.expr->type.kind != TypeKind::integer || type->kind != TypeKind::integer) {
         std::string hint = "`as` converts integers to integers";
-        if (v.expr->type.kind == TypeKind::bytes) hint = "read a number from the bytes: `.uint_be()`, `.uint_le()` or `.decimal()`";
+        if (v.expr->type.kind == TypeKind::bytes)
+            hint = "read a number from the bytes: `.uint_be()`, `.uint_le()` or `.decimal()`";
         if (v.expr->type.kind == TypeKind::boolean) hint = "choose a number: `… ? 1 : 0`";
         if (type->kind == TypeKind::boolean) hint = "compare instead: `… != 0`";
         error(bad_cast, e.span, describe(v.expr->type) + " does not convert to " + describe(*type), std::move(hint));

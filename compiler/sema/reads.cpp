@@ -14,8 +14,9 @@ using checked::TypeKind;
 namespace {
 
 // In the order of enum cio_outcome; a spec's own words count from 32 on.
-constexpr std::array<std::string_view, 13> kOutcomes{"ok", "malformed", "not_found", "overflow", "short_read", "io_error", "hop_limit", "no_memory", "cancelled",
-                                                     "no_result", "fanout", "bad_argument", "unsupported"};
+constexpr std::array<std::string_view, 13> kOutcomes{
+    "ok",        "malformed", "not_found", "overflow", "short_read",   "io_error",   "hop_limit",
+    "no_memory", "cancelled", "no_result", "fanout",   "bad_argument", "unsupported"};
 constexpr std::uint32_t kFirstUserOutcome = 32;
 constexpr std::uint32_t kMaxReasons = 1024;
 
@@ -37,7 +38,8 @@ checked::ExprPtr Checker::read_length(const ast::Expr& e) {
             return nullptr;
         }
         if (v.expr->value > kMaxBlock) {
-            error(read_too_long, e.span, "a read of " + std::to_string(v.expr->value) + " bytes", "read at most 64 KiB at a time; `next` queues several reads");
+            error(read_too_long, e.span, "a read of " + std::to_string(v.expr->value) + " bytes",
+                  "read at most 64 KiB at a time; `next` queues several reads");
             return nullptr;
         }
     }
@@ -58,9 +60,15 @@ checked::ExprPtr Checker::default_length(const ast::Step& step) {
 bool Checker::goto_stmt(const ast::Stmt& s, const ast::Goto& n, checked::Block& out) {
     const std::string word = n.ends_step ? "goto" : "next";
     const bool in_step = env_.site == Site::step && env_.chain;
-    if (env_.site == Site::shadow) error(goto_in_shadow, s.span, "`" + word + "` in a shadow chain, which has no steps", "say what the program will want: `prefetch … at … for …`");
-    if (env_.site == Site::done) error(goto_in_done, s.span, "`" + word + "` in `done`, which runs after the last read", "queue the read in a step");
-    if (env_.site == Site::handler) error(read_in_handler, s.span, "`" + word + "` in a service's handler", "call a chain: `let v = lookup(…) else …`");
+    if (env_.site == Site::shadow)
+        error(goto_in_shadow, s.span, "`" + word + "` in a shadow chain, which has no steps",
+              "say what the program will want: `prefetch … at … for …`");
+    if (env_.site == Site::done)
+        error(goto_in_done, s.span, "`" + word + "` in `done`, which runs after the last read",
+              "queue the read in a step");
+    if (env_.site == Site::handler)
+        error(read_in_handler, s.span, "`" + word + "` in a service's handler",
+              "call a chain: `let v = lookup(…) else …`");
     checked::ExprPtr at, length, tag;
     if (n.at) at = read_offset(*n.at);
     if (n.length) length = read_length(*n.length);
@@ -82,19 +90,24 @@ bool Checker::goto_stmt(const ast::Stmt& s, const ast::Goto& n, checked::Block& 
     if (it == chain.steps.end()) {
         std::vector<std::string> names;
         for (const auto& [name, index] : chain.steps) names.emplace_back(name);
-        error(unknown_step, n.step.span, "the chain has no step `" + n.step.text + "`", suggestion(n.step.text, names, "declare it: `step " + n.step.text + "(…) { … }`"));
+        error(unknown_step, n.step.span, "the chain has no step `" + n.step.text + "`",
+              suggestion(n.step.text, names, "declare it: `step " + n.step.text + "(…) { … }`"));
         return n.ends_step;
     }
     const ast::Step& target = chain.ast->steps[it->second];
     if (!n.length) {
         if (!target.length) {
-            error(goto_without_length, s.span, "how much to read for step `" + n.step.text + "` is not said", "write `" + word + " " + n.step.text + " at … for …`, or give the step a default `for`",
+            error(goto_without_length, s.span, "how much to read for step `" + n.step.text + "` is not said",
+                  "write `" + word + " " + n.step.text + " at … for …`, or give the step a default `for`",
                   {{target.name.span, "the step has no `for`"}});
             return n.ends_step;
         }
         length = default_length(target);
     }
-    if (!n.file) file = chain.step_files[it->second] || target.file ? chain.step_files[it->second] : env_.file ? env_.file : default_file(chain, s.span);
+    if (!n.file)
+        file = chain.step_files[it->second] || target.file ? chain.step_files[it->second]
+               : env_.file                                 ? env_.file
+                                                           : default_file(chain, s.span);
     if (!at || !length || !file || (n.tag && !tag)) {
         failed_ = true;
         return n.ends_step;
@@ -114,7 +127,9 @@ bool Checker::return_stmt(const ast::Stmt& s, const ast::Return& n, checked::Blo
     if (n.value && !v) failed_ = true;
     if (env_.site == Site::shadow || env_.site == Site::handler) {
         const bool shadow = env_.site == Site::shadow;
-        error(return_in_shadow, s.span, std::string("`return` in ") + (shadow ? "a shadow chain, which has no result" : "a service's handler"), shadow ? "say what the program will want with `prefetch`" : "answer with `reply`");
+        error(return_in_shadow, s.span,
+              std::string("`return` in ") + (shadow ? "a shadow chain, which has no result" : "a service's handler"),
+              shadow ? "say what the program will want with `prefetch`" : "answer with `reply`");
         return true;
     }
     if (!env_.chain) return true;
@@ -129,7 +144,9 @@ bool Checker::return_stmt(const ast::Stmt& s, const ast::Return& n, checked::Blo
     chain.returns_value = true;
     if (chain.first_return.line == 0) chain.first_return = s.span;
     if (returns.kind == TypeKind::none) {
-        if (!chain.bad_returns) error(return_value, n.value->span, "the chain has no result", "declare one: `chain " + chain.ast->name.text + "(…) -> u64`");
+        if (!chain.bad_returns)
+            error(return_value, n.value->span, "the chain has no result",
+                  "declare one: `chain " + chain.ast->name.text + "(…) -> u64`");
         chain.bad_returns = true;
         return true;
     }
@@ -147,7 +164,9 @@ bool Checker::return_stmt(const ast::Stmt& s, const ast::Return& n, checked::Blo
 void Checker::return_bytes(const ast::Stmt& s, Value v, checked::Block& out) {
     const std::uint32_t wanted = env_.chain->out->returns.max;
     if (v.exact && *v.exact != wanted) {
-        error(length_mismatch, v.expr->span, "the result has " + std::to_string(wanted) + " bytes, and these are " + std::to_string(*v.exact), "declare bytes(max N), or return " + std::to_string(wanted) + " bytes");
+        error(length_mismatch, v.expr->span,
+              "the result has " + std::to_string(wanted) + " bytes, and these are " + std::to_string(*v.exact),
+              "declare bytes(max N), or return " + std::to_string(wanted) + " bytes");
         return;
     }
     if (!v.exact) {
@@ -174,7 +193,8 @@ void Checker::return_bytes(const ast::Stmt& s, Value v, checked::Block& out) {
 bool Checker::emittable(Value& v, Span span) {
     if (!v) return false;
     if (v.expr->type.kind != TypeKind::integer && v.expr->type.kind != TypeKind::bytes) {
-        wrong(v, span, "an integer or bytes", "what is emitted", v.expr->type.kind == TypeKind::boolean ? "choose a number: `(… ? 1 : 0) as u8`" : "");
+        wrong(v, span, "an integer or bytes", "what is emitted",
+              v.expr->type.kind == TypeKind::boolean ? "choose a number: `(… ? 1 : 0) as u8`" : "");
         return false;
     }
     settle(v);
@@ -192,14 +212,18 @@ void Checker::emit_values(const std::vector<ast::ExprPtr>& values, checked::Stmt
 // Whether `emit` may stand here; what it emits is checked in any case.
 bool Checker::may_emit(Span span, const char* word) {
     if (!env_.chain || env_.site == Site::shadow || env_.site == Site::handler) {
-        error(emit_outside_call, span, std::string("`") + word + "` outside of a call chain", env_.site == Site::handler ? "answer with `reply`" : "only a chain with a result emits");
+        error(emit_outside_call, span, std::string("`") + word + "` outside of a call chain",
+              env_.site == Site::handler ? "answer with `reply`" : "only a chain with a result emits");
         return false;
     }
     ChainScope& chain = *env_.chain;
     if (!chain.emits) chain.first_emit = span;
     chain.emits = true;
     if (chain.out->returns.kind == TypeKind::bytes) return true;
-    if (!chain.bad_emits) error(emit_without_bytes, span, std::string("`") + word + "` in a chain whose result is " + describe(chain.out->returns), "declare `-> bytes(max N)`");
+    if (!chain.bad_emits)
+        error(emit_without_bytes, span,
+              std::string("`") + word + "` in a chain whose result is " + describe(chain.out->returns),
+              "declare `-> bytes(max N)`");
     chain.bad_emits = true;
     return false;
 }
@@ -216,11 +240,17 @@ bool Checker::emit_stmt(const ast::Stmt& s, const ast::Emit& n, checked::Block& 
 bool Checker::project_stmt(const ast::Stmt& s, const ast::Call& n, checked::Block& out) {
     const bool allowed = may_emit(s.span, "project");
     Value array = any(*n.receiver);
-    if (array && (array.expr->type.kind != TypeKind::array || array.expr->type.optional)) array = wrong(array, n.receiver->span, "an array or a sequence", "what is projected");
-    if (n.args.empty()) error(argument_count, n.callee.span, "`project` takes what to emit of each element", "write `a.project(r => r.field)`");
+    if (array && (array.expr->type.kind != TypeKind::array || array.expr->type.optional))
+        array = wrong(array, n.receiver->span, "an array or a sequence", "what is projected");
+    if (n.args.empty())
+        error(argument_count, n.callee.span, "`project` takes what to emit of each element",
+              "write `a.project(r => r.field)`");
     if (!array) return false;
     if (array.expr->type.max > kMaxLoop) {
-        error(loop_too_large, s.span, "this sequence may hold " + std::to_string(array.expr->type.max) + " elements, and one loop runs at most " + std::to_string(kMaxLoop), "bound it with `max N`");
+        error(loop_too_large, s.span,
+              "this sequence may hold " + std::to_string(array.expr->type.max) +
+                  " elements, and one loop runs at most " + std::to_string(kMaxLoop),
+              "bound it with `max N`");
     }
     auto made = std::make_unique<checked::Stmt>();
     made->kind = StmtKind::for_;
@@ -231,7 +261,8 @@ bool Checker::project_stmt(const ast::Stmt& s, const ast::Call& n, checked::Bloc
     checked::Stmt& emit = add(made->body, StmtKind::emit, s);
     for (const auto& arg : n.args) {
         if (arg.value || !arg.lambda || !arg.lambda->body) {
-            error(bad_argument, arg.value ? arg.value->span : n.callee.span, "`project` takes functions of an element", "write `a.project(r => r.field)`");
+            error(bad_argument, arg.value ? arg.value->span : n.callee.span, "`project` takes functions of an element",
+                  "write `a.project(r => r.field)`");
             continue;
         }
         const std::size_t mark = bindings_.size();
@@ -258,8 +289,13 @@ std::uint32_t Checker::outcome(const ast::Name& reason) {
         module_.reasons.push_back(reason.text);
         std::vector<std::string> words(kOutcomes.begin() + 1, kOutcomes.end());
         auto near = diag::nearest(reason.text, words);
-        if (near) warn(reason_spelling, reason.span, "`" + reason.text + "` is an outcome of its own; did you mean `" + *near + "`?", "write `fail " + *near + "`, or choose a word that differs more");
-        if (module_.reasons.size() == kMaxReasons + 1) error(out_of_range, reason.span, "more than " + std::to_string(kMaxReasons) + " reasons", "use fewer words after `fail`");
+        if (near)
+            warn(reason_spelling, reason.span,
+                 "`" + reason.text + "` is an outcome of its own; did you mean `" + *near + "`?",
+                 "write `fail " + *near + "`, or choose a word that differs more");
+        if (module_.reasons.size() == kMaxReasons + 1)
+            error(out_of_range, reason.span, "more than " + std::to_string(kMaxReasons) + " reasons",
+                  "use fewer words after `fail`");
     }
     return kFirstUserOutcome + it->second;
 }
@@ -269,7 +305,9 @@ bool Checker::fail_stmt(const ast::Stmt& s, const ast::Fail& n, checked::Block& 
         failed_ = true;
         return true;
     }
-    if (n.reason.text == "ok") error(reserved_name, n.reason.span, "`ok` is the outcome of a chain that did not fail", "name a reason such as `not_found`");
+    if (n.reason.text == "ok")
+        error(reserved_name, n.reason.span, "`ok` is the outcome of a chain that did not fail",
+              "name a reason such as `not_found`");
     add(out, StmtKind::fail, s).index = outcome(n.reason);
     return true;
 }
@@ -280,7 +318,8 @@ std::uint64_t Checker::least(const checked::Block& block, StmtKind a, StmtKind b
     for (const auto& s : block) {
         if (s->kind == a || s->kind == b) total++;
         if (s->kind == StmtKind::if_) total += std::min(least(s->body, a, b), least(s->otherwise, a, b));
-        if (s->kind == StmtKind::for_ && s->value2 && s->value->kind == ExprKind::int_const && s->value2->kind == ExprKind::int_const && !leaves_loop(s->body)) {
+        if (s->kind == StmtKind::for_ && s->value2 && s->value->kind == ExprKind::int_const &&
+            s->value2->kind == ExprKind::int_const && !leaves_loop(s->body)) {
             const std::uint64_t turns = s->value2->value > s->value->value ? s->value2->value - s->value->value : 0;
             total += turns * least(s->body, a, b);
         }
@@ -292,7 +331,8 @@ std::uint64_t Checker::least(const checked::Block& block, StmtKind a, StmtKind b
 
 bool Checker::leaves_loop(const checked::Block& block) const {
     return std::ranges::any_of(block, [&](const auto& s) {
-        return s->kind == StmtKind::break_ || s->kind == StmtKind::continue_ || s->kind == StmtKind::return_ || s->kind == StmtKind::fail || leaves_loop(s->body) || leaves_loop(s->otherwise);
+        return s->kind == StmtKind::break_ || s->kind == StmtKind::continue_ || s->kind == StmtKind::return_ ||
+               s->kind == StmtKind::fail || leaves_loop(s->body) || leaves_loop(s->otherwise);
     });
 }
 

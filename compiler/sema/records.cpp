@@ -11,7 +11,8 @@ using checked::TypeKind;
 const RecordInfo* Checker::record(std::uint32_t index, Span use) {
     RecordInfo& info = records_[index];
     if (info.progress == Progress::busy) {
-        error(record_recursion, use, "record `" + module_.records[index].name + "` contains itself", "keep the offset of the next one as an integer, and make the view where it is needed",
+        error(record_recursion, use, "record `" + module_.records[index].name + "` contains itself",
+              "keep the offset of the next one as an integer, and make the view where it is needed",
               {{info.span, "the record is declared here"}});
         info.failed = true;
         return nullptr;
@@ -34,20 +35,30 @@ void Checker::resolve_record(std::uint32_t index) {
     Layout layout;
     layout.record = index;
     {
-        EnvScope there(*this, Env{.scope = info.scope, .site = Site::record, .block = true, .locals = &out.locals, .base = bindings_.size(), .record = &info});
+        EnvScope there(*this, Env{.scope = info.scope,
+                                  .site = Site::record,
+                                  .block = true,
+                                  .locals = &out.locals,
+                                  .base = bindings_.size(),
+                                  .record = &info});
         if (info.fields)
             for (const auto& field : *info.fields) add_field(out, info, layout, field);
         if (info.picked)
             for (const ast::Field* field : *info.picked) add_field(out, info, layout, *field);
     }
-    if (info.fields && info.fields->empty() && !after_syntax_errors_) error(empty_record, info.span, "record `" + out.name + "` has no fields", "give it at least one");
+    if (info.fields && info.fields->empty() && !after_syntax_errors_)
+        error(empty_record, info.span, "record `" + out.name + "` has no fields", "give it at least one");
     out.fixed_size = layout.offset;
     if (out.fixed_size > static_cast<std::int64_t>(kMaxBlock)) {
-        error(record_too_large, info.span, "record `" + out.name + "` has " + std::to_string(out.fixed_size) + " bytes", "a block has at most 64 KiB; read the record in parts");
+        error(record_too_large, info.span, "record `" + out.name + "` has " + std::to_string(out.fixed_size) + " bytes",
+              "a block has at most 64 KiB; read the record in parts");
     }
     if (layout.offset >= 0 && layout.furthest > layout.offset && !failed_) {
-        error(end_inside, layout.furthest_span, "this field ends at byte " + std::to_string(layout.furthest) + ", but the record's last field ends at byte " + std::to_string(layout.offset),
-              "a record ends where its last field ends: move this field last, or add `_: at " + std::to_string(layout.furthest) + "`");
+        error(end_inside, layout.furthest_span,
+              "this field ends at byte " + std::to_string(layout.furthest) +
+                  ", but the record's last field ends at byte " + std::to_string(layout.offset),
+              "a record ends where its last field ends: move this field last, or add `_: at " +
+                  std::to_string(layout.furthest) + "`");
     }
     info.failed |= (info.fields && info.fields->empty()) || failed_ || diags_.error_count() != errors;
     failed_ |= failed_before;
@@ -69,7 +80,8 @@ void Checker::add_field(checked::Record& out, RecordInfo& info, Layout& layout, 
         field.kind = Field::Kind::derived;
         Value v = n.value ? value(*n.value) : Value{};
         settle(v);
-        if (v && v.expr->type.kind == TypeKind::text) v = wrong(v, n.value->span, "an integer or bytes", "a derived field");
+        if (v && v.expr->type.kind == TypeKind::text)
+            v = wrong(v, n.value->span, "an integer or bytes", "a derived field");
         ok &= static_cast<bool>(v);
         if (v) {
             field.type = v.expr->type;
@@ -81,12 +93,16 @@ void Checker::add_field(checked::Record& out, RecordInfo& info, Layout& layout, 
     } else {
         field_base(field, facts, info, n);
         ok &= field.type.kind != TypeKind::none;
-        if (ok) field_modifiers(field, facts, info, n);
-        else if (n.when) boolean(*n.when, "the condition of a field");
+        if (ok)
+            field_modifiers(field, facts, info, n);
+        else if (n.when)
+            boolean(*n.when, "the condition of a field");
     }
     if (diags_.error_count() != errors) ok = false;
-    if (ok) place_field(field, layout, n, info);
-    else layout.offset = -1;
+    if (ok)
+        place_field(field, layout, n, info);
+    else
+        layout.offset = -1;
     if (!ok) {
         failed_ = true;
         field.type = {};
@@ -99,7 +115,8 @@ void Checker::add_field(checked::Record& out, RecordInfo& info, Layout& layout, 
     b.name = n.name.text;
     b.span = n.name.span;
     if (!info.by_name.try_emplace(n.name.text, index).second) {
-        error(duplicate_name, n.name.span, "the record has two fields `" + n.name.text + "`", "rename one of the two", {{lookup(n.name.text)->span, "the first is here"}});
+        error(duplicate_name, n.name.span, "the record has two fields `" + n.name.text + "`", "rename one of the two",
+              {{lookup(n.name.text)->span, "the first is here"}});
         return;
     }
     if (ok) {
@@ -127,15 +144,18 @@ std::uint64_t Checker::largest(const Value& v) const {
 void Checker::place_field(Field& field, Layout& layout, const ast::Field& n, RecordInfo& info) {
     if (field.kind == Field::Kind::derived) return;
     const bool constant_at = field.at && field.at->kind == ExprKind::int_const;
-    const auto at = constant_at ? static_cast<std::int64_t>(std::min<std::uint64_t>(field.at->value, kMaxBlock + 1)) : -1;
+    const auto at =
+        constant_at ? static_cast<std::int64_t>(std::min<std::uint64_t>(field.at->value, kMaxBlock + 1)) : -1;
     if (constant_at && field.at->value > kMaxBlock) {
-        error(record_too_large, n.at->span, "byte " + std::to_string(field.at->value) + " is outside of any block", "a block has at most 64 KiB");
+        error(record_too_large, n.at->span, "byte " + std::to_string(field.at->value) + " is outside of any block",
+              "a block has at most 64 KiB");
         info.failed = true;
         return;
     }
     if (n.kind == ast::Field::Kind::skip) {
         if (constant_at && layout.offset > at) {
-            error(skip_backwards, n.span, "the record is at byte " + std::to_string(layout.offset) + " already", "skip to byte " + std::to_string(layout.offset) + " or later; a field may stand earlier with `at`");
+            error(skip_backwards, n.span, "the record is at byte " + std::to_string(layout.offset) + " already",
+                  "skip to byte " + std::to_string(layout.offset) + " or later; a field may stand earlier with `at`");
         }
         field.fixed_offset = layout.offset;
         layout.offset = at;

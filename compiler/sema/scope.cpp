@@ -18,7 +18,8 @@ void Checker::warn(Code code, Span span, std::string message, std::string hint) 
     if (in_root(span)) warnings_.push_back({code, span, std::move(message), std::move(hint)});
 }
 
-std::string Checker::suggestion(std::string_view word, const std::vector<std::string>& candidates, std::string otherwise) const {
+std::string Checker::suggestion(std::string_view word, const std::vector<std::string>& candidates,
+                                std::string otherwise) const {
     if (auto near = diag::nearest(word, candidates)) return "did you mean `" + *near + "`?";
     return otherwise;
 }
@@ -56,8 +57,8 @@ std::vector<std::string> Checker::visible_names() {
 bool Checker::bind(Binding binding) {
     bool fresh = true;
     if (Binding* old = lookup(binding.name); old && binding.name != "_") {
-        error(hidden_name, binding.span, "`" + std::string(binding.name) + "` is already a name here", "give the new one another name",
-              {{old->span, "the first one is here"}});
+        error(hidden_name, binding.span, "`" + std::string(binding.name) + "` is already a name here",
+              "give the new one another name", {{old->span, "the first one is here"}});
         old->used = true;
         fresh = false;
     }
@@ -106,8 +107,8 @@ Value Checker::local_value(std::uint32_t local, const Value& like, Span span) {
     return out;
 }
 
-// A name for `v` that may be used more than once: itself when that costs nothing, else a local; `wrap_first` receives what the
-// local is to be set to.
+// A name for `v` that may be used more than once: itself when that costs nothing, else a local; `wrap_first` receives
+// what the local is to be set to.
 Value Checker::name_local(Value v, std::string_view name, checked::ExprPtr* wrap_first) {
     switch (v.expr->kind) {
         case ExprKind::int_const:

@@ -20,26 +20,38 @@ void Checker::check_endpoints(const ast::Service& n, checked::Service& out) {
     for (const auto& e : n.endpoints) {
         ir::Endpoint endpoint{e.tcp, 0, e.via.text};
         if (e.port)
-            if (auto port = here_uint(*e.port, "the port", 1, 65535, port_range)) endpoint.port = static_cast<std::uint16_t>(*port);
+            if (auto port = here_uint(*e.port, "the port", 1, 65535, port_range))
+                endpoint.port = static_cast<std::uint16_t>(*port);
         if (std::ranges::find(kEngines, e.via.text) == kEngines.end()) {
-            if (e.via.text.empty()) failed_ = true;
-            else error(unknown_engine, e.via.span, "there is no engine `" + e.via.text + "`", suggestion(e.via.text, kEngines, "the engines are auto, user (or uring), kernel and xdp"));
+            if (e.via.text.empty())
+                failed_ = true;
+            else
+                error(unknown_engine, e.via.span, "there is no engine `" + e.via.text + "`",
+                      suggestion(e.via.text, kEngines, "the engines are auto, user (or uring), kernel and xdp"));
         } else if (e.via.text == "xdp" && e.tcp) {
-            error(xdp_over_tcp, e.via.span, "the xdp engine answers datagrams, and this is tcp", "write `udp`, or `tcp … via uring`");
+            error(xdp_over_tcp, e.via.span, "the xdp engine answers datagrams, and this is tcp",
+                  "write `udp`, or `tcp … via uring`");
         } else if (e.via.text == "kernel" && !target_has(7, 1)) {
-            error(target_too_old, e.via.span, "the kernel engine needs Linux 7.1, and the target is " + options_.target, "use `via uring`, or raise --target");
+            error(target_too_old, e.via.span, "the kernel engine needs Linux 7.1, and the target is " + options_.target,
+                  "use `via uring`, or raise --target");
         } else if ((e.via.text == "uring" || e.via.text == "user") && !target_has(5, 19)) {
-            error(target_too_old, e.via.span, "the user engine needs Linux 5.19, and the target is " + options_.target, "raise --target");
+            error(target_too_old, e.via.span, "the user engine needs Linux 5.19, and the target is " + options_.target,
+                  "raise --target");
         }
         for (const auto& other : out.info.endpoints) {
-            if (endpoint.port != 0 && other.port == endpoint.port && other.tcp == endpoint.tcp) error(duplicate_endpoint, e.span, std::string(e.tcp ? "tcp" : "udp") + " port " + std::to_string(endpoint.port) + " is given twice", "keep one of the two");
+            if (endpoint.port != 0 && other.port == endpoint.port && other.tcp == endpoint.tcp)
+                error(duplicate_endpoint, e.span,
+                      std::string(e.tcp ? "tcp" : "udp") + " port " + std::to_string(endpoint.port) + " is given twice",
+                      "keep one of the two");
         }
         out.info.endpoints.push_back(endpoint);
     }
 }
 
-// A request is a record at the beginning of the datagram or stream; fields that are text rules are matched on what follows.
-std::optional<std::int32_t> Checker::request_record(const ast::Service& n, const ast::Request& request, RequestScope& scope) {
+// A request is a record at the beginning of the datagram or stream; fields that are text rules are matched on what
+// follows.
+std::optional<std::int32_t> Checker::request_record(const ast::Service& n, const ast::Request& request,
+                                                    RequestScope& scope) {
     scope.fields = &request.fields;
     const ast::Field* text = nullptr;
     std::size_t data = 0;
@@ -47,14 +59,19 @@ std::optional<std::int32_t> Checker::request_record(const ast::Service& n, const
         const auto* named = std::get_if<ast::NamedType>(&field.type.base);
         const bool is_text = field.kind == ast::Field::Kind::data && named && request_text(*named);
         if (text) {
-            error(text_not_last, field.span, "`" + text->name.text + "` takes the rest of the request, and a field follows", "put the text rule last");
+            error(text_not_last, field.span,
+                  "`" + text->name.text + "` takes the rest of the request, and a field follows",
+                  "put the text rule last");
             return std::nullopt;
         }
-        if (is_text) text = &field;
-        else data++;
+        if (is_text)
+            text = &field;
+        else
+            data++;
     }
     if (text && (text->at || text->when || text->equals || !text->choices.empty() || text->type.count)) {
-        error(bad_modifier, text->name.span, "a text rule in a request stands after the other fields, as it is", "remove what follows its type");
+        error(bad_modifier, text->name.span, "a text rule in a request stands after the other fields, as it is",
+              "remove what follows its type");
         return std::nullopt;
     }
     if (data == 0) return -1;
@@ -138,7 +155,8 @@ void Checker::bind_request(const ast::Request& request, RequestScope& scope, che
     }
 }
 
-std::optional<checked::Handler> Checker::handler(const ast::Service& n, const ast::Request* request, const ast::Handler& h) {
+std::optional<checked::Handler> Checker::handler(const ast::Service& n, const ast::Request* request,
+                                                 const ast::Handler& h) {
     checked::Handler out;
     RequestScope scope;
     static const std::vector<ast::Field> none;
@@ -190,7 +208,8 @@ checked::Body Checker::key_body(const ast::Service& n, const ast::Request& reque
     b.used = true;
     bind(std::move(b));
     Value v = value(key);
-    if (v && v.expr->type.kind != TypeKind::integer && v.expr->type.kind != TypeKind::bytes) v = wrong(v, key.span, "an integer or bytes", "the key of the cache");
+    if (v && v.expr->type.kind != TypeKind::integer && v.expr->type.kind != TypeKind::bytes)
+        v = wrong(v, key.span, "an integer or bytes", "the key of the cache");
     settle(v);
     if (!v) return body;
     const bool is_bytes = v.expr->type.kind == TypeKind::bytes;
@@ -204,9 +223,12 @@ checked::Body Checker::key_body(const ast::Service& n, const ast::Request& reque
 
 void Checker::check_cache(const ast::Service& n, checked::Service& out) {
     if (n.cache->entries)
-        if (auto v = here_uint(*n.cache->entries, "the number of cache entries", 1, 1U << 28, cache_entries)) out.info.cache.entries = static_cast<std::uint32_t>(*v);
+        if (auto v = here_uint(*n.cache->entries, "the number of cache entries", 1, 1U << 28, cache_entries))
+            out.info.cache.entries = static_cast<std::uint32_t>(*v);
     if (n.cache->ttl)
-        if (auto v = in_range(value(*n.cache->ttl), n.cache->ttl->span, "ttl", 1, 24ULL * 3600 * 1000000000, out_of_range, ast::Unit::time)) out.info.cache.ttl_ns = *v;
+        if (auto v = in_range(value(*n.cache->ttl), n.cache->ttl->span, "ttl", 1, 24ULL * 3600 * 1000000000,
+                              out_of_range, ast::Unit::time))
+            out.info.cache.ttl_ns = *v;
     if (!n.cache->key) return;
     for (const auto& request : n.requests) {
         checked::Body body = key_body(n, request, *n.cache->key);
@@ -222,7 +244,8 @@ void Checker::check_cache(const ast::Service& n, checked::Service& out) {
 void Checker::check_service(std::uint32_t index) {
     const auto [n, instance] = services_[index];
     checked::Service& out = module_.services[index];
-    EnvScope there(*this, Env{.scope = instance, .site = Site::constant, .locals = &constant_locals_, .base = bindings_.size()});
+    EnvScope there(
+        *this, Env{.scope = instance, .site = Site::constant, .locals = &constant_locals_, .base = bindings_.size()});
     out.span = n->name.span;
     out.info.name = out.name;
     if (n->priority_class) out.info.priority_class = class_named(*n->priority_class);
@@ -231,7 +254,9 @@ void Checker::check_service(std::uint32_t index) {
         texts_.push_back({&text, instance});
         module_.texts.emplace_back().name = text.name.text;
         const auto made = static_cast<std::uint32_t>(texts_.size() - 1);
-        if (!service_texts_.try_emplace(text.name.text, made).second) error(duplicate_name, text.name.span, "the service has two text rules `" + text.name.text + "`", "rename one of the two");
+        if (!service_texts_.try_emplace(text.name.text, made).second)
+            error(duplicate_name, text.name.span, "the service has two text rules `" + text.name.text + "`",
+                  "rename one of the two");
         resolve_text(made);
     }
     check_endpoints(*n, out);
@@ -245,37 +270,56 @@ void Checker::check_handlers(const ast::Service& n, checked::Service& out) {
     const ast::Handler* on_malformed = nullptr;
     for (const auto& h : n.handlers) {
         const ast::Handler*& seen = h.malformed ? on_malformed : on_request;
-        if (seen) error(duplicate_handler, h.span, std::string("the service has two handlers `on ") + (h.malformed ? "malformed" : "request") + "`", "keep one of the two", {{seen->span, "the first is here"}});
-        else seen = &h;
+        if (seen)
+            error(duplicate_handler, h.span,
+                  std::string("the service has two handlers `on ") + (h.malformed ? "malformed" : "request") + "`",
+                  "keep one of the two", {{seen->span, "the first is here"}});
+        else
+            seen = &h;
     }
-    if (!on_request) error(no_request_handler, n.name.span, "service `" + n.name.text + "` answers no request", "add `on request { reply … }`");
+    if (!on_request)
+        error(no_request_handler, n.name.span, "service `" + n.name.text + "` answers no request",
+              "add `on request { reply … }`");
     for (const bool tcp : {false, true}) {
         const bool served = std::ranges::any_of(n.endpoints, [&](const auto& e) { return e.tcp == tcp; });
         const ast::Request* request = nullptr;
         for (const auto& r : n.requests) {
-            const bool matches = r.transport == ast::Request::Transport::any || (r.transport == ast::Request::Transport::tcp) == tcp;
+            const bool matches =
+                r.transport == ast::Request::Transport::any || (r.transport == ast::Request::Transport::tcp) == tcp;
             if (!matches) continue;
-            if (request) error(duplicate_handler, r.span, std::string("the request over ") + (tcp ? "tcp" : "udp") + " is described twice", "keep one of the two, or say `request udp` and `request tcp`");
-            else request = &r;
+            if (request)
+                error(duplicate_handler, r.span,
+                      std::string("the request over ") + (tcp ? "tcp" : "udp") + " is described twice",
+                      "keep one of the two, or say `request udp` and `request tcp`");
+            else
+                request = &r;
         }
         if (!served) {
-            if (request && request->transport != ast::Request::Transport::any) error(missing_request, request->span, std::string("the service has no ") + (tcp ? "tcp" : "udp") + " endpoint for this request", "add the endpoint, or remove the request");
+            if (request && request->transport != ast::Request::Transport::any)
+                error(missing_request, request->span,
+                      std::string("the service has no ") + (tcp ? "tcp" : "udp") + " endpoint for this request",
+                      "add the endpoint, or remove the request");
             continue;
         }
         if (!request) {
-            error(missing_request, n.name.span, std::string("what a request over ") + (tcp ? "tcp" : "udp") + " looks like is not said", "describe it: `request { key: u64be }`");
+            error(missing_request, n.name.span,
+                  std::string("what a request over ") + (tcp ? "tcp" : "udp") + " looks like is not said",
+                  "describe it: `request { key: u64be }`");
             continue;
         }
         if (!on_request) continue;
         auto made = handler(n, request, *on_request);
-        if (tcp) out.tcp = std::move(made);
-        else out.udp = std::move(made);
+        if (tcp)
+            out.tcp = std::move(made);
+        else
+            out.udp = std::move(made);
     }
     if (on_malformed) out.malformed = handler(n, nullptr, *on_malformed);
 }
 
 bool Checker::reply_part(const ast::ReplyPart& n, checked::Block& out, const ast::Stmt& s, checked::ReplyPart& part) {
-    static const std::vector<std::string> words{"dec", "hex", "u8", "u16le", "u16be", "u32le", "u32be", "u64le", "u64be"};
+    static const std::vector<std::string> words{"dec",   "hex",   "u8",    "u16le", "u16be",
+                                                "u32le", "u32be", "u64le", "u64be"};
     if (!n.value) {
         failed_ = true;
         return false;
@@ -284,7 +328,9 @@ bool Checker::reply_part(const ast::ReplyPart& n, checked::Block& out, const ast
     if (n.format) {
         auto it = std::ranges::find(words, n.format->text);
         if (it == words.end()) {
-            error(reply_format, n.format->span, "there is no format `" + n.format->text + "`", suggestion(n.format->text, words, "formats are dec, hex, u8, u16le, u16be, u32le, u32be, u64le and u64be"));
+            error(reply_format, n.format->span, "there is no format `" + n.format->text + "`",
+                  suggestion(n.format->text, words,
+                             "formats are dec, hex, u8, u16le, u16be, u32le, u32be, u64le and u64be"));
             return false;
         }
         part.format = static_cast<ir::Format>(it - words.begin() + 1);
@@ -309,7 +355,8 @@ bool Checker::reply_part(const ast::ReplyPart& n, checked::Block& out, const ast
     }
     const bool is_bytes = part.format == ir::Format::bytes;
     if (!n.format && v.expr->type.kind == TypeKind::integer) {
-        error(reply_format, n.value->span, "how this integer is written is not said", "add a format: `:dec`, `:hex`, `:u32be` …");
+        error(reply_format, n.value->span, "how this integer is written is not said",
+              "add a format: `:dec`, `:hex`, `:u32be` …");
         return false;
     }
     if (v.expr->type.kind != (is_bytes ? TypeKind::bytes : TypeKind::integer)) {
@@ -322,13 +369,17 @@ bool Checker::reply_part(const ast::ReplyPart& n, checked::Block& out, const ast
 }
 
 bool Checker::reply_stmt(const ast::Stmt& s, const ast::Reply& n, checked::Block& out) {
-    if (env_.site != Site::handler) error(reply_outside_service, s.span, "`reply` outside of a service", env_.site == Site::shadow ? "a shadow chain answers nobody: `prefetch`" : "a chain ends with `return`");
+    if (env_.site != Site::handler)
+        error(reply_outside_service, s.span, "`reply` outside of a service",
+              env_.site == Site::shadow ? "a shadow chain answers nobody: `prefetch`" : "a chain ends with `return`");
     auto made = std::make_unique<checked::Stmt>();
     made->kind = StmtKind::reply;
     made->span = s.span;
     made->line = line_of(s.canonical_line);
     bool ok = env_.site == Site::handler;
-    if (n.parts.size() > kMaxReplyParts) error(reply_too_long, s.span, "this reply has " + std::to_string(n.parts.size()) + " parts", "use at most 64; several replies follow one another");
+    if (n.parts.size() > kMaxReplyParts)
+        error(reply_too_long, s.span, "this reply has " + std::to_string(n.parts.size()) + " parts",
+              "use at most 64; several replies follow one another");
     for (const auto& p : n.parts) {
         checked::ReplyPart part;
         ok &= reply_part(p, out, s, part);

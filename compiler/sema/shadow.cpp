@@ -11,7 +11,9 @@ using checked::TypeKind;
 void Checker::check_shadow_chain(ChainScope& chain, checked::Chain& out) {
     const ast::Chain& n = *chain.ast;
     const auto refuse = [&](Span span, const char* what) {
-        error(steps_in_shadow, span, std::string(what) + " in a shadow chain", "a shadow chain only looks at what the program has read, and says what to prefetch; a call chain can be started with `prefetch via`");
+        error(steps_in_shadow, span, std::string(what) + " in a shadow chain",
+              "a shadow chain only looks at what the program has read, and says what to prefetch; a call chain can be "
+              "started with `prefetch via`");
     };
     if (!n.steps.empty()) refuse(n.steps.front().name.span, "a step");
     if (!n.state.empty()) refuse(n.state.front().span, "state");
@@ -24,13 +26,16 @@ void Checker::check_shadow_chain(ChainScope& chain, checked::Chain& out) {
     Binding b;
     b.name = n.event->bind.text;
     b.span = n.event->bind.span;
-    b.kind = chains_[static_cast<std::size_t>(&out - module_.chains.data())].failed ? Binding::Kind::error : Binding::Kind::event;
+    b.kind = chains_[static_cast<std::size_t>(&out - module_.chains.data())].failed ? Binding::Kind::error
+                                                                                    : Binding::Kind::event;
     b.used = true;
     if (!n.event->bind.text.empty()) bind(std::move(b));
     block(n.body, out.shadow.block);
     const std::uint64_t count = least(out.shadow.block, StmtKind::prefetch, StmtKind::prefetch_via);
     if (count > kMaxPrefetch) {
-        error(too_many_prefetches, n.name.span, "chain `" + n.name.text + "` asks for at least " + std::to_string(count) + " prefetches at one event", "ask for at most 512");
+        error(too_many_prefetches, n.name.span,
+              "chain `" + n.name.text + "` asks for at least " + std::to_string(count) + " prefetches at one event",
+              "ask for at most 512");
     }
 }
 
@@ -50,7 +55,10 @@ std::optional<std::uint32_t> Checker::files_named(const ast::Expr& e) {
 
 bool Checker::prefetch_stmt(const ast::Stmt& s, const ast::Prefetch& n, checked::Block& out) {
     checked::Block scratch;
-    if (env_.site != Site::shadow) error(prefetch_outside_shadow, s.span, "`prefetch` outside of a shadow chain", "a call chain reads with `goto` and `next`; a shadow chain is declared `on read(…)`, `on open(…)`, `on ready(…)` or `on probe(…)`");
+    if (env_.site != Site::shadow)
+        error(prefetch_outside_shadow, s.span, "`prefetch` outside of a shadow chain",
+              "a call chain reads with `goto` and `next`; a shadow chain is declared `on read(…)`, `on open(…)`, `on "
+              "ready(…)` or `on probe(…)`");
     auto made = std::make_unique<checked::Stmt>();
     made->kind = StmtKind::prefetch;
     made->span = s.span;
@@ -66,7 +74,8 @@ bool Checker::prefetch_stmt(const ast::Stmt& s, const ast::Prefetch& n, checked:
         Value length = offset_value(*n.length, "the length of a prefetch");
         settle(length);
         if (length && length.expr->kind == ExprKind::int_const && length.expr->value == 0) {
-            error(zero_length_read, n.length->span, "a prefetch of no bytes", "ask for at least one; leave `at … for …` out for the whole file");
+            error(zero_length_read, n.length->span, "a prefetch of no bytes",
+                  "ask for at least one; leave `at … for …` out for the whole file");
             ok = false;
         }
         made->value2 = std::move(length.expr);
@@ -83,8 +92,10 @@ bool Checker::prefetch_stmt(const ast::Stmt& s, const ast::Prefetch& n, checked:
 
 bool Checker::prefetch_place(const ast::Prefetch& n, checked::Stmt& made) {
     const ast::Expr& e = *n.target;
-    const bool has_file = env_.chain && (env_.chain->out->mode == ir::ChainMode::on_read || env_.chain->out->mode == ir::ChainMode::on_open);
-    if (const auto* access = std::get_if<ast::FieldAccess>(&e.node); access && access->field.text == "file" && event_of(*access->base)) {
+    const bool has_file = env_.chain && (env_.chain->out->mode == ir::ChainMode::on_read ||
+                                         env_.chain->out->mode == ir::ChainMode::on_open);
+    if (const auto* access = std::get_if<ast::FieldAccess>(&e.node);
+        access && access->field.text == "file" && event_of(*access->base)) {
         if (!has_file) {
             error(prefetch_target, e.span, "this event has no file", "name a class: `prefetch pages[\"name\"]`");
             return false;
@@ -93,17 +104,22 @@ bool Checker::prefetch_place(const ast::Prefetch& n, checked::Stmt& made) {
         made.index = env_.chain->out->source;
         return true;
     }
-    if (const auto* call = std::get_if<ast::Call>(&e.node); call && call->receiver && call->callee.text == "sibling") return sibling_target(*call, made);
+    if (const auto* call = std::get_if<ast::Call>(&e.node); call && call->receiver && call->callee.text == "sibling")
+        return sibling_target(*call, made);
     if (const auto* index = std::get_if<ast::Index>(&e.node)) {
         if (auto files = files_named(*index->base)) return path_target(*index, *files, made);
     }
     if (auto files = files_named(e)) {
-        error(prefetch_target, e.span, "which of the files `" + module_.files[*files].info.name + "` is not said", "write `" + module_.files[*files].info.name + "[path]`, or `" + module_.files[*files].info.name + ".sibling(r, \".ext\")`");
+        error(prefetch_target, e.span, "which of the files `" + module_.files[*files].info.name + "` is not said",
+              "write `" + module_.files[*files].info.name + "[path]`, or `" + module_.files[*files].info.name +
+                  ".sibling(r, \".ext\")`");
         return false;
     }
     const std::size_t errors = diags_.error_count();
     Value v = any(e);
-    if (diags_.error_count() == errors && (v || !failed_)) error(prefetch_target, e.span, "this is not a file", "prefetch `r.file`, `CLASS.sibling(r, \".ext\")` or `CLASS[path]`");
+    if (diags_.error_count() == errors && (v || !failed_))
+        error(prefetch_target, e.span, "this is not a file",
+              "prefetch `r.file`, `CLASS.sibling(r, \".ext\")` or `CLASS[path]`");
     return false;
 }
 
@@ -111,23 +127,29 @@ bool Checker::sibling_target(const ast::Call& n, checked::Stmt& made) {
     auto files = files_named(*n.receiver);
     if (!files) {
         const auto* name = std::get_if<ast::NameRef>(&n.receiver->node);
-        error(unknown_files, n.receiver->span, name ? "there is no file class `" + name->name.text + "`" : "`sibling` is asked of a file class",
-              suggestion(name ? name->name.text : "", names_of(*env_.scope, SymbolKind::files), "write `CLASS.sibling(r, \".ext\")`"));
+        error(unknown_files, n.receiver->span,
+              name ? "there is no file class `" + name->name.text + "`" : "`sibling` is asked of a file class",
+              suggestion(name ? name->name.text : "", names_of(*env_.scope, SymbolKind::files),
+                         "write `CLASS.sibling(r, \".ext\")`"));
         return false;
     }
     if (!arguments(n, 2, 2, "files.sibling(r, \".ext\")") || !n.args[0].value || !n.args[1].value) return false;
     const ast::Expr& file = *n.args[0].value;
     const auto* access = std::get_if<ast::FieldAccess>(&file.node);
     const bool is_event = event_of(file) || (access && access->field.text == "file" && event_of(*access->base));
-    const bool has_file = env_.chain && (env_.chain->out->mode == ir::ChainMode::on_read || env_.chain->out->mode == ir::ChainMode::on_open);
+    const bool has_file = env_.chain && (env_.chain->out->mode == ir::ChainMode::on_read ||
+                                         env_.chain->out->mode == ir::ChainMode::on_open);
     if (!is_event || !has_file) {
-        error(prefetch_target, file.span, "a sibling of what is not said", "give the event, whose file it stands beside: `on read(…) as r`, `sibling(r, \".ext\")`");
+        error(prefetch_target, file.span, "a sibling of what is not said",
+              "give the event, whose file it stands beside: `on read(…) as r`, `sibling(r, \".ext\")`");
         return false;
     }
     Value suffix = bytes(*n.args[1].value, "the new ending");
     if (!suffix) return false;
-    if (suffix.expr->kind != ExprKind::bytes_const || suffix.expr->bytes.empty() || suffix.expr->bytes.find('/') != std::string::npos || suffix.expr->bytes.find('\0') != std::string::npos) {
-        error(sibling_suffix, n.args[1].value->span, "the ending of a sibling is a constant such as \".bin\"", "give an ending without `/`");
+    if (suffix.expr->kind != ExprKind::bytes_const || suffix.expr->bytes.empty() ||
+        suffix.expr->bytes.find('/') != std::string::npos || suffix.expr->bytes.find('\0') != std::string::npos) {
+        error(sibling_suffix, n.args[1].value->span, "the ending of a sibling is a constant such as \".bin\"",
+              "give an ending without `/`");
         return false;
     }
     made.prefetch_kind = ir::PrefetchKind::sibling;
@@ -141,7 +163,10 @@ bool Checker::path_target(const ast::Index& n, std::uint32_t files, checked::Stm
     if (!path) return false;
     const ast::FileClass& declared = *files_[files].files;
     if (!declared.root) {
-        error(no_root, n.base->span, "files `" + declared.name.text + "` have no root, so a path below it means nothing", "declare it: files " + declared.name.text + " = \"…\" { root \"/dir\" }", {{declared.name.span, "they are declared here"}});
+        error(no_root, n.base->span,
+              "files `" + declared.name.text + "` have no root, so a path below it means nothing",
+              "declare it: files " + declared.name.text + " = \"…\" { root \"/dir\" }",
+              {{declared.name.span, "they are declared here"}});
         return false;
     }
     made.prefetch_kind = ir::PrefetchKind::path;
@@ -152,10 +177,14 @@ bool Checker::path_target(const ast::Index& n, std::uint32_t files, checked::Stm
 
 // `prefetch via lookup(r.file, root, key)`: the file is the event's, the rest are integers.
 bool Checker::via_stmt(const ast::Stmt& s, const ast::PrefetchVia& n, checked::Block& out) {
-    if (env_.site != Site::shadow) error(prefetch_outside_shadow, s.span, "`prefetch` outside of a shadow chain", "a call chain reads with `goto` and `next`");
+    if (env_.site != Site::shadow)
+        error(prefetch_outside_shadow, s.span, "`prefetch` outside of a shadow chain",
+              "a call chain reads with `goto` and `next`");
     const auto* call = n.call ? std::get_if<ast::Call>(&n.call->node) : nullptr;
     if (!call) {
-        if (n.call) error(via_target, n.call->span, "`prefetch via` starts a chain", "write `prefetch via lookup(r.file, key)`");
+        if (n.call)
+            error(via_target, n.call->span, "`prefetch via` starts a chain",
+                  "write `prefetch via lookup(r.file, key)`");
         failed_ = true;
         return false;
     }
@@ -176,25 +205,30 @@ bool Checker::via_stmt(const ast::Stmt& s, const ast::PrefetchVia& n, checked::B
     if (!symbol) {
         failed_ = true;
         if (env_.scope->is_broken(call->callee.text)) return false;
-        error(unknown_chain, call->callee.span, "there is no chain `" + call->callee.text + "`", suggestion(call->callee.text, names_of(*env_.scope, SymbolKind::chain), "declare the chain, or import it"));
+        error(
+            unknown_chain, call->callee.span, "there is no chain `" + call->callee.text + "`",
+            suggestion(call->callee.text, names_of(*env_.scope, SymbolKind::chain), "declare the chain, or import it"));
         return false;
     }
     symbol->used = true;
     if (symbol->kind != SymbolKind::chain || module_.chains[symbol->index].mode != ir::ChainMode::call) {
-        error(via_target, call->callee.span, "`" + call->callee.text + "` is not a chain with parameters", "name a chain that reads a file: `chain lookup(db: file pages, key: u64)`");
+        error(via_target, call->callee.span, "`" + call->callee.text + "` is not a chain with parameters",
+              "name a chain that reads a file: `chain lookup(db: file pages, key: u64)`");
         return false;
     }
     return via_arguments_of(s, *call, symbol->index, out);
 }
 
-bool Checker::via_arguments_of(const ast::Stmt& s, const ast::Call& call, std::uint32_t chain_index, checked::Block& out) {
+bool Checker::via_arguments_of(const ast::Stmt& s, const ast::Call& call, std::uint32_t chain_index,
+                               checked::Block& out) {
     const checked::Chain& chain = module_.chains[chain_index];
     if (chains_[chain_index].failed) {
         failed_ = true;
         return false;
     }
     std::string form = call.callee.text + "(";
-    for (const auto& p : chain.params) form += (form.back() == '(' ? "" : ", ") + (p.kind == ir::Param::Kind::file ? "r.file" : p.name);
+    for (const auto& p : chain.params)
+        form += (form.back() == '(' ? "" : ", ") + (p.kind == ir::Param::Kind::file ? "r.file" : p.name);
     form += ")";
     if (!arguments(call, chain.params.size(), chain.params.size(), form)) return false;
     auto made = std::make_unique<checked::Stmt>();
@@ -212,21 +246,31 @@ bool Checker::via_arguments_of(const ast::Stmt& s, const ast::Call& call, std::u
             ok = false;
         } else if (param.kind == ir::Param::Kind::file) {
             ok &= via_file(*arg.value, param);
-            if (++files == 2) error(via_arguments, arg.value->span, "`prefetch via` starts chains over one file, that of the event", "give the chain one file parameter");
+            if (++files == 2)
+                error(via_arguments, arg.value->span, "`prefetch via` starts chains over one file, that of the event",
+                      "give the chain one file parameter");
         } else if (param.kind == ir::Param::Kind::bytes) {
-            error(via_arguments, arg.value->span, "`prefetch via` hands over integers, and `" + param.name + "` is bytes", "give the chain an integer parameter");
+            error(via_arguments, arg.value->span,
+                  "`prefetch via` hands over integers, and `" + param.name + "` is bytes",
+                  "give the chain an integer parameter");
             ok = false;
         } else {
             Value v = value(*arg.value);
-            if (v && store_as(v, param.type, arg.value->span, "parameter `" + param.name + "`")) made->values.push_back(std::move(v.expr));
-            else ok = false;
+            if (v && store_as(v, param.type, arg.value->span, "parameter `" + param.name + "`"))
+                made->values.push_back(std::move(v.expr));
+            else
+                ok = false;
         }
     }
     if (made->values.size() > 4) {
-        error(via_arguments, call.callee.span, "`prefetch via` hands over at most 4 integers, and these are " + std::to_string(made->values.size()), "give the chain fewer parameters");
+        error(via_arguments, call.callee.span,
+              "`prefetch via` hands over at most 4 integers, and these are " + std::to_string(made->values.size()),
+              "give the chain fewer parameters");
         ok = false;
     }
-    if (files == 0) error(via_arguments, call.callee.span, "the chain reads no file of the event", "give it a file parameter, and `r.file`");
+    if (files == 0)
+        error(via_arguments, call.callee.span, "the chain reads no file of the event",
+              "give it a file parameter, and `r.file`");
     if (!ok) failed_ = true;
     if (ok && env_.site == Site::shadow) out.push_back(std::move(made));
     return false;
@@ -235,13 +279,17 @@ bool Checker::via_arguments_of(const ast::Stmt& s, const ast::Call& call, std::u
 bool Checker::via_file(const ast::Expr& e, const checked::Param& param) {
     const auto* access = std::get_if<ast::FieldAccess>(&e.node);
     const bool is_file = access && access->field.text == "file" && event_of(*access->base);
-    const bool has_file = env_.chain && (env_.chain->out->mode == ir::ChainMode::on_read || env_.chain->out->mode == ir::ChainMode::on_open);
+    const bool has_file = env_.chain && (env_.chain->out->mode == ir::ChainMode::on_read ||
+                                         env_.chain->out->mode == ir::ChainMode::on_open);
     if (!is_file || !has_file) {
-        error(via_arguments, e.span, "the file of `prefetch via` is that of the event", "write `r.file`, in a chain `on read(…) as r`");
+        error(via_arguments, e.span, "the file of `prefetch via` is that of the event",
+              "write `r.file`, in a chain `on read(…) as r`");
         return false;
     }
     if (env_.chain->out->source == param.file_class) return true;
-    error(wrong_source, e.span, "`" + param.name + "` is one of the files `" + module_.files[param.file_class].info.name + "`, and the event's file is one of `" + module_.files[env_.chain->out->source].info.name + "`",
+    error(wrong_source, e.span,
+          "`" + param.name + "` is one of the files `" + module_.files[param.file_class].info.name +
+              "`, and the event's file is one of `" + module_.files[env_.chain->out->source].info.name + "`",
           "react to reads of the class that the chain reads");
     return false;
 }

@@ -15,12 +15,15 @@ std::optional<std::uint32_t> Checker::file_parameter(ChainScope& chain, const as
         if (param.kind == ir::Param::Kind::file) files.push_back(param.name);
         if (param.name != name.text) continue;
         if (param.kind == ir::Param::Kind::file) return i;
-        error(wrong_source, name.span, "`" + name.text + "` is a value, and a file is wanted here", files.empty() ? "declare a file parameter: `db: file CLASS`" : "name a file parameter such as `" + files.front() + "`");
+        error(wrong_source, name.span, "`" + name.text + "` is a value, and a file is wanted here",
+              files.empty() ? "declare a file parameter: `db: file CLASS`"
+                            : "name a file parameter such as `" + files.front() + "`");
         return std::nullopt;
     }
     failed_ = true;
     if (name.text.empty()) return std::nullopt;
-    error(unknown_file_parameter, name.span, "the chain has no file parameter `" + name.text + "`", suggestion(name.text, files, "declare it: `" + name.text + ": file CLASS`"));
+    error(unknown_file_parameter, name.span, "the chain has no file parameter `" + name.text + "`",
+          suggestion(name.text, files, "declare it: `" + name.text + ": file CLASS`"));
     return std::nullopt;
 }
 
@@ -35,14 +38,16 @@ std::optional<std::uint32_t> Checker::default_file(ChainScope& chain, Span span)
             found.reset();
             for (i++; i < chain.out->params.size(); i++)
                 if (chain.out->params[i].kind == ir::Param::Kind::file) all += ", `" + chain.out->params[i].name + "`";
-            error(ambiguous_file, span, "the chain has several files, and which one this reads is not said", "add `in NAME`: one of " + all);
+            error(ambiguous_file, span, "the chain has several files, and which one this reads is not said",
+                  "add `in NAME`: one of " + all);
             return std::nullopt;
         }
         found = i;
     }
     if (!found && !chain.no_file) {
         chain.no_file = true;
-        error(no_file_parameter, chain.ast->name.span, "chain `" + chain.ast->name.text + "` has no file to read", "give it one: `chain " + chain.ast->name.text + "(db: file CLASS, …)`");
+        error(no_file_parameter, chain.ast->name.span, "chain `" + chain.ast->name.text + "` has no file to read",
+              "give it one: `chain " + chain.ast->name.text + "(db: file CLASS, …)`");
     }
     return found;
 }
@@ -52,15 +57,18 @@ void Checker::declare_steps(ChainScope& chain) {
         const ast::Step& n = chain.ast->steps[i];
         auto [it, fresh] = chain.steps.try_emplace(n.name.text, i);
         if (!fresh && !n.name.text.empty()) {
-            error(duplicate_name, n.name.span, "the chain has two steps `" + n.name.text + "`", "rename one of the two", {{chain.ast->steps[it->second].name.span, "the first is here"}});
+            error(duplicate_name, n.name.span, "the chain has two steps `" + n.name.text + "`", "rename one of the two",
+                  {{chain.ast->steps[it->second].name.span, "the first is here"}});
         }
         // Only the first step must name one of several files: a goto to another may say which.
-        chain.step_files.push_back(n.file ? file_parameter(chain, *n.file) : i == 0 ? default_file(chain, n.name.span) : std::nullopt);
+        chain.step_files.push_back(n.file   ? file_parameter(chain, *n.file)
+                                   : i == 0 ? default_file(chain, n.name.span)
+                                            : std::nullopt);
     }
 }
 
-// The defaults of a step. Those of the first are the chain's first read and go into the entry; the others are checked here
-// once, so that what is wrong with them is reported once and at the declaration.
+// The defaults of a step. Those of the first are the chain's first read and go into the entry; the others are checked
+// here once, so that what is wrong with them is reported once and at the declaration.
 void Checker::step_read(ChainScope& chain, const ast::Step& n, checked::Step& out, bool entry) {
     std::vector<checked::Local> scratch;
     EnvScope there(*this, chain_env(chain, Site::signature, false, entry ? &out.body.locals : &scratch));
@@ -73,7 +81,9 @@ void Checker::step_read(ChainScope& chain, const ast::Step& n, checked::Step& ou
     }
     if (n.at && n.length) return;
     const char* missing = !n.at && !n.length ? "`at` and `for`" : !n.at ? "`at`" : "`for`";
-    error(entry_without_read, n.name.span, "the first step says where the chain begins to read, and this one has no " + std::string(missing), "write `step " + n.name.text + "(" + n.param.text + ": … at 0 for 4KiB)`");
+    error(entry_without_read, n.name.span,
+          "the first step says where the chain begins to read, and this one has no " + std::string(missing),
+          "write `step " + n.name.text + "(" + n.param.text + ": … at 0 for 4KiB)`");
 }
 
 void Checker::check_step(ChainScope& chain, std::uint32_t index) {
@@ -115,14 +125,17 @@ void Checker::check_step(ChainScope& chain, std::uint32_t index) {
         settle(from);
         out.from = std::move(from.expr);
         if (!n.record && out.from) {
-            error(bad_modifier, n.from->span, "`from` says where a record begins, and this step takes the whole block", "take a slice in the body, or name a record");
+            error(bad_modifier, n.from->span, "`from` says where a record begins, and this step takes the whole block",
+                  "take a slice in the body, or name a record");
         }
     }
     if (!n.param.text.empty()) bind(std::move(b));
     block(n.body, out.body.block);
     const std::uint64_t reads = least(out.body.block, StmtKind::next, StmtKind::next);
     if (reads > kMaxNext) {
-        error(too_many_next, n.name.span, "step `" + n.name.text + "` queues at least " + std::to_string(reads) + " reads", "a step queues at most 16; let the steps of those reads queue more");
+        error(too_many_next, n.name.span,
+              "step `" + n.name.text + "` queues at least " + std::to_string(reads) + " reads",
+              "a step queues at most 16; let the steps of those reads queue more");
     }
 }
 

@@ -26,7 +26,9 @@ std::uint32_t Checker::state_bytes(const checked::Chain& chain) const {
     return total;
 }
 
-ir::Line Checker::line_of(std::uint32_t canonical_line) const { return {env_.scope ? env_.scope->source : std::uint16_t{0}, canonical_line}; }
+ir::Line Checker::line_of(std::uint32_t canonical_line) const {
+    return {env_.scope ? env_.scope->source : std::uint16_t{0}, canonical_line};
+}
 
 checked::Stmt& Checker::add(checked::Block& out, StmtKind kind, const ast::Stmt& n) {
     auto& made = out.emplace_back(std::make_unique<checked::Stmt>());
@@ -43,10 +45,16 @@ bool Checker::block(const ast::Block& n, checked::Block& out) {
     for (const auto& stmt : n.stmts) {
         if (!stmt) continue;
         if (ends && last) {
-            const bool direct = std::holds_alternative<ast::Goto>(last->node) || std::holds_alternative<ast::Return>(last->node) || std::holds_alternative<ast::Fail>(last->node) ||
-                                std::holds_alternative<ast::Break>(last->node) || std::holds_alternative<ast::Continue>(last->node);
-            if (direct) error(statement_after_end, stmt->span, "this is never reached", "remove it, or what ends the block before it", {{last->span, "the block ends here"}});
-            else warn(unreachable_code, stmt->span, "this is never reached: every way through what comes before ends", "remove it");
+            const bool direct =
+                std::holds_alternative<ast::Goto>(last->node) || std::holds_alternative<ast::Return>(last->node) ||
+                std::holds_alternative<ast::Fail>(last->node) || std::holds_alternative<ast::Break>(last->node) ||
+                std::holds_alternative<ast::Continue>(last->node);
+            if (direct)
+                error(statement_after_end, stmt->span, "this is never reached",
+                      "remove it, or what ends the block before it", {{last->span, "the block ends here"}});
+            else
+                warn(unreachable_code, stmt->span, "this is never reached: every way through what comes before ends",
+                     "remove it");
             last = nullptr;
         }
         checked::Block scratch;
@@ -75,13 +83,18 @@ bool Checker::statement(const ast::Stmt& s, checked::Block& out) {
                           [&](const ast::Prefetch& n) { return prefetch_stmt(s, n, out); },
                           [&](const ast::Reply& n) { return reply_stmt(s, n, out); },
                           [&](const ast::Break&) {
-                              if (env_.loops == 0) error(outside_loop, s.span, "`break` outside of a loop", "it leaves a `for`");
-                              else add(out, StmtKind::break_, s);
+                              if (env_.loops == 0)
+                                  error(outside_loop, s.span, "`break` outside of a loop", "it leaves a `for`");
+                              else
+                                  add(out, StmtKind::break_, s);
                               return true;
                           },
                           [&](const ast::Continue&) {
-                              if (env_.loops == 0) error(outside_loop, s.span, "`continue` outside of a loop", "it goes on with the next element of a `for`");
-                              else add(out, StmtKind::continue_, s);
+                              if (env_.loops == 0)
+                                  error(outside_loop, s.span, "`continue` outside of a loop",
+                                        "it goes on with the next element of a `for`");
+                              else
+                                  add(out, StmtKind::continue_, s);
                               return true;
                           },
                           [&](const ast::CallStmt& n) { return call_stmt(s, n, out); },
@@ -105,11 +118,14 @@ checked::ExprPtr Checker::hoist(Value v, checked::Block& out, const ast::Stmt& n
 bool Checker::let_stmt(const ast::Stmt& s, const ast::Let& n, checked::Block& out) {
     const bool has_else = n.otherwise || n.otherwise_block;
     Value v;
-    if (n.value) v = has_else ? any(*n.value) : value(*n.value);
-    else failed_ = true;
+    if (n.value)
+        v = has_else ? any(*n.value) : value(*n.value);
+    else
+        failed_ = true;
     if (v && has_else && !v.expr->type.optional) {
         const bool sequence = is_sequence(v);
-        error(else_without_optional, n.value->span, "this value is always there, so `else` never runs", sequence ? "end the sequence with an aggregate" : "remove `else …`");
+        error(else_without_optional, n.value->span, "this value is always there, so `else` never runs",
+              sequence ? "end the sequence with an aggregate" : "remove `else …`");
     }
     checked::Block otherwise;
     if (has_else) {
@@ -123,7 +139,8 @@ bool Checker::let_stmt(const ast::Stmt& s, const ast::Let& n, checked::Block& ou
         }
         if (!ends) {
             const Span place = n.otherwise ? n.otherwise->span : n.otherwise_block->span;
-            error(else_falls_through, place, "after this, `" + n.name.text + "` would have no value", "end it with goto, return, fail, break or continue");
+            error(else_falls_through, place, "after this, `" + n.name.text + "` would have no value",
+                  "end it with goto, return, fail, break or continue");
         }
     }
     if (!v) {
@@ -167,7 +184,8 @@ void Checker::bytes_var(const ast::Stmt& s, const ast::Var& n, checked::Block& o
     b.unused_code = unused_let;
     if (type->kind != TypeKind::bytes) {
         if (!v) {
-            error(var_without_value, n.name.span, "`" + n.name.text + "` has no value", "write `var " + n.name.text + " = 0`");
+            error(var_without_value, n.name.span, "`" + n.name.text + "` has no value",
+                  "write `var " + n.name.text + " = 0`");
             return bind_error(n.name);
         }
         const std::uint32_t local = new_local(n.name.text, *type, true);
@@ -181,7 +199,8 @@ void Checker::bytes_var(const ast::Stmt& s, const ast::Var& n, checked::Block& o
         return;
     }
     if (!env_.chain || env_.site == Site::shadow || env_.site == Site::handler) {
-        error(type_not_here, n.name.span, "a variable of bytes lives in a chain's state, and there is none here", "use bytes of the block with `let`");
+        error(type_not_here, n.name.span, "a variable of bytes lives in a chain's state, and there is none here",
+              "use bytes of the block with `let`");
         return bind_error(n.name);
     }
     checked::Chain& chain = *env_.chain->out;
@@ -204,13 +223,16 @@ bool Checker::var_stmt(const ast::Stmt& s, const ast::Var& n, checked::Block& ou
         return false;
     }
     if (!n.value) {
-        error(var_without_value, n.name.span, "`" + n.name.text + "` has no value", "write `var " + n.name.text + " = 0`, or `var " + n.name.text + ": bytes(max N)`");
+        error(var_without_value, n.name.span, "`" + n.name.text + "` has no value",
+              "write `var " + n.name.text + " = 0`, or `var " + n.name.text + ": bytes(max N)`");
         bind_error(n.name);
         return false;
     }
     Value v = value(*n.value);
     if (v && v.expr->type.kind != TypeKind::integer && v.expr->type.kind != TypeKind::boolean) {
-        v = wrong(v, n.value->span, "an integer or a bool", "`var " + n.name.text + "`", v.expr->type.kind == TypeKind::bytes ? "declare its room: `var " + n.name.text + ": bytes(max N)`" : "use `let`, which can hold it");
+        v = wrong(v, n.value->span, "an integer or a bool", "`var " + n.name.text + "`",
+                  v.expr->type.kind == TypeKind::bytes ? "declare its room: `var " + n.name.text + ": bytes(max N)`"
+                                                       : "use `let`, which can hold it");
     }
     if (!v) {
         bind_error(n.name);
@@ -247,9 +269,11 @@ Binding* Checker::assignable(const ast::Name& name, Span) {
         for (std::size_t i = env_.base; i < bindings_.size(); i++)
             if (bindings_[i].local || bindings_[i].state) names.emplace_back(bindings_[i].name);
         if (find(*env_.scope, name.text)) {
-            error(assign_immutable, name.span, "`" + name.text + "` is declared for the whole file and does not change", "use a `state` variable, or `var`");
+            error(assign_immutable, name.span, "`" + name.text + "` is declared for the whole file and does not change",
+                  "use a `state` variable, or `var`");
         } else {
-            error(assign_unknown, name.span, "there is no variable `" + name.text + "`", suggestion(name.text, names, "declare it: `var " + name.text + " = …`, or in `state`"));
+            error(assign_unknown, name.span, "there is no variable `" + name.text + "`",
+                  suggestion(name.text, names, "declare it: `var " + name.text + " = …`, or in `state`"));
         }
         return nullptr;
     }
@@ -258,7 +282,8 @@ Binding* Checker::assignable(const ast::Name& name, Span) {
         return nullptr;
     }
     if (b->local || b->state) return b;
-    error(assign_immutable, name.span, "`" + name.text + "` cannot be assigned", "declare it with `var`, or in `state`", {{b->span, "it is declared here"}});
+    error(assign_immutable, name.span, "`" + name.text + "` cannot be assigned", "declare it with `var`, or in `state`",
+          {{b->span, "it is declared here"}});
     return nullptr;
 }
 
@@ -291,15 +316,20 @@ bool Checker::variable_method(const ast::Stmt& s, const ast::Call& n, Binding& t
     const std::uint32_t state = *target.state;
     const Type type = target.value.expr->type;
     const bool truncate = n.callee.text == "truncate";
-    if (!arguments(n, 1, 1, std::string(target.name) + "." + n.callee.text + (truncate ? "(n)" : "(bytes)"))) return false;
+    if (!arguments(n, 1, 1, std::string(target.name) + "." + n.callee.text + (truncate ? "(n)" : "(bytes)")))
+        return false;
     if (!n.args[0].value || n.args[0].is_max) {
-        error(bad_argument, n.callee.span, "`" + n.callee.text + "` takes a value", truncate ? "give the new length" : "give bytes");
+        error(bad_argument, n.callee.span, "`" + n.callee.text + "` takes a value",
+              truncate ? "give the new length" : "give bytes");
         return false;
     }
-    Value v = truncate ? unsigned_integer(*n.args[0].value, "the new length") : bytes(*n.args[0].value, "the argument of `" + n.callee.text + "`");
+    Value v = truncate ? unsigned_integer(*n.args[0].value, "the new length")
+                       : bytes(*n.args[0].value, "the argument of `" + n.callee.text + "`");
     if (!v) return false;
     if (!truncate && !store_as(v, type, n.args[0].value->span, "`" + n.callee.text + "`")) return false;
-    const StmtKind kind = truncate ? StmtKind::truncate_state : n.callee.text == "append" ? StmtKind::append_state : StmtKind::assign_state;
+    const StmtKind kind = truncate                    ? StmtKind::truncate_state
+                          : n.callee.text == "append" ? StmtKind::append_state
+                                                      : StmtKind::assign_state;
     assign_bytes(s, kind, state, std::move(v), out);
     return false;
 }
@@ -311,7 +341,8 @@ bool Checker::call_stmt(const ast::Stmt& s, const ast::CallStmt& n, checked::Blo
     }
     const auto* call = std::get_if<ast::Call>(&n.call->node);
     if (call && call->receiver) {
-        const bool changes = call->callee.text == "set" || call->callee.text == "append" || call->callee.text == "truncate";
+        const bool changes =
+            call->callee.text == "set" || call->callee.text == "append" || call->callee.text == "truncate";
         const auto* name = std::get_if<ast::NameRef>(&call->receiver->node);
         Binding* target = changes && name ? lookup(name->name.text) : nullptr;
         if (target && target->state && target->value.expr->type.kind == TypeKind::bytes) {
@@ -319,7 +350,8 @@ bool Checker::call_stmt(const ast::Stmt& s, const ast::CallStmt& n, checked::Blo
             return variable_method(s, *call, *target, out);
         }
         if (target && target->kind == Binding::Kind::value) {
-            error(assign_immutable, call->receiver->span, "`" + name->name.text + "` is not a variable of bytes", "declare it: `var " + name->name.text + ": bytes(max N)`");
+            error(assign_immutable, call->receiver->span, "`" + name->name.text + "` is not a variable of bytes",
+                  "declare it: `var " + name->name.text + ": bytes(max N)`");
             return false;
         }
         if (call->callee.text == "project") return project_stmt(s, *call, out);

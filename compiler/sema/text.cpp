@@ -11,24 +11,32 @@ using checked::TypeKind;
 void Checker::resolve_text(std::uint32_t index) {
     const TextInfo& info = texts_[index];
     checked::TextRule& out = module_.texts[index];
-    EnvScope there(*this, Env{.scope = info.scope, .site = Site::constant, .locals = &constant_locals_, .base = bindings_.size()});
+    EnvScope there(
+        *this, Env{.scope = info.scope, .site = Site::constant, .locals = &constant_locals_, .base = bindings_.size()});
     std::set<std::string_view> names;
     const ast::TextItem* open = nullptr;  // a token that the next literal must end
     const ast::TextItem* rest = nullptr;
     for (const auto& item : info.rule->items) {
         if (rest) {
-            error(text_after_rest, item.span, "nothing can follow `rest`, which takes the remainder", "put `rest` last", {{rest->span, "`rest` is here"}});
+            error(text_after_rest, item.span, "nothing can follow `rest`, which takes the remainder", "put `rest` last",
+                  {{rest->span, "`rest` is here"}});
             rest = nullptr;
         }
         if (open && item.kind != ast::TextItem::Kind::literal) {
-            error(text_adjacent, item.span, "nothing says where `" + open->name.text + "` ends", "put a literal such as \" \" between the two", {{open->span, "`" + open->name.text + "` runs to the next literal"}});
+            error(text_adjacent, item.span, "nothing says where `" + open->name.text + "` ends",
+                  "put a literal such as \" \" between the two",
+                  {{open->span, "`" + open->name.text + "` runs to the next literal"}});
         }
         open = item.kind == ast::TextItem::Kind::capture && item.rule.text == "token" ? &item : nullptr;
         if (item.kind == ast::TextItem::Kind::capture && item.rule.text == "rest") rest = &item;
         text_item(out, item, names);
     }
-    if (open) error(text_adjacent, open->span, "nothing says where `" + open->name.text + "` ends", "end the rule with a literal such as \"\\r\\n\", or capture `rest`");
-    if (info.rule->items.empty()) error(text_empty, info.rule->name.span, "text rule `" + out.name + "` is empty", "give it literals and captures");
+    if (open)
+        error(text_adjacent, open->span, "nothing says where `" + open->name.text + "` ends",
+              "end the rule with a literal such as \"\\r\\n\", or capture `rest`");
+    if (info.rule->items.empty())
+        error(text_empty, info.rule->name.span, "text rule `" + out.name + "` is empty",
+              "give it literals and captures");
 }
 
 bool Checker::text_item(checked::TextRule& out, const ast::TextItem& n, std::set<std::string_view>& names) {
@@ -44,7 +52,8 @@ bool Checker::text_item(checked::TextRule& out, const ast::TextItem& n, std::set
         return true;
     }
     item.name = n.name.text;
-    if (!names.insert(n.name.text).second) error(duplicate_name, n.name.span, "`" + n.name.text + "` is captured twice", "rename one of the two");
+    if (!names.insert(n.name.text).second)
+        error(duplicate_name, n.name.span, "`" + n.name.text + "` is captured twice", "rename one of the two");
     Type type{TypeKind::bytes};
     if (n.kind == ast::TextItem::Kind::choice) {
         item.kind = TextItem::Kind::choice;
@@ -56,22 +65,32 @@ bool Checker::text_item(checked::TextRule& out, const ast::TextItem& n, std::set
         item.max = type.max;
     } else {
         static const std::vector<std::string> words{"token", "word", "int", "rest"};
-        if (n.rule.text == "token") item.kind = TextItem::Kind::token;
-        else if (n.rule.text == "word") item.kind = TextItem::Kind::word;
-        else if (n.rule.text == "int") item.kind = TextItem::Kind::integer;
-        else if (n.rule.text == "rest") item.kind = TextItem::Kind::rest;
+        if (n.rule.text == "token")
+            item.kind = TextItem::Kind::token;
+        else if (n.rule.text == "word")
+            item.kind = TextItem::Kind::word;
+        else if (n.rule.text == "int")
+            item.kind = TextItem::Kind::integer;
+        else if (n.rule.text == "rest")
+            item.kind = TextItem::Kind::rest;
         else {
-            error(unknown_text_kind, n.rule.span, "there is no capture `" + n.rule.text + "`", suggestion(n.rule.text, words, "captures are token, word, int and rest"));
+            error(unknown_text_kind, n.rule.span, "there is no capture `" + n.rule.text + "`",
+                  suggestion(n.rule.text, words, "captures are token, word, int and rest"));
             item.kind = TextItem::Kind::token;
         }
         std::uint64_t max = item.kind == TextItem::Kind::integer ? 20 : 4096;
         if (n.max) {
-            if (item.kind == TextItem::Kind::integer) error(text_bound, n.max->span, "`int` has no bound: it is at most 20 digits", "remove `(max …)`");
-            else if (auto given = here_uint(*n.max, "the bound of a capture", 1, kMaxBlock, text_bound, ast::Unit::bytes)) max = *given;
+            if (item.kind == TextItem::Kind::integer)
+                error(text_bound, n.max->span, "`int` has no bound: it is at most 20 digits", "remove `(max …)`");
+            else if (auto given =
+                         here_uint(*n.max, "the bound of a capture", 1, kMaxBlock, text_bound, ast::Unit::bytes))
+                max = *given;
         }
         item.max = static_cast<std::uint32_t>(max);
-        if (item.kind == TextItem::Kind::integer) type = {TypeKind::integer};
-        else type.max = item.max;
+        if (item.kind == TextItem::Kind::integer)
+            type = {TypeKind::integer};
+        else
+            type.max = item.max;
         text_repeat_of(item, type, n);
     }
     item.capture = static_cast<std::int32_t>(out.captures.size());
@@ -84,16 +103,21 @@ bool Checker::text_item(checked::TextRule& out, const ast::TextItem& n, std::set
 // `[1..16 by " "]`: the capture is an array.
 void Checker::text_repeat_of(TextItem& item, Type& type, const ast::TextItem& n) {
     if (!n.repeat_low && !n.repeat_high) return;
-    auto low = n.repeat_low ? here_uint(*n.repeat_low, "the least number of repetitions", 1, 64, text_repeat) : std::nullopt;
-    auto high = n.repeat_high ? here_uint(*n.repeat_high, "the greatest number of repetitions", 1, 64, text_repeat) : std::nullopt;
+    auto low =
+        n.repeat_low ? here_uint(*n.repeat_low, "the least number of repetitions", 1, 64, text_repeat) : std::nullopt;
+    auto high = n.repeat_high ? here_uint(*n.repeat_high, "the greatest number of repetitions", 1, 64, text_repeat)
+                              : std::nullopt;
     if (!low || !high) return;
     if (*low > *high) {
-        error(text_repeat, n.repeat_low->span, "at least " + std::to_string(*low) + " and at most " + std::to_string(*high) + " repetitions", "write the smaller number first");
+        error(text_repeat, n.repeat_low->span,
+              "at least " + std::to_string(*low) + " and at most " + std::to_string(*high) + " repetitions",
+              "write the smaller number first");
         return;
     }
     if (n.separator.empty()) error(text_empty, n.span, "the separator of a repetition is empty", "write `by \" \"`");
     if (item.kind == TextItem::Kind::rest) {
-        error(text_after_rest, n.span, "`rest` takes the remainder, so it cannot repeat", "repeat a `token` or a `word`");
+        error(text_after_rest, n.span, "`rest` takes the remainder, so it cannot repeat",
+              "repeat a `token` or a `word`");
         return;
     }
     item.repeat_min = static_cast<std::uint32_t>(*low);
@@ -133,7 +157,8 @@ Value Checker::text_match(Value data, const ast::Call& n, Span span) {
     auto rule = text_named(*n.args[0].value);
     if (!rule) return {};
     if (data.place != Place::block) {
-        error(text_place, span, "a text rule is matched on bytes of the block, and these are not", "match where the bytes were read");
+        error(text_place, span, "a text rule is matched on bytes of the block, and these are not",
+              "match where the bytes were read");
         return {};
     }
     Type type{TypeKind::text};

@@ -26,29 +26,34 @@ std::optional<Type> Checker::scalar_type(const ast::Name& name, const std::strin
     if (auto scalar = parse_scalar(name.text)) {
         if (scalar->order != Scalar::Order::none) {
             std::string plain = name.text.substr(0, name.text.size() - 2);
-            error(byte_order_unwanted, name.span, what + " has no byte order", "write `" + plain + "`: only fields of records have a byte order");
+            error(byte_order_unwanted, name.span, what + " has no byte order",
+                  "write `" + plain + "`: only fields of records have a byte order");
         }
         return Type{TypeKind::integer, scalar->bits, scalar->is_signed};
     }
     if (name.text.starts_with("varint_")) {
-        error(type_not_here, name.span, what + " cannot be a varint", "a varint is how a record stores an integer; write u64 here");
+        error(type_not_here, name.span, what + " cannot be a varint",
+              "a varint is how a record stores an integer; write u64 here");
         return std::nullopt;
     }
     if (Symbol* symbol = find(*env_.scope, name.text)) {
         symbol->used = true;
-        error(type_not_here, name.span, what + " cannot be `" + name.text + "`", "use an integer such as u64, or bytes(max N)");
+        error(type_not_here, name.span, what + " cannot be `" + name.text + "`",
+              "use an integer such as u64, or bytes(max N)");
         return std::nullopt;
     }
     if (env_.scope->is_broken(name.text)) {
         failed_ = true;
         return std::nullopt;
     }
-    error(unknown_type, name.span, "there is no type `" + name.text + "`", suggestion(name.text, type_words(), "the types are u8 to u64, i8 to i64, bool, bytes(N) and bytes(max N)"));
+    error(unknown_type, name.span, "there is no type `" + name.text + "`",
+          suggestion(name.text, type_words(), "the types are u8 to u64, i8 to i64, bool, bytes(N) and bytes(max N)"));
     return std::nullopt;
 }
 
 // The type of a parameter, a state variable, a variable or a result.
-std::optional<Type> Checker::value_type(const ast::Type& type, const std::string& what, bool allow_bool, bool* is_exact) {
+std::optional<Type> Checker::value_type(const ast::Type& type, const std::string& what, bool allow_bool,
+                                        bool* is_exact) {
     if (type.count) {
         error(type_not_here, type.span, what + " cannot be an array", "use bytes(max N), or a field of a record");
         return std::nullopt;
@@ -66,7 +71,8 @@ std::optional<Type> Checker::value_type(const ast::Type& type, const std::string
         return out;
     }
     if (std::holds_alternative<ast::CstrType>(type.base)) {
-        error(type_not_here, type.span, what + " cannot be a cstr", "use bytes(max N); cstr is how a record stores bytes");
+        error(type_not_here, type.span, what + " cannot be a cstr",
+              "use bytes(max N); cstr is how a record stores bytes");
         return std::nullopt;
     }
     if (std::holds_alternative<ast::BitsType>(type.base)) {

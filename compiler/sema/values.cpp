@@ -55,13 +55,17 @@ std::optional<Scalar> parse_scalar(std::string_view name) {
     out.is_signed = name[0] == 'i';
     std::size_t at = 1;
     unsigned bits = 0;
-    while (at < name.size() && at < 3 && name[at] >= '0' && name[at] <= '9') bits = bits * 10 + static_cast<unsigned>(name[at++] - '0');
+    while (at < name.size() && at < 3 && name[at] >= '0' && name[at] <= '9')
+        bits = bits * 10 + static_cast<unsigned>(name[at++] - '0');
     if (bits < 8 || bits > 64 || bits % 8 != 0) return std::nullopt;
     out.bits = static_cast<std::uint8_t>(bits);
     std::string_view rest = name.substr(at);
-    if (rest == "le") out.order = Scalar::Order::little;
-    else if (rest == "be") out.order = Scalar::Order::big;
-    else if (!rest.empty()) return std::nullopt;
+    if (rest == "le")
+        out.order = Scalar::Order::little;
+    else if (rest == "be")
+        out.order = Scalar::Order::big;
+    else if (!rest.empty())
+        return std::nullopt;
     if (bits == 8 && out.order != Scalar::Order::none) return std::nullopt;
     return out;
 }

@@ -24,14 +24,16 @@ struct Spec {
     std::optional<checked::Module> module;
 
     Spec(std::map<std::string, std::string> texts, CheckOptions options = {}) {
-        for (const auto& [name, text] : texts) files[name] = syntax::parse_chain(sources.add(name, text), sources, diags);
+        for (const auto& [name, text] : texts)
+            files[name] = syntax::parse_chain(sources.add(name, text), sources, diags);
         const Loader loader = [&](const std::string& path, FileId) {
             auto it = files.find(path);
             return it == files.end() ? Loaded{nullptr, "", {path}} : Loaded{it->second.get(), path, {}};
         };
         module = check(*files.at("main"), "main", loader, options, diags);
     }
-    explicit Spec(const std::string& text, CheckOptions options = {}) : Spec(std::map<std::string, std::string>{{"main", text}}, std::move(options)) {}
+    explicit Spec(const std::string& text, CheckOptions options = {})
+        : Spec(std::map<std::string, std::string>{{"main", text}}, std::move(options)) {}
     std::string said() const { return diag::render_text(diags, sources, false); }
 };
 
@@ -65,11 +67,13 @@ TEST(Constants, AreExactUntilTheyMeetAType) {
     EXPECT_EQ(batch_max("0xffffffffffffffff - 0xfffffffffffffff0"), 15U);
     EXPECT_EQ(batch_max("-5 + 12"), 7U);
     EXPECT_EQ(batch_max("-16 >> 1 == -8 ? 9 : 1"), 9U);
-    EXPECT_EQ(batch_max("(300 as u8) + (0 - 1 as u8 == 255 ? 1 : 0)"), 44U) << "a typed constant wraps: 300 as u8 is 44";
+    EXPECT_EQ(batch_max("(300 as u8) + (0 - 1 as u8 == 255 ? 1 : 0)"), 44U)
+        << "a typed constant wraps: 300 as u8 is 44";
     EXPECT_EQ(batch_max("~0 == 0xffffffffffffffff ? 5 : 6"), 5U);
     EXPECT_EQ(batch_max("4KiB / 1KiB"), 4U) << "a quotient of sizes is a plain number";
     EXPECT_EQ(batch_max("min(4, P) * max(2, P)"), 9U);
-    EXPECT_EQ(batch_max("\"a\" < \"ab\" && \"\\xff\" > \"a\" ? 2 : 1"), 2U) << "bytes compare as memcmp, then by length";
+    EXPECT_EQ(batch_max("\"a\" < \"ab\" && \"\\xff\" > \"a\" ? 2 : 1"), 2U)
+        << "bytes compare as memcmp, then by length";
 }
 
 TEST(Constants, AreGivenOnTheCommandLine) {
@@ -116,7 +120,9 @@ chain f(db: file pages) -> u64 { step s(n: Node at 0 for 512) { return thrice(n.
     EXPECT_EQ(count(value, ExprKind::local), 5) << "three uses of the argument, and the view twice";
 }
 
-TEST(Functions, OfConstantsAreConstants) { EXPECT_EQ(batch_max("f(P, 2)\n}\nfn f(a, b) { let c = a * b  c + 1 }\nclass x {"), 7U); }
+TEST(Functions, OfConstantsAreConstants) {
+    EXPECT_EQ(batch_max("f(P, 2)\n}\nfn f(a, b) { let c = a * b  c + 1 }\nclass x {"), 7U);
+}
 
 TEST(Goto, FillsInTheDefaultsOfTheStep) {
     Spec spec(std::string(kChain) + R"(chain f(db: file pages, key: u64) -> u64 hops 4 {
