@@ -1,4 +1,5 @@
-// Any bytes as .chainio.spec: refused with a message, or a module that keeps the IR's rules and is written as it was read.
+// Any bytes as .chainio.spec: refused with a message, or a module that keeps the IR's rules and is written as it was
+// read.
 #include <cstdlib>
 
 #include "compiler/ir/artifact.h"

@@ -1,4 +1,5 @@
-// Any text through the whole compiler except clang: it ends with diagnostics, or with a module that keeps the IR's rules.
+// Any text through the whole compiler except clang: it ends with diagnostics, or with a module that keeps the IR's
+// rules.
 #include <cstdlib>
 
 #include "compiler/ir/artifact.h"
@@ -24,6 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     passes::run_passes(module);
     // The limits of chainc come before the rules: what is too large is refused in better words there.
     const ir::IoLayout layout = ir::layout_of(module);
-    if (layout.total < (1U << 20)) ir::serialize({module, layout, std::vector<ir::ProgramBounds>(module.programs.size())});
+    if (layout.total < (1U << 20))
+        ir::serialize({module, layout, std::vector<ir::ProgramBounds>(module.programs.size())});
     return 0;
 }

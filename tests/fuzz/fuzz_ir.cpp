@@ -1,5 +1,5 @@
-// Modules from any bytes, run by the interpreter over blocks of noise: nothing leaves its area, and the passes change nothing
-// that an engine can see.
+// Modules from any bytes, run by the interpreter over blocks of noise: nothing leaves its area, and the passes change
+// nothing that an engine can see.
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -28,7 +28,8 @@ Io make_io(const ir::IoLayout& layout, std::uint32_t seed) {
     std::memset(static_cast<void*>(io.get()), 0, bytes);
     std::mt19937 random(seed);
     auto* memory = reinterpret_cast<std::uint8_t*>(io.get());
-    for (std::uint32_t i = 0; i < layout.state_size; i++) memory[layout.state_offset + i] = static_cast<std::uint8_t>(random());
+    for (std::uint32_t i = 0; i < layout.state_size; i++)
+        memory[layout.state_offset + i] = static_cast<std::uint8_t>(random());
     for (auto& arg : io->args) arg = random() % 200;
     io->block_offset = random() % 65536;
     io->block_length = block_length;
@@ -41,7 +42,8 @@ bool same_answer(const ir::IoLayout& layout, const cio_io& a, const cio_io& b) {
     if (a.outcome != CIO_OK) return true;  // nothing else is read then
     if (a.result_kind != b.result_kind || a.next_count != b.next_count || a.out_length != b.out_length) return false;
     if (a.result_kind == CIO_RESULT_SCALAR && a.result != b.result) return false;
-    if (a.result_kind == CIO_RESULT_SLICE && (a.slice_offset != b.slice_offset || a.slice_length != b.slice_length)) return false;
+    if (a.result_kind == CIO_RESULT_SLICE && (a.slice_offset != b.slice_offset || a.slice_length != b.slice_length))
+        return false;
     if (std::memcmp(a.next, b.next, a.next_count * sizeof a.next[0]) != 0) return false;
     const auto *x = reinterpret_cast<const std::uint8_t*>(&a), *y = reinterpret_cast<const std::uint8_t*>(&b);
     if (std::memcmp(x + layout.out_offset, y + layout.out_offset, a.out_length) != 0) return false;

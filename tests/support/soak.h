@@ -11,7 +11,9 @@ inline bool soaking() {
     return soak != nullptr && std::string(soak) == "1";
 }
 
-inline std::uint64_t soak_count(std::uint64_t in_check, std::uint64_t in_soak) { return soaking() ? in_soak : in_check; }
+inline std::uint64_t soak_count(std::uint64_t in_check, std::uint64_t in_soak) {
+    return soaking() ? in_soak : in_check;
+}
 
 // CHAINIO_SEED repeats a run; a failing test prints the seed that it used.
 inline std::uint64_t soak_seed() {

@@ -12,7 +12,9 @@ namespace chainio::bench {
 class BlockCache {
   public:
     explicit BlockCache(const Job& job)
-        : levels_(job.cache_levels), page_size_(job.page_size), bytes_(job.cache_bytes / job.page_size * job.page_size) {}
+        : levels_(job.cache_levels),
+          page_size_(job.page_size),
+          bytes_(job.cache_bytes / job.page_size * job.page_size) {}
 
     // Empty when the block is not held.
     std::span<const std::uint8_t> find(std::uint32_t page, unsigned level) const {

@@ -88,7 +88,8 @@ Result run_chain(const Job& job) {
     if (chainio_open(job.spec.c_str(), &options, &raw) < 0) return std::unexpected(chainio_error(nullptr));
     Handle handle(raw);
     std::uint64_t file = 0;
-    if (chainio_file_open(raw, "table", job.db.c_str(), CHAINIO_FILE_DIRECT, &file) < 0) return std::unexpected(chainio_error(raw));
+    if (chainio_file_open(raw, "table", job.db.c_str(), CHAINIO_FILE_DIRECT, &file) < 0)
+        return std::unexpected(chainio_error(raw));
     const int chain = chainio_find_chain(raw, "lookup");
     if (chain < 0) return std::unexpected(chainio_error(raw));
     return Lookups(job, std::move(handle), static_cast<std::uint32_t>(chain), file).run();

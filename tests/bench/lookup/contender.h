@@ -9,8 +9,8 @@
 namespace chainio::bench {
 
 struct Job {
-    std::string db;                   // a SQLite file whose table `kv` is (id integer primary key, value)
-    std::uint32_t root = 0;           // root page of the table
+    std::string db;          // a SQLite file whose table `kv` is (id integer primary key, value)
+    std::uint32_t root = 0;  // root page of the table
     std::uint32_t page_size = 0;
     std::vector<std::uint64_t> keys;  // in the order in which they are asked for
     unsigned depth = 1;               // lookups in flight
@@ -21,10 +21,10 @@ struct Job {
 
 struct Outcome {
     double seconds = 0;
-    std::uint64_t reads = 0;                 // block reads that the contender asked the kernel for
-    std::vector<std::uint64_t> value_hash;   // xxh64 of each key's value; 0 when there was none
-    std::vector<std::uint32_t> latency_ns;   // of each lookup, from its first read to its value
-    std::string note;                        // what a reader of the table should know
+    std::uint64_t reads = 0;                // block reads that the contender asked the kernel for
+    std::vector<std::uint64_t> value_hash;  // xxh64 of each key's value; 0 when there was none
+    std::vector<std::uint32_t> latency_ns;  // of each lookup, from its first read to its value
+    std::string note;                       // what a reader of the table should know
 };
 
 using Result = std::expected<Outcome, std::string>;

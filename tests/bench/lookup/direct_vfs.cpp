@@ -45,7 +45,7 @@ int read_file(sqlite3_file* file, void* into, int amount, sqlite3_int64 offset) 
 }
 
 int file_size(sqlite3_file* file, sqlite3_int64* size) {
-    struct stat status {};
+    struct stat status{};
     if (::fstat(self(file)->fd, &status) != 0) return SQLITE_IOERR_FSTAT;
     *size = status.st_size;
     return SQLITE_OK;
@@ -63,9 +63,10 @@ int refuse_write(sqlite3_file*, const void*, int, sqlite3_int64) { return SQLITE
 int refuse_truncate(sqlite3_file*, sqlite3_int64) { return SQLITE_READONLY; }
 int refuse_sync(sqlite3_file*, int) { return SQLITE_READONLY; }
 
-const sqlite3_io_methods methods = {1,       close_file, read_file,      refuse_write, refuse_truncate, refuse_sync, file_size,
-                                    no_lock, no_lock,    never_reserved, not_handled,  sector_size,     characteristics,
-                                    nullptr, nullptr,    nullptr,        nullptr,      nullptr,         nullptr};
+const sqlite3_io_methods methods = {1,           close_file,  read_file,       refuse_write, refuse_truncate,
+                                    refuse_sync, file_size,   no_lock,         no_lock,      never_reserved,
+                                    not_handled, sector_size, characteristics, nullptr,      nullptr,
+                                    nullptr,     nullptr,     nullptr,         nullptr};
 
 int open_file(sqlite3_vfs*, const char* name, sqlite3_file* file, int, int* out_flags) {
     file->pMethods = nullptr;

@@ -14,7 +14,8 @@ namespace chainio::bench {
 namespace {
 
 using Runner = Result (*)(const Job&);
-const std::map<std::string, Runner> contenders = {{"pread", run_pread}, {"uring", run_uring}, {"sqlite", run_sqlite}, {"chain", run_chain}};
+const std::map<std::string, Runner> contenders = {
+    {"pread", run_pread}, {"uring", run_uring}, {"sqlite", run_sqlite}, {"chain", run_chain}};
 
 struct Options {
     std::string contender;
@@ -33,7 +34,8 @@ std::vector<std::uint64_t> random_keys(std::uint64_t count, std::uint64_t rows, 
 // Latencies in bins of a twelfth of a factor of ten, from 1 us.
 nlohmann::json histogram(const std::vector<std::uint32_t>& latency_ns) {
     std::map<int, std::uint64_t> bins;
-    for (const std::uint32_t ns : latency_ns) bins[static_cast<int>(std::floor(12 * std::log10(std::max<double>(ns, 1000) / 1000)))]++;
+    for (const std::uint32_t ns : latency_ns)
+        bins[static_cast<int>(std::floor(12 * std::log10(std::max<double>(ns, 1000) / 1000)))]++;
     nlohmann::json out = nlohmann::json::array();
     for (const auto& [bin, count] : bins) out.push_back({std::pow(10, bin / 12.0), count});
     return out;
@@ -58,10 +60,16 @@ std::expected<nlohmann::json, std::string> run(Options& options) {
     if (!outcome) return std::unexpected(outcome.error());
     const std::uint64_t device_pages = (device_bytes() - device_before) / job.page_size;
     std::uint64_t wrong = 0;
-    for (std::size_t i = 0; i < job.keys.size(); i++) wrong += i >= outcome->value_hash.size() || outcome->value_hash[i] != (*expected)[i];
-    nlohmann::json out = {{"contender", options.contender}, {"depth", job.depth}, {"lookups", options.lookups},
-                          {"seconds", outcome->seconds},    {"reads", outcome->reads}, {"device_pages", device_pages},
-                          {"wrong", wrong},                 {"note", outcome->note}};
+    for (std::size_t i = 0; i < job.keys.size(); i++)
+        wrong += i >= outcome->value_hash.size() || outcome->value_hash[i] != (*expected)[i];
+    nlohmann::json out = {{"contender", options.contender},
+                          {"depth", job.depth},
+                          {"lookups", options.lookups},
+                          {"seconds", outcome->seconds},
+                          {"reads", outcome->reads},
+                          {"device_pages", device_pages},
+                          {"wrong", wrong},
+                          {"note", outcome->note}};
     auto& latency = outcome->latency_ns;
     if (options.latencies) out["histogram"] = histogram(latency);
     std::ranges::sort(latency);
@@ -78,11 +86,15 @@ int main(int argc, char** argv) {
     using namespace chainio::bench;
     Options options;
     CLI::App app("One run of one contender of the lookup benchmark");
-    app.add_option("contender", options.contender, "pread, uring, sqlite or chain")->required()->check(CLI::IsMember(contenders));
+    app.add_option("contender", options.contender, "pread, uring, sqlite or chain")
+        ->required()
+        ->check(CLI::IsMember(contenders));
     app.add_option("--db", options.job.db, "SQLite file with table kv(id, value)")->required();
     app.add_option("--lookups", options.lookups, "how many")->capture_default_str();
     app.add_option("--seed", options.seed, "of the keys")->capture_default_str();
-    app.add_option("--depth", options.job.depth, "lookups in flight")->capture_default_str()->check(CLI::Range(1, 1024));
+    app.add_option("--depth", options.job.depth, "lookups in flight")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 1024));
     app.add_option("--cache-bytes", options.job.cache_bytes, "block cache; 0: none");
     app.add_option("--cache-levels", options.job.cache_levels, "levels that it may hold");
     app.add_option("--spec", options.job.spec, "compiled chain");

@@ -25,7 +25,8 @@ Result run_pread(const Job& job) {
             if (block.empty()) {
                 const auto offset = static_cast<off_t>(at.page - 1) * job.page_size;
                 const ssize_t got = ::pread(file->fd(), buffer.bytes().data(), job.page_size, offset);
-                if (got != static_cast<ssize_t>(job.page_size)) return std::unexpected(errno_text("pread of " + job.db));
+                if (got != static_cast<ssize_t>(job.page_size))
+                    return std::unexpected(errno_text("pread of " + job.db));
                 outcome.reads++;
                 block = buffer.bytes().first(job.page_size);
                 cache.keep(at.page, level, block);

@@ -21,7 +21,8 @@ std::expected<std::uint64_t, std::string> look_up(sqlite3* db, sqlite3_stmt* que
     const int status = sqlite3_step(query);
     std::uint64_t hash = 0;
     if (status == SQLITE_ROW) hash = hash_value(column_bytes(query, 0));
-    if (status != SQLITE_ROW && status != SQLITE_DONE) return std::unexpected(std::string("sqlite3: ") + sqlite3_errmsg(db));
+    if (status != SQLITE_ROW && status != SQLITE_DONE)
+        return std::unexpected(std::string("sqlite3: ") + sqlite3_errmsg(db));
     sqlite3_reset(query);
     return hash;
 }
@@ -47,7 +48,8 @@ void drop_page_cache(const std::string& path) {
 std::expected<Database, std::string> open_database(const std::string& path, const char* vfs) {
     sqlite3* raw = nullptr;
     const std::string uri = "file:" + path + "?immutable=1";
-    const int status = sqlite3_open_v2(uri.c_str(), &raw, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, vfs);
+    const int status =
+        sqlite3_open_v2(uri.c_str(), &raw, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, vfs);
     Database db(raw);
     if (status != SQLITE_OK) return std::unexpected(path + ": " + sqlite3_errstr(status));
     return db;
@@ -73,7 +75,8 @@ std::expected<TableFacts, std::string> facts_of(const std::string& path) {
     return TableFacts{static_cast<std::uint32_t>(*root), static_cast<std::uint32_t>(*page_size), *rows};
 }
 
-std::expected<std::vector<std::uint64_t>, std::string> expected_hashes(const std::string& path, std::span<const std::uint64_t> keys) {
+std::expected<std::vector<std::uint64_t>, std::string> expected_hashes(const std::string& path,
+                                                                       std::span<const std::uint64_t> keys) {
     auto db = open_database(path, nullptr);
     if (!db) return std::unexpected(db.error());
     auto query = prepare(db->get(), query_text);
@@ -95,9 +98,12 @@ Result run_sqlite(const Job& job) {
     register_direct_vfs();
     auto db = open_database(job.db, direct_vfs_name);
     if (!db) return std::unexpected(db.error());
-    // One read transaction around all lookups, as the others open the file once; the schema is read before the clock starts.
-    const std::string cache = "PRAGMA cache_size = " + (job.cache_bytes == 0 ? "1" : "-" + std::to_string(job.cache_bytes / 1024));
-    if (sqlite3_exec(db->get(), (cache + "; BEGIN; SELECT count(*) FROM sqlite_schema").c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
+    // One read transaction around all lookups, as the others open the file once; the schema is read before the clock
+    // starts.
+    const std::string cache =
+        "PRAGMA cache_size = " + (job.cache_bytes == 0 ? "1" : "-" + std::to_string(job.cache_bytes / 1024));
+    if (sqlite3_exec(db->get(), (cache + "; BEGIN; SELECT count(*) FROM sqlite_schema").c_str(), nullptr, nullptr,
+                     nullptr) != SQLITE_OK) {
         return std::unexpected(job.db + ": " + sqlite3_errmsg(db->get()));
     }
     auto query = prepare(db->get(), query_text);
@@ -113,7 +119,8 @@ Result run_sqlite(const Job& job) {
         const auto hash = look_up(db->get(), query->get(), key);
         if (!hash) return std::unexpected(hash.error());
         outcome.value_hash.push_back(*hash);
-        if (job.cache_bytes == 0) sqlite3_db_release_memory(db->get());  // else the next lookup would find pages in memory
+        if (job.cache_bytes == 0)
+            sqlite3_db_release_memory(db->get());  // else the next lookup would find pages in memory
         const std::uint64_t end = now_ns();
         outcome.latency_ns.push_back(static_cast<std::uint32_t>(end - lookup_begin));
         lookup_begin = end;

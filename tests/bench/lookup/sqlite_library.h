@@ -29,6 +29,7 @@ struct TableFacts {
 std::expected<TableFacts, std::string> facts_of(const std::string& path);
 
 // xxh64 of the value of each key through the page cache, which is dropped afterwards; 0 where there is none.
-std::expected<std::vector<std::uint64_t>, std::string> expected_hashes(const std::string& path, std::span<const std::uint64_t> keys);
+std::expected<std::vector<std::uint64_t>, std::string> expected_hashes(const std::string& path,
+                                                                       std::span<const std::uint64_t> keys);
 
 }  // namespace chainio::bench

@@ -7,8 +7,8 @@ namespace chainio::bench {
 
 struct Descent {
     enum class Kind { child, found, missing, malformed } kind;
-    std::uint32_t page = 0;                  // child: the next page to read
-    std::span<const std::uint8_t> value{};   // found: the bytes of the row's last column
+    std::uint32_t page = 0;                 // child: the next page to read
+    std::span<const std::uint8_t> value{};  // found: the bytes of the row's last column
 };
 
 // `page` holds page number `number` of the file.

@@ -1,5 +1,5 @@
-// The best that we can write by hand: one thread, registered file, buffers and ring, completions reaped in batches, and one
-// io_uring_enter for all that became ready. Deferred task work keeps completions from interrupting the loop.
+// The best that we can write by hand: one thread, registered file, buffers and ring, completions reaped in batches, and
+// one io_uring_enter for all that became ready. Deferred task work keeps completions from interrupting the loop.
 #include <liburing.h>
 
 #include <cstring>
@@ -14,7 +14,8 @@ namespace {
 
 class Ring {
   public:
-    static std::expected<std::unique_ptr<Ring>, std::string> make(unsigned depth, int fd, std::span<std::uint8_t> buffers) {
+    static std::expected<std::unique_ptr<Ring>, std::string> make(unsigned depth, int fd,
+                                                                  std::span<std::uint8_t> buffers) {
         auto ring = std::unique_ptr<Ring>(new Ring);
         const unsigned entries = depth < 8 ? 8 : depth;
         const unsigned flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
@@ -54,7 +55,8 @@ struct Slot {
 
 class Loop {
   public:
-    Loop(const Job& job, Ring& ring, std::span<std::uint8_t> buffers) : job_(job), ring_(ring), cache_(job), slots_(job.depth) {
+    Loop(const Job& job, Ring& ring, std::span<std::uint8_t> buffers)
+        : job_(job), ring_(ring), cache_(job), slots_(job.depth) {
         for (std::size_t i = 0; i < slots_.size(); i++) slots_[i].buffer = buffers.data() + i * job.page_size;
         outcome_.value_hash.resize(job.keys.size());
         outcome_.latency_ns.resize(job.keys.size());
@@ -63,7 +65,8 @@ class Loop {
     Result run() {
         const std::uint64_t begin = now_ns();
         for (Slot& slot : slots_) {
-            if (take_key(slot, begin) && !follow(slot, {Descent::Kind::child, job_.root})) return std::unexpected("malformed page");
+            if (take_key(slot, begin) && !follow(slot, {Descent::Kind::child, job_.root}))
+                return std::unexpected("malformed page");
         }
         while (in_flight_ > 0) {
             const int error = io_uring_submit_and_wait(ring_.get(), 1);
@@ -96,7 +99,8 @@ class Loop {
         return follow(slot, descend(block, slot.page, job_.keys[slot.key]));
     }
 
-    // Goes on with the slot's lookup, through cached blocks at once, and then with the next keys until it waits for a read.
+    // Goes on with the slot's lookup, through cached blocks at once, and then with the next keys until it waits for a
+    // read.
     bool follow(Slot& slot, Descent at) {
         while (true) {
             while (at.kind == Descent::Kind::child) {
