@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "sup
 from chains import ROOT, Run, finish, skip  # noqa: E402
 
 SEED = 20263
-RECORD_BATCH = 24 << 10  # as in kafka.chain
+RECORD_BATCH = 64 << 10  # as in kafka.chain
 FIXTURE = ROOT / "tests" / "fixtures" / "kafka"
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Every library artifact: interpreter, native code and BPF agree on random blocks and on mutated real pages.
+CHAINIO_SOAK=1 runs 100,000 blocks a program; CHAINIO_SEED another seed."""
+import os
+import pathlib
+import random
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
+BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
+BLOCKS = "100000" if os.environ.get("CHAINIO_SOAK") else "150"
+SEED = os.environ.get("CHAINIO_SEED", "20260")
+
+
+def sqlite_pages(folder, page_size):
+    path = folder / f"p{page_size}.db"
+    rng = random.Random(page_size)
+    with sqlite3.connect(path) as db:
+        db.execute(f"PRAGMA page_size={page_size}")
+        db.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, n, w TEXT, d BLOB)")
+        db.execute("CREATE INDEX n ON t(n)")
+        db.execute("CREATE INDEX w ON t(w)")
+        rows = ((i, rng.choice((i, -i, i + 0.5, None)), "key%d" % i, rng.randbytes(rng.randrange(200))) for i in range(1, 3000))
+        db.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", rows)
+    db.close()
+    return [f"{path}:{page_size}"]
+
+
+def node_pages(folder):
+    path = folder / "tree.idx"
+    subprocess.run([sys.executable, str(ROOT / "examples" / "btree" / "make_tree.py"), str(path)], check=True)
+    return [f"{path}:512"]
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if data[at - 1] < 0x80:
+            return value, at
+
+
+def table_blocks(folder):
+    """Each block of a table as a page of its own, with its trailer, as the chain reads it; and the footer."""
+    path = folder / "fruit.ldb"
+    subprocess.run([sys.executable, str(ROOT / "examples" / "leveldb" / "make_table.py"), str(path)], check=True)
+    data = path.read_bytes()
+    _, at = varint(data, len(data) - 48)
+    _, at = varint(data, at)
+    index, at = varint(data, at)
+    size, _ = varint(data, at)
+    blocks = [data[index:index + size + 5], data[-53:]]
+    restarts = struct.unpack_from("<I", data, index + size - 4)[0]
+    for i in range(restarts):
+        entry = index + struct.unpack_from("<I", data, index + size - 4 - 4 * (restarts - i))[0]
+        _, entry = varint(data, entry)
+        unshared, entry = varint(data, entry)
+        _, entry = varint(data, entry)
+        begin, entry = varint(data, entry + unshared)
+        length, _ = varint(data, entry)
+        blocks.append(data[begin:begin + length + 5])
+    pages = []
+    for number, block in enumerate(blocks):
+        page = folder / f"block{number}"
+        page.write_bytes(block)
+        pages.append(f"{page}:{len(block)}")
+    return pages
+
+
+def zigzag(value):
+    value = value << 1 ^ value >> 63
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+def kafka_pages(folder):
+    """Batches of a log and entries of its index; the checksums are wrong, which the damaged ones' would be as well."""
+    log = b""
+    for base in range(1000, 1400, 10):
+        records = b""
+        for delta in range(10):
+            body = b"\x00" + zigzag(delta) + zigzag(delta) + zigzag(3) + b"key" + zigzag(8) + b"value%03d" % delta + zigzag(0)
+            records += zigzag(len(body)) + body
+        log += struct.pack(">qiibIhiqqqhii", base, 49 + len(records), 0, 2, 0, 0, 9, 0, 0, -1, -1, -1, 10) + records
+    (folder / "a.log").write_bytes(log)
+    (folder / "a.index").write_bytes(b"".join(struct.pack(">II", 10 * i + 9, 150 * i) for i in range(1024)))
+    return [f"{folder}/a.log:4096", f"{folder}/a.log:16384", f"{folder}/a.index:4096"]
+
+
+def column_pages(folder):
+    (folder / "a.bin").write_bytes(b"".join(bytes(16) + struct.pack("<BII", method, 509, 500) + bytes(500) for method in (2, 0x82, 0x90) * 20))
+    (folder / "a.mrk").write_bytes(b"".join(struct.pack("<QQ", 525 * i, 64 * i) for i in range(100)))
+    return [f"{folder}/a.bin:525", f"{folder}/a.bin:25", f"{folder}/a.mrk:16"]
+
+
+def sqlite_arguments(page_size):
+    return [f"db.page_size={page_size}", f"db.usable={page_size},{page_size - 32}", "db.encoding=1,0,2", "root=1,2,3", "rowid=1,77,2999,-5",
+            "key=1,-77,2999,5000"]
+
+
+def runs(folder):
+    for page_size in (512, 4096, 65536):
+        yield "sqlite", sqlite_pages(folder, page_size), sqlite_arguments(page_size)
+    yield "btree", node_pages(folder), ["key=0,10,9600,9599", "low=0,5,300", "high=10,700,9600", "tag=0,15,30,64"]
+    yield "sstable", table_blocks(folder), ["table.file_size=53,5000"]
+    yield "kafka", kafka_pages(folder), ["base=1000", "offset=1000,1005,1399,1400", "log.file_size=6000,100000", "index.file_size=0,4096,8192"]
+    yield "clickhouse_marks", column_pages(folder), ["granule=0,5,99", "count=1,3", "column.file_size=31500", "marks.file_size=1600"]
+    yield "sqlite_shadow", sqlite_pages(folder, 4096), []
+    yield "clickhouse_shadow", [f"{folder}/a.mrk:16"], []
+    yield "http", [], []
+
+
+def main():
+    failed = 0
+    program = BUILD / "bin" / "chainio-diff"
+    if not program.exists():
+        program = BUILD / "tests" / "chainio-diff"
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for number, (spec, pages, arguments) in enumerate(runs(folder)):
+            artifact = folder / f"{number}.bpf.o"
+            source = ROOT / "stdlib-chains" / "std" / f"{spec}.chain"
+            subprocess.run([str(BUILD / "bin" / "chainc"), str(source), "-I", str(ROOT / "stdlib-chains"), "-o", str(artifact)], check=True)
+            command = [str(program), str(artifact), "--blocks", BLOCKS, "--seed", SEED, "--quiet"]
+            for page in pages:
+                command += ["--page", page]
+            for argument in arguments:
+                command += ["--arg", argument]
+            done = subprocess.run(command, capture_output=True, text=True)
+            last = (done.stdout.strip().splitlines() or [done.stderr.strip()])[-1]
+            print(f"{spec}: {last}", flush=True)
+            if done.returncode != 0:
+                failed += 1
+                print(done.stdout + done.stderr)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
