@@ -1,6 +1,7 @@
 #include "compiler/backends/placement.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "compiler/ir/visit.h"
 
@@ -17,14 +18,20 @@ struct BodyInfo {
 
 struct RegInfo {
     std::uint32_t defs = 0, home = 0, function = 0;
+    std::uint32_t first = 0, last = 0;  // places in the program's order: from the first mention to the last
     bool seen = false, crosses = false;
 };
+
+// Locals that live at once in the program's own function, and in a loop's: what clang spills of them has to fit, for all frames
+// together, the 512 bytes of stack that BPF has. A slot in memory costs the same as a spill.
+constexpr std::size_t kMostLiveInProgram = 8, kMostLiveInLoop = 4;
 
 class Placer {
   public:
     explicit Placer(const ir::Program& program) : regs_(program.reg_count) {
         bodies_.push_back({});
         walk(program.body, 0, 0);
+        limit_live();
     }
 
     Placement result() {
@@ -50,9 +57,10 @@ class Placer {
     void touch(ir::Reg r, std::uint32_t body) {
         RegInfo& info = regs_[r];
         if (!info.seen) {
-            info = {info.defs, body, bodies_[body].function, true, false};
+            info = {info.defs, body, bodies_[body].function, position_, position_, true, false};
             return;
         }
+        info.last = position_;
         info.crosses |= bodies_[body].function != info.function;
         std::uint32_t other = body;
         while (info.home != other) {
@@ -68,6 +76,7 @@ class Placer {
 
     void walk(const ir::Body& body, std::uint32_t id, std::uint32_t frames) {
         for (const ir::Stmt& stmt : body) {
+            position_++;
             ir::for_each_use(stmt, [&](const ir::Operand& op) {
                 if (!op.is_imm) touch(static_cast<ir::Reg>(op.value), id);
             });
@@ -94,13 +103,36 @@ class Placer {
         std::uint32_t inner = add_body(id, function);
         touch(loop.counter, inner);
         regs_[loop.counter].defs++;
+        std::uint32_t start = position_;
         walk(loop.body, inner, frames);
+        if (function != bodies_[id].function) return;
+        // The rounds of an inlined loop need what was there before it until its end.
+        for (RegInfo& info : regs_)
+            if (info.seen && info.first < start && info.last >= start) info.last = position_;
+    }
+
+    // Of too many locals, those that live longest become slots.
+    void limit_live() {
+        std::vector<std::size_t> order;
+        for (std::size_t r = 0; r < regs_.size(); r++)
+            if (regs_[r].seen && regs_[r].defs == 1 && !regs_[r].crosses) order.push_back(r);
+        std::ranges::sort(order, {}, [&](std::size_t r) { return std::pair(regs_[r].first, r); });
+        std::map<std::uint32_t, std::vector<std::size_t>> live;  // by function
+        for (std::size_t r : order) {
+            std::vector<std::size_t>& here = live[regs_[r].function];
+            std::erase_if(here, [&](std::size_t other) { return regs_[other].last <= regs_[r].first; });
+            here.push_back(r);
+            if (here.size() <= (regs_[r].function == 0 ? kMostLiveInProgram : kMostLiveInLoop)) continue;
+            auto longest = std::ranges::max_element(here, {}, [&](std::size_t other) { return regs_[other].last; });
+            regs_[*longest].crosses = true;
+            here.erase(longest);
+        }
     }
 
     std::vector<RegInfo> regs_;
     std::vector<BodyInfo> bodies_;
     std::map<const ir::Loop*, std::uint32_t> functions_;
-    std::uint32_t last_function_ = 0;
+    std::uint32_t last_function_ = 0, position_ = 0;
 };
 
 }  // namespace

@@ -78,6 +78,39 @@ TEST(Verify, NamesTheLineOfAComplaint) {
     EXPECT_FALSE(failure.log.empty());
 }
 
+// Six loops in one another, with helpers of two frames in the innermost and values of every level alive there: the deepest that the
+// kernel's eight frames and 512 bytes of stack have to hold.
+TEST(Verify, LoadsTheDeepestNest) {
+    ir::Artifact artifact = ir::sample_artifact();
+    ir::Builder b("sample.walk", ir::ProgramKind::step);
+    auto imm = [](std::uint64_t v) { return ir::Operand::imm(v); };
+    b.check_range(ir::Space::block, imm(0), imm(2048), CIO_SHORT_READ);
+    ir::Reg sum = b.variable(imm(0));
+    std::vector<ir::Operand> alive;
+    std::uint32_t depth = 0;
+    std::function<void(ir::Operand)> nest = [&](ir::Operand i) {
+        std::size_t outer = alive.size();
+        for (std::uint64_t k = 0; k < 12; k++) alive.push_back(b.binary(ir::BinOp::mul, i, b.load(ir::Space::block, imm(100 * depth + 8 * k), 8)));
+        if (depth++ < 6) {
+            b.loop(b.arg(0), 3, CIO_MALFORMED, nest);
+        } else {
+            ir::Slice run{ir::Space::block, imm(0), imm(1000)};
+            alive.push_back(b.compare(run, {ir::Space::block, imm(1000), imm(1000)}, 1000));
+            alive.push_back(b.hash(ir::HashAlgo::xxh64, run, i, 1000));
+        }
+        for (ir::Operand value : alive) b.assign(sum, b.binary(ir::BinOp::bit_xor, ir::Operand::reg(sum), value));
+        alive.resize(outer);
+    };
+    nest(imm(1));
+    b.add(ir::Return{ir::ResultKind::scalar, ir::Operand::reg(sum), {}});
+    artifact.module.programs[1] = b.finish();
+    VerifyResult result = verify(build(artifact));
+    if (!result.permitted) GTEST_SKIP() << result.why;
+    ASSERT_TRUE(result.failed.empty()) << result.failed[0].message << "\n" << result.failed[0].log.substr(result.failed[0].log.size() - std::min<std::size_t>(result.failed[0].log.size(), 2000));
+    EXPECT_LE(result.loaded[1].stack, artifact.bounds[1].stack);
+    EXPECT_LE(artifact.bounds[1].stack, 512u);
+}
+
 TEST(Verify, RefusesWhatIsNoArtifact) {
     VerifyResult result = verify({1, 2, 3});
     if (!result.permitted) GTEST_SKIP() << result.why;
