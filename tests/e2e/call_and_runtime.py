@@ -166,6 +166,25 @@ def test_python(app, tree, keys):
             expect("python: refusal", str(error), lambda e: "did you mean 'lookup'?" in e)
 
 
+def test_python_example(folder):
+    """examples/btree/heavy.py prints what the same chain gives on the command line."""
+    library = BUILD / "lib" / "libchainio-call.so.0"
+    if not library.exists():
+        print(f"skip  examples/btree/heavy.py: {library} is not built")
+        return
+    example, app, tree = ROOT / "examples" / "btree", folder / "btree.bpf.o", folder / "btree.idx"
+    subprocess.run([sys.executable, example / "make_tree.py", tree], check=True)
+    subprocess.run([BUILD / "bin" / "chainc", example / "app.chain", "-I", ROOT / "stdlib-chains", "-o", app], check=True, capture_output=True)
+    out = subprocess.run([sys.executable, example / "heavy.py", app, tree], capture_output=True, text=True, timeout=60,
+                         env=os.environ | {"CHAINIO_CALL_LIBRARY": str(library)})
+    rows = [tuple(map(int, line.split())) for line in out.stdout.splitlines()]
+    expect("python example: ranges", [row[:2] for row in rows], [(low, low + 500) for low in range(0, 5000, 500)])
+    for low, high, count, total in rows[:3]:
+        got = run("call", app, "heavy", "--file", f"tree={tree}", "--low", low, "--high", high, "--weight", 5, "--output", "hex")[1]
+        expect(f"python example: {low}", struct.pack("<QQ", count, total).hex(), got.strip())
+        expect(f"python example: {low} is not empty", count > 0, True)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -177,6 +196,7 @@ def main():
         test_refusals(app, tree, folder)
         test_runtime(app, tree, folder)
         test_python(app, tree, keys)
+        test_python_example(folder)
     print(f"{failures} failed")
     return 1 if failures else 0
 
