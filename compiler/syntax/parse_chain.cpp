@@ -7,7 +7,7 @@ namespace chainio::syntax {
 std::unique_ptr<ast::File> parse_chain(FileId id, const diag::Sources& sources, diag::Diagnostics& diags) {
     auto file = std::make_unique<ast::File>();
     file->id = id;
-    Reader reader(id, sources.text(id), nullptr, diags);
+    Reader reader(id, sources.text(id), {}, diags);
     Builder builder(reader.comments(), reader.tokens(), diags);
     reader.read_items([&](grammar::ChainParser::ItemContext* tree) { file->items.push_back(builder.item(tree)); },
                       file->broken_names);

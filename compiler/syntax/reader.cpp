@@ -13,29 +13,27 @@ namespace {
 // Errors are rare; a text that is nothing but errors is given up after about this much work.
 constexpr std::size_t repair_budget = 400'000;
 
-Scanned prepare(FileId file, std::string_view text, const std::vector<Place>* places, diag::Diagnostics& diags,
-                bool stmt) {
+Scanned prepare(FileId file, std::string_view text, const Reader::Around& around, diag::Diagnostics& diags) {
     if (text.size() > max_text) {
         diags.report(code::too_large, {file, 1, 1, 1, 2}, "the text is larger than 4 MiB",
                      "split it into files and `import` them");
         text = {};
     }
-    Scanned scanned = scan(file, text, places, diags);
-    balance(scanned.tokens, diags);
-    mark(scanned.tokens, stmt);
+    Scanned scanned = scan(file, text, around.places, diags);
+    balance(scanned.tokens, diags, around.nested);
+    mark(scanned.tokens, around.stmt);
     return scanned;
 }
 
 }  // namespace
 
-Reader::Reader(FileId file, std::string_view text, const std::vector<Place>* places, diag::Diagnostics& diags,
-               bool stmt)
+Reader::Reader(FileId file, std::string_view text, const Around& around, diag::Diagnostics& diags)
     : diags_(diags),
       stream_(tokens_),
       parser_(&stream_),
       strategy_(std::make_shared<ThrowingStrategy>()),
       budget_(repair_budget) {
-    Scanned scanned = prepare(file, text, places, diags, stmt);
+    Scanned scanned = prepare(file, text, around, diags);
     tokens_ = std::move(scanned.tokens);
     comments_ = CommentList(std::move(scanned.comments));
     comments_.set_tokens(&tokens_);

@@ -15,9 +15,13 @@ namespace chainio::syntax {
 
 class Reader {
   public:
-    // `places` as in scan(); it must outlive the reader. `stmt`: the text is one statement.
-    Reader(FileId file, std::string_view text, const std::vector<Place>* places, diag::Diagnostics& diags,
-           bool stmt = false);
+    // What a text is a part of, when it is not a file.
+    struct Around {
+        const std::vector<Place>* places = nullptr;  // as in scan(); it outlives the reader
+        bool stmt = false;                           // the text is one statement
+        std::size_t nested = 0;                      // levels of braces around it
+    };
+    Reader(FileId file, std::string_view text, const Around& around, diag::Diagnostics& diags);
 
     // All declarations of a file, whatever is between them: `build` gets each one that could be read.
     void read_items(const std::function<void(grammar::ChainParser::ItemContext*)>& build,

@@ -77,7 +77,8 @@ SyntaxToken made(std::size_t type, const SyntaxToken& after) {
 // Balances braces. Brackets of the other kinds are only counted: the parser finds what is wrong with them.
 class Balancer {
   public:
-    Balancer(Tokens& tokens, diag::Diagnostics& diags) : tokens_(tokens), diags_(diags) {}
+    Balancer(Tokens& tokens, diag::Diagnostics& diags, std::size_t nested)
+        : tokens_(tokens), diags_(diags), nested_(nested) {}
 
     void run() {
         Tokens out;
@@ -88,7 +89,7 @@ class Balancer {
             if (token.type == P::EOF || item) close_all(out);
             if (opens(token.type)) {
                 open_.push_back(i);
-                if (open_.size() > max_nesting) return too_deep(token);
+                if (open_.size() + nested_ > max_nesting) return too_deep(token);
             } else if (closes(token.type) && !close(i)) {
                 continue;
             }
@@ -152,6 +153,7 @@ class Balancer {
 
     Tokens& tokens_;
     diag::Diagnostics& diags_;
+    std::size_t nested_;
     std::vector<std::size_t> open_;
     std::optional<std::size_t> suspect_;  // a `{` that is closed by a `}` further to the left than its own line
 };
@@ -364,7 +366,9 @@ bool begins_item(const std::vector<SyntaxToken>& tokens, std::size_t at) {
     }
 }
 
-void balance(std::vector<SyntaxToken>& tokens, diag::Diagnostics& diags) { Balancer(tokens, diags).run(); }
+void balance(std::vector<SyntaxToken>& tokens, diag::Diagnostics& diags, std::size_t nested) {
+    Balancer(tokens, diags, nested).run();
+}
 
 void mark(std::vector<SyntaxToken>& tokens, bool stmt) { Marker(tokens, stmt).run(); }
 

@@ -77,11 +77,19 @@ ast::Block YamlReader::block(const Node* node) {
     if (node == nullptr) return out;
     out.span = node->span;
     if (node->null) return out;
+    if (nested_ + 2 > max_nesting) {
+        diags_.report(code::too_deep, node->span,
+                      "statements are nested deeper than " + std::to_string(max_nesting) + " levels",
+                      "move the inner part into a step of its own");
+        return out;
+    }
+    nested_ += 2;  // a block, and what may stand around it: the braces of a `match`
     if (node->kind == Node::Kind::list) {
         for (const Node& each : node->items) stmt(each, out);
     } else {
         stmt(*node, out);
     }
+    nested_ -= 2;
     return out;
 }
 

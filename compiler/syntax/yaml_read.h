@@ -85,12 +85,13 @@ class YamlReader {
     std::string_view text_;
     CommentList& comments_;
     diag::Diagnostics& diags_;
+    std::size_t nested_ = 3;  // braces around a text in the .chain form; those of a chain and a step, at least
     std::vector<std::string>& broken_;  // names declared in what could not be read
 };
 
 template <typename Use>
 void YamlReader::fragment(const Node& node, Use use, bool stmt) {
-    Reader reader(file_, node.text, &node.places, diags_, stmt);
+    Reader reader(file_, node.text, {.places = &node.places, .stmt = stmt, .nested = nested_}, diags_);
     Builder builder(reader.comments(), reader.tokens(), diags_);
     use(reader, builder);
 }

@@ -108,6 +108,10 @@ TEST(Yaml, DepthIsBounded) {
     std::string lists;
     for (int i = 0; i < 100'000; ++i) lists += "[";
     EXPECT_EQ(read_yaml(lists)->errors().substr(0, 6), "CH0004");
+    // The .chain form of nested statements has to be readable as well.
+    std::string flow = "- chain: c\n  do: ";
+    for (int i = 0; i < 200; ++i) flow += "{if: a, then: ";
+    EXPECT_EQ(read_yaml(flow + "[]" + std::string(200, '}') + "\n")->errors().substr(0, 6), "CH0004");
     std::string dashes;
     for (int i = 0; i < 100'000; ++i) dashes += "- ";
     EXPECT_NE(read_yaml(dashes)->errors(), "");
