@@ -1,5 +1,5 @@
-// What is known of a register's value from the operations that made it: how large it can be. The lowering asks for it to bound the
-// length of a slice, and with it what a comparison, a copy or a hash may cost.
+// What is known of a register's value from the operations that made it: how large it can be. The lowering asks for it
+// to bound the length of a slice, and with it what a comparison, a copy or a hash may cost.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -16,10 +16,13 @@ class RegisterBounds {
   public:
     static constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
 
-    std::uint64_t most(Operand o) const { return o.is_imm ? o.value : o.value < known_.size() ? known_[o.value].most : kAny; }
+    std::uint64_t most(Operand o) const {
+        return o.is_imm ? o.value : o.value < known_.size() ? known_[o.value].most : kAny;
+    }
     // The same for a value that a check has shown to be below 2^32: then a difference did not wrap.
     std::uint64_t most_when_small(Operand o) const {
-        if (const Known* known = find(o); known != nullptr && known->op == BinOp::sub) return std::min(known->most, most(known->a));
+        if (const Known* known = find(o); known != nullptr && known->op == BinOp::sub)
+            return std::min(known->most, most(known->a));
         return most(o);
     }
     // x where `o` is low + x.
