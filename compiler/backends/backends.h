@@ -10,7 +10,7 @@ namespace chainio::backends {
 
 // The one C text that is compiled for BPF and for the native step code (the prelude differs by -D).
 std::string emit_c(const ir::Artifact&);
-std::string emit_dot(const ir::Module&);     // the chain graph
+std::string emit_dot(const ir::Module&);       // the chain graph
 std::string emit_config(const ir::Artifact&);  // --emit=config: the .chainio.spec section as JSON
 
 struct BuildOptions {

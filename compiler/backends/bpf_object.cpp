@@ -18,7 +18,8 @@ class Reader {
 
     std::expected<BpfObject, std::string> read() {
         GElf_Ehdr head;
-        if (gelf_getehdr(elf_, &head) == nullptr || head.e_machine != EM_BPF) return std::unexpected("not a BPF object");
+        if (gelf_getehdr(elf_, &head) == nullptr || head.e_machine != EM_BPF)
+            return std::unexpected("not a BPF object");
         if (elf_getshdrstrndx(elf_, &names_) != 0) return std::unexpected("the BPF object has no section names");
         read_sections();
         if (symtab_ == nullptr) return std::unexpected("the BPF object has no symbols");
@@ -85,14 +86,17 @@ class Reader {
             object_.functions.push_back(std::move(function));
             return true;
         });
-        std::ranges::sort(object_.functions, {}, [](const BpfFunction& f) { return std::pair(f.section, f.section_offset); });
+        std::ranges::sort(object_.functions, {},
+                          [](const BpfFunction& f) { return std::pair(f.section, f.section_offset); });
         return ok;
     }
 
     std::size_t function_at(const std::string& section, std::uint64_t offset) const {
         for (std::size_t i = 0; i < object_.functions.size(); i++) {
             const BpfFunction& f = object_.functions[i];
-            if (f.section == section && offset >= f.section_offset && offset - f.section_offset < f.code.size() * sizeof(bpf_insn)) return i;
+            if (f.section == section && offset >= f.section_offset &&
+                offset - f.section_offset < f.code.size() * sizeof(bpf_insn))
+                return i;
         }
         return object_.functions.size();
     }
@@ -119,9 +123,11 @@ class Reader {
         std::size_t at = (relocation.r_offset - function.section_offset) / sizeof(bpf_insn);
         std::string target = section_name(symbol.st_shndx);
         if (GELF_R_TYPE(relocation.r_info) == kRelocCall) {
-            // Relative to a section symbol the immediate holds the distance, counted from the instruction behind the call.
+            // Relative to a section symbol the immediate holds the distance, counted from the instruction behind the
+            // call.
             std::uint64_t offset = symbol.st_value;
-            if (GELF_ST_TYPE(symbol.st_info) == STT_SECTION) offset += static_cast<std::uint64_t>((function.code[at].imm + 1) * 8LL);
+            if (GELF_ST_TYPE(symbol.st_info) == STT_SECTION)
+                offset += static_cast<std::uint64_t>((function.code[at].imm + 1) * 8LL);
             function.calls[at] = function_at(target, offset);
             return function.calls[at] < object_.functions.size();
         }
@@ -137,7 +143,8 @@ class Reader {
         for (BpfFunction& function : object_.functions) {
             for (std::size_t i = 0; i < function.code.size(); i++) {
                 const bpf_insn& insn = function.code[i];
-                if (insn.code != (BPF_JMP | BPF_CALL) || insn.src_reg != BPF_PSEUDO_CALL || function.calls.contains(i)) continue;
+                if (insn.code != (BPF_JMP | BPF_CALL) || insn.src_reg != BPF_PSEUDO_CALL || function.calls.contains(i))
+                    continue;
                 std::uint64_t next = function.section_offset + (i + 1) * sizeof(bpf_insn);
                 function.calls[i] = function_at(function.section, next + static_cast<std::uint64_t>(insn.imm * 8LL));
                 if (function.calls[i] == object_.functions.size()) return false;
@@ -155,8 +162,8 @@ class Reader {
 
 constexpr std::uint32_t kWholeStack = 512;
 
-// The bytes of its own frame that a function can touch. Addresses of the frame are followed from `rX = r10` through `rX += constant`
-// until rX gets another value; an address that goes anywhere else counts as the whole stack.
+// The bytes of its own frame that a function can touch. Addresses of the frame are followed from `rX = r10` through `rX
+// += constant` until rX gets another value; an address that goes anywhere else counts as the whole stack.
 std::uint32_t own_stack(const BpfFunction& function) {
     std::int64_t deepest = 0;
     std::int64_t frame_offset[11];
@@ -166,8 +173,10 @@ std::uint32_t own_stack(const BpfFunction& function) {
     for (std::size_t i = 0; i < function.code.size(); i++) {
         const bpf_insn& insn = function.code[i];
         std::uint8_t kind = BPF_CLASS(insn.code);
-        if (kind == BPF_LDX && is_frame[insn.src_reg]) deepest = std::min(deepest, frame_offset[insn.src_reg] + insn.off);
-        if ((kind == BPF_STX || kind == BPF_ST) && is_frame[insn.dst_reg]) deepest = std::min(deepest, frame_offset[insn.dst_reg] + insn.off);
+        if (kind == BPF_LDX && is_frame[insn.src_reg])
+            deepest = std::min(deepest, frame_offset[insn.src_reg] + insn.off);
+        if ((kind == BPF_STX || kind == BPF_ST) && is_frame[insn.dst_reg])
+            deepest = std::min(deepest, frame_offset[insn.dst_reg] + insn.off);
         if (insn.code == (BPF_ALU64 | BPF_MOV | BPF_X) && is_frame[insn.src_reg]) {
             is_frame[insn.dst_reg] = true;
             frame_offset[insn.dst_reg] = frame_offset[insn.src_reg];
@@ -200,7 +209,8 @@ std::vector<std::uint32_t> stack_depths(const BpfObject& object) {
     constexpr std::uint32_t round = 32;
     std::size_t count = object.functions.size();
     std::vector<std::uint32_t> own(count), deepest;
-    for (std::size_t i = 0; i < count; i++) own[i] = (std::max(own_stack(object.functions[i]), 1u) + round - 1) / round * round;
+    for (std::size_t i = 0; i < count; i++)
+        own[i] = (std::max(own_stack(object.functions[i]), 1u) + round - 1) / round * round;
     deepest = own;
     // Calls form no cycle, so as many passes as there are levels settle it; the kernel allows eight.
     for (std::size_t pass = 0; pass < count; pass++) {

@@ -1,4 +1,5 @@
-// The instructions of a compiled BPF object, with its calls resolved: what the stack scan and --verify's line mapping read.
+// The instructions of a compiled BPF object, with its calls resolved: what the stack scan and --verify's line mapping
+// read.
 #pragma once
 #include <linux/bpf.h>
 
@@ -34,7 +35,8 @@ struct BpfObject {
 
 std::expected<BpfObject, std::string> read_bpf_object(std::span<const std::uint8_t> elf);
 
-// The stack that each function uses and its callees with it, counted as the verifier does: every frame rounded up to 32 bytes.
+// The stack that each function uses and its callees with it, counted as the verifier does: every frame rounded up to 32
+// bytes.
 std::vector<std::uint32_t> stack_depths(const BpfObject&);
 
 }  // namespace chainio::backends

@@ -21,13 +21,24 @@ constexpr std::string_view kHostArch = "x86_64";
 
 // Nothing of the machine, the directory or the time may reach the output.
 std::vector<std::string> common_arguments(int optimize) {
-    return {"-x", "c", "-std=gnu11", fmt::format("-O{}", optimize), "-w", "-ffreestanding", "-fno-builtin", "-fno-ident", "-fno-stack-protector", "-nostdinc",
+    return {"-x",
+            "c",
+            "-std=gnu11",
+            fmt::format("-O{}", optimize),
+            "-w",
+            "-ffreestanding",
+            "-fno-builtin",
+            "-fno-ident",
+            "-fno-stack-protector",
+            "-nostdinc",
             "-ffile-compilation-dir=."};
 }
 
 ClangJob bpf_job() {
     ClangJob job{"the BPF programs", common_arguments(2), "bpf.o"};
-    for (const char* more : {"--target=bpfel", "-mcpu=v3", "-g", "-gno-column-info", "-DCIO_BPF", "-c", "step.c", "-o", "bpf.o"}) job.arguments.push_back(more);
+    for (const char* more :
+         {"--target=bpfel", "-mcpu=v3", "-g", "-gno-column-info", "-DCIO_BPF", "-c", "step.c", "-o", "bpf.o"})
+        job.arguments.push_back(more);
     return job;
 }
 
@@ -35,12 +46,15 @@ std::expected<ClangJob, std::string> native_job(const std::string& arch, int opt
     std::string target;
     if (arch == "x86_64") target = "x86_64-linux-gnu";
     if (arch == "aarch64") target = "aarch64-linux-gnu";
-    if (target.empty()) return std::unexpected(fmt::format("native code for `{}` is not supported; x86_64 and aarch64 are", arch));
+    if (target.empty())
+        return std::unexpected(fmt::format("native code for `{}` is not supported; x86_64 and aarch64 are", arch));
     std::string output = arch + ".so";
     ClangJob job{"the native step code for " + arch, common_arguments(optimize), output};
-    for (const std::string& more : std::vector<std::string>{"--target=" + target, "-fPIC", "-shared", "-nostdlib", "-fuse-ld=lld", "-fvisibility=hidden",
-                                   "-fwrapv", "-fno-strict-aliasing", "-fno-asynchronous-unwind-tables", "-Wl,--build-id=none", "-Wl,-soname,chainio-step",
-                                   "-Wl,--hash-style=gnu", "-Wl,-z,noexecstack", "-Wl,-s", "step.c", "-o", output})
+    for (const std::string& more :
+         std::vector<std::string>{"--target=" + target, "-fPIC", "-shared", "-nostdlib", "-fuse-ld=lld",
+                                  "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing",
+                                  "-fno-asynchronous-unwind-tables", "-Wl,--build-id=none", "-Wl,-soname,chainio-step",
+                                  "-Wl,--hash-style=gnu", "-Wl,-z,noexecstack", "-Wl,-s", "step.c", "-o", output})
         job.arguments.push_back(more);
     return job;
 }
@@ -61,7 +75,8 @@ std::expected<void, std::string> fill_bounds(ir::Artifact& artifact, std::span<c
         if (artifact.module.programs[i].kind == ir::ProgramKind::handler) continue;
         artifact.bounds[i].instructions = ir::instruction_bound(artifact.module.programs[i]);
         const BpfFunction* entry = object->find(fmt::format("cio_run_{}", i));
-        if (entry == nullptr) return std::unexpected(fmt::format("clang left out program {}", artifact.module.programs[i].name));
+        if (entry == nullptr)
+            return std::unexpected(fmt::format("clang left out program {}", artifact.module.programs[i].name));
         artifact.bounds[i].stack = depths[static_cast<std::size_t>(entry - object->functions.data())];
     }
     return {};
@@ -69,7 +84,8 @@ std::expected<void, std::string> fill_bounds(ir::Artifact& artifact, std::span<c
 
 }  // namespace
 
-std::expected<std::vector<std::uint8_t>, std::string> build_artifact(ir::Artifact& artifact, const BuildOptions& options) {
+std::expected<std::vector<std::uint8_t>, std::string> build_artifact(ir::Artifact& artifact,
+                                                                     const BuildOptions& options) {
     auto clang = find_clang(options.clang);
     if (!clang) return std::unexpected(clang.error());
     std::vector<std::string> arches = options.native_arches;
@@ -84,12 +100,14 @@ std::expected<std::vector<std::uint8_t>, std::string> build_artifact(ir::Artifac
     }
     auto dir = TempDir::make();
     if (!dir) return std::unexpected(dir.error());
-    if (std::string failure = write_text(dir->file("step.c"), emit_c(artifact)); !failure.empty()) return std::unexpected(failure);
+    if (std::string failure = write_text(dir->file("step.c"), emit_c(artifact)); !failure.empty())
+        return std::unexpected(failure);
     auto outputs = run_clang(*clang, *dir, jobs);
     if (!outputs) return std::unexpected(outputs.error());
     if (auto filled = fill_bounds(artifact, outputs->front()); !filled) return std::unexpected(filled.error());
     std::vector<NewSection> sections = {{".chainio.spec", ir::serialize(artifact)}};
-    for (std::size_t i = 0; i < arches.size(); i++) sections.push_back({".chainio.native." + arches[i], std::move((*outputs)[i + 1])});
+    for (std::size_t i = 0; i < arches.size(); i++)
+        sections.push_back({".chainio.native." + arches[i], std::move((*outputs)[i + 1])});
     return add_sections(outputs->front(), sections);
 }
 

@@ -54,14 +54,16 @@ class SpawnActions {
 };
 
 // The environment is reduced to what cannot change the output.
-std::expected<pid_t, std::string> start(const std::string& clang, const TempDir& dir, const ClangJob& job, const std::string& log) {
+std::expected<pid_t, std::string> start(const std::string& clang, const TempDir& dir, const ClangJob& job,
+                                        const std::string& log) {
     std::vector<std::string> texts = {clang};
     texts.insert(texts.end(), job.arguments.begin(), job.arguments.end());
     std::vector<char*> argv;
     for (std::string& text : texts) argv.push_back(text.data());
     argv.push_back(nullptr);
     const char* path = std::getenv("PATH");
-    std::string env_path = std::string("PATH=") + (path != nullptr ? path : "/usr/bin:/bin"), env_tmp = "TMPDIR=" + dir.path(), env_locale = "LC_ALL=C";
+    std::string env_path = std::string("PATH=") + (path != nullptr ? path : "/usr/bin:/bin"),
+                env_tmp = "TMPDIR=" + dir.path(), env_locale = "LC_ALL=C";
     char* env[] = {env_path.data(), env_tmp.data(), env_locale.data(), nullptr};
 
     SpawnActions actions;
@@ -82,9 +84,12 @@ std::string finish(pid_t pid, const std::string& clang, const ClangJob& job, con
         if (errno != EINTR) return fmt::format("cannot wait for {}: {}", clang, std::strerror(errno));
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
     std::vector<std::uint8_t> said = read_bytes(log);
-    std::string how = WIFSIGNALED(status) ? fmt::format("was ended by signal {}", WTERMSIG(status)) : fmt::format("failed with status {}", WEXITSTATUS(status));
-    return fmt::format("{} {} on {}; it said:\n{}\nhint: this clang may lack the target or lld; Debian: apt-get install clang-19 lld-19",
-                       clang, how, job.what, std::string(said.begin(), said.end()));
+    std::string how = WIFSIGNALED(status) ? fmt::format("was ended by signal {}", WTERMSIG(status))
+                                          : fmt::format("failed with status {}", WEXITSTATUS(status));
+    return fmt::format(
+        "{} {} on {}; it said:\n{}\nhint: this clang may lack the target or lld; Debian: apt-get install clang-19 "
+        "lld-19",
+        clang, how, job.what, std::string(said.begin(), said.end()));
 }
 
 }  // namespace
@@ -92,7 +97,8 @@ std::string finish(pid_t pid, const std::string& clang, const ClangJob& job, con
 std::expected<TempDir, std::string> TempDir::make() {
     std::string path = temp_root() + "/chainc.XXXXXX";
     if (mkdtemp(path.data()) == nullptr)
-        return std::unexpected(fmt::format("cannot make a directory in {}: {}; set TMPDIR to one that can be written", temp_root(), std::strerror(errno)));
+        return std::unexpected(fmt::format("cannot make a directory in {}: {}; set TMPDIR to one that can be written",
+                                           temp_root(), std::strerror(errno)));
     return TempDir(path);
 }
 
@@ -108,14 +114,19 @@ std::expected<std::string, std::string> find_clang(const std::string& wanted) {
         if (is_program(wanted)) return fs::absolute(wanted).string();
         return std::unexpected(fmt::format("{} is not a program; name a clang of version 18 or newer", wanted));
     }
-    std::vector<std::string> names = wanted.empty() ? std::vector<std::string>{"clang-19", "clang-20", "clang-18", "clang"} : std::vector{wanted};
+    std::vector<std::string> names =
+        wanted.empty() ? std::vector<std::string>{"clang-19", "clang-20", "clang-18", "clang"} : std::vector{wanted};
     for (const std::string& name : names)
         if (std::string path = on_path(name); !path.empty()) return path;
-    std::string tried = wanted.empty() ? "clang-19, clang-20, clang-18 and clang were looked for" : wanted + " was looked for";
-    return std::unexpected(fmt::format("no clang on PATH ({}); it compiles the step programs. Install it (Debian: apt-get install clang-19 lld-19)", tried));
+    std::string tried =
+        wanted.empty() ? "clang-19, clang-20, clang-18 and clang were looked for" : wanted + " was looked for";
+    return std::unexpected(fmt::format(
+        "no clang on PATH ({}); it compiles the step programs. Install it (Debian: apt-get install clang-19 lld-19)",
+        tried));
 }
 
-std::expected<std::vector<std::vector<std::uint8_t>>, std::string> run_clang(const std::string& clang, const TempDir& dir,
+std::expected<std::vector<std::vector<std::uint8_t>>, std::string> run_clang(const std::string& clang,
+                                                                             const TempDir& dir,
                                                                              const std::vector<ClangJob>& jobs) {
     std::string failure;
     std::vector<pid_t> pids;
@@ -136,7 +147,9 @@ std::expected<std::vector<std::vector<std::uint8_t>>, std::string> run_clang(con
     std::vector<std::vector<std::uint8_t>> outputs;
     for (const ClangJob& job : jobs) {
         outputs.push_back(read_bytes(dir.file(job.output)));
-        if (outputs.back().empty()) return std::unexpected(fmt::format("{} wrote nothing for {}; is the disk of {} full?", clang, job.what, dir.path()));
+        if (outputs.back().empty())
+            return std::unexpected(
+                fmt::format("{} wrote nothing for {}; is the disk of {} full?", clang, job.what, dir.path()));
     }
     return outputs;
 }

@@ -22,7 +22,8 @@ class TempDir {
     std::string path_;
 };
 
-// The program to run, as an absolute path: `wanted` when given, else the first of clang-19, clang-20, clang-18, clang on PATH.
+// The program to run, as an absolute path: `wanted` when given, else the first of clang-19, clang-20, clang-18, clang
+// on PATH.
 std::expected<std::string, std::string> find_clang(const std::string& wanted);
 
 struct ClangJob {
@@ -31,7 +32,8 @@ struct ClangJob {
     std::string output;                  // file in the directory
 };
 // Runs the jobs side by side in `dir` and returns the bytes of each output.
-std::expected<std::vector<std::vector<std::uint8_t>>, std::string> run_clang(const std::string& clang, const TempDir& dir,
+std::expected<std::vector<std::vector<std::uint8_t>>, std::string> run_clang(const std::string& clang,
+                                                                             const TempDir& dir,
                                                                              const std::vector<ClangJob>& jobs);
 
 }  // namespace chainio::backends

@@ -25,7 +25,7 @@ class MemoryFile {
     }
     int fd() const { return fd_; }
     std::vector<std::uint8_t> bytes() const {
-        struct stat info {};
+        struct stat info{};
         if (fstat(fd_, &info) != 0) return {};
         std::vector<std::uint8_t> all(static_cast<std::size_t>(info.st_size));
         std::size_t done = 0;
@@ -75,7 +75,8 @@ class Copier {
         head.sh_type = SHT_PROGBITS;
         head.sh_flags = 0;
         head.sh_addralign = 8;
-        return gelf_update_shdr(section, &head) != 0 && set_data(section, fresh.bytes.data(), fresh.bytes.size(), ELF_T_BYTE, 8) != nullptr;
+        return gelf_update_shdr(section, &head) != 0 &&
+               set_data(section, fresh.bytes.data(), fresh.bytes.size(), ELF_T_BYTE, 8) != nullptr;
     }
 
     bool finish() {
@@ -102,7 +103,8 @@ class Copier {
         return found == numbers_.end() ? 0 : found->second;
     }
 
-    Elf_Data* set_data(Elf_Scn* section, const std::uint8_t* bytes, std::size_t size, Elf_Type type, std::size_t align) {
+    Elf_Data* set_data(Elf_Scn* section, const std::uint8_t* bytes, std::size_t size, Elf_Type type,
+                       std::size_t align) {
         Elf_Data* data = elf_newdata(section);
         if (data == nullptr) return nullptr;
         data->d_buf = const_cast<std::uint8_t*>(bytes);
@@ -122,9 +124,11 @@ class Copier {
         if (from == nullptr || target == nullptr || gelf_getshdr(target, &out) == nullptr) return false;
         out = head;
         out.sh_link = static_cast<GElf_Word>(number_of(head.sh_link));
-        if (head.sh_type == SHT_REL || head.sh_type == SHT_RELA) out.sh_info = static_cast<GElf_Word>(number_of(head.sh_info));
+        if (head.sh_type == SHT_REL || head.sh_type == SHT_RELA)
+            out.sh_info = static_cast<GElf_Word>(number_of(head.sh_info));
         if (gelf_update_shdr(target, &out) == 0) return false;
-        Elf_Data* to = set_data(target, static_cast<std::uint8_t*>(from->d_buf), from->d_size, from->d_type, head.sh_addralign);
+        Elf_Data* to =
+            set_data(target, static_cast<std::uint8_t*>(from->d_buf), from->d_size, from->d_type, head.sh_addralign);
         if (to == nullptr) return false;
         if (elf_ndxscn(section) == names_index_) {
             auto* text = static_cast<char*>(from->d_buf);
@@ -132,7 +136,8 @@ class Copier {
             names_data_ = to;
         }
         if (head.sh_type == SHT_SYMTAB) {
-            symbols_.assign(static_cast<std::uint8_t*>(from->d_buf), static_cast<std::uint8_t*>(from->d_buf) + from->d_size);
+            symbols_.assign(static_cast<std::uint8_t*>(from->d_buf),
+                            static_cast<std::uint8_t*>(from->d_buf) + from->d_size);
             to->d_buf = symbols_.data();
             renumber_symbols(to, head.sh_entsize != 0 ? head.sh_size / head.sh_entsize : 0);
         }
@@ -172,7 +177,8 @@ std::expected<ElfFile, std::string> ElfFile::open(std::span<const std::uint8_t> 
     return ElfFile(elf);
 }
 
-std::expected<std::vector<std::uint8_t>, std::string> add_sections(std::span<const std::uint8_t> elf, std::span<const NewSection> sections) {
+std::expected<std::vector<std::uint8_t>, std::string> add_sections(std::span<const std::uint8_t> elf,
+                                                                   std::span<const NewSection> sections) {
     auto source = ElfFile::open(elf);
     if (!source) return std::unexpected(source.error());
     MemoryFile out;

@@ -30,8 +30,10 @@ struct NewSection {
     std::string name;
     std::vector<std::uint8_t> bytes;
 };
-// The same ELF with sections added at its end, neither loaded nor executable, and without the DWARF that only BTF was made from.
-std::expected<std::vector<std::uint8_t>, std::string> add_sections(std::span<const std::uint8_t> elf, std::span<const NewSection> sections);
+// The same ELF with sections added at its end, neither loaded nor executable, and without the DWARF that only BTF was
+// made from.
+std::expected<std::vector<std::uint8_t>, std::string> add_sections(std::span<const std::uint8_t> elf,
+                                                                   std::span<const NewSection> sections);
 
 // The bytes of a section; empty when there is none.
 std::span<const std::uint8_t> find_section(const ElfFile&, const std::string& name);

@@ -15,7 +15,9 @@ namespace {
 std::string layout_text(const ir::Artifact& artifact, std::uint32_t slots) {
     const ir::IoLayout& io = artifact.layout;
     std::string text;
-    auto define = [&](std::string_view name, std::uint64_t value) { text += fmt::format("#define CIO_{} {}\n", name, value); };
+    auto define = [&](std::string_view name, std::uint64_t value) {
+        text += fmt::format("#define CIO_{} {}\n", name, value);
+    };
     define("TOTAL", io.total);
     define("STATE_OFFSET", io.state_offset);
     define("STATE_SIZE", io.state_size);

@@ -33,11 +33,14 @@ std::string_view word(ir::ResultKind kind) {
 }
 
 Json file_class(const ir::Module& module, const ir::FileClass& files) {
-    Json out = {{"name", files.name}, {"pattern", files.pattern}, {"direct", files.direct}, {"immutable", files.immutable}};
+    Json out = {
+        {"name", files.name}, {"pattern", files.pattern}, {"direct", files.direct}, {"immutable", files.immutable}};
     if (!files.root.empty()) out["root"] = files.root;
     if (files.cache_bytes != 0) out["cache"] = {{"bytes", files.cache_bytes}, {"levels", files.cache_levels}};
     if (files.header_program >= 0)
-        out["header"] = {{"program", index_name(files.header_program, module.programs)}, {"bytes", files.header_bytes}, {"fields", files.header_fields}};
+        out["header"] = {{"program", index_name(files.header_program, module.programs)},
+                         {"bytes", files.header_bytes},
+                         {"fields", files.header_fields}};
     return out;
 }
 
@@ -72,22 +75,28 @@ Json chain_json(const ir::Module& module, const ir::Chain& chain) {
         out["header_args"].push_back({{"slot", h.slot}, {"file", h.file}, {"field", field}});
     }
     out["arg_slots"] = chain.arg_slots;
-    out["result"] = {{"kind", word(chain.result)}, {"bits", chain.result_bits}, {"signed", chain.result_signed}, {"max", chain.result_max}};
+    out["result"] = {{"kind", word(chain.result)},
+                     {"bits", chain.result_bits},
+                     {"signed", chain.result_signed},
+                     {"max", chain.result_max}};
     out["hops"] = chain.hops;
     out["state_bytes"] = chain.state_bytes;
     out["entry"] = index_name(chain.entry, module.programs);
     out["shadow"] = index_name(chain.shadow, module.programs);
     out["done"] = index_name(chain.done, module.programs);
     out["steps"] = Json::array();
-    for (const ir::Step& step : chain.steps) out["steps"].push_back({{"name", step.name}, {"program", index_name(step.program, module.programs)}});
+    for (const ir::Step& step : chain.steps)
+        out["steps"].push_back({{"name", step.name}, {"program", index_name(step.program, module.programs)}});
     return out;
 }
 
 Json service_json(const ir::Module& module, const ir::Service& service) {
     Json out = {{"name", service.name}, {"endpoints", Json::array()}};
-    for (const ir::Endpoint& e : service.endpoints) out["endpoints"].push_back({{"protocol", e.tcp ? "tcp" : "udp"}, {"port", e.port}, {"via", e.via}});
+    for (const ir::Endpoint& e : service.endpoints)
+        out["endpoints"].push_back({{"protocol", e.tcp ? "tcp" : "udp"}, {"port", e.port}, {"via", e.via}});
     if (service.priority_class >= 0) out["class"] = index_name(service.priority_class, module.classes);
-    if (service.cache.entries != 0) out["cache"] = {{"entries", service.cache.entries}, {"ttl_ns", service.cache.ttl_ns}};
+    if (service.cache.entries != 0)
+        out["cache"] = {{"entries", service.cache.entries}, {"ttl_ns", service.cache.ttl_ns}};
     out["on_request_udp"] = index_name(service.on_request_udp, module.programs);
     out["on_request_tcp"] = index_name(service.on_request_tcp, module.programs);
     out["on_malformed"] = index_name(service.on_malformed, module.programs);
@@ -96,7 +105,8 @@ Json service_json(const ir::Module& module, const ir::Service& service) {
 
 Json probe_json(const ir::Probe& probe) {
     Json out = {{"name", probe.name}, {"kind", probe.kind}, {"site", probe.site}, {"args", Json::array()}};
-    for (const ir::ProbeArg& arg : probe.args) out["args"].push_back({{"name", arg.name}, {"bits", arg.bits}, {"signed", arg.is_signed}, {"cstr", arg.cstr}});
+    for (const ir::ProbeArg& arg : probe.args)
+        out["args"].push_back({{"name", arg.name}, {"bits", arg.bits}, {"signed", arg.is_signed}, {"cstr", arg.cstr}});
     return out;
 }
 
@@ -110,7 +120,8 @@ Json layout_json(const ir::IoLayout& io) {
 
 Json class_json(const ir::PriorityClass& c) {
     Json out = {{"name", c.name}, {"priority", c.priority}, {"weight", c.weight}, {"slo", Json::array()}};
-    for (const ir::Slo& slo : c.slos) out["slo"].push_back({{"percentile", slo.percentile_x1000 / 1000.0}, {"ns", slo.ns}});
+    for (const ir::Slo& slo : c.slos)
+        out["slo"].push_back({{"percentile", slo.percentile_x1000 / 1000.0}, {"ns", slo.ns}});
     return out;
 }
 
@@ -124,7 +135,9 @@ std::string emit_config(const ir::Artifact& artifact) {
         for (const auto& r : rows) out[name].push_back(row(r));
     };
     list("files", module.files, [&](const ir::FileClass& f) { return file_class(module, f); });
-    list("sockets", module.sockets, [](const ir::Socket& s) { return Json{{"name", s.name}, {"protocol", s.tcp ? "tcp" : "udp"}, {"port", s.port}}; });
+    list("sockets", module.sockets, [](const ir::Socket& s) {
+        return Json{{"name", s.name}, {"protocol", s.tcp ? "tcp" : "udp"}, {"port", s.port}};
+    });
     list("classes", module.classes, class_json);
     out["batch"] = {{"min", module.batch.min}, {"max", module.batch.max}, {"adapt", module.batch.adapt}};
     list("chains", module.chains, [&](const ir::Chain& c) { return chain_json(module, c); });
@@ -134,7 +147,8 @@ std::string emit_config(const ir::Artifact& artifact) {
     for (std::size_t i = 0; i < module.programs.size(); i++) {
         const ir::Program& program = module.programs[i];
         Json row = {{"name", program.name}, {"kind", ir::name_of(program.kind)}};
-        if (i < artifact.bounds.size()) row.update({{"instructions", artifact.bounds[i].instructions}, {"stack", artifact.bounds[i].stack}});
+        if (i < artifact.bounds.size())
+            row.update({{"instructions", artifact.bounds[i].instructions}, {"stack", artifact.bounds[i].stack}});
         out["programs"].push_back(std::move(row));
     }
     out["layout"] = layout_json(artifact.layout);

@@ -51,7 +51,9 @@ class Graph {
     }
 
     const ir::Program* program(std::int32_t index) const {
-        return index < 0 || static_cast<std::size_t>(index) >= module_.programs.size() ? nullptr : &module_.programs[static_cast<std::size_t>(index)];
+        return index < 0 || static_cast<std::size_t>(index) >= module_.programs.size()
+                   ? nullptr
+                   : &module_.programs[static_cast<std::size_t>(index)];
     }
 
     void chain(std::size_t index) {
@@ -60,16 +62,19 @@ class Graph {
         out_ += fmt::format("  subgraph cluster_{} {{\n    label={};\n", id,
                             quoted(fmt::format("{} ({}, hops {})", chain.name, ir::name_of(chain.mode), chain.hops)));
         out_ += fmt::format("    {} [shape=oval, label={}];\n", id, quoted(chain.shadow >= 0 ? "event" : "call"));
-        for (std::size_t i = 0; i < chain.steps.size(); i++) out_ += fmt::format("    {}_step{} [label={}];\n", id, i, quoted(chain.steps[i].name));
+        for (std::size_t i = 0; i < chain.steps.size(); i++)
+            out_ += fmt::format("    {}_step{} [label={}];\n", id, i, quoted(chain.steps[i].name));
         if (chain.done >= 0) out_ += fmt::format("    {}_done [label=\"done\"];\n", id);
         out_ += "  }\n";
         for (std::int32_t entry : {chain.entry, chain.shadow})
             if (const ir::Program* p = program(entry)) flow(chain, id, id, *p);
         for (std::size_t i = 0; i < chain.steps.size(); i++)
-            if (const ir::Program* p = program(chain.steps[i].program)) flow(chain, id, fmt::format("{}_step{}", id, i), *p);
+            if (const ir::Program* p = program(chain.steps[i].program))
+                flow(chain, id, fmt::format("{}_step{}", id, i), *p);
         if (const ir::Program* p = program(chain.done)) flow(chain, id, id + "_done", *p);
         bool reads_files = chain.mode == ir::ChainMode::on_read || chain.mode == ir::ChainMode::on_open;
-        if (reads_files && chain.source < module_.files.size()) edge(fmt::format("file{}", chain.source), id, ir::name_of(chain.mode));
+        if (reads_files && chain.source < module_.files.size())
+            edge(fmt::format("file{}", chain.source), id, ir::name_of(chain.mode));
     }
 
     // What one program may do next.
@@ -84,21 +89,25 @@ class Graph {
     }
 
     void prefetch(const std::string& from, const ir::Prefetch& fetch) {
-        if (fetch.kind == ir::PrefetchKind::chain) return edge(from, fmt::format("chain{}", fetch.target), "prefetch via", "dashed");
-        if (fetch.kind == ir::PrefetchKind::same || fetch.target >= module_.files.size()) return edge(from, from, "prefetch", "dashed");
+        if (fetch.kind == ir::PrefetchKind::chain)
+            return edge(from, fmt::format("chain{}", fetch.target), "prefetch via", "dashed");
+        if (fetch.kind == ir::PrefetchKind::same || fetch.target >= module_.files.size())
+            return edge(from, from, "prefetch", "dashed");
         edge(from, fmt::format("file{}", fetch.target), "prefetch", "dashed");
     }
 
     void service(std::size_t index) {
         const ir::Service& service = module_.services[index];
         std::string id = fmt::format("service{}", index), label = service.name;
-        for (const ir::Endpoint& e : service.endpoints) label += fmt::format("\n{} {} via {}", e.tcp ? "tcp" : "udp", e.port, e.via);
+        for (const ir::Endpoint& e : service.endpoints)
+            label += fmt::format("\n{} {} via {}", e.tcp ? "tcp" : "udp", e.port, e.via);
         out_ += fmt::format("  {} [shape=house, label={}];\n", id, quoted(label));
         for (std::int32_t handler : {service.on_request_udp, service.on_request_tcp, service.on_malformed}) {
             const ir::Program* p = program(handler);
             if (p == nullptr) continue;
             each_stmt(p->body, [&](const ir::Stmt& stmt) {
-                if (auto* call = std::get_if<ir::CallChain>(&stmt.node)) edge(id, fmt::format("chain{}", call->chain), "calls");
+                if (auto* call = std::get_if<ir::CallChain>(&stmt.node))
+                    edge(id, fmt::format("chain{}", call->chain), "calls");
             });
         }
     }

@@ -13,8 +13,10 @@ std::string FunctionEmitter::program() {
     body(program.body, {}, text);
     last_line_ = {};
     if (!program.body.empty()) line(program.body.front().line, head);
-    return fmt::format("{}\n/* {} */{}CIO_PROGRAM({}) {{ CIO_ENTER {}CIO_CHECK(CIO_BLOCK_LENGTH <= CIO_MAX_BLOCK, {});{}\nreturn CIO_STOP; }}\n",
-                       functions_, program.name, head, number_, locals(0), static_cast<int>(CIO_MALFORMED), text);
+    return fmt::format(
+        "{}\n/* {} */{}CIO_PROGRAM({}) {{ CIO_ENTER {}CIO_CHECK(CIO_BLOCK_LENGTH <= CIO_MAX_BLOCK, {});{}\nreturn "
+        "CIO_STOP; }}\n",
+        functions_, program.name, head, number_, locals(0), static_cast<int>(CIO_MALFORMED), text);
 }
 
 void FunctionEmitter::body(const ir::Body& statements, Scope scope, std::string& out) {
@@ -25,8 +27,8 @@ void FunctionEmitter::body(const ir::Body& statements, Scope scope, std::string&
     }
 }
 
-// Line numbers are of the canonical form, so that both forms of a spec give the same bytes. The C of one such line stands on one
-// line, whatever its length, as #line names the next line only.
+// Line numbers are of the canonical form, so that both forms of a spec give the same bytes. The C of one such line
+// stands on one line, whatever its length, as #line names the next line only.
 void FunctionEmitter::line(const ir::Line& at, std::string& out) {
     if (at.line == 0 || at.file >= artifact_.module.sources.size()) return;
     if (at.line == last_line_.line && at.file == last_line_.file) return;
@@ -55,8 +57,8 @@ std::string FunctionEmitter::loop_function(const ir::Loop& loop, std::uint32_t f
     if (!loop.body.empty()) line(loop.body.front().line, head);
     body(loop.body, {function, false}, text);
     last_line_ = {};
-    functions_ += fmt::format("{}CIO_LOOP_BODY({}) {{ CIO_ENTER {}{}{}\nreturn CIO_GO; }}\n", head, name, locals(function),
-                              set(loop.counter, "i"), text);
+    functions_ += fmt::format("{}CIO_LOOP_BODY({}) {{ CIO_ENTER {}{}{}\nreturn CIO_GO; }}\n", head, name,
+                              locals(function), set(loop.counter, "i"), text);
     if (loop.max > kLongLoop) functions_ += fmt::format("CIO_LOOP_PIECE({}, {})\n", name, kLoopPiece);
     return name;
 }
@@ -67,7 +69,9 @@ std::string FunctionEmitter::reg(ir::Reg r) const {
     return fmt::format("{}({})", place.slot < kFirstSpill ? "CIO_VAR" : "CIO_SPILLED", place.slot);
 }
 
-std::string FunctionEmitter::set(ir::Reg r, std::string_view value) const { return fmt::format("{} = {};", reg(r), value); }
+std::string FunctionEmitter::set(ir::Reg r, std::string_view value) const {
+    return fmt::format("{} = {};", reg(r), value);
+}
 
 std::string FunctionEmitter::operand(const ir::Operand& op) const {
     if (!op.is_imm) return reg(static_cast<ir::Reg>(op.value));
@@ -114,7 +118,8 @@ std::string FunctionEmitter::stmt(const ir::If& n, Scope scope) {
 
 std::string FunctionEmitter::stmt(const ir::Loop& n, Scope scope) {
     std::string count = operand(n.count);
-    std::string head = n.count.is_imm && n.count.value <= n.max ? "" : check(fmt::format("{} <= {}", count, n.max), n.outcome) + " ";
+    std::string head =
+        n.count.is_imm && n.count.value <= n.max ? "" : check(fmt::format("{} <= {}", count, n.max), n.outcome) + " ";
     auto found = placement_.functions.find(&n);
     if (found == placement_.functions.end()) {
         std::string text = fmt::format("{}CIO_ROUNDS({}, {}, 1) {{ {}", head, n.max, count, set(n.counter, "i_"));
@@ -129,8 +134,12 @@ std::string FunctionEmitter::stmt(const ir::Loop& n, Scope scope) {
     return fmt::format("{}CIO_LONG_LOOP({}, {}, {}, {})", head, name, n.max, count, kLoopPiece);
 }
 
-std::string FunctionEmitter::stmt(const ir::Break&, Scope scope) { return scope.inline_loop ? "break;" : "return CIO_BREAK;"; }
+std::string FunctionEmitter::stmt(const ir::Break&, Scope scope) {
+    return scope.inline_loop ? "break;" : "return CIO_BREAK;";
+}
 
-std::string FunctionEmitter::stmt(const ir::Continue&, Scope scope) { return scope.inline_loop ? "continue;" : "return CIO_GO;"; }
+std::string FunctionEmitter::stmt(const ir::Continue&, Scope scope) {
+    return scope.inline_loop ? "continue;" : "return CIO_GO;";
+}
 
 }  // namespace chainio::backends

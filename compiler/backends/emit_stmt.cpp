@@ -87,7 +87,9 @@ std::string FunctionEmitter::stmt(const ir::GetInput& n, Scope) {
     return set(n.dst, "0");
 }
 
-std::string FunctionEmitter::stmt(const ir::GetArg& n, Scope) { return set(n.dst, fmt::format("m->io.args[{}]", n.index)); }
+std::string FunctionEmitter::stmt(const ir::GetArg& n, Scope) {
+    return set(n.dst, fmt::format("m->io.args[{}]", n.index));
+}
 
 std::string FunctionEmitter::load(const ir::Load& n) const {
     std::string value = fmt::format("cio_{}({}, {})", n.big_endian ? "be" : "le", at(n.space, n.offset), n.width);
@@ -104,7 +106,8 @@ std::string FunctionEmitter::stmt(const ir::StoreState& n, Scope) {
 std::string FunctionEmitter::stmt(const ir::Check& n, Scope) { return check(operand(n.cond), n.outcome); }
 
 std::string FunctionEmitter::stmt(const ir::CheckRange& n, Scope) {
-    return check(fmt::format("cio_inside({}, {}, {})", operand(n.offset), operand(n.length), size_of(n.space)), n.outcome);
+    return check(fmt::format("cio_inside({}, {}, {})", operand(n.offset), operand(n.length), size_of(n.space)),
+                 n.outcome);
 }
 
 std::string FunctionEmitter::stmt(const ir::Varint& n, Scope) {
@@ -112,18 +115,22 @@ std::string FunctionEmitter::stmt(const ir::Varint& n, Scope) {
     helpers_.need(fmt::format("varint_{}", kind), n.space);
     std::string_view value = n.kind == ir::VarintKind::zigzag ? "value_ >> 1 ^ (0 - (value_ & 1))" : "value_";
     return fmt::format(
-        "{{ u64 second_ = 0; (void)second_; u64 length_ = cio_varint_{}_{}(m, b, {}, cio_min({}, {}) CIO_SECOND_ARG); {} "
+        "{{ u64 second_ = 0; (void)second_; u64 length_ = cio_varint_{}_{}(m, b, {}, cio_min({}, {}) CIO_SECOND_ARG); "
+        "{} "
         "u64 value_ = CIO_SECOND; {} {} }}",
-        kind, space_word(n.space), operand(n.offset), operand(n.limit), size_of(n.space), check("length_", n.outcome), set(n.value, value),
-        set(n.length, "length_"));
+        kind, space_word(n.space), operand(n.offset), operand(n.limit), size_of(n.space), check("length_", n.outcome),
+        set(n.value, value), set(n.length, "length_"));
 }
 
 std::string FunctionEmitter::stmt(const ir::IntOfBytes& n, Scope) {
     helpers_.need("bytes8");
     std::string length = operand(n.bytes.length);
-    std::string value = fmt::format("cio_int_{}({}, {})", n.big_endian ? "be" : "le", at(n.bytes.space, n.bytes.offset), length);
+    std::string value =
+        fmt::format("cio_int_{}({}, {})", n.big_endian ? "be" : "le", at(n.bytes.space, n.bytes.offset), length);
     if (n.is_signed) value = fmt::format("cio_int_sext({}, {})", value, length);
-    std::string fits = n.bytes.length.is_imm && n.bytes.length.value <= 8 ? "" : check(fmt::format("{} <= 8", length), CIO_MALFORMED) + " ";
+    std::string fits = n.bytes.length.is_imm && n.bytes.length.value <= 8
+                           ? ""
+                           : check(fmt::format("{} <= 8", length), CIO_MALFORMED) + " ";
     return fits + set(n.dst, value);
 }
 
@@ -132,34 +139,37 @@ std::string FunctionEmitter::stmt(const ir::Compare& n, Scope) {
     const auto bounded = [&](const ir::Slice& s) { return s.length.is_imm && s.length.value <= n.max; };
     const std::string shorter = fmt::format("cio_min({}, {}) <= {}", operand(n.a.length), operand(n.b.length), n.max);
     return (bounded(n.a) || bounded(n.b) ? "" : check(shorter, CIO_OVERFLOW) + " ") +
-           set(n.dst, fmt::format("cio_compare_{}_{}(m, b, {}, {}, {} | {} << 32)", space_word(n.a.space), space_word(n.b.space),
-                                  operand(n.a.offset), operand(n.b.offset), operand(n.a.length), operand(n.b.length)));
+           set(n.dst, fmt::format("cio_compare_{}_{}(m, b, {}, {}, {} | {} << 32)", space_word(n.a.space),
+                                  space_word(n.b.space), operand(n.a.offset), operand(n.b.offset), operand(n.a.length),
+                                  operand(n.b.length)));
 }
 
 std::string FunctionEmitter::stmt(const ir::Hash& n, Scope) {
     std::string_view word = hash_word(n.algo);
     helpers_.need(std::string(word), n.bytes.space, ir::Space::block, n.max);
-    return check_max(n.bytes, n.max) + set(n.dst, fmt::format("cio_{}_{}(m, b, {}, {}, {})", word, space_word(n.bytes.space),
-                                                              operand(n.seed), operand(n.bytes.offset), operand(n.bytes.length)));
+    return check_max(n.bytes, n.max) +
+           set(n.dst, fmt::format("cio_{}_{}(m, b, {}, {}, {})", word, space_word(n.bytes.space), operand(n.seed),
+                                  operand(n.bytes.offset), operand(n.bytes.length)));
 }
 
 std::string FunctionEmitter::stmt(const ir::FindByte& n, Scope) {
     helpers_.need("find", n.bytes.space, ir::Space::block, n.max);
-    return check_max(n.bytes, n.max) + set(n.dst, fmt::format("cio_find_{}(m, b, {}, {}, {})", space_word(n.bytes.space),
-                                                              operand(n.bytes.offset), operand(n.bytes.length), operand(n.byte)));
+    return check_max(n.bytes, n.max) +
+           set(n.dst, fmt::format("cio_find_{}(m, b, {}, {}, {})", space_word(n.bytes.space), operand(n.bytes.offset),
+                                  operand(n.bytes.length), operand(n.byte)));
 }
 
 std::string FunctionEmitter::stmt(const ir::ParseDecimal& n, Scope) {
     helpers_.need("decimal", n.bytes.space);
-    std::string call = fmt::format("cio_decimal_{}(m, b, {}, {} CIO_SECOND_ARG)", space_word(n.bytes.space), operand(n.bytes.offset),
-                                   operand(n.bytes.length));
+    std::string call = fmt::format("cio_decimal_{}(m, b, {}, {} CIO_SECOND_ARG)", space_word(n.bytes.space),
+                                   operand(n.bytes.offset), operand(n.bytes.length));
     return fmt::format("{{ u64 second_ = 0; (void)second_; {} {} }}", check(call, n.outcome), set(n.dst, "CIO_SECOND"));
 }
 
 std::string FunctionEmitter::stmt(const ir::CopyToState& n, Scope) {
     helpers_.need("copy", n.src.space, ir::Space::block, n.max);
-    return check_max(n.src, n.max) + fmt::format("cio_copy_{}(m, b, {}, {}, {});", space_word(n.src.space), operand(n.dst_offset),
-                                                 operand(n.src.offset), operand(n.src.length));
+    return check_max(n.src, n.max) + fmt::format("cio_copy_{}(m, b, {}, {}, {});", space_word(n.src.space),
+                                                 operand(n.dst_offset), operand(n.src.offset), operand(n.src.length));
 }
 
 std::string FunctionEmitter::stmt(const ir::EmitInt& n, Scope) {
@@ -169,16 +179,16 @@ std::string FunctionEmitter::stmt(const ir::EmitInt& n, Scope) {
 
 std::string FunctionEmitter::stmt(const ir::EmitBytes& n, Scope) {
     helpers_.need("emit", n.bytes.space, ir::Space::block, n.max);
-    return check_max(n.bytes, n.max) + check(fmt::format("cio_emit_{}(m, b, {}, {}, {})", space_word(n.bytes.space), operand(n.bytes.offset),
-                                                         operand(n.bytes.length), n.limit),
+    return check_max(n.bytes, n.max) + check(fmt::format("cio_emit_{}(m, b, {}, {}, {})", space_word(n.bytes.space),
+                                                         operand(n.bytes.offset), operand(n.bytes.length), n.limit),
                                              CIO_OVERFLOW);
 }
 
 std::string FunctionEmitter::stmt(const ir::Next& n, Scope) {
     helpers_.need("next");
     std::uint64_t where = n.step | static_cast<std::uint64_t>(n.file) << 32;
-    return fmt::format("{{ int outcome_ = cio_next(m, {:#x}ull, {}, {}, {}); CIO_CHECK(!outcome_, (u32)outcome_); }}", where,
-                       operand(n.offset), operand(n.length), operand(n.tag));
+    return fmt::format("{{ int outcome_ = cio_next(m, {:#x}ull, {}, {}, {}); CIO_CHECK(!outcome_, (u32)outcome_); }}",
+                       where, operand(n.offset), operand(n.length), operand(n.tag));
 }
 
 std::string FunctionEmitter::stmt(const ir::Return& n, Scope) {
@@ -187,11 +197,13 @@ std::string FunctionEmitter::stmt(const ir::Return& n, Scope) {
         case ir::ResultKind::scalar: return fmt::format("return cio_finish_scalar(m, {});", operand(n.scalar));
         case ir::ResultKind::slice: break;
     }
-    return fmt::format("return cio_finish_slice(m, {}, {}, {});", static_cast<int>(n.slice.space), operand(n.slice.offset),
-                       operand(n.slice.length));
+    return fmt::format("return cio_finish_slice(m, {}, {}, {});", static_cast<int>(n.slice.space),
+                       operand(n.slice.offset), operand(n.slice.length));
 }
 
-std::string FunctionEmitter::stmt(const ir::Fail& n, Scope) { return fmt::format("return cio_fail(m, {});", n.outcome); }
+std::string FunctionEmitter::stmt(const ir::Fail& n, Scope) {
+    return fmt::format("return cio_fail(m, {});", n.outcome);
+}
 
 std::string FunctionEmitter::stmt(const ir::End&, Scope) { return "return CIO_STOP;"; }
 
@@ -201,7 +213,8 @@ std::string FunctionEmitter::stmt(const ir::Prefetch& n, Scope) {
     bool ranged = n.kind != ir::PrefetchKind::chain;
     std::string text = fmt::format("CIO_PREFETCH({}, {}, {}, {}, {}, {}, {}", static_cast<int>(n.kind), n.target,
                                    named ? static_cast<int>(n.name.space) : 0, named ? operand(n.name.offset) : "0",
-                                   named ? operand(n.name.length) : "0", ranged ? operand(n.offset) : "0", ranged ? operand(n.length) : "0");
+                                   named ? operand(n.name.length) : "0", ranged ? operand(n.offset) : "0",
+                                   ranged ? operand(n.length) : "0");
     for (std::size_t i = 0; i < 4; i++) text += ", " + (!ranged && i < n.args.size() ? operand(n.args[i]) : "0");
     return text + ");";
 }

@@ -13,7 +13,8 @@ namespace chainio::backends {
 class Helpers {
   public:
     // Asks for template op_<name>.h over `first` (and `second`), whose loops run over at most `max` bytes.
-    void need(std::string name, ir::Space first = ir::Space::block, ir::Space second = ir::Space::block, std::uint32_t max = 0);
+    void need(std::string name, ir::Space first = ir::Space::block, ir::Space second = ir::Space::block,
+              std::uint32_t max = 0);
     bool needs(const std::string& name) const;
     // The text of all of them, in an order that satisfies what they use of each other.
     std::string text() const;

@@ -12,7 +12,8 @@ class Words {
     explicit Words(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
     std::uint32_t at(std::size_t offset) const {
         std::uint32_t value = 0;
-        if (offset <= bytes_.size() && bytes_.size() - offset >= sizeof value) std::memcpy(&value, bytes_.data() + offset, sizeof value);
+        if (offset <= bytes_.size() && bytes_.size() - offset >= sizeof value)
+            std::memcpy(&value, bytes_.data() + offset, sizeof value);
         return value;
     }
 
@@ -68,19 +69,23 @@ SourceLine LineTable::find(const std::string& section, std::uint64_t byte_offset
     return after == table->second.begin() ? SourceLine{} : std::prev(after)->second;
 }
 
-// libbpf copies a function as it is and only sets the distances of its calls, so the calls lead from one function to the next.
-std::map<std::size_t, std::size_t> placed_functions(const BpfObject& object, const std::string& entry, std::span<const bpf_insn> loaded) {
+// libbpf copies a function as it is and only sets the distances of its calls, so the calls lead from one function to
+// the next.
+std::map<std::size_t, std::size_t> placed_functions(const BpfObject& object, const std::string& entry,
+                                                    std::span<const bpf_insn> loaded) {
     std::map<std::size_t, std::size_t> placed;
     const BpfFunction* main = object.find(entry);
     if (main == nullptr) return placed;
-    std::deque<std::pair<std::size_t, std::size_t>> work = {{0, static_cast<std::size_t>(main - object.functions.data())}};
+    std::deque<std::pair<std::size_t, std::size_t>> work = {
+        {0, static_cast<std::size_t>(main - object.functions.data())}};
     while (!work.empty()) {
         auto [start, number] = work.front();
         work.pop_front();
         if (!placed.emplace(start, number).second) continue;
         for (const auto& [at, callee] : object.functions[number].calls) {
             if (start + at >= loaded.size()) continue;
-            std::size_t target = start + at + 1 + static_cast<std::size_t>(static_cast<std::int64_t>(loaded[start + at].imm));
+            std::size_t target =
+                start + at + 1 + static_cast<std::size_t>(static_cast<std::int64_t>(loaded[start + at].imm));
             if (target < loaded.size()) work.emplace_back(target, callee);
         }
     }

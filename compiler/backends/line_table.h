@@ -25,8 +25,9 @@ class LineTable {
     std::map<std::string, std::map<std::uint64_t, SourceLine>> lines_;
 };
 
-// Where the functions of `entry` and its callees were put in the program that libbpf handed to the kernel: first instruction ->
-// function of the object.
-std::map<std::size_t, std::size_t> placed_functions(const BpfObject&, const std::string& entry, std::span<const bpf_insn> loaded);
+// Where the functions of `entry` and its callees were put in the program that libbpf handed to the kernel: first
+// instruction -> function of the object.
+std::map<std::size_t, std::size_t> placed_functions(const BpfObject&, const std::string& entry,
+                                                    std::span<const bpf_insn> loaded);
 
 }  // namespace chainio::backends

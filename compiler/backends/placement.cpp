@@ -8,8 +8,8 @@
 namespace chainio::backends {
 namespace {
 
-// The kernel allows eight frames: the program's entry, the program, two of helpers, and what is left for loops. A loop of many
-// rounds takes two.
+// The kernel allows eight frames: the program's entry, the program, two of helpers, and what is left for loops. A loop
+// of many rounds takes two.
 constexpr std::uint32_t kLoopFrames = 4;
 
 struct BodyInfo {
@@ -22,8 +22,8 @@ struct RegInfo {
     bool seen = false, crosses = false;
 };
 
-// Locals that live at once in the program's own function, and in a loop's: what clang spills of them has to fit, for all frames
-// together, the 512 bytes of stack that BPF has. A slot in memory costs the same as a spill.
+// Locals that live at once in the program's own function, and in a loop's: what clang spills of them has to fit, for
+// all frames together, the 512 bytes of stack that BPF has. A slot in memory costs the same as a spill.
 constexpr std::size_t kMostLiveInProgram = 8, kMostLiveInLoop = 4;
 
 class Placer {
@@ -88,7 +88,8 @@ class Placer {
                 touch(r, id);
                 regs_[r].defs++;
             });
-            ir::for_each_body(stmt, [&](const ir::Body& nested) { walk(nested, add_body(id, bodies_[id].function), frames); });
+            ir::for_each_body(
+                stmt, [&](const ir::Body& nested) { walk(nested, add_body(id, bodies_[id].function), frames); });
         }
     }
 

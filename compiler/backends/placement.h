@@ -8,14 +8,16 @@
 
 namespace chainio::backends {
 
-// A loop of more rounds than this is cut into pieces in BPF, a function each, so that the verifier follows fewer of them.
+// A loop of more rounds than this is cut into pieces in BPF, a function each, so that the verifier follows fewer of
+// them.
 constexpr std::uint32_t kLongLoop = 512, kLoopPiece = 64;
 
 // Slots from here on do not fit cio_io.vars, whose last eight are for the helper routines.
 constexpr std::uint32_t kFirstSpill = 120;
 
-// A register that is assigned once and used in one C function is a local, unless too many live at once; any other is a slot of cio_io.vars in BPF (and of a
-// local struct in native code), so that the verifier never has to follow its value from one iteration to the next.
+// A register that is assigned once and used in one C function is a local, unless too many live at once; any other is a
+// slot of cio_io.vars in BPF (and of a local struct in native code), so that the verifier never has to follow its value
+// from one iteration to the next.
 struct Place {
     bool is_slot = false;
     std::uint32_t slot = 0;

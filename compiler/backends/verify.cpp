@@ -1,4 +1,5 @@
-// Loading every program of an artifact into the running kernel. Nothing is pinned; all of it is gone when the objects close.
+// Loading every program of an artifact into the running kernel. Nothing is pinned; all of it is gone when the objects
+// close.
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
@@ -38,9 +39,10 @@ std::string missing_privilege() {
     if (!has_capability(CAP_BPF)) missing = "CAP_BPF";
     if (!has_capability(CAP_PERFMON)) missing += missing.empty() ? "CAP_PERFMON" : " and CAP_PERFMON";
     if (missing.empty()) return "";
-    return fmt::format("loading BPF programs needs {}, which this process does not have; run it as root, or once: "
-                       "setcap cap_bpf,cap_perfmon+ep on the program",
-                       missing);
+    return fmt::format(
+        "loading BPF programs needs {}, which this process does not have; run it as root, or once: "
+        "setcap cap_bpf,cap_perfmon+ep on the program",
+        missing);
 }
 
 struct ObjectCloser {
@@ -55,7 +57,8 @@ struct Attempt {
     std::vector<bpf_insn> instructions;
 };
 
-Attempt attempt(const std::vector<std::uint8_t>& artifact, const std::string& entry, std::uint32_t level, std::size_t log_size) {
+Attempt attempt(const std::vector<std::uint8_t>& artifact, const std::string& entry, std::uint32_t level,
+                std::size_t log_size) {
     Attempt result;
     bpf_object_open_opts options{};
     options.sz = sizeof options;
@@ -95,7 +98,8 @@ std::uint64_t number_after(const std::string& log, std::string_view word) {
     return value;
 }
 
-// The verifier prints each function's own depth, in the order of the program: the deepest chain of calls is what counts.
+// The verifier prints each function's own depth, in the order of the program: the deepest chain of calls is what
+// counts.
 std::uint32_t verified_stack(const Attempt& loaded, const BpfObject& object, const std::string& entry) {
     constexpr std::uint32_t round = 32;
     std::size_t at = loaded.log.rfind("stack depth ");
@@ -113,7 +117,8 @@ std::uint32_t verified_stack(const Attempt& loaded, const BpfObject& object, con
     deepest = own;
     for (std::size_t pass = 0; pass < placed.size(); pass++)
         for (const auto& [number, depth] : own)
-            for (const auto& [call, callee] : object.functions[number].calls) deepest[number] = std::max(deepest[number], depth + deepest[callee]);
+            for (const auto& [call, callee] : object.functions[number].calls)
+                deepest[number] = std::max(deepest[number], depth + deepest[callee]);
     const BpfFunction* main = object.find(entry);
     return main == nullptr ? 0 : deepest[static_cast<std::size_t>(main - object.functions.data())];
 }
@@ -129,8 +134,8 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 }
 
 bool is_statistic(std::string_view line) {
-    return line.starts_with("processed ") || line.starts_with("verification time") || line.starts_with("stack depth") || line.starts_with("insns processed") ||
-           line.starts_with("-- ") || line.empty();
+    return line.starts_with("processed ") || line.starts_with("verification time") || line.starts_with("stack depth") ||
+           line.starts_with("insns processed") || line.starts_with("-- ") || line.empty();
 }
 
 // The instruction that the verifier was at when it gave up.
@@ -138,7 +143,9 @@ std::size_t failing_instruction(const std::vector<std::string_view>& lines) {
     for (std::size_t i = lines.size(); i-- > 0;) {
         std::size_t number = 0;
         auto parsed = std::from_chars(lines[i].data(), lines[i].data() + lines[i].size(), number);
-        if (parsed.ec == std::errc() && std::string_view(parsed.ptr, lines[i].data() + lines[i].size()).starts_with(": (")) return number;
+        if (parsed.ec == std::errc() &&
+            std::string_view(parsed.ptr, lines[i].data() + lines[i].size()).starts_with(": ("))
+            return number;
         std::size_t word = lines[i].rfind(" insn ");
         if (word == lines[i].npos) continue;
         const char* from = lines[i].data() + word + 6;
@@ -160,7 +167,8 @@ VerifyFailure explain(const Attempt& refused, const BpfObject& object, const std
     if (after == placed.begin()) return failure;
     const auto& [start, number] = *std::prev(after);
     const BpfFunction& function = object.functions[number];
-    SourceLine line = LineTable(object).find(function.section, function.section_offset + (instruction - start) * sizeof(bpf_insn));
+    SourceLine line =
+        LineTable(object).find(function.section, function.section_offset + (instruction - start) * sizeof(bpf_insn));
     failure.file = line.file;
     failure.line = line.line;
     return failure;
@@ -178,8 +186,8 @@ class QuietLibbpf {
     libbpf_print_fn_t before_;
 };
 
-void verify_program(const std::vector<std::uint8_t>& artifact, const BpfObject& object, const std::string& name, const std::string& entry,
-                    VerifyResult& result) {
+void verify_program(const std::vector<std::uint8_t>& artifact, const BpfObject& object, const std::string& name,
+                    const std::string& entry, VerifyResult& result) {
     Attempt first = attempt(artifact, entry, kLogStats, kSmallLog);
     if (first.error == 0) {
         result.loaded.push_back({name, number_after(first.log, "processed "), verified_stack(first, object, entry)});
@@ -187,7 +195,8 @@ void verify_program(const std::vector<std::uint8_t>& artifact, const BpfObject& 
     }
     if (first.error == EPERM && first.log.empty()) {
         result.permitted = false;
-        result.why = "the kernel refuses to load BPF programs here (EPERM); a container or lockdown forbids the bpf system call";
+        result.why =
+            "the kernel refuses to load BPF programs here (EPERM); a container or lockdown forbids the bpf system call";
         return;
     }
     Attempt again = attempt(artifact, entry, kLogTrace | kLogStats, kBigLog);

@@ -90,8 +90,9 @@ void BpfMachine::add_function(const backends::BpfFunction& function) {
         Insn insn{from.code, from.dst_reg, from.src_reg, from.off, from.imm, 0};
         if (from.code == (BPF_LD | BPF_IMM | BPF_DW) && i + 1 < function.code.size()) {
             auto reference = function.references.find(i);
-            insn.wide = reference != function.references.end() ? address_of(reference->second)
-                                                               : static_cast<std::uint32_t>(from.imm) | std::uint64_t(function.code[i + 1].imm) << 32;
+            insn.wide = reference != function.references.end()
+                            ? address_of(reference->second)
+                            : static_cast<std::uint32_t>(from.imm) | std::uint64_t(function.code[i + 1].imm) << 32;
         }
         code_.push_back(insn);
     }
@@ -103,7 +104,8 @@ std::uint64_t BpfMachine::address_of(const backends::DataReference& reference) {
 }
 
 // One instruction an iteration; long because it is the whole instruction set in one place.
-BpfMachine::Result BpfMachine::run(const std::string& entry, std::uint8_t* io, std::uint8_t* block, std::uint64_t limit) {
+BpfMachine::Result BpfMachine::run(const std::string& entry, std::uint8_t* io, std::uint8_t* block,
+                                   std::uint64_t limit) {
     Result result;
     auto found = entries_.find(entry);
     if (found == entries_.end()) return {0, "no program " + entry};
@@ -117,7 +119,8 @@ BpfMachine::Result BpfMachine::run(const std::string& entry, std::uint8_t* io, s
         if (result.executed++ >= limit) return {result.executed, fmt::format("more than {} instructions", limit)};
         const Insn& in = code_[pc];
         std::uint8_t kind = BPF_CLASS(in.code);
-        std::uint64_t operand = BPF_SRC(in.code) == BPF_X ? r[in.src] : static_cast<std::uint64_t>(static_cast<std::int64_t>(in.imm));
+        std::uint64_t operand =
+            BPF_SRC(in.code) == BPF_X ? r[in.src] : static_cast<std::uint64_t>(static_cast<std::int64_t>(in.imm));
         switch (kind) {
             case BPF_ALU64: r[in.dst] = alu(BPF_OP(in.code), r[in.dst], operand, true, known); break;
             case BPF_ALU:
@@ -129,7 +132,9 @@ BpfMachine::Result BpfMachine::run(const std::string& entry, std::uint8_t* io, s
                 break;
             case BPF_LDX: {
                 std::uint64_t value = 0;
-                std::memcpy(&value, reinterpret_cast<void*>(r[in.src] + static_cast<std::uint64_t>(std::int64_t{in.off})), width_of(in.code));
+                std::memcpy(&value,
+                            reinterpret_cast<void*>(r[in.src] + static_cast<std::uint64_t>(std::int64_t{in.off})),
+                            width_of(in.code));
                 r[in.dst] = value;
                 known = BPF_MODE(in.code) == BPF_MEM;
                 break;
@@ -137,7 +142,8 @@ BpfMachine::Result BpfMachine::run(const std::string& entry, std::uint8_t* io, s
             case BPF_ST:
             case BPF_STX: {
                 std::uint64_t value = kind == BPF_STX ? r[in.src] : static_cast<std::uint64_t>(std::int64_t{in.imm});
-                std::memcpy(reinterpret_cast<void*>(r[in.dst] + static_cast<std::uint64_t>(std::int64_t{in.off})), &value, width_of(in.code));
+                std::memcpy(reinterpret_cast<void*>(r[in.dst] + static_cast<std::uint64_t>(std::int64_t{in.off})),
+                            &value, width_of(in.code));
                 known = BPF_MODE(in.code) == BPF_MEM;
                 break;
             }
@@ -149,7 +155,8 @@ BpfMachine::Result BpfMachine::run(const std::string& entry, std::uint8_t* io, s
             default: {
                 std::uint8_t op = BPF_OP(in.code);
                 if (op == BPF_JA) {
-                    pc = static_cast<std::size_t>(static_cast<std::int64_t>(pc) + (kind == BPF_JMP32 ? in.imm : in.off));
+                    pc =
+                        static_cast<std::size_t>(static_cast<std::int64_t>(pc) + (kind == BPF_JMP32 ? in.imm : in.off));
                 } else if (op == BPF_EXIT) {
                     if (depth == 0) return result;
                     depth--;

@@ -1,4 +1,5 @@
-// Executes compiled BPF programs in user space and counts every instruction: what ProgramBounds::instructions is held against.
+// Executes compiled BPF programs in user space and counts every instruction: what ProgramBounds::instructions is held
+// against.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -25,7 +26,7 @@ class BpfMachine {
         std::uint8_t code, dst, src;
         std::int16_t off;
         std::int32_t imm;
-        std::uint64_t wide;   // LD_IMM64: the value; a call: the instruction it leads to
+        std::uint64_t wide;  // LD_IMM64: the value; a call: the instruction it leads to
     };
     struct Frame {
         std::size_t back;

@@ -20,11 +20,14 @@ void fill_small(Random& random, std::span<std::uint8_t> bytes) {
     fill_random(random, bytes);
     std::uint8_t mask = static_cast<std::uint8_t>(random.one_in(2) ? 0x0f : 0x83);
     for (std::uint8_t& byte : bytes) byte &= mask;
-    for (std::uint64_t i = random.below(8); i-- > 0 && !bytes.empty();) bytes[random.below(bytes.size())] = static_cast<std::uint8_t>(random.next());
+    for (std::uint64_t i = random.below(8); i-- > 0 && !bytes.empty();)
+        bytes[random.below(bytes.size())] = static_cast<std::uint8_t>(random.next());
 }
 
 // Headers decide most, so half of all changes go to the first bytes.
-std::size_t place_in(Random& random, std::size_t size) { return random.below(random.one_in(2) ? std::min<std::size_t>(size, 64) : size); }
+std::size_t place_in(Random& random, std::size_t size) {
+    return random.below(random.one_in(2) ? std::min<std::size_t>(size, 64) : size);
+}
 
 void mutate(Random& random, std::span<std::uint8_t> bytes) {
     if (bytes.empty()) return;
@@ -78,7 +81,10 @@ std::uint64_t Random::interesting() {
 }
 
 CaseMaker::CaseMaker(const ir::Artifact& artifact, const Inputs& inputs)
-    : artifact_(artifact), inputs_(inputs), slots_(artifact.module.programs.size()), chains_(artifact.module.programs.size()) {
+    : artifact_(artifact),
+      inputs_(inputs),
+      slots_(artifact.module.programs.size()),
+      chains_(artifact.module.programs.size()) {
     const ir::Module& module = artifact.module;
     for (const ir::Chain& chain : module.chains) {
         std::vector<Slot> slots(CIO_MAX_ARGS);
@@ -86,12 +92,15 @@ CaseMaker::CaseMaker(const ir::Artifact& artifact, const Inputs& inputs)
         for (const ir::Param& param : chain.params) {
             if (param.kind == ir::Param::Kind::file) files.push_back(&param);
             if (param.kind != ir::Param::Kind::file && param.slot < slots.size())
-                slots[param.slot] = {param.name, param.bits, param.is_signed, param.kind == ir::Param::Kind::bytes ? param.max : 0};
+                slots[param.slot] = {param.name, param.bits, param.is_signed,
+                                     param.kind == ir::Param::Kind::bytes ? param.max : 0};
         }
         for (const ir::HeaderArg& header : chain.header_args) {
             if (header.slot >= slots.size() || header.file >= files.size()) continue;
             const auto& names = module.files[files[header.file]->file_class].header_fields;
-            std::string field = header.field == ir::kFileSizeField ? "size" : header.field < names.size() ? names[header.field] : "";
+            std::string field = header.field == ir::kFileSizeField ? "size"
+                                : header.field < names.size()      ? names[header.field]
+                                                                   : "";
             slots[header.slot].name = files[header.file]->name + "." + field;
         }
         std::vector<std::int32_t> programs = {chain.entry, chain.done, chain.shadow};
@@ -138,7 +147,8 @@ std::uint64_t CaseMaker::value_for(const Slot& slot, Random& random, std::span<c
     }
     if (slot.bits >= 64) return value;
     std::uint64_t low = value << (64 - slot.bits);
-    return slot.is_signed ? static_cast<std::uint64_t>(static_cast<std::int64_t>(low) >> (64 - slot.bits)) : low >> (64 - slot.bits);
+    return slot.is_signed ? static_cast<std::uint64_t>(static_cast<std::int64_t>(low) >> (64 - slot.bits))
+                          : low >> (64 - slot.bits);
 }
 
 void CaseMaker::make(std::size_t program, Random& random, CaseBuffers buffers) const {
@@ -157,7 +167,8 @@ void CaseMaker::make(std::size_t program, Random& random, CaseBuffers buffers) c
             io.args[i] = value_for(slot, random, block);
             continue;
         }
-        std::uint32_t length = static_cast<std::uint32_t>(random.below(std::min(slot.bytes_max, layout.arg_bytes_size - used) + 1));
+        std::uint32_t length =
+            static_cast<std::uint32_t>(random.below(std::min(slot.bytes_max, layout.arg_bytes_size - used) + 1));
         auto area = buffers.io.subspan(layout.arg_bytes_offset + used, length);
         if (block.size() >= length && random.one_in(2)) {
             std::memcpy(area.data(), block.data() + random.below(block.size() - length + 1), length);

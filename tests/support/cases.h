@@ -30,7 +30,8 @@ struct SeedPage {
 
 struct Inputs {
     std::vector<SeedPage> pages;
-    // Values for an argument: by the parameter's name, `file.field` for a header field, `file.size`, `tag` for block.tag.
+    // Values for an argument: by the parameter's name, `file.field` for a header field, `file.size`, `tag` for
+    // block.tag.
     std::map<std::string, std::vector<std::uint64_t>> values;
 };
 
@@ -57,8 +58,8 @@ class CaseMaker {
 
     const ir::Artifact& artifact_;
     const Inputs& inputs_;
-    std::vector<std::vector<Slot>> slots_;            // one list a program
-    std::vector<const ir::Chain*> chains_;            // the chain of each program, or nullptr
+    std::vector<std::vector<Slot>> slots_;  // one list a program
+    std::vector<const ir::Chain*> chains_;  // the chain of each program, or nullptr
 };
 
 }  // namespace chainio::tests

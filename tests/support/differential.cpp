@@ -84,14 +84,16 @@ std::string verifier_words(const std::vector<std::uint8_t>& artifact) {
     std::string text;
     for (const backends::VerifyFailure& failure : backends::verify(artifact).failed) {
         std::size_t tail = failure.log.size() > 2000 ? failure.log.size() - 2000 : 0;
-        text += fmt::format("\n{} ({}:{}): {}\n{}", failure.program, failure.file, failure.line, failure.message, failure.log.substr(tail));
+        text += fmt::format("\n{} ({}:{}): {}\n{}", failure.program, failure.file, failure.line, failure.message,
+                            failure.log.substr(tail));
     }
     return text;
 }
 
 class Engines {
   public:
-    Engines(ir::Artifact artifact, NativeCode native, const backends::BpfObject& object, std::optional<KernelBpf> kernel)
+    Engines(ir::Artifact artifact, NativeCode native, const backends::BpfObject& object,
+            std::optional<KernelBpf> kernel)
         : artifact_(std::move(artifact)),
           native_(std::move(native)),
           machine_(object),
@@ -108,7 +110,8 @@ class Engines {
     bool ready() const { return guarded_.ok(); }
 
     // Runs the cases of one program until they are done or two engines differ.
-    void run(std::size_t program, const CaseMaker& maker, const DifferentialOptions& options, const Progress& progress, ProgramReport& report) {
+    void run(std::size_t program, const CaseMaker& maker, const DifferentialOptions& options, const Progress& progress,
+             ProgramReport& report) {
         NativeCode::Program native = native_.program(program);
         if (native == nullptr) {
             report.disagreement = "the native code lacks the program";
@@ -120,7 +123,9 @@ class Engines {
             maker.make(program, random, {std::span(input_).first(artifact_.layout.out_offset), block_});
             one(program, native, report);
             report.blocks++;
-            if (!report.disagreement.empty()) report.disagreement += fmt::format("; again: --only {} --first {} --blocks 1 --seed {}", report.name, n, options.seed);
+            if (!report.disagreement.empty())
+                report.disagreement +=
+                    fmt::format("; again: --only {} --first {} --blocks 1 --seed {}", report.name, n, options.seed);
             if (progress && report.blocks % 4096 == 0) progress(report.name, report.blocks, options.blocks);
         }
     }
@@ -131,8 +136,10 @@ class Engines {
         std::uint8_t* block = guarded_.put(std::span(block_).first(io.block_length));
         begin(first_.data());
         ir::Trace trace;
-        ir::interpret(artifact_, static_cast<std::uint32_t>(program), *reinterpret_cast<cio_io*>(first_.data()), block, trace);
-        if (trace.out_of_range) report.disagreement = "the interpreter stopped an access outside of its space that validate() let through";
+        ir::interpret(artifact_, static_cast<std::uint32_t>(program), *reinterpret_cast<cio_io*>(first_.data()), block,
+                      trace);
+        if (trace.out_of_range)
+            report.disagreement = "the interpreter stopped an access outside of its space that validate() let through";
         begin(native_io_.data());
         native(reinterpret_cast<cio_io*>(native_io_.data()), block);
         compare("native code", native_io_.data(), report);
@@ -140,12 +147,14 @@ class Engines {
         std::memcpy(machine_block_.data(), block_.data(), io.block_length);
         begin(machine_io_.data());
         std::uint64_t limit = std::max<std::uint64_t>(4 * report.bound, 1'000'000);
-        BpfMachine::Result counted = machine_.run(fmt::format("cio_run_{}", program), machine_io_.data(), machine_block_.data(), limit);
+        BpfMachine::Result counted =
+            machine_.run(fmt::format("cio_run_{}", program), machine_io_.data(), machine_block_.data(), limit);
         if (!counted.failure.empty()) report.disagreement = "counted BPF: " + counted.failure;
         compare("counted BPF", machine_io_.data(), report);
         report.most_executed = std::max(report.most_executed, counted.executed);
         if (counted.executed > report.bound)
-            report.disagreement = fmt::format("{} instructions were executed, the bound says {}", counted.executed, report.bound);
+            report.disagreement =
+                fmt::format("{} instructions were executed, the bound says {}", counted.executed, report.bound);
         if (kernel_) {
             std::memcpy(kernel_->block(), block_.data(), io.block_length);
             begin(kernel_->io());
@@ -153,7 +162,9 @@ class Engines {
             compare("BPF in the kernel", kernel_->io(), report);
         }
         auto& done = *reinterpret_cast<cio_io*>(first_.data());
-        std::string what = done.outcome != 0 ? ir::outcome_name(artifact_.module, done.outcome) : done.finished != 0 ? "result" : "ok";
+        std::string what = done.outcome != 0    ? ir::outcome_name(artifact_.module, done.outcome)
+                           : done.finished != 0 ? "result"
+                                                : "ok";
         report.outcomes[what]++;
     }
 
@@ -162,13 +173,16 @@ class Engines {
 
     void compare(const char* engine, const std::uint8_t* other, ProgramReport& report) const {
         std::size_t total = artifact_.layout.total;
-        if (std::memcmp(first_.data(), other, kVars) == 0 && std::memcmp(first_.data() + kAfterVars, other + kAfterVars, total - kAfterVars) == 0) return;
+        if (std::memcmp(first_.data(), other, kVars) == 0 &&
+            std::memcmp(first_.data() + kAfterVars, other + kAfterVars, total - kAfterVars) == 0)
+            return;
         if (!report.disagreement.empty()) return;
         for (std::size_t i = 0; i < total; i++) {
             if (first_[i] == other[i] || (i >= kVars && i < kAfterVars)) continue;
-            report.disagreement = fmt::format("{} differs from the interpreter in {}: {:#04x}, not {:#04x}; outcomes {} and {}", engine, field_at(artifact_, i),
-                                              other[i], first_[i], reinterpret_cast<const cio_io*>(other)->outcome,
-                                              reinterpret_cast<const cio_io*>(first_.data())->outcome);
+            report.disagreement = fmt::format(
+                "{} differs from the interpreter in {}: {:#04x}, not {:#04x}; outcomes {} and {}", engine,
+                field_at(artifact_, i), other[i], first_[i], reinterpret_cast<const cio_io*>(other)->outcome,
+                reinterpret_cast<const cio_io*>(first_.data())->outcome);
             return;
         }
     }
@@ -193,8 +207,10 @@ bool DifferentialReport::agreed() const {
     return std::ranges::all_of(programs, [](const ProgramReport& p) { return p.disagreement.empty(); });
 }
 
-std::expected<DifferentialReport, std::string> run_differential(const std::vector<std::uint8_t>& artifact, const Inputs& inputs,
-                                                                const DifferentialOptions& options, const Progress& progress) {
+std::expected<DifferentialReport, std::string> run_differential(const std::vector<std::uint8_t>& artifact,
+                                                                const Inputs& inputs,
+                                                                const DifferentialOptions& options,
+                                                                const Progress& progress) {
     auto file = backends::ElfFile::open(artifact);
     if (!file) return std::unexpected(file.error());
     auto spec = ir::deserialize(backends::find_section(*file, ".chainio.spec"));
@@ -223,12 +239,14 @@ std::expected<DifferentialReport, std::string> run_differential(const std::vecto
     CaseMaker maker(engines->artifact(), inputs);
     const auto& programs = engines->artifact().module.programs;
     for (std::size_t i = 0; i < programs.size(); i++) {
-        if (programs[i].kind == ir::ProgramKind::handler || (!options.only.empty() && options.only != programs[i].name)) continue;
+        if (programs[i].kind == ir::ProgramKind::handler || (!options.only.empty() && options.only != programs[i].name))
+            continue;
         ProgramReport& row = report.programs.emplace_back();
         row.name = programs[i].name;
         engines->run(i, maker, options, progress, row);
     }
-    if (!options.only.empty() && report.programs.empty()) return std::unexpected("the artifact has no program " + options.only);
+    if (!options.only.empty() && report.programs.empty())
+        return std::unexpected("the artifact has no program " + options.only);
     return report;
 }
 

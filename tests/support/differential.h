@@ -1,5 +1,5 @@
-// The same cases through every engine: IR interpreter, native code, counted BPF, and BPF in the kernel. All have to leave the same
-// step memory behind.
+// The same cases through every engine: IR interpreter, native code, counted BPF, and BPF in the kernel. All have to
+// leave the same step memory behind.
 #pragma once
 #include <cstdint>
 #include <expected>
@@ -16,7 +16,7 @@ struct DifferentialOptions {
     std::uint64_t blocks = 1000;  // for each program
     std::uint64_t first = 0;      // number of the first case
     std::uint64_t seed = 1;
-    std::string only;             // one program's name; empty: all
+    std::string only;  // one program's name; empty: all
     bool kernel = true;
 };
 
@@ -36,7 +36,8 @@ struct DifferentialReport {
 
 using Progress = std::function<void(const std::string& program, std::uint64_t done, std::uint64_t of)>;
 // The error is one of the system or of the artifact, not of a program.
-std::expected<DifferentialReport, std::string> run_differential(const std::vector<std::uint8_t>& artifact, const Inputs&, const DifferentialOptions&,
+std::expected<DifferentialReport, std::string> run_differential(const std::vector<std::uint8_t>& artifact,
+                                                                const Inputs&, const DifferentialOptions&,
                                                                 const Progress& = {});
 
 }  // namespace chainio::tests

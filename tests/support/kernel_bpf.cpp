@@ -38,14 +38,20 @@ std::expected<KernelBpf, KernelBpf::Refusal> KernelBpf::load(std::span<const std
     QuietLibbpf quiet;
     KernelBpf kernel;
     kernel.object_ = bpf_object__open_mem(artifact.data(), artifact.size(), nullptr);
-    if (kernel.object_ == nullptr) return std::unexpected(Refusal{false, fmt::format("libbpf does not open the artifact: {}", std::strerror(errno))});
+    if (kernel.object_ == nullptr)
+        return std::unexpected(
+            Refusal{false, fmt::format("libbpf does not open the artifact: {}", std::strerror(errno))});
     if (int error = bpf_object__load(kernel.object_); error != 0) {
-        if (error == -EPERM) return std::unexpected(Refusal{true, "loading BPF programs is not permitted here (CAP_BPF and CAP_PERFMON are needed)"});
-        return std::unexpected(Refusal{false, fmt::format("the kernel refuses the programs: {}", std::strerror(-error))});
+        if (error == -EPERM)
+            return std::unexpected(
+                Refusal{true, "loading BPF programs is not permitted here (CAP_BPF and CAP_PERFMON are needed)"});
+        return std::unexpected(
+            Refusal{false, fmt::format("the kernel refuses the programs: {}", std::strerror(-error))});
     }
     kernel.io_ = map_memory(kernel.object_, "cio_io_map", kernel.io_size_);
     kernel.block_ = map_memory(kernel.object_, "cio_block_map", kernel.block_size_);
-    if (kernel.io_ == nullptr || kernel.block_ == nullptr) return std::unexpected(Refusal{false, "the artifact's maps cannot be mapped"});
+    if (kernel.io_ == nullptr || kernel.block_ == nullptr)
+        return std::unexpected(Refusal{false, "the artifact's maps cannot be mapped"});
     return kernel;
 }
 
@@ -65,7 +71,8 @@ KernelBpf::~KernelBpf() {
 
 bool KernelBpf::run(std::size_t program) {
     while (programs_.size() <= program) {
-        bpf_program* found = bpf_object__find_program_by_name(object_, fmt::format("cio_run_{}", programs_.size()).c_str());
+        bpf_program* found =
+            bpf_object__find_program_by_name(object_, fmt::format("cio_run_{}", programs_.size()).c_str());
         programs_.push_back(found == nullptr ? -1 : bpf_program__fd(found));
     }
     bpf_test_run_opts options{};

@@ -37,7 +37,8 @@ class ProgramMaker {
         return Operand::reg(known_[from + random_.below(known_.size() - from)]);
     }
     Operand small(std::uint64_t mask) {
-        return random_.one_in(3) ? imm(random_.below(mask + 1)) : keep(builder_.binary(BinOp::bit_and, any(), imm(mask)));
+        return random_.one_in(3) ? imm(random_.below(mask + 1))
+                                 : keep(builder_.binary(BinOp::bit_and, any(), imm(mask)));
     }
     Operand keep(Operand op) {
         if (!op.is_imm) known_.push_back(static_cast<Reg>(op.value));
@@ -64,11 +65,14 @@ class ProgramMaker {
         }
         return s;
     }
-    std::uint32_t max_for(std::uint64_t mask) { return static_cast<std::uint32_t>(random_.one_in(30) ? mask / 2 : mask); }
+    std::uint32_t max_for(std::uint64_t mask) {
+        return static_cast<std::uint32_t>(random_.one_in(30) ? mask / 2 : mask);
+    }
 
     void statements(std::uint32_t depth) {
         std::size_t known = known_.size();
-        for (std::uint64_t n = 1 + random_.below(depth == 0 ? budget_ : 6); n > 0 && budget_ > 0 && !builder_.ended(); n--) {
+        for (std::uint64_t n = 1 + random_.below(depth == 0 ? budget_ : 6); n > 0 && budget_ > 0 && !builder_.ended();
+             n--) {
             budget_--;
             builder_.line.line++;
             statement(depth);
@@ -129,7 +133,8 @@ class ProgramMaker {
 
     void varint() {
         Operand limit = random_.one_in(2) ? builder_.input(Input::block_length) : random_.one_in(10) ? any() : imm(64);
-        auto [value, length] = builder_.varint(static_cast<VarintKind>(random_.below(3)), space(), offset(), limit, outcome());
+        auto [value, length] =
+            builder_.varint(static_cast<VarintKind>(random_.below(3)), space(), offset(), limit, outcome());
         keep(value);
         keep(length);
     }
@@ -185,7 +190,9 @@ class ProgramMaker {
     void prefetch() {
         switch (random_.below(4)) {
             case 0: builder_.add(Prefetch{PrefetchKind::same, 0, {}, any(), any(), {}}); return;
-            case 1: builder_.add(Prefetch{PrefetchKind::sibling, 0, {Space::literal, imm(0), imm(4)}, any(), any(), {}}); return;
+            case 1:
+                builder_.add(Prefetch{PrefetchKind::sibling, 0, {Space::literal, imm(0), imm(4)}, any(), any(), {}});
+                return;
             case 2: {
                 Slice name = slice(31);
                 builder_.add(Prefetch{PrefetchKind::path, 0, name, any(), any(), {}});
@@ -235,9 +242,11 @@ class ProgramMaker {
     void branch(std::uint32_t depth) {
         if (depth > 5) return arithmetic();
         bool both = random_.one_in(2);
-        builder_.if_(any(), [&] { statements(depth + 1); }, [&] {
-            if (both) statements(depth + 1);
-        });
+        builder_.if_(
+            any(), [&] { statements(depth + 1); },
+            [&] {
+                if (both) statements(depth + 1);
+            });
     }
 
     void loop(std::uint32_t depth) {
@@ -297,7 +306,8 @@ Artifact random_artifact(Random& random, std::uint32_t size) {
     files.header_bytes = 100;
     files.header_fields = {"a", "b"};
     module.files = {files};
-    for (std::uint64_t i = 64 + random.below(60); i > 0; i--) module.literals.push_back(static_cast<std::uint8_t>(random.below(5)));
+    for (std::uint64_t i = 64 + random.below(60); i > 0; i--)
+        module.literals.push_back(static_cast<std::uint8_t>(random.below(5)));
     Chain chain = call_chain(random);
     chain.steps = {{"first", 2}, {"second", 3}};
     chain.entry = 1;

@@ -1,4 +1,5 @@
-// Random modules that validate() accepts: every operation, nested control flow, values that are used in the wrong places.
+// Random modules that validate() accepts: every operation, nested control flow, values that are used in the wrong
+// places.
 #pragma once
 #include "compiler/ir/artifact.h"
 #include "tests/support/cases.h"

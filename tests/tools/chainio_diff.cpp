@@ -22,7 +22,8 @@ std::vector<std::uint8_t> read_bytes(const std::string& path) {
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// FILE[:SIZE[:FROM]]: the file cut into pages of SIZE (4096 by default) bytes from byte FROM on; at most 256 of them, spread out.
+// FILE[:SIZE[:FROM]]: the file cut into pages of SIZE (4096 by default) bytes from byte FROM on; at most 256 of them,
+// spread out.
 std::string add_pages(const std::string& text, Inputs& inputs) {
     std::string path = text;
     std::uint64_t numbers[2] = {4096, 0};
@@ -38,7 +39,8 @@ std::string add_pages(const std::string& text, Inputs& inputs) {
     std::uint64_t count = (bytes.size() - numbers[1] + numbers[0] - 1) / numbers[0], stride = count / 256 + 1;
     for (std::uint64_t i = 0; i < count; i += stride) {
         std::uint64_t at = numbers[1] + i * numbers[0], end = std::min<std::uint64_t>(at + numbers[0], bytes.size());
-        inputs.pages.push_back({{bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.begin() + static_cast<std::ptrdiff_t>(end)}, at});
+        inputs.pages.push_back(
+            {{bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.begin() + static_cast<std::ptrdiff_t>(end)}, at});
     }
     return "";
 }
@@ -69,8 +71,10 @@ void print_report(const DifferentialReport& report, double seconds) {
         if (!p.disagreement.empty()) fmt::print("error: {}: {}\n", p.name, p.disagreement);
     }
     std::size_t engines = report.kernel_skipped.empty() ? 4 : 3;
-    if (!report.kernel_skipped.empty()) fmt::print("skipped: {} blocks in the kernel: {}\n", report.blocks(), report.kernel_skipped);
-    fmt::print("{}: {} blocks through {} engines in {:.1f} s, {:.0f} blocks/s\n", report.agreed() ? "agreed" : "DIFFERENT", report.blocks(), engines, seconds,
+    if (!report.kernel_skipped.empty())
+        fmt::print("skipped: {} blocks in the kernel: {}\n", report.blocks(), report.kernel_skipped);
+    fmt::print("{}: {} blocks through {} engines in {:.1f} s, {:.0f} blocks/s\n",
+               report.agreed() ? "agreed" : "DIFFERENT", report.blocks(), engines, seconds,
                static_cast<double>(report.blocks()) / std::max(seconds, 1e-9));
 }
 
@@ -105,9 +109,10 @@ int run(int argc, char** argv) {
     }
     bool show = !quiet && isatty(STDERR_FILENO) != 0;
     auto start = std::chrono::steady_clock::now();
-    auto report = run_differential(read_bytes(artifact), inputs, options, [&](const std::string& program, std::uint64_t done, std::uint64_t of) {
-        if (show) fmt::print(stderr, "\r\x1b[K{} {}/{}", program, done, of);
-    });
+    auto report = run_differential(read_bytes(artifact), inputs, options,
+                                   [&](const std::string& program, std::uint64_t done, std::uint64_t of) {
+                                       if (show) fmt::print(stderr, "\r\x1b[K{} {}/{}", program, done, of);
+                                   });
     if (show) fmt::print(stderr, "\r\x1b[K");
     if (!report) {
         fmt::print(stderr, "chainio-diff: {}: {}\n", artifact, report.error());

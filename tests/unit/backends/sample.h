@@ -30,7 +30,8 @@ inline Program sample_walk() {
         });
     });
     b.line = {0, 14};
-    b.if_(b.binary(BinOp::eq, Operand::reg(found), key), [&] { b.add(Return{ResultKind::scalar, Operand::reg(found), {}}); });
+    b.if_(b.binary(BinOp::eq, Operand::reg(found), key),
+          [&] { b.add(Return{ResultKind::scalar, Operand::reg(found), {}}); });
     b.line = {0, 15};
     b.add(Next{0, 0, Operand::reg(found), imm(512), key});
     return b.finish();
@@ -49,7 +50,8 @@ inline Program sample_everything() {
     b.check_range(Space::block, l2, length, kBad);
     Slice run = bytes(Space::block, l2, length);
     Operand order = b.compare(run, bytes(Space::literal, imm(0), imm(5)), 64);
-    for (HashAlgo algo : {HashAlgo::crc32c, HashAlgo::xxh64, HashAlgo::fnv1a}) b.add(EmitInt{b.hash(algo, run, v2, 64), 8, 256});
+    for (HashAlgo algo : {HashAlgo::crc32c, HashAlgo::xxh64, HashAlgo::fnv1a})
+        b.add(EmitInt{b.hash(algo, run, v2, 64), 8, 256});
     b.line = {0, 22};
     b.add(EmitInt{b.find_byte(run, imm(7), 64), 3, 256});
     b.add(EmitBytes{run, 64, 256});
@@ -63,7 +65,8 @@ inline Program sample_everything() {
     Reg decimal = b.new_reg();
     b.add(ParseDecimal{decimal, bytes(Space::block, imm(40), imm(4)), CIO_NOT_FOUND});
     b.line = {0, 23};
-    b.loop(imm(1000), 1000, kBad, [&](Operand i) { b.if_(b.binary(BinOp::eq, i, Operand::reg(decimal)), [&] { b.add(Break{}); }); });
+    b.loop(imm(1000), 1000, kBad,
+           [&](Operand i) { b.if_(b.binary(BinOp::eq, i, Operand::reg(decimal)), [&] { b.add(Break{}); }); });
     b.add(Return{ResultKind::slice, imm(0), run});
     return b.finish();
 }

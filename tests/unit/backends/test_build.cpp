@@ -1,4 +1,5 @@
-// The artifact: what is in it, that others can read it, that it is reproducible, and what is said when it cannot be made.
+// The artifact: what is in it, that others can read it, that it is reproducible, and what is said when it cannot be
+// made.
 #include <bpf/libbpf.h>
 #include <gtest/gtest.h>
 
@@ -64,8 +65,10 @@ TEST(Build, BpftoolMakesASkeletonOfIt) {
     auto dir = TempDir::make();
     ASSERT_TRUE(dir);
     std::vector<std::uint8_t> bytes = build();
-    std::ofstream(dir->file("app.bpf.o"), std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    std::string command = "bpftool gen skeleton " + dir->file("app.bpf.o") + " name app > " + dir->file("app.h") + " 2>" + dir->file("said");
+    std::ofstream(dir->file("app.bpf.o"), std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::string command = "bpftool gen skeleton " + dir->file("app.bpf.o") + " name app > " + dir->file("app.h") +
+                          " 2>" + dir->file("said");
     ASSERT_EQ(std::system(command.c_str()), 0);
     std::ifstream in(dir->file("app.h"));
     std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};

@@ -11,7 +11,8 @@ namespace {
 
 TEST(EmitC, NamesLinesOfTheCanonicalForm) {
     std::string text = emit_c(ir::sample_artifact());
-    EXPECT_NE(text.find("#line 12 \"sample.chain\"\n CIO_CHECK(cio_inside(r5, 8ull, CIO_BLOCK_LENGTH), 1); r6 = cio_be(cio_at_block(r5), 8);\n"),
+    EXPECT_NE(text.find("#line 12 \"sample.chain\"\n CIO_CHECK(cio_inside(r5, 8ull, CIO_BLOCK_LENGTH), 1); r6 = "
+                        "cio_be(cio_at_block(r5), 8);\n"),
               std::string::npos)
         << text.substr(text.find("cio_p1_l1") == text.npos ? 0 : text.find("cio_p1_l1"));
 }

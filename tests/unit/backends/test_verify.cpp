@@ -1,4 +1,5 @@
-// --verify: what the kernel says about every program, where a complaint comes from, and what is said without the privilege.
+// --verify: what the kernel says about every program, where a complaint comes from, and what is said without the
+// privilege.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
@@ -26,7 +27,8 @@ std::size_t open_files() {
     return static_cast<std::size_t>(std::distance(begin(files), end(files)));
 }
 
-// Loops nested so deeply that the innermost cannot be a function, with more rounds than the verifier remembers branches of.
+// Loops nested so deeply that the innermost cannot be a function, with more rounds than the verifier remembers branches
+// of.
 ir::Artifact too_much() {
     ir::Artifact artifact = ir::sample_artifact();
     ir::Builder b("sample.walk", ir::ProgramKind::step);
@@ -78,8 +80,8 @@ TEST(Verify, NamesTheLineOfAComplaint) {
     EXPECT_FALSE(failure.log.empty());
 }
 
-// Six loops in one another, with helpers of two frames in the innermost and values of every level alive there: the deepest that the
-// kernel's eight frames and 512 bytes of stack have to hold.
+// Six loops in one another, with helpers of two frames in the innermost and values of every level alive there: the
+// deepest that the kernel's eight frames and 512 bytes of stack have to hold.
 TEST(Verify, LoadsTheDeepestNest) {
     ir::Artifact artifact = ir::sample_artifact();
     ir::Builder b("sample.walk", ir::ProgramKind::step);
@@ -90,7 +92,8 @@ TEST(Verify, LoadsTheDeepestNest) {
     std::uint32_t depth = 0;
     std::function<void(ir::Operand)> nest = [&](ir::Operand i) {
         std::size_t outer = alive.size();
-        for (std::uint64_t k = 0; k < 12; k++) alive.push_back(b.binary(ir::BinOp::mul, i, b.load(ir::Space::block, imm(100 * depth + 8 * k), 8)));
+        for (std::uint64_t k = 0; k < 12; k++)
+            alive.push_back(b.binary(ir::BinOp::mul, i, b.load(ir::Space::block, imm(100 * depth + 8 * k), 8)));
         if (depth++ < 6) {
             b.loop(b.arg(0), 3, CIO_MALFORMED, nest);
         } else {
@@ -106,7 +109,10 @@ TEST(Verify, LoadsTheDeepestNest) {
     artifact.module.programs[1] = b.finish();
     VerifyResult result = verify(build(artifact));
     if (!result.permitted) GTEST_SKIP() << result.why;
-    ASSERT_TRUE(result.failed.empty()) << result.failed[0].message << "\n" << result.failed[0].log.substr(result.failed[0].log.size() - std::min<std::size_t>(result.failed[0].log.size(), 2000));
+    ASSERT_TRUE(result.failed.empty()) << result.failed[0].message << "\n"
+                                       << result.failed[0].log.substr(
+                                              result.failed[0].log.size() -
+                                              std::min<std::size_t>(result.failed[0].log.size(), 2000));
     EXPECT_LE(result.loaded[1].stack, artifact.bounds[1].stack);
     EXPECT_LE(artifact.bounds[1].stack, 512u);
 }
@@ -130,7 +136,8 @@ TEST(Verify, SaysWhichPrivilegeIsMissing) {
         __user_cap_data_struct none[2]{};
         if (syscall(SYS_capset, &head, none) != 0) _exit(1);
         VerifyResult result = verify(bytes);
-        bool as_it_should = !result.permitted && result.loaded.empty() && write(ends[1], result.why.data(), result.why.size()) > 0;
+        bool as_it_should =
+            !result.permitted && result.loaded.empty() && write(ends[1], result.why.data(), result.why.size()) > 0;
         _exit(as_it_should ? 0 : 1);
     }
     close(ends[1]);
@@ -142,7 +149,8 @@ TEST(Verify, SaysWhichPrivilegeIsMissing) {
     EXPECT_EQ(status, 0);
     ASSERT_GT(length, 0);
     EXPECT_EQ(std::string(said, static_cast<std::size_t>(length)),
-              "loading BPF programs needs CAP_BPF and CAP_PERFMON, which this process does not have; run it as root, or once: "
+              "loading BPF programs needs CAP_BPF and CAP_PERFMON, which this process does not have; run it as root, "
+              "or once: "
               "setcap cap_bpf,cap_perfmon+ep on the program");
 }
 

@@ -11,10 +11,12 @@
 namespace chainio::tests {
 namespace {
 
-void expect_agreement(const std::vector<std::uint8_t>& built, const Inputs& inputs, const DifferentialOptions& options) {
+void expect_agreement(const std::vector<std::uint8_t>& built, const Inputs& inputs,
+                      const DifferentialOptions& options) {
     auto report = run_differential(built, inputs, options);
     ASSERT_TRUE(report) << report.error();
-    if (!report->kernel_skipped.empty()) fmt::print("skipped: {} blocks in the kernel: {}\n", report->blocks(), report->kernel_skipped);
+    if (!report->kernel_skipped.empty())
+        fmt::print("skipped: {} blocks in the kernel: {}\n", report->blocks(), report->kernel_skipped);
     for (const ProgramReport& p : report->programs) {
         EXPECT_EQ(p.disagreement, "") << p.name;
         EXPECT_LE(p.most_executed, p.bound) << p.name;
@@ -32,14 +34,15 @@ TEST(Differential, SampleArtifact) {
     expect_agreement(*built, {}, options);
 }
 
-// A program for each helper, over as many bytes as there can be, that never ends early: the bound of the cost table has to hold
-// where it is tightest.
+// A program for each helper, over as many bytes as there can be, that never ends early: the bound of the cost table has
+// to hold where it is tightest.
 TEST(Differential, HelpersAtFullLength) {
     using namespace ir;
     auto imm = [](std::uint64_t v) { return Operand::imm(v); };
     Artifact artifact = sample_artifact();
     Module& module = artifact.module;
-    Slice all{Space::block, imm(0), imm(65536)}, some{Space::block, imm(1), imm(4095)}, state{Space::state, imm(0), imm(4095)};
+    Slice all{Space::block, imm(0), imm(65536)}, some{Space::block, imm(1), imm(4095)},
+        state{Space::state, imm(0), imm(4095)};
     std::vector<std::function<void(Builder&)>> uses = {
         [&](Builder& b) { b.compare(all, all, 65536); },
         [&](Builder& b) { b.find_byte({Space::block, imm(0), imm(65535)}, imm(9), 65536); },
@@ -73,7 +76,8 @@ TEST(Differential, HelpersAtFullLength) {
         auto report = run_differential(*built, inputs, options);
         ASSERT_TRUE(report) << report.error();
         EXPECT_EQ(report->programs[0].disagreement, "");
-        EXPECT_GT(report->programs[0].most_executed * 2, report->programs[0].bound) << options.only << " is bounded too loosely, or did not get to its end";
+        EXPECT_GT(report->programs[0].most_executed * 2, report->programs[0].bound)
+            << options.only << " is bounded too loosely, or did not get to its end";
     }
 }
 
