@@ -11,6 +11,8 @@ using P = grammar::ChainParser;
 namespace {
 
 // Errors are rare; a text that is nothing but errors is given up after about this much work.
+// Bounds the memory of one parse tree.
+constexpr std::size_t max_item_tokens = 250'000;
 constexpr std::size_t repair_budget = 400'000;
 
 Scanned prepare(FileId file, std::string_view text, const Reader::Around& around, diag::Diagnostics& diags) {
@@ -63,6 +65,15 @@ bool Reader::at_end() {
 void Reader::read_items(const std::function<void(P::ItemContext*)>& build, std::vector<std::string>& broken_names) {
     while (tokens_[stream_.index()].type != P::EOF) {
         const std::size_t item = stream_.index();
+        std::size_t next_item = item + 1;
+        while (next_item + 1 < tokens_.size() && !(tokens_[next_item].span.col == 1 && begins_item(tokens_, next_item)))
+            ++next_item;
+        if (next_item - item > max_item_tokens) {
+            diags_.report(code::too_large, tokens_[item].span, "this declaration is too long",
+                          "a declaration has at most 250,000 words and signs; split it");
+            stream_.seek(next_item);
+            continue;
+        }
         P::ItemContext* tree = nullptr;
         if (attempt([&] { tree = parser_.item(); })) {
             build(tree);
