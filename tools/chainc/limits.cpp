@@ -2,12 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "compiler/ir/cost.h"
+#include "compiler/ir/size.h"
 #include "tools/chainc/pipeline.h"
 #include "tools/chainc/places.h"
 
 namespace chainio::chainc {
 namespace {
+
+constexpr const char* size_hint = "split it into two steps, or use a loop or `match` instead of repetition";
+constexpr const char* stack_hint = "compute values where they are used, or split it into two steps";
 
 void check_instructions(Compilation& c, const Places& places) {
     const ir::Module& module = c.artifact.module;
@@ -18,6 +24,29 @@ void check_instructions(Compilation& c, const Places& places) {
         c.diagnostics.report(601, places.of_program(i),
                              fmt::format("`{}` may execute {} instructions; the limit is {}", module.programs[i].name, bound, most_instructions),
                              "lower the `max` of its loops, search instead of looping, or split it into two steps");
+    }
+}
+
+// The first of the IR's own bounds that a program is over; empty when there is none.
+std::string excess(const ir::ProgramSize& size) {
+    if (size.depth > ir::kMaxDepth) return fmt::format("{} nested blocks; the limit is {}", size.depth, ir::kMaxDepth);
+    if (size.variables > ir::kMaxVars) return fmt::format("{} variables that change; the limit is {}", size.variables, ir::kMaxVars);
+    if (size.statements > ir::kMaxStmts) return fmt::format("{} operations; the limit is {}", size.statements, ir::kMaxStmts);
+    if (size.registers > ir::kMaxRegs) return fmt::format("{} values; the limit is {}", size.registers, ir::kMaxRegs);
+    return {};
+}
+
+void check_sizes(Compilation& c, const Places& places) {
+    const ir::Module& module = c.artifact.module;
+    if (module.programs.size() > ir::kMaxPrograms) {
+        c.diagnostics.report(607, {}, fmt::format("the spec makes {} programs; the limit is {}", module.programs.size(), ir::kMaxPrograms),
+                             "split it into several artifacts");
+    }
+    for (std::size_t i = 0; i < module.programs.size(); i++) {
+        const std::string what = excess(ir::size_of(module.programs[i]));
+        if (what.empty()) continue;
+        c.diagnostics.report(607, places.of_program(i), fmt::format("`{}` has {}", module.programs[i].name, what),
+                             size_hint);
     }
 }
 
@@ -37,8 +66,35 @@ void check_chains(Compilation& c, const Places& places) {
 
 void enforce_limits(Compilation& c) {
     const Places places(c);
+    check_sizes(c, places);
     check_instructions(c, places);
     check_chains(c, places);
+}
+
+void enforce_lowered_sizes(Compilation& c) {
+    const Places places(c);
+    const auto& programs = c.artifact.module.programs;
+    for (std::size_t i = 0; i < programs.size(); i++) {
+        if (programs[i].reg_count < ir::kMostBuiltRegs) continue;
+        c.diagnostics.report(607, places.of_program(i), fmt::format("`{}` has more than {} values", programs[i].name, ir::kMostBuiltRegs - 1), size_hint);
+    }
+}
+
+bool report_stack_overflow(Compilation& c, std::string_view compiler_output) {
+    if (compiler_output.find("BPF stack limit") == std::string_view::npos) return false;
+    constexpr std::string_view prefix = "cio_program_";
+    const Places places(c);
+    bool reported = false;
+    for (std::size_t at = compiler_output.find(prefix); at != std::string_view::npos; at = compiler_output.find(prefix, at + 1)) {
+        std::size_t program = 0;
+        const std::string_view digits = compiler_output.substr(at + prefix.size());
+        const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), program);
+        if (error != std::errc{} || program >= c.artifact.module.programs.size()) continue;
+        c.diagnostics.report(602, places.of_program(program),
+                             fmt::format("`{}` needs more than {} bytes of stack", c.artifact.module.programs[program].name, most_stack), stack_hint);
+        reported = true;
+    }
+    return reported;
 }
 
 void enforce_stack(Compilation& c) {
@@ -48,7 +104,7 @@ void enforce_stack(Compilation& c) {
         if (stack <= most_stack) continue;
         c.diagnostics.report(602, places.of_program(i),
                              fmt::format("`{}` needs {} bytes of stack; the limit is {}", c.artifact.module.programs[i].name, stack, most_stack),
-                             "keep large values in `state`, or split it into two steps");
+                             stack_hint);
     }
 }
 

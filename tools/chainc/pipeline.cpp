@@ -21,7 +21,10 @@ void check(Compilation& c) {
     c.checked = sema::check(*c.root->tree, c.root->canonical_name, import, {c.defines, c.options.target}, c.diagnostics);
 }
 
-void lower(Compilation& c) { c.artifact.module = passes::lower(*c.checked); }
+void lower(Compilation& c) {
+    c.artifact.module = passes::lower(*c.checked);
+    enforce_lowered_sizes(c);
+}
 
 void optimize(Compilation& c) { passes::run_passes(c.artifact.module); }
 
@@ -41,7 +44,7 @@ void build(Compilation& c) {
     auto elf = backends::build_artifact(c.artifact, options);
     if (elf) {
         c.elf = std::move(*elf);
-    } else {
+    } else if (!report_stack_overflow(c, elf.error())) {
         c.diagnostics.report(600, {}, elf.error(), "`--clang PROGRAM` names the clang to use; `--check` needs none");
     }
 }

@@ -1,0 +1,18 @@
+"""large.py KIND: a spec whose only step is too large in one way."""
+import sys
+
+HEAD = 'app t { files p = "*" }\nrecord R { a: u64le[512] }\nchain c(f: file p) -> u64 {\n  step s(r: R at 0 for 4096) {\n'
+kind = sys.argv[1]
+lines = []
+if kind == "variables":
+    lines += [f"var v{i} = r.a[{i}]" for i in range(200)]
+    lines += ["for x in r.a max 8 {"] + [f"v{i} = v{i} * x + v{(i + 1) % 200}" for i in range(200)] + ["}"]
+    lines += ["return " + " ^ ".join(f"v{i}" for i in range(200))]
+elif kind == "nesting":
+    lines += ["var t = 0", " else ".join(f"if r.a[0] == {i} {{ t = t ^ r.a[{i}] }}" for i in range(230)), "return t"]
+elif kind == "stack":
+    lines += [f"let v{i} = r.a[r.a[{i}] & 511] * {i + 3}" for i in range(200)]
+    lines += ["return " + " ^ ".join(f"(v{i} * v{(i * 7 + 1) % 200})" for i in range(200))]
+elif kind == "operations":
+    lines += ["var t = 0"] + [f"t = (t ^ r.a[(t + {i}) & 511]) * {i + 3}" for i in range(25000)] + ["return t"]
+print(HEAD + "".join(f"    {line}\n" for line in lines) + "  }\n}")
