@@ -33,7 +33,26 @@ struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
 
 enum class UnaryOp { negate, logical_not, bit_not };
-enum class BinaryOp { mul, div, mod, add, sub, shl, shr, bit_and, bit_xor, bit_or, lt, le, gt, ge, eq, ne, logical_and, logical_or };
+enum class BinaryOp {
+    mul,
+    div,
+    mod,
+    add,
+    sub,
+    shl,
+    shr,
+    bit_and,
+    bit_xor,
+    bit_or,
+    lt,
+    le,
+    gt,
+    ge,
+    eq,
+    ne,
+    logical_and,
+    logical_or
+};
 enum class Unit { none, bytes, time };  // sizes are in bytes, times in nanoseconds
 
 struct IntLit {
@@ -49,19 +68,20 @@ struct BoolLit {
 };
 struct BlockLit {};  // `block`: the bytes of the step's read
 struct NameRef {
-    Name name;  // empty text: could not be read, the error is reported already and nothing about it should be said again
+    Name
+        name;  // empty text: could not be read, the error is reported already and nothing about it should be said again
 };
 struct Lambda {
     Name param;
     ExprPtr body;
 };
-struct Arg {               // one of: value [by lambda | by expr], max value, lambda
-    ExprPtr value;         // absent for a lambda argument
-    bool is_max = false;   // `max value`
+struct Arg {                       // one of: value [by lambda | by expr], max value, lambda
+    ExprPtr value;                 // absent for a lambda argument
+    bool is_max = false;           // `max value`
     std::optional<Lambda> lambda;  // the argument itself when `value` is absent, else what follows `by`
-    ExprPtr by;            // `by Record.field`
+    ExprPtr by;                    // `by Record.field`
 };
-struct Call {  // name(args) or receiver.name(args)
+struct Call {          // name(args) or receiver.name(args)
     ExprPtr receiver;  // absent for a plain call
     Name callee;
     std::vector<Arg> args;
@@ -102,7 +122,9 @@ struct Cast {
 
 struct Expr {
     Span span;
-    std::variant<IntLit, StringLit, BoolLit, BlockLit, NameRef, Call, FieldAccess, Index, Slice, Unary, Binary, Cond, InSet, Cast> node;
+    std::variant<IntLit, StringLit, BoolLit, BlockLit, NameRef, Call, FieldAccess, Index, Slice, Unary, Binary, Cond,
+                 InSet, Cast>
+        node;
     bool parenthesised = false;  // written in parentheses; kept so that --fmt does not drop them
 };
 
@@ -122,7 +144,7 @@ struct BitsType {
     Name base;
     std::vector<BitField> fields;
 };
-struct NamedType {  // a scalar (u16le), a varint, a record or a text rule
+struct NamedType {       // a scalar (u16le), a varint, a record or a text rule
     QualifiedName name;  // empty text: could not be read, as with NameRef
 };
 using BaseType = std::variant<BytesType, CstrType, BitsType, NamedType>;
@@ -142,13 +164,13 @@ struct Field {
     Span span;
     Comments comments;
     enum class Kind { data, derived, skip } kind = Kind::data;
-    Name name;                    // "_" is padding; empty for skip
-    Type type;                    // data only
-    ExprPtr at;                   // `at`: data and skip
+    Name name;   // "_" is padding; empty for skip
+    Type type;   // data only
+    ExprPtr at;  // `at`: data and skip
     ExprPtr when;
     ExprPtr equals;
     std::vector<EnumItem> choices;
-    ExprPtr value;                // derived only
+    ExprPtr value;  // derived only
 };
 struct Record {
     Name name;
@@ -158,11 +180,11 @@ struct Record {
 struct TextItem {
     Span span;
     enum class Kind { literal, capture, choice } kind = Kind::literal;
-    std::string literal;               // literal
-    Name name;                         // capture and choice
-    Name rule;                         // capture: token, int, word, rest
-    ExprPtr max;                       // capture
-    ExprPtr repeat_low, repeat_high;   // capture, when repeated
+    std::string literal;              // literal
+    Name name;                        // capture and choice
+    Name rule;                        // capture: token, int, word, rest
+    ExprPtr max;                      // capture
+    ExprPtr repeat_low, repeat_high;  // capture, when repeated
     std::string separator;
     std::vector<std::string> choices;  // choice
 };
@@ -265,7 +287,9 @@ struct Stmt {
     Span span;
     Comments comments;
     std::uint32_t canonical_line = 0;  // set by the printer: the line in the canonical form
-    std::variant<Let, Var, Assign, If, When, Match, For, Goto, Return, Emit, Fail, PrefetchVia, Prefetch, Reply, Break, Continue, CallStmt> node;
+    std::variant<Let, Var, Assign, If, When, Match, For, Goto, Return, Emit, Fail, PrefetchVia, Prefetch, Reply, Break,
+                 Continue, CallStmt>
+        node;
 };
 
 // ---- declarations ----

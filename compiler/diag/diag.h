@@ -29,13 +29,13 @@ const std::vector<CatalogEntry>& catalog();
 
 // The texts that spans refer to. A text stays valid until the object dies.
 class Sources {
-public:
+  public:
     FileId add(std::string name, std::string text);
     std::string_view name(FileId id) const;
     std::string_view text(FileId id) const;
     std::string_view line(FileId id, std::uint32_t line) const;  // without its line end; empty past the end
 
-private:
+  private:
     struct Source {
         std::string name;
         std::string text;
@@ -64,19 +64,20 @@ struct WarningOptions {
     std::map<std::string, bool> errors;   // -Werror=name
 };
 
-// Collects diagnostics; the same code at the same place is kept once. At most `limit` errors are kept, the rest counted.
+// Collects diagnostics; the same code at the same place is kept once. At most `limit` errors are kept, the rest
+// counted.
 class Diagnostics {
-public:
+  public:
     explicit Diagnostics(WarningOptions options = {}, std::size_t limit = 200);
     // The severity comes from the catalogue and the warning options.
     void report(int code, Span span, std::string message, std::string hint, std::vector<Note> notes = {});
     bool has_errors() const;
     std::size_t error_count() const;
-    std::size_t other_count() const;      // warnings and notes
-    std::size_t dropped() const;          // counted, but not kept
+    std::size_t other_count() const;         // warnings and notes
+    std::size_t dropped() const;             // counted, but not kept
     std::vector<Diagnostic> sorted() const;  // by file, line, column, code
 
-private:
+  private:
     WarningOptions options_;
     std::size_t limit_;
     std::size_t errors_ = 0, others_ = 0;

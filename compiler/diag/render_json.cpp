@@ -24,7 +24,8 @@ void add_place(Json& object, const Span& span, const Sources& sources) {
 }
 
 bool unreserved(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == '~' || c == '/';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+           c == '_' || c == '~' || c == '/';
 }
 
 std::string uri_of(std::string_view name) {
@@ -46,7 +47,9 @@ Json location(const Span& span, const Sources& sources) {
     physical["artifactLocation"]["uri"] = uri_of(sources.name(span.file));
     if (span.line != 0) {
         // Our columns are bytes; SARIF's, by columnKind, code points.
-        const auto column = [&](std::uint32_t line, std::uint32_t col) { return code_points(sources.line(span.file, line), col == 0 ? 0 : col - 1) + 1; };
+        const auto column = [&](std::uint32_t line, std::uint32_t col) {
+            return code_points(sources.line(span.file, line), col == 0 ? 0 : col - 1) + 1;
+        };
         Json& region = physical["region"];
         region["startLine"] = span.line;
         region["startColumn"] = column(span.line, span.col);

@@ -18,8 +18,8 @@ std::string_view colour_of(Severity severity, const Paint& p) {
 }
 
 void render_one(std::string& out, const Diagnostic& d, const Sources& sources, const Paint& p) {
-    out += fmt::format("{}{}{}{}{}[{}]:{} {}\n", p.place, place_text(d.span, sources), p.off, colour_of(d.severity, p), severity_text(d.severity),
-                       code_text(d.code), p.off, d.message);
+    out += fmt::format("{}{}{}{}{}[{}]:{} {}\n", p.place, place_text(d.span, sources), p.off, colour_of(d.severity, p),
+                       severity_text(d.severity), code_text(d.code), p.off, d.message);
     out += snippet(d.span, sources, p);
     for (const Note& note : d.notes) {
         const std::string place = note.span.file == 0 ? std::string() : place_text(note.span, sources);
@@ -29,7 +29,9 @@ void render_one(std::string& out, const Diagnostic& d, const Sources& sources, c
     if (!d.hint.empty()) out += fmt::format("  {}hint:{} {}\n", p.note, p.off, d.hint);
 }
 
-std::string count_text(std::size_t count, std::string_view noun) { return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s"); }
+std::string count_text(std::size_t count, std::string_view noun) {
+    return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
 
 }  // namespace
 

@@ -20,7 +20,8 @@ struct Marked {  // one source line and the bytes [from, to) of it that are unde
     std::size_t to = 0;
 };
 
-// A window of a very long line, so that the work is bounded. It may begin inside a character, which then shows as U+FFFD.
+// A window of a very long line, so that the work is bounded. It may begin inside a character, which then shows as
+// U+FFFD.
 Marked window(Marked m, bool& cut_left, bool& cut_right) {
     if (m.text.size() <= longest_line) return m;
     const std::size_t begin = m.from > longest_line / 2 ? m.from - longest_line / 2 : 0;
@@ -83,16 +84,19 @@ void append(std::string& out, std::uint32_t line, std::size_t digits, const Mark
     Lines lines = draw(marked);
     const std::string_view space = lines.source.empty() ? "" : " ";
     out += fmt::format("  {}{:>{}} |{}{}{}\n", p.gutter, line, digits, p.off, space, lines.source);
-    // The colour of the carets begins at the first one, so that the uncoloured and the coloured form differ by escapes only.
+    // The colour of the carets begins at the first one, so that the uncoloured and the coloured form differ by escapes
+    // only.
     const std::size_t indent = lines.carets.find('^');
-    out += fmt::format("  {}{:>{}} |{} {}{}{}{}\n", p.gutter, "", digits, p.off, std::string(indent, ' '), p.caret, lines.carets.substr(indent), p.off);
+    out += fmt::format("  {}{:>{}} |{} {}{}{}{}\n", p.gutter, "", digits, p.off, std::string(indent, ' '), p.caret,
+                       lines.carets.substr(indent), p.off);
 }
 
 }  // namespace
 
 const Paint& paint(bool colour) {
     static constexpr Paint plain{};
-    static constexpr Paint coloured{"\x1b[1m", "\x1b[1;31m", "\x1b[1;35m", "\x1b[1;36m", "\x1b[1;32m", "\x1b[34m", "\x1b[0m"};
+    static constexpr Paint coloured{"\x1b[1m",    "\x1b[1;31m", "\x1b[1;35m", "\x1b[1;36m",
+                                    "\x1b[1;32m", "\x1b[34m",   "\x1b[0m"};
     return colour ? coloured : plain;
 }
 

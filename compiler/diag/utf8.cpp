@@ -18,7 +18,10 @@ Decoded decode(std::string_view text, std::size_t at) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
     const unsigned char first = byte(at);
     if (first < 0x80) return {first, 1, true};
-    const std::size_t length = first >= 0xf0 && first < 0xf5 ? 4 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xc2 && first < 0xe0 ? 2 : 0;
+    const std::size_t length = first >= 0xf0 && first < 0xf5   ? 4
+                               : first >= 0xe0 && first < 0xf0 ? 3
+                               : first >= 0xc2 && first < 0xe0 ? 2
+                                                               : 0;
     if (length == 0 || at + length > text.size()) return {};
     std::uint32_t point = first & (0xffU >> (length + 1));
     for (std::size_t i = 1; i < length; i++) {
@@ -33,17 +36,20 @@ Decoded decode(std::string_view text, std::size_t at) {
 
 bool in(std::uint32_t point, std::uint32_t low, std::uint32_t high) { return point >= low && point <= high; }
 
-// Combining marks and joiners take no column; controls and direction overrides are replaced, so that a source file cannot
-// rearrange what the terminal shows.
+// Combining marks and joiners take no column; controls and direction overrides are replaced, so that a source file
+// cannot rearrange what the terminal shows.
 bool is_combining(std::uint32_t p) {
-    return in(p, 0x300, 0x36f) || in(p, 0x1ab0, 0x1aff) || in(p, 0x20d0, 0x20ff) || in(p, 0xfe00, 0xfe0f) || in(p, 0xfe20, 0xfe2f);
+    return in(p, 0x300, 0x36f) || in(p, 0x1ab0, 0x1aff) || in(p, 0x20d0, 0x20ff) || in(p, 0xfe00, 0xfe0f) ||
+           in(p, 0xfe20, 0xfe2f);
 }
 bool is_unprintable(std::uint32_t p) {
-    return p < 0x20 || in(p, 0x7f, 0x9f) || in(p, 0x200b, 0x200f) || in(p, 0x202a, 0x202e) || in(p, 0x2060, 0x2069) || p == 0xfeff;
+    return p < 0x20 || in(p, 0x7f, 0x9f) || in(p, 0x200b, 0x200f) || in(p, 0x202a, 0x202e) || in(p, 0x2060, 0x2069) ||
+           p == 0xfeff;
 }
 bool is_wide(std::uint32_t p) {
-    return in(p, 0x1100, 0x115f) || in(p, 0x2e80, 0x303e) || in(p, 0x3041, 0xa4cf) || in(p, 0xac00, 0xd7a3) || in(p, 0xf900, 0xfaff) ||
-           in(p, 0xfe30, 0xfe6f) || in(p, 0xff00, 0xff60) || in(p, 0xffe0, 0xffe6) || in(p, 0x1f300, 0x1faff) || in(p, 0x20000, 0x3fffd);
+    return in(p, 0x1100, 0x115f) || in(p, 0x2e80, 0x303e) || in(p, 0x3041, 0xa4cf) || in(p, 0xac00, 0xd7a3) ||
+           in(p, 0xf900, 0xfaff) || in(p, 0xfe30, 0xfe6f) || in(p, 0xff00, 0xff60) || in(p, 0xffe0, 0xffe6) ||
+           in(p, 0x1f300, 0x1faff) || in(p, 0x20000, 0x3fffd);
 }
 
 }  // namespace

@@ -26,12 +26,15 @@ inline std::unique_ptr<ast::File> reparse(const std::string& text, Parse parse, 
     return file;
 }
 
-inline void same(const std::string& one, const std::string& other, const char* what) { demand(one == other, what, one, other); }
+inline void same(const std::string& one, const std::string& other, const char* what) {
+    demand(one == other, what, one, other);
+}
 
 // Printed in every form, read again and printed again, nothing changes.
 inline void round_trip(ast::File& file) {
     const std::string canonical = syntax::print_chain(file);
-    same(canonical, syntax::print_chain(*reparse(canonical, syntax::parse_chain, "the canonical form does not parse")), "the canonical form is not stable");
+    same(canonical, syntax::print_chain(*reparse(canonical, syntax::parse_chain, "the canonical form does not parse")),
+         "the canonical form is not stable");
     const std::string formatted = syntax::format_chain(file);
     const auto again = reparse(formatted, syntax::parse_chain, "the formatted text does not parse");
     same(formatted, syntax::format_chain(*again), "the formatted text is not stable");

@@ -21,7 +21,8 @@ std::string dependency_rule(const std::string& output, const FileLoader& loader)
         if (file.path != "-") rule += " \\\n  " + escaped(file.path);
     }
     rule += '\n';
-    // A rule without a recipe for each import: deleting one then does not stop make before chainc can say what is wrong.
+    // A rule without a recipe for each import: deleting one then does not stop make before chainc can say what is
+    // wrong.
     for (std::size_t i = 1; i < loader.files().size(); i++) rule += "\n" + escaped(loader.files()[i].path) + ":\n";
     return rule;
 }

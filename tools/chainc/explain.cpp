@@ -14,7 +14,8 @@ std::string list() {
     for (const diag::CatalogEntry& entry : diag::catalog()) widest = std::max(widest, entry.name.size());
     std::string out;
     for (const diag::CatalogEntry& entry : diag::catalog()) {
-        out += fmt::format("{}  {:<7}  {:<{}}  {}\n", diag::code_text(entry.code), diag::severity_text(entry.severity), entry.name, widest, entry.title);
+        out += fmt::format("{}  {:<7}  {:<{}}  {}\n", diag::code_text(entry.code), diag::severity_text(entry.severity),
+                           entry.name, widest, entry.title);
     }
     return out;
 }
@@ -24,7 +25,8 @@ std::string list() {
 std::expected<std::string, std::string> explain(const std::string& code_or_name) {
     if (code_or_name == "list") return list();
     if (const diag::CatalogEntry* entry = diag::find_entry(code_or_name)) {
-        return fmt::format("{} ({}, {}): {}\n\n{}\n", diag::code_text(entry->code), diag::severity_text(entry->severity), entry->name, entry->title, entry->explain);
+        return fmt::format("{} ({}, {}): {}\n\n{}\n", diag::code_text(entry->code),
+                           diag::severity_text(entry->severity), entry->name, entry->title, entry->explain);
     }
     std::vector<std::string> names{"list"};
     for (const diag::CatalogEntry& entry : diag::catalog()) {
@@ -32,8 +34,9 @@ std::expected<std::string, std::string> explain(const std::string& code_or_name)
         names.push_back(diag::code_text(entry.code));
     }
     const auto near = diag::nearest(code_or_name, names);
-    return std::unexpected(fmt::format("chainc: there is no diagnostic `{}`\n  hint: {}\n", code_or_name,
-                                       near ? fmt::format("did you mean `{}`?", *near) : "`chainc --explain list` prints them all"));
+    return std::unexpected(
+        fmt::format("chainc: there is no diagnostic `{}`\n  hint: {}\n", code_or_name,
+                    near ? fmt::format("did you mean `{}`?", *near) : "`chainc --explain list` prints them all"));
 }
 
 }  // namespace chainio::chainc

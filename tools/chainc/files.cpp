@@ -16,7 +16,7 @@ namespace chainio::chainc {
 namespace {
 
 class Descriptor {
-public:
+  public:
     explicit Descriptor(int fd) : fd_(fd) {}
     Descriptor(const Descriptor&) = delete;
     Descriptor& operator=(const Descriptor&) = delete;
@@ -27,7 +27,7 @@ public:
     // Errors of delayed writes (a full disk on a network file system) appear here.
     bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
 
-private:
+  private:
     int fd_;
 };
 

@@ -8,7 +8,8 @@
 
 namespace chainio::chainc {
 
-// Above what the front ends accept (4 MiB); they report it. What is longer still is cut here, so that memory stays bounded.
+// Above what the front ends accept (4 MiB); they report it. What is longer still is cut here, so that memory stays
+// bounded.
 inline constexpr std::size_t most_read = 5 << 20;
 
 struct ReadError {
@@ -23,8 +24,8 @@ std::expected<std::string, ReadError> read_source(const std::string& name);
 std::expected<void, std::string> write_output(const std::string& path, std::span<const std::uint8_t> bytes);
 std::expected<void, std::string> write_output(const std::string& path, std::string_view text);
 
-// Opens whatever of descriptors 0-2 is closed in a way that fails on use, so that a file opened later does not get such a
-// number and receive what was meant for the terminal.
+// Opens whatever of descriptors 0-2 is closed in a way that fails on use, so that a file opened later does not get such
+// a number and receive what was meant for the terminal.
 void reserve_standard_descriptors();
 
 }  // namespace chainio::chainc

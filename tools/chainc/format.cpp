@@ -21,16 +21,19 @@ Span first_difference(const diag::Sources& sources, FileId id, std::string_view 
     return {id, line, 1, line, width + 1};
 }
 
-void format_one(const Options& options, const std::string& input, diag::Sources& sources, diag::Diagnostics& diagnostics) {
+void format_one(const Options& options, const std::string& input, diag::Sources& sources,
+                diag::Diagnostics& diagnostics) {
     const std::size_t errors_before = diagnostics.error_count();
     FileLoader loader(sources, diagnostics, {}, {});
     const LoadedFile* file = loader.load_root(input);
     if (!file || diagnostics.error_count() != errors_before) return;  // what could not be read would be lost
-    const std::string formatted = syntax::is_yaml(file->id, sources) ? syntax::print_yaml(*file->tree) : syntax::format_chain(*file->tree);
+    const std::string formatted =
+        syntax::is_yaml(file->id, sources) ? syntax::print_yaml(*file->tree) : syntax::format_chain(*file->tree);
     const bool same = formatted == sources.text(file->id);
     if (options.fmt == FmtMode::check) {
         if (!same) {
-            diagnostics.report(507, first_difference(sources, file->id, formatted), "not in canonical form from this line on",
+            diagnostics.report(507, first_difference(sources, file->id, formatted),
+                               "not in canonical form from this line on",
                                fmt::format("`chainc --fmt --in-place {}` rewrites the file", input));
         }
         return;
@@ -39,7 +42,9 @@ void format_one(const Options& options, const std::string& input, diag::Sources&
     if (in_place && same) return;  // keeps the file's time, so that nothing is rebuilt for it
     const std::string target = in_place ? input : options.output.empty() ? "-" : options.output;
     const auto written = write_output(target, formatted);
-    if (!written) diagnostics.report(501, {}, fmt::format("cannot write `{}`: {}", target, written.error()), "check the permissions of the file and its folder");
+    if (!written)
+        diagnostics.report(501, {}, fmt::format("cannot write `{}`: {}", target, written.error()),
+                           "check the permissions of the file and its folder");
 }
 
 }  // namespace

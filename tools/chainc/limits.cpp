@@ -22,7 +22,8 @@ void check_instructions(Compilation& c, const Places& places) {
         const std::uint64_t bound = ir::instruction_bound(module.programs[i]);
         if (bound <= most_instructions) continue;
         c.diagnostics.report(601, places.of_program(i),
-                             fmt::format("`{}` may execute {} instructions; the limit is {}", module.programs[i].name, bound, most_instructions),
+                             fmt::format("`{}` may execute {} instructions; the limit is {}", module.programs[i].name,
+                                         bound, most_instructions),
                              "lower the `max` of its loops, search instead of looping, or split it into two steps");
     }
 }
@@ -30,8 +31,10 @@ void check_instructions(Compilation& c, const Places& places) {
 // The first of the IR's own bounds that a program is over; empty when there is none.
 std::string excess(const ir::ProgramSize& size) {
     if (size.depth > ir::kMaxDepth) return fmt::format("{} nested blocks; the limit is {}", size.depth, ir::kMaxDepth);
-    if (size.variables > ir::kMaxVars) return fmt::format("{} variables that change; the limit is {}", size.variables, ir::kMaxVars);
-    if (size.statements > ir::kMaxStmts) return fmt::format("{} operations; the limit is {}", size.statements, ir::kMaxStmts);
+    if (size.variables > ir::kMaxVars)
+        return fmt::format("{} variables that change; the limit is {}", size.variables, ir::kMaxVars);
+    if (size.statements > ir::kMaxStmts)
+        return fmt::format("{} operations; the limit is {}", size.statements, ir::kMaxStmts);
     if (size.registers > ir::kMaxRegs) return fmt::format("{} values; the limit is {}", size.registers, ir::kMaxRegs);
     return {};
 }
@@ -39,8 +42,10 @@ std::string excess(const ir::ProgramSize& size) {
 void check_sizes(Compilation& c, const Places& places) {
     const ir::Module& module = c.artifact.module;
     if (module.programs.size() > ir::kMaxPrograms) {
-        c.diagnostics.report(607, {}, fmt::format("the spec makes {} programs; the limit is {}", module.programs.size(), ir::kMaxPrograms),
-                             "split it into several artifacts");
+        c.diagnostics.report(
+            607, {},
+            fmt::format("the spec makes {} programs; the limit is {}", module.programs.size(), ir::kMaxPrograms),
+            "split it into several artifacts");
     }
     for (std::size_t i = 0; i < module.programs.size(); i++) {
         const std::string what = excess(ir::size_of(module.programs[i]));
@@ -55,10 +60,11 @@ void check_chains(Compilation& c, const Places& places) {
         const ir::Chain& chain = c.artifact.module.chains[i];
         const ir::ChainBounds bounds = ir::chain_bounds(c.artifact.module, c.artifact.layout, chain);
         if (bounds.memory <= most_memory) continue;
-        c.diagnostics.report(603, places.of_chain(i),
-                             fmt::format("one run of `{}` may need {} KiB: {} reads in flight of {} bytes each; the limit is {} KiB", chain.name,
-                                         bounds.memory >> 10, bounds.in_flight, bounds.block_bytes, most_memory >> 10),
-                             "lower `hops`, queue fewer reads a step, or read less with a constant `for`");
+        c.diagnostics.report(
+            603, places.of_chain(i),
+            fmt::format("one run of `{}` may need {} KiB: {} reads in flight of {} bytes each; the limit is {} KiB",
+                        chain.name, bounds.memory >> 10, bounds.in_flight, bounds.block_bytes, most_memory >> 10),
+            "lower `hops`, queue fewer reads a step, or read less with a constant `for`");
     }
 }
 
@@ -76,7 +82,9 @@ void enforce_lowered_sizes(Compilation& c) {
     const auto& programs = c.artifact.module.programs;
     for (std::size_t i = 0; i < programs.size(); i++) {
         if (programs[i].reg_count < ir::kMostBuiltRegs) continue;
-        c.diagnostics.report(607, places.of_program(i), fmt::format("`{}` has more than {} values", programs[i].name, ir::kMostBuiltRegs - 1), size_hint);
+        c.diagnostics.report(607, places.of_program(i),
+                             fmt::format("`{}` has more than {} values", programs[i].name, ir::kMostBuiltRegs - 1),
+                             size_hint);
     }
 }
 
@@ -85,13 +93,16 @@ bool report_stack_overflow(Compilation& c, std::string_view compiler_output) {
     constexpr std::string_view prefix = "cio_program_";
     const Places places(c);
     bool reported = false;
-    for (std::size_t at = compiler_output.find(prefix); at != std::string_view::npos; at = compiler_output.find(prefix, at + 1)) {
+    for (std::size_t at = compiler_output.find(prefix); at != std::string_view::npos;
+         at = compiler_output.find(prefix, at + 1)) {
         std::size_t program = 0;
         const std::string_view digits = compiler_output.substr(at + prefix.size());
         const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), program);
         if (error != std::errc{} || program >= c.artifact.module.programs.size()) continue;
-        c.diagnostics.report(602, places.of_program(program),
-                             fmt::format("`{}` needs more than {} bytes of stack", c.artifact.module.programs[program].name, most_stack), stack_hint);
+        c.diagnostics.report(
+            602, places.of_program(program),
+            fmt::format("`{}` needs more than {} bytes of stack", c.artifact.module.programs[program].name, most_stack),
+            stack_hint);
         reported = true;
     }
     return reported;
@@ -103,7 +114,8 @@ void enforce_stack(Compilation& c) {
         const std::uint32_t stack = c.artifact.bounds[i].stack;
         if (stack <= most_stack) continue;
         c.diagnostics.report(602, places.of_program(i),
-                             fmt::format("`{}` needs {} bytes of stack; the limit is {}", c.artifact.module.programs[i].name, stack, most_stack),
+                             fmt::format("`{}` needs {} bytes of stack; the limit is {}",
+                                         c.artifact.module.programs[i].name, stack, most_stack),
                              stack_hint);
     }
 }

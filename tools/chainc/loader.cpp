@@ -40,14 +40,19 @@ std::string root_name(const ast::File& tree) {
 
 }  // namespace
 
-FileLoader::FileLoader(diag::Sources& sources, diag::Diagnostics& diagnostics, std::vector<std::string> include_dirs, std::string stdlib)
-    : sources_(sources), diagnostics_(diagnostics), include_dirs_(std::move(include_dirs)), stdlib_(std::move(stdlib)) {}
+FileLoader::FileLoader(diag::Sources& sources, diag::Diagnostics& diagnostics, std::vector<std::string> include_dirs,
+                       std::string stdlib)
+    : sources_(sources),
+      diagnostics_(diagnostics),
+      include_dirs_(std::move(include_dirs)),
+      stdlib_(std::move(stdlib)) {}
 
 LoadedFile* FileLoader::load_root(const std::string& path) {
     const std::string shown = path == "-" ? "<stdin>" : path;
     auto text = read_source(path);
     if (!text) {
-        diagnostics_.report(500, {}, fmt::format("cannot read `{}`: {}", shown, text.error().reason), "check the path; `-` reads standard input");
+        diagnostics_.report(500, {}, fmt::format("cannot read `{}`: {}", shown, text.error().reason),
+                            "check the path; `-` reads standard input");
         return nullptr;
     }
     FileId id = 0;
@@ -69,7 +74,8 @@ sema::Loaded FileLoader::load_import(const std::string& path, FileId importing) 
         }
         auto text = read_source(candidate);
         if (!text) {
-            result.tried.push_back(text.error().missing ? candidate : fmt::format("{} ({})", candidate, text.error().reason));
+            result.tried.push_back(text.error().missing ? candidate
+                                                        : fmt::format("{} ({})", candidate, text.error().reason));
             continue;
         }
         FileId id = 0;
@@ -119,7 +125,8 @@ std::vector<std::string> FileLoader::candidates(const std::string& path, FileId 
     if (fs::path(path).is_absolute()) return {path};
     std::vector<std::string> result;
     const auto importer = std::ranges::find(files_, importing, &LoadedFile::id);
-    const fs::path folder = importer == files_.end() || importer->path == "-" ? fs::path() : fs::path(importer->path).parent_path();
+    const fs::path folder =
+        importer == files_.end() || importer->path == "-" ? fs::path() : fs::path(importer->path).parent_path();
     result.push_back((folder / path).string());
     for (const std::string& dir : include_dirs_) result.push_back((fs::path(dir) / path).string());
     if (!stdlib_.empty()) result.push_back((fs::path(stdlib_) / path).string());
@@ -127,7 +134,9 @@ std::vector<std::string> FileLoader::candidates(const std::string& path, FileId 
 }
 
 std::string FileLoader::unused_name(const std::string& wanted) const {
-    const auto used = [&](const std::string& name) { return std::ranges::find(files_, name, &LoadedFile::canonical_name) != files_.end(); };
+    const auto used = [&](const std::string& name) {
+        return std::ranges::find(files_, name, &LoadedFile::canonical_name) != files_.end();
+    };
     std::string name = wanted;
     for (std::size_t i = 2; used(name); i++) name = fmt::format("{}#{}", wanted, i);
     return name;
@@ -135,7 +144,8 @@ std::string FileLoader::unused_name(const std::string& wanted) const {
 
 std::string find_stdlib(const std::string& given) {
     if (!given.empty()) return given;
-    if (const char* from_environment = std::getenv("CHAINIO_STDLIB"); from_environment && *from_environment) return from_environment;
+    if (const char* from_environment = std::getenv("CHAINIO_STDLIB"); from_environment && *from_environment)
+        return from_environment;
     std::error_code error;
     const fs::path program = fs::read_symlink("/proc/self/exe", error);
     if (!error) {

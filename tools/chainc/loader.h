@@ -14,14 +14,16 @@ namespace chainio::chainc {
 
 struct LoadedFile {
     FileId id = 0;
-    std::string path;            // as it was found; "-" for standard input
-    std::string canonical_name;  // as line information names it: no folder of this machine, so that outputs are reproducible
+    std::string path;  // as it was found; "-" for standard input
+    std::string
+        canonical_name;  // as line information names it: no folder of this machine, so that outputs are reproducible
     std::unique_ptr<ast::File> tree;
 };
 
 class FileLoader {
-public:
-    FileLoader(diag::Sources& sources, diag::Diagnostics& diagnostics, std::vector<std::string> include_dirs, std::string stdlib);
+  public:
+    FileLoader(diag::Sources& sources, diag::Diagnostics& diagnostics, std::vector<std::string> include_dirs,
+               std::string stdlib);
 
     // Null when it cannot be read (reported).
     LoadedFile* load_root(const std::string& path);
@@ -30,7 +32,7 @@ public:
 
     const std::deque<LoadedFile>& files() const { return files_; }
 
-private:
+  private:
     bool add_text(const std::string& shown_name, std::string text, FileId& id);
     LoadedFile* add_empty(FileId id, const std::string& path, std::string canonical_name);
     LoadedFile* parse(FileId id, const std::string& path, std::string canonical_name);
@@ -41,12 +43,12 @@ private:
     diag::Diagnostics& diagnostics_;
     std::vector<std::string> include_dirs_;
     std::string stdlib_;
-    std::deque<LoadedFile> files_;                    // a deque: pointers to its elements stay good
+    std::deque<LoadedFile> files_;  // a deque: pointers to its elements stay good
     std::map<std::string, LoadedFile*> by_real_path_;
 };
 
-// The folder that holds the standard library: `given`, or $CHAINIO_STDLIB, or the one installed beside this program, or the
-// one of the source tree that this program was built from. Empty when there is none.
+// The folder that holds the standard library: `given`, or $CHAINIO_STDLIB, or the one installed beside this program, or
+// the one of the source tree that this program was built from. Empty when there is none.
 std::string find_stdlib(const std::string& given);
 
 }  // namespace chainio::chainc

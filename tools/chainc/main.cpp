@@ -22,7 +22,8 @@ using namespace chainio::chainc;
 int print(std::string_view text) {
     const auto written = write_output("-", text);
     if (written) return 0;
-    (void)write_output("/dev/stderr", std::string_view(fmt::format("chainc: cannot write standard output: {}\n", written.error())));
+    (void)write_output("/dev/stderr",
+                       std::string_view(fmt::format("chainc: cannot write standard output: {}\n", written.error())));
     return status_system;
 }
 
@@ -37,7 +38,8 @@ int print_reports(const Compilation& c) {
     std::string text;
     if (c.options.report == ReportMode::json) text += report_json(c);
     if (c.options.report == ReportMode::table) text += report_table(c);
-    if (c.options.verify != VerifyMode::off && c.options.report != ReportMode::json) text += (text.empty() ? "" : "\n") + verified_table(c);
+    if (c.options.verify != VerifyMode::off && c.options.report != ReportMode::json)
+        text += (text.empty() ? "" : "\n") + verified_table(c);
     if (text.empty()) return 0;
     if (!emits_to_stdout(c.options)) return print(text);
     (void)write_output("/dev/stderr", std::string_view(text));
@@ -46,7 +48,9 @@ int print_reports(const Compilation& c) {
 
 void print_times(const std::vector<StageTime>& times) {
     std::string text;
-    for (const StageTime& stage : times) text += fmt::format("{:<8} {:>9.3f} ms\n", stage.name, std::chrono::duration<double, std::milli>(stage.time).count());
+    for (const StageTime& stage : times)
+        text += fmt::format("{:<8} {:>9.3f} ms\n", stage.name,
+                            std::chrono::duration<double, std::milli>(stage.time).count());
     (void)write_output("/dev/stderr", std::string_view(text));
 }
 

@@ -22,7 +22,8 @@ constexpr const char* description =
     "  chainc --explain CH0123           what a diagnostic means";
 
 constexpr const char* footer =
-    "Exit status: 0 ok, 1 the spec is wrong, 2 wrong usage, 3 the system failed (a file, memory, clang), 4 --verify is not permitted.";
+    "Exit status: 0 ok, 1 the spec is wrong, 2 wrong usage, 3 the system failed (a file, memory, clang), 4 --verify is "
+    "not permitted.";
 
 // -MD and -MF are one option each to every build system, but a bundle of short options to the parser.
 std::string long_form(std::string_view argument) {
@@ -52,24 +53,37 @@ struct Words {  // options whose words are turned into enumerators after parsing
 void declare(CLI::App& app, Options& o, Words& w) {
     app.add_option("input", o.inputs, "The spec; - is standard input")->type_name("FILE");
     app.add_option("-o,--output", o.output, "Where to write; - is standard output")->type_name("FILE");
-    app.add_option("-I", o.include_dirs, "A folder to look for imports in, after the importing file's own")->type_name("DIR")->allow_extra_args(false);
+    app.add_option("-I", o.include_dirs, "A folder to look for imports in, after the importing file's own")
+        ->type_name("DIR")
+        ->allow_extra_args(false);
     app.add_option("-D", o.defines, "A value for a `param`")->type_name("NAME=VALUE")->allow_extra_args(false);
-    app.add_option("-O", o.optimize, "Optimisation level of the emitted code")->check(CLI::Range(0, 2))->type_name("0|1|2");
-    app.add_option("-W", o.warnings, "NAME, no-NAME, error, error=NAME, no-error=NAME")->type_name("WARNING")->allow_extra_args(false);
+    app.add_option("-O", o.optimize, "Optimisation level of the emitted code")
+        ->check(CLI::Range(0, 2))
+        ->type_name("0|1|2");
+    app.add_option("-W", o.warnings, "NAME, no-NAME, error, error=NAME, no-error=NAME")
+        ->type_name("WARNING")
+        ->allow_extra_args(false);
     app.add_option("--emit", o.emit, "What to write: ast, ir, c, config, dot, bpf, chain, yaml; several with commas")
         ->delimiter(',')
         ->check(CLI::IsMember({"ast", "ir", "c", "config", "dot", "bpf", "chain", "yaml"}))
         ->type_name("KIND")
         ->allow_extra_args(false);
     app.add_flag("--check", o.check, "Parse and check only");
-    app.add_flag("--fmt{print}", w.fmt, "Print the spec in its canonical form; --fmt=check fails when it is not in that form")
+    app.add_flag("--fmt{print}", w.fmt,
+                 "Print the spec in its canonical form; --fmt=check fails when it is not in that form")
         ->check(CLI::IsMember({"print", "check"}));
     app.add_flag("--in-place", w.in_place, "With --fmt: write the formatted text back to the file");
-    app.add_flag("--report{table}", w.report, "Print the bounds of every program and chain (--report=json)")->check(CLI::IsMember({"table", "json"}));
-    app.add_flag("--verify{on}", w.verify, "Load the programs into this kernel's verifier; --verify=log prints its log")->check(CLI::IsMember({"on", "log"}));
+    app.add_flag("--report{table}", w.report, "Print the bounds of every program and chain (--report=json)")
+        ->check(CLI::IsMember({"table", "json"}));
+    app.add_flag("--verify{on}", w.verify, "Load the programs into this kernel's verifier; --verify=log prints its log")
+        ->check(CLI::IsMember({"on", "log"}));
     app.add_option("--explain", o.explain, "Explain a diagnostic, or `list` them all")->type_name("CODE|list");
-    app.add_option("--diagnostics-format", w.format, "How diagnostics are printed")->check(CLI::IsMember({"text", "json", "sarif"}))->type_name("text|json|sarif");
-    app.add_option("--source-map", o.source_map, "Write a JSON map from the lines of the canonical form to those of the sources")->type_name("FILE");
+    app.add_option("--diagnostics-format", w.format, "How diagnostics are printed")
+        ->check(CLI::IsMember({"text", "json", "sarif"}))
+        ->type_name("text|json|sarif");
+    app.add_option("--source-map", o.source_map,
+                   "Write a JSON map from the lines of the canonical form to those of the sources")
+        ->type_name("FILE");
     app.add_option("--target", o.target, "Refuse what this kernel release does not offer")->type_name("linux-6.1");
     app.add_option("--native", o.native, "Architectures to put native step code in for: x86_64, aarch64, or none")
         ->delimiter(',')
@@ -81,10 +95,14 @@ void declare(CLI::App& app, Options& o, Words& w) {
     app.add_flag("--write-deps", o.write_deps, "-MD: write the names of the files that were read, as a make rule");
     app.add_option("--deps-file", o.deps_file, "-MF: where to write that rule")->type_name("FILE");
     app.add_flag("--time-report", o.time_report, "Print how long each stage took");
-    app.add_option("--color", o.colour, "auto, always or never")->check(CLI::IsMember({"auto", "always", "never"}))->type_name("WHEN");
+    app.add_option("--color", o.colour, "auto, always or never")
+        ->check(CLI::IsMember({"auto", "always", "never"}))
+        ->type_name("WHEN");
 }
 
-std::string usage_error(std::string_view message) { return fmt::format("chainc: {}\n  hint: `chainc --help` lists the options\n", message); }
+std::string usage_error(std::string_view message) {
+    return fmt::format("chainc: {}\n  hint: `chainc --help` lists the options\n", message);
+}
 
 // What the option parser cannot see: combinations that make no sense.
 std::string contradiction(const Options& o, const Words& w) {
@@ -93,11 +111,14 @@ std::string contradiction(const Options& o, const Words& w) {
     if (!o.explain.empty()) return {};
     if (o.inputs.empty()) return "no input file";
     if (o.inputs.size() > 1 && o.fmt == FmtMode::off) {
-        return fmt::format("one input at a time: `{}` and `{}` were given; a spec takes others in with `import`", o.inputs[0], o.inputs[1]);
+        return fmt::format("one input at a time: `{}` and `{}` were given; a spec takes others in with `import`",
+                           o.inputs[0], o.inputs[1]);
     }
     if (o.inputs.size() > 1 && !o.output.empty()) return "-o takes one input";
-    if (w.in_place && std::ranges::find(o.inputs, "-") != o.inputs.end()) return "--in-place cannot write back to standard input";
-    if (o.fmt != FmtMode::off && (!o.emit.empty() || o.check || o.report != ReportMode::off || o.verify != VerifyMode::off)) {
+    if (w.in_place && std::ranges::find(o.inputs, "-") != o.inputs.end())
+        return "--in-place cannot write back to standard input";
+    if (o.fmt != FmtMode::off &&
+        (!o.emit.empty() || o.check || o.report != ReportMode::off || o.verify != VerifyMode::off)) {
         return "--fmt goes with no other output";
     }
     if (o.check && !o.emit.empty()) return "--check and --emit exclude each other";
@@ -191,7 +212,8 @@ std::map<std::string, std::string> define_options(const Options& options, diag::
         const std::size_t equals = define.find('=');
         const std::string name = define.substr(0, equals);
         if (equals == std::string::npos || !is_identifier(name) || equals + 1 == define.size()) {
-            problems.report(504, {}, fmt::format("`-D {}` is not NAME=VALUE", define), "write for example `-D FANOUT=31`");
+            problems.report(504, {}, fmt::format("`-D {}` is not NAME=VALUE", define),
+                            "write for example `-D FANOUT=31`");
             continue;
         }
         result[name] = define.substr(equals + 1);

@@ -17,7 +17,7 @@ namespace {
 
 struct Kind {
     std::string_view name;
-    std::string_view stage;      // the last one that it needs
+    std::string_view stage;  // the last one that it needs
     std::string_view extension;
     std::string (*text)(Compilation&);  // null: the artifact itself
 };
@@ -31,8 +31,9 @@ std::string emit_c(Compilation& c) { return backends::emit_c(c.artifact); }
 std::string emit_config(Compilation& c) { return backends::emit_config(c.artifact); }
 
 constexpr std::array kinds{
-    Kind{"ast", "parse", ".ast", emit_ast},   Kind{"chain", "parse", ".chain", emit_chain},    Kind{"yaml", "parse", ".yaml", emit_yaml},
-    Kind{"ir", "passes", ".ir", emit_ir},     Kind{"dot", "passes", ".dot", emit_dot},         Kind{"c", "layout", ".c", emit_c},
+    Kind{"ast", "parse", ".ast", emit_ast},        Kind{"chain", "parse", ".chain", emit_chain},
+    Kind{"yaml", "parse", ".yaml", emit_yaml},     Kind{"ir", "passes", ".ir", emit_ir},
+    Kind{"dot", "passes", ".dot", emit_dot},       Kind{"c", "layout", ".c", emit_c},
     Kind{"config", "stack", ".json", emit_config}, Kind{"bpf", "stack", ".bpf.o", nullptr},
 };
 
@@ -41,7 +42,8 @@ const Kind& kind_named(std::string_view name) { return *std::ranges::find(kinds,
 // Without --emit, the artifact, unless the run is only about what it prints.
 std::vector<std::string> wanted(const Options& o) {
     if (!o.emit.empty()) return o.emit;
-    const bool only_prints = o.check || ((o.report != ReportMode::off || o.verify != VerifyMode::off) && o.output.empty());
+    const bool only_prints =
+        o.check || ((o.report != ReportMode::off || o.verify != VerifyMode::off) && o.output.empty());
     if (only_prints) return {};
     return {"bpf"};
 }
@@ -70,7 +72,8 @@ void write(Compilation& c, const std::string& path, const auto& data) {
     const auto written = write_output(path, data);
     if (written) return;
     const std::string shown = path == "-" ? "standard output" : "`" + path + "`";
-    c.diagnostics.report(501, {}, fmt::format("cannot write {}: {}", shown, written.error()), "choose another place with `-o FILE`");
+    c.diagnostics.report(501, {}, fmt::format("cannot write {}: {}", shown, written.error()),
+                         "choose another place with `-o FILE`");
 }
 
 void write_dependencies(Compilation& c, const std::string& output) {
@@ -101,7 +104,8 @@ std::string_view last_stage(const Options& o) {
 
 bool emits_to_stdout(const Options& o) {
     const auto names = wanted(o);
-    return std::ranges::any_of(names, [&](const std::string& name) { return path_for(o, kind_named(name), names.size()) == "-"; });
+    return std::ranges::any_of(
+        names, [&](const std::string& name) { return path_for(o, kind_named(name), names.size()) == "-"; });
 }
 
 void write_outputs(Compilation& c) {
@@ -117,7 +121,8 @@ void write_outputs(Compilation& c) {
             write(c, path, std::span<const std::uint8_t>(c.elf));
         }
     }
-    if (!c.options.source_map.empty()) write(c, c.options.source_map, std::string_view(SourceMap(c.loader).to_json(c.sources)));
+    if (!c.options.source_map.empty())
+        write(c, c.options.source_map, std::string_view(SourceMap(c.loader).to_json(c.sources)));
     if (c.options.write_deps) write_dependencies(c, first_path);
 }
 

@@ -17,8 +17,11 @@ void parse(Compilation& c) { c.root = c.loader.load_root(c.options.inputs.front(
 // Runs after syntax errors too: what could be read is checked, so that one wrong line does not hide the others.
 void check(Compilation& c) {
     if (!c.root) return;
-    const auto import = [&c](const std::string& path, FileId importing) { return c.loader.load_import(path, importing); };
-    c.checked = sema::check(*c.root->tree, c.root->canonical_name, import, {c.defines, c.options.target}, c.diagnostics);
+    const auto import = [&c](const std::string& path, FileId importing) {
+        return c.loader.load_import(path, importing);
+    };
+    c.checked =
+        sema::check(*c.root->tree, c.root->canonical_name, import, {c.defines, c.options.target}, c.diagnostics);
 }
 
 void lower(Compilation& c) {
@@ -33,10 +36,13 @@ void lay_out(Compilation& c) {
     c.artifact.bounds.assign(c.artifact.module.programs.size(), {});
 }
 
-// What the passes promise to those after them. It stands behind the limits, which have the better words for what is too large.
+// What the passes promise to those after them. It stands behind the limits, which have the better words for what is too
+// large.
 void validate(Compilation& c) {
     const std::string broken = ir::validate(c.artifact.module);
-    if (!broken.empty()) c.diagnostics.report(606, {}, "the lowered program breaks a rule of the IR: " + broken, "please report this with the spec");
+    if (!broken.empty())
+        c.diagnostics.report(606, {}, "the lowered program breaks a rule of the IR: " + broken,
+                             "please report this with the spec");
 }
 
 void build(Compilation& c) {
@@ -50,21 +56,16 @@ void build(Compilation& c) {
 }
 
 constexpr std::array stages{
-    Stage{"parse", parse, false},
-    Stage{"check", check, false},
-    Stage{"lower", lower, true},
-    Stage{"passes", optimize, true},
-    Stage{"layout", lay_out, true},
-    Stage{"limits", enforce_limits, true},
-    Stage{"validate", validate, true},
-    Stage{"build", build, true},
-    Stage{"stack", enforce_stack, true},
+    Stage{"parse", parse, false},           Stage{"check", check, false},   Stage{"lower", lower, true},
+    Stage{"passes", optimize, true},        Stage{"layout", lay_out, true}, Stage{"limits", enforce_limits, true},
+    Stage{"validate", validate, true},      Stage{"build", build, true},    Stage{"stack", enforce_stack, true},
     Stage{"verify", verify_programs, true},
 };
 
 }  // namespace
 
-Compilation::Compilation(const Options& given, diag::WarningOptions warnings, std::map<std::string, std::string> given_defines)
+Compilation::Compilation(const Options& given, diag::WarningOptions warnings,
+                         std::map<std::string, std::string> given_defines)
     : options(given),
       defines(std::move(given_defines)),
       diagnostics(std::move(warnings)),

@@ -16,13 +16,15 @@ Span Places::of_program(std::size_t program) const {
     for (std::size_t c = 0; c < module.chains.size(); c++) {
         const ir::Chain& chain = module.chains[c];
         for (std::size_t s = 0; s < chain.steps.size(); s++) {
-            if (chain.steps[s].program == program && s < compilation_.checked->chains[c].steps.size()) return compilation_.checked->chains[c].steps[s].span;
+            if (chain.steps[s].program == program && s < compilation_.checked->chains[c].steps.size())
+                return compilation_.checked->chains[c].steps[s].span;
         }
         const auto index = static_cast<std::int32_t>(program);
         if (chain.entry == index || chain.done == index || chain.shadow == index) return of_chain(c);
     }
     for (const ir::Stmt& stmt : module.programs[program].body) {
-        if (stmt.line.line != 0 && stmt.line.file < module.sources.size()) return of_line(module.sources[stmt.line.file], stmt.line.line);
+        if (stmt.line.line != 0 && stmt.line.file < module.sources.size())
+            return of_line(module.sources[stmt.line.file], stmt.line.line);
     }
     return {};
 }

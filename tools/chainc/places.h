@@ -10,13 +10,15 @@ namespace chainio::chainc {
 struct Compilation;
 
 class Places {
-public:
+  public:
     explicit Places(const Compilation&);
     Span of_program(std::size_t program) const;
     Span of_chain(std::size_t chain) const;
-    Span of_line(const std::string& canonical_name, std::uint32_t line) const { return map_.find(canonical_name, line); }
+    Span of_line(const std::string& canonical_name, std::uint32_t line) const {
+        return map_.find(canonical_name, line);
+    }
 
-private:
+  private:
     const Compilation& compilation_;
     SourceMap map_;
 };

@@ -49,14 +49,16 @@ std::string report_table(const Compilation& c) {
     for (std::size_t i = 0; i < module.programs.size(); i++) {
         if (!is_compiled(module.programs[i])) continue;
         const ir::ProgramBounds& bounds = c.artifact.bounds[i];
-        out += fmt::format("{:<{}}  {:>12}  {:>5}\n", module.programs[i].name, width, bounds.instructions, bounds.stack);
+        out +=
+            fmt::format("{:<{}}  {:>12}  {:>5}\n", module.programs[i].name, width, bounds.instructions, bounds.stack);
     }
     out += fmt::format("{:<{}}  {:>12}  {:>5}\n\n", "limit", width, most_instructions, most_stack);
     out += fmt::format("{:<{}}  mode      hops  in flight  largest read  state     memory\n", "chain", width);
     for (const ir::Chain& chain : module.chains) {
         const ir::ChainBounds bounds = ir::chain_bounds(c.artifact.module, c.artifact.layout, chain);
-        out += fmt::format("{:<{}}  {:<8}  {:>4}  {:>9}  {:>12}  {:>5}  {:>9}\n", chain.name, width, mode_text(chain.mode), chain.hops, bounds.in_flight,
-                           bounds.block_bytes, chain.state_bytes, bounds.memory);
+        out +=
+            fmt::format("{:<{}}  {:<8}  {:>4}  {:>9}  {:>12}  {:>5}  {:>9}\n", chain.name, width, mode_text(chain.mode),
+                        chain.hops, bounds.in_flight, bounds.block_bytes, chain.state_bytes, bounds.memory);
     }
     return out;
 }

@@ -7,7 +7,7 @@ namespace {
 
 // Collects what has a line of the canonical form. Blocks nest at most as deep as the parser allows (256).
 class Collector {
-public:
+  public:
     explicit Collector(std::map<std::uint32_t, Span>& lines) : lines_(lines) {}
 
     void file(const ast::File& tree) {
@@ -17,7 +17,7 @@ public:
         }
     }
 
-private:
+  private:
     void add(std::uint32_t canonical_line, const Span& span) {
         if (canonical_line != 0 && span.file != 0) lines_.try_emplace(canonical_line, span);
     }

@@ -8,7 +8,7 @@
 namespace chainio::chainc {
 
 class SourceMap {
-public:
+  public:
     explicit SourceMap(const FileLoader&);
 
     // The place of what stands at `line` of the canonical form of `canonical_name`, or of the nearest thing above it.
@@ -16,7 +16,7 @@ public:
     Span find(const std::string& canonical_name, std::uint32_t line) const;
     std::string to_json(const diag::Sources&) const;
 
-private:
+  private:
     std::map<std::string, std::map<std::uint32_t, Span>> lines_;
 };
 

@@ -12,9 +12,17 @@ namespace {
 
 int status_of(int code) {
     switch (code) {
-        case 500: case 501: case 600: case 606: return status_system;
-        // A bad value of -D, -W or --target; the first three codes are those of semantic analysis for what only it can judge.
-        case 125: case 126: case 325: case 504: case 505: return status_usage;
+        case 500:
+        case 501:
+        case 600:
+        case 606: return status_system;
+        // A bad value of -D, -W or --target; the first three codes are those of semantic analysis for what only it can
+        // judge.
+        case 125:
+        case 126:
+        case 325:
+        case 504:
+        case 505: return status_usage;
         case 605: return status_not_permitted;
         default: return status_wrong_input;
     }

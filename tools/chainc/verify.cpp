@@ -27,15 +27,18 @@ std::vector<diag::Note> log_notes(const Options& options, const backends::Verify
 void verify_programs(Compilation& c) {
     c.verified = backends::verify(c.elf);
     if (!c.verified.permitted) {
-        c.diagnostics.report(605, {}, "cannot verify: " + c.verified.why, "run as root or give this program CAP_BPF and CAP_PERFMON");
+        c.diagnostics.report(605, {}, "cannot verify: " + c.verified.why,
+                             "run as root or give this program CAP_BPF and CAP_PERFMON");
         return;
     }
     const Places places(c);
     for (const backends::VerifyFailure& failure : c.verified.failed) {
         Span span = failure.line != 0 ? places.of_line(failure.file, failure.line) : Span{};
         if (span.file == 0) span = program_place(c, places, failure.program);
-        c.diagnostics.report(604, span, fmt::format("the kernel's verifier refused `{}`: {}", failure.program, failure.message),
-                             c.options.verify == VerifyMode::log ? "simplify the step, or split it into two" : "`--verify=log` prints the verifier's log",
+        c.diagnostics.report(604, span,
+                             fmt::format("the kernel's verifier refused `{}`: {}", failure.program, failure.message),
+                             c.options.verify == VerifyMode::log ? "simplify the step, or split it into two"
+                                                                 : "`--verify=log` prints the verifier's log",
                              log_notes(c.options, failure));
     }
 }
@@ -45,7 +48,8 @@ std::string verified_table(const Compilation& c) {
     for (const auto& program : c.verified.loaded) widest = std::max(widest, program.program.size());
     std::string out = fmt::format("{:<{}}  verifier processed  stack\n", "program", widest);
     for (const auto& program : c.verified.loaded) {
-        out += fmt::format("{:<{}}  {:>18}  {:>5}\n", program.program, widest, program.instructions_processed, program.stack);
+        out += fmt::format("{:<{}}  {:>18}  {:>5}\n", program.program, widest, program.instructions_processed,
+                           program.stack);
     }
     return out;
 }

@@ -19,7 +19,8 @@ TEST(RenderText, QuotesTheLineWithCarets) {
     Sources sources;
     const FileId f = sources.add("app.chain", "record Node {}\n\nstep walk(n: Nod at 0 for 512) {\n");
     Diagnostics d;
-    d.report(500, {f, 3, 14, 3, 17}, "unknown record `Nod`", "did you mean `Node`?", {{{f, 1, 8, 1, 12}, "`Node` is declared here"}, {{}, "no place"}});
+    d.report(500, {f, 3, 14, 3, 17}, "unknown record `Nod`", "did you mean `Node`?",
+             {{{f, 1, 8, 1, 12}, "`Node` is declared here"}, {{}, "no place"}});
     EXPECT_EQ(render_text(d, sources, false),
               "app.chain:3:14: error[CH0500]: unknown record `Nod`\n"
               "  3 | step walk(n: Nod at 0 for 512) {\n"
@@ -39,9 +40,12 @@ TEST(RenderText, ExpandsTabs) {
 }
 
 TEST(RenderText, CountsWideAndCombiningCharacters) {
-    EXPECT_EQ(one("\xc3\xa9\xe6\xbc\xa2" "e\xcc\x81 bad\n", {1, 1, 10, 1, 13}),
+    EXPECT_EQ(one("\xc3\xa9\xe6\xbc\xa2"
+                  "e\xcc\x81 bad\n",
+                  {1, 1, 10, 1, 13}),
               "a.chain:1:10: error[CH0500]: what\n"
-              "  1 | \xc3\xa9\xe6\xbc\xa2" "e\xcc\x81 bad\n"
+              "  1 | \xc3\xa9\xe6\xbc\xa2"
+              "e\xcc\x81 bad\n"
               "    |      ^^^\n");
 }
 
@@ -70,9 +74,13 @@ TEST(RenderText, ShowsTheEndsOfASpanOfSeveralLines) {
 
 TEST(RenderText, CutsLongLinesAroundTheCaret) {
     const std::string text = one(std::string(300, 'a') + "bad" + std::string(300, 'z') + "\n", {1, 1, 301, 1, 304});
-    EXPECT_EQ(text, "a.chain:1:301: error[CH0500]: what\n"
-                    "  1 | ..." + std::string(40, 'a') + "bad" + std::string(57, 'z') + "...\n"
-                    "    |    " + std::string(40, ' ') + "^^^\n");
+    EXPECT_EQ(text,
+              "a.chain:1:301: error[CH0500]: what\n"
+              "  1 | ..." +
+                  std::string(40, 'a') + "bad" + std::string(57, 'z') +
+                  "...\n"
+                  "    |    " +
+                  std::string(40, ' ') + "^^^\n");
     const std::string huge = one(std::string(4 << 20, 'a'), {1, 1, 2 << 20, 1, 4 << 20});
     EXPECT_LT(huge.size(), 400U);
     EXPECT_NE(huge.find('^'), std::string::npos);
@@ -81,7 +89,8 @@ TEST(RenderText, CutsLongLinesAroundTheCaret) {
 TEST(RenderText, PointsPastTheEndOfALine) {
     EXPECT_EQ(one("ab", {1, 1, 3, 1, 3}), "a.chain:1:3: error[CH0500]: what\n  1 | ab\n    |   ^\n");
     EXPECT_EQ(one("", {1, 1, 1, 1, 1}), "a.chain:1:1: error[CH0500]: what\n  1 |\n    | ^\n");
-    EXPECT_EQ(one("ab", {1, 77, 1, 77, 5}), "a.chain:77:1: error[CH0500]: what\n") << "a line that is not there is not quoted";
+    EXPECT_EQ(one("ab", {1, 77, 1, 77, 5}), "a.chain:77:1: error[CH0500]: what\n")
+        << "a line that is not there is not quoted";
 }
 
 TEST(RenderText, SurvivesAnySpan) {
@@ -101,7 +110,8 @@ TEST(RenderText, ColourOnlyAddsEscapes) {
     d.report(500, {f, 1, 5, 1, 6}, "m", "h", {{{f, 1, 1, 1, 2}, "n"}});
     std::string coloured = render_text(d, sources, true);
     EXPECT_NE(coloured.find("\x1b[1;31merror[CH0500]:\x1b[0m"), std::string::npos);
-    for (std::size_t at; (at = coloured.find('\x1b')) != std::string::npos;) coloured.erase(at, coloured.find('m', at) - at + 1);
+    for (std::size_t at; (at = coloured.find('\x1b')) != std::string::npos;)
+        coloured.erase(at, coloured.find('m', at) - at + 1);
     EXPECT_EQ(coloured, render_text(d, sources, false));
 }
 
