@@ -11,8 +11,8 @@
 
 namespace chainio::ir {
 
-// Byte offsets behind the start of struct cio_io (bpf-templates/chainio_step.h). Each size is a power of two (or 0) and is
-// followed by CIO_PAD readable bytes. The same for every program of an artifact.
+// Byte offsets behind the start of struct cio_io (bpf-templates/chainio_step.h). Each size is a power of two (or 0) and
+// is followed by CIO_PAD readable bytes. The same for every program of an artifact.
 struct IoLayout {
     std::uint32_t state_offset = 0, state_size = 0;
     std::uint32_t arg_bytes_offset = 0, arg_bytes_size = 0;

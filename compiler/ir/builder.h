@@ -20,7 +20,8 @@ class Builder {
 
     Line line;  // given to the statements that are added from now on
 
-    // Past kMostBuiltRegs every new register is the last one: such a program is only good for being refused by its size.
+    // Past kMostBuiltRegs every new register is the last one: such a program is only good for being refused by its
+    // size.
     Reg new_reg(std::string name = {}) {
         if (program_.reg_count == kMostBuiltRegs) return kMostBuiltRegs - 1;
         program_.reg_names.push_back(std::move(name));

@@ -22,12 +22,13 @@ void raise_to(Counts& counts, const Counts& others) {
     for (std::size_t i = 0; i < counts.size(); i++) counts[i] = std::max(counts[i], others[i]);
 }
 Counts sum_of(Counts counts, const Counts& others) {
-    for (std::size_t i = 0; i < counts.size(); i++) counts[i] = std::min<std::uint64_t>(counts[i] + others[i], CIO_MAX_NEXT);
+    for (std::size_t i = 0; i < counts.size(); i++)
+        counts[i] = std::min<std::uint64_t>(counts[i] + others[i], CIO_MAX_NEXT);
     return counts;
 }
 
 class Queueing {
-public:
+  public:
     Queueing(std::size_t steps, Counts& largest) : none_(steps, 0), largest_(largest) {}
 
     Counts of(const Body& body) {
@@ -36,7 +37,7 @@ public:
         return paths.ended;
     }
 
-private:
+  private:
     Paths walk(const Body& body) {
         Paths sum{none_, none_, true};
         for (const Stmt& stmt : body) {
@@ -61,7 +62,8 @@ private:
         } else if (const auto* loop = std::get_if<Loop>(&stmt.node)) {
             here = repeated(walk(loop->body), loop->max);
         } else {
-            const bool ends = std::holds_alternative<End>(stmt.node) || std::holds_alternative<Return>(stmt.node) || std::holds_alternative<Fail>(stmt.node);
+            const bool ends = std::holds_alternative<End>(stmt.node) || std::holds_alternative<Return>(stmt.node) ||
+                              std::holds_alternative<Fail>(stmt.node);
             here.goes_on = !ends;
         }
         return here;
@@ -102,7 +104,8 @@ std::uint64_t total(const Counts& counts) { return std::accumulate(counts.begin(
 Counts next_generation(const Counts& generation, const std::vector<Counts>& queued, std::uint64_t hops) {
     Counts next(generation.size(), 0);
     for (std::size_t from = 0; from < generation.size(); from++) {
-        for (std::size_t to = 0; to < next.size(); to++) next[to] = std::min(next[to] + generation[from] * queued[from][to], hops);
+        for (std::size_t to = 0; to < next.size(); to++)
+            next[to] = std::min(next[to] + generation[from] * queued[from][to], hops);
     }
     return next;
 }
@@ -120,15 +123,17 @@ FlightBounds flight_bounds(const Module& module, const Chain& chain) {
     std::vector<Counts> queued;
     for (const Step& step : chain.steps) queued.push_back(reads.of(programs[step.program].body));
 
-    // Steps run in the order in which their reads were queued, so at any time the reads in flight are what is left of one
-    // generation and what it has queued of the next one. All generations together are at most `hops` reads.
+    // Steps run in the order in which their reads were queued, so at any time the reads in flight are what is left of
+    // one generation and what it has queued of the next one. All generations together are at most `hops` reads.
     std::uint64_t most_bytes = 0, in_flight = 0;
     std::set<Counts> seen;  // a generation that was there before goes on as it did then
     for (std::uint64_t done = 0; done < chain.hops && total(generation) != 0 && seen.insert(generation).second;) {
         const Counts next = next_generation(generation, queued, chain.hops);
-        const std::uint64_t at_once = std::min(std::max(total(generation), total(next) + total(generation) - 1), chain.hops - done);
+        const std::uint64_t at_once =
+            std::min(std::max(total(generation), total(next) + total(generation) - 1), chain.hops - done);
         std::uint64_t bytes = 0;
-        for (std::size_t i = 0; i < steps; i++) bytes += std::min(generation[i] + next[i], at_once) * (largest[i] + CIO_PAD);
+        for (std::size_t i = 0; i < steps; i++)
+            bytes += std::min(generation[i] + next[i], at_once) * (largest[i] + CIO_PAD);
         const std::uint64_t most = at_once * (*std::ranges::max_element(largest) + CIO_PAD);
         in_flight = std::max(in_flight, at_once);
         most_bytes = std::max(most_bytes, std::min(bytes, most));

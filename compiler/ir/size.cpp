@@ -29,7 +29,8 @@ ProgramSize size_of(const Program& program) {
             }
         }
     }
-    size.variables = static_cast<std::uint32_t>(std::ranges::count_if(writes, [](const auto& w) { return w.second > 1; }));
+    size.variables =
+        static_cast<std::uint32_t>(std::ranges::count_if(writes, [](const auto& w) { return w.second > 1; }));
     return size;
 }
 

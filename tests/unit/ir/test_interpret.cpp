@@ -243,7 +243,8 @@ TEST(Interpret, BytesLongerThanTheOperationTakesOverflow) {
     };
     EXPECT_EQ(with([](Builder& b) { b.find_byte(block_slice(0, 10), imm('5'), 9); }), CIO_OVERFLOW);
     EXPECT_EQ(with([](Builder& b) { b.compare(block_slice(0, 10), block_slice(0, 10), 9); }), CIO_OVERFLOW);
-    EXPECT_EQ(with([](Builder& b) { b.compare(block_slice(0, 9), block_slice(0, 10), 9); }), CIO_OK) << "the shorter counts";
+    EXPECT_EQ(with([](Builder& b) { b.compare(block_slice(0, 9), block_slice(0, 10), 9); }), CIO_OK)
+        << "the shorter counts";
     EXPECT_EQ(with([](Builder& b) { b.hash(HashAlgo::fnv1a, block_slice(0, 10), imm(0), 9); }), CIO_OVERFLOW);
     EXPECT_EQ(with([](Builder& b) { b.add(CopyToState{imm(0), block_slice(0, 10), 9}); }), CIO_OVERFLOW);
     EXPECT_EQ(with([](Builder& b) { b.add(EmitBytes{block_slice(0, 10), 9, 64}); }), CIO_OVERFLOW);
