@@ -95,7 +95,7 @@ Value ProgramLowering::aggregate(const checked::Expr& e) {
     ir::Reg result = b_.variable(Operand::imm(0));
     bool is_best = kind == checked::Aggregate::min || kind == checked::Aggregate::max;
     ir::Reg present = is_best ? b_.variable(Operand::imm(0)) : result;
-    iterate(*e.kids[0], 0, [&](Value each) {
+    iterate(*e.kids[0], 0, [&](const Value& each) {
         Operand v = Operand::imm(1);
         if (kind != checked::Aggregate::count) {
             if (e.body) {

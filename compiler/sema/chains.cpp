@@ -4,7 +4,6 @@
 namespace chainio::sema {
 
 using checked::ExprKind;
-using checked::Type;
 using checked::TypeKind;
 
 Checker::Env Checker::chain_env(ChainScope& chain, Site site, bool block, std::vector<checked::Local>* locals) {

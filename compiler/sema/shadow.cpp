@@ -5,8 +5,6 @@ namespace chainio::sema {
 
 using checked::ExprKind;
 using checked::StmtKind;
-using checked::Type;
-using checked::TypeKind;
 
 void Checker::check_shadow_chain(ChainScope& chain, checked::Chain& out) {
     const ast::Chain& n = *chain.ast;

@@ -1,6 +1,7 @@
 """What the benchmarks share: rows and how they are printed, building, progress, medians."""
 import dataclasses
 import json
+import operator
 import os
 import pathlib
 import statistics
@@ -66,14 +67,16 @@ def spread(values):
 
 
 def more_is_better(what, ours, peers, peer_name, unit, goal=None):
-    """A row from the values of all rounds."""
+    """A row from the values of all rounds: medians, and the median of the rounds' ratios."""
     mine, theirs = statistics.median(ours), statistics.median(peers)
-    return Row(what, mine, theirs, peer_name, unit, mine / theirs, goal, f"{spread(ours)} / {spread(peers)}")
+    paired = len(ours) == len(peers) and all(peers)
+    ratio = statistics.median(map(operator.truediv, ours, peers)) if paired else mine / theirs
+    return Row(what, mine, theirs, peer_name, unit, ratio, goal, f"{spread(ours)} / {spread(peers)}")
 
 
 def less_is_better(what, ours, peers, peer_name, unit, goal=None):
     row = more_is_better(what, ours, peers, peer_name, unit, goal)
-    row.ratio = row.peer / row.ours if row.ours else 1.0
+    row.ratio = 1 / row.ratio if row.ratio else 1.0
     return row
 
 

@@ -1,8 +1,10 @@
 """random lookups by rowid in a SQLite file: the chain, a pread loop, a hand-written io_uring loop, sqlite3, and fio as limit
 
 All contenders open the file with O_DIRECT and look the same random rows up, so that each does the same device reads; every
-value is compared with what sqlite3 says. The contenders take turns; the table shows medians of all rounds. In the rows with a
-cache everyone may keep the same number of bytes: the upper two levels of the tree, and sqlite3 in its own page cache.
+value is compared with what sqlite3 says. Contenders that are compared run right after one another, in an order that turns
+around from round to round; the table shows the medians of all rounds and the median of the rounds' ratios, since a shared disk
+drifts by more in a minute than the contenders differ. In the rows with a cache everyone may keep the same number of bytes: the
+upper two levels of the tree, and sqlite3 in its own page cache.
 """
 import json
 import statistics
@@ -21,8 +23,8 @@ class Bench:
         self.db = database()
         self.page_size = facts(self.db)[1]
         self.specs = {cached: self.compile(cached) for cached in (False, True)}
-        self.rounds = 3 if quick else 9
-        self.seconds = 0.25 if quick else 1.0
+        self.rounds = 5 if quick else 21
+        self.seconds = 0.1 if quick else 0.4
         self.runs = {}  # (contender, depth, cached) -> list of the rounds' results
         # Each run is to last about as long, on any disk.
         once = self.run_once("pread", 1, False, 300, 0)
@@ -53,22 +55,27 @@ class Bench:
         """More in flight, more a second: 4 to 6 times on most disks; a cache saves two of three reads."""
         return self.slow * (1 if depth == 1 else 4) * (2 if cached else 1)
 
-    def contenders(self):
-        plain = [(name, depth, False) for depth in DEPTHS for name in ("chain", "uring", "fio")]
-        cached = [(name, depth, True) for depth in (1, 64) for name in ("chain", "uring")]
-        return plain + cached + [(name, 1, cached) for cached in (False, True) for name in ("pread", "sqlite")]
+    def groups(self):
+        """Who runs next to whom: (contender, depth, cached)."""
+        at_once = [("chain", 1, False), ("pread", 1, False), ("uring", 1, False), ("sqlite", 1, False), ("fio", 1, False)]
+        deeper = [[(name, depth, False) for name in ("uring", "chain", "fio")] for depth in DEPTHS[1:]]
+        cached = [(name, 1, True) for name in ("chain", "pread", "uring", "sqlite")] + [(name, 64, True) for name in ("uring", "chain")]
+        # The rows of one in flight have the narrowest goal, so they get three times as many rounds.
+        return [at_once, *deeper, at_once[::-1], cached, at_once]
 
     def run_rounds(self):
-        """Contenders take turns, and each round begins with another one."""
-        order = self.contenders()
+        """Each round begins with another group, and every second one runs each group backwards."""
+        groups = self.groups()
         for turn in range(self.rounds):
-            for place, (name, depth, cached) in enumerate(order[turn:] + order[:turn]):
-                progress(f"round {turn + 1} of {self.rounds}: {name}, {depth} in flight ({place + 1} of {len(order)}) …")
-                if name == "fio":
-                    result = self.run_fio(depth)
-                else:
-                    result = self.run_once(name, depth, cached, self.lookups_for(depth, cached), turn + 1)
-                self.runs.setdefault((name, depth, cached), []).append(result)
+            start = turn % len(groups)
+            for group in groups[start:] + groups[:start]:
+                for name, depth, cached in group if turn % 2 == 0 else group[::-1]:
+                    progress(f"round {turn + 1} of {self.rounds}: {name}, {depth} in flight …")
+                    runs = self.runs.setdefault((name, depth, cached), [])
+                    if name == "fio":
+                        runs.append(self.run_fio(depth))
+                    else:
+                        runs.append(self.run_once(name, depth, cached, self.lookups_for(depth, cached), len(runs) + 1))
         progress("")
 
     def rates(self, name, depth, cached=False, what="lookups"):

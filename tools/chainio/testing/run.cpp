@@ -100,7 +100,7 @@ std::vector<std::string> run_case(const Engines& engines, const Case& test, Work
     for (const auto& steps : engines.steps) {
         const auto outcome = run_in(*steps, engines, *chain, test, workspace);
         if (!outcome) {
-            const std::string line = outcome.error();
+            const std::string& line = outcome.error();
             if (std::ranges::find(lines, line) == lines.end()) lines.push_back(line);
             continue;
         }

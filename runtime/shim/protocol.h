@@ -1,0 +1,137 @@
+// The memory that unmodified programs and the shadow server beside them share: what is matched, what the programs did, and
+// the figures that `chainio top` shows. One file of kRegionBytes in a directory of the run, mapped by every process of the run.
+//
+// The programs write events and read the plan; the server writes everything else. Both sides treat what the other wrote as
+// untrusted: every length and index is checked where it is used. All integers are in the byte order of the machine.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace chainio::shim {
+
+inline constexpr std::uint64_t kMagic = 0x316d696873'6f6963;  // "ciosshm1"
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr char kRegionVariable[] = "CHAINIO_REGION";  // environment: absolute path of the region's file
+
+inline constexpr unsigned kRings = 256;  // threads that can post at the same time; others are counted as `no_ring`
+inline constexpr std::uint32_t kRingBytes = 64 * 1024;
+inline constexpr unsigned kMaxClasses = 64, kMaxSockets = 32, kMaxExes = 16, kMaxChains = 128, kMaxProbes = 32;
+inline constexpr std::uint32_t kMaxPattern = 512, kMaxPath = 4096, kMaxPeek = 4096, kMaxName = 64, kMaxProbeBytes = 1024;
+
+enum class EventKind : std::uint8_t {
+    skip = 0,    // no event: the rest of the ring up to its end
+    opened = 1,  // a matched file was opened; payload: its absolute path
+    read = 2,    // a read of a matched file returned `length` bytes from `offset`
+    ready = 3,   // a matched socket has become readable; payload: the bytes that wait, peeked
+    probe = 4,   // payload: the probe's arguments
+    closed = 5,  // the last descriptor of that opening was closed
+    passed = 6,  // a file or socket that no class matches, only while Plan::explain; payload: path or address
+    note = 7,    // something that the report must say: `source` is a Note; payload: text, may be empty
+    loop = 8,    // the program waits for events again (epoll_wait, poll, select is about to sleep)
+};
+
+enum class Note : std::uint8_t {
+    io_uring = 1,      // the process has set up an io_uring: its operations are not seen
+    aio = 2,           // the process has set up a kernel AIO context
+    static_program = 3,  // it is about to execute a static program, which runs plain; payload: path
+    no_ring = 4,       // more than kRings threads
+    descriptors = 5,   // a descriptor above the table's size was opened and not looked at
+    mapped = 6,        // a matched file is mapped: reads through the mapping are not seen
+};
+
+// An event in a ring. Its payload follows; `bytes` is the whole, a multiple of 8.
+struct Event {
+    std::uint16_t bytes;
+    EventKind kind;
+    std::uint8_t source;  // index into Plan::classes (files), Plan::sockets, Plan::probes, or a Note
+    std::uint32_t process;
+    std::uint64_t device, inode;  // of the file
+    std::uint64_t offset;
+    std::uint32_t length;   // read: bytes; others: bytes of payload that count
+    std::uint32_t took_ns;  // read, opened: how long the program's own call took (saturated)
+};
+static_assert(sizeof(Event) == 40);
+
+// A byte ring with one producer (a thread of a program) and one consumer (the server). Positions count bytes and wrap at 2^32;
+// an event never crosses the end of `data`. A full ring loses the event, never the program's time.
+struct Ring {
+    alignas(64) std::atomic<std::uint32_t> owner;  // tid of the producer; 0: free
+    std::atomic<std::uint32_t> process;
+    alignas(64) std::atomic<std::uint32_t> tail;  // written by the producer
+    std::atomic<std::uint32_t> lost;              // events that found no room
+    alignas(64) std::atomic<std::uint32_t> head;  // written by the server
+    alignas(64) std::uint8_t data[kRingBytes];
+};
+
+// What a program's calls are compared with. Written before the program starts, not changed afterwards.
+struct ClassRule {
+    char pattern[kMaxPattern];  // glob over the absolute path, NUL-terminated; see glob.h
+    std::uint32_t flags;        // kDirect, kImmutable
+};
+inline constexpr std::uint32_t kDirect = 1, kImmutable = 2;
+struct SocketRule {
+    std::uint16_t port;  // local port of accepted or bound sockets, peer's port of connected ones
+    std::uint8_t tcp;
+};
+struct Plan {
+    std::uint32_t class_count, socket_count, exe_count;
+    std::uint32_t explain;  // 1: post `passed` events
+    char exes[kMaxExes][kMaxPattern];  // globs over the executable's path or its last part; none: every program
+    ClassRule classes[kMaxClasses];
+    SocketRule sockets[kMaxSockets];
+};
+
+// What the server wants to hear of a class or a socket just now; the gate clears bits and sets them again.
+inline constexpr std::uint32_t kPostOpens = 1, kPostReads = 2, kPostReady = 4;
+
+enum class GateState : std::uint32_t { on = 0, off = 1, probing = 2 };
+
+using Counter = std::atomic<std::uint64_t>;
+struct ChainStats {
+    char name[kMaxName];
+    std::atomic<GateState> gate;
+    std::atomic<std::uint32_t> gate_changes;
+    Counter events;        // runs of the shadow step
+    Counter failed;        // of those, ended in an outcome other than ok
+    Counter fetches;       // ranges handed to the disk
+    Counter fetched_bytes;
+    Counter walks;         // call chains run for it
+    Counter cached;        // ranges that were in memory already
+    Counter duplicate;     // ranges that were in flight or fetched already
+    Counter dropped;       // ranges refused by a bound (memory, in flight, path, gate)
+    Counter hits;          // fetched ranges that the program then read from memory
+    Counter late;          // the program came while the fetch was in flight
+    Counter wasted;        // fetched and never read
+    Counter saved_ns;      // estimate: hits times (a miss's mean time - a hit's)
+};
+struct ClassStats {
+    char name[kMaxName];
+    Counter opened, reads, read_bytes, read_ns;
+    Counter slow_reads, slow_ns;  // reads that waited for the device
+};
+struct Stats {
+    Counter lost_events, bad_events, no_ring, wakes, server_ns, spins_ns;
+    std::atomic<std::uint32_t> chain_count, class_count, processes;
+    ChainStats chains[kMaxChains];
+    ClassStats classes[kMaxClasses];
+};
+
+struct Region {
+    std::uint64_t magic;
+    std::uint32_t version, bytes;
+    std::atomic<std::uint32_t> server;   // its process; 0 once it has ended: programs go on plain
+    std::atomic<std::uint32_t> asleep;   // futex: 1 while the server waits to be woken; a program sets 0 and wakes it
+    std::atomic<std::uint32_t> class_posts[kMaxClasses];    // kPost…
+    std::atomic<std::uint32_t> socket_posts[kMaxSockets];
+    Plan plan;
+    Stats stats;
+    Ring rings[kRings];
+};
+inline constexpr std::size_t kRegionBytes = sizeof(Region);
+
+// A read that took longer than this waited for a device: it wakes a sleeping server. Quicker ones leave their event for
+// when the server next looks, so that a warm program pays for no wake-up.
+inline constexpr std::uint32_t kSlowReadNs = 20'000;
+
+}  // namespace chainio::shim
