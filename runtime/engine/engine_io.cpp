@@ -125,7 +125,8 @@ Engine::Issued Engine::issue(std::uint32_t index, bool alone) {
                     .data = slab_.data(read.frame) + read.got,
                     .length = read.io_length - read.got,
                     .file = read.file,
-                    .token = index};
+                    .token = index,
+                    .user_data = flights_[read.slot].user_data};
     if (alone) {
         counters_.plain_reads++;
         arrived(index, backend_->read_now(op, false));

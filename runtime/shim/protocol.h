@@ -20,11 +20,12 @@ inline constexpr unsigned kMaxClasses = 64, kMaxSockets = 32, kMaxExes = 16, kMa
 inline constexpr std::uint32_t kMaxPattern = 512, kMaxPath = 4096, kMaxPeek = 4096, kMaxName = 64, kMaxProbeBytes = 1024;
 
 enum class EventKind : std::uint8_t {
-    skip = 0,    // no event: the rest of the ring up to its end
-    opened = 1,  // a matched file was opened; payload: its absolute path
+    skip = 0,    // no event: the rest of the ring up to its end. Where less than an Event is left there, nothing is written
+    opened = 1,  // a matched file was opened; payload: its absolute path; `offset`: the open's flags (O_DIRECT …)
     read = 2,    // a read of a matched file returned `length` bytes from `offset`
     ready = 3,   // a matched socket has become readable; payload: the bytes that wait, peeked
-    probe = 4,   // payload: the probe's arguments
+    probe = 4,   // payload: the probe's arguments in order: an integer in 8 bytes; a C string: its length in 8 bytes, then its
+                 // bytes without the NUL, filled up to a multiple of 8
     closed = 5,  // the last descriptor of that opening was closed
     passed = 6,  // a file or socket that no class matches, only while Plan::explain; payload: path or address
     note = 7,    // something that the report must say: `source` is a Note; payload: text, may be empty

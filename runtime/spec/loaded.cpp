@@ -50,7 +50,7 @@ std::expected<std::vector<std::uint8_t>, OpenError> read_file(const std::string&
 
 bool runs_here(ir::ProgramKind kind) {
     return kind == ir::ProgramKind::entry || kind == ir::ProgramKind::step || kind == ir::ProgramKind::done ||
-           kind == ir::ProgramKind::header;
+           kind == ir::ProgramKind::header || kind == ir::ProgramKind::shadow;
 }
 
 }  // namespace
