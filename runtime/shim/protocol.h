@@ -1,8 +1,9 @@
-// The memory that unmodified programs and the shadow server beside them share: what is matched, what the programs did, and
-// the figures that `chainio top` shows. One file of kRegionBytes in a directory of the run, mapped by every process of the run.
+// The memory that unmodified programs and the shadow server beside them share: what is matched, what the programs did,
+// and the figures that `chainio top` shows. One file of kRegionBytes in a directory of the run, mapped by every process
+// of the run.
 //
-// The programs write events and read the plan; the server writes everything else. Both sides treat what the other wrote as
-// untrusted: every length and index is checked where it is used. All integers are in the byte order of the machine.
+// The programs write events and read the plan; the server writes everything else. Both sides treat what the other wrote
+// as untrusted: every length and index is checked where it is used. All integers are in the byte order of the machine.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -17,15 +18,17 @@ inline constexpr char kRegionVariable[] = "CHAINIO_REGION";  // environment: abs
 inline constexpr unsigned kRings = 256;  // threads that can post at the same time; others are counted as `no_ring`
 inline constexpr std::uint32_t kRingBytes = 64 * 1024;
 inline constexpr unsigned kMaxClasses = 64, kMaxSockets = 32, kMaxExes = 16, kMaxChains = 128, kMaxProbes = 32;
-inline constexpr std::uint32_t kMaxPattern = 512, kMaxPath = 4096, kMaxPeek = 4096, kMaxName = 64, kMaxProbeBytes = 1024;
+inline constexpr std::uint32_t kMaxPattern = 512, kMaxPath = 4096, kMaxPeek = 4096, kMaxName = 64,
+                               kMaxProbeBytes = 1024;
 
 enum class EventKind : std::uint8_t {
-    skip = 0,    // no event: the rest of the ring up to its end. Where less than an Event is left there, nothing is written
+    skip =
+        0,  // no event: the rest of the ring up to its end. Where less than an Event is left there, nothing is written
     opened = 1,  // a matched file was opened; payload: its absolute path; `offset`: the open's flags (O_DIRECT …)
     read = 2,    // a read of a matched file returned `length` bytes from `offset`
     ready = 3,   // a matched socket has become readable; payload: the bytes that wait, peeked
-    probe = 4,   // payload: the probe's arguments in order: an integer in 8 bytes; a C string: its length in 8 bytes, then its
-                 // bytes without the NUL, filled up to a multiple of 8
+    probe = 4,   // payload: the probe's arguments in order: an integer in 8 bytes; a C string: its length in 8 bytes,
+                 // then its bytes without the NUL, filled up to a multiple of 8
     closed = 5,  // the last descriptor of that opening was closed
     passed = 6,  // a file or socket that no class matches, only while Plan::explain; payload: path or address
     note = 7,    // something that the report must say: `source` is a Note; payload: text, may be empty
@@ -33,12 +36,13 @@ enum class EventKind : std::uint8_t {
 };
 
 enum class Note : std::uint8_t {
-    io_uring = 1,      // the process has set up an io_uring: its operations are not seen
-    aio = 2,           // the process has set up a kernel AIO context
+    io_uring = 1,        // the process has set up an io_uring: its operations are not seen
+    aio = 2,             // the process has set up a kernel AIO context
     static_program = 3,  // it is about to execute a static program, which runs plain; payload: path
-    no_ring = 4,       // more than kRings threads
-    descriptors = 5,   // a descriptor above the table's size was opened and not looked at
-    mapped = 6,        // a matched file is mapped: reads through the mapping are not seen
+    no_ring = 4,         // more than kRings threads
+    descriptors = 5,     // a descriptor above the table's size was opened and not looked at
+    mapped = 6,          // a matched file is mapped: reads through the mapping are not seen
+    sandbox = 7,         // the process allows itself fewer system calls from here on, and goes on plain
 };
 
 // An event in a ring. Its payload follows; `bytes` is the whole, a multiple of 8.
@@ -54,10 +58,13 @@ struct Event {
 };
 static_assert(sizeof(Event) == 40);
 
-// A byte ring with one producer (a thread of a program) and one consumer (the server). Positions count bytes and wrap at 2^32;
-// an event never crosses the end of `data`. A full ring loses the event, never the program's time.
+// A byte ring with one producer (a thread of a program) and one consumer (the server). Positions count bytes and wrap
+// at 2^32; an event never crosses the end of `data`. A full ring loses the event, never the program's time.
 struct Ring {
-    alignas(64) std::atomic<std::uint32_t> owner;  // tid of the producer; 0: free
+    // tid of the producer; 0: free. A thread takes a free ring and frees it when it ends or its process executes
+    // another program, with events still in it; the next owner goes on behind them. The server frees those of dead
+    // processes.
+    alignas(64) std::atomic<std::uint32_t> owner;
     std::atomic<std::uint32_t> process;
     alignas(64) std::atomic<std::uint32_t> tail;  // written by the producer
     std::atomic<std::uint32_t> lost;              // events that found no room
@@ -77,7 +84,7 @@ struct SocketRule {
 };
 struct Plan {
     std::uint32_t class_count, socket_count, exe_count;
-    std::uint32_t explain;  // 1: post `passed` events
+    std::uint32_t explain;             // 1: post `passed` events
     char exes[kMaxExes][kMaxPattern];  // globs over the executable's path or its last part; none: every program
     ClassRule classes[kMaxClasses];
     SocketRule sockets[kMaxSockets];
@@ -85,6 +92,8 @@ struct Plan {
 
 // What the server wants to hear of a class or a socket just now; the gate clears bits and sets them again.
 inline constexpr std::uint32_t kPostOpens = 1, kPostReads = 2, kPostReady = 4;
+inline constexpr std::uint32_t kWakeOpens =
+    8;  // an open wakes a sleeping server: a chain wants to be ahead of the first read
 
 enum class GateState : std::uint32_t { on = 0, off = 1, probing = 2 };
 
@@ -93,18 +102,18 @@ struct ChainStats {
     char name[kMaxName];
     std::atomic<GateState> gate;
     std::atomic<std::uint32_t> gate_changes;
-    Counter events;        // runs of the shadow step
-    Counter failed;        // of those, ended in an outcome other than ok
-    Counter fetches;       // ranges handed to the disk
+    Counter events;   // runs of the shadow step
+    Counter failed;   // of those, ended in an outcome other than ok
+    Counter fetches;  // ranges handed to the disk
     Counter fetched_bytes;
-    Counter walks;         // call chains run for it
-    Counter cached;        // ranges that were in memory already
-    Counter duplicate;     // ranges that were in flight or fetched already
-    Counter dropped;       // ranges refused by a bound (memory, in flight, path, gate)
-    Counter hits;          // fetched ranges that the program then read from memory
-    Counter late;          // the program came while the fetch was in flight
-    Counter wasted;        // fetched and never read
-    Counter saved_ns;      // estimate: hits times (a miss's mean time - a hit's)
+    Counter walks;      // call chains run for it
+    Counter cached;     // ranges that were in memory already
+    Counter duplicate;  // ranges that were in flight or fetched already
+    Counter dropped;    // ranges refused by a bound (memory, in flight, path, gate)
+    Counter hits;       // fetched ranges that the program then read from memory
+    Counter late;       // the program came while the fetch was in flight
+    Counter wasted;     // fetched and never read
+    Counter saved_ns;   // estimate: hits times (a miss's mean time - a hit's)
 };
 struct ClassStats {
     char name[kMaxName];
@@ -121,9 +130,9 @@ struct Stats {
 struct Region {
     std::uint64_t magic;
     std::uint32_t version, bytes;
-    std::atomic<std::uint32_t> server;   // its process; 0 once it has ended: programs go on plain
-    std::atomic<std::uint32_t> asleep;   // futex: 1 while the server waits to be woken; a program sets 0 and wakes it
-    std::atomic<std::uint32_t> class_posts[kMaxClasses];    // kPost…
+    std::atomic<std::uint32_t> server;  // its process; 0 once it has ended: programs go on plain
+    std::atomic<std::uint32_t> asleep;  // futex: 1 while the server waits to be woken; a program sets 0 and wakes it
+    std::atomic<std::uint32_t> class_posts[kMaxClasses];  // kPost…
     std::atomic<std::uint32_t> socket_posts[kMaxSockets];
     Plan plan;
     Stats stats;

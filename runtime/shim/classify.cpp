@@ -1,0 +1,249 @@
+// Which class or socket of the plan a new descriptor belongs to.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "runtime/shim/glob.h"
+#include "runtime/shim/shim.h"
+
+namespace chainio::shim {
+
+namespace {
+
+constexpr int kNoRule = -1;
+
+const char* last_part(const char* path) {
+    const char* slash = std::strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+// Most opens are refused by one character: that with which both must end.
+bool ends_alike(const char* pattern, const char* path) {
+    const std::size_t length = std::strlen(pattern), path_length = std::strlen(path);
+    if (length == 0 || path_length == 0) return length == path_length;
+    const char last = pattern[length - 1];
+    if (last == '*' || last == '?' || last == ']' || last == '\\') return true;
+    return last == path[path_length - 1];
+}
+
+int class_of(const Plan& plan, const char* path) {
+    for (unsigned i = 0; i < plan.class_count; ++i) {
+        const char* pattern = plan.classes[i].pattern;
+        if (ends_alike(pattern, path) && glob_matches(pattern, path)) return static_cast<int>(i);
+    }
+    return kNoRule;
+}
+
+// Whether a path that ends as `path` does could match some class once its folder is known.
+bool may_match(const Plan& plan, const char* path) {
+    const char* part = last_part(path);
+    for (unsigned i = 0; i < plan.class_count; ++i) {
+        const char* pattern = plan.classes[i].pattern;
+        if (!ends_alike(pattern, part)) continue;
+        const char* tail = last_part(pattern);
+        // A set may hold a '/', and `**` crosses one: then the last part of the pattern is not that of the path.
+        if (std::strchr(pattern, '[') || std::strstr(tail, "**") || glob_matches(tail, part)) return true;
+    }
+    return false;
+}
+
+// The kernel's own name of an open file: absolute, without links and dots. Empty when there is none.
+std::size_t name_of_descriptor(int descriptor, char (&out)[kMaxPath + 1]) {
+    char link[32] = "/proc/self/fd/";
+    char digits[12];
+    unsigned count = 0;
+    for (auto rest = static_cast<unsigned>(descriptor); count == 0 || rest != 0; rest /= 10)
+        digits[count++] = static_cast<char>('0' + rest % 10);
+    char* at = link + std::strlen(link);
+    while (count != 0) *at++ = digits[--count];
+    *at = 0;
+    const long length = raw_call(SYS_readlinkat, AT_FDCWD, word(link), word(out), kMaxPath);
+    out[failed(length) ? 0 : length] = 0;
+    return out[0] == '/' ? std::strlen(out) : 0;
+}
+
+// The class, and the absolute path by which it was found in `path`: as it was given when that is absolute, else
+// resolved.
+int match(const Plan& plan, int descriptor, const char* given, char (&path)[kMaxPath + 1]) {
+    if (given && given[0] == '/' && std::strlen(given) <= kMaxPath) {
+        const int found = class_of(plan, given);
+        if (found != kNoRule) {
+            std::strcpy(path, given);
+            return found;
+        }
+    }
+    if (given && !may_match(plan, given)) return kNoRule;
+    return name_of_descriptor(descriptor, path) != 0 ? class_of(plan, path) : kNoRule;
+}
+
+void post_text(Region& region, EventKind kind, const char* text) {
+    Event event{};
+    event.kind = kind;
+    event.length = static_cast<std::uint32_t>(std::strlen(text));
+    post(region, event, text, event.length);
+}
+
+void watch_file(Region& region, int descriptor, const char* given, std::uint64_t flags, std::uint32_t took) {
+    char path[kMaxPath + 1];
+    path[0] = 0;
+    const int found = match(region.plan, descriptor, given, path);
+    if (found == kNoRule) {
+        if (region.plan.explain == 0) return;
+        if (!given || given[0] != '/') name_of_descriptor(descriptor, path);
+        post_text(region, EventKind::passed, given && (given[0] == '/' || path[0] == 0) ? given : path);
+        return;
+    }
+    struct stat status;
+    if (failed(raw_call(SYS_fstat, descriptor, word(&status))) ||
+        (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode)))
+        return;
+    const auto rule = static_cast<unsigned>(found);
+    if (!table.put_file(descriptor, rule, status.st_dev, status.st_ino)) return;
+    const std::uint32_t posts = region.class_posts[rule].load(std::memory_order_relaxed);
+    if (!(posts & kPostOpens)) return;
+    Event event{};
+    event.kind = EventKind::opened;
+    event.source = static_cast<std::uint8_t>(rule);
+    event.device = status.st_dev;
+    event.inode = status.st_ino;
+    event.offset = flags;
+    event.took_ns = took;
+    event.length = static_cast<std::uint32_t>(std::strlen(path));
+    post(region, event, path, event.length);
+    if (took >= kSlowReadNs || posts & kWakeOpens) wake(region);
+}
+
+// Ports are compared in the byte order of the machine. 0: not an IP address.
+std::uint16_t port_of(const sockaddr_storage& address, unsigned bytes) {
+    if (address.ss_family == AF_INET && bytes >= sizeof(sockaddr_in))
+        return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+    if (address.ss_family == AF_INET6 && bytes >= sizeof(sockaddr_in6))
+        return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+    return 0;
+}
+
+std::uint16_t port_of(int descriptor, long call) {
+    sockaddr_storage address{};
+    socklen_t bytes = sizeof address;
+    return failed(raw_call(call, descriptor, word(&address), word(&bytes))) ? 0 : port_of(address, bytes);
+}
+
+int option(int descriptor, int name) {
+    int value = 0;
+    socklen_t bytes = sizeof value;
+    return failed(raw_call(SYS_getsockopt, descriptor, SOL_SOCKET, name, word(&value), word(&bytes))) ? -1 : value;
+}
+
+int socket_rule(const Plan& plan, std::uint16_t port, bool tcp) {
+    for (unsigned i = 0; i < plan.socket_count && port != 0; ++i)
+        if (plan.sockets[i].port == port && (plan.sockets[i].tcp != 0) == tcp) return static_cast<int>(i);
+    return kNoRule;
+}
+
+// "connect tcp port 80": by hand, since printf may allocate.
+void explain_socket(Region& region, const char* call, std::uint16_t port, bool tcp) {
+    if (region.plan.explain == 0 || port == 0) return;
+    char text[64];
+    char* at = stpcpy(stpcpy(text, call), tcp ? " tcp port " : " udp port ");
+    char digits[8];
+    unsigned count = 0;
+    for (unsigned rest = port; rest != 0; rest /= 10) digits[count++] = static_cast<char>('0' + rest % 10);
+    while (count != 0) *at++ = digits[--count];
+    *at = 0;
+    post_text(region, EventKind::passed, text);
+}
+
+void watch_socket(Region& region, int descriptor, Kind kind, const char* call, std::uint16_t port) {
+    const bool tcp = option(descriptor, SO_TYPE) == SOCK_STREAM;
+    const int found = socket_rule(region.plan, port, tcp);
+    if (found == kNoRule) return explain_socket(region, call, port, tcp);
+    table.clear(descriptor);
+    table.put_socket(descriptor, kind, static_cast<unsigned>(found));
+}
+
+}  // namespace
+
+void opened(int descriptor, const char* path, std::uint64_t flags, std::uint32_t took) {
+    Region* found = start();
+    if (!found || descriptor < 0 || !path || in_vfork_child()) return;
+    if (static_cast<unsigned>(descriptor) >= kSlots) {
+        static constinit std::atomic<bool> said{false};
+        if (!said.exchange(true)) post_note(Note::descriptors, path);
+        return;
+    }
+    closing(descriptor);  // a close that nobody saw
+    if (!live_region() || flags & (O_PATH | O_DIRECTORY) || (flags & O_TMPFILE) == O_TMPFILE) return;
+    watch_file(*found, descriptor, path, flags, took);
+}
+
+void inherited(int descriptor) {
+    struct stat status;
+    Region& found = *region();
+    if (failed(raw_call(SYS_fstat, descriptor, word(&status)))) return;
+    if (S_ISREG(status.st_mode) && found.plan.class_count != 0) {
+        const long flags = raw_call(SYS_fcntl, descriptor, F_GETFL);
+        if (!failed(flags) && !(flags & O_PATH))
+            watch_file(found, descriptor, nullptr, static_cast<std::uint64_t>(flags), 0);
+    } else if (S_ISSOCK(status.st_mode) && found.plan.socket_count != 0) {
+        const bool listens = option(descriptor, SO_ACCEPTCONN) == 1;
+        watch_socket(found, descriptor, listens ? Kind::listener : Kind::socket, "inherit",
+                     port_of(descriptor, SYS_getsockname));
+        if (!listens && !table.watched(descriptor))
+            watch_socket(found, descriptor, Kind::socket, "inherit", port_of(descriptor, SYS_getpeername));
+    }
+}
+
+void closing(int descriptor) {
+    if (!table.watched(descriptor) || in_vfork_child()) return;
+    const Closed closed = table.clear(descriptor);
+    Region* found = live_region();
+    if (!closed.last || !found) return;
+    if (!(found->class_posts[closed.rule].load(std::memory_order_relaxed) & kPostOpens)) return;
+    Event event{};
+    event.kind = EventKind::closed;
+    event.source = static_cast<std::uint8_t>(closed.rule);
+    event.device = closed.device;
+    event.inode = closed.inode;
+    post(*found, event, nullptr, 0);
+}
+
+void duplicated(int from, int to) {
+    if (from == to || to < 0 || (!table.watched(from) && !table.watched(to)) || in_vfork_child()) return;
+    closing(to);
+    table.duplicate(from, to);
+}
+
+void listening(int descriptor, const char* call) {
+    Region* found = start();
+    if (!found || !live_region() || in_vfork_child()) return;
+    if (found->plan.socket_count == 0 && found->plan.explain == 0) return;
+    const bool tcp = option(descriptor, SO_TYPE) == SOCK_STREAM;
+    if (tcp == (call[0] == 'b'))
+        return;  // bound TCP sockets are looked at when they listen; nothing else is bound for good
+    watch_socket(*found, descriptor, tcp ? Kind::listener : Kind::socket, call, port_of(descriptor, SYS_getsockname));
+}
+
+void accepted(int listener, int descriptor) {
+    Region* found = live_region();
+    if (!found || descriptor < 0 || in_vfork_child()) return;
+    closing(descriptor);
+    const Slot* slot = table.watched(listener);
+    if (slot && slot->kind() == Kind::listener) return table.put_socket(descriptor, Kind::socket, slot->rule());
+    if (found->plan.explain != 0) explain_socket(*found, "accept", port_of(listener, SYS_getsockname), true);
+}
+
+void connected(int descriptor, const void* address, unsigned bytes) {
+    Region* found = start();
+    if (!found || !live_region() || !address || bytes < sizeof(sa_family_t) || in_vfork_child()) return;
+    if (found->plan.socket_count == 0 && found->plan.explain == 0) return;
+    sockaddr_storage copy{};
+    std::memcpy(&copy, address, bytes < sizeof copy ? bytes : sizeof copy);
+    watch_socket(*found, descriptor, Kind::socket, "connect", port_of(copy, bytes));
+}
+
+}  // namespace chainio::shim

@@ -1,0 +1,177 @@
+// A way around the names: syscall(), whose calls are told apart by their numbers.
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/openat2.h>
+#include <sys/socket.h>
+
+#include "runtime/shim/next.h"
+#include "runtime/shim/shim.h"
+
+namespace chainio::shim {
+namespace {
+
+using Six = long (*)(long, long, long, long, long, long, long);
+
+struct Arguments {
+    long a, b, c, d, e, f;
+};
+
+Six next_syscall();
+
+std::int64_t offset_at(long pointer) {
+    return pointer != 0 ? *reinterpret_cast<const std::int64_t*>(pointer) : kAtPosition;
+}
+
+// What a call reads, when it reads from a descriptor that something matches.
+struct Reading {
+    Slot* slot = nullptr;
+    int fd = -1;
+    std::int64_t offset = kAtPosition;
+    const void* buffer = nullptr;
+};
+
+Reading reading(long number, const Arguments& in) {
+    Reading found;
+    found.fd = static_cast<int>(number == SYS_sendfile ? in.b : in.a);
+    found.slot = table.watched(found.fd);
+    if (!found.slot) return found;
+    switch (number) {
+        case SYS_pread64:
+        case SYS_preadv:
+        case SYS_preadv2: found.offset = in.d; break;
+        case SYS_sendfile: found.offset = offset_at(in.c); break;
+        case SYS_splice:
+        case SYS_copy_file_range: found.offset = offset_at(in.b); break;
+        case SYS_read: found.buffer = reinterpret_cast<const void*>(in.b); break;
+        case SYS_recvfrom:
+            if (in.d & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)) found.slot = nullptr;
+            found.buffer = reinterpret_cast<const void*>(in.b);
+            break;
+        default: break;
+    }
+    return found;
+}
+
+std::uint64_t flags_of(long number, const Arguments& in) {
+    switch (number) {
+        case SYS_openat: return static_cast<std::uint64_t>(in.c);
+        case SYS_openat2: return in.c != 0 ? reinterpret_cast<const open_how*>(in.c)->flags : 0;
+#ifdef SYS_open
+        case SYS_open: return static_cast<std::uint64_t>(in.b);
+#endif
+        default: return O_CREAT | O_WRONLY | O_TRUNC;
+    }
+}
+
+long open_by_number(long number, const Arguments& in) {
+    start();
+    const std::uint64_t before = now_ns();
+    const long fd = next_syscall()(number, in.a, in.b, in.c, in.d, in.e, in.f);
+    const std::uint32_t took = since(before);
+    const bool in_folder = number == SYS_openat || number == SYS_openat2;
+    if (fd >= 0)
+        opened(static_cast<int>(fd), reinterpret_cast<const char*>(in_folder ? in.b : in.a), flags_of(number, in),
+               took);
+    return fd;
+}
+
+long read_by_number(long number, const Arguments& in) {
+    const Reading found = reading(number, in);
+    const auto call = [=] { return next_syscall()(number, in.a, in.b, in.c, in.d, in.e, in.f); };
+    return found.slot ? read_seen(*found.slot, found.fd, found.offset, found.buffer, call) : call();
+}
+
+void before_close(long number, const Arguments& in) {
+    if (number == SYS_close) return closing(static_cast<int>(in.a));
+    if (in.c & CLOSE_RANGE_CLOEXEC) return;
+    for (long fd = static_cast<unsigned>(in.a); fd <= table.highest() && fd <= static_cast<unsigned>(in.b); ++fd)
+        closing(static_cast<int>(fd));
+}
+
+// What a call has done to descriptors, after it succeeded.
+void after_call(long number, const Arguments& in, long result) {
+    switch (number) {
+        case SYS_fcntl:
+            if (in.b != F_DUPFD && in.b != F_DUPFD_CLOEXEC) return;
+            [[fallthrough]];
+        case SYS_dup:
+        case SYS_dup3:
+#ifdef SYS_dup2
+        case SYS_dup2:
+#endif
+            return duplicated(static_cast<int>(in.a), static_cast<int>(result));
+        case SYS_listen: return listening(static_cast<int>(in.a), "listen");
+        case SYS_bind: return listening(static_cast<int>(in.a), "bind");
+        case SYS_accept:
+        case SYS_accept4: return accepted(static_cast<int>(in.a), static_cast<int>(result));
+        case SYS_connect:
+            return connected(static_cast<int>(in.a), reinterpret_cast<const void*>(in.b), static_cast<unsigned>(in.c));
+        case SYS_io_uring_setup: return post_note(Note::io_uring, nullptr);
+        case SYS_io_setup: return post_note(Note::aio, nullptr);
+        default: return;
+    }
+}
+
+void before_sandbox(long number, const Arguments& in) {
+    constexpr long kSetSeccomp = 22;  // PR_SET_SECCOMP
+    if ((number == SYS_prctl && in.a != kSetSeccomp) || !region()) return;
+    post_note(Note::sandbox, nullptr);
+    stop();
+}
+
+}  // namespace
+
+// libc's takes what it is given in registers, and so does this one; what nobody passed is handed on and read by nobody.
+// Calls that are not listed are jumped to: after some of them, the stack is not what it was.
+CHAINIO_CALL(long, syscall, long number, long a, long b, long c, long d, long e, long f) {
+    const Arguments in{a, b, c, d, e, f};
+    auto* next = CHAINIO_NEXT(syscall);
+    switch (number) {
+#ifdef SYS_open
+        case SYS_open:
+        case SYS_creat:
+#endif
+        case SYS_openat:
+        case SYS_openat2: return open_by_number(number, in);
+        case SYS_read:
+        case SYS_pread64:
+        case SYS_readv:
+        case SYS_preadv:
+        case SYS_preadv2:
+        case SYS_sendfile:
+        case SYS_splice:
+        case SYS_copy_file_range:
+        case SYS_recvfrom: return read_by_number(number, in);
+        case SYS_close:
+        case SYS_close_range: before_close(number, in); break;
+        case SYS_seccomp:
+        case SYS_prctl: before_sandbox(number, in); break;
+#ifdef SYS_dup2
+        case SYS_dup2:
+#endif
+        case SYS_dup:
+        case SYS_dup3:
+        case SYS_fcntl:
+        case SYS_listen:
+        case SYS_bind:
+        case SYS_accept:
+        case SYS_accept4:
+        case SYS_connect:
+        case SYS_io_uring_setup:
+        case SYS_io_setup: {
+            const long result = next(number, a, b, c, d, e, f);
+            if (result >= 0) after_call(number, in, result);
+            return result;
+        }
+        default: break;
+    }
+    [[clang::musttail]] return next(number, a, b, c, d, e, f);
+}
+
+namespace {
+
+Six next_syscall() { return CHAINIO_NEXT(syscall); }
+
+}  // namespace
+
+}  // namespace chainio::shim

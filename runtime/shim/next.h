@@ -1,0 +1,44 @@
+// The functions that the program would have reached without us: the next definition of each name, usually libc's.
+#pragma once
+#include <pthread.h>
+
+#include <atomic>
+
+#include "runtime/shim/names.h"
+
+namespace chainio::shim {
+
+enum class Name : unsigned {
+#define CHAINIO_RAW(name, fallback) name,
+#define CHAINIO_LIBC(name) name,
+    CHAINIO_NAMES(CHAINIO_RAW, CHAINIO_LIBC)
+#undef CHAINIO_RAW
+#undef CHAINIO_LIBC
+        count
+};
+
+extern constinit std::atomic<void*> next_functions[static_cast<unsigned>(Name::count)];
+void* resolve(Name name);
+void resolve_all();
+void* real_dlsym();  // past our own
+
+inline void* next_function(Name name) {
+    void* found = next_functions[static_cast<unsigned>(name)].load(std::memory_order_relaxed);
+    if (!found) [[unlikely]]
+        return resolve(name);
+    return found;
+}
+
+void release_at_thread_end();  // region.cpp: the calling thread has a ring
+
+}  // namespace chainio::shim
+
+// Defines the interposed function `name`. Its own name in C++ keeps it apart from what the system's headers declare,
+// with attributes and exception specifications that a definition would have to repeat.
+#define CHAINIO_CALL(result, name, ...)                                                               \
+    extern "C" [[gnu::visibility("default")]] result chainio_shim_##name(__VA_ARGS__) __asm__(#name); \
+    result chainio_shim_##name(__VA_ARGS__)
+
+// The next definition of `name`, with the type of ours.
+#define CHAINIO_NEXT(name) \
+    reinterpret_cast<decltype(&chainio_shim_##name)>(::chainio::shim::next_function(::chainio::shim::Name::name))

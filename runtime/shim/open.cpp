@@ -1,0 +1,68 @@
+// Opens: a new descriptor is looked at once, here.
+#include <fcntl.h>
+#include <linux/openat2.h>
+
+#include <cerrno>
+
+#include "runtime/shim/next.h"
+#include "runtime/shim/shim.h"
+
+namespace chainio::shim {
+namespace {
+
+// The mode is passed on whether or not there is one: an argument that nobody reads.
+template <class Call>
+int open_seen(const char* path, std::uint64_t flags, Call call) {
+    start();
+    if (!live_region()) [[likely]]
+        return call();
+    const std::uint64_t before = now_ns();
+    const int fd = call();
+    if (fd >= 0) opened(fd, path, flags, since(before));
+    return fd;
+}
+
+std::uint64_t bits(int flags) { return static_cast<unsigned>(flags); }
+constexpr int kCreates = O_CREAT | O_WRONLY | O_TRUNC;
+
+}  // namespace
+
+#define CHAINIO_OPEN(name)                                                                          \
+    CHAINIO_CALL(int, name, const char* path, int flags, mode_t mode) {                             \
+        return open_seen(path, bits(flags), [=] { return CHAINIO_NEXT(name)(path, flags, mode); }); \
+    }
+#define CHAINIO_OPENAT(name)                                                                                \
+    CHAINIO_CALL(int, name, int folder, const char* path, int flags, mode_t mode) {                         \
+        return open_seen(path, bits(flags), [=] { return CHAINIO_NEXT(name)(folder, path, flags, mode); }); \
+    }
+#define CHAINIO_CREAT(name)                                                               \
+    CHAINIO_CALL(int, name, const char* path, mode_t mode) {                              \
+        return open_seen(path, kCreates, [=] { return CHAINIO_NEXT(name)(path, mode); }); \
+    }
+
+CHAINIO_OPEN(open)
+CHAINIO_OPEN(open64)
+CHAINIO_OPEN(__open)
+CHAINIO_OPEN(__open64)
+CHAINIO_OPEN(__open_2)
+CHAINIO_OPEN(__open64_2)
+CHAINIO_OPENAT(openat)
+CHAINIO_OPENAT(openat64)
+CHAINIO_OPENAT(__openat_2)
+CHAINIO_OPENAT(__openat64_2)
+CHAINIO_CREAT(creat)
+CHAINIO_CREAT(creat64)
+
+// glibc 2.36 has no such function; a program that finds one in a newer libc finds ours, which is the system call and
+// nothing else.
+CHAINIO_CALL(int, openat2, int folder, const char* path, open_how* how, std::size_t bytes) {
+    const std::uint64_t flags = how && bytes >= sizeof(*how) ? how->flags : 0;
+    return open_seen(path, flags, [=] {
+        const long result = raw_call(SYS_openat2, folder, word(path), word(how), static_cast<long>(bytes));
+        if (!failed(result)) return static_cast<int>(result);
+        errno = static_cast<int>(-result);
+        return -1;
+    });
+}
+
+}  // namespace chainio::shim

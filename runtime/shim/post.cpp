@@ -1,0 +1,140 @@
+#include "runtime/shim/post.h"
+
+#include <linux/futex.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/shim/raw.h"
+
+namespace chainio::shim {
+
+constinit thread_local Producer producer [[gnu::tls_model("initial-exec")]];
+
+namespace {
+
+constexpr std::uint32_t kAskAgain = 4096;  // posts until a thread that found no free ring looks for one again
+constexpr std::uint8_t kNestedAtMost =
+    64;  // after so many, the handler must have jumped out of the post that it interrupted
+constexpr std::uint32_t kLostUntilLook = 256;  // lost events until a thread asks whether the server still lives
+
+// Room in a ring for `bytes` behind `tail`, which may have to skip the ring's rest; 0 when there is none, else what is
+// used up.
+std::uint32_t room_for(std::uint32_t bytes, std::uint32_t tail, std::uint32_t head) {
+    const std::uint32_t rest = kRingBytes - tail % kRingBytes;
+    const std::uint32_t needed = rest < bytes ? rest + bytes : bytes;
+    const std::uint32_t used = tail - head;
+    return used <= kRingBytes && needed <= kRingBytes - used ? needed : 0;
+}
+
+Ring* ring_of_thread(Region& region, Process& process) {
+    const std::uint32_t id = process_id(process);
+    if (producer.ring && producer.process == id) return producer.ring;
+    producer.ring = nullptr;
+    if (producer.process == id && producer.refused != 0 && producer.refused++ % kAskAgain != 0) {
+        region.stats.no_ring.fetch_add(1, std::memory_order_relaxed);
+        return nullptr;
+    }
+    producer.process = id;
+    producer.ring = claim(region, static_cast<std::uint32_t>(raw_call(SYS_gettid)), id);
+    if (!producer.ring) {
+        producer.refused = 1;
+        region.stats.no_ring.fetch_add(1, std::memory_order_relaxed);
+        return nullptr;
+    }
+    producer.refused = 0;
+    producer.seen_head = producer.ring->head.load(std::memory_order_acquire);
+    return producer.ring;
+}
+
+// A full ring may mean that the server was killed before it could say so. In another PID namespace it looks dead, too:
+// so this process goes on plain, and others find out for themselves.
+void look_for_server(Region& region, Process& process, std::uint32_t lost) {
+    if (lost % kLostUntilLook != 0) return;
+    const std::uint32_t server = region.server.load(std::memory_order_relaxed);
+    if (server != 0 && raw_call(SYS_kill, server, 0) == -ESRCH) process.alone.store(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+bool put(Ring& ring, std::uint32_t& seen_head, const Event& event, const void* payload, std::uint32_t payload_bytes) {
+    const std::uint32_t bytes = (static_cast<std::uint32_t>(sizeof(Event)) + payload_bytes + 7) & ~7U;
+    std::uint32_t tail = ring.tail.load(std::memory_order_relaxed);
+    std::uint32_t needed = room_for(bytes, tail, seen_head);
+    if (needed == 0) {
+        seen_head = ring.head.load(std::memory_order_acquire);
+        needed = room_for(bytes, tail, seen_head);
+    }
+    if (needed == 0) {
+        ring.lost.fetch_add(1, std::memory_order_relaxed);
+        return false;
+    }
+    if (needed > bytes) {
+        const std::uint32_t rest = needed - bytes;
+        if (rest >= sizeof(Event)) {
+            Event skip{};
+            skip.bytes = static_cast<std::uint16_t>(rest);
+            skip.kind = EventKind::skip;
+            std::memcpy(ring.data + tail % kRingBytes, &skip, sizeof skip);
+        }
+        tail += rest;
+    }
+    Event whole = event;
+    whole.bytes = static_cast<std::uint16_t>(bytes);
+    std::memcpy(ring.data + tail % kRingBytes, &whole, sizeof whole);
+    if (payload_bytes != 0) std::memcpy(ring.data + tail % kRingBytes + sizeof whole, payload, payload_bytes);
+    ring.tail.store(tail + bytes, std::memory_order_release);
+    return true;
+}
+
+Ring* claim(Region& region, std::uint32_t thread, std::uint32_t process) {
+    for (unsigned i = 0; i < kRings; ++i) {
+        Ring& ring = region.rings[(thread + i) % kRings];
+        std::uint32_t free = 0;
+        if (ring.owner.load(std::memory_order_relaxed) != 0 || !ring.owner.compare_exchange_strong(free, thread))
+            continue;
+        ring.process.store(process);
+        return &ring;
+    }
+    return nullptr;
+}
+
+std::uint32_t process_id(Process& process) {
+    std::uint32_t id = process.id.load(std::memory_order_relaxed);
+    if (id == 0) {
+        id = static_cast<std::uint32_t>(raw_call(SYS_getpid));
+        process.id.store(id, std::memory_order_relaxed);
+    }
+    return id;
+}
+
+void post_event(Region& region, Process& process, Event event, const void* payload, std::uint32_t payload_bytes) {
+    Ring* ring = ring_of_thread(region, process);
+    if (!ring) return;
+    if (producer.writing && ++producer.nested < kNestedAtMost) {
+        ring->lost.fetch_add(1, std::memory_order_relaxed);
+        return;
+    }
+    producer.writing = true;
+    producer.nested = 0;
+    event.process = producer.process;
+    const bool done = put(*ring, producer.seen_head, event, payload, std::min(payload_bytes, kMaxPath));
+    producer.writing = false;
+    if (!done) look_for_server(region, process, ring->lost.load(std::memory_order_relaxed));
+}
+
+void release_ring(Process& process) {
+    Ring* ring = producer.ring;
+    producer.ring = nullptr;
+    if (!ring || producer.process != process_id(process)) return;  // the ring of the parent that forked
+    ring->owner.store(0, std::memory_order_release);
+}
+
+void wake(Region& region) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (region.asleep.load(std::memory_order_relaxed) == 0 || region.asleep.exchange(0) == 0) return;
+    raw_call(SYS_futex, word(&region.asleep), FUTEX_WAKE, 1);
+}
+
+}  // namespace chainio::shim

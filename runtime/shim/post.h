@@ -1,0 +1,41 @@
+// Posting events: a ring for each thread, found once and kept in thread-local memory. Everything here may run in a
+// signal handler, in a child of vfork, and before or after any constructor.
+#pragma once
+#include <cstdint>
+
+#include "runtime/shim/protocol.h"
+
+namespace chainio::shim {
+
+// Appends an event and its payload to a ring whose only producer is the caller. `seen_head` is where the server was
+// when the caller last looked. False, and counted in Ring::lost, when there is no room.
+bool put(Ring& ring, std::uint32_t& seen_head, const Event& event, const void* payload, std::uint32_t payload_bytes);
+
+// Takes a free ring for a thread, or nullptr when all are taken.
+Ring* claim(Region& region, std::uint32_t thread, std::uint32_t process);
+
+// Memory of the process that a child of fork finds zeroed, however it was forked.
+struct Process {
+    std::atomic<std::uint32_t> id;
+    std::atomic<std::uint32_t> alone;  // 1: the server was found dead
+};
+
+// The thread's own state.
+struct Producer {
+    Ring* ring = nullptr;
+    std::uint32_t process = 0;  // whose ring it is; a child of fork has another id
+    std::uint32_t seen_head = 0;
+    std::uint32_t refused = 0;  // posts since no ring was free
+    std::uint8_t nested = 0;    // posts lost in a row because a signal handler came while one was being written
+    volatile bool writing = false;
+    bool may_be_vfork_child = false;
+};
+extern constinit thread_local Producer producer [[gnu::tls_model("initial-exec")]];
+
+// Posts from the calling thread; `region` and `process` are those of the process.
+void post_event(Region& region, Process& process, Event event, const void* payload, std::uint32_t payload_bytes);
+void release_ring(Process& process);  // the thread ends, or executes another program
+void wake(Region& region);            // the server, when it sleeps
+std::uint32_t process_id(Process& process);
+
+}  // namespace chainio::shim

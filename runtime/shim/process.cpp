@@ -1,0 +1,178 @@
+// Processes: other programs that this one becomes or starts, children that share its memory, and what it sets up to do
+// I/O by ways that nobody here sees.
+#include <elf.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstring>
+
+#include "runtime/shim/next.h"
+#include "runtime/shim/shim.h"
+
+namespace chainio::shim {
+namespace {
+
+// An ELF file that runs without a dynamic loader runs without us. One whose headers lie further in than a page is not
+// judged.
+bool is_static(const char* path) {
+    const long fd = raw_call(SYS_openat, AT_FDCWD, word(path), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (failed(fd)) return false;
+    alignas(Elf64_Phdr) char head[1024];
+    const long got = raw_call(SYS_pread64, fd, word(head), sizeof head, 0);
+    raw_call(SYS_close, fd);
+    if (got < static_cast<long>(sizeof(Elf64_Ehdr)) || std::memcmp(head, ELFMAG, SELFMAG) != 0) return false;
+    Elf64_Ehdr header;
+    std::memcpy(&header, head, sizeof header);
+    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr)) return false;
+    const std::uint64_t end = header.e_phoff + std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr);
+    if (header.e_phoff > sizeof head || end > static_cast<std::uint64_t>(got)) return false;
+    for (unsigned i = 0; i < header.e_phnum; ++i) {
+        Elf64_Phdr segment;
+        std::memcpy(&segment, head + header.e_phoff + i * sizeof segment, sizeof segment);
+        if (segment.p_type == PT_INTERP) return false;
+    }
+    return true;
+}
+
+void note_program(const char* path) {
+    if (live_region() && path && is_static(path)) post_note(Note::static_program, path);
+}
+
+// As execvp looks for it. The name is only looked at here; what is executed is up to libc.
+void note_searched(const char* name) {
+    if (!live_region() || !name) return;
+    if (std::strchr(name, '/')) return note_program(name);
+    const char* folders = getenv("PATH");
+    if (!folders) folders = "/bin:/usr/bin";
+    char path[kMaxPath + 1];
+    while (true) {
+        const char* end = strchrnul(folders, ':');
+        const auto length = static_cast<std::size_t>(end - folders);
+        if (length + std::strlen(name) + 2 <= sizeof path) {
+            std::memcpy(path, folders, length);
+            path[length] = '/';
+            std::strcpy(path + length + (length != 0 ? 1 : 0), name);
+            if (!failed(raw_call(SYS_faccessat, AT_FDCWD, word(path), X_OK))) return note_program(path);
+        }
+        if (!*end) return;
+        folders = end + 1;
+    }
+}
+
+// The next program of this thread takes a ring of its own. A child of vfork leaves its parent's alone.
+void leaving() {
+    if (region() && static_cast<std::uint32_t>(raw_call(SYS_getpid)) == process_id(process())) release_ring(process());
+}
+
+void executes(const char* path) {
+    note_program(path);
+    leaving();
+}
+
+void may_share_memory() { producer.may_be_vfork_child = region() != nullptr; }
+
+// How many there are behind the first, with the null pointer that ends them.
+std::size_t count_arguments(const char* first, va_list list) {
+    if (!first) return 0;
+    std::size_t count = 1;
+    while (va_arg(list, char*)) ++count;
+    return count;
+}
+
+}  // namespace
+
+// The child returns first, into the caller's frame: nothing of ours may be on the stack then.
+CHAINIO_CALL(pid_t, vfork) {
+    may_share_memory();
+    [[clang::musttail]] return CHAINIO_NEXT(vfork)();
+}
+CHAINIO_CALL(pid_t, __vfork) {
+    may_share_memory();
+    [[clang::musttail]] return CHAINIO_NEXT(__vfork)();
+}
+
+CHAINIO_CALL(int, execve, const char* path, char* const* arguments, char* const* environment) {
+    executes(path);
+    return CHAINIO_NEXT(execve)(path, arguments, environment);
+}
+CHAINIO_CALL(int, execv, const char* path, char* const* arguments) {
+    executes(path);
+    return CHAINIO_NEXT(execv)(path, arguments);
+}
+CHAINIO_CALL(int, execvp, const char* name, char* const* arguments) {
+    note_searched(name);
+    leaving();
+    return CHAINIO_NEXT(execvp)(name, arguments);
+}
+CHAINIO_CALL(int, execvpe, const char* name, char* const* arguments, char* const* environment) {
+    note_searched(name);
+    leaving();
+    return CHAINIO_NEXT(execvpe)(name, arguments, environment);
+}
+CHAINIO_CALL(int, fexecve, int fd, char* const* arguments, char* const* environment) {
+    leaving();
+    return CHAINIO_NEXT(fexecve)(fd, arguments, environment);
+}
+CHAINIO_CALL(int, execveat, int folder, const char* path, char* const* arguments, char* const* environment, int flags) {
+    if (path && path[0] == '/') note_program(path);
+    leaving();
+    return CHAINIO_NEXT(execveat)(folder, path, arguments, environment, flags);
+}
+
+// The list becomes a vector on the stack, as in libc.
+#define CHAINIO_EXEC_LIST(first, call)                                                     \
+    va_list list, copy;                                                                    \
+    va_start(list, first);                                                                 \
+    va_copy(copy, list);                                                                   \
+    const std::size_t count = count_arguments(first, copy);                                \
+    va_end(copy);                                                                          \
+    auto** arguments = static_cast<char**>(__builtin_alloca((count + 1) * sizeof(char*))); \
+    arguments[0] = const_cast<char*>(first);                                               \
+    for (std::size_t i = 1; i <= count; ++i) arguments[i] = va_arg(list, char*);           \
+    const int result = call;                                                               \
+    va_end(list);                                                                          \
+    return result
+
+CHAINIO_CALL(int, execl, const char* path, const char* first, ...) {
+    CHAINIO_EXEC_LIST(first, chainio_shim_execv(path, arguments));
+}
+CHAINIO_CALL(int, execlp, const char* name, const char* first, ...) {
+    CHAINIO_EXEC_LIST(first, chainio_shim_execvp(name, arguments));
+}
+CHAINIO_CALL(int, execle, const char* path, const char* first, ...) {
+    CHAINIO_EXEC_LIST(first, chainio_shim_execve(path, arguments, va_arg(list, char**)));
+}
+
+CHAINIO_CALL(int, posix_spawn, pid_t* child, const char* path, const posix_spawn_file_actions_t* actions,
+             const posix_spawnattr_t* attributes, char* const* arguments, char* const* environment) {
+    note_program(path);
+    return CHAINIO_NEXT(posix_spawn)(child, path, actions, attributes, arguments, environment);
+}
+CHAINIO_CALL(int, posix_spawnp, pid_t* child, const char* name, const posix_spawn_file_actions_t* actions,
+             const posix_spawnattr_t* attributes, char* const* arguments, char* const* environment) {
+    note_searched(name);
+    return CHAINIO_NEXT(posix_spawnp)(child, name, actions, attributes, arguments, environment);
+}
+
+// A process that allows itself few system calls could be ended by one of ours: from then on it makes only its own.
+CHAINIO_CALL(int, prctl, int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
+    if (option == PR_SET_SECCOMP && region()) {
+        post_note(Note::sandbox, nullptr);
+        stop();
+    }
+    return CHAINIO_NEXT(prctl)(option, a, b, c, d);
+}
+
+// libaio's own, which returns minus the error; it is this system call and nothing else.
+CHAINIO_CALL(int, io_setup, unsigned count, unsigned long* context) {
+    const long result = raw_call(SYS_io_setup, count, word(context));
+    if (result == 0) post_note(Note::aio, nullptr);
+    return static_cast<int>(result);
+}
+
+}  // namespace chainio::shim

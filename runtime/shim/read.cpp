@@ -1,0 +1,104 @@
+// Reads of files and receives of sockets by read(2) and its relatives, and what leaves a file by other ways.
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+#include "runtime/shim/next.h"
+#include "runtime/shim/shim.h"
+
+namespace chainio::shim {
+namespace {
+
+// The bytes of a vector that a socket's server may be shown: those of its first buffer. A file's are not looked at.
+template <class Call>
+ssize_t vector_seen(Slot& slot, int fd, std::int64_t offset, const iovec* list, int count, Call call) {
+    if (slot.kind() == Kind::file) return read_seen(slot, fd, offset, nullptr, call);
+    const ssize_t got = call();
+    if (got > 0 && count > 0 && slot.kind() == Kind::socket) {
+        const auto all = static_cast<std::size_t>(got);
+        post_ready(slot, list[0].iov_base, all < list[0].iov_len ? all : list[0].iov_len);
+    }
+    return got;
+}
+
+// What moves from a file to a socket, a pipe or another file is read by the program as far as the disk is concerned.
+template <class Call>
+ssize_t moved(int in, const off_t* offset, Call call) {
+    Slot* slot = table.watched(in);
+    if (!slot || slot->kind() != Kind::file) [[likely]]
+        return call();
+    return read_seen(*slot, in, offset ? *offset : kAtPosition, nullptr, call);
+}
+
+template <class Call>
+void* mapped(int fd, int protection, int flags, Call call) {
+    void* memory = call();
+    Slot* slot = flags & MAP_ANONYMOUS ? nullptr : table.watched(fd);
+    if (!slot || slot->kind() != Kind::file || memory == MAP_FAILED || !(protection & (PROT_READ | PROT_EXEC)))
+        [[likely]]
+        return memory;
+    Opening& opening = table.opening(*slot);
+    if (opening.mapped.exchange(1) == 0) post_note(Note::mapped, nullptr, opening.device.load(), opening.inode.load());
+    return memory;
+}
+
+}  // namespace
+
+// The one look-up that a call pays for whose descriptor nothing matches; then it goes on as a jump.
+#define CHAINIO_READ(name, offset, parameters, ...)                                                   \
+    CHAINIO_CALL(ssize_t, name, CHAINIO_LIST parameters) {                                            \
+        Slot* slot = table.watched(fd);                                                               \
+        if (!slot) [[likely]]                                                                         \
+            return CHAINIO_NEXT(name)(__VA_ARGS__);                                                   \
+        return read_seen(*slot, fd, offset, buffer, [=] { return CHAINIO_NEXT(name)(__VA_ARGS__); }); \
+    }
+#define CHAINIO_READV(name, offset, parameters, ...)                                                         \
+    CHAINIO_CALL(ssize_t, name, CHAINIO_LIST parameters) {                                                   \
+        Slot* slot = table.watched(fd);                                                                      \
+        if (!slot) [[likely]]                                                                                \
+            return CHAINIO_NEXT(name)(__VA_ARGS__);                                                          \
+        return vector_seen(*slot, fd, offset, list, count, [=] { return CHAINIO_NEXT(name)(__VA_ARGS__); }); \
+    }
+#define CHAINIO_LIST(...) __VA_ARGS__
+
+CHAINIO_READ(read, kAtPosition, (int fd, void* buffer, std::size_t size), fd, buffer, size)
+CHAINIO_READ(__read, kAtPosition, (int fd, void* buffer, std::size_t size), fd, buffer, size)
+CHAINIO_READ(__read_chk, kAtPosition, (int fd, void* buffer, std::size_t size, std::size_t room), fd, buffer, size,
+             room)
+CHAINIO_READ(pread, at, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
+CHAINIO_READ(pread64, at, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
+CHAINIO_READ(__pread64, at, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
+CHAINIO_READ(__pread_chk, at, (int fd, void* buffer, std::size_t size, off_t at, std::size_t room), fd, buffer, size,
+             at, room)
+CHAINIO_READ(__pread64_chk, at, (int fd, void* buffer, std::size_t size, off_t at, std::size_t room), fd, buffer, size,
+             at, room)
+CHAINIO_READV(readv, kAtPosition, (int fd, const iovec* list, int count), fd, list, count)
+CHAINIO_READV(preadv, at, (int fd, const iovec* list, int count, off_t at), fd, list, count, at)
+CHAINIO_READV(preadv64, at, (int fd, const iovec* list, int count, off_t at), fd, list, count, at)
+CHAINIO_READV(preadv2, at, (int fd, const iovec* list, int count, off_t at, int flags), fd, list, count, at, flags)
+CHAINIO_READV(preadv64v2, at, (int fd, const iovec* list, int count, off_t at, int flags), fd, list, count, at, flags)
+
+#define CHAINIO_SENDFILE(name)                                                               \
+    CHAINIO_CALL(ssize_t, name, int out, int in, off_t* offset, std::size_t size) {          \
+        return moved(in, offset, [=] { return CHAINIO_NEXT(name)(out, in, offset, size); }); \
+    }
+CHAINIO_SENDFILE(sendfile)
+CHAINIO_SENDFILE(sendfile64)
+
+CHAINIO_CALL(ssize_t, splice, int in, off_t* in_offset, int out, off_t* out_offset, std::size_t size, unsigned flags) {
+    return moved(in, in_offset, [=] { return CHAINIO_NEXT(splice)(in, in_offset, out, out_offset, size, flags); });
+}
+CHAINIO_CALL(ssize_t, copy_file_range, int in, off_t* in_offset, int out, off_t* out_offset, std::size_t size,
+             unsigned flags) {
+    return moved(in, in_offset,
+                 [=] { return CHAINIO_NEXT(copy_file_range)(in, in_offset, out, out_offset, size, flags); });
+}
+
+#define CHAINIO_MMAP(name)                                                                                        \
+    CHAINIO_CALL(void*, name, void* address, std::size_t size, int protection, int flags, int fd, off_t offset) { \
+        return mapped(fd, protection, flags,                                                                      \
+                      [=] { return CHAINIO_NEXT(name)(address, size, protection, flags, fd, offset); });          \
+    }
+CHAINIO_MMAP(mmap)
+CHAINIO_MMAP(mmap64)
+
+}  // namespace chainio::shim

@@ -1,0 +1,174 @@
+// Readiness: what waits in the sockets that epoll_wait, poll or select hands out is shown to the server before the
+// program sees any of it, all of them with one wake-up.
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/select.h>
+
+#include <algorithm>
+
+#include "runtime/shim/next.h"
+#include "runtime/shim/shim.h"
+
+namespace chainio::shim {
+namespace {
+
+// epoll gives back 64 bits that the program chose, not a descriptor. This maps them to one: a cache that forgets when
+// it is full and is believed only where the socket's own slot says the same.
+struct Registered {
+    std::atomic<std::uint64_t> data;
+    std::atomic<std::uint32_t> epoll;  // plus one; 0: free
+    std::atomic<std::uint32_t> descriptor;
+};
+constexpr unsigned kRegistered = 65'536, kWays = 8;
+constinit std::atomic<Registered*> registered{nullptr};
+
+Registered* registrations() {
+    Registered* found = registered.load(std::memory_order_acquire);
+    if (found) return found;
+    constexpr long kBytes = static_cast<long>(kRegistered * sizeof(Registered));
+    const long memory =
+        raw_call(SYS_mmap, 0, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (failed(memory)) return nullptr;
+    auto* mine = reinterpret_cast<Registered*>(memory);
+    if (registered.compare_exchange_strong(found, mine)) return mine;
+    raw_call(SYS_munmap, memory, kBytes);
+    return found;
+}
+
+unsigned place(std::uint32_t epoll, std::uint64_t data, unsigned way) {
+    const std::uint64_t mixed = (data ^ static_cast<std::uint64_t>(epoll) << 48) * 0x9e3779b97f4a7c15;
+    return static_cast<unsigned>(mixed >> 40) + way & (kRegistered - 1);
+}
+
+bool believed(const Registered& entry, std::uint32_t epoll, std::uint64_t data) {
+    if (entry.epoll.load(std::memory_order_acquire) != epoll || entry.data.load(std::memory_order_relaxed) != data)
+        return false;
+    const Slot* slot = table.watched(static_cast<int>(entry.descriptor.load(std::memory_order_relaxed)));
+    return slot && slot->kind() == Kind::socket && slot->link.load(std::memory_order_relaxed) == epoll &&
+           slot->data.load(std::memory_order_relaxed) == data;
+}
+
+void watch(int epoll_descriptor, int fd, std::uint64_t data) {
+    Slot* slot = table.watched(fd);
+    Registered* all = slot && slot->kind() == Kind::socket && !in_vfork_child() ? registrations() : nullptr;
+    if (!all) return;
+    const auto epoll = static_cast<std::uint32_t>(epoll_descriptor) + 1;
+    slot->link.store(epoll, std::memory_order_relaxed);
+    slot->data.store(data, std::memory_order_relaxed);
+    Registered* place_for = &all[place(epoll, data, 0)];
+    for (unsigned way = 0; way < kWays; ++way) {
+        Registered& entry = all[place(epoll, data, way)];
+        const std::uint32_t owner = entry.epoll.load(std::memory_order_relaxed);
+        if (owner == 0 || (owner == epoll && entry.data.load(std::memory_order_relaxed) == data) ||
+            !believed(entry, owner, entry.data.load(std::memory_order_relaxed))) {
+            place_for = &entry;
+            break;
+        }
+    }
+    place_for->epoll.store(0, std::memory_order_relaxed);
+    place_for->data.store(data, std::memory_order_relaxed);
+    place_for->descriptor.store(static_cast<std::uint32_t>(fd), std::memory_order_relaxed);
+    place_for->epoll.store(epoll, std::memory_order_release);
+}
+
+int descriptor_of(int epoll_descriptor, std::uint64_t data) {
+    const Registered* all = registered.load(std::memory_order_acquire);
+    const auto epoll = static_cast<std::uint32_t>(epoll_descriptor) + 1;
+    for (unsigned way = 0; all && way < kWays; ++way) {
+        const Registered& entry = all[place(epoll, data, way)];
+        if (believed(entry, epoll, data)) return static_cast<int>(entry.descriptor.load(std::memory_order_relaxed));
+    }
+    return -1;
+}
+
+bool nobody() { return !table.has_sockets() || !live_region(); }
+void wake_if(bool posted) {
+    Region* found = posted ? live_region() : nullptr;
+    if (found) wake(*found);
+}
+
+int epoll_ready(int epoll_descriptor, const epoll_event* events, int count) {
+    if (count <= 0 || nobody()) [[likely]]
+        return count;
+    bool posted = false;
+    for (int i = 0; i < count; ++i) {
+        if (!(events[i].events & EPOLLIN)) continue;
+        const int fd = descriptor_of(epoll_descriptor, events[i].data.u64);
+        if (fd >= 0) posted |= peek_ready(fd);
+    }
+    wake_if(posted);
+    return count;
+}
+
+int poll_ready(const pollfd* list, nfds_t size, int count) {
+    if (count <= 0 || nobody()) [[likely]]
+        return count;
+    bool posted = false;
+    for (nfds_t i = 0; i < size; ++i)
+        if (list[i].revents & POLLIN) posted |= peek_ready(list[i].fd);
+    wake_if(posted);
+    return count;
+}
+
+int select_ready(int size, const fd_set* readable, int count) {
+    if (count <= 0 || !readable || nobody()) [[likely]]
+        return count;
+    constexpr int kBits = 8 * sizeof(fd_mask);
+    bool posted = false;
+    // By words and not by FD_ISSET, since programs use sets that are longer than FD_SETSIZE.
+    const auto* words = reinterpret_cast<const fd_mask*>(readable);
+    for (int fd = 0; fd < std::min(size, table.highest() + 1); ++fd)
+        if (words[fd / kBits] >> fd % kBits & 1) posted |= peek_ready(fd);
+    wake_if(posted);
+    return count;
+}
+
+}  // namespace
+
+CHAINIO_CALL(int, epoll_ctl, int epoll, int operation, int fd, epoll_event* event) {
+    const int result = CHAINIO_NEXT(epoll_ctl)(epoll, operation, fd, event);
+    if (result == 0 && event && operation != EPOLL_CTL_DEL && table.watched(fd)) [[unlikely]]
+        watch(epoll, fd, event->data.u64);
+    return result;
+}
+CHAINIO_CALL(int, epoll_wait, int epoll, epoll_event* events, int room, int timeout) {
+    return epoll_ready(epoll, events, CHAINIO_NEXT(epoll_wait)(epoll, events, room, timeout));
+}
+CHAINIO_CALL(int, epoll_pwait, int epoll, epoll_event* events, int room, int timeout, const sigset_t* mask) {
+    return epoll_ready(epoll, events, CHAINIO_NEXT(epoll_pwait)(epoll, events, room, timeout, mask));
+}
+CHAINIO_CALL(int, epoll_pwait2, int epoll, epoll_event* events, int room, const timespec* timeout,
+             const sigset_t* mask) {
+    return epoll_ready(epoll, events, CHAINIO_NEXT(epoll_pwait2)(epoll, events, room, timeout, mask));
+}
+
+CHAINIO_CALL(int, poll, pollfd* list, nfds_t size, int timeout) {
+    return poll_ready(list, size, CHAINIO_NEXT(poll)(list, size, timeout));
+}
+CHAINIO_CALL(int, __poll, pollfd* list, nfds_t size, int timeout) {
+    return poll_ready(list, size, CHAINIO_NEXT(__poll)(list, size, timeout));
+}
+CHAINIO_CALL(int, __poll_chk, pollfd* list, nfds_t size, int timeout, std::size_t bytes) {
+    return poll_ready(list, size, CHAINIO_NEXT(__poll_chk)(list, size, timeout, bytes));
+}
+CHAINIO_CALL(int, ppoll, pollfd* list, nfds_t size, const timespec* timeout, const sigset_t* mask) {
+    return poll_ready(list, size, CHAINIO_NEXT(ppoll)(list, size, timeout, mask));
+}
+CHAINIO_CALL(int, __ppoll_chk, pollfd* list, nfds_t size, const timespec* timeout, const sigset_t* mask,
+             std::size_t bytes) {
+    return poll_ready(list, size, CHAINIO_NEXT(__ppoll_chk)(list, size, timeout, mask, bytes));
+}
+
+CHAINIO_CALL(int, select, int size, fd_set* readable, fd_set* writable, fd_set* failing, timeval* timeout) {
+    return select_ready(size, readable, CHAINIO_NEXT(select)(size, readable, writable, failing, timeout));
+}
+CHAINIO_CALL(int, __select, int size, fd_set* readable, fd_set* writable, fd_set* failing, timeval* timeout) {
+    return select_ready(size, readable, CHAINIO_NEXT(__select)(size, readable, writable, failing, timeout));
+}
+CHAINIO_CALL(int, pselect, int size, fd_set* readable, fd_set* writable, fd_set* failing, const timespec* timeout,
+             const sigset_t* mask) {
+    return select_ready(size, readable, CHAINIO_NEXT(pselect)(size, readable, writable, failing, timeout, mask));
+}
+
+}  // namespace chainio::shim

@@ -1,0 +1,145 @@
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "runtime/shim/glob.h"
+#include "runtime/shim/next.h"
+#include "runtime/shim/shim.h"
+
+namespace chainio::shim {
+
+constinit Table table;
+
+namespace {
+
+enum Stage : int { unknown, starting, plain, on };
+constexpr int kInherited = 64;  // descriptors below this are looked at when the program starts
+
+constinit std::atomic<int> stage{unknown};
+constinit std::atomic<Region*> shared{nullptr};
+constinit Process* own = nullptr;
+constinit bool release_key_made = false;
+constinit pthread_key_t release_key = 0;
+
+bool ends_in(const char* text, std::size_t size) { return std::memchr(text, 0, size) != nullptr; }
+
+// A region that was not made for this version, or is damaged, is as good as none.
+bool valid(const Region& found) {
+    const Plan& plan = found.plan;
+    if (found.magic != kMagic || found.version != kVersion || found.bytes != kRegionBytes) return false;
+    if (plan.class_count > kMaxClasses || plan.socket_count > kMaxSockets || plan.exe_count > kMaxExes) return false;
+    for (unsigned i = 0; i < plan.class_count; ++i)
+        if (!ends_in(plan.classes[i].pattern, kMaxPattern)) return false;
+    for (unsigned i = 0; i < plan.exe_count; ++i)
+        if (!ends_in(plan.exes[i], kMaxPattern)) return false;
+    return true;
+}
+
+Region* map_region(const char* path) {
+    const long fd = raw_call(SYS_openat, AT_FDCWD, word(path), O_RDWR | O_CLOEXEC);
+    if (failed(fd)) return nullptr;
+    struct stat status;
+    long memory = -1;
+    if (!failed(raw_call(SYS_fstat, fd, word(&status))) && status.st_size >= static_cast<off_t>(kRegionBytes))
+        memory = raw_call(SYS_mmap, 0, static_cast<long>(kRegionBytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    raw_call(SYS_close, fd);
+    if (failed(memory)) return nullptr;
+    auto* found = reinterpret_cast<Region*>(memory);
+    if (valid(*found)) return found;
+    raw_call(SYS_munmap, memory, static_cast<long>(kRegionBytes));
+    return nullptr;
+}
+
+bool exe_matches(const Plan& plan) {
+    if (plan.exe_count == 0) return true;
+    char path[kMaxPath + 1];
+    const long length = raw_call(SYS_readlinkat, AT_FDCWD, word("/proc/self/exe"), word(path), kMaxPath);
+    if (failed(length)) return false;
+    path[length] = 0;
+    for (unsigned i = 0; i < plan.exe_count; ++i)
+        if (glob_matches(plan.exes[i], path)) return true;
+    return false;
+}
+
+Process* make_process() {
+    constexpr long kPage = 4096;  // the kernel rounds up
+    const long memory = raw_call(SYS_mmap, 0, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (failed(memory)) return nullptr;
+    if (!failed(raw_call(SYS_madvise, memory, kPage, MADV_WIPEONFORK))) return reinterpret_cast<Process*>(memory);
+    raw_call(SYS_munmap, memory, kPage);
+    return nullptr;
+}
+
+void thread_ends(void*) { release_ring(*own); }
+
+Region* try_start() {
+    const char* path = secure_getenv(kRegionVariable);
+    if (!path || path[0] != '/') return nullptr;
+    Region* found = map_region(path);
+    if (!found) return nullptr;
+    if (found->server.load() != 0 && exe_matches(found->plan)) {
+        own = make_process();
+        if (own && table.create()) {
+            release_key_made = pthread_key_create(&release_key, thread_ends) == 0;
+            shared.store(found, std::memory_order_release);
+            return found;
+        }
+    }
+    raw_call(SYS_munmap, word(found), static_cast<long>(kRegionBytes));
+    return nullptr;
+}
+
+// Resolves every function before a lock of the dynamic loader could be in the way, and starts.
+[[gnu::constructor(101)]] void library_loaded() {
+    resolve_all();
+    start();
+    int from_environment_less = unknown;  // an early call may have come before libc knew its environment
+    stage.compare_exchange_strong(from_environment_less, plain);
+}
+
+}  // namespace
+
+Region* region() { return shared.load(std::memory_order_acquire); }
+Process& process() { return *own; }
+
+Region* live_region() {
+    Region* found = region();
+    if (!found || found->server.load(std::memory_order_relaxed) == 0) return nullptr;
+    return own->alone.load(std::memory_order_relaxed) == 0 ? found : nullptr;
+}
+
+Region* start() {
+    int now = stage.load(std::memory_order_acquire);
+    if (now == on) return region();
+    if (now != unknown || !environ || !stage.compare_exchange_strong(now, starting)) return nullptr;
+    Region* found = try_start();
+    stage.store(found ? on : plain, std::memory_order_release);
+    if (found)
+        for (int fd = 0; fd < kInherited; ++fd) inherited(fd);
+    return found;
+}
+
+void stop() {
+    table.stop();
+    shared.store(nullptr, std::memory_order_release);
+}
+
+bool in_vfork_child() {
+    if (!producer.may_be_vfork_child) return false;
+    if (region() && static_cast<std::uint32_t>(raw_call(SYS_getpid)) != process_id(*own)) return true;
+    producer.may_be_vfork_child = false;
+    return false;
+}
+
+// glibc keeps the first keys' values in the thread itself; further ones would be allocated, and then the server frees
+// the ring.
+void release_at_thread_end() {
+    constexpr pthread_key_t kInThread = 32;
+    if (release_key_made && release_key < kInThread) pthread_setspecific(release_key, own);
+}
+
+}  // namespace chainio::shim

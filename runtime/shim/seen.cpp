@@ -1,0 +1,100 @@
+// What the server is told about reads and about sockets that have something to read.
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/shim/next.h"
+#include "runtime/shim/shim.h"
+
+namespace chainio::shim {
+
+void post(Region& region, const Event& event, const void* payload, std::uint32_t bytes) {
+    const Ring* before = producer.ring;
+    post_event(region, process(), event, payload, bytes);
+    if (producer.ring && producer.ring != before) release_at_thread_end();
+}
+
+void post_note(Note note, const char* text, std::uint64_t device, std::uint64_t inode) {
+    Region* found = live_region();
+    if (!found) return;
+    Event event{};
+    event.kind = EventKind::note;
+    event.source = static_cast<std::uint8_t>(note);
+    event.device = device;
+    event.inode = inode;
+    event.length = text ? static_cast<std::uint32_t>(std::min<std::size_t>(std::strlen(text), kMaxPath)) : 0;
+    post(*found, event, text, event.length);
+}
+
+bool wants(const Slot& slot, std::uint32_t what) {
+    const Region* found = live_region();
+    if (!found) return false;
+    if (slot.kind() == Kind::file)
+        return found->class_posts[slot.rule() % kMaxClasses].load(std::memory_order_relaxed) & what;
+    return found->socket_posts[slot.rule() % kMaxSockets].load(std::memory_order_relaxed) & what;
+}
+
+std::uint64_t now_ns() {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+void post_read(int descriptor, const Slot& slot, std::int64_t offset, std::int64_t length, std::uint32_t took) {
+    Region* found = live_region();
+    if (!found) return;
+    if (offset == kAtPosition) {
+        // Other descriptors, threads and processes may share the position: only the kernel knows it.
+        const long position = raw_call(SYS_lseek, descriptor, 0, SEEK_CUR);
+        if (failed(position) || position < length) return;
+        offset = position - length;
+    }
+    const Opening& opening = table.opening(slot);
+    Event event{};
+    event.kind = EventKind::read;
+    event.source = static_cast<std::uint8_t>(slot.rule());
+    event.device = opening.device.load(std::memory_order_relaxed);
+    event.inode = opening.inode.load(std::memory_order_relaxed);
+    event.offset = static_cast<std::uint64_t>(offset);
+    event.length = static_cast<std::uint32_t>(std::min<std::int64_t>(length, UINT32_MAX));
+    event.took_ns = took;
+    post(*found, event, nullptr, 0);
+    if (took >= kSlowReadNs) wake(*found);
+}
+
+namespace {
+
+bool post_bytes(Slot& slot, const void* bytes, std::size_t length) {
+    Region* found = live_region();
+    if (!found) return false;
+    Event event{};
+    event.kind = EventKind::ready;
+    event.source = static_cast<std::uint8_t>(slot.rule());
+    event.length = static_cast<std::uint32_t>(std::min<std::size_t>(length, kMaxPeek));
+    post(*found, event, bytes, event.length);
+    return true;
+}
+
+}  // namespace
+
+// A program that waits in the call itself rather than in epoll_wait: what it has just received is all there is to tell.
+void post_ready(Slot& slot, const void* bytes, std::size_t length) {
+    if (slot.peeked.exchange(0, std::memory_order_relaxed) != 0 || !bytes || !wants(slot, kPostReady)) return;
+    if (post_bytes(slot, bytes, length)) wake(*region());
+}
+
+bool peek_ready(int descriptor) {
+    Slot* slot = table.watched(descriptor);
+    if (!slot || slot->kind() != Kind::socket || !wants(*slot, kPostReady)) return false;
+    if (slot->peeked.load(std::memory_order_relaxed) != 0) return false;
+    char bytes[kMaxPeek];
+    const long got = raw_call(SYS_recvfrom, descriptor, word(bytes), sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+    if (got <= 0) return false;
+    slot->peeked.store(1, std::memory_order_relaxed);
+    return post_bytes(*slot, bytes, static_cast<std::size_t>(got));
+}
+
+}  // namespace chainio::shim

@@ -1,0 +1,67 @@
+// What the interposed functions share: the state of the process, and what they say about descriptors.
+#pragma once
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/shim/post.h"
+#include "runtime/shim/protocol.h"
+#include "runtime/shim/raw.h"
+#include "runtime/shim/table.h"
+
+namespace chainio::shim {
+
+// ---- region.cpp: the process ----
+extern constinit Table table;
+// Maps the region when there is one, once; the first open or the library's constructor. Null when the process runs
+// plain.
+Region* start();
+Region* region();       // null before start(), too
+Region* live_region();  // null also when no server looks
+Process& process();
+void stop();            // from here on everything is plain
+bool in_vfork_child();  // the caller shares its memory with a parent that has other descriptors
+
+// ---- classify.cpp ----
+// A new descriptor: finds out whether a class matches it. `took` is what the open took.
+void opened(int descriptor, const char* path, std::uint64_t flags, std::uint32_t took);
+void inherited(int descriptor);  // one that was there before the program
+void closing(int descriptor);    // it is about to be closed, or has been replaced
+void duplicated(int from, int to);
+void listening(int descriptor, const char* call);  // a TCP socket listens, or a UDP socket is bound
+void accepted(int listener, int descriptor);
+void connected(int descriptor, const void* address, unsigned bytes);
+
+// ---- seen.cpp: what is said about reads ----
+void post(Region& region, const Event& event, const void* payload, std::uint32_t bytes);
+void post_note(Note note, const char* text, std::uint64_t device = 0, std::uint64_t inode = 0);
+bool wants(const Slot& slot, std::uint32_t what);
+void post_read(int descriptor, const Slot& slot, std::int64_t offset, std::int64_t length, std::uint32_t took);
+void post_ready(Slot& slot, const void* bytes, std::size_t length);
+bool peek_ready(int descriptor);                 // true: something was posted, and the server is to be woken
+inline constexpr std::int64_t kAtPosition = -1;  // the read began where the descriptor's offset was
+
+std::uint64_t now_ns();
+inline std::uint32_t since(std::uint64_t before) {
+    const std::uint64_t took = now_ns() - before;
+    return took > UINT32_MAX ? UINT32_MAX : static_cast<std::uint32_t>(took);
+}
+
+// Calls `call`, which reads from `slot`'s descriptor into `buffer`, and tells the server what it read.
+template <class Call>
+[[gnu::noinline]] auto read_seen(Slot& slot, int descriptor, std::int64_t offset, const void* buffer, Call call) {
+    const Kind kind = slot.kind();
+    if (kind == Kind::file && wants(slot, kPostReads)) {
+        const std::uint64_t before = now_ns();
+        const auto result = call();
+        const std::uint32_t took = since(before);
+        if (result > 0) post_read(descriptor, slot, offset, static_cast<std::int64_t>(result), took);
+        return result;
+    }
+    const auto result = call();
+    if (kind == Kind::socket && result > 0) post_ready(slot, buffer, static_cast<std::size_t>(result));
+    return result;
+}
+
+}  // namespace chainio::shim

@@ -1,0 +1,93 @@
+// Sockets: which ports they have, and what is received by programs that never ask whether there is something to
+// receive.
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "runtime/shim/next.h"
+#include "runtime/shim/shim.h"
+
+namespace chainio::shim {
+namespace {
+
+int after_connect(int result, int fd, const void* address, unsigned bytes) {
+    const int error = errno;
+    if (result == 0 || error == EINPROGRESS) connected(fd, address, bytes);
+    errno = error;
+    return result;
+}
+
+// A look at the bytes does not take them: that is then said of the call that does.
+template <class Call>
+ssize_t received(int fd, const void* buffer, int flags, Call call) {
+    Slot* slot = table.watched(fd);
+    if (!slot || flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)) [[likely]]
+        return call();
+    return read_seen(*slot, fd, kAtPosition, buffer, call);
+}
+
+void message_received(Slot& slot, const msghdr& message, std::size_t bytes) {
+    if (!message.msg_iov || message.msg_iovlen == 0) return;
+    const iovec& first = message.msg_iov[0];
+    post_ready(slot, first.iov_base, bytes < first.iov_len ? bytes : first.iov_len);
+}
+
+}  // namespace
+
+CHAINIO_CALL(int, bind, int fd, const sockaddr* address, socklen_t bytes) {
+    const int result = CHAINIO_NEXT(bind)(fd, address, bytes);
+    if (result == 0 && address && (address->sa_family == AF_INET || address->sa_family == AF_INET6))
+        listening(fd, "bind");
+    return result;
+}
+CHAINIO_CALL(int, listen, int fd, int backlog) {
+    const int result = CHAINIO_NEXT(listen)(fd, backlog);
+    if (result == 0) listening(fd, "listen");
+    return result;
+}
+CHAINIO_CALL(int, accept, int fd, sockaddr* address, socklen_t* bytes) {
+    const int result = CHAINIO_NEXT(accept)(fd, address, bytes);
+    if (result >= 0) accepted(fd, result);
+    return result;
+}
+CHAINIO_CALL(int, accept4, int fd, sockaddr* address, socklen_t* bytes, int flags) {
+    const int result = CHAINIO_NEXT(accept4)(fd, address, bytes, flags);
+    if (result >= 0) accepted(fd, result);
+    return result;
+}
+CHAINIO_CALL(int, connect, int fd, const sockaddr* address, socklen_t bytes) {
+    return after_connect(CHAINIO_NEXT(connect)(fd, address, bytes), fd, address, bytes);
+}
+CHAINIO_CALL(int, __connect, int fd, const sockaddr* address, socklen_t bytes) {
+    return after_connect(CHAINIO_NEXT(__connect)(fd, address, bytes), fd, address, bytes);
+}
+
+CHAINIO_CALL(ssize_t, recv, int fd, void* buffer, std::size_t size, int flags) {
+    return received(fd, buffer, flags, [=] { return CHAINIO_NEXT(recv)(fd, buffer, size, flags); });
+}
+CHAINIO_CALL(ssize_t, __recv_chk, int fd, void* buffer, std::size_t size, std::size_t room, int flags) {
+    return received(fd, buffer, flags, [=] { return CHAINIO_NEXT(__recv_chk)(fd, buffer, size, room, flags); });
+}
+CHAINIO_CALL(ssize_t, recvfrom, int fd, void* buffer, std::size_t size, int flags, sockaddr* from, socklen_t* bytes) {
+    return received(fd, buffer, flags, [=] { return CHAINIO_NEXT(recvfrom)(fd, buffer, size, flags, from, bytes); });
+}
+CHAINIO_CALL(ssize_t, __recvfrom_chk, int fd, void* buffer, std::size_t size, std::size_t room, int flags,
+             sockaddr* from, socklen_t* bytes) {
+    return received(fd, buffer, flags,
+                    [=] { return CHAINIO_NEXT(__recvfrom_chk)(fd, buffer, size, room, flags, from, bytes); });
+}
+CHAINIO_CALL(ssize_t, recvmsg, int fd, msghdr* message, int flags) {
+    const ssize_t got = CHAINIO_NEXT(recvmsg)(fd, message, flags);
+    Slot* slot = got > 0 && !(flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)) ? table.watched(fd) : nullptr;
+    if (slot && slot->kind() == Kind::socket) message_received(*slot, *message, static_cast<std::size_t>(got));
+    return got;
+}
+CHAINIO_CALL(int, recvmmsg, int fd, mmsghdr* messages, unsigned count, int flags, timespec* timeout) {
+    const int got = CHAINIO_NEXT(recvmmsg)(fd, messages, count, flags, timeout);
+    Slot* slot = got > 0 && !(flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)) ? table.watched(fd) : nullptr;
+    if (slot && slot->kind() == Kind::socket)
+        for (int i = 0; i < got; ++i) message_received(*slot, messages[i].msg_hdr, messages[i].msg_len);
+    return got;
+}
+
+}  // namespace chainio::shim

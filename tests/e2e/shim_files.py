@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Every way in which a program opens, reads and closes a file: the events are exactly those that the calls say, in their order."""
+import os
+
+from support.shim import Checks, Server, summary
+
+HEAD = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+ssize_t __read_chk(int, void*, size_t, size_t); ssize_t __pread_chk(int, void*, size_t, off_t, size_t);
+ssize_t __pread64_chk(int, void*, size_t, off_t, size_t); int __open_2(const char*, int); int __open64_2(const char*, int);
+int __openat_2(int, const char*, int); int __openat64_2(int, const char*, int); int __dup2(int, int); ssize_t __read(int, void*, size_t);
+int __open(const char*, int, ...); int __open64(const char*, int, ...); int __close(int); ssize_t __pread64(int, void*, size_t, off_t);
+size_t __fread_chk(void*, size_t, size_t, size_t, FILE*); char* __fgets_chk(char*, size_t, int, FILE*); int __uflow(FILE*); int _IO_getc(FILE*);
+size_t __fread_unlocked_chk(void*, size_t, size_t, size_t, FILE*); char* __fgets_unlocked_chk(char*, size_t, int, FILE*);
+int close_range(unsigned, unsigned, int); void closefrom(int);
+static char b[1 << 16] __attribute__((aligned(4096)));
+#define P "a.idx"
+static struct iovec v[2] = {{b, 10}, {b + 100, 20}};
+int main(int n, char** a) {
+"""
+O, C = ("opened", 0, "a.idx"), ("closed",)
+
+
+def r(offset, length):
+    return ("read", offset, length)
+
+
+# (what, the program's statements, the events)
+OPENS = [(call, f"int f = {call}; close(f);", [O, C]) for call in (
+    "open(P, O_RDONLY)", "open64(P, O_RDONLY)", "__open(P, 0)", "__open64(P, 0)", "__open_2(P, 0)", "__open64_2(P, 0)",
+    "openat(AT_FDCWD, P, 0)", "openat64(AT_FDCWD, P, 0)", "__openat_2(AT_FDCWD, P, 0)", "__openat64_2(AT_FDCWD, P, 0)",
+    "syscall(SYS_open, P, 0)", "syscall(SYS_openat, AT_FDCWD, P, 0)", "open(a[1], 0)", "openat(open(\".\", O_DIRECTORY), P, 0)",
+    "open(\"./../data/./a.idx\", O_RDONLY)", "((int (*)(const char*, int))dlsym(dlopen(\"libc.so.6\", RTLD_LAZY), \"open64\"))(P, 0)",
+    "({ struct open_how h = {.flags = O_RDONLY}; syscall(SYS_openat2, AT_FDCWD, P, &h, sizeof h); })")]
+CREATES = [(call, f"int f = {call}; close(f);", [("opened", 0, "new.idx"), C]) for call in (
+    "creat(\"new.idx\", 0600)", "creat64(\"new.idx\", 0600)", "open(\"new.idx\", O_CREAT | O_RDWR, 0640)", "syscall(SYS_creat, \"new.idx\", 0600)")]
+NOTHING = [(call, f"int f = {call}; read(f, b, 10); close(f);", []) for call in (
+    "open(\"b.txt\", 0)", "open(\"none.idx\", 0)", "open(P, O_PATH)", "open(\".\", O_TMPFILE | O_RDWR, 0600)", "open(\"dir.idx\", O_RDONLY)")]
+READS = [(call, f"int f = open(P, 0); lseek(f, 100, 0); {call}; close(f);", [O, *events, C]) for call, events in (
+    ("read(f, b, 10)", [r(100, 10)]), ("__read(f, b, 10)", [r(100, 10)]), ("__read_chk(f, b, 10, sizeof b)", [r(100, 10)]),
+    ("read(f, b, 10); read(f, b, 20)", [r(100, 10), r(110, 20)]), ("read(f, b, 60000)", [r(100, 9900)]),
+    ("read(f, b, 0)", []), ("lseek(f, 0, 2); read(f, b, 5)", []), ("read(f, (void*)8, 5)", []),
+    ("pread(f, b, 7, 4096)", [r(4096, 7)]), ("pread64(f, b, 7, 4096)", [r(4096, 7)]), ("__pread64(f, b, 7, 4096)", [r(4096, 7)]),
+    ("__pread_chk(f, b, 7, 4096, sizeof b)", [r(4096, 7)]), ("__pread64_chk(f, b, 7, 4096, sizeof b)", [r(4096, 7)]),
+    ("readv(f, v, 2)", [r(100, 30)]), ("preadv(f, v, 2, 50)", [r(50, 30)]), ("preadv64(f, v, 2, 50)", [r(50, 30)]),
+    ("preadv2(f, v, 2, 50, 0)", [r(50, 30)]), ("preadv2(f, v, 2, -1, 0)", [r(100, 30)]), ("preadv64v2(f, v, 2, 50, 0)", [r(50, 30)]),
+    ("syscall(SYS_read, f, b, 10)", [r(100, 10)]), ("syscall(SYS_pread64, f, b, 7, 4096L)", [r(4096, 7)]),
+    ("syscall(SYS_readv, f, v, 2)", [r(100, 30)]), ("syscall(SYS_preadv, f, v, 2, 50L, 0L)", [r(50, 30)]),
+    ("syscall(SYS_preadv2, f, v, 2, 50L, 0L, 0)", [r(50, 30)]),
+    ("((ssize_t (*)(int, void*, size_t, off_t))dlsym(dlopen(\"libc.so.6\", RTLD_LAZY), \"pread\"))(f, b, 3, 5)", [r(5, 3)]),
+    ("((ssize_t (*)(int, void*, size_t))dlsym(RTLD_NEXT, \"read\"))(f, b, 3)", [r(100, 3)]),
+    ("((ssize_t (*)(int, void*, size_t))dlsym(RTLD_DEFAULT, \"read\"))(f, b, 3)", [r(100, 3)]),
+    ("int s[2]; socketpair(1, 1, 0, s); sendfile(s[0], f, 0, 50)", [r(100, 50)]),
+    ("int s[2]; socketpair(1, 1, 0, s); off_t o = 7; sendfile64(s[0], f, &o, 50); if (o != 57) abort()", [r(7, 50)]),
+    ("int s[2]; socketpair(1, 1, 0, s); off_t o = 7; syscall(SYS_sendfile, s[0], f, &o, 50L)", [r(7, 50)]),
+    ("int s[2]; pipe(s); splice(f, 0, s[1], 0, 60, 0)", [r(100, 60)]),
+    ("int s[2]; pipe(s); off_t o = 9; splice(f, &o, s[1], 0, 60, 0)", [r(9, 60)]),
+    ("int g = open(\"out\", O_RDWR | O_CREAT, 0600); copy_file_range(f, 0, g, 0, 80, 0)", [r(100, 80)]),
+    ("int g = open(\"out\", O_RDWR | O_CREAT, 0600); off_t o = 11; syscall(SYS_copy_file_range, f, &o, g, 0L, 80L, 0)", [r(11, 80)]),
+    ("mmap(0, 100, PROT_READ, MAP_PRIVATE, f, 0); mmap64(0, 100, PROT_READ, MAP_SHARED, f, 0)", [("note", 6, "")]),
+    ("mmap(0, 100, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, f, 0)", []))]
+DESCRIPTORS = [(call, f"int f = open(P, 0), g = -1; {call}", [O, *events]) for call, events in (
+    ("g = dup(f); close(f); read(g, b, 5); close(g);", [r(0, 5), C]),
+    ("g = dup2(f, 77); read(g, b, 5); read(f, b, 6); close(f); close(g);", [r(0, 5), r(5, 6), C]),
+    ("g = __dup2(f, 77); __close(f); read(77, b, 5); __close(77);", [r(0, 5), C]),
+    ("g = dup3(f, 77, O_CLOEXEC); close(f); pread(77, b, 5, 9); close(77);", [r(9, 5), C]),
+    ("g = fcntl(f, F_DUPFD, 50); close(f); read(g, b, 5); close(g);", [r(0, 5), C]),
+    ("g = fcntl(f, F_DUPFD_CLOEXEC, 50); close(f); read(g, b, 5); close(g);", [r(0, 5), C]),
+    ("g = syscall(SYS_fcntl, f, F_DUPFD, 50); close(f); read(g, b, 5); syscall(SYS_close, g);", [r(0, 5), C]),
+    ("g = syscall(SYS_dup, f); close(f); read(g, b, 5); close(g);", [r(0, 5), C]),
+    ("syscall(SYS_dup3, f, 90, 0); close(f); read(90, b, 5); close(90);", [r(0, 5), C]),
+    ("g = fcntl(f, F_GETFD); if (g != 0) abort(); read(f, b, 5); close(f);", [r(0, 5), C]),
+    ("dup2(f, f); read(f, b, 5); close(f);", [r(0, 5), C]),
+    ("g = open(\"b.txt\", 0); dup2(g, f); read(f, b, 5); close(f);", [C]),
+    ("close_range(3, ~0U, 0); open(\"b.txt\", 0); read(3, b, 5);", [C]),
+    ("syscall(SYS_close_range, 3, ~0U, 0); open(\"b.txt\", 0); read(3, b, 5);", [C]),
+    ("close_range(3, ~0U, 4); read(f, b, 5); close(f);", [r(0, 5), C]),
+    ("close_range(50, 60, 0); read(f, b, 5); close(f);", [r(0, 5), C]),
+    ("closefrom(3); open(\"b.txt\", 0); read(3, b, 5);", [C]),
+    ("for (int i = 3; i < 1024; ++i) close(i); open(\"b.txt\", 0); read(3, b, 5);", [C]),
+    ("g = open(P, 0); close(f); close(g);", [O, C, C]),
+    ("dup2(f, 1000); close(f); read(1000, b, 4); close(1000);", [r(0, 4), C]))]
+BUFFER = 4096  # of a FILE on these file systems
+STDIO = [(call, f"{call}", events) for call, events in (
+    ("FILE* f = fopen(P, \"r\"); fread(b, 1, 100, f); fread(b, 1, 100, f); fclose(f);", [O, r(0, BUFFER), C]),
+    ("FILE* f = fopen64(P, \"rb\"); fread(b, 1, 5000, f); fclose(f);", [O, r(0, 2 * BUFFER), C]),
+    ("FILE* f = fopen(P, \"r\"); fread_unlocked(b, 10, 10, f); fclose(f);", [O, r(0, BUFFER), C]),
+    ("FILE* f = fopen(P, \"r\"); __fread_chk(b, sizeof b, 10, 10, f); fclose(f);", [O, r(0, BUFFER), C]),
+    ("FILE* f = fopen(P, \"r\"); __fread_unlocked_chk(b, sizeof b, 10, 10, f); fclose(f);", [O, r(0, BUFFER), C]),
+    ("FILE* f = fopen(P, \"r\"); setvbuf(f, 0, _IONBF, 0); fseek(f, 50, 0); fread(b, 1, 10, f); fclose(f);", [O, r(50, 10), C]),
+    ("FILE* f = fopen(P, \"r\"); fgets(b, 100, f); fgets(b, 100, f); fclose(f);", [O, r(0, BUFFER), C]),
+    ("FILE* f = fopen(P, \"r\"); fgets_unlocked(b, 100, f); fclose(f);", [O, r(0, BUFFER), C]),
+    ("FILE* f = fopen(P, \"r\"); __fgets_chk(b, sizeof b, 100, f); fclose(f);", [O, r(0, BUFFER), C]),
+    ("FILE* f = fopen(P, \"r\"); __fgets_unlocked_chk(b, sizeof b, 100, f); fclose(f);", [O, r(0, BUFFER), C]),
+    ("FILE* f = fopen(P, \"r\"); char* l = 0; size_t n = 0; getline(&l, &n, f); getdelim(&l, &n, 'q', f); fclose(f);", [O, r(0, BUFFER), C]),
+    ("FILE* f = fopen(P, \"r\"); char* l = 0; size_t n = 0; __getdelim(&l, &n, 10, f); fclose(f);", [O, r(0, BUFFER), C]),
+    ("FILE* f = fopen(P, \"r\"); fgetc(f); getc(f); fclose(f);", [O, r(0, BUFFER), C]),
+    ("FILE* f = fopen(P, \"r\"); _IO_getc(f); fclose(f);", [O, r(0, BUFFER), C]),
+    ("FILE* f = fopen(P, \"r\"); __uflow(f); fclose(f);", [O, r(0, BUFFER), C]),
+    ("FILE* f = fdopen(open(P, 0), \"r\"); fgetc(f); fclose(f);", [O, r(0, BUFFER), C]),
+    ("FILE* f = fopen(P, \"r\"); f = freopen(\"b.txt\", \"r\", f); fgetc(f); fclose(f);", [O, C]),
+    ("FILE* f = fopen(\"b.txt\", \"r\"); f = freopen64(P, \"r\", f); fgetc(f); fclose(f);", [O, r(0, BUFFER), C]),
+    ("if (fopen(\"none.idx\", \"r\") || errno != ENOENT) abort();", []))]
+ERRORS = [
+    ("errno", "if (open(\"none.idx\", 0) != -1 || errno != ENOENT) abort(); if (read(-1, b, 1) != -1 || errno != EBADF) abort();"
+     "int f = open(P, O_WRONLY); if (read(f, b, 1) != -1 || errno != EBADF) abort(); errno = 42; f = open(P, 0); read(f, b, 8); close(f);"
+     "if (errno != 42) abort(); if (close(f) != -1 || errno != EBADF) abort(); if (pread(open(P, 0), b, 1, -5) != -1 || errno != EINVAL) abort();"
+     "if (syscall(SYS_close, -1) != -1 || errno != EBADF) abort(); if (syscall(12345) != -1 || errno != ENOSYS) abort();",
+     [O, O, r(0, 8), C, O]),
+    ("dlerror", "if (dlerror()) abort(); if (dlsym(RTLD_NEXT, \"no_such\")) abort(); if (!dlerror() || dlerror()) abort();", []),
+]
+
+
+def events_of(checks, program, data, **plan):
+    with Server(checks.folder, classes=["*.idx"], **plan) as server:
+        done = server.run(program, data / "a.idx", cwd=data)
+    checks.same(f"{program.name} ended", done.returncode, 0)
+    checks.same(f"{program.name} lost", server.end["lost"], 0)
+    return server
+
+
+def main():
+    checks = Checks()
+    data = checks.folder / "data"
+    data.mkdir()
+    (data / "dir.idx").mkdir()
+    (data / "a.idx").write_bytes(b"".join(b"%09d\n" % i for i in range(1000)))
+    (data / "b.txt").write_bytes(b"unmatched" * 100)
+    cases = OPENS + CREATES + NOTHING + READS + DESCRIPTORS + STDIO + ERRORS
+    # One program with a case an argument: compiling is what takes the time.
+    text = HEAD + "switch (atoi(a[2])) {\n" + "".join(f"case {i}: {{ {body} break; }}\n" for i, (_, body, _) in enumerate(cases)) + "}\n}\n"
+    program = checks.compile("calls", text)
+    inode = os.stat(data / "a.idx")
+    with Server(checks.folder, classes=["*.idx"]) as server:
+        codes = []
+        for i, (what, _, _) in enumerate(cases):
+            done = server.run(program, data / "a.idx", i, cwd=data)
+            codes.append(done.returncode)
+            server.say(f"case {i}")
+            server.events.append({"kind": "case"})
+            (data / "new.idx").unlink(missing_ok=True)
+            (data / "out").unlink(missing_ok=True)
+    rest = list(server.events)
+    for (what, _, wanted), code in zip(cases, codes):
+        end = rest.index({"kind": "case"})
+        mine, rest = rest[:end], rest[end + 1:]
+        checks.same(f"{what}: exit code", code, 0)
+        checks.same(what, summary(mine), wanted)
+        for event in mine:
+            if event["kind"] == "read":
+                checks.same(f"{what}: the file", (event["device"], event["inode"]), (inode.st_dev, inode.st_ino))
+            if event["kind"] == "opened":
+                checks.same(f"{what}: an absolute path", os.path.dirname(os.path.normpath(event["text"])), str(data))
+    checks.same("lost", server.end["lost"], 0)
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()

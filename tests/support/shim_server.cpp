@@ -1,0 +1,148 @@
+// The server's end of the preload library, for tests: makes a region from a plan, and prints each event as a line of
+// JSON.
+//
+// usage: shim_server REGION < PLAN   where PLAN is one line: {"classes": ["*.idx"], "sockets": [{"port": 1, "tcp": 1}],
+// "exes": [], "explain": false, "posts": {"class": 3, "socket": 4}}. It prints "ready", and serves until its input ends
+// or says "stop". A line "asleep" makes it sleep as far as programs can see; the next line of its output after all
+// programs' events counts wakes.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "runtime/shim/protocol.h"
+
+using chainio::shim::Event;
+using chainio::shim::EventKind;
+using chainio::shim::Region;
+using chainio::shim::Ring;
+using nlohmann::json;
+
+namespace {
+
+const char* const kKinds[] = {"skip", "opened", "read", "ready", "probe", "closed", "passed", "note", "loop"};
+
+Region* make_region(const char* path) {
+    const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 || ftruncate(fd, chainio::shim::kRegionBytes) != 0) return nullptr;
+    void* memory = mmap(nullptr, chainio::shim::kRegionBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    return memory == MAP_FAILED ? nullptr : static_cast<Region*>(memory);
+}
+
+void copy_text(char* to, std::size_t room, const std::string& text) {
+    std::memcpy(to, text.c_str(), std::min(room - 1, text.size()));
+}
+
+void fill(Region& region, const json& plan) {
+    const auto posts = plan.value("posts", json::object());
+    for (const auto& pattern : plan.value("classes", json::array()))
+        copy_text(region.plan.classes[region.plan.class_count++].pattern, chainio::shim::kMaxPattern, pattern);
+    for (const auto& socket : plan.value("sockets", json::array())) {
+        auto& rule = region.plan.sockets[region.plan.socket_count++];
+        rule.port = socket.at("port");
+        rule.tcp = socket.at("tcp");
+    }
+    for (const auto& exe : plan.value("exes", json::array()))
+        copy_text(region.plan.exes[region.plan.exe_count++], chainio::shim::kMaxPattern, exe);
+    region.plan.explain = plan.value("explain", false) ? 1 : 0;
+    for (auto& bits : region.class_posts) bits = posts.value("class", 3U);
+    for (auto& bits : region.socket_posts) bits = posts.value("socket", 4U);
+    region.version = chainio::shim::kVersion;
+    region.bytes = static_cast<std::uint32_t>(chainio::shim::kRegionBytes);
+    region.server = static_cast<std::uint32_t>(plan.value("server", getpid()));
+    region.magic = plan.value("magic", chainio::shim::kMagic);
+}
+
+void print(const Event& event, const std::uint8_t* payload, unsigned ring, std::uint32_t owner) {
+    const bool has_payload = event.kind != EventKind::read && event.kind != EventKind::closed;
+    std::string text(reinterpret_cast<const char*>(payload), has_payload ? event.length : 0);
+    json line = {{"kind", kKinds[static_cast<int>(event.kind)]},
+                 {"source", event.source},
+                 {"process", event.process},
+                 {"device", event.device},
+                 {"inode", event.inode},
+                 {"offset", event.offset},
+                 {"length", event.length},
+                 {"took", event.took_ns},
+                 {"ring", ring},
+                 {"thread", owner}};
+    if (has_payload) line["text"] = text;
+    std::cout << line.dump(-1, ' ', true, json::error_handler_t::replace) << '\n';
+}
+
+// Prints what a ring holds. An event that breaks the ring's rules ends the test.
+void drain(Ring& ring, unsigned index) {
+    std::uint32_t head = ring.head;
+    while (head != ring.tail.load(std::memory_order_acquire)) {
+        const std::uint32_t at = head % chainio::shim::kRingBytes, rest = chainio::shim::kRingBytes - at;
+        if (rest < sizeof(Event)) {
+            head += rest;
+            continue;
+        }
+        Event event;
+        std::memcpy(&event, ring.data + at, sizeof event);
+        const auto kind = static_cast<unsigned>(event.kind);
+        if (event.bytes < sizeof event || event.bytes % 8 != 0 || event.bytes > rest || kind >= std::size(kKinds)) {
+            std::cout << json{{"kind", "BROKEN"}, {"at", head}, {"bytes", event.bytes}}.dump() << std::endl;
+            std::_Exit(1);
+        }
+        if (event.kind != EventKind::skip) print(event, ring.data + at + sizeof event, index, ring.owner);
+        head += event.bytes;
+        ring.head = head;
+    }
+    ring.head = head;
+}
+
+void drain_all(Region& region) {
+    for (unsigned i = 0; i < chainio::shim::kRings; ++i) drain(region.rings[i], i);
+}
+
+json sums(const Region& region) {
+    json owners = json::array();
+    std::uint64_t lost = 0;
+    for (const auto& ring : region.rings) {
+        lost += ring.lost;
+        if (ring.owner != 0) owners.push_back(ring.owner.load());
+    }
+    return {{"kind", "end"},
+            {"lost", lost},
+            {"owners", owners},
+            {"no_ring", region.stats.no_ring.load()},
+            {"asleep", region.asleep.load()}};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc != 2) return 2;
+    std::string line;
+    std::getline(std::cin, line);
+    Region* region = make_region(argv[1]);
+    if (!region) {
+        std::perror(argv[1]);
+        return 1;
+    }
+    fill(*region, json::parse(line));
+    std::cout << "ready" << std::endl;
+    bool draining = true;
+    while (true) {
+        pollfd input{STDIN_FILENO, POLLIN, 0};
+        const bool said = poll(&input, 1, 1) > 0;
+        if (said && (!std::getline(std::cin, line) || line == "stop")) break;
+        if (said && line == "asleep") region->asleep = 1;
+        if (said && line == "full") draining = false;  // leaves what comes where it is
+        if (said && line == "gone") region->server = 0;
+        if (said && line == "quiet") region->class_posts[0] = chainio::shim::kPostOpens;
+        if (draining) drain_all(*region);
+        if (said) std::cout << json{{"kind", "said"}, {"asleep", region->asleep.load()}}.dump() << std::endl;
+    }
+    drain_all(*region);
+    std::cout << sums(*region).dump() << std::endl;
+}
