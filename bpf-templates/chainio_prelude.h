@@ -9,7 +9,8 @@ typedef __u8 u8;
 typedef __u16 u16;
 typedef __u32 u32;
 typedef __u64 u64;
-typedef long long s64;
+typedef long long __s64;
+typedef __s64 s64;
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "ChainIO step code is little-endian"

@@ -7,6 +7,7 @@
 #include "bpf-templates/chainio_step.h"
 #include "compiler/backends/backends.h"
 #include "compiler/backends/emit_function.h"
+#include "compiler/backends/emit_probes.h"
 #include "compiler/backends/templates.h"
 
 namespace chainio::backends {
@@ -69,7 +70,7 @@ std::string emit_c(const ir::Artifact& artifact) {
     text += "#endif\n";
     text += template_text("chainio_ops.h");
     text += helpers.text();
-    return text + programs;
+    return text + programs + probe_texts(artifact.module);
 }
 
 }  // namespace chainio::backends

@@ -106,7 +106,8 @@ Json service_json(const ir::Module& module, const ir::Service& service) {
 Json probe_json(const ir::Probe& probe) {
     Json out = {{"name", probe.name}, {"kind", probe.kind}, {"site", probe.site}, {"args", Json::array()}};
     for (const ir::ProbeArg& arg : probe.args)
-        out["args"].push_back({{"name", arg.name}, {"bits", arg.bits}, {"signed", arg.is_signed}, {"cstr", arg.cstr}});
+        out["args"].push_back(
+            {{"name", arg.name}, {"bits", arg.bits}, {"signed", arg.is_signed}, {"cstr", arg.cstr}, {"max", arg.max}});
     return out;
 }
 

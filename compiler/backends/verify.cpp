@@ -17,6 +17,7 @@
 #include "compiler/backends/backends.h"
 #include "compiler/backends/bpf_object.h"
 #include "compiler/backends/elf_file.h"
+#include "compiler/backends/emit_probes.h"
 #include "compiler/backends/line_table.h"
 
 namespace chainio::backends {
@@ -229,6 +230,8 @@ VerifyResult verify(const std::vector<std::uint8_t>& artifact) {
         if (spec->module.programs[i].kind == ir::ProgramKind::handler) continue;
         verify_program(artifact, *object, spec->module.programs[i].name, fmt::format("cio_run_{}", i), result);
     }
+    for (const std::string& name : probe_programs(spec->module))
+        if (result.permitted) verify_program(artifact, *object, name, name, result);
     return result;
 }
 

@@ -7,7 +7,7 @@
 
 namespace chainio::ir {
 
-constexpr std::uint32_t kFormatVersion = 1;
+constexpr std::uint32_t kFormatVersion = 2;
 
 // The last value of each enum; the reader refuses greater ones.
 template <class E>
@@ -225,7 +225,7 @@ void describe(A& a, N& n) {
 }
 template <class A, AnyOf<ProbeArg> N>
 void describe(A& a, N& n) {
-    a(n.name, n.bits, n.is_signed, n.cstr);
+    a(n.name, n.bits, n.is_signed, n.cstr, n.max);
 }
 template <class A, AnyOf<Probe> N>
 void describe(A& a, N& n) {

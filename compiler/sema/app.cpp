@@ -197,7 +197,8 @@ void Checker::check_probe(std::uint32_t index) {
                   "rename one of the two");
         auto type = probe_type(arg.second);
         if (!type) continue;
-        out.args.push_back({arg.first.text, type->bits, type->is_signed, type->kind == TypeKind::bytes});
+        const bool cstr = type->kind == TypeKind::bytes;
+        out.args.push_back({arg.first.text, type->bits, type->is_signed, cstr, cstr ? type->max : 0});
     }
 }
 
