@@ -1,5 +1,5 @@
-// Where the parts of a probe's record are (struct cio_probe_record in bpf-templates/chainio_probe.h): the program that writes
-// it and the reader agree through this.
+// Where the parts of a probe's record are (struct cio_probe_record in bpf-templates/chainio_probe.h): the program that
+// writes it and the reader agree through this.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 
+#include "bpf-templates/chainio_probe.h"
 #include "bpf-templates/chainio_step.h"
 #include "compiler/ir/artifact.h"
 #include "compiler/ir/validate_program.h"
@@ -124,9 +125,14 @@ Problem check_services(const Module& module, Roles& roles) {
         for (const Slo& slo : cls.slos)
             if (slo.percentile_x1000 == 0 || slo.percentile_x1000 > 100'000)
                 return "class " + cls.name + ": a percentile out of range";
-    for (const Probe& probe : module.probes)
+    if (module.probes.size() > CIO_MAX_PROBES) return fmt::format("more than {} probes", CIO_MAX_PROBES);
+    for (const Probe& probe : module.probes) {
+        if (probe.args.size() > (probe.kind == "syscall" ? CIO_SYSCALL_ARGS : CIO_PROBE_ARGS))
+            return "probe " + probe.name + ": too many arguments";
         for (const ProbeArg& arg : probe.args)
-            if (arg.bits < 1 || arg.bits > 64) return "probe " + probe.name + ": an argument out of range";
+            if (arg.bits < 1 || arg.bits > 64 || (arg.cstr ? arg.max < 1 || arg.max > CIO_MAX_ARG_BYTES : arg.max != 0))
+                return "probe " + probe.name + ": an argument out of range";
+    }
     if (module.batch.min == 0 || module.batch.min > module.batch.max) return "a batch size out of range";
     return {};
 }

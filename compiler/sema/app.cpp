@@ -168,6 +168,18 @@ std::optional<Type> Checker::probe_type(const ast::Type& n) {
     return std::nullopt;
 }
 
+void Checker::check_probe_limits(std::uint32_t index) {
+    const ast::Probe& n = *probes_[index].first;
+    if (index == kMaxProbes)
+        error(probe_limit, n.name.span, "the spec has " + std::to_string(probes_.size()) + " probes",
+              "a spec has at most 32; split it");
+    const bool is_syscall = n.kind.text == "syscall";
+    const std::size_t most = is_syscall ? kMaxSyscallArgs : kMaxProbeArgs;
+    if (n.args.size() > most)
+        error(probe_limit, n.args[most].first.span, "the probe has " + std::to_string(n.args.size()) + " arguments",
+              is_syscall ? "a system call has at most 6" : "a probe has at most 12; leave out those at the end");
+}
+
 void Checker::check_probe(std::uint32_t index) {
     const auto [n, scope] = probes_[index];
     ir::Probe& out = module_.probes[index];
@@ -190,6 +202,7 @@ void Checker::check_probe(std::uint32_t index) {
                                             : "write \"library:symbol\"");
         }
     }
+    check_probe_limits(index);
     std::set<std::string_view> names;
     for (const auto& arg : n->args) {
         if (!names.insert(arg.first.text).second)

@@ -16,6 +16,7 @@ inline constexpr std::uint32_t kMaxImplicitLoop = 4096;
 inline constexpr std::uint32_t kMaxState = 4096;
 inline constexpr std::uint32_t kMaxArgSlots = 32;
 inline constexpr std::uint32_t kMaxArgBytes = 4096;
+inline constexpr std::uint32_t kMaxProbes = 32, kMaxProbeArgs = 12, kMaxSyscallArgs = 6;
 inline constexpr std::uint32_t kMaxNext = 16;
 inline constexpr std::uint32_t kMaxArms = 128;       // each nests an `if` in the one before; the IR nests 200 deep
 inline constexpr std::uint32_t kMaxReplyParts = 64;  // as the IR
@@ -367,6 +368,7 @@ class Checker {
     void check_class(const ast::PriorityClass&, ir::PriorityClass&, Instance&);
     void check_batch(const ast::Batch&, Instance&);
     void check_probe(std::uint32_t index);
+    void check_probe_limits(std::uint32_t index);
     std::optional<checked::Type> probe_type(const ast::Type&);
     std::optional<std::uint32_t> percentile(const ast::Name&);
     std::int32_t class_named(const ast::Name&);

@@ -171,6 +171,7 @@ enum Code : int {
     relative_root = 323,
     cache_size = 324,
     bad_target = 325,
+    probe_limit = 326,
     // warnings
     unused_let = 400,
     unused_parameter = 401,

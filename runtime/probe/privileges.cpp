@@ -1,0 +1,51 @@
+#include "runtime/probe/privileges.h"
+
+#include <fmt/format.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace chainio::probe {
+namespace {
+
+struct Capabilities {
+    __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[2]{};
+    bool read() { return syscall(SYS_capget, &head, data) == 0; }
+    bool write() { return syscall(SYS_capset, &head, data) == 0; }
+    bool has(unsigned number) const { return (data[number / 32].effective >> (number % 32) & 1) != 0; }
+    void remove(unsigned number) {
+        const std::uint32_t keep = ~(std::uint32_t{1} << (number % 32));
+        data[number / 32].effective &= keep;
+        data[number / 32].permitted &= keep;
+        data[number / 32].inheritable &= keep;
+    }
+};
+
+}  // namespace
+
+std::string missing_privileges() {
+    Capabilities mine;
+    if (!mine.read()) return fmt::format("cannot read this process's capabilities: {}", std::strerror(errno));
+    if (mine.has(CAP_SYS_ADMIN)) return "";
+    std::string missing;
+    if (!mine.has(CAP_BPF)) missing = "CAP_BPF";
+    if (!mine.has(CAP_PERFMON)) missing += missing.empty() ? "CAP_PERFMON" : " and CAP_PERFMON";
+    if (missing.empty()) return "";
+    return fmt::format("attaching probes needs {}; run as root, or once: setcap cap_bpf,cap_perfmon+ep on chainio",
+                       missing);
+}
+
+std::expected<void, std::string> drop_privileges() {
+    Capabilities mine;
+    if (!mine.read())
+        return std::unexpected(fmt::format("cannot read this process's capabilities: {}", std::strerror(errno)));
+    for (unsigned number : {CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN}) mine.remove(number);
+    if (!mine.write()) return std::unexpected(fmt::format("cannot give up capabilities: {}", std::strerror(errno)));
+    return {};
+}
+
+}  // namespace chainio::probe
