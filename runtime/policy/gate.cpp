@@ -1,0 +1,100 @@
+#include "runtime/policy/gate.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace chainio::policy {
+
+bool Gate::admit() {
+    if (state_ == State::off) return false;
+    if (state_ == State::probing && requests_ >= options_.probe_requests) return false;
+    requests_++;
+    return true;
+}
+
+void Gate::take_back() {
+    if (requests_ > 0) requests_--;
+}
+
+void Gate::outcome(bool good) {
+    history_[1] = history_[1] << 1 | history_[0] >> 63;
+    history_[0] = history_[0] << 1 | (good ? 1u : 0u);
+    count_ = std::min({count_ + 1, options_.window, 128u});
+    resolved_++;
+}
+
+double Gate::rate() const {
+    if (count_ == 0) return 0;
+    const auto low_bits = [](std::uint64_t word, unsigned bits) {
+        return bits >= 64 ? word : word & ((std::uint64_t{1} << bits) - 1);
+    };
+    const int good = std::popcount(low_bits(history_[0], count_)) +
+                     (count_ > 64 ? std::popcount(low_bits(history_[1], count_ - 64)) : 0);
+    return static_cast<double>(good) / count_;
+}
+
+void Gate::clear() {
+    history_ = {};
+    count_ = 0;
+    requests_ = fetched_ = resolved_ = 0;
+    probe_since_ns_ = 0;
+}
+
+void Gate::go_off(std::uint64_t now_ns, Reason reason) {
+    state_ = State::off;
+    reason_ = reason;
+    until_ns_ = now_ns + pause_ns_;
+    pause_ns_ = std::min(pause_ns_ * 2, options_.longest_pause_ns);
+    clear();
+}
+
+bool Gate::update(std::uint64_t now_ns) {
+    switch (state_) {
+        case State::on: return update_on(now_ns);
+        case State::probing: return update_probe(now_ns);
+        case State::off: break;
+    }
+    if (now_ns < until_ns_) return false;
+    state_ = State::probing;
+    clear();
+    return true;
+}
+
+bool Gate::update_on(std::uint64_t now_ns) {
+    if (count_ >= options_.least) {
+        const double p = options_.break_even;
+        const double scatter = std::sqrt(p * (1 - p) / count_);
+        if (rate() < p - 2 * scatter) {
+            go_off(now_ns, Reason::wasted);
+            return true;
+        }
+    }
+    if (requests_ < options_.use_window) return false;
+    const bool of_use = static_cast<double>(fetched_) >= options_.least_fetched * static_cast<double>(requests_);
+    requests_ = fetched_ = 0;
+    if (of_use) return false;
+    go_off(now_ns, Reason::no_use);
+    return true;
+}
+
+bool Gate::update_probe(std::uint64_t now_ns) {
+    if (requests_ == 0) return false;
+    if (probe_since_ns_ == 0) probe_since_ns_ = now_ns;
+    const bool all_out = requests_ >= options_.probe_requests;
+    const bool timed_out = now_ns - probe_since_ns_ >= options_.longest_probe_ns;
+    const bool known = count_ >= options_.probe_outcomes || (all_out && resolved_ >= fetched_);
+    if (!known && !timed_out) return false;
+    if (fetched_ == 0 || count_ == 0) {
+        go_off(now_ns, fetched_ == 0 ? Reason::no_use : Reason::wasted);
+    } else if (rate() < options_.break_even) {
+        go_off(now_ns, Reason::wasted);
+    } else {
+        state_ = State::on;
+        pause_ns_ = std::max(pause_ns_ / 4, options_.first_pause_ns);
+        requests_ = fetched_ = resolved_ = 0;
+    }
+    return true;
+}
+
+}  // namespace chainio::policy

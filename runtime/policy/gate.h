@@ -1,0 +1,83 @@
+// Whether a shadow chain pays, and so whether it runs.
+//
+// A fetched range costs c (a share of the device, the server's time) whether it is read or not; one that is read saves
+// b (the program's wait). A chain with hit rate h gains h·b − c a fetch, so it pays from h = c/b on: the break-even,
+// measured near 0.35.
+//
+// The rate is that of the last `window` outcomes. Of n outcomes at a true rate p the measured rate scatters by
+// s(n) = sqrt(p·(1−p)/n). The chain goes off when the rate is below break_even − 2·s(n), and n is at least `least`: a
+// chain that just breaks even goes off by chance about once in forty windows, one at twice the break-even never, and
+// one that is of no use at all after 32 outcomes (0.35 − 2·0.084 = 0.18). With n = 128 the line stands at 0.27.
+//
+// A request whose bytes are in memory already costs little but brings nothing. A chain that in `use_window` requests
+// has not had at least `least_fetched` of them fetched goes off too. The share is small because one fetch saves a
+// hundred times what a needless request costs, and because many requests may want one page (rows that share a leaf):
+// those are told apart as duplicates by the caller, who counts them neither as requests nor as fetches.
+//
+// Off lasts `first_pause`, doubled at each failure up to `longest_pause`. Then the chain is probed: `probe_requests`
+// requests go out, and it comes back on when at least `probe_outcomes` of them (or all that were fetched) have a rate
+// of break_even. A success halves the next pause; so a chain that alternates between good and bad settles between the
+// two ends.
+//
+// While off, a chain that would gain G a second loses at most longest_pause·G until it is noticed. While on in vain, at
+// most 32 outcomes or `use_window` requests a pause are lost.
+#pragma once
+#include <array>
+#include <cstdint>
+
+namespace chainio::policy {
+
+struct GateOptions {
+    double break_even = 0.35;
+    unsigned window = 128;  // outcomes, at most 128
+    unsigned least = 32;
+    unsigned use_window = 256;  // requests
+    double least_fetched = 0.01;
+    unsigned probe_requests = 64;
+    unsigned probe_outcomes = 16;
+    std::uint64_t first_pause_ns = 50'000'000;
+    std::uint64_t longest_pause_ns = 2'000'000'000;
+    std::uint64_t longest_probe_ns = 1'000'000'000;  // from the first request of a probe to its verdict
+};
+
+class Gate {
+  public:
+    enum class State : std::uint8_t { on, off, probing };
+    enum class Reason : std::uint8_t { none, wasted, no_use };
+
+    explicit Gate(const GateOptions& options = {}) : options_(options), pause_ns_(options.first_pause_ns) {}
+
+    State state() const { return state_; }
+    Reason reason() const { return reason_; }  // of the last time that it went off
+    bool wants_events() const { return state_ != State::off; }
+    // Whether one more request may go out; a request that may is counted.
+    bool admit();
+    // One that was admitted turned out to be wanted already: it says nothing.
+    void take_back();
+    void fetched() { fetched_++; }
+    void useful() { outcome(true); }
+    void wasted() { outcome(false); }
+    // Draws the conclusions; true when the state has changed.
+    bool update(std::uint64_t now_ns);
+
+    double rate() const;  // of the outcomes in the window; 0 without any
+    unsigned outcomes() const { return count_; }
+    std::uint64_t pause_ns() const { return pause_ns_; }
+
+  private:
+    void outcome(bool good);
+    void clear();
+    bool update_on(std::uint64_t now_ns);
+    bool update_probe(std::uint64_t now_ns);
+    void go_off(std::uint64_t now_ns, Reason reason);
+
+    GateOptions options_;
+    State state_ = State::on;
+    Reason reason_ = Reason::none;
+    std::array<std::uint64_t, 2> history_{};  // one bit an outcome, the newest lowest in [0]
+    unsigned count_ = 0;                      // outcomes in it
+    std::uint64_t requests_ = 0, fetched_ = 0, resolved_ = 0;
+    std::uint64_t pause_ns_, until_ns_ = 0, probe_since_ns_ = 0;
+};
+
+}  // namespace chainio::policy

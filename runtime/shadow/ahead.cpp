@@ -1,0 +1,202 @@
+#include "runtime/shadow/ahead.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "runtime/shadow/clock.h"
+
+namespace chainio::shadow {
+namespace {
+
+constexpr std::uint32_t kMostWaiting = 16384;
+constexpr std::uint64_t kLongestRange = std::uint64_t{64} << 20;  // of one prefetch
+constexpr std::uint8_t kMostTries = 4;
+
+}  // namespace
+
+Ahead::Ahead(const Parts& parts, const std::vector<engine::ClassRank>& ranks, unsigned in_flight)
+    : plan_(parts.plan),
+      ranges_(parts.ranges),
+      score_(parts.score),
+      walks_(parts.walks),
+      limit_(in_flight),
+      items_(kMostWaiting),
+      fetch_slots_(in_flight),
+      waiting_(ranks, ItemLink{items_.data()}) {
+    for (std::uint32_t i = kMostWaiting; i-- > 0;) {
+        items_[i].link.next = free_item_;
+        free_item_ = i;
+    }
+    for (std::uint32_t i = in_flight; i-- > 0;) {
+        fetch_slots_[i].next_free = free_fetch_;
+        free_fetch_ = i;
+    }
+}
+
+Ahead::Item* Ahead::new_item(std::uint32_t chain, ShadowFile& file) {
+    if (free_item_ == kNoRange) {
+        score_.dropped(chain);
+        return nullptr;
+    }
+    Item& item = items_[free_item_];
+    free_item_ = item.link.next;
+    item = {};
+    item.walk.chain = chain;
+    item.walk.file = &file;
+    file.pins++;
+    waiting_.push(plan_.chains[chain].rank, static_cast<std::uint32_t>(&item - items_.data()));
+    return &item;
+}
+
+void Ahead::free_item(std::uint32_t index) {
+    items_[index].walk.file->pins--;
+    items_[index].link.next = free_item_;
+    free_item_ = index;
+}
+
+void Ahead::ask_range(std::uint32_t chain, ShadowFile& file, std::uint64_t offset, std::uint64_t length) {
+    const std::uint64_t wanted = length == 0 ? UINT64_MAX : length;
+    if (offset >= file.size || wanted > file.size - offset) {
+        struct stat info{};
+        if (fstat(file.fd, &info) == 0) file.size = static_cast<std::uint64_t>(info.st_size);
+    }
+    if (offset >= file.size) return score_.dropped(chain);
+    length = std::min(wanted, file.size - offset);
+    if (length > kLongestRange) {
+        score_.dropped(chain);
+        length = kLongestRange;
+    }
+    Item* item = new_item(chain, file);
+    if (item == nullptr) return;
+    item->offset = offset / kPageBytes * kPageBytes;
+    item->length = offset + length - item->offset;
+}
+
+void Ahead::ask_walk(const WalkRequest& request) {
+    Item* item = new_item(request.chain, *request.file);
+    if (item == nullptr) return;
+    item->walk = request;
+    item->is_walk = true;
+}
+
+bool Ahead::begin(std::uint32_t index, std::uint64_t now_ns) {
+    Item& item = items_[index];
+    const bool done = item.is_walk ? begin_walk(item, now_ns) : begin_fetch(item, now_ns);
+    if (done) {
+        free_item(index);
+    } else {
+        waiting_.push_front(plan_.chains[item.walk.chain].rank, index);
+    }
+    return done;
+}
+
+// False: it has to wait.
+bool Ahead::begin_walk(const Item& item, std::uint64_t now_ns) {
+    const std::uint32_t chain = item.walk.chain;
+    if (!score_.admit(chain)) return true;
+    switch (walks_.start(item.walk, now_ns)) {
+        case Walks::Started::yes: return true;
+        case Walks::Started::duplicate: score_.duplicate(chain); return true;
+        case Walks::Started::refused: score_.dropped(chain); return true;
+        case Walks::Started::full: break;
+    }
+    score_.take_back(chain);
+    return false;
+}
+
+// Takes a piece off the item and begins it; true when the item is finished with.
+bool Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
+    const std::uint32_t chain = item.walk.chain;
+    ShadowFile& file = *item.walk.file;
+    while (item.length > 0) {
+        if (free_fetch_ == kNoRange) return false;
+        const auto piece = static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length, kPiece));
+        if (!score_.admit(chain)) return true;
+        std::uint32_t range = kNoRange;
+        if (ranges_.known(file.key, item.offset, piece) == Ranges::Known::all) {
+            score_.duplicate(chain);
+        } else if (walks_.disk().in_memory(file.fd, item.offset, piece)) {
+            score_.cached(chain);
+        } else {
+            range = ranges_.begin(file.key, item.offset, piece, chain, score_.turns()[chain], now_ns);
+            if (range == kNoRange) score_.dropped(chain);
+        }
+        const std::uint64_t offset = item.offset;
+        item.offset += piece;
+        item.length -= piece;
+        if (range == kNoRange) continue;
+        const std::uint32_t slot = free_fetch_;
+        Fetch& fetch = fetch_slots_[slot];
+        if (!walks_.disk().fetch(file.fd, offset, piece, slot)) {
+            ranges_.failed(range);
+            score_.dropped(chain);
+            continue;
+        }
+        free_fetch_ = fetch.next_free;
+        fetch = {
+            .file = &file, .offset = offset, .started_ns = now_ns, .length = piece, .range = range, .chain = chain};
+        file.pins++;
+        fetches_++;
+        score_.fetched(chain, piece);
+        if (in_flight() >= limit_) return item.length == 0;
+    }
+    return true;
+}
+
+void Ahead::finish_fetch(FetchDone done, std::uint64_t now_ns) {
+    Fetch& fetch = fetch_slots_[done.number];
+    const bool again = done.result == -EAGAIN || done.result == -EINTR;
+    if (again && ++fetch.tries < kMostTries &&
+        walks_.disk().fetch(fetch.file->fd, fetch.offset, fetch.length, done.number))
+        return;
+    if (done.result < 0) {
+        failed_++;
+        last_error_ = -done.result;
+        ranges_.failed(fetch.range);
+    } else {
+        // A short one has reached the end of the file: what there is is in memory.
+        ranges_.arrived(fetch.range, now_ns);
+        score_.fetch_took(now_ns - fetch.started_ns);
+    }
+    fetch.file->pins--;
+    fetch.next_free = free_fetch_;
+    free_fetch_ = done.number;
+    fetches_--;
+}
+
+std::expected<bool, std::string> Ahead::advance() {
+    bool moved = false;
+    Disk& disk = walks_.disk();
+    const unsigned before = in_flight();
+    const std::uint64_t now = now_ns();
+    while (in_flight() < limit_) {
+        const std::uint32_t index = waiting_.pop();
+        if (index == engine::kNoIndex) break;
+        moved = true;
+        if (!begin(index, now)) break;
+    }
+    if (walks_.in_flight() > 0) {
+        if (auto advanced = walks_.advance(); !advanced) return std::unexpected(advanced.error());
+    } else if (disk.under_way() > 0) {
+        const int result = disk.enter(0, {});
+        if (result < 0)
+            return std::unexpected(std::string("io_uring_enter fails with error ") + std::to_string(-result));
+    }
+    const std::uint64_t later = now_ns();
+    // Indexed, as a fetch that is tried again may bring another entry.
+    for (std::size_t i = 0; i < disk.fetched().size(); i++) finish_fetch(disk.fetched()[i], later);
+    moved = moved || !disk.fetched().empty() || in_flight() != before;
+    disk.clear_fetched();
+    return moved;
+}
+
+void Ahead::drop_waiting() {
+    for (std::uint32_t index; (index = waiting_.pop()) != engine::kNoIndex;) {
+        score_.dropped(items_[index].walk.chain);
+        free_item(index);
+    }
+}
+
+}  // namespace chainio::shadow

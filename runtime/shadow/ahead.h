@@ -1,0 +1,77 @@
+// What chains have asked for and has not begun: fetches of ranges and walks, the most urgent class first, each class in
+// the order in which they were asked for, for the program will want them in that order.
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "runtime/engine/priority_queue.h"
+#include "runtime/shadow/walks.h"
+
+namespace chainio::shadow {
+
+class Ahead {
+  public:
+    struct Parts {
+        const SpecPlan& plan;
+        Ranges& ranges;
+        Score& score;
+        Walks& walks;
+    };
+    Ahead(const Parts& parts, const std::vector<engine::ClassRank>& ranks, unsigned in_flight);
+
+    // A range of an opened file; `length` 0: all of it from `offset` on.
+    void ask_range(std::uint32_t chain, ShadowFile& file, std::uint64_t offset, std::uint64_t length);
+    void ask_walk(const WalkRequest& request);
+    // Begins as much as may be in flight, runs walks, takes over what has arrived. Returns whether anything went on.
+    std::expected<bool, std::string> advance();
+    // Forgets what has not begun.
+    void drop_waiting();
+
+    bool idle() const { return waiting_.empty() && in_flight() == 0; }
+    unsigned in_flight() const { return fetches_ + walks_.in_flight(); }
+    unsigned waiting() const { return waiting_.size(); }
+    std::uint64_t failed() const { return failed_; }
+    int last_error() const { return last_error_; }
+
+  private:
+    struct Item {
+        WalkRequest walk;  // its chain and file are a fetch's, too
+        std::uint64_t offset = 0, length = 0;
+        bool is_walk = false;
+        engine::QueueLink link;
+    };
+    struct ItemLink {
+        Item* items;
+        engine::QueueLink& operator()(std::uint32_t i) const { return items[i].link; }
+    };
+    struct Fetch {
+        ShadowFile* file = nullptr;
+        std::uint64_t offset = 0, started_ns = 0;
+        std::uint32_t length = 0, range = kNoRange, chain = 0;
+        std::uint32_t next_free = kNoRange;
+        std::uint8_t tries = 0;
+    };
+    Item* new_item(std::uint32_t chain, ShadowFile& file);
+    void free_item(std::uint32_t index);
+    bool begin(std::uint32_t index, std::uint64_t now_ns);
+    bool begin_walk(const Item& item, std::uint64_t now_ns);
+    bool begin_fetch(Item& item, std::uint64_t now_ns);
+    void finish_fetch(FetchDone done, std::uint64_t now_ns);
+
+    const SpecPlan& plan_;
+    Ranges& ranges_;
+    Score& score_;
+    Walks& walks_;
+    const unsigned limit_;
+    std::vector<Item> items_;
+    std::vector<Fetch> fetch_slots_;
+    std::uint32_t free_item_ = kNoRange, free_fetch_ = kNoRange;
+    engine::PriorityQueue<ItemLink> waiting_;
+    unsigned fetches_ = 0;
+    std::uint64_t failed_ = 0;
+    int last_error_ = 0;
+};
+
+}  // namespace chainio::shadow

@@ -1,0 +1,259 @@
+#include "runtime/shadow/disk.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/shadow/ranges.h"
+
+namespace chainio::shadow {
+namespace {
+
+// Not in the headers of every system that we build on; the number is the same on all architectures.
+constexpr long kCachestat = 451;
+struct CachestatRange {
+    std::uint64_t offset, length;
+};
+struct Cachestat {
+    std::uint64_t cached, dirty, writeback, evicted, recently_evicted;
+};
+
+constexpr std::uint64_t kLongestBlindWait = 100'000;  // ns, while reads are under way and events wake nobody
+
+timespec time_of(std::uint64_t ns) {
+    return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+}
+
+}  // namespace
+
+Disk::Disk(unsigned depth, unsigned file_slots, ReadWatcher& watcher, metrics::Fallbacks& fallbacks)
+    : depth_(depth), watcher_(watcher), fallbacks_(fallbacks), fds_(file_slots, -1), scratch_(kPiece) {
+    ring::RingOptions options;
+    options.entries = std::bit_ceil(std::clamp(2 * depth + 2, 8u, 4096u));
+    options.cq_entries = 4 * options.entries;
+    options.file_slots = 0;
+    auto ring = ring::Ring::create(options, fallbacks);
+    if (ring) {
+        ring_ = std::move(*ring);
+    } else {
+        fallbacks.note("no-ring", ring.error() + "; walks read one block at a time, ranges are asked for by fadvise");
+    }
+    ready_.reserve(options.cq_entries);
+    fetched_.reserve(options.cq_entries);
+    plain_.reserve(depth);
+}
+
+Disk::~Disk() {
+    // The kernel may still write into the scratch memory; it stays until that is over.
+    while (ring_ && bound_ && under_way_ > 0) {
+        if (enter(1, {}) < 0) break;
+        fetched_.clear();
+        ready_.clear();
+    }
+}
+
+std::string Disk::describe() const {
+    return ring_ ? "io_uring (" + ring_->flags() + ") into the page cache" : "pread and fadvise, one at a time";
+}
+
+bool Disk::add_file(std::uint32_t slot, int fd) {
+    fds_[slot] = fd;
+    return true;
+}
+
+bool Disk::bind() {
+    if (bound_) return true;
+    if (ring_->bind_to_thread() < 0) return false;
+    bound_ = true;
+    // File systems that cannot read without waiting (FUSE) are read by kernel threads, of which a ring has few
+    // otherwise.
+    unsigned workers[2] = {depth_, 0};
+    if (io_uring_register_iowq_max_workers(ring_->get(), workers) != 0)
+        fallbacks_.note("few-workers", "the kernel does not let a ring have more threads (Linux 5.15)");
+    return true;
+}
+
+io_uring_sqe* Disk::next_sqe() {
+    io_uring_sqe* sqe = io_uring_get_sqe(ring_->get());
+    if (sqe != nullptr || !bind()) return sqe;
+    calls_++;
+    io_uring_submit(ring_->get());
+    return io_uring_get_sqe(ring_->get());
+}
+
+void Disk::push(const engine::ReadOp& op) {
+    if (!ring_) return plain_.push_back(op);
+    io_uring_sqe* sqe = next_sqe();
+    const std::uint32_t number = watcher_.read_begins(op);
+    if (sqe == nullptr) {
+        watcher_.read_done(number, -EAGAIN);
+        ready_.push_back({op.token, -EAGAIN});
+        return;
+    }
+    io_uring_prep_read(sqe, fds_[op.file], op.data, op.length, op.offset);
+    sqe->user_data = std::uint64_t{number} << 32 | op.token;
+    under_way_++;
+}
+
+bool Disk::fetch(int fd, std::uint64_t offset, std::uint32_t length, std::uint32_t number) {
+    length = std::min(length, kPiece);
+    if (!ring_) {
+        calls_++;
+        const int error =
+            posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_WILLNEED);
+        fetched_.push_back({number, error != 0 ? -error : static_cast<std::int32_t>(length)});
+        return true;
+    }
+    if (fetches_ >= depth_) return false;
+    io_uring_sqe* sqe = next_sqe();
+    if (sqe == nullptr) return false;
+    io_uring_prep_read(sqe, fd, scratch_.data(), length, offset);
+    sqe->user_data = kFetch | number;
+    under_way_++;
+    fetches_++;
+    return true;
+}
+
+void Disk::take(std::uint64_t user_data, std::int32_t result) {
+    if (user_data == kWake) {
+        wake_armed_ = false;
+        if (result == -EINVAL || result == -EOPNOTSUPP || result == -ENOSYS) {
+            can_wake_ = false;
+            fallbacks_.note("no-ring-futex",
+                            "a ring cannot wait for a program's wake-up as well (Linux 6.7): it looks every 0.1 ms");
+        }
+        return;
+    }
+    under_way_--;
+    if ((user_data & kFetch) != 0) {
+        fetches_--;
+        fetched_.push_back({static_cast<std::uint32_t>(user_data), result});
+        return;
+    }
+    watcher_.read_done(static_cast<std::uint32_t>(user_data >> 32), result);
+    ready_.push_back({static_cast<std::uint32_t>(user_data), result});
+}
+
+void Disk::reap() {
+    io_uring* ring = ring_->get();
+    unsigned head = 0, count = 0;
+    io_uring_cqe* cqe = nullptr;
+    io_uring_for_each_cqe(ring, head, cqe) {
+        take(cqe->user_data, cqe->res);
+        count++;
+    }
+    io_uring_cq_advance(ring, count);
+}
+
+void Disk::read_plainly() {
+    for (const engine::ReadOp& op : plain_) {
+        const std::uint32_t number = watcher_.read_begins(op);
+        const std::int32_t result = read_now(op, false);
+        watcher_.read_done(number, result);
+        ready_.push_back({op.token, result});
+    }
+    plain_.clear();
+}
+
+int Disk::enter(unsigned wait_for, std::span<engine::ReadDone> done) {
+    if (!ring_) {
+        read_plainly();
+    } else {
+        if (!bind()) return -EEXIST;
+        calls_++;
+        const unsigned wanted = wait_for > ready_.size() ? wait_for - static_cast<unsigned>(ready_.size()) : 0;
+        const int result =
+            wanted == 0 ? io_uring_submit_and_get_events(ring_->get()) : io_uring_submit_and_wait(ring_->get(), wanted);
+        if (result < 0 && result != -EINTR && result != -EAGAIN && result != -EBUSY) return result;
+        reap();
+    }
+    const std::size_t count = std::min(done.size(), ready_.size());
+    std::copy_n(ready_.begin(), count, done.begin());
+    ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(count));
+    return static_cast<int>(count);
+}
+
+std::int32_t Disk::read_now(const engine::ReadOp& op, bool only_cached) {
+    const int fd = fds_[op.file];
+    if (!only_cached) {
+        calls_++;
+        const ssize_t got = pread(fd, op.data, op.length, static_cast<off_t>(op.offset));
+        return got < 0 ? -errno : static_cast<std::int32_t>(got);
+    }
+    const std::int32_t result = read_cached(fd, op);
+    if (result == static_cast<std::int32_t>(op.length)) watcher_.read_in_memory(op);
+    return result;
+}
+
+std::int32_t Disk::read_cached(int fd, const engine::ReadOp& op) {
+    calls_++;
+    iovec vector{op.data, op.length};
+    const ssize_t got = preadv2(fd, &vector, 1, static_cast<off_t>(op.offset), RWF_NOWAIT);
+    if (got >= 0) return static_cast<std::int32_t>(got);
+    if (errno != EOPNOTSUPP && errno != EINVAL) return -errno;
+    // A file system without such reads (FUSE): the kernel is asked what is in memory, and what is there is read
+    // plainly.
+    if (watcher_.read_on_its_way(op) || !ask_kernel(fd, op.offset, op.length).value_or(false)) return -EAGAIN;
+    calls_++;
+    const ssize_t plain = pread(fd, op.data, op.length, static_cast<off_t>(op.offset));
+    return plain < 0 ? -errno : static_cast<std::int32_t>(plain);
+}
+
+std::optional<bool> Disk::ask_kernel(int fd, std::uint64_t offset, std::uint64_t length) {
+    if (!can_ask_) return std::nullopt;
+    calls_++;
+    CachestatRange range{offset, length};
+    Cachestat found{};
+    if (syscall(kCachestat, fd, &range, &found, 0) == 0)
+        return found.cached >= (offset + length + kPageBytes - 1) / kPageBytes - offset / kPageBytes;
+    // EPERM is about this one file: one may read it without being allowed to ask.
+    if (errno == ENOSYS) {
+        can_ask_ = false;
+        fallbacks_.note("no-cachestat",
+                        "the kernel does not say what is in memory (cachestat, Linux 6.5): it is tried");
+    }
+    return std::nullopt;
+}
+
+bool Disk::in_memory(int fd, std::uint64_t offset, std::uint64_t length) {
+    if (const auto told = ask_kernel(fd, offset, length)) return *told;
+    calls_++;
+    iovec vector{scratch_.data(), std::min<std::uint64_t>(length, scratch_.size())};
+    return preadv2(fd, &vector, 1, static_cast<off_t>(offset), RWF_NOWAIT) == static_cast<ssize_t>(vector.iov_len);
+}
+
+void Disk::arm_wake(std::atomic<std::uint32_t>& word) {
+    if (wake_armed_ || !can_wake_) return;
+    io_uring_sqe* sqe = next_sqe();
+    if (sqe == nullptr) return;
+    constexpr unsigned kSize32 = 2;  // FUTEX2_SIZE_U32, not private: the programs are other processes
+    io_uring_prep_futex_wait(sqe, reinterpret_cast<std::uint32_t*>(&word), 1, FUTEX_BITSET_MATCH_ANY, kSize32, 0);
+    sqe->user_data = kWake;
+    wake_armed_ = true;
+}
+
+void Disk::wait(std::atomic<std::uint32_t>& word, std::uint64_t ns) {
+    if (!fetched_.empty() || !ready_.empty() || !plain_.empty()) return;
+    const bool ring_waits = ring_ && bind();
+    if (ring_waits) arm_wake(word);
+    calls_++;
+    if (!ring_waits || (!can_wake_ && under_way_ == 0)) {
+        const timespec time = time_of(ns);
+        syscall(SYS_futex, &word, FUTEX_WAIT, 1, &time, nullptr, 0);
+        return;
+    }
+    if (!can_wake_) ns = std::min(ns, kLongestBlindWait);
+    __kernel_timespec time{static_cast<std::int64_t>(ns / 1'000'000'000), static_cast<long long>(ns % 1'000'000'000)};
+    io_uring_cqe* cqe = nullptr;
+    io_uring_submit_and_wait_timeout(ring_->get(), &cqe, 1, &time, nullptr);
+    reap();
+}
+
+}  // namespace chainio::shadow

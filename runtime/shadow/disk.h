@@ -1,0 +1,90 @@
+// The ring that brings bytes into the page cache: the reads of chain walks (as their engine's back end) and fetches of
+// exact ranges, whose bytes nobody looks at. Both go out with one system call.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/engine/backend.h"
+#include "runtime/metrics/fallbacks.h"
+#include "runtime/ring/ring.h"
+
+namespace chainio::shadow {
+
+inline constexpr std::uint32_t kPiece = 256 * 1024;  // the longest single fetch
+
+// What happens to the reads of walks.
+class ReadWatcher {
+  public:
+    virtual ~ReadWatcher() = default;
+    // A read is handed to the device; returns the number that read_done() gets, at most 31 bits.
+    virtual std::uint32_t read_begins(const engine::ReadOp& op) = 0;
+    virtual void read_done(std::uint32_t number, std::int32_t result) = 0;
+    // Whether somebody fetches these bytes just now.
+    virtual bool read_on_its_way(const engine::ReadOp& op) const = 0;
+    // A read found all of its bytes in memory.
+    virtual void read_in_memory(const engine::ReadOp& op) = 0;
+};
+
+struct FetchDone {
+    std::uint32_t number;
+    std::int32_t result;  // bytes, or -errno
+};
+
+class Disk final : public engine::Backend {
+  public:
+    // `depth`: reads and fetches under way at most.
+    Disk(unsigned depth, unsigned file_slots, ReadWatcher& watcher, metrics::Fallbacks& fallbacks);
+    Disk(const Disk&) = delete;
+    Disk& operator=(const Disk&) = delete;
+    ~Disk() override;
+
+    std::string describe() const override;
+    unsigned capacity() const override { return depth_; }
+    bool add_file(std::uint32_t slot, int fd) override;
+    void remove_file(std::uint32_t slot) override { fds_[slot] = -1; }
+    void push(const engine::ReadOp& op) override;
+    int enter(unsigned wait_for, std::span<engine::ReadDone> done) override;
+    std::int32_t read_now(const engine::ReadOp& op, bool only_cached) override;
+
+    // Whether all of a range is in memory. Where the kernel does not say, it begins to read what is not.
+    bool in_memory(int fd, std::uint64_t offset, std::uint64_t length);
+    // Starts with the next enter(). At most kPiece bytes; false when `depth` are under way.
+    bool fetch(int fd, std::uint64_t offset, std::uint32_t length, std::uint32_t number);
+    std::span<const FetchDone> fetched() const { return fetched_; }  // since clear_fetched()
+    void clear_fetched() { fetched_.clear(); }
+
+    // Sleeps until a read is done, somebody wakes `word` (which must still be 1), a signal comes, or the time is over.
+    // Returns at once when there is something to take already.
+    void wait(std::atomic<std::uint32_t>& word, std::uint64_t ns);
+    unsigned under_way() const { return under_way_; }
+    std::uint64_t calls() const { return calls_; }
+
+  private:
+    static constexpr std::uint64_t kFetch = std::uint64_t{1} << 63, kWake = std::uint64_t{1} << 62;
+    bool bind();
+    void reap();
+    void take(std::uint64_t user_data, std::int32_t result);
+    void arm_wake(std::atomic<std::uint32_t>& word);
+    void read_plainly();
+    io_uring_sqe* next_sqe();
+    std::int32_t read_cached(int fd, const engine::ReadOp& op);
+    std::optional<bool> ask_kernel(int fd, std::uint64_t offset, std::uint64_t length);
+
+    unsigned depth_;
+    ReadWatcher& watcher_;
+    metrics::Fallbacks& fallbacks_;
+    std::optional<ring::Ring> ring_;
+    std::vector<int> fds_;
+    std::vector<FetchDone> fetched_;
+    std::vector<engine::ReadDone> ready_;  // reads of walks that are done and not handed over
+    std::vector<engine::ReadOp> plain_;    // without a ring: reads that wait for enter()
+    std::vector<std::uint8_t> scratch_;    // all fetches write here; what they bring is in the page cache
+    unsigned under_way_ = 0, fetches_ = 0;
+    std::uint64_t calls_ = 0;
+    bool bound_ = false, wake_armed_ = false, can_wake_ = true, can_ask_ = true;
+};
+
+}  // namespace chainio::shadow

@@ -1,0 +1,320 @@
+#include "runtime/shadow/events.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+
+#include "runtime/shadow/clock.h"
+
+namespace chainio::shadow {
+namespace {
+
+constexpr std::size_t kMostCounts = 256, kMostExplained = 4096;  // kinds of notes and of explained things
+constexpr std::uint64_t kBetweenSearches = 50'000'000;           // ns, of files whose opening was not seen
+constexpr std::uint32_t kMostDescriptors = 65536;
+
+std::string_view text_of(const Message& message) {
+    return {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()};
+}
+
+const char* note_text(shim::Note note) {
+    switch (note) {
+        case shim::Note::io_uring: return "a process has set up an io_uring: its operations on it are not seen";
+        case shim::Note::aio: return "a process has set up a kernel AIO context: its operations on it are not seen";
+        case shim::Note::static_program: return "a static program was started, which runs plain";
+        case shim::Note::no_ring: return "more threads than there are rings: some were not seen";
+        case shim::Note::descriptors: return "descriptors above the table's size were opened and not looked at";
+        case shim::Note::mapped: return "a matched file is mapped: reads through the mapping are not seen";
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+Events::Events(const Parts& parts, bool explain)
+    : parts_(parts),
+      explain_(explain),
+      runner_(parts.spec),
+      on_read_(parts.plan.classes.size()),
+      on_open_(parts.plan.classes.size()),
+      on_ready_(parts.plan.sockets.size()),
+      on_probe_(shim::kMaxProbes) {
+    for (std::uint32_t i = 0; i < parts.plan.chains.size(); i++) {
+        const ChainPlan& chain = parts.plan.chains[i];
+        if (chain.mode == ir::ChainMode::on_read) on_read_[chain.source].push_back(i);
+        if (chain.mode == ir::ChainMode::on_open) on_open_[chain.source].push_back(i);
+        if (chain.mode == ir::ChainMode::on_ready) on_ready_[chain.source].push_back(i);
+        if (chain.mode == ir::ChainMode::on_probe) on_probe_[chain.source].push_back(i);
+    }
+}
+
+void Events::on_message(const Message& message) {
+    switch (message.event.kind) {
+        case shim::EventKind::opened: return on_opened(message);
+        case shim::EventKind::read: return on_read(message.event);
+        case shim::EventKind::ready: return on_ready(message);
+        case shim::EventKind::probe: return on_probe(message);
+        case shim::EventKind::passed: return explain(message, nullptr);
+        case shim::EventKind::note: return on_note(message);
+        case shim::EventKind::closed:
+        case shim::EventKind::loop:
+        case shim::EventKind::skip: return;
+    }
+}
+
+bool Events::wanted(const std::vector<std::uint32_t>& chains) const {
+    return std::ranges::any_of(chains, [&](std::uint32_t chain) { return parts_.score.wants_events(chain); });
+}
+
+void Events::on_opened(const Message& message) {
+    const shim::Event& event = message.event;
+    parts_.region.stats.classes[event.source].opened.fetch_add(1, std::memory_order_relaxed);
+    const bool direct = (event.offset & O_DIRECT) != 0;
+    if (explain_) explain(message, nullptr);
+    // Files that no chain is about are only prefetched, by paths that chains make themselves.
+    if (on_read_[event.source].empty() && on_open_[event.source].empty()) return;
+    parts_.files.opened(event.device, event.inode, text_of(message), direct);
+    if (!wanted(on_open_[event.source])) return;
+    ShadowFile* file = file_of(event);
+    if (file == nullptr) return;
+    for (std::uint32_t chain : on_open_[event.source]) {
+        const std::uint32_t file_class = parts_.plan.classes[event.source];
+        const auto* header = parts_.files.header(*file, file_class);
+        if (header == nullptr) {
+            refuse(chain, FileRefusal::bad_header);
+            continue;
+        }
+        run(chain, {.offset = 0, .length = 0, .file_size = file->size, .header = header, .arguments = {}}, file);
+    }
+}
+
+// The opened file of an event, unless it is to be left alone.
+ShadowFile* Events::file_of(const shim::Event& event) {
+    ShadowFile* file = parts_.files.find(event.device, event.inode);
+    if (file == nullptr) {
+        const std::uint64_t now = now_ns();
+        if (now - last_search_ns_ >= kBetweenSearches) {
+            last_search_ns_ = now;
+            file = parts_.files.search(event.process, event.device, event.inode);
+        }
+        if (file == nullptr) {
+            refusals_[static_cast<std::size_t>(FileRefusal::no_path)]++;
+            return nullptr;
+        }
+    }
+    const ir::FileClass& declared = parts_.spec.module().files[parts_.plan.classes[event.source]];
+    if (file->direct && !declared.immutable) {
+        direct_++;
+        return nullptr;
+    }
+    if (auto opened = parts_.files.open(*file); !opened) {
+        refusals_[static_cast<std::size_t>(opened.error())]++;
+        return nullptr;
+    }
+    return file;
+}
+
+void Events::on_read(const shim::Event& event) {
+    const bool waited = event.took_ns > shim::kSlowReadNs;
+    parts_.score.expect_saving(event.source, event.took_ns);
+    const bool touched = parts_.ranges.read(file_key(event.device, event.inode), event.offset, event.length, waited);
+    parts_.score.program_read(event.source, event.length, event.took_ns, touched);
+    const auto& chains = on_read_[event.source];
+    if (event.length == 0 || chains.empty() || !wanted(chains)) return;
+    ShadowFile* file = file_of(event);
+    if (file == nullptr) return;
+    std::uint32_t length = 0;
+    if (!read_block(*file, event, length)) {
+        gone_++;
+        return;
+    }
+    file->pins++;
+    for (std::uint32_t chain : chains) {
+        const auto* header = parts_.files.header(*file, parts_.plan.classes[event.source]);
+        if (header == nullptr) {
+            refuse(chain, FileRefusal::bad_header);
+            continue;
+        }
+        if (parts_.score.wants_events(chain))
+            run(chain,
+                {.offset = event.offset, .length = length, .file_size = file->size, .header = header, .arguments = {}},
+                file);
+    }
+    file->pins--;
+}
+
+// The bytes that the program has just read. They are in the page cache, unless it reads past it.
+bool Events::read_block(const ShadowFile& file, const shim::Event& event, std::uint32_t& length) {
+    iovec vector{runner_.block(), std::min<std::size_t>(event.length, CIO_MAX_BLOCK)};
+    ssize_t got = preadv2(file.fd, &vector, 1, static_cast<off_t>(event.offset), RWF_NOWAIT);
+    if (got < static_cast<ssize_t>(vector.iov_len))
+        got = preadv2(file.fd, &vector, 1, static_cast<off_t>(event.offset), 0);
+    length = static_cast<std::uint32_t>(std::max<ssize_t>(got, 0));
+    return got > 0;
+}
+
+void Events::on_ready(const Message& message) {
+    const auto& chains = on_ready_[message.event.source];
+    if (message.payload.empty() || chains.empty()) return;
+    std::ranges::copy(message.payload, runner_.block());
+    for (std::uint32_t chain : chains) {
+        if (!parts_.score.wants_events(chain)) continue;
+        run(chain,
+            {.offset = 0,
+             .length = static_cast<std::uint32_t>(message.payload.size()),
+             .file_size = 0,
+             .header = nullptr,
+             .arguments = {}},
+            nullptr);
+    }
+}
+
+void Events::on_probe(const Message& message) {
+    for (std::uint32_t chain : on_probe_[message.event.source]) {
+        if (!parts_.score.wants_events(chain)) continue;
+        run(chain, {.offset = 0, .length = 0, .file_size = 0, .header = nullptr, .arguments = message.payload},
+            nullptr);
+    }
+}
+
+void Events::run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file) {
+    const std::uint32_t outcome = runner_.run(parts_.plan.chains[chain].chain, event);
+    parts_.score.ran(chain, outcome == CIO_OK);
+    if (outcome != CIO_OK) return;
+    for (const cio_prefetch& prefetch : runner_.prefetches()) follow(chain, prefetch, file);
+    asked_ = asked_ || !runner_.prefetches().empty();
+}
+
+// What native code has written is checked like any data.
+void Events::follow(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file) {
+    const ir::Module& module = parts_.spec.module();
+    if (prefetch.kind == CIO_PREFETCH_SAME && file != nullptr)
+        return parts_.ahead.ask_range(chain, *file, prefetch.offset, prefetch.length);
+    if (prefetch.kind == CIO_PREFETCH_CHAIN && file != nullptr && prefetch.target < module.chains.size() &&
+        module.chains[prefetch.target].mode == ir::ChainMode::call) {
+        WalkRequest request{.chain = chain, .target = prefetch.target, .file = file, .args = {}};
+        std::copy_n(prefetch.args, request.args.size(), request.args.begin());
+        return parts_.ahead.ask_walk(request);
+    }
+    if ((prefetch.kind == CIO_PREFETCH_SIBLING && file != nullptr) || prefetch.kind == CIO_PREFETCH_PATH)
+        return follow_named(chain, prefetch, file);
+    parts_.score.dropped(chain);
+}
+
+void Events::follow_named(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file) {
+    const auto name = runner_.name_of(prefetch);
+    if (!name || prefetch.target >= parts_.spec.module().files.size()) return parts_.score.dropped(chain);
+    const std::uint64_t now = now_ns();
+    auto target = prefetch.kind == CIO_PREFETCH_SIBLING ? parts_.files.sibling(*file, *name, prefetch.target, now)
+                                                        : parts_.files.under_root(*name, prefetch.target, now);
+    if (!target) return refuse(chain, target.error());
+    parts_.ahead.ask_range(chain, **target, prefetch.offset, prefetch.length);
+}
+
+void Events::refuse(std::uint32_t chain, FileRefusal why) {
+    refusals_[static_cast<std::size_t>(why)]++;
+    parts_.score.dropped(chain);
+}
+
+void Events::on_note(const Message& message) {
+    const auto note = static_cast<shim::Note>(message.event.source);
+    const char* text = note_text(note);
+    if (text == nullptr) return count("a note that nobody knows was posted");
+    if (note == shim::Note::no_ring) parts_.region.stats.no_ring.fetch_add(1, std::memory_order_relaxed);
+    std::string line = text;
+    if (!message.payload.empty()) line += " ('" + std::string(text_of(message)) + "')";
+    count(line);
+}
+
+void Events::count(const std::string& what) {
+    const auto found = counts_.find(what);
+    if (found != counts_.end()) {
+        found->second++;
+    } else if (counts_.size() < kMostCounts) {
+        counts_[what] = 1;
+    }
+}
+
+void Events::explain(const Message& message, const char* why) {
+    const bool matched = message.event.kind == shim::EventKind::opened;
+    std::string by, reason = why == nullptr ? "" : why;
+    if (matched) {
+        const ir::FileClass& files = parts_.spec.module().files[parts_.plan.classes[message.event.source]];
+        by = files.name;
+        if ((message.event.offset & O_DIRECT) != 0 && !files.immutable)
+            reason = "it is opened with O_DIRECT and its class is not immutable: it is left alone";
+    } else {
+        reason = "no class matches";
+    }
+    const std::pair key{std::string(text_of(message)), by + "\n" + reason};
+    const auto found = explained_.find(key);
+    if (found != explained_.end()) {
+        found->second.times++;
+    } else if (explained_.size() < kMostExplained) {
+        explained_[key] = {key.first, by, reason, 1};
+    }
+}
+
+bool Events::has_io_uring(std::uint32_t process) {
+    const std::string base = "/proc/" + std::to_string(process) + "/fd";
+    DIR* directory = opendir(base.c_str());
+    if (directory == nullptr) return false;
+    bool found = false;
+    for (std::uint32_t seen = 0; !found && seen < kMostDescriptors; seen++) {
+        const dirent* entry = readdir(directory);
+        if (entry == nullptr) break;
+        char target[64];
+        const ssize_t length = readlinkat(dirfd(directory), entry->d_name, target, sizeof target);
+        found = length > 0 && std::string_view(target, static_cast<std::size_t>(length)) == "anon_inode:[io_uring]";
+    }
+    closedir(directory);
+    return found;
+}
+
+void Events::on_process(std::uint32_t process) {
+    if (has_io_uring(process)) {
+        count(note_text(shim::Note::io_uring));
+    } else if (processes_.size() < kMostDescriptors) {
+        processes_.push_back(process);
+    }
+}
+
+void Events::look_at_processes() {
+    std::erase_if(processes_, [&](std::uint32_t process) {
+        const bool found = has_io_uring(process);
+        if (found) count(note_text(shim::Note::io_uring));
+        return found;
+    });
+}
+
+std::vector<std::string> Events::notes() const {
+    std::vector<std::string> notes;
+    const auto times = [](std::uint64_t n) { return n == 1 ? std::string("once") : std::to_string(n) + " times"; };
+    for (std::size_t i = 0; i < refusals_.size(); i++) {
+        if (refusals_[i] != 0)
+            notes.push_back("a file was left alone " + times(refusals_[i]) + ": " +
+                            refusal_text(static_cast<FileRefusal>(i)));
+    }
+    if (direct_ != 0)
+        notes.push_back(
+            "reads with O_DIRECT were left alone " + times(direct_) +
+            ": what is fetched into the page cache does not reach them; declare the class `immutable` if its "
+            "bytes never change");
+    if (gone_ != 0) notes.push_back("the bytes of a read could not be read again " + times(gone_));
+    for (const auto& [what, count] : counts_) notes.push_back(what + " (" + times(count) + ")");
+    return notes;
+}
+
+std::vector<Explained> Events::explained() const {
+    std::vector<Explained> all;
+    for (const auto& [key, one] : explained_) all.push_back(one);
+    return all;
+}
+
+}  // namespace chainio::shadow

@@ -1,0 +1,69 @@
+// What the server does with one event: it keeps score, runs the chains that are about it, and asks for what they say.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/shadow/ahead.h"
+#include "runtime/shadow/inbox.h"
+#include "runtime/shadow/runner.h"
+#include "runtime/shadow/server.h"
+
+namespace chainio::shadow {
+
+class Events final : public MessageSink {
+  public:
+    struct Parts {
+        const spec::Loaded& spec;
+        const SpecPlan& plan;
+        shim::Region& region;
+        Files& files;
+        Ranges& ranges;
+        Score& score;
+        Ahead& ahead;
+    };
+    Events(const Parts& parts, bool explain);
+
+    void on_message(const Message& message) override;
+    void on_process(std::uint32_t process) override;
+    // Looks once more at the processes that posted; before the report.
+    void look_at_processes();
+    // Sentences with counts: what did not go the way it was meant to.
+    std::vector<std::string> notes() const;
+    std::vector<Explained> explained() const;
+    bool asked() const { return asked_; }  // since clear_asked(): a chain has asked for something
+    void clear_asked() { asked_ = false; }
+
+  private:
+    using ByMode = std::vector<std::vector<std::uint32_t>>;  // chains by source
+    void on_opened(const Message& message);
+    void on_read(const shim::Event& event);
+    void on_ready(const Message& message);
+    void on_probe(const Message& message);
+    void on_note(const Message& message);
+    void explain(const Message& message, const char* why);
+    ShadowFile* file_of(const shim::Event& event);
+    bool read_block(const ShadowFile& file, const shim::Event& event, std::uint32_t& length);
+    void run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file);
+    void follow(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
+    void follow_named(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
+    bool wanted(const std::vector<std::uint32_t>& chains) const;
+    void refuse(std::uint32_t chain, FileRefusal why);
+    void count(const std::string& what);
+    static bool has_io_uring(std::uint32_t process);
+
+    Parts parts_;
+    bool explain_;
+    Runner runner_;
+    ByMode on_read_, on_open_, on_ready_, on_probe_;
+    std::vector<std::uint32_t> processes_;
+    std::array<std::uint64_t, kFileRefusals> refusals_{};
+    std::map<std::string, std::uint64_t> counts_;
+    std::map<std::pair<std::string, std::string>, Explained> explained_;  // by what and why
+    std::uint64_t direct_ = 0, gone_ = 0, last_search_ns_ = 0;
+    bool asked_ = false;
+};
+
+}  // namespace chainio::shadow

@@ -1,0 +1,295 @@
+#include "runtime/shadow/files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "runtime/engine/files.h"
+#include "runtime/shim/glob.h"
+
+namespace chainio::shadow {
+namespace {
+
+constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+constexpr std::uint64_t kPathGoodFor = 1'000'000'000;  // ns until a path is looked at again
+constexpr std::uint32_t kMostSearched = 4096;          // descriptors of a process
+
+int hex_of(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+bool has_parent_step(std::string_view path) {
+    for (std::size_t at = 0; at <= path.size();) {
+        const std::size_t end = std::min(path.find('/', at), path.size());
+        if (path.substr(at, end - at) == "..") return true;
+        at = end + 1;
+    }
+    return false;
+}
+
+}  // namespace
+
+std::uint64_t file_key(std::uint64_t device, std::uint64_t inode) {
+    std::uint64_t hash = (inode ^ device * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+    hash ^= hash >> 29;
+    return hash * 0x94d049bb133111ebu;
+}
+
+const char* refusal_text(FileRefusal why) {
+    switch (why) {
+        case FileRefusal::no_path: return "its opening was not seen";
+        case FileRefusal::cannot_open: return "it cannot be opened by its path";
+        case FileRefusal::not_regular: return "it is not a regular file";
+        case FileRefusal::replaced: return "its path leads to another file by now";
+        case FileRefusal::leaves_root: return "the path is no path under the class's root";
+        case FileRefusal::no_match: return "the path does not match the class's pattern";
+        case FileRefusal::bad_header: return "its first bytes are not the header that the class declares";
+    }
+    return "";
+}
+
+std::optional<std::string> decode_path(std::string_view encoded) {
+    std::string path;
+    for (std::size_t i = 0; i < encoded.size(); i++) {
+        char c = encoded[i];
+        if (c == '%') {
+            if (encoded.size() - i < 3) return std::nullopt;
+            const int high = hex_of(encoded[i + 1]), low = hex_of(encoded[i + 2]);
+            if (high < 0 || low < 0) return std::nullopt;
+            c = static_cast<char>(high * 16 + low);
+            i += 2;
+        }
+        if (c == 0) return std::nullopt;
+        path += c;
+    }
+    path.erase(0, std::min(path.find_first_not_of('/'), path.size()));
+    if (path.empty() || has_parent_step(path)) return std::nullopt;
+    return path;
+}
+
+std::string with_ending(const std::string& path, std::string_view ending) {
+    const std::size_t name = path.rfind('/') + 1;  // 0 without one
+    const std::size_t dot = path.rfind('.');
+    // A name that only begins with a dot has no ending.
+    const bool has_ending = dot != std::string::npos && dot > name;
+    return path.substr(0, has_ending ? dot : path.size()) + std::string(ending);
+}
+
+Files::Files(const spec::Loaded& spec, std::uint32_t most_known, std::uint32_t most_open)
+    : spec_(spec), most_known_(most_known), most_open_(most_open), roots_(spec.module().files.size(), -1) {}
+
+Files::~Files() {
+    for (ShadowFile& file : files_) close_file(file);
+    for (int fd : roots_) {
+        if (fd >= 0) close(fd);
+    }
+}
+
+void Files::close_file(ShadowFile& file) {
+    if (file.fd < 0) return;
+    if (closing_ != nullptr) closing_(closing_context_, file);
+    close(file.fd);
+    file.fd = -1;
+    file.headers.clear();
+    open_--;
+}
+
+void Files::forget_oldest() {
+    for (auto at = files_.end(); at != files_.begin();) {
+        --at;
+        if (at->pins != 0) continue;
+        close_file(*at);
+        by_inode_.erase({at->device, at->inode});
+        const auto path = by_path_.find(at->path);
+        if (path != by_path_.end() && path->second == Key{at->device, at->inode}) by_path_.erase(path);
+        files_.erase(at);
+        return;
+    }
+}
+
+void Files::close_some() {
+    for (auto at = files_.end(); open_ >= most_open_ && at != files_.begin();) {
+        --at;
+        if (at->pins == 0) close_file(*at);
+    }
+}
+
+ShadowFile& Files::add(std::uint64_t device, std::uint64_t inode, std::string_view path) {
+    const auto found = by_inode_.find({device, inode});
+    if (found != by_inode_.end()) {
+        touch(found->second);
+        ShadowFile& file = *found->second;
+        if (file.path != path) {
+            by_path_.erase(file.path);
+            file.path = path;
+            by_path_[file.path] = {device, inode};
+        }
+        return file;
+    }
+    if (files_.size() >= most_known_) forget_oldest();
+    ShadowFile& file = files_.emplace_front();
+    file.device = device;
+    file.inode = inode;
+    file.key = file_key(device, inode);
+    file.path = path;
+    by_inode_[{device, inode}] = files_.begin();
+    by_path_[file.path] = {device, inode};
+    return file;
+}
+
+void Files::opened(std::uint64_t device, std::uint64_t inode, std::string_view path, bool direct) {
+    ShadowFile& file = add(device, inode, path);
+    file.direct = direct;
+    file.unusable = false;
+}
+
+ShadowFile* Files::find(std::uint64_t device, std::uint64_t inode) {
+    const auto found = by_inode_.find({device, inode});
+    if (found == by_inode_.end()) return nullptr;
+    touch(found->second);
+    return &*found->second;
+}
+
+ShadowFile* Files::search(std::uint32_t process, std::uint64_t device, std::uint64_t inode) {
+    const std::string base = "/proc/" + std::to_string(process) + "/fd";
+    DIR* directory = opendir(base.c_str());
+    if (directory == nullptr) return nullptr;
+    ShadowFile* result = nullptr;
+    for (std::uint32_t seen = 0; result == nullptr && seen < kMostSearched; seen++) {
+        const dirent* entry = readdir(directory);
+        if (entry == nullptr) break;
+        struct stat info{};
+        if (fstatat(dirfd(directory), entry->d_name, &info, 0) != 0) continue;
+        if (info.st_dev != device || info.st_ino != inode) continue;
+        char path[4096];
+        const ssize_t length = readlinkat(dirfd(directory), entry->d_name, path, sizeof path);
+        if (length > 0 && path[0] == '/' && static_cast<std::size_t>(length) < sizeof path)
+            result = &add(device, inode, std::string_view(path, static_cast<std::size_t>(length)));
+    }
+    closedir(directory);
+    return result;
+}
+
+std::expected<int, FileRefusal> Files::open(ShadowFile& file) {
+    if (file.fd >= 0) return file.fd;
+    if (file.unusable) return std::unexpected(FileRefusal::cannot_open);
+    close_some();
+    file.unusable = true;
+    const int fd = ::open(file.path.c_str(), kOpenFlags);
+    if (fd < 0) return std::unexpected(FileRefusal::cannot_open);
+    struct stat info{};
+    FileRefusal why = FileRefusal::cannot_open;
+    bool good = fstat(fd, &info) == 0;
+    if (good && !S_ISREG(info.st_mode)) good = false, why = FileRefusal::not_regular;
+    if (good && (info.st_dev != file.device || info.st_ino != file.inode)) good = false, why = FileRefusal::replaced;
+    if (!good) {
+        close(fd);
+        return std::unexpected(why);
+    }
+    // On this descriptor the kernel reads what is asked for and no more.
+    posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+    file.unusable = false;
+    file.fd = fd;
+    file.size = static_cast<std::uint64_t>(info.st_size);
+    open_++;
+    return fd;
+}
+
+std::expected<ShadowFile*, FileRefusal> Files::take(int fd, const std::string& path, std::uint64_t now_ns) {
+    struct stat info{};
+    FileRefusal why = FileRefusal::cannot_open;
+    bool good = fstat(fd, &info) == 0;
+    if (good && !S_ISREG(info.st_mode)) good = false, why = FileRefusal::not_regular;
+    if (!good) {
+        close(fd);
+        return std::unexpected(why);
+    }
+    ShadowFile& file = add(info.st_dev, info.st_ino, path);
+    file.checked_ns = now_ns;
+    file.size = static_cast<std::uint64_t>(info.st_size);
+    if (file.fd >= 0) {
+        close(fd);
+        return &file;
+    }
+    file.pins++;
+    close_some();
+    file.pins--;
+    posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+    file.fd = fd;
+    file.unusable = false;
+    open_++;
+    return &file;
+}
+
+std::expected<ShadowFile*, FileRefusal> Files::by_path(int at, const std::string& relative, const std::string& path,
+                                                       std::uint32_t file_class, std::uint64_t now_ns) {
+    if (!shim::glob_matches(spec_.module().files[file_class].pattern.c_str(), path.c_str()))
+        return std::unexpected(FileRefusal::no_match);
+    if (const auto known = by_path_.find(path); known != by_path_.end()) {
+        ShadowFile* file = find(known->second.device, known->second.inode);
+        if (file != nullptr && file->fd >= 0 && now_ns - file->checked_ns < kPathGoodFor) return file;
+    }
+    open_how how{};
+    how.flags = kOpenFlags;
+    how.resolve = at >= 0 ? RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS : 0;
+    const auto fd = static_cast<int>(
+        syscall(SYS_openat2, at >= 0 ? at : AT_FDCWD, at >= 0 ? relative.c_str() : path.c_str(), &how, sizeof how));
+    if (fd < 0) {
+        const bool left = errno == EXDEV || errno == ELOOP;
+        return std::unexpected(left ? FileRefusal::leaves_root : FileRefusal::cannot_open);
+    }
+    return take(fd, path, now_ns);
+}
+
+std::expected<ShadowFile*, FileRefusal> Files::sibling(const ShadowFile& file, std::string_view ending,
+                                                       std::uint32_t file_class, std::uint64_t now_ns) {
+    return by_path(-1, {}, with_ending(file.path, ending), file_class, now_ns);
+}
+
+int Files::root_of(std::uint32_t file_class) {
+    if (roots_[file_class] < 0) {
+        const std::string& root = spec_.module().files[file_class].root;
+        if (!root.empty()) roots_[file_class] = ::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    }
+    return roots_[file_class];
+}
+
+std::expected<ShadowFile*, FileRefusal> Files::under_root(std::string_view encoded, std::uint32_t file_class,
+                                                          std::uint64_t now_ns) {
+    const auto relative = decode_path(encoded);
+    if (!relative) return std::unexpected(FileRefusal::leaves_root);
+    const int root = root_of(file_class);
+    if (root < 0) return std::unexpected(FileRefusal::cannot_open);
+    std::string path = spec_.module().files[file_class].root;
+    if (!path.ends_with('/')) path += '/';
+    return by_path(root, *relative, path + *relative, file_class, now_ns);
+}
+
+const std::vector<std::uint64_t>* Files::header(ShadowFile& file, std::uint32_t file_class) {
+    for (const auto& header : file.headers) {
+        if (header.file_class == file_class) return &header.fields;
+    }
+    const ir::FileClass& declared = spec_.module().files[file_class];
+    std::vector<std::uint64_t> fields;
+    if (declared.header_program >= 0) {
+        std::vector<std::uint8_t> first(std::min<std::uint32_t>(declared.header_bytes, CIO_MAX_BLOCK));
+        const ssize_t got = pread(file.fd, first.data(), first.size(), 0);
+        first.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+        auto read = engine::run_header(spec_, file_class, first);
+        if (!read) return nullptr;
+        fields = std::move(*read);
+    }
+    file.headers.push_back({file_class, std::move(fields)});
+    return &file.headers.back().fields;
+}
+
+}  // namespace chainio::shadow

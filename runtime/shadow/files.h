@@ -1,0 +1,114 @@
+// The files that events are about and that chains prefetch from: found by device and inode, opened by path only when
+// needed.
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/spec/loaded.h"
+
+namespace chainio::shadow {
+
+// One number for a file, the key of its ranges. Two files that share one would only be mixed up in the score.
+std::uint64_t file_key(std::uint64_t device, std::uint64_t inode);
+
+struct ShadowFile {
+    std::uint64_t device = 0, inode = 0, key = 0;
+    std::string path;
+    int fd = -1;
+    bool unusable = false;  // opening it went wrong; it is not tried again until it is opened anew
+    bool direct = false;    // the program reads it with O_DIRECT
+    std::uint64_t size = 0;
+    std::uint64_t checked_ns = 0;  // when the path was last known to lead to it
+    struct Header {
+        std::uint32_t file_class;
+        std::vector<std::uint64_t> fields;
+    };
+    std::vector<Header> headers;
+    std::uint32_t pins = 0;  // walks and fetches under way: not to be closed
+};
+
+// Why a file cannot be had; counted in the report.
+enum class FileRefusal : std::uint8_t {
+    no_path,
+    cannot_open,
+    not_regular,
+    replaced,
+    leaves_root,
+    no_match,
+    bad_header
+};
+inline constexpr std::size_t kFileRefusals = 7;
+const char* refusal_text(FileRefusal why);
+
+class Files {
+  public:
+    Files(const spec::Loaded& spec, std::uint32_t most_known, std::uint32_t most_open);
+    ~Files();
+    Files(const Files&) = delete;
+    Files& operator=(const Files&) = delete;
+
+    using Closing = void (*)(void* context, ShadowFile& file);
+    void on_closing(Closing closing, void* context) { closing_ = closing, closing_context_ = context; }
+
+    // A program has opened it.
+    void opened(std::uint64_t device, std::uint64_t inode, std::string_view path, bool direct);
+    ShadowFile* find(std::uint64_t device, std::uint64_t inode);
+    // Looks for a file whose opening was not seen among the descriptors of a process.
+    ShadowFile* search(std::uint32_t process, std::uint64_t device, std::uint64_t inode);
+    // Opens it unless it is; the path must still lead to the same device and inode.
+    std::expected<int, FileRefusal> open(ShadowFile& file);
+    // The file beside it whose last part ends otherwise.
+    std::expected<ShadowFile*, FileRefusal> sibling(const ShadowFile& file, std::string_view ending,
+                                                    std::uint32_t file_class, std::uint64_t now_ns);
+    // A percent-encoded path under the class's root.
+    std::expected<ShadowFile*, FileRefusal> under_root(std::string_view encoded, std::uint32_t file_class,
+                                                       std::uint64_t now_ns);
+    // The header fields of an opened file, read once; null when its first bytes are not the class's header.
+    const std::vector<std::uint64_t>* header(ShadowFile& file, std::uint32_t file_class);
+
+    std::uint32_t known() const { return static_cast<std::uint32_t>(files_.size()); }
+    std::uint32_t open_count() const { return open_; }
+
+  private:
+    struct Key {
+        std::uint64_t device, inode;
+        bool operator==(const Key&) const = default;
+    };
+    struct KeyHash {
+        std::size_t operator()(const Key& key) const { return file_key(key.device, key.inode); }
+    };
+    using List = std::list<ShadowFile>;
+    ShadowFile& add(std::uint64_t device, std::uint64_t inode, std::string_view path);
+    std::expected<ShadowFile*, FileRefusal> by_path(int at, const std::string& relative, const std::string& path,
+                                                    std::uint32_t file_class, std::uint64_t now_ns);
+    std::expected<ShadowFile*, FileRefusal> take(int fd, const std::string& path, std::uint64_t now_ns);
+    int root_of(std::uint32_t file_class);
+    void touch(List::iterator at) { files_.splice(files_.begin(), files_, at); }
+    void close_file(ShadowFile& file);
+    void forget_oldest();
+    void close_some();
+
+    const spec::Loaded& spec_;
+    std::uint32_t most_known_, most_open_, open_ = 0;
+    List files_;  // the most recently used first
+    std::unordered_map<Key, List::iterator, KeyHash> by_inode_;
+    std::unordered_map<std::string, Key> by_path_;
+    std::vector<int> roots_;  // by file class; -1: not opened yet
+    Closing closing_ = nullptr;
+    void* closing_context_ = nullptr;
+};
+
+// `%41` and the like decoded; nothing when a component is "..", a byte is 0 or an escape is broken. Leading '/' are
+// removed.
+std::optional<std::string> decode_path(std::string_view encoded);
+// The path with the ending of its last part (from its last '.') replaced.
+std::string with_ending(const std::string& path, std::string_view ending);
+
+}  // namespace chainio::shadow

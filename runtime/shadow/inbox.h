@@ -1,0 +1,63 @@
+// The events of all rings. Programs write them, so nothing in them is believed: an event that cannot be is counted, and
+// the rest of what its ring held is thrown away with it.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/shim/protocol.h"
+
+namespace chainio::shadow {
+
+struct Message {
+    shim::Event event;
+    std::span<const std::uint8_t> payload;  // of kinds that have one; valid during the call
+};
+
+class MessageSink {
+  public:
+    virtual ~MessageSink() = default;
+    virtual void on_message(const Message& message) = 0;
+    // A thread has begun to post: of a process that was not heard of before.
+    virtual void on_process(std::uint32_t process) = 0;
+};
+
+class Inbox {
+  public:
+    Inbox(shim::Region& region, std::uint32_t classes, std::uint32_t sockets)
+        : region_(region), classes_(classes), sockets_(sockets), heads_(shim::kRings) {}
+    // Hands over what the known rings hold, at most `most` events of each; looks for new rings first when `all`.
+    // Returns how many events there were.
+    unsigned drain(MessageSink& sink, unsigned most, bool all);
+    // Whether any ring holds something; after Region::asleep was set.
+    bool pending() const;
+    // Frees rings whose threads have ended. To be called now and then: a ring is only given up when it has not moved
+    // since the last call.
+    void reclaim();
+    unsigned rings() const { return static_cast<unsigned>(active_.size()); }
+
+  private:
+    struct Head {
+        std::uint32_t position = 0;
+        std::uint32_t seen_at_reclaim = 0;
+        std::uint32_t lost = 0;
+        std::uint32_t process = 0;
+        bool active = false;
+    };
+    void find_rings(MessageSink& sink);
+    unsigned drain_ring(std::uint32_t index, MessageSink& sink, unsigned most);
+    bool take(std::uint32_t index, std::uint32_t available, MessageSink& sink, std::uint32_t& used);
+    bool plausible(const shim::Event& event) const;
+    void count_lost(std::uint32_t index);
+    void note_process(std::uint32_t process, MessageSink& sink);
+
+    shim::Region& region_;
+    const std::uint32_t classes_, sockets_;  // not as the region says: programs may write there
+    std::vector<Head> heads_;
+    std::vector<std::uint32_t> active_;
+    std::vector<std::uint32_t> processes_;
+    std::array<std::uint8_t, 65536> copy_{};
+};
+
+}  // namespace chainio::shadow

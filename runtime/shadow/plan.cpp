@@ -1,0 +1,161 @@
+#include "runtime/shadow/plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "compiler/ir/visit.h"
+
+namespace chainio::shadow {
+namespace {
+
+struct Reaches {
+    std::vector<std::uint32_t> classes;  // of the module
+    std::string wrong;
+};
+
+void add_class(Reaches& reaches, std::uint32_t file_class) {
+    if (std::ranges::find(reaches.classes, file_class) == reaches.classes.end()) reaches.classes.push_back(file_class);
+}
+
+void follow_call(const ir::Module& module, std::uint32_t target, Reaches& reaches) {
+    const ir::Chain& chain = module.chains[target];
+    if (chain.mode != ir::ChainMode::call || chain.entry < 0) {
+        reaches.wrong = "it prefetches via '" + chain.name + "', which is no call chain";
+        return;
+    }
+    for (const ir::Param& param : chain.params) {
+        if (param.kind == ir::Param::Kind::file) add_class(reaches, param.file_class);
+        if (param.kind == ir::Param::Kind::bytes)
+            reaches.wrong = "it prefetches via '" + chain.name + "', which takes bytes";
+    }
+}
+
+void collect(const ir::Module& module, const ir::Chain& chain, const ir::Body& body, Reaches& reaches) {
+    for (const ir::Stmt& stmt : body) {
+        if (const auto* prefetch = std::get_if<ir::Prefetch>(&stmt.node)) {
+            if (prefetch->kind == ir::PrefetchKind::same) {
+                add_class(reaches, chain.source);
+            } else if (prefetch->kind == ir::PrefetchKind::chain) {
+                follow_call(module, prefetch->target, reaches);
+            } else {
+                add_class(reaches, prefetch->target);
+            }
+        }
+        ir::for_each_body(stmt, [&](const ir::Body& nested) { collect(module, chain, nested, reaches); });
+    }
+}
+
+std::string too_long(const ir::Module& module, const std::vector<std::uint32_t>& classes) {
+    for (std::uint32_t i : classes) {
+        if (module.files[i].pattern.size() >= shim::kMaxPattern)
+            return "the pattern of files '" + module.files[i].name + "' is longer than " +
+                   std::to_string(shim::kMaxPattern - 1) + " bytes; shorten it";
+    }
+    return {};
+}
+
+std::uint32_t place_of(std::vector<std::uint32_t>& list, std::uint32_t item) {
+    const auto found = std::ranges::find(list, item);
+    if (found != list.end()) return static_cast<std::uint32_t>(found - list.begin());
+    list.push_back(item);
+    return static_cast<std::uint32_t>(list.size() - 1);
+}
+
+// Empty when the chain has found its place in the plan, else why it has none.
+std::string place_chain(const ir::Module& module, std::uint32_t index, SpecPlan& plan) {
+    const ir::Chain& chain = module.chains[index];
+    if (chain.shadow < 0) return "the artifact has no program for it; compile the spec again";
+    Reaches reaches;
+    collect(module, chain, module.programs[static_cast<std::size_t>(chain.shadow)].body, reaches);
+    if (!reaches.wrong.empty()) return reaches.wrong;
+    const bool has_file = chain.mode == ir::ChainMode::on_read || chain.mode == ir::ChainMode::on_open;
+    if (has_file) add_class(reaches, chain.source);
+    if (std::string wrong = too_long(module, reaches.classes); !wrong.empty()) return wrong;
+    if (plan.chains.size() == shim::kMaxChains)
+        return "a run has at most " + std::to_string(shim::kMaxChains) + " shadow chains";
+    auto classes = plan.classes;
+    auto sockets = plan.sockets;
+    ChainPlan out;
+    out.chain = index;
+    out.mode = chain.mode;
+    out.rank = static_cast<std::uint16_t>(chain.priority_class < 0 ? module.classes.size()
+                                                                   : static_cast<std::size_t>(chain.priority_class));
+    for (std::uint32_t i : reaches.classes) {
+        const std::uint32_t place = place_of(classes, i);
+        const bool about_only = has_file && i == chain.source && i == reaches.classes.back();
+        if (!about_only) out.targets.push_back(place);
+    }
+    out.source = has_file                                ? place_of(classes, chain.source)
+                 : chain.mode == ir::ChainMode::on_ready ? place_of(sockets, chain.source)
+                                                         : chain.source;
+    if (classes.size() > shim::kMaxClasses)
+        return "a run looks at no more than " + std::to_string(shim::kMaxClasses) + " file classes";
+    if (sockets.size() > shim::kMaxSockets)
+        return "a run looks at no more than " + std::to_string(shim::kMaxSockets) + " sockets";
+    plan.classes = std::move(classes);
+    plan.sockets = std::move(sockets);
+    plan.chains.push_back(std::move(out));
+    return {};
+}
+
+void copy_text(char* to, std::size_t size, const std::string& text) {
+    const std::size_t length = std::min(text.size(), size - 1);
+    std::memcpy(to, text.data(), length);
+    to[length] = 0;
+}
+
+}  // namespace
+
+std::expected<SpecPlan, std::string> plan_of(const ir::Module& module) {
+    SpecPlan plan;
+    for (std::uint32_t i = 0; i < module.chains.size(); i++) {
+        if (module.chains[i].mode == ir::ChainMode::call) continue;
+        if (const std::string why = place_chain(module, i, plan); !why.empty())
+            plan.refused.push_back("chain '" + module.chains[i].name + "': " + why);
+    }
+    if (module.match_exe.size() > shim::kMaxExes)
+        return std::unexpected("app '" + module.app + "' matches more than " + std::to_string(shim::kMaxExes) +
+                               " programs by name; use a glob");
+    for (const std::string& exe : module.match_exe) {
+        if (exe.size() >= shim::kMaxPattern)
+            return std::unexpected("`match exe` of app '" + module.app + "' is longer than " +
+                                   std::to_string(shim::kMaxPattern - 1) + " bytes; shorten it");
+    }
+    if (plan.chains.empty()) {
+        if (plan.refused.empty())
+            return std::unexpected(
+                "the spec has no shadow chain, so there is nothing to read ahead; declare one, `chain NAME on "
+                "read(FILES) as r { prefetch … }`, or import one of std/*_shadow.chain");
+        std::string text = "no shadow chain of the spec can run here";
+        for (const std::string& one : plan.refused) text += "; " + one;
+        return std::unexpected(text);
+    }
+    plan.watched.assign(module.files.size(), kNotWatched);
+    for (std::uint32_t i = 0; i < plan.classes.size(); i++) plan.watched[plan.classes[i]] = i;
+    return plan;
+}
+
+void fill_region(const ir::Module& module, const SpecPlan& plan, bool explain, shim::Region& region) {
+    shim::Plan& to = region.plan;
+    to.class_count = static_cast<std::uint32_t>(plan.classes.size());
+    to.socket_count = static_cast<std::uint32_t>(plan.sockets.size());
+    to.exe_count = static_cast<std::uint32_t>(module.match_exe.size());
+    to.explain = explain ? 1 : 0;
+    for (std::uint32_t i = 0; i < to.exe_count; i++) copy_text(to.exes[i], shim::kMaxPattern, module.match_exe[i]);
+    for (std::uint32_t i = 0; i < to.class_count; i++) {
+        const ir::FileClass& files = module.files[plan.classes[i]];
+        copy_text(to.classes[i].pattern, shim::kMaxPattern, files.pattern);
+        to.classes[i].flags = (files.direct ? shim::kDirect : 0) | (files.immutable ? shim::kImmutable : 0);
+        copy_text(region.stats.classes[i].name, shim::kMaxName, files.name);
+    }
+    for (std::uint32_t i = 0; i < to.socket_count; i++) {
+        const ir::Socket& socket = module.sockets[plan.sockets[i]];
+        to.sockets[i] = {socket.port, static_cast<std::uint8_t>(socket.tcp ? 1 : 0)};
+    }
+    for (std::uint32_t i = 0; i < plan.chains.size(); i++)
+        copy_text(region.stats.chains[i].name, shim::kMaxName, module.chains[plan.chains[i].chain].name);
+    region.stats.chain_count = static_cast<std::uint32_t>(plan.chains.size());
+    region.stats.class_count = to.class_count;
+}
+
+}  // namespace chainio::shadow

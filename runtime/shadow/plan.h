@@ -1,0 +1,37 @@
+// What a spec's shadow chains need of a run: which file classes and sockets to look at, which chains can run, and what
+// they prefetch into.
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/ir.h"
+#include "runtime/shim/protocol.h"
+
+namespace chainio::shadow {
+
+inline constexpr std::uint32_t kNotWatched = UINT32_MAX;
+
+struct ChainPlan {
+    std::uint32_t chain = 0;  // index into Module::chains
+    ir::ChainMode mode = ir::ChainMode::on_read;
+    std::uint32_t source = 0;            // watched class, watched socket, or probe of the module
+    std::vector<std::uint32_t> targets;  // watched classes that it prefetches into
+    std::uint16_t rank = 0;              // its priority class; Module::classes.size() without one
+};
+
+struct SpecPlan {
+    std::vector<ChainPlan> chains;       // those that can run here, at most shim::kMaxChains
+    std::vector<std::uint32_t> classes;  // module's file class, by watched class
+    std::vector<std::uint32_t> sockets;  // module's socket, by watched socket
+    std::vector<std::uint32_t> watched;  // watched class by module's file class, or kNotWatched
+    std::vector<std::string> refused;    // chains that cannot run, by name, and why
+};
+
+// The error names the chains and what each is missing.
+std::expected<SpecPlan, std::string> plan_of(const ir::Module& module);
+// Writes the part of the region that programs compare their calls with, and the names in its stats.
+void fill_region(const ir::Module& module, const SpecPlan& plan, bool explain, shim::Region& region);
+
+}  // namespace chainio::shadow

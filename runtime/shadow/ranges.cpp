@@ -1,0 +1,226 @@
+#include "runtime/shadow/ranges.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace chainio::shadow {
+namespace {
+
+std::uint64_t page_of(std::uint64_t offset) { return offset / kPageBytes; }
+
+std::uint64_t page_end(std::uint64_t offset, std::uint64_t length) {
+    return (offset + length + kPageBytes - 1) / kPageBytes;
+}
+
+}  // namespace
+
+Ranges::Ranges(const RangeLimits& limits, std::uint32_t chains, RangeSink& sink)
+    : limits_(limits),
+      sink_(sink),
+      ranges_(limits.ranges),
+      pages_(limits.bytes / kPageBytes),
+      buckets_(std::bit_ceil(std::max<std::size_t>(pages_.size(), 16)), kNoRange),
+      chains_(chains) {
+    for (auto i = static_cast<std::uint32_t>(ranges_.size()); i-- > 0;) {
+        ranges_[i].next = free_range_;
+        free_range_ = i;
+    }
+    for (auto i = static_cast<std::uint32_t>(pages_.size()); i-- > 0;) {
+        pages_[i].next = free_page_;
+        free_page_ = i;
+    }
+}
+
+std::uint32_t Ranges::bucket_of(std::uint64_t file, std::uint64_t page) const {
+    std::uint64_t hash = (file ^ page * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+    hash ^= hash >> 32;
+    return static_cast<std::uint32_t>(hash & (buckets_.size() - 1));
+}
+
+std::uint32_t Ranges::range_at(std::uint64_t file, std::uint64_t page) const {
+    for (std::uint32_t i = buckets_[bucket_of(file, page)]; i != kNoRange; i = pages_[i].next) {
+        if (pages_[i].page == page && pages_[i].file == file) return pages_[i].range;
+    }
+    return kNoRange;
+}
+
+void Ranges::add_page(std::uint64_t file, std::uint64_t page, std::uint32_t range) {
+    const std::uint32_t at = free_page_;
+    free_page_ = pages_[at].next;
+    std::uint32_t& bucket = buckets_[bucket_of(file, page)];
+    pages_[at] = {file, page, range, bucket};
+    bucket = at;
+    page_count_++;
+}
+
+Ranges::Known Ranges::known(std::uint64_t file, std::uint64_t offset, std::uint64_t length) const {
+    bool all = true, some = false;
+    for (std::uint64_t page = page_of(offset); page < page_end(offset, length); page++) {
+        const bool here = range_at(file, page) != kNoRange;
+        all = all && here;
+        some = some || here;
+    }
+    return !some ? Known::none : all ? Known::all : Known::some;
+}
+
+bool Ranges::under_way(std::uint64_t file, std::uint64_t offset, std::uint64_t length) const {
+    for (std::uint64_t page = page_of(offset); page < page_end(offset, length); page++) {
+        const std::uint32_t at = range_at(file, page);
+        if (at != kNoRange && ranges_[at].state != State::unread) return true;
+    }
+    return false;
+}
+
+std::uint32_t Ranges::begin(std::uint64_t file, std::uint64_t offset, std::uint64_t length, std::uint32_t chain,
+                            std::uint64_t turn, std::uint64_t now_ns) {
+    const std::uint64_t first = page_of(offset), end = page_end(offset, length);
+    if (length == 0 || end - first > pages_.size() || !make_room((end - first) * kPageBytes, now_ns)) return kNoRange;
+    const std::uint32_t at = free_range_;
+    Range& range = ranges_[at];
+    free_range_ = range.next;
+    List& list = chains_[chain];
+    range = {.file = file,
+             .page = first,
+             .turn = turn,
+             .since_ns = now_ns,
+             .pages = static_cast<std::uint32_t>(end - first),
+             .chain = chain,
+             .prev = list.newest,
+             .next = kNoRange,
+             .state = State::under_way,
+             .overdue = false};
+    (list.newest == kNoRange ? list.oldest : ranges_[list.newest].next) = at;
+    list.newest = at;
+    if (list.due == kNoRange) list.due = at;
+    for (std::uint64_t page = first; page < end; page++) {
+        if (range_at(file, page) == kNoRange) add_page(file, page, at);
+    }
+    used_++;
+    bytes_ += (end - first) * kPageBytes;
+    return at;
+}
+
+// Ranges that have lain unread for a while yield, the oldest first; younger ones do not.
+bool Ranges::make_room(std::uint64_t bytes, std::uint64_t now_ns) {
+    while (free_range_ == kNoRange || bytes_ + bytes > limits_.bytes) {
+        std::uint32_t oldest = kNoRange;
+        for (const List& list : chains_) {
+            const std::uint32_t at = list.oldest;
+            if (at == kNoRange || ranges_[at].state != State::unread) continue;
+            if (oldest == kNoRange || ranges_[at].since_ns < ranges_[oldest].since_ns) oldest = at;
+        }
+        if (oldest == kNoRange || now_ns - ranges_[oldest].since_ns < limits_.may_yield_ns) return false;
+        const std::uint32_t chain = ranges_[oldest].chain;
+        drop(oldest);
+        sink_.on_range(chain, RangeEnd::wasted);
+    }
+    return true;
+}
+
+void Ranges::drop(std::uint32_t at) {
+    Range& range = ranges_[at];
+    for (std::uint64_t page = range.page; page < range.page + range.pages; page++) {
+        std::uint32_t* link = &buckets_[bucket_of(range.file, page)];
+        while (*link != kNoRange && (pages_[*link].page != page || pages_[*link].file != range.file))
+            link = &pages_[*link].next;
+        const std::uint32_t found = *link;
+        if (found == kNoRange || pages_[found].range != at) continue;  // another range has it
+        *link = pages_[found].next;
+        pages_[found].next = free_page_;
+        free_page_ = found;
+        page_count_--;
+    }
+    List& list = chains_[range.chain];
+    if (list.due == at) list.due = range.next;
+    (range.prev == kNoRange ? list.oldest : ranges_[range.prev].next) = range.next;
+    (range.next == kNoRange ? list.newest : ranges_[range.next].prev) = range.prev;
+    bytes_ -= std::uint64_t{range.pages} * kPageBytes;
+    used_--;
+    range.state = State::free;
+    range.next = free_range_;
+    free_range_ = at;
+}
+
+void Ranges::arrived(std::uint32_t at, std::uint64_t now_ns) {
+    Range& range = ranges_[at];
+    if (range.state == State::touched) return drop(at);
+    if (range.state != State::under_way) return;
+    range.state = State::unread;
+    range.since_ns = now_ns;
+}
+
+void Ranges::failed(std::uint32_t at) {
+    const std::uint32_t chain = ranges_[at].chain;
+    const bool counted = ranges_[at].state == State::touched;
+    drop(at);
+    if (!counted) sink_.on_range(chain, RangeEnd::failed);
+}
+
+void Ranges::touch(std::uint32_t at, bool waited) {
+    Range& range = ranges_[at];
+    if (range.state == State::touched) return;
+    const std::uint32_t chain = range.chain;
+    const bool overdue = range.overdue;
+    const RangeEnd end = waited ? RangeEnd::late : RangeEnd::hit;
+    // One that is under way stays, so that nobody fetches it a second time.
+    if (range.state == State::under_way) {
+        range.state = State::touched;
+    } else {
+        drop(at);
+    }
+    if (overdue) sink_.on_range(chain, RangeEnd::redeemed);
+    sink_.on_range(chain, end);
+}
+
+bool Ranges::read(std::uint64_t file, std::uint64_t offset, std::uint64_t length, bool waited) {
+    if (used_ == 0 || length == 0) return false;
+    bool found = false;
+    const std::uint64_t first = page_of(offset);
+    const std::uint64_t end = std::min(page_end(offset, length), first + pages_.size());
+    for (std::uint64_t page = first; page < end; page++) {
+        const std::uint32_t at = range_at(file, page);
+        if (at == kNoRange) continue;
+        found = true;
+        touch(at, waited);
+    }
+    return found;
+}
+
+void Ranges::age_chain(std::uint32_t chain, std::uint64_t turn, std::uint64_t now_ns) {
+    List& list = chains_[chain];
+    while (list.oldest != kNoRange) {
+        const Range& range = ranges_[list.oldest];
+        if (range.state != State::unread || now_ns - range.since_ns < limits_.too_old_ns) break;
+        drop(list.oldest);
+        sink_.on_range(chain, RangeEnd::wasted);
+    }
+    while (list.due != kNoRange) {
+        Range& range = ranges_[list.due];
+        if (range.state == State::unread) {
+            const bool behind = turn >= range.turn + limits_.overdue_events;
+            if (!behind || now_ns - range.since_ns < limits_.overdue_ns) break;
+            range.overdue = true;
+            sink_.on_range(chain, RangeEnd::overdue);
+        } else if (range.state == State::under_way) {
+            break;
+        }
+        list.due = range.next;
+    }
+}
+
+void Ranges::age(const std::vector<std::uint64_t>& turns, std::uint64_t now_ns) {
+    for (std::uint32_t chain = 0; chain < chains_.size(); chain++) age_chain(chain, turns[chain], now_ns);
+}
+
+void Ranges::end() {
+    for (std::uint32_t chain = 0; chain < chains_.size(); chain++) {
+        while (chains_[chain].oldest != kNoRange) {
+            const std::uint32_t at = chains_[chain].oldest;
+            const bool counted = ranges_[at].state == State::touched;
+            drop(at);
+            if (!counted) sink_.on_range(chain, RangeEnd::wasted);
+        }
+    }
+}
+
+}  // namespace chainio::shadow

@@ -1,0 +1,96 @@
+// What was fetched ahead and has not been read yet, by file and page: what need not be fetched again, and whether
+// fetching was of any use. A range ends as exactly one of
+//   hit     the program read from it and did not wait for a device
+//   late    the program read from it and waited: it came while the range was under way
+//   wasted  nobody read from it: it grew too old, had to make room, or the run ended
+//   failed  it could not be read
+// A read that touches any page of a range decides for all of it. Bounded: nothing is allocated after the constructor.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace chainio::shadow {
+
+inline constexpr std::uint32_t kPageBytes = 4096;
+inline constexpr std::uint32_t kNoRange = UINT32_MAX;
+
+struct RangeLimits {
+    std::uint64_t bytes = std::uint64_t{256} << 20;  // under way or unread
+    std::uint32_t ranges = 65536;
+    std::uint64_t too_old_ns = 10'000'000'000;   // unread for that long: wasted
+    std::uint64_t may_yield_ns = 1'000'000'000;  // unread for that long: makes room for a new one
+    // Unread although its chain has had so many more events, and for that long: it counts against the chain already.
+    // When it is read after all, that is made up for.
+    std::uint64_t overdue_events = 16, overdue_ns = 100'000'000;
+};
+
+enum class RangeEnd : std::uint8_t { hit, late, wasted, failed, overdue, redeemed };
+
+class RangeSink {
+  public:
+    virtual ~RangeSink() = default;
+    // overdue and redeemed (read after it had been called overdue, before `hit` or `late`) do not end a range.
+    virtual void on_range(std::uint32_t chain, RangeEnd end) = 0;
+};
+
+class Ranges {
+  public:
+    Ranges(const RangeLimits& limits, std::uint32_t chains, RangeSink& sink);
+
+    enum class Known : std::uint8_t { none, some, all };
+    Known known(std::uint64_t file, std::uint64_t offset, std::uint64_t length) const;
+    // Whether any page is being fetched just now.
+    bool under_way(std::uint64_t file, std::uint64_t offset, std::uint64_t length) const;
+    // A range that is about to be fetched; pages that another range has stay with that one. kNoRange: no room.
+    // `turn` counts the chain's events.
+    std::uint32_t begin(std::uint64_t file, std::uint64_t offset, std::uint64_t length, std::uint32_t chain,
+                        std::uint64_t turn, std::uint64_t now_ns);
+    void arrived(std::uint32_t range, std::uint64_t now_ns);
+    void failed(std::uint32_t range);
+    // The program has read this; `waited`: for a device. Returns whether a range was touched.
+    bool read(std::uint64_t file, std::uint64_t offset, std::uint64_t length, bool waited);
+    // Declares ranges overdue and wasted; `turn` gives a chain's events so far.
+    void age(const std::vector<std::uint64_t>& turns, std::uint64_t now_ns);
+    void end();  // all that is left is wasted
+
+    std::uint64_t bytes() const { return bytes_; }
+    std::uint32_t count() const { return used_; }
+    std::uint32_t pages() const { return page_count_; }
+
+  private:
+    enum class State : std::uint8_t { free, under_way, touched, unread };  // touched: under way, and read from already
+    struct Range {
+        std::uint64_t file = 0, page = 0, turn = 0, since_ns = 0;
+        std::uint32_t pages = 0, chain = 0;
+        std::uint32_t prev = kNoRange, next = kNoRange;  // of the chain, oldest first; or of the free ones
+        State state = State::free;
+        bool overdue = false;
+    };
+    struct Page {
+        std::uint64_t file = 0, page = 0;
+        std::uint32_t range = kNoRange, next = kNoRange;
+    };
+    struct List {
+        std::uint32_t oldest = kNoRange, newest = kNoRange;
+        std::uint32_t due = kNoRange;  // the oldest that has not been called overdue
+    };
+    std::uint32_t bucket_of(std::uint64_t file, std::uint64_t page) const;
+    std::uint32_t range_at(std::uint64_t file, std::uint64_t page) const;
+    void add_page(std::uint64_t file, std::uint64_t page, std::uint32_t range);
+    void drop(std::uint32_t range);
+    void touch(std::uint32_t range, bool waited);
+    bool make_room(std::uint64_t bytes, std::uint64_t now_ns);
+    void age_chain(std::uint32_t chain, std::uint64_t turn, std::uint64_t now_ns);
+
+    RangeLimits limits_;
+    RangeSink& sink_;
+    std::vector<Range> ranges_;
+    std::vector<Page> pages_;
+    std::vector<std::uint32_t> buckets_;
+    std::vector<List> chains_;
+    std::uint32_t free_range_ = kNoRange, free_page_ = kNoRange;
+    std::uint32_t used_ = 0, page_count_ = 0;
+    std::uint64_t bytes_ = 0;
+};
+
+}  // namespace chainio::shadow

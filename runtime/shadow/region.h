@@ -1,0 +1,36 @@
+// The file that the server and the programs of its run map, in a directory of its own that goes away with the server.
+#pragma once
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "runtime/shim/protocol.h"
+
+namespace chainio::shadow {
+
+class RegionFile {
+  public:
+    // In $XDG_RUNTIME_DIR, else /dev/shm, else /tmp: the first that can be written and has room. Also removes the
+    // directories of servers of this user that have died.
+    static std::expected<RegionFile, std::string> create();
+    RegionFile(RegionFile&& other) noexcept;
+    RegionFile& operator=(RegionFile&&) = delete;
+    RegionFile(const RegionFile&) = delete;
+    RegionFile& operator=(const RegionFile&) = delete;
+    ~RegionFile();
+
+    shim::Region& get() const { return *region_; }
+    const std::string& path() const { return path_; }
+
+  private:
+    RegionFile() = default;
+    static std::expected<RegionFile, std::string> create_in(const std::string& base);
+    std::string directory_, path_;
+    shim::Region* region_ = nullptr;
+};
+
+// Directories of runs are called chainio-run.PID.XXXXXX; `chainio top` looks for them in the same places.
+std::vector<std::string> run_directories_in(const std::string& base);
+std::vector<std::string> run_bases();
+
+}  // namespace chainio::shadow

@@ -1,0 +1,132 @@
+#include "runtime/shadow/score.h"
+
+#include <algorithm>
+
+namespace chainio::shadow {
+
+Score::Score(const ir::Module& module, const SpecPlan& plan, shim::Region& region, bool use_gates)
+    : module_(module),
+      plan_(plan),
+      region_(region),
+      use_gates_(use_gates),
+      gates_(plan.chains.size()),
+      turns_(plan.chains.size()),
+      times_off_(plan.chains.size()),
+      misses_(plan.classes.size()) {
+    set_posts();
+}
+
+void Score::on_range(std::uint32_t chain, RangeEnd end) {
+    policy::Gate& gate = gates_[chain];
+    switch (end) {
+        case RangeEnd::hit:
+            add(stats(chain).hits);
+            add(stats(chain).saved_ns, saving_);
+            saving_ = 0;
+            return gate.useful();
+        case RangeEnd::late: add(stats(chain).late); return gate.useful();
+        case RangeEnd::overdue: return gate.wasted();
+        case RangeEnd::redeemed: return;
+        case RangeEnd::wasted: add(stats(chain).wasted); return gate.wasted();
+        case RangeEnd::failed: return;
+    }
+}
+
+bool Score::admit(std::uint32_t chain) {
+    if (!use_gates_ || gates_[chain].admit()) return true;
+    dropped(chain);
+    return false;
+}
+
+void Score::duplicate(std::uint32_t chain) {
+    gates_[chain].take_back();
+    add(stats(chain).duplicate);
+}
+
+void Score::fetched(std::uint32_t chain, std::uint64_t bytes) {
+    add(stats(chain).fetches);
+    add(stats(chain).fetched_bytes, bytes);
+    gates_[chain].fetched();
+}
+
+void Score::ran(std::uint32_t chain, bool well) {
+    turns_[chain]++;
+    add(stats(chain).events);
+    if (!well) add(stats(chain).failed);
+}
+
+void Score::program_read(std::uint32_t file_class, std::uint64_t bytes, std::uint64_t took_ns, bool touched) {
+    shim::ClassStats& out = region_.stats.classes[file_class];
+    add(out.reads);
+    add(out.read_bytes, bytes);
+    add(out.read_ns, took_ns);
+    if (took_ns <= shim::kSlowReadNs) return;
+    add(out.slow_reads);
+    add(out.slow_ns, took_ns);
+    if (touched) return;
+    misses_[file_class].count++;
+    misses_[file_class].ns += took_ns;
+}
+
+void Score::expect_saving(std::uint32_t file_class, std::uint64_t took_ns) {
+    const Misses& known = misses_[file_class].count > 0 ? misses_[file_class] : fetches_;
+    const std::uint64_t mean = known.count == 0 ? 0 : known.ns / known.count;
+    saving_ = mean > took_ns ? mean - took_ns : 0;
+}
+
+void Score::fetch_took(std::uint64_t ns) {
+    fetches_.count++;
+    fetches_.ns += ns;
+}
+
+void Score::update_gates(std::uint64_t now_ns) {
+    if (!use_gates_) return;
+    bool changed = false;
+    for (std::uint32_t i = 0; i < gates_.size(); i++) {
+        if (!gates_[i].update(now_ns)) continue;
+        changed = true;
+        const auto state = gates_[i].state();
+        times_off_[i] += state == policy::Gate::State::off;
+        stats(i).gate.store(state == policy::Gate::State::on    ? shim::GateState::on
+                            : state == policy::Gate::State::off ? shim::GateState::off
+                                                                : shim::GateState::probing,
+                            std::memory_order_relaxed);
+        stats(i).gate_changes.fetch_add(1, std::memory_order_relaxed);
+    }
+    if (changed) set_posts();
+}
+
+void Score::set_posts() {
+    std::vector<std::uint32_t> classes(plan_.classes.size()), sockets(plan_.sockets.size());
+    for (std::uint32_t i = 0; i < plan_.chains.size(); i++) {
+        const ChainPlan& chain = plan_.chains[i];
+        const bool on = wants_events(i);
+        // Openings are told of even while the chain is off: without the path its reads mean nothing once it is on
+        // again.
+        if (chain.mode == ir::ChainMode::on_read)
+            classes[chain.source] |= shim::kPostOpens | (on ? shim::kPostReads : 0);
+        if (chain.mode == ir::ChainMode::on_open) classes[chain.source] |= shim::kPostOpens;
+        if (!on) continue;
+        if (chain.mode == ir::ChainMode::on_ready) sockets[chain.source] |= shim::kPostReady;
+        for (std::uint32_t target : chain.targets) classes[target] |= shim::kPostOpens | shim::kPostReads;
+    }
+    for (std::uint32_t i = 0; i < classes.size(); i++)
+        region_.class_posts[i].store(classes[i], std::memory_order_relaxed);
+    for (std::uint32_t i = 0; i < sockets.size(); i++)
+        region_.socket_posts[i].store(sockets[i], std::memory_order_relaxed);
+}
+
+std::vector<std::string> Score::gate_notes() const {
+    std::vector<std::string> notes;
+    for (std::uint32_t i = 0; i < gates_.size(); i++) {
+        if (times_off_[i] == 0) continue;
+        const bool wasted = gates_[i].reason() == policy::Gate::Reason::wasted;
+        notes.push_back(
+            "chain '" + module_.chains[plan_.chains[i].chain].name + "' was switched off " +
+            std::to_string(times_off_[i]) + " times, the last time because " +
+            (wasted ? "too little of what it fetched was read" : "what it asked for was in memory already"));
+    }
+    return notes;
+}
+
+}  // namespace chainio::shadow

@@ -1,0 +1,63 @@
+// What the shadow chains were good for: the counters in the region, the gates, and what programs are asked to post.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/ir.h"
+#include "runtime/policy/gate.h"
+#include "runtime/shadow/plan.h"
+#include "runtime/shadow/ranges.h"
+#include "runtime/shim/protocol.h"
+
+namespace chainio::shadow {
+
+class Score final : public RangeSink {
+  public:
+    // `use_gates` off: chains run whatever they bring.
+    Score(const ir::Module& module, const SpecPlan& plan, shim::Region& region, bool use_gates);
+
+    void on_range(std::uint32_t chain, RangeEnd end) override;
+
+    bool wants_events(std::uint32_t chain) const { return !use_gates_ || gates_[chain].wants_events(); }
+    // One range or walk more may go out; refused by the gate it counts as dropped.
+    bool admit(std::uint32_t chain);
+    void take_back(std::uint32_t chain) { gates_[chain].take_back(); }  // an admitted one has to wait
+    void duplicate(std::uint32_t chain);                                // an admitted one was wanted already
+    void cached(std::uint32_t chain) { add(stats(chain).cached); }
+    void dropped(std::uint32_t chain, std::uint64_t times = 1) { add(stats(chain).dropped, times); }
+    void fetched(std::uint32_t chain, std::uint64_t bytes);
+    void walked(std::uint32_t chain) { add(stats(chain).walks); }
+    void ran(std::uint32_t chain, bool well);
+    const std::vector<std::uint64_t>& turns() const { return turns_; }  // events of each chain so far
+
+    // A program's read; `touched`: of a range that was fetched ahead. What a hit saves is what a read that nobody
+    // helped takes in the mean, less what this one took.
+    void program_read(std::uint32_t file_class, std::uint64_t bytes, std::uint64_t took_ns, bool touched);
+    void expect_saving(std::uint32_t file_class, std::uint64_t took_ns);
+    void fetch_took(std::uint64_t ns);
+
+    void update_gates(std::uint64_t now_ns);
+    const policy::Gate& gate(std::uint32_t chain) const { return gates_[chain]; }
+    std::vector<std::string> gate_notes() const;
+
+  private:
+    static void add(shim::Counter& counter, std::uint64_t n = 1) { counter.fetch_add(n, std::memory_order_relaxed); }
+    shim::ChainStats& stats(std::uint32_t chain) { return region_.stats.chains[chain]; }
+    void set_posts();
+
+    const ir::Module& module_;
+    const SpecPlan& plan_;
+    shim::Region& region_;
+    const bool use_gates_;
+    std::vector<policy::Gate> gates_;
+    std::vector<std::uint64_t> turns_, times_off_;
+    struct Misses {
+        std::uint64_t count = 0, ns = 0;
+    };
+    std::vector<Misses> misses_;  // by watched class: reads that waited and that no range was there for
+    Misses fetches_;
+    std::uint64_t saving_ = 0;  // of the next hit
+};
+
+}  // namespace chainio::shadow

@@ -1,0 +1,213 @@
+#include "runtime/shadow/server.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/shadow/clock.h"
+#include "runtime/shadow/events.h"
+#include "runtime/shadow/region.h"
+
+namespace chainio::shadow {
+namespace {
+
+constexpr std::uint32_t kDefaultPriority = 4;  // of chains without a class
+constexpr std::uint64_t kHousekeepingNs = 10'000'000;
+constexpr std::uint64_t kReclaimNs = 500'000'000;
+constexpr std::uint64_t kNewRingsNs = 200'000;        // between looks for threads that have begun to post
+constexpr std::uint64_t kSleepNs = 10'000'000;        // at most, so that `stop` is asked
+constexpr std::uint64_t kLastWaitNs = 1'000'000'000;  // for what is in flight at the end
+constexpr unsigned kEventsAtOnce = 256;               // of one ring
+constexpr std::uint32_t kKnownFiles = 4096, kOpenFiles = 256;
+
+std::vector<engine::ClassRank> ranks_of(const ir::Module& module) {
+    std::vector<engine::ClassRank> ranks;
+    for (const auto& entry : module.classes) ranks.push_back({entry.priority, entry.weight});
+    ranks.push_back({kDefaultPriority, 1});
+    return ranks;
+}
+
+std::string check_options(const ServerOptions& options) {
+    if (options.in_flight < 1 || options.in_flight > 1024) return "fetches and walks in flight must be 1 to 1024";
+    if (options.ahead_bytes < kPiece || options.ahead_bytes > std::uint64_t{16} << 30)
+        return "what may be fetched ahead must be 256 KiB to 16 GiB";
+    return {};
+}
+
+class ServerImpl final : public Server {
+  public:
+    ServerImpl(std::shared_ptr<const spec::Loaded> spec, const ServerOptions& options, SpecPlan plan, RegionFile file)
+        : options_(options),
+          spec_(std::move(spec)),
+          plan_(std::move(plan)),
+          file_(std::move(file)),
+          files_(*spec_, kKnownFiles, kOpenFiles),
+          score_(spec_->module(), plan_, file_.get(), options.gate),
+          ranges_(limits_of(options), static_cast<std::uint32_t>(plan_.chains.size()), score_),
+          inbox_(file_.get(), static_cast<std::uint32_t>(plan_.classes.size()),
+                 static_cast<std::uint32_t>(plan_.sockets.size())) {}
+
+    std::expected<void, std::string> start() {
+        auto walks =
+            Walks::create({spec_, files_, ranges_, score_, fallbacks_}, options_.in_flight, options_.memory_bytes);
+        if (!walks) return std::unexpected(walks.error());
+        walks_ = std::move(*walks);
+        files_.on_closing(
+            [](void* walks_of, ShadowFile& closing) { static_cast<Walks*>(walks_of)->file_closes(closing); },
+            walks_.get());
+        ahead_.emplace(Ahead::Parts{plan_, ranges_, score_, *walks_}, ranks_of(spec_->module()), options_.in_flight);
+        events_.emplace(Events::Parts{*spec_, plan_, file_.get(), files_, ranges_, score_, *ahead_}, options_.explain);
+        return {};
+    }
+    ~ServerImpl() override { files_.on_closing(nullptr, nullptr); }
+    ServerImpl(const ServerImpl&) = delete;
+    ServerImpl& operator=(const ServerImpl&) = delete;
+
+    const std::string& region_path() const override { return file_.path(); }
+    const shim::Region& region() const override { return file_.get(); }
+    std::expected<void, std::string> run(const std::function<bool()>& stop) override;
+    Report report() const override;
+
+  private:
+    static RangeLimits limits_of(const ServerOptions& options) {
+        RangeLimits limits;
+        limits.bytes = options.ahead_bytes;
+        return limits;
+    }
+    bool turn(std::uint64_t now);
+    void keep_house(std::uint64_t now);
+    void sleep();
+    std::expected<void, std::string> finish();
+
+    ServerOptions options_;
+    std::shared_ptr<const spec::Loaded> spec_;
+    SpecPlan plan_;
+    RegionFile file_;
+    metrics::Fallbacks fallbacks_;
+    Files files_;
+    Score score_;
+    Ranges ranges_;
+    Inbox inbox_;
+    std::unique_ptr<Walks> walks_;
+    std::optional<Ahead> ahead_;
+    std::optional<Events> events_;
+    std::string failure_;  // of the ring; the server then only watches
+    std::uint64_t house_ns_ = 0, reclaim_ns_ = 0, new_rings_ns_ = 0;
+};
+
+// One look at everything; whether anything happened that makes another look at once worth while.
+bool ServerImpl::turn(std::uint64_t now) {
+    const bool look = now - new_rings_ns_ >= kNewRingsNs;
+    if (look) new_rings_ns_ = now;
+    const unsigned events = inbox_.drain(*events_, kEventsAtOnce, look);
+    bool moved = events_->asked();
+    events_->clear_asked();
+    if (failure_.empty()) {
+        auto advanced = ahead_->advance();
+        if (!advanced) {
+            failure_ = advanced.error();
+            ahead_->drop_waiting();
+        } else {
+            moved = moved || *advanced;
+        }
+    } else {
+        ahead_->drop_waiting();
+    }
+    if (events != 0) file_.get().stats.server_ns.fetch_add(now_ns() - now, std::memory_order_relaxed);
+    if (now - house_ns_ >= kHousekeepingNs) keep_house(now);
+    return moved || events >= kEventsAtOnce;
+}
+
+void ServerImpl::keep_house(std::uint64_t now) {
+    house_ns_ = now;
+    ranges_.age(score_.turns(), now);
+    score_.update_gates(now);
+    if (now - reclaim_ns_ < kReclaimNs) return;
+    reclaim_ns_ = now;
+    inbox_.reclaim();
+}
+
+void ServerImpl::sleep() {
+    shim::Region& region = file_.get();
+    region.asleep.store(1, std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (!inbox_.pending()) {
+        walks_->disk().wait(region.asleep, kSleepNs);
+        region.stats.wakes.fetch_add(1, std::memory_order_relaxed);
+    } else {
+        new_rings_ns_ = 0;
+    }
+    if (region.asleep.exchange(0, std::memory_order_seq_cst) == 0) new_rings_ns_ = 0;
+}
+
+std::expected<void, std::string> ServerImpl::run(const std::function<bool()>& stop) {
+    std::uint64_t last_moved = 0;
+    while (!stop()) {
+        const std::uint64_t now = now_ns();
+        if (turn(now)) {
+            last_moved = now;
+            continue;
+        }
+        // With reads under way the next one that is done wakes the server; without, it looks on for a moment, as a
+        // program that has just been helped will come back soon.
+        if (ahead_->in_flight() == 0 && now - last_moved < options_.spin_ns) {
+            file_.get().stats.spins_ns.fetch_add(now_ns() - now, std::memory_order_relaxed);
+            continue;
+        }
+        sleep();
+    }
+    return finish();
+}
+
+std::expected<void, std::string> ServerImpl::finish() {
+    while (inbox_.drain(*events_, UINT32_MAX, true) != 0) {}
+    ahead_->drop_waiting();
+    const std::uint64_t since = now_ns();
+    while (failure_.empty() && ahead_->in_flight() > 0 && now_ns() - since < kLastWaitNs) {
+        auto advanced = ahead_->advance();
+        if (!advanced) failure_ = advanced.error();
+    }
+    events_->look_at_processes();
+    ranges_.end();
+    score_.update_gates(now_ns());
+    return {};
+}
+
+Report ServerImpl::report() const {
+    Report report;
+    report.refused = plan_.refused;
+    report.explained = events_->explained();
+    report.notes = events_->notes();
+    for (const auto& fallback : walks_->engine().fallbacks().all())
+        report.notes.push_back(fallback.reason + " (" + std::to_string(fallback.count) + " times)");
+    for (const auto& fallback : fallbacks_.all())
+        report.notes.push_back(fallback.reason + " (" + std::to_string(fallback.count) + " times)");
+    for (std::string& note : score_.gate_notes()) report.notes.push_back(std::move(note));
+    if (!spec_->native()) report.notes.push_back("the spec's programs are interpreted: " + spec_->interpreter_reason());
+    if (!failure_.empty()) report.notes.push_back("nothing was fetched after an error of the ring: " + failure_);
+    if (ahead_->failed() != 0)
+        report.notes.push_back(std::to_string(ahead_->failed()) + " fetches failed, the last with error " +
+                               std::to_string(ahead_->last_error()));
+    const shim::Stats& stats = file_.get().stats;
+    if (stats.lost_events != 0)
+        report.notes.push_back(std::to_string(stats.lost_events.load()) + " events found no room in their rings");
+    if (stats.bad_events != 0)
+        report.notes.push_back(std::to_string(stats.bad_events.load()) + " events could not be understood");
+    return report;
+}
+
+}  // namespace
+
+std::expected<std::unique_ptr<Server>, std::string> Server::create(std::shared_ptr<const spec::Loaded> spec,
+                                                                   const ServerOptions& options) {
+    if (const std::string wrong = check_options(options); !wrong.empty()) return std::unexpected(wrong);
+    auto plan = plan_of(spec->module());
+    if (!plan) return std::unexpected(plan.error());
+    auto file = RegionFile::create();
+    if (!file) return std::unexpected(file.error());
+    fill_region(spec->module(), *plan, options.explain, file->get());
+    auto server = std::make_unique<ServerImpl>(std::move(spec), options, std::move(*plan), std::move(*file));
+    if (auto started = server->start(); !started) return std::unexpected(started.error());
+    return server;
+}
+
+}  // namespace chainio::shadow

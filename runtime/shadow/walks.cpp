@@ -1,0 +1,199 @@
+#include "runtime/shadow/walks.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "runtime/shadow/clock.h"
+
+namespace chainio::shadow {
+namespace {
+
+constexpr unsigned kEngineFiles = 64;
+constexpr std::size_t kRecent = 8192;
+constexpr std::uint64_t kRecentNs = 250'000'000;  // a walk that was done is not done again for that long
+constexpr std::uint32_t kNoNumber = 0x3fffffff;   // of a read whose pages belong to another range already
+
+struct BackendContext {
+    Walks* walks;
+    unsigned depth;
+    metrics::Fallbacks* fallbacks;
+    Disk* made;
+};
+
+std::unique_ptr<engine::Backend> make_disk(void* context, umem::Slab&, metrics::EngineCounters&) {
+    auto* wanted = static_cast<BackendContext*>(context);
+    auto disk = std::make_unique<Disk>(wanted->depth, kEngineFiles, *wanted->walks, *wanted->fallbacks);
+    wanted->made = disk.get();
+    return disk;
+}
+
+}  // namespace
+
+Walks::Walks(const Parts& parts, unsigned in_flight)
+    : parts_(parts),
+      slots_(in_flight),
+      key_of_file_(kEngineFiles),
+      recent_(kRecent),
+      done_(64),
+      outcomes_(CIO_USER + parts.spec->module().reasons.size()) {
+    for (std::uint32_t i = 0; i < slots_.size(); i++) slots_[i].next_free = i + 1 < slots_.size() ? i + 1 : kNoRange;
+    open_.reserve(kEngineFiles);
+}
+
+std::expected<std::unique_ptr<Walks>, std::string> Walks::create(const Parts& parts, unsigned in_flight,
+                                                                 std::size_t memory_bytes) {
+    std::unique_ptr<Walks> walks(new Walks(parts, in_flight));
+    BackendContext context{walks.get(), in_flight, &parts.fallbacks, nullptr};
+    engine::EngineOptions options;
+    options.in_flight = in_flight;
+    options.umem_bytes = memory_bytes;
+    options.max_files = kEngineFiles;
+    options.huge_pages = false;
+    auto engine = engine::Engine::create(parts.spec, options, make_disk, &context);
+    if (!engine) return std::unexpected(engine.error());
+    walks->engine_ = std::move(*engine);
+    walks->disk_ = context.made;
+    return walks;
+}
+
+void Walks::file_closes(const ShadowFile& file) {
+    std::erase_if(open_, [&](const OpenFile& entry) {
+        return entry.file == &file && engine_->close_file(entry.handle).has_value();
+    });
+}
+
+// Closes the file that was used longest ago and that no walk is in.
+bool Walks::make_room() {
+    if (open_.size() < kEngineFiles) return true;
+    std::ranges::sort(open_, {}, &OpenFile::used);
+    for (auto at = open_.begin(); at != open_.end(); ++at) {
+        if (!engine_->close_file(at->handle)) continue;
+        open_.erase(at);
+        return true;
+    }
+    return false;
+}
+
+Walks::OpenFile* Walks::open_in_engine(ShadowFile& file, std::uint32_t file_class) {
+    for (OpenFile& entry : open_) {
+        if (entry.file == &file && entry.file_class == file_class) {
+            entry.used = ++uses_;
+            return &entry;
+        }
+    }
+    const auto* header = parts_.files.header(file, file_class);
+    if (header == nullptr || !make_room()) return nullptr;
+    engine::OpenedFile opened;
+    opened.fd = fcntl(file.fd, F_DUPFD_CLOEXEC, 0);
+    if (opened.fd < 0) return nullptr;
+    opened.file_class = file_class;
+    opened.size = file.size;
+    opened.header = *header;
+    opened.path = file.path;
+    const int fd = opened.fd;
+    auto handle = engine_->add_file(std::move(opened));
+    if (!handle) {
+        close(fd);
+        return nullptr;
+    }
+    key_of_file_[*handle & 0xffff] = file.key;
+    return &open_.emplace_back(OpenFile{&file, file_class, *handle, ++uses_});
+}
+
+bool Walks::recently(const WalkRequest& request, std::uint64_t now_ns) {
+    std::uint64_t hash = request.file->key ^ (std::uint64_t{request.target} + 1) * 0x9e3779b97f4a7c15u;
+    for (std::uint64_t arg : request.args) hash = (hash ^ arg) * 0xbf58476d1ce4e5b9u, hash ^= hash >> 31;
+    Recent& entry = recent_[hash % recent_.size()];
+    const bool again = entry.hash == hash && now_ns - entry.at_ns < kRecentNs;
+    if (!again) entry = {hash, now_ns};
+    return again;
+}
+
+Walks::Started Walks::start(const WalkRequest& request, std::uint64_t now_ns) {
+    if (free_slot_ == kNoRange) return Started::full;
+    if (recently(request, now_ns)) return Started::duplicate;
+    const ir::Chain& chain = parts_.spec->module().chains[request.target];
+    std::array<engine::Argument, CIO_MAX_ARGS> args;
+    std::size_t count = 0, scalar = 0;
+    for (const ir::Param& param : chain.params) {
+        if (count == args.size()) return Started::refused;
+        if (param.kind == ir::Param::Kind::file) {
+            OpenFile* open = open_in_engine(*request.file, param.file_class);
+            if (open == nullptr) return Started::refused;
+            args[count++] = engine::Argument::file(open->handle);
+        } else {
+            if (scalar == request.args.size()) return Started::refused;
+            args[count++] = engine::Argument::scalar(request.args[scalar++]);
+        }
+    }
+    const std::uint32_t index = free_slot_;
+    Slot& slot = slots_[index];
+    const std::uint32_t next = slot.next_free;
+    slot = {.chain = request.chain, .file = request.file, .device_reads = 0, .ours = false, .next_free = next};
+    auto submitted = engine_->submit(request.target, std::span(args).first(count), index);
+    if (!submitted) {
+        if (submitted.error().kind == engine::SubmitError::Kind::full) return Started::full;
+        refused_++;
+        return Started::refused;
+    }
+    free_slot_ = next;
+    request.file->pins++;
+    parts_.score.walked(request.chain);
+    return Started::yes;
+}
+
+std::expected<void, std::string> Walks::advance() {
+    for (;;) {
+        auto count = engine_->reap(done_, 0);
+        if (!count) return std::unexpected(count.error());
+        for (unsigned i = 0; i < *count; i++) ended(done_[i]);
+        if (*count < done_.size()) return {};
+    }
+}
+
+void Walks::ended(const engine::Completion& completion) {
+    const auto index = static_cast<std::uint32_t>(completion.user_data);
+    Slot& slot = slots_[index];
+    outcomes_[std::min<std::size_t>(completion.outcome, outcomes_.size() - 1)]++;
+    if (slot.device_reads == 0) {
+        if (slot.ours) {
+            parts_.score.duplicate(slot.chain);
+        } else {
+            parts_.score.cached(slot.chain);
+        }
+    }
+    slot.file->pins--;
+    slot.next_free = free_slot_;
+    free_slot_ = index;
+}
+
+std::uint32_t Walks::read_begins(const engine::ReadOp& op) {
+    Slot& slot = slots_[op.user_data];
+    slot.device_reads++;
+    const std::uint64_t key = key_of_file_[op.file];
+    if (parts_.ranges.known(key, op.offset, op.length) == Ranges::Known::all) return kNoNumber;
+    const std::uint32_t range =
+        parts_.ranges.begin(key, op.offset, op.length, slot.chain, parts_.score.turns()[slot.chain], now_ns());
+    if (range == kNoRange) return kNoNumber;
+    parts_.score.fetched(slot.chain, op.length);
+    return range;
+}
+
+void Walks::read_done(std::uint32_t number, std::int32_t result) {
+    if (number == kNoNumber) return;
+    if (result < 0) return parts_.ranges.failed(number);
+    parts_.ranges.arrived(number, now_ns());
+}
+
+bool Walks::read_on_its_way(const engine::ReadOp& op) const {
+    return parts_.ranges.under_way(key_of_file_[op.file], op.offset, op.length);
+}
+
+void Walks::read_in_memory(const engine::ReadOp& op) {
+    if (parts_.ranges.known(key_of_file_[op.file], op.offset, op.length) != Ranges::Known::none)
+        slots_[op.user_data].ours = true;
+}
+
+}  // namespace chainio::shadow

@@ -1,0 +1,91 @@
+// Call chains that run ahead of a program: their results are thrown away, what counts is that the pages which they read
+// come into the page cache. The engine's reads are watched, so that the program's later reads of these pages are hits.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/engine/engine.h"
+#include "runtime/shadow/disk.h"
+#include "runtime/shadow/files.h"
+#include "runtime/shadow/ranges.h"
+#include "runtime/shadow/score.h"
+
+namespace chainio::shadow {
+
+struct WalkRequest {
+    std::uint32_t chain = 0;   // shadow chain that asks, by plan
+    std::uint32_t target = 0;  // call chain
+    ShadowFile* file = nullptr;
+    std::array<std::uint64_t, 4> args{};
+};
+
+class Walks final : public ReadWatcher {
+  public:
+    struct Parts {
+        std::shared_ptr<const spec::Loaded> spec;
+        Files& files;
+        Ranges& ranges;
+        Score& score;
+        metrics::Fallbacks& fallbacks;
+    };
+    static std::expected<std::unique_ptr<Walks>, std::string> create(const Parts& parts, unsigned in_flight,
+                                                                     std::size_t memory_bytes);
+    Disk& disk() { return *disk_; }
+
+    enum class Started : std::uint8_t { yes, duplicate, refused, full };
+    Started start(const WalkRequest& request, std::uint64_t now_ns);
+    // Runs what can run without waiting; takes over completions.
+    std::expected<void, std::string> advance();
+    unsigned in_flight() const { return engine_->in_flight(); }
+    void file_closes(const ShadowFile& file);
+
+    std::uint32_t read_begins(const engine::ReadOp& op) override;
+    void read_done(std::uint32_t number, std::int32_t result) override;
+    bool read_on_its_way(const engine::ReadOp& op) const override;
+    void read_in_memory(const engine::ReadOp& op) override;
+
+    const engine::Engine& engine() const { return *engine_; }
+    const std::vector<std::uint64_t>& outcomes() const { return outcomes_; }  // of ended walks, by number
+    std::uint64_t refused() const { return refused_; }
+
+  private:
+    struct Slot {
+        std::uint32_t chain = 0;
+        ShadowFile* file = nullptr;
+        std::uint32_t device_reads = 0;
+        bool ours = false;  // found bytes that were fetched ahead already
+        std::uint32_t next_free = kNoRange;
+    };
+    struct OpenFile {
+        const ShadowFile* file = nullptr;
+        std::uint32_t file_class = 0;
+        engine::FileHandle handle = 0;
+        std::uint64_t used = 0;
+    };
+    struct Recent {
+        std::uint64_t hash = 0, at_ns = 0;
+    };
+    Walks(const Parts& parts, unsigned in_flight);
+    OpenFile* open_in_engine(ShadowFile& file, std::uint32_t file_class);
+    bool make_room();
+    bool recently(const WalkRequest& request, std::uint64_t now_ns);
+    void ended(const engine::Completion& completion);
+
+    Parts parts_;
+    Disk* disk_ = nullptr;  // the engine's back end
+    std::unique_ptr<engine::Engine> engine_;
+    std::vector<Slot> slots_;
+    std::uint32_t free_slot_ = 0;
+    std::vector<OpenFile> open_;
+    std::vector<std::uint64_t> key_of_file_;  // by the engine's file slot
+    std::vector<Recent> recent_;
+    std::vector<engine::Completion> done_;
+    std::vector<std::uint64_t> outcomes_;
+    std::uint64_t uses_ = 0, refused_ = 0;
+};
+
+}  // namespace chainio::shadow

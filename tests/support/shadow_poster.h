@@ -1,0 +1,115 @@
+// A program's side of a region, in the test's own process: claims a ring and posts events as protocol.h says.
+#pragma once
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runtime/shim/protocol.h"
+
+namespace chainio::tests {
+
+// The region's file, mapped a second time, as a program maps it.
+class MappedRegion {
+  public:
+    explicit MappedRegion(const std::string& path) {
+        const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+        void* at = mmap(nullptr, shim::kRegionBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        close(fd);
+        region_ = at == MAP_FAILED ? nullptr : static_cast<shim::Region*>(at);
+    }
+    ~MappedRegion() {
+        if (region_ != nullptr) munmap(region_, shim::kRegionBytes);
+    }
+    MappedRegion(const MappedRegion&) = delete;
+    MappedRegion& operator=(const MappedRegion&) = delete;
+    shim::Region* get() const { return region_; }
+    shim::Region* operator->() const { return region_; }
+
+  private:
+    shim::Region* region_ = nullptr;
+};
+
+class Poster {
+  public:
+    Poster(shim::Region& region, unsigned ring, std::uint32_t process = static_cast<std::uint32_t>(getpid()),
+           std::uint32_t thread = static_cast<std::uint32_t>(gettid()))
+        : ring_(region.rings[ring]), process_(process) {
+        ring_.process = process;
+        ring_.owner = thread;
+    }
+    // False when the ring has no room; the event is lost then.
+    bool post(shim::Event event, std::span<const std::uint8_t> payload = {}) {
+        event.bytes = static_cast<std::uint16_t>((sizeof event + payload.size() + 7) / 8 * 8);
+        event.process = process_;
+        std::uint32_t tail = ring_.tail.load();
+        const std::uint32_t rest = shim::kRingBytes - tail % shim::kRingBytes;
+        const std::uint32_t skipped = event.bytes > rest ? rest : 0;
+        if (shim::kRingBytes - (tail - ring_.head.load()) < event.bytes + skipped) {
+            ring_.lost++;
+            return false;
+        }
+        if (skipped != 0) {
+            if (skipped >= sizeof event) {
+                shim::Event skip{};
+                skip.kind = shim::EventKind::skip;
+                std::memcpy(ring_.data + tail % shim::kRingBytes, &skip, sizeof skip);
+            }
+            tail += skipped;
+        }
+        std::uint8_t* at = ring_.data + tail % shim::kRingBytes;
+        std::memcpy(at, &event, sizeof event);
+        if (!payload.empty()) std::memcpy(at + sizeof event, payload.data(), payload.size());
+        ring_.tail.store(tail + event.bytes);
+        return true;
+    }
+    bool post_text(shim::Event event, std::string_view text) {
+        event.length = static_cast<std::uint32_t>(text.size());
+        return post(event, {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+    }
+    bool opened(std::uint8_t file_class, const std::string& path, int flags = 0) {
+        shim::Event event = of_file(shim::EventKind::opened, file_class, path);
+        event.offset = static_cast<std::uint64_t>(flags);
+        return post_text(event, path);
+    }
+    bool read(std::uint8_t file_class, const std::string& path, std::uint64_t offset, std::uint32_t length,
+              std::uint32_t took_ns = 100'000) {
+        shim::Event event = of_file(shim::EventKind::read, file_class, path);
+        event.offset = offset;
+        event.length = length;
+        event.took_ns = took_ns;
+        return post(event);
+    }
+    bool ready(std::uint8_t socket, std::string_view bytes) {
+        shim::Event event{};
+        event.kind = shim::EventKind::ready;
+        event.source = socket;
+        return post_text(event, bytes);
+    }
+    shim::Ring& ring() { return ring_; }
+    // Whether the server has taken everything.
+    bool taken() const { return ring_.head.load() == ring_.tail.load(); }
+
+  private:
+    static shim::Event of_file(shim::EventKind kind, std::uint8_t file_class, const std::string& path) {
+        shim::Event event{};
+        event.kind = kind;
+        event.source = file_class;
+        struct stat info{};
+        if (stat(path.c_str(), &info) == 0) {
+            event.device = info.st_dev;
+            event.inode = info.st_ino;
+        }
+        return event;
+    }
+    shim::Ring& ring_;
+    std::uint32_t process_;
+};
+
+}  // namespace chainio::tests

@@ -1,0 +1,121 @@
+#include "tests/unit/shadow/fixture.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
+#include <fstream>
+#include <iterator>
+#include <list>
+
+#include "compiler/diag/diag.h"
+#include "compiler/passes/lower.h"
+#include "compiler/sema/check.h"
+#include "compiler/syntax/parse.h"
+
+namespace chainio::shadow::test {
+namespace {
+
+std::string text_of(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+}  // namespace
+
+std::shared_ptr<const spec::Loaded> compiled(const std::string& text) {
+    diag::Sources sources;
+    diag::Diagnostics diagnostics;
+    std::list<std::unique_ptr<ast::File>> imported;
+    const auto parsed = [&](const std::string& name, const std::string& bytes) {
+        imported.push_back(syntax::parse_chain(sources.add(name, bytes), sources, diagnostics));
+        syntax::print_chain(*imported.back());
+        return &*imported.back();
+    };
+    const auto find = [&](const std::string& path, FileId) {
+        const std::string where = std::string(CHAINIO_LIBRARY) + "/" + path;
+        if (!std::filesystem::exists(where)) return sema::Loaded{};
+        return sema::Loaded{parsed(path, text_of(where)), path, {}};
+    };
+    auto* root = parsed("test.chain", text);
+    auto checked = sema::check(*root, "test.chain", find, {}, diagnostics);
+    EXPECT_FALSE(diagnostics.has_errors()) << diag::render_text(diagnostics, sources, false);
+    if (!checked) return nullptr;
+    ir::Artifact artifact;
+    artifact.module = passes::lower(*checked);
+    passes::run_passes(artifact.module);
+    EXPECT_EQ(ir::validate(artifact.module), "");
+    artifact.layout = ir::layout_of(artifact.module);
+    artifact.bounds.resize(artifact.module.programs.size());
+    return spec::Loaded::from_artifact(std::move(artifact));
+}
+
+Folder::Folder() {
+    std::string path = std::filesystem::current_path().string() + "/chainio-shadow-XXXXXX";
+    if (mkdtemp(path.data()) == nullptr) ADD_FAILURE() << "no directory can be made beside the test";
+    path_ = path;
+}
+
+Folder::~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+}
+
+std::string Folder::write(const std::string& name, const std::string& bytes) const {
+    const std::string path = path_ + "/" + name;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    std::ofstream(path, std::ios::binary) << bytes;
+    return path;
+}
+
+void drop_pages(const std::string& path) {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(fd, 0) << path;
+    fsync(fd);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+}
+
+unsigned pages_in_memory(const std::string& path, std::uint64_t first, std::uint64_t count) {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    void* at = mmap(nullptr, count * 4096, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(first * 4096));
+    close(fd);
+    if (at == MAP_FAILED) return 0;
+    std::vector<unsigned char> resident(count);
+    mincore(at, count * 4096, resident.data());
+    munmap(at, count * 4096);
+    unsigned found = 0;
+    for (unsigned char page : resident) found += page & 1;
+    return found;
+}
+
+bool happens(const std::function<bool()>& what) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!what()) {
+        if (std::chrono::steady_clock::now() > end) return false;
+        std::this_thread::yield();
+    }
+    return true;
+}
+
+Running::Running(std::unique_ptr<Server> server)
+    : server_(std::move(server)), region_(server_->region_path()), thread_([this] {
+          auto ended = server_->run([this] { return stop_.load(); });
+          EXPECT_TRUE(ended) << ended.error();
+      }) {}
+
+void Running::stop() {
+    if (!thread_.joinable()) return;
+    stop_ = true;
+    if (region_->asleep.exchange(0) == 1) syscall(SYS_futex, &region_->asleep, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    thread_.join();
+}
+
+std::unique_ptr<Server> server_of(const std::string& spec, const ServerOptions& options) {
+    auto loaded = compiled(spec);
+    if (loaded == nullptr) return nullptr;
+    auto server = Server::create(std::move(loaded), options);
+    EXPECT_TRUE(server) << server.error();
+    return server ? std::move(*server) : nullptr;
+}
+
+}  // namespace chainio::shadow::test

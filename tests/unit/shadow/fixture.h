@@ -1,0 +1,65 @@
+// A server on a thread of the test, specs from text, and files whose pages are put out of the page cache.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/shadow/server.h"
+#include "tests/support/shadow_poster.h"
+
+namespace chainio::shadow::test {
+
+// A spec's text, compiled without clang: its programs are interpreted. Imports are found in the library of the sources.
+std::shared_ptr<const spec::Loaded> compiled(const std::string& text);
+
+// A directory beside the test program (/tmp may be a tmpfs, which has no device to read from), removed at the end.
+class Folder {
+  public:
+    Folder();
+    ~Folder();
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+    const std::string& path() const { return path_; }
+    std::string write(const std::string& name, const std::string& bytes) const;
+
+  private:
+    std::string path_;
+};
+
+// Puts a file's pages out of the page cache.
+void drop_pages(const std::string& path);
+// How many of its pages are in memory, in [first, first + count).
+unsigned pages_in_memory(const std::string& path, std::uint64_t first, std::uint64_t count);
+
+// The address of `what` happening within a generous time.
+bool happens(const std::function<bool()>& what);
+
+class Running {
+  public:
+    explicit Running(std::unique_ptr<Server> server);
+    ~Running() { stop(); }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    void stop();
+    Server& server() { return *server_; }
+    const shim::ChainStats& chain(unsigned i = 0) const { return server_->region().stats.chains[i]; }
+    const shim::Stats& stats() const { return server_->region().stats; }
+    shim::Region& region() { return *region_.get(); }
+
+  private:
+    std::unique_ptr<Server> server_;
+    tests::MappedRegion region_;
+    std::atomic<bool> stop_{false};
+    std::thread thread_;
+};
+
+std::unique_ptr<Server> server_of(const std::string& spec, const ServerOptions& options = {});
+
+}  // namespace chainio::shadow::test
