@@ -30,6 +30,7 @@ const char* note_text(shim::Note note) {
         case shim::Note::static_program: return "a static program was started, which runs plain";
         case shim::Note::no_ring: return "more threads than there are rings: some were not seen";
         case shim::Note::descriptors: return "descriptors above the table's size were opened and not looked at";
+        case shim::Note::sandbox: return "a process restricted its own system calls (seccomp) and went on plain from there";
         case shim::Note::mapped: return "a matched file is mapped: reads through the mapping are not seen";
     }
     return nullptr;
@@ -226,7 +227,6 @@ void Events::on_note(const Message& message) {
     const auto note = static_cast<shim::Note>(message.event.source);
     const char* text = note_text(note);
     if (text == nullptr) return count("a note that nobody knows was posted");
-    if (note == shim::Note::no_ring) parts_.region.stats.no_ring.fetch_add(1, std::memory_order_relaxed);
     std::string line = text;
     if (!message.payload.empty()) line += " ('" + std::string(text_of(message)) + "')";
     count(line);

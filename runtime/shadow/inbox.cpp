@@ -30,11 +30,12 @@ unsigned Inbox::drain(MessageSink& sink, unsigned most, bool all) {
 void Inbox::find_rings(MessageSink& sink) {
     for (std::uint32_t i = 0; i < shim::kRings; i++) {
         const shim::Ring& ring = region_.rings[i];
-        if (ring.owner.load(std::memory_order_acquire) == 0) continue;
+        // A thread may have ended already and have left events behind.
+        const bool owned = ring.owner.load(std::memory_order_acquire) != 0;
+        if (!owned && ring.tail.load(std::memory_order_acquire) == heads_[i].position) continue;
         const std::uint32_t process = ring.process.load(std::memory_order_relaxed);
         if (!heads_[i].active) {
             heads_[i].active = true;
-            heads_[i].position = ring.head.load(std::memory_order_relaxed);
             heads_[i].seen_at_reclaim = heads_[i].position;
             active_.push_back(i);
         }
@@ -55,11 +56,7 @@ void Inbox::note_process(std::uint32_t process, MessageSink& sink) {
 bool Inbox::pending() const {
     for (std::uint32_t i = 0; i < shim::kRings; i++) {
         const shim::Ring& ring = region_.rings[i];
-        if (heads_[i].active) {
-            if (ring.tail.load(std::memory_order_acquire) != heads_[i].position) return true;
-        } else if (ring.owner.load(std::memory_order_acquire) != 0) {
-            return true;
-        }
+        if (ring.tail.load(std::memory_order_acquire) != heads_[i].position) return true;
     }
     return false;
 }

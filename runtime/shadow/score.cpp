@@ -105,7 +105,8 @@ void Score::set_posts() {
         // again.
         if (chain.mode == ir::ChainMode::on_read)
             classes[chain.source] |= shim::kPostOpens | (on ? shim::kPostReads : 0);
-        if (chain.mode == ir::ChainMode::on_open) classes[chain.source] |= shim::kPostOpens;
+        if (chain.mode == ir::ChainMode::on_open)
+            classes[chain.source] |= shim::kPostOpens | (on ? shim::kWakeOpens : 0);
         if (!on) continue;
         if (chain.mode == ir::ChainMode::on_ready) sockets[chain.source] |= shim::kPostReady;
         for (std::uint32_t target : chain.targets) classes[target] |= shim::kPostOpens | shim::kPostReads;
