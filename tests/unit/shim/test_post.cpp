@@ -1,0 +1,254 @@
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/shim/post.h"
+
+namespace chainio::shim {
+namespace {
+
+struct Unmap {
+    void operator()(Region* region) const { munmap(region, kRegionBytes); }
+};
+std::unique_ptr<Region, Unmap> make_region() {
+    void* memory = mmap(nullptr, kRegionBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return std::unique_ptr<Region, Unmap>(static_cast<Region*>(memory));
+}
+
+// The server's side, as protocol.h says it: the next event, or nothing.
+struct Read {
+    Event event;
+    std::string payload;
+};
+bool take(Ring& ring, Read& out) {
+    while (true) {
+        const std::uint32_t head = ring.head.load(), at = head % kRingBytes, rest = kRingBytes - at;
+        if (head == ring.tail.load(std::memory_order_acquire)) return false;
+        if (rest < sizeof(Event)) {
+            ring.head.store(head + rest);
+            continue;
+        }
+        std::memcpy(&out.event, ring.data + at, sizeof(Event));
+        EXPECT_GE(out.event.bytes, sizeof(Event));
+        EXPECT_LE(out.event.bytes, rest);
+        EXPECT_EQ(out.event.bytes % 8, 0);
+        if (out.event.kind != EventKind::skip)
+            out.payload.assign(reinterpret_cast<char*>(ring.data + at + sizeof(Event)), out.event.length);
+        ring.head.store(head + out.event.bytes, std::memory_order_release);
+        if (out.event.kind != EventKind::skip) return true;
+    }
+}
+
+std::string payload_of(std::uint64_t number, std::size_t size) {
+    std::string text(size, 0);
+    for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>(number * 31 + i);
+    return text;
+}
+
+// Random posts and looks of the server: what is read is what was posted, in order, less what was refused and counted;
+// and nothing is refused while there is room for it.
+TEST(Post, RingAgreesWithAQueue) {
+    auto region = make_region();
+    int refused = 0, wrapped = 0;
+    EXPECT_TRUE(rc::check([&] {
+        Ring& ring = region->rings[0];
+        const auto start = *rc::gen::element(0U, kRingBytes - 40, kRingBytes - 8, 0U - 4096, 0U - 16) & ~7U;
+        ring.tail = ring.head = start;
+        ring.lost = 0;
+        std::uint32_t seen = start, lost = 0;
+        std::deque<std::pair<std::uint64_t, std::size_t>> queue;
+        std::uint64_t number = 0;
+        const auto steps = *rc::gen::container<std::vector<int>>(200, rc::gen::inRange(0, 10));
+        for (const int step : steps) {
+            Read read;
+            if (step < 1) {
+                for (int i = 0; i < 6 && !queue.empty(); ++i) {
+                    RC_ASSERT(take(ring, read));
+                    RC_ASSERT(read.event.inode == queue.front().first);
+                    RC_ASSERT(read.payload == payload_of(queue.front().first, queue.front().second));
+                    queue.pop_front();
+                }
+                continue;
+            }
+            const std::size_t size = *rc::gen::element<std::size_t>(0, 1, 7, 8, 100, 1000, 4095, 4096);
+            Event event{};
+            event.kind = EventKind::ready;
+            event.inode = ++number;
+            event.length = static_cast<std::uint32_t>(size);
+            const std::uint32_t tail = ring.tail;
+            if (put(ring, seen, event, payload_of(number, size).data(), event.length)) {
+                queue.emplace_back(number, size);
+                wrapped += ring.tail / kRingBytes != tail / kRingBytes;
+            } else {
+                ++lost;
+                RC_ASSERT(tail - ring.head + 2 * (sizeof(Event) + 4096) > kRingBytes);
+            }
+            RC_ASSERT(ring.lost == lost);
+        }
+        refused += static_cast<int>(lost);
+        Read read;
+        for (; !queue.empty(); queue.pop_front()) {
+            RC_ASSERT(take(ring, read));
+            RC_ASSERT(read.event.inode == queue.front().first);
+        }
+        RC_ASSERT(!take(ring, read));
+    }));
+    EXPECT_GT(refused, 0);
+    EXPECT_GT(wrapped, 0);
+}
+
+TEST(Post, WhatTheServerWroteIsNotBelieved) {
+    auto region = make_region();
+    Ring& ring = region->rings[0];
+    std::uint32_t seen = 4096;  // ahead of the tail: more room than there is
+    ring.head = 4096;
+    EXPECT_FALSE(put(ring, seen, Event{}, nullptr, 0));
+    EXPECT_EQ(ring.lost, 1U);
+}
+
+TEST(Post, OneThreadWritesWhileAnotherReads) {
+    auto region = make_region();
+    constexpr std::uint64_t kEvents = 50'000;
+    Ring& ring = region->rings[3];
+    std::thread writer([&] {
+        std::uint32_t seen = 0;
+        for (std::uint64_t i = 1; i <= kEvents; ++i) {
+            Event event{};
+            event.kind = EventKind::ready;
+            event.inode = i;
+            const std::string payload = payload_of(i, i % 300);
+            event.length = static_cast<std::uint32_t>(payload.size());
+            while (!put(ring, seen, event, payload.data(), event.length)) std::this_thread::yield();
+        }
+    });
+    for (std::uint64_t i = 1; i <= kEvents;) {
+        Read read;
+        if (!take(ring, read)) {
+            std::this_thread::yield();
+            continue;
+        }
+        ASSERT_EQ(read.event.inode, i);
+        ASSERT_EQ(read.payload, payload_of(i, i % 300));
+        ++i;
+    }
+    writer.join();
+}
+
+TEST(Post, EveryRingHasOneOwner) {
+    auto region = make_region();
+    std::vector<std::thread> threads;
+    std::atomic<unsigned> taken{0}, refused{0};
+    for (unsigned t = 0; t < 8; ++t)
+        threads.emplace_back([&, t] {
+            for (unsigned i = 0; i < kRings / 8 + 1; ++i) (claim(*region, 1000 + t * 100 + i, 7) ? taken : refused)++;
+        });
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(taken, kRings);
+    EXPECT_EQ(refused, 8U);
+    std::vector<std::uint32_t> owners;
+    for (const Ring& ring : region->rings) owners.push_back(ring.owner);
+    std::ranges::sort(owners);
+    EXPECT_EQ(std::ranges::adjacent_find(owners), owners.end());
+    EXPECT_NE(owners.front(), 0U);
+}
+
+// Threads come and go: each gives its ring back, and what it posted stays to be read.
+TEST(Post, AThreadGivesItsRingBack) {
+    auto region = make_region();
+    Process process{};
+    for (unsigned i = 0; i < 2 * kRings; ++i)
+        std::thread([&] {
+            Event event{};
+            event.kind = EventKind::closed;
+            event.inode = i;
+            post_event(*region, process, event, nullptr, 0);
+            release_ring(process);
+        }).join();
+    unsigned events = 0;
+    for (Ring& ring : region->rings) {
+        EXPECT_EQ(ring.owner, 0U);
+        for (Read read; take(ring, read);) {
+            EXPECT_EQ(read.event.process, static_cast<std::uint32_t>(getpid()));
+            ++events;
+        }
+    }
+    EXPECT_EQ(events, 2 * kRings);
+    EXPECT_EQ(region->stats.no_ring, 0U);
+}
+
+TEST(Post, WithoutARingItIsCounted) {
+    auto region = make_region();
+    Process process{};
+    for (Ring& ring : region->rings) ring.owner = 1;
+    std::thread([&] {
+        for (int i = 0; i < 5; ++i) post_event(*region, process, Event{}, nullptr, 0);
+    }).join();
+    EXPECT_EQ(region->stats.no_ring, 5U);
+}
+
+// A child finds the page zeroed, and takes a ring of its own although its thread's memory still names its parent's.
+TEST(Post, AChildHasItsOwnRing) {
+    auto region = make_region();
+    auto* process =
+        static_cast<Process*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_EQ(madvise(process, 4096, MADV_WIPEONFORK), 0);
+    Event event{};
+    event.kind = EventKind::closed;
+    std::thread([&] {
+        post_event(*region, *process, event, nullptr, 0);
+        const Ring* mine = producer.ring;
+        const pid_t child = fork();
+        if (child == 0) {
+            post_event(*region, *process, event, nullptr, 0);
+            const bool good = producer.ring && producer.ring != mine &&
+                              producer.ring->process == static_cast<std::uint32_t>(getpid());
+            _exit(good ? 0 : 1);
+        }
+        int status = 1;
+        waitpid(child, &status, 0);
+        EXPECT_EQ(status, 0);
+        EXPECT_EQ(producer.ring, mine);
+        EXPECT_EQ(mine->owner, static_cast<std::uint32_t>(gettid()));
+        release_ring(*process);
+    }).join();
+    munmap(process, 4096);
+}
+
+TEST(Post, AHandlerInsideAPostLosesItsOwn) {
+    auto region = make_region();
+    Process process{};
+    std::thread([&] {
+        post_event(*region, process, Event{}, nullptr, 0);
+        const std::uint32_t tail = producer.ring->tail;
+        producer.writing = true;  // as it is in the middle of a post
+        post_event(*region, process, Event{}, nullptr, 0);
+        EXPECT_EQ(producer.ring->tail, tail);
+        EXPECT_EQ(producer.ring->lost, 1U);
+        // A handler that jumped out of the post must not silence the thread for good.
+        for (int i = 0; i < 100; ++i) post_event(*region, process, Event{}, nullptr, 0);
+        EXPECT_GT(producer.ring->tail, tail);
+        release_ring(process);
+    }).join();
+}
+
+TEST(Post, OnlyASleepingServerIsWoken) {
+    auto region = make_region();
+    wake(*region);
+    EXPECT_EQ(region->asleep, 0U);
+    region->asleep = 1;
+    wake(*region);
+    EXPECT_EQ(region->asleep, 0U);
+}
+
+}  // namespace
+}  // namespace chainio::shim

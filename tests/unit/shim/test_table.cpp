@@ -1,0 +1,126 @@
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "runtime/shim/table.h"
+
+namespace chainio::shim {
+namespace {
+
+TEST(Table, KnowsNothingBeforeItIsMade) {
+    Table table;
+    EXPECT_EQ(table.watched(0), nullptr);
+    EXPECT_EQ(table.watched(-1), nullptr);
+    EXPECT_FALSE(table.clear(3).last);
+    EXPECT_FALSE(table.duplicate(1, 2));
+    EXPECT_FALSE(table.put_file(1, 0, 0, 0));
+}
+
+TEST(Table, DescriptorsOutsideAreNotWatched) {
+    Table table;
+    ASSERT_TRUE(table.create());
+    EXPECT_FALSE(table.put_file(kSlots, 0, 1, 2));
+    EXPECT_FALSE(table.put_file(-1, 0, 1, 2));
+    EXPECT_TRUE(table.put_file(kSlots - 1, 63, 1, 2));
+    EXPECT_FALSE(table.duplicate(kSlots - 1, kSlots));
+    EXPECT_EQ(table.watched(kSlots), nullptr);
+    EXPECT_EQ(table.watched(kSlots - 1)->rule(), 63U);
+    EXPECT_EQ(table.highest(), static_cast<int>(kSlots) - 1);
+    table.stop();
+    EXPECT_EQ(table.watched(kSlots - 1), nullptr);
+}
+
+// Random opens, copies and closes against a map of what each number stands for.
+TEST(Table, AgreesWithAMap) {
+    struct Known {
+        int opening;
+        unsigned rule;
+    };
+    EXPECT_TRUE(rc::check([] {
+        Table table;
+        RC_ASSERT(table.create());
+        std::map<int, Known> known;
+        std::map<int, int> copies;
+        int openings = 0;
+        for (int i = 0; i < 100; ++i) {
+            const int fd = *rc::gen::inRange(0, 12), to = *rc::gen::inRange(0, 12);
+            switch (*rc::gen::inRange(0, 3)) {
+                case 0: {
+                    if (known.contains(fd)) break;
+                    const auto rule = *rc::gen::inRange(0U, 64U);
+                    known[fd] = {++openings, rule};
+                    copies[openings] = 1;
+                    RC_ASSERT(table.put_file(fd, rule, 8, static_cast<std::uint64_t>(openings)));
+                    break;
+                }
+                case 1: {
+                    if (fd == to || known.contains(to)) break;
+                    RC_ASSERT(table.duplicate(fd, to) == known.contains(fd));
+                    if (!known.contains(fd)) break;
+                    known[to] = known[fd];
+                    ++copies[known[fd].opening];
+                    break;
+                }
+                default: {
+                    const Closed closed = table.clear(fd);
+                    if (!known.contains(fd)) {
+                        RC_ASSERT(!closed.last);
+                        break;
+                    }
+                    RC_ASSERT(closed.last == (--copies[known[fd].opening] == 0));
+                    RC_ASSERT(closed.inode == static_cast<std::uint64_t>(known[fd].opening) &&
+                              closed.rule == known[fd].rule);
+                    known.erase(fd);
+                }
+            }
+            for (int number = 0; number < 12; ++number) {
+                const Slot* slot = table.watched(number);
+                RC_ASSERT((slot != nullptr) == known.contains(number));
+                if (!slot) continue;
+                RC_ASSERT(slot->rule() == known[number].rule && slot->kind() == Kind::file);
+                RC_ASSERT(table.opening(*slot).inode == static_cast<std::uint64_t>(known[number].opening));
+                RC_ASSERT(number <= table.highest());
+            }
+        }
+    }));
+}
+
+TEST(Table, SocketsAreCounted) {
+    Table table;
+    ASSERT_TRUE(table.create());
+    EXPECT_FALSE(table.has_sockets());
+    table.put_socket(5, Kind::listener, 3);
+    EXPECT_TRUE(table.duplicate(5, 6));
+    EXPECT_EQ(table.watched(6)->kind(), Kind::listener);
+    table.clear(5);
+    EXPECT_TRUE(table.has_sockets());
+    EXPECT_FALSE(table.clear(6).last);
+    EXPECT_FALSE(table.has_sockets());
+}
+
+// Threads that open and close numbers of their own, and look at each other's.
+TEST(Table, ThreadsDoNotDisturbEachOther) {
+    Table table;
+    ASSERT_TRUE(table.create());
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong{0};
+    for (int t = 0; t < 4; ++t)
+        threads.emplace_back([&, t] {
+            for (int i = 0; i < 20'000; ++i) {
+                const auto inode = static_cast<std::uint64_t>(t) << 32 | static_cast<unsigned>(i);
+                if (!table.put_file(t, static_cast<unsigned>(t), 1, inode)) ++wrong;
+                if (const Slot* other = table.watched((t + 1) % 4))
+                    static_cast<void>(table.opening(*other).inode.load());
+                const Closed closed = table.clear(t);
+                if (!closed.last || closed.inode != inode) ++wrong;
+            }
+        });
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace chainio::shim
