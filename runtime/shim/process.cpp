@@ -74,7 +74,12 @@ void executes(const char* path) {
     leaving();
 }
 
-void may_share_memory() { producer.may_be_vfork_child = region() != nullptr; }
+// The id must be there before the child could be the first to ask for it.
+void may_share_memory() {
+    if (!region()) return;
+    process_id(process());
+    producer.may_be_vfork_child = true;
+}
 
 // How many there are behind the first, with the null pointer that ends them.
 std::size_t count_arguments(const char* first, va_list list) {

@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Forks, threads, signals, other programs: whose events are posted by whom, and that nothing of the program's own changes."""
+import os
+import shutil
+import signal
+import subprocess
+
+from support.shim import LIBRARY, Checks, Server, environment, summary
+
+HEAD = """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/io_uring.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <linux/seccomp.h>
+#include <unistd.h>
+#define P "a.idx"
+#define CHECK(x) do { if (!(x)) { fprintf(stderr, "%d: %s (errno %d)\\n", __LINE__, #x, errno); _exit(99); } } while (0)
+static char b[65536]; static int f; static volatile int hits; extern char** environ;
+static void reaped(pid_t c) { int s; CHECK(waitpid(c, &s, 0) == c && WIFEXITED(s) && WEXITSTATUS(s) == 0); }
+"""
+O, C = ("opened", 0, "a.idx"), ("closed",)
+
+
+def r(offset, length):
+    return ("read", offset, length)
+
+
+# (what, helper functions, the program's statements, the events of all its processes in the order of their rings, processes)
+CASES = [
+    ("fork: the position is shared, the ring is not", "",
+     "f = open(P, 0); pid_t c = fork(); if (!c) { read(f, b, 10); close(f); _exit(0); } reaped(c); read(f, b, 20); close(f);",
+     [O, r(10, 20), C, r(0, 10), C], 2),
+    ("_Fork and a raw fork", "",
+     "f = open(P, 0); pid_t c = _Fork(); if (!c) { pread(f, b, 10, 1); _exit(0); } reaped(c);"
+     "c = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); if (!c) { pread(f, b, 10, 2); _exit(0); } reaped(c); pread(f, b, 10, 3);",
+     [O, r(1, 10), r(2, 10), r(3, 10)], 3),
+    ("vfork: the child's closes are not the parent's", "",
+     "f = open(P, 0); int g = open(\"b.txt\", 0); pid_t c = vfork(); if (!c) { close(f); dup2(g, f); close_range(3, ~0U, 0); _exit(0); }"
+     "reaped(c); CHECK(read(f, b, 10) == 10); CHECK(close(g) == 0); close(f);", [O, r(0, 10), C], 1),
+    ("vfork: the child's opens are not the parent's", "",
+     "f = open(\"b.txt\", 0); pid_t c = vfork(); if (!c) { close(f); if (open(P, 0) != f) _exit(1); _exit(0); } reaped(c); read(f, b, 10);"
+     "close(f); f = open(P, 0); read(f, b, 5); close(f);", [O, r(0, 5), C], 1),
+    ("vfork and exec", "",
+     "f = open(P, O_CLOEXEC); pid_t c = vfork(); if (!c) { execlp(\"cat\", \"cat\", P, (char*)0); _exit(1); } reaped(c); read(f, b, 7);",
+     [O, O, r(0, 10000), C, r(0, 7)], 2),
+    ("exec: a descriptor that stays open is known again", "",
+     "f = open(P, 0); dup2(f, 0); close(f); if (n == 3) { execl(\"/bin/cat\", \"cat\", (char*)0); _exit(1); }", [O, O, r(0, 10000), C], 1),
+    ("execle and its environment", "",
+     "if (n == 3) { char* e[] = {\"X=1\", 0}; execle(\"/bin/sh\", \"sh\", \"-c\", \"test \\\"$X$CHAINIO_REGION\\\" = 1\", (char*)0, e); _exit(1); }", [], 0),
+    ("an exec that fails", "",
+     "f = open(P, 0); read(f, b, 5); CHECK(execl(\"/none\", \"none\", (char*)0) == -1 && errno == ENOENT);"
+     "CHECK(execvp(\"no-such-program\", a) == -1 && errno == ENOENT); read(f, b, 6); close(f);", [O, r(0, 5), r(5, 6), C], 1),
+    ("posix_spawn", "",
+     "char* w[] = {\"cat\", P, 0}; pid_t c; CHECK(posix_spawnp(&c, \"cat\", 0, 0, w, environ) == 0); reaped(c);"
+     "CHECK(posix_spawn(&c, \"/none\", 0, 0, w, environ) == ENOENT);", [O, r(0, 10000), C], 1),
+    ("system and popen", "", "CHECK(system(\"cat a.idx\") == 0); FILE* p = popen(\"cat a.idx\", \"r\"); while (fgets(b, 99, p)); CHECK(pclose(p) == 0);",
+     [O, r(0, 10000), C] * 2, 2),
+    ("a static program is named", "",
+     "char* w[] = {\"static\", 0}; pid_t c; CHECK(posix_spawn(&c, \"./static\", 0, 0, w, environ) == 0); reaped(c);"
+     "c = vfork(); if (!c) { execv(\"./static\", w); _exit(1); } reaped(c); setenv(\"PATH\", \"/none::/bin\", 1);"
+     "c = fork(); if (!c) { execvp(\"static\", w); _exit(1); } reaped(c);",
+     [("note", 3, "./static"), ("note", 3, "./static"), ("note", 3, "static")], 2),
+    ("threads", "static void* t(void* x) { for (int i = 0; i < 50; ++i) CHECK(pread(f, b + 64 * (long)x, 5, 7) == 5); return 0; }",
+     "f = open(P, 0); pthread_t p[8]; for (long i = 0; i < 8; ++i) pthread_create(p + i, 0, t, (void*)i);"
+     "for (int i = 0; i < 8; ++i) pthread_join(p[i], 0); close(f);", [O] + [r(7, 5)] * 400 + [C], 1),
+    ("threads that come and go use the same rings again", "static void* t(void* x) { pread(f, b, 5, 7); return 0; }",
+     "f = open(P, 0); for (int i = 0; i < 600; ++i) { pthread_t p; pthread_create(&p, 0, t, 0); pthread_join(p, 0); } close(f);",
+     [O] + [r(7, 5)] * 600 + [C], 1),
+    ("a signal handler reads", "static void h(int s) { int e = errno; pread(f, b, 3, 100); ++hits; errno = e; }",
+     "f = open(P, 0); signal(SIGUSR1, h); raise(SIGUSR1); raise(SIGUSR1); close(f);", [O, r(100, 3), r(100, 3), C], 1),
+    ("EINTR", "static void h(int s) { ++hits; }",
+     "struct sigaction s = {.sa_handler = h}; sigaction(SIGALRM, &s, 0); int p[2]; CHECK(pipe(p) == 0); struct itimerval i = {{0, 1000}, {0, 1000}};"
+     "setitimer(ITIMER_REAL, &i, 0); CHECK(read(p[0], b, 1) == -1 && errno == EINTR); f = open(P, 0);"
+     "for (int k = 0; k < 1000; ++k) CHECK(pread(f, b, 9, 0) == 9 || errno == EINTR); setitimer(ITIMER_REAL, &(struct itimerval){}, 0); close(f);",
+     [O] + [r(0, 9)] * 1000 + [C], 1),
+    ("cancelled in a read", "static void undo(void* x) { ++hits; } static void* t(void* x) { pthread_cleanup_push(undo, 0); read(*(int*)x, b, 1); pthread_cleanup_pop(0); return 0; }",
+     "int p[2]; CHECK(pipe(p) == 0); pthread_t w; void* v; pthread_create(&w, 0, t, p); pthread_cancel(w);"
+     "CHECK(pthread_join(w, &v) == 0 && v == PTHREAD_CANCELED && hits == 1);"
+     "f = open(P, 0);"
+     "{ int old; pthread_create(&w, 0, t, &f); CHECK(pthread_join(w, &v) == 0 && v == 0); } close(f);", [O, C, r(0, 1)], 1),
+    ("cancelled before a matched read", "static void undo(void* x) { ++hits; }"
+     "static void* t(void* x) { pthread_cleanup_push(undo, 0); pthread_cancel(pthread_self()); read(f, b, 1); hits = 50; pthread_cleanup_pop(0); return 0; }",
+     "f = open(P, 0); pthread_t w; void* v; pthread_create(&w, 0, t, 0); CHECK(pthread_join(w, &v) == 0 && v == PTHREAD_CANCELED && hits == 1); close(f);",
+     [O, C], 1),
+    ("io_uring and AIO are named", "",
+     "struct io_uring_params q = {}; int u = syscall(SYS_io_uring_setup, 4, &q); CHECK(u >= 0); unsigned long x = 0; CHECK(syscall(SYS_io_setup, 4, &x) == 0);",
+     [("note", 1, ""), ("note", 2, "")], 1),
+    ("a sandbox ends it", "",
+     "f = open(P, 0); read(f, b, 4); CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0); CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);"
+     "read(f, b, 4); syscall(SYS_exit, 0);", [O, r(0, 4), ("note", 7, "")], 1),
+    ("every descriptor closed, then work", "", "for (int i = 0; i < 4096; ++i) close(i); f = open(P, 0); CHECK(f == 0); read(f, b, 3); close(f);",
+     [O, r(0, 3), C], 1),
+    ("descriptors are as many as without", "", "CHECK(open(\"b.txt\", 0) == 3);", [], 0),
+    ("a descriptor above the table", "", "struct rlimit l = {70000, 70000}; if (setrlimit(RLIMIT_NOFILE, &l)) { CHECK(errno == EPERM); _exit(98); }"
+     "f = open(P, 0); CHECK(dup2(f, 66000) == 66000); read(66000, b, 4); read(f, b, 4); close(66000); close(f);", [O, r(4, 4), C], 1),
+]
+
+
+def compile_cases(checks):
+    text = HEAD
+    for i, (_, helpers, body, _, _) in enumerate(CASES):
+        text += "".join(f"#define {name} {name}{i}\n" for name in ("t", "h", "undo")) + helpers
+        text += f"\nstatic void case{i}(int n, char** a) {{ {body} }}\n#undef t\n#undef h\n#undef undo\n"
+    text += "int main(int n, char** a) { switch (atoi(a[1])) {\n" + "".join(f"case {i}: case{i}(n, a); break;\n" for i in range(len(CASES))) + "} return 0; }\n"
+    return checks.compile("processes", text, "-pthread")
+
+
+def cases(checks, data):
+    program = compile_cases(checks)
+    checks.compile("static", "int main() { return 0; }", "-static")
+    shutil.copy(checks.folder / "static", data / "static")
+    with Server(checks.folder, classes=["*.idx"]) as server:
+        groups = []
+        for i, (what, _, _, wanted, processes) in enumerate(CASES):
+            done = server.run(program, i, "exec", cwd=data, capture_output=True)
+            start = len(server.events)
+            server.say("next")
+            groups.append((done, server.events[start:]))
+    for (what, _, _, wanted, processes), (done, events) in zip(CASES, groups):
+        if done.returncode == 98:
+            print(f"{what}: not tried, the limit of open files cannot be raised here")
+            continue
+        checks.same(f"{what}: exit code {done.stderr.decode()[-300:]}", done.returncode, 0)
+        checks.same(what, sorted(map(str, summary(events))), sorted(map(str, wanted)))
+        checks.same(f"{what}: processes", len({event["process"] for event in events}), processes)
+        for ring in {event["ring"] for event in events}:
+            order = [event for event in events if event["ring"] == ring]
+            checks.same(f"{what}: order in ring {ring}", order, [event for event in events if event in order])
+    checks.same("lost", server.end["lost"], 0)
+    checks.same("no_ring", server.end["no_ring"], 0)
+
+
+def plain(checks, data):
+    """Nothing is posted, and everything works, where there is nothing to post to."""
+    program = checks.folder / "processes"
+    for what, region, plan in (("no region", None, {}), ("another program", "server", {"exes": ["nginx*"]}), ("a server that has ended", "server", {"server": 0}),
+                               ("another version", "server", {"magic": 7}), ("a file that is none", "/etc/hostname", {}), ("no file", "/none", {})):
+        with Server(checks.folder, classes=["*.idx"], **plan) as server:
+            where = server.region if region == "server" else region
+            extra = {"LD_PRELOAD": str(LIBRARY)} | ({"CHAINIO_REGION": str(where)} if where else {})
+            done = subprocess.run([program, "0"], cwd=data, env=environment() | extra, capture_output=True)
+            checks.same(f"{what}: exit code", (done.returncode, done.stderr), (0, b""))
+        checks.same(f"{what}: events", server.events, [])
+        checks.same(f"{what}: rings", server.end["owners"], [])
+    for exe in ("proc*", str(checks.folder / "*"), "**/processes"):
+        with Server(checks.folder, classes=["*.idx"], exes=["other", exe]) as server:
+            server.run(program, "0", cwd=data)
+        checks.same(f"exe {exe}: events", len(server.of("read")), 2)
+
+
+def states(checks, data):
+    """The server goes, sleeps, or looks away while a program runs."""
+    program = checks.compile("loop", HEAD + """
+int main(int n, char** a) {
+    setvbuf(stdout, 0, _IONBF, 0); f = open(P, 0);
+    while (fgets(b, 99, stdin)) { for (int i = atoi(b); i > 0; --i) CHECK(pread(f, b + 100, 8, 16) == 8); puts("done"); }
+}""")
+    with Server(checks.folder, classes=["*.idx"]) as server:
+        child = subprocess.Popen([program], cwd=data, env=environment(server.region), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+        def reads(count):
+            child.stdin.write(f"{count}\n")
+            child.stdin.flush()
+            return child.stdout.readline()
+
+        reads(3)
+        server.say("asleep")
+        reads(1)
+        server.say("look")
+        checks.same("reads while it watches", len(server.of("read")), 4)
+        server.say("quiet")
+        reads(50)
+        server.say("look")
+        checks.same("reads that nobody wants", len(server.of("read")), 4)
+        server.say("gone")
+        reads(50)
+        child.stdin.close()
+        checks.same("exit code", child.wait(), 0)
+    checks.same("reads without a server", len(server.of("read")), 4)
+    with Server(checks.folder, classes=["*.idx"]) as server:
+        server.say("full")
+        done = server.run(program, input=b"5000\n", cwd=data, capture_output=True)
+        checks.same("exit code with a full ring", done.returncode, 0)
+    checks.same("posted and lost", len(server.of("read")) + server.end["lost"], 5000)
+    checks.true("a full ring loses", server.end["lost"] > 0)
+    killed(checks, data, program)
+
+
+def killed(checks, data, program):
+    """A server that was killed leaves a program that goes on."""
+    server = Server(checks.folder, classes=["*.idx"]).__enter__()
+    child = subprocess.Popen([program], cwd=data, env=environment(server.region), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    server.process.send_signal(signal.SIGKILL)
+    server.process.wait()
+    out, _ = child.communicate("20000\n")
+    checks.same("a program whose server was killed", (child.returncode, out), (0, "done\n"))
+    for end in (server.process.stdin, server.process.stdout):
+        end.close()
+
+
+def main():
+    checks = Checks()
+    data = checks.folder / "data"
+    data.mkdir()
+    (data / "a.idx").write_bytes(bytes(range(250)) * 40)
+    (data / "b.txt").write_bytes(b"unmatched" * 100)
+    cases(checks, data)
+    plain(checks, data)
+    states(checks, data)
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()
