@@ -20,7 +20,8 @@ std::expected<MappedFile, std::string> MappedFile::open(const std::string& path)
     if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size <= 0)
         errno = EINVAL;
     else
-        map = mmap(nullptr, static_cast<std::size_t>(about.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+        // Shared: into private mappings the kernel writes the breakpoints of probes that others have attached.
+        map = mmap(nullptr, static_cast<std::size_t>(about.st_size), PROT_READ, MAP_SHARED, fd, 0);
     const int error = errno;
     ::close(fd);
     if (map == MAP_FAILED) return std::unexpected(fmt::format("cannot map {}: {}", path, std::strerror(error)));
