@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Sockets: which belong to a rule, what is peeked when they become readable, and what the program then receives all the same."""
+import os
+import socket
+import subprocess
+
+from support.shim import Checks, Server, environment, summary
+
+HEAD = """
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#define CHECK(x) do { if (!(x)) { fprintf(stderr, "%d: %s (errno %d)\\n", __LINE__, #x, errno); _exit(99); } } while (0)
+ssize_t __recv_chk(int, void*, size_t, size_t, int); ssize_t __recvfrom_chk(int, void*, size_t, size_t, int, void*, socklen_t*);
+int __poll_chk(struct pollfd*, nfds_t, int, size_t); int __ppoll_chk(struct pollfd*, nfds_t, const struct timespec*, const sigset_t*, size_t);
+int __poll(struct pollfd*, unsigned long, int); int __select(int, fd_set*, fd_set*, fd_set*, struct timeval*);
+int __connect(int, const struct sockaddr*, socklen_t); ssize_t __read_chk(int, void*, size_t, size_t);
+static char b[8192]; static int port; static struct iovec v[2] = {{b, 3}, {b + 3, 100}}; static struct msghdr m = {.msg_iov = v, .msg_iovlen = 2};
+static struct sockaddr_in at(int p) { return (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(p), .sin_addr = {htonl(INADDR_LOOPBACK)}}; }
+/* A listening socket of port a[2], which the test holds for us as descriptor 0 unless we are to bind it ourselves. */
+static int own_listener(int type) {
+    int s = socket(AF_INET, type, 0), one = 1; struct sockaddr_in x = at(port);
+    CHECK(setsockopt(s, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one) == 0);
+    CHECK(bind(s, (void*)&x, sizeof x) == 0);
+    CHECK(type != SOCK_STREAM || listen(s, 9) == 0);
+    return s;
+}
+static int client(const char* text) {
+    int s = socket(AF_INET, SOCK_STREAM, 0); struct sockaddr_in x = at(port);
+    CHECK(syscall(SYS_connect, s, &x, sizeof x) == 0 && write(s, text, strlen(text)) == strlen(text));
+    return s;
+}
+static int peer, listener;
+static int taken(const char* text) { listener = own_listener(SOCK_STREAM); peer = client(text); int s = accept(listener, 0, 0); CHECK(s >= 0); return s; }
+static int datagram(const char* text) {
+    int s = own_listener(SOCK_DGRAM), c = socket(AF_INET, SOCK_DGRAM, 0); struct sockaddr_in x = at(port);
+    CHECK(sendto(c, text, strlen(text), 0, (void*)&x, sizeof x) == strlen(text)); return s;
+}
+static void got(const char* text, ssize_t n) { CHECK(n == strlen(text) && memcmp(b, text, n) == 0); }
+static int watch(int s, unsigned how, unsigned long data) {
+    int e = epoll_create1(0); struct epoll_event x = {how, {.u64 = data}}; CHECK(epoll_ctl(e, EPOLL_CTL_ADD, s, &x) == 0); return e;
+}
+static struct epoll_event x[8]; static struct timespec second = {9, 0};
+int main(int n, char** a) { port = atoi(a[2]); int s, e;
+switch (atoi(a[1])) {
+"""
+
+
+def ready(text):
+    return ("ready", 0, text)
+
+
+HELLO = [ready("hello")]
+CASES = [(what, f"s = taken(\"hello\"); {body} got(\"hello\", read(s, b, 99)); close(s);", HELLO) for what, body in (
+    ("read alone", ""),
+    ("epoll_wait", "e = watch(s, EPOLLIN, s); CHECK(epoll_wait(e, x, 8, 9000) == 1 && x[0].data.u64 == s);"),
+    ("epoll_pwait", "e = watch(s, EPOLLIN, 0x1234567890abcdefUL); CHECK(epoll_pwait(e, x, 8, 9000, 0) == 1 && x[0].data.u64 == 0x1234567890abcdefUL);"),
+    ("epoll_pwait2", "e = watch(s, EPOLLIN | EPOLLET, 0); CHECK(epoll_pwait2(e, x, 8, &second, 0) == 1);"),
+    ("epoll, changed", "e = watch(s, EPOLLOUT, 1); struct epoll_event y = {EPOLLIN, {.u64 = 2}}; CHECK(epoll_ctl(e, EPOLL_CTL_MOD, s, &y) == 0);"
+     "CHECK(epoll_wait(e, x, 8, 9000) == 1 && x[0].data.u64 == 2);"),
+    ("epoll twice", "e = watch(s, EPOLLIN, 7); CHECK(epoll_wait(e, x, 8, 9000) == 1); CHECK(epoll_wait(e, x, 8, 9000) == 1);"),
+    ("poll", "struct pollfd p[2] = {{-1, POLLIN}, {s, POLLIN}}; CHECK(poll(p, 2, 9000) == 1);"),
+    ("__poll", "struct pollfd p = {s, POLLIN}; CHECK(__poll(&p, 1, 9000) == 1);"),
+    ("__poll_chk", "struct pollfd p = {s, POLLIN}; CHECK(__poll_chk(&p, 1, 9000, sizeof p) == 1);"),
+    ("ppoll", "struct pollfd p = {s, POLLIN}; CHECK(ppoll(&p, 1, &second, 0) == 1);"),
+    ("__ppoll_chk", "struct pollfd p = {s, POLLIN}; CHECK(__ppoll_chk(&p, 1, &second, 0, sizeof p) == 1);"),
+    ("select", "fd_set r; FD_ZERO(&r); FD_SET(s, &r); struct timeval t = {9, 0}; CHECK(select(s + 1, &r, 0, 0, &t) == 1 && FD_ISSET(s, &r));"),
+    ("__select", "fd_set r; FD_ZERO(&r); FD_SET(s, &r); CHECK(__select(s + 1, &r, 0, 0, 0) == 1);"),
+    ("pselect", "fd_set r; FD_ZERO(&r); FD_SET(s, &r); CHECK(pselect(s + 1, &r, 0, 0, &second, 0) == 1);"),
+    ("a look of its own", "got(\"hello\", recv(s, b, 99, MSG_PEEK));"),
+    ("a copy of the descriptor", "s = dup(s);"))]
+CASES += [(what, f"s = taken(\"hello\"); {body}; close(s);", HELLO) for what, body in (
+    ("recv", "got(\"hello\", recv(s, b, 99, 0))"), ("__recv_chk", "got(\"hello\", __recv_chk(s, b, 99, sizeof b, 0))"),
+    ("recvfrom", "got(\"hello\", recvfrom(s, b, 99, 0, 0, 0))"), ("__recvfrom_chk", "got(\"hello\", __recvfrom_chk(s, b, 99, sizeof b, 0, 0, 0))"),
+    ("syscall(recvfrom)", "got(\"hello\", syscall(SYS_recvfrom, s, b, 99, 0, 0, 0))"), ("__read_chk", "got(\"hello\", __read_chk(s, b, 99, sizeof b))"))]
+CASES += [(what, f"s = taken(\"hello\"); {body}; close(s);", [ready("hel")]) for what, body in (
+    ("readv: the first buffer", "got(\"hello\", readv(s, v, 2))"), ("recvmsg: the first buffer", "got(\"hello\", recvmsg(s, &m, 0))"))]
+CASES += [
+    ("accept4", "listener = own_listener(SOCK_STREAM); peer = client(\"hi\"); s = accept4(listener, 0, 0, SOCK_CLOEXEC); got(\"hi\", read(s, b, 9));"
+     "CHECK(fcntl(s, F_GETFD) == FD_CLOEXEC);", [ready("hi")]),
+    ("syscall(accept4)", "listener = own_listener(SOCK_STREAM); peer = client(\"hi\"); s = syscall(SYS_accept4, listener, 0, 0, 0); got(\"hi\", read(s, b, 9));", [ready("hi")]),
+    ("two requests", "s = taken(\"one\"); e = watch(s, EPOLLIN, 5); CHECK(epoll_wait(e, x, 8, 9000) == 1); got(\"one\", read(s, b, 9));"
+     "CHECK(write(peer, \"two\", 3) == 3); CHECK(epoll_wait(e, x, 8, 9000) == 1); got(\"two\", read(s, b, 9));", [ready("one"), ready("two")]),
+    ("many sockets in one wait", "s = taken(\"a\"); e = watch(s, EPOLLIN, 0); for (int i = 1; i < 8; ++i) { peer = client(\"a\"); s = accept(listener, 0, 0);"
+     "struct epoll_event y = {EPOLLIN, {.u64 = i}}; CHECK(epoll_ctl(e, EPOLL_CTL_ADD, s, &y) == 0); }"
+     "CHECK(epoll_wait(e, x, 8, 9000) == 8);", [ready("a")] * 8),
+    ("a closed socket's number used again", "s = taken(\"one\"); e = watch(s, EPOLLIN, 5); close(s); int p[2]; CHECK(pipe(p) == 0);"
+     "CHECK(write(p[1], \"x\", 1) == 1); struct epoll_event y = {EPOLLIN, {.u64 = 5}}; CHECK(epoll_ctl(e, EPOLL_CTL_ADD, p[0], &y) == 0);"
+     "CHECK(epoll_wait(e, x, 8, 9000) == 1); CHECK(read(p[0], b, 9) == 1);", []),
+    ("the end of a connection", "s = taken(\"\"); close(peer); e = watch(s, EPOLLIN, 5); CHECK(epoll_wait(e, x, 8, 9000) == 1); CHECK(read(s, b, 9) == 0);", []),
+    ("nothing there", "s = taken(\"\"); fcntl(s, F_SETFL, O_NONBLOCK); CHECK(read(s, b, 9) == -1 && errno == EAGAIN);"
+     "e = watch(s, EPOLLIN, 5); CHECK(epoll_wait(e, x, 8, 0) == 0);", []),
+    ("much there", "s = taken(\"\"); memset(b, 'z', 8192); CHECK(write(peer, b, 8192) == 8192); e = watch(s, EPOLLIN, 5); size_t all = 0;"
+     "CHECK(recv(s, b, 8192, MSG_PEEK | MSG_WAITALL) == 8192); CHECK(epoll_wait(e, x, 8, 9000) == 1); CHECK(recv(s, b, 8192, MSG_WAITALL) == 8192);", [ready("z" * 4096)]),
+    ("UDP, recvfrom", "s = datagram(\"udp\"); got(\"udp\", recvfrom(s, b, 99, 0, 0, 0));", [("ready", 1, "udp")]),
+    ("UDP, epoll", "s = datagram(\"udp\"); e = watch(s, EPOLLIN, 1); CHECK(epoll_wait(e, x, 8, 9000) == 1); got(\"udp\", recv(s, b, 99, 0));", [("ready", 1, "udp")]),
+    ("UDP, recvmmsg", "s = datagram(\"udp\"); struct iovec w = {b, 99}; struct mmsghdr q[2] = {{{.msg_iov = &w, .msg_iovlen = 1}}};"
+     "CHECK(recvmmsg(s, q, 2, MSG_WAITFORONE, 0) == 1 && q[0].msg_len == 3);", [("ready", 1, "udp")]),
+]
+# The program as a client of the port; the test's own server answers "answer".
+CLIENTS = [(what, f"s = socket(AF_INET, SOCK_STREAM, 0); struct sockaddr_in y = at(port); {body} got(\"answer\", recv(s, b, 6, MSG_WAITALL));", [ready("answer")])
+           for what, body in (
+    ("connect", "CHECK(connect(s, (void*)&y, sizeof y) == 0);"), ("__connect", "CHECK(__connect(s, (void*)&y, sizeof y) == 0);"),
+    ("connect without waiting", "fcntl(s, F_SETFL, O_NONBLOCK); CHECK(connect(s, (void*)&y, sizeof y) == 0 || errno == EINPROGRESS);"
+     "struct pollfd p = {s, POLLOUT}; CHECK(poll(&p, 1, 9000) == 1); fcntl(s, F_SETFL, 0);"))]
+INHERITED = [("a listener that was there before", "s = accept(0, 0, 0); CHECK(s > 0); got(\"late\", recv(s, b, 4, MSG_WAITALL));", [ready("late")])]
+OTHERS = [
+    ("an error", "s = socket(AF_INET, SOCK_STREAM, 0); struct sockaddr_in y = at(port); CHECK(connect(s, (void*)&y, sizeof y) == -1 && errno == ECONNREFUSED);"
+     "CHECK(connect(s, (void*)8, 16) == -1 && errno == EFAULT); CHECK(accept(-1, 0, 0) == -1 && errno == EBADF); CHECK(listen(-1, 1) == -1 && errno == EBADF);"
+     "errno = 33; close(own_listener(SOCK_STREAM)); CHECK(errno == 33);", []),
+]
+
+
+def free_port(kind=socket.SOCK_STREAM):
+    """A port that stays ours: bound, but not listening, and shared with the program that binds it, too."""
+    held = socket.socket(socket.AF_INET, kind)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    held.bind(("127.0.0.1", 0))
+    return held, held.getsockname()[1]
+
+
+def judge(checks, server, what, done, before, wanted):
+    server.say("next")
+    checks.same(f"{what}: exit code {done.stderr.decode()[-300:]}", done.returncode, 0)
+    checks.same(what, summary(server.events[before:]), wanted)
+
+
+def main():
+    checks = Checks()
+    cases = CASES + CLIENTS + INHERITED + OTHERS
+    text = HEAD + "".join(f"case {i}: {{ {body} break; }}\n" for i, (_, body, _) in enumerate(cases)) + "}\nreturn 0; }\n"
+    program = checks.compile("sockets", text)
+    held, port = free_port()
+    with Server(checks.folder, sockets=[{"port": port, "tcp": 1}, {"port": port, "tcp": 0}]) as server:
+        for i, (what, _, wanted) in enumerate(cases):
+            before = len(server.events)
+            if (what, _, wanted) in CLIENTS:
+                with socket.socket() as listener:
+                    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                    listener.bind(("127.0.0.1", port))
+                    listener.listen()
+                    child = subprocess.Popen([program, str(i), str(port)], env=environment(server.region), stderr=subprocess.PIPE)
+                    with listener.accept()[0] as peer:
+                        peer.sendall(b"answer")
+                        done = subprocess.CompletedProcess([], child.wait(), stderr=child.stderr.read())
+                    child.stderr.close()
+            elif (what, _, wanted) in INHERITED:
+                with socket.socket() as listener:
+                    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                    listener.bind(("127.0.0.1", port))
+                    listener.listen()
+                    with socket.create_connection(("127.0.0.1", port)) as peer:
+                        peer.sendall(b"late")
+                        done = server.run(program, i, port, stdin=listener, stderr=subprocess.PIPE)
+            else:
+                done = server.run(program, i, port, stderr=subprocess.PIPE)
+            judge(checks, server, what, done, before, wanted)
+    checks.same("lost", server.end["lost"], 0)
+    with Server(checks.folder, sockets=[{"port": port ^ 1, "tcp": 1}], explain=True) as server:
+        server.run(program, 0, port)
+    checks.same("what matches nothing is explained", [event["text"] for event in server.of("passed") if "port" in event["text"]],
+                [f"listen tcp port {port}", f"connect tcp port {port}", f"accept tcp port {port}"])
+    with Server(checks.folder, sockets=[{"port": port, "tcp": 1}], posts={"socket": 0}) as server:
+        server.run(program, 1, port)
+    checks.same("nobody wants to hear of them", server.events, [])
+    with Server(checks.folder, sockets=[{"port": port, "tcp": 1}]) as server:
+        server.say("asleep")
+        server.run(program, 1, port)
+        checks.same("the sleeping server is woken", server.say("look")["asleep"], 0)
+    held.close()
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()
