@@ -76,10 +76,10 @@ class Checks:
     def true(self, what, holds, shown=""):
         return self.same(what if holds else f"{what}: {shown}", bool(holds), True)
 
-    def compile(self, name, text, *options):
+    def compile(self, name, text, *options, compiler=COMPILER):
         source = self.folder / f"{name}.c"
         source.write_text(text)
-        subprocess.run([COMPILER, "-O1", "-w", "-o", self.folder / name, source, *options], check=True)
+        subprocess.run([compiler, "-O1", "-w", "-o", self.folder / name, source, *options], check=True)
         return self.folder / name
 
     def finish(self):

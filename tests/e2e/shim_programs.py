@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Programs that other people wrote do under the preload library exactly what they do without it, while it watches their files; and
+the library itself needs nothing but libc and shows nothing but what it interposes."""
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from support.shim import BUILD, COMPILER, LIBRARY, ROOT, Checks, Server, environment
+
+SQL = """
+create table t(id integer primary key, a int, b text);
+create index i on t(a);
+with recursive n(x) as (select 1 union all select x + 1 from n where x < 3000) insert into t select x, x * 7919 % 3001, printf('%.50c', 'x') from n;
+select count(*), sum(a), max(length(b)) from t where a between 100 and 900;
+pragma journal_mode = wal; update t set a = a + 1 where id % 3 = 0; select sum(a) from t; delete from t where id > 2000; vacuum;
+select count(*), sum(a) from t; pragma integrity_check;
+"""
+PYTHON = r"""
+import mmap, multiprocessing, os, subprocess, threading
+def child(q): q.put(open("a.idx", "rb").read()[100:110])
+if __name__ == "__main__":
+    data = open("a.idx", "rb")
+    print(len(data.read()), data.seek(5), data.read(3), os.pread(data.fileno(), 4, 10), data.read(2))
+    copies = [os.dup(data.fileno()) for _ in range(20)]
+    threads = [threading.Thread(target=lambda fd=fd: [os.pread(fd, 100, 7) for _ in range(100)]) for fd in copies]
+    [t.start() for t in threads]; [t.join() for t in threads]
+    print(mmap.mmap(data.fileno(), 0, access=mmap.ACCESS_READ)[50:60])
+    q = multiprocessing.get_context("fork").Queue(); p = multiprocessing.get_context("fork").Process(target=child, args=(q,)); p.start(); print(q.get()); p.join()
+    q = multiprocessing.get_context("spawn").Queue(); p = multiprocessing.get_context("spawn").Process(target=child, args=(q,)); p.start(); print(q.get()); p.join()
+    print(subprocess.run(["cat", "a.idx"], capture_output=True, close_fds=True).stdout[:20])
+    print(subprocess.run(["sha1sum"], stdin=data, capture_output=True).stdout)
+    os.closerange(200, 256)
+    with open("out.idx", "wb") as out: os.sendfile(out.fileno(), os.open("a.idx", os.O_RDONLY), 3, 500)
+    os.rename("out.idx", "moved.idx"); os.truncate("moved.idx", 100); print(os.stat("moved.idx").st_size, open("moved.idx", "rb").read()[:9])
+"""
+SHELL = r"""
+exec 3< a.idx; read -r line <&3; echo "$line"; read -r line <&3; echo "$line"; exec 3<&-
+while read -r x; do echo "$x"; done < a.idx | sort -r | head -n 3
+{ head -c 20; head -c 20 a.idx | cat; } < a.idx; cat a.idx a.idx | wc -c; (cat < a.idx; echo sub) | tail -n 1
+cat <<END | tr a-z A-Z > new.idx
+here
+END
+cat new.idx; echo more >> new.idx; cat new.idx; for i in 1 2 3; do (exit $i) || echo $?; done; kill -TERM $$; echo not here
+"""
+# (name, the program that it needs, command, input)
+PROGRAMS = [
+    ("cat", "cat", ["cat", "a.idx", "none.idx", "b.txt"], None), ("cat from standard input", "cat", ["sh", "-c", "cat < a.idx"], None),
+    ("cp", "cp", ["sh", "-c", "cp a.idx c.idx && cp --sparse=always sparse.idx s.idx && cp --reflink=never -a a.idx c2.idx && cmp a.idx c2.idx && du --apparent-size s.idx"], None),
+    ("tar", "tar", ["sh", "-c", "tar --mtime=@0 --owner=0 --group=0 -cf - *.idx | tar -C sub -xf - && cat sub/*.idx | sha1sum"], None),
+    ("dd", "dd", ["sh", "-c", "dd if=a.idx of=d.idx bs=777 skip=2 count=5 2>&1 | head -n 2; dd if=a.idx bs=4096 iflag=direct 2>/dev/null | sha1sum"], None),
+    ("grep and sort", "grep", ["sh", "-c", "grep -c 7 a.idx; sort a.idx | sha1sum; head -n 3 a.idx; tail -c 30 a.idx; wc a.idx; od -A d -t x1 a.idx | sha1sum; split -n 3 a.idx; cat x??"], None),
+    ("dash", "dash", ["dash", "-c", SHELL], None), ("bash", "bash", ["bash", "-c", SHELL], None),
+    ("bash by pipe", "bash", ["bash"], SHELL), ("python3", "python3", ["python3", "script.py"], None),
+    ("sqlite3", "sqlite3", ["sqlite3", "t.idx"], SQL),
+    ("git", "git", ["sh", "-c", "git init -q . && git add *.idx script.py && git -c user.name=x -c user.email=x@x commit -qm m --date=@1+0000 && git log --format=%T && "
+                    "echo x >> a.idx && git diff --stat && git gc -q && git fsck --strict && git status --short | grep idx"], None),
+    ("perl", "perl", ["perl", "-e", "open F, '<a.idx'; seek F, 100, 0; read F, $x, 20; print $x; local $/; $y = <F>; print length $y; open G, '-|', 'cat a.idx'; print length <G>; exit 7"], None),
+    ("a missing program", "sh", ["sh", "-c", "no-such-program; ./a.idx; exec /none"], None),
+]
+
+
+def fill(folder):
+    folder.mkdir()
+    (folder / "sub").mkdir()
+    (folder / "a.idx").write_bytes(b"".join(b"line %06d\n" % (i * 7919 % 10007) for i in range(3000)))
+    (folder / "b.txt").write_bytes(b"unmatched\n")
+    (folder / "script.py").write_text(PYTHON)
+    with (folder / "sparse.idx").open("wb") as sparse:
+        sparse.seek(1 << 20)
+        sparse.write(b"end")
+    return folder
+
+
+def state(folder, done):
+    """What a run leaves: its exit code, what it said, and the files. Folders' names and what git writes by the clock are left out."""
+    text = [part.replace(str(folder).encode(), b"HERE") for part in (done.stdout, done.stderr)]
+    files = {str(path.relative_to(folder)): (path.stat().st_mode, hashlib.sha1(path.read_bytes()).hexdigest())
+             for path in sorted(folder.rglob("*")) if path.is_file() and ".git" not in path.parts}
+    return done.returncode, text, files
+
+
+def programs(checks):
+    missing = []
+    for name, needs, command, given in PROGRAMS:
+        if not shutil.which(needs):
+            missing.append(needs)
+            continue
+        here = checks.folder / "here"
+        states = []
+        for watched in (False, True):
+            fill(here)
+            with Server(checks.folder, classes=["*.idx"]) as server:
+                done = subprocess.run(command, cwd=here, input=given and given.encode(), capture_output=True, timeout=300,
+                                      env=environment(server.region if watched else None) | {"LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1"})
+            states.append(state(here, done))
+            shutil.rmtree(here)
+        checks.same(name, states[1], states[0])
+        checks.true(f"{name} is seen", bool(server.of("opened")) or name == "a missing program", server.events[:3])
+    if missing:
+        print("not tried, since not installed: " + " ".join(missing))
+
+
+def exact_reads(checks):
+    """The events of a real program are the reads that strace would show."""
+    here = fill(checks.folder / "exact")
+    with Server(checks.folder, classes=[str(here / "a.idx")], explain=True) as server:
+        server.run("sqlite3", "a.idx", "select 1", cwd=here, capture_output=True)
+        server.run("tail", "-c", "30", "a.idx", cwd=here, capture_output=True)
+        server.run("cat", "a.idx", "b.txt", cwd=here, capture_output=True)
+        server.run("cat", here / "sub" / ".." / "a.idx", cwd="/", capture_output=True)
+    checks.same("whole patterns match relative paths, and those with dots", {event["text"] for event in server.of("opened")}, {str(here / "a.idx")})
+    checks.true("what cat passed", str(here / "b.txt") in {event["text"] for event in server.of("passed")}, server.of("passed"))
+    size = (here / "a.idx").stat().st_size
+    cats = [event for event in server.of("read") if event["offset"] == 0 and event["length"] == size]
+    checks.same("cat's reads", len(cats), 2)
+    checks.true("tail's read", any(event["offset"] + event["length"] == size and event["offset"] for event in server.of("read")), server.of("read"))
+    os.symlink(here / "a.idx", here / "link.dat")
+    with Server(checks.folder, classes=["link.dat"]) as server:
+        server.run("cat", "link.dat", cwd=here, capture_output=True)
+        server.run("cat", here / "link.dat", capture_output=True)
+    checks.same("a link is known by its own name when its path is whole", [event["text"] for event in server.of("opened")], [str(here / "link.dat")])
+
+
+def fortified(checks):
+    """What a compiler makes of reads under _FORTIFY_SOURCE is seen."""
+    compiler = shutil.which("gcc")
+    if not compiler:
+        print("fortified names: not tried, since there is no gcc, and clang makes none of glibc 2.36's reads")
+        return
+    here = fill(checks.folder / "fortified")
+    program = checks.compile("chk", """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int n, char** a) {
+    char b[64]; int f = open(a[1], atoi(a[2])); size_t s = atoi(a[3]);
+    read(f, b, s); pread(f, b, s, 3); FILE* g = fopen(a[1], "r"); fread(b, 1, s, g); fgets(b, s, g); return 0;
+}""", "-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", compiler=compiler)
+    names = subprocess.run(["nm", "-D", program], capture_output=True, text=True).stdout
+    checks.true("the test uses fortified names", all(f"__{name}" in names for name in ("open_2", "read_chk", "pread_chk", "fread_chk", "fgets_chk")), names)
+    with Server(checks.folder, classes=["*.idx"]) as server:
+        server.run(program, "a.idx", "0", "10", cwd=here)
+        done = server.run(program, "a.idx", "0", "100", cwd=here, stderr=subprocess.DEVNULL)
+    checks.same("its reads", [(event["offset"], event["length"]) for event in server.of("read")], [(0, 10), (3, 10), (0, 4096)])
+    checks.same("an overflow still aborts", done.returncode, -6)
+
+
+def direct(checks):
+    here = fill(checks.folder / "direct")
+    with Server(checks.folder, classes=["*.idx"]) as server:
+        done = server.run("dd", "if=a.idx", "of=/dev/null", "bs=4096", "iflag=direct", cwd=here, capture_output=True)
+    if b"Invalid argument" in done.stderr:
+        print("O_DIRECT: not tried, this file system has none")
+        return
+    checks.same("O_DIRECT is told", [bool(event["offset"] & os.O_DIRECT) for event in server.of("opened")], [True])
+
+
+def binary(checks):
+    """The library itself."""
+    dynamic = subprocess.run(["readelf", "-dW", LIBRARY], capture_output=True, text=True, check=True).stdout
+    checks.same("what it needs", re.findall(r"NEEDED.*\[(.*)\]", dynamic), ["libc.so.6"])
+    checks.true("nothing is resolved late", "BIND_NOW" in dynamic or "NOW" in dynamic, dynamic)
+    names = subprocess.run(["nm", "-D", LIBRARY], capture_output=True, text=True, check=True).stdout.splitlines()
+    undefined = [line.split()[-1].split("@")[0] for line in names if " U " in line or " w " in line]
+    exported = {line.split()[-1].split("@")[0] for line in names if re.search(" [TWDBR] ", line)}
+    text = (ROOT / "runtime" / "shim" / "names.h").read_text()
+    listed = set(re.findall(r"^    (?:RAW|LIBC|NAME)\((\w+)", text, re.M))
+    checks.same("exported, and not in the list", sorted(exported - listed), [])
+    checks.same("in the list, and not exported", sorted(listed - exported), [])
+    forbidden = [name for name in undefined if re.match(r"_Z|__cxa_(?!finalize)|_Unwind|__gxx|malloc|calloc|realloc|free$|__asan|__tsan|__ubsan|__sanitizer|__tls_get_addr|pthread_create|printf", name)]
+    checks.same("what it must not call", forbidden, [])
+    checks.same("of what it interposes it calls nothing by name", sorted(set(undefined) & listed), [])
+
+
+def others(checks):
+    """Another preloaded library that interposes the same call, before ours and behind it."""
+    here = fill(checks.folder / "others")
+    source = checks.folder / "other.c"
+    source.write_text("""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+ssize_t read(int f, void* b, size_t n) {
+    static ssize_t (*next)(int, void*, size_t); static ssize_t (*by_hand)(int, void*, size_t);
+    if (!next) next = dlsym(RTLD_NEXT, "read");
+    if (!by_hand) by_hand = dlsym(dlopen("libc.so.6", RTLD_LAZY), "read");
+    ssize_t got = by_hand && n == 11 ? by_hand(f, b, n) : next(f, b, n);
+    if (got > 0) ((char*)b)[0] = '#';
+    return got;
+}""")
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-o", checks.folder / "other.so", source], check=True)
+    for first, second in ((LIBRARY, checks.folder / "other.so"), (checks.folder / "other.so", LIBRARY)):
+        with Server(checks.folder, classes=["*.idx"]) as server:
+            done = server.run("head", "-c", "11", "a.idx", cwd=here, capture_output=True, extra={"LD_PRELOAD": f"{first}:{second}"})
+        checks.same(f"{first.name} before {second.name}", (done.returncode, done.stdout), (0, b"#ine 000000"))
+        checks.true(f"{first.name} before {second.name}: seen", bool(server.of("read")), server.events)
+
+
+def early(checks):
+    """A library whose constructor opens and reads before ours has been initialised, and one that has no environment to look into."""
+    here = fill(checks.folder / "early")
+    source = checks.folder / "early.c"
+    source.write_text("""
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+static char b[16];
+__attribute__((constructor(101))) static void first(void) { int f = open("a.idx", O_RDONLY); if (f >= 0 && read(f, b, 9) != 9) abort(); close(f); }
+__attribute__((destructor)) static void last(void) { int f = open("a.idx", O_RDONLY); if (f >= 0 && pread(f, b, 9, 9) != 9) abort(); close(f); }
+int early(void) { return b[0]; }""")
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-o", checks.folder / "libearly.so", source], check=True)
+    main_program = checks.compile("main", "int early(void); int main() { return early() != 'l'; }", "-L", checks.folder, "-learly", f"-Wl,-rpath,{checks.folder}")
+    with Server(checks.folder, classes=["*.idx"]) as server:
+        done = server.run(main_program, cwd=here)
+    checks.same("exit code", done.returncode, 0)
+    checks.same("reads of constructors and destructors", [(event["offset"], event["length"]) for event in server.of("read")], [(0, 9), (9, 9)])
+
+
+def main():
+    checks = Checks()
+    binary(checks)
+    fortified(checks)
+    exact_reads(checks)
+    direct(checks)
+    others(checks)
+    early(checks)
+    programs(checks)
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()
