@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/probe/waker.h"
 #include "runtime/shadow/clock.h"
 #include "runtime/shadow/events.h"
 #include "runtime/shadow/region.h"
@@ -64,6 +65,7 @@ class ServerImpl final : public Server {
 
     const std::string& region_path() const override { return file_.path(); }
     const shim::Region& region() const override { return file_.get(); }
+    void listen_to(probe::Poller& probes) override { probes_ = &probes; }
     std::expected<void, std::string> run(const std::function<bool()>& stop) override;
     Report report() const override;
 
@@ -74,6 +76,8 @@ class ServerImpl final : public Server {
         return limits;
     }
     bool turn(std::uint64_t now);
+    unsigned take_probes(unsigned most);
+    void switch_probes();
     void keep_house(std::uint64_t now);
     void sleep();
     std::expected<void, std::string> finish();
@@ -90,6 +94,7 @@ class ServerImpl final : public Server {
     std::unique_ptr<Walks> walks_;
     std::optional<Ahead> ahead_;
     std::optional<Events> events_;
+    probe::Poller* probes_ = nullptr;
     std::string failure_;  // of the ring; the server then only watches
     std::uint64_t house_ns_ = 0, reclaim_ns_ = 0, new_rings_ns_ = 0;
 };
@@ -98,7 +103,7 @@ class ServerImpl final : public Server {
 bool ServerImpl::turn(std::uint64_t now) {
     const bool look = now - new_rings_ns_ >= kNewRingsNs;
     if (look) new_rings_ns_ = now;
-    const unsigned events = inbox_.drain(*events_, kEventsAtOnce, look);
+    const unsigned events = inbox_.drain(*events_, kEventsAtOnce, look) + take_probes(kEventsAtOnce);
     bool moved = events_->asked();
     events_->clear_asked();
     if (failure_.empty()) {
@@ -117,10 +122,37 @@ bool ServerImpl::turn(std::uint64_t now) {
     return moved || events >= kEventsAtOnce;
 }
 
+unsigned ServerImpl::take_probes(unsigned most) {
+    if (probes_ == nullptr) return 0;
+    return probes_->poll(most, [&](const probe::Event& event) {
+        Message message{{}, event.arguments};
+        message.event.kind = shim::EventKind::probe;
+        message.event.source = static_cast<std::uint8_t>(event.probe);
+        message.event.process = event.process;
+        message.event.length = static_cast<std::uint32_t>(event.arguments.size());
+        events_->on_message(message);
+    });
+}
+
+// A probe whose chains are all switched off costs the program the trap only.
+void ServerImpl::switch_probes() {
+    if (probes_ == nullptr) return;
+    std::uint32_t wanted = 0, known = 0;
+    for (std::size_t i = 0; i < plan_.chains.size(); i++) {
+        if (plan_.chains[i].mode != ir::ChainMode::on_probe) continue;
+        const std::uint32_t bit = std::uint32_t{1} << plan_.chains[i].source;
+        known |= bit;
+        if (file_.get().stats.chains[i].gate != shim::GateState::off) wanted |= bit;
+    }
+    for (std::uint16_t probe = 0; probe < shim::kMaxProbes; probe++)
+        if ((known >> probe & 1) != 0) probes_->want(probe, (wanted >> probe & 1) != 0);
+}
+
 void ServerImpl::keep_house(std::uint64_t now) {
     house_ns_ = now;
     ranges_.age(score_.turns(), now);
     score_.update_gates(now);
+    switch_probes();
     if (now - reclaim_ns_ < kReclaimNs) return;
     reclaim_ns_ = now;
     inbox_.reclaim();
@@ -130,7 +162,8 @@ void ServerImpl::sleep() {
     shim::Region& region = file_.get();
     region.asleep.store(1, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (!inbox_.pending()) {
+    const bool probed = probes_ != nullptr && !probes_->sleep();
+    if (!probed && !inbox_.pending()) {
         walks_->disk().wait(region.asleep, kSleepNs);
         region.stats.wakes.fetch_add(1, std::memory_order_relaxed);
     } else {
@@ -141,6 +174,7 @@ void ServerImpl::sleep() {
 
 std::expected<void, std::string> ServerImpl::run(const std::function<bool()>& stop) {
     std::uint64_t last_moved = 0;
+    const auto waker = probes_ != nullptr ? probe::Waker::start(probes_->fd(), file_.get().asleep) : nullptr;
     while (!stop()) {
         const std::uint64_t now = now_ns();
         if (turn(now)) {
@@ -159,7 +193,7 @@ std::expected<void, std::string> ServerImpl::run(const std::function<bool()>& st
 }
 
 std::expected<void, std::string> ServerImpl::finish() {
-    while (inbox_.drain(*events_, UINT32_MAX, true) != 0) {}
+    while (inbox_.drain(*events_, UINT32_MAX, true) + take_probes(UINT32_MAX) != 0) {}
     ahead_->drop_waiting();
     const std::uint64_t since = now_ns();
     while (failure_.empty() && ahead_->in_flight() > 0 && now_ns() - since < kLastWaitNs) {

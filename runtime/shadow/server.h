@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/probe/poller.h"
 #include "runtime/shim/protocol.h"
 #include "runtime/spec/loaded.h"
 
@@ -43,6 +44,8 @@ class Server {
     virtual ~Server() = default;
     virtual const std::string& region_path() const = 0;
     virtual const shim::Region& region() const = 0;
+    // Where the events of `on probe` chains come from; without it those chains rest. Before run(), which it must outlive.
+    virtual void listen_to(probe::Poller& probes) = 0;
     // Serves until `stop` says so (asked between events and at least every 10 ms); then drains what the rings hold. Interrupted
     // system calls only make it ask again.
     virtual std::expected<void, std::string> run(const std::function<bool()>& stop) = 0;
