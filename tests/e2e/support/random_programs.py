@@ -1,0 +1,153 @@
+"""Runs random programs plain and beside shadow chains, and compares what they logged and left behind."""
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+
+from chains import BUILD, ROOT, skip
+
+PROGRAM = BUILD / "bin" / "chainio-random-program"
+CHAINIO = BUILD / "bin" / "chainio"
+PORT_TAKEN = 75
+
+# Most words of the files are small numbers: each read names many other places, the file beside it and a web server's files.
+SPEC = """
+app random {{
+  match exe "chainio-random-program"
+  match exe "cat"
+  files  data  = "*.dat" {{ root "{root}" }}
+  files  other = "*.idx"
+  files  fixed = "*.imm" {{ immutable }}
+  socket web   = tcp port {port}
+}}
+record Word {{ at: u64le }}
+text Get {{ "GET " path: token(max 200) " HTTP/1." rest: rest(max 200) }}
+chain walk(f: file data, from: u64) -> u64 hops 4 {{
+  step one(b: block at from % 16384 for 8) {{
+    if block.offset > 8192 {{ return b.uint_le() }}
+    goto one at b.uint_le() % 16384
+  }}
+}}
+chain places on read(data) as r {{ for w in r.records(Word, max 64) {{ prefetch r.file at w.at % 32768 for 4KiB }} }}
+chain beside on read(other) as r {{ prefetch data.sibling(r, ".dat") }}
+chain walks on read(data) as r {{ for w in r.records(Word, max 8) {{ prefetch via walk(r.file, w.at) }} }}
+chain fixed_places on read(fixed) as r {{ for w in r.records(Word, max 64) {{ prefetch r.file at w.at for 8KiB }} }}
+chain whole on open(data) as r {{ prefetch r.file at 0 for 32KiB }}
+chain ahead on ready(web) as c {{ when c.text(Get) as g {{ prefetch data[g.path] }} }}
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Beside:
+    """`chainio run` with a spec that matches what the programs of `folder` do."""
+    def __init__(self, folder):
+        if not PROGRAM.exists():
+            skip(f"{PROGRAM} was not built")
+        self.folder = folder
+        self.totals = {}
+        self.notes = {}
+        self.new_port()
+
+    def new_port(self):
+        self.port = free_port()
+        source, self.spec = self.folder / "random.chain", self.folder / "random.bpf.o"
+        source.write_text(SPEC.format(root=self.folder / "beside" / "files", port=self.port))
+        subprocess.run([BUILD / "bin" / "chainc", source, "-I", ROOT / "stdlib-chains", "-o", self.spec], check=True)
+
+    def words(self, command):
+        return [CHAINIO, "run", "--spec", self.spec, "--no-gate", "--json", "--summary", self.folder / "summary.json", "--", *command]
+
+    def count(self):
+        """Adds up what the summary of the last run says, to prove that the chains were at work."""
+        path = self.folder / "summary.json"
+        if not path.exists():
+            return
+        summary = json.loads(path.read_text())
+        path.unlink()
+        for chain in summary.get("chains", []):
+            for key, value in chain.items():
+                if isinstance(value, int):
+                    self.totals[key] = self.totals.get(key, 0) + value
+        for note in summary.get("notes", []):
+            self.notes[str(note)] = self.notes.get(str(note), 0) + 1
+
+
+def fresh(path):
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    return path
+
+
+def execute(words, **options):
+    """Exit code and output; a program that hangs is ended and says so."""
+    process = subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               start_new_session=True, **options)
+    try:
+        output = process.communicate(timeout=240)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # the session is ours: nobody else is in it
+        output = process.communicate()[0] + b"\nended after 240 s"
+    return process.returncode, output.decode(errors="replace")
+
+
+def content(path):
+    """What a file is, in a form that can be compared."""
+    info = path.lstat()
+    kind = stat.S_IFMT(info.st_mode)
+    if stat.S_ISLNK(info.st_mode):
+        return kind, os.readlink(path)
+    if not stat.S_ISREG(info.st_mode):
+        return kind, stat.S_IMODE(info.st_mode)
+    return kind, stat.S_IMODE(info.st_mode), info.st_size, info.st_nlink, hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def tree(folder):
+    return {str(path.relative_to(folder)): content(path) for path in folder.rglob("*")}
+
+
+def first_difference(one, two):
+    """In words, or None. Logs are compared line by line, since they say what happened."""
+    left, right = tree(one), tree(two)
+    names = sorted(name for name in left.keys() | right.keys() if left.get(name) != right.get(name))
+    names.sort(key=lambda name: not name.endswith("log"))
+    if not names:
+        return None
+    name = names[0]
+    logs = [(folder / name).read_text(errors="replace").splitlines() if (folder / name).is_file() else [] for folder in (one, two)]
+    if name.endswith("log") and all(logs):
+        at = next((i for i, pair in enumerate(zip(*logs)) if pair[0] != pair[1]), min(map(len, logs)))
+        before = "\n".join(logs[0][max(0, at - 6):at])
+        return f"{name}, line {at + 1}, after\n{before}\nplain:  {logs[0][at:at + 2]}\nbeside: {logs[1][at:at + 2]}"
+    return f"{name}: plain {left.get(name)}, beside {right.get(name)} ({len(names)} files differ)"
+
+
+def file_chunks(total, most):
+    return [min(most, total - at) for at in range(0, total, most)]
+
+
+def run_batch(beside, seed, count):
+    """The same programs both ways, in folders whose names are alike; None or what differs."""
+    for _ in range(5):
+        words = [PROGRAM, "--seed", seed, "--count", count, "--port", beside.port, "--out"]
+        plain, other = fresh(beside.folder / "plain" / "files"), fresh(beside.folder / "beside" / "files")
+        first = execute([*words, plain])
+        second = execute(beside.words([*words, other])) if first[0] != PORT_TAKEN else first
+        if PORT_TAKEN not in (first[0], second[0]):
+            break
+        beside.new_port()
+    beside.count()
+    if first[0] != 0:
+        return f"the plain program itself ended with {first[0]}: {first[1]}"
+    if first != second:
+        return f"plain: exit code {first[0]}\n{first[1]}\nbeside: exit code {second[0]}\n{second[1]}"
+    return first_difference(plain, other)

@@ -1,0 +1,61 @@
+#include "tools/cloud_volume/nodes.h"
+
+#include <utility>
+#include <vector>
+
+namespace chainio::cloud {
+namespace {
+
+constexpr std::uint64_t kRoot = 1;
+
+}  // namespace
+
+std::string Nodes::path(std::uint64_t node) {
+    if (node == kRoot) return ".";
+    const std::lock_guard lock(mutex_);
+    const auto found = nodes_.find(node);
+    return found == nodes_.end() ? std::string() : found->second.path;
+}
+
+std::string Nodes::below(std::uint64_t parent, const char* name) { return path(parent) + "/" + name; }
+
+std::uint64_t Nodes::looked_up(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    const auto [at, fresh] = by_path_.try_emplace(path, next_);
+    if (fresh) nodes_[next_++].path = path;
+    ++nodes_[at->second].lookups;
+    return at->second;
+}
+
+void Nodes::forget(std::uint64_t node, std::uint64_t times) {
+    const std::lock_guard lock(mutex_);
+    const auto found = nodes_.find(node);
+    if (found == nodes_.end()) return;
+    found->second.lookups -= times;
+    if (found->second.lookups > 0) return;
+    const auto named = by_path_.find(found->second.path);
+    if (named != by_path_.end() && named->second == node) by_path_.erase(named);
+    nodes_.erase(found);
+}
+
+void Nodes::removed(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    by_path_.erase(path);
+}
+
+void Nodes::moved(const std::string& from, const std::string& to) {
+    const std::lock_guard lock(mutex_);
+    by_path_.erase(to);
+    std::vector<std::pair<std::string, std::uint64_t>> hit;
+    for (const auto& [path, node] : by_path_) {
+        if (path == from || path.starts_with(from + "/")) hit.emplace_back(path, node);
+    }
+    for (const auto& [path, node] : hit) {
+        by_path_.erase(path);
+        const std::string now = to + path.substr(from.size());
+        by_path_[now] = node;
+        nodes_[node].path = now;
+    }
+}
+
+}  // namespace chainio::cloud
