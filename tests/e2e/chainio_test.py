@@ -26,6 +26,9 @@ chain text(db: file pages, size: u16) -> bytes(max 64) hops 1 {
 chain ahead on read(pages) as r {
   for p in r.records(Pair, max 8) { prefetch r.file at p.key for p.value }
 }
+files under = "/srv/*" { root "/srv" }
+probe hint = uprobe "program:hint" (page: u32, name: cstr(max 8))
+chain hinted on probe(hint) as h { prefetch under[h.name] at h.page * 512 for 512 }
 """
 FILES = """
 files:
@@ -45,6 +48,10 @@ CASES = [
     ("chain: find, files: {db: cut}, args: {key: 3}, expect: {outcome: short_read}", None),
     ("chain: text, files: {db: words}, args: {size: 5}, expect: {bytes: hello, length: 5, starts_with: he}", None),
     ("chain: ahead, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{same: true, at: 1, for: 100}, {at: 2}]}", None),
+    ("chain: hinted, args: {page: 3, name: abc}, expect: {prefetches: [{files: under, path: abc, at: 1536, for: 512}]}", None),
+    ("chain: hinted, args: {page: 3, name: abcdefghi}, expect: {prefetch_count: 1}", "'name' takes at most 8 bytes, not 9"),
+    ("chain: hinted, args: {page: 3}, expect: {prefetch_count: 1}", "the case gives no value for 'name'"),
+    ("chain: hinted, event: {file: pairs, at: 0, for: 12}, expect: {prefetch_count: 1}", "give its arguments as `args`"),
     ("chain: find, files: {db: pairs}, args: {key: 2}, expect: {value: 201}", "value is 200, expected 201"),
     ("chain: find, files: {db: pairs}, args: {key: 2}, expect: {outcome: not_found}", "outcome is ok, expected not_found"),
     ("chain: find, files: {db: pairs}, args: {key: 4}, expect: {value: 400, read_count: 1}", "2 reads, expected 1"),

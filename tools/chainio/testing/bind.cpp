@@ -64,7 +64,12 @@ std::expected<std::uint32_t, std::string> find_chain(const spec::Loaded& spec, c
             "the spec has no chain '{}'; {}", test.chain,
             near ? fmt::format("did you mean '{}'?", *near) : fmt::format("it has {}", fmt::join(names, ", "))));
     }
-    const bool call = spec.module().chains[*found].mode == ir::ChainMode::call;
+    const ir::ChainMode mode = spec.module().chains[*found].mode;
+    const bool call = mode == ir::ChainMode::call;
+    if (mode == ir::ChainMode::on_probe) {
+        if (test.event) return Problem("this chain reacts to a probe; give its arguments as `args`, not an `event`");
+        return *found;
+    }
     if (call && test.event) return Problem("this chain is called; a call has `files` and `args`, not an `event`");
     if (!call && !test.event) return Problem("this chain reacts to what a program read; give the `event`");
     return *found;

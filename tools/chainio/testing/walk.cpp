@@ -92,6 +92,25 @@ std::expected<std::vector<std::uint64_t>, std::string> header_of(const ir::Artif
     return fields;
 }
 
+// Scalars and bytes of a chain's parameters, in order.
+void bind_arguments(const ir::Artifact& artifact, const ir::Chain& chain, const std::vector<Value>& args,
+                    Memory& memory) {
+    std::size_t arg = 0;
+    std::uint32_t bytes_at = 0;
+    for (const auto& param : chain.params) {
+        if (param.kind == ir::Param::Kind::file) continue;
+        const Value& value = args[arg++];
+        if (param.kind == ir::Param::Kind::scalar) {
+            memory.io().args[param.slot] = value.integer;
+            continue;
+        }
+        memory.io().args[param.slot] = bytes_at;
+        memory.io().args[param.slot + 1] = value.bytes.size();
+        std::ranges::copy(value.bytes, memory.area(artifact.layout.arg_bytes_offset) + bytes_at);
+        bytes_at += static_cast<std::uint32_t>(value.bytes.size());
+    }
+}
+
 class Walk {
   public:
     Walk(const ir::Artifact& artifact, Steps& steps, const CallInput& input)
@@ -114,20 +133,7 @@ class Walk {
 
   private:
     std::expected<void, std::string> bind() {
-        std::size_t arg = 0;
-        std::uint32_t bytes_at = 0;
-        for (const auto& param : chain_.params) {
-            if (param.kind == ir::Param::Kind::file) continue;
-            const Value& value = input_.args[arg++];
-            if (param.kind == ir::Param::Kind::scalar) {
-                memory_.io().args[param.slot] = value.integer;
-                continue;
-            }
-            memory_.io().args[param.slot] = bytes_at;
-            memory_.io().args[param.slot + 1] = value.bytes.size();
-            std::ranges::copy(value.bytes, memory_.area(artifact_.layout.arg_bytes_offset) + bytes_at);
-            bytes_at += static_cast<std::uint32_t>(value.bytes.size());
-        }
+        bind_arguments(artifact_, chain_, input_.args, memory_);
         return bind_headers();
     }
 
@@ -259,8 +265,10 @@ std::expected<Outcome, std::string> walk(const ir::Artifact& artifact, Steps& st
 }
 
 std::expected<Outcome, std::string> react(const ir::Artifact& artifact, Steps& steps, std::uint32_t chain,
-                                          const Bytes& block, std::uint64_t at) {
+                                          const Bytes& block, std::uint64_t at, const std::vector<Value>& args) {
     Memory memory(artifact.layout);
+    if (artifact.module.chains[chain].mode == ir::ChainMode::on_probe)
+        bind_arguments(artifact, artifact.module.chains[chain], args, memory);
     memory.set_block(std::span(block).first(std::min<std::size_t>(block.size(), CIO_MAX_BLOCK)), at, 0);
     clear_outputs(memory.io());
     const auto program = static_cast<std::uint32_t>(artifact.module.chains[chain].shadow);

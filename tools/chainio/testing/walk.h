@@ -56,9 +56,9 @@ struct CallInput {
     std::vector<Value> args;          // by scalar and bytes parameter, in order
 };
 
-// The error says why the chain could not be started or its engine failed.
+// `args` of react() are those of a probe. The error says why the chain could not be started or its engine failed.
 std::expected<Outcome, std::string> walk(const ir::Artifact& artifact, Steps& steps, const CallInput& input);
 std::expected<Outcome, std::string> react(const ir::Artifact& artifact, Steps& steps, std::uint32_t chain,
-                                          const Bytes& block, std::uint64_t at);
+                                          const Bytes& block, std::uint64_t at, const std::vector<Value>& args);
 
 }  // namespace chainio::testing
