@@ -85,6 +85,7 @@ DESCRIPTORS = [(call, f"int f = open(P, 0), g = -1; {call}", [O, *events]) for c
     ("g = fcntl(f, F_GETFD); if (g != 0) abort(); read(f, b, 5); close(f);", [r(0, 5), C]),
     ("dup2(f, f); read(f, b, 5); close(f);", [r(0, 5), C]),
     ("g = open(\"b.txt\", 0); dup2(g, f); read(f, b, 5); close(f);", [C]),
+    ("close_range(3, ~0U, 0);", [C]), ("syscall(SYS_close_range, 3, ~0U, 0);", [C]), ("closefrom(3);", [C]), ("close_range(f, f, 0);", [C]),
     ("close_range(3, ~0U, 0); open(\"b.txt\", 0); read(3, b, 5);", [C]),
     ("syscall(SYS_close_range, 3, ~0U, 0); open(\"b.txt\", 0); read(3, b, 5);", [C]),
     ("close_range(3, ~0U, 4); read(f, b, 5); close(f);", [r(0, 5), C]),
