@@ -19,7 +19,7 @@ void Checker::check_files(std::uint32_t index) {
         error(empty_pattern, n.pattern_span, "the pattern of files `" + n.name.text + "` is empty",
               "write a glob such as \"*.idx\"");
     if (n.root) {
-        out.info.root = *n.root;
+        if (out.info.root.empty()) out.info.root = *n.root;  // -D has chosen another
         if (!n.root->starts_with('/'))
             error(relative_root, n.name.span,
                   "the root of files `" + n.name.text + "` is \"" + *n.root + "\", which is not absolute",

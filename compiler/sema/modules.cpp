@@ -5,8 +5,14 @@
 #include "compiler/sema/checker.h"
 
 namespace chainio::sema {
-
 namespace {
+
+// The folder that all files of an absolute pattern are in; empty for others.
+std::string folder_of(const std::string& pattern) {
+    if (!pattern.starts_with('/')) return {};
+    const std::size_t end = pattern.rfind('/', pattern.find_first_of("*?[\\"));
+    return end == 0 ? "/" : pattern.substr(0, end);
+}
 
 // Words that mean something in an expression or a type, so that a declaration of that name could never be used.
 bool is_reserved(std::string_view name) {
@@ -122,7 +128,9 @@ void Checker::declare_param(Instance& scope, const ast::Param& param) {
         }
     }
     add_files(scope, files);
-    if (it != scope.given.end() && it->second.pattern) module_.files.back().info.pattern = *it->second.pattern;
+    if (it == scope.given.end() || !it->second.pattern) return;
+    module_.files.back().info.pattern = *it->second.pattern;
+    if (files.root) module_.files.back().info.root = folder_of(*it->second.pattern);
 }
 
 void Checker::declare_app(Instance& scope, const ast::App& app) {

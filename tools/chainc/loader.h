@@ -47,8 +47,4 @@ class FileLoader {
     std::map<std::string, LoadedFile*> by_real_path_;
 };
 
-// The folder that holds the standard library: `given`, or $CHAINIO_STDLIB, or the one installed beside this program, or
-// the one of the source tree that this program was built from. Empty when there is none.
-std::string find_stdlib(const std::string& given);
-
 }  // namespace chainio::chainc

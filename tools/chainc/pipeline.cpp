@@ -7,6 +7,7 @@
 #include "compiler/passes/lower.h"
 #include "compiler/sema/check.h"
 #include "tools/chainc/limits.h"
+#include "tools/chainc/stdlib.h"
 #include "tools/chainc/verify.h"
 
 namespace chainio::chainc {

@@ -2,6 +2,8 @@
 // ran.
 #pragma once
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 namespace chainio::tool {
 
@@ -11,9 +13,14 @@ inline constexpr int kExitUsage = 2;
 inline constexpr int kExitSystem = 3;  // a file, memory, clang … is missing
 inline constexpr int kExitNotPermitted = 4;
 
+// What stands behind `--` on the command line of `chainio run`, which is the program's own and not looked at.
+const std::vector<std::string>& program_words();
+
 void add_call(CLI::App& root, int& exit_code);
 void add_inspect(CLI::App& root, int& exit_code);
 void add_outcomes(CLI::App& root, int& exit_code);
+void add_run(CLI::App& root, int& exit_code);
 void add_test(CLI::App& root, int& exit_code);
+void add_top(CLI::App& root, int& exit_code);
 
 }  // namespace chainio::tool

@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "tools/chainio/call_args.h"
 #include "tools/chainio/commands.h"
@@ -9,18 +12,32 @@ namespace {
 
 // One line a subcommand, in the order of --help.
 constexpr void (*kCommands[])(CLI::App&, int&) = {
-    chainio::tool::add_call,
-    chainio::tool::add_inspect,
-    chainio::tool::add_outcomes,
-    chainio::tool::add_test,
+    chainio::tool::add_call, chainio::tool::add_inspect, chainio::tool::add_outcomes,
+    chainio::tool::add_run,  chainio::tool::add_test,    chainio::tool::add_top,
 };
 
+std::vector<std::string> g_program_words;
+
+// `chainio run … -- PROGRAM …`: takes off what is not ours to parse. Returns how many words are.
+int take_program(int argc, char** argv) {
+    if (argc < 2 || std::string_view(argv[1]) != "run") return argc;
+    for (int i = 2; i < argc; i++) {
+        if (std::string_view(argv[i]) != "--") continue;
+        g_program_words.assign(argv + i + 1, argv + argc);
+        return i;
+    }
+    return argc;
+}
+
 }  // namespace
+
+const std::vector<std::string>& chainio::tool::program_words() { return g_program_words; }
 
 int main(int argc, char** argv) {
     using namespace chainio::tool;
     try {
-        CLI::App app{"Run, inspect and test the chains of a ChainIO artifact.", "chainio"};
+        CLI::App app{"Run programs with shadow chains beside them; run, inspect and test the chains of an artifact.",
+                     "chainio"};
         app.set_version_flag("--version", std::string("chainio ") + CHAINIO_VERSION);
         app.require_subcommand(1);
         int exit_code = kExitOk;
@@ -34,7 +51,7 @@ int main(int argc, char** argv) {
             return kExitUsage;
         }
         try {
-            app.parse(argc, argv);
+            app.parse(take_program(argc, argv), argv);
         } catch (const CLI::ParseError& error) {
             return app.exit(error) == 0 ? kExitOk : kExitUsage;
         }

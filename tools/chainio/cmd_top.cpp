@@ -1,0 +1,127 @@
+// `chainio top [PID]`: what a running `chainio run` does, chain by chain and class by class.
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <memory>
+
+#include "tools/chainio/commands.h"
+#include "tools/chainio/run/attach.h"
+#include "tools/chainio/run/files.h"
+#include "tools/chainio/run/report.h"
+
+namespace chainio::tool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::atomic<bool> g_quit{false};
+void on_quit(int) { g_quit.store(true); }
+
+struct Parsed {
+    int pid = 0;
+    bool once = false, json = false;
+    double interval = 1;
+};
+
+double per_second(std::uint64_t now, std::uint64_t before, double seconds) {
+    return now < before || seconds <= 0 ? 0 : static_cast<double>(now - before) / seconds;
+}
+
+// What has happened since the last look, under the totals.
+std::string rates(const run::Figures& now, const run::Figures& before, double seconds) {
+    std::string out;
+    for (std::size_t i = 0; i < now.chains.size() && i < before.chains.size(); i++) {
+        const auto &a = now.chains[i], &b = before.chains[i];
+        out += fmt::format("  {}: {:.0f} runs/s, {:.0f} fetched/s, {:.0f} hits/s, {:.0f} late/s, {:.0f} wasted/s\n",
+                           a.name, per_second(a.runs, b.runs, seconds), per_second(a.fetches, b.fetches, seconds),
+                           per_second(a.hits, b.hits, seconds), per_second(a.late, b.late, seconds),
+                           per_second(a.wasted, b.wasted, seconds));
+    }
+    for (std::size_t i = 0; i < now.classes.size() && i < before.classes.size(); i++) {
+        const auto &a = now.classes[i], &b = before.classes[i];
+        out += fmt::format("  {}: {:.0f} reads/s, {:.0f} of them from disk\n", a.name,
+                           per_second(a.reads, b.reads, seconds), per_second(a.slow_reads, b.slow_reads, seconds));
+    }
+    return out;
+}
+
+std::string page(int server, const run::Figures& now) {
+    return fmt::format("chainio run {}: {} process{}, {} events lost, server busy for {}\n", server, now.processes,
+                       now.processes == 1 ? "" : "es", now.lost_events,
+                       run::human_time(static_cast<double>(now.server_ns))) +
+           run::figures_table(now);
+}
+
+bool print(const std::string& text) { return run::write_whole(1, text); }
+
+// On a terminal each page replaces the one before; elsewhere they follow one another.
+int watch(const run::Attached& run, const Parsed& options) {
+    std::signal(SIGINT, on_quit);
+    std::signal(SIGTERM, on_quit);
+    const bool terminal = ::isatty(1) == 1 && !options.json;
+    run::Figures before = run::figures_of(run.region().stats);
+    auto then = Clock::now();
+    while (!g_quit.load() && run.alive()) {
+        ::poll(nullptr, 0, static_cast<int>(options.interval * 1000));
+        const run::Figures now = run::figures_of(run.region().stats);
+        const double seconds = std::chrono::duration<double>(Clock::now() - then).count();
+        const std::string text =
+            options.json ? run::figures_json(now) + "\n"
+                         : (terminal ? "\x1b[H\x1b[2J" : "") + page(run.server(), now) + rates(now, before, seconds);
+        if (!print(text)) return kExitSystem;
+        before = now;
+        then = Clock::now();
+    }
+    if (!options.json && !run.alive()) print("the run has ended\n");
+    return kExitOk;
+}
+
+std::expected<int, std::string> only_run() {
+    const auto runs = run::running_runs();
+    if (runs.size() == 1) return runs.front().server;
+    if (runs.empty()) return std::unexpected("no `chainio run` is running that this user may look at");
+    std::string list = "several runs: name one by its process id";
+    for (const auto& each : runs) list += fmt::format("\n  {}  {}", each.server, each.command_line);
+    return std::unexpected(std::move(list));
+}
+
+int top(const Parsed& options) {
+    const auto fail = [](const std::string& why) {
+        fmt::print(stderr, "chainio top: {}\n", why);
+        return kExitFailed;
+    };
+    int pid = options.pid;
+    if (pid == 0) {
+        const auto found = only_run();
+        if (!found) return fail(found.error());
+        pid = *found;
+    }
+    const auto attached = run::attach(pid);
+    if (!attached) return fail(attached.error());
+    if (!options.once) return watch(**attached, options);
+    const run::Figures now = run::figures_of((*attached)->region().stats);
+    return print(options.json ? run::figures_json(now) + "\n" : page((*attached)->server(), now)) ? kExitOk
+                                                                                                  : kExitSystem;
+}
+
+}  // namespace
+
+void add_top(CLI::App& root, int& exit_code) {
+    auto parsed = std::make_shared<Parsed>();
+    auto* command = root.add_subcommand("top", "Watch a running `chainio run`");
+    command
+        ->add_option("pid", parsed->pid,
+                     "of the `chainio run`, or of a process that it has started; needed when there are several")
+        ->check(CLI::PositiveNumber);
+    command->add_flag("--once", parsed->once, "print the figures once and end");
+    command->add_flag("--json", parsed->json, "one JSON object a line");
+    command->add_option("--interval", parsed->interval, "seconds between pages (default 1)")
+        ->check(CLI::Range(0.1, 3600.0));
+    command->callback([parsed, &exit_code] { exit_code = top(*parsed); });
+}
+
+}  // namespace chainio::tool

@@ -1,0 +1,93 @@
+#include "tools/chainio/run/attach.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <filesystem>
+#include <set>
+
+#include "tools/chainio/run/files.h"
+
+namespace chainio::run {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kMostText = 4 << 20;
+
+// Paths of the shared, writable files that a process has mapped: a region is one of them.
+std::set<std::string> shared_files(int pid) {
+    std::set<std::string> out;
+    const auto maps = read_whole(fmt::format("/proc/{}/maps", pid), kMostText);
+    if (!maps) return out;
+    std::string_view rest = *maps;
+    while (!rest.empty()) {
+        const std::string_view line = rest.substr(0, rest.find('\n'));
+        rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+        const std::size_t path = line.find('/');
+        if (path != std::string_view::npos && line.find(" rw-s ") != std::string_view::npos)
+            out.emplace(line.substr(path));
+    }
+    return out;
+}
+
+}  // namespace
+
+Attached::~Attached() { ::munmap(const_cast<shim::Region*>(region_), shim::kRegionBytes); }
+
+bool Attached::alive() const {
+    return region_->server.load() == static_cast<std::uint32_t>(server_) && (::kill(server_, 0) == 0 || errno == EPERM);
+}
+
+// Null when the file is no region of this version.
+std::unique_ptr<Attached> attach_to(const std::string& path) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat status{};
+    if (!file || ::fstat(file.get(), &status) != 0 || status.st_size < static_cast<off_t>(shim::kRegionBytes))
+        return nullptr;
+    void* at = ::mmap(nullptr, shim::kRegionBytes, PROT_READ, MAP_SHARED, file.get(), 0);
+    if (at == MAP_FAILED) return nullptr;
+    const auto* region = static_cast<const shim::Region*>(at);
+    const auto server = static_cast<int>(region->server.load());
+    auto attached = std::unique_ptr<Attached>(new Attached(region, server));
+    const bool right = region->magic == shim::kMagic && region->version == shim::kVersion && server > 0;
+    return right ? std::move(attached) : nullptr;
+}
+
+std::vector<RunningRun> running_runs() {
+    std::vector<RunningRun> out;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator("/proc", error)) {
+        const std::string name = entry.path().filename().string();
+        int pid = 0;
+        const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), pid);
+        if (wrong != std::errc{} || end != name.data() + name.size()) continue;
+        for (const std::string& path : shared_files(pid)) {
+            const auto attached = attach_to(path);
+            if (!attached || attached->server() != pid) continue;
+            std::string words = read_whole(fmt::format("/proc/{}/cmdline", pid), kMostText).value_or("");
+            for (char& c : words) c = c == '\0' ? ' ' : c;
+            out.push_back({pid, std::move(words)});
+            break;
+        }
+    }
+    return out;
+}
+
+std::expected<std::unique_ptr<Attached>, std::string> attach(int pid) {
+    if (::kill(pid, 0) != 0 && errno == ESRCH) return std::unexpected(fmt::format("there is no process {}", pid));
+    for (const std::string& path : shared_files(pid)) {
+        if (auto attached = attach_to(path)) return attached;
+    }
+    const bool hidden = ::access(fmt::format("/proc/{}/maps", pid).c_str(), R_OK) != 0;
+    return std::unexpected(hidden ? fmt::format("process {} belongs to another user", pid)
+                                  : fmt::format("process {} is no `chainio run`, nor started by one", pid));
+}
+
+}  // namespace chainio::run

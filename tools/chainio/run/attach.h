@@ -1,0 +1,39 @@
+// Looking at the region of a run from outside, read-only.
+#pragma once
+#include <expected>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/shim/protocol.h"
+
+namespace chainio::run {
+
+class Attached {
+  public:
+    Attached(const Attached&) = delete;
+    Attached& operator=(const Attached&) = delete;
+    ~Attached();
+    const shim::Region& region() const { return *region_; }
+    int server() const { return server_; }
+    bool alive() const;  // whether its server still runs
+
+  private:
+    friend std::unique_ptr<Attached> attach_to(const std::string& path);
+    Attached(const shim::Region* region, int server) : region_(region), server_(server) {}
+
+    const shim::Region* region_;
+    int server_;
+};
+
+struct RunningRun {
+    int server = 0;            // the process id of `chainio run`
+    std::string command_line;  // its words
+};
+// The runs that this user may look at.
+std::vector<RunningRun> running_runs();
+
+// By the process id of a `chainio run` or of any process of the run.
+std::expected<std::unique_ptr<Attached>, std::string> attach(int pid);
+
+}  // namespace chainio::run

@@ -1,0 +1,36 @@
+// Compiled specs of earlier runs, under $XDG_CACHE_HOME/chainio. An entry is good as long as every source that the
+// compiler read is what it was; an entry that is damaged, or that somebody else could have written, is as good as none.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace chainio::run {
+
+struct CachedSource {
+    std::string path;
+    std::string fingerprint;
+};
+
+class Cache {
+  public:
+    static constexpr std::size_t kMostEntries = 64;  // the oldest go when there are more
+
+    // $XDG_CACHE_HOME/chainio or ~/.cache/chainio; without either nothing is kept.
+    static Cache of_user();
+    explicit Cache(std::string folder) : folder_(std::move(folder)) {}
+
+    // The artifact that was kept under the key, if its sources have not changed.
+    std::optional<std::string> find(const std::string& key) const;
+    // Replaces what was kept; a cache that cannot be written is only slower.
+    void keep(const std::string& key, const std::vector<CachedSource>& sources, std::string_view artifact) const;
+
+  private:
+    std::string path_of(const std::string& key) const;
+    void drop_oldest() const;
+
+    std::string folder_;
+};
+
+}  // namespace chainio::run

@@ -1,0 +1,174 @@
+#include "tools/chainio/run/child.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+
+namespace chainio::run {
+namespace {
+
+// What the handlers touch. The child is not reaped before `g_program` is 0, so its number cannot be another's.
+std::atomic<pid_t> g_program{0};
+std::atomic<bool> g_child_changed{false};
+std::atomic<bool> g_stop_following{false};
+static_assert(std::atomic<pid_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+void on_child(int) { g_child_changed.store(true); }
+
+void on_signal(int number, siginfo_t* info, void*) {
+    const int error = errno;
+    const pid_t program = g_program.load();
+    // The terminal sends its signals to the whole process group, the program included. What the program sends us ends
+    // here.
+    const bool came_to_all = info->si_code == SI_KERNEL;
+    if (program != 0 && !came_to_all && info->si_pid != program) ::kill(program, number);
+    if (program == 0 && (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT))
+        g_stop_following.store(true);
+    errno = error;
+}
+
+void ignore_pipe(int) {}
+
+constexpr int kPassedOn[] = {SIGHUP,  SIGINT,    SIGQUIT,  SIGTERM, SIGUSR1, SIGUSR2,
+                             SIGALRM, SIGVTALRM, SIGWINCH, SIGCONT, SIGPWR,  SIGIO};
+
+void handle(int number, void (*simple)(int), void (*full)(int, siginfo_t*, void*)) {
+    struct sigaction old{}, wanted{};
+    ::sigaction(number, nullptr, &old);
+    if (full != nullptr && old.sa_handler == SIG_IGN) return;  // nohup: the program ignores it too
+    sigfillset(&wanted.sa_mask);
+    if (full != nullptr) {
+        wanted.sa_sigaction = full;
+        wanted.sa_flags = SA_SIGINFO;
+    } else {
+        wanted.sa_handler = simple;
+    }
+    ::sigaction(number, &wanted, nullptr);
+}
+
+// Handlers are reset to the default in the program by exec, ignored signals stay ignored: both as without us.
+void install_handlers() {
+    handle(SIGCHLD, on_child, nullptr);
+    handle(SIGPIPE, ignore_pipe, nullptr);  // a reader of our report that has gone is no reason to lose the exit status
+    for (const int number : kPassedOn) handle(number, nullptr, on_signal);
+    for (int number = SIGRTMIN; number <= SIGRTMAX; number++) handle(number, nullptr, on_signal);
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+    std::vector<char*> out;
+    for (const std::string& each : strings) out.push_back(const_cast<char*>(each.c_str()));
+    out.push_back(nullptr);
+    return out;
+}
+
+// What a shell does with an executable file that the kernel does not know: it is a script of /bin/sh.
+std::vector<std::string> as_script(const Start& what) {
+    std::vector<std::string> words{"/bin/sh", what.path};
+    if (!what.words.empty()) words.insert(words.end(), what.words.begin() + 1, what.words.end());
+    return words;
+}
+
+int spawn(const Start& what, const sigset_t& mask, pid_t& pid) {
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setsigmask(&attributes, &mask);
+    const auto environment = pointers(what.environment);
+    int error =
+        posix_spawn(&pid, what.path.c_str(), nullptr, &attributes, pointers(what.words).data(), environment.data());
+    if (error == ENOEXEC)
+        error =
+            posix_spawn(&pid, "/bin/sh", nullptr, &attributes, pointers(as_script(what)).data(), environment.data());
+    posix_spawnattr_destroy(&attributes);
+    return error;
+}
+
+}  // namespace
+
+std::expected<Child, int> Child::start(const Start& what, bool whole_tree) {
+    if (whole_tree) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    // A signal that comes before the program is there waits until it is.
+    sigset_t all, before;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    install_handlers();
+    pid_t pid = 0;
+    const int error = spawn(what, before, pid);
+    if (error == 0) g_program.store(pid);
+    sigset_t open = before;
+    sigdelset(&open, SIGCHLD);
+    ::pthread_sigmask(SIG_SETMASK, &open, nullptr);
+    if (error != 0) return std::unexpected(error);
+    return Child(pid, whole_tree);
+}
+
+bool Child::collect() {
+    siginfo_t info{};
+    const int error = ::waitid(whole_tree_ ? P_ALL : P_PID, static_cast<id_t>(whole_tree_ ? 0 : pid_), &info,
+                               WEXITED | WNOHANG | WNOWAIT);
+    if (error != 0 && errno == ECHILD) all_ended_ = true;
+    if (error != 0 || info.si_pid == 0) return false;
+    if (info.si_pid == pid_) {
+        g_program.store(0);
+        program_ended_ = true;
+        how_ = info.si_code == CLD_EXITED ? Ended{info.si_status, 0} : Ended{0, info.si_status};
+        if (!whole_tree_) all_ended_ = true;
+    }
+    ::waitpid(info.si_pid, nullptr, 0);
+    return true;
+}
+
+bool Child::ended() {
+    if (program_ended_ && g_stop_following.load()) return true;
+    if (!all_ended_ && g_child_changed.exchange(false)) {
+        while (!all_ended_ && collect()) {}
+    }
+    return all_ended_;
+}
+
+void Child::wait() {
+    sigset_t all, before;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all,
+                      &before);  // signals come while waiting and at no other time, so that none is missed
+    while (!ended()) ::ppoll(nullptr, 0, nullptr, &before);
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+int replace_by(const Start& what) {
+    const auto environment = pointers(what.environment);
+    ::execve(what.path.c_str(), pointers(what.words).data(), environment.data());
+    if (errno == ENOEXEC) ::execve("/bin/sh", pointers(as_script(what)).data(), environment.data());
+    return errno;
+}
+
+void end_like(const Ended& how) {
+    if (how.signal != 0) {
+        const rlimit none{0, 0};  // the program has left its core; ours would replace it
+        ::setrlimit(RLIMIT_CORE, &none);
+        ::signal(how.signal, SIG_DFL);
+        sigset_t only;
+        sigemptyset(&only);
+        sigaddset(&only, how.signal);
+        ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+        ::raise(how.signal);
+    }
+    ::_exit(how.signal != 0 ? 128 + how.signal : how.code);
+}
+
+void guard_standard_descriptors() {
+    for (int fd = 0; fd < 3; fd++) {
+        if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR | O_CLOEXEC);  // takes the lowest number that is free
+    }
+}
+
+}  // namespace chainio::run

@@ -1,0 +1,54 @@
+// The program as a child: same process group, same terminal, same descriptors; signals that are sent to chainio reach
+// it.
+#pragma once
+#include <expected>
+#include <string>
+#include <vector>
+
+namespace chainio::run {
+
+struct Start {
+    std::string path;                      // of the executable
+    std::vector<std::string> words;        // argv
+    std::vector<std::string> environment;  // NAME=VALUE; all of it
+};
+
+struct Ended {
+    int code = 0;
+    int signal = 0;  // not 0: it died of this one
+};
+
+// One in a process. Handlers stay installed until the process ends, since the program's last moments are when they
+// matter.
+class Child {
+  public:
+    // With `whole_tree`, orphans of the program become children of this process, and ended() waits for them as well.
+    static std::expected<Child, int> start(const Start& what, bool whole_tree);  // the error is an errno
+
+    // Whether all that was waited for has ended. Quick as long as no child has.
+    bool ended();
+    void wait();  // until ended()
+    // Of the program itself.
+    const Ended& how() const { return how_; }
+
+  private:
+    Child(int pid, bool whole_tree) : pid_(pid), whole_tree_(whole_tree) {}
+    bool collect();
+
+    int pid_;
+    bool whole_tree_;
+    bool program_ended_ = false, all_ended_ = false;
+    Ended how_;
+};
+
+// Replaces this process by the program. Returns an errno when it cannot.
+int replace_by(const Start& what);
+
+// Ends this process as the program ended.
+[[noreturn]] void end_like(const Ended& how);
+
+// Closed standard descriptors are held by files that the program does not inherit, so that no file of ours gets their
+// numbers.
+void guard_standard_descriptors();
+
+}  // namespace chainio::run

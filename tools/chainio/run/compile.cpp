@@ -1,0 +1,133 @@
+#include "tools/chainio/run/compile.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "tools/chainio/run/files.h"
+#include "tools/chainio/run/program.h"
+
+extern char** environ;
+
+namespace chainio::run {
+namespace {
+
+constexpr std::size_t kMostOutput = 64 << 20;
+// Descriptors that chainc finds its outputs at. Nothing of it touches the file system, so nothing is left when it is
+// killed.
+constexpr int kArtifact = 3, kDependencies = 4;
+
+struct Outputs {
+    Descriptor artifact, dependencies, messages;
+};
+
+// A file in memory whose number is above those that the child uses, so that dup2 in the child hits none of them.
+Descriptor memory_file(const char* name) {
+    const Descriptor low(memfd_create(name, MFD_CLOEXEC));
+    return Descriptor(low ? ::fcntl(low.get(), F_DUPFD_CLOEXEC, 10) : -1);
+}
+
+std::string content(const Descriptor& file) {
+    ::lseek(file.get(), 0, SEEK_SET);
+    return read_whole(file.get(), kMostOutput).value_or("");
+}
+
+std::vector<std::string> words_of(const CompileRequest& request) {
+    std::vector<std::string> words{request.compiler,
+                                   request.source,
+                                   "-o",
+                                   fmt::format("/dev/fd/{}", kArtifact),
+                                   "--write-deps",
+                                   fmt::format("--deps-file=/dev/fd/{}", kDependencies)};
+    for (const std::string& dir : request.include_dirs) words.insert(words.end(), {"-I", dir});
+    for (const std::string& param : request.params) words.insert(words.end(), {"-D", param});
+    if (!request.stdlib.empty()) words.push_back("--stdlib=" + request.stdlib);
+    const char* no_colour = std::getenv("NO_COLOR");
+    const bool colour = ::isatty(2) == 1 && (no_colour == nullptr || *no_colour == 0);
+    words.push_back(colour ? "--color=always" : "--color=never");
+    return words;
+}
+
+int start(const std::vector<std::string>& words, const Outputs& outputs, pid_t& pid) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    // The program's standard input is not the compiler's.
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, outputs.messages.get(), 1);
+    posix_spawn_file_actions_adddup2(&actions, outputs.messages.get(), 2);
+    posix_spawn_file_actions_adddup2(&actions, outputs.artifact.get(), kArtifact);
+    posix_spawn_file_actions_adddup2(&actions, outputs.dependencies.get(), kDependencies);
+    std::vector<char*> argv;
+    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    const int error = posix_spawn(&pid, words[0].c_str(), &actions, nullptr, argv.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+// The files of a make rule's first line: blanks, `#` and `$` in names are escaped.
+std::vector<std::string> prerequisites(std::string_view rule) {
+    std::vector<std::string> names;
+    std::string name;
+    const auto finish = [&] {
+        if (!name.empty()) names.push_back(std::move(name));
+        name.clear();
+    };
+    for (std::size_t i = std::min(rule.find(": "), rule.find(":\n")); i < rule.size(); i++) {
+        const char c = rule[i], next = i + 1 < rule.size() ? rule[i + 1] : '\0';
+        if (name.empty() && c == ':' && names.empty()) continue;
+        if (c == '\\' && next == '\n') {
+            finish();
+            i++;
+        } else if ((c == '\\' && (next == ' ' || next == '#')) || (c == '$' && next == '$')) {
+            name += next;
+            i++;
+        } else if (c == ' ') {
+            finish();
+        } else if (c == '\n') {
+            break;
+        } else {
+            name += c;
+        }
+    }
+    finish();
+    return names;
+}
+
+}  // namespace
+
+std::string find_compiler() {
+    const std::string beside = executable_folder() + "/chainc";
+    if (::access(beside.c_str(), X_OK) == 0) return beside;
+    const auto found = find_program("chainc");
+    return found ? *found : std::string();
+}
+
+std::expected<Compiled, CompileError> compile(const CompileRequest& request) {
+    const Outputs outputs{memory_file("artifact"), memory_file("dependencies"), memory_file("messages")};
+    if (!outputs.artifact || !outputs.dependencies || !outputs.messages) {
+        return std::unexpected(CompileError{3, fmt::format("memfd_create: {}", std::strerror(errno))});
+    }
+    pid_t pid = -1;
+    if (const int error = start(words_of(request), outputs, pid); error != 0) {
+        return std::unexpected(
+            CompileError{3, fmt::format("cannot start {}: {}", request.compiler, std::strerror(error))});
+    }
+    int status = 0;
+    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        std::string message = content(outputs.messages);
+        while (message.ends_with('\n')) message.pop_back();
+        if (message.empty()) message = fmt::format("{} ended without a word", request.compiler);
+        return std::unexpected(CompileError{WIFEXITED(status) ? WEXITSTATUS(status) : 3, std::move(message)});
+    }
+    return Compiled{content(outputs.artifact), prerequisites(content(outputs.dependencies))};
+}
+
+}  // namespace chainio::run

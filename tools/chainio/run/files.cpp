@@ -1,0 +1,55 @@
+#include "tools/chainio/run/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace chainio::run {
+
+std::expected<std::string, std::string> read_whole(int fd, std::size_t most) {
+    std::string bytes;
+    std::size_t filled = 0;
+    while (filled < most) {
+        bytes.resize(filled + 64 * 1024);
+        const ssize_t n = ::read(fd, bytes.data() + filled, bytes.size() - filled);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return std::unexpected(std::string(std::strerror(errno)));
+        if (n == 0) break;
+        filled += static_cast<std::size_t>(n);
+    }
+    bytes.resize(filled);
+    return bytes;
+}
+
+std::expected<std::string, std::string> read_whole(const std::string& path, std::size_t most) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) return std::unexpected(std::string(std::strerror(errno)));
+    return read_whole(file.get(), most);
+}
+
+bool write_whole(int fd, std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        bytes.remove_prefix(static_cast<std::size_t>(n));
+    }
+    return true;
+}
+
+std::string fingerprint(std::string_view bytes) {
+    const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+    return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+std::string executable_folder() {
+    std::error_code error;
+    const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+    return error ? std::string() : program.parent_path().string();
+}
+
+}  // namespace chainio::run

@@ -1,0 +1,19 @@
+// The program that is to be run: where it is, and whether a library can be preloaded into it.
+#pragma once
+#include <expected>
+#include <string>
+#include <string_view>
+
+namespace chainio::run {
+
+struct NotFound {
+    int exit_code = 127;  // as a shell: 127 there is none, 126 it cannot be executed
+    std::string why;
+};
+// As a shell finds it: by PATH unless the name has a `/`.
+std::expected<std::string, NotFound> find_program(std::string_view name);
+
+// Why the loader would not take a preloaded library into the program; empty when it would.
+std::string cannot_preload(const std::string& path);
+
+}  // namespace chainio::run

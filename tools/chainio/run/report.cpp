@@ -1,0 +1,205 @@
+#include "tools/chainio/run/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+namespace chainio::run {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string name_in(const char (&name)[shim::kMaxName]) { return {name, ::strnlen(name, sizeof name)}; }
+
+std::string gate_text(shim::GateState state) {
+    switch (state) {
+        case shim::GateState::on: return "on";
+        case shim::GateState::off: return "off";
+        case shim::GateState::probing: return "probing";
+    }
+    return "?";
+}
+
+ChainFigures chain_figures(const shim::ChainStats& c) {
+    return {name_in(c.name), gate_text(c.gate), c.gate_changes, c.events, c.failed, c.fetches, c.fetched_bytes, c.walks,
+            c.cached,        c.duplicate,       c.dropped,      c.hits,   c.late,   c.wasted,  c.saved_ns};
+}
+
+Json json_of(const Figures& f) {
+    Json out;
+    out["processes"] = f.processes;
+    out["chains"] = Json::array();
+    for (const ChainFigures& c : f.chains) {
+        out["chains"].push_back({{"name", c.name},
+                                 {"gate", c.gate},
+                                 {"gate_changes", c.gate_changes},
+                                 {"runs", c.runs},
+                                 {"failed", c.failed},
+                                 {"fetches", c.fetches},
+                                 {"fetched_bytes", c.fetched_bytes},
+                                 {"walks", c.walks},
+                                 {"cached", c.cached},
+                                 {"duplicate", c.duplicate},
+                                 {"dropped", c.dropped},
+                                 {"hits", c.hits},
+                                 {"late", c.late},
+                                 {"wasted", c.wasted},
+                                 {"saved_ns", c.saved_ns}});
+    }
+    out["classes"] = Json::array();
+    for (const ClassFigures& c : f.classes) {
+        out["classes"].push_back({{"name", c.name},
+                                  {"opened", c.opened},
+                                  {"reads", c.reads},
+                                  {"read_bytes", c.read_bytes},
+                                  {"read_ns", c.read_ns},
+                                  {"slow_reads", c.slow_reads},
+                                  {"slow_ns", c.slow_ns}});
+    }
+    out["server"] = {{"lost_events", f.lost_events},
+                     {"bad_events", f.bad_events},
+                     {"no_ring", f.no_ring},
+                     {"wakes", f.wakes},
+                     {"busy_ns", f.server_ns}};
+    return out;
+}
+
+// Columns are as wide as their widest cell; the first is aligned to the left.
+std::string table(const std::vector<std::vector<std::string>>& rows) {
+    std::vector<std::size_t> widths(rows.front().size(), 0);
+    for (const auto& row : rows) {
+        for (std::size_t i = 0; i < row.size(); i++) widths[i] = std::max(widths[i], row[i].size());
+    }
+    std::string out;
+    for (const auto& row : rows) {
+        std::string line = "  ";
+        for (std::size_t i = 0; i < row.size(); i++) {
+            line += i == 0 ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("  {:>{}}", row[i], widths[i]);
+        }
+        out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    }
+    return out;
+}
+
+std::string gate_cell(const ChainFigures& c) {
+    return c.gate_changes == 0 ? c.gate : fmt::format("{} ({} changes)", c.gate, c.gate_changes);
+}
+
+std::string ending(const Summary& s) {
+    if (s.running_on) return "was started";
+    if (s.ended.signal != 0) return fmt::format("died of signal {} ({})", s.ended.signal, ::strsignal(s.ended.signal));
+    return fmt::format("ended with {}", s.ended.code);
+}
+
+std::string explained_text(const std::vector<shadow::Explained>& lines) {
+    std::string out = "  explained: what the program opened, and the class that took it\n";
+    std::vector<std::vector<std::string>> rows;
+    for (const auto& line : lines) {
+        rows.push_back({"  " + line.what, fmt::format("{}x", line.times), line.by.empty() ? "no class" : line.by});
+        if (!line.why.empty()) rows.back().push_back(line.why);
+    }
+    for (auto& row : rows) {  // reasons are long, and stand to the left
+        std::string text = fmt::format("  {}  {}  {}", row[0], row[1], row[2]);
+        if (row.size() > 3) text += ": " + row[3];
+        out += text + "\n";
+    }
+    if (rows.empty()) out += "    nothing\n";
+    return out;
+}
+
+}  // namespace
+
+Figures figures_of(const shim::Stats& s) {
+    Figures f;
+    f.processes = s.processes;
+    f.lost_events = s.lost_events;
+    f.bad_events = s.bad_events;
+    f.no_ring = s.no_ring;
+    f.wakes = s.wakes;
+    f.server_ns = s.server_ns;
+    const std::uint32_t chains = std::min(s.chain_count.load(), shim::kMaxChains),
+                        classes = std::min(s.class_count.load(), shim::kMaxClasses);
+    for (std::uint32_t i = 0; i < chains; i++) {
+        if (s.chains[i].name[0] != 0) f.chains.push_back(chain_figures(s.chains[i]));
+    }
+    for (std::uint32_t i = 0; i < classes; i++) {
+        const shim::ClassStats& c = s.classes[i];
+        if (c.name[0] != 0)
+            f.classes.push_back({name_in(c.name), c.opened, c.reads, c.read_bytes, c.read_ns, c.slow_reads, c.slow_ns});
+    }
+    return f;
+}
+
+std::string human_time(double ns) {
+    if (ns < 1e3) return fmt::format("{:.0f} ns", ns);
+    if (ns < 1e6) return fmt::format("{:.0f} us", ns / 1e3);
+    if (ns < 1e9) return fmt::format("{:.1f} ms", ns / 1e6);
+    return fmt::format("{:.2f} s", ns / 1e9);
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+    if (bytes < 10 * 1024) return fmt::format("{} B", bytes);
+    if (bytes < std::uint64_t{10} << 20) return fmt::format("{} KiB", bytes >> 10);
+    return fmt::format("{} MiB", bytes >> 20);
+}
+
+std::string figures_table(const Figures& f) {
+    std::vector<std::vector<std::string>> chains{
+        {"chain", "runs", "fetched", "in memory", "hit", "late", "wasted", "failed", "saved", "gate"}};
+    for (const ChainFigures& c : f.chains) {
+        chains.push_back({c.name, fmt::format("{}", c.runs), fmt::format("{}", c.fetches), fmt::format("{}", c.cached),
+                          fmt::format("{}", c.hits), fmt::format("{}", c.late), fmt::format("{}", c.wasted),
+                          fmt::format("{}", c.failed),
+                          c.saved_ns == 0 ? "-" : "~" + human_time(static_cast<double>(c.saved_ns)), gate_cell(c)});
+    }
+    std::vector<std::vector<std::string>> classes{{"files", "opened", "reads", "bytes", "from disk", "waited"}};
+    for (const ClassFigures& c : f.classes) {
+        classes.push_back({c.name, fmt::format("{}", c.opened), fmt::format("{}", c.reads), human_bytes(c.read_bytes),
+                           fmt::format("{}", c.slow_reads), human_time(static_cast<double>(c.slow_ns))});
+    }
+    return (f.chains.empty() ? "" : table(chains)) + (f.classes.empty() ? "" : table(classes));
+}
+
+std::string figures_json(const Figures& figures) {
+    return json_of(figures).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string summary_text(const Summary& s) {
+    std::string out = fmt::format("chainio: {} {}", s.program, ending(s));
+    if (!s.plain.empty()) return out + fmt::format("; it ran plain: {}\n", s.plain);
+    out += fmt::format(" after {:.3f} s; {}, {} process{}\n", s.seconds, s.spec, s.figures.processes,
+                       s.figures.processes == 1 ? "" : "es");
+    out += figures_table(s.figures);
+    for (const std::string& refused : s.report.refused) out += "  off: " + refused + "\n";
+    for (const std::string& note : s.report.notes) out += "  note: " + note + "\n";
+    if (s.explain) out += explained_text(s.report.explained);
+    return out;
+}
+
+std::string summary_json(const Summary& s) {
+    Json out;
+    out["program"] = s.program;
+    out["spec"] = s.spec;
+    out["plain"] = s.plain.empty() ? Json(nullptr) : Json(s.plain);
+    out["exit"] = s.running_on          ? Json(nullptr)
+                  : s.ended.signal != 0 ? Json{{"signal", s.ended.signal}}
+                                        : Json{{"code", s.ended.code}};
+    out["seconds"] = s.seconds;
+    out.update(json_of(s.figures));
+    out["refused"] = s.report.refused;
+    out["notes"] = s.report.notes;
+    if (s.explain) {
+        out["explained"] = Json::array();
+        for (const auto& line : s.report.explained)
+            out["explained"].push_back({{"what", line.what},
+                                        {"by", line.by.empty() ? Json(nullptr) : Json(line.by)},
+                                        {"why", line.why},
+                                        {"times", line.times}});
+    }
+    return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace chainio::run

@@ -1,0 +1,23 @@
+// One run of a program with a shadow server beside it.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/shadow/server.h"
+#include "tools/chainio/run/spec.h"
+
+namespace chainio::run {
+
+struct RunOptions {
+    SpecRequest spec;
+    std::vector<std::string> words;  // the program and its arguments
+    std::string library;             // libchainio.so; empty: found beside this program
+    std::string summary_file;
+    bool follow = false, strict = false, json = false, quiet = false;
+    shadow::ServerOptions server;
+};
+
+// Returns the exit status; ends this process itself when the program died of a signal.
+int run(const RunOptions& options);
+
+}  // namespace chainio::run

@@ -1,0 +1,203 @@
+#include "tools/chainio/run/spec.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "compiler/diag/diag.h"
+#include "tools/chainc/stdlib.h"
+#include "tools/chainio/run/cache.h"
+#include "tools/chainio/run/compile.h"
+#include "tools/chainio/run/files.h"
+
+namespace chainio::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostSpec = 64 << 20;
+
+std::unexpected<SpecError> refused(int exit_code, std::string message) {
+    return std::unexpected(SpecError{true, exit_code, std::move(message)});
+}
+
+bool is_file(const std::string& path) {
+    std::error_code error;
+    return fs::exists(path, error) && !fs::is_directory(path, error);
+}
+
+// Names of the specs in the folders, for "did you mean".
+std::vector<std::string> known_names(const std::vector<std::string>& folders) {
+    std::vector<std::string> names;
+    for (const std::string& folder : folders) {
+        std::error_code error;
+        for (auto entry = fs::recursive_directory_iterator(folder, error); entry != fs::recursive_directory_iterator();
+             entry.increment(error)) {
+            if (error || names.size() > 1000) break;
+            if (entry->path().extension() == ".chain")
+                names.push_back(fs::relative(entry->path(), folder, error).string());
+        }
+    }
+    return names;
+}
+
+std::expected<std::string, SpecError> locate(const SpecRequest& request, const std::string& stdlib) {
+    if (is_file(request.name)) return request.name;
+    std::vector<std::string> folders, tried{request.name};
+    if (!fs::path(request.name).is_absolute()) {
+        folders = request.include_dirs;
+        if (!stdlib.empty()) folders.push_back(stdlib);
+    }
+    for (const std::string& folder : folders) {
+        tried.push_back((fs::path(folder) / request.name).string());
+        if (is_file(tried.back())) return tried.back();
+    }
+    std::string message = fmt::format("there is no spec `{}`: looked at {}", request.name, fmt::join(tried, ", "));
+    const auto names = known_names({stdlib});
+    if (const auto near = diag::nearest(request.name, names)) message += fmt::format("; did you mean `{}`?", *near);
+    return refused(1, std::move(message));
+}
+
+std::string real_path(const std::string& path) {
+    std::error_code error;
+    const fs::path real = fs::canonical(path, error);
+    return error ? path : real.string();
+}
+
+// Everything but the sources that decides what the compiler makes; another build of the compiler is another compiler.
+std::string key_of(const CompileRequest& request) {
+    struct stat status{};
+    ::stat(request.compiler.c_str(), &status);
+    std::string key =
+        fmt::format("{}\n{} {} {}.{:09}\n{}\n{}\n", CHAINIO_VERSION, request.compiler, status.st_size,
+                    status.st_mtim.tv_sec, status.st_mtim.tv_nsec, real_path(request.source), request.stdlib);
+    for (const std::string& dir : request.include_dirs) key += "-I" + real_path(dir) + "\n";
+    std::vector<std::string> params = request.params;
+    std::ranges::sort(params);
+    for (const std::string& param : params) key += "-D" + param + "\n";
+    return key;
+}
+
+// What the compiler has read; nothing when that cannot be told again later.
+std::vector<CachedSource> fingerprints(const std::vector<std::string>& paths) {
+    std::vector<CachedSource> sources;
+    for (const std::string& path : paths) {
+        const auto text = read_whole(path, kMostSpec);
+        if (!text || path.find('\n') != std::string::npos) return {};
+        sources.push_back({real_path(path), fingerprint(*text)});
+    }
+    return sources;
+}
+
+using Loading = std::expected<std::shared_ptr<const spec::Loaded>, SpecError>;
+
+Loading load_bytes(std::string_view bytes, const std::string& name) {
+    auto loaded = spec::Loaded::from_bytes({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, name);
+    if (!loaded) return std::unexpected(SpecError{!loaded.error().system, 1, loaded.error().message});
+    return std::move(*loaded);
+}
+
+Loading compile_and_keep(const CompileRequest& request, const Cache& cache, const std::string& key) {
+    const auto before = fingerprints({request.source});  // a source that is edited meanwhile is not kept
+    auto compiled = compile(request);
+    if (!compiled) {
+        const CompileError& error = compiled.error();
+        const bool system = error.exit_code > 2;
+        return std::unexpected(SpecError{!system, system ? 3 : error.exit_code, error.message});
+    }
+    auto loaded = load_bytes(compiled->artifact, request.source);
+    const auto sources = fingerprints(compiled->sources);
+    const bool same = !sources.empty() && !before.empty() && sources.front().fingerprint == before.front().fingerprint;
+    if (loaded && same) cache.keep(key, sources, compiled->artifact);
+    return loaded;
+}
+
+Loading load_source(const SpecRequest& request, const std::string& path, const std::string& stdlib, bool& compiled) {
+    CompileRequest wanted{find_compiler(), path, request.include_dirs, request.params, stdlib};
+    if (wanted.compiler.empty()) {
+        return std::unexpected(SpecError{
+            false, 3,
+            fmt::format("`{}` is a source, and chainc, which compiles it, is neither beside chainio nor on PATH",
+                        path)});
+    }
+    struct stat status{};
+    const bool regular = ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+    const Cache cache = request.use_cache && regular ? Cache::of_user() : Cache({});
+    const std::string key = key_of(wanted);
+    if (const auto artifact = cache.find(key)) {
+        if (auto loaded = load_bytes(*artifact, path)) return loaded;
+    }
+    compiled = true;
+    return compile_and_keep(wanted, cache, key);
+}
+
+bool has_shadow_chains(const spec::Loaded& loaded) {
+    return std::ranges::any_of(loaded.module().chains,
+                               [](const ir::Chain& chain) { return chain.mode != ir::ChainMode::call; });
+}
+
+std::expected<Spec, SpecError> load_found(const SpecRequest& request, const std::string& path,
+                                          const std::string& stdlib) {
+    auto begin = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!begin) return refused(1, fmt::format("cannot read the spec `{}`: {}", path, std::strerror(errno)));
+    struct stat status{};
+    char magic[4] = {};
+    const bool is_artifact = ::fstat(begin.get(), &status) == 0 && S_ISREG(status.st_mode) &&
+                             ::pread(begin.get(), magic, sizeof magic, 0) == sizeof magic &&
+                             std::string_view(magic, 4) ==
+                                 "\x7f"
+                                 "ELF";
+    Spec spec;
+    spec.path = path;
+    if (!is_artifact) {
+        begin.reset();
+        auto loaded = load_source(request, path, stdlib, spec.compiled);
+        if (!loaded) return std::unexpected(std::move(loaded.error()));
+        spec.loaded = std::move(*loaded);
+        return spec;
+    }
+    if (!request.params.empty())
+        return refused(2,
+                       fmt::format("`{}` is compiled already, with its parameters; --param goes with a source", path));
+    auto bytes = read_whole(begin.get(), kMostSpec);
+    if (!bytes) return refused(1, fmt::format("cannot read the spec `{}`: {}", path, bytes.error()));
+    auto loaded = load_bytes(*bytes, path);
+    if (!loaded) return std::unexpected(std::move(loaded.error()));
+    spec.loaded = std::move(*loaded);
+    return spec;
+}
+
+// In the library, std/sqlite.chain holds chains to call and std/sqlite_shadow.chain those that run beside a program.
+std::string shadow_file_beside(const std::string& path, const std::string& stdlib) {
+    if (stdlib.empty() || !real_path(path).starts_with(real_path(stdlib) + "/")) return {};
+    const fs::path given(path);
+    fs::path other = given.parent_path() / (given.stem().string() + "_shadow" + given.extension().string());
+    return is_file(other.string()) ? other.string() : std::string();
+}
+
+}  // namespace
+
+std::expected<Spec, SpecError> load_spec(const SpecRequest& request) {
+    const std::string stdlib = chainc::find_stdlib({});
+    auto path = locate(request, stdlib);
+    if (!path) return std::unexpected(std::move(path.error()));
+    // A library of chains to call names its parameters differently, so it is not even compiled with them.
+    const std::string shadow = shadow_file_beside(*path, stdlib);
+    auto spec = load_found(request, shadow.empty() ? *path : shadow, stdlib);
+    if (!spec) return spec;
+    if (!shadow.empty())
+        spec->notes.push_back(
+            fmt::format("{} holds chains to call; {} is used, which stands beside it", *path, shadow));
+    if (has_shadow_chains(*spec->loaded)) return spec;
+    return refused(1, fmt::format("`{}` declares no shadow chain, so there is nothing to do beside a program; one is "
+                                  "`chain NAME on read(FILES) as r {{ … }}`",
+                                  spec->path));
+}
+
+}  // namespace chainio::run
