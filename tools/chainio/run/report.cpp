@@ -110,6 +110,8 @@ std::string explained_text(const std::vector<shadow::Explained>& lines) {
     return out;
 }
 
+bool asked(const ChainFigures& c) { return c.fetches + c.walks + c.cached + c.duplicate + c.dropped + c.failed != 0; }
+
 }  // namespace
 
 Figures figures_of(const shim::Stats& s) {
@@ -149,7 +151,10 @@ std::string human_bytes(std::uint64_t bytes) {
 std::string figures_table(const Figures& f) {
     std::vector<std::vector<std::string>> chains{
         {"chain", "runs", "fetched", "in memory", "hit", "late", "wasted", "failed", "saved", "gate"}};
+    // A spec may hold chains for other queries than this one; they are left out unless all of them are.
+    const bool none = std::ranges::none_of(f.chains, asked);
     for (const ChainFigures& c : f.chains) {
+        if (!none && !asked(c)) continue;
         chains.push_back({c.name, fmt::format("{}", c.runs), fmt::format("{}", c.fetches), fmt::format("{}", c.cached),
                           fmt::format("{}", c.hits), fmt::format("{}", c.late), fmt::format("{}", c.wasted),
                           fmt::format("{}", c.failed),

@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""chainio run around a program: exit codes, signals, terminal, pipes, refusals, plain runs, the cache, --follow, and chainio top."""
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import runs
+from runs import CHAINC, CHAINIO, expect
+
+SPEC = """param files notes = "*.note"
+param SIZE = 4KiB
+chain ahead on read(notes) as r { prefetch r.file at r.offset + r.length for SIZE }
+"""
+# Says how often it was interrupted, and ends at the end of its input.
+COUNTER = """import os, signal, sys
+count = [0]
+def more(number, frame):
+    count[0] += 1
+    print("got", signal.Signals(number).name, flush=True)
+for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGRTMIN): signal.signal(number, more)
+print("ready", os.getpgrp(), flush=True)
+for line in sys.stdin:
+    if line == "end\\n": break
+print("count", count[0], flush=True)
+"""
+PYTHON = sys.executable
+
+
+def until(stream, word):
+    """Reads lines up to one that begins with the word; that line, or what came instead."""
+    seen = []
+    for line in stream:
+        seen.append(line.strip())
+        if seen[-1].startswith(word):
+            return seen[-1]
+    return seen
+
+
+def test_ends(folder, spec):
+    for code in (0, 1, 7, 127, 255):
+        expect(f"exit code {code}", folder.run(spec, ["sh", "-c", f"exit {code}"]).returncode, code)
+    for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGPIPE):
+        done, summary = folder.summarized(spec, ["sh", "-c", f"kill -{number.value} $$"])
+        expect(f"death by {number.name} is repeated, and told", (done.returncode, summary["exit"]), (-number, {"signal": int(number)}))
+    done = folder.run(spec, ["chainio-no-such-program"])
+    expect("there is no program", (done.returncode, done.stdout, done.stderr), (127, b"", b"chainio run: chainio-no-such-program: command not found\n"))
+    done = folder.run(spec, ["./chainio-no-such-program"])
+    expect("there is no program of that path", (done.returncode, done.stderr), (127, b"chainio run: ./chainio-no-such-program: No such file or directory\n"))
+    (folder.path / "text").write_text("words\n")
+    expect("no program", folder.run(spec, ["./text"]).returncode, 126)
+    expect("a folder", folder.run(spec, [folder.path]).returncode, 126)
+    script = folder.path / "script"
+    script.write_text("echo by sh $1\n")
+    script.chmod(0o755)
+    expect("a script without #!", folder.run([*spec, "--quiet"], ["./script", "x"]).stdout, b"by sh x\n")
+
+
+def test_surroundings(folder, spec):
+    quiet = [*spec, "--quiet"]
+    data = os.urandom(3_000_000)
+    done = folder.run(quiet, ["cat"], input=data)
+    expect("3 MB through a pipe", (done.returncode, done.stdout == data, done.stderr), (0, True, b""))
+    done = folder.run(quiet, [PYTHON, "-c", "import sys; print(sys.argv[1:])", "--", "--spec", "-x", "", "a b"])
+    expect("arguments are the program's own", done.stdout, b"['--', '--spec', '-x', '', 'a b']\n")
+    done = folder.run(quiet, [PYTHON, "-c", "import os; print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1])"])
+    expect("no descriptors but its own", done.stdout, b"[0, 1, 2]\n")
+    ignored = "import signal; print(signal.getsignal(signal.SIGHUP) == signal.SIG_IGN, signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    done = folder.run(quiet, [PYTHON, "-c", ignored], preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    expect("nohup still ignores, no signal is blocked", done.stdout, b"True set()\n")
+    done = subprocess.run(["sh", "-c", f'"$@" <&- 2>&-', "sh", *folder.command(spec, ["sh", "-c", "test -e /proc/self/fd/2 || echo closed"])],
+                          env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+    expect("closed descriptors stay closed", (done.returncode, done.stdout), (0, b"closed\n"))
+    folder.environment["LD_PRELOAD"] = "libm.so.6"
+    done = folder.run(quiet, ["env"])
+    del folder.environment["LD_PRELOAD"]
+    line = next(each for each in done.stdout.decode().splitlines() if each.startswith("LD_PRELOAD="))
+    expect("what was preloaded before still is", line, lambda l: l.endswith("/libchainio.so:libm.so.6"))
+
+
+def test_signals(folder, spec):
+    p = folder.start([*spec, "--quiet"], [PYTHON, "-c", COUNTER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    ready = until(p.stdout, "ready")
+    expect("the same process group", ready, f"ready {os.getpgid(p.pid)}")
+    for number in (signal.SIGUSR1, signal.SIGINT, signal.SIGRTMIN):
+        p.send_signal(number)
+        expect(f"{number.name} is passed on", until(p.stdout, "got"), f"got {number.name}")
+    p.stdin.write("end\n")
+    p.stdin.close()
+    expect("each once", until(p.stdout, "count"), "count 3")
+    expect("and it ends well", p.wait(runs.LONGEST), 0)
+    p.stdout.close()
+    p = folder.start([*spec, "--quiet"], ["sh", "-c", "echo ready; exec cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    until(p.stdout, "ready")
+    p.terminate()
+    expect("SIGTERM ends both", (p.wait(runs.LONGEST), runs.left_overs(p.pid)), (-signal.SIGTERM, []))
+    p.stdin.close()
+    p.stdout.close()
+
+
+def test_terminal(folder, spec):
+    """ctrl-C reaches the program by the terminal alone, and chainio outlives it."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder.path)
+        os.execve(CHAINIO, folder.command([*spec, "--quiet"], [PYTHON, "-c", COUNTER]), folder.environment)
+    with os.fdopen(terminal, "r+b", buffering=0) as stream:
+        lines = iter(lambda: read_line(stream), b"")
+        until(lines, b"ready")
+        stream.write(b"\x03")
+        expect("ctrl-C reaches the program", until(lines, b"got").endswith(b"got SIGINT"), True)
+        stream.write(b"end\n")
+        expect("once", until(lines, b"count"), b"count 1")
+        _, status = os.waitpid(pid, 0)
+    expect("and chainio ends as the program does", os.waitstatus_to_exitcode(status), 0)
+
+
+def read_line(stream):
+    """A line of a terminal without its echo of control characters."""
+    line = b""
+    while not line.endswith(b"\n"):
+        try:
+            byte = stream.read(1)
+        except OSError:  # the other end is closed
+            break
+        if not byte:
+            break
+        line += byte
+    return line.replace(b"^C", b"")
+
+
+def test_refusals(folder):
+    (folder.path / "broken.chain").write_text('files a = "*.a"\nchain x on read(b) as r { prefetch r.file at 0 for 1 }\n')
+    done = folder.run(["--spec", "broken.chain"], ["echo", "started"])
+    expect("a broken spec is refused with its place", (done.returncode, done.stdout, done.stderr.decode()),
+           lambda r: r[:2] == (1, b"") and "broken.chain:2:17: error[CH0104]" in r[2] and "^\n" in r[2] and "was not started" in r[2])
+    done = folder.run(["--spec", "std/sqlite_shado.chain"], ["echo", "started"])
+    expect("a spec that is not there", (done.returncode, done.stdout, done.stderr.decode()),
+           lambda r: r[:2] == (1, b"") and "did you mean `std/sqlite_shadow.chain`?" in r[2])
+    done = folder.run(["--spec", "std/btree.chain"], ["echo", "started"])
+    expect("a spec without shadow chains", (done.returncode, done.stdout, done.stderr.decode()), lambda r: r[:2] == (1, b"") and "declares no shadow chain" in r[2])
+    done = folder.run(["--spec", "good.chain", "--param", "SIZ=1"], ["echo", "started"])
+    expect("a parameter that is not there", (done.returncode, done.stdout, done.stderr.decode()), lambda r: r[:2] == (2, b"") and "did you mean `SIZE`?" in r[2])
+    done = folder.run(["--spec", "good.o", "--param", "SIZE=1"], ["echo", "started"])
+    expect("a parameter for an artifact", (done.returncode, done.stdout, done.stderr.decode()), lambda r: r[:2] == (2, b"") and "compiled already" in r[2])
+    done = subprocess.run([CHAINIO, "run", "--spec", "good.chain", "echo"], capture_output=True, cwd=folder.path, timeout=runs.LONGEST)
+    expect("no `--`", (done.returncode, done.stdout), (2, b""))
+
+
+def test_plain(folder, spec):
+    source = folder.path / "static.c"
+    source.write_text('#include <stdio.h>\nint main(void) { puts("static"); return 3; }\n')
+    subprocess.run(["clang-19", "-static", source, "-o", folder.path / "static"], check=True, timeout=runs.LONGEST)
+    done, summary = folder.summarized(spec, ["./static"])
+    expect("a static program runs plain, and one line says why", (done.returncode, done.stdout, done.stderr.decode().count("\n"), done.stderr.decode()),
+           lambda r: r[:3] == (3, b"static\n", 1) and "./static runs plain: it is statically linked" in r[3])
+    expect("so does the summary", summary["plain"], lambda why: "statically linked" in why)
+    expect("--strict refuses it", folder.run([*spec, "--strict"], ["./static"]), lambda d: d.returncode == 3 and d.stdout == b"")
+    done = folder.run([*spec, "--library", "/nonexistent.so"], ["sh", "-c", "echo plain; exit 4"])
+    expect("without the library", (done.returncode, done.stdout, done.stderr), lambda r: r[:2] == (4, b"plain\n") and b"runs plain: there is no libchainio.so" in r[2])
+    if os.getuid() == 0:
+        rights = folder.path / "rights"
+        rights.write_bytes(pathlib.Path("/bin/echo").resolve().read_bytes())
+        os.chown(rights, 65534, 65534)
+        rights.chmod(0o4755)
+        done = folder.run(spec, ["./rights", "on"])
+        expect("a set-user-ID program", (done.returncode, done.stdout, done.stderr), lambda r: r[:2] == (0, b"on\n") and b"it is a set-user-ID program" in r[2])
+    folder.environment["PATH"], before = "/nonexistent", folder.environment["PATH"]
+    done = folder.run(["--spec", "fresh.chain"], ["/bin/echo", "on"])
+    folder.environment["PATH"] = before
+    expect("no clang to compile the spec with", (done.returncode, done.stdout, done.stderr.decode()), lambda r: r[:2] == (0, b"on\n") and "runs plain: " in r[2] and r[2].count("\n") == 1)
+
+
+def test_cache(folder):
+    """What is kept is used when it is good, and not otherwise."""
+    kept = folder.path / "cache" / "chainio"
+    spec = folder.path / "cached.chain"
+    library = folder.path / "late" / "size.chain"
+    library.parent.mkdir()
+    library.write_text("const SIZE = 4KiB\n")
+    spec.write_text('import "size.chain" as size\nfiles notes = "*.note"\nchain ahead on read(notes) as r { prefetch r.file at 0 for size.SIZE }\n')
+    before = set(kept.glob("*"))
+    run = lambda *more: folder.run(["--spec", "cached.chain", "-I", "late", "--quiet", *more], ["true"]).returncode
+    expect("compiled", run(), 0)
+    made = set(kept.glob("*")) - before
+    expect("and kept, for the user alone", [oct(path.stat().st_mode & 0o777) for path in made], ["0o600"])
+    entry = made.pop()
+    identity = lambda: (entry.stat().st_ino, entry.read_bytes())
+    first = identity()
+    expect("used again", (run(), identity() == first), (0, True))
+    entry.write_bytes(first[1][:-100] + b"x" * 100)
+    expect("damaged: made anew", (run(), identity()[1] == first[1]), (0, True))
+    entry.write_bytes(first[1][:50])
+    expect("cut: made anew", (run(), identity()[1] == first[1]), (0, True))
+    entry.chmod(0o666)
+    second = identity()
+    expect("written by others, perhaps: made anew", (run(), identity()[0] == second[0], identity()[1] == first[1]), (0, False, True))
+    library.write_text("const SIZE = 8KiB\n")
+    expect("another import: made anew", (run(), identity()[1] == first[1]), (0, False))
+    library.write_text("const SIZE = \n")
+    expect("a broken import is refused", run(), 1)
+    library.write_text("const SIZE = 4KiB\n")
+    folder.environment["XDG_CACHE_HOME"], was = "/proc/none", folder.environment["XDG_CACHE_HOME"]
+    expect("no place for a cache", run(), 0)
+    folder.environment["XDG_CACHE_HOME"] = was
+    expect("nothing else is left there", [path.name for path in kept.glob("*") if path.suffix != ".spec"], [])
+
+
+def test_follow(folder, spec):
+    """A process that outlives the program is served on with --follow, and left alone without."""
+    for options, waits in (([], False), (["--follow"], True)):
+        reading, writing = os.pipe()
+        p = folder.start([*spec, "--quiet", *options], ["sh", "-c", f"(read line <&{reading}; echo $line > out) & echo gone; exit 4"], pass_fds=[reading],
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        os.close(reading)
+        expect("the program ends first", p.stdout.readline(), "gone\n")
+        if waits:
+            try:
+                expect("--follow waits for the rest", p.wait(1), "nothing yet")
+            except subprocess.TimeoutExpired:
+                print("ok    --follow waits for the rest")
+            os.write(writing, b"late\n")
+        expect("the exit code is the program's" + (", all the same" if waits else ""), p.wait(runs.LONGEST), 4)
+        if waits:
+            expect("the rest has ended", (folder.path / "out").read_text(), "late\n")
+        os.close(writing)
+        p.stdout.close()
+
+
+def test_top(folder, spec):
+    program = "import os; f = open('a.note', 'rb', buffering=0); f.read(100); print(os.getpid(), flush=True); input()"
+    p = folder.start([*spec, "--quiet"], [PYTHON, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = p.stdout.readline().strip()
+    for pid in (str(p.pid), child):
+        done = subprocess.run([CHAINIO, "top", pid, "--once", "--json"], capture_output=True, text=True, timeout=runs.LONGEST)
+        figures = json.loads(done.stdout) if done.returncode == 0 else {}
+        expect("top sees chains and classes", (done.returncode, [c["name"] for c in figures.get("chains", [])], [c["name"] for c in figures.get("classes", [])]),
+               (0, ["ahead"], ["notes"]))
+    done = subprocess.run([CHAINIO, "top", str(p.pid), "--once"], capture_output=True, text=True, timeout=runs.LONGEST)
+    expect("as a table", (done.returncode, done.stdout), lambda r: r[0] == 0 and f"chainio run {p.pid}: " in r[1] and "ahead" in r[1] and "notes" in r[1])
+    watch = subprocess.Popen([CHAINIO, "top", str(p.pid), "--interval", "0.1"], stdout=subprocess.PIPE, text=True)
+    expect("live, page after page", [until(watch.stdout, "chainio run") for _ in range(3)], lambda pages: all(f"chainio run {p.pid}" in page for page in pages))
+    p.communicate("\n", timeout=runs.LONGEST)
+    expect("until the run has ended", (until(watch.stdout, "the run has ended"), watch.wait(runs.LONGEST)), ("the run has ended", 0))
+    watch.stdout.close()
+    done = subprocess.run([CHAINIO, "top", str(os.getpid()), "--once"], capture_output=True, text=True, timeout=runs.LONGEST)
+    expect("a process of no run", (done.returncode, done.stderr), (1, f"chainio top: process {os.getpid()} is no `chainio run`, nor started by one\n"))
+
+
+def main():
+    with runs.Folder() as folder:
+        (folder.path / "good.chain").write_text(SPEC)
+        (folder.path / "a.note").write_bytes(b"n" * 100_000)
+        (folder.path / "fresh.chain").write_text(SPEC.replace("4KiB", "8KiB"))
+        subprocess.run([CHAINC, "good.chain", "-o", "good.o"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+        for name, spec in (("a source", ["--spec", "good.chain"]), ("an artifact", ["--spec", "good.o"])):
+            expect(f"{name}: the program has run with the library", folder.summarized(spec, ["cat", "a.note"])[1], lambda s: s["plain"] is None and s["processes"] == 1)
+        spec = ["--spec", "good.o"]
+        test_ends(folder, spec)
+        test_surroundings(folder, spec)
+        test_signals(folder, spec)
+        test_terminal(folder, spec)
+        test_refusals(folder)
+        test_plain(folder, spec)
+        test_cache(folder)
+        test_follow(folder, spec)
+        test_top(folder, spec)
+    sys.exit(1 if runs.failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""sqlite3, unmodified, on a database that is not in memory: the same answers with and without shadow chains, and reads that hit."""
+import pathlib
+import shutil
+import sqlite3
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import runs
+from runs import chain, drop_from_memory, expect
+
+ROWS, CUSTOMERS = 200_000, 2_000
+RANGE = "SELECT id, customer, item FROM orders INDEXED BY orders_by_customer WHERE customer BETWEEN 700 AND 719"
+SCAN = "SELECT count(*), sum(length(item)) FROM orders NOT INDEXED"
+JOIN = "SELECT sum(c.name = '') , count(*), group_concat(c.name) FROM (SELECT * FROM orders LIMIT 4000) AS o CROSS JOIN customers AS c ON c.id = o.customer"
+
+
+def make(path):
+    """Rows of a customer lie far from one another, and the second table's pages among those of the first."""
+    db = sqlite3.connect(path)
+    db.executescript("PRAGMA page_size = 4096; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
+                     "CREATE TABLE orders(id INTEGER PRIMARY KEY, customer INTEGER, item TEXT);"
+                     "CREATE TABLE customers(id INTEGER PRIMARY KEY, name TEXT);")
+    db.executemany("INSERT INTO orders VALUES (?, ?, ?)", ((i, i * 7919 % CUSTOMERS, f"item {i} " + "x" * (60 + i % 40)) for i in range(1, ROWS + 1)))
+    db.executemany("INSERT INTO customers VALUES (?, ?)", ((i, f"customer {i} " + "y" * 400) for i in range(CUSTOMERS)))
+    db.execute("CREATE INDEX orders_by_customer ON orders(customer)")
+    db.commit()
+    roots = dict(db.execute("SELECT name, rootpage FROM sqlite_schema"))
+    db.close()
+    return roots
+
+
+def cold(folder, db, options, query):
+    """Standard output of the query without and with the library, both with nothing in memory; and the summary."""
+    drop_from_memory(db)
+    plain = subprocess.run(["sqlite3", db, query], capture_output=True, check=True, timeout=runs.LONGEST).stdout
+    drop_from_memory(db)
+    done, summary = folder.summarized(options, ["sqlite3", db, query])
+    expect("  exit code and no word on standard error", (done.returncode, done.stderr), (0, b""))
+    expect(f"  {len(plain)} bytes of answer, the same", done.stdout == plain, True)
+    expect("  it did not run plain", summary and summary["plain"], None)
+    return summary
+
+
+def main():
+    if not shutil.which("sqlite3"):
+        print("sqlite3 is not installed")
+        sys.exit(77)
+    with runs.Folder() as folder:
+        db = folder.path / "orders.db"
+        roots = make(db)
+        print("range of a secondary index; the table is found by the schema")
+        summary = cold(folder, db, ["--spec", "std/sqlite.chain"], RANGE)
+        follow = chain(summary, "follow_index")
+        expect("  rows were read ahead", follow, lambda c: c["walks"] > 500 and c["fetches"] + c["walks"] > 0)
+        expect("  and hit", follow, lambda c: c["hits"] > 100)
+        expect("  nothing failed", follow["failed"], 0)
+        expect("  the file is in the class", summary["classes"][0], lambda c: c["name"] == "pages" and c["opened"] >= 1 and c["reads"] > 1000)
+        print("the same with the table's root given, and as text")
+        drop_from_memory(db)
+        done = folder.run(["--spec", "std/sqlite_shadow.chain", "--param", f"TABLE_ROOT={roots['orders']}", "--explain"], ["sqlite3", db, RANGE])
+        expect("  the summary names the chain and the file", done.stderr.decode(), lambda t: "follow_index" in t and str(db) in t and "pages" in t)
+        print("full scan")
+        summary = cold(folder, db, ["--spec", "std/sqlite.chain", "--param", "SCANS=1"], SCAN)
+        expect("  leaves were read ahead and hit", chain(summary, "scan_table"), lambda c: c["hits"] > 100)
+        print("join by rowid")
+        summary = cold(folder, db, ["--spec", "std/sqlite.chain", "--param", f"JOIN_ROOT={roots['customers']}", "--param", "JOIN_COLUMN=1", "--param", "JOIN_WIDTH=3"], JOIN)
+        expect("  rows of the other table were read ahead", chain(summary, "join_rowids"), lambda c: c["walks"] > 100 and c["hits"] > 0)
+        print("files of another name")
+        other = folder.path / "orders.sqlite"
+        db.rename(other)
+        done, summary = folder.summarized(["--spec", "std/sqlite.chain"], ["sqlite3", other, "SELECT count(*) FROM customers"])
+        expect("  the summary says that nothing matched", (done.stdout, summary["notes"]), lambda r: r[0] == b"2000\n" and any("*.db" in note for note in r[1]))
+        summary = cold(folder, other, ["--spec", "std/sqlite.chain", "--param", "pages=*.sqlite"], RANGE)
+        expect("  --param pages=*.sqlite follows them", chain(summary, "follow_index"), lambda c: c["hits"] > 100)
+    sys.exit(1 if runs.failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Runs programs by `chainio run` and counts what was expected of them."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[3]))
+BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
+CHAINIO, CHAINC = str(BUILD / "bin" / "chainio"), str(BUILD / "bin" / "chainc")
+LONGEST = 120  # seconds that anything here may take on a loaded machine
+failures = 0
+
+
+def expect(what, got, want):
+    """`want` is the value, or a function that says whether the value is right."""
+    global failures
+    right = want(got) if callable(want) else got == want
+    print(("ok    " if right else "FAIL  ") + what + ("" if right else f"\n      got {str(got)[:2000]}" + ("" if callable(want) else f"\n      want {str(want)[:2000]}")))
+    failures += not right
+    return right
+
+
+class Folder:
+    """A folder of the test's own, with a cache of compiled specs in it."""
+    def __enter__(self):
+        self.made = tempfile.TemporaryDirectory(prefix="chainio-run-")
+        self.path = pathlib.Path(self.made.name)
+        self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.path / "cache")}
+        for name in ("LD_PRELOAD", "CHAINIO_REGION"):
+            self.environment.pop(name, None)
+        return self
+
+    def __exit__(self, *_):
+        self.made.cleanup()
+
+    def command(self, options, program):
+        return [CHAINIO, "run", *map(str, options), "--", *map(str, program)]
+
+    def start(self, options, program, **more):
+        return subprocess.Popen(self.command(options, program), env=self.environment, cwd=self.path, **more)
+
+    def run(self, options, program, **more):
+        more = {"stdin": subprocess.DEVNULL, **more} if "input" not in more else more
+        return subprocess.run(self.command(options, program), env=self.environment, cwd=self.path, capture_output=True, timeout=LONGEST, **more)
+
+    def summarized(self, options, program, **more):
+        """The run, and what its JSON summary says."""
+        file = self.path / "summary.json"
+        file.unlink(missing_ok=True)
+        done = self.run([*options, "--json", "--summary", file], program, **more)
+        return done, json.loads(file.read_text()) if file.exists() else None
+
+
+def drop_from_memory(*paths):
+    """Takes files of ours out of the page cache."""
+    for path in paths:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)
+
+
+def left_overs(pid):
+    """Folders of the run of that process which are still there."""
+    bases = [pathlib.Path(base) for base in (os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm", "/tmp") if base]
+    return [str(found) for base in bases if base.is_dir() for found in base.glob(f"chainio-run.{pid}.*")]
+
+
+def chain(summary, name):
+    return next((each for each in summary["chains"] if each["name"] == name), None)
