@@ -3,6 +3,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -79,7 +80,8 @@ class Beside:
                 if isinstance(value, int):
                     self.totals[key] = self.totals.get(key, 0) + value
         for note in summary.get("notes", []):
-            self.notes[str(note)] = self.notes.get(str(note), 0) + 1
+            kind = re.sub(r"\d+ times|once|\d+", "n", str(note))
+            self.notes[kind] = self.notes.get(kind, 0) + 1
 
 
 def fresh(path):

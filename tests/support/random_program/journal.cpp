@@ -65,10 +65,15 @@ int run_journal(const std::string& folder, std::uint64_t seed, unsigned steps) {
     const auto into = a.buffer(kMostBytes);
     for (unsigned step = 0; step < steps; ++step) {
         const unsigned file = a.file();
-        const int fd = ::open((folder + "/" + a.plain_path(file)).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-        // Reads between the changes: they are what sets prefetches going.
-        a.bytes(into.data(), ::pread(fd, into.data(), 4096, static_cast<off_t>(a.rng.below(8 * kPage))));
-        one_change(a, fd, file);
+        const std::string path = folder + "/" + a.plain_path(file);
+        int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+        if (fd < 0) {
+            fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);  // a change by itself
+        } else {
+            // Reads between the changes: they are what sets prefetches going.
+            a.bytes(into.data(), ::pread(fd, into.data(), 4096, static_cast<off_t>(a.rng.below(8 * kPage))));
+            one_change(a, fd, file);
+        }
         ::close(fd);
         const std::string line = fmt::format("{:<15}\n", step);
         if (::write(journal, line.data(), line.size()) != 16) return 1;
