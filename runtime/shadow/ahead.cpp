@@ -193,10 +193,7 @@ std::expected<bool, std::string> Ahead::advance() {
 }
 
 void Ahead::drop_waiting() {
-    for (std::uint32_t index; (index = waiting_.pop()) != engine::kNoIndex;) {
-        score_.dropped(items_[index].walk.chain);
-        free_item(index);
-    }
+    for (std::uint32_t index; (index = waiting_.pop()) != engine::kNoIndex;) free_item(index);
 }
 
 }  // namespace chainio::shadow

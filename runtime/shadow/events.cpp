@@ -30,7 +30,8 @@ const char* note_text(shim::Note note) {
         case shim::Note::static_program: return "a static program was started, which runs plain";
         case shim::Note::no_ring: return "more threads than there are rings: some were not seen";
         case shim::Note::descriptors: return "descriptors above the table's size were opened and not looked at";
-        case shim::Note::sandbox: return "a process restricted its own system calls (seccomp) and went on plain from there";
+        case shim::Note::sandbox:
+            return "a process restricted its own system calls (seccomp) and went on plain from there";
         case shim::Note::mapped: return "a matched file is mapped: reads through the mapping are not seen";
     }
     return nullptr;
@@ -186,10 +187,10 @@ void Events::on_probe(const Message& message) {
 
 void Events::run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file) {
     const std::uint32_t outcome = runner_.run(parts_.plan.chains[chain].chain, event);
-    parts_.score.ran(chain, outcome == CIO_OK);
-    if (outcome != CIO_OK) return;
-    for (const cio_prefetch& prefetch : runner_.prefetches()) follow(chain, prefetch, file);
-    asked_ = asked_ || !runner_.prefetches().empty();
+    const auto prefetches = outcome == CIO_OK ? runner_.prefetches() : std::span<const cio_prefetch>{};
+    parts_.score.ran(chain, outcome == CIO_OK, !prefetches.empty());
+    for (const cio_prefetch& prefetch : prefetches) follow(chain, prefetch, file);
+    asked_ = asked_ || !prefetches.empty();
 }
 
 // What native code has written is checked like any data.

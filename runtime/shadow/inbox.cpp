@@ -53,10 +53,13 @@ void Inbox::note_process(std::uint32_t process, MessageSink& sink) {
     sink.on_process(process);
 }
 
-bool Inbox::pending() const {
+bool Inbox::pending(bool all) const {
+    const auto holds = [&](std::uint32_t i) {
+        return region_.rings[i].tail.load(std::memory_order_acquire) != heads_[i].position;
+    };
+    if (!all) return std::ranges::any_of(active_, holds);
     for (std::uint32_t i = 0; i < shim::kRings; i++) {
-        const shim::Ring& ring = region_.rings[i];
-        if (ring.tail.load(std::memory_order_acquire) != heads_[i].position) return true;
+        if (holds(i)) return true;
     }
     return false;
 }

@@ -30,8 +30,8 @@ class Inbox {
     // Hands over what the known rings hold, at most `most` events of each; looks for new rings first when `all`.
     // Returns how many events there were.
     unsigned drain(MessageSink& sink, unsigned most, bool all);
-    // Whether any ring holds something; after Region::asleep was set.
-    bool pending() const;
+    // Whether a ring holds something: any ring with `all`, else one that is known. After Region::asleep was set.
+    bool pending(bool all) const;
     // Frees rings whose threads have ended. To be called now and then: a ring is only given up when it has not moved
     // since the last call.
     void reclaim();

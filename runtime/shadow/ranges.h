@@ -19,8 +19,8 @@ struct RangeLimits {
     std::uint32_t ranges = 65536;
     std::uint64_t too_old_ns = 10'000'000'000;   // unread for that long: wasted
     std::uint64_t may_yield_ns = 1'000'000'000;  // unread for that long: makes room for a new one
-    // Unread although its chain has had so many more events, and for that long: it counts against the chain already.
-    // When it is read after all, that is made up for.
+    // Unread although its chain has asked at so many more events, and for that long: it counts against the chain
+    // already. When it is read after all, that is made up for.
     std::uint64_t overdue_events = 16, overdue_ns = 100'000'000;
 };
 
@@ -42,7 +42,7 @@ class Ranges {
     // Whether any page is being fetched just now.
     bool under_way(std::uint64_t file, std::uint64_t offset, std::uint64_t length) const;
     // A range that is about to be fetched; pages that another range has stay with that one. kNoRange: no room.
-    // `turn` counts the chain's events.
+    // `turn` counts the chain's events that asked for something.
     std::uint32_t begin(std::uint64_t file, std::uint64_t offset, std::uint64_t length, std::uint32_t chain,
                         std::uint64_t turn, std::uint64_t now_ns);
     void arrived(std::uint32_t range, std::uint64_t now_ns);

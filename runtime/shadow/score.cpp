@@ -49,8 +49,8 @@ void Score::fetched(std::uint32_t chain, std::uint64_t bytes) {
     gates_[chain].fetched();
 }
 
-void Score::ran(std::uint32_t chain, bool well) {
-    turns_[chain]++;
+void Score::ran(std::uint32_t chain, bool well, bool asked) {
+    if (asked) turns_[chain]++;
     add(stats(chain).events);
     if (!well) add(stats(chain).failed);
 }

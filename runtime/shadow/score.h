@@ -28,8 +28,9 @@ class Score final : public RangeSink {
     void dropped(std::uint32_t chain, std::uint64_t times = 1) { add(stats(chain).dropped, times); }
     void fetched(std::uint32_t chain, std::uint64_t bytes);
     void walked(std::uint32_t chain) { add(stats(chain).walks); }
-    void ran(std::uint32_t chain, bool well);
-    const std::vector<std::uint64_t>& turns() const { return turns_; }  // events of each chain so far
+    void ran(std::uint32_t chain, bool well, bool asked);
+    // Events of each chain so far that have made it ask for something.
+    const std::vector<std::uint64_t>& turns() const { return turns_; }
 
     // A program's read; `touched`: of a range that was fetched ahead. What a hit saves is what a read that nobody
     // helped takes in the mean, less what this one took.

@@ -1,0 +1,205 @@
+// The gate as pure maths: when it goes off, when it comes back, and what it costs in between.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <random>
+
+#include "runtime/policy/gate.h"
+#include "tests/support/soak.h"
+
+namespace chainio::policy {
+namespace {
+
+using State = Gate::State;
+using Reason = Gate::Reason;
+constexpr std::uint64_t kMs = 1'000'000;
+
+// One request that is fetched and turns out `good` or not.
+void fetch_one(Gate& gate, bool good) {
+    if (!gate.admit()) return;
+    gate.fetched();
+    good ? gate.useful() : gate.wasted();
+}
+
+// `count` fetches with a hit rate; returns after how many it was off, or `count`.
+unsigned until_off(Gate& gate, double rate, unsigned count, std::mt19937_64& random) {
+    std::bernoulli_distribution good(rate);
+    for (unsigned i = 0; i < count; i++) {
+        fetch_one(gate, good(random));
+        gate.update(1);
+        if (gate.state() == State::off) return i + 1;
+    }
+    return count;
+}
+
+void put_off(Gate& gate, std::uint64_t now) {
+    for (int i = 0; i < 200 && gate.state() != State::off; i++) {
+        fetch_one(gate, false);
+        gate.update(now);
+    }
+    ASSERT_EQ(gate.state(), State::off);
+}
+
+TEST(Gate, IsOnAndStaysOnWhileItPays) {
+    std::mt19937_64 random(tests::soak_seed());
+    Gate gate;
+    EXPECT_EQ(gate.state(), State::on);
+    EXPECT_EQ(until_off(gate, 0.7, 100'000, random), 100'000u) << "twice the break-even";
+    EXPECT_NEAR(gate.rate(), 0.7, 0.25);
+}
+
+TEST(Gate, GoesOffAfterThirtyTwoFetchesThatNobodyReads) {
+    Gate gate;
+    for (unsigned i = 0; i < 31; i++) {
+        fetch_one(gate, false);
+        EXPECT_FALSE(gate.update(1)) << "too few outcomes to say: " << i + 1;
+    }
+    fetch_one(gate, false);
+    EXPECT_TRUE(gate.update(1));
+    EXPECT_EQ(gate.state(), State::off);
+    EXPECT_EQ(gate.reason(), Reason::wasted);
+    EXPECT_FALSE(gate.wants_events());
+    EXPECT_FALSE(gate.admit());
+}
+
+TEST(Gate, GoesOffSoonWhenItLosesAndNotWhenItWins) {
+    std::mt19937_64 random(tests::soak_seed());
+    for (int turn = 0; turn < 50; turn++) {
+        Gate loses, wins;
+        EXPECT_LT(until_off(loses, 0.1, 10'000, random), 300u);
+        EXPECT_EQ(until_off(wins, 0.6, 10'000, random), 10'000u);
+    }
+}
+
+TEST(Gate, TheLineStandsTwoScattersBelowTheBreakEven) {
+    // Of 128 outcomes, 0.35 - 2 * sqrt(0.35 * 0.65 / 128) = 0.2657: 35 hits keep it on, 34 do not.
+    for (const int hits : {34, 35}) {
+        Gate gate;
+        for (int i = 0; i < 128; i++) fetch_one(gate, true);
+        for (int i = 0; i < 128; i++) fetch_one(gate, i < hits);
+        gate.update(1);
+        EXPECT_EQ(gate.state(), hits == 35 ? State::on : State::off) << hits;
+    }
+}
+
+TEST(Gate, WhatIsInMemoryAlreadyIsOfNoUse) {
+    Gate gate;
+    for (unsigned i = 0; i < 255; i++) {
+        EXPECT_TRUE(gate.admit());
+        EXPECT_FALSE(gate.update(1));
+    }
+    EXPECT_TRUE(gate.admit());
+    EXPECT_TRUE(gate.update(1));
+    EXPECT_EQ(gate.reason(), Reason::no_use);
+
+    // Three fetches in 256 requests are enough; one page that many requests want is no request more.
+    Gate useful;
+    for (unsigned i = 0; i < 10'000; i++) {
+        ASSERT_TRUE(useful.admit());
+        if (i % 85 == 0) {
+            useful.fetched();
+            useful.useful();
+        }
+        if (i % 7 == 0) {
+            ASSERT_TRUE(useful.admit());
+            useful.take_back();
+        }
+        EXPECT_FALSE(useful.update(1)) << i;
+    }
+}
+
+TEST(Gate, ProbesAfterAPauseThatGrows) {
+    Gate gate;
+    std::uint64_t now = 0, pause = 50 * kMs;
+    for (int turn = 0; turn < 10; turn++) {
+        put_off(gate, now);
+        EXPECT_FALSE(gate.update(now + pause - 1));
+        EXPECT_EQ(gate.state(), State::off);
+        EXPECT_TRUE(gate.update(now + pause));
+        EXPECT_EQ(gate.state(), State::probing);
+        EXPECT_TRUE(gate.wants_events());
+        now += pause;
+        pause = std::min(2 * pause, std::uint64_t{2'000} * kMs);
+        // The next turn's fetches are the probe's.
+    }
+    EXPECT_EQ(gate.pause_ns(), 2'000 * kMs);
+}
+
+TEST(Gate, AProbeThatPaysBringsItBack) {
+    Gate gate;
+    put_off(gate, 0);
+    gate.update(50 * kMs);
+    ASSERT_EQ(gate.state(), State::probing);
+    for (int i = 0; i < 15; i++) {
+        fetch_one(gate, true);
+        EXPECT_FALSE(gate.update(51 * kMs));
+    }
+    fetch_one(gate, true);
+    EXPECT_TRUE(gate.update(51 * kMs));
+    EXPECT_EQ(gate.state(), State::on);
+    EXPECT_EQ(gate.pause_ns(), 50 * kMs) << "the pause is the shortest again";
+}
+
+TEST(Gate, AProbeIsBounded) {
+    Gate gate;
+    put_off(gate, 0);
+    gate.update(50 * kMs);
+    for (int i = 0; i < 64; i++) EXPECT_TRUE(gate.admit());
+    EXPECT_FALSE(gate.admit()) << "no more than 64 requests until the verdict";
+    // All of them were in memory: the verdict needs no outcome.
+    EXPECT_TRUE(gate.update(51 * kMs));
+    EXPECT_EQ(gate.state(), State::off);
+    EXPECT_EQ(gate.reason(), Reason::no_use);
+}
+
+TEST(Gate, AProbeWhoseFetchesNobodyReadsEndsByTime) {
+    Gate gate;
+    put_off(gate, 0);
+    gate.update(50 * kMs);
+    for (int i = 0; i < 10; i++) {
+        EXPECT_TRUE(gate.admit());
+        gate.fetched();
+    }
+    EXPECT_FALSE(gate.update(60 * kMs));
+    EXPECT_FALSE(gate.update(1'059 * kMs));
+    EXPECT_TRUE(gate.update(1'061 * kMs));
+    EXPECT_EQ(gate.state(), State::off);
+    EXPECT_EQ(gate.reason(), Reason::wasted);
+}
+
+TEST(Gate, WithoutEventsAProbeWaits) {
+    Gate gate;
+    put_off(gate, 0);
+    gate.update(50 * kMs);
+    EXPECT_FALSE(gate.update(100'000 * kMs));
+    EXPECT_EQ(gate.state(), State::probing);
+}
+
+TEST(Gate, WhateverHappensItsStateIsOneOfThreeAndItsRateAShare) {
+    EXPECT_TRUE(rc::check([] {
+        Gate gate;
+        std::uint64_t now = 0;
+        const auto steps = *rc::gen::container<std::vector<unsigned>>(rc::gen::inRange(0u, 6u));
+        for (const unsigned step : steps) {
+            const State before = gate.state();
+            bool changed = false;
+            switch (step) {
+                case 0: RC_ASSERT(gate.admit() == false || before != State::off); break;
+                case 1: gate.fetched(); break;
+                case 2: gate.useful(); break;
+                case 3: gate.wasted(); break;
+                case 4: gate.take_back(); break;
+                default:
+                    now += 20 * kMs;
+                    changed = gate.update(now);
+                    break;
+            }
+            RC_ASSERT(changed == (gate.state() != before));
+            RC_ASSERT(gate.rate() >= 0 && gate.rate() <= 1);
+            RC_ASSERT(gate.pause_ns() >= 50 * kMs && gate.pause_ns() <= 2'000 * kMs);
+        }
+    }));
+}
+
+}  // namespace
+}  // namespace chainio::policy

@@ -1,0 +1,241 @@
+// What programs write into rings: every event arrives once and in order, and nothing that is written there can do harm.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <sys/wait.h>
+
+#include <memory>
+#include <random>
+#include <thread>
+
+#include "runtime/shadow/inbox.h"
+#include "tests/support/shadow_poster.h"
+#include "tests/support/soak.h"
+
+namespace chainio::shadow::test {
+namespace {
+
+using shim::Event;
+using shim::EventKind;
+using tests::Poster;
+
+struct Taken final : MessageSink {
+    std::vector<std::pair<Event, std::string>> all;
+    std::vector<std::uint32_t> processes;
+    void on_message(const Message& message) override {
+        all.emplace_back(message.event,
+                         std::string(reinterpret_cast<const char*>(message.payload.data()), message.payload.size()));
+    }
+    void on_process(std::uint32_t process) override { processes.push_back(process); }
+};
+
+class InboxTest : public testing::Test {
+  protected:
+    std::unique_ptr<shim::Region> region_ = std::make_unique<shim::Region>();
+    Inbox inbox_{*region_, 2, 1};
+    Taken taken_;
+    unsigned drain() { return inbox_.drain(taken_, 1000, true); }
+    Event read_event(std::uint64_t offset) {
+        Event event{};
+        event.kind = EventKind::read;
+        event.offset = offset;
+        event.length = 100;
+        return event;
+    }
+};
+
+TEST_F(InboxTest, EventsArriveInOrderThroughManyTurnsOfTheRing) {
+    Poster poster(*region_, 5);
+    std::mt19937_64 random(tests::soak_seed());
+    unsigned posted = 0;
+    for (int turn = 0; turn < 400; turn++) {
+        for (int i = 0; i < 20; i++) {
+            Event event{};
+            event.kind = EventKind::opened;
+            event.offset = posted;
+            // All remainders of the ring's end are met, those without room for an event among them.
+            ASSERT_TRUE(poster.post_text(event, std::string(1 + random() % 500, static_cast<char>('a' + posted % 26))));
+            posted++;
+        }
+        drain();
+    }
+    ASSERT_EQ(taken_.all.size(), posted);
+    for (unsigned i = 0; i < posted; i++) {
+        ASSERT_EQ(taken_.all[i].first.offset, i);
+        ASSERT_EQ(taken_.all[i].second.front(), static_cast<char>('a' + i % 26));
+        ASSERT_EQ(taken_.all[i].second.size(), taken_.all[i].first.length);
+    }
+    EXPECT_EQ(region_->stats.bad_events, 0u);
+    EXPECT_EQ(taken_.processes, std::vector<std::uint32_t>{static_cast<std::uint32_t>(getpid())});
+}
+
+TEST_F(InboxTest, AProducerAndTheServerWorkAtTheSameTime) {
+    constexpr std::uint64_t kEvents = 200'000;
+    std::thread producer([&] {
+        Poster poster(*region_, 9);
+        for (std::uint64_t i = 0; i < kEvents;) {
+            if (poster.post(read_event(i))) i++;
+        }
+    });
+    std::uint64_t next = 0;
+    while (next < kEvents) {
+        taken_.all.clear();
+        drain();
+        for (const auto& [event, text] : taken_.all) ASSERT_EQ(event.offset, next++);
+    }
+    producer.join();
+    EXPECT_EQ(region_->stats.bad_events, 0u);
+}
+
+TEST_F(InboxTest, WhatFindsNoRoomIsCounted) {
+    Poster poster(*region_, 0);
+    unsigned lost = 0;
+    for (std::uint64_t i = 0; i < 5000; i++) lost += poster.post(read_event(i)) ? 0 : 1;
+    inbox_.drain(taken_, 10'000, true);
+    EXPECT_GT(lost, 3000u);
+    EXPECT_EQ(taken_.all.size(), 5000u - lost);
+    EXPECT_EQ(region_->stats.lost_events, lost);
+}
+
+struct Hostile {
+    const char* name;
+    void (*change)(Event&);
+};
+
+class HostileEvent : public InboxTest, public testing::WithParamInterface<Hostile> {};
+
+TEST_P(HostileEvent, IsCountedAndTheRestOfItsRingThrownAway) {
+    Poster good(*region_, 1), bad(*region_, 2);
+    ASSERT_TRUE(bad.post(read_event(1)));
+    Event event = read_event(2);
+    std::vector<std::uint8_t> payload(64, 'x');
+    const std::uint32_t at = bad.ring().tail;
+    ASSERT_TRUE(bad.post(event, payload));
+    std::memcpy(&event, bad.ring().data + at, sizeof event);
+    GetParam().change(event);
+    std::memcpy(bad.ring().data + at, &event, sizeof event);
+    ASSERT_TRUE(bad.post(read_event(3)));
+    ASSERT_TRUE(good.post(read_event(4)));
+    drain();
+    EXPECT_EQ(region_->stats.bad_events, 1u);
+    std::vector<std::uint64_t> offsets;
+    for (const auto& [taken, text] : taken_.all) offsets.push_back(taken.offset);
+    EXPECT_EQ(offsets, (std::vector<std::uint64_t>{4, 1})) << "what came before it, and other rings";
+    ASSERT_TRUE(bad.taken());
+    ASSERT_TRUE(bad.post(read_event(5)));
+    drain();
+    EXPECT_EQ(taken_.all.back().first.offset, 5u) << "the ring goes on";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Inbox, HostileEvent,
+    testing::Values(Hostile{"no_bytes", [](Event& e) { e.bytes = 0; }},
+                    Hostile{"one_byte", [](Event& e) { e.bytes = 1; }}, Hostile{"odd", [](Event& e) { e.bytes = 43; }},
+                    Hostile{"short", [](Event& e) { e.bytes = 32; }},
+                    Hostile{"longer_than_what_is_there", [](Event& e) { e.bytes = 65528; }},
+                    Hostile{"unknown_kind", [](Event& e) { e.kind = static_cast<EventKind>(200); }},
+                    Hostile{"class_out_of_range", [](Event& e) { e.source = 2; }},
+                    Hostile{"offset_out_of_range", [](Event& e) { e.offset = UINT64_MAX; }},
+                    Hostile{"payload_longer_than_the_event",
+                            [](Event& e) {
+                                e.kind = EventKind::opened;
+                                e.length = 65;
+                            }},
+                    Hostile{"endless_payload",
+                            [](Event& e) {
+                                e.kind = EventKind::opened;
+                                e.length = UINT32_MAX;
+                            }},
+                    Hostile{"no_path",
+                            [](Event& e) {
+                                e.kind = EventKind::opened;
+                                e.length = 0;
+                            }},
+                    Hostile{"socket_out_of_range",
+                            [](Event& e) {
+                                e.kind = EventKind::ready;
+                                e.source = 1;
+                                e.length = 8;
+                            }},
+                    Hostile{"probe_out_of_range",
+                            [](Event& e) {
+                                e.kind = EventKind::probe;
+                                e.source = 32;
+                                e.length = 8;
+                            }}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST_F(InboxTest, GarbageRingsNeverDoHarm) {
+    EXPECT_TRUE(rc::check([&](const std::vector<std::uint8_t>& bytes, std::uint32_t tail, std::uint32_t owner) {
+        shim::Ring& ring = region_->rings[17];
+        for (std::size_t i = 0; i < shim::kRingBytes; i++)
+            ring.data[i] = bytes.empty() ? 0xff : bytes[i % bytes.size()];
+        ring.owner = owner;
+        ring.process = tail;
+        ring.tail = tail;
+        inbox_.drain(taken_, 100'000, true);
+        RC_ASSERT(ring.head.load() == tail);
+        RC_ASSERT(!inbox_.pending(true));
+        for (const auto& [event, text] : taken_.all) RC_ASSERT(text.size() <= 65536u);
+        taken_.all.clear();
+    }));
+    // Whatever it was before, a ring that is used as it should be works.
+    region_->rings[17].tail = (region_->rings[17].tail.load() + 63) & ~63u;
+    drain();
+    Poster poster(*region_, 17);
+    ASSERT_TRUE(poster.post(read_event(77)));
+    taken_.all.clear();
+    drain();
+    ASSERT_EQ(taken_.all.size(), 1u);
+    EXPECT_EQ(taken_.all[0].first.offset, 77u);
+}
+
+TEST_F(InboxTest, AProgramThatRewritesThePlanGainsNothing) {
+    region_->plan.class_count = UINT32_MAX;
+    Poster poster(*region_, 0);
+    Event event = read_event(1);
+    event.source = 63;
+    ASSERT_TRUE(poster.post(event));
+    drain();
+    EXPECT_TRUE(taken_.all.empty());
+    EXPECT_EQ(region_->stats.bad_events, 1u);
+}
+
+TEST_F(InboxTest, EventsOfAThreadThatHasEndedAlreadyAreTaken) {
+    {
+        Poster poster(*region_, 3);
+        ASSERT_TRUE(poster.post(read_event(1)));
+        poster.ring().owner = 0;
+    }
+    EXPECT_TRUE(inbox_.pending(true));
+    EXPECT_EQ(drain(), 1u);
+    EXPECT_EQ(taken_.all.size(), 1u);
+    EXPECT_FALSE(inbox_.pending(true));
+}
+
+TEST_F(InboxTest, RingsOfDeadProcessesAreFreedAndThoseOfLivingOnesKept) {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    Poster alive(*region_, 0);
+    Poster dead(*region_, 1, static_cast<std::uint32_t>(child), static_cast<std::uint32_t>(child));
+    ASSERT_TRUE(dead.post(read_event(1)));
+    drain();
+    ASSERT_EQ(inbox_.rings(), 2u);
+    inbox_.reclaim();
+    EXPECT_NE(dead.ring().owner, 0u) << "it has moved since the last look";
+    inbox_.reclaim();
+    EXPECT_EQ(dead.ring().owner, 0u);
+    EXPECT_NE(alive.ring().owner, 0u);
+    EXPECT_EQ(inbox_.rings(), 1u);
+    EXPECT_EQ(taken_.all.size(), 1u) << "what it had posted was taken first";
+    // Its next owner goes on behind it.
+    Poster next(*region_, 1);
+    ASSERT_TRUE(next.post(read_event(2)));
+    drain();
+    EXPECT_EQ(taken_.all.size(), 2u);
+    EXPECT_EQ(region_->stats.bad_events, 0u);
+}
+
+}  // namespace
+}  // namespace chainio::shadow::test

@@ -1,0 +1,217 @@
+// Ranges against a model that keeps one list, over random fetches, reads and time.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <vector>
+
+#include "runtime/shadow/ranges.h"
+
+namespace chainio::shadow::test {
+namespace {
+
+struct Ends final : RangeSink {
+    std::map<std::pair<std::uint32_t, RangeEnd>, unsigned> count;
+    void on_range(std::uint32_t chain, RangeEnd end) override { count[{chain, end}]++; }
+    unsigned of(RangeEnd end, std::uint32_t chain = 0) const {
+        const auto found = count.find({chain, end});
+        return found == count.end() ? 0 : found->second;
+    }
+};
+
+RangeLimits small() {
+    RangeLimits limits;
+    limits.bytes = 64 * kPageBytes;
+    limits.ranges = 24;
+    limits.too_old_ns = 1000;
+    limits.may_yield_ns = 100;
+    limits.overdue_events = 3;
+    limits.overdue_ns = 50;
+    return limits;
+}
+
+TEST(Ranges, AReadOfAnyPageDecides) {
+    Ends ends;
+    Ranges ranges(small(), 1, ends);
+    const auto a = ranges.begin(7, 0, 3 * kPageBytes, 0, 0, 0);
+    const auto b = ranges.begin(7, 10 * kPageBytes, kPageBytes, 0, 0, 0);
+    ASSERT_TRUE(a != kNoRange && b != kNoRange);
+    ranges.arrived(a, 1);
+    ranges.arrived(b, 1);
+    EXPECT_FALSE(ranges.read(8, 0, 100, false)) << "another file";
+    EXPECT_FALSE(ranges.read(7, 3 * kPageBytes, 7 * kPageBytes, false)) << "between the two";
+    EXPECT_TRUE(ranges.read(7, 2 * kPageBytes + 5, 1, false));
+    EXPECT_EQ(ends.of(RangeEnd::hit), 1u);
+    EXPECT_FALSE(ranges.read(7, 0, 1, false)) << "a range counts once";
+    EXPECT_TRUE(ranges.read(7, 9 * kPageBytes, 2 * kPageBytes, true));
+    EXPECT_EQ(ends.of(RangeEnd::late), 1u);
+    EXPECT_EQ(ranges.count(), 0u);
+    EXPECT_EQ(ranges.bytes(), 0u);
+    EXPECT_EQ(ranges.pages(), 0u);
+}
+
+TEST(Ranges, WhatIsUnderWayWhenTheProgramComesIsNotFetchedAgain) {
+    Ends ends;
+    Ranges ranges(small(), 1, ends);
+    const auto a = ranges.begin(7, 0, kPageBytes, 0, 0, 0);
+    EXPECT_TRUE(ranges.under_way(7, 0, 1));
+    EXPECT_TRUE(ranges.read(7, 0, kPageBytes, true));
+    EXPECT_EQ(ends.of(RangeEnd::late), 1u);
+    EXPECT_EQ(ranges.known(7, 0, kPageBytes), Ranges::Known::all);
+    ranges.arrived(a, 1);
+    EXPECT_EQ(ranges.known(7, 0, kPageBytes), Ranges::Known::none);
+    EXPECT_EQ(ends.count.size(), 1u) << "late, and nothing else";
+}
+
+TEST(Ranges, OverdueCountsOnceAndIsRedeemed) {
+    Ends ends;
+    Ranges ranges(small(), 1, ends);
+    const auto a = ranges.begin(7, 0, kPageBytes, 0, 10, 0);
+    ranges.arrived(a, 10);
+    ranges.age({12}, 1000 - 1);
+    EXPECT_EQ(ends.of(RangeEnd::overdue), 0u) << "the chain has had too few events";
+    ranges.age({13}, 59);
+    EXPECT_EQ(ends.of(RangeEnd::overdue), 0u) << "too young";
+    ranges.age({13}, 60);
+    ranges.age({14}, 70);
+    EXPECT_EQ(ends.of(RangeEnd::overdue), 1u);
+    EXPECT_TRUE(ranges.read(7, 0, 1, false));
+    EXPECT_EQ(ends.of(RangeEnd::redeemed), 1u);
+    EXPECT_EQ(ends.of(RangeEnd::hit), 1u);
+}
+
+TEST(Ranges, OnlyWhatHasLainUnreadForAWhileMakesRoom) {
+    Ends ends;
+    Ranges ranges(small(), 2, ends);
+    for (std::uint64_t i = 0; i < 4; i++) {
+        const auto a = ranges.begin(7, i * 16 * kPageBytes, 16 * kPageBytes, 0, 0, 0);
+        ASSERT_NE(a, kNoRange);
+        if (i != 3) ranges.arrived(a, 10 + i);
+    }
+    EXPECT_EQ(ranges.begin(9, 0, kPageBytes, 1, 0, 109), kNoRange) << "none is old enough";
+    EXPECT_NE(ranges.begin(9, 0, kPageBytes, 1, 0, 110), kNoRange);
+    EXPECT_EQ(ends.of(RangeEnd::wasted), 1u);
+    EXPECT_EQ(ranges.known(7, 0, kPageBytes), Ranges::Known::none) << "the oldest went";
+    EXPECT_EQ(ranges.begin(9, 0, 65 * kPageBytes, 1, 0, 500), kNoRange) << "more than there may be at all";
+}
+
+// The model: who has which page, and what is known of each range.
+struct Model {
+    struct Entry {
+        bool under_way = true, touched = false;
+    };
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> owner;
+    std::map<std::uint32_t, Entry> live;
+    unsigned hit = 0, late = 0;
+
+    void drop(std::uint32_t id) {
+        std::erase_if(owner, [&](const auto& page) { return page.second == id; });
+        live.erase(id);
+    }
+    void read(std::uint64_t file, std::uint64_t page, bool waited) {
+        const auto found = owner.find({file, page});
+        if (found == owner.end()) return;
+        const std::uint32_t id = found->second;
+        Entry& range = live[id];
+        if (range.touched) return;
+        (waited ? late : hit)++;
+        range.touched = true;
+        if (!range.under_way) drop(id);
+    }
+};
+
+TEST(Ranges, KeepTheirBoundsAndEndOnce) {
+    EXPECT_TRUE(rc::check([] {
+        Ends ends;
+        RangeLimits limits = small();
+        Ranges ranges(limits, 2, ends);
+        std::vector<std::uint32_t> under_way;
+        unsigned begun = 0;
+        std::uint64_t now = 0;
+        std::vector<std::uint64_t> turns{0, 0};
+        const auto steps = *rc::gen::container<std::vector<std::uint32_t>>(rc::gen::arbitrary<std::uint32_t>());
+        for (const std::uint32_t step : steps) {
+            now += step >> 28;
+            const std::uint64_t file = 1 + (step >> 8 & 1), page = step >> 9 & 63, pages = 1 + (step >> 15 & 7);
+            const std::uint32_t chain = step >> 18 & 1;
+            switch (step % 6) {
+                case 0:
+                case 1: {
+                    const auto id = ranges.begin(file, page * kPageBytes, pages * kPageBytes, chain, turns[chain], now);
+                    if (id == kNoRange) break;
+                    begun++;
+                    turns[chain]++;
+                    RC_ASSERT(std::ranges::find(under_way, id) == under_way.end());
+                    RC_ASSERT(ranges.known(file, page * kPageBytes, pages * kPageBytes) == Ranges::Known::all);
+                    under_way.push_back(id);
+                    break;
+                }
+                case 2:
+                case 3: {
+                    if (under_way.empty()) break;
+                    const std::size_t which = page % under_way.size();
+                    step % 6 == 2 || pages != 1 ? ranges.arrived(under_way[which], now)
+                                                : ranges.failed(under_way[which]);
+                    under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(which));
+                    break;
+                }
+                case 4: ranges.read(file, page * kPageBytes, pages * kPageBytes, (step >> 19 & 1) != 0); break;
+                default: ranges.age(turns, now); break;
+            }
+            RC_ASSERT(ranges.bytes() <= limits.bytes);
+            RC_ASSERT(ranges.count() <= limits.ranges);
+            RC_ASSERT(ranges.pages() * std::uint64_t{kPageBytes} <= ranges.bytes());
+        }
+        // Touched ones that are still under way have ended already; all others end now, each once.
+        ranges.end();
+        RC_ASSERT(ranges.count() == 0u && ranges.pages() == 0u && ranges.bytes() == 0u);
+        unsigned ended = 0, overdue = 0, redeemed = 0;
+        for (const auto& [key, count] : ends.count) {
+            if (key.second == RangeEnd::overdue) overdue += count;
+            if (key.second == RangeEnd::redeemed) redeemed += count;
+            if (key.second != RangeEnd::overdue && key.second != RangeEnd::redeemed) ended += count;
+        }
+        RC_ASSERT(ended == begun);
+        RC_ASSERT(redeemed <= overdue && overdue <= begun);
+    }));
+}
+
+TEST(Ranges, HitsAndLatesAreThoseOfTheModel) {
+    EXPECT_TRUE(rc::check([] {
+        Ends ends;
+        RangeLimits limits = small();
+        limits.ranges = 4096;
+        limits.bytes = std::uint64_t{4096} * 8 * kPageBytes;
+        Ranges ranges(limits, 1, ends);
+        Model model;
+        const auto steps = *rc::gen::container<std::vector<std::uint32_t>>(rc::gen::arbitrary<std::uint32_t>());
+        for (const std::uint32_t step : steps) {
+            const std::uint64_t file = 1 + (step >> 8 & 1), first = step >> 9 & 31, end = first + 1 + (step >> 15 & 3);
+            if (step % 4 == 0) {
+                const auto id = ranges.begin(file, first * kPageBytes, (end - first) * kPageBytes, 0, 0, 0);
+                RC_ASSERT(id != kNoRange && !model.live.contains(id));
+                model.live[id] = {};
+                for (std::uint64_t page = first; page < end; page++) model.owner.insert({{file, page}, id});
+            } else if (step % 4 == 1 && !model.live.empty()) {
+                const auto range = std::next(model.live.begin(), static_cast<long>(first % model.live.size()));
+                if (!range->second.under_way) continue;
+                ranges.arrived(range->first, 0);
+                range->second.under_way = false;
+                if (range->second.touched) model.drop(range->first);
+            } else {
+                const bool waited = step % 4 == 3;
+                ranges.read(file, first * kPageBytes, (end - first) * kPageBytes, waited);
+                for (std::uint64_t page = first; page < end; page++) model.read(file, page, waited);
+            }
+            RC_ASSERT(ends.of(RangeEnd::hit) == model.hit);
+            RC_ASSERT(ends.of(RangeEnd::late) == model.late);
+            RC_ASSERT(ranges.count() == model.live.size());
+            RC_ASSERT(ranges.pages() == model.owner.size());
+        }
+    }));
+}
+
+}  // namespace
+}  // namespace chainio::shadow::test
