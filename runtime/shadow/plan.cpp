@@ -98,6 +98,20 @@ std::string place_chain(const ir::Module& module, std::uint32_t index, SpecPlan&
     return {};
 }
 
+// A path belongs to the first class that it matches, as in the spec.
+void sort_classes(SpecPlan& plan) {
+    const std::vector<std::uint32_t> before = plan.classes;
+    std::ranges::sort(plan.classes);
+    const auto moved = [&](std::uint32_t place) {
+        return static_cast<std::uint32_t>(std::ranges::find(plan.classes, before[place]) - plan.classes.begin());
+    };
+    for (ChainPlan& chain : plan.chains) {
+        if (chain.mode == ir::ChainMode::on_read || chain.mode == ir::ChainMode::on_open)
+            chain.source = moved(chain.source);
+        for (std::uint32_t& target : chain.targets) target = moved(target);
+    }
+}
+
 void copy_text(char* to, std::size_t size, const std::string& text) {
     const std::size_t length = std::min(text.size(), size - 1);
     std::memcpy(to, text.data(), length);
@@ -130,6 +144,7 @@ std::expected<SpecPlan, std::string> plan_of(const ir::Module& module) {
         for (const std::string& one : plan.refused) text += "; " + one;
         return std::unexpected(text);
     }
+    sort_classes(plan);
     plan.watched.assign(module.files.size(), kNotWatched);
     for (std::uint32_t i = 0; i < plan.classes.size(); i++) plan.watched[plan.classes[i]] = i;
     return plan;

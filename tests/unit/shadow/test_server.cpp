@@ -1,6 +1,9 @@
 // The whole server, driven through its region over real files.
 #include <sqlite3.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 
@@ -125,6 +128,301 @@ TEST(Server, FollowsAnIndexLeafOfSqliteToTheRowsThatItNames) {
     // Each walk reads what no other has read before it; together they read each page once.
     EXPECT_LE(running.chain().fetches, after);
     EXPECT_EQ(running.chain().fetched_bytes, running.chain().fetches * kPage);
+}
+
+TEST(Server, FetchesTheFileBesideAndPartsOfIt) {
+    const Folder folder;
+    std::string table(16, 0);
+    put_u32(table, 0, 2 * kPage);
+    put_u32(table, 4, kPage);
+    put_u32(table, 8, 6 * kPage + 100);
+    put_u32(table, 12, 5);
+    const std::string marks = folder.write("part.v1.marks", table), columns = folder.write("part.v1.bin", bytes_of(10));
+    Running running(server_of(R"(
+app parts { files marks = "*.marks"  files columns = "*.bin" }
+record Part { pos: u32le  size: u32le }
+chain parts on read(marks) as r {
+  for p in r.records(Part, max 16) { prefetch columns.sibling(r, ".bin") at p.pos for p.size }
+})"));
+    Poster poster(running.region(), 0);
+    drop_pages(columns);
+    ASSERT_TRUE(poster.opened(0, marks));
+    ASSERT_TRUE(poster.read(0, marks, 0, 16));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(columns, 0, 10) == 2; }));
+    EXPECT_EQ(pages_in_memory(columns, 2, 1) + pages_in_memory(columns, 6, 1), 2u);
+    EXPECT_EQ(running.chain().fetches, 2u);
+}
+
+const char* const kWeb = R"(
+app web {
+  files docs = "FOLDER/root/**" { root "FOLDER/root" }
+  socket clients = tcp port 8080
+}
+text Get { "GET " path: token(max 1024) " HTTP/1." rest: rest(max 4096) }
+chain ahead on ready(clients) as c { when c.text(Get) as g { prefetch docs[g.path] } }
+)";
+
+std::string web_spec(const Folder& folder) {
+    std::string spec = kWeb;
+    for (std::size_t at; (at = spec.find("FOLDER")) != std::string::npos;) spec.replace(at, 6, folder.path());
+    return spec;
+}
+
+struct Request {
+    const char* name;
+    const char* path;    // in the request
+    const char* target;  // a file whose pages tell
+    bool fetched;
+};
+
+class Paths : public testing::TestWithParam<Request> {};
+
+TEST_P(Paths, AreTakenUnderTheRootOnly) {
+    const Folder folder;
+    for (const char* name : {"root/a.txt", "root/sub/b c.txt", "secret.txt", "root/%41.txt"})
+        folder.write(name, bytes_of(3));
+    std::filesystem::create_symlink("../secret.txt", folder.path() + "/root/out");
+    std::filesystem::create_symlink(folder.path() + "/secret.txt", folder.path() + "/root/far");
+    std::filesystem::create_symlink("a.txt", folder.path() + "/root/inside");
+    std::filesystem::create_symlink("..", folder.path() + "/root/up");
+    ASSERT_EQ(mkfifo((folder.path() + "/root/fifo").c_str(), 0600), 0);
+    Running running(server_of(web_spec(folder)));
+    Poster poster(running.region(), 0);
+    const std::string target = folder.path() + "/" + GetParam().target;
+    drop_pages(target);
+    ASSERT_TRUE(poster.ready(0, "GET " + std::string(GetParam().path) + " HTTP/1.1\r\nHost: x\r\n\r\n"));
+    if (GetParam().fetched) {
+        EXPECT_TRUE(happens([&] { return pages_in_memory(target, 0, 3) == 3; }));
+        EXPECT_EQ(running.chain().dropped, 0u);
+    } else {
+        EXPECT_TRUE(happens([&] { return running.chain().dropped == 1; }));
+        running.stop();
+        EXPECT_EQ(pages_in_memory(target, 0, 3), 0u);
+        EXPECT_EQ(running.chain().fetches, 0u);
+    }
+    EXPECT_EQ(running.chain().failed, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Server, Paths,
+    testing::Values(
+        Request{"plain", "/a.txt", "root/a.txt", true}, Request{"twice_rooted", "//a.txt", "root/a.txt", true},
+        Request{"encoded", "/sub/b%20c.txt", "root/sub/b c.txt", true},
+        Request{"encoded_letters", "/%61.txt", "root/a.txt", true},
+        Request{"encoded_slash", "/sub%2Fb%20c.txt", "root/sub/b c.txt", true},
+        Request{"encoded_percent", "/%2541.txt", "root/%41.txt", true},
+        Request{"link_inside", "/inside", "root/a.txt", true}, Request{"parent", "/../secret.txt", "secret.txt", false},
+        Request{"encoded_parent", "/%2e%2e/secret.txt", "secret.txt", false},
+        Request{"parent_within", "/sub/../a.txt", "root/a.txt", false},
+        Request{"link_out", "/out", "secret.txt", false}, Request{"absolute_link", "/far", "secret.txt", false},
+        Request{"linked_folder", "/up/secret.txt", "secret.txt", false},
+        Request{"broken_escape", "/a.tx%7", "root/a.txt", false}, Request{"not_hex", "/a.tx%zz", "root/a.txt", false},
+        Request{"nul", "/a.txt%00", "root/a.txt", false}, Request{"folder", "/sub", "root/sub/b c.txt", false},
+        Request{"fifo", "/fifo", "root/a.txt", false}, Request{"missing", "/none", "root/a.txt", false},
+        Request{"empty", "/", "root/a.txt", false}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Server, LeavesFilesAloneThatAreNotWhatTheEventSays) {
+    const Folder folder;
+    const std::string path = folder.write("a.ptr", pointing_to({5}, 16)),
+                      other = folder.write("b.ptr", pointing_to({6}, 16));
+    const std::string gone = folder.write("c.ptr", pointing_to({7}, 16));
+    Running running(server_of(kPointers));
+    Poster poster(running.region(), 0);
+    // Another file under the path, a path without a file, and O_DIRECT without `immutable`.
+    ASSERT_TRUE(poster.opened(0, path));
+    std::filesystem::rename(other, path);
+    ASSERT_TRUE(poster.opened(0, gone));
+    shim::Event read_of_gone{};
+    struct stat info{};
+    ASSERT_EQ(stat(gone.c_str(), &info), 0);
+    read_of_gone.kind = shim::EventKind::read;
+    read_of_gone.device = info.st_dev;
+    read_of_gone.inode = info.st_ino;
+    read_of_gone.length = kPage;
+    std::filesystem::remove(gone);
+    ASSERT_TRUE(poster.post(read_of_gone));
+    const std::string direct = folder.write("d.ptr", pointing_to({8}, 16));
+    ASSERT_TRUE(poster.opened(0, direct, O_DIRECT));
+    ASSERT_TRUE(poster.read(0, direct, 0, kPage));
+    EXPECT_TRUE(happens([&] { return poster.taken(); }));
+    running.stop();
+    EXPECT_EQ(running.chain().events, 0u);
+    std::string notes;
+    for (const std::string& note : running.server().report().notes) notes += note + "\n";
+    EXPECT_NE(notes.find("a file was left alone once: it cannot be opened by its path"), std::string::npos) << notes;
+    EXPECT_NE(notes.find("reads with O_DIRECT were left alone once"), std::string::npos) << notes;
+}
+
+TEST(Server, FindsAFileWhoseOpeningItHasNotSeen) {
+    const Folder folder;
+    const std::string path = folder.write("a.ptr", pointing_to({9}, 16));
+    Running running(server_of(kPointers));
+    Poster poster(running.region(), 0);
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    drop_pages(path);
+    ASSERT_TRUE(poster.read(0, path, 0, kPage));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 9, 1) == 1; }));
+    close(fd);
+}
+
+TEST(Server, WhatIsInMemoryIsNotFetchedAndTheChainGoesOff) {
+    const Folder folder;
+    std::vector<std::uint32_t> pages(60);
+    for (std::uint32_t i = 0; i < 60; i++) pages[i] = i + 1;
+    const std::string path = folder.write("a.ptr", pointing_to(pages, 64));
+    Running running(server_of(kPointers));
+    Poster poster(running.region(), 0);
+    program_reads(path, 0, 64 * kPage);
+    ASSERT_TRUE(poster.opened(0, path));
+    EXPECT_TRUE(happens([&] {
+        poster.read(0, path, 0, kPage, 1'000);
+        return running.chain().gate_changes > 0;
+    }));
+    EXPECT_EQ(running.chain().fetches, 0u);
+    EXPECT_GE(running.chain().cached, 256u);
+    // While it is off its reads are not asked for; the pause over, they are again.
+    EXPECT_TRUE(happens([&] { return running.chain().gate == shim::GateState::off; }) ||
+                running.chain().gate_changes > 1);
+    EXPECT_TRUE(happens([&] { return running.chain().gate == shim::GateState::probing; }));
+    EXPECT_NE(running.region().class_posts[0] & shim::kPostReads, 0u);
+}
+
+TEST(Server, AChainThatFetchesInVainGoesOffAndComesBackWhenItHelps) {
+    const Folder folder;
+    std::vector<std::uint32_t> pages(60);
+    for (std::uint32_t i = 0; i < 60; i++) pages[i] = i + 1;
+    const std::string path = folder.write("a.ptr", pointing_to(pages, 64));
+    Running running(server_of(kPointers));
+    Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, path));
+    const auto ask = [&] {
+        // The pages that were fetched are forgotten here, so that they have to be fetched again.
+        drop_pages(path);
+        program_reads(path, 0, kPage);
+        return poster.read(0, path, 0, kPage);
+    };
+    // Nothing of what is fetched is read: the ranges are not fetched twice, so new files are needed.
+    unsigned file = 0;
+    EXPECT_TRUE(happens([&] {
+        const std::string next = folder.write("f" + std::to_string(file++) + ".ptr", pointing_to(pages, 64));
+        drop_pages(next);
+        program_reads(next, 0, kPage);
+        poster.opened(0, next);
+        poster.read(0, next, 0, kPage);
+        happens([&] { return poster.taken(); });
+        return running.chain().gate == shim::GateState::off;
+    }));
+    EXPECT_EQ(running.region().class_posts[0].load(), shim::kPostOpens) << "openings are told of all the same";
+    EXPECT_EQ(running.chain().hits + running.chain().late, 0u);
+    const std::uint64_t in_vain = running.chain().fetches;
+    EXPECT_GE(in_vain, 32u);
+    // It helps from now on: all that is fetched is read.
+    EXPECT_TRUE(happens([&] {
+        if ((running.region().class_posts[0] & shim::kPostReads) != 0) {
+            ask();
+            happens([&] { return pages_in_memory(path, 1, 60) == 60 || running.chain().gate == shim::GateState::off; });
+            for (const std::uint32_t page : pages) poster.read(0, path, page * std::uint64_t{kPage}, 1, 1'000);
+            happens([&] { return poster.taken(); });
+        }
+        return running.chain().gate == shim::GateState::on;
+    }));
+    EXPECT_GT(running.chain().hits, 0u);
+}
+
+TEST(Server, KeepsItsBounds) {
+    const Folder folder;
+    std::vector<std::uint32_t> pages(60);
+    for (std::uint32_t i = 0; i < 60; i++) pages[i] = i + 1;
+    ServerOptions options;
+    options.in_flight = 4;
+    options.ahead_bytes = std::uint64_t{64} * kPage;
+    options.gate = false;
+    Running running(server_of(kPointers, options));
+    Poster poster(running.region(), 0);
+    for (int file = 0; file < 4; file++) {
+        const std::string path = folder.write("f" + std::to_string(file) + ".ptr", pointing_to(pages, 64));
+        drop_pages(path);
+        program_reads(path, 0, kPage);
+        ASSERT_TRUE(poster.opened(0, path));
+        ASSERT_TRUE(poster.read(0, path, 0, kPage));
+    }
+    const auto& chain = running.chain();
+    EXPECT_TRUE(happens([&] { return chain.fetches + chain.dropped + chain.cached + chain.duplicate == 240; }));
+    running.stop();
+    // What nobody reads takes up all of the room, and yields it only after a second.
+    EXPECT_GE(chain.fetches, 64u);
+    EXPECT_GT(chain.dropped, 0u);
+    EXPECT_EQ(chain.wasted, chain.fetches);
+}
+
+TEST(Server, TellsWhichProcessesHaveAnIoUring) {
+    const Folder folder;
+    const std::string path = folder.write("a.ptr", pointing_to({}, 2));
+    auto server = server_of(kPointers);
+    Running running(std::move(server));
+    // The server's own ring is in this process.
+    Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, path));
+    EXPECT_TRUE(happens([&] { return poster.taken() && running.stats().processes == 1; }));
+    running.stop();
+    const auto notes = running.server().report().notes;
+    const bool found = std::ranges::any_of(
+        notes, [](const std::string& note) { return note.starts_with("a process has set up an io_uring"); });
+    EXPECT_TRUE(found);
+}
+
+TEST(Region, IsPrivateAndGoesAwayWithItsServer) {
+    std::string path, directory;
+    {
+        auto server = server_of(kPointers);
+        path = server->region_path();
+        directory = path.substr(0, path.rfind('/'));
+        struct stat info{};
+        ASSERT_EQ(stat(path.c_str(), &info), 0);
+        EXPECT_EQ(info.st_mode & 0777, 0600u);
+        EXPECT_EQ(info.st_size, static_cast<off_t>(shim::kRegionBytes));
+        ASSERT_EQ(stat(directory.c_str(), &info), 0);
+        EXPECT_EQ(info.st_mode & 0777, 0700u);
+        EXPECT_EQ(server->region().server, static_cast<std::uint32_t>(getpid()));
+        EXPECT_STREQ(server->region().plan.classes[0].pattern, "*.ptr");
+    }
+    EXPECT_FALSE(std::filesystem::exists(directory));
+}
+
+TEST(Region, OfADeadServerIsCleanedUp) {
+    const pid_t child = fork();
+    if (child == 0) {
+        auto server = Server::create(compiled(kPointers), {});
+        _exit(server ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0);
+    const auto left = [&] {
+        const std::string mark = "chainio-run." + std::to_string(child) + ".";
+        const char* own = std::getenv("XDG_RUNTIME_DIR");
+        for (const char* base : {"/dev/shm", "/tmp", own}) {
+            std::error_code ignored;
+            if (base == nullptr) continue;
+            for (const auto& entry : std::filesystem::directory_iterator(base, ignored)) {
+                if (entry.path().filename().string().starts_with(mark)) return true;
+            }
+        }
+        return false;
+    };
+    ASSERT_TRUE(left()) << "the child left nothing behind that could be cleaned up";
+    server_of(kPointers);
+    EXPECT_FALSE(left());
+}
+
+TEST(Plan, ASpecWithoutAShadowChainIsRefused) {
+    auto server = Server::create(compiled("app a { files data = \"*.x\" }\n"), {});
+    ASSERT_FALSE(server);
+    EXPECT_EQ(
+        server.error(),
+        "the spec has no shadow chain, so there is nothing to read ahead; declare one, `chain NAME on read(FILES) as r "
+        "{ prefetch … }`, or import one of std/*_shadow.chain");
 }
 
 }  // namespace
