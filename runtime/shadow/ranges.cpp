@@ -110,9 +110,7 @@ bool Ranges::make_room(std::uint64_t bytes, std::uint64_t now_ns) {
             if (oldest == kNoRange || ranges_[at].since_ns < ranges_[oldest].since_ns) oldest = at;
         }
         if (oldest == kNoRange || now_ns - ranges_[oldest].since_ns < limits_.may_yield_ns) return false;
-        const std::uint32_t chain = ranges_[oldest].chain;
-        drop(oldest);
-        sink_.on_range(chain, RangeEnd::wasted);
+        end_range(oldest, RangeEnd::wasted);
     }
     return true;
 }
@@ -141,6 +139,14 @@ void Ranges::drop(std::uint32_t at) {
     free_range_ = at;
 }
 
+void Ranges::end_range(std::uint32_t at, RangeEnd end) {
+    const std::uint32_t chain = ranges_[at].chain;
+    const std::uint64_t turn = ranges_[at].turn;
+    if (end == RangeEnd::wasted && ranges_[at].overdue) end = RangeEnd::given_up;
+    drop(at);
+    sink_.on_range(chain, turn, end);
+}
+
 void Ranges::arrived(std::uint32_t at, std::uint64_t now_ns) {
     Range& range = ranges_[at];
     if (range.state == State::touched) return drop(at);
@@ -150,16 +156,15 @@ void Ranges::arrived(std::uint32_t at, std::uint64_t now_ns) {
 }
 
 void Ranges::failed(std::uint32_t at) {
-    const std::uint32_t chain = ranges_[at].chain;
-    const bool counted = ranges_[at].state == State::touched;
-    drop(at);
-    if (!counted) sink_.on_range(chain, RangeEnd::failed);
+    if (ranges_[at].state == State::touched) return drop(at);
+    end_range(at, RangeEnd::failed);
 }
 
 void Ranges::touch(std::uint32_t at, bool waited) {
     Range& range = ranges_[at];
     if (range.state == State::touched) return;
     const std::uint32_t chain = range.chain;
+    const std::uint64_t turn = range.turn;
     const bool overdue = range.overdue;
     const RangeEnd end = waited ? RangeEnd::late : RangeEnd::hit;
     // One that is under way stays, so that nobody fetches it a second time.
@@ -168,8 +173,8 @@ void Ranges::touch(std::uint32_t at, bool waited) {
     } else {
         drop(at);
     }
-    if (overdue) sink_.on_range(chain, RangeEnd::redeemed);
-    sink_.on_range(chain, end);
+    if (overdue) sink_.on_range(chain, turn, RangeEnd::redeemed);
+    sink_.on_range(chain, turn, end);
 }
 
 bool Ranges::read(std::uint64_t file, std::uint64_t offset, std::uint64_t length, bool waited) {
@@ -191,8 +196,7 @@ void Ranges::age_chain(std::uint32_t chain, std::uint64_t turn, std::uint64_t no
     while (list.oldest != kNoRange) {
         const Range& range = ranges_[list.oldest];
         if (range.state != State::unread || now_ns - range.since_ns < limits_.too_old_ns) break;
-        drop(list.oldest);
-        sink_.on_range(chain, RangeEnd::wasted);
+        end_range(list.oldest, RangeEnd::wasted);
     }
     while (list.due != kNoRange) {
         Range& range = ranges_[list.due];
@@ -200,7 +204,7 @@ void Ranges::age_chain(std::uint32_t chain, std::uint64_t turn, std::uint64_t no
             const bool behind = turn >= range.turn + limits_.overdue_events;
             if (!behind || now_ns - range.since_ns < limits_.overdue_ns) break;
             range.overdue = true;
-            sink_.on_range(chain, RangeEnd::overdue);
+            sink_.on_range(chain, range.turn, RangeEnd::overdue);
         } else if (range.state == State::under_way) {
             break;
         }
@@ -216,9 +220,11 @@ void Ranges::end() {
     for (std::uint32_t chain = 0; chain < chains_.size(); chain++) {
         while (chains_[chain].oldest != kNoRange) {
             const std::uint32_t at = chains_[chain].oldest;
-            const bool counted = ranges_[at].state == State::touched;
-            drop(at);
-            if (!counted) sink_.on_range(chain, RangeEnd::wasted);
+            if (ranges_[at].state == State::touched) {
+                drop(at);
+            } else {
+                end_range(at, RangeEnd::wasted);
+            }
         }
     }
 }

@@ -24,13 +24,14 @@ struct RangeLimits {
     std::uint64_t overdue_events = 16, overdue_ns = 100'000'000;
 };
 
-enum class RangeEnd : std::uint8_t { hit, late, wasted, failed, overdue, redeemed };
+enum class RangeEnd : std::uint8_t { hit, late, wasted, given_up, failed, overdue, redeemed };
 
 class RangeSink {
   public:
     virtual ~RangeSink() = default;
-    // overdue and redeemed (read after it had been called overdue, before `hit` or `late`) do not end a range.
-    virtual void on_range(std::uint32_t chain, RangeEnd end) = 0;
+    // overdue and redeemed (read after it had been called overdue, before `hit` or `late`) do not end a range; given_up
+    // is `wasted` of one that had been called overdue. `turn` is the one that the range was begun with.
+    virtual void on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) = 0;
 };
 
 class Ranges {
@@ -78,6 +79,7 @@ class Ranges {
     std::uint32_t range_at(std::uint64_t file, std::uint64_t page) const;
     void add_page(std::uint64_t file, std::uint64_t page, std::uint32_t range);
     void drop(std::uint32_t range);
+    void end_range(std::uint32_t range, RangeEnd end);
     void touch(std::uint32_t range, bool waited);
     bool make_room(std::uint64_t bytes, std::uint64_t now_ns);
     void age_chain(std::uint32_t chain, std::uint64_t turn, std::uint64_t now_ns);

@@ -12,22 +12,31 @@ Score::Score(const ir::Module& module, const SpecPlan& plan, shim::Region& regio
       gates_(plan.chains.size()),
       turns_(plan.chains.size()),
       times_off_(plan.chains.size()),
+      first_turn_(plan.chains.size()),
       misses_(plan.classes.size()) {
     set_posts();
 }
 
-void Score::on_range(std::uint32_t chain, RangeEnd end) {
+void Score::on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) {
+    const bool counts = turn >= first_turn_[chain];
     policy::Gate& gate = gates_[chain];
     switch (end) {
         case RangeEnd::hit:
             add(stats(chain).hits);
             add(stats(chain).saved_ns, saving_);
             saving_ = 0;
-            return gate.useful();
-        case RangeEnd::late: add(stats(chain).late); return gate.useful();
-        case RangeEnd::overdue: return gate.wasted();
-        case RangeEnd::redeemed: return;
-        case RangeEnd::wasted: add(stats(chain).wasted); return gate.wasted();
+            if (counts) gate.useful();
+            return;
+        case RangeEnd::late:
+            add(stats(chain).late);
+            if (counts) gate.useful();
+            return;
+        case RangeEnd::wasted: add(stats(chain).wasted); [[fallthrough]];
+        case RangeEnd::overdue:
+            if (counts) gate.wasted();
+            return;
+        case RangeEnd::given_up: add(stats(chain).wasted); return;
+        case RangeEnd::redeemed:
         case RangeEnd::failed: return;
     }
 }
@@ -85,6 +94,7 @@ void Score::update_gates(std::uint64_t now_ns) {
     for (std::uint32_t i = 0; i < gates_.size(); i++) {
         if (!gates_[i].update(now_ns)) continue;
         changed = true;
+        if (gates_[i].state() != policy::Gate::State::on) first_turn_[i] = turns_[i] + 1;
         const auto state = gates_[i].state();
         times_off_[i] += state == policy::Gate::State::off;
         stats(i).gate.store(state == policy::Gate::State::on    ? shim::GateState::on

@@ -17,7 +17,7 @@ class Score final : public RangeSink {
     // `use_gates` off: chains run whatever they bring.
     Score(const ir::Module& module, const SpecPlan& plan, shim::Region& region, bool use_gates);
 
-    void on_range(std::uint32_t chain, RangeEnd end) override;
+    void on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) override;
 
     bool wants_events(std::uint32_t chain) const { return !use_gates_ || gates_[chain].wants_events(); }
     // One range or walk more may go out; refused by the gate it counts as dropped.
@@ -53,6 +53,7 @@ class Score final : public RangeSink {
     const bool use_gates_;
     std::vector<policy::Gate> gates_;
     std::vector<std::uint64_t> turns_, times_off_;
+    std::vector<std::uint64_t> first_turn_;  // of the gate's state: what was begun before it says nothing about it
     struct Misses {
         std::uint64_t count = 0, ns = 0;
     };

@@ -14,7 +14,7 @@ namespace {
 
 struct Ends final : RangeSink {
     std::map<std::pair<std::uint32_t, RangeEnd>, unsigned> count;
-    void on_range(std::uint32_t chain, RangeEnd end) override { count[{chain, end}]++; }
+    void on_range(std::uint32_t chain, std::uint64_t, RangeEnd end) override { count[{chain, end}]++; }
     unsigned of(RangeEnd end, std::uint32_t chain = 0) const {
         const auto found = count.find({chain, end});
         return found == count.end() ? 0 : found->second;
