@@ -14,6 +14,14 @@ constexpr std::uint32_t kMostWaiting = 16384;
 constexpr std::uint64_t kLongestRange = std::uint64_t{64} << 20;  // of one prefetch
 constexpr std::uint8_t kMostTries = 4;
 
+// Room for so many, none of it touched yet.
+template <typename T>
+std::vector<T> reserved(std::size_t count) {
+    std::vector<T> room;
+    room.reserve(count);
+    return room;
+}
+
 }  // namespace
 
 Ahead::Ahead(const Parts& parts, const std::vector<engine::ClassRank>& ranks, unsigned in_flight)
@@ -22,13 +30,9 @@ Ahead::Ahead(const Parts& parts, const std::vector<engine::ClassRank>& ranks, un
       score_(parts.score),
       walks_(parts.walks),
       limit_(in_flight),
-      items_(kMostWaiting),
+      items_(reserved<Item>(kMostWaiting)),
       fetch_slots_(in_flight),
       waiting_(ranks, ItemLink{items_.data()}) {
-    for (std::uint32_t i = kMostWaiting; i-- > 0;) {
-        items_[i].link.next = free_item_;
-        free_item_ = i;
-    }
     for (std::uint32_t i = in_flight; i-- > 0;) {
         fetch_slots_[i].next_free = free_fetch_;
         free_fetch_ = i;
@@ -36,9 +40,13 @@ Ahead::Ahead(const Parts& parts, const std::vector<engine::ClassRank>& ranks, un
 }
 
 Ahead::Item* Ahead::new_item(std::uint32_t chain, ShadowFile& file) {
-    if (free_item_ == kNoRange) {
+    if (free_item_ == kNoRange && items_.size() == kMostWaiting) {
         score_.dropped(chain);
         return nullptr;
+    }
+    if (free_item_ == kNoRange) {
+        free_item_ = static_cast<std::uint32_t>(items_.size());
+        items_.emplace_back().link.next = kNoRange;
     }
     Item& item = items_[free_item_];
     free_item_ = item.link.next;

@@ -16,19 +16,13 @@ std::uint64_t page_end(std::uint64_t offset, std::uint64_t length) {
 
 Ranges::Ranges(const RangeLimits& limits, std::uint32_t chains, RangeSink& sink)
     : limits_(limits),
+      most_pages_(static_cast<std::uint32_t>(limits.bytes / kPageBytes)),
       sink_(sink),
-      ranges_(limits.ranges),
-      pages_(limits.bytes / kPageBytes),
-      buckets_(std::bit_ceil(std::max<std::size_t>(pages_.size(), 16)), kNoRange),
+      buckets_(std::bit_ceil(std::max<std::size_t>(most_pages_, 16)), kNoRange),
       chains_(chains) {
-    for (auto i = static_cast<std::uint32_t>(ranges_.size()); i-- > 0;) {
-        ranges_[i].next = free_range_;
-        free_range_ = i;
-    }
-    for (auto i = static_cast<std::uint32_t>(pages_.size()); i-- > 0;) {
-        pages_[i].next = free_page_;
-        free_page_ = i;
-    }
+    // Only reserved: a run that fetches little must not pay for touching all of it at its start.
+    ranges_.reserve(limits.ranges);
+    pages_.reserve(most_pages_);
 }
 
 std::uint32_t Ranges::bucket_of(std::uint64_t file, std::uint64_t page) const {
@@ -45,8 +39,13 @@ std::uint32_t Ranges::range_at(std::uint64_t file, std::uint64_t page) const {
 }
 
 void Ranges::add_page(std::uint64_t file, std::uint64_t page, std::uint32_t range) {
-    const std::uint32_t at = free_page_;
-    free_page_ = pages_[at].next;
+    std::uint32_t at = free_page_;
+    if (at == kNoRange) {
+        at = static_cast<std::uint32_t>(pages_.size());
+        pages_.emplace_back();
+    } else {
+        free_page_ = pages_[at].next;
+    }
     std::uint32_t& bucket = buckets_[bucket_of(file, page)];
     pages_[at] = {file, page, range, bucket};
     bucket = at;
@@ -74,10 +73,15 @@ bool Ranges::under_way(std::uint64_t file, std::uint64_t offset, std::uint64_t l
 std::uint32_t Ranges::begin(std::uint64_t file, std::uint64_t offset, std::uint64_t length, std::uint32_t chain,
                             std::uint64_t turn, std::uint64_t now_ns) {
     const std::uint64_t first = page_of(offset), end = page_end(offset, length);
-    if (length == 0 || end - first > pages_.size() || !make_room((end - first) * kPageBytes, now_ns)) return kNoRange;
-    const std::uint32_t at = free_range_;
+    if (length == 0 || end - first > most_pages_ || !make_room((end - first) * kPageBytes, now_ns)) return kNoRange;
+    std::uint32_t at = free_range_;
+    if (at == kNoRange) {
+        at = static_cast<std::uint32_t>(ranges_.size());
+        ranges_.emplace_back();
+    } else {
+        free_range_ = ranges_[at].next;
+    }
     Range& range = ranges_[at];
-    free_range_ = range.next;
     List& list = chains_[chain];
     range = {.file = file,
              .page = first,
@@ -102,7 +106,7 @@ std::uint32_t Ranges::begin(std::uint64_t file, std::uint64_t offset, std::uint6
 
 // Ranges that have lain unread for a while yield, the oldest first; younger ones do not.
 bool Ranges::make_room(std::uint64_t bytes, std::uint64_t now_ns) {
-    while (free_range_ == kNoRange || bytes_ + bytes > limits_.bytes) {
+    while ((free_range_ == kNoRange && ranges_.size() == limits_.ranges) || bytes_ + bytes > limits_.bytes) {
         std::uint32_t oldest = kNoRange;
         for (const List& list : chains_) {
             const std::uint32_t at = list.oldest;
@@ -181,7 +185,7 @@ bool Ranges::read(std::uint64_t file, std::uint64_t offset, std::uint64_t length
     if (used_ == 0 || length == 0) return false;
     bool found = false;
     const std::uint64_t first = page_of(offset);
-    const std::uint64_t end = std::min(page_end(offset, length), first + pages_.size());
+    const std::uint64_t end = std::min(page_end(offset, length), first + most_pages_);
     for (std::uint64_t page = first; page < end; page++) {
         const std::uint32_t at = range_at(file, page);
         if (at == kNoRange) continue;

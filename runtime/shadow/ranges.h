@@ -85,6 +85,7 @@ class Ranges {
     void age_chain(std::uint32_t chain, std::uint64_t turn, std::uint64_t now_ns);
 
     RangeLimits limits_;
+    std::uint32_t most_pages_;
     RangeSink& sink_;
     std::vector<Range> ranges_;
     std::vector<Page> pages_;
