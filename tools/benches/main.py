@@ -4,9 +4,10 @@ import sys
 
 import compile_time
 import lookup
+import unmodified
 from common import Trouble, print_json, print_table
 
-BENCHMARKS = {"lookup": lookup, "compile": compile_time}
+BENCHMARKS = {"lookup": lookup, "compile": compile_time, "unmodified": unmodified}
 
 
 def main():

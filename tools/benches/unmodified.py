@@ -1,0 +1,61 @@
+"""unmodified programs under `chainio run`: cold, warm and ours in one run, on the local disk and on an emulated cloud volume
+
+Each program's rows are in a file of its own; one whose program is not installed is named and left out. Cold files are dropped by
+posix_fadvise before each run; who runs first turns around from round to round. CHAINIO_BENCH_SECTIONS=sqlite,nginx and
+CHAINIO_BENCH_VOLUMES=local,cloud choose.
+"""
+import os
+
+import unmodified_nginx
+import unmodified_sqlite
+import unmodified_start
+from common import Result, Trouble, build, progress
+from unmodified_common import folder, load
+from volumes import Cloud, describe, is_cloud, measure
+
+SECTIONS = {section.name: section for section in (unmodified_sqlite.Sqlite, unmodified_nginx.Nginx, unmodified_start.Start)}
+
+
+def chosen(variable, names):
+    wanted = os.environ.get(variable)
+    return [name for name in names if wanted is None or name in wanted.split(",")]
+
+
+def on_volume(volume, path, sections, quick, notes):
+    """Whether what fio reads is what the volume should give."""
+    file = folder("unmodified/sources") / "fio.bin"
+    if not file.exists():
+        file.write_bytes(os.urandom(1 << 26))
+    found = measure(path / "sources" / file.name, 1 if quick else 3)
+    notes.append(describe(volume, found))
+    for section, where in sections:
+        section.run(volume, path / where.relative_to(folder("unmodified")))
+    progress("")
+    return volume != "cloud" or is_cloud(found)
+
+
+def run(quick):
+    build("chainc", "chainio", "chainio_shim", "bench_replay", "bench_http_load")
+    notes, sections, valid = [load()], [], True
+    for name in chosen("CHAINIO_BENCH_SECTIONS", SECTIONS):
+        section = SECTIONS[name](quick)
+        reason = section.missing()
+        if reason:
+            notes.append(f"{name}: skipped: {reason}")
+        else:
+            sections.append((section, section.sources()))
+    volumes = chosen("CHAINIO_BENCH_VOLUMES", ("local", "cloud"))
+    if "local" in volumes:
+        valid = on_volume("local", folder("unmodified"), sections, quick, notes)
+    if "cloud" in volumes:
+        try:
+            with Cloud(folder("unmodified")) as cloud:
+                valid = on_volume("cloud", cloud.path, sections, quick, notes) and valid
+        except Trouble as trouble:
+            notes.append(f"cloud: skipped: {trouble}")
+    for section, _ in sections:
+        notes += section.notes
+    rows = [row for section, _ in sections for row in section.rows]
+    if not valid:
+        notes.append("the cloud volume was not as quick as it should be: its rows are invalid")
+    return Result("unmodified", all(section.correct for section, _ in sections), rows, [*notes, ""])

@@ -1,0 +1,137 @@
+"""What the rows of unmodified programs share: runs that are measured, folders that are forgotten, shares of a gap."""
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import tempfile
+
+from common import RELEASE, ROOT, WORK, Row, number, spread
+
+CHAINIO = RELEASE / "bin" / "chainio"
+LIBRARY = ROOT / "stdlib-chains"
+
+
+@dataclasses.dataclass
+class Sample:
+    """One run of something: what it took, and what it cost."""
+    seconds: float
+    cpu: float = 0.0       # seconds of all its processes, the server of the shadow chains included
+    switches: int = 0
+    correct: bool = True
+
+
+class Section:
+    """One program's rows. `missing()` says in words why it cannot run here, or nothing."""
+    name = ""
+
+    def __init__(self, quick):
+        self.quick = quick
+        self.rows = []
+        self.notes = []
+        self.correct = True
+
+    def missing(self):
+        return None
+
+    def run(self, volume, path):
+        """Rows from the files below `path` of the volume, which is `local` or `cloud`."""
+        raise NotImplementedError
+
+    def sources(self):
+        """The folder whose files are read; made when it is not there yet."""
+        raise NotImplementedError
+
+    def check(self, holds, what):
+        if not holds:
+            self.correct = False
+            self.notes.append(f"WRONG: {what}")
+
+
+def forget(*paths):
+    """Takes files out of the page cache."""
+    for path in paths:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)
+
+
+def measured(words, **options):
+    """Output of a command that must succeed, and what it and all whom it waited for cost."""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(list(map(str, words)), stdout=output, stderr=subprocess.PIPE, stdin=options.pop("stdin", subprocess.DEVNULL), **options)
+        errors = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        text = output.read().decode()
+    if process.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, words))}: exit code {process.returncode}\n{text}{errors.decode(errors='replace')}")
+    return text, usage.ru_utime + usage.ru_stime, usage.ru_nvcsw + usage.ru_nivcsw
+
+
+def beside(spec, options, words, summary=None):
+    """The command with its shadow chains."""
+    command = [CHAINIO, "run", "--spec", spec, *options, "--json"]
+    command += ["--summary", summary] if summary else ["--quiet"]
+    return [*command, "--", *words]
+
+
+def hits_of(path):
+    """What the summary of a run says of its chains, in one line."""
+    with contextlib.suppress(OSError, ValueError):
+        chains = json.loads(pathlib.Path(path).read_text())["chains"]
+        return "; ".join(f"{c['name']}: {c.get('hits', 0)} hits, {c.get('late', 0)} late, {c.get('wasted', 0)} wasted" for c in chains if c.get("runs"))
+    return "no summary"
+
+
+def median(samples, what="seconds"):
+    return statistics.median(getattr(sample, what) for sample in samples)
+
+
+def share(cold, warm, ours):
+    """How much of the way from cold to warm was gone."""
+    return (cold - ours) / (cold - warm) if cold > warm else 0.0
+
+
+def shares(samples, who):
+    return [share(*times) for times in zip(*([s.seconds for s in samples[name]] for name in ("cold", "warm", who)))]
+
+
+def cost(samples, queries=1):
+    """Processor time and context switches of one query."""
+    return f"{number(1000 * median(samples, 'cpu') / queries)} ms, {number(median(samples, 'switches') / queries)} sw"
+
+
+def time_row(what, samples, ours, peer, peer_name, unit="s", goal=None, queries=1):
+    """Less is better; the ratio is that of the medians."""
+    mine, theirs = median(samples[ours]), median(samples[peer])
+    seen = f"{spread([s.seconds for s in samples[ours]])} / {spread([s.seconds for s in samples[peer]])}"
+    cpu = f"; a query: {cost(samples[ours], queries)} / {cost(samples[peer], queries)}"
+    return Row(what, mine, theirs, peer_name, unit, theirs / mine, goal, seen + cpu)
+
+
+def share_row(what, samples, ours, peer, peer_name, goal=None):
+    """Shares of the gap: those of ours and of somebody who knows all, or of a number that is wanted."""
+    mine = statistics.median(shares(samples, ours))
+    theirs = statistics.median(shares(samples, peer)) if isinstance(peer, str) else peer
+    return Row(what, mine, theirs, peer_name, "of the gap", mine / theirs if theirs else 0.0, goal, spread(shares(samples, ours)))
+
+
+def folder(name):
+    path = WORK / name
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def program(name, *more_paths):
+    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(["/usr/sbin", "/sbin", *more_paths]))
+
+
+def load():
+    return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"

@@ -1,0 +1,161 @@
+"""nginx, unmodified, one worker: files of 16 KiB that are not in memory, asked for over 8 and 32 connections."""
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+
+from common import RELEASE, Row, Trouble, number, output_of, progress, spread
+from unmodified_common import Sample, Section, beside, folder, forget, load, median, program, share_row
+
+FILES, QUICK_FILES, BYTES = 20_000, 2_000, 16_384
+ROUNDS, QUICK_ROUNDS = 5, 1
+CONFIG = """
+daemon off; worker_processes {workers}; pid {folder}/pid; error_log {folder}/error.log; {user}
+events {{ worker_connections 512; }}
+http {{
+  access_log off; sendfile {sendfile}; tcp_nopush {sendfile}; keepalive_requests 1000000; {more}
+  client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3; uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
+  server {{ listen 127.0.0.1:{port}; root {root}; }}
+}}
+"""
+PEERS = {"aio threads": {"more": "aio threads;"}, "two workers": {"workers": 2}}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def ticks(pid):
+    """Processor seconds and context switches of a process and of all below it, as /proc counts them."""
+    seconds, switches = 0.0, 0
+    with contextlib.suppress(OSError):
+        fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
+        seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            switches += sum(int(line.split()[1]) for line in open(f"/proc/{pid}/task/{thread}/status") if "ctxt_switches" in line)
+            for child in open(f"/proc/{pid}/task/{thread}/children").read().split():
+                below = ticks(int(child))
+                seconds, switches = seconds + below[0], switches + below[1]
+    return seconds, switches
+
+
+class Server:
+    """nginx with one configuration, plain or with its shadow chains."""
+
+    def __init__(self, where, root, ours, sendfile, workers=1, more=""):
+        self.port = free_port()
+        where.mkdir(parents=True, exist_ok=True)
+        user = "user root;" if os.geteuid() == 0 else ""
+        config = where / "nginx.conf"
+        config.write_text(CONFIG.format(folder=where, user=user, port=self.port, root=root, workers=workers, more=more, sendfile="on" if sendfile else "off"))
+        words = [program("nginx"), "-c", config, "-e", where / "error.log"]
+        if ours:
+            source = where / "ahead.chain"
+            source.write_text(SPEC.format(root=root, port=self.port))
+            words = beside(source, [], words, where / "summary.json")
+        self.process = subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def __enter__(self):
+        deadline = time.monotonic() + 60
+        while self.process.poll() is None and time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
+                return self
+            except OSError:
+                time.sleep(0.01)  # nginx says nowhere that it listens
+        self.__exit__()
+        raise Trouble(f"nginx does not answer: {self.errors.decode(errors='replace')}")
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.errors = self.process.communicate()[1]
+
+
+SPEC = """
+app web {{
+  match exe "nginx"
+  files docroot = "{root}/*" {{ root "{root}" }}
+  socket clients = tcp port {port}
+  class ahead {{ priority 7  weight 10 }}
+}}
+text HttpGet {{ "GET " path: token(max 1024) " HTTP/1." rest: rest(max 4096) }}
+chain ahead_of_ready on ready(clients) as c in class ahead {{ when c.text(HttpGet) as g {{ prefetch docroot[g.path] }} }}
+"""
+
+
+class Nginx(Section):
+    name = "nginx"
+
+    def __init__(self, quick):
+        super().__init__(quick)
+        self.files = QUICK_FILES if quick else FILES
+        self.rounds = QUICK_ROUNDS if quick else ROUNDS
+        self.seed = 0
+
+    def missing(self):
+        return None if program("nginx") else "nginx is not installed"
+
+    def sources(self):
+        path = folder(f"unmodified/www-{self.files}")
+        if len(os.listdir(path)) != self.files:
+            progress(f"{self.files:,} files for nginx …")
+            output_of([RELEASE / "bin" / "bench_http_load", "--files", self.files, "--bytes", BYTES, "--make", path])
+            output_of(["sync", "-f", path])
+        return path
+
+    def ask(self, root, connections, cold, ours, sendfile, **settings):
+        if cold:
+            forget(*(root / f"f{i}" for i in range(self.files)))
+        self.seed += 1
+        with Server(folder("unmodified") / "nginx", root, ours, sendfile, **settings) as server:
+            before = ticks(server.process.pid)
+            words = [RELEASE / "bin" / "bench_http_load", "--port", server.port, "--files", self.files, "--bytes", BYTES, "--connections", connections, "--seed", self.seed]
+            found = json.loads(output_of(words))
+            after = ticks(server.process.pid)
+        self.check(found["wrong"] == 0 and found["requests"] == self.files, f"nginx: {found}")
+        return Sample(found["seconds"], after[0] - before[0], after[1] - before[1])
+
+    def run(self, volume, path):
+        for connections in (8, 32):
+            for sendfile in (False, True):
+                self.compare(volume, path, connections, sendfile)
+
+    def compare(self, volume, root, connections, sendfile):
+        what = f"nginx {connections} connections, {'as Debian sets it' if sendfile else 'sendfile off'}, {volume}"
+        contenders = {"cold": {}, "ours": {"ours": True}, "warm": {"cold": False}, "warm ours": {"cold": False, "ours": True}, "warm again": {"cold": False}, **PEERS}
+        samples = {name: [] for name in contenders}
+        for turn in range(self.rounds):
+            order = list(contenders.items()) if turn % 2 == 0 else list(contenders.items())[::-1]
+            for name, settings in order:
+                progress(f"{what}, round {turn + 1} of {self.rounds}: {name} …")
+                # Whoever comes before a warm run may have left it cold.
+                if not settings.get("cold", True):
+                    self.warm(root)
+                samples[name].append(self.ask(root, connections, **{"cold": True, "ours": False, "sendfile": sendfile, **settings}))
+        self.report(what, volume, samples)
+        self.notes.append(f"{what}: {load()}")
+
+    def warm(self, root):
+        for i in range(self.files):
+            (root / f"f{i}").read_bytes()
+
+    def rate_row(self, what, samples, ours, peer, peer_name, goal=None):
+        rates = {name: [self.files / sample.seconds for sample in samples[name]] for name in (ours, peer)}
+        mine, theirs = (self.files / median(samples[name]) for name in (ours, peer))
+        costs = " / ".join(f"{number(1e6 * median(samples[name], 'cpu') / self.files)} us, {number(median(samples[name], 'switches') / self.files)} sw" for name in (ours, peer))
+        return Row(what, mine, theirs, peer_name, "requests/s", mine / theirs, goal, f"{spread(rates[ours])} / {spread(rates[peer])}; a request: {costs}")
+
+    def report(self, what, volume, samples):
+        self.rows.append(self.rate_row(what, samples, "ours", "cold", "cold", 3.0 if volume == "cloud" else None))
+        if volume == "local":
+            self.rows.append(share_row(f"{what}, share closed", samples, "ours", 0.6, "wanted", 1.0))
+        best = min(PEERS, key=lambda name: median(samples[name]))
+        self.rows.append(self.rate_row(what, samples, "ours", best, f"its own best: {best}", 1.0 if volume == "local" else None))
+        self.rows.append(self.rate_row(f"{what}, warm", samples, "warm ours", "warm", "warm"))
+        self.rows.append(self.rate_row(f"{what}, warm, A/A", samples, "warm again", "warm", "warm (both plain)"))

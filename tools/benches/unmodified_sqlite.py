@@ -1,0 +1,124 @@
+"""sqlite3, unmodified: a range of a secondary index, each row somewhere else in its table; single lookups; warm ones."""
+import random
+import re
+import subprocess
+import tempfile
+
+from common import RELEASE, Trouble, output_of, progress
+from unmodified_common import Sample, Section, beside, folder, forget, hits_of, load, measured, program, share_row, time_row
+
+ROWS, QUICK_ROWS, FOUND = 6_000_000, 400_000, 2_182
+ROUNDS, QUICK_ROUNDS = 9, 3
+SQL = """
+PRAGMA page_size = 4096; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -400000;
+CREATE TABLE orders(id INTEGER PRIMARY KEY, customer INTEGER NOT NULL, note TEXT NOT NULL);
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
+INSERT INTO orders SELECT i, i * 2654435761 % 4294967296 % {rows}, printf('%0*d', 60 + i % 80, i) FROM n;
+CREATE INDEX by_customer ON orders(customer);
+"""
+QUERY = "SELECT count(*), sum(id), sum(length(note)) FROM orders WHERE customer BETWEEN {low} AND {high};"
+LOOKUP = "SELECT count(*), sum(id), sum(length(note)) FROM orders WHERE id = {low};"
+PREAD = re.compile(r"pread64\(\d+<[^>]*\.db>, .*, (\d+), (\d+)\) = \d+")
+
+
+class Sqlite(Section):
+    name = "sqlite"
+
+    def __init__(self, quick):
+        super().__init__(quick)
+        self.rows_in_file = QUICK_ROWS if quick else ROWS
+        self.found = FOUND // 4 if quick else FOUND
+        self.rounds = QUICK_ROUNDS if quick else ROUNDS
+        self.summary = folder("unmodified") / "sqlite-summary.json"
+
+    def missing(self):
+        return None if program("sqlite3") and program("strace") else "sqlite3 or strace is missing"
+
+    def sources(self):
+        path = folder("unmodified/sqlite") / f"orders-{self.rows_in_file}.db"
+        if not path.exists():
+            progress(f"sqlite3 makes a table of {self.rows_in_file:,} rows …")
+            half_made = path.with_suffix(".new")
+            half_made.unlink(missing_ok=True)
+            output_of(["sqlite3", half_made], input=SQL.format(rows=self.rows_in_file))
+            output_of(["sync", "-f", half_made])
+            half_made.rename(path)
+        self.root = output_of(["sqlite3", path, "SELECT rootpage FROM sqlite_schema WHERE name = 'orders'"]).strip()
+        self.file = path.name
+        return path.parent
+
+    def query(self, words, sql):
+        """The program's own timer: without its start and its end."""
+        with tempfile.TemporaryFile() as script:  # it times only what it reads from there
+            script.write(f".timer on\n{sql}\n".encode())
+            script.seek(0)
+            text, cpu, switches = measured(words, stdin=script)
+        timer = re.search(r"Run Time: real ([0-9.]+)", text)
+        if not timer:
+            raise Trouble(f"sqlite3 printed no time: {text}")
+        answer = text[:timer.start()].strip()
+        wanted = self.answers.setdefault(sql, answer)
+        self.check(answer == wanted, f"{sql}: {answer} instead of {wanted}")
+        return Sample(float(timer.group(1)), cpu, switches, answer == wanted)
+
+    def words(self, path):
+        return ["sqlite3", "-readonly", path]
+
+    def ours(self, path, sql):
+        options = ["-D", "pages=*.db", "-D", f"TABLE_ROOT={self.root}"]
+        return self.query(beside("std/sqlite_shadow.chain", options, self.words(path), self.summary), sql)
+
+    def recorded(self, path, sql):
+        """What the program reads, as strace saw it in a run of its own."""
+        log = folder("unmodified") / "strace.txt"
+        output_of(["strace", "-y", "-o", log, "-e", "trace=pread64", *self.words(path), sql])
+        found = [(int(offset), int(length)) for length, offset in PREAD.findall(log.read_text())]
+        return f"{len(found)}\n" + "".join(f"{offset} {length}\n" for offset, length in found)
+
+    def oracle(self, path, sql, ranges):
+        """All reads, known beforehand, replayed as quickly as the volume takes them from the moment that the program starts."""
+        helper = subprocess.Popen([RELEASE / "bin" / "bench_replay", path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        helper.stdin.write(ranges)
+        helper.stdin.flush()
+        if helper.stdout.readline() != "ready\n":
+            raise Trouble("bench_replay did not start")
+        helper.stdin.write("\n!")
+        helper.stdin.close()
+        sample = self.query(self.words(path), sql)
+        helper.stdout.read()
+        helper.wait()
+        return sample
+
+    def run(self, volume, path):
+        self.answers = {}
+        path = path / self.file
+        rng = random.Random(7)
+        samples = {name: [] for name in ("cold", "ours", "oracle", "warm", "warm again", "warm ours", "lookup", "lookup ours")}
+        for turn in range(self.rounds):
+            progress(f"sqlite, {volume}, round {turn + 1} of {self.rounds} …")
+            low = rng.randrange(self.rows_in_file - self.found)
+            sql = QUERY.format(low=low, high=low + self.found - 1)
+            ranges = self.recorded(path, sql)
+            runs = [("cold", lambda: self.query(self.words(path), sql)), ("ours", lambda: self.ours(path, sql)),
+                    ("oracle", lambda: self.oracle(path, sql, ranges))]
+            for name, run in runs if turn % 2 == 0 else runs[::-1]:
+                forget(path)
+                samples[name].append(run())
+                if turn == 0 and name == "ours":
+                    self.notes.append(f"sqlite, {volume}: {ranges.splitlines()[0]} reads; {load()}; {hits_of(self.summary)}")
+            for name, run in (("warm", runs[0][1]), ("warm ours", runs[1][1]), ("warm again", runs[0][1])):
+                samples[name].append(run())
+            sql = LOOKUP.format(low=low + 1)
+            for name, run in (("lookup", lambda: self.query(self.words(path), sql)), ("lookup ours", lambda: self.ours(path, sql))):
+                forget(path)
+                samples[name].append(run())
+        self.report(volume, samples)
+
+    def report(self, volume, samples):
+        what = f"sqlite {self.found:,} rows of {self.rows_in_file / 1e6:g} M, {volume}"
+        self.rows += [time_row(what, samples, "ours", "cold", "cold"),
+                      time_row(f"{what}, the most there is", samples, "oracle", "cold", "cold (ours is the oracle)"),
+                      share_row(f"{what}, share closed", samples, "ours", "oracle", "the oracle's", 0.9),
+                      time_row(f"{what}, warm", samples, "warm ours", "warm", "warm"),
+                      time_row(f"{what}, warm, A/A", samples, "warm again", "warm", "warm (both plain)"),
+                      time_row(f"sqlite one cold lookup, {volume}", samples, "lookup ours", "lookup", "cold")]
