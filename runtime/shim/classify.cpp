@@ -67,42 +67,19 @@ std::size_t name_of_descriptor(int descriptor, char (&out)[kMaxPath + 1]) {
     return out[0] == '/' ? std::strlen(out) : 0;
 }
 
-// The class, and the absolute path by which it was found in `path`: as it was given when that is absolute, else
-// resolved.
-int match(const Plan& plan, int descriptor, const char* given, char (&path)[kMaxPath + 1]) {
-    if (given && given[0] == '/' && std::strlen(given) <= kMaxPath) {
-        const int found = class_of(plan, given);
-        if (found != kNoRule) {
-            std::strcpy(path, given);
-            return found;
-        }
-    }
-    if (given && !may_match(plan, given)) return kNoRule;
-    return name_of_descriptor(descriptor, path) != 0 ? class_of(plan, path) : kNoRule;
-}
-
 void post_text(Region& region, EventKind kind, const char* text) {
     Event event{};
     event.kind = kind;
-    event.length = static_cast<std::uint32_t>(std::strlen(text));
+    event.length = static_cast<std::uint32_t>(strnlen(text, kMaxPath));
     post(region, event, text, event.length);
 }
 
-void watch_file(Region& region, int descriptor, const char* given, std::uint64_t flags, std::uint32_t took) {
-    char path[kMaxPath + 1];
-    path[0] = 0;
-    const int found = match(region.plan, descriptor, given, path);
-    if (found == kNoRule) {
-        if (region.plan.explain == 0) return;
-        if (!given || given[0] != '/') name_of_descriptor(descriptor, path);
-        post_text(region, EventKind::passed, given && (given[0] == '/' || path[0] == 0) ? given : path);
-        return;
-    }
+void watch_as(Region& region, int descriptor, const char* path, unsigned rule, std::uint64_t flags,
+              std::uint32_t took) {
     struct stat status;
     if (failed(raw_call(SYS_fstat, descriptor, word(&status))) ||
         (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode)))
         return;
-    const auto rule = static_cast<unsigned>(found);
     if (!table.put_file(descriptor, rule, status.st_dev, status.st_ino)) return;
     const std::uint32_t posts = region.class_posts[rule].load(std::memory_order_relaxed);
     if (!(posts & kPostOpens)) return;
@@ -113,9 +90,30 @@ void watch_file(Region& region, int descriptor, const char* given, std::uint64_t
     event.inode = status.st_ino;
     event.offset = flags;
     event.took_ns = took;
-    event.length = static_cast<std::uint32_t>(std::strlen(path));
+    event.length = static_cast<std::uint32_t>(strnlen(path, kMaxPath));
     post(region, event, path, event.length);
     if (took >= kSlowReadNs || posts & kWakeOpens) wake(region);
+}
+
+// Apart from its caller, since the path takes much of a small stack: a signal handler's, or a thread's.
+[[gnu::noinline]] void watch_resolved(Region& region, int descriptor, const char* given, std::uint64_t flags,
+                                      std::uint32_t took) {
+    char path[kMaxPath + 1];
+    const bool named = name_of_descriptor(descriptor, path) != 0;
+    const int found = named && (!given || may_match(region.plan, given)) ? class_of(region.plan, path) : kNoRule;
+    if (found != kNoRule) return watch_as(region, descriptor, path, static_cast<unsigned>(found), flags, took);
+    if (region.plan.explain != 0) post_text(region, EventKind::passed, named || !given ? path : given);
+}
+
+// The path counts as it was given when that is absolute, else as the kernel resolves it.
+void watch_file(Region& region, int descriptor, const char* given, std::uint64_t flags, std::uint32_t took) {
+    const bool absolute = given && given[0] == '/';
+    const int found = absolute ? class_of(region.plan, given) : kNoRule;
+    if (found != kNoRule) return watch_as(region, descriptor, given, static_cast<unsigned>(found), flags, took);
+    if (!given || may_match(region.plan, given)) return watch_resolved(region, descriptor, given, flags, took);
+    if (region.plan.explain == 0) return;
+    if (!absolute) return watch_resolved(region, descriptor, given, flags, took);
+    post_text(region, EventKind::passed, given);
 }
 
 // Ports are compared in the byte order of the machine. 0: not an IP address.

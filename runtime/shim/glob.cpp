@@ -1,28 +1,21 @@
 #include "runtime/shim/glob.h"
 
+#include <bit>
 #include <cstdint>
-#include <cstring>
 
 #include "runtime/shim/protocol.h"
 
 namespace chainio::shim {
 namespace {
 
-// The positions of a pattern at which a match of the text so far may stand. Each is held once, which is what bounds the
-// work.
+// The positions of a pattern at which a match of the text so far may stand. Small, since it may lie on a signal
+// handler's stack.
 struct Positions {
-    std::uint16_t list[kMaxPattern + 1];
-    std::uint16_t index[kMaxPattern + 1];  // where in the list a position would be
-    unsigned count = 0;
+    static constexpr unsigned kWords = kMaxPattern / 64 + 1;
+    std::uint64_t bits[kWords];
 
-    explicit Positions(unsigned length) { std::memset(index, 0, (length + 1) * sizeof index[0]); }
-
-    bool has(unsigned at) const { return index[at] < count && list[index[at]] == at; }
-    void put(unsigned at) {
-        if (has(at)) return;
-        index[at] = static_cast<std::uint16_t>(count);
-        list[count++] = static_cast<std::uint16_t>(at);
-    }
+    void put(unsigned at) { bits[at / 64] |= std::uint64_t{1} << at % 64; }
+    bool has(unsigned at) const { return bits[at / 64] >> at % 64 & 1; }
 };
 
 unsigned stars(const char* pattern, unsigned at) {
@@ -106,14 +99,19 @@ bool glob_matches(const char* pattern, const char* path) {
         whole = whole || pattern[length] == '/';
     }
     if (!whole) path = after_last_slash(path);
-    Positions sets[2] = {Positions(length), Positions(length)};
+    const unsigned words = length / 64 + 1;
+    Positions sets[2]{};
     reach(pattern, 0, sets[0]);
     unsigned now = 0;
     for (; *path; ++path, now ^= 1) {
         Positions& next = sets[now ^ 1];
-        next.count = 0;
-        for (unsigned i = 0; i < sets[now].count; ++i) step(pattern, sets[now].list[i], *path, next);
-        if (next.count == 0) return false;
+        std::uint64_t any = 0;
+        for (unsigned i = 0; i < words; ++i) next.bits[i] = 0;
+        for (unsigned i = 0; i < words; ++i)
+            for (std::uint64_t rest = sets[now].bits[i]; rest != 0; rest &= rest - 1)
+                step(pattern, i * 64 + static_cast<unsigned>(std::countr_zero(rest)), *path, next);
+        for (unsigned i = 0; i < words; ++i) any |= next.bits[i];
+        if (any == 0) return false;
     }
     return sets[now].has(length);
 }

@@ -44,9 +44,7 @@ void note_program(const char* path) {
 }
 
 // As execvp looks for it. The name is only looked at here; what is executed is up to libc.
-void note_searched(const char* name) {
-    if (!live_region() || !name) return;
-    if (std::strchr(name, '/')) return note_program(name);
+[[gnu::noinline]] void search(const char* name) {
     const char* folders = getenv("PATH");
     if (!folders) folders = "/bin:/usr/bin";
     char path[kMaxPath + 1];
@@ -62,6 +60,12 @@ void note_searched(const char* name) {
         if (!*end) return;
         folders = end + 1;
     }
+}
+
+void note_searched(const char* name) {
+    if (!live_region() || !name) return;
+    if (std::strchr(name, '/')) return note_program(name);
+    search(name);
 }
 
 // The next program of this thread takes a ring of its own. A child of vfork leaves its parent's alone.

@@ -86,15 +86,19 @@ void post_ready(Slot& slot, const void* bytes, std::size_t length) {
     if (post_bytes(slot, bytes, length)) wake(*region());
 }
 
-bool peek_ready(int descriptor) {
-    Slot* slot = table.watched(descriptor);
-    if (!slot || slot->kind() != Kind::socket || !wants(*slot, kPostReady)) return false;
-    if (slot->peeked.load(std::memory_order_relaxed) != 0) return false;
+// Apart from its caller, since the bytes take much of a small stack.
+[[gnu::noinline]] static bool peek(Slot& slot, int descriptor) {
     char bytes[kMaxPeek];
     const long got = raw_call(SYS_recvfrom, descriptor, word(bytes), sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
     if (got <= 0) return false;
-    slot->peeked.store(1, std::memory_order_relaxed);
-    return post_bytes(*slot, bytes, static_cast<std::size_t>(got));
+    slot.peeked.store(1, std::memory_order_relaxed);
+    return post_bytes(slot, bytes, static_cast<std::size_t>(got));
+}
+
+bool peek_ready(int descriptor) {
+    Slot* slot = table.watched(descriptor);
+    if (!slot || slot->kind() != Kind::socket || !wants(*slot, kPostReady)) return false;
+    return slot->peeked.load(std::memory_order_relaxed) == 0 && peek(*slot, descriptor);
 }
 
 }  // namespace chainio::shim

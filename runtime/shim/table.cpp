@@ -11,7 +11,8 @@ bool Table::create() {
     const long memory =
         raw_call(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (failed(memory)) return false;
-    slots_ = reinterpret_cast<Slot*>(memory);  // zero bytes are valid slots and openings
+    raw_call(SYS_madvise, memory, bytes, MADV_NOHUGEPAGE);  // a first touch must not cost a program two megabytes
+    slots_ = reinterpret_cast<Slot*>(memory);               // zero bytes are valid slots and openings
     openings_ = reinterpret_cast<Opening*>(slots_ + kSlots);
     size_.store(kSlots, std::memory_order_release);
     return true;
