@@ -36,6 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     data += 4, size -= 4;
     ring.owner = 1;
     ring.process = 1;
+    ring.head = 0;
     shadow::Inbox inbox(*region, 3, 2);
     Checked sink;
     // Bring the server to where the input begins, so that the end of the ring is met as well.
