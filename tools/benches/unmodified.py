@@ -7,13 +7,16 @@ CHAINIO_BENCH_VOLUMES=local,cloud choose.
 import os
 
 import unmodified_nginx
+import unmodified_redis
+import unmodified_rocksdb
 import unmodified_sqlite
 import unmodified_start
 from common import Result, Trouble, build, progress
 from unmodified_common import folder, load
 from volumes import Cloud, describe, is_cloud, measure
 
-SECTIONS = {section.name: section for section in (unmodified_sqlite.Sqlite, unmodified_nginx.Nginx, unmodified_start.Start)}
+SECTIONS = {section.name: section for section in (unmodified_sqlite.Sqlite, unmodified_nginx.Nginx, unmodified_rocksdb.RocksDb,
+                                                       unmodified_redis.Redis, unmodified_start.Start)}
 
 
 def chosen(variable, names):

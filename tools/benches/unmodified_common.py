@@ -9,10 +9,9 @@ import statistics
 import subprocess
 import tempfile
 
-from common import RELEASE, ROOT, WORK, Row, number, spread
+from common import RELEASE, WORK, Row, Trouble, number, spread
 
 CHAINIO = RELEASE / "bin" / "chainio"
-LIBRARY = ROOT / "stdlib-chains"
 
 
 @dataclasses.dataclass
@@ -71,7 +70,7 @@ def measured(words, **options):
         output.seek(0)
         text = output.read().decode()
     if process.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, words))}: exit code {process.returncode}\n{text}{errors.decode(errors='replace')}")
+        raise Trouble(f"{' '.join(map(str, words))}: exit code {process.returncode}\n{text}{errors.decode(errors='replace')}")
     return text, usage.ru_utime + usage.ru_stime, usage.ru_nvcsw + usage.ru_nivcsw
 
 

@@ -17,7 +17,9 @@ INSERT INTO orders SELECT i, i * 2654435761 % 4294967296 % {rows}, printf('%0*d'
 CREATE INDEX by_customer ON orders(customer);
 """
 QUERY = "SELECT count(*), sum(id), sum(length(note)) FROM orders WHERE customer BETWEEN {low} AND {high};"
-LOOKUP = "SELECT count(*), sum(id), sum(length(note)) FROM orders WHERE id = {low};"
+# The timer counts in milliseconds, so that there are many of what is short.
+LOOKUP = "SELECT count(*), sum(id), sum(length(note)) FROM orders WHERE id IN ({ids});"
+LOOKUPS, WARM_QUERIES = 200, 20
 PREAD = re.compile(r"pread64\(\d+<[^>]*\.db>, .*, (\d+), (\d+)\) = \d+")
 
 
@@ -53,13 +55,13 @@ class Sqlite(Section):
             script.write(f".timer on\n{sql}\n".encode())
             script.seek(0)
             text, cpu, switches = measured(words, stdin=script)
-        timer = re.search(r"Run Time: real ([0-9.]+)", text)
-        if not timer:
+        times = re.findall(r"Run Time: real ([0-9.]+)", text)
+        if not times:
             raise Trouble(f"sqlite3 printed no time: {text}")
-        answer = text[:timer.start()].strip()
+        answer = " ".join(line for line in text.splitlines() if not line.startswith("Run Time"))
         wanted = self.answers.setdefault(sql, answer)
         self.check(answer == wanted, f"{sql}: {answer} instead of {wanted}")
-        return Sample(float(timer.group(1)), cpu, switches, answer == wanted)
+        return Sample(sum(map(float, times)) / len(times) or 0.0005, cpu, switches, answer == wanted)
 
     def words(self, path):
         return ["sqlite3", "-readonly", path]
@@ -106,9 +108,10 @@ class Sqlite(Section):
                 samples[name].append(run())
                 if turn == 0 and name == "ours":
                     self.notes.append(f"sqlite, {volume}: {ranges.splitlines()[0]} reads; {load()}; {hits_of(self.summary)}")
+            sql = "\n".join([sql] * WARM_QUERIES)
             for name, run in (("warm", runs[0][1]), ("warm ours", runs[1][1]), ("warm again", runs[0][1])):
                 samples[name].append(run())
-            sql = LOOKUP.format(low=low + 1)
+            sql = LOOKUP.format(ids=",".join(str(rng.randrange(1, self.rows_in_file)) for _ in range(LOOKUPS)))
             for name, run in (("lookup", lambda: self.query(self.words(path), sql)), ("lookup ours", lambda: self.ours(path, sql))):
                 forget(path)
                 samples[name].append(run())
@@ -119,6 +122,6 @@ class Sqlite(Section):
         self.rows += [time_row(what, samples, "ours", "cold", "cold"),
                       time_row(f"{what}, the most there is", samples, "oracle", "cold", "cold (ours is the oracle)"),
                       share_row(f"{what}, share closed", samples, "ours", "oracle", "the oracle's", 0.9),
-                      time_row(f"{what}, warm", samples, "warm ours", "warm", "warm"),
-                      time_row(f"{what}, warm, A/A", samples, "warm again", "warm", "warm (both plain)"),
-                      time_row(f"sqlite one cold lookup, {volume}", samples, "lookup ours", "lookup", "cold")]
+                      time_row(f"{what}, warm", samples, "warm ours", "warm", "warm", queries=WARM_QUERIES),
+                      time_row(f"{what}, warm, A/A", samples, "warm again", "warm", "warm (both plain)", queries=WARM_QUERIES),
+                      time_row(f"sqlite {LOOKUPS} cold lookups one by one, {volume}", samples, "lookup ours", "lookup", "cold")]

@@ -1,0 +1,68 @@
+"""RocksDB's db_bench, unmodified: gets from tables whose filters and indexes are not in memory."""
+import re
+
+from common import Trouble, progress
+from unmodified_common import Sample, Section, beside, folder, forget, hits_of, load, measured, program, share_row, time_row
+
+KEYS, QUICK_KEYS, GETS, QUICK_GETS = 4_000_000, 400_000, 400, 100
+ROUNDS, QUICK_ROUNDS = 7, 3
+# Filters and indexes are blocks like others, in a cache too small for them; nothing is read ahead by RocksDB or the kernel.
+COMMON = ["--value_size=200", "--key_size=16", "--bloom_bits=10", "--cache_index_and_filter_blocks=1", "--cache_size=65536", "--compression_type=none",
+          "--advise_random_on_open=1", "--open_files=-1", "--disable_auto_compactions=1", "--histogram=0"]
+TABLE = 16 << 20
+
+
+class RocksDb(Section):
+    name = "rocksdb"
+
+    def __init__(self, quick):
+        super().__init__(quick)
+        self.keys = QUICK_KEYS if quick else KEYS
+        self.gets = QUICK_GETS if quick else GETS
+        self.rounds = QUICK_ROUNDS if quick else ROUNDS
+        self.summary = folder("unmodified") / "rocksdb-summary.json"
+
+    def missing(self):
+        return None if program("db_bench") else "db_bench (package rocksdb-tools) is not installed"
+
+    def sources(self):
+        path = folder("unmodified") / f"rocksdb-{self.keys}"
+        if not (path / "CURRENT").exists():
+            progress(f"db_bench makes {self.keys:,} keys …")
+            measured(["db_bench", "--benchmarks=fillseq,flush", f"--db={path}", f"--num={self.keys}", "--disable_wal=1", f"--write_buffer_size={TABLE}",
+                      f"--target_file_size_base={TABLE}", *COMMON])
+            measured(["sync", "-f", path])
+        return path
+
+    def words(self, path, seed):
+        return ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", "--readonly=1", f"--db={path}", f"--num={self.keys}", f"--reads={self.gets}",
+                f"--seed={seed}", *COMMON]
+
+    def get(self, words):
+        text, cpu, switches = measured(words)
+        found = re.search(r"readrandom\s*:\s*([0-9.]+) micros/op.*\((\d+) of (\d+) found\)", text)
+        if not found:
+            raise Trouble(f"db_bench printed no times: {text}")
+        self.check(found.group(2) == found.group(3) == str(self.gets), f"rocksdb: {found.group(0)}")
+        return Sample(float(found.group(1)), cpu, switches)
+
+    def run(self, volume, path):
+        samples = {name: [] for name in ("cold", "ours", "warm", "warm ours", "warm again")}
+        tables = sorted(path.glob("*.sst"))
+        for turn in range(self.rounds):
+            progress(f"rocksdb, {volume}, round {turn + 1} of {self.rounds} …")
+            plain = self.words(path, turn + 1)
+            ours = beside("std/rocksdb_shadow.chain", [], plain, self.summary)
+            runs = [("cold", plain), ("ours", ours)]
+            for name, words in runs if turn % 2 == 0 else runs[::-1]:
+                forget(*tables)
+                samples[name].append(self.get(words))
+                if name == "ours" and turn == 0:
+                    self.notes.append(f"rocksdb, {volume}: {len(tables)} tables; {load()}; {hits_of(self.summary)}")
+            for name, words in (("warm", plain), ("warm ours", ours), ("warm again", plain)):
+                samples[name].append(self.get(words))
+        what = f"rocksdb gets, {volume}"
+        self.rows += [time_row(what, samples, "ours", "cold", "cold", "us", 1.43 if volume == "cloud" else 1.25, self.gets),
+                      share_row(f"{what}, share closed", samples, "ours", 0.35, "overlap wins at most"),
+                      time_row(f"{what}, warm", samples, "warm ours", "warm", "warm", "us", None, self.gets),
+                      time_row(f"{what}, warm, A/A", samples, "warm again", "warm", "warm (both plain)", "us", None, self.gets)]
