@@ -32,6 +32,8 @@ struct VerifiedProgram {
     std::string program;
     std::uint64_t instructions_processed = 0;
     std::uint32_t stack = 0;
+    std::uint64_t peak_states = 0;                  // that the verifier held at once
+    std::uint64_t most_states_per_instruction = 0;  // of one instruction
 };
 struct VerifyResult {
     bool permitted = true;  // false: this process may not load BPF programs; `why` says what is missing

@@ -191,7 +191,9 @@ void verify_program(const std::vector<std::uint8_t>& artifact, const BpfObject& 
                     const std::string& entry, VerifyResult& result) {
     Attempt first = attempt(artifact, entry, kLogStats, kSmallLog);
     if (first.error == 0) {
-        result.loaded.push_back({name, number_after(first.log, "processed "), verified_stack(first, object, entry)});
+        result.loaded.push_back({name, number_after(first.log, "processed "), verified_stack(first, object, entry),
+                                 number_after(first.log, "peak_states "),
+                                 number_after(first.log, "max_states_per_insn ")});
         return;
     }
     if (first.error == EPERM && first.log.empty()) {

@@ -1,0 +1,62 @@
+// chainio-verify ARTIFACT…: loads every program of each artifact into this kernel's verifier. One line of JSON an
+// artifact.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "compiler/backends/backends.h"
+
+namespace {
+
+using chainio::backends::VerifyResult;
+using Json = nlohmann::ordered_json;
+
+constexpr int kRefused = 1, kUsage = 2, kSystem = 3, kNotPermitted = 4;
+
+Json described(const std::string& path, const VerifyResult& result) {
+    Json programs = Json::array();
+    for (const auto& p : result.loaded) {
+        programs.push_back({{"program", p.program},
+                            {"loads", true},
+                            {"processed", p.instructions_processed},
+                            {"peak_states", p.peak_states},
+                            {"most_states_per_instruction", p.most_states_per_instruction},
+                            {"stack", p.stack}});
+    }
+    for (const auto& p : result.failed)
+        programs.push_back({{"program", p.program}, {"loads", false}, {"message", p.message}});
+    return {{"artifact", path}, {"permitted", result.permitted}, {"why", result.why}, {"programs", programs}};
+}
+
+int verify_one(const char* path) {
+    std::ifstream in(path, std::ios::binary);
+    const std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    if (!in || bytes.empty()) {
+        fmt::print(stderr, "chainio-verify: {} cannot be read, or is empty\n", path);
+        return kSystem;
+    }
+    const VerifyResult result = chainio::backends::verify(bytes);
+    fmt::print("{}\n", described(path, result).dump(-1, ' ', false, Json::error_handler_t::replace));
+    if (!result.permitted) return kNotPermitted;
+    return result.failed.empty() ? 0 : kRefused;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc < 2) {
+        std::fputs("chainio-verify: no artifact; usage: chainio-verify ARTIFACT…\n", stderr);
+        return kUsage;
+    }
+    try {
+        int worst = 0;
+        for (int i = 1; i < argc; i++) worst = std::max(worst, verify_one(argv[i]));
+        return worst;
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "chainio-verify: {}\n", error.what());
+        return kSystem;
+    }
+}

@@ -1,0 +1,75 @@
+"""Other kernels: boots each once and checks in it what docs/kernels.md says, that the engines agree, and the engine's own tests."""
+import concurrent.futures
+import pathlib
+import sys
+import tempfile
+
+import kernel
+from report import JOBS, LOGS, PATIENCE, ROOT, Outcome
+
+sys.path.insert(0, str(ROOT / "tools" / "vms"))
+import archive  # noqa: E402
+import matrix  # noqa: E402
+import plan  # noqa: E402
+from place import CACHE, last_line  # noqa: E402
+
+SECONDS = 600  # of one guest
+
+
+def verified(line, checks, page):
+    if "verify" not in checks:
+        return Outcome(f"{line} verify", "failed", "the guest's answer has no such check")
+    if checks["verify"].code not in (0, 1):
+        return Outcome(f"{line} verify", "failed", checks["verify"].text)
+    wrong = matrix.contradictions(line, plan.loads(checks), page)
+    return Outcome(f"{line} verify", "failed" if wrong else "passed", "\n".join(wrong))
+
+
+def engine_claim(line, checks):
+    """The compiler refuses `via kernel` below 7.1: true only where the kernel indeed lacks it."""
+    major, minor = map(int, line.split("."))
+    expected = (major, minor) >= (7, 1)
+    there = "kernel-engine" in checks and checks["kernel-engine"].code == 0
+    return Outcome(f"{line} kernel engine", "passed" if there == expected else "failed",
+                   f"io_uring_bpf_ops is {'there' if there else 'not there'}, and --target={'accepts' if expected else 'refuses'} `via kernel`")
+
+
+def of_check(line, check):
+    name = f"{line} {check.name}"
+    last = last_line(check.text)
+    if check.name.startswith("differential") and check.code == 0 and "4 engines" not in last:
+        return Outcome(name, "failed", f"the programs did not run in the kernel\n{check.text}")
+    return Outcome(name, "passed" if check.code == 0 else "failed", f"exit code {check.code}\n{check.text}")
+
+
+def complaints(line, console):
+    text = console.read_text(errors="replace") if console.exists() else ""
+    found = [each for each in text.splitlines() if kernel.COMPLAINT.search(each)]
+    return Outcome(f"{line} kernel log", "failed" if found else "passed", "\n".join(found))
+
+
+def of_kernel(line, folder, page):
+    code, checks, said = plan.run_under(line, folder, "all", SECONDS * PATIENCE, LOGS / "vm" / f"{line}.console")
+    (LOGS / "vm" / f"{line}.log").write_text("".join(f"=== {c.name}\n{c.text}--- {c.code}\n" for c in checks.values()) + said)
+    if code == matrix.UNAVAILABLE:
+        return [Outcome(line, "skipped", last_line(said))]
+    outcomes = [verified(line, checks, page), engine_claim(line, checks), complaints(line, LOGS / "vm" / f"{line}.console")]
+    outcomes += [of_check(line, check) for check in checks.values() if check.name.startswith(("differential", "unit"))]
+    missing = [name for name in plan.expected(line) if name not in checks]
+    if code != 0 or missing:
+        outcomes.append(Outcome(line, "failed", f"exit code {code}; no answer from: {', '.join(missing) or '-'}\n{said}"))
+    return outcomes
+
+
+def vm():
+    page = pathlib.Path(matrix.PAGE).read_text()
+    (LOGS / "vm").mkdir(parents=True, exist_ok=True)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE, prefix="suite-") as name:
+        folder = CACHE / name
+        wrong = plan.compile_all(folder)
+        if wrong:
+            return [Outcome("compile", "failed", "\n".join(wrong))]
+        with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+            found = pool.map(lambda line: of_kernel(line, folder, page), archive.LINES)
+            return [outcome for outcomes in found for outcome in outcomes]

@@ -1,0 +1,199 @@
+"""Boots a kernel under QEMU's software emulation with virtme-ng, and runs one command in it."""
+import os
+import pathlib
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import archive
+from place import CACHE, LOG, ROOT, Unavailable, last_line, locked
+
+TIMED_OUT, GUEST_FAILED = 124, 125
+DISK = 1 << 30  # bytes of each NVMe namespace; the files are sparse
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def virtme():
+    """virtme-ng in an environment of its own, pinned by hash."""
+    venv = ROOT / "build" / "vm" / "venv"
+    wanted = HERE / "requirements.txt"
+    stamp = venv / "requirements.txt"
+    with locked("venv"):
+        if stamp.exists() and stamp.read_bytes() == wanted.read_bytes():
+            return venv / "bin"
+        shutil.rmtree(venv, ignore_errors=True)
+        LOG.parent.mkdir(parents=True, exist_ok=True)
+        environment = {**os.environ, "PIP_CERT": os.environ.get("PIP_CERT", "/etc/ssl/certs/ca-certificates.crt")}
+        for command in (["/usr/bin/python3", "-m", "venv", venv],
+                        [venv / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes",
+                         "--no-deps", "-r", wanted]):
+            done = subprocess.run(command, capture_output=True, text=True, env=environment)
+            if done.returncode != 0:
+                LOG.write_text(done.stdout + done.stderr)
+                raise Unavailable(f"virtme-ng cannot be installed (whole output: {LOG}): {last_line(done.stderr)}")
+        shutil.copy(wanted, stamp)
+    return venv / "bin"
+
+
+def qemu():
+    program = os.environ.get("CHAINIO_VM_QEMU", "qemu-system-x86_64")
+    found = shutil.which(program)
+    if found is None:
+        raise Unavailable(f"{program} is not installed here (Debian's package is qemu-system-x86)")
+    if os.uname().machine != "x86_64":
+        raise Unavailable(f"the kernels are for x86_64, and this machine is {os.uname().machine}: its programs cannot run in them")
+    return found
+
+
+def needed_tools():
+    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    missing = [name for name in ("modprobe", "depmod", "mkfs.ext4", "file") if shutil.which(name, path=path) is None]
+    if missing:
+        raise Unavailable(f"{', '.join(missing)} is missing here: run tools/setup")
+    return path
+
+
+class Guard:
+    """A process that outlives us by a moment: when we are gone, whatever the reason, it ends the guest and its files."""
+
+    def __init__(self, run):
+        self.read_end, self.write_end = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self.write_end)
+            os.setsid()
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            self.watch(run)
+        os.close(self.read_end)
+
+    def watch(self, run):
+        group, ended = 0, False
+        null = os.open("/dev/null", os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(null, number)  # who waits for the end of our output must not wait for this process
+        while data := os.read(self.read_end, 64):
+            ended = data.endswith(b"done\n")
+            if not ended:
+                group = int(data)
+        if group and not ended:
+            try:
+                os.killpg(group, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        shutil.rmtree(run, ignore_errors=True)
+        os._exit(0)
+
+    def tell(self, text):
+        os.write(self.write_end, text)
+
+    def close(self):
+        os.close(self.write_end)
+        os.waitpid(self.pid, 0)
+
+
+def make_disks(run, path):
+    for name in ("raw", "ext4"):
+        with open(run / name, "wb") as disk:
+            disk.truncate(DISK)
+    subprocess.run(["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1,lazy_journal_init=1", run / "ext4"], check=True,
+                   env={**os.environ, "PATH": path}, capture_output=True)
+
+
+def boot_command(kernel, run, options, program, busybox):
+    disks = " ".join(f"-drive file={run}/{name},if=none,format=raw,cache=unsafe,id={name}" for name in ("raw", "ext4"))
+    disks += " -device nvme,serial=chainio,id=nvme0 -device nvme-ns,drive=raw,nsid=1 -device nvme-ns,drive=ext4,nsid=2"
+    command = ["vng", "--run", kernel / "vmlinuz", "--disable-kvm", "--disable-microvm", "--force-9p", "--user", "root", "--verbose",
+               "--qemu", program, "--busybox", busybox, f"--qemu-opts=-cpu max {disks}", "--cpus", str(options.cpus), "--memory", options.memory,
+               "--rwdir", str(run), "--cwd", "/", "--exec", f"sh {HERE}/guest.sh {run}"]
+    # The guest has a /tmp and a /run of its own: what lies there on the host is shown to it by name.
+    for folder in (ROOT, kernel):
+        if folder.parts[1] in ("tmp", "run"):
+            command += ["--rodir", str(folder)]
+    return [str(part) for part in command]
+
+
+def pass_on(source, position, target):
+    """Copies what the guest wrote since the last time."""
+    if not source.exists():
+        return position
+    with open(source, "rb") as file:
+        file.seek(position)
+        data = file.read()
+    target.buffer.write(data)
+    target.flush()
+    return position + len(data)
+
+
+def follow(machine, run, limit):
+    """Shows the command's output while it runs; gives false when the time is over."""
+    end = time.monotonic() + limit
+    out = err = 0
+    while True:
+        running = machine.poll() is None
+        out = pass_on(run / "out", out, sys.stdout)
+        err = pass_on(run / "err", err, sys.stderr)
+        if not running:
+            return True
+        if time.monotonic() > end:
+            return False
+        try:
+            machine.wait(0.2)
+        except subprocess.TimeoutExpired:
+            pass
+
+
+def end(machine):
+    try:
+        os.killpg(machine.pid, signal.SIGKILL)  # the group lives as long as its first process is not waited for
+    except ProcessLookupError:
+        pass
+    machine.wait()
+
+
+def verdict(run, in_time, limit, console):
+    if not in_time:
+        print(f"vm: stopped: still running after {limit} s", file=sys.stderr)
+        return TIMED_OUT
+    try:
+        code = int((run / "code").read_text())
+    except (OSError, ValueError):
+        code = None
+    if code is not None and (run / "out").exists():
+        return code
+    disks = (run / "disks").read_text(errors="replace") if (run / "disks").exists() else ""
+    tail = "\n".join((disks + console).splitlines()[-30:])
+    print(f"{tail}\nvm: the guest ended without running the command; the end of its console is above", file=sys.stderr)
+    return GUEST_FAILED
+
+
+def run(kernel, command, options):
+    """Runs a command (a list of words) under a kernel; gives its exit code. The console goes to options.console when given."""
+    program, path, tools, busybox = qemu(), needed_tools(), virtme(), archive.busybox()
+    (CACHE / "runs").mkdir(parents=True, exist_ok=True)
+    folder = pathlib.Path(tempfile.mkdtemp(dir=CACHE / "runs"))
+    guard = Guard(folder)
+    try:
+        make_disks(folder, path)
+        (folder / "home").mkdir()
+        (folder / "command").write_text(f"cd {shlex.quote(str(options.cwd))} && exec {shlex.join(command)}\n")
+        environment = {**os.environ, "PATH": f"{tools}:{path}", "HOME": str(folder / "home"), "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder / "home")}
+        with open(folder / "console", "wb") as console:
+            machine = subprocess.Popen(boot_command(kernel, folder, options, program, busybox), stdin=subprocess.DEVNULL, stdout=console,
+                                       stderr=subprocess.STDOUT, start_new_session=True, env=environment)
+            guard.tell(b"%d\n" % machine.pid)
+            try:
+                in_time = follow(machine, folder, options.timeout)
+            finally:
+                end(machine)
+                guard.tell(b"done\n")
+        console = (folder / "console").read_text(errors="replace")
+        if options.console:
+            pathlib.Path(options.console).write_text(console)
+        return verdict(folder, in_time, options.timeout, console)
+    finally:
+        guard.close()

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Runs in the guest as root, with the folder that it shares with the host as its argument: gives the disks their names, runs
+# the command there and leaves its exit code.
+run=$1
+{
+    modprobe nvme
+    modprobe null_blk nr_devices=1 gb=1 irqmode=0 completion_nsec=0
+    modprobe ext4
+    mkdir -p /tmp/chainio-ext4
+    # Newer kernels name namespaces in the order in which they answer: only the number in sysfs says which is which.
+    tries=0
+    while [ $tries -lt 100 ]; do
+        raw=$(grep -lx 1 /sys/block/nvme*/nsid 2>/dev/null | cut -d/ -f4)
+        formatted=$(grep -lx 2 /sys/block/nvme*/nsid 2>/dev/null | cut -d/ -f4)
+        [ ! -b "/dev/$raw" ] || [ ! -b "/dev/$formatted" ] || break
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    mount -t ext4 "/dev/$formatted" /tmp/chainio-ext4
+} >"$run/disks" 2>&1 || { echo 125 >"$run/code"; exit; }
+export CHAINIO_VM_NVME=/dev/$raw CHAINIO_VM_NULL_BLK=/dev/nullb0 CHAINIO_VM_EXT4=/tmp/chainio-ext4
+export TMPDIR=/tmp HOME=/tmp PATH="$PATH:/usr/sbin:/sbin"
+ulimit -l unlimited
+sh "$run/command" >"$run/out" 2>"$run/err" </dev/null
+code=$?
+umount /tmp/chainio-ext4
+echo $code >"$run/code"
+sync

@@ -1,0 +1,153 @@
+"""The kernel matrix: docs/kernels.md, and reading it back."""
+import collections
+import concurrent.futures
+import os
+import re
+import sys
+import tempfile
+
+import archive
+import plan
+from place import CACHE, ROOT, Unavailable, last_line
+
+PAGE = ROOT / "docs" / "kernels.md"
+UNAVAILABLE = 120
+HOST = "host"
+
+HEAD = """# Kernels
+
+Written by `tools/vm matrix`, which compiles every spec once on the host and loads its programs under each kernel ([vm.md](vm.md)). `tools/check vm`
+boots the same kernels and fails when a program loads where this page says that it does not, the other way round, or is missing here.
+
+"""
+ENGINES = """## Which engine runs
+
+`chainio-runtime --check-system` under each kernel. The user engine needs 5.19 and runs every call chain on all of these. The kernel engine needs
+`io_uring_bpf_ops`, which is looked for in the kernel's own types; without it `chainc --target=linux-X.Y` refuses `via kernel` (CH0326) for every X.Y below 7.1.
+
+"""
+PROGRAMS = """## What the verifiers say
+
+A cell is *instructions processed / most states of one instruction* from the verifier's log; its limit is 1,000,000 instructions. The figures belong
+to the clang that compiled the programs ({clang}) and to the kernels above.
+
+"""
+
+
+def columns():
+    return [*archive.LINES, HOST]
+
+
+def title(column, release):
+    return f"{release} (host)" if column == HOST else f"{column}"
+
+
+def engine_rows(results):
+    """A row a statement of --check-system that is about engines."""
+    rows = ["| | " + " | ".join(title(c, results[c]["release"].text.strip()) for c in columns()) + " |", "|---|" + "---|" * len(columns())]
+    rows.append("| release | " + " | ".join(results[c]["release"].text.strip() for c in columns()) + " |")
+    for what in ("io_uring", "native steps", "BPF (chainc --verify)"):
+        said = []
+        for column in columns():
+            match = re.search(rf"^(\w+) +{re.escape(what)}: (.*)$", results[column]["system"].text, re.M)
+            said.append(f"{match[1]}: {match[2]}".replace("|", "\\|") if match else "not said")
+        rows.append(f"| {what} | " + " | ".join(said) + " |")
+    has = ["yes" if results[c]["kernel-engine"].code == 0 else "no" for c in columns()]
+    rows.append("| `io_uring_bpf_ops` | " + " | ".join(has) + " |")
+    user = ["user" if re.search(r"^(ok|limited) +io_uring:", results[c]["system"].text, re.M) else "none" for c in columns()]
+    rows.append("| engine of call chains | " + " | ".join(user) + " |")
+    return rows
+
+
+def cell(program):
+    if program is None:
+        return "not tried"
+    if not program["loads"]:
+        return "no: " + program["message"].replace("|", "\\|")
+    return f"{program['processed']:,} / {program['most_states_per_instruction']}"
+
+
+def program_tables(results):
+    loaded = {column: plan.loads(results[column]) for column in columns()}
+    by_spec = collections.defaultdict(list)
+    for spec, program in loaded[HOST]:
+        by_spec[spec].append(program)
+    rows = []
+    for spec, programs in by_spec.items():
+        rows += [f"### {spec}", "", "| program | " + " | ".join(title(c, results[c]["release"].text.strip()) for c in columns()) + " |",
+                 "|---|" + "---:|" * len(columns())]
+        rows += [f"| {name} | " + " | ".join(cell(loaded[c].get((spec, name))) for c in columns()) + " |" for name in programs]
+        rows.append("")
+    return rows
+
+
+def summary_rows(results):
+    rows = ["| kernel | programs | load | most processed | by |", "|---|---:|---:|---:|---|"]
+    for column in columns():
+        loaded = plan.loads(results[column])
+        good = {key: program for key, program in loaded.items() if program["loads"]}
+        (spec, name), most = max(good.items(), key=lambda item: item[1]["processed"])
+        rows.append(f"| {results[column]['release'].text.strip()} | {len(loaded)} | {len(good)} | {most['processed']:,} | {spec} {name} |")
+    return rows
+
+
+def render(results, clang):
+    text = HEAD + "\n".join(summary_rows(results)) + "\n\n" + ENGINES + "\n".join(engine_rows(results)) + "\n\n"
+    return text + PROGRAMS.format(clang=clang) + "\n".join(program_tables(results)).rstrip() + "\n"
+
+
+def claims(text):
+    """{column: {(spec, program): loads}} as the page says it."""
+    found, spec, names = collections.defaultdict(dict), None, []
+    for line in text.splitlines():
+        if line.startswith("### "):
+            spec = line[4:]
+        cells = [part.strip() for part in re.split(r"(?<!\\)\|", line)[1:-1]] if line.startswith("|") else []
+        if spec and cells[:1] == ["program"]:
+            names = [HOST if "(host)" in each else each for each in cells[1:]]
+        elif spec and cells and not cells[0].startswith("---"):
+            for column, said in zip(names, cells[1:]):
+                found[column][spec, cells[0]] = not said.startswith("no: ")
+    return found
+
+
+def contradictions(column, loaded, page):
+    """What the page says otherwise than the kernel, in words."""
+    said = claims(page)[column]
+    remedy = "; `tools/vm matrix` writes docs/kernels.md anew"
+    wrong = [f"{spec} {name}: docs/kernels.md does not name it under {column}{remedy}" for spec, name in loaded if (spec, name) not in said]
+    wrong += [f"{spec} {name}: docs/kernels.md names it, and no spec has it{remedy}" for spec, name in said if (spec, name) not in loaded]
+    for key, program in loaded.items():
+        if key in said and said[key] != program["loads"]:
+            wrong.append(f"{key[0]} {key[1]}: docs/kernels.md says that it {'loads' if said[key] else 'does not load'} under {column}; "
+                         f"the kernel says: {program.get('message', 'it loads')}")
+    return wrong
+
+
+def gather(folder, timeout):
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        guests = {line: pool.submit(plan.run_under, line, folder, "quick", timeout) for line in archive.LINES}
+        answers = {HOST: plan.run_here(folder, "quick")} | {line: guest.result() for line, guest in guests.items()}
+    for column, (code, checks, said) in answers.items():
+        if code == UNAVAILABLE:
+            raise Unavailable(last_line(said))
+        if "verify" not in checks or "kernel-engine" not in checks or checks["verify"].code not in (0, 1):
+            raise Unavailable(f"{column}: {checks['verify'].text if 'verify' in checks else said}")
+    return {column: checks for column, (_, checks, _) in answers.items()}
+
+
+def write(options):
+    CACHE.mkdir(parents=True, exist_ok=True)
+    for line in archive.LINES:
+        archive.kernel_of(line, options.update)
+    with tempfile.TemporaryDirectory(dir=CACHE, prefix="matrix-") as name:
+        folder = CACHE / name
+        wrong = plan.compile_all(folder)
+        if wrong:
+            print("vm: these specs do not compile:\n" + "\n".join(wrong), file=sys.stderr)
+            return 1
+        results = gather(folder, options.timeout)
+    clang = os.popen("clang-19 --version").readline().strip()
+    PAGE.write_text(render(results, clang))
+    print("\n".join(summary_rows(results)))
+    return 0

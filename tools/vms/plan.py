@@ -1,0 +1,84 @@
+"""What is run in the guests for the kernel matrix and for the suite `vm`: artifacts compiled on the host, one script there."""
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+
+from place import ROOT
+
+BUILD = ROOT / "build" / "release"
+SCRIPT = ROOT / "tests" / "vm" / "guest.sh"
+ENGINE_TESTS = ("test_umem", "test_ring", "test_engine_files")
+
+
+@dataclasses.dataclass
+class Check:
+    """What one command in the guest said."""
+    name: str
+    code: int
+    text: str
+
+
+def specs():
+    """{name: spec} of the library, the examples, and the spec that uses every template."""
+    found = {f"std/{path.stem}": path for path in sorted((ROOT / "stdlib-chains" / "std").glob("*.chain"))}
+    found |= {f"examples/{path.parent.name}": path for path in sorted((ROOT / "examples").glob("*/app.chain"))}
+    return found | {"templates": ROOT / "tests" / "vm" / "templates.chain"}
+
+
+def compile_all(folder):
+    """Compiles every spec into the folder; gives the complaints of those that do not compile."""
+    wrong = []
+    for name, path in specs().items():
+        out = folder / (name.replace("/", "-") + ".bpf.o")
+        done = subprocess.run([BUILD / "bin" / "chainc", path, "-I", ROOT / "stdlib-chains", "-o", out], capture_output=True, text=True)
+        if done.returncode != 0:
+            wrong.append(f"{name}: {done.stderr}")
+    return wrong
+
+
+def spec_of(artifact):
+    """The name of the spec that an artifact's path stands for."""
+    stem = artifact.rsplit("/", 1)[-1].removesuffix(".bpf.o")
+    return next(name for name in specs() if name.replace("/", "-") == stem)
+
+
+def checks_of(text):
+    """The checks in the guest's output."""
+    parts = re.findall(r"^=== (.*)\n((?:.*\n)*?)--- \1 (\d+)$", text, re.M)
+    return {name: Check(name, int(code), said) for name, said, code in parts}
+
+
+def guest_command(folder, how):
+    return ["sh", str(SCRIPT), str(BUILD), str(folder), how, *ENGINE_TESTS]
+
+
+def expected(line):
+    """The names of the checks that the script runs under a kernel."""
+    names = ["release", "verify", "system", "kernel-engine"] + [f"differential {name.replace('/', '-')}" for name in specs()]
+    return names + ([f"unit {name}" for name in ENGINE_TESTS] if line.startswith("7.") else [])
+
+
+def run_under(line, folder, how, timeout, console=None):
+    """Boots a kernel and runs the script in it: (exit code of tools/vm, checks, what it said about itself)."""
+    command = [sys.executable, str(ROOT / "tools" / "vms" / "main.py"), "--timeout", str(timeout),
+               *(["--console", str(console)] if console else []), line, "--", *guest_command(folder, how)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    return done.returncode, checks_of(done.stdout), done.stderr
+
+
+def run_here(folder, how):
+    done = subprocess.run(guest_command(folder, how), capture_output=True, text=True, errors="replace")
+    return done.returncode, checks_of(done.stdout), done.stderr
+
+
+def loads(checks):
+    """{(spec, program): what the verifier said} from the check `verify`."""
+    found = {}
+    said = checks["verify"].text if "verify" in checks else ""
+    for line in said.splitlines():
+        if line.startswith("{"):
+            artifact = json.loads(line)
+            found |= {(spec_of(artifact["artifact"]), program["program"]): program for program in artifact["programs"]}
+    return found
