@@ -5,7 +5,8 @@ import sys
 import tempfile
 
 import kernel
-from report import JOBS, LOGS, PATIENCE, ROOT, Outcome
+import unit
+from report import JOBS, LOGS, PATIENCE, ROOT, Outcome, one
 
 sys.path.insert(0, str(ROOT / "tools" / "vms"))
 import archive  # noqa: E402
@@ -54,9 +55,12 @@ def of_kernel(line, folder, page):
     if code == matrix.UNAVAILABLE:
         return [Outcome(line, "skipped", last_line(said))]
     outcomes = [verified(line, checks, page), engine_claim(line, checks), complaints(line, LOGS / "vm" / f"{line}.console")]
-    outcomes += [of_check(line, check) for check in checks.values() if check.name.startswith(("differential", "unit"))]
+    for check in checks.values():
+        if check.name.startswith(("differential", "unit")):
+            outcomes.append(of_check(line, check))
+            outcomes += [Outcome(f"{line} {case}", "skipped", reason) for case, reason in unit.skip_reasons(check.text).items()]
     missing = [name for name in plan.expected(line) if name not in checks]
-    if code != 0 or missing:
+    if code != plan.COMPLETE or missing:
         outcomes.append(Outcome(line, "failed", f"exit code {code}; no answer from: {', '.join(missing) or '-'}\n{said}"))
     return outcomes
 
@@ -71,5 +75,6 @@ def vm():
         if wrong:
             return [Outcome("compile", "failed", "\n".join(wrong))]
         with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+            tools = [pool.submit(one, name, [str(ROOT / "tests" / "vm" / name)], f"vm/{name}.log") for name in ("claims_are_compared", "machines_end")]
             found = pool.map(lambda line: of_kernel(line, folder, page), archive.LINES)
-            return [outcome for outcomes in found for outcome in outcomes]
+            return [tool.result() for tool in tools] + [outcome for outcomes in found for outcome in outcomes]
