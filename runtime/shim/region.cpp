@@ -112,15 +112,21 @@ Region* live_region() {
     return own->alone.load(std::memory_order_relaxed) == 0 ? found : nullptr;
 }
 
-Region* start() {
-    int now = stage.load(std::memory_order_acquire);
-    if (now == on) return region();
-    if (now != unknown || !environ || !stage.compare_exchange_strong(now, starting)) return nullptr;
+// Apart from start(), which every open calls, since it takes much of a small stack.
+[[gnu::noinline]] static Region* start_once() {
+    int now = unknown;
+    if (!environ || !stage.compare_exchange_strong(now, starting)) return nullptr;
     Region* found = try_start();
     stage.store(found ? on : plain, std::memory_order_release);
     if (found)
         for (int fd = 0; fd < kInherited; ++fd) inherited(fd);
     return found;
+}
+
+Region* start() {
+    const int now = stage.load(std::memory_order_acquire);
+    if (now == on) return region();
+    return now == unknown ? start_once() : nullptr;
 }
 
 void stop() {
