@@ -1,0 +1,113 @@
+"""clickhouse-server, unmodified: TPC-H's sixth query, the lengths of all comments and a point query, on lineitem."""
+import os
+import subprocess
+import sys
+import time
+
+from common import ROOT, progress
+from unmodified_common import Sample, Section, beside, folder, forget, hits_of, load, share_row, time_row
+from unmodified_nginx import ticks
+
+sys.path.insert(0, str(ROOT / "tests" / "e2e" / "support"))
+import clickhouse  # noqa: E402
+
+ROWS, QUICK_ROWS = 30_000_000, 1_000_000  # scale factor 5
+ROUNDS, QUICK_ROUNDS = 5, 2
+PIECES = 10
+TABLE = """CREATE TABLE lineitem (l_orderkey UInt64, l_quantity Float64, l_extendedprice Float64, l_discount Float64, l_shipdate Date, l_comment String)
+ENGINE = MergeTree(l_shipdate, l_orderkey, 8192)"""
+# Values of TPC-H's ranges; its own generator is not packaged.
+FILL = """INSERT INTO lineitem SELECT number, 1 + intHash32(number) % 50, 900 + intHash64(number) % 104050 / 10., intHash32(number + 7) % 11 / 100.,
+toDate('1992-01-02') + intHash64(number + 3) % 2526, substring(concat(hex(intHash64(number)), hex(intHash64(number + 1)), hex(intHash64(number + 2))), 1,
+10 + intHash32(number + 5) % 34) FROM system.numbers LIMIT {begin}, {count}"""
+QUERIES = {
+    "Q6": """SELECT round(sum(l_extendedprice * l_discount), 2) FROM lineitem WHERE l_shipdate >= toDate('1994-01-01') AND l_shipdate < toDate('1995-01-01')
+             AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24""",
+    "sum(length(l_comment))": "SELECT sum(length(l_comment)) FROM lineitem",
+    "a point query": "SELECT count(), sum(length(l_comment)) FROM lineitem WHERE l_orderkey = {key}",
+}
+
+
+class Served(clickhouse.Server):
+    """Over a folder that stays, plain or beside its shadow chains."""
+
+    def __init__(self, path, prefix):
+        super().__init__(path)
+        self.prefix = prefix
+
+    def __enter__(self):
+        for name in ("data", "tmp", "files"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        (self.folder / "users.xml").write_text(clickhouse.USERS)
+        self.port = clickhouse.free_port()
+        (self.folder / "config.xml").write_text(clickhouse.CONFIG.format(folder=self.folder, port=self.port))
+        words = [*self.prefix, clickhouse.program(), f"--config-file={self.folder}/config.xml"]
+        self.process = subprocess.Popen(list(map(str, words)), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if not self.answers():
+            self.stop()
+            raise RuntimeError(f"clickhouse-server does not answer; see {self.folder}/error.log")
+        return self
+
+
+class ClickHouse(Section):
+    name = "clickhouse"
+
+    def __init__(self, quick):
+        super().__init__(quick)
+        self.count = QUICK_ROWS if quick else ROWS
+        self.rounds = QUICK_ROUNDS if quick else ROUNDS
+        self.summary = folder("unmodified") / "clickhouse-summary.json"
+        self.answers = {}
+
+    def missing(self):
+        return None if clickhouse.program() else "clickhouse-server is not installed"
+
+    def sources(self):
+        path = folder("unmodified") / f"clickhouse-{self.count}"
+        if not (path / "made").exists():
+            progress(f"clickhouse-server makes {self.count:,} rows …")
+            with Served(path, []) as server:
+                server.query("DROP TABLE IF EXISTS lineitem")
+                server.query(TABLE)
+                for piece in range(PIECES):
+                    server.query(FILL.format(begin=piece * self.count // PIECES, count=self.count // PIECES))
+                server.query("OPTIMIZE TABLE lineitem")
+            os.sync()
+            (path / "made").touch()
+        return path
+
+    def ask(self, server, query, turn):
+        text = QUERIES[query].format(key=12345 + 1000 * turn)
+        before = ticks(server.process.pid)
+        begin = time.monotonic()
+        answer = server.query(text)
+        took = time.monotonic() - begin
+        after = ticks(server.process.pid)
+        wanted = self.answers.setdefault(text, answer)
+        self.check(answer == wanted, f"clickhouse: {text}: {answer} instead of {wanted}")
+        return Sample(took, after[0] - before[0], after[1] - before[1])
+
+    def all_queries(self, path, prefix, names, samples, turn):
+        with Served(path, prefix) as server:
+            for query in QUERIES:
+                forget(*(file for file in (path / "data" / "data").rglob("*") if file.suffix in (".bin", ".mrk", ".mrk2")))
+                server.query("SYSTEM DROP MARK CACHE")
+                for name in names:
+                    samples[query][name].append(self.ask(server, query, turn))
+
+    def run(self, volume, path):
+        samples = {query: {name: [] for name in ("cold", "warm", "warm again", "ours", "warm ours")} for query in QUERIES}
+        for turn in range(self.rounds):
+            progress(f"clickhouse, {volume}, round {turn + 1} of {self.rounds} …")
+            runs = [([], ("cold", "warm", "warm again")), (beside("std/clickhouse_shadow.chain", [], [], self.summary), ("ours", "warm ours"))]
+            for prefix, names in runs if turn % 2 == 0 else runs[::-1]:
+                self.all_queries(path, prefix, names, samples, turn)
+        self.notes.append(f"clickhouse, {volume}: {load()}; {hits_of(self.summary)}")
+        goals = {"Q6": 1.30, "sum(length(l_comment))": 1.37} if volume == "cloud" else {}
+        for query, found in samples.items():
+            what = f"clickhouse {query}, {volume}"
+            self.rows.append(time_row(what, found, "ours", "cold", "cold", goal=goals.get(query, 1.0)))
+            if query in ("Q6", "sum(length(l_comment))") and volume == "local":
+                self.rows.append(share_row(f"{what}, share closed", found, "ours", 0.5, "wanted", 1.0))
+            self.rows += [time_row(f"{what}, warm", found, "warm ours", "warm", "warm"),
+                          time_row(f"{what}, warm, A/A", found, "warm again", "warm", "warm (both plain)")]
