@@ -38,6 +38,8 @@ class Loaded {
     const ir::Artifact& artifact() const { return artifact_; }
     const ir::Module& module() const { return artifact_.module; }
     const std::string& name() const { return name_; }
+    // The artifact itself, when its spec has probes: their BPF programs are attached from it. Else empty.
+    std::span<const std::uint8_t> probe_object() const { return probe_object_; }
     bool native() const { return native_ != nullptr; }
     // Empty when native code runs; otherwise why the interpreter does.
     const std::string& interpreter_reason() const { return reason_; }
@@ -53,6 +55,7 @@ class Loaded {
 
     ir::Artifact artifact_;
     std::string name_;
+    std::vector<std::uint8_t> probe_object_;
     std::string reason_;
     std::vector<std::string> arches_;
     std::vector<std::string> bpf_programs_;

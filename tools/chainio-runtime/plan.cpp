@@ -86,7 +86,7 @@ std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine
     }
     for (const auto& probe : module.probes) {
         rows.push_back({"probe", probe.name, "refused",
-                        fmt::format("{} \"{}\": this version attaches no probes", probe.kind, probe.site)});
+                        fmt::format("{} \"{}\": `chainio run` attaches it, beside a program", probe.kind, probe.site)});
     }
     add_recorded(module, rows);
     return rows;

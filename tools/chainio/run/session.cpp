@@ -17,6 +17,7 @@
 #include "tools/chainio/commands.h"
 #include "tools/chainio/run/child.h"
 #include "tools/chainio/run/files.h"
+#include "tools/chainio/run/probes.h"
 #include "tools/chainio/run/program.h"
 #include "tools/chainio/run/report.h"
 
@@ -31,6 +32,7 @@ void say(const std::string& text) { (void)write_whole(2, "chainio run: " + text 
 struct Prepared {
     Spec spec;
     std::string library;
+    std::unique_ptr<probe::Session> probes;  // outlives the server, which reads it
     std::unique_ptr<shadow::Server> server;
 };
 
@@ -90,6 +92,7 @@ std::expected<Prepared, SpecError> prepare(const RunOptions& options, const std:
     auto server = shadow::Server::create(made.spec.loaded, options.server);
     if (!server) return plain(std::move(server.error()));
     made.server = std::move(*server);
+    made.probes = attach_probes(*made.spec.loaded, program, *made.server);
     return made;
 }
 
@@ -155,6 +158,7 @@ Summary summary_of(const RunOptions& options, const Prepared& made, const std::s
     s.figures = figures_of(made.server->region().stats);
     s.report = made.server->report();
     s.explain = options.server.explain;
+    report_probes(made.spec.loaded->module(), *made.probes, s.explain, s.report);
     auto& notes = s.report.notes;
     notes.insert(notes.begin(), made.spec.notes.begin(), made.spec.notes.end());
     if (!made.spec.loaded->native())

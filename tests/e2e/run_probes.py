@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Probes on unmodified programs: what is fetched follows their arguments, the privilege does not reach them, and nothing stays."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import runs
+from runs import chain, drop_from_memory, expect
+
+PROBED = runs.BUILD / "tests" / "probed"
+# bits of CapEff: CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF
+PRIVILEGES = 1 << 21 | 1 << 38 | 1 << 39
+DROPPED = ["setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin", "--inh-caps=-all"]
+
+
+def spec(folder, text):
+    """The class `data` lies under the test's folder; `text` are the probes and chains."""
+    path = folder.path / "app.chain"
+    path.write_text(f'app probed {{ files data = "{folder.path}/*" {{ root "{folder.path}" }} }}\n{text}')
+    return path
+
+
+def attachable():
+    status = pathlib.Path("/proc/self/status").read_text()
+    return int(re.search(r"CapEff:\s*(\w+)", status)[1], 16) & PRIVILEGES == PRIVILEGES and os.path.exists("/sys/kernel/btf/vmlinux")
+
+
+def sqlite(folder):
+    """The example's spec, with its folder moved: a report fetches the database, a look-up does not."""
+    database = folder.path / "orders.db"
+    with sqlite3.connect(database) as db:
+        db.execute("CREATE TABLE orders(id INTEGER PRIMARY KEY, amount INTEGER, text TEXT)")
+        db.executemany("INSERT INTO orders(amount, text) VALUES (?, ?)", ((i % 97, "x" * 100) for i in range(50_000)))
+    db.close()
+    source = (runs.ROOT / "examples" / "sqlite-probe" / "app.chain").read_text().replace("/var/lib/shop", str(folder.path))
+    path = folder.path / "report.chain"
+    path.write_text(source)
+    for statement, fetches in (("select amount from orders where id = 777", False), ("select sum(amount) from orders", True)):
+        plain = subprocess.run(["sqlite3", database, statement], capture_output=True, check=True).stdout
+        drop_from_memory(database)
+        done, summary = folder.summarized(["--spec", path, "--explain"], ["sqlite3", database, statement])
+        expect(f"sqlite3: {statement}: the same answer", (done.returncode, done.stdout, done.stderr), (0, plain, b""))
+        ahead = chain(summary, "scan_ahead")
+        expect("  the probe was reached", ahead["runs"], lambda n: n >= 1)
+        expect("  nothing is off", summary["refused"], [])
+        size = database.stat().st_size
+        if fetches:
+            expect("  the database was fetched", ahead["fetched_bytes"], lambda n: n >= size // 2)
+            expect("  and read from memory", ahead["hits"], lambda n: n > 0)
+        else:
+            expect("  nothing was fetched", ahead["fetched_bytes"], 0)
+
+
+def say(program, line):
+    program.stdin.write(line + b"\n")
+    program.stdin.flush()
+    answer = []
+    while (got := program.stdout.readline()) not in (b"done\n", b""):
+        answer.append(got)
+    return b"".join(answer)
+
+
+def until(holds):
+    """Whether it comes true; what is waited for is the kernel's own doing, in its own time."""
+    end = time.monotonic() + runs.LONGEST
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.01)
+    return holds()
+
+
+def figures(folder, server):
+    """What `chainio top` shows of the chain `hinted`, while it runs."""
+    top = subprocess.run([runs.CHAINIO, "top", str(server), "--once", "--json"], env=folder.environment, capture_output=True, timeout=runs.LONGEST)
+    return chain(runs.json.loads(top.stdout), "hinted")
+
+
+def own(folder):
+    """A program with USDT of its own, whose argument names the file; and a daemon of it."""
+    path = spec(folder, 'probe fire = usdt "probed:fire" (_a: i32, _b: u64, _c: i32, _d: u8, name: cstr(max 40))\n'
+                'chain hinted on probe(fire) as p { prefetch data[p.name] at 4096 for 8192 }\n')
+    hinted = folder.path / "hinted.dat"
+    hinted.write_bytes(b"x" * 65536)
+    for line in (b"fire hinted.dat", b"fork hinted.dat"):
+        drop_from_memory(hinted)
+        run = folder.start(["--spec", path, "--quiet"], [PROBED], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        run.stdout.readline()
+        expect(f"{line.decode()}: the probe is attached when the program begins", say(run, b"semaphore"), b"1\n")
+        say(run, line)
+        expect("  two pages are fetched", until(lambda: figures(folder, run.pid)["fetched_bytes"] == 8192), True)
+        expect("  for one event", figures(folder, run.pid)["runs"], 1)
+        run.stdin.close()
+        expect("  the program ends as ever", (run.wait(), run.stdout.read()), (0, b""))
+        run.stdout.close()
+
+
+def wrong_sites(folder):
+    path = spec(folder, 'probe fast = uprobe "probed:fats" ()\nprobe slow = uprobe "probed:stepped" ()\nprobe trap = usdt "probed:trap" ()\n'
+                'chain one on probe(fast) as p { prefetch data["x"] at 0 for 1 }\n'
+                'chain two on probe(slow) as p { prefetch data["x"] at 0 for 1 }\n'
+                'chain three on probe(trap) as p { prefetch data["x"] at 0 for 1 }\n')
+    done, summary = folder.summarized(["--spec", path], [PROBED], input=b"many 3\n")
+    expect("a spec with wrong sites: the program runs", (done.returncode, done.stdout), (0, b"done\ndone\n"))
+    expect("  what is off is named with the remedy", sorted(summary["refused"]),
+           lambda r: len(r) == 2 and r[0] == f'one: probe fast (uprobe "probed:fats"): {PROBED.resolve()} has no function `fats`, did you mean `fast`?'
+           and r[1].startswith('three: probe trap (usdt "probed:trap")') and "does not probe the instruction there" in r[1])
+    expect("  what is slow is told", summary["notes"], lambda n: any("probed:stepped" in line and "about 9 us" in line for line in n))
+    expect("  and works", chain(summary, "two")["runs"], 3)
+
+
+def unprivileged(folder):
+    """Without the capabilities the chains on probes are off by name; a chain on openings goes on."""
+    path = spec(folder, 'probe fire = usdt "probed:fire" ()\nchain hinted on probe(fire) as p { prefetch data["x"] at 0 for 1 }\n'
+                'chain opened on open(data) as r { prefetch r.file at 8192 for 4096 }\n')
+    opened = folder.path / "opened.dat"
+    opened.write_bytes(b"x" * 65536)
+    drop_from_memory(opened)
+    file = folder.path / "summary.json"
+    file.unlink(missing_ok=True)
+    command = [*DROPPED, *folder.command(["--spec", path, "--json", "--summary", file], [PROBED])]
+    done = subprocess.run(command, env=folder.environment, input=f"fire x\nopen {opened}\n".encode(), capture_output=True, timeout=runs.LONGEST)
+    expect("without the privilege the program runs", (done.returncode, done.stdout, done.stderr), (0, b"done\ndone\ndone\n", b""))
+    summary = runs.json.loads(file.read_text())
+    expect("  the chain is off by name", summary["refused"],
+           ['hinted: probe fire (usdt "probed:fire"): attaching probes needs CAP_BPF and CAP_PERFMON; run as root, or once: setcap '
+            "cap_bpf,cap_perfmon+ep on chainio"])
+    expect("  the other one runs", chain(summary, "opened")["runs"], 1)
+
+
+def capabilities(process):
+    return int(re.search(r"CapEff:\s*(\w+)", pathlib.Path(f"/proc/{process}/status").read_text())[1], 16)
+
+
+def killed(folder):
+    path = spec(folder, 'probe fire = usdt "probed:fire" ()\nchain hinted on probe(fire) as p { prefetch data["x"] at 0 for 1 }\n')
+    run = folder.start(["--spec", path], [PROBED], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    run.stdout.readline()  # its first "done": it runs
+    children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+    expect("the program runs beside its server", len(children), 1)
+    expect("  the server has given up what it attached with", capabilities(run.pid) & PRIVILEGES, 0)
+    expect("  the program has what a program started here has", capabilities(children[0]), capabilities("self"))
+    expect("  the probe is attached", say(run, b"semaphore"), b"1\n")
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    expect("  when the server is killed nothing stays attached", until(lambda: say(run, b"semaphore") == b"0\n"), True)
+    expect("  and the program goes on", say(run, b"fire x"), b"")
+    expect("  no program of a probe is left in the kernel", until(lambda: "cio_probe_" not in subprocess.run(["bpftool", "prog", "show"], capture_output=True, text=True).stdout), True)
+    run.stdin.close()
+    run.stdout.close()
+    for region in runs.left_overs(run.pid):
+        shutil.rmtree(region)
+    until(lambda: not pathlib.Path(f"/proc/{children[0]}").exists() or "Z" in pathlib.Path(f"/proc/{children[0]}/stat").read_text().rsplit(")", 1)[-1][:3])
+
+
+def main():
+    if not attachable():
+        print("attaching probes needs CAP_BPF, CAP_PERFMON and the kernel's BTF")
+        sys.exit(77)
+    with runs.Folder() as folder:
+        if shutil.which("sqlite3"):
+            sqlite(folder)
+        own(folder)
+        wrong_sites(folder)
+        unprivileged(folder)
+        killed(folder)
+    sys.exit(1 if runs.failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+#include "tools/chainio/run/probes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/probe/privileges.h"
+
+namespace chainio::run {
+namespace {
+
+std::string name_of(const ir::Probe& probe) {
+    return fmt::format("probe {} ({} \"{}\")", probe.name, probe.kind, probe.site);
+}
+
+}  // namespace
+
+std::unique_ptr<probe::Session> attach_probes(const spec::Loaded& spec, const std::string& program,
+                                              shadow::Server& server) {
+    auto session = probe::Session::attach(spec.probe_object(), spec.module(), program);
+    if (!session->attached().empty()) server.listen_to(*session);
+    // A kernel that does not let go of a privilege is no reason against the program.
+    (void)probe::drop_privileges();
+    return session;
+}
+
+void report_probes(const ir::Module& module, const probe::Session& session, bool explain, shadow::Report& report) {
+    for (const probe::RefusedProbe& refused : session.refused()) {
+        for (const ir::Chain& chain : module.chains)
+            if (chain.mode == ir::ChainMode::on_probe && chain.source == refused.probe)
+                report.refused.push_back(
+                    fmt::format("{}: {}: {}", chain.name, name_of(module.probes[refused.probe]), refused.why));
+    }
+    for (const probe::AttachedSite& site : session.attached()) {
+        if (!site.slow && !explain) continue;
+        report.notes.push_back(
+            fmt::format("{} is attached to {}, {}", name_of(module.probes[site.probe]), site.where, site.cost));
+    }
+    for (std::uint16_t i = 0; i < module.probes.size(); i++) {
+        const probe::Counts counts = session.counts(i);
+        if (counts.lost != 0)
+            report.notes.push_back(
+                fmt::format("{}: {} events found no room in the ring", name_of(module.probes[i]), counts.lost));
+        if (counts.unreadable != 0)
+            report.notes.push_back(
+                fmt::format("{}: {} events had an argument in memory that could not be read just then",
+                            name_of(module.probes[i]), counts.unreadable));
+    }
+    if (session.untracked() != 0)
+        report.notes.push_back(fmt::format("the probes of {} processes were not seen: a run has at most 8192 at a time",
+                                           session.untracked()));
+}
+
+}  // namespace chainio::run

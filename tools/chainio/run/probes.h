@@ -1,0 +1,20 @@
+// The probes of a run: attached before the program starts, and what the summary says of them.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "runtime/probe/session.h"
+#include "runtime/shadow/server.h"
+#include "runtime/spec/loaded.h"
+
+namespace chainio::run {
+
+// Attaches what the spec's chains listen to and lets the server hear it. Gives up the privilege that this takes,
+// whether or not it was used; before there are threads, and before the program starts.
+std::unique_ptr<probe::Session> attach_probes(const spec::Loaded& spec, const std::string& program,
+                                              shadow::Server& server);
+
+// Chains that are off for want of their probe, slow sites, and events that were lost.
+void report_probes(const ir::Module& module, const probe::Session& session, bool explain, shadow::Report& report);
+
+}  // namespace chainio::run
