@@ -143,8 +143,7 @@ bool Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
             continue;
         }
         free_fetch_ = fetch.next_free;
-        fetch = {
-            .file = &file, .offset = offset, .started_ns = now_ns, .length = piece, .range = range, .chain = chain};
+        fetch = {.file = &file, .offset = offset, .length = piece, .range = range, .chain = chain};
         file.pins++;
         fetches_++;
         score_.fetched(chain, piece);
@@ -165,8 +164,7 @@ void Ahead::finish_fetch(FetchDone done, std::uint64_t now_ns) {
         ranges_.failed(fetch.range);
     } else {
         // A short one has reached the end of the file: what there is is in memory.
-        ranges_.arrived(fetch.range, now_ns);
-        score_.fetch_took(now_ns - fetch.started_ns);
+        score_.fetch_took(ranges_.arrived(fetch.range, now_ns));
     }
     fetch.file->pins--;
     fetch.next_free = free_fetch_;

@@ -48,7 +48,7 @@ class Ahead {
     };
     struct Fetch {
         ShadowFile* file = nullptr;
-        std::uint64_t offset = 0, started_ns = 0;
+        std::uint64_t offset = 0;
         std::uint32_t length = 0, range = kNoRange, chain = 0;
         std::uint32_t next_free = kNoRange;
         std::uint8_t tries = 0;

@@ -151,12 +151,16 @@ void Ranges::end_range(std::uint32_t at, RangeEnd end) {
     sink_.on_range(chain, turn, end);
 }
 
-void Ranges::arrived(std::uint32_t at, std::uint64_t now_ns) {
+std::uint64_t Ranges::arrived(std::uint32_t at, std::uint64_t now_ns) {
     Range& range = ranges_[at];
-    if (range.state == State::touched) return drop(at);
-    if (range.state != State::under_way) return;
-    range.state = State::unread;
-    range.since_ns = now_ns;
+    const std::uint64_t took = now_ns - range.since_ns;
+    if (range.state == State::touched) {
+        drop(at);
+    } else if (range.state == State::under_way) {
+        range.state = State::unread;
+        range.since_ns = now_ns;
+    }
+    return took;
 }
 
 void Ranges::failed(std::uint32_t at) {

@@ -46,7 +46,8 @@ class Ranges {
     // `turn` counts the chain's events that asked for something.
     std::uint32_t begin(std::uint64_t file, std::uint64_t offset, std::uint64_t length, std::uint32_t chain,
                         std::uint64_t turn, std::uint64_t now_ns);
-    void arrived(std::uint32_t range, std::uint64_t now_ns);
+    // Returns how long it was under way.
+    std::uint64_t arrived(std::uint32_t range, std::uint64_t now_ns);
     void failed(std::uint32_t range);
     // The program has read this; `waited`: for a device. Returns whether a range was touched.
     bool read(std::uint64_t file, std::uint64_t offset, std::uint64_t length, bool waited);

@@ -73,19 +73,25 @@ void Score::program_read(std::uint32_t file_class, std::uint64_t bytes, std::uin
     add(out.slow_reads);
     add(out.slow_ns, took_ns);
     if (touched) return;
-    misses_[file_class].count++;
-    misses_[file_class].ns += took_ns;
+    misses_[file_class].add(took_ns);
 }
 
 void Score::expect_saving(std::uint32_t file_class, std::uint64_t took_ns) {
-    const Misses& known = misses_[file_class].count > 0 ? misses_[file_class] : fetches_;
-    const std::uint64_t mean = known.count == 0 ? 0 : known.ns / known.count;
-    saving_ = mean > took_ns ? mean - took_ns : 0;
+    const std::uint64_t miss = misses_[file_class].ns, fetch = fetches_.ns;
+    const std::uint64_t wait = miss == 0 || fetch == 0 ? std::max(miss, fetch) : std::min(miss, fetch);
+    saving_ = wait > took_ns ? wait - took_ns : 0;
 }
 
-void Score::fetch_took(std::uint64_t ns) {
-    fetches_.count++;
-    fetches_.ns += ns;
+void Score::fetch_took(std::uint64_t ns) { fetches_.add(ns); }
+
+void Score::Wait::add(std::uint64_t took) {
+    if (ns == 0) {
+        ns = took;
+    } else if (took < ns) {
+        ns -= (ns - took) / 4;
+    } else {
+        ns += (took - ns) / 64;
+    }
 }
 
 void Score::update_gates(std::uint64_t now_ns) {

@@ -54,11 +54,14 @@ class Score final : public RangeSink {
     std::vector<policy::Gate> gates_;
     std::vector<std::uint64_t> turns_, times_off_;
     std::vector<std::uint64_t> first_turn_;  // of the gate's state: what was begun before it says nothing about it
-    struct Misses {
-        std::uint64_t count = 0, ns = 0;
+    // What a read takes that waits for a disk which is not busy: reads that are quicker than what is known count for
+    // more. A plain mean would hold against the program what waits only because so much is fetched ahead.
+    struct Wait {
+        std::uint64_t ns = 0;
+        void add(std::uint64_t took);
     };
-    std::vector<Misses> misses_;  // by watched class: reads that waited and that no range was there for
-    Misses fetches_;
+    std::vector<Wait> misses_;  // by watched class: reads that waited and that no range was there for
+    Wait fetches_;
     std::uint64_t saving_ = 0;  // of the next hit
 };
 

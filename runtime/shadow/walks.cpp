@@ -184,7 +184,7 @@ std::uint32_t Walks::read_begins(const engine::ReadOp& op) {
 void Walks::read_done(std::uint32_t number, std::int32_t result) {
     if (number == kNoNumber) return;
     if (result < 0) return parts_.ranges.failed(number);
-    parts_.ranges.arrived(number, now_ns());
+    parts_.score.fetch_took(parts_.ranges.arrived(number, now_ns()));
 }
 
 bool Walks::read_on_its_way(const engine::ReadOp& op) const {

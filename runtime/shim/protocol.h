@@ -113,7 +113,7 @@ struct ChainStats {
     Counter hits;       // fetched ranges that the program then read from memory
     Counter late;       // the program came while the fetch was in flight
     Counter wasted;     // fetched and never read
-    Counter saved_ns;   // estimate: hits times (a miss's mean time - a hit's)
+    Counter saved_ns;   // estimate: of each read that was a hit, what a wait for an idle disk takes less what it took
 };
 struct ClassStats {
     char name[kMaxName];

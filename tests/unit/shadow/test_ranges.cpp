@@ -152,8 +152,11 @@ TEST(Ranges, KeepTheirBoundsAndEndOnce) {
                 case 3: {
                     if (under_way.empty()) break;
                     const std::size_t which = page % under_way.size();
-                    step % 6 == 2 || pages != 1 ? ranges.arrived(under_way[which], now)
-                                                : ranges.failed(under_way[which]);
+                    if (step % 6 == 2 || pages != 1) {
+                        ranges.arrived(under_way[which], now);
+                    } else {
+                        ranges.failed(under_way[which]);
+                    }
                     under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(which));
                     break;
                 }
