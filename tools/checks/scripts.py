@@ -9,6 +9,7 @@ from report import JOBS, LOGS, ROOT, Outcome, one, run
 from seeds import make_seeds
 
 FUZZ_SECONDS = int(os.environ.get("CHAINIO_FUZZ_SECONDS", "15"))
+SCRIPT_SECONDS = 10_800 if os.environ.get("CHAINIO_SOAK") == "1" else 600
 
 
 def lit():
@@ -33,7 +34,7 @@ def run_script(path):
     env = {**os.environ, "CHAINIO_ROOT": str(ROOT), "CHAINIO_BUILD": str(ROOT / "build" / "release"), "TMPDIR": scratch,
            "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        return one(path.name, [str(path)], f"e2e/{path.name}.log", timeout=600, env=env)
+        return one(path.name, [str(path)], f"e2e/{path.name}.log", timeout=SCRIPT_SECONDS, env=env)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
