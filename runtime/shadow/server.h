@@ -1,5 +1,5 @@
-// The server beside unmodified programs: reads their events, runs the spec's shadow chains, fetches what those say, and keeps
-// score of what it was good for. One thread; nothing is allocated per event after create().
+// The server beside unmodified programs: reads their events, runs the spec's shadow chains, fetches what those say, and
+// keeps score of what it was good for. One thread; nothing is allocated per event after create().
 #pragma once
 #include <cstdint>
 #include <expected>
@@ -15,25 +15,25 @@
 namespace chainio::shadow {
 
 struct ServerOptions {
-    unsigned in_flight = 128;                     // fetches and chain walks together
-    std::size_t memory_bytes = std::size_t{32} << 20;  // blocks of walks and scratch of fetches
+    unsigned in_flight = 128;                              // fetches and chain walks together
+    std::size_t memory_bytes = std::size_t{32} << 20;      // blocks of walks and scratch of fetches
     std::uint64_t ahead_bytes = std::uint64_t{256} << 20;  // fetched and not read yet, at most
-    bool explain = false;                         // collect why files and sockets matched or did not
-    bool gate = true;                             // switch chains off that do not pay
-    std::uint32_t spin_ns = 50'000;               // how long an idle server looks before it sleeps
+    bool explain = false;                                  // collect why files and sockets matched or did not
+    bool gate = true;                                      // switch chains off that do not pay
+    std::uint32_t spin_ns = 50'000;                        // how long an idle server looks before it sleeps
 };
 
-struct Explained {  // --explain: one line a file or socket
-    std::string what;        // path or address
-    std::string by;          // the class, or empty
-    std::string why;         // why nothing matched, or what does not help
+struct Explained {     // --explain: one line a file or socket
+    std::string what;  // path or address
+    std::string by;    // the class, or empty
+    std::string why;   // why nothing matched, or what does not help
     std::uint64_t times = 0;
 };
 
 struct Report {
-    std::vector<std::string> notes;       // fallbacks with their counts, in words
-    std::vector<Explained> explained;     // with ServerOptions::explain
-    std::vector<std::string> refused;     // chains that cannot run here, by name, and why
+    std::vector<std::string> notes;    // fallbacks with their counts, in words
+    std::vector<Explained> explained;  // with ServerOptions::explain
+    std::vector<std::string> refused;  // chains that cannot run here, by name, and why
 };
 
 class Server {
@@ -44,10 +44,11 @@ class Server {
     virtual ~Server() = default;
     virtual const std::string& region_path() const = 0;
     virtual const shim::Region& region() const = 0;
-    // Where the events of `on probe` chains come from; without it those chains rest. Before run(), which it must outlive.
+    // Where the events of `on probe` chains come from; without it those chains rest. Before run(), which it must
+    // outlive.
     virtual void listen_to(probe::Poller& probes) = 0;
-    // Serves until `stop` says so (asked between events and at least every 10 ms); then drains what the rings hold. Interrupted
-    // system calls only make it ask again.
+    // Serves until `stop` says so (asked between events and at least every 10 ms); then drains what the rings hold.
+    // Interrupted system calls only make it ask again.
     virtual std::expected<void, std::string> run(const std::function<bool()>& stop) = 0;
     virtual Report report() const = 0;
 };
