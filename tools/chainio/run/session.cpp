@@ -152,7 +152,7 @@ Summary summary_of(const RunOptions& options, const Prepared& made, const std::s
                    double seconds) {
     Summary s;
     s.program = options.words.front();
-    s.spec = made.spec.path;
+    s.spec = made.spec.name;
     s.ended = child.how();
     s.seconds = seconds;
     s.figures = figures_of(made.server->region().stats);

@@ -173,6 +173,11 @@ std::expected<Spec, SpecError> load_found(const SpecRequest& request, const std:
     return spec;
 }
 
+std::string told_name(const std::string& path, const std::string& stdlib) {
+    const std::string real = real_path(path), folder = real_path(stdlib) + "/";
+    return !stdlib.empty() && real.starts_with(folder) ? real.substr(folder.size()) : path;
+}
+
 // In the library, std/sqlite.chain holds chains to call and std/sqlite_shadow.chain those that run beside a program.
 std::string shadow_file_beside(const std::string& path, const std::string& stdlib) {
     if (stdlib.empty() || !real_path(path).starts_with(real_path(stdlib) + "/")) return {};
@@ -191,9 +196,9 @@ std::expected<Spec, SpecError> load_spec(const SpecRequest& request) {
     const std::string shadow = shadow_file_beside(*path, stdlib);
     auto spec = load_found(request, shadow.empty() ? *path : shadow, stdlib);
     if (!spec) return spec;
+    spec->name = told_name(spec->path, stdlib);
     if (!shadow.empty())
-        spec->notes.push_back(
-            fmt::format("{} holds chains to call; {} is used, which stands beside it", *path, shadow));
+        spec->notes.push_back(fmt::format("{} holds chains to call; those of {} ran", request.name, spec->name));
     if (has_shadow_chains(*spec->loaded)) return spec;
     return refused(1, fmt::format("`{}` declares no shadow chain, so there is nothing to do beside a program; one is "
                                   "`chain NAME on read(FILES) as r {{ … }}`",

@@ -19,6 +19,7 @@ struct SpecRequest {
 struct Spec {
     std::shared_ptr<const spec::Loaded> loaded;
     std::string path;                // what was found
+    std::string name;                // how it is told: a spec of the library by its name there
     bool compiled = false;           // in this run; otherwise it was an artifact or came from the cache
     std::vector<std::string> notes;  // what the user should know about how it was found
 };
