@@ -296,6 +296,15 @@ int chainio_call(chainio_handle* handle, uint32_t chain, const chainio_arg* args
     return got < 0 ? got : 0;
 }
 
+int chainio_cancel(chainio_handle* handle, uint64_t user_data) {
+    return guarded(handle->error, [&] {
+        const unsigned count = handle->engine->cancel(user_data);
+        if (count != 0) return static_cast<int>(count);
+        return fail(handle, ENOENT,
+                    "no chain with user_data " + std::to_string(user_data) + " is running; it may have ended already");
+    });
+}
+
 uint32_t chainio_in_flight(const chainio_handle* handle) { return handle->engine->in_flight(); }
 
 const char* chainio_outcome_name(chainio_handle* handle, uint32_t outcome) {

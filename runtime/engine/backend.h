@@ -15,8 +15,8 @@ struct ReadOp {
     std::uint64_t offset;
     std::uint8_t* data;
     std::uint32_t length;
-    std::uint32_t file;   // slot that add_file returned
-    std::uint32_t token;  // comes back with the completion
+    std::uint32_t file;           // slot that add_file returned
+    std::uint32_t token;          // comes back with the completion
     std::uint64_t user_data = 0;  // of the chain that reads
 };
 

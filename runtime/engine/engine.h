@@ -78,6 +78,9 @@ class Engine {
     // Runs chains until at least `min` have ended (0: does not wait) and hands over at most out.size() of them. Fewer
     // than `min` only when fewer are in flight. The bytes of completions handed over before become invalid.
     std::expected<unsigned, std::string> reap(std::span<Completion> out, unsigned min);
+    // Ends the chains that were submitted with this number and have not ended: `cancelled`, handed over like the
+    // others. Gives how many they were. Their reads that the device has already are left to arrive.
+    unsigned cancel(std::uint64_t user_data);
     unsigned in_flight() const { return live_; }  // submitted and not handed over yet
     unsigned capacity() const { return options_.in_flight; }
     // For event loops: readable when reap(out, 0) has something to do; -1 when only a waiting reap makes progress.

@@ -69,6 +69,7 @@ std::expected<void, SubmitError> Engine::submit(std::uint32_t chain_index, std::
     flight.result_length = 0;
     flight.user_data = user_data;
     flight.started_ns = now_ns();
+    flight.running = true;
     for (std::uint32_t i = 0; i < flight.file_count; i++) files_[flight_files_[index * files_per_flight_ + i]].chains++;
     live_++;
     running_++;
@@ -295,8 +296,21 @@ std::uint32_t Engine::take_slice(std::uint32_t index, std::uint32_t ran) {
     return CIO_OK;
 }
 
+unsigned Engine::cancel(std::uint64_t user_data) {
+    unsigned count = 0;
+    for (std::uint32_t index = 0; index < flights_.size(); index++) {
+        const Flight& flight = flights_[index];
+        if (!flight.running || flight.user_data != user_data) continue;
+        if (reads_[flight.head].state == ReadState::done) ready_.remove(flight.rank, index);
+        finish(index, CIO_CANCELLED);
+        count++;
+    }
+    return count;
+}
+
 void Engine::finish(std::uint32_t index, std::uint32_t outcome) {
     Flight& flight = flights_[index];
+    flight.running = false;
     for (std::uint32_t at = flight.head; at != kNoIndex;) {
         const std::uint32_t next = reads_[at].next;
         drop_read(at);

@@ -47,6 +47,7 @@ struct Flight {
     std::uint32_t outcome = 0;
     QueueLink link;  // in the ready, finished, held or free list
     std::uint16_t rank = 0, file_count = 0;
+    bool running = false;                     // submitted and not ended
     umem::Frame held_frame = umem::kNoFrame;  // the result lies in it
     std::uint32_t held_entry = kNoIndex, held_file = 0;
     const std::uint8_t* result = nullptr;

@@ -159,6 +159,17 @@ def test_python(app, tree, keys):
         rows = [{"index": index, "key": k} for k in keys]
         got = {row["key"]: result.value for row, result in handle.map("lookup", rows)}
         expect("python: map", got, {k: 7 * k for k in keys})
+
+        def failing():
+            yield from rows[:5]
+            raise EOFError
+        try:
+            list(handle.map("lookup", failing()))
+            expect("python: an error among the rows", "none", "EOFError")
+        except EOFError:
+            pass  # five chains were in flight
+        again = {row["key"]: result.value for row, result in handle.map("lookup", rows[::-1])}
+        expect("python: map after one that ended early", again, {k: 7 * k for k in keys})
         try:
             handle.call("lokup")
             expect("python: refusal", "none", "an error")

@@ -147,6 +147,9 @@ CHAINIO_API int chainio_reap(chainio_handle *handle, struct chainio_completion *
 /* submit and reap of one chain, while no other is in flight. */
 CHAINIO_API int chainio_call(chainio_handle *handle, uint32_t chain, const struct chainio_arg *args, uint32_t count,
 			     struct chainio_completion *out);
+/* Ends the chains that were submitted with `user_data` and have not ended; gives how many, or -ENOENT. chainio_reap() hands them
+ * over with the outcome CHAINIO_CANCELLED. */
+CHAINIO_API int chainio_cancel(chainio_handle *handle, uint64_t user_data);
 CHAINIO_API uint32_t chainio_in_flight(const chainio_handle *handle);
 
 CHAINIO_API const char *chainio_outcome_name(chainio_handle *handle, uint32_t outcome);

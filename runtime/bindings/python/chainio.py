@@ -61,6 +61,7 @@ def _load():
     lib.chainio_get_param.argtypes = [handle, _u32, _u32, ctypes.POINTER(_ParamInfo)]
     lib.chainio_submit.argtypes = [handle, _u32, ctypes.POINTER(_Arg), _u32, _u64]
     lib.chainio_reap.argtypes = [handle, ctypes.POINTER(_Completion), _u32, _u32]
+    lib.chainio_cancel.argtypes = [handle, _u64]
     lib.chainio_in_flight.argtypes, lib.chainio_in_flight.restype = [handle], _u32
     return lib
 
@@ -164,10 +165,23 @@ class App:
             return result
 
     def map(self, name, rows, in_flight=None):
-        """Runs the chain for each row (a dict of parameters), many at once; yields (row, Result) as they end."""
+        """Runs the chain for each row (a dict of parameters), many at once; yields (row, Result) as they end. A loop that is left
+        early, or ended by an error, cancels the chains that have not ended."""
         limit = min(in_flight or self._capacity, self._capacity)
         done = (_Completion * limit)()
-        rows, waiting, number = iter(rows), {}, 0
+        waiting = {}
+        try:
+            yield from self._run_all(name, iter(rows), waiting, done)
+        finally:
+            for number in waiting if self._handle else ():
+                self._lib.chainio_cancel(self._handle, number)  # of one that has ended, there is nothing to cancel
+            while self._handle and waiting and self._lib.chainio_in_flight(self._handle):
+                count = self._check(self._lib.chainio_reap(self._handle, done, limit, 1))
+                for i in range(count):
+                    waiting.pop(done[i].user_data, None)
+
+    def _run_all(self, name, rows, waiting, done):
+        limit, number = len(done), 0
         while True:
             while rows is not None and len(waiting) < limit:
                 row = next(rows, None)

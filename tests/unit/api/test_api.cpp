@@ -150,6 +150,43 @@ TEST(Api, RunsChainsAndCountsThem) {
     EXPECT_EQ(chainio_file_close(app.handle, a), 0);
 }
 
+TEST(Api, CancelledChainsAreHandedOverAndCounted) {
+    const TempFile file(data_file());
+    for (const std::uint32_t flags : {0u, static_cast<std::uint32_t>(CHAINIO_NO_RING)}) {
+        Handle app(8, flags);
+        std::uint64_t a = 0, b = 0;
+        ASSERT_EQ(chainio_file_open(app.handle, "plain", file.path().c_str(), 0, &a), 0);
+        ASSERT_EQ(chainio_file_open(app.handle, "kept", file.path().c_str(), 0, &b), 0);
+        const chainio_arg args[4] = {{CHAINIO_FILE, 0, a, nullptr},
+                                     {CHAINIO_FILE, 0, b, nullptr},
+                                     {CHAINIO_SCALAR, 0, 0, nullptr},
+                                     {CHAINIO_BYTES, 0, 0, nullptr}};
+        EXPECT_EQ(chainio_cancel(app.handle, 1), -ENOENT);
+        EXPECT_STREQ(chainio_error(app.handle), "no chain with user_data 1 is running; it may have ended already");
+        for (const std::uint64_t user_data : {1u, 2u, 1u, 3u}) {
+            ASSERT_EQ(chainio_submit(app.handle, 0, args, 4, user_data), 0);
+        }
+        EXPECT_EQ(chainio_cancel(app.handle, 1), 2);
+        EXPECT_EQ(chainio_cancel(app.handle, 1), -ENOENT);
+        EXPECT_EQ(chainio_in_flight(app.handle), 4u);
+        std::vector<chainio_completion> done(8);
+        for (int ended = 0; ended < 4;) {
+            const int count = chainio_reap(app.handle, done.data(), 8, 1);
+            ASSERT_GT(count, 0);
+            for (int i = 0; i < count; i++) {
+                const auto& each = done[static_cast<std::size_t>(i)];
+                const bool cancelled = each.user_data == 1;
+                EXPECT_EQ(each.outcome, static_cast<std::uint32_t>(cancelled ? CHAINIO_CANCELLED : CHAINIO_OK));
+                if (cancelled) EXPECT_EQ(each.length, 0u);
+            }
+            ended += count;
+        }
+        EXPECT_EQ(chainio_count_outcome(app.handle, 0, CHAINIO_CANCELLED), 2u);
+        EXPECT_EQ(chainio_count_outcome(app.handle, 0, CHAINIO_OK), 2u);
+        EXPECT_EQ(chainio_file_close(app.handle, a), 0) << "cancelled chains hold no file";
+    }
+}
+
 TEST(Api, RefusesArgumentsByNameAndInterpretsWhenAsked) {
     const TempFile file(data_file());
     Handle app(2, CHAINIO_INTERPRET | CHAINIO_NO_RING);

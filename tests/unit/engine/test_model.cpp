@@ -91,6 +91,7 @@ struct Asked {
     std::uint32_t chain;
     std::uint64_t start;
     std::vector<std::uint8_t> name;
+    bool cancelled = false;
 };
 
 void same(const Completion& got, const ReferenceResult& want) {
@@ -107,7 +108,7 @@ struct Totals {
 };
 
 void run_case(std::uint64_t seed, Totals& totals) {
-    Random random(seed);
+    Random random(seed), cancels(~seed);
     Case c = random_case(random);
     const ir::Artifact artifact = machine(c.machine);
     RC_ASSERT(ir::validate(artifact.module) == "");
@@ -132,7 +133,7 @@ void run_case(std::uint64_t seed, Totals& totals) {
     std::size_t ended = 0;
     while (ended < c.chains) {
         while (asked.size() < c.chains && (*engine)->in_flight() < (*engine)->capacity() && random() % 8 != 0) {
-            Asked ask{static_cast<std::uint32_t>(random() % 2), random() % 200 * 64, {}};
+            Asked ask{static_cast<std::uint32_t>(random() % 2), random() % 200 * 64, {}, false};
             if (random() % 30 == 0) ask.start = 7;
             ask.name.resize(random() % 17);
             for (auto& byte : ask.name) byte = static_cast<std::uint8_t>(random());
@@ -140,6 +141,12 @@ void run_case(std::uint64_t seed, Totals& totals) {
                                                 Argument::scalar(ask.start), Argument::of_bytes(ask.name)};
             RC_ASSERT((*engine)->submit(ask.chain, args, asked.size()).has_value());
             asked.push_back(std::move(ask));
+        }
+        if (!asked.empty() && cancels() % 8 == 0) {
+            const std::size_t chosen = cancels() % asked.size();
+            const unsigned cancelled = (*engine)->cancel(chosen);
+            RC_ASSERT(cancelled <= (ends[chosen] == 0 && !asked[chosen].cancelled ? 1u : 0u));
+            if (cancelled != 0) asked[chosen].cancelled = true;
         }
         auto count = (*engine)->reap(out, static_cast<unsigned>(random() % 4));
         RC_ASSERT(count.has_value());
@@ -149,7 +156,12 @@ void run_case(std::uint64_t seed, Totals& totals) {
             RC_ASSERT(++ends[completion.user_data] == 1u);
             const Asked& ask = asked[completion.user_data];
             const std::vector<ReferenceArgument> args = {{0, {}, 0}, {0, {}, 1}, {ask.start, {}, 0}, {0, ask.name, 0}};
-            same(completion, run_reference(artifact, ask.chain, args, {{}, {}}, reader_of(c.disk)));
+            if (ask.cancelled) {
+                RC_ASSERT(completion.outcome == CIO_CANCELLED);
+                RC_ASSERT(completion.bytes.empty());
+            } else {
+                same(completion, run_reference(artifact, ask.chain, args, {{}, {}}, reader_of(c.disk)));
+            }
             totals.outcomes[completion.outcome]++;
             totals.chains++;
             ended++;
@@ -179,7 +191,7 @@ TEST(EngineModel, RandomChainsEndOnceAndAsTheReferenceDoes) {
     for (std::uint64_t i = 0; ok && i < cases; i++) run_case(tests::soak_seed() + i, totals);
     // The cases must have met what they are about, or they prove nothing.
     for (std::uint32_t outcome : {CIO_OK, CIO_MALFORMED, CIO_NOT_FOUND, CIO_SHORT_READ, CIO_IO_ERROR, CIO_HOP_LIMIT,
-                                  CIO_NO_RESULT, CIO_FANOUT, CIO_BAD_ARGUMENT, CIO_USER}) {
+                                  CIO_CANCELLED, CIO_NO_RESULT, CIO_FANOUT, CIO_BAD_ARGUMENT, CIO_USER}) {
         EXPECT_GT(totals.outcomes[outcome], 0u) << "outcome " << outcome;
     }
     EXPECT_GT(totals.chains, 10000u);
