@@ -36,8 +36,8 @@ void report_probes(const ir::Module& module, const probe::Session& session, bool
         report.notes.push_back(
             fmt::format("{} is attached to {}, {}", name_of(module.probes[site.probe]), site.where, site.cost));
     }
-    for (std::uint16_t i = 0; i < module.probes.size(); i++) {
-        const probe::Counts counts = session.counts(i);
+    for (std::size_t i = 0; i < module.probes.size(); i++) {
+        const probe::Counts counts = session.counts(static_cast<std::uint16_t>(i));
         if (counts.lost != 0)
             report.notes.push_back(
                 fmt::format("{}: {} events found no room in the ring", name_of(module.probes[i]), counts.lost));
