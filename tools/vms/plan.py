@@ -1,6 +1,8 @@
 """What is run in the guests for the kernel matrix and for the suite `vm`: artifacts compiled on the host, one script there."""
+import concurrent.futures
 import dataclasses
 import json
+import os
 import re
 import subprocess
 import sys
@@ -30,13 +32,14 @@ def specs():
 
 def compile_all(folder):
     """Compiles every spec into the folder; gives the complaints of those that do not compile."""
-    wrong = []
-    for name, path in specs().items():
+    def compile_one(named):
+        name, path = named
         out = folder / (name.replace("/", "-") + ".bpf.o")
         done = subprocess.run([BUILD / "bin" / "chainc", path, "-I", ROOT / "stdlib-chains", "-o", out], capture_output=True, text=True)
-        if done.returncode != 0:
-            wrong.append(f"{name}: {done.stderr}")
-    return wrong
+        return f"{name}: {done.stderr}" if done.returncode != 0 else ""
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return [wrong for wrong in pool.map(compile_one, specs().items()) if wrong]
 
 
 def spec_of(artifact):
