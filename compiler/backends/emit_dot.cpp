@@ -10,7 +10,7 @@
 namespace chainio::backends {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string dot_string(std::string_view text) {
     std::string out = "\"";
     for (char c : text) {
         if (c == '"' || c == '\\') out += '\\';
@@ -34,17 +34,18 @@ class Graph {
     std::string text() {
         for (std::size_t i = 0; i < module_.files.size(); i++) {
             const ir::FileClass& files = module_.files[i];
-            out_ += fmt::format("  file{} [shape=cylinder, label={}];\n", i, quoted(files.name + "\n" + files.pattern));
+            out_ +=
+                fmt::format("  file{} [shape=cylinder, label={}];\n", i, dot_string(files.name + "\n" + files.pattern));
         }
         for (std::size_t i = 0; i < module_.chains.size(); i++) chain(i);
         for (std::size_t i = 0; i < module_.services.size(); i++) service(i);
         return fmt::format("digraph {} {{\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n{}}}\n",
-                           quoted(module_.app.empty() ? "chainio" : module_.app), out_);
+                           dot_string(module_.app.empty() ? "chainio" : module_.app), out_);
     }
 
   private:
     void edge(const std::string& from, const std::string& to, std::string_view label, std::string_view style = "") {
-        std::string attributes = label.empty() ? "" : "label=" + quoted(label);
+        std::string attributes = label.empty() ? "" : "label=" + dot_string(label);
         if (!style.empty()) attributes += fmt::format("{}style={}", attributes.empty() ? "" : ", ", style);
         std::string line = fmt::format("  {} -> {}{};\n", from, to, attributes.empty() ? "" : " [" + attributes + "]");
         if (edges_.insert(line).second) out_ += line;
@@ -59,11 +60,12 @@ class Graph {
     void chain(std::size_t index) {
         const ir::Chain& chain = module_.chains[index];
         std::string id = fmt::format("chain{}", index);
-        out_ += fmt::format("  subgraph cluster_{} {{\n    label={};\n", id,
-                            quoted(fmt::format("{} ({}, hops {})", chain.name, ir::name_of(chain.mode), chain.hops)));
-        out_ += fmt::format("    {} [shape=oval, label={}];\n", id, quoted(chain.shadow >= 0 ? "event" : "call"));
+        out_ +=
+            fmt::format("  subgraph cluster_{} {{\n    label={};\n", id,
+                        dot_string(fmt::format("{} ({}, hops {})", chain.name, ir::name_of(chain.mode), chain.hops)));
+        out_ += fmt::format("    {} [shape=oval, label={}];\n", id, dot_string(chain.shadow >= 0 ? "event" : "call"));
         for (std::size_t i = 0; i < chain.steps.size(); i++)
-            out_ += fmt::format("    {}_step{} [label={}];\n", id, i, quoted(chain.steps[i].name));
+            out_ += fmt::format("    {}_step{} [label={}];\n", id, i, dot_string(chain.steps[i].name));
         if (chain.done >= 0) out_ += fmt::format("    {}_done [label=\"done\"];\n", id);
         out_ += "  }\n";
         for (std::int32_t entry : {chain.entry, chain.shadow})
@@ -101,7 +103,7 @@ class Graph {
         std::string id = fmt::format("service{}", index), label = service.name;
         for (const ir::Endpoint& e : service.endpoints)
             label += fmt::format("\n{} {} via {}", e.tcp ? "tcp" : "udp", e.port, e.via);
-        out_ += fmt::format("  {} [shape=house, label={}];\n", id, quoted(label));
+        out_ += fmt::format("  {} [shape=house, label={}];\n", id, dot_string(label));
         for (std::int32_t handler : {service.on_request_udp, service.on_request_tcp, service.on_malformed}) {
             const ir::Program* p = program(handler);
             if (p == nullptr) continue;

@@ -5,10 +5,9 @@
 #include "compiler/syntax/tokens.h"
 
 namespace chainio::syntax {
+namespace {
 
 using P = grammar::ChainParser;
-
-namespace {
 
 // Errors are rare; a text that is nothing but errors is given up after about this much work.
 // Bounds the memory of one parse tree.

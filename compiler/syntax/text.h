@@ -11,7 +11,11 @@ namespace chainio::syntax {
 constexpr char soft_break = '\x1f';
 std::string flat(std::string text);  // with blanks
 
+inline const std::string gap(1, soft_break);
+
 std::string text_of(const ast::Expr& expr);
+// ` WORD expr` when there is one.
+std::string clause(const char* word, const ast::ExprPtr& expr);
 std::string text_of(const ast::QualifiedName& name);
 std::string text_of(const ast::Type& type);
 std::string text_of(const ast::Field& field);

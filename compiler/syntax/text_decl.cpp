@@ -5,10 +5,6 @@ namespace chainio::syntax {
 namespace {
 
 const std::string wide_gap = std::string(" ") + soft_break;  // two blanks between the entries of a list in braces
-const std::string gap(1, soft_break);
-
-// ` WORD expr` when there is one.
-std::string clause(const char* word, const ast::ExprPtr& expr) { return expr ? gap + word + " " + text_of(*expr) : ""; }
 
 std::string braced(const std::vector<std::string>& entries) {
     std::string out = "{";

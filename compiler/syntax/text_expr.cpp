@@ -145,6 +145,8 @@ class ExprText {
 
 }  // namespace
 
+std::string clause(const char* word, const ast::ExprPtr& expr) { return expr ? gap + word + " " + text_of(*expr) : ""; }
+
 std::string flat(std::string text) {
     for (char& c : text) c = c == soft_break ? ' ' : c;
     return text;

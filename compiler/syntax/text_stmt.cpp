@@ -3,10 +3,6 @@
 namespace chainio::syntax {
 namespace {
 
-const std::string gap(1, soft_break);
-
-std::string clause(const char* word, const ast::ExprPtr& expr) { return expr ? gap + word + " " + text_of(*expr) : ""; }
-
 // A part that could be taken for something else without a comma before it: an operand, an argument list, a statement.
 bool needs_comma(const std::string& part) {
     if (part.starts_with('(') || part.starts_with('-')) return true;

@@ -19,10 +19,9 @@ SUITES = {
     "e2e": scripts.e2e,
     "build-asan": lambda: build.build("asan"),
     "unit-asan": lambda: unit.unit("asan"),
+    "fuzz": scripts.fuzz,
     "build-tsan": lambda: build.build("tsan"),
     "unit-tsan": lambda: unit.unit("tsan"),
-    "build-fuzz": lambda: build.build("fuzz"),
-    "fuzz": scripts.fuzz,
     "tidy": static.tidy,
 }
 

@@ -64,7 +64,7 @@ def run_fuzzer(program, made_seeds):
 
 
 def fuzz():
-    programs = sorted(p for p in (ROOT / "build" / "fuzz" / "fuzz").glob("fuzz_*") if os.access(p, os.X_OK))
+    programs = sorted(p for p in (ROOT / "build" / "asan" / "fuzz").glob("fuzz_*") if os.access(p, os.X_OK))
     if not programs:
         return [Outcome("fuzz", "failed", "no fuzz targets were built")]
     made_seeds = make_seeds()

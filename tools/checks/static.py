@@ -2,9 +2,13 @@
 import concurrent.futures
 import hashlib
 import json
+import re
+import shlex
 import subprocess
 
 from report import JOBS, LOGS, ROOT, Outcome, one, run
+
+TIDY_GROUP = 10  # files that clang-tidy reads at a time
 
 
 def tracked(*patterns):
@@ -22,21 +26,46 @@ def style():
 
 def programs():
     """The repository's own checkers, each a program in tools/."""
-    return [one(name, [str(ROOT / "tools" / name)], f"{name}.log") for name in ("arrows", "lengths", "links")]
+    return [one(name, [str(ROOT / "tools" / name)], f"{name}.log") for name in ("arrows", "lengths", "links")] + [unused_usings()]
 
 
-def tidy_one(path, headers):
-    """A file whose text, headers and rules have not changed since it was found clean is not read again."""
-    digest = hashlib.sha256(headers + path.read_bytes()).hexdigest()
-    name = path.relative_to(ROOT).as_posix()
-    stamp = LOGS / "tidy" / (name.replace("/", "_") + ".clean")
+def unused_usings():
+    """`using NAMESPACE::NAME;` in a file that says NAME nowhere else. clang-tidy has a check for it, but not for files read as one unit."""
+    complaints = []
+    for path in tracked("*.h", "*.cpp"):
+        text = path.read_text()
+        for found in re.finditer(r"^\s*using [\w:]+::(\w+);", text, re.M):
+            if len(re.findall(rf"\b{found[1]}\b", text)) == 1:
+                complaints.append(f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, found.start(1)) + 1}: {found[1]} is not used")
+    return Outcome("using", "failed" if complaints else "passed", "\n".join(complaints))
+
+
+def tidy_group(name, paths, flags, common):
+    """Reads files of one directory as one unit, since nearly all the work is in the headers that they share. A group whose texts,
+    headers and rules have not changed since it was found clean is not read again."""
+    digest = hashlib.sha256(common + b"".join(p.read_bytes() for p in paths)).hexdigest()
+    stamp = LOGS / "tidy" / f"{name}.clean"
     if stamp.exists() and stamp.read_text() == digest:
         return Outcome(name, "passed")
-    code, output = run(["clang-tidy-19", "--quiet", "-p", "build/release", name], f"tidy/{name.replace('/', '_')}.log", timeout=600)
+    log = f"tidy/{name}.log"
+    unit = LOGS / "tidy" / f"{name}.cpp"
+    unit.parent.mkdir(parents=True, exist_ok=True)
+    unit.write_text("".join(f'#include "{path}"\n' for path in paths))
+    command = ["clang-tidy-19", "--quiet", f"--config-file={ROOT}/.clang-tidy"]
+    code, output = run([*command, str(unit), "--", *flags], log, timeout=900)
+    if code != 0:  # files that are right one by one may use the same names
+        code, output = run([*command, "-p", "build/release", *map(str, paths)], log, timeout=1800)
     if code != 0:
         return Outcome(name, "failed", output)
     stamp.write_text(digest)
     return Outcome(name, "passed")
+
+
+def flags_of(entry):
+    """The compiler's flags without the compiler, its launcher, the source and the object."""
+    words = shlex.split(entry["command"])
+    first = next(i for i, word in enumerate(words) if word.startswith("-"))
+    return [word for word in words[first:words.index("-o")] if word != "-c"]
 
 
 def tidy():
@@ -44,8 +73,14 @@ def tidy():
     database = ROOT / "build" / "release" / "compile_commands.json"
     if not database.exists():
         return [Outcome("clang-tidy", "failed", "build/release/compile_commands.json is missing: the build failed")]
-    compiled = {entry["file"] for entry in json.loads(database.read_text())}
-    units = [p for p in tracked("compiler/*.cpp", "runtime/*.cpp", "tools/*.cpp") if str(p) in compiled]
-    headers = b"".join(p.read_bytes() for p in [*tracked("*.h"), ROOT / ".clang-tidy"])
+    entries = {entry["file"]: entry for entry in json.loads(database.read_text())}
+    folders = {}
+    for path in tracked("compiler/*.cpp", "runtime/*.cpp", "tools/*.cpp"):
+        if str(path) in entries:
+            flags = tuple(flags_of(entries[str(path)]))
+            folders.setdefault((path.parent.relative_to(ROOT).as_posix().replace("/", "_"), flags), []).append(path)
+    groups = [(f"{folder}_{at // TIDY_GROUP}_{number}", paths[at:at + TIDY_GROUP], flags)
+              for number, ((folder, flags), paths) in enumerate(sorted(folders.items())) for at in range(0, len(paths), TIDY_GROUP)]
+    common = b"".join(p.read_bytes() for p in [*tracked("*.h"), ROOT / ".clang-tidy"])
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        return list(pool.map(lambda p: tidy_one(p, headers), units))
+        return list(pool.map(lambda group: tidy_group(*group, common), groups))
