@@ -7,6 +7,7 @@ import kernel
 import scripts
 import static
 import unit
+import vm
 from report import LOGS, Outcome, Suite, print_suite, timed
 
 # In the order in which they run: builds before what needs them.
@@ -17,6 +18,7 @@ SUITES = {
     "unit-release": lambda: unit.unit("release"),
     "lit": scripts.lit,
     "e2e": scripts.e2e,
+    "vm": vm.vm,
     "build-asan": lambda: build.build("asan"),
     "unit-asan": lambda: unit.unit("asan"),
     "fuzz": scripts.fuzz,

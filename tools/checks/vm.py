@@ -1,11 +1,10 @@
-"""Other kernels: boots each once and checks in it what docs/kernels.md says, that the engines agree, and the engine's own tests."""
+"""Other kernels: boots each once and checks in it what docs/kernels.md says and that the engines agree."""
 import concurrent.futures
 import pathlib
 import sys
 import tempfile
 
 import kernel
-import unit
 from report import JOBS, LOGS, PATIENCE, ROOT, Outcome, one
 
 sys.path.insert(0, str(ROOT / "tools" / "vms"))
@@ -56,10 +55,9 @@ def of_kernel(line, folder, page):
         return [Outcome(line, "skipped", last_line(said))]
     outcomes = [verified(line, checks, page), engine_claim(line, checks), complaints(line, LOGS / "vm" / f"{line}.console")]
     for check in checks.values():
-        if check.name.startswith(("differential", "unit")):
+        if check.name.startswith("differential"):
             outcomes.append(of_check(line, check))
-            outcomes += [Outcome(f"{line} {case}", "skipped", reason) for case, reason in unit.skip_reasons(check.text).items()]
-    missing = [name for name in plan.expected(line) if name not in checks]
+    missing = [name for name in plan.expected() if name not in checks]
     if code != plan.COMPLETE or missing:
         outcomes.append(Outcome(line, "failed", f"exit code {code}; no answer from: {', '.join(missing) or '-'}\n{said}"))
     return outcomes

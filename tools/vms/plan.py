@@ -12,7 +12,6 @@ from place import ROOT
 BUILD = ROOT / "build" / "release"
 SCRIPT = ROOT / "tests" / "vm" / "guest.sh"
 COMPLETE = 7  # what the script ends with
-ENGINE_TESTS = ("test_umem", "test_ring", "test_engine_files")
 
 
 @dataclasses.dataclass
@@ -54,25 +53,19 @@ def checks_of(text):
     return {name: Check(name, int(code), said) for name, said, code in parts}
 
 
-def unit_tests(line):
-    """The user engine's own tests, where the kernel has more than they were written on."""
-    return ENGINE_TESTS if line.startswith("7.") else ()
+def guest_command(folder, how):
+    return ["sh", str(SCRIPT), str(BUILD), str(folder), how]
 
 
-def guest_command(folder, how, line=""):
-    return ["sh", str(SCRIPT), str(BUILD), str(folder), how, *unit_tests(line)]
-
-
-def expected(line):
-    """The names of the checks that the script runs under a kernel."""
-    names = ["release", "verify", "system", "kernel-engine"] + [f"differential {name.replace('/', '-')}" for name in specs()]
-    return names + [f"unit {name}" for name in unit_tests(line)]
+def expected():
+    """The names of the checks that the script runs."""
+    return ["release", "verify", "system", "kernel-engine"] + [f"differential {name.replace('/', '-')}" for name in specs()]
 
 
 def run_under(line, folder, how, timeout, console=None):
     """Boots a kernel and runs the script in it: (exit code, checks, what it said about itself)."""
     command = [sys.executable, str(ROOT / "tools" / "vms" / "main.py"), "--timeout", str(timeout),
-               *(["--console", str(console)] if console else []), line, "--", *guest_command(folder, how, line)]
+               *(["--console", str(console)] if console else []), line, "--", *guest_command(folder, how)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     return done.returncode, checks_of(done.stdout), done.stderr
 
