@@ -196,9 +196,9 @@ Instruction classify(std::span<const std::uint8_t> code) {
 
 std::string_view describe(Cost cost) {
     switch (cost) {
-        case Cost::nop5: return "at a nop5: about 0.5 us a call";
-        case Cost::emulated: return "at a nop, push or jump, which the kernel emulates: about 0.7 us a call";
-        case Cost::stepped: return "at an instruction that the kernel single-steps: slow, about 9 us a call";
+        case Cost::nop5: return "at a nop5: about 1 us a call";
+        case Cost::emulated: return "at a nop, push or jump, which the kernel emulates: about 2 us a call";
+        case Cost::stepped: return "at an instruction that the kernel single-steps: slow, 9 to 16 us a call";
         case Cost::system_call: return "about 0.1 us on every system call of the machine while it is attached";
         case Cost::refused: return "at an instruction that the kernel does not probe";
     }
