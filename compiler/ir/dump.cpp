@@ -43,9 +43,9 @@ void dump_app(const Module& m, std::string& out) {
         const Probe& p = m.probes[i];
         out += fmt::format("probe {} {} {} {} (", i, p.name, p.kind, quoted(p.site));
         for (std::size_t k = 0; k < p.args.size(); k++)
-            out += fmt::format(
-                "{}{}: {}", k == 0 ? "" : ", ", p.args[k].name,
-                p.args[k].cstr ? fmt::format("cstr(max {})", p.args[k].max) : fmt::format("{}{}", p.args[k].is_signed ? 'i' : 'u', p.args[k].bits));
+            out += fmt::format("{}{}: {}", k == 0 ? "" : ", ", p.args[k].name,
+                               p.args[k].cstr ? fmt::format("cstr(max {})", p.args[k].max)
+                                              : fmt::format("{}{}", p.args[k].is_signed ? 'i' : 'u', p.args[k].bits));
         out += ")\n";
     }
     for (std::size_t i = 0; i < m.reasons.size(); i++) out += fmt::format("reason {} {}\n", CIO_USER + i, m.reasons[i]);

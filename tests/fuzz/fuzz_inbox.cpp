@@ -1,5 +1,5 @@
-// Any bytes as a ring of events: never a crash, every payload within its event, and the ring is empty afterwards. The first
-// four bytes say how far the producer has got and where the server stands.
+// Any bytes as a ring of events: never a crash, every payload within its event, and the ring is empty afterwards. The
+// first four bytes say how far the producer has got and where the server stands.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
