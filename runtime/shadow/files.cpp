@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "runtime/engine/files.h"
+#include "runtime/shadow/clock.h"
 #include "runtime/shim/glob.h"
 
 namespace chainio::shadow {
@@ -236,7 +237,7 @@ std::expected<ShadowFile*, FileRefusal> Files::by_path(int at, const std::string
         return std::unexpected(FileRefusal::no_match);
     if (const auto known = by_path_.find(path); known != by_path_.end()) {
         ShadowFile* file = find(known->second.device, known->second.inode);
-        if (file != nullptr && file->fd >= 0 && now_ns - file->checked_ns < kPathGoodFor) return file;
+        if (file != nullptr && file->fd >= 0 && elapsed_ns(file->checked_ns, now_ns) < kPathGoodFor) return file;
     }
     open_how how{};
     how.flags = kOpenFlags;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "runtime/shadow/clock.h"
+
 namespace chainio::shadow {
 namespace {
 
@@ -113,7 +115,7 @@ bool Ranges::make_room(std::uint64_t bytes, std::uint64_t now_ns) {
             if (at == kNoRange || ranges_[at].state != State::unread) continue;
             if (oldest == kNoRange || ranges_[at].since_ns < ranges_[oldest].since_ns) oldest = at;
         }
-        if (oldest == kNoRange || now_ns - ranges_[oldest].since_ns < limits_.may_yield_ns) return false;
+        if (oldest == kNoRange || elapsed_ns(ranges_[oldest].since_ns, now_ns) < limits_.may_yield_ns) return false;
         end_range(oldest, RangeEnd::wasted);
     }
     return true;
@@ -153,7 +155,7 @@ void Ranges::end_range(std::uint32_t at, RangeEnd end) {
 
 std::uint64_t Ranges::arrived(std::uint32_t at, std::uint64_t now_ns) {
     Range& range = ranges_[at];
-    const std::uint64_t took = now_ns - range.since_ns;
+    const std::uint64_t took = elapsed_ns(range.since_ns, now_ns);
     if (range.state == State::touched) {
         drop(at);
     } else if (range.state == State::under_way) {
@@ -203,14 +205,14 @@ void Ranges::age_chain(std::uint32_t chain, std::uint64_t turn, std::uint64_t no
     List& list = chains_[chain];
     while (list.oldest != kNoRange) {
         const Range& range = ranges_[list.oldest];
-        if (range.state != State::unread || now_ns - range.since_ns < limits_.too_old_ns) break;
+        if (range.state != State::unread || elapsed_ns(range.since_ns, now_ns) < limits_.too_old_ns) break;
         end_range(list.oldest, RangeEnd::wasted);
     }
     while (list.due != kNoRange) {
         Range& range = ranges_[list.due];
         if (range.state == State::unread) {
             const bool behind = turn >= range.turn + limits_.overdue_events;
-            if (!behind || now_ns - range.since_ns < limits_.overdue_ns) break;
+            if (!behind || elapsed_ns(range.since_ns, now_ns) < limits_.overdue_ns) break;
             range.overdue = true;
             sink_.on_range(chain, range.turn, RangeEnd::overdue);
         } else if (range.state == State::under_way) {

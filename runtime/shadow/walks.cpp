@@ -106,7 +106,7 @@ bool Walks::recently(const WalkRequest& request, std::uint64_t now_ns) {
     std::uint64_t hash = request.file->key ^ (std::uint64_t{request.target} + 1) * 0x9e3779b97f4a7c15u;
     for (std::uint64_t arg : request.args) hash = (hash ^ arg) * 0xbf58476d1ce4e5b9u, hash ^= hash >> 31;
     Recent& entry = recent_[hash % recent_.size()];
-    const bool again = entry.hash == hash && now_ns - entry.at_ns < kRecentNs;
+    const bool again = entry.hash == hash && elapsed_ns(entry.at_ns, now_ns) < kRecentNs;
     if (!again) entry = {hash, now_ns};
     return again;
 }

@@ -82,6 +82,23 @@ TEST(Ranges, OverdueCountsOnceAndIsRedeemed) {
     EXPECT_EQ(ends.of(RangeEnd::hit), 1u);
 }
 
+TEST(Ranges, AreNotOldWhenTheyArriveAfterTheTimeThatTheyAreSeenFrom) {
+    // The server looks at the clock once a turn; what arrives during the turn is younger than that.
+    Ends ends;
+    Ranges ranges(small(), 1, ends);
+    const auto a = ranges.begin(7, 0, kPageBytes, 0, 0, 1'000);
+    EXPECT_EQ(ranges.arrived(a, 900), 0u);
+    const auto b = ranges.begin(7, kPageBytes, kPageBytes, 0, 0, 1'000);
+    ranges.arrived(b, 2'000);
+    ranges.age({100}, 890);
+    ranges.age({100}, 930);
+    EXPECT_TRUE(ends.count.empty());
+    // Nor does it make room for others then.
+    for (unsigned page = 2; page < 24; page++) ranges.begin(7, page * kPageBytes, kPageBytes, 0, 0, 890);
+    EXPECT_EQ(ranges.begin(7, 30 * kPageBytes, kPageBytes, 0, 0, 890), kNoRange);
+    EXPECT_TRUE(ends.count.empty());
+}
+
 TEST(Ranges, OnlyWhatHasLainUnreadForAWhileMakesRoom) {
     Ends ends;
     Ranges ranges(small(), 2, ends);
