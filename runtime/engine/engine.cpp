@@ -108,6 +108,7 @@ Engine::Engine(std::shared_ptr<const spec::Loaded> spec, const EngineOptions& op
       reads_(reinterpret_cast<Read*>(read_memory_.base())),
       read_limit_(memory.read_limit),
       waiting_(ranks, ReadLink{reads_}),
+      again_(ranks, ReadLink{reads_}),
       ready_(ranks, FlightLink{flights_.data()}),
       empty_block_(8) {
     const ir::IoLayout& layout = spec_->artifact().layout;

@@ -185,7 +185,8 @@ class Engine {
     std::uint32_t read_limit_, reads_touched_ = 0, free_reads_ = kNoIndex;
     std::vector<std::uint16_t> rank_of_chain_;
     std::uint32_t io_stride_ = 0;
-    PriorityQueue<ReadLink> waiting_;
+    PriorityQueue<ReadLink> waiting_;  // for a frame or for room on the device
+    PriorityQueue<ReadLink> again_;    // read short or interrupted, with their frames
     PriorityQueue<FlightLink> ready_;
     List free_flights_, finished_, held_;
     unsigned live_ = 0;     // submitted and not handed over

@@ -58,7 +58,7 @@ void Engine::drop_read(std::uint32_t index) {
         return;
     }
     if (read.state == ReadState::waiting) {
-        waiting_.remove(read.rank, index);
+        (read.frame == umem::kNoFrame ? waiting_ : again_).remove(read.rank, index);
     } else {
         cache_block(read);
     }
@@ -78,8 +78,12 @@ umem::Frame Engine::allocate(std::uint32_t bytes, umem::Owner owner) {
 }
 
 void Engine::issue_waiting(bool may_block) {
-    for (std::uint32_t index; (index = waiting_.pop()) != kNoIndex;) {
-        const bool alone = may_block && running_ == 1 && on_device_ == 0 && waiting_.empty();
+    for (;;) {
+        // Reads that hold a frame go first, also before more urgent ones, which may be waiting for just that frame.
+        auto& queue = again_.empty() ? waiting_ : again_;
+        const std::uint32_t index = queue.pop();
+        if (index == kNoIndex) return;
+        const bool alone = may_block && running_ == 1 && on_device_ == 0 && waiting_.empty() && again_.empty();
         const Issued issued = issue(index, alone);
         if (issued == Issued::yes) continue;
         if (issued == Issued::no_frame) {
@@ -90,7 +94,7 @@ void Engine::issue_waiting(bool may_block) {
                 continue;
             }
         }
-        waiting_.push_front(reads_[index].rank, index);
+        queue.push_front(reads_[index].rank, index);
         return;
     }
 }
@@ -168,7 +172,7 @@ bool Engine::read_cached_page(std::uint32_t index, const ReadOp& op, File& file)
 
 void Engine::try_again(std::uint32_t index) {
     reads_[index].state = ReadState::waiting;
-    waiting_.push_front(reads_[index].rank, index);
+    again_.push(reads_[index].rank, index);
 }
 
 void Engine::arrived(std::uint32_t index, std::int32_t result) {
