@@ -24,9 +24,9 @@ std::span<std::uint8_t> whole_pages(std::vector<std::uint8_t>& memory, std::size
 
 Operations all_operations(const Actor& actor) {
     Operations out;
-    for (auto part : {file_operations(), name_operations(), spelling_operations(), memory_operations(),
-                      transfer_operations(), socket_operations(), event_operations(), signal_operations(),
-                      descriptor_operations(), process_operations(), thread_operations()}) {
+    for (const auto& part : {file_operations(), name_operations(), spelling_operations(), memory_operations(),
+                             transfer_operations(), socket_operations(), event_operations(), signal_operations(),
+                             descriptor_operations(), process_operations(), thread_operations()}) {
         for (const Operation& each : part) {
             if ((actor.alone || each.in_threads) && (actor.depth == 0 || each.nested)) out.push_back(each);
         }
@@ -148,15 +148,24 @@ int Actor::slot() {
     return slots[rng.below(slots.size())];
 }
 
+// A direct write of an odd length is refused, but only when the kernel comes to its odd end: by then it has written
+// what lies on pieces of the disk before that one. So such a write stays within one block.
+std::size_t Actor::writable(int fd, std::size_t length) {
+    constexpr std::size_t kSector = 512;
+    const int flags = ::fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_DIRECT) != 0 && length % kSector != 0 ? length % kSector : length;
+}
+
 void Actor::keep(int fd) {
-    if (fd < 0) return;
+    // dup2 over a kept number must not leave it in the list twice, nor close it to make room for itself: the number of
+    // a closed one soon stands for what another thread opened.
+    if (fd < 0 || std::ranges::find(slots, fd) != slots.end()) return;
     if (slots.size() >= kMostSlots) {
         const std::size_t at = rng.below(slots.size());
         ::close(slots[at]);
         slots.erase(slots.begin() + static_cast<std::ptrdiff_t>(at));
     }
-    // dup2 over a kept number must not leave it in the list twice.
-    if (std::ranges::find(slots, fd) == slots.end()) slots.push_back(fd);
+    slots.push_back(fd);
 }
 
 int Actor::open_some(int flags) { return ::open(path(file()).c_str(), flags | O_CLOEXEC, 0644); }

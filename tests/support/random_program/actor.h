@@ -84,9 +84,10 @@ class Actor {
     std::string plain_path(unsigned file) const;
     std::string fixed_path();  // a file that never changes
     unsigned file() { return static_cast<unsigned>(rng.below(kFiles)); }
-    int slot();                // a descriptor of a file, or -1
-    void keep(int fd);         // takes a descriptor; closes another when there are many
-    int open_some(int flags);  // opens a random file, unlogged
+    int slot();                                        // a descriptor of a file, or -1
+    std::size_t writable(int fd, std::size_t length);  // of a write whose outcome does not depend on the disk
+    void keep(int fd);                                 // takes a descriptor; closes another when there are many
+    int open_some(int flags);                          // opens a random file, unlogged
 
     Rng rng;
     std::string folder;  // "" or "name/", below the base

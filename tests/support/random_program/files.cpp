@@ -76,8 +76,9 @@ void aligned_io(Actor& a) {
         const long got = a.call("aligned pread", [&] { return ::pread(fd, io.memory.get(), io.length, io.offset); });
         a.bytes(io.memory.get(), got);
     } else {
-        std::memcpy(io.memory.get(), a.random_bytes(io.length).data(), io.length);
-        a.call("aligned pwrite", [&] { return ::pwrite(fd, io.memory.get(), io.length, io.offset); });
+        const std::size_t length = a.writable(fd, io.length);
+        std::memcpy(io.memory.get(), a.random_bytes(length).data(), length);
+        a.call("aligned pwrite", [&] { return ::pwrite(fd, io.memory.get(), length, io.offset); });
     }
 }
 
@@ -99,14 +100,14 @@ void pread_some(Actor& a) {
 
 void write_some(Actor& a) {
     const int fd = a.slot();
-    const auto from = a.random_bytes(some_length(a));
+    const auto from = a.random_bytes(a.writable(fd, some_length(a)));
     a.call("write", [&] { return ::write(fd, from.data(), from.size()); });
     if (a.rng.chance(30)) a.position(fd);
 }
 
 void pwrite_some(Actor& a) {
     const int fd = a.slot();
-    const auto from = a.random_bytes(some_length(a));
+    const auto from = a.random_bytes(a.writable(fd, some_length(a)));
     const auto at = static_cast<off_t>(a.rng.below(kMostBytes));
     a.call("pwrite", [&] { return ::pwrite(fd, from.data(), from.size(), at); });
 }

@@ -69,7 +69,7 @@ void reads(Actor& a) {
             got = a.call("preadv64", [&] { return ::preadv64(fd, &part, 1, at); });
             break;
         }
-        default: got = a.call("SYS_write", [&] { return ::syscall(SYS_write, fd, into.data(), size); });
+        default: got = a.call("SYS_write", [&] { return ::syscall(SYS_write, fd, into.data(), a.writable(fd, size)); });
     }
     a.bytes(into.data(), got);
     a.call("lseek64", [&] { return ::lseek64(fd, 0, SEEK_CUR); });

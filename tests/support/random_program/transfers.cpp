@@ -48,7 +48,8 @@ void splice_file(Actor& a) {
         }
     }
     if (a.rng.chance(50))
-        a.call("splice out", [&] { return ::splice(ends[0], nullptr, to, nullptr, 20000, SPLICE_F_NONBLOCK); });
+        a.call("splice out",
+               [&] { return ::splice(ends[0], nullptr, to, nullptr, a.writable(to, 19999), SPLICE_F_NONBLOCK); });
     int left = 0;
     a.call("FIONREAD", [&] { return ::ioctl(ends[0], FIONREAD, &left); });
     const auto into = a.buffer(static_cast<std::size_t>(left) + 1);
@@ -61,7 +62,7 @@ void splice_file(Actor& a) {
 void copy_range(Actor& a) {
     const int from = a.slot(), to = a.slot();
     off64_t at = static_cast<off64_t>(a.rng.below(20000)), into = static_cast<off64_t>(a.rng.below(20000));
-    const std::size_t count = a.rng.below(20000);
+    const std::size_t count = a.writable(to, a.rng.below(20000));
     const bool both = a.rng.chance(60);
     a.call("copy_file_range",
            [&] { return ::copy_file_range(from, both ? &at : nullptr, to, both ? &into : nullptr, count, 0); });
