@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -27,12 +28,24 @@ unsigned Inbox::drain(MessageSink& sink, unsigned most, bool all) {
     return count;
 }
 
+// Hands the rings to `look` that a thread has ever taken, until it says true.
+template <typename Look>
+bool Inbox::any_used(Look look) const {
+    for (std::uint32_t word = 0; word < shim::kRings / 64; word++) {
+        std::uint64_t bits = region_.used_rings[word].load(std::memory_order_acquire);
+        for (; bits != 0; bits &= bits - 1) {
+            if (look(word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits)))) return true;
+        }
+    }
+    return false;
+}
+
 void Inbox::find_rings(MessageSink& sink) {
-    for (std::uint32_t i = 0; i < shim::kRings; i++) {
+    any_used([&](std::uint32_t i) {
         const shim::Ring& ring = region_.rings[i];
         // A thread may have ended already and have left events behind.
         const bool owned = ring.owner.load(std::memory_order_acquire) != 0;
-        if (!owned && ring.tail.load(std::memory_order_acquire) == heads_[i].position) continue;
+        if (!owned && ring.tail.load(std::memory_order_acquire) == heads_[i].position) return false;
         const std::uint32_t process = ring.process.load(std::memory_order_relaxed);
         if (!heads_[i].active) {
             heads_[i].active = true;
@@ -43,7 +56,8 @@ void Inbox::find_rings(MessageSink& sink) {
             heads_[i].process = process;
             note_process(process, sink);
         }
-    }
+        return false;
+    });
 }
 
 void Inbox::note_process(std::uint32_t process, MessageSink& sink) {
@@ -57,11 +71,7 @@ bool Inbox::pending(bool all) const {
     const auto holds = [&](std::uint32_t i) {
         return region_.rings[i].tail.load(std::memory_order_acquire) != heads_[i].position;
     };
-    if (!all) return std::ranges::any_of(active_, holds);
-    for (std::uint32_t i = 0; i < shim::kRings; i++) {
-        if (holds(i)) return true;
-    }
-    return false;
+    return all ? any_used(holds) : std::ranges::any_of(active_, holds);
 }
 
 unsigned Inbox::drain_ring(std::uint32_t index, MessageSink& sink, unsigned most) {

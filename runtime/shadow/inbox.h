@@ -45,6 +45,8 @@ class Inbox {
         std::uint32_t process = 0;
         bool active = false;
     };
+    template <typename Look>
+    bool any_used(Look look) const;
     void find_rings(MessageSink& sink);
     unsigned drain_ring(std::uint32_t index, MessageSink& sink, unsigned most);
     bool take(std::uint32_t index, std::uint32_t available, MessageSink& sink, std::uint32_t& used);

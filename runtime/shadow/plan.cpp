@@ -150,8 +150,7 @@ std::expected<SpecPlan, std::string> plan_of(const ir::Module& module) {
     return plan;
 }
 
-void fill_region(const ir::Module& module, const SpecPlan& plan, bool explain, shim::Region& region) {
-    shim::Plan& to = region.plan;
+void fill_plan(const ir::Module& module, const SpecPlan& plan, bool explain, shim::Plan& to) {
     to.class_count = static_cast<std::uint32_t>(plan.classes.size());
     to.socket_count = static_cast<std::uint32_t>(plan.sockets.size());
     to.exe_count = static_cast<std::uint32_t>(module.match_exe.size());
@@ -161,16 +160,39 @@ void fill_region(const ir::Module& module, const SpecPlan& plan, bool explain, s
         const ir::FileClass& files = module.files[plan.classes[i]];
         copy_text(to.classes[i].pattern, shim::kMaxPattern, files.pattern);
         to.classes[i].flags = (files.direct ? shim::kDirect : 0) | (files.immutable ? shim::kImmutable : 0);
-        copy_text(region.stats.classes[i].name, shim::kMaxName, files.name);
     }
     for (std::uint32_t i = 0; i < to.socket_count; i++) {
         const ir::Socket& socket = module.sockets[plan.sockets[i]];
         to.sockets[i] = {socket.port, static_cast<std::uint8_t>(socket.tcp ? 1 : 0)};
     }
+}
+
+void fill_region(const ir::Module& module, const SpecPlan& plan, bool explain, shim::Region& region) {
+    fill_plan(module, plan, explain, region.plan);
+    for (std::uint32_t i = 0; i < plan.classes.size(); i++)
+        copy_text(region.stats.classes[i].name, shim::kMaxName, module.files[plan.classes[i]].name);
     for (std::uint32_t i = 0; i < plan.chains.size(); i++)
         copy_text(region.stats.chains[i].name, shim::kMaxName, module.chains[plan.chains[i].chain].name);
     region.stats.chain_count = static_cast<std::uint32_t>(plan.chains.size());
-    region.stats.class_count = to.class_count;
+    region.stats.class_count = region.plan.class_count;
+}
+
+Posts posts_of(const SpecPlan& plan, const std::vector<bool>& chains_on) {
+    Posts posts{std::vector<std::uint32_t>(plan.classes.size()), std::vector<std::uint32_t>(plan.sockets.size())};
+    for (std::uint32_t i = 0; i < plan.chains.size(); i++) {
+        const ChainPlan& chain = plan.chains[i];
+        const bool on = chains_on[i];
+        // Openings are told of even while the chain is off: without the path its reads mean nothing once it is on
+        // again.
+        if (chain.mode == ir::ChainMode::on_read)
+            posts.classes[chain.source] |= shim::kPostOpens | (on ? shim::kPostReads : 0);
+        if (chain.mode == ir::ChainMode::on_open)
+            posts.classes[chain.source] |= shim::kPostOpens | (on ? shim::kWakeOpens : 0);
+        if (!on) continue;
+        if (chain.mode == ir::ChainMode::on_ready) posts.sockets[chain.source] |= shim::kPostReady;
+        for (std::uint32_t target : chain.targets) posts.classes[target] |= shim::kPostOpens | shim::kPostReads;
+    }
+    return posts;
 }
 
 }  // namespace chainio::shadow

@@ -31,7 +31,15 @@ struct SpecPlan {
 
 // The error names the chains and what each is missing.
 std::expected<SpecPlan, std::string> plan_of(const ir::Module& module);
-// Writes the part of the region that programs compare their calls with, and the names in its stats.
+// Writes what programs compare their calls with.
+void fill_plan(const ir::Module& module, const SpecPlan& plan, bool explain, shim::Plan& to);
+// The same in a region, and the names in its stats.
 void fill_region(const ir::Module& module, const SpecPlan& plan, bool explain, shim::Region& region);
+
+// What programs are asked to post: shim::kPost… by watched class and socket.
+struct Posts {
+    std::vector<std::uint32_t> classes, sockets;
+};
+Posts posts_of(const SpecPlan& plan, const std::vector<bool>& chains_on);
 
 }  // namespace chainio::shadow

@@ -113,24 +113,13 @@ void Score::update_gates(std::uint64_t now_ns) {
 }
 
 void Score::set_posts() {
-    std::vector<std::uint32_t> classes(plan_.classes.size()), sockets(plan_.sockets.size());
-    for (std::uint32_t i = 0; i < plan_.chains.size(); i++) {
-        const ChainPlan& chain = plan_.chains[i];
-        const bool on = wants_events(i);
-        // Openings are told of even while the chain is off: without the path its reads mean nothing once it is on
-        // again.
-        if (chain.mode == ir::ChainMode::on_read)
-            classes[chain.source] |= shim::kPostOpens | (on ? shim::kPostReads : 0);
-        if (chain.mode == ir::ChainMode::on_open)
-            classes[chain.source] |= shim::kPostOpens | (on ? shim::kWakeOpens : 0);
-        if (!on) continue;
-        if (chain.mode == ir::ChainMode::on_ready) sockets[chain.source] |= shim::kPostReady;
-        for (std::uint32_t target : chain.targets) classes[target] |= shim::kPostOpens | shim::kPostReads;
-    }
-    for (std::uint32_t i = 0; i < classes.size(); i++)
-        region_.class_posts[i].store(classes[i], std::memory_order_relaxed);
-    for (std::uint32_t i = 0; i < sockets.size(); i++)
-        region_.socket_posts[i].store(sockets[i], std::memory_order_relaxed);
+    std::vector<bool> on(plan_.chains.size());
+    for (std::uint32_t i = 0; i < on.size(); i++) on[i] = wants_events(i);
+    const Posts posts = posts_of(plan_, on);
+    for (std::uint32_t i = 0; i < posts.classes.size(); i++)
+        region_.class_posts[i].store(posts.classes[i], std::memory_order_relaxed);
+    for (std::uint32_t i = 0; i < posts.sockets.size(); i++)
+        region_.socket_posts[i].store(posts.sockets[i], std::memory_order_relaxed);
 }
 
 std::vector<std::string> Score::gate_notes() const {

@@ -27,13 +27,6 @@ std::vector<engine::ClassRank> ranks_of(const ir::Module& module) {
     return ranks;
 }
 
-std::string check_options(const ServerOptions& options) {
-    if (options.in_flight < 1 || options.in_flight > 1024) return "fetches and walks in flight must be 1 to 1024";
-    if (options.ahead_bytes < kPiece || options.ahead_bytes > std::uint64_t{16} << 30)
-        return "what may be fetched ahead must be 256 KiB to 16 GiB";
-    return {};
-}
-
 class ServerImpl final : public Server {
   public:
     ServerImpl(std::shared_ptr<const spec::Loaded> spec, const ServerOptions& options, SpecPlan plan, RegionFile file)
@@ -231,15 +224,27 @@ Report ServerImpl::report() const {
 
 }  // namespace
 
+std::string wrong_options(const ServerOptions& options) {
+    if (options.in_flight < 1 || options.in_flight > 1024) return "fetches and walks in flight must be 1 to 1024";
+    if (options.ahead_bytes < kPiece || options.ahead_bytes > std::uint64_t{16} << 30)
+        return "what may be fetched ahead must be 256 KiB to 16 GiB";
+    return {};
+}
+
 std::expected<std::unique_ptr<Server>, std::string> Server::create(std::shared_ptr<const spec::Loaded> spec,
                                                                    const ServerOptions& options) {
-    if (const std::string wrong = check_options(options); !wrong.empty()) return std::unexpected(wrong);
-    auto plan = plan_of(spec->module());
-    if (!plan) return std::unexpected(plan.error());
     auto file = RegionFile::create();
     if (!file) return std::unexpected(file.error());
-    fill_region(spec->module(), *plan, options.explain, file->get());
-    auto server = std::make_unique<ServerImpl>(std::move(spec), options, std::move(*plan), std::move(*file));
+    return create(std::move(spec), options, std::move(*file));
+}
+
+std::expected<std::unique_ptr<Server>, std::string> Server::create(std::shared_ptr<const spec::Loaded> spec,
+                                                                   const ServerOptions& options, RegionFile region) {
+    if (const std::string wrong = wrong_options(options); !wrong.empty()) return std::unexpected(wrong);
+    auto plan = plan_of(spec->module());
+    if (!plan) return std::unexpected(plan.error());
+    fill_region(spec->module(), *plan, options.explain, region.get());
+    auto server = std::make_unique<ServerImpl>(std::move(spec), options, std::move(*plan), std::move(region));
     if (auto started = server->start(); !started) return std::unexpected(started.error());
     return server;
 }

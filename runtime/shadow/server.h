@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/probe/poller.h"
+#include "runtime/shadow/region.h"
 #include "runtime/shim/protocol.h"
 #include "runtime/spec/loaded.h"
 
@@ -22,6 +23,9 @@ struct ServerOptions {
     bool gate = true;                                      // switch chains off that do not pay
     std::uint32_t spin_ns = 50'000;                        // how long an idle server looks before it sleeps
 };
+
+// What is wrong with them; empty when nothing is.
+std::string wrong_options(const ServerOptions& options);
 
 struct Explained {     // --explain: one line a file or socket
     std::string what;  // path or address
@@ -41,6 +45,9 @@ class Server {
     // Makes the region's file and directory (removed by the destructor). The error names place, cause and remedy.
     static std::expected<std::unique_ptr<Server>, std::string> create(std::shared_ptr<const spec::Loaded> spec,
                                                                       const ServerOptions& options);
+    // In a region that programs may look at already (launch_region).
+    static std::expected<std::unique_ptr<Server>, std::string> create(std::shared_ptr<const spec::Loaded> spec,
+                                                                      const ServerOptions& options, RegionFile region);
     virtual ~Server() = default;
     virtual const std::string& region_path() const = 0;
     virtual const shim::Region& region() const = 0;

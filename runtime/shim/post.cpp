@@ -90,11 +90,13 @@ bool put(Ring& ring, std::uint32_t& seen_head, const Event& event, const void* p
 
 Ring* claim(Region& region, std::uint32_t thread, std::uint32_t process) {
     for (unsigned i = 0; i < kRings; ++i) {
-        Ring& ring = region.rings[(thread + i) % kRings];
+        const unsigned index = (thread + i) % kRings;
+        Ring& ring = region.rings[index];
         std::uint32_t free = 0;
         if (ring.owner.load(std::memory_order_relaxed) != 0 || !ring.owner.compare_exchange_strong(free, thread))
             continue;
         ring.process.store(process);
+        region.used_rings[index / 64].fetch_or(std::uint64_t{1} << index % 64, std::memory_order_release);
         return &ring;
     }
     return nullptr;

@@ -12,7 +12,7 @@
 namespace chainio::shim {
 
 inline constexpr std::uint64_t kMagic = 0x316d696873'6f6963;  // "ciosshm1"
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr char kRegionVariable[] = "CHAINIO_REGION";  // environment: absolute path of the region's file
 
 inline constexpr unsigned kRings = 256;  // threads that can post at the same time; others are counted as `no_ring`
@@ -134,6 +134,8 @@ struct Region {
     std::atomic<std::uint32_t> asleep;  // futex: 1 while the server waits to be woken; a program sets 0 and wakes it
     std::atomic<std::uint32_t> class_posts[kMaxClasses];  // kPost…
     std::atomic<std::uint32_t> socket_posts[kMaxSockets];
+    // One bit a ring, set by the first thread that takes it: the server leaves the memory of the others untouched.
+    std::atomic<std::uint64_t> used_rings[kRings / 64];
     Plan plan;
     Stats stats;
     Ring rings[kRings];

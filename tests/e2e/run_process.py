@@ -192,6 +192,10 @@ def test_cache(folder):
     identity = lambda: (entry.stat().st_ino, entry.read_bytes())
     first = identity()
     expect("used again", (run(), identity() == first), (0, True))
+    (folder.path / "early.note").write_text("n" * 9000)
+    summary = folder.summarized(["--spec", "cached.chain", "-I", "late", "--explain"], ["cat", "early.note"])[1]
+    seen = [line["by"] for line in summary["explained"] if line["what"].endswith("early.note")]
+    expect("what a program does that starts before its spec is loaded is seen", (summary["chains"][0]["runs"] > 0, seen), (True, ["notes"]))
     entry.write_bytes(first[1][:-100] + b"x" * 100)
     expect("damaged: made anew", (run(), identity()[1] == first[1]), (0, True))
     entry.write_bytes(first[1][:50])

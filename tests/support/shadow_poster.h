@@ -43,6 +43,7 @@ class Poster {
         : ring_(region.rings[ring]), process_(process) {
         ring_.process = process;
         ring_.owner = thread;
+        region.used_rings[ring / 64] |= std::uint64_t{1} << ring % 64;
     }
     // False when the ring has no room; the event is lost then.
     bool post(shim::Event event, std::span<const std::uint8_t> payload = {}) {

@@ -1,6 +1,8 @@
 // What programs write into rings: every event arrives once and in order, and nothing that is written there can do harm.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <memory>
@@ -66,6 +68,40 @@ TEST_F(InboxTest, EventsArriveInOrderThroughManyTurnsOfTheRing) {
     }
     EXPECT_EQ(region_->stats.bad_events, 0u);
     EXPECT_EQ(taken_.processes, std::vector<std::uint32_t>{static_cast<std::uint32_t>(getpid())});
+}
+
+// The region is sparse: looking at a ring's head would give it memory.
+TEST(Inbox, RingsThatNobodyTookTakeNoMemory) {
+    const int fd = memfd_create("region", MFD_CLOEXEC);
+    ASSERT_EQ(ftruncate(fd, static_cast<off_t>(shim::kRegionBytes)), 0);
+    void* at = mmap(nullptr, shim::kRegionBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ASSERT_NE(at, MAP_FAILED);
+    auto& region = *static_cast<shim::Region*>(at);
+    const auto blocks = [&] {
+        struct stat info{};
+        fstat(fd, &info);
+        return info.st_blocks;
+    };
+    Inbox inbox(region, 1, 1);
+    Taken taken;
+    Poster poster(region, 200);
+    inbox.drain(taken, 10, true);
+    const auto before = blocks();
+    for (int i = 0; i < 3; i++) {
+        inbox.drain(taken, 10, true);
+        EXPECT_FALSE(inbox.pending(true));
+        inbox.reclaim();
+    }
+    EXPECT_EQ(blocks(), before);
+    EXPECT_LT(before * 512, 1 << 17);
+    Event event{};
+    event.kind = EventKind::loop;
+    ASSERT_TRUE(poster.post(event));
+    EXPECT_TRUE(inbox.pending(true));
+    inbox.drain(taken, 10, true);
+    EXPECT_EQ(taken.all.size(), 1u);
+    munmap(at, shim::kRegionBytes);
+    close(fd);
 }
 
 TEST_F(InboxTest, AProducerAndTheServerWorkAtTheSameTime) {
@@ -165,6 +201,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_F(InboxTest, GarbageRingsNeverDoHarm) {
+    region_->used_rings[0] = 1 << 17;
     EXPECT_TRUE(rc::check([&](const std::vector<std::uint8_t>& bytes, std::uint32_t tail, std::uint32_t owner) {
         shim::Ring& ring = region_->rings[17];
         for (std::size_t i = 0; i < shim::kRingBytes; i++)

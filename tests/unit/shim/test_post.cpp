@@ -157,6 +157,7 @@ TEST(Post, EveryRingHasOneOwner) {
     EXPECT_EQ(refused, 8U);
     std::vector<std::uint32_t> owners;
     for (const Ring& ring : region->rings) owners.push_back(ring.owner);
+    for (const auto& word : region->used_rings) EXPECT_EQ(word.load(), UINT64_MAX) << "the server looks at no other";
     std::ranges::sort(owners);
     EXPECT_EQ(std::ranges::adjacent_find(owners), owners.end());
     EXPECT_NE(owners.front(), 0U);

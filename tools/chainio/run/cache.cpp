@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kFirstWord = "chainio-cache-1 ";
+constexpr std::string_view kFirstWord = "chainio-cache-2 ";
+constexpr std::string_view kLaunch = "launch and artifact ";  // the bytes of the first; both follow the line
 constexpr std::string_view kSuffix = ".spec";
 constexpr std::size_t kFingerprint = 32;
 constexpr std::size_t kMostSource = 5 << 20, kMostEntry = 64 << 20;
@@ -42,13 +43,19 @@ bool unchanged(std::string_view line) {
     return text && fingerprint(*text) == line.substr(0, kFingerprint);
 }
 
-// The artifact of an entry's bytes, once everything about it has been found right.
-std::optional<std::string> artifact_of(std::string_view entry) {
+// What an entry's bytes hold, once everything about it has been found right.
+std::optional<Kept> kept_in(std::string_view entry) {
     const std::string_view first = take_line(entry);
     if (!first.starts_with(kFirstWord) || first.substr(kFirstWord.size()) != fingerprint(entry)) return std::nullopt;
     while (!entry.empty()) {
         const std::string_view line = take_line(entry);
-        if (line == "artifact") return std::string(entry);
+        if (line.starts_with(kLaunch)) {
+            std::size_t launch = 0;
+            const std::string_view size = line.substr(kLaunch.size());
+            const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), launch);
+            if (error != std::errc{} || launch > entry.size()) return std::nullopt;
+            return Kept{std::string(entry.substr(0, launch)), std::string(entry.substr(launch))};
+        }
         if (!unchanged(line)) return std::nullopt;
     }
     return std::nullopt;
@@ -68,26 +75,27 @@ std::string Cache::path_of(const std::string& key) const {
     return folder_ + "/" + fingerprint(key) + std::string(kSuffix);
 }
 
-std::optional<std::string> Cache::find(const std::string& key) const {
+std::optional<Kept> Cache::find(const std::string& key) const {
     if (folder_.empty()) return std::nullopt;
     const Descriptor file(::open(path_of(key).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (!file || !is_private(file.get())) return std::nullopt;
     const auto entry = read_whole(file.get(), kMostEntry);
     if (!entry) return std::nullopt;
-    auto artifact = artifact_of(*entry);
-    if (artifact) ::futimens(file.get(), nullptr);  // so that the oldest is the one that was not used for longest
-    return artifact;
+    auto kept = kept_in(*entry);
+    if (kept) ::futimens(file.get(), nullptr);  // so that the oldest is the one that was not used for longest
+    return kept;
 }
 
-void Cache::keep(const std::string& key, const std::vector<CachedSource>& sources, std::string_view artifact) const {
+void Cache::keep(const std::string& key, const std::vector<CachedSource>& sources, const Kept& what) const {
     if (folder_.empty()) return;
     std::error_code error;
     fs::create_directories(fs::path(folder_).parent_path(), error);
     ::mkdir(folder_.c_str(), 0700);
     std::string rest;
     for (const CachedSource& source : sources) rest += source.fingerprint + " " + source.path + "\n";
-    rest += "artifact\n";
-    rest += artifact;
+    rest += fmt::format("{}{}\n", kLaunch, what.launch.size());
+    rest += what.launch;
+    rest += what.artifact;
     std::string temporary = folder_ + "/new.XXXXXX";
     const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
     if (!file) return;

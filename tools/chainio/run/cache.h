@@ -13,6 +13,11 @@ struct CachedSource {
     std::string fingerprint;
 };
 
+struct Kept {
+    std::string launch;  // shadow::launch_of
+    std::string artifact;
+};
+
 class Cache {
   public:
     static constexpr std::size_t kMostEntries = 64;  // the oldest go when there are more
@@ -21,10 +26,10 @@ class Cache {
     static Cache of_user();
     explicit Cache(std::string folder) : folder_(std::move(folder)) {}
 
-    // The artifact that was kept under the key, if its sources have not changed.
-    std::optional<std::string> find(const std::string& key) const;
+    // What was kept under the key, if its sources have not changed.
+    std::optional<Kept> find(const std::string& key) const;
     // Replaces what was kept; a cache that cannot be written is only slower.
-    void keep(const std::string& key, const std::vector<CachedSource>& sources, std::string_view artifact) const;
+    void keep(const std::string& key, const std::vector<CachedSource>& sources, const Kept& what) const;
 
   private:
     std::string path_of(const std::string& key) const;

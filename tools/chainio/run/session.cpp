@@ -12,7 +12,10 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <optional>
 
+#include "runtime/probe/privileges.h"
+#include "runtime/shadow/launch.h"
 #include "runtime/shim/glob.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/run/child.h"
@@ -31,8 +34,9 @@ void say(const std::string& text) { (void)write_whole(2, "chainio run: " + text 
 // Everything that was found out and made before the program starts.
 struct Prepared {
     Spec spec;
-    std::string library;
-    std::unique_ptr<probe::Session> probes;  // outlives the server, which reads it
+    std::string library, region_path;
+    std::optional<shadow::RegionFile> region;  // until there is a server
+    std::unique_ptr<probe::Session> probes;    // outlives the server, which reads it
     std::unique_ptr<shadow::Server> server;
 };
 
@@ -73,13 +77,27 @@ std::vector<std::string> environment_for(const Prepared& made) {
         out.emplace_back(entry);
     }
     out.push_back(std::move(preload));
-    out.push_back(fmt::format("{}={}", shim::kRegionVariable, made.server->region_path()));
+    out.push_back(fmt::format("{}={}", shim::kRegionVariable, made.region_path));
     return out;
+}
+
+// Everything that a program need not wait for.
+std::expected<void, std::string> make_server(Prepared& made, const RunOptions& options, const std::string& program) {
+    if (made.spec.loaded == nullptr) {
+        if (auto loaded = load_kept(made.spec); !loaded) return std::unexpected(std::move(loaded.error().message));
+    }
+    auto server = shadow::Server::create(made.spec.loaded, options.server, std::move(*made.region));
+    made.region.reset();
+    if (!server) return std::unexpected(std::move(server.error()));
+    made.server = std::move(*server);
+    made.probes = attach_probes(*made.spec.loaded, program, *made.server);
+    return {};
 }
 
 std::expected<Prepared, SpecError> prepare(const RunOptions& options, const std::string& program) {
     Prepared made;
-    auto spec = load_spec(options.spec);
+    // What keeps the server from being made is said before a program is started as --strict wants it.
+    auto spec = load_spec(options.spec, !options.strict && shadow::wrong_options(options.server).empty());
     if (!spec) return std::unexpected(std::move(spec.error()));
     made.spec = std::move(*spec);
     const auto plain = [](std::string why) {
@@ -89,10 +107,16 @@ std::expected<Prepared, SpecError> prepare(const RunOptions& options, const std:
     auto library = find_library(options.library);
     if (!library) return plain(std::move(library.error()));
     made.library = std::move(*library);
-    auto server = shadow::Server::create(made.spec.loaded, options.server);
-    if (!server) return plain(std::move(server.error()));
-    made.server = std::move(*server);
-    made.probes = attach_probes(*made.spec.loaded, program, *made.server);
+    auto region = shadow::RegionFile::create();
+    if (!region) return plain(std::move(region.error()));
+    made.region_path = region->path();
+    made.region.emplace(std::move(*region));
+    if (made.spec.loaded == nullptr &&
+        shadow::launch_region(made.spec.kept.launch, options.server.explain, made.region->get())) {
+        (void)probe::drop_privileges();
+        return made;
+    }
+    if (auto server = make_server(made, options, program); !server) return plain(std::move(server.error()));
     return made;
 }
 
@@ -155,6 +179,7 @@ Summary summary_of(const RunOptions& options, const Prepared& made, const std::s
     s.spec = made.spec.name;
     s.ended = child.how();
     s.seconds = seconds;
+    if (made.server == nullptr) return s;
     s.figures = figures_of(made.server->region().stats);
     s.report = made.server->report();
     s.explain = options.server.explain;
@@ -170,11 +195,25 @@ Summary summary_of(const RunOptions& options, const Prepared& made, const std::s
     return s;
 }
 
+// Whether a program has ended already that no server was needed for.
+bool needless(const Prepared& made, const RunOptions& options, Child& child) {
+    if (!options.quiet || !options.summary_file.empty() || !child.ended()) return false;
+    return std::ranges::all_of(made.region->get().used_rings, [](const auto& word) { return word.load() == 0; });
+}
+
 // A server that fails leaves a program that goes on plain.
-std::string serve(shadow::Server& server, Child& child) {
+std::string serve(Prepared& made, const RunOptions& options, const std::string& program, Child& child) {
     std::string failure;
     try {
-        if (const auto served = server.run([&child] { return child.ended(); }); !served) failure = served.error();
+        if (made.server == nullptr && needless(made, options, child)) return {};
+        if (made.server == nullptr) {
+            if (auto server = make_server(made, options, program); !server) failure = server.error();
+        }
+        if (made.server == nullptr) {
+            made.region.reset();
+        } else if (const auto served = made.server->run([&child] { return child.ended(); }); !served) {
+            failure = served.error();
+        }
     } catch (const std::exception& error) {
         failure = error.what();
     }
@@ -206,13 +245,15 @@ int run(const RunOptions& options) {
     const auto start = std::chrono::steady_clock::now();
     auto child = Child::start({*program, options.words, environment_for(*made)}, options.follow);
     if (!child) return cannot_start(name, child.error());
-    const std::string failure = serve(*made->server, *child);
+    const std::string failure = serve(*made, options, *program, *child);
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
     Summary summary = summary_of(options, *made, *program, *child, time.count());
     if (!failure.empty())
         summary.report.notes.insert(summary.report.notes.begin(), "the server ended early: " + failure);
     print_summary(options, summary);
-    made->server.reset();  // removes the region, which end_like() would leave
+    // Removes the region, which end_like() would leave.
+    made->server.reset();
+    made->region.reset();
     end_like(child->how());
 }
 

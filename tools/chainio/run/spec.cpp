@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "compiler/diag/diag.h"
+#include "runtime/shadow/launch.h"
 #include "tools/chainc/stdlib.h"
 #include "tools/chainio/run/cache.h"
 #include "tools/chainio/run/compile.h"
@@ -114,11 +115,14 @@ Loading compile_and_keep(const CompileRequest& request, const Cache& cache, cons
     auto loaded = load_bytes(compiled->artifact, request.source);
     const auto sources = fingerprints(compiled->sources);
     const bool same = !sources.empty() && !before.empty() && sources.front().fingerprint == before.front().fingerprint;
-    if (loaded && same) cache.keep(key, sources, compiled->artifact);
+    if (loaded && same)
+        cache.keep(key, sources, {shadow::launch_of((*loaded)->module()), std::move(compiled->artifact)});
     return loaded;
 }
 
-Loading load_source(const SpecRequest& request, const std::string& path, const std::string& stdlib, bool& compiled) {
+std::expected<void, SpecError> load_source(const SpecRequest& request, const std::string& stdlib, bool may_wait,
+                                           Spec& spec) {
+    const std::string& path = spec.path;
     CompileRequest wanted{find_compiler(), path, request.include_dirs, request.params, stdlib};
     if (wanted.compiler.empty()) {
         return std::unexpected(SpecError{
@@ -130,11 +134,15 @@ Loading load_source(const SpecRequest& request, const std::string& path, const s
     const bool regular = ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
     const Cache cache = request.use_cache && regular ? Cache::of_user() : Cache({});
     const std::string key = key_of(wanted);
-    if (const auto artifact = cache.find(key)) {
-        if (auto loaded = load_bytes(*artifact, path)) return loaded;
+    if (auto kept = cache.find(key)) {
+        spec.kept = std::move(*kept);
+        if ((may_wait && !spec.kept.launch.empty()) || load_kept(spec)) return {};
     }
-    compiled = true;
-    return compile_and_keep(wanted, cache, key);
+    spec.compiled = true;
+    auto loaded = compile_and_keep(wanted, cache, key);
+    if (!loaded) return std::unexpected(std::move(loaded.error()));
+    spec.loaded = std::move(*loaded);
+    return {};
 }
 
 bool has_shadow_chains(const spec::Loaded& loaded) {
@@ -143,7 +151,7 @@ bool has_shadow_chains(const spec::Loaded& loaded) {
 }
 
 std::expected<Spec, SpecError> load_found(const SpecRequest& request, const std::string& path,
-                                          const std::string& stdlib) {
+                                          const std::string& stdlib, bool may_wait) {
     auto begin = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!begin) return refused(1, fmt::format("cannot read the spec `{}`: {}", path, std::strerror(errno)));
     struct stat status{};
@@ -157,9 +165,8 @@ std::expected<Spec, SpecError> load_found(const SpecRequest& request, const std:
     spec.path = path;
     if (!is_artifact) {
         begin.reset();
-        auto loaded = load_source(request, path, stdlib, spec.compiled);
-        if (!loaded) return std::unexpected(std::move(loaded.error()));
-        spec.loaded = std::move(*loaded);
+        if (auto loaded = load_source(request, stdlib, may_wait, spec); !loaded)
+            return std::unexpected(std::move(loaded.error()));
         return spec;
     }
     if (!request.params.empty())
@@ -188,18 +195,27 @@ std::string shadow_file_beside(const std::string& path, const std::string& stdli
 
 }  // namespace
 
-std::expected<Spec, SpecError> load_spec(const SpecRequest& request) {
+std::expected<void, SpecError> load_kept(Spec& spec) {
+    auto loaded = load_bytes(spec.kept.artifact, spec.path);
+    if (!loaded) return std::unexpected(std::move(loaded.error()));
+    spec.loaded = std::move(*loaded);
+    spec.kept = {};
+    return {};
+}
+
+std::expected<Spec, SpecError> load_spec(const SpecRequest& request, bool may_wait) {
     const std::string stdlib = chainc::find_stdlib({});
     auto path = locate(request, stdlib);
     if (!path) return std::unexpected(std::move(path.error()));
     // A library of chains to call names its parameters differently, so it is not even compiled with them.
     const std::string shadow = shadow_file_beside(*path, stdlib);
-    auto spec = load_found(request, shadow.empty() ? *path : shadow, stdlib);
+    auto spec = load_found(request, shadow.empty() ? *path : shadow, stdlib, may_wait);
     if (!spec) return spec;
     spec->name = told_name(spec->path, stdlib);
     if (!shadow.empty())
         spec->notes.push_back(fmt::format("{} holds chains to call; those of {} ran", request.name, spec->name));
-    if (has_shadow_chains(*spec->loaded)) return spec;
+    // What a program can be started with has chains that can run.
+    if (spec->loaded == nullptr || has_shadow_chains(*spec->loaded)) return spec;
     return refused(1, fmt::format("`{}` declares no shadow chain, so there is nothing to do beside a program; one is "
                                   "`chain NAME on read(FILES) as r {{ … }}`",
                                   spec->path));
