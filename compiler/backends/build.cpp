@@ -82,6 +82,15 @@ std::expected<void, std::string> fill_bounds(ir::Artifact& artifact, std::span<c
     return {};
 }
 
+// Of a stack that is too large clang tells a line of a template only; asked for it, also what each function needs.
+std::string why_it_failed(std::string error, const std::string& clang, const TempDir& dir) {
+    if (!error.contains("BPF stack limit")) return error;
+    ClangJob job = bpf_job();
+    job.arguments.insert(job.arguments.end(), {"-Rpass-analysis=prologepilog", "-ferror-limit=0"});
+    auto again = run_clang(clang, dir, {job});
+    return again ? error : again.error();
+}
+
 }  // namespace
 
 std::expected<std::vector<std::uint8_t>, std::string> build_artifact(ir::Artifact& artifact,
@@ -103,7 +112,7 @@ std::expected<std::vector<std::uint8_t>, std::string> build_artifact(ir::Artifac
     if (std::string failure = write_text(dir->file("step.c"), emit_c(artifact)); !failure.empty())
         return std::unexpected(failure);
     auto outputs = run_clang(*clang, *dir, jobs);
-    if (!outputs) return std::unexpected(outputs.error());
+    if (!outputs) return std::unexpected(why_it_failed(outputs.error(), *clang, *dir));
     if (auto filled = fill_bounds(artifact, outputs->front()); !filled) return std::unexpected(filled.error());
     std::vector<NewSection> sections = {{".chainio.spec", ir::serialize(artifact)}};
     for (std::size_t i = 0; i < arches.size(); i++)

@@ -37,6 +37,7 @@ struct Operand {
 
 // Limits that validate() enforces.
 constexpr std::uint32_t kMaxRegs = 8192, kMaxVars = 128, kMaxDepth = 200, kMaxStmts = 65536, kMaxPrograms = 1024, kMaxReplyParts = 64;
+constexpr std::uint32_t kMaxLiterals = 1 << 20;  // bytes
 constexpr Reg kMostBuiltRegs = 65535;  // of a program that the passes have not seen yet
 constexpr std::uint64_t kMaxCost = 16'000'000;
 

@@ -141,7 +141,7 @@ Problem check_services(const Module& module, Roles& roles) {
 
 std::string validate(const Module& module) {
     if (module.programs.size() > kMaxPrograms) return fmt::format("more than {} programs", kMaxPrograms);
-    if (module.literals.size() > 1u << 20) return "more than 1 MiB of literals";
+    if (module.literals.size() > kMaxLiterals) return "more than 1 MiB of literals";
     Roles roles(module);
     for (const Chain& chain : module.chains)
         if (auto problem = check_chain(module, chain, roles)) return "chain " + chain.name + ": " + *problem;

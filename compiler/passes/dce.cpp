@@ -66,13 +66,16 @@ class Dead {
     }
 
     void sweep(ir::Body& body) {
+        std::size_t first_kept = body.size();  // what stays gathers at the end
         for (std::size_t i = body.size(); i-- > 0;) {
             ir::for_each_body(body[i], [&](ir::Body& nested) { sweep(nested); });
             if (is_empty(body[i]) || (is_pure(body[i]) && is_unread(body[i]))) {
                 forget(body[i]);
-                body.erase(body.begin() + static_cast<std::ptrdiff_t>(i));
+            } else if (--first_kept != i) {
+                body[first_kept] = std::move(body[i]);
             }
         }
+        body.erase(body.begin(), body.begin() + static_cast<std::ptrdiff_t>(first_kept));
     }
 
     ir::Program& program_;

@@ -14,14 +14,15 @@ using P = grammar::ChainParser;
 constexpr std::size_t max_item_tokens = 250'000;
 constexpr std::size_t repair_budget = 400'000;
 
-Scanned prepare(FileId file, std::string_view text, const Reader::Around& around, diag::Diagnostics& diags) {
+Scanned prepare(FileId file, std::string_view text, const Reader::Around& around, diag::Diagnostics& diags,
+                bool& given_up) {
     if (text.size() > max_text) {
         diags.report(code::too_large, {file, 1, 1, 1, 2}, "the text is larger than 4 MiB",
                      "split it into files and `import` them");
         text = {};
     }
     Scanned scanned = scan(file, text, around.places, diags);
-    balance(scanned.tokens, diags, around.nested);
+    given_up = !balance(scanned.tokens, diags, around.nested);
     mark(scanned.tokens, around.stmt);
     return scanned;
 }
@@ -34,7 +35,7 @@ Reader::Reader(FileId file, std::string_view text, const Around& around, diag::D
       parser_(&stream_),
       strategy_(std::make_shared<ThrowingStrategy>()),
       budget_(repair_budget) {
-    Scanned scanned = prepare(file, text, around, diags);
+    Scanned scanned = prepare(file, text, around, diags, given_up_);
     tokens_ = std::move(scanned.tokens);
     comments_ = CommentList(std::move(scanned.comments));
     comments_.set_tokens(&tokens_);

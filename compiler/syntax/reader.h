@@ -30,6 +30,7 @@ class Reader {
     // A text that is one thing, read by one rule of the grammar: nullptr when it is not, and then that is reported.
     template <typename Context>
     Context* read_one(Context* (grammar::ChainParser::*rule)()) {
+        if (given_up_) return nullptr;
         Context* tree = nullptr;
         const bool ok = attempt([&] { tree = (parser_.*rule)(); });
         return ok && at_end() ? tree : nullptr;
@@ -51,6 +52,7 @@ class Reader {
     grammar::ChainParser parser_;
     std::shared_ptr<ThrowingStrategy> strategy_;
     Failure failure_;
+    bool given_up_ = false;   // nested too deep, which is reported already
     std::size_t budget_ = 0;  // tokens that may still be read again after errors
 };
 

@@ -80,12 +80,14 @@ class Balancer {
     Balancer(Tokens& tokens, diag::Diagnostics& diags, std::size_t nested)
         : tokens_(tokens), diags_(diags), nested_(nested) {}
 
-    void run() {
+    bool run() {
         Tokens out;
         out.reserve(tokens_.size());
+        const bool even = braces_are_even();
         for (std::size_t i = 0; i < tokens_.size(); ++i) {
             const SyntaxToken& token = tokens_[i];
-            const bool item = token.span.col == 1 && token.first_on_line && !open_.empty() && begins_item(tokens_, i);
+            const bool item = token.span.col == 1 && token.first_on_line && !open_.empty() && begins_item(tokens_, i) &&
+                              !(even && begins_member(token.type));
             if (token.type == P::EOF || item) close_all(out);
             if (opens(token.type)) {
                 open_.push_back(i);
@@ -96,11 +98,27 @@ class Balancer {
             out.push_back(token);
         }
         tokens_ = std::move(out);
+        return true;
     }
 
   private:
     static bool opens(std::size_t type) { return type == P::LBRACE || type == P::LPAREN || type == P::LBRACK; }
     static bool closes(std::size_t type) { return type == P::RBRACE || type == P::RPAREN || type == P::RBRACK; }
+    // What may stand in an `app` or a `service` as well as outside: in a text without indentation it shows no missing
+    // `}`.
+    static bool begins_member(std::size_t type) {
+        return type == P::FILES || type == P::SOCKET || type == P::CLASS || type == P::MATCH || type == P::BATCH ||
+               type == P::TEXT;
+    }
+
+    bool braces_are_even() const {
+        std::size_t depth = 0;
+        for (const SyntaxToken& token : tokens_) {
+            if (token.type == P::RBRACE && depth-- == 0) return false;
+            if (token.type == P::LBRACE) depth++;
+        }
+        return depth == 0;
+    }
 
     std::uint32_t indent_of(std::size_t i) const {
         while (i > 0 && !tokens_[i].first_on_line) --i;
@@ -144,11 +162,12 @@ class Balancer {
         suspect_.reset();
     }
 
-    void too_deep(const SyntaxToken& token) {
+    bool too_deep(const SyntaxToken& token) {
         diags_.report(code::too_deep, token.span,
                       "brackets are nested deeper than " + std::to_string(max_nesting) + " levels",
                       "move the inner part into a function, a `let` or a step of its own");
         tokens_.erase(tokens_.begin(), tokens_.end() - 1);
+        return false;
     }
 
     Tokens& tokens_;
@@ -366,8 +385,8 @@ bool begins_item(const std::vector<SyntaxToken>& tokens, std::size_t at) {
     }
 }
 
-void balance(std::vector<SyntaxToken>& tokens, diag::Diagnostics& diags, std::size_t nested) {
-    Balancer(tokens, diags, nested).run();
+bool balance(std::vector<SyntaxToken>& tokens, diag::Diagnostics& diags, std::size_t nested) {
+    return Balancer(tokens, diags, nested).run();
 }
 
 void mark(std::vector<SyntaxToken>& tokens, bool stmt) { Marker(tokens, stmt).run(); }

@@ -11,9 +11,9 @@ constexpr std::size_t max_nesting = 256;
 constexpr std::size_t max_text = std::size_t{4} << 20U;
 
 // Makes the braces balanced, reporting each that is missing or too many, and bounds the nesting of all brackets before
-// the parser recurses on it: when they are nested deeper, that is reported and only EOF is left.
+// the parser recurses on it: when they are nested deeper, that is reported, only EOF is left, and the answer is false.
 // `nested`: levels around the text that count as well.
-void balance(std::vector<SyntaxToken>& tokens, diag::Diagnostics& diags, std::size_t nested = 0);
+bool balance(std::vector<SyntaxToken>& tokens, diag::Diagnostics& diags, std::size_t nested = 0);
 
 // Puts in IN_SET, BOUND, RETURN_BARE, PART, END, RESULT and makes words after a dot IDENT; numbers the tokens.
 // Applying it to its own result changes nothing.

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include <algorithm>
+#include <map>
+#include <regex>
 
 #include "compiler/ir/cost.h"
 #include "compiler/ir/size.h"
@@ -13,7 +15,13 @@ namespace chainio::chainc {
 namespace {
 
 constexpr const char* size_hint = "split it into two steps, or use a loop or `match` instead of repetition";
-constexpr const char* stack_hint = "compute values where they are used, or split it into two steps";
+
+void report_stack(Compilation& c, const Places& places, std::size_t program, std::uint64_t bytes) {
+    c.diagnostics.report(602, places.of_program(program),
+                         fmt::format("`{}` needs {} bytes of stack; the limit is {}",
+                                     c.artifact.module.programs[program].name, bytes, most_stack),
+                         "compute values where they are used, or split it into two steps");
+}
 
 void check_instructions(Compilation& c, const Places& places) {
     const ir::Module& module = c.artifact.module;
@@ -46,6 +54,12 @@ void check_sizes(Compilation& c, const Places& places) {
             607, {},
             fmt::format("the spec makes {} programs; the limit is {}", module.programs.size(), ir::kMaxPrograms),
             "split it into several artifacts");
+    }
+    if (module.literals.size() > ir::kMaxLiterals) {
+        c.diagnostics.report(607, {},
+                             fmt::format("the strings that the spec's programs use take {} bytes; the limit is {}",
+                                         module.literals.size(), ir::kMaxLiterals),
+                             "keep long texts in a file that a chain reads, or split it into several artifacts");
     }
     for (std::size_t i = 0; i < module.programs.size(); i++) {
         const std::string what = excess(ir::size_of(module.programs[i]));
@@ -89,23 +103,18 @@ void enforce_lowered_sizes(Compilation& c) {
 }
 
 bool report_stack_overflow(Compilation& c, std::string_view compiler_output) {
-    if (compiler_output.find("BPF stack limit") == std::string_view::npos) return false;
-    constexpr std::string_view prefix = "cio_program_";
+    static const std::regex needs("([0-9]+) stack bytes in function 'cio_(?:program_|p)([0-9]+)");
     const Places places(c);
-    bool reported = false;
-    for (std::size_t at = compiler_output.find(prefix); at != std::string_view::npos;
-         at = compiler_output.find(prefix, at + 1)) {
-        std::size_t program = 0;
-        const std::string_view digits = compiler_output.substr(at + prefix.size());
-        const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), program);
-        if (error != std::errc{} || program >= c.artifact.module.programs.size()) continue;
-        c.diagnostics.report(
-            602, places.of_program(program),
-            fmt::format("`{}` needs more than {} bytes of stack", c.artifact.module.programs[program].name, most_stack),
-            stack_hint);
-        reported = true;
+    std::map<std::size_t, unsigned long> largest;  // of the functions of each program
+    using Match = std::regex_iterator<std::string_view::const_iterator>;
+    for (Match at(compiler_output.begin(), compiler_output.end(), needs); at != Match(); ++at) {
+        const std::size_t program = std::stoul((*at)[2]);
+        const unsigned long bytes = std::stoul((*at)[1]);
+        if (bytes <= most_stack || program >= c.artifact.module.programs.size()) continue;
+        largest[program] = std::max(largest[program], bytes);
     }
-    return reported;
+    for (const auto& [program, bytes] : largest) report_stack(c, places, program, bytes);
+    return !largest.empty();
 }
 
 void enforce_stack(Compilation& c) {
@@ -113,10 +122,7 @@ void enforce_stack(Compilation& c) {
     for (std::size_t i = 0; i < c.artifact.bounds.size(); i++) {
         const std::uint32_t stack = c.artifact.bounds[i].stack;
         if (stack <= most_stack) continue;
-        c.diagnostics.report(602, places.of_program(i),
-                             fmt::format("`{}` needs {} bytes of stack; the limit is {}",
-                                         c.artifact.module.programs[i].name, stack, most_stack),
-                             stack_hint);
+        report_stack(c, places, i, stack);
     }
 }
 

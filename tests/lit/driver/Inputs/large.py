@@ -13,6 +13,13 @@ elif kind == "nesting":
 elif kind == "stack":
     lines += [f"let v{i} = r.a[r.a[{i}] & 511] * {i + 3}" for i in range(200)]
     lines += ["return " + " ^ ".join(f"(v{i} * v{(i * 7 + 1) % 200})" for i in range(200))]
+elif kind == "calls":
+    lines += ["return " + "min(" * 120 + "r.a[0]" + "".join(f", r.a[{i}])" for i in range(120))]
+elif kind == "strings":
+    HEAD = HEAD.replace("-> u64", "-> bytes(max 40002)")
+    lines += [f'if r.a[0] == {i} {{ return "{i:02}{"x" * 40000}" }}' for i in range(30)] + ['return "none"']
+elif kind == "additions":
+    lines += ["var t = r.a[0]"] + [f"t = t + {i + 3}" for i in range(25000)] + ["return t"]
 elif kind == "operations":
     lines += ["var t = 0"] + [f"t = (t ^ r.a[(t + {i}) & 511]) * {i + 3}" for i in range(25000)] + ["return t"]
 print(HEAD + "".join(f"    {line}\n" for line in lines) + "  }\n}")
