@@ -1,7 +1,10 @@
 #include "runtime/umem/region.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +16,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = 2 * 1024 * 1024;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
@@ -26,21 +30,51 @@ std::expected<Region, std::string> Region::create(std::size_t bytes, bool want_h
         region.size_ = round_up(bytes, huge ? kHugePage : kPage);
         // A program may load up to CIO_PAD bytes behind a block, so the last frame needs readable memory behind it.
         region.mapped_ = region.size_ + (huge ? kHugePage : kPage);
-        region.fd_ = memfd_create("chainio-umem", MFD_CLOEXEC | (huge ? MFD_HUGETLB : 0u));
-        if (region.fd_ < 0 || ftruncate(region.fd_, static_cast<off_t>(region.mapped_)) != 0) {
+        region.fd_ = memfd_create("chainio-umem", MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0u));
+        // Sealed, so that no process that has the descriptor can take memory away from under the others.
+        if (region.fd_ < 0 || ftruncate(region.fd_, static_cast<off_t>(region.mapped_)) != 0 ||
+            fcntl(region.fd_, F_ADD_SEALS, kSeals) != 0) {
             if (huge) continue;
             return std::unexpected(std::string("cannot make the block memory (memfd): ") + std::strerror(errno));
         }
-        void* at = mmap(nullptr, region.mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd_, 0);
-        if (at == MAP_FAILED) {
+        if (auto mapped = region.map(); !mapped) {
             if (huge) continue;
-            return std::unexpected("cannot map " + std::to_string(region.mapped_) +
-                                   " bytes of block memory: " + std::strerror(errno));
+            return std::unexpected(mapped.error());
         }
-        region.base_ = static_cast<std::uint8_t*>(at);
         return region;
     }
     return std::unexpected(std::string("cannot make the block memory"));
+}
+
+std::expected<Region, std::string> Region::attach(int fd) {
+    struct stat status{};
+    struct statfs system{};
+    if (fstat(fd, &status) != 0 || fstatfs(fd, &system) != 0)
+        return std::unexpected(std::string("cannot use the shared region: ") + std::strerror(errno));
+    const int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & kSeals) != kSeals)
+        return std::unexpected("the shared region is no memfd of fixed size: its maker could take it away");
+    Region region;
+    region.huge_ = system.f_type == HUGETLBFS_MAGIC;
+    const std::size_t page = region.huge_ ? static_cast<std::size_t>(system.f_bsize) : kPage;
+    region.mapped_ = static_cast<std::size_t>(status.st_size);
+    if (region.mapped_ < 2 * page || region.mapped_ % page != 0)
+        return std::unexpected("the shared region has " + std::to_string(region.mapped_) +
+                               " bytes, which no region has");
+    region.size_ = region.mapped_ - page;
+    region.fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (region.fd_ < 0) return std::unexpected(std::string("cannot use the shared region: ") + std::strerror(errno));
+    if (auto mapped = region.map(); !mapped) return std::unexpected(mapped.error());
+    return region;
+}
+
+std::expected<void, std::string> Region::map() {
+    void* at = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+    if (at == MAP_FAILED)
+        return std::unexpected("cannot map " + std::to_string(mapped_) +
+                               " bytes of block memory: " + std::strerror(errno));
+    base_ = static_cast<std::uint8_t*>(at);
+    return {};
 }
 
 Region::Region(Region&& other) noexcept

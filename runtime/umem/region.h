@@ -9,9 +9,12 @@ namespace chainio::umem {
 
 class Region {
   public:
-    // At least `bytes` of zeroed memory; huge pages when the machine has any to spare. `pad` readable bytes lie behind
-    // it.
+    // At least `bytes` of zeroed memory; huge pages when the machine has any to spare. One readable page lies behind
+    // it. Its size is sealed.
     static std::expected<Region, std::string> create(std::size_t bytes, bool want_huge);
+    // Maps the region of another process, whose descriptor came over a socket or by inheritance; the descriptor stays
+    // the caller's. Refused: what is no region, and what its maker could still cut short under us.
+    static std::expected<Region, std::string> attach(int fd);
     Region(Region&& other) noexcept;
     Region& operator=(Region&& other) noexcept;
     Region(const Region&) = delete;
@@ -25,6 +28,7 @@ class Region {
 
   private:
     Region() = default;
+    std::expected<void, std::string> map();
     void reset();
     std::uint8_t* base_ = nullptr;
     std::size_t size_ = 0;

@@ -5,9 +5,10 @@ import sys
 import compile_time
 import lookup
 import unmodified
+import xdp
 from common import Trouble, print_json, print_table
 
-BENCHMARKS = {"lookup": lookup, "compile": compile_time, "unmodified": unmodified}
+BENCHMARKS = {"lookup": lookup, "compile": compile_time, "unmodified": unmodified, "xdp": xdp}
 
 
 def main():

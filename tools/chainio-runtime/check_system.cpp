@@ -13,6 +13,7 @@
 
 #include "runtime/ring/ring.h"
 #include "runtime/spec/native_code.h"
+#include "tools/chainio-runtime/check_xdp.h"
 
 namespace chainio::runtime_tool {
 namespace {
@@ -129,6 +130,7 @@ std::vector<SystemFact> check_system() {
     facts.push_back(direct_fact(name));
     facts.push_back(native_fact());
     facts.push_back(bpf_fact());
+    facts.push_back(xdp_fact());
     facts.push_back(kernel_engine_fact(name));
     return facts;
 }

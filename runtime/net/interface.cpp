@@ -1,0 +1,113 @@
+#include "runtime/net/interface.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/if.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+extern "C" unsigned if_nametoindex(const char* name);  // <net/if.h> does not go together with <linux/if.h>
+
+namespace chainio::net {
+namespace {
+
+// A socket to ask the kernel about interfaces with.
+class Asker {
+  public:
+    explicit Asker(const std::string& name) : fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+        std::strncpy(request_.ifr_name, name.c_str(), IFNAMSIZ - 1);
+    }
+    Asker(const Asker&) = delete;
+    Asker& operator=(const Asker&) = delete;
+    ~Asker() {
+        if (fd_ >= 0) close(fd_);
+    }
+    bool ask(unsigned long what) { return ioctl(fd_, what, &request_) == 0; }
+    bool ethtool(void* command) {
+        request_.ifr_data = static_cast<char*>(command);
+        return ask(SIOCETHTOOL);
+    }
+    const ifreq& answer() const { return request_; }
+
+  private:
+    int fd_;
+    ifreq request_{};
+};
+
+std::vector<Address> addresses_of(const std::string& name) {
+    std::vector<Address> found;
+    ifaddrs* list = nullptr;
+    if (getifaddrs(&list) != 0) return found;
+    for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
+        if (each->ifa_addr == nullptr || name != each->ifa_name) continue;
+        Address address{};
+        if (each->ifa_addr->sa_family == AF_INET) {
+            address[10] = address[11] = 0xff;
+            std::memcpy(&address[12], &reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr, 4);
+        } else if (each->ifa_addr->sa_family == AF_INET6) {
+            std::memcpy(address.data(), &reinterpret_cast<const sockaddr_in6*>(each->ifa_addr)->sin6_addr, 16);
+        } else {
+            continue;
+        }
+        found.push_back(address);
+    }
+    freeifaddrs(list);
+    return found;
+}
+
+}  // namespace
+
+std::expected<Interface, std::string> find_interface(const std::string& name) {
+    Interface found;
+    found.name = name;
+    found.index = name.size() < IFNAMSIZ ? if_nametoindex(name.c_str()) : 0;
+    if (found.index == 0)
+        return std::unexpected(fmt::format("there is no network interface '{}': `ip link` lists them", name));
+    Asker asker(name);
+    if (!asker.ask(SIOCGIFFLAGS))
+        return std::unexpected(fmt::format("cannot ask about interface '{}': {}", name, std::strerror(errno)));
+    found.up = (asker.answer().ifr_flags & IFF_UP) != 0;
+    if (asker.ask(SIOCGIFMTU)) found.mtu = static_cast<unsigned>(asker.answer().ifr_mtu);
+    if (asker.ask(SIOCGIFHWADDR)) std::memcpy(found.mac.data(), asker.answer().ifr_hwaddr.sa_data, 6);
+    ethtool_channels channels{};
+    channels.cmd = ETHTOOL_GCHANNELS;
+    if (asker.ethtool(&channels)) found.queues = std::max({1u, channels.rx_count, channels.combined_count});
+    ethtool_drvinfo driver{};
+    driver.cmd = ETHTOOL_GDRVINFO;
+    if (asker.ethtool(&driver)) found.driver = driver.driver;
+    found.addresses = addresses_of(name);
+    return found;
+}
+
+std::expected<std::optional<AttachedProgram>, std::string> attached_program(const Interface& interface) {
+    bpf_xdp_query_opts query{};
+    query.sz = sizeof query;
+    if (const int failed = bpf_xdp_query(static_cast<int>(interface.index), 0, &query); failed != 0)
+        return std::unexpected(fmt::format("cannot ask which XDP program is attached to '{}': {}", interface.name,
+                                           std::strerror(-failed)));
+    AttachedProgram program;
+    for (const std::uint32_t id : {query.prog_id, query.drv_prog_id, query.skb_prog_id, query.hw_prog_id}) {
+        if (program.id == 0) program.id = id;
+    }
+    if (program.id == 0) return std::nullopt;
+    program.generic = program.id == query.skb_prog_id;
+    if (const int fd = bpf_prog_get_fd_by_id(program.id); fd >= 0) {
+        bpf_prog_info info{};
+        __u32 size = sizeof info;
+        if (bpf_prog_get_info_by_fd(fd, &info, &size) == 0) program.name = info.name;
+        close(fd);
+    }
+    return program;
+}
+
+}  // namespace chainio::net

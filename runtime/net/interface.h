@@ -1,0 +1,32 @@
+// What has to be known of a network interface before a program is attached to it.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace chainio::net {
+
+using Address = std::array<std::uint8_t, 16>;  // IPv4: ::ffff:a.b.c.d
+
+struct Interface {
+    std::string name, driver;
+    unsigned index = 0, mtu = 0, queues = 1;
+    bool up = false;
+    std::array<std::uint8_t, 6> mac{};
+    std::vector<Address> addresses;
+};
+
+std::expected<Interface, std::string> find_interface(const std::string& name);
+
+// An XDP program that is attached already.
+struct AttachedProgram {
+    std::uint32_t id = 0;
+    std::string name;
+    bool generic = false;
+};
+std::expected<std::optional<AttachedProgram>, std::string> attached_program(const Interface& interface);
+
+}  // namespace chainio::net

@@ -1,0 +1,316 @@
+#include "runtime/net/port.h"
+
+#include <bpf/bpf.h>
+#include <fmt/format.h>
+#include <linux/if_xdp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+// Linux 6.6 and later; the distribution's headers may be older.
+#ifndef XDP_PKT_CONTD
+#define XDP_PKT_CONTD (1 << 0)
+#endif
+
+namespace chainio::net {
+namespace {
+
+constexpr std::uint32_t kHeadroom = 256;  // that the kernel leaves in front of what it receives
+constexpr std::uint32_t kLongestPacket = kEthernet + 65535;
+constexpr unsigned kMostQueues = 64, kMostFds = kMostQueues;
+
+Refusal bind_refusal(const Interface& interface, const PortOptions& options, unsigned queue, int error) {
+    const std::string what = fmt::format("an AF_XDP socket cannot be bound to queue {} of {}", queue, interface.name);
+    const auto because = [&](Refusal::Why why, std::string_view words) {
+        return Refusal{why, fmt::format("{}: {}", what, words)};
+    };
+    switch (error) {
+        case EPERM: return because(Refusal::Why::not_permitted, "run as root, or with CAP_NET_RAW and CAP_NET_ADMIN");
+        case EBUSY: return because(Refusal::Why::system, "another AF_XDP socket has that queue");
+        case ENOBUFS:
+            return because(Refusal::Why::system,
+                           "too little memory may be locked; `ulimit -l unlimited`, or CAP_IPC_LOCK");
+        case EOPNOTSUPP:
+        case EINVAL:
+            if (options.copy == Copy::zero_copy)
+                return because(Refusal::Why::unsupported, "its driver has no zero-copy mode; copy mode works with any");
+            break;
+        default: break;
+    }
+    return because(Refusal::Why::system, std::strerror(error));
+}
+
+std::expected<unsigned, Refusal> queues_of(const Interface& interface, const PortOptions& options) {
+    const auto refuse = [](std::string words) {
+        return std::unexpected(Refusal{Refusal::Why::unsupported, std::move(words)});
+    };
+    if (options.ports.empty()) return refuse("no UDP port is declared, so nothing would be taken");
+    if (std::ranges::count(options.ports, 0) != 0) return refuse("UDP port 0 cannot be served");
+    if (!std::has_single_bit(options.entries) || options.entries < 64 || options.entries > 16384)
+        return refuse(fmt::format("frames a queue are a power of two, 64 to 16384, not {}", options.entries));
+    // Its addresses may not be there yet, and they decide what is taken.
+    if (!interface.up)
+        return refuse(fmt::format("{} is down: `ip link set {} up` first", interface.name, interface.name));
+    const unsigned wanted = options.queues == 0 ? interface.queues : options.queues;
+    if (wanted > interface.queues)
+        return refuse(fmt::format("{} has {} receive queues, not {}", interface.name, interface.queues, wanted));
+    if (wanted > kMostQueues)
+        return refuse(fmt::format("at most {} queues can be served, not {}", kMostQueues, wanted));
+    return wanted;
+}
+
+}  // namespace
+
+Port::Port(Interface interface, Program program, umem::Slab& slab)
+    : interface_(std::move(interface)),
+      program_(std::move(program)),
+      slab_(slab),
+      chunks_(slab.region().size() / kChunk) {}
+
+std::expected<std::unique_ptr<Port>, Refusal> Port::open(const PortOptions& options, umem::Slab& slab,
+                                                         metrics::Fallbacks& fallbacks) {
+    auto interface = find_interface(options.interface);
+    if (!interface) return std::unexpected(Refusal{Refusal::Why::no_interface, interface.error()});
+    const auto queues = queues_of(*interface, options);
+    if (!queues) return std::unexpected(queues.error());
+    auto program = Program::attach(*interface, options.attach);
+    if (!program) return std::unexpected(program.error());
+    std::unique_ptr<Port> port(new Port(std::move(*interface), std::move(*program), slab));
+    const QueueOptions queue_options{.interface = options.interface,
+                                     .entries = options.entries,
+                                     .copy = options.copy,
+                                     .need_wakeup = options.need_wakeup,
+                                     .multi_buffer = options.multi_buffer};
+    for (unsigned number = 0; number < *queues; number++) {
+        auto queue = Queue::create(port->umem_, slab.region(), queue_options, number, port->mode_);
+        if (!queue) return std::unexpected(bind_refusal(port->interface_, options, number, queue.error()));
+        port->queues_.push_back(std::move(*queue));
+        port->post(*port->queues_.back());
+        const int fd = port->queues_.back()->fd();
+        if (bpf_map_update_elem(port->program_.sockets_map(), &number, &fd, BPF_ANY) != 0)
+            return std::unexpected(
+                Refusal{Refusal::Why::system,
+                        fmt::format("an AF_XDP socket cannot be given to the XDP program: {}", std::strerror(errno))});
+    }
+    port->assembling_.assign(*queues, umem::kNoFrame);
+    port->last_.assign(*queues, umem::kNoFrame);
+    const std::uint32_t longest = port->mode_.multi_buffer ? kLongestPacket : kChunk - kHeadroom;
+    if (auto taken = port->program_.take(options.ports, port->interface_.addresses, longest); !taken)
+        return std::unexpected(taken.error());
+    port->note_fallbacks(options, fallbacks);
+    return port;
+}
+
+Port::~Port() {
+    // Closed first: after that no frame is the kernel's.
+    queues_.clear();
+    for (std::size_t i = 0; i < chunks_.size(); i++) {
+        const auto frame = static_cast<umem::Frame>(i * (kChunk / umem::kUnit));
+        const umem::Owner owner = slab_.owner(frame);
+        if (owner == kPosted || owner == kReceived || owner == kSending) slab_.release(frame, owner);
+    }
+}
+
+void Port::note_fallbacks(const PortOptions& options, metrics::Fallbacks& fallbacks) const {
+    const std::string of = fmt::format("{} ({})", interface_.name, interface_.driver);
+    if (options.attach == Attach::automatic && !program_.native())
+        fallbacks.note("xdp-generic", fmt::format("the driver of {} runs no XDP programs; the kernel does, later", of));
+    if (options.copy == Copy::automatic && !mode_.zero_copy)
+        fallbacks.note("xdp-copy",
+                       fmt::format("the driver of {} has no zero-copy mode; the kernel copies packets", of));
+    if (options.multi_buffer && !mode_.multi_buffer)
+        fallbacks.note("xdp-single-buffer",
+                       "the kernel has no multi-buffer AF_XDP: Linux 6.6 has; answers of several frames are refused");
+}
+
+std::size_t Port::receive(std::span<umem::Descriptor> out) {
+    std::size_t count = 0;
+    for (unsigned turn = 0; turn < queues_.size() && count < out.size(); turn++) {
+        const unsigned number = (first_queue_ + turn) % static_cast<unsigned>(queues_.size());
+        Queue& queue = *queues_[number];
+        std::uint32_t index = 0;
+        // A descriptor of the kernel ends at most one request, so that there is room for what is taken here.
+        const std::uint32_t there =
+            xsk_ring_cons__peek(&queue.rx, static_cast<std::uint32_t>(out.size() - count), &index);
+        for (std::uint32_t i = 0; i < there; i++)
+            received(queue, number, *xsk_ring_cons__rx_desc(&queue.rx, index + i), out, count);
+        xsk_ring_cons__release(&queue.rx, there);
+        post(queue);
+    }
+    first_queue_ = (first_queue_ + 1) % static_cast<unsigned>(queues_.size());
+    return count;
+}
+
+void Port::received(Queue& queue, unsigned number, const xdp_desc& desc, std::span<umem::Descriptor> out,
+                    std::size_t& count) {
+    const auto frame = static_cast<umem::Frame>(desc.addr / kChunk * (kChunk / umem::kUnit));
+    if (desc.addr >= slab_.region().size() || !slab_.transfer(frame, kPosted, kReceived)) {
+        counters_.malformed++;
+        return;
+    }
+    queue.posted--;
+    Chunk& part = chunk(frame) = Chunk{};
+    part.begin = static_cast<std::uint16_t>(desc.addr % kChunk);
+    part.length = static_cast<std::uint16_t>(desc.len);
+    part.queue = static_cast<std::uint16_t>(number);
+    umem::Frame& first = assembling_[number];
+    if (first == umem::kNoFrame) {
+        first = frame;
+    } else {
+        chunk(last_[number]).next = frame;
+    }
+    last_[number] = frame;
+    if ((desc.options & XDP_PKT_CONTD) != 0) return;
+
+    const umem::Frame whole = std::exchange(first, umem::kNoFrame);
+    std::size_t bytes = 0, parts = 0;
+    for (umem::Frame each = whole; each != umem::kNoFrame; each = chunk(each).next) {
+        bytes += chunk(each).length;
+        parts++;
+    }
+    Chunk& begin = chunk(whole);
+    const auto headers = parse({slab_.data(whole) + begin.begin, begin.length}, bytes);
+    if (!headers || parts > kMostParts) {
+        counters_.malformed++;
+        give_back(whole);
+        return;
+    }
+    begin.header_bytes = headers->bytes;
+    begin.v6 = headers->v6;
+    counters_.received++;
+    unanswered_++;
+    out[count++] = {.kind = umem::Kind::receive,
+                    .class_index = 0,
+                    .step = 0,
+                    .frame = whole,
+                    .offset = static_cast<std::uint32_t>(begin.begin) + headers->bytes,
+                    .length = headers->payload_length,
+                    .target = number,
+                    .chain = 0,
+                    .serial = ++serial_,
+                    .depends_on = 0};
+}
+
+void Port::give_back(umem::Frame first) {
+    while (first != umem::kNoFrame) {
+        const umem::Frame next = chunk(first).next;
+        chunk(first) = Chunk{};
+        slab_.release(first, kReceived);
+        first = next;
+    }
+}
+
+bool Port::is_request(const umem::Descriptor& descriptor) const {
+    if (descriptor.frame % (kChunk / umem::kUnit) != 0) return false;
+    if (descriptor.frame / (kChunk / umem::kUnit) >= chunks_.size()) return false;
+    return slab_.owner(descriptor.frame) == kReceived && chunk(descriptor.frame).header_bytes != 0;
+}
+
+bool Port::release(const umem::Descriptor& request) {
+    if (!is_request(request)) return false;
+    give_back(request.frame);
+    unanswered_--;
+    counters_.released++;
+    return true;
+}
+
+void Port::post(Queue& queue) {
+    const auto entries = queue.fill.size;
+    while (queue.posted < entries && xsk_prod_nb_free(&queue.fill, 1) > 0) {
+        const umem::Frame frame = slab_.allocate(kChunk, kPosted);
+        if (frame == umem::kNoFrame) {
+            counters_.no_frame++;
+            return;
+        }
+        std::uint32_t index = 0;
+        xsk_ring_prod__reserve(&queue.fill, 1, &index);
+        *xsk_ring_prod__fill_addr(&queue.fill, index) = std::uint64_t{frame} * umem::kUnit;
+        xsk_ring_prod__submit(&queue.fill, 1);
+        queue.posted++;
+    }
+}
+
+void Port::reap(Queue& queue) {
+    std::uint32_t index = 0;
+    const std::uint32_t there = xsk_ring_cons__peek(&queue.completion, queue.completion.size, &index);
+    for (std::uint32_t i = 0; i < there; i++) {
+        const std::uint64_t at = *xsk_ring_cons__comp_addr(&queue.completion, index + i);
+        if (at >= slab_.region().size()) continue;
+        const umem::Frame head = chunks_[at / kChunk].head;
+        if (head == umem::kNoFrame || chunk(head).pending == 0 || --chunk(head).pending != 0) continue;
+        chunk(head) = Chunk{};
+        slab_.release(head, kSending);
+        sending_--;
+    }
+    xsk_ring_cons__release(&queue.completion, there);
+}
+
+void Port::kick(Queue& queue) {
+    // The kernel sends 32 at a time in copy mode, so one kick does not always do.
+    for (std::uint32_t turn = 0; turn <= queue.tx.size / 32 && queue.unsent(); turn++) {
+        if (mode_.need_wakeup && !xsk_ring_prod__needs_wakeup(&queue.tx)) return;
+        counters_.kicks++;
+        if (sendto(queue.fd(), nullptr, 0, MSG_DONTWAIT, nullptr, 0) >= 0) continue;
+        if (errno == ENETDOWN || errno == ENXIO) counters_.down++;
+        if (errno != EAGAIN) return;  // what is left goes with a later turn
+        reap(queue);
+    }
+}
+
+void Port::flush() {
+    for (auto& queue : queues_) {
+        kick(*queue);
+        reap(*queue);
+        post(*queue);
+        if (mode_.need_wakeup && xsk_ring_prod__needs_wakeup(&queue->fill))
+            recvfrom(queue->fd(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
+    }
+}
+
+void Port::wait(int milliseconds) {
+    std::array<pollfd, kMostFds> polled{};
+    for (std::size_t i = 0; i < queues_.size(); i++)
+        polled[i] = {.fd = queues_[i]->fd(), .events = POLLIN, .revents = 0};
+    poll(polled.data(), queues_.size(), milliseconds);
+}
+
+std::vector<int> Port::fds() const {
+    std::vector<int> found;
+    for (const auto& queue : queues_) found.push_back(queue->fd());
+    return found;
+}
+
+std::uint64_t Port::posted() const {
+    std::uint64_t sum = 0;
+    for (const auto& queue : queues_) sum += queue->posted;
+    return sum;
+}
+
+std::string Port::describe() const {
+    return fmt::format("AF_XDP on {} ({}): {} queue{}, {} program, {}{}{}, frames of {} bytes in {} pages",
+                       interface_.name, interface_.driver.empty() ? "no driver name" : interface_.driver,
+                       queues_.size(), queues_.size() == 1 ? "" : "s", program_.native() ? "native" : "generic",
+                       mode_.zero_copy ? "zero-copy" : "copy", mode_.need_wakeup ? ", need-wakeup" : "",
+                       mode_.multi_buffer ? ", multi-buffer" : ", single-buffer", kChunk,
+                       slab_.region().huge() ? "2 MiB" : "4 KiB");
+}
+
+PortCounters Port::counters() const {
+    PortCounters all = counters_;
+    const ProgramCounters of_program = program_.counters();
+    all.taken = of_program.taken;
+    all.passed = of_program.passed;
+    for (const auto& queue : queues_) {
+        const xdp_statistics of_queue = queue->statistics();
+        all.dropped += of_queue.rx_dropped + of_queue.rx_ring_full + of_queue.rx_fill_ring_empty_descs;
+        all.invalid += of_queue.rx_invalid_descs + of_queue.tx_invalid_descs;
+    }
+    return all;
+}
+
+}  // namespace chainio::net

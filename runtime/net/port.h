@@ -1,0 +1,155 @@
+// Declared UDP traffic of one interface, in frames of the shared region: requests come as descriptors, and leave as
+// their own answers. Everything else on the interface stays with the kernel. One thread.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/metrics/fallbacks.h"
+#include "runtime/net/packet.h"
+#include "runtime/net/program.h"
+#include "runtime/net/queue.h"
+#include "runtime/umem/descriptor.h"
+
+namespace chainio::net {
+
+// Owners of frames here; chains and caches have smaller numbers.
+inline constexpr umem::Owner kPosted = 0xf0000001;    // with the kernel, to receive into
+inline constexpr umem::Owner kReceived = 0xf0000002;  // a request that has no answer yet
+inline constexpr umem::Owner kSending = 0xf0000003;   // with the kernel, to be sent
+
+inline constexpr std::size_t kMostParts = 17;  // frames of one datagram
+using Parts = std::array<std::span<std::uint8_t>, kMostParts>;
+
+struct PortOptions {
+    std::string interface;
+    std::vector<std::uint16_t> ports;
+    unsigned queues = 0;           // 0: all that the interface has
+    std::uint32_t entries = 1024;  // frames a queue, a power of two
+    Attach attach = Attach::automatic;
+    Copy copy = Copy::automatic;
+    bool need_wakeup = true, multi_buffer = true;
+};
+
+struct PortCounters {
+    std::uint64_t received = 0, answered = 0, released = 0, malformed = 0;
+    std::uint64_t payload_copies = 0;  // answers that were put together by copying: 0 where the kernel has multi-buffer
+    std::uint64_t kicks = 0, no_frame = 0, ring_full = 0, down = 0;
+    std::uint64_t taken = 0, passed = 0;  // by the program
+    std::uint64_t dropped = 0;            // by the kernel, for want of a frame or of room in a ring
+    std::uint64_t invalid = 0;            // descriptors that the kernel refused
+};
+
+// Why an answer did not leave; nothing has changed, and the request still wants an answer or a release.
+enum class AnswerError { not_a_request, bad_range, bad_frame, too_large, ring_full };
+std::string_view name_of(AnswerError error);
+
+class Port {
+  public:
+    static std::expected<std::unique_ptr<Port>, Refusal> open(const PortOptions& options, umem::Slab& slab,
+                                                              metrics::Fallbacks& fallbacks);
+    // Takes all frames back, answered or not.
+    ~Port();
+    Port(const Port&) = delete;
+    Port& operator=(const Port&) = delete;
+
+    // Requests that have come in, at most as many as `out` has room for: kind `receive`, the payload's first byte and
+    // whole length, `target` the queue.
+    std::size_t receive(std::span<umem::Descriptor> out);
+    // The payload as it lies in the frames of a request: how many parts, one unless it came in several frames.
+    std::size_t parts(const umem::Descriptor& request, Parts& out) const;
+
+    // Sends the first `length` bytes from the request's payload on as its answer, written there by the caller; they may
+    // be more than came, as far as the frame goes.
+    std::expected<void, AnswerError> answer(const umem::Descriptor& request, std::uint32_t length);
+    // Sends these stretches of other frames of at least 4 KiB, which belong to `owner` until this returns and are given
+    // back to the slab when they have left. Without multi-buffer they are copied into the request's frame, and counted.
+    std::expected<void, AnswerError> answer_from(const umem::Descriptor& request,
+                                                 std::span<const umem::Descriptor> data, umem::Owner owner);
+    // Sums a stretch once and keeps the sum with its frame, for answer_from() of the same stretch.
+    void keep_sum(umem::Frame frame, std::uint32_t offset, std::uint32_t length);
+    // Sends a whole packet from a frame that belongs to `owner`, as a client of somebody else's service does.
+    std::expected<void, AnswerError> transmit(umem::Frame frame, std::uint32_t length, unsigned queue,
+                                              umem::Owner owner);
+    // Gives a request back without an answer; false: it is none.
+    bool release(const umem::Descriptor& request);
+
+    // Hands over what waits to be sent, takes back what has left, and posts frames. To be called once a turn.
+    void flush();
+    // Until something came in or the time is over.
+    void wait(int milliseconds);
+    std::vector<int> fds() const;
+
+    const Interface& interface() const { return interface_; }
+    const Mode& mode() const { return mode_; }
+    unsigned queues() const { return static_cast<unsigned>(queues_.size()); }
+    std::string describe() const;
+    PortCounters counters() const;
+    // Requests that have no answer yet, frames that are being sent, and frames that wait for what comes in.
+    std::uint64_t unanswered() const { return unanswered_; }
+    std::uint64_t posted() const;
+    std::uint64_t sending() const { return sending_; }
+
+  private:
+    struct Chunk {
+        umem::Frame next = umem::kNoFrame;    // further part of the same request
+        umem::Frame head = umem::kNoFrame;    // of the frame that a sent chunk is part of
+        std::uint16_t begin = 0, length = 0;  // what was received into it
+        std::uint16_t header_bytes = 0;       // of a request's first chunk; 0 in all others
+        std::uint16_t queue = 0;
+        std::uint16_t pending = 0;  // pieces of this frame that are being sent
+        bool v6 = false;
+        std::uint32_t sum_offset = 0, sum_length = 0;
+        std::uint16_t sum = 0;
+    };
+    struct Piece {
+        umem::Frame frame;
+        std::uint32_t offset, length;
+    };
+    Port(Interface interface, Program program, umem::Slab& slab);
+    void note_fallbacks(const PortOptions& options, metrics::Fallbacks& fallbacks) const;
+    Chunk& chunk(umem::Frame frame) { return chunks_[frame / (kChunk / umem::kUnit)]; }
+    const Chunk& chunk(umem::Frame frame) const { return chunks_[frame / (kChunk / umem::kUnit)]; }
+    std::uint8_t* bytes(const Piece& piece) const { return slab_.data(piece.frame) + piece.offset; }
+    bool is_request(const umem::Descriptor& descriptor) const;
+    void received(Queue& queue, unsigned number, const xdp_desc& desc, std::span<umem::Descriptor> out,
+                  std::size_t& count);
+    void post(Queue& queue);
+    void reap(Queue& queue);
+    void kick(Queue& queue);
+    // Pieces of one packet, at most kMostParts.
+    struct Packet {
+        std::array<Piece, kMostParts> pieces;
+        std::size_t count = 0;
+        bool add(umem::Frame frame, std::uint32_t offset, std::uint32_t length);
+    };
+    bool room(unsigned number, std::size_t pieces);
+    void push(unsigned number, const Packet& packet);
+    std::uint32_t largest_payload(bool v6) const { return interface_.mtu - (v6 ? kIpv6 : kIpv4) - kUdp; }
+    void head(const umem::Descriptor& request, std::uint32_t length, std::uint16_t sum);
+    void give_back(umem::Frame first);
+    std::uint16_t sum_of_stretch(const umem::Descriptor& data) const;
+    std::expected<void, AnswerError> answer_by_copy(const umem::Descriptor& request,
+                                                    std::span<const umem::Descriptor> data, std::uint32_t length,
+                                                    umem::Owner owner);
+
+    Interface interface_;
+    Program program_;
+    umem::Slab& slab_;
+    Mode mode_;
+    std::shared_ptr<Umem> umem_;
+    std::vector<std::unique_ptr<Queue>> queues_;
+    std::vector<umem::Frame> assembling_,
+        last_;  // by queue: a request whose parts have not all come, and its last part
+    std::vector<Chunk> chunks_;
+    std::uint32_t serial_ = 0;
+    unsigned first_queue_ = 0;  // whose turn it is to be read first
+    std::uint64_t unanswered_ = 0, sending_ = 0;
+    PortCounters counters_;
+};
+
+}  // namespace chainio::net

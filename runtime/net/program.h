@@ -1,0 +1,48 @@
+// The XDP program that takes declared UDP traffic off one interface, attached as long as this object lives: the kernel
+// detaches it when the process ends, however it ends.
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "runtime/net/interface.h"
+
+namespace chainio::net {
+
+enum class Attach { automatic, native, generic };
+
+// Why traffic cannot be taken off an interface. A caller that has another way (a UDP socket) takes that.
+struct Refusal {
+    enum class Why { no_interface, foreign_program, not_permitted, unsupported, system } why;
+    std::string message;
+};
+
+struct ProgramCounters {
+    std::uint64_t taken = 0, passed = 0;
+};
+
+class Program {
+  public:
+    // Never replaces a program that is there. It takes nothing before take().
+    static std::expected<Program, Refusal> attach(const Interface& interface, Attach how);
+    Program(Program&&) noexcept;
+    Program& operator=(Program&&) noexcept;
+    ~Program();
+
+    int sockets_map() const;
+    // From here on datagrams to these ports and addresses are taken; in frames longer than that they are left to the
+    // kernel.
+    std::expected<void, Refusal> take(std::span<const std::uint16_t> ports, std::span<const Address> addresses,
+                                      std::uint32_t longest_frame);
+    bool native() const;
+    ProgramCounters counters() const;
+
+  private:
+    struct State;
+    explicit Program(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace chainio::net

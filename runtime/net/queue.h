@@ -1,0 +1,76 @@
+// One AF_XDP socket: the four rings of one queue of an interface, over the frames of a shared region.
+#pragma once
+#include <xdp/xsk.h>
+
+#include <array>
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <string>
+
+#include "runtime/umem/region.h"
+
+namespace chainio::net {
+
+inline constexpr std::uint32_t kChunk = 4096;  // a frame as the kernel sees it
+
+enum class Copy { automatic, copy, zero_copy };
+
+struct QueueOptions {
+    std::string interface;
+    std::uint32_t entries = 1024;  // of each ring, a power of two
+    Copy copy = Copy::automatic;
+    bool need_wakeup = true;
+    bool multi_buffer = true;
+};
+
+// What a socket has in fact.
+struct Mode {
+    bool zero_copy = false, need_wakeup = false, multi_buffer = false;
+};
+
+// The region as UMEM. It holds the first queue's socket, so it is made together with it.
+class Umem {
+  public:
+    ~Umem();
+    Umem() = default;
+    Umem(const Umem&) = delete;
+    Umem& operator=(const Umem&) = delete;
+
+  private:
+    friend class Queue;
+    xsk_umem* umem_ = nullptr;
+    xsk_ring_prod fill_{};
+    xsk_ring_cons completion_{};
+};
+
+class Queue {
+  public:
+    // Number 0 settles the mode (best first, as far as the options allow); the others take what it got. An errno value
+    // when the kernel refuses each.
+    static std::expected<std::unique_ptr<Queue>, int> create(std::shared_ptr<Umem>& umem, const umem::Region& region,
+                                                             const QueueOptions& options, unsigned number, Mode& mode);
+    Queue(const Queue&) = delete;
+    Queue& operator=(const Queue&) = delete;
+    ~Queue();
+
+    int fd() const { return xsk_socket__fd(socket_); }
+    // Whether frames of the transmit ring wait for a kick.
+    bool unsent() const { return __atomic_load_n(tx.consumer, __ATOMIC_ACQUIRE) != *tx.producer; }
+    xdp_statistics statistics() const;
+
+    xsk_ring_prod fill{}, tx{};
+    xsk_ring_cons completion{}, rx{};
+    std::uint32_t posted = 0;  // frames that the kernel has, to receive into
+
+  private:
+    Queue() = default;
+    static std::expected<std::unique_ptr<Queue>, int> try_create(std::shared_ptr<Umem>& umem,
+                                                                 const umem::Region& region,
+                                                                 const QueueOptions& options, unsigned number,
+                                                                 const Mode& mode);
+    std::shared_ptr<Umem> umem_;
+    xsk_socket* socket_ = nullptr;
+};
+
+}  // namespace chainio::net

@@ -1,0 +1,152 @@
+"""Network namespaces with a veth pair between them, sockets in them, and raw frames."""
+import contextlib
+import ctypes
+import json
+import os
+import socket
+import struct
+import subprocess
+import time
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+CLONE_NEWNET = 0x40000000
+PATIENCE = 30  # seconds until what has to happen has not
+
+
+def ip(*words, namespace=None):
+    done = subprocess.run(["ip", *(["-n", namespace] if namespace else []), *map(str, words)], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"ip {' '.join(map(str, words))}: {done.stderr}")
+    return done.stdout
+
+
+def why_not():
+    """Why no namespace can be made here; empty when one can."""
+    if os.geteuid() != 0:
+        return "network namespaces want root"
+    name = f"chainio-try-{os.getpid()}"
+    try:
+        ip("netns", "add", name)
+        ip("netns", "del", name)
+    except (RuntimeError, OSError) as error:
+        return f"network namespaces cannot be made here: {error}"
+    return ""
+
+
+class Pair:
+    """Two namespaces, `here` with va (10.9.0.1, fd09::1) and `there` with vb (10.9.0.2, fd09::2)."""
+
+    def __init__(self, mtu=9000, queues=2):
+        self.here, self.there = (f"chainio-{os.getpid()}-{side}" for side in "ab")
+        self.made = []
+        try:
+            for name in (self.here, self.there):
+                ip("netns", "add", name)
+                self.made.append(name)
+            many = ["numrxqueues", queues, "numtxqueues", queues]
+            ip("link", "add", "va", "netns", self.here, *many, "type", "veth", "peer", "name", "vb", "netns", self.there, *many)
+            for namespace, device, number in ((self.here, "va", 1), (self.there, "vb", 2)):
+                ip("addr", "add", f"10.9.0.{number}/24", "dev", device, namespace=namespace)
+                ip("addr", "add", f"fd09::{number}/64", "dev", device, "nodad", namespace=namespace)
+                ip("link", "set", "lo", "up", namespace=namespace)
+                ip("link", "set", device, "mtu", mtu, "up", namespace=namespace)
+            self.mac = {device: self.link(namespace, device)["address"] for namespace, device in ((self.here, "va"), (self.there, "vb"))}
+        except BaseException:
+            self.remove()
+            raise
+
+    def link(self, namespace, device):
+        return json.loads(ip("-j", "-d", "link", "show", "dev", device, namespace=namespace))[0]
+
+    def remove(self):
+        for name in self.made:
+            subprocess.run(["ip", "netns", "del", name], check=True)
+        self.made = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
+
+    def command(self, namespace, *words):
+        return ["ip", "netns", "exec", namespace, *map(str, words)]
+
+
+@contextlib.contextmanager
+def inside(namespace):
+    """This thread in a namespace; sockets that it makes stay there."""
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    into = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
+    try:
+        if LIBC.setns(into, CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), "setns")
+        yield
+    finally:
+        if LIBC.setns(before, CLONE_NEWNET) != 0:
+            os._exit(3)  # in the wrong namespace nothing more can be trusted
+        os.close(before)
+        os.close(into)
+
+
+def udp(namespace, address=None, family=socket.AF_INET):
+    with inside(namespace):
+        made = socket.socket(family, socket.SOCK_DGRAM)
+    made.settimeout(PATIENCE)
+    if address:
+        made.bind(address)
+    return made
+
+
+def packets(namespace, device):
+    """A socket that sends raw frames and sees those that reach the kernel."""
+    with inside(namespace):
+        made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    made.bind((device, 3))
+    made.settimeout(0.05)
+    return made
+
+
+def until(what, holds):
+    """Waits for an event that nothing announces."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if holds():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"not within {PATIENCE} s: {what}")
+
+
+def checksum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data[:len(data) // 2 * 2])) + (data[-1] << 8 if len(data) % 2 else 0)
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+
+def ethernet(to, source, kind, payload):
+    return bytes.fromhex(to.replace(":", "")) + bytes.fromhex(source.replace(":", "")) + struct.pack("!H", kind) + payload
+
+
+def ipv4(source, to, protocol, payload, first=0x45, options=b"", fragment=0x4000, total=None, check=None, ttl=64):
+    length = 20 + len(options) + len(payload) if total is None else total
+    header = struct.pack("!BBHHHBBH4s4s", first + len(options) // 4, 0, length, 0, fragment, ttl, protocol, 0,
+                         socket.inet_aton(source), socket.inet_aton(to)) + options
+    sum_ = checksum(header) if check is None else check
+    return header[:10] + struct.pack("!H", sum_) + header[12:] + payload
+
+
+def ipv6(source, to, following, payload, length=None):
+    return struct.pack("!IHBB16s16s", 6 << 28, len(payload) if length is None else length, following, 64,
+                       socket.inet_pton(socket.AF_INET6, source), socket.inet_pton(socket.AF_INET6, to)) + payload
+
+
+def datagram(source, to, source_port, port, payload, length=None, check=None):
+    """A UDP header and payload; `check`: None for the right sum."""
+    family = socket.AF_INET6 if ":" in to else socket.AF_INET
+    size = 8 + len(payload) if length is None else length
+    pseudo = socket.inet_pton(family, source) + socket.inet_pton(family, to) + struct.pack("!II", size, 17)
+    header = struct.pack("!HHHH", source_port, port, size, 0)
+    sum_ = (checksum(pseudo + header + payload) or 0xffff) if check is None else check
+    return header[:6] + struct.pack("!H", sum_) + payload

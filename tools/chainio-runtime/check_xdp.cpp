@@ -1,0 +1,120 @@
+#include "tools/chainio-runtime/check_xdp.h"
+
+#include <fcntl.h>
+#include <linux/if.h>
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
+#include <linux/veth.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <expected>
+
+#include "runtime/net/port.h"
+
+namespace chainio::runtime_tool {
+namespace {
+
+// A request to the kernel's network configuration, put together attribute by attribute.
+class Request {
+  public:
+    Request() {
+        header()->nlmsg_len = NLMSG_SPACE(sizeof(ifinfomsg));
+        header()->nlmsg_type = RTM_NEWLINK;
+        header()->nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK;
+        static_cast<ifinfomsg*>(NLMSG_DATA(header()))->ifi_flags = IFF_UP;
+        static_cast<ifinfomsg*>(NLMSG_DATA(header()))->ifi_change = IFF_UP;
+    }
+    std::size_t begin(std::uint16_t type, const void* data = nullptr, std::size_t size = 0) {
+        const std::size_t at = header()->nlmsg_len;
+        auto* attribute = reinterpret_cast<rtattr*>(bytes_.data() + at);
+        attribute->rta_type = type;
+        attribute->rta_len = static_cast<std::uint16_t>(RTA_LENGTH(size));
+        if (size != 0) std::memcpy(RTA_DATA(attribute), data, size);
+        header()->nlmsg_len += static_cast<std::uint32_t>(RTA_SPACE(size));
+        return at;
+    }
+    void text(std::uint16_t type, const char* words) { begin(type, words, std::strlen(words) + 1); }
+    void end(std::size_t at) {
+        reinterpret_cast<rtattr*>(bytes_.data() + at)->rta_len = static_cast<std::uint16_t>(header()->nlmsg_len - at);
+    }
+    // 0 or the error's number.
+    int ask() {
+        const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+        if (fd < 0) return errno;
+        alignas(nlmsghdr) std::array<char, 1024> answer{};
+        int failed = EIO;
+        if (send(fd, bytes_.data(), header()->nlmsg_len, 0) >= 0 &&
+            recv(fd, answer.data(), answer.size(), 0) >= static_cast<ssize_t>(NLMSG_LENGTH(sizeof(nlmsgerr))))
+            failed = -static_cast<nlmsgerr*>(NLMSG_DATA(reinterpret_cast<nlmsghdr*>(answer.data())))->error;
+        close(fd);
+        return failed;
+    }
+
+  private:
+    nlmsghdr* header() { return reinterpret_cast<nlmsghdr*>(bytes_.data()); }
+    alignas(nlmsghdr) std::array<char, 1024> bytes_{};
+};
+
+// `ip link add chainio0 up type veth peer name chainio1`, without needing that program.
+int make_pair() {
+    Request request;
+    request.text(IFLA_IFNAME, "chainio0");
+    const std::size_t info = request.begin(IFLA_LINKINFO);
+    request.text(IFLA_INFO_KIND, "veth");
+    const std::size_t data = request.begin(IFLA_INFO_DATA);
+    const ifinfomsg as_it_is{};  // the kernel makes it first, and it cannot go up alone
+    const std::size_t peer = request.begin(VETH_INFO_PEER, &as_it_is, sizeof as_it_is);
+    request.text(IFLA_IFNAME, "chainio1");
+    request.end(peer);
+    request.end(data);
+    request.end(info);
+    return request.ask();
+}
+
+// What an AF_XDP socket on such a pair is, or why there is none. In a process that is about to end: its namespace goes
+// with it.
+std::expected<std::string, std::string> try_it() {
+    if (unshare(CLONE_NEWNET) != 0)
+        return std::unexpected(std::string("no network namespace to try it in: ") + std::strerror(errno));
+    if (const int failed = make_pair(); failed != 0)
+        return std::unexpected(std::string("no pair of interfaces to try it on: ") + std::strerror(failed));
+    auto region = umem::Region::create(std::size_t{4} << 20, true);
+    if (!region) return std::unexpected(region.error());
+    umem::Slab slab(std::move(*region));
+    metrics::Fallbacks fallbacks;
+    auto port = net::Port::open({.interface = "chainio0", .ports = {9}, .entries = 64}, slab, fallbacks);
+    if (!port) return std::unexpected(port.error().message);
+    return (*port)->describe();
+}
+
+}  // namespace
+
+SystemFact xdp_fact() {
+    const char* remedy = "services `via uring` need none of it";
+    std::array<int, 2> answer{};
+    if (pipe2(answer.data(), O_CLOEXEC) != 0) return {"AF_XDP", "missing", std::strerror(errno), remedy};
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        const auto tried = try_it();
+        const std::string line = (tried ? "+" : "-") + (tried ? *tried : tried.error());
+        _exit(write(answer[1], line.data(), line.size()) < 0 ? 1 : 0);
+    }
+    close(answer[1]);
+    std::array<char, 1024> said{};
+    const ssize_t got = child < 0 ? 0 : read(answer[0], said.data(), said.size());
+    close(answer[0]);
+    if (child > 0) waitpid(child, nullptr, 0);
+    if (got < 1) return {"AF_XDP", "missing", "the process that tried it ended without an answer", remedy};
+    const std::string detail(said.data() + 1, static_cast<std::size_t>(got - 1));
+    if (said[0] == '+') return {"AF_XDP", "ok", detail, ""};
+    return {"AF_XDP", "missing", detail, remedy};
+}
+
+}  // namespace chainio::runtime_tool
