@@ -102,6 +102,29 @@ def column_pages(folder):
     return [f"{folder}/a.bin:525", f"{folder}/a.bin:25", f"{folder}/a.mrk:16"]
 
 
+def leaf_pages(folder):
+    """Leaves of a PostgreSQL B-tree: 300 rows, each tenth a posting list of five."""
+    pages = b""
+    for leaf in range(8):
+        page = bytearray(8192)
+        lower, upper = 24, 8176
+        for row in range(300 if leaf else 0):
+            rows = [struct.pack("<HHH", 0, 100 * leaf + row + i, 1 + i) for i in range(5 if row % 10 == 0 else 1)]
+            if len(rows) == 1:
+                item = rows[0] + struct.pack("<HQ", 16, row)
+            else:
+                item = struct.pack("<HHHHQ", 0, 16, 0x2000 | len(rows), 0x2000 | 46, row) + b"".join(rows) + b"\0\0"
+            upper -= len(item)
+            page[upper:upper + len(item)] = item
+            struct.pack_into("<I", page, lower, upper | 1 << 15 | len(item) << 17)
+            lower += 4
+        struct.pack_into("<HHHH", page, 12, lower, upper, 8176, 8196)
+        struct.pack_into("<IIIHH", page, 8176, leaf, leaf + 2 if leaf < 7 else 0, 0, 1, 0)
+        pages += page
+    (folder / "leaves").write_bytes(pages)
+    return [f"{folder}/leaves:8192"]
+
+
 def blocks_for(spec):
     """Of each program: the shadow libraries have one each, the others seven and more."""
     if not SOAK:
@@ -123,6 +146,8 @@ def runs(folder):
     yield "clickhouse_marks", column_pages(folder), ["granule=0,5,99", "count=1,3", "column.file_size=31500", "marks.file_size=1600"]
     yield "sqlite_shadow", sqlite_pages(folder, 4096), []
     yield "clickhouse_shadow", [f"{folder}/a.mrk:16"], []
+    yield "rocksdb_shadow", table_blocks(folder), ["table.file_size=53,5000"]
+    yield "postgresql_shadow", leaf_pages(folder), []
     yield "http", [], []
 
 
