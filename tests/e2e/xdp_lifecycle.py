@@ -21,10 +21,10 @@ FOREIGN = '__attribute__((section("xdp"), used)) int foreign(void *ctx) { return
 
 
 def answered(client, request=b"Ehello"):
-    client.send(request)
     try:
+        client.send(request)
         return client.recv(65535)
-    except TimeoutError:
+    except OSError:  # no answer in time, or the interface is down and nobody is known there
         return None
 
 
