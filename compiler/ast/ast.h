@@ -423,9 +423,12 @@ struct Handler {
     Span span;
     Comments comments;
     std::uint32_t canonical_line = 0;
-    bool malformed = false;
+    enum class Event { request, malformed, failure } event = Event::request;
     Block body;
 };
+constexpr const char* event_word(Handler::Event event) {
+    return event == Handler::Event::malformed ? "malformed" : event == Handler::Event::failure ? "failure" : "request";
+}
 struct Service {
     Name name;
     std::vector<Endpoint> endpoints;

@@ -104,7 +104,8 @@ class Graph {
         for (const ir::Endpoint& e : service.endpoints)
             label += fmt::format("\n{} {} via {}", e.tcp ? "tcp" : "udp", e.port, e.via);
         out_ += fmt::format("  {} [shape=house, label={}];\n", id, dot_string(label));
-        for (std::int32_t handler : {service.on_request_udp, service.on_request_tcp, service.on_malformed}) {
+        for (std::int32_t handler :
+             {service.on_request_udp, service.on_request_tcp, service.on_malformed, service.on_failure}) {
             const ir::Program* p = program(handler);
             if (p == nullptr) continue;
             each_stmt(p->body, [&](const ir::Stmt& stmt) {

@@ -1,25 +1,17 @@
 #include "compiler/ir/interpret.h"
 
-#include <algorithm>
-#include <bit>
-#include <cstring>
-
-#include "compiler/ir/arith.h"
-#include "compiler/ir/bytes_ops.h"
-#include "compiler/ir/hash.h"
+#include "compiler/ir/interpret_ops.h"
 #include "compiler/ir/visit.h"
 
 namespace chainio::ir {
 namespace {
 
-enum class Flow : std::uint8_t { on, break_, continue_, stop };
-
 // One run. With `traced` false nothing is counted.
 template <bool traced>
-class Run {
+class Run : Operations {
   public:
     Run(const Artifact& artifact, cio_io& io, const std::uint8_t* block, Trace* trace)
-        : artifact_(artifact), io_(io), base_(reinterpret_cast<std::uint8_t*>(&io)), block_(block), trace_(trace) {}
+        : Operations(artifact, io, block, storage_), trace_(trace) {}
 
     void program(const Program& program) {
         if (io_.block_length > CIO_MAX_BLOCK) {
@@ -31,225 +23,37 @@ class Run {
             return;
         }
         body(program.body);
+        if constexpr (traced) trace_->out_of_range = trace_->out_of_range || escaped_;
     }
 
   private:
-    Flow body(const Body& statements) {
+    After body(const Body& statements) {
         for (const Stmt& stmt : statements) {
             if constexpr (traced) trace_->statements++;
-            Flow flow = std::visit([this](const auto& n) { return this->exec(n); }, stmt.node);
-            if (flow != Flow::on) return flow;
+            After flow = std::visit([this](const auto& n) { return this->exec(n); }, stmt.node);
+            if (flow != After::on) return flow;
         }
-        return Flow::on;
+        return After::on;
     }
 
-    Flow fail(std::uint32_t outcome) {
-        io_.outcome = outcome;
-        io_.finished = 0;
-        io_.next_count = 0;
-        io_.prefetch_count = 0;
-        io_.out_length = 0;
-        return Flow::stop;
-    }
-    // validate() proves every range; this is the second line of defence.
-    Flow escaped() {
-        if constexpr (traced) trace_->out_of_range = true;
-        return fail(CIO_MALFORMED);
-    }
-
-    std::uint64_t get(const Operand& op) const { return op.is_imm ? op.value : regs_[op.value]; }
-    Flow set(Reg r, std::uint64_t v) {
-        regs_[r] = v;
-        return Flow::on;
-    }
-
-    Bytes space(Space s) const {
-        switch (s) {
-            case Space::block: return {block_, io_.block_length};
-            case Space::args: return {base_ + artifact_.layout.arg_bytes_offset, artifact_.layout.arg_bytes_size};
-            case Space::state: return {base_ + artifact_.layout.state_offset, artifact_.layout.state_size};
-            case Space::literal: return artifact_.module.literals;
-            case Space::result: return {};
-        }
-        return {};
-    }
-    static bool inside(std::uint64_t size, std::uint64_t offset, std::uint64_t length) {
-        return offset <= size && length <= size - offset;
-    }
-    bool slice(const Slice& s, Bytes& out) const {
-        Bytes all = space(s.space);
-        std::uint64_t offset = get(s.offset), length = get(s.length);
-        if (!inside(all.size(), offset, length)) return false;
-        out = all.subspan(offset, length);
-        return true;
-    }
-    // Calls f with the bytes of the slice once it is known to be inside its space and not too long for the operation.
-    template <class F>
-    Flow with(const Slice& s, std::uint64_t max, F&& f) {
-        Bytes bytes;
-        if (!slice(s, bytes)) return escaped();
-        return bytes.size() > max ? fail(CIO_OVERFLOW) : f(bytes);
-    }
-
-    Flow exec(const Move& n) { return set(n.dst, get(n.src)); }
-    Flow exec(const Unary& n) { return set(n.dst, evaluate(n.op, get(n.a))); }
-    Flow exec(const Binary& n) { return set(n.dst, evaluate(n.op, get(n.a), get(n.b))); }
-    Flow exec(const Select& n) { return set(n.dst, get(n.cond) != 0 ? get(n.a) : get(n.b)); }
-    Flow exec(const GetInput& n) {
-        switch (n.input) {
-            case Input::block_offset: return set(n.dst, io_.block_offset);
-            case Input::block_length: return set(n.dst, io_.block_length);
-            case Input::block_tag: return set(n.dst, io_.block_tag);
-            case Input::out_length: return set(n.dst, io_.out_length);
-        }
-        return Flow::on;
-    }
-    Flow exec(const GetArg& n) { return set(n.dst, io_.args[n.index]); }
-    Flow exec(const Load& n) {
-        return with({n.space, n.offset, Operand::imm(n.width)}, 8,
-                    [&](Bytes b) { return set(n.dst, read_int(b, n.big_endian, n.is_signed)); });
-    }
-    Flow exec(const StoreState& n) {
-        std::uint64_t offset = get(n.offset), value = get(n.src);
-        if (!inside(artifact_.layout.state_size, offset, n.width)) return escaped();
-        std::uint8_t* to = base_ + artifact_.layout.state_offset + offset;
-        for (std::uint32_t i = 0; i < n.width; i++) to[i] = static_cast<std::uint8_t>(value >> (8 * i));
-        return Flow::on;
-    }
-    Flow exec(const Check& n) { return get(n.cond) == 0 ? fail(n.outcome) : Flow::on; }
-    Flow exec(const CheckRange& n) {
-        return inside(space(n.space).size(), get(n.offset), get(n.length)) ? Flow::on : fail(n.outcome);
-    }
-    Flow exec(const Varint& n) {
-        Bytes all = space(n.space);
-        std::uint64_t offset = get(n.offset), end = std::min<std::uint64_t>(get(n.limit), all.size());
-        if (offset >= end) return fail(n.outcome);
-        auto result = read_varint(n.kind, all.subspan(offset, end - offset));
-        if (!result) return fail(n.outcome);
-        regs_[n.value] = result->value;
-        return set(n.length, result->length);
-    }
-    Flow exec(const IntOfBytes& n) {
-        Bytes bytes;
-        if (!slice(n.bytes, bytes)) return escaped();
-        return bytes.size() > 8 ? fail(CIO_MALFORMED) : set(n.dst, read_int(bytes, n.big_endian, n.is_signed));
-    }
-    Flow exec(const Compare& n) {
-        Bytes a, b;
-        if (!slice(n.a, a) || !slice(n.b, b)) return escaped();
-        return std::min(a.size(), b.size()) > n.max ? fail(CIO_OVERFLOW) : set(n.dst, compare_bytes(a, b));
-    }
-    Flow exec(const Hash& n) {
-        return with(n.bytes, n.max, [&](Bytes b) { return set(n.dst, hash_bytes(n.algo, b, get(n.seed))); });
-    }
-    Flow exec(const FindByte& n) {
-        return with(n.bytes, n.max, [&](Bytes b) {
-            auto at = std::ranges::find(b, static_cast<std::uint8_t>(get(n.byte)));
-            return set(n.dst, static_cast<std::uint64_t>(at - b.begin()));
-        });
-    }
-    Flow exec(const ParseDecimal& n) {
-        Bytes bytes;
-        if (!slice(n.bytes, bytes)) return escaped();
-        auto value = parse_decimal(bytes);
-        return value ? set(n.dst, *value) : fail(n.outcome);
-    }
-    Flow exec(const CopyToState& n) {
-        return with(n.src, n.max, [&](Bytes b) {
-            std::uint64_t offset = get(n.dst_offset);
-            if (!inside(artifact_.layout.state_size, offset, b.size())) return escaped();
-            std::uint8_t* to = base_ + artifact_.layout.state_offset + offset;
-            for (std::size_t i = 0; i < b.size(); i++) to[i] = b[i];
-            return Flow::on;
-        });
-    }
-    bool fits_out(std::uint64_t more, std::uint32_t limit) const {
-        return io_.out_length <= limit && more <= limit - io_.out_length;
-    }
-    std::uint8_t* out_end() const { return base_ + artifact_.layout.out_offset + io_.out_length; }
-    Flow exec(const EmitInt& n) {
-        if (!fits_out(n.width, n.limit)) return fail(CIO_OVERFLOW);
-        std::uint64_t value = get(n.value);
-        for (std::uint32_t i = 0; i < n.width; i++) out_end()[i] = static_cast<std::uint8_t>(value >> (8 * i));
-        io_.out_length += n.width;
-        return Flow::on;
-    }
-    Flow exec(const EmitBytes& n) {
-        return with(n.bytes, n.max, [&](Bytes b) {
-            if (!fits_out(b.size(), n.limit)) return fail(CIO_OVERFLOW);
-            if (!b.empty()) std::memmove(out_end(), b.data(), b.size());
-            io_.out_length += static_cast<std::uint32_t>(b.size());
-            return Flow::on;
-        });
-    }
-    Flow exec(const Next& n) {
-        std::uint64_t length = get(n.length);
-        if (length == 0 || length > CIO_MAX_BLOCK) return fail(CIO_MALFORMED);
-        if (io_.next_count >= CIO_MAX_NEXT) return fail(CIO_FANOUT);
-        io_.next[io_.next_count++] = {get(n.offset), get(n.tag), static_cast<std::uint32_t>(length), n.step, n.file};
-        return Flow::on;
-    }
-    Flow exec(const Return& n) {
-        if (n.kind == ResultKind::slice) {
-            Bytes bytes;
-            if (!slice(n.slice, bytes)) return escaped();
-            io_.slice_space = static_cast<std::uint32_t>(n.slice.space);
-            io_.slice_offset = static_cast<std::uint32_t>(get(n.slice.offset));
-            io_.slice_length = static_cast<std::uint32_t>(bytes.size());
-        }
-        if (n.kind == ResultKind::scalar) io_.result = get(n.scalar);
-        io_.result_kind = static_cast<std::uint32_t>(n.kind);
-        io_.finished = 1;
-        io_.next_count = 0;
-        return Flow::stop;
-    }
-    Flow exec(const Fail& n) { return fail(n.outcome); }
-    Flow exec(const End&) { return Flow::stop; }
-    Flow exec(const Prefetch& n) {
-        if (io_.prefetch_count >= artifact_.layout.prefetch_count) return Flow::on;
-        cio_prefetch entry{};
-        entry.kind = static_cast<std::uint16_t>(n.kind);
-        entry.target = n.target;
-        if (n.kind == PrefetchKind::chain) {
-            for (std::size_t i = 0; i < n.args.size() && i < 4; i++) entry.args[i] = get(n.args[i]);
-        } else {
-            entry.offset = get(n.offset);
-            entry.length = get(n.length);
-        }
-        if (n.kind == PrefetchKind::sibling || n.kind == PrefetchKind::path) {
-            Bytes bytes;
-            if (!slice(n.name, bytes)) return escaped();
-            entry.name_space = static_cast<std::uint16_t>(n.name.space);
-            entry.name_offset = static_cast<std::uint32_t>(get(n.name.offset));
-            entry.name_length = static_cast<std::uint32_t>(bytes.size());
-        }
-        auto* list = base_ + artifact_.layout.prefetch_offset;
-        std::memcpy(list + sizeof(entry) * io_.prefetch_count++, &entry, sizeof(entry));
-        return Flow::on;
-    }
-    Flow exec(const CallChain&) { return fail(CIO_UNSUPPORTED); }
-    Flow exec(const Reply&) { return fail(CIO_UNSUPPORTED); }
-    Flow exec(const If& n) { return body(get(n.cond) != 0 ? n.yes : n.no); }
-    Flow exec(const Loop& n) {
+    using Operations::exec;
+    After exec(const CallChain&) { return fail(CIO_UNSUPPORTED); }
+    After exec(const Reply&) { return fail(CIO_UNSUPPORTED); }
+    After exec(const If& n) { return body(get(n.cond) != 0 ? n.yes : n.no); }
+    After exec(const Loop& n) {
         std::uint64_t count = get(n.count);
         if (count > n.max) return fail(n.outcome);
         for (std::uint64_t i = 0; i < count; i++) {
             regs_[n.counter] = i;
-            Flow flow = body(n.body);
-            if (flow == Flow::stop) return flow;
-            if (flow == Flow::break_) break;
+            After flow = body(n.body);
+            if (flow == After::stop) return flow;
+            if (flow == After::break_) break;
         }
-        return Flow::on;
+        return After::on;
     }
-    Flow exec(const Break&) { return Flow::break_; }
-    Flow exec(const Continue&) { return Flow::continue_; }
 
-    const Artifact& artifact_;
-    cio_io& io_;
-    std::uint8_t* base_;
-    const std::uint8_t* block_;
     Trace* trace_;
-    std::uint64_t regs_[kMaxRegs];  // left as it is: every register is written before it is read
+    std::uint64_t storage_[kMaxRegs];  // left as it is: every register is written before it is read
 };
 
 }  // namespace

@@ -204,12 +204,16 @@ struct PriorityClass { std::string name; std::uint32_t priority = 0, weight = 1;
 struct Batch { std::uint32_t min = 1, max = 64; bool adapt = false; };
 struct Endpoint { bool tcp = false; std::uint16_t port = 0; std::string via; };
 struct ServiceCache { std::uint32_t entries = 0; std::uint64_t ttl_ns = 0; };
+// Where a request ends in a stream: behind `bytes` bytes and, when `end` is not empty, its first occurrence from there on. Neither:
+// the length depends on the request's fields.
+struct Framing { std::uint32_t bytes = 0; std::string end; };
 struct Service {
     std::string name;
     std::vector<Endpoint> endpoints;
     std::int32_t priority_class = -1;
     ServiceCache cache;
-    std::int32_t on_request_udp = -1, on_request_tcp = -1, on_malformed = -1;  // handler programs
+    Framing tcp_framing;
+    std::int32_t on_request_udp = -1, on_request_tcp = -1, on_malformed = -1, on_failure = -1;  // handler programs
     std::int32_t cache_key_udp = -1, cache_key_tcp = -1;  // handler programs: the reply is the cache's key for a request
 };
 struct ProbeArg { std::string name; std::uint8_t bits = 64; bool is_signed = false, cstr = false; std::uint32_t max = 0; };  // max: bytes of a cstr

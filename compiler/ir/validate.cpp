@@ -115,7 +115,7 @@ Problem check_services(const Module& module, Roles& roles) {
         if (service.priority_class >= static_cast<std::int64_t>(module.classes.size()))
             return "service " + service.name + ": an unknown class";
         for (std::int32_t handler : {service.on_request_udp, service.on_request_tcp, service.on_malformed,
-                                     service.cache_key_udp, service.cache_key_tcp}) {
+                                     service.on_failure, service.cache_key_udp, service.cache_key_tcp}) {
             if (handler < 0) continue;
             if (auto problem = roles.take(handler, ProgramKind::handler, nullptr))
                 return "service " + service.name + ": " + *problem;

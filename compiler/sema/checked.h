@@ -284,7 +284,7 @@ struct Service {
     Span span;
     ir::Service info;
     std::optional<Body> udp_key, tcp_key;  // the key of the cache: like the handler's body, and its reply is the key
-    std::optional<Handler> udp, tcp, malformed;
+    std::optional<Handler> udp, tcp, malformed, failure;
 };
 
 struct Module {

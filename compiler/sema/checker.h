@@ -335,6 +335,7 @@ class Checker {
     void check_endpoints(const ast::Service&, checked::Service&);
     void check_cache(const ast::Service&, checked::Service&);
     std::optional<std::int32_t> request_record(const ast::Service&, const ast::Request&, RequestScope&);
+    ir::Framing framing(const ast::Request&, const checked::Handler&);
     std::optional<checked::Handler> handler(const ast::Service&, const ast::Request*, const ast::Handler&);
     checked::Body key_body(const ast::Service&, const ast::Request&, const ast::Expr& key);
     void bind_request(const ast::Request&, RequestScope&, checked::Body&, ir::Line);

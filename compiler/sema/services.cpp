@@ -265,14 +265,38 @@ void Checker::check_service(std::uint32_t index) {
     service_texts_.clear();
 }
 
+// Where a request of this form ends in a stream: behind its fields, when their size is fixed, and behind the end of its
+// line, which is the literal that closes the text rule.
+ir::Framing Checker::framing(const ast::Request& request, const checked::Handler& made) {
+    ir::Framing out;
+    if (made.request_record >= 0) {
+        const std::int64_t size = module_.records[static_cast<std::size_t>(made.request_record)].fixed_size;
+        if (size < 0) return {};
+        out.bytes = static_cast<std::uint32_t>(size);
+    }
+    for (const auto& field : request.fields) {
+        const auto* named = std::get_if<ast::NamedType>(&field.type.base);
+        const auto rule = field.kind == ast::Field::Kind::data && named ? request_text(*named) : std::nullopt;
+        if (!rule) continue;
+        const auto& items = module_.texts[*rule].items;
+        const bool closed = !items.empty() && items.back().kind == checked::TextItem::Kind::literal;
+        out.end = closed ? items.back().literals[0] : "\n";
+    }
+    return out;
+}
+
 void Checker::check_handlers(const ast::Service& n, checked::Service& out) {
     const ast::Handler* on_request = nullptr;
     const ast::Handler* on_malformed = nullptr;
+    const ast::Handler* on_failure = nullptr;
     for (const auto& h : n.handlers) {
-        const ast::Handler*& seen = h.malformed ? on_malformed : on_request;
+        using Event = ast::Handler::Event;
+        const ast::Handler*& seen = h.event == Event::malformed ? on_malformed
+                                    : h.event == Event::failure ? on_failure
+                                                                : on_request;
         if (seen)
             error(duplicate_handler, h.span,
-                  std::string("the service has two handlers `on ") + (h.malformed ? "malformed" : "request") + "`",
+                  std::string("the service has two handlers `on ") + ast::event_word(h.event) + "`",
                   "keep one of the two", {{seen->span, "the first is here"}});
         else
             seen = &h;
@@ -309,11 +333,14 @@ void Checker::check_handlers(const ast::Service& n, checked::Service& out) {
         }
         if (!on_request) continue;
         auto made = handler(n, request, *on_request);
-        if (tcp)
+        if (tcp) {
+            if (made) out.info.tcp_framing = framing(*request, *made);
             out.tcp = std::move(made);
-        else
+        } else {
             out.udp = std::move(made);
+        }
     }
+    if (on_failure) out.failure = handler(n, nullptr, *on_failure);
     if (on_malformed) out.malformed = handler(n, nullptr, *on_malformed);
 }
 

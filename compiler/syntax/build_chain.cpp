@@ -117,7 +117,8 @@ ast::Handler Builder::handler(P::HandlerDeclContext* tree) {
     out.span = span(tree);
     begin(out.comments, tree);
     after_brace(out.comments, tree->block()->start);
-    out.malformed = tree->what->getType() == P::MALFORMED;
+    if (tree->what->getType() == P::MALFORMED) out.event = ast::Handler::Event::malformed;
+    if (tree->what->getType() == P::FAILURE) out.event = ast::Handler::Event::failure;
     out.body = block(tree->block());
     end(out.comments, tree);
     return out;

@@ -138,7 +138,8 @@ class Dumper {
         }
         for (const ast::TextRule& each : n.texts) decl(each, {});
         if (n.cache) line(text_of(*n.cache), n.cache->span);
-        for (const ast::Handler& each : n.handlers) labelled(each.malformed ? "on malformed" : "on request", each.body);
+        for (const ast::Handler& each : n.handlers)
+            labelled(std::string("on ") + ast::event_word(each.event), each.body);
         --level_;
     }
     void decl(const ast::Probe& n, Span at) { line(text_of(n), at); }

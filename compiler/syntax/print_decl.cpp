@@ -138,7 +138,7 @@ void Printer::done(const ast::Chain& chain) {
 
 void Printer::handler(const ast::Handler& handler) {
     mark(handler.canonical_line);
-    block(handler.malformed ? "on malformed" : "on request", handler.body, handler.comments.trailing);
+    block(std::string("on ") + ast::event_word(handler.event), handler.body, handler.comments.trailing);
 }
 
 void Printer::node(const ast::Service& service) {

@@ -81,6 +81,7 @@ const std::unordered_map<std::string_view, std::size_t>& word_table() {
         {"via", P::VIA},
         {"request", P::REQUEST},
         {"malformed", P::MALFORMED},
+        {"failure", P::FAILURE},
         {"entries", P::ENTRIES},
         {"ttl", P::TTL},
         {"key", P::KEY},

@@ -292,9 +292,12 @@ ast::Handler YamlReader::handler(const Node& node) {
     begin(out.comments, node);
     if (!map(node, "a handler", {"on", "do"})) return out;
     const Node& event = need(node, "on");
-    out.malformed = event.text == "malformed";
-    if (scalar(event, "`request` or `malformed`") && !out.malformed && event.text != "request") {
-        diags_.report(code::unexpected, event.span, "expected `request` or `malformed`, found `" + event.text + "`",
+    using Event = ast::Handler::Event;
+    if (event.text == "malformed") out.event = Event::malformed;
+    if (event.text == "failure") out.event = Event::failure;
+    const char* wanted = "`request`, `malformed` or `failure`";
+    if (scalar(event, wanted) && event.text != ast::event_word(out.event)) {
+        diags_.report(code::unexpected, event.span, std::string("expected ") + wanted + ", found `" + event.text + "`",
                       "use one of these here");
     }
     out.body = block(find(node, "do"));

@@ -292,7 +292,7 @@ void YamlPrinter::node(const ast::Service& service) {
         ++level_;
         entry(around, first);
         first = false;
-        key("on", each.malformed ? "malformed" : "request");
+        key("on", ast::event_word(each.event));
         block("do", each.body);
         --level_;
     }

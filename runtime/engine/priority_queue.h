@@ -79,6 +79,17 @@ class PriorityQueue {
         return index;
     }
 
+    // Takes the item that came last among the least urgent ones.
+    std::uint32_t pop_least() {
+        for (auto list = lists_.rbegin(); list != lists_.rend(); ++list) {
+            if (list->tail == kNoIndex) continue;
+            const std::uint32_t index = list->tail;
+            remove(list->rank, index);
+            return index;
+        }
+        return kNoIndex;
+    }
+
   private:
     static constexpr std::uint64_t kScale = 1u << 20;
     struct List {

@@ -2,64 +2,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
 
 #include "tools/chainio-runtime/check_system.h"
 #include "tools/chainio-runtime/plan.h"
-#include "tools/chainio-runtime/service.h"
-#include "tools/chainio/call_args.h"
+#include "tools/chainio-runtime/serve.h"
 #include "tools/chainio/summary.h"
 
 namespace chainio::runtime_tool {
 namespace {
-
-constexpr int kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitSystem = 3;
-
-struct Options {
-    std::string spec, socket, engine = "auto";
-    std::vector<std::string> files;
-    unsigned in_flight = 64;
-    std::uint64_t memory = 0;
-    bool check = false, check_system = false, json = false, interpret = false, no_ring = false;
-};
-
-int fail(int code, const std::string& message) {
-    fmt::print(stderr, "chainio-runtime: {}\n", message);
-    return code;
-}
-
-std::expected<std::vector<OpenFile>, int> open_files(const Options& options, engine::Engine& engine) {
-    std::vector<OpenFile> files;
-    std::vector<std::string> names;
-    for (const auto& file : engine.spec().module().files) names.push_back(file.name);
-    for (const std::string& pair : options.files) {
-        const std::size_t equals = pair.find('=');
-        if (equals == std::string::npos)
-            return std::unexpected(fail(kExitUsage, fmt::format("--file wants CLASS=PATH, not '{}'", pair)));
-        const std::string name = pair.substr(0, equals), path = pair.substr(equals + 1);
-        const auto index = engine.spec().find_file_class(name);
-        if (!index) {
-            return std::unexpected(fail(kExitUsage, fmt::format("there is no file class '{}'{}", name,
-                                                                tool::suggestion(name, names, "file classes"))));
-        }
-        auto handle = engine.open_file(*index, path);
-        if (!handle)
-            return std::unexpected(fail(handle.error().system ? kExitSystem : kExitFailed, handle.error().message));
-        files.push_back({path, path.substr(path.rfind('/') + 1), *index, *handle});
-    }
-    return files;
-}
-
-int serve(const Options& options, engine::Engine& engine) {
-    auto files = open_files(options, engine);
-    if (!files) return files.error();
-    Service service(engine, std::move(*files));
-    if (auto listening = service.listen(options.socket); !listening) return fail(kExitSystem, listening.error());
-    fmt::print(stderr, "{}serving at {}\n", tool::fallbacks_text(engine), options.socket);
-    if (auto served = service.run(); !served) return fail(kExitSystem, served.error());
-    fmt::print(stderr, "stopped after {} answers\n", service.answered());
-    return kExitOk;
-}
 
 int run(const Options& options) {
     if (options.check_system) {
@@ -89,11 +41,12 @@ int run(const Options& options) {
         fmt::print(stderr, "{}", tool::fallbacks_text(**engine));
         return kExitOk;
     }
-    const bool any = std::any_of(rows.begin(), rows.end(),
-                                 [](const PlanRow& row) { return row.kind == "chain" && row.state == "runs"; });
-    if (!any)
+    const auto runs = [&](const char* kind) {
+        return std::ranges::any_of(rows, [&](const PlanRow& row) { return row.kind == kind && row.state == "runs"; });
+    };
+    if (!runs("chain") && !runs("service"))
         return fail(kExitFailed, fmt::format("'{}' has no call chain, so there is nothing to serve", options.spec));
-    if (options.socket.empty())
+    if (options.socket.empty() && !runs("service"))
         return fail(kExitUsage, "--socket PATH is wanted to serve call requests, or --check to only look");
     return serve(options, **engine);
 }
@@ -117,6 +70,27 @@ int main(int argc, char** argv) {
         app.add_option("--in-flight", options.in_flight, "chains at once")
             ->check(CLI::Range(1, 65536))
             ->capture_default_str();
+        app.add_option("--bind", options.server.address, "address that the spec's services listen at")
+            ->capture_default_str();
+        app.add_option("--port", options.ports, "another port for a service: SERVICE=PORT; 0 lets the kernel choose")
+            ->allow_extra_args(false)
+            ->take_all();
+        app.add_option("--connections", options.server.connections, "connections of services at once")
+            ->check(CLI::Range(1, 65536))
+            ->capture_default_str();
+        app.add_option("--requests", options.server.requests, "requests of services that run at once")
+            ->check(CLI::Range(1, 65535))
+            ->capture_default_str();
+        app.add_option("--waiting", options.server.waiting, "requests that wait for their turn; more are shed")
+            ->check(CLI::Range(1, 65536))
+            ->capture_default_str();
+        app.add_option("--request-bytes", options.server.request_bytes, "longest request over tcp")
+            ->check(CLI::Range(1, 65536))
+            ->capture_default_str();
+        app.add_option("--timeout", options.timeout_ms,
+                       "milliseconds for the rest of a request, and for a client to take a reply")
+            ->check(CLI::Range(1, 3'600'000))
+            ->capture_default_str();
         app.add_option("--memory", options.memory, "bytes for blocks")->transform(CLI::AsSizeValue(false));
         app.add_option("--engine", options.engine, "auto, user or kernel")
             ->check(CLI::IsMember({"auto", "user", "kernel"}));
@@ -126,7 +100,8 @@ int main(int argc, char** argv) {
         app.footer(
             "Request: {\"id\": 1, \"chain\": \"lookup\", \"args\": {\"db\": \"main.db\", \"key\": 42}}, answers come "
             "as chains end;\n"
-            "{\"op\": \"stats\"} answers with counters. SIGTERM ends the service after what it has taken on.");
+            "{\"op\": \"stats\"} answers with counters. The spec's services that this version has the engine for are "
+            "served as well. SIGTERM ends the service after what it has taken on.");
         try {
             app.parse(argc, argv);
         } catch (const CLI::ParseError& error) {

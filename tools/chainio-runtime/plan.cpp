@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "runtime/service/plan.h"
 #include "tools/chainio/call_args.h"
 
 namespace chainio::runtime_tool {
@@ -76,9 +77,14 @@ std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine
     std::vector<PlanRow> rows;
     add_files(module, rows);
     add_chains(module, engine, rows);
-    for (const auto& service : module.services) {
-        rows.push_back(
-            {"service", service.name, "refused", "no engine of this version serves sockets; its chains can be called"});
+    for (const service::EndpointPlan& plan : service::plan_of(module)) {
+        const ir::Service& service = module.services[plan.service];
+        const std::string endpoint = service::endpoint_text(service.endpoints[plan.endpoint]);
+        rows.push_back({"service", service.name, plan.refused.empty() ? "runs" : "refused",
+                        plan.refused.empty() ? endpoint : fmt::format("{}: {}", endpoint, plan.refused)});
+        if (service.cache.entries != 0 && plan.endpoint == 0)
+            rows.push_back({"cache", service.name, "refused",
+                            "replies are kept by the xdp engine, which this version does not have"});
     }
     for (const auto& socket : module.sockets) {
         rows.push_back({"socket", socket.name, "refused",

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 
@@ -69,7 +70,7 @@ std::expected<void, std::string> Service::listen(const std::string& path) {
     }
     listener_ = fd;
     path_ = path;
-    return watch_signals();
+    return {};
 }
 
 std::expected<void, std::string> Service::watch_signals() {
@@ -120,11 +121,16 @@ void Service::take_lines(std::uint64_t key, Client& client) {
     }
 }
 
-std::expected<void, std::string> Service::collect() {
+// How many chains have ended.
+std::expected<unsigned, std::string> Service::collect() {
     const unsigned wait = engine_.poll_fd() < 0 && engine_.in_flight() > 0 ? 1 : 0;
     auto count = engine_.reap(done_, wait);
     if (!count) return std::unexpected(count.error());
     for (unsigned i = 0; i < *count; i++) {
+        if ((done_[i].user_data & service::kOurs) != 0) {
+            server_->completed(done_[i]);
+            continue;
+        }
         const auto slot = static_cast<std::uint32_t>(done_[i].user_data);
         InFlight& entry = in_flight_[slot];
         if (auto client = clients_.find(entry.client); client != clients_.end()) {
@@ -135,11 +141,12 @@ std::expected<void, std::string> Service::collect() {
         free_.push_back(slot);
         answered_++;
     }
-    return {};
+    return *count;
 }
 
 void Service::poll_once(int timeout_ms) {
     std::vector<pollfd> fds{{signals_, POLLIN, 0}, {listener_, static_cast<short>(stops_ == 0 ? POLLIN : 0), 0}};
+    if (server_ != nullptr) fds.push_back({server_->poll_fd(), POLLIN, 0});
     const bool ring = engine_.in_flight() > 0 && engine_.poll_fd() >= 0;
     if (ring) fds.push_back({engine_.poll_fd(), POLLIN, 0});
     const std::size_t first_client = fds.size();
@@ -179,16 +186,22 @@ void Service::drop_finished() {
 std::expected<void, std::string> Service::run() {
     while (stops_ == 0) {
         for (auto& [key, client] : clients_) take_lines(key, *client);
-        if (auto collected = collect(); !collected) return collected;
+        if (auto stepped = server_ != nullptr ? server_->step() : std::expected<void, std::string>{}; !stepped)
+            return stepped;
+        auto collected = collect();
+        if (!collected) return std::unexpected(collected.error());
         drop_finished();
-        bool ready = false;  // lines that wait for nothing but their turn
+        // A request that goes on may have started another chain, whose reads go out with the next turn; lines may wait
+        // for nothing but theirs.
+        bool ready = server_ != nullptr && (*collected > 0 || server_->has_work());
         for (const auto& [key, client] : clients_) ready = ready || (client->has_line() && !free_.empty());
         const bool blocking_backend = engine_.in_flight() > 0 && engine_.poll_fd() < 0;
-        poll_once(ready || blocking_backend ? 0 : -1);
+        poll_once(ready || blocking_backend ? 0 : server_ != nullptr ? server_->next_timeout_ms() : -1);
     }
+    if (auto drained = drain_server(); !drained) return drained;
     // What was taken on is answered; lines that were not started are not.
     while (engine_.in_flight() > 0 && stops_ < 2) {
-        if (auto collected = collect(); !collected) return collected;
+        if (auto collected = collect(); !collected) return std::unexpected(collected.error());
         if (engine_.in_flight() > 0) poll_once(engine_.poll_fd() < 0 ? 0 : -1);
     }
     for (int waited = 0; waited < kDrainMs && stops_ < 2; waited += 100) {
@@ -207,6 +220,50 @@ std::expected<void, std::string> Service::run() {
     return {};
 }
 
+// What the services' clients have sent is answered, and they are told that there is no more.
+std::expected<void, std::string> Service::drain_server() {
+    if (server_ == nullptr) return {};
+    server_->drain();
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kDrainMs);
+    while (!server_->drained() && stops_ < 2 && std::chrono::steady_clock::now() < until) {
+        if (auto stepped = server_->step(); !stepped) return stepped;
+        auto collected = collect();
+        if (!collected) return std::unexpected(collected.error());
+        const bool blocking_backend = engine_.in_flight() > 0 && engine_.poll_fd() < 0;
+        const bool ready = *collected > 0 || server_->has_work() || blocking_backend;
+        if (!server_->drained()) poll_once(ready ? 0 : server_->next_timeout_ms());
+    }
+    return {};
+}
+
+nlohmann::ordered_json Service::service_stats() const {
+    auto json = nlohmann::ordered_json::array();
+    const auto& services = engine_.spec().module().services;
+    for (const service::Listening& at : server_->listening()) {
+        const service::ServiceCounters& counters = server_->counters(at.service);
+        json.push_back({{"name", services[at.service].name},
+                        {"transport", "tcp"},
+                        {"address", at.address},
+                        {"port", at.port},
+                        {"connections", counters.open},
+                        {"accepted", counters.accepted},
+                        {"refused", counters.refused},
+                        {"requests", counters.requests},
+                        {"answered", counters.answered},
+                        {"malformed", counters.malformed},
+                        {"failed", counters.failed},
+                        {"shed", counters.shed},
+                        {"too_long", counters.too_long},
+                        {"timeouts", counters.timeouts},
+                        {"vanished", counters.vanished},
+                        {"bytes_in", counters.bytes_in},
+                        {"bytes_out", counters.bytes_out},
+                        {"p50_ns", counters.latency_ns.percentile(50)},
+                        {"p99_ns", counters.latency_ns.percentile(99)}});
+    }
+    return json;
+}
+
 std::string Service::stats() const {
     nlohmann::ordered_json json;
     json["engine"] = engine_.describe();
@@ -217,6 +274,10 @@ std::string Service::stats() const {
     for (std::uint32_t i = 0; i < chains.size(); i++) {
         if (chains[i].mode != ir::ChainMode::call) continue;
         json["chains"].push_back(nlohmann::ordered_json::parse(tool::summary_json(engine_, i, 0)));
+    }
+    if (server_ != nullptr) {
+        json["network"] = server_->describe();
+        json["services"] = service_stats();
     }
     return json.dump();
 }

@@ -1,0 +1,112 @@
+#include "compiler/ir/handler_run.h"
+
+#include "compiler/ir/visit.h"
+
+namespace chainio::ir {
+namespace {
+
+std::size_t most_results(const Body& body) {
+    std::size_t most = 0;
+    for (const Stmt& stmt : body) {
+        if (const auto* call = std::get_if<CallChain>(&stmt.node)) most = std::max<std::size_t>(most, call->result + 1);
+        for_each_body(stmt, [&](const Body& nested) { most = std::max(most, most_results(nested)); });
+    }
+    return most;
+}
+
+}  // namespace
+
+HandlerRun::Memory::Memory(const Artifact& artifact) {
+    std::size_t most_regs = 0, results_wanted = 0;
+    for (const Program& program : artifact.module.programs) {
+        if (program.kind != ProgramKind::handler) continue;
+        most_regs = std::max<std::size_t>(most_regs, program.reg_count);
+        results_wanted = std::max(results_wanted, most_results(program.body));
+    }
+    regs.resize(most_regs);
+    results.resize(results_wanted);
+    frames.reserve(kMaxDepth + 1);
+}
+
+HandlerRun::HandlerRun(const Artifact& artifact, std::uint32_t program, cio_io& io, const std::uint8_t* block,
+                       Memory& memory)
+    : Operations(artifact, io, block, memory.regs.data()), memory_(memory) {
+    results_ = memory.results;
+    std::ranges::fill(memory.results, Bytes{});
+    memory.frames.assign(1, {.body = &artifact.module.programs[program].body});
+    if (io.block_length > CIO_MAX_BLOCK) give_up(CIO_MALFORMED);
+}
+
+HandlerRun::Stop HandlerRun::go_on() {
+    call_ = nullptr;
+    reply_ = nullptr;
+    while (!memory_.frames.empty()) {
+        Memory::Frame& frame = memory_.frames.back();
+        if (frame.next < frame.body->size()) {
+            const Stmt& stmt = (*frame.body)[frame.next++];
+            const After flow = std::visit([this](const auto& n) { return this->exec(n); }, stmt.node);
+            if (call_ != nullptr) return Stop::call;
+            if (reply_ != nullptr) return Stop::reply;
+            if (flow != After::on) unwind(flow);
+        } else if (frame.loop != nullptr && ++frame.round < frame.rounds) {
+            frame.next = 0;
+            regs_[frame.loop->counter] = frame.round;
+        } else {
+            memory_.frames.pop_back();
+        }
+    }
+    return Stop::ended;
+}
+
+// Leaves the frames that a `break`, `continue` or the end of the program ends.
+void HandlerRun::unwind(After flow) {
+    if (flow == After::stop) return memory_.frames.clear();
+    while (memory_.frames.back().loop == nullptr) memory_.frames.pop_back();
+    Memory::Frame& round = memory_.frames.back();
+    round.next = round.body->size();
+    if (flow == After::break_) round.round = round.rounds;
+}
+
+After HandlerRun::exec(const CallChain& n) {
+    call_ = &n;
+    return After::on;
+}
+
+After HandlerRun::exec(const Reply& n) {
+    reply_ = &n;
+    return After::on;
+}
+
+After HandlerRun::exec(const If& n) {
+    const Body& body = get(n.cond) != 0 ? n.yes : n.no;
+    if (!body.empty()) memory_.frames.push_back({.body = &body});
+    return After::on;
+}
+
+After HandlerRun::exec(const Loop& n) {
+    const std::uint64_t rounds = get(n.count);
+    if (rounds > n.max) return fail(n.outcome);
+    if (rounds == 0) return After::on;
+    regs_[n.counter] = 0;
+    memory_.frames.push_back({.body = &n.body, .loop = &n, .rounds = rounds});
+    return After::on;
+}
+
+void HandlerRun::answer(std::uint64_t scalar, Bytes bytes) {
+    regs_[call_->ok] = 1;
+    regs_[call_->scalar] = scalar;
+    memory_.results[call_->result] = bytes;
+}
+
+void HandlerRun::answer_absent() {
+    regs_[call_->ok] = 0;
+    regs_[call_->scalar] = 0;
+    memory_.results[call_->result] = {};
+}
+
+void HandlerRun::give_up(std::uint32_t outcome) {
+    fail(outcome);
+    memory_.frames.clear();
+}
+
+}  // namespace chainio::ir

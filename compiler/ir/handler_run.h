@@ -1,0 +1,63 @@
+// Runs a service's handler by the interpreter. It stops at each call of a chain and at each reply, and goes on when the
+// one who runs it has the result, or has taken the reply.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compiler/ir/interpret_ops.h"
+
+namespace chainio::ir {
+
+class HandlerRun : Operations {
+  public:
+    enum class Stop : std::uint8_t { ended, call, reply };
+
+    // Memory for any handler of the artifact, to be used for one run after the other.
+    struct Memory {
+        explicit Memory(const Artifact& artifact);
+        struct Frame {
+            const Body* body = nullptr;
+            std::size_t next = 0;        // statement
+            const Loop* loop = nullptr;  // whose round this is
+            std::uint64_t round = 0, rounds = 0;
+        };
+        std::vector<std::uint64_t> regs;
+        std::vector<Frame> frames;
+        std::vector<Bytes> results;
+    };
+
+    // `io` is followed by the artifact's areas, all zero, and `block` (the request) has io.block_length bytes.
+    HandlerRun(const Artifact& artifact, std::uint32_t program, cio_io& io, const std::uint8_t* block, Memory& memory);
+
+    Stop go_on();
+    std::uint32_t outcome() const { return io_.outcome; }  // of a run that has ended
+
+    // After Stop::call and Stop::reply: the statement, and the values of its operands.
+    const CallChain& call() const { return *call_; }
+    const Reply& reply() const { return *reply_; }
+    std::uint64_t value(const Operand& operand) const { return get(operand); }
+    bool bytes(const Slice& from, Bytes& out) const { return slice(from, out); }
+
+    // The result of the call at which the run stopped. `bytes` stay until another result has its number, or the end.
+    void answer(std::uint64_t scalar, Bytes bytes);
+    void answer_absent();
+    // Nobody could run the chain now: go_on() stops at this call once more.
+    void call_again() { memory_.frames.back().next--; }
+    // Ends the run with an outcome, as `fail` does.
+    void give_up(std::uint32_t outcome);
+
+  private:
+    using Operations::exec;
+    After exec(const CallChain& n);
+    After exec(const Reply& n);
+    After exec(const If& n);
+    After exec(const Loop& n);
+    void unwind(After flow);
+
+    Memory& memory_;
+    const CallChain* call_ = nullptr;
+    const Reply* reply_ = nullptr;
+};
+
+}  // namespace chainio::ir

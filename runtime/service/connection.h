@@ -1,0 +1,92 @@
+// The bytes of one TCP connection on their way in and out. Both ways are bounded, and nothing here knows the kernel.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "runtime/engine/flight.h"
+#include "runtime/service/framing.h"
+
+namespace chainio::service {
+
+inline constexpr std::size_t kInput = CIO_MAX_BLOCK;           // of which a request may take all
+inline constexpr std::size_t kOutput = std::size_t{64} << 10;  // that wait for the socket
+
+// Received bytes; requests are taken from the front.
+class Input {
+  public:
+    Input(std::uint8_t* memory, std::size_t size) : memory_(memory), size_(size) {}
+    std::size_t room() const { return size_ - (end_ - begin_); }
+    std::size_t held() const { return end_ - begin_; }
+    // Takes as many bytes as there is room for, and says how many.
+    std::size_t add(std::span<const std::uint8_t> bytes);
+    Request first(const ir::Framing& framing, std::size_t most);
+    std::span<const std::uint8_t> bytes() const { return {memory_ + begin_, end_ - begin_}; }
+    // The bytes may move with the next add(), so that a request that runs is taken from the front only when it ends.
+    void take(std::size_t length);
+    void clear() {
+        begin_ = end_ = looked_ = 0;
+        pinned_ = false;
+    }
+    // While the first request runs, its bytes stay where they are.
+    void pin(bool pinned) { pinned_ = pinned; }
+
+  private:
+    std::uint8_t* memory_;
+    std::size_t size_, begin_ = 0, end_ = 0, looked_ = 0;
+    bool pinned_ = false;
+};
+
+// Replies; what was added is sent from the front.
+class Output {
+  public:
+    Output(std::uint8_t* memory, std::size_t size) : memory_(memory), size_(size) {}
+    std::size_t room() const { return size_ - end_; }
+    bool empty() const { return begin_ == end_; }
+    // Takes as many bytes as there is room for, and says how many.
+    std::size_t add(std::span<const std::uint8_t> bytes);
+    std::span<const std::uint8_t> unsent() const { return {memory_ + begin_, end_ - begin_}; }
+    void sent(std::size_t length);
+    void clear() { begin_ = end_ = 0; }
+
+  private:
+    std::uint8_t* memory_;
+    std::size_t size_, begin_ = 0, end_ = 0;
+};
+
+// One of the server's places for connections, used for one after the other.
+struct Connection {
+    Connection(std::uint8_t* input_memory, std::uint8_t* output_memory)
+        : input(input_memory, kInput), output(output_memory, kOutput) {}
+    Connection(const Input& in, const Output& out) : input(in), output(out) {}
+
+    Input input;
+    Output output;
+    int fd = -1;
+    std::uint32_t service = 0;                 // of the server's list of endpoints
+    std::uint32_t request = engine::kNoIndex;  // the slot in which its first request runs
+    engine::QueueLink waiting_link;
+    std::uint32_t held_head = engine::kNoIndex,
+                  held_tail = engine::kNoIndex;  // received buffers without room in `input`
+    std::uint16_t rank = 0;
+    bool waiting = false;    // its first request waits for a slot
+    bool receiving = false;  // an operation of this kind is with the kernel
+    bool sending = false;
+    bool stopping = false;   // the receive was told to end, as there is no room
+    bool at_end = false;     // the peer sends no more
+    bool leaving = false;    // ends once what was replied is sent
+    bool lingering = false;  // everything is sent and the peer was told; what still comes is thrown away
+    bool blocked = false;    // its reply waits for room
+    bool shut = false;       // both ways, so that its operations end
+    bool broken = false;     // nothing can be sent or received any more
+    bool dirty = false;      // to be looked at before the server waits
+    bool no_buffer = false;  // the receive found no buffer, and is asked for again after a while
+    // When the connection is given up, because the rest of a request has not come, or nobody takes a reply; 0: never.
+    std::uint64_t request_deadline_ns = 0, send_deadline_ns = 0;
+
+    bool used() const { return fd >= 0; }
+    // Makes the place ready for another connection; its memory stays.
+    void reset(int descriptor);
+};
+
+}  // namespace chainio::service

@@ -1,0 +1,34 @@
+// The files that handlers name, `CLASS["name"]`, among those that were opened at the start.
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/engine/engine.h"
+
+namespace chainio::service {
+
+struct NamedFile {
+    std::string path;
+    std::uint32_t file_class = 0;
+    engine::FileHandle handle = 0;
+};
+
+class Files {
+  public:
+    explicit Files(std::vector<NamedFile> files) : files_(std::move(files)) {}
+    // By path or by its last part; without a name the only file of the class.
+    std::optional<engine::FileHandle> find(std::uint32_t file_class, std::string_view name) const;
+    const std::vector<NamedFile>& all() const { return files_; }
+
+  private:
+    std::vector<NamedFile> files_;
+};
+
+// What a handler's calls name by a literal and `files` does not have; empty when there is nothing.
+std::string missing_file(const ir::Module& module, std::uint32_t program, const Files& files);
+
+}  // namespace chainio::service

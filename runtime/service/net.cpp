@@ -1,0 +1,135 @@
+#include "runtime/service/net.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace chainio::service {
+namespace {
+
+constexpr int kBufferGroup = 0;
+constexpr unsigned kMostEntries = 4096;
+
+std::uint64_t user_data(NetOp op, std::uint32_t index) { return static_cast<std::uint64_t>(op) << 32 | index; }
+
+}  // namespace
+
+std::expected<std::unique_ptr<Net>, std::string> Net::create(unsigned connections, metrics::Fallbacks& fallbacks) {
+    ring::RingOptions options;
+    options.entries = std::bit_ceil(std::clamp(connections, 64u, kMostEntries));
+    options.cq_entries = 4 * options.entries;
+    options.file_slots = 0;
+    auto ring = ring::Ring::create(options, fallbacks);
+    if (!ring) return std::unexpected(ring.error());
+    std::unique_ptr<Net> net(new Net(std::move(*ring), fallbacks));
+    if (net->buffers_.base() == nullptr) return std::unexpected("no memory for the buffers that receive");
+    if (const int bound = net->ring_.bind_to_thread(); bound < 0)
+        return std::unexpected(std::string("the io_uring cannot be used: ") + std::strerror(-bound));
+    int error = 0;
+    net->buffer_ring_ = io_uring_setup_buf_ring(net->ring_.get(), kBuffers, kBufferGroup, 0, &error);
+    if (net->buffer_ring_ == nullptr)
+        return std::unexpected(std::string("provided buffers cannot be registered (they need Linux 5.19): ") +
+                               std::strerror(-error));
+    for (std::uint32_t i = 0; i < kBuffers; i++) net->give_back(i);
+    if (net->ring_.event_fd() < 0) return std::unexpected("the io_uring cannot be waited for");
+    return net;
+}
+
+Net::~Net() {
+    if (buffer_ring_ != nullptr) io_uring_free_buf_ring(ring_.get(), buffer_ring_, kBuffers, kBufferGroup);
+}
+
+io_uring_sqe* Net::next_sqe(NetOp op, std::uint32_t index) {
+    io_uring_sqe* sqe = io_uring_get_sqe(ring_.get());
+    while (sqe == nullptr) {
+        // Submitting makes room: the kernel takes all that is in the queue.
+        io_uring_submit(ring_.get());
+        sqe = io_uring_get_sqe(ring_.get());
+    }
+    io_uring_sqe_set_data64(sqe, user_data(op, index));
+    return sqe;
+}
+
+void Net::accept(std::uint32_t listener, int fd) {
+    io_uring_sqe* sqe = next_sqe(NetOp::accept, listener);
+    const std::uint64_t data = sqe->user_data;
+    io_uring_prep_multishot_accept(sqe, fd, nullptr, nullptr, SOCK_CLOEXEC);
+    sqe->user_data = data;
+}
+
+void Net::receive(std::uint32_t connection, int fd) {
+    io_uring_sqe* sqe = next_sqe(NetOp::receive, connection);
+    const std::uint64_t data = sqe->user_data;
+    if (multishot_) {
+        io_uring_prep_recv_multishot(sqe, fd, nullptr, 0, 0);
+    } else {
+        io_uring_prep_recv(sqe, fd, nullptr, kBufferBytes, 0);
+    }
+    sqe->flags |= IOSQE_BUFFER_SELECT;
+    sqe->buf_group = kBufferGroup;
+    sqe->user_data = data;
+}
+
+void Net::stop_receiving(std::uint32_t connection) {
+    io_uring_sqe* sqe = next_sqe(NetOp::cancel, connection);
+    const std::uint64_t data = sqe->user_data;
+    io_uring_prep_cancel64(sqe, user_data(NetOp::receive, connection), 0);
+    sqe->user_data = data;
+}
+
+void Net::stop_accepting(std::uint32_t listener) {
+    io_uring_sqe* sqe = next_sqe(NetOp::cancel, listener);
+    const std::uint64_t data = sqe->user_data;
+    io_uring_prep_cancel64(sqe, user_data(NetOp::accept, listener), 0);
+    sqe->user_data = data;
+}
+
+void Net::send(std::uint32_t connection, int fd, std::span<const std::uint8_t> bytes) {
+    io_uring_sqe* sqe = next_sqe(NetOp::send, connection);
+    const std::uint64_t data = sqe->user_data;
+    io_uring_prep_send(sqe, fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_WAITALL);
+    sqe->user_data = data;
+}
+
+std::expected<unsigned, std::string> Net::enter(std::span<NetEvent> events) {
+    ring_.drain_events();
+    const int result = io_uring_submit_and_get_events(ring_.get());
+    if (result < 0 && result != -EINTR && result != -EAGAIN && result != -EBUSY)
+        return std::unexpected(std::string("io_uring_enter: ") + std::strerror(-result));
+    unsigned head = 0, count = 0;
+    io_uring_cqe* cqe = nullptr;
+    io_uring_for_each_cqe(ring_.get(), head, cqe) {
+        if (count == events.size()) break;
+        NetEvent& event = events[count++];
+        event.op = static_cast<NetOp>(cqe->user_data >> 32);
+        event.index = static_cast<std::uint32_t>(cqe->user_data);
+        event.result = cqe->res;
+        event.more = (cqe->flags & IORING_CQE_F_MORE) != 0;
+        event.buffer =
+            (cqe->flags & IORING_CQE_F_BUFFER) != 0 ? cqe->flags >> IORING_CQE_BUFFER_SHIFT : engine::kNoIndex;
+    }
+    io_uring_cq_advance(ring_.get(), count);
+    return count;
+}
+
+void Net::give_back(std::uint32_t buffer) {
+    io_uring_buf_ring_add(buffer_ring_, buffers_.base() + std::size_t{buffer} * kBufferBytes, kBufferBytes,
+                          static_cast<unsigned short>(buffer), io_uring_buf_ring_mask(kBuffers), 0);
+    io_uring_buf_ring_advance(buffer_ring_, 1);
+}
+
+void Net::without_multishot() {
+    if (!multishot_) return;
+    multishot_ = false;
+    fallbacks_.note("single-receive", "the kernel has no multishot receive (Linux 6.0); each receive is asked for");
+}
+
+std::string Net::describe() const {
+    return "io_uring (" + ring_.flags() + ", " + (multishot_ ? "multishot" : "single") + " receive into " +
+           std::to_string(kBuffers) + " provided buffers of " + std::to_string(kBufferBytes) + " bytes)";
+}
+
+}  // namespace chainio::service

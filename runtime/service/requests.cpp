@@ -1,0 +1,291 @@
+#include "runtime/service/requests.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+
+namespace chainio::service {
+namespace {
+
+std::size_t io_size(const ir::Artifact& artifact) {
+    return (std::max<std::size_t>(artifact.layout.total, sizeof(cio_io)) + CIO_PAD + 63) / 64 * 64;
+}
+
+std::size_t longest_result(const ir::Module& module) {
+    std::size_t longest = 0;
+    for (const ir::Chain& chain : module.chains)
+        if (chain.mode == ir::ChainMode::call) longest = std::max<std::size_t>(longest, chain.result_max);
+    return (longest + 63) / 64 * 64;
+}
+
+// What `let … else` takes for absent. Any other outcome is a failure of the request: a block that could not be read is
+// not an answer that does not exist.
+bool is_absent(std::uint32_t outcome) {
+    return outcome == CIO_NOT_FOUND || outcome == CIO_NO_RESULT || outcome >= CIO_USER;
+}
+
+std::uint64_t narrowed(std::uint64_t value, const ir::Param& param) {
+    if (param.bits >= 64) return value;
+    const std::uint64_t low = value & ((std::uint64_t{1} << param.bits) - 1);
+    const std::uint64_t sign = std::uint64_t{1} << (param.bits - 1);
+    return param.is_signed ? (low ^ sign) - sign : low;
+}
+
+using Digits = std::array<std::uint8_t, 24>;
+
+std::size_t format(ir::Format format, std::uint64_t value, Digits& out) {
+    auto* text = reinterpret_cast<char*>(out.data());
+    const auto number = [&](int base) {
+        return static_cast<std::size_t>(std::to_chars(text, text + out.size(), value, base).ptr - text);
+    };
+    const auto bytes = [&](std::size_t width, bool big) {
+        for (std::size_t i = 0; i < width; i++)
+            out[big ? width - 1 - i : i] = static_cast<std::uint8_t>(value >> (8 * i));
+        return width;
+    };
+    switch (format) {
+        case ir::Format::dec: return number(10);
+        case ir::Format::hex: return number(16);
+        case ir::Format::u8: return bytes(1, false);
+        case ir::Format::u16le: return bytes(2, false);
+        case ir::Format::u16be: return bytes(2, true);
+        case ir::Format::u32le: return bytes(4, false);
+        case ir::Format::u32be: return bytes(4, true);
+        case ir::Format::u64le: return bytes(8, false);
+        case ir::Format::u64be: return bytes(8, true);
+        case ir::Format::bytes: break;
+    }
+    return 0;
+}
+
+}  // namespace
+
+Requests::Requests(engine::Engine& engine, const Files& files, unsigned slots)
+    : engine_(engine),
+      module_(engine.spec().module()),
+      files_(files),
+      io_stride_(io_size(engine.spec().artifact())),
+      result_stride_(longest_result(module_)),
+      results_stride_(result_stride_ * ir::HandlerRun::Memory(engine.spec().artifact()).results.size()),
+      io_memory_(std::max<std::size_t>(io_stride_ * slots, 1)),
+      result_memory_(std::max<std::size_t>(results_stride_ * slots, 1)),
+      arguments_(CIO_MAX_ARGS) {
+    slots_.reserve(slots);
+    for (unsigned i = 0; i < slots; i++) {
+        Slot& slot = slots_.emplace_back(engine.spec().artifact());
+        slot.io = reinterpret_cast<cio_io*>(io_memory_.base() + io_stride_ * i);
+        slot.results = result_memory_.base() + results_stride_ * i;
+    }
+    for (unsigned i = slots; i-- > 0;) free_.push_back(i);
+    const auto found = std::ranges::find(module_.reasons, "close");
+    if (found != module_.reasons.end())
+        close_outcome_ = CIO_USER + static_cast<std::uint32_t>(found - module_.reasons.begin());
+}
+
+std::uint32_t Requests::take_slot(std::uint32_t service, std::span<const std::uint8_t> request, Output& output,
+                                  std::uint32_t connection) {
+    const std::uint32_t index = free_.back();
+    free_.pop_back();
+    Slot& slot = slots_[index];
+    slot.service = service;
+    slot.request = request;
+    slot.output = &output;
+    slot.connection = connection;
+    slot.ending = Ending::answered;
+    slot.replying = slot.closes = slot.in_engine = slot.on_malformed = slot.on_failure = false;
+    return index;
+}
+
+std::uint32_t Requests::start(std::uint32_t service, std::int32_t program, std::span<const std::uint8_t> request,
+                              Output& output, std::uint32_t connection) {
+    const std::uint32_t index = take_slot(service, request, output, connection);
+    begin(slots_[index], program);
+    return index;
+}
+
+std::uint32_t Requests::start_failed(std::uint32_t service, Ending ending, std::span<const std::uint8_t> request,
+                                     Output& output, std::uint32_t connection) {
+    const std::uint32_t index = take_slot(service, request, output, connection);
+    Slot& slot = slots_[index];
+    slot.run.reset();
+    if (!begin_handler_of(slot, ending)) slot.closes = true;
+    return index;
+}
+
+void Requests::begin(Slot& slot, std::int32_t program) {
+    cio_io& io = *slot.io;
+    io.block_offset = io.block_tag = 0;
+    io.block_length = static_cast<std::uint32_t>(slot.request.size());
+    io.outcome = CIO_OK;
+    io.finished = io.next_count = io.out_length = io.prefetch_count = 0;
+    slot.run.emplace(engine_.spec().artifact(), static_cast<std::uint32_t>(program), io, slot.request.data(),
+                     slot.memory);
+    slot.replying = false;
+}
+
+// The handler that says what went wrong, unless it was that one which failed. False: there is none.
+bool Requests::begin_handler_of(Slot& slot, Ending ending) {
+    const ir::Service& service = module_.services[slot.service];
+    slot.ending = ending;
+    if (ending == Ending::failed && service.on_failure >= 0 && !slot.on_failure) {
+        slot.on_failure = slot.on_malformed = true;
+        begin(slot, service.on_failure);
+        return true;
+    }
+    if (service.on_malformed >= 0 && !slot.on_malformed) {
+        slot.on_malformed = true;
+        begin(slot, service.on_malformed);
+        return true;
+    }
+    return false;
+}
+
+// After the end of a program: whether another one goes on with the request.
+bool Requests::begin_next(Slot& slot) {
+    const std::uint32_t outcome = slot.run->outcome();
+    if (outcome == CIO_OK) return false;
+    if (outcome == close_outcome_) {
+        slot.closes = true;
+        return false;
+    }
+    const Ending ending = outcome == CIO_MALFORMED && !slot.on_malformed ? Ending::malformed : Ending::failed;
+    if (begin_handler_of(slot, ending)) return true;
+    slot.closes = true;
+    return false;
+}
+
+RunState Requests::go_on(std::uint32_t index) {
+    Slot& slot = slots_[index];
+    while (slot.run) {
+        if (slot.replying) {
+            if (!write_reply(slot)) return RunState::full;
+            slot.replying = false;
+        }
+        switch (slot.run->go_on()) {
+            case ir::HandlerRun::Stop::reply:
+                slot.replying = true;
+                slot.part = slot.within = 0;
+                break;
+            case ir::HandlerRun::Stop::call:
+                if (auto state = submit(slot, index)) return *state;
+                break;
+            case ir::HandlerRun::Stop::ended:
+                if (!begin_next(slot)) return RunState::ended;
+                break;
+        }
+    }
+    return RunState::ended;
+}
+
+// The values of a call's arguments in the order of the chain's parameters; the outcome when they cannot be had.
+std::uint32_t Requests::bind(const Slot& slot, const ir::CallChain& call) {
+    const ir::HandlerRun& run = *slot.run;
+    const ir::Chain& chain = module_.chains[call.chain];
+    std::size_t scalars = 0, byte_args = 0, files = 0;
+    arguments_.clear();
+    for (const ir::Param& param : chain.params) {
+        ir::Bytes bytes;
+        if (param.kind == ir::Param::Kind::scalar) {
+            if (scalars == call.args.size()) return CIO_BAD_ARGUMENT;
+            arguments_.push_back(engine::Argument::scalar(narrowed(run.value(call.args[scalars++]), param)));
+        } else if (param.kind == ir::Param::Kind::bytes) {
+            if (byte_args == call.bytes_args.size()) return CIO_BAD_ARGUMENT;
+            if (!run.bytes(call.bytes_args[byte_args++], bytes)) return CIO_MALFORMED;
+            if (bytes.size() > param.max) return CIO_OVERFLOW;
+            arguments_.push_back(engine::Argument::of_bytes(bytes));
+        } else {
+            if (files == call.files.size()) return CIO_BAD_ARGUMENT;
+            const ir::CallFile& file = call.files[files++];
+            if (!run.bytes(file.name, bytes)) return CIO_MALFORMED;
+            const auto handle =
+                files_.find(file.file_class, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+            if (!handle) return CIO_BAD_ARGUMENT;
+            arguments_.push_back(engine::Argument::file(*handle));
+        }
+    }
+    return CIO_OK;
+}
+
+// Nothing when the run goes on at once.
+std::optional<RunState> Requests::submit(Slot& slot, std::uint32_t index) {
+    const ir::CallChain& call = slot.run->call();
+    if (const std::uint32_t wrong = bind(slot, call); wrong != CIO_OK) {
+        slot.run->give_up(wrong);
+        return std::nullopt;
+    }
+    const auto submitted = engine_.submit(call.chain, arguments_, kOurs | index);
+    if (submitted) {
+        slot.in_engine = true;
+        return RunState::chain;
+    }
+    if (submitted.error().kind != engine::SubmitError::Kind::full) {
+        slot.run->give_up(CIO_BAD_ARGUMENT);
+        return std::nullopt;
+    }
+    slot.run->call_again();
+    return RunState::starved;
+}
+
+bool Requests::take(const engine::Completion& completion) {
+    const auto index = static_cast<std::uint32_t>(completion.user_data & ~kOurs);
+    Slot& slot = slots_[index];
+    slot.in_engine = false;
+    if (slot.output == nullptr) {
+        release(index);
+        return false;
+    }
+    if (completion.outcome != CIO_OK) {
+        if (is_absent(completion.outcome)) {
+            slot.run->answer_absent();
+        } else {
+            slot.run->give_up(completion.outcome);
+        }
+        return true;
+    }
+    if (completion.kind == ir::ResultKind::scalar) {
+        slot.run->answer(completion.scalar, {});
+        return true;
+    }
+    // The engine takes the bytes back with its next turn; the reply may come later.
+    const std::size_t length = std::min(completion.bytes.size(), result_stride_);
+    std::uint8_t* to = slot.results + result_stride_ * slot.run->call().result;
+    if (length != 0) std::memcpy(to, completion.bytes.data(), length);
+    slot.run->answer(length, {to, length});
+    return true;
+}
+
+// False when there was no room for all of it.
+bool Requests::write_reply(Slot& slot) {
+    const std::vector<ir::ReplyPart>& parts = slot.run->reply().parts;
+    while (slot.part < parts.size()) {
+        const ir::ReplyPart& part = parts[slot.part];
+        Digits digits;
+        ir::Bytes bytes;
+        if (part.format != ir::Format::bytes) {
+            bytes = {digits.data(), format(part.format, slot.run->value(part.value), digits)};
+        } else if (!slot.run->bytes(part.bytes, bytes)) {
+            slot.run->give_up(CIO_MALFORMED);
+            return true;
+        }
+        slot.within += slot.output->add(bytes.subspan(slot.within));
+        if (slot.within < bytes.size()) return false;
+        slot.within = 0;
+        slot.part++;
+    }
+    return true;
+}
+
+void Requests::release(std::uint32_t slot) {
+    slots_[slot].run.reset();
+    slots_[slot].output = nullptr;
+    free_.push_back(slot);
+}
+
+void Requests::abandon(std::uint32_t slot) {
+    if (!slots_[slot].in_engine) return release(slot);
+    slots_[slot].output = nullptr;
+    engine_.cancel(kOurs | slot);
+}
+
+}  // namespace chainio::service

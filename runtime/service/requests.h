@@ -1,0 +1,87 @@
+// Requests that run: each has a slot with its handler's registers and the results of the chains that it called.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "compiler/ir/handler_run.h"
+#include "runtime/engine/engine.h"
+#include "runtime/service/connection.h"
+#include "runtime/service/files.h"
+
+namespace chainio::service {
+
+// Completions of the engine whose user_data has this bit are ours.
+inline constexpr std::uint64_t kOurs = std::uint64_t{1} << 63;
+
+enum class RunState : std::uint8_t {
+    chain,    // a chain runs for it
+    starved,  // the engine takes no chain now: to be gone on with after the next completions
+    full,     // the output has no room: to be gone on with once something was sent
+    ended,
+};
+enum class Ending : std::uint8_t { answered, malformed, failed };
+
+class Requests {
+  public:
+    Requests(engine::Engine& engine, const Files& files, unsigned slots);
+
+    // One slot more than was asked for is kept for telling a client that its request is not run.
+    bool any_free() const { return free_.size() > 1; }
+    bool any_spare() const { return !free_.empty(); }
+    unsigned running() const { return static_cast<unsigned>(slots_.size() - free_.size()); }
+    // Starts a service's handler over a request that stays where it is until the end; replies go to `output`.
+    std::uint32_t start(std::uint32_t service, std::int32_t program, std::span<const std::uint8_t> request,
+                        Output& output, std::uint32_t connection);
+    // Starts what answers a request that is not run: `on failure`, or `on malformed`.
+    std::uint32_t start_failed(std::uint32_t service, Ending ending, std::span<const std::uint8_t> request,
+                               Output& output, std::uint32_t connection);
+    RunState go_on(std::uint32_t slot);
+    // Takes the result of the chain that a slot waits for; false when nobody waits for its request any more.
+    bool take(const engine::Completion& completion);
+    std::uint32_t connection(std::uint32_t slot) const { return slots_[slot].connection; }
+
+    // Of a slot that has ended. With `closes`, the connection is to be ended.
+    Ending ending(std::uint32_t slot) const { return slots_[slot].ending; }
+    bool closes(std::uint32_t slot) const { return slots_[slot].closes; }
+    void release(std::uint32_t slot);
+    // The connection is gone: the slot comes free at once, or when its chain has ended.
+    void abandon(std::uint32_t slot);
+
+  private:
+    struct Slot {
+        explicit Slot(const ir::Artifact& artifact) : memory(artifact) {}
+        ir::HandlerRun::Memory memory;
+        std::optional<ir::HandlerRun> run;
+        cio_io* io = nullptr;
+        std::uint8_t* results = nullptr;
+        std::span<const std::uint8_t> request;
+        Output* output = nullptr;
+        std::uint32_t service = 0, connection = 0;
+        std::size_t part = 0, within = 0;  // of the reply that is being written
+        Ending ending = Ending::answered;
+        bool replying = false, closes = false, in_engine = false;
+        bool on_malformed = false, on_failure = false;  // has run, or need not
+    };
+    std::uint32_t take_slot(std::uint32_t service, std::span<const std::uint8_t> request, Output& output,
+                            std::uint32_t connection);
+    void begin(Slot& slot, std::int32_t program);
+    bool begin_next(Slot& slot);
+    bool begin_handler_of(Slot& slot, Ending ending);
+    std::optional<RunState> submit(Slot& slot, std::uint32_t index);
+    std::uint32_t bind(const Slot& slot, const ir::CallChain& call);
+    bool write_reply(Slot& slot);
+
+    engine::Engine& engine_;
+    const ir::Module& module_;
+    const Files& files_;
+    std::size_t io_stride_, result_stride_, results_stride_;
+    engine::LazyMemory io_memory_, result_memory_;
+    std::vector<Slot> slots_;
+    std::vector<std::uint32_t> free_;
+    std::vector<engine::Argument> arguments_;
+    std::uint32_t close_outcome_ = 0;
+};
+
+}  // namespace chainio::service

@@ -1,0 +1,132 @@
+// Serves the `tcp via uring` endpoints of a spec: connections, their requests in order, timeouts, overload, the end.
+// The one who owns it waits for poll_fd() and for the engine's, hands over the engine's completions, and calls step().
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/engine/priority_queue.h"
+#include "runtime/metrics/histogram.h"
+#include "runtime/service/net.h"
+#include "runtime/service/plan.h"
+#include "runtime/service/requests.h"
+
+namespace chainio::service {
+
+struct ServerOptions {
+    std::string address = "::";   // to listen at; "::" takes IPv4 as well
+    unsigned connections = 1024;  // at once
+    unsigned requests = 64;       // that run at once
+    unsigned waiting = 512;       // requests that wait for their turn; more are shed
+    std::size_t request_bytes = CIO_MAX_BLOCK;
+    std::uint64_t timeout_ns = 10'000'000'000;  // for the rest of a request, and for a peer to take a reply
+};
+
+struct ServiceCounters {
+    std::uint64_t accepted = 0, refused = 0, open = 0;  // connections; refused: there was no place
+    std::uint64_t requests = 0, answered = 0, malformed = 0, failed = 0;
+    std::uint64_t shed = 0, timeouts = 0, too_long = 0, vanished = 0;
+    std::uint64_t bytes_in = 0, bytes_out = 0;
+    metrics::Histogram latency_ns;  // from a request's last byte to the end of its handler
+};
+
+struct Listening {
+    std::uint32_t service = 0;
+    std::uint16_t port = 0;  // that the kernel gave
+    std::string address;
+};
+
+class Server {
+  public:
+    // A port that is not the spec's, for one service; 0 lets the kernel choose.
+    struct Port {
+        std::uint32_t service = 0;
+        std::uint16_t port = 0;
+    };
+    static std::expected<std::unique_ptr<Server>, std::string> create(engine::Engine& engine, Files files,
+                                                                      const ServerOptions& options,
+                                                                      const std::vector<Port>& ports,
+                                                                      metrics::Fallbacks& fallbacks);
+    ~Server();
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    const std::vector<Listening>& listening() const { return listening_; }
+    int poll_fd() { return net_->poll_fd(); }
+    int next_timeout_ms() const { return used_ == 0 && !draining_ ? -1 : kTickMs; }
+    // Does what can be done without waiting.
+    std::expected<void, std::string> step();
+    void completed(const engine::Completion& completion);
+    // Whether step() has something to do that no descriptor tells of.
+    bool has_work() const { return !dirty_.empty(); }
+
+    // Takes no more connections, answers what has come, and tells the peers.
+    void drain();
+    bool drained() const { return draining_ && used_ == 0; }
+    const ServiceCounters& counters(std::uint32_t service) const { return counters_[service]; }
+    std::string describe() const { return net_->describe(); }
+    unsigned running() const { return requests_.running(); }
+
+  private:
+    static constexpr int kTickMs = 250;
+    struct WaitingLink {
+        std::vector<Connection>* connections;
+        engine::QueueLink& operator()(std::uint32_t i) const { return (*connections)[i].waiting_link; }
+    };
+    struct Listener {
+        int fd = -1;
+        std::uint32_t service = 0;
+        bool accepting = false;
+    };
+    Server(engine::Engine& engine, Files files, const ServerOptions& options, std::unique_ptr<Net> net);
+    std::expected<void, std::string> listen(std::uint32_t service, std::uint16_t port);
+
+    void take_event(const NetEvent& event);
+    void accepted(const NetEvent& event);
+    void add_connection(std::uint32_t listener, int fd);
+    void received(const NetEvent& event);
+    void was_sent(const NetEvent& event);
+    void mark(std::uint32_t index);
+    void hold(Connection& connection, std::uint32_t buffer, std::uint32_t length);
+    void fill_input(Connection& connection);
+
+    void settle(std::uint32_t index);
+    void look_for_request(std::uint32_t index);
+    void wait_turn(std::uint32_t index);
+    void start_waiting();
+    void shed();
+    void begin(std::uint32_t index, bool shed);
+    void go_on(std::uint32_t slot);
+    void ended(std::uint32_t slot);
+    void finish(std::uint32_t index);
+    void drop(std::uint32_t index);
+    bool quiet(const Connection& connection) const;
+    void give_up_late();
+    ServiceCounters& counters_of(const Connection& connection) { return counters_[connection.service]; }
+
+    engine::Engine& engine_;
+    const ir::Module& module_;
+    Files files_;
+    ServerOptions options_;
+    std::unique_ptr<Net> net_;
+    engine::LazyMemory memory_;
+    std::vector<Connection> connections_;
+    std::vector<std::uint32_t> free_, dirty_, starved_, again_;
+    std::vector<std::uint32_t> held_next_, held_from_, held_length_;  // by buffer
+    std::vector<std::uint64_t> arrived_ns_;                           // by connection: its first request
+    std::vector<std::size_t> request_length_;
+    std::vector<bool> too_long_;
+    engine::PriorityQueue<WaitingLink> waiting_;
+    Requests requests_;
+    std::vector<Listener> listeners_;
+    std::vector<Listening> listening_;
+    std::vector<ServiceCounters> counters_;
+    std::vector<NetEvent> events_;
+    std::uint64_t last_look_ns_ = 0;
+    unsigned used_ = 0;
+    bool draining_ = false;
+};
+
+}  // namespace chainio::service

@@ -1,0 +1,264 @@
+// The life of a connection's requests, one after the other: their turn, their end, the reply; and the connection's end.
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "runtime/service/server.h"
+
+namespace chainio::service {
+namespace {
+
+constexpr std::uint64_t kLinger = 2'000'000'000;  // ns, for a peer to close its side once it was told
+
+std::uint64_t now_ns() {
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+}  // namespace
+
+// Does what a connection's state allows.
+void Server::settle(std::uint32_t index) {
+    Connection& connection = connections_[index];
+    if (!connection.used()) return;
+    if (connection.broken) return drop(index);
+    fill_input(connection);
+    if (connection.request == engine::kNoIndex && !connection.waiting && !connection.leaving) look_for_request(index);
+    // A reply goes out when it is whole, or fills the room for it.
+    const bool whole = connection.request == engine::kNoIndex || connection.blocked;
+    if (!connection.sending && !connection.output.empty() && whole) {
+        const auto bytes = connection.output.unsent();
+        net_->send(index, connection.fd, bytes);
+        connection.sending = true;
+        connection.send_deadline_ns = now_ns() + options_.timeout_ns;
+    }
+    if (connection.lingering && connection.at_end) return drop(index);
+    if (connection.leaving && !connection.lingering && connection.request == engine::kNoIndex && !connection.sending)
+        return finish(index);
+    const bool no_room = connection.held_head != engine::kNoIndex;
+    if (no_room && connection.receiving && net_->multishot() && !connection.stopping) {
+        connection.stopping = true;
+        net_->stop_receiving(index);
+    }
+    if (!connection.receiving && !no_room && !connection.at_end && !connection.no_buffer) {
+        connection.receiving = true;
+        net_->receive(index, connection.fd);
+    }
+}
+
+void Server::look_for_request(std::uint32_t index) {
+    Connection& connection = connections_[index];
+    const ir::Framing& framing = module_.services[connection.service].tcp_framing;
+    const Request request = connection.input.first(framing, options_.request_bytes);
+    if (request.cut == Cut::more) {
+        const bool begun = connection.input.held() != 0;
+        // The time for a request runs from its first byte, however its bytes trickle in.
+        if (!begun) connection.request_deadline_ns = 0;
+        if (begun && connection.request_deadline_ns == 0)
+            connection.request_deadline_ns = now_ns() + options_.timeout_ns;
+        if (connection.at_end || (draining_ && quiet(connection))) connection.leaving = true;
+        return;
+    }
+    connection.request_deadline_ns = 0;
+    connection.input.pin(true);
+    arrived_ns_[index] = now_ns();
+    too_long_[index] = request.cut == Cut::long_;
+    request_length_[index] = too_long_[index] ? connection.input.held() : request.length;
+    counters_of(connection).requests++;
+    wait_turn(index);
+}
+
+void Server::wait_turn(std::uint32_t index) {
+    Connection& connection = connections_[index];
+    connection.waiting = true;
+    waiting_.push(connection.rank, index);
+    start_waiting();
+    if (waiting_.size() > options_.waiting) shed();
+}
+
+void Server::start_waiting() {
+    while (requests_.any_free()) {
+        const std::uint32_t index = waiting_.pop();
+        if (index == engine::kNoIndex) return;
+        begin(index, false);
+    }
+}
+
+// One that waits is answered with the service's failure instead: of the least urgent class the one that came last.
+void Server::shed() {
+    const std::uint32_t index = waiting_.pop_least();
+    Connection& connection = connections_[index];
+    counters_of(connection).shed++;
+    if (requests_.any_spare()) return begin(index, true);
+    // Those who were to be told of it do not read: without a word then.
+    connection.waiting = false;
+    connection.broken = true;
+    mark(index);
+}
+
+void Server::begin(std::uint32_t index, bool is_shed) {
+    Connection& connection = connections_[index];
+    connection.waiting = false;
+    const auto bytes = connection.input.bytes().first(request_length_[index]);
+    if (too_long_[index]) counters_of(connection).too_long++;
+    if (is_shed) {
+        connection.request =
+            requests_.start_failed(connection.service, Ending::failed, bytes, connection.output, index);
+    } else if (too_long_[index]) {
+        connection.request =
+            requests_.start_failed(connection.service, Ending::malformed, bytes, connection.output, index);
+    } else {
+        const std::int32_t program = module_.services[connection.service].on_request_tcp;
+        connection.request = requests_.start(connection.service, program, bytes, connection.output, index);
+    }
+    go_on(connection.request);
+}
+
+void Server::go_on(std::uint32_t slot) {
+    const std::uint32_t index = requests_.connection(slot);
+    switch (requests_.go_on(slot)) {
+        case RunState::chain: break;
+        case RunState::starved: starved_.push_back(slot); break;
+        case RunState::full: connections_[index].blocked = true; break;
+        case RunState::ended: ended(slot); break;
+    }
+    mark(index);
+}
+
+void Server::ended(std::uint32_t slot) {
+    const std::uint32_t index = requests_.connection(slot);
+    Connection& connection = connections_[index];
+    ServiceCounters& counters = counters_of(connection);
+    switch (requests_.ending(slot)) {
+        case Ending::answered: counters.answered++; break;
+        case Ending::malformed: counters.malformed++; break;
+        case Ending::failed: counters.failed++; break;
+    }
+    counters.latency_ns.record(now_ns() - arrived_ns_[index]);
+    // Behind a request without an end nothing can be told apart.
+    connection.leaving = connection.leaving || requests_.closes(slot) || too_long_[index];
+    connection.request = engine::kNoIndex;
+    connection.input.pin(false);
+    connection.input.take(request_length_[index]);
+    requests_.release(slot);
+}
+
+void Server::completed(const engine::Completion& completion) {
+    const auto slot = static_cast<std::uint32_t>(completion.user_data & ~kOurs);
+    if (requests_.take(completion)) go_on(slot);
+    start_waiting();
+}
+
+void Server::was_sent(const NetEvent& event) {
+    Connection& connection = connections_[event.index];
+    connection.sending = false;
+    connection.send_deadline_ns = 0;
+    mark(event.index);
+    if (event.result < 0) {
+        if (event.result == -EINTR || event.result == -EAGAIN) return;
+        if (!connection.broken) counters_of(connection).vanished++;
+        connection.broken = true;
+        return;
+    }
+    counters_of(connection).bytes_out += static_cast<std::uint32_t>(event.result);
+    connection.output.sent(static_cast<std::size_t>(event.result));
+    // A reply that found no room goes on once all of what was there is sent.
+    if (connection.blocked && connection.output.empty() && !connection.broken) {
+        connection.blocked = false;
+        go_on(connection.request);
+    }
+}
+
+// Everything is sent: the peer is told, and what it still sends is read, as closing with unread bytes would take the
+// last replies away from it.
+void Server::finish(std::uint32_t index) {
+    Connection& connection = connections_[index];
+    connection.input.clear();
+    fill_input(connection);
+    connection.input.clear();
+    if (connection.at_end || shutdown(connection.fd, SHUT_WR) != 0) {
+        connection.broken = true;
+        return drop(index);
+    }
+    connection.lingering = true;
+    connection.request_deadline_ns = now_ns() + kLinger;
+    mark(index);
+}
+
+// Takes a connection away. Its operations end first, because their completions name its place.
+void Server::drop(std::uint32_t index) {
+    Connection& connection = connections_[index];
+    if (connection.waiting) waiting_.remove(connection.rank, index);
+    connection.waiting = false;
+    if (connection.request != engine::kNoIndex) {
+        std::erase(starved_, connection.request);
+        requests_.abandon(connection.request);
+        connection.request = engine::kNoIndex;
+    }
+    connection.input.pin(false);
+    while (connection.held_head != engine::kNoIndex) {
+        connection.input.clear();
+        fill_input(connection);
+    }
+    if (connection.receiving || connection.sending) {
+        if (!connection.shut) shutdown(connection.fd, SHUT_RDWR);
+        connection.shut = true;
+        return;
+    }
+    close(connection.fd);
+    connection.fd = -1;
+    counters_of(connection).open--;
+    used_--;
+    free_.push_back(index);
+}
+
+// Whether nothing that the peer has sent is on its way to us.
+bool Server::quiet(const Connection& connection) const {
+    int unread = 0;
+    return connection.held_head == engine::kNoIndex && (ioctl(connection.fd, FIONREAD, &unread) != 0 || unread == 0);
+}
+
+void Server::give_up_late() {
+    const std::uint64_t now = now_ns();
+    if (now - last_look_ns_ < std::uint64_t{kTickMs} * 1'000'000) return;
+    last_look_ns_ = now;
+    for (std::uint32_t i = 0; i < connections_.size(); i++) {
+        Connection& connection = connections_[i];
+        if (!connection.used()) continue;
+        const auto late = [now](std::uint64_t deadline_ns) { return deadline_ns != 0 && now > deadline_ns; };
+        if (!connection.broken && (late(connection.request_deadline_ns) || late(connection.send_deadline_ns))) {
+            if (!connection.lingering) counters_of(connection).timeouts++;
+            connection.broken = true;
+            mark(i);
+        }
+        // While draining, each connection is looked at until it is quiet.
+        if (draining_ || connection.no_buffer) mark(i);
+        connection.no_buffer = false;
+    }
+}
+
+void Server::drain() {
+    if (draining_) return;
+    draining_ = true;
+    for (std::uint32_t i = 0; i < listeners_.size(); i++) {
+        Listener& listener = listeners_[i];
+        net_->stop_accepting(i);
+        // Who has connected already is served.
+        pollfd ready{listener.fd, POLLIN, 0};
+        while (poll(&ready, 1, 0) == 1) {
+            const int fd = accept4(listener.fd, nullptr, nullptr, SOCK_CLOEXEC);
+            if (fd < 0) break;
+            add_connection(i, fd);
+        }
+        close(listener.fd);
+        listener.fd = -1;
+    }
+    for (std::uint32_t i = 0; i < connections_.size(); i++)
+        if (connections_[i].used()) mark(i);
+}
+
+}  // namespace chainio::service

@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+"""A spec's services over tcp: requests in pieces and in heaps, of bad form, failing reads, slow and vanished clients, overload, the end."""
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
+BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
+SPEC = """
+app kv { files rows = "*.rows" { immutable }  class fast { priority 0 }  class slow { priority 7 } }
+chain row(file: file rows, number: u32) in class fast -> bytes(max 64KiB) hops 1 {
+  step s(b: block at number * 1000 for 1000 in file) { return b }
+}
+chain long(file: file rows) -> bytes(max 64KiB) hops 1 {
+  step s(b: block at 0 for 60000 in file) { return b }
+}
+record Binary { op: u8 in { 1 get }  number: u32be }
+service lines on tcp 7001 via uring, udp 7001 via xdp in class fast {
+  text Row { "row " numbers: int[1..16 by " "] "\\n" }
+  text Word { word: word(max 16) "\\n" }
+  text Line { all: rest(max 4096) }
+  request { line: Line }
+  on request {
+    var answered = false
+    when request.line.all.text(Word) as w {
+      match w.word {
+        "quit" { fail close }
+        "long" { let v = long(rows["a.rows"]) else fail not_found  reply v v v v "\\n" }
+        else { fail malformed }
+      }
+      answered = true
+    }
+    when request.line.all.text(Row) as r {
+      for n in r.numbers {
+        let v = row(rows["a.rows"], n as u32) else { reply "none\\n" continue }
+        reply v[0..10] "\\n"
+      }
+      reply "end\\n"
+      answered = true
+    }
+    if !answered { fail malformed }
+  }
+  on malformed { reply "bad\\n" }
+  on failure { reply "sorry\\n" }
+}
+service binary on tcp 7002 via auto in class slow {
+  request { b: Binary }
+  on request {
+    let v = row(rows["a.rows"], request.b.number) else fail not_found
+    reply v.length:u16be v
+  }
+}
+"""
+ROWS = 500
+failures = 0
+
+
+def expect(what, got, want):
+    global failures
+    ok = want(got) if callable(want) else got == want
+    print(("ok    " if ok else "FAIL  ") + what + ("" if ok else f"\n      got {got!r:.600}\n      want {want!r:.600}"), flush=True)
+    failures += not ok
+
+
+def row(number):
+    return (b"%09d " % number) * 100
+
+
+class Server:
+    def __init__(self, folder, *options):
+        self.path = folder / f"control-{time.monotonic_ns()}"
+        command = [BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.bpf.o", "--bind", "127.0.0.1", "--port", "lines=0", "--port",
+                   "binary=0", "--file", f"rows={folder / 'a.rows'}", "--socket", self.path, *map(str, options)]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.said, self.ports = [], {}
+        for line in self.process.stderr:
+            self.said.append(line)
+            if found := re.match(r"service (\S+) at tcp \S+ port (\d+):", line):
+                self.ports[found[1]] = int(found[2])
+            if line.startswith("serving at"):
+                break
+        self.rest = threading.Thread(target=lambda: self.said.extend(self.process.stderr))
+        self.rest.start()
+
+    def connect(self, service="lines"):
+        return socket.create_connection(("127.0.0.1", self.ports[service]), timeout=60)
+
+    def stats(self, service="lines"):
+        with socket.socket(socket.AF_UNIX) as control:
+            control.settimeout(60)
+            control.connect(str(self.path))
+            control.sendall(b'{"op": "stats"}\n')
+            answer = json.loads(control.makefile().readline())
+        return next(entry for entry in answer["stats"]["services"] if entry["name"] == service)
+
+    def wait_for(self, name, value, service="lines"):
+        until = time.monotonic() + 60
+        while self.stats(service)[name] != value and time.monotonic() < until:
+            time.sleep(0.01)
+        return self.stats(service)[name]
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=60)
+        self.rest.join()
+        return code
+
+
+def everything(sock):
+    """What the server sends until it closes."""
+    data = b""
+    while got := sock.recv(1 << 16):
+        data += got
+    return data
+
+
+def asked(server, request, service="lines"):
+    with server.connect(service) as sock:
+        sock.sendall(request)
+        sock.shutdown(socket.SHUT_WR)
+        return everything(sock)
+
+
+def lines_of(*numbers):
+    return b"".join(row(n)[:10] + b"\n" for n in numbers) + b"end\n"
+
+
+def test_requests(server):
+    expect("rows of one request", asked(server, b"row 3 4 499\n"), lines_of(3, 4, 499))
+    expect("a line of bad form, and one behind it", asked(server, b"nothing like it\nrow 5\n"), b"bad\n" + lines_of(5))
+    expect("a row behind the end of the file is a failure, not an answer", asked(server, b"row 7 500\nrow 8\n"),
+           row(7)[:10] + b"\nsorry\n" + lines_of(8))
+    expect("an incomplete line at the end", asked(server, b"row 3\nrow 4"), lines_of(3))
+    expect("close ends it behind the replies", asked(server, b"row 3\nquit\nrow 4\n"), lines_of(3))
+    numbers = [n % ROWS for n in range(20000)]
+    expect("20000 requests at once", asked_in_heaps(server, numbers), b"".join(lines_of(n) for n in numbers))
+    with server.connect() as sock:
+        for byte in b"row 12\n":
+            sock.sendall(bytes([byte]))
+        expect("a request byte by byte", receive(sock, 15), lines_of(12))
+    long = b"".join(row(n) for n in range(60)) * 4 + b"\n"
+    expect("replies larger than the server's room for them", asked(server, b"long\n" * 5), long * 5)
+    with server.connect() as sock:
+        sock.sendall(b"x" * 5000)
+        expect("a line without an end", everything(sock), b"bad\n")
+    expect("which is counted", server.stats()["too_long"], 1)
+
+
+def receive(sock, length):
+    data = b""
+    while len(data) < length:
+        got = sock.recv(length - len(data))
+        if not got:
+            break
+        data += got
+    return data
+
+
+def asked_in_heaps(server, numbers):
+    with server.connect() as sock:
+        def send():
+            sock.sendall(b"".join(b"row %d\n" % n for n in numbers))
+            sock.shutdown(socket.SHUT_WR)
+        sender = threading.Thread(target=send)
+        sender.start()
+        data = everything(sock)
+        sender.join()
+    return data
+
+
+def test_binary(server):
+    one = struct.pack(">H", 1000)
+    expect("requests of fixed size", asked(server, struct.pack(">BIBI", 1, 7, 1, 9), "binary"), one + row(7) + one + row(9))
+    # It has neither handler that could say what is wrong.
+    expect("a wrong operation closes", asked(server, struct.pack(">BIBI", 2, 7, 1, 9), "binary"), b"")
+
+
+def test_slow_clients(folder):
+    server = Server(folder, "--timeout", 300, "--requests", 1)
+    half = server.connect()
+    half.sendall(b"row ")
+    expect("half a request is given up", everything(half), b"")
+    expect("and counted", server.stats()["timeouts"], 1)
+    slow = server.connect()
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    slow.sendall(b"long\n" * 60)
+    expect("who does not read is given up", server.wait_for("timeouts", 2), 2)
+    expect("the one place for requests is free again", asked(server, b"row 3\n"), lines_of(3))
+    vanished = server.connect()
+    vanished.sendall(b"long\n" * 60)
+    vanished.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    vanished.close()
+    expect("nor does one who is gone hold it", asked(server, b"row 3\n"), lines_of(3))
+    expect("no connection is left", (slow.close(), server.wait_for("connections", 0))[1], 0)
+    idle = server.connect()
+    idle.sendall(b"row 3\n")
+    receive(idle, len(lines_of(3)))
+    time.sleep(1)  # longer than the timeout: what is tested is that nothing happens
+    idle.sendall(b"row 4\n")
+    expect("who only thinks is left alone", receive(idle, len(lines_of(4))), lines_of(4))
+    idle.close()
+    expect("ends", server.stop(), 0)
+
+
+def test_overload(folder):
+    """One request that nobody takes the reply of holds the only place, so that all others wait."""
+    server = Server(folder, "--requests", 1, "--waiting", 4)
+    slow = server.connect()
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    slow.sendall(b"long\n" * 200)
+    # It is certain to hold the place once its socket takes no more: then nothing is sent for it.
+    sent = -1
+    while server.stats()["bytes_out"] != sent or sent == 0:
+        sent = server.stats()["bytes_out"]
+        time.sleep(0.2)
+    waiting = []
+    for service, request in [("binary", struct.pack(">BI", 1, 7))] * 2 + [("lines", b"row 3\n")] * 4:
+        waiting.append(server.connect(service))
+        before = server.stats(service)["requests"]
+        waiting[-1].sendall(request)
+        server.wait_for("requests", before + 1, service)
+    expect("the least urgent are shed", (server.stats("binary")["shed"], server.stats("lines")["shed"]), (2, 0))
+    expect("and told, without a handler by a close", [everything(sock) for sock in waiting[:2]], [b"", b""])
+    waiting.append(server.connect())
+    waiting[-1].sendall(b"row 3\n")
+    expect("among equals the last", receive(waiting[-1], 6), b"sorry\n")
+    slow.close()
+    expect("the others had only to wait", [receive(sock, len(lines_of(3))) for sock in waiting[2:6]], [lines_of(3)] * 4)
+    for sock in waiting:
+        sock.close()
+    expect("ends", server.stop(), 0)
+
+
+def test_end(folder):
+    server = Server(folder)
+    stop, results = threading.Event(), []
+
+    def load():
+        """Heaps of ten requests; what the kernel took of them before the signal has to be answered."""
+        sock = server.connect()
+        asked_for = answered = b""
+        number = 0
+        while not stop.is_set():
+            heap = b"".join(b"row %d\n" % (n % ROWS) for n in range(number, number + 10))
+            want = b"".join(lines_of(n % ROWS) for n in range(number, number + 10))
+            number += 10
+            try:
+                sock.sendall(heap)
+                asked_for += want
+                while len(answered) < len(asked_for):
+                    got = sock.recv(1 << 16)
+                    if not got:
+                        break
+                    answered += got
+            except OSError as error:
+                results.append(f"{error}")
+                return
+            if len(answered) < len(asked_for):
+                break
+        whole = asked_for.startswith(answered) and (not answered or answered.endswith(b"end\n"))
+        results.append("whole" if whole else f"cut: {answered[-40:]!r}")
+
+    clients = [threading.Thread(target=load) for _ in range(16)]
+    for client in clients:
+        client.start()
+    while server.stats()["answered"] < 2000:
+        time.sleep(0.01)
+    early = server.connect()
+    early.sendall(b"row 1\n" * 3000)
+    server.process.send_signal(signal.SIGTERM)
+    expect("what was sent before SIGTERM is answered", everything(early), lines_of(1) * 3000)
+    early.close()
+    for client in clients:
+        client.join(60)
+    stop.set()
+    expect("no client's reply was cut, none was reset", [r for r in results if r != "whole"], [])
+    expect("it ended well", (server.process.wait(timeout=60), len(results)), (0, 16))
+    server.rest.join()
+    expect("and says how much it did", server.said[-1], lambda line: re.fullmatch(r"stopped after \d+ answers\n", line) is not None)
+
+
+def test_refusals(folder):
+    app = folder / "app.bpf.o"
+    run = lambda *args: subprocess.run([BUILD / "bin" / "chainio-runtime", "--spec", app, *args], capture_output=True, text=True, timeout=60)
+    plan = [line.split(None, 3) for line in run("--check").stdout.splitlines()]
+    expect("the plan", [row for row in plan if row[0] == "service"],
+           [["service", "lines", "runs", "tcp 7001 via uring"], ["service", "lines", "refused", "udp 7001 via xdp: this version has no xdp engine"],
+            ["service", "binary", "runs", "tcp 7002 via auto"]])
+    for what, args, code, text in [
+        ("a file that is not open", (), 3, "service 'lines' cannot be served: files 'rows' has no file 'a.rows'; open it: --file rows=PATH"),
+        ("a service that is not there", ("--port", "line=0"), 2, "there is no service 'line'; did you mean 'lines'?"),
+        ("a port that is none", ("--port", "lines=70000"), 2, "--port wants SERVICE=PORT, 0 to 65535, not 'lines=70000'"),
+        ("an address that is none", ("--bind", "here", "--file", f"rows={folder / 'a.rows'}"), 3, "'here' is no address"),
+    ]:
+        done = run(*args)
+        expect(f"refused: {what}", (done.returncode, done.stderr), lambda r: r[0] == code and text in r[1])
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "app.chain").write_text(SPEC)
+        (folder / "a.rows").write_bytes(b"".join(row(n) for n in range(ROWS)))
+        subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.bpf.o"], check=True)
+        test_refusals(folder)
+        server = Server(folder, "--request-bytes", 4096)
+        test_requests(server)
+        test_binary(server)
+        expect("ends", server.stop(), 0)
+        plain = Server(folder, "--no-ring")
+        expect("with plain preads", asked(plain, b"row 3 4\n" * 50), lines_of(3, 4) * 50)
+        expect("ends", plain.stop(), 0)
+        test_slow_clients(folder)
+        test_overload(folder)
+        test_end(folder)
+    print("FAILED" if failures else "all ok")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
