@@ -20,6 +20,8 @@
 namespace chainio::runtime_tool {
 namespace {
 
+constexpr unsigned kSeconds = 30;
+
 // A request to the kernel's network configuration, put together attribute by attribute.
 class Request {
   public:
@@ -102,6 +104,7 @@ SystemFact xdp_fact() {
     std::fflush(nullptr);
     const pid_t child = fork();
     if (child == 0) {
+        alarm(kSeconds);  // a driver that does not come back must not keep the other rows
         const auto tried = try_it();
         const std::string line = (tried ? "+" : "-") + (tried ? *tried : tried.error());
         _exit(write(answer[1], line.data(), line.size()) < 0 ? 1 : 0);
