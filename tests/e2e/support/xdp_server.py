@@ -1,4 +1,5 @@
 """`bench_xdp serve` on one end of a pair of interfaces."""
+import atexit
 import json
 import signal
 import subprocess
@@ -19,6 +20,7 @@ class Server:
 
     def __init__(self, pair, *options, port=PORT):
         self.process = subprocess.Popen(serve_command(pair, *options, port=port), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        atexit.register(self.kill)  # where a test fails, it ends no server
         self.mode = self.process.stdout.readline().strip()  # it serves from here on
         if not self.mode:
             raise AssertionError(f"the server did not start: {self.process.stderr.read()}")
