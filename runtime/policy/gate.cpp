@@ -44,9 +44,15 @@ void Gate::clear() {
 void Gate::go_off(std::uint64_t now_ns, Reason reason) {
     state_ = State::off;
     reason_ = reason;
+    off_ns_ = now_ns;
     until_ns_ = now_ns + pause_ns_;
     pause_ns_ = std::min(pause_ns_ * 2, options_.longest_pause_ns);
     clear();
+}
+
+void Gate::look_again() {
+    if (state_ != State::off || reason_ != Reason::no_use) return;
+    until_ns_ = std::min(until_ns_, off_ns_ + std::max(options_.least_pause_ns, pause_ns_ / 8));
 }
 
 bool Gate::update(std::uint64_t now_ns) {

@@ -19,6 +19,9 @@
 // of break_even. A success halves the next pause; so a chain that alternates between good and bad settles between the
 // two ends.
 //
+// A chain that went off because all was in memory is probed after a quarter of its pause when the program waits for the
+// disk (look_again). Not at once: on a busy machine a read from memory may look as if it had waited.
+//
 // While off, a chain that would gain G a second loses at most longest_pause·G until it is noticed. While on in vain, at
 // most 32 outcomes or `use_window` requests a pause are lost.
 #pragma once
@@ -35,6 +38,7 @@ struct GateOptions {
     double least_fetched = 0.01;
     unsigned probe_requests = 64;
     unsigned probe_outcomes = 16;
+    std::uint64_t least_pause_ns = 10'000'000;  // with look_again()
     std::uint64_t first_pause_ns = 50'000'000;
     std::uint64_t longest_pause_ns = 2'000'000'000;
     std::uint64_t longest_probe_ns = 1'000'000'000;  // from the first request of a probe to its verdict
@@ -57,6 +61,8 @@ class Gate {
     void fetched() { fetched_++; }
     void useful() { outcome(true); }
     void wasted() { outcome(false); }
+    // There may be something to fetch again: one that went off for want of that is probed soon.
+    void look_again();
     // Draws the conclusions; true when the state has changed.
     bool update(std::uint64_t now_ns);
 
@@ -77,7 +83,7 @@ class Gate {
     std::array<std::uint64_t, 2> history_{};  // one bit an outcome, the newest lowest in [0]
     unsigned count_ = 0;                      // outcomes in it
     std::uint64_t requests_ = 0, fetched_ = 0, resolved_ = 0;
-    std::uint64_t pause_ns_, until_ns_ = 0, probe_since_ns_ = 0;
+    std::uint64_t pause_ns_, off_ns_ = 0, until_ns_ = 0, probe_since_ns_ = 0;
 };
 
 }  // namespace chainio::policy

@@ -127,6 +127,7 @@ void Events::on_read(const shim::Event& event) {
     parts_.score.expect_saving(event.source, event.took_ns);
     const bool touched = parts_.ranges.read(file_key(event.device, event.inode), event.offset, event.length, waited);
     parts_.score.program_read(event.source, event.length, event.took_ns, touched);
+    if (waited) parts_.score.waited(event.source, now_ns());
     const auto& chains = on_read_[event.source];
     if (event.length == 0 || chains.empty() || !wanted(chains)) return;
     ShadowFile* file = file_of(event);

@@ -25,7 +25,7 @@ std::string launch_of(const ir::Module& module) {
     if (!plan) return {};
     auto launch = std::make_unique<Launch>();
     fill_plan(module, *plan, false, launch->plan);
-    const Posts posts = posts_of(*plan, std::vector<bool>(plan->chains.size(), true));
+    const Posts posts = posts_of(*plan, std::vector<Listens>(plan->chains.size(), Listens::to_all));
     std::ranges::copy(posts.classes, launch->class_posts);
     std::ranges::copy(posts.sockets, launch->socket_posts);
     return {reinterpret_cast<const char*>(launch.get()), sizeof(Launch)};

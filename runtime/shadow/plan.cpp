@@ -177,15 +177,18 @@ void fill_region(const ir::Module& module, const SpecPlan& plan, bool explain, s
     region.stats.class_count = region.plan.class_count;
 }
 
-Posts posts_of(const SpecPlan& plan, const std::vector<bool>& chains_on) {
+Posts posts_of(const SpecPlan& plan, const std::vector<Listens>& chains) {
     Posts posts{std::vector<std::uint32_t>(plan.classes.size()), std::vector<std::uint32_t>(plan.sockets.size())};
     for (std::uint32_t i = 0; i < plan.chains.size(); i++) {
         const ChainPlan& chain = plan.chains[i];
-        const bool on = chains_on[i];
+        const bool on = chains[i] == Listens::to_all;
         // Openings are told of even while the chain is off: without the path its reads mean nothing once it is on
         // again.
         if (chain.mode == ir::ChainMode::on_read)
-            posts.classes[chain.source] |= shim::kPostOpens | (on ? shim::kPostReads : 0);
+            posts.classes[chain.source] |=
+                shim::kPostOpens | (on                                    ? shim::kPostReads
+                                    : chains[i] == Listens::to_slow_reads ? shim::kPostSlowReads
+                                                                          : 0);
         if (chain.mode == ir::ChainMode::on_open)
             posts.classes[chain.source] |= shim::kPostOpens | (on ? shim::kWakeOpens : 0);
         if (!on) continue;

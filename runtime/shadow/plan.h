@@ -36,10 +36,16 @@ void fill_plan(const ir::Module& module, const SpecPlan& plan, bool explain, shi
 // The same in a region, and the names in its stats.
 void fill_region(const ir::Module& module, const SpecPlan& plan, bool explain, shim::Region& region);
 
+// What a chain wants to hear of.
+enum class Listens : std::uint8_t {
+    to_nothing,
+    to_slow_reads,  // one that runs on reads: whether there is something to win again
+    to_all,
+};
 // What programs are asked to post: shim::kPost… by watched class and socket.
 struct Posts {
     std::vector<std::uint32_t> classes, sockets;
 };
-Posts posts_of(const SpecPlan& plan, const std::vector<bool>& chains_on);
+Posts posts_of(const SpecPlan& plan, const std::vector<Listens>& chains);
 
 }  // namespace chainio::shadow

@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace chainio::shadow {
+namespace {
+
+// A chain that asks for nothing at so many events in a row has nothing to say about what the program does just now.
+constexpr std::uint32_t kSilent = 1024;
+
+}  // namespace
 
 Score::Score(const ir::Module& module, const SpecPlan& plan, shim::Region& region, bool use_gates)
     : module_(module),
@@ -12,6 +18,7 @@ Score::Score(const ir::Module& module, const SpecPlan& plan, shim::Region& regio
       gates_(plan.chains.size()),
       turns_(plan.chains.size()),
       times_off_(plan.chains.size()),
+      silent_(plan.chains.size()),
       first_turn_(plan.chains.size()),
       misses_(plan.classes.size()) {
     set_posts();
@@ -59,9 +66,32 @@ void Score::fetched(std::uint32_t chain, std::uint64_t bytes) {
 }
 
 void Score::ran(std::uint32_t chain, bool well, bool asked) {
+    const Listens before = listens(chain);
+    silent_[chain] = asked ? 0 : std::min(silent_[chain] + 1, kSilent);
     if (asked) turns_[chain]++;
+    if (listens(chain) != before) set_posts();
     add(stats(chain).events);
     if (!well) add(stats(chain).failed);
+}
+
+Listens Score::listens(std::uint32_t chain) const {
+    const policy::Gate& gate = gates_[chain];
+    const bool on_read = plan_.chains[chain].mode == ir::ChainMode::on_read;
+    if (!wants_events(chain)) {
+        return on_read && gate.reason() == policy::Gate::Reason::no_use ? Listens::to_slow_reads : Listens::to_nothing;
+    }
+    return use_gates_ && on_read && silent_[chain] >= kSilent ? Listens::to_slow_reads : Listens::to_all;
+}
+
+void Score::waited(std::uint32_t file_class, std::uint64_t now_ns) {
+    if (!use_gates_) return;
+    bool any_off = false;
+    for (std::uint32_t i = 0; i < plan_.chains.size(); i++) {
+        if (plan_.chains[i].source != file_class || listens(i) != Listens::to_slow_reads) continue;
+        any_off = any_off || !wants_events(i);
+        gates_[i].look_again();
+    }
+    if (any_off) update_gates(now_ns);
 }
 
 void Score::program_read(std::uint32_t file_class, std::uint64_t bytes, std::uint64_t took_ns, bool touched) {
@@ -113,8 +143,8 @@ void Score::update_gates(std::uint64_t now_ns) {
 }
 
 void Score::set_posts() {
-    std::vector<bool> on(plan_.chains.size());
-    for (std::uint32_t i = 0; i < on.size(); i++) on[i] = wants_events(i);
+    std::vector<Listens> on(plan_.chains.size());
+    for (std::uint32_t i = 0; i < on.size(); i++) on[i] = listens(i);
     const Posts posts = posts_of(plan_, on);
     for (std::uint32_t i = 0; i < posts.classes.size(); i++)
         region_.class_posts[i].store(posts.classes[i], std::memory_order_relaxed);

@@ -192,8 +192,8 @@ bool Walks::read_on_its_way(const engine::ReadOp& op) const {
 }
 
 void Walks::read_in_memory(const engine::ReadOp& op) {
-    if (parts_.ranges.known(key_of_file_[op.file], op.offset, op.length) != Ranges::Known::none)
-        slots_[op.user_data].ours = true;
+    // The last block is what the walk is for: those on the way to it stay unread for long, as programs keep them.
+    slots_[op.user_data].ours = parts_.ranges.known(key_of_file_[op.file], op.offset, op.length) != Ranges::Known::none;
 }
 
 }  // namespace chainio::shadow

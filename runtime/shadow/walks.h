@@ -57,7 +57,7 @@ class Walks final : public ReadWatcher {
         std::uint32_t chain = 0;
         ShadowFile* file = nullptr;
         std::uint32_t device_reads = 0;
-        bool ours = false;  // found bytes that were fetched ahead already
+        bool ours = false;  // the last block was fetched ahead already
         std::uint32_t next_free = kNoRange;
     };
     struct OpenFile {

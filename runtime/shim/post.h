@@ -25,8 +25,10 @@ struct Producer {
     Ring* ring = nullptr;
     std::uint32_t process = 0;  // whose ring it is; a child of fork has another id
     std::uint32_t seen_head = 0;
-    std::uint32_t refused = 0;  // posts since no ring was free
-    std::uint8_t nested = 0;    // posts lost in a row because a signal handler came while one was being written
+    std::uint32_t refused = 0;       // posts since no ring was free
+    std::uint32_t unposted = 0;      // reads of files of which only slow ones are wanted
+    std::uint32_t posted_after = 0;  // of those, how many more are posted since one was slow
+    std::uint8_t nested = 0;         // posts lost in a row because a signal handler came while one was being written
     volatile bool writing = false;
     bool may_be_vfork_child = false;
 };

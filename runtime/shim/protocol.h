@@ -94,6 +94,9 @@ struct Plan {
 inline constexpr std::uint32_t kPostOpens = 1, kPostReads = 2, kPostReady = 4;
 inline constexpr std::uint32_t kWakeOpens =
     8;  // an open wakes a sleeping server: a chain wants to be ahead of the first read
+// Instead of kPostReads: one read in kLookedAt is timed, and when it waited for a device it is posted with the next
+// kPostedAfter of the thread. The server need not be quick for that to end.
+inline constexpr std::uint32_t kPostSlowReads = 16, kLookedAt = 8, kPostedAfter = 64;
 
 enum class GateState : std::uint32_t { on = 0, off = 1, probing = 2 };
 

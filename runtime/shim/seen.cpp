@@ -37,6 +37,15 @@ bool wants(const Slot& slot, std::uint32_t what) {
     return found->socket_posts[slot.rule() % kMaxSockets].load(std::memory_order_relaxed) & what;
 }
 
+bool looks_at_read(const Slot& slot) {
+    const Region* found = live_region();
+    if (!found) return false;
+    const std::uint32_t posts = found->class_posts[slot.rule() % kMaxClasses].load(std::memory_order_relaxed);
+    if (posts & kPostReads) return true;
+    if (!(posts & kPostSlowReads)) return false;
+    return producer.posted_after != 0 || ++producer.unposted % kLookedAt == 0;
+}
+
 std::uint64_t now_ns() {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -46,6 +55,12 @@ std::uint64_t now_ns() {
 void post_read(int descriptor, const Slot& slot, std::int64_t offset, std::int64_t length, std::uint32_t took) {
     Region* found = live_region();
     if (!found) return;
+    if (took >= kSlowReadNs) {
+        producer.posted_after = kPostedAfter;
+    } else if (!wants(slot, kPostReads)) {
+        if (producer.posted_after == 0) return;
+        --producer.posted_after;
+    }
     if (offset == kAtPosition) {
         // Other descriptors, threads and processes may share the position: only the kernel knows it.
         const long position = raw_call(SYS_lseek, descriptor, 0, SEEK_CUR);

@@ -37,6 +37,7 @@ void connected(int descriptor, const void* address, unsigned bytes);
 void post(Region& region, const Event& event, const void* payload, std::uint32_t bytes);
 void post_note(Note note, const char* text, std::uint64_t device = 0, std::uint64_t inode = 0);
 bool wants(const Slot& slot, std::uint32_t what);
+bool looks_at_read(const Slot& slot);  // of a file: the next one is to be timed and passed to post_read
 void post_read(int descriptor, const Slot& slot, std::int64_t offset, std::int64_t length, std::uint32_t took);
 void post_ready(Slot& slot, const void* bytes, std::size_t length);
 bool peek_ready(int descriptor);                 // true: something was posted, and the server is to be woken
@@ -52,7 +53,7 @@ inline std::uint32_t since(std::uint64_t before) {
 template <class Call>
 [[gnu::noinline]] auto read_seen(Slot& slot, int descriptor, std::int64_t offset, const void* buffer, Call call) {
     const Kind kind = slot.kind();
-    if (kind == Kind::file && wants(slot, kPostReads)) {
+    if (kind == Kind::file && looks_at_read(slot)) {
         const std::uint64_t before = now_ns();
         const auto result = call();
         const std::uint32_t took = since(before);

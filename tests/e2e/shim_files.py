@@ -2,7 +2,7 @@
 """Every way in which a program opens, reads and closes a file: the events are exactly those that the calls say, in their order."""
 import os
 
-from support.shim import Checks, Server, summary
+from support.shim import LIBRARY, Checks, Server, summary
 
 HEAD = """
 #define _GNU_SOURCE
@@ -132,6 +132,41 @@ def events_of(checks, program, data, **plan):
     checks.same(f"{program.name} lost", server.end["lost"], 0)
     return server
 
+# Stands behind the library under test, and makes one read as slow as one that waits for a disk.
+SLOW = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+#include <unistd.h>
+ssize_t pread64(int f, void* b, size_t n, off_t at) {
+    static ssize_t (*next)(int, void*, size_t, off_t);
+    if (!next) next = (ssize_t (*)(int, void*, size_t, off_t))dlsym(RTLD_NEXT, "pread64");
+    struct timespec wait = {0, 1000000};
+    if (at == 200) nanosleep(&wait, 0);
+    return next(f, b, n, at);
+}
+"""
+READS_IN_A_ROW = HEAD + "int f = open(P, 0); for (long at = 1; at <= 400; at++) pread64(f, b, 10, at); }"
+SLOW_NS, LOOKED_AT, POSTED_AFTER = 20_000, 8, 64
+
+
+def slow_reads(checks, data):
+    """Where only slow reads are wanted: one in eight is looked at; one that is slow is posted, and so are the 64 behind it."""
+    slow = checks.compile("slow.so", SLOW, "-shared", "-fPIC", "-ldl")
+    program = checks.compile("row", READS_IN_A_ROW)
+    with Server(checks.folder, classes=["*.idx"], posts={"class": 1 | 16}) as server:
+        code = server.run(program, cwd=data, extra={"LD_PRELOAD": f"{LIBRARY}:{slow}"}).returncode
+    checks.same("slow reads: exit code", code, 0)
+    posted = {event["offset"]: event["took"] for event in server.of("read")}
+    checks.same("a slow read and those behind it", [at for at in range(200, 200 + POSTED_AFTER + 1) if at not in posted], [])
+    # A busy machine makes others slow.
+    waited = [at for at, took in posted.items() if took >= SLOW_NS]
+    checks.same("no other", [at for at in posted if not any(0 <= at - one <= POSTED_AFTER for one in waited)], [])
+    checks.same("only every eighth was looked at", [at for at in waited if at % LOOKED_AT and not any(0 < at - one <= POSTED_AFTER for one in waited)], [])
+    with Server(checks.folder, classes=["*.idx"], posts={"class": 1}) as server:
+        server.run(program, cwd=data, extra={"LD_PRELOAD": f"{LIBRARY}:{slow}"})
+    checks.same("nobody wants to hear of reads", len(server.of("read")), 0)
+
 
 def main():
     checks = Checks()
@@ -166,6 +201,7 @@ def main():
             if event["kind"] == "opened":
                 checks.same(f"{what}: an absolute path", os.path.dirname(os.path.normpath(event["text"])), str(data))
     checks.same("lost", server.end["lost"], 0)
+    slow_reads(checks, data)
     checks.finish()
 
 

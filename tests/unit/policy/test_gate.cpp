@@ -82,6 +82,31 @@ TEST(Gate, TheLineStandsTwoScattersBelowTheBreakEven) {
     }
 }
 
+TEST(Gate, AProgramThatWaitsIsLookedAtAgainSooner) {
+    const auto off_for_want_of_use = [](Gate& gate) {
+        while (gate.state() != State::off) {
+            ASSERT_TRUE(gate.admit());
+            gate.update(1000);
+        }
+    };
+    Gate patient, woken, wasteful;
+    off_for_want_of_use(patient);
+    off_for_want_of_use(woken);
+    woken.look_again();
+    for (Gate* gate : {&patient, &woken}) gate->update(1000 + 12'000'000);
+    EXPECT_EQ(patient.state(), State::off);
+    EXPECT_EQ(woken.state(), State::off) << "not before a quarter of the pause";
+    for (Gate* gate : {&patient, &woken}) gate->update(1000 + 13'000'000);
+    EXPECT_EQ(patient.state(), State::off);
+    EXPECT_EQ(woken.state(), State::probing);
+    for (unsigned i = 0; i < 64; i++) fetch_one(wasteful, false);
+    wasteful.update(1000);
+    ASSERT_EQ(wasteful.reason(), Gate::Reason::wasted);
+    wasteful.look_again();
+    wasteful.update(1000 + 13'000'000);
+    EXPECT_EQ(wasteful.state(), State::off) << "what fetches in vain does not fetch better now";
+}
+
 TEST(Gate, WhatIsInMemoryAlreadyIsOfNoUse) {
     Gate gate;
     for (unsigned i = 0; i < 255; i++) {

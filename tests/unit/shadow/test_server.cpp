@@ -393,6 +393,34 @@ TEST(Region, IsPrivateAndGoesAwayWithItsServer) {
     EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
+// What is posted costs the program; a chain that says nothing hears of what is slow, until it has something to say.
+TEST(Posts, AreSlowReadsOnlyWhileAChainAsksForNothing) {
+    const Folder folder;
+    std::string bytes = pointing_to({}, 8);
+    put_u32(bytes, kPage, 1);
+    put_u32(bytes, kPage + 4, 5);
+    const std::string path = folder.write("silent.ptr", bytes);
+    Running running(server_of(kPointers));
+    Poster poster(running.region(), 3);
+    ASSERT_TRUE(poster.opened(0, path));
+    const auto posts = [&] { return running.region().class_posts[0].load(); };
+    const auto reads = [&](unsigned count, std::uint64_t offset, std::uint32_t took) {
+        const auto before = running.chain().events.load();
+        for (unsigned i = 0; i < count; i++) {
+            while (!poster.read(0, path, offset, kPage, took)) std::this_thread::yield();
+        }
+        return happens([&] { return running.chain().events == before + count; });
+    };
+    ASSERT_TRUE(reads(1000, 0, 500));
+    EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostReads);
+    ASSERT_TRUE(reads(100, 0, 500));
+    EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostSlowReads);
+    ASSERT_TRUE(reads(1, 0, 100'000));
+    EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostSlowReads);
+    ASSERT_TRUE(reads(1, kPage, 100'000));
+    EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostReads) << "it has asked for the fifth page";
+}
+
 TEST(Region, OfADeadServerIsCleanedUp) {
     const pid_t child = fork();
     if (child == 0) {
