@@ -78,6 +78,12 @@ def test_call(app, tree, keys, folder):
     want = "".join(f"{k}\tok\t{7 * k}\n" for k in keys) + "5\tnot_found\t\n"
     expect("900 keys in order", (code, out), (1, want))
     expect("a summary that counts", err, lambda e: "outcomes: ok 900 not_found 1" in e and "latency: p50" in e and "system calls:" in e)
+    (folder / "keys").write_text("the head is read\n3\n6\n")
+    with open(folder / "keys", "rb", buffering=0) as file:
+        file.seek(len("the head is read\n"))
+        done = subprocess.run([BUILD / "bin" / "chainio", "call", app, "lookup", "--file", tree, "--keys", "-", "--quiet"], stdin=file,
+                              capture_output=True, text=True, timeout=60)
+    expect("a file as standard input, from where it stands", done.stdout, "3\tok\t21\n6\tok\t42\n")
     (folder / "keys").write_text("0\thex:0000\n504\thex:01\n")
     expect("two parameters a line", call("piece", "--file", tree, "--keys", folder / "keys", "--output", "hex", "--quiet")[:2],
            (0, "".join(f"{k}\tok\t{tree.read_bytes()[o:o + 16].hex()}\n" for k, o in (("0\thex:0000", 0), ("504\thex:01", 504)))))

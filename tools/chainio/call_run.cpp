@@ -1,6 +1,7 @@
 #include "tools/chainio/call_run.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -45,9 +46,9 @@ class Keys {
         file_ = path == "-" ? stdin : std::fopen(path.c_str(), "re");
         if (file_ == nullptr)
             return fail(kExitSystem, fmt::format("cannot read keys '{}': {}", path, std::strerror(errno)));
-        std::fseek(file_, 0, SEEK_END);
-        size_ = path == "-" ? -1 : std::ftell(file_);
-        if (path != "-") std::rewind(file_);
+        // By the file's size: standard input may be a file that was read up to somewhere, and is read on from there.
+        struct stat file{};
+        if (path != "-" && fstat(fileno(file_), &file) == 0 && S_ISREG(file.st_mode)) size_ = file.st_size;
         return {};
     }
     ~Keys() {
