@@ -5,6 +5,15 @@
 namespace chainio::shadow {
 namespace {
 
+shim::GateState shown(policy::Gate::State state) {
+    switch (state) {
+        case policy::Gate::State::on: return shim::GateState::on;
+        case policy::Gate::State::off: return shim::GateState::off;
+        case policy::Gate::State::probing: break;
+    }
+    return shim::GateState::probing;
+}
+
 // A chain that asks for nothing at so many events in a row has nothing to say about what the program does just now.
 constexpr std::uint32_t kSilent = 1024;
 
@@ -126,20 +135,20 @@ void Score::Wait::add(std::uint64_t took) {
 
 void Score::update_gates(std::uint64_t now_ns) {
     if (!use_gates_) return;
-    bool changed = false;
+    std::vector<std::uint32_t> changed;
     for (std::uint32_t i = 0; i < gates_.size(); i++) {
         if (!gates_[i].update(now_ns)) continue;
-        changed = true;
+        changed.push_back(i);
         if (gates_[i].state() != policy::Gate::State::on) first_turn_[i] = turns_[i] + 1;
-        const auto state = gates_[i].state();
-        times_off_[i] += state == policy::Gate::State::off;
-        stats(i).gate.store(state == policy::Gate::State::on    ? shim::GateState::on
-                            : state == policy::Gate::State::off ? shim::GateState::off
-                                                                : shim::GateState::probing,
-                            std::memory_order_relaxed);
-        stats(i).gate_changes.fetch_add(1, std::memory_order_relaxed);
+        times_off_[i] += gates_[i].state() == policy::Gate::State::off;
     }
-    if (changed) set_posts();
+    if (changed.empty()) return;
+    set_posts();
+    // Only now: who sees a gate's state finds what the program is asked to post as it is in that state.
+    for (const std::uint32_t i : changed) {
+        stats(i).gate.store(shown(gates_[i].state()), std::memory_order_release);
+        stats(i).gate_changes.fetch_add(1, std::memory_order_release);
+    }
 }
 
 void Score::set_posts() {
