@@ -4,9 +4,9 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <cstring>
 #include <fstream>
 #include <iterator>
+#include <span>
 
 #include "runtime/shadow/launch.h"
 #include "tests/unit/shadow/fixture.h"
@@ -470,7 +470,8 @@ TEST(Launch, ARegionIsWhatTheServerMakesOfIt) {
         auto server = Server::create(spec, {.explain = explain});
         ASSERT_TRUE(server) << server.error();
         const shim::Region &early = file->get(), &made = (*server)->region();
-        EXPECT_EQ(std::memcmp(&early.plan, &made.plan, sizeof early.plan), 0);
+        EXPECT_TRUE(
+            std::ranges::equal(std::as_bytes(std::span(&early.plan, 1)), std::as_bytes(std::span(&made.plan, 1))));
         for (unsigned i = 0; i < shim::kMaxClasses; i++) EXPECT_EQ(early.class_posts[i], made.class_posts[i]) << i;
         for (unsigned i = 0; i < shim::kMaxSockets; i++) EXPECT_EQ(early.socket_posts[i], made.socket_posts[i]) << i;
     }
