@@ -1,5 +1,6 @@
 """Runs the suites of tools/check one after the other and sums them up."""
 import os
+import signal
 import sys
 
 import build
@@ -56,6 +57,13 @@ def summary(suites):
     return 1 if counts[1] else 0
 
 
+def hear_signals():
+    """What a shell starts in the background ignores ctrl-C, and so would the programs that tests send SIGINT to."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def main(arguments):
     if arguments == ["--list"]:
         print("\n".join(SUITES))
@@ -64,6 +72,7 @@ def main(arguments):
     if unknown:
         print(f"tools/check: no suite {', '.join(unknown)}; there are: {', '.join(SUITES)}", file=sys.stderr)
         return 2
+    hear_signals()
     LOGS.mkdir(parents=True, exist_ok=True)
     suites = [Suite("setup", [Outcome("setup", "passed")], float(os.environ.get("CHAINIO_SETUP_SECONDS", "0")))]
     watch = kernel.Watch()
