@@ -22,7 +22,7 @@ def virtme():
     venv = ROOT / "build" / "vm" / "venv"
     wanted = HERE / "requirements.txt"
     stamp = venv / "requirements.txt"
-    with locked("venv"):
+    with locked(venv.name, venv.parent):
         if stamp.exists() and stamp.read_bytes() == wanted.read_bytes():
             return venv / "bin"
         shutil.rmtree(venv, ignore_errors=True)

@@ -15,10 +15,11 @@ class Unavailable(Exception):
 
 
 @contextlib.contextmanager
-def locked(name):
-    """One process at a time fetches or installs; the others wait and then find it done."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with open(CACHE / f".{name}.lock", "w") as lock:
+def locked(name, folder=CACHE):
+    """One process at a time fetches or installs; the others wait and then find it done. The lock lies beside what it guards:
+    two caches that share one build tree share its lock too."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / f".{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
