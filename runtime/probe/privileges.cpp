@@ -1,6 +1,5 @@
 #include "runtime/probe/privileges.h"
 
-#include <fmt/format.h>
 #include <linux/capability.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -25,26 +24,27 @@ struct Capabilities {
     }
 };
 
+std::string reason(const char* what) { return std::string(what) + ": " + std::strerror(errno); }
+
 }  // namespace
 
 std::string missing_privileges() {
     Capabilities mine;
-    if (!mine.read()) return fmt::format("cannot read this process's capabilities: {}", std::strerror(errno));
+    if (!mine.read()) return reason("cannot read this process's capabilities");
     if (mine.has(CAP_SYS_ADMIN)) return "";
     std::string missing;
     if (!mine.has(CAP_BPF)) missing = "CAP_BPF";
     if (!mine.has(CAP_PERFMON)) missing += missing.empty() ? "CAP_PERFMON" : " and CAP_PERFMON";
     if (missing.empty()) return "";
-    return fmt::format("attaching probes needs {}; run as root, or once: setcap cap_bpf,cap_perfmon+ep on chainio",
-                       missing);
+    return "attaching probes needs " + missing +
+           "; run as root, or once: setcap cap_bpf,cap_perfmon+ep on chainio-main";
 }
 
 std::expected<void, std::string> drop_privileges() {
     Capabilities mine;
-    if (!mine.read())
-        return std::unexpected(fmt::format("cannot read this process's capabilities: {}", std::strerror(errno)));
+    if (!mine.read()) return std::unexpected(reason("cannot read this process's capabilities"));
     for (unsigned number : {CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN}) mine.remove(number);
-    if (!mine.write()) return std::unexpected(fmt::format("cannot give up capabilities: {}", std::strerror(errno)));
+    if (!mine.write()) return std::unexpected(reason("cannot give up capabilities"));
     return {};
 }
 

@@ -5,13 +5,12 @@
 #include <string_view>
 
 #include "compiler/ir/ir.h"
-#include "runtime/shim/protocol.h"
+#include "runtime/shadow/launch_region.h"
 
 namespace chainio::shadow {
 
-// Empty when a program of the spec has to wait: probes are attached before it starts, or no chain can run.
+// Empty when a program of the spec has to wait: probes are attached before it starts, or a chain cannot run and is to
+// be named. Every opening wakes whoever waits for the first.
 std::string launch_of(const ir::Module& module);
-// Writes it into a region. False, with nothing written, when it was kept by another version.
-bool launch_region(std::string_view launch, bool explain, shim::Region& region);
 
 }  // namespace chainio::shadow

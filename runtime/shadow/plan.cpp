@@ -167,14 +167,20 @@ void fill_plan(const ir::Module& module, const SpecPlan& plan, bool explain, shi
     }
 }
 
+Names names_of(const ir::Module& module, const SpecPlan& plan) {
+    Names names;
+    for (std::uint32_t i = 0; i < plan.classes.size(); i++)
+        copy_text(names.classes[i], shim::kMaxName, module.files[plan.classes[i]].name);
+    for (std::uint32_t i = 0; i < plan.chains.size(); i++)
+        copy_text(names.chains[i], shim::kMaxName, module.chains[plan.chains[i].chain].name);
+    names.chain_count = static_cast<std::uint32_t>(plan.chains.size());
+    names.class_count = static_cast<std::uint32_t>(plan.classes.size());
+    return names;
+}
+
 void fill_region(const ir::Module& module, const SpecPlan& plan, bool explain, shim::Region& region) {
     fill_plan(module, plan, explain, region.plan);
-    for (std::uint32_t i = 0; i < plan.classes.size(); i++)
-        copy_text(region.stats.classes[i].name, shim::kMaxName, module.files[plan.classes[i]].name);
-    for (std::uint32_t i = 0; i < plan.chains.size(); i++)
-        copy_text(region.stats.chains[i].name, shim::kMaxName, module.chains[plan.chains[i].chain].name);
-    region.stats.chain_count = static_cast<std::uint32_t>(plan.chains.size());
-    region.stats.class_count = region.plan.class_count;
+    put_names(names_of(module, plan), region.stats);
 }
 
 Posts posts_of(const SpecPlan& plan, const std::vector<Listens>& chains) {

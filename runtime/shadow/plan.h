@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/ir/ir.h"
+#include "runtime/shadow/launch_region.h"
 #include "runtime/shim/protocol.h"
 
 namespace chainio::shadow {
@@ -33,7 +34,8 @@ struct SpecPlan {
 std::expected<SpecPlan, std::string> plan_of(const ir::Module& module);
 // Writes what programs compare their calls with.
 void fill_plan(const ir::Module& module, const SpecPlan& plan, bool explain, shim::Plan& to);
-// The same in a region, and the names in its stats.
+Names names_of(const ir::Module& module, const SpecPlan& plan);
+// Both in a region.
 void fill_region(const ir::Module& module, const SpecPlan& plan, bool explain, shim::Region& region);
 
 // What a chain wants to hear of.

@@ -109,6 +109,27 @@ std::expected<RegionFile, std::string> RegionFile::create_in(const std::string& 
     return made;
 }
 
+std::expected<RegionFile, std::string> RegionFile::adopt(const std::string& path) {
+    RegionFile made;
+    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    struct stat status{};
+    void* at = MAP_FAILED;
+    if (fd >= 0 && fstat(fd, &status) == 0 && status.st_size == static_cast<off_t>(shim::kRegionBytes))
+        at = mmap(nullptr, shim::kRegionBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd >= 0) close(fd);
+    if (at == MAP_FAILED) return std::unexpected(path + ": cannot be mapped");
+    const auto* region = static_cast<const shim::Region*>(at);
+    if (region->magic != shim::kMagic || region->version != shim::kVersion ||
+        region->server != static_cast<std::uint32_t>(getpid())) {
+        munmap(at, shim::kRegionBytes);
+        return std::unexpected(path + ": is no region of this process");
+    }
+    made.region_ = static_cast<shim::Region*>(at);
+    made.path_ = path;
+    made.directory_ = path.substr(0, path.rfind('/'));
+    return made;
+}
+
 std::expected<RegionFile, std::string> RegionFile::create() {
     std::string tried;
     for (const std::string& base : run_bases()) {

@@ -13,6 +13,8 @@ class RegionFile {
     // In $XDG_RUNTIME_DIR, else /dev/shm, else /tmp: the first that can be written and has room. Also removes the
     // directories of servers of this user that have died.
     static std::expected<RegionFile, std::string> create();
+    // One that this process has made before it executed another program.
+    static std::expected<RegionFile, std::string> adopt(const std::string& path);
     RegionFile(RegionFile&& other) noexcept;
     RegionFile& operator=(RegionFile&&) = delete;
     RegionFile(const RegionFile&) = delete;

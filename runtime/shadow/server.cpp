@@ -58,6 +58,7 @@ class ServerImpl final : public Server {
 
     const std::string& region_path() const override { return file_.path(); }
     const shim::Region& region() const override { return file_.get(); }
+    std::atomic<std::uint32_t>& sleeping() override { return file_.get().asleep; }
     void listen_to(probe::Poller& probes) override { probes_ = &probes; }
     std::expected<void, std::string> run(const std::function<bool()>& stop) override;
     Report report() const override;

@@ -51,6 +51,8 @@ class Server {
     virtual ~Server() = default;
     virtual const std::string& region_path() const = 0;
     virtual const shim::Region& region() const = 0;
+    // A futex at which run() sleeps while it is 1: who stores 0 and wakes it has `stop` asked.
+    virtual std::atomic<std::uint32_t>& sleeping() = 0;
     // Where the events of `on probe` chains come from; without it those chains rest. Before run(), which it must
     // outlive.
     virtual void listen_to(probe::Poller& probes) = 0;

@@ -129,7 +129,7 @@ def unprivileged(folder):
     summary = runs.json.loads(file.read_text())
     expect("  the chain is off by name", summary["refused"],
            ['hinted: probe fire (usdt "probed:fire"): attaching probes needs CAP_BPF and CAP_PERFMON; run as root, or once: setcap '
-            "cap_bpf,cap_perfmon+ep on chainio"])
+            "cap_bpf,cap_perfmon+ep on chainio-main"])
     expect("  the other one runs", chain(summary, "opened")["runs"], 1)
 
 

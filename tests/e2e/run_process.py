@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs
@@ -196,7 +197,10 @@ def test_cache(folder):
     summary = folder.summarized(["--spec", "cached.chain", "-I", "late", "--explain"], ["cat", "early.note"])[1]
     seen = [line["by"] for line in summary["explained"] if line["what"].endswith("early.note")]
     expect("what a program does that starts before its spec is loaded is seen", (summary["chains"][0]["runs"] > 0, seen), (True, ["notes"]))
+    read = lambda: folder.run(["--spec", "cached.chain", "-I", "late", "--quiet"], ["cat", "early.note"]).returncode
     entry.write_bytes(first[1][:-100] + b"x" * 100)
+    expect("what only a server needs is damaged: made anew for a program that matches", (read(), identity()[1] == first[1]), (0, True))
+    entry.write_bytes(first[1][:200] + b"x" + first[1][201:])
     expect("damaged: made anew", (run(), identity()[1] == first[1]), (0, True))
     entry.write_bytes(first[1][:50])
     expect("cut: made anew", (run(), identity()[1] == first[1]), (0, True))
@@ -235,6 +239,57 @@ def test_follow(folder, spec):
         p.stdout.close()
 
 
+# Opens what matches when it is told to, and says which signals came.
+PATIENT = """import signal, sys
+def got(number, frame): print("got", signal.Signals(number).name, flush=True)
+for number in (signal.SIGUSR1, signal.SIGRTMIN, signal.SIGCHLD): signal.signal(number, got)
+print("ready", flush=True)
+for line in sys.stdin:
+    if line == "open\\n": open("a.note", "rb", buffering=0).read(100); print("opened", flush=True)
+    if line == "end\\n": sys.exit(5)
+"""
+
+
+def is_now(pid, name):
+    """Waits until the process executes the program of that name, and says how many threads it has."""
+    while pathlib.Path(os.readlink(f"/proc/{pid}/exe")).name != name:
+        time.sleep(0.005)
+    return len(os.listdir(f"/proc/{pid}/task"))
+
+
+def test_handover(folder):
+    """A spec from the cache: nothing is made before the program has opened what matches; then it is, in the same process."""
+    spec, file = ["--spec", "good.chain"], folder.path / "handover.json"
+    p = folder.start([*spec, "--json", "--summary", file], [PYTHON, "-c", PATIENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    until(p.stdout, "ready")
+    expect("before a match there is the launcher, of one thread", is_now(p.pid, "chainio"), 1)
+    for matched in (False, True):
+        if matched:
+            p.stdin.write("open\n")
+            until(p.stdout, "opened")
+            p.send_signal(signal.SIGRTMIN)  # perhaps while one program becomes the other
+            expect("a signal at the handover is passed on", until(p.stdout, "got"), "got SIGRTMIN")
+            is_now(p.pid, "chainio-main")
+        p.send_signal(signal.SIGUSR1)
+        expect(f"{'after' if matched else 'before'} it a signal is passed on", until(p.stdout, "got"), "got SIGUSR1")
+        done = subprocess.run([CHAINIO, "top", str(p.pid), "--once", "--json"], capture_output=True, text=True, timeout=runs.LONGEST)
+        expect("and top sees the run", (done.returncode, [c["name"] for c in json.loads(done.stdout or "{}").get("chains", [])]), (0, ["ahead"]))
+    p.stdin.write("end\n")
+    p.stdin.close()
+    expect("it ends as the program does", (p.wait(runs.LONGEST), runs.left_overs(p.pid)), (5, []))
+    p.stdout.close()
+    expect("what was read before there was a server counts", json.loads(file.read_text())["classes"][0]["reads"], 1)
+    done, summary = folder.summarized(spec, [PYTHON, "-c", PATIENT], input=b"end\n")
+    expect("without a match there is a summary all the same", (done.returncode, [c["name"] for c in summary["chains"]], summary["notes"]),
+           lambda r: r[:2] == (5, ["ahead"]) and any("nothing that the program opened" in note for note in r[2]))
+    folder.environment["CHAINIO_STARTED"] = f"{os.getpid()} 0 0 /dev/null"
+    done = folder.run(["--spec", "good.o", "--quiet"], ["sh", "-c", "exit 6"])
+    del folder.environment["CHAINIO_STARTED"]
+    expect("a variable that came from elsewhere means nothing", done.returncode, 6)
+    expect("an option that only the whole program knows", folder.run([*spec, "--in-flight", "8", "--quiet"], ["sh", "-c", "exit 7"]).returncode, 7)
+    expect("a wrong one", folder.run([*spec, "--in-flight", "0"], ["true"]).returncode, 2)
+
+
 def test_top(folder, spec):
     program = "import os; f = open('a.note', 'rb', buffering=0); f.read(100); print(os.getpid(), flush=True); input()"
     p = folder.start([*spec, "--quiet"], [PYTHON, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -263,16 +318,13 @@ def main():
         subprocess.run([CHAINC, "good.chain", "-o", "good.o"], cwd=folder.path, check=True, timeout=runs.LONGEST)
         for name, spec in (("a source", ["--spec", "good.chain"]), ("an artifact", ["--spec", "good.o"])):
             expect(f"{name}: the program has run with the library", folder.summarized(spec, ["cat", "a.note"])[1], lambda s: s["plain"] is None and s["processes"] == 1)
-        spec = ["--spec", "good.o"]
-        test_ends(folder, spec)
-        test_surroundings(folder, spec)
-        test_signals(folder, spec)
-        test_terminal(folder, spec)
+        # An artifact is loaded before the program starts; a source from the cache after it.
+        for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
+            for test in (test_ends, test_surroundings, test_signals, test_terminal, test_plain, test_follow, test_top):
+                test(folder, spec)
+        test_handover(folder)
         test_refusals(folder)
-        test_plain(folder, spec)
         test_cache(folder)
-        test_follow(folder, spec)
-        test_top(folder, spec)
     sys.exit(1 if runs.failures else 0)
 
 

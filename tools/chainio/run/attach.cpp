@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <set>
 
+#include "runtime/shadow/region.h"
 #include "tools/chainio/run/files.h"
 
 namespace chainio::run {
@@ -21,8 +22,8 @@ namespace {
 
 constexpr std::size_t kMostText = 4 << 20;
 
-// Paths of the shared, writable files that a process has mapped: a region is one of them.
-std::set<std::string> shared_files(int pid) {
+// Paths of files of which one may be the region of a process: the shared, writable ones that it has mapped.
+std::set<std::string> possible_regions(int pid) {
     std::set<std::string> out;
     const auto maps = read_whole(fmt::format("/proc/{}/maps", pid), kMostText);
     if (!maps) return out;
@@ -33,6 +34,12 @@ std::set<std::string> shared_files(int pid) {
         const std::size_t path = line.find('/');
         if (path != std::string_view::npos && line.find(" rw-s ") != std::string_view::npos)
             out.emplace(line.substr(path));
+    }
+    // A server that is about to take over from the launcher has its region, and has not mapped it yet.
+    const std::string name = fmt::format("/chainio-run.{}.", pid);
+    for (const std::string& base : shadow::run_bases()) {
+        for (const std::string& directory : shadow::run_directories_in(base))
+            if (directory.starts_with(base + name)) out.insert(directory + "/region");
     }
     return out;
 }
@@ -68,7 +75,7 @@ std::vector<RunningRun> running_runs() {
         int pid = 0;
         const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), pid);
         if (wrong != std::errc{} || end != name.data() + name.size()) continue;
-        for (const std::string& path : shared_files(pid)) {
+        for (const std::string& path : possible_regions(pid)) {
             const auto attached = attach_to(path);
             if (!attached || attached->server() != pid) continue;
             std::string words = read_whole(fmt::format("/proc/{}/cmdline", pid), kMostText).value_or("");
@@ -82,7 +89,7 @@ std::vector<RunningRun> running_runs() {
 
 std::expected<std::unique_ptr<Attached>, std::string> attach(int pid) {
     if (::kill(pid, 0) != 0 && errno == ESRCH) return std::unexpected(fmt::format("there is no process {}", pid));
-    for (const std::string& path : shared_files(pid)) {
+    for (const std::string& path : possible_regions(pid)) {
         if (auto attached = attach_to(path)) return attached;
     }
     const bool hidden = ::access(fmt::format("/proc/{}/maps", pid).c_str(), R_OK) != 0;

@@ -1,11 +1,11 @@
 #include "tools/chainio/run/cache.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -17,10 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kFirstWord = "chainio-cache-2 ";
-constexpr std::string_view kLaunch = "launch and artifact ";  // the bytes of the first; both follow the line
+// An entry's first line: this, the head's fingerprint, the artifact's, and the bytes of the head. The head: a line for
+// each source, an empty one, and the launch. The artifact is the rest.
+constexpr std::string_view kFirstWord = "chainio-cache-3";
 constexpr std::string_view kSuffix = ".spec";
-constexpr std::size_t kFingerprint = 32;
+constexpr std::size_t kFingerprint = 32, kMostFirstLine = 128;
 constexpr std::size_t kMostSource = 5 << 20, kMostEntry = 64 << 20;
 
 std::string_view take_line(std::string_view& text) {
@@ -43,22 +44,53 @@ bool unchanged(std::string_view line) {
     return text && fingerprint(*text) == line.substr(0, kFingerprint);
 }
 
-// What an entry's bytes hold, once everything about it has been found right.
-std::optional<Kept> kept_in(std::string_view entry) {
-    const std::string_view first = take_line(entry);
-    if (!first.starts_with(kFirstWord) || first.substr(kFirstWord.size()) != fingerprint(entry)) return std::nullopt;
-    while (!entry.empty()) {
-        const std::string_view line = take_line(entry);
-        if (line.starts_with(kLaunch)) {
-            std::size_t launch = 0;
-            const std::string_view size = line.substr(kLaunch.size());
-            const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), launch);
-            if (error != std::errc{} || launch > entry.size()) return std::nullopt;
-            return Kept{std::string(entry.substr(0, launch)), std::string(entry.substr(launch))};
-        }
-        if (!unchanged(line)) return std::nullopt;
+struct Entry {
+    Descriptor file;
+    std::string artifact_fingerprint, launch;
+    std::size_t artifact_at = 0;
+};
+
+std::string read_at(int fd, std::size_t size, std::size_t offset) {
+    std::string bytes(size, '\0');
+    std::size_t filled = 0;
+    while (filled < size) {
+        const ssize_t n = ::pread(fd, bytes.data() + filled, size - filled, static_cast<off_t>(offset + filled));
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break;
+        filled += static_cast<std::size_t>(n);
     }
-    return std::nullopt;
+    bytes.resize(filled);
+    return bytes;
+}
+
+std::string_view take_word(std::string_view& line) {
+    const std::string_view word = line.substr(0, line.find(' '));
+    line.remove_prefix(std::min(line.size(), word.size() + 1));
+    return word;
+}
+
+// An entry whose head is whole, and whose sources are what they were.
+std::optional<Entry> entry_at(const std::string& path) {
+    Entry entry;
+    entry.file = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (!entry.file || !is_private(entry.file.get())) return std::nullopt;
+    const std::string begin = read_at(entry.file.get(), kMostFirstLine, 0);
+    std::string_view line = std::string_view(begin).substr(0, begin.find('\n'));
+    const std::size_t head_at = line.size() + 1;
+    if (take_word(line) != kFirstWord) return std::nullopt;
+    const std::string head_fingerprint(take_word(line));
+    entry.artifact_fingerprint = take_word(line);
+    std::size_t size = 0;
+    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), size);
+    if (error != std::errc{} || size > kMostEntry) return std::nullopt;
+    const std::string head = read_at(entry.file.get(), size, head_at);
+    if (fingerprint(head) != head_fingerprint) return std::nullopt;
+    entry.artifact_at = head_at + size;
+    std::string_view rest = head;
+    for (std::string_view source = take_line(rest); !source.empty(); source = take_line(rest))
+        if (!unchanged(source)) return std::nullopt;
+    entry.launch = rest;
+    return entry;
 }
 
 }  // namespace
@@ -75,15 +107,25 @@ std::string Cache::path_of(const std::string& key) const {
     return folder_ + "/" + fingerprint(key) + std::string(kSuffix);
 }
 
-std::optional<Kept> Cache::find(const std::string& key) const {
+std::optional<std::string> Cache::find_launch(const std::string& key) const {
     if (folder_.empty()) return std::nullopt;
-    const Descriptor file(::open(path_of(key).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    if (!file || !is_private(file.get())) return std::nullopt;
-    const auto entry = read_whole(file.get(), kMostEntry);
+    auto entry = entry_at(path_of(key));
     if (!entry) return std::nullopt;
-    auto kept = kept_in(*entry);
-    if (kept) ::futimens(file.get(), nullptr);  // so that the oldest is the one that was not used for longest
-    return kept;
+    ::futimens(entry->file.get(), nullptr);  // so that the oldest is the one that was not used for longest
+    return std::move(entry->launch);
+}
+
+std::optional<std::string> Cache::find_artifact(const std::string& key) const {
+    if (folder_.empty()) return std::nullopt;
+    auto entry = entry_at(path_of(key));
+    struct stat status{};
+    if (!entry || ::fstat(entry->file.get(), &status) != 0) return std::nullopt;
+    const auto size = static_cast<std::size_t>(status.st_size);
+    if (size <= entry->artifact_at || size > kMostEntry) return std::nullopt;
+    std::string artifact = read_at(entry->file.get(), size - entry->artifact_at, entry->artifact_at);
+    if (fingerprint(artifact) != entry->artifact_fingerprint) return std::nullopt;
+    ::futimens(entry->file.get(), nullptr);
+    return artifact;
 }
 
 void Cache::keep(const std::string& key, const std::vector<CachedSource>& sources, const Kept& what) const {
@@ -91,16 +133,16 @@ void Cache::keep(const std::string& key, const std::vector<CachedSource>& source
     std::error_code error;
     fs::create_directories(fs::path(folder_).parent_path(), error);
     ::mkdir(folder_.c_str(), 0700);
-    std::string rest;
-    for (const CachedSource& source : sources) rest += source.fingerprint + " " + source.path + "\n";
-    rest += fmt::format("{}{}\n", kLaunch, what.launch.size());
-    rest += what.launch;
-    rest += what.artifact;
+    std::string head;
+    for (const CachedSource& source : sources) head += source.fingerprint + " " + source.path + "\n";
+    head += "\n" + what.launch;
+    const std::string first = std::string(kFirstWord) + " " + fingerprint(head) + " " + fingerprint(what.artifact) +
+                              " " + std::to_string(head.size()) + "\n";
     std::string temporary = folder_ + "/new.XXXXXX";
     const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
     if (!file) return;
     const bool written =
-        write_whole(file.get(), std::string(kFirstWord) + fingerprint(rest) + "\n") && write_whole(file.get(), rest);
+        write_whole(file.get(), first) && write_whole(file.get(), head) && write_whole(file.get(), what.artifact);
     if (!written || ::rename(temporary.c_str(), path_of(key).c_str()) != 0) ::unlink(temporary.c_str());
     drop_oldest();
 }

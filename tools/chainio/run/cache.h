@@ -27,7 +27,8 @@ class Cache {
     explicit Cache(std::string folder) : folder_(std::move(folder)) {}
 
     // What was kept under the key, if its sources have not changed.
-    std::optional<Kept> find(const std::string& key) const;
+    std::optional<std::string> find_artifact(const std::string& key) const;
+    std::optional<std::string> find_launch(const std::string& key) const;  // without reading the artifact behind it
     // Replaces what was kept; a cache that cannot be written is only slower.
     void keep(const std::string& key, const std::vector<CachedSource>& sources, const Kept& what) const;
 

@@ -1,10 +1,12 @@
 #include "tools/chainio/run/child.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,9 +22,22 @@ namespace {
 std::atomic<pid_t> g_program{0};
 std::atomic<bool> g_child_changed{false};
 std::atomic<bool> g_stop_following{false};
+std::atomic<std::atomic<std::uint32_t>*> g_woken{nullptr};
 static_assert(std::atomic<pid_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-void on_child(int) { g_child_changed.store(true); }
+void wake() {
+    auto* word = g_woken.load();
+    if (word == nullptr) return;
+    const int error = errno;
+    word->store(0);
+    ::syscall(SYS_futex, word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    errno = error;
+}
+
+void on_child(int) {
+    g_child_changed.store(true);
+    wake();
+}
 
 void on_signal(int number, siginfo_t* info, void*) {
     const int error = errno;
@@ -33,6 +48,7 @@ void on_signal(int number, siginfo_t* info, void*) {
     if (program != 0 && !came_to_all && info->si_pid != program) ::kill(program, number);
     if (program == 0 && (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT))
         g_stop_following.store(true);
+    wake();
     errno = error;
 }
 
@@ -111,10 +127,29 @@ std::expected<Child, int> Child::start(const Start& what, bool whole_tree) {
     return Child(pid, whole_tree);
 }
 
+Child Child::adopt(int pid, std::uint64_t signals, bool whole_tree) {
+    install_handlers();
+    g_program.store(pid);
+    g_child_changed.store(true);  // it may have ended before anybody looked
+    resume(signals);
+    return Child(pid, whole_tree);
+}
+
+void Child::wakes(std::atomic<std::uint32_t>* word) { g_woken.store(word); }
+
+int Child::look(siginfo_t& info) const {
+    return ::waitid(whole_tree_ ? P_ALL : P_PID, static_cast<id_t>(whole_tree_ ? 0 : pid_), &info,
+                    WEXITED | WNOHANG | WNOWAIT);
+}
+
+bool Child::any_over() const {
+    siginfo_t info{};
+    return look(info) == 0 && info.si_pid != 0;
+}
+
 bool Child::collect() {
     siginfo_t info{};
-    const int error = ::waitid(whole_tree_ ? P_ALL : P_PID, static_cast<id_t>(whole_tree_ ? 0 : pid_), &info,
-                               WEXITED | WNOHANG | WNOWAIT);
+    const int error = look(info);
     if (error != 0 && errno == ECHILD) all_ended_ = true;
     if (error != 0 || info.si_pid == 0) return false;
     if (info.si_pid == pid_) {
@@ -142,6 +177,24 @@ void Child::wait() {
                       &before);  // signals come while waiting and at no other time, so that none is missed
     while (!ended()) ::ppoll(nullptr, 0, nullptr, &before);
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+std::uint64_t hold_signals() {
+    sigset_t all, before;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::uint64_t bits = 0;
+    for (int number = 1; number <= SIGRTMAX; number++)
+        if (sigismember(&before, number) == 1) bits |= std::uint64_t{1} << (number - 1);
+    return bits;
+}
+
+void resume(std::uint64_t signals) {
+    sigset_t mask;
+    sigemptyset(&mask);
+    for (int number = 1; number <= SIGRTMAX; number++)
+        if ((signals >> (number - 1) & 1) != 0) sigaddset(&mask, number);
+    ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
 }
 
 int replace_by(const Start& what) {

@@ -1,6 +1,9 @@
 // The program as a child: same process group, same terminal, same descriptors; signals that are sent to chainio reach
 // it.
 #pragma once
+#include <atomic>
+#include <csignal>
+#include <cstdint>
 #include <expected>
 #include <string>
 #include <vector>
@@ -25,6 +28,15 @@ class Child {
     // With `whole_tree`, orphans of the program become children of this process, and ended() waits for them as well.
     static std::expected<Child, int> start(const Start& what, bool whole_tree);  // the error is an errno
 
+    // A program that this process has started before it executed itself anew; `signals` as hold_signals() gave them.
+    static Child adopt(int pid, std::uint64_t signals, bool whole_tree);
+    int pid() const { return pid_; }
+
+    // When a child changes, 0 is stored there and whoever waits for that word is woken. Null: no longer.
+    static void wakes(std::atomic<std::uint32_t>* word);
+
+    // Whether a child has ended: the program, or with `whole_tree` any. Nothing is collected, so that adopt() finds it.
+    bool any_over() const;
     // Whether all that was waited for has ended. Quick as long as no child has.
     bool ended();
     void wait();  // until ended()
@@ -33,6 +45,7 @@ class Child {
 
   private:
     Child(int pid, bool whole_tree) : pid_(pid), whole_tree_(whole_tree) {}
+    int look(siginfo_t& info) const;
     bool collect();
 
     int pid_;
@@ -40,6 +53,10 @@ class Child {
     bool program_ended_ = false, all_ended_ = false;
     Ended how_;
 };
+
+// Signals wait from here on; those that did so before, for adopt() or resume().
+std::uint64_t hold_signals();
+void resume(std::uint64_t signals);
 
 // Replaces this process by the program. Returns an errno when it cannot.
 int replace_by(const Start& what);

@@ -11,7 +11,6 @@
 #include <cstring>
 
 #include "tools/chainio/run/files.h"
-#include "tools/chainio/run/program.h"
 
 extern char** environ;
 
@@ -101,13 +100,6 @@ std::vector<std::string> prerequisites(std::string_view rule) {
 }
 
 }  // namespace
-
-std::string find_compiler() {
-    const std::string beside = executable_folder() + "/chainc";
-    if (::access(beside.c_str(), X_OK) == 0) return beside;
-    const auto found = find_program("chainc");
-    return found ? *found : std::string();
-}
 
 std::expected<Compiled, CompileError> compile(const CompileRequest& request) {
     const Outputs outputs{memory_file("artifact"), memory_file("dependencies"), memory_file("messages")};

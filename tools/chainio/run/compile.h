@@ -5,14 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace chainio::run {
+#include "tools/chainio/run/request.h"
 
-struct CompileRequest {
-    std::string compiler;  // the program
-    std::string source;
-    std::vector<std::string> include_dirs, params;
-    std::string stdlib;
-};
+namespace chainio::run {
 
 struct Compiled {
     std::string artifact;
@@ -25,6 +20,5 @@ struct CompileError {
 };
 
 std::expected<Compiled, CompileError> compile(const CompileRequest& request);
-std::string find_compiler();  // beside this program, else on PATH; empty when there is none
 
 }  // namespace chainio::run

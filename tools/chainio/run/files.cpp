@@ -1,10 +1,11 @@
+#define XXH_INLINE_ALL  // its library is a shared one only, where packages are built that way
 #include "tools/chainio/run/files.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
@@ -43,7 +44,10 @@ bool write_whole(int fd, std::string_view bytes) {
 
 std::string fingerprint(std::string_view bytes) {
     const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-    return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+    char digits[33];
+    std::snprintf(digits, sizeof digits, "%016llx%016llx", static_cast<unsigned long long>(hash.high64),
+                  static_cast<unsigned long long>(hash.low64));
+    return digits;
 }
 
 std::string executable_folder() {

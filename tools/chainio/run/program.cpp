@@ -2,7 +2,6 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -17,7 +16,8 @@
 namespace chainio::run {
 namespace {
 
-constexpr int kMostScripts = 4;  // the kernel's own limit on interpreters that are scripts
+constexpr std::string_view kLoader = "ld-linux-x86-64.so.2";  // of glibc, which libchainio.so is made for
+constexpr int kMostScripts = 4;                               // the kernel's own limit on interpreters that are scripts
 
 std::optional<NotFound> check(const std::string& path) {
     struct stat status{};
@@ -122,10 +122,8 @@ std::string cannot_preload(const std::string& path) {
         if (!loader && (::pread(file.get(), magic, 4, 0) != 4 || std::memcmp(magic, ELFMAG, SELFMAG) != 0)) return {};
         if (!loader) return "it is a program for another kind of machine than chainio";
         if (loader->empty()) return "it is statically linked, so its calls cannot be seen";
-        const Descriptor own(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-        const std::string ours = last_part(loader_of(own).value_or(""));
-        if (last_part(*loader) != ours)
-            return fmt::format("its loader is {}, and libchainio.so is for {}", *loader, ours);
+        if (last_part(*loader) != kLoader)
+            return "its loader is " + *loader + ", and libchainio.so is for " + std::string(kLoader);
         return {};
     }
     return {};

@@ -11,15 +11,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <filesystem>
 #include <optional>
 
 #include "runtime/probe/privileges.h"
-#include "runtime/shadow/launch.h"
 #include "runtime/shim/glob.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/run/child.h"
 #include "tools/chainio/run/files.h"
+#include "tools/chainio/run/handover.h"
+#include "tools/chainio/run/preload.h"
 #include "tools/chainio/run/probes.h"
 #include "tools/chainio/run/program.h"
 #include "tools/chainio/run/report.h"
@@ -28,6 +28,10 @@ extern char** environ;
 
 namespace chainio::run {
 namespace {
+
+std::uint64_t now_ns() {
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
 
 void say(const std::string& text) { (void)write_whole(2, "chainio run: " + text + "\n"); }
 
@@ -40,52 +44,7 @@ struct Prepared {
     std::unique_ptr<shadow::Server> server;
 };
 
-std::expected<std::string, std::string> find_library(const std::string& given) {
-    std::vector<std::string> places;
-    if (!given.empty()) {
-        places.push_back(given);
-    } else if (const std::string folder = executable_folder(); !folder.empty()) {
-        places.push_back(folder + "/../lib/libchainio.so");
-        places.push_back(folder + "/../" CHAINIO_LIBDIR "/libchainio.so");
-    }
-    for (const std::string& place : places) {
-        std::error_code error;
-        const std::filesystem::path real = std::filesystem::canonical(place, error);
-        if (error) continue;
-        // The loader takes LD_PRELOAD apart at blanks and colons, and has no way to quote them.
-        if (real.string().find_first_of(" :") != std::string::npos)
-            return std::unexpected(fmt::format(
-                "the loader cannot preload `{}`, whose path has a blank or a colon; --library names a copy elsewhere",
-                real.string()));
-        return real.string();
-    }
-    return std::unexpected(
-        fmt::format("there is no libchainio.so: looked at {}; --library names it", fmt::join(places, ", ")));
-}
-
-std::vector<std::string> environment_for(const Prepared& made) {
-    std::vector<std::string> out;
-    std::string preload = "LD_PRELOAD=" + made.library;
-    for (char** each = environ; *each != nullptr; each++) {
-        const std::string_view entry(*each);
-        if (entry.starts_with(std::string(shim::kRegionVariable) + "=")) continue;
-        if (entry.starts_with("LD_PRELOAD=")) {
-            if (entry.size() > std::strlen("LD_PRELOAD="))
-                preload += ":" + std::string(entry.substr(std::strlen("LD_PRELOAD=")));
-            continue;
-        }
-        out.emplace_back(entry);
-    }
-    out.push_back(std::move(preload));
-    out.push_back(fmt::format("{}={}", shim::kRegionVariable, made.region_path));
-    return out;
-}
-
-// Everything that a program need not wait for.
 std::expected<void, std::string> make_server(Prepared& made, const RunOptions& options, const std::string& program) {
-    if (made.spec.loaded == nullptr) {
-        if (auto loaded = load_kept(made.spec); !loaded) return std::unexpected(std::move(loaded.error().message));
-    }
     auto server = shadow::Server::create(made.spec.loaded, options.server, std::move(*made.region));
     made.region.reset();
     if (!server) return std::unexpected(std::move(server.error()));
@@ -96,8 +55,7 @@ std::expected<void, std::string> make_server(Prepared& made, const RunOptions& o
 
 std::expected<Prepared, SpecError> prepare(const RunOptions& options, const std::string& program) {
     Prepared made;
-    // What keeps the server from being made is said before a program is started as --strict wants it.
-    auto spec = load_spec(options.spec, !options.strict && shadow::wrong_options(options.server).empty());
+    auto spec = load_spec(options.spec);
     if (!spec) return std::unexpected(std::move(spec.error()));
     made.spec = std::move(*spec);
     const auto plain = [](std::string why) {
@@ -111,11 +69,6 @@ std::expected<Prepared, SpecError> prepare(const RunOptions& options, const std:
     if (!region) return plain(std::move(region.error()));
     made.region_path = region->path();
     made.region.emplace(std::move(*region));
-    if (made.spec.loaded == nullptr &&
-        shadow::launch_region(made.spec.kept.launch, options.server.explain, made.region->get())) {
-        (void)probe::drop_privileges();
-        return made;
-    }
     if (auto server = make_server(made, options, program); !server) return plain(std::move(server.error()));
     return made;
 }
@@ -179,11 +132,16 @@ Summary summary_of(const RunOptions& options, const Prepared& made, const std::s
     s.spec = made.spec.name;
     s.ended = child.how();
     s.seconds = seconds;
-    if (made.server == nullptr) return s;
-    s.figures = figures_of(made.server->region().stats);
-    s.report = made.server->report();
     s.explain = options.server.explain;
-    report_probes(made.spec.loaded->module(), *made.probes, s.explain, s.report);
+    if (made.server != nullptr) {
+        s.figures = figures_of(made.server->region().stats);
+        s.report = made.server->report();
+        report_probes(made.spec.loaded->module(), *made.probes, s.explain, s.report);
+    } else if (made.region && made.spec.loaded != nullptr) {
+        s.figures = figures_of(made.region->get().stats);
+    } else {
+        return s;
+    }
     auto& notes = s.report.notes;
     notes.insert(notes.begin(), made.spec.notes.begin(), made.spec.notes.end());
     if (!made.spec.loaded->native())
@@ -195,24 +153,35 @@ Summary summary_of(const RunOptions& options, const Prepared& made, const std::s
     return s;
 }
 
-// Whether a program has ended already that no server was needed for.
-bool needless(const Prepared& made, const RunOptions& options, Child& child) {
-    if (!options.quiet || !options.summary_file.empty() || !child.ended()) return false;
-    return std::ranges::all_of(made.region->get().used_rings, [](const auto& word) { return word.load() == 0; });
+bool anything_posted(const shim::Region& region) {
+    return std::ranges::any_of(region.used_rings, [](const auto& word) { return word.load() != 0; });
+}
+
+// What a program that runs already needs. Without a server it goes on plain.
+std::string make_late(Prepared& made, const RunOptions& options, const std::string& program, Child& child) {
+    auto region = shadow::RegionFile::adopt(made.region_path);
+    if (!region) return region.error();
+    made.region.emplace(std::move(*region));
+    auto spec = load_spec(options.spec);
+    if (!spec) return spec.error().message;
+    made.spec = std::move(*spec);
+    if (child.ended() && !anything_posted(made.region->get())) return {};
+    const auto server = make_server(made, options, program);
+    return server ? std::string() : server.error();
 }
 
 // A server that fails leaves a program that goes on plain.
-std::string serve(Prepared& made, const RunOptions& options, const std::string& program, Child& child) {
+std::string serve(Prepared& made, const RunOptions& options, const std::string& program, Child& child, bool late) {
     std::string failure;
     try {
-        if (made.server == nullptr && needless(made, options, child)) return {};
-        if (made.server == nullptr) {
-            if (auto server = make_server(made, options, program); !server) failure = server.error();
-        }
-        if (made.server == nullptr) {
+        if (late) failure = make_late(made, options, program, child);
+        if (!failure.empty()) {
             made.region.reset();
-        } else if (const auto served = made.server->run([&child] { return child.ended(); }); !served) {
-            failure = served.error();
+        } else if (made.server != nullptr) {
+            Child::wakes(&made.server->sleeping());
+            if (const auto served = made.server->run([&child] { return child.ended(); }); !served)
+                failure = served.error();
+            Child::wakes(nullptr);
         }
     } catch (const std::exception& error) {
         failure = error.what();
@@ -221,12 +190,35 @@ std::string serve(Prepared& made, const RunOptions& options, const std::string& 
     return failure;
 }
 
+// To the end of a program that runs.
+[[noreturn]] void accompany(Prepared& made, const RunOptions& options, const std::string& program, Child& child,
+                            std::uint64_t since_ns, bool late) {
+    const std::string failure = serve(made, options, program, child, late);
+    const double seconds = static_cast<double>(now_ns() - since_ns) / 1e9;
+    Summary summary = summary_of(options, made, program, child, seconds);
+    if (!failure.empty())
+        summary.report.notes.insert(summary.report.notes.begin(), "the server ended early: " + failure);
+    print_summary(options, summary);
+    // Removes the region, which end_like() would leave.
+    made.server.reset();
+    made.region.reset();
+    end_like(child.how());
+}
+
 }  // namespace
 
 int run(const RunOptions& options) {
     guard_standard_descriptors();
     const std::string& name = options.words.front();
     const auto program = find_program(name);
+    if (const auto started = take_started()) {
+        (void)probe::drop_privileges();
+        Child child = Child::adopt(started->program, started->signals, options.follow);
+        Prepared made;
+        made.region_path = started->region;
+        made.spec.name = options.spec.name;
+        accompany(made, options, program.value_or(name), child, started->since_ns, true);
+    }
     if (!program) {
         say(fmt::format("{}: {}", name, program.error().why));
         return program.error().exit_code;
@@ -242,19 +234,11 @@ int run(const RunOptions& options) {
                           : error.message);
         return error.exit_code;
     }
-    const auto start = std::chrono::steady_clock::now();
-    auto child = Child::start({*program, options.words, environment_for(*made)}, options.follow);
+    const std::uint64_t start = now_ns();
+    auto child =
+        Child::start({*program, options.words, environment_for(made->library, made->region_path)}, options.follow);
     if (!child) return cannot_start(name, child.error());
-    const std::string failure = serve(*made, options, *program, *child);
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-    Summary summary = summary_of(options, *made, *program, *child, time.count());
-    if (!failure.empty())
-        summary.report.notes.insert(summary.report.notes.begin(), "the server ended early: " + failure);
-    print_summary(options, summary);
-    // Removes the region, which end_like() would leave.
-    made->server.reset();
-    made->region.reset();
-    end_like(child->how());
+    accompany(*made, options, *program, *child, start, false);
 }
 
 }  // namespace chainio::run

@@ -28,11 +28,6 @@ std::unexpected<SpecError> refused(int exit_code, std::string message) {
     return std::unexpected(SpecError{true, exit_code, std::move(message)});
 }
 
-bool is_file(const std::string& path) {
-    std::error_code error;
-    return fs::exists(path, error) && !fs::is_directory(path, error);
-}
-
 // Names of the specs in the folders, for "did you mean".
 std::vector<std::string> known_names(const std::vector<std::string>& folders) {
     std::vector<std::string> names;
@@ -49,40 +44,12 @@ std::vector<std::string> known_names(const std::vector<std::string>& folders) {
 }
 
 std::expected<std::string, SpecError> locate(const SpecRequest& request, const std::string& stdlib) {
-    if (is_file(request.name)) return request.name;
-    std::vector<std::string> folders, tried{request.name};
-    if (!fs::path(request.name).is_absolute()) {
-        folders = request.include_dirs;
-        if (!stdlib.empty()) folders.push_back(stdlib);
-    }
-    for (const std::string& folder : folders) {
-        tried.push_back((fs::path(folder) / request.name).string());
-        if (is_file(tried.back())) return tried.back();
-    }
-    std::string message = fmt::format("there is no spec `{}`: looked at {}", request.name, fmt::join(tried, ", "));
+    const std::vector<std::string> places = places_of(request, stdlib);
+    if (const auto found = std::ranges::find_if(places, is_file); found != places.end()) return *found;
+    std::string message = fmt::format("there is no spec `{}`: looked at {}", request.name, fmt::join(places, ", "));
     const auto names = known_names({stdlib});
     if (const auto near = diag::nearest(request.name, names)) message += fmt::format("; did you mean `{}`?", *near);
     return refused(1, std::move(message));
-}
-
-std::string real_path(const std::string& path) {
-    std::error_code error;
-    const fs::path real = fs::canonical(path, error);
-    return error ? path : real.string();
-}
-
-// Everything but the sources that decides what the compiler makes; another build of the compiler is another compiler.
-std::string key_of(const CompileRequest& request) {
-    struct stat status{};
-    ::stat(request.compiler.c_str(), &status);
-    std::string key =
-        fmt::format("{}\n{} {} {}.{:09}\n{}\n{}\n", CHAINIO_VERSION, request.compiler, status.st_size,
-                    status.st_mtim.tv_sec, status.st_mtim.tv_nsec, real_path(request.source), request.stdlib);
-    for (const std::string& dir : request.include_dirs) key += "-I" + real_path(dir) + "\n";
-    std::vector<std::string> params = request.params;
-    std::ranges::sort(params);
-    for (const std::string& param : params) key += "-D" + param + "\n";
-    return key;
 }
 
 // What the compiler has read; nothing when that cannot be told again later.
@@ -120,8 +87,7 @@ Loading compile_and_keep(const CompileRequest& request, const Cache& cache, cons
     return loaded;
 }
 
-std::expected<void, SpecError> load_source(const SpecRequest& request, const std::string& stdlib, bool may_wait,
-                                           Spec& spec) {
+std::expected<void, SpecError> load_source(const SpecRequest& request, const std::string& stdlib, Spec& spec) {
     const std::string& path = spec.path;
     CompileRequest wanted{find_compiler(), path, request.include_dirs, request.params, stdlib};
     if (wanted.compiler.empty()) {
@@ -134,9 +100,11 @@ std::expected<void, SpecError> load_source(const SpecRequest& request, const std
     const bool regular = ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
     const Cache cache = request.use_cache && regular ? Cache::of_user() : Cache({});
     const std::string key = key_of(wanted);
-    if (auto kept = cache.find(key)) {
-        spec.kept = std::move(*kept);
-        if ((may_wait && !spec.kept.launch.empty()) || load_kept(spec)) return {};
+    if (const auto artifact = cache.find_artifact(key)) {
+        if (auto loaded = load_bytes(*artifact, path)) {
+            spec.loaded = std::move(*loaded);
+            return {};
+        }
     }
     spec.compiled = true;
     auto loaded = compile_and_keep(wanted, cache, key);
@@ -151,7 +119,7 @@ bool has_shadow_chains(const spec::Loaded& loaded) {
 }
 
 std::expected<Spec, SpecError> load_found(const SpecRequest& request, const std::string& path,
-                                          const std::string& stdlib, bool may_wait) {
+                                          const std::string& stdlib) {
     auto begin = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!begin) return refused(1, fmt::format("cannot read the spec `{}`: {}", path, std::strerror(errno)));
     struct stat status{};
@@ -165,7 +133,7 @@ std::expected<Spec, SpecError> load_found(const SpecRequest& request, const std:
     spec.path = path;
     if (!is_artifact) {
         begin.reset();
-        if (auto loaded = load_source(request, stdlib, may_wait, spec); !loaded)
+        if (auto loaded = load_source(request, stdlib, spec); !loaded)
             return std::unexpected(std::move(loaded.error()));
         return spec;
     }
@@ -185,37 +153,20 @@ std::string told_name(const std::string& path, const std::string& stdlib) {
     return !stdlib.empty() && real.starts_with(folder) ? real.substr(folder.size()) : path;
 }
 
-// In the library, std/sqlite.chain holds chains to call and std/sqlite_shadow.chain those that run beside a program.
-std::string shadow_file_beside(const std::string& path, const std::string& stdlib) {
-    if (stdlib.empty() || !real_path(path).starts_with(real_path(stdlib) + "/")) return {};
-    const fs::path given(path);
-    fs::path other = given.parent_path() / (given.stem().string() + "_shadow" + given.extension().string());
-    return is_file(other.string()) ? other.string() : std::string();
-}
-
 }  // namespace
 
-std::expected<void, SpecError> load_kept(Spec& spec) {
-    auto loaded = load_bytes(spec.kept.artifact, spec.path);
-    if (!loaded) return std::unexpected(std::move(loaded.error()));
-    spec.loaded = std::move(*loaded);
-    spec.kept = {};
-    return {};
-}
-
-std::expected<Spec, SpecError> load_spec(const SpecRequest& request, bool may_wait) {
+std::expected<Spec, SpecError> load_spec(const SpecRequest& request) {
     const std::string stdlib = chainc::find_stdlib({});
     auto path = locate(request, stdlib);
     if (!path) return std::unexpected(std::move(path.error()));
     // A library of chains to call names its parameters differently, so it is not even compiled with them.
     const std::string shadow = shadow_file_beside(*path, stdlib);
-    auto spec = load_found(request, shadow.empty() ? *path : shadow, stdlib, may_wait);
+    auto spec = load_found(request, shadow.empty() ? *path : shadow, stdlib);
     if (!spec) return spec;
     spec->name = told_name(spec->path, stdlib);
     if (!shadow.empty())
         spec->notes.push_back(fmt::format("{} holds chains to call; those of {} ran", request.name, spec->name));
-    // What a program can be started with has chains that can run.
-    if (spec->loaded == nullptr || has_shadow_chains(*spec->loaded)) return spec;
+    if (has_shadow_chains(*spec->loaded)) return spec;
     return refused(1, fmt::format("`{}` declares no shadow chain, so there is nothing to do beside a program; one is "
                                   "`chain NAME on read(FILES) as r {{ … }}`",
                                   spec->path));

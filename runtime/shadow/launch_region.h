@@ -1,0 +1,25 @@
+// Takes what launch_of() has made of a spec into a region; apart from it, since a launcher knows no specs.
+#pragma once
+#include <string_view>
+
+#include "runtime/shim/protocol.h"
+
+namespace chainio::shadow {
+
+struct Names {
+    char chains[shim::kMaxChains][shim::kMaxName]{}, classes[shim::kMaxClasses][shim::kMaxName]{};
+    std::uint32_t chain_count = 0, class_count = 0;
+};
+
+struct Launch {
+    std::uint32_t version = shim::kVersion, bytes = static_cast<std::uint32_t>(shim::kRegionBytes);
+    std::uint32_t class_posts[shim::kMaxClasses]{}, socket_posts[shim::kMaxSockets]{};
+    shim::Plan plan{};
+    Names names;
+};
+
+void put_names(const Names& names, shim::Stats& stats);
+// False, with nothing written, when it was kept by another version.
+bool launch_region(std::string_view launch, bool explain, shim::Region& region);
+
+}  // namespace chainio::shadow

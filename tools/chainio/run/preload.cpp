@@ -1,0 +1,55 @@
+#include "tools/chainio/run/preload.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <string_view>
+
+#include "runtime/shim/protocol.h"
+#include "tools/chainio/run/files.h"
+
+namespace chainio::run {
+
+std::expected<std::string, std::string> find_library(const std::string& given) {
+    std::vector<std::string> places;
+    if (!given.empty()) {
+        places.push_back(given);
+    } else if (const std::string folder = executable_folder(); !folder.empty()) {
+        places.push_back(folder + "/../lib/libchainio.so");
+        places.push_back(folder + "/../" CHAINIO_LIBDIR "/libchainio.so");
+    }
+    std::string tried;
+    for (const std::string& place : places) {
+        tried += (tried.empty() ? "" : ", ") + place;
+        std::error_code error;
+        const std::string real = std::filesystem::canonical(place, error).string();
+        if (error) continue;
+        // The loader takes LD_PRELOAD apart at blanks and colons, and has no way to quote them.
+        if (real.find_first_of(" :") != std::string::npos)
+            return std::unexpected("the loader cannot preload `" + real +
+                                   "`, whose path has a blank or a colon; --library names a copy elsewhere");
+        return real;
+    }
+    return std::unexpected("there is no libchainio.so: looked at " + tried + "; --library names it");
+}
+
+std::vector<std::string> environment_for(const std::string& library, const std::string& region) {
+    constexpr std::string_view kPreload = "LD_PRELOAD=";
+    const std::string variable = std::string(shim::kRegionVariable) + "=";
+    std::vector<std::string> out;
+    std::string preload = std::string(kPreload) + library;
+    for (char** each = environ; *each != nullptr; each++) {
+        const std::string_view entry(*each);
+        if (entry.starts_with(variable)) continue;
+        if (entry.starts_with(kPreload)) {
+            if (entry.size() > kPreload.size()) preload += ":" + std::string(entry.substr(kPreload.size()));
+            continue;
+        }
+        out.emplace_back(entry);
+    }
+    out.push_back(std::move(preload));
+    out.push_back(variable + region);
+    return out;
+}
+
+}  // namespace chainio::run

@@ -1,0 +1,63 @@
+#include "tools/chainio/run/request.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tools/chainio/run/files.h"
+#include "tools/chainio/run/program.h"
+
+namespace chainio::run {
+
+namespace fs = std::filesystem;
+
+bool is_file(const std::string& path) {
+    struct stat status{};
+    return ::stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
+}
+
+std::vector<std::string> places_of(const SpecRequest& request, const std::string& stdlib) {
+    std::vector<std::string> places{request.name};
+    if (request.name.starts_with('/')) return places;
+    for (const std::string& folder : request.include_dirs) places.push_back((fs::path(folder) / request.name).string());
+    if (!stdlib.empty()) places.push_back((fs::path(stdlib) / request.name).string());
+    return places;
+}
+
+std::string real_path(const std::string& path) {
+    std::error_code error;
+    const fs::path real = fs::canonical(path, error);
+    return error ? path : real.string();
+}
+
+std::string shadow_file_beside(const std::string& path, const std::string& stdlib) {
+    if (stdlib.empty() || !real_path(path).starts_with(real_path(stdlib) + "/")) return {};
+    const fs::path given(path);
+    fs::path other = given.parent_path() / (given.stem().string() + "_shadow" + given.extension().string());
+    return is_file(other.string()) ? other.string() : std::string();
+}
+
+std::string find_compiler() {
+    const std::string beside = executable_folder() + "/chainc";
+    if (::access(beside.c_str(), X_OK) == 0) return beside;
+    const auto found = find_program("chainc");
+    return found ? *found : std::string();
+}
+
+// Another build of the compiler is another compiler.
+std::string key_of(const CompileRequest& request) {
+    struct stat status{};
+    ::stat(request.compiler.c_str(), &status);
+    std::string key = CHAINIO_VERSION "\n" + request.compiler + " " + std::to_string(status.st_size) + " " +
+                      std::to_string(status.st_mtim.tv_sec) + "." + std::to_string(status.st_mtim.tv_nsec) + "\n" +
+                      real_path(request.source) + "\n" + request.stdlib + "\n";
+    for (const std::string& dir : request.include_dirs) key += "-I" + real_path(dir) + "\n";
+    std::vector<std::string> params = request.params;
+    std::ranges::sort(params);
+    for (const std::string& param : params) key += "-D" + param + "\n";
+    return key;
+}
+
+}  // namespace chainio::run
