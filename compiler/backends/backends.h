@@ -10,6 +10,9 @@ namespace chainio::backends {
 
 // The one C text that is compiled for BPF and for the native step code (the prelude differs by -D).
 std::string emit_c(const ir::Artifact&);
+// The C of the kernel engine's BPF program (bpf-templates/chainio_loop_bpf.h), of modules that have call chains.
+bool has_loop(const ir::Module&);
+std::string emit_loop(const ir::Artifact&);
 std::string emit_dot(const ir::Module&);       // the chain graph
 std::string emit_config(const ir::Artifact&);  // --emit=config: the .chainio.spec section as JSON
 

@@ -42,6 +42,14 @@ ClangJob bpf_job() {
     return job;
 }
 
+ClangJob loop_job() {
+    ClangJob job{"the kernel engine's program", common_arguments(2), "loop.o"};
+    for (const char* more : {"--target=bpfel", "-mcpu=v3", "-g", "-gno-column-info", "-DCIO_BPF", "-DCIO_OWN_ENTRY",
+                             "-c", "loop.c", "-o", "loop.o"})
+        job.arguments.push_back(more);
+    return job;
+}
+
 std::expected<ClangJob, std::string> native_job(const std::string& arch, int optimize) {
     std::string target;
     if (arch == "x86_64") target = "x86_64-linux-gnu";
@@ -111,12 +119,23 @@ std::expected<std::vector<std::uint8_t>, std::string> build_artifact(ir::Artifac
     if (!dir) return std::unexpected(dir.error());
     if (std::string failure = write_text(dir->file("step.c"), emit_c(artifact)); !failure.empty())
         return std::unexpected(failure);
+    const bool loop = has_loop(artifact.module);
+    if (loop) {
+        if (std::string failure = write_text(dir->file("loop.c"), emit_loop(artifact)); !failure.empty())
+            return std::unexpected(failure);
+        jobs.push_back(loop_job());
+    }
     auto outputs = run_clang(*clang, *dir, jobs);
     if (!outputs) return std::unexpected(why_it_failed(outputs.error(), *clang, *dir));
     if (auto filled = fill_bounds(artifact, outputs->front()); !filled) return std::unexpected(filled.error());
     std::vector<NewSection> sections = {{".chainio.spec", ir::serialize(artifact)}};
     for (std::size_t i = 0; i < arches.size(); i++)
         sections.push_back({".chainio.native." + arches[i], std::move((*outputs)[i + 1])});
+    if (loop) {
+        auto stripped = add_sections(outputs->back(), {});
+        if (!stripped) return std::unexpected(stripped.error());
+        sections.push_back({".chainio.kernel", std::move(*stripped)});
+    }
     return add_sections(outputs->front(), sections);
 }
 

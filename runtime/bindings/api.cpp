@@ -91,13 +91,17 @@ int read_options(const chainio_options* given, Options& options) {
         }
         std::memcpy(&known, given, std::min(given->size, sizeof known));
     }
-    constexpr std::uint32_t kFlags = CHAINIO_INTERPRET | CHAINIO_NO_RING | CHAINIO_NO_HUGE_PAGES;
+    constexpr std::uint32_t kFlags =
+        CHAINIO_INTERPRET | CHAINIO_NO_RING | CHAINIO_NO_HUGE_PAGES | CHAINIO_KERNEL_ENGINE;
     if ((known.flags & ~kFlags) != 0)
         return fail_open(EINVAL, "options->flags has a flag that this version does not know");
     if (known.in_flight != 0) options.engine.in_flight = known.in_flight;
     if (known.max_files != 0) options.engine.max_files = known.max_files;
     options.engine.umem_bytes = known.memory;
     options.engine.use_ring = (known.flags & CHAINIO_NO_RING) == 0;
+    options.engine.kernel = (known.flags & CHAINIO_KERNEL_ENGINE) != 0;
+    if (options.engine.kernel && (known.flags & (CHAINIO_INTERPRET | CHAINIO_NO_RING)) != 0)
+        return fail_open(EINVAL, "CHAINIO_KERNEL_ENGINE goes neither with CHAINIO_INTERPRET nor with CHAINIO_NO_RING");
     options.engine.huge_pages = (known.flags & CHAINIO_NO_HUGE_PAGES) == 0;
     options.open.use_native = (known.flags & CHAINIO_INTERPRET) == 0;
     return 0;

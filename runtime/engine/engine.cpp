@@ -83,7 +83,10 @@ std::expected<std::unique_ptr<Engine>, std::string> Engine::create(std::shared_p
     if (!memory) return std::unexpected(memory.error());
     const auto ranks = ranks_of(spec->module());
     std::unique_ptr<Engine> engine(new Engine(std::move(spec), options, std::move(*memory), ranks));
-    if (make_backend != nullptr) {
+    if (options.kernel) {
+        if (auto used = engine->use_kernel(ranks); !used) return std::unexpected(used.error());
+        engine->backend_ = make_plain_backend(options.max_files, engine->counters_);
+    } else if (make_backend != nullptr) {
         engine->backend_ = make_backend(context, engine->slab_, engine->counters_);
     } else if (options.use_ring) {
         engine->backend_ = make_ring_backend({device_depth(options), options.max_files}, engine->slab_,
@@ -148,6 +151,7 @@ Engine::~Engine() {
 }
 
 std::string Engine::describe() const {
+    if (kernel_) return kernel_->describe();
     std::string text = "user engine: ";
     text += spec_->native() ? "native steps" : "interpreted steps (" + spec_->interpreter_reason() + ")";
     text += ", " + backend_->describe() + ", " + std::to_string(slab_.region().size() >> 10) + " KiB of block memory";
@@ -177,6 +181,9 @@ std::expected<FileHandle, FileError> Engine::add_file(OpenedFile opened) {
     if (slot == files_.size())
         return fail("all " + std::to_string(files_.size()) + " file slots are in use (max_files)");
     if (!backend_->add_file(slot, opened.fd)) return fail("the I/O back end does not take it");
+    if (kernel_) {
+        if (auto added = kernel_->add_file(slot, opened); !added) return fail(added.error());
+    }
     File& file = files_[slot];
     const ir::FileClass& declared = module_.files[opened.file_class];
     const std::uint32_t generation = file.generation + 1;
@@ -207,6 +214,7 @@ std::expected<void, std::string> Engine::close_file(FileHandle handle) {
     }
     if (entry.cache != nullptr) entry.cache->drop_file(entry.id);
     backend_->remove_file(slot);
+    if (kernel_) kernel_->remove_file(slot);
     if (entry.opened.fd >= 0) close(entry.opened.fd);
     entry.used = false;
     return {};

@@ -1,4 +1,5 @@
-// The user engine: runs any number of call chains at once on one thread, over io_uring (or whatever its Backend is).
+// Runs any number of call chains at once on one thread: the user engine over io_uring (or whatever its Backend is), or
+// the kernel engine, whose steps run in the kernel (kernel_loop.h).
 // Nothing is allocated after create() and open_file(). Not thread-safe; one thread submits and reaps.
 #pragma once
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include "runtime/engine/block_cache.h"
 #include "runtime/engine/files.h"
 #include "runtime/engine/flight.h"
+#include "runtime/engine/kernel_loop.h"
 #include "runtime/metrics/counters.h"
 #include "runtime/metrics/fallbacks.h"
 #include "runtime/spec/loaded.h"
@@ -23,6 +25,7 @@ struct EngineOptions {
     std::size_t umem_bytes = 0;  // memory for blocks; 0: chosen by in_flight. Block caches come on top of it.
     unsigned max_files = 64;
     bool use_ring = true;  // false: plain preads only
+    bool kernel = false;   // the kernel engine, or no engine
     bool huge_pages = true;
 };
 
@@ -83,8 +86,10 @@ class Engine {
     unsigned cancel(std::uint64_t user_data);
     unsigned in_flight() const { return live_; }  // submitted and not handed over yet
     unsigned capacity() const { return options_.in_flight; }
+    // Whether chains run inside the kernel: then a reap() that waits for many ends them in one system call.
+    bool in_kernel() const { return kernel_ != nullptr; }
     // For event loops: readable when reap(out, 0) has something to do; -1 when only a waiting reap makes progress.
-    int poll_fd() { return backend_->poll_fd(); }
+    int poll_fd() { return kernel_ ? -1 : backend_->poll_fd(); }
 
     const spec::Loaded& spec() const { return *spec_; }
     const metrics::EngineCounters& counters() const { return counters_; }
@@ -139,7 +144,9 @@ class Engine {
     void after_last_read(std::uint32_t index);
     std::uint32_t queue_reads(std::uint32_t index, std::uint16_t depth);
     std::uint32_t take_result(std::uint32_t index, std::uint32_t ran);
-    std::uint32_t take_slice(std::uint32_t index, std::uint32_t ran);
+    std::uint32_t result_of(std::uint32_t index, std::span<const std::uint8_t> block);
+    std::uint32_t slice_of(std::uint32_t index, std::span<const std::uint8_t> block);
+    void hold_block(std::uint32_t index, std::uint32_t ran);
     void finish(std::uint32_t index, std::uint32_t outcome);
     void release_held();
     unsigned hand_over(std::span<Completion> out, unsigned already);
@@ -162,6 +169,11 @@ class Engine {
     std::uint8_t* block_of(const Read& read) const { return slab_.data(read.frame) + read.skip; }
     umem::Owner owner_of(std::uint32_t flight) const { return flight + 1; }
 
+    // engine_kernel.cpp: the kernel engine's side of the same
+    std::expected<void, std::string> use_kernel(const std::vector<ClassRank>& ranks);
+    void collect_ended();
+    std::expected<unsigned, std::string> reap_kernel(std::span<Completion> out, unsigned min);
+
     void append(List& list, std::uint32_t flight);
     std::uint32_t take_first(List& list);
 
@@ -173,6 +185,7 @@ class Engine {
     std::vector<metrics::ChainCounters> chain_counters_;
     umem::Slab slab_;
     std::unique_ptr<Backend> backend_;
+    std::unique_ptr<KernelLoop> kernel_;               // null: the user engine
     std::vector<std::unique_ptr<BlockCache>> caches_;  // by file class; null without one
     std::vector<File> files_;
     std::uint32_t next_file_id_ = 1;

@@ -85,6 +85,10 @@ std::expected<void, SubmitError> Engine::submit(std::uint32_t chain_index, std::
     io.result = 0;
     io.block_offset = io.block_tag = 0;
     io.block_length = io.block_file = 0;
+    if (kernel_) {
+        kernel_->start(index, chain_index, flight.rank, {&flight_files_[index * files_per_flight_], flight.file_count});
+        return {};
+    }
     prepare(io);
     spec_->run(static_cast<std::uint32_t>(chain.entry), io, reinterpret_cast<const std::uint8_t*>(empty_block_.data()));
     after_program(index, kNoIndex);
@@ -251,38 +255,50 @@ std::uint32_t Engine::queue_reads(std::uint32_t index, std::uint16_t depth) {
 }
 
 std::uint32_t Engine::take_result(std::uint32_t index, std::uint32_t ran) {
+    std::span<const std::uint8_t> block;
+    if (ran != kNoIndex) block = {block_of(reads_[ran]), reads_[ran].length};
+    const std::uint32_t outcome = result_of(index, block);
+    const cio_io& io = *flights_[index].io;
+    const bool in_block = io.result_kind == CIO_RESULT_SLICE && io.slice_space == CIO_SPACE_BLOCK;
+    if (outcome == CIO_OK && in_block && ran != kNoIndex) hold_block(index, ran);
+    return outcome;
+}
+
+// Where the result lies that the last program gave; `block` is what it ran on.
+std::uint32_t Engine::result_of(std::uint32_t index, std::span<const std::uint8_t> block) {
     Flight& flight = flights_[index];
     cio_io& io = *flight.io;
     const ir::IoLayout& layout = spec_->artifact().layout;
     if (io.result_kind == CIO_RESULT_SCALAR) return CIO_OK;
-    if (io.result_kind == CIO_RESULT_SLICE) return take_slice(index, ran);
+    if (io.result_kind == CIO_RESULT_SLICE) return slice_of(index, block);
     if (io.out_length > layout.out_size) return CIO_MALFORMED;
     flight.result = bytes_of(io) + layout.out_offset;
     flight.result_length = io.out_length;
     return CIO_OK;
 }
 
-// The result is handed over where it lies; a block that it lies in stays until the completion is given back.
-std::uint32_t Engine::take_slice(std::uint32_t index, std::uint32_t ran) {
+std::uint32_t Engine::slice_of(std::uint32_t index, std::span<const std::uint8_t> block) {
     Flight& flight = flights_[index];
     cio_io& io = *flight.io;
     const ir::IoLayout& layout = spec_->artifact().layout;
-    const std::uint8_t* base = nullptr;
-    std::uint64_t size = 0;
+    if (block.empty()) block = {reinterpret_cast<const std::uint8_t*>(empty_block_.data()), 0};
+    std::span<const std::uint8_t> space;
     switch (io.slice_space) {
-        case CIO_SPACE_BLOCK:
-            base = ran == kNoIndex ? reinterpret_cast<const std::uint8_t*>(empty_block_.data()) : block_of(reads_[ran]);
-            size = ran == kNoIndex ? 0 : reads_[ran].length;
-            break;
-        case CIO_SPACE_ARGS: base = bytes_of(io) + layout.arg_bytes_offset, size = layout.arg_bytes_size; break;
-        case CIO_SPACE_STATE: base = bytes_of(io) + layout.state_offset, size = layout.state_size; break;
-        case CIO_SPACE_LITERAL: base = module_.literals.data(), size = module_.literals.size(); break;
+        case CIO_SPACE_BLOCK: space = block; break;
+        case CIO_SPACE_ARGS: space = {bytes_of(io) + layout.arg_bytes_offset, layout.arg_bytes_size}; break;
+        case CIO_SPACE_STATE: space = {bytes_of(io) + layout.state_offset, layout.state_size}; break;
+        case CIO_SPACE_LITERAL: space = module_.literals; break;
         default: return CIO_MALFORMED;
     }
-    if (std::uint64_t{io.slice_offset} + io.slice_length > size) return CIO_MALFORMED;
-    flight.result = base + io.slice_offset;
+    if (std::uint64_t{io.slice_offset} + io.slice_length > space.size()) return CIO_MALFORMED;
+    flight.result = space.data() + io.slice_offset;
     flight.result_length = io.slice_length;
-    if (io.slice_space != CIO_SPACE_BLOCK || ran == kNoIndex) return CIO_OK;
+    return CIO_OK;
+}
+
+// The result is handed over where it lies; a block that it lies in stays until the completion is given back.
+void Engine::hold_block(std::uint32_t index, std::uint32_t ran) {
+    Flight& flight = flights_[index];
     Read& read = reads_[ran];
     cache_block(read);
     if (read.cache_entry != kNoIndex) {
@@ -293,7 +309,6 @@ std::uint32_t Engine::take_slice(std::uint32_t index, std::uint32_t ran) {
     }
     read.cache_entry = kNoIndex;
     read.frame = umem::kNoFrame;
-    return CIO_OK;
 }
 
 unsigned Engine::cancel(std::uint64_t user_data) {
@@ -301,6 +316,10 @@ unsigned Engine::cancel(std::uint64_t user_data) {
     for (std::uint32_t index = 0; index < flights_.size(); index++) {
         const Flight& flight = flights_[index];
         if (!flight.running || flight.user_data != user_data) continue;
+        if (kernel_) {
+            count += kernel_->cancel(index) ? 1 : 0;
+            continue;
+        }
         if (reads_[flight.head].state == ReadState::done) ready_.remove(flight.rank, index);
         finish(index, CIO_CANCELLED);
         count++;

@@ -21,7 +21,9 @@ struct Setup {
 constexpr unsigned kNewest =
     IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL;
 
-constexpr std::array<Setup, 4> kSetups{{
+constexpr unsigned kRewind = 1u << 20;  // IORING_SETUP_SQ_REWIND of Linux 7.0: SQEs are always taken from the first on
+
+constexpr std::array<Setup, 5> kSetups{{
     {RingOptions::Level::newest, kNewest | IORING_SETUP_NO_SQARRAY, "SINGLE_ISSUER|DEFER_TASKRUN|NO_SQARRAY",
      "NO_SQARRAY needs Linux 6.6"},
     {RingOptions::Level::single_issuer, kNewest, "SINGLE_ISSUER|DEFER_TASKRUN",
@@ -29,6 +31,8 @@ constexpr std::array<Setup, 4> kSetups{{
     {RingOptions::Level::cooperative, IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
      "COOP_TASKRUN", "COOP_TASKRUN needs Linux 5.19"},
     {RingOptions::Level::plain, 0, "plain", ""},
+    {RingOptions::Level::loop, kNewest | IORING_SETUP_NO_SQARRAY | kRewind,
+     "SINGLE_ISSUER|DEFER_TASKRUN|NO_SQARRAY|SQ_REWIND", ""},
 }};
 
 constexpr std::size_t kLargestBuffer = std::size_t{1} << 30;  // of one registered buffer
@@ -52,7 +56,7 @@ std::expected<Ring, std::string> Ring::create(const RingOptions& options, metric
         params.cq_entries = std::max(options.cq_entries, options.entries);
         error = -io_uring_queue_init_params(options.entries, &state->ring, &params);
         // Only "not known" leads on to an older set; a refusal or a lack of memory is the same for every set.
-        if (error == EINVAL && setup.level != RingOptions::Level::plain) {
+        if (error == EINVAL && setup.level < RingOptions::Level::plain) {
             fallbacks.note("ring-flags", setup.lost);
             continue;
         }
@@ -103,6 +107,16 @@ std::size_t Ring::register_region(void* base, std::size_t bytes, metrics::Fallba
         fallbacks.note("unregistered-buffers", reason);
     }
     return size;
+}
+
+int Ring::share_region(void* base, std::size_t bytes) {
+    io_uring_region_desc region{};
+    region.user_addr = reinterpret_cast<std::uint64_t>(base);
+    region.size = bytes;
+    region.flags = IORING_MEM_REGION_TYPE_USER;
+    io_uring_mem_region_reg request{};
+    request.region_uptr = reinterpret_cast<std::uint64_t>(&region);
+    return -io_uring_register_region(get(), &request);
 }
 
 bool Ring::register_file(unsigned slot, int fd, metrics::Fallbacks& fallbacks) {

@@ -19,7 +19,8 @@ struct RingOptions {
     unsigned cq_entries = 128;  // CQEs, at least as many as reads may be under way
     unsigned file_slots = 64;   // of the sparse table of registered files; 0: no table
     // The most that setup may use, so that tests can take the place of an older kernel.
-    enum class Level { newest, single_issuer, cooperative, plain } level = Level::newest;
+    // `loop` is the one set that a loop_step program can be attached to.
+    enum class Level { newest, single_issuer, cooperative, plain, loop } level = Level::newest;
 };
 
 class Ring {
@@ -30,6 +31,8 @@ class Ring {
 
     // Registers as much of the memory's beginning as the kernel allows, as buffer 0; returns how many bytes.
     std::size_t register_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks);
+    // Makes the memory the ring's region, which its BPF program sees. 0 or an errno.
+    int share_region(void* base, std::size_t bytes);
     // Puts `fd` into a slot of the registered table; false (noted) when the kernel refuses, then reads use the
     // descriptor.
     bool register_file(unsigned slot, int fd, metrics::Fallbacks& fallbacks);

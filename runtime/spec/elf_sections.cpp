@@ -93,6 +93,8 @@ std::expected<ElfSections, std::string> read_sections(std::span<const std::uint8
             if (found) return std::unexpected("it has two sections .chainio.spec");
             found = true;
             out.spec = bytes;
+        } else if (entry.name == kKernelSection) {
+            out.kernel = bytes;
         } else if (entry.name.starts_with(kNativePrefix)) {
             out.natives.push_back({std::string(entry.name.substr(kNativePrefix.size())), bytes});
         } else if (entry.header.sh_type == SHT_SYMTAB && entry.header.sh_link >= 1 &&

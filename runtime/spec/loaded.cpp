@@ -75,6 +75,7 @@ std::expected<std::shared_ptr<const Loaded>, OpenError> Loaded::from_bytes(std::
     std::shared_ptr<Loaded> loaded(new Loaded(std::move(*artifact)));
     loaded->name_ = name;
     if (!loaded->artifact_.module.probes.empty()) loaded->probe_object_.assign(file.begin(), file.end());
+    loaded->kernel_object_.assign(sections->kernel.begin(), sections->kernel.end());
     loaded->bpf_programs_ = std::move(sections->bpf_programs);
     loaded->functions_.resize(loaded->artifact_.module.programs.size());
     std::span<const std::uint8_t> object;

@@ -103,9 +103,12 @@ def test_refusals(app, tree, folder):
         ("width", ("piece", "--file", tree, "--at", 1 << 32, "--tag", ""), 2, "does not fit u32"),
         ("sign", ("lookup", "--file", tree, "--key=-3"), 2, "u64 has no negative values"),
         ("length", ("piece", "--file", tree, "--at", 0, "--tag", "123456789"), 2, "longer than 8 bytes"),
-        ("engine", ("lookup", "--file", tree, "--key", 3, "--engine=kernel"), 2, "kernel engine is not part of this version"),
+        ("engine", ("lookup", "--file", tree, "--key", 3, "--engine=kernel", "--interpret"), 2, "--engine=kernel goes neither with --no-ring nor with"),
     ]:
         expect(f"refused: {what}", call(*args), lambda r: r[0] == code and r[1] == "" and text in r[2])
+    if b"io_uring_bpf_ops" not in pathlib.Path("/sys/kernel/btf/vmlinux").read_bytes():
+        expect("refused: kernel engine", call("lookup", "--file", tree, "--key", 3, "--engine=kernel"),
+               lambda r: r[0] == 3 and r[1] == "" and "has no io_uring_bpf_ops; the kernel engine needs Linux 7.1" in r[2])
     expect("refused: artifact", run("call", "/nonexistent.o", "lookup"), lambda r: r[0] == 3 and "No such file" in r[2])
     expect("refused: not an artifact", run("call", tree, "lookup"), lambda r: r[0] == 1 and "not an ELF file" in r[2])
     short = folder / "short.idx"

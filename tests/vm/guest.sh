@@ -21,4 +21,8 @@ for artifact in "$folder"/*.bpf.o; do
     name=${artifact##*/}
     check "differential ${name%.bpf.o}" "$build/bin/chainio-diff" "$artifact" --blocks 10 --quiet
 done
+# Where the kernel has that interface, what it is for.
+if grep -qaF io_uring_bpf_ops /sys/kernel/btf/vmlinux; then
+    check engines "${0%/*}/engines_agree" "$build" "$folder/calls"
+fi
 exit 7

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "runtime/engine/kernel_program.h"
 #include "runtime/ring/ring.h"
 #include "runtime/spec/native_code.h"
 #include "tools/chainio-runtime/check_xdp.h"
@@ -109,12 +110,10 @@ SystemFact bpf_fact() {
     return {"BPF (chainc --verify)", allowed ? "ok" : "limited", detail, allowed ? "" : "CAP_BPF, or run as root"};
 }
 
-SystemFact kernel_engine_fact(const utsname& name) {
-    const bool new_enough = kernel_version(name) >= 7001;
-    return {"kernel engine", "missing",
-            new_enough ? "this version of ChainIO does not have it"
-                       : "needs Linux 7.1 with CONFIG_IO_URING_BPF_OPS, and a later ChainIO",
-            "the user engine runs every call chain"};
+SystemFact kernel_engine_fact() {
+    const std::string obstacle = engine::kernel_engine_obstacle();
+    if (obstacle.empty()) return {"kernel engine", "ok", "io_uring_bpf_ops: --engine=kernel runs call chains", ""};
+    return {"kernel engine", "missing", obstacle, "the user engine runs every call chain"};
 }
 
 }  // namespace
@@ -131,7 +130,7 @@ std::vector<SystemFact> check_system() {
     facts.push_back(native_fact());
     facts.push_back(bpf_fact());
     facts.push_back(xdp_fact());
-    facts.push_back(kernel_engine_fact(name));
+    facts.push_back(kernel_engine_fact());
     return facts;
 }
 

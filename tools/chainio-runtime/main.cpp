@@ -20,16 +20,19 @@ int run(const Options& options) {
         return kExitOk;
     }
     if (options.spec.empty()) return fail(kExitUsage, "--spec ARTIFACT is wanted (or --check-system)");
-    if (options.engine == "kernel")
-        return fail(kExitUsage, "the kernel engine is not part of this version; --engine=user runs every call chain");
+    const bool kernel = options.engine == "kernel";
+    if (kernel && (options.no_ring || options.interpret))
+        return fail(kExitUsage, "--engine=kernel goes neither with --no-ring nor with --interpret");
     auto loaded = spec::Loaded::open(options.spec, {.use_native = !options.interpret});
     if (!loaded) return fail(loaded.error().system ? kExitSystem : kExitFailed, loaded.error().message);
     auto engine = engine::Engine::create(
-        *loaded, {.in_flight = options.in_flight, .umem_bytes = options.memory, .use_ring = !options.no_ring});
+        *loaded,
+        {.in_flight = options.in_flight, .umem_bytes = options.memory, .use_ring = !options.no_ring, .kernel = kernel});
     if (!engine) return fail(kExitSystem, engine.error());
 
-    const std::string why =
-        options.engine == "auto" ? "user engine (auto: this version has no other)" : "user engine (as asked)";
+    const std::string why = kernel                     ? "kernel engine (as asked)"
+                            : options.engine == "user" ? "user engine (as asked)"
+                                                       : "user engine (auto: the kernel engine only where asked for)";
     const auto rows = plan_of(**loaded, why);
     if (options.json) {
         fmt::print("{}\n", plan_json(rows));

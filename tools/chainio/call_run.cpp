@@ -86,8 +86,10 @@ class Call {
         if (auto found = find_chain(); !found) return found;
         if (auto known = check_names(); !known) return known;
         const unsigned in_flight = options_.in_flight != 0 ? options_.in_flight : options_.keys.empty() ? 1 : 64;
-        auto engine = engine::Engine::create(
-            spec_, {.in_flight = in_flight, .umem_bytes = options_.memory, .use_ring = !options_.no_ring});
+        auto engine = engine::Engine::create(spec_, {.in_flight = in_flight,
+                                                     .umem_bytes = options_.memory,
+                                                     .use_ring = !options_.no_ring,
+                                                     .kernel = options_.kernel});
         if (!engine) return fail(kExitSystem, engine.error());
         engine_ = std::move(*engine);
         return bind();
@@ -237,7 +239,11 @@ class Call {
                 if (more) status = submit_line(line, keys.number());
                 more = more && status.has_value();
             }
-            auto count = engine_->reap(done, 1);
+            // In the kernel a whole batch ends in one system call; half of it, so that the other half goes on
+            // meanwhile.
+            const unsigned in_flight = engine_->in_flight();
+            const unsigned batch = engine_->in_kernel() ? (more ? in_flight / 2 : in_flight) : 1;
+            auto count = engine_->reap(done, std::max(batch, 1u));
             if (!count) return fail(kExitSystem, count.error());
             for (unsigned i = 0; i < *count; i++) {
                 Waiting& waiting = window_[done[i].user_data - printed_];

@@ -16,6 +16,7 @@ struct CallOptions {
     std::uint64_t memory = 0;
     Output output = Output::text;
     engine::OpenMode mode = engine::OpenMode::as_declared;
+    bool kernel = false;  // the kernel engine
     bool json = false, summary = false, quiet = false, interpret = false, no_ring = false;
 };
 

@@ -73,10 +73,9 @@ void add_call(CLI::App& root, int& exit_code) {
     command->callback([parsed, command, &exit_code] {
         CallOptions& chosen = parsed->options;
         exit_code = kExitUsage;
-        if (parsed->engine == "kernel") {
-            fmt::print(
-                stderr,
-                "chainio call: the kernel engine is not part of this version; --engine=user runs every call chain\n");
+        chosen.kernel = parsed->engine == "kernel";
+        if (chosen.kernel && (chosen.no_ring || chosen.interpret)) {
+            fmt::print(stderr, "chainio call: --engine=kernel goes neither with --no-ring nor with --interpret\n");
             return;
         }
         auto words = read_words(command->remaining());

@@ -27,8 +27,7 @@ def verified(line, checks, page):
 
 def engine_claim(line, checks):
     """The compiler refuses `via kernel` below 7.1: true only where the kernel indeed lacks it."""
-    major, minor = map(int, line.split("."))
-    expected = (major, minor) >= (7, 1)
+    expected = plan.has_kernel_engine(line)
     there = "kernel-engine" in checks and checks["kernel-engine"].code == 0
     return Outcome(f"{line} kernel engine", "passed" if there == expected else "failed",
                    f"io_uring_bpf_ops is {'there' if there else 'not there'}, and --target={'accepts' if expected else 'refuses'} `via kernel`")
@@ -55,9 +54,9 @@ def of_kernel(line, folder, page):
         return [Outcome(line, "skipped", last_line(said))]
     outcomes = [verified(line, checks, page), engine_claim(line, checks), complaints(line, LOGS / "vm" / f"{line}.console")]
     for check in checks.values():
-        if check.name.startswith("differential"):
+        if check.name.startswith("differential") or check.name == "engines":
             outcomes.append(of_check(line, check))
-    missing = [name for name in plan.expected() if name not in checks]
+    missing = [name for name in plan.expected(line) if name not in checks]
     if code != plan.COMPLETE or missing:
         outcomes.append(Outcome(line, "failed", f"exit code {code}; no answer from: {', '.join(missing) or '-'}\n{said}"))
     return outcomes
@@ -69,7 +68,7 @@ def vm():
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="suite-") as name:
         folder = CACHE / name
-        wrong = plan.compile_all(folder)
+        wrong = plan.compile_all(folder) + plan.keep_calls(folder)
         if wrong:
             return [Outcome("compile", "failed", "\n".join(wrong))]
         with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:

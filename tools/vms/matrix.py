@@ -22,8 +22,8 @@ boots the same kernels and fails when a program loads where this page says that 
 """
 ENGINES = """## Which engine runs
 
-`chainio-runtime --check-system` under each kernel. The user engine needs 5.19 and runs every call chain on all of these. The kernel engine needs
-`io_uring_bpf_ops`, which is looked for in the kernel's own types; without it `chainc --target=linux-X.Y` refuses `via kernel` (CH0322) for every X.Y below 7.1.
+`chainio-runtime --check-system` under each kernel. The user engine needs 5.19 and runs every call chain on all of these. The kernel engine
+([kernel-engine.md](kernel-engine.md)) needs `io_uring_bpf_ops`, which is looked for in the kernel's own types; without it `chainc --target=linux-X.Y` refuses `via kernel` (CH0322) for every X.Y below 7.1.
 
 """
 PROGRAMS = """## What the verifiers say
@@ -54,9 +54,14 @@ def engine_rows(results):
         rows.append(f"| {what} | " + " | ".join(said) + " |")
     has = ["yes" if results[c]["kernel-engine"].code == 0 else "no" for c in columns()]
     rows.append("| `io_uring_bpf_ops` | " + " | ".join(has) + " |")
-    user = ["user" if re.search(r"^(ok|limited) +io_uring:", results[c]["system"].text, re.M) else "none" for c in columns()]
-    rows.append("| engine of call chains | " + " | ".join(user) + " |")
+    rows.append("| engines of call chains | " + " | ".join(engines_of(results[c]["system"].text) for c in columns()) + " |")
     return rows
+
+
+def engines_of(said):
+    """The engines that --check-system says to run here."""
+    found = [engine for engine, fact in (("user", "io_uring"), ("kernel", "kernel engine")) if re.search(rf"^(ok|limited) +{fact}:", said, re.M)]
+    return ", ".join(found) or "none"
 
 
 def cell(program):

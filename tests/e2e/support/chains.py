@@ -3,6 +3,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import tempfile
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[3]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
 SHOWN = 20  # differences printed; all are counted
+# A folder that keeps the files and the first call of every chain, for tests/vm/engines_agree to repeat under another kernel; then that is all.
+KEEP = os.environ.get("CHAINIO_KEEP_CALLS")
 
 
 @dataclasses.dataclass
@@ -32,7 +35,7 @@ def encode(value):
 class Run:
     """A temporary folder, a compiled spec, and the count of comparisons."""
     def __init__(self, spec):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="chainio-std-"))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="chainio-std-", dir=KEEP))
         self.spec = ROOT / "stdlib-chains" / spec if spec.startswith("std/") else pathlib.Path(spec)
         self.compared = self.different = self.calls = 0
         self.artifact = self.compile([])
@@ -53,12 +56,28 @@ class Run:
             command += ["--arg", f"{name}={encode(value)}"]
         # A line holds the remaining parameters in the order in which the chain declares them; so do the keys of the tests.
         lines = "".join("\t".join(map(encode, key.values())) + "\n" for key in keys)
+        self.keep(command[1:], lines)
         done = subprocess.run(command, input=lines, capture_output=True, text=True)
         answers = [self.answer(line) for line in map(json.loads, done.stdout.splitlines()) if "outcome" in line]
         if done.returncode not in (0, 1) or len(answers) != len(keys):
             raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}, {len(answers)} answers to {len(keys)} keys: {done.stderr[-2000:]}")
         self.calls += len(keys)
         return answers
+
+    def keep(self, arguments, lines):
+        if not KEEP:
+            return
+        kept = self.folder / f"{arguments[2]}.call"
+        if not kept.exists() or len(kept.with_suffix(".keys").read_text().splitlines()) < 2 < len(lines.splitlines()):
+            kept.with_suffix(".keys").write_text(lines)
+            kept.write_text("\n".join(arguments))
+        if not self.not_kept():
+            sys.exit(0)
+
+    def not_kept(self):
+        """Chains of the spec without a kept call."""
+        inspected = subprocess.run([str(BUILD / "bin" / "chainio"), "inspect", str(self.artifact)], capture_output=True, text=True, check=True)
+        return set(re.findall(r"^chain +(\w+)\(", inspected.stdout, re.M)) - {path.stem for path in self.folder.glob("*.call")}
 
     @staticmethod
     def answer(line):
@@ -82,6 +101,8 @@ class Run:
 
 def finish(run):
     """Sums up and ends the script."""
+    if KEEP:
+        sys.exit(f"no call of {', '.join(sorted(run.not_kept()))} to keep")
     shutil.rmtree(run.folder, ignore_errors=True)
     print(f"{run.spec.name}: {run.calls} calls, {run.compared} comparisons, {run.different} different")
     sys.exit(1 if run.different or run.compared == 0 else 0)

@@ -57,6 +57,9 @@ TEST(Api, OpenRefusesWithAText) {
     EXPECT_EQ(chainio_open("x", &unsized, &handle), -EINVAL);
     chainio_options unknown{};
     unknown.size = sizeof unknown;
+    unknown.flags = CHAINIO_KERNEL_ENGINE | CHAINIO_NO_RING;
+    EXPECT_EQ(chainio_open("x", &unknown, &handle), -EINVAL);
+    EXPECT_NE(std::string(chainio_error(nullptr)).find("CHAINIO_NO_RING"), std::string::npos);
     unknown.flags = 1u << 30;
     EXPECT_EQ(chainio_open("x", &unknown, &handle), -EINVAL);
     EXPECT_EQ(handle, nullptr);

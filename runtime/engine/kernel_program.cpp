@@ -1,0 +1,140 @@
+#include "runtime/engine/kernel_program.h"
+
+#include <bpf/libbpf.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+namespace chainio::engine {
+namespace {
+
+constexpr const char* kOtherEngine = "; --engine=user runs every call chain";
+constexpr std::size_t kLogBytes = std::size_t{256} << 10;
+// As the kernel's own header for the types of BPF's objects names it.
+struct LoopOps {
+    void* loop_step;
+    std::uint32_t ring_fd;
+    void* priv;
+};
+
+// libbpf writes to stderr what the error of ours says.
+class Quiet {
+  public:
+    Quiet() : before_(libbpf_set_print(nullptr)) {}
+    Quiet(const Quiet&) = delete;
+    Quiet& operator=(const Quiet&) = delete;
+    ~Quiet() { libbpf_set_print(before_); }
+
+  private:
+    libbpf_print_fn_t before_;
+};
+
+bool has_capability(unsigned number) {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[2]{};
+    if (syscall(SYS_capget, &header, data) != 0) return false;
+    return (data[number / 32].effective & (1u << (number % 32))) != 0;
+}
+
+// The verifier's last words: its summary comes behind them.
+std::string last_words(const std::vector<char>& log) {
+    std::string text(log.data());
+    if (const std::size_t end = text.rfind("\nprocessed "); end != text.npos) text.resize(end);
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    const std::size_t line = text.rfind('\n');
+    return line == text.npos ? text : text.substr(line + 1);
+}
+
+std::string refused(int error, const std::vector<char>& log) {
+    std::string why = "the kernel refuses the kernel engine's program: " + std::string(std::strerror(error));
+    if (const std::string words = last_words(log); !words.empty()) why += " (" + words + ")";
+    return why + kOtherEngine;
+}
+
+// Whether the kernel's own types have that name. They can be mapped since Linux 6.16, so in every kernel with the
+// interface; a read() of them goes page by page, thousands of calls.
+bool kernel_knows(std::string_view name) {
+    const int fd = open("/sys/kernel/btf/vmlinux", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    struct stat info{};
+    void* types = MAP_FAILED;
+    if (fstat(fd, &info) == 0 && info.st_size > 0)
+        types = mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (types == MAP_FAILED) return false;
+    const auto size = static_cast<std::size_t>(info.st_size);
+    const bool found = memmem(types, size, name.data(), name.size()) != nullptr;
+    munmap(types, size);
+    return found;
+}
+
+}  // namespace
+
+std::string kernel_engine_obstacle() {
+    utsname name{};
+    uname(&name);
+    if (!kernel_knows("io_uring_bpf_ops")) {
+        return "Linux " + std::string(name.release) +
+               " has no io_uring_bpf_ops; the kernel engine needs Linux 7.1 or later with CONFIG_IO_URING_BPF_OPS=y";
+    }
+    const bool admin = has_capability(CAP_SYS_ADMIN);
+    if (!admin && !(has_capability(CAP_BPF) && has_capability(CAP_PERFMON))) {
+        return "this process may not load BPF programs: the kernel engine needs CAP_BPF and CAP_PERFMON, or root";
+    }
+    return {};
+}
+
+std::expected<KernelProgram, std::string> KernelProgram::attach(std::span<const std::uint8_t> object,
+                                                                const cio_loop_layout& layout, int ring_fd) {
+    Quiet quiet;
+    std::vector<char> log(kLogBytes);
+    bpf_object_open_opts options{};
+    options.sz = sizeof options;
+    options.object_name = "chainio_kernel";
+    options.kernel_log_buf = log.data();
+    options.kernel_log_size = log.size();
+    KernelProgram program;
+    program.object_ = bpf_object__open_mem(object.data(), object.size(), &options);
+    if (program.object_ == nullptr) {
+        return std::unexpected("the artifact's section .chainio.kernel cannot be opened: " +
+                               std::string(std::strerror(errno)) + kOtherEngine);
+    }
+    bpf_map* ops = bpf_object__find_map_by_name(program.object_, "cio_loop");
+    bpf_map* constants = bpf_object__find_map_by_name(program.object_, ".rodata.loop");
+    std::size_t ops_bytes = 0, constants_bytes = 0;
+    void* ops_at = ops != nullptr ? bpf_map__initial_value(ops, &ops_bytes) : nullptr;
+    void* constants_at = constants != nullptr ? bpf_map__initial_value(constants, &constants_bytes) : nullptr;
+    if (ops_at == nullptr || ops_bytes < sizeof(LoopOps) || constants_at == nullptr ||
+        constants_bytes != sizeof(layout)) {
+        return std::unexpected(
+            std::string("the artifact's section .chainio.kernel is not of this version; compile the spec again") +
+            kOtherEngine);
+    }
+    std::memcpy(constants_at, &layout, sizeof(layout));
+    static_cast<LoopOps*>(ops_at)->ring_fd = static_cast<std::uint32_t>(ring_fd);
+    if (const int error = bpf_object__load(program.object_); error != 0) {
+        return std::unexpected(refused(-error, log));
+    }
+    program.link_ = bpf_map__attach_struct_ops(ops);
+    if (program.link_ == nullptr) {
+        return std::unexpected("the kernel engine's program cannot be attached to the ring: " +
+                               std::string(std::strerror(errno)) + kOtherEngine);
+    }
+    return program;
+}
+
+KernelProgram::~KernelProgram() {
+    if (link_ != nullptr) bpf_link__destroy(link_);
+    bpf_object__close(object_);
+}
+
+}  // namespace chainio::engine
