@@ -1,9 +1,11 @@
-// The ChainIO language. The AST builder in compiler/syntax is the only user of the parse tree.
+// The ChainIO language. The AST builder in compiler/syntax is the only user of the parse tree: what it takes has a label, and
+// nothing else of the tree is kept.
 //
-// Nearly every decision is made on one token, so that the generated parser never has to warm up its prediction tables: binary
+// Every decision is made on one token, so that the generated parser needs no prediction (the build refuses others): binary
 // operators are a flat list here and get their precedence in the builder, and the pass over the tokens (compiler/syntax/tokens.cpp)
 // marks the few places where the meaning of a word hangs on its neighbours:
 //   IN_SET       `in` before `(`: a set test; IN otherwise
+//   LENGTH       `for` that gives the length of a read behind `goto` or `next`, and begins no loop
 //   BOUND        `max` that opens an argument and is followed by a value: `records(R, max 4)`
 //   RETURN_BARE  `return` with no value on its line
 //   PART, END    between the parts of a `reply`, and after the last one
@@ -12,163 +14,163 @@
 // White space separates; the only places where a line's end matters are `return`, `reply` and the value of a function.
 grammar Chain;
 
-tokens { IN_SET, BOUND, RETURN_BARE, PART, END, RESULT }
+tokens { IN_SET, LENGTH, BOUND, RETURN_BARE, PART, END, RESULT }
 
 item
-    : importDecl
-    | paramDecl
-    | constDecl
-    | appDecl
-    | appItem                     // a library may declare classes without an app around them
-    | recordDecl
-    | textDecl
-    | fnDecl
-    | chainDecl
-    | serviceDecl
-    | probeDecl
+    : imported=importDecl
+    | parameter=paramDecl
+    | constant=constDecl
+    | whole=appDecl
+    | part=appItem                // a library may declare classes without an app around them
+    | layout=recordDecl
+    | rule_=textDecl
+    | function=fnDecl
+    | chain=chainDecl
+    | service=serviceDecl
+    | probe=probeDecl
     ;
 
 importDecl  : IMPORT path=STRING (AS alias=word)? (WITH LBRACE bindings+=binding* RBRACE)? ;
-binding     : word ASSIGN expr ;
+binding     : name=word ASSIGN value=expr ;
 
 // `param N = 31` is a constant, `param files idx = "*.idx"` a file class; an import or -D gives another value.
-paramDecl   : PARAM (filesDecl | binding) ;
-constDecl   : CONST binding ;
+paramDecl   : PARAM (files_=filesDecl | constant=binding) ;
+constDecl   : CONST constant=binding ;
 
-appDecl     : APP word LBRACE items+=appItem* RBRACE ;
-appItem     : matchExe | filesDecl | socketDecl | classDecl | batchDecl ;
-matchExe    : MATCH EXE STRING ;
-filesDecl   : FILES word ASSIGN STRING (LBRACE attrs+=fileAttr* RBRACE)? ;
+appDecl     : APP name=word brace=LBRACE items+=appItem* RBRACE ;
+appItem     : exe=matchExe | files_=filesDecl | socket_=socketDecl | priority=classDecl | whole=batchDecl ;
+matchExe    : MATCH EXE pattern=STRING ;
+filesDecl   : FILES name=word ASSIGN pattern=STRING (LBRACE attrs+=fileAttr* RBRACE)? ;
 fileAttr
     : flag=(DIRECT | IMMUTABLE)
     | HEADER header=word
     | ROOT root=STRING
     | CACHE bytes=expr (LEVELS levels=expr)?
     ;
-socketDecl  : SOCKET word ASSIGN proto=(TCP | UDP) PORT expr ;
-classDecl   : CLASS word LBRACE attrs+=classAttr* RBRACE ;
-classAttr   : kind=(PRIORITY | WEIGHT) expr | kind=SLO word expr ;
+socketDecl  : SOCKET name=word ASSIGN proto=(TCP | UDP) PORT number=expr ;
+classDecl   : CLASS name=word LBRACE attrs+=classAttr* RBRACE ;
+classAttr   : kind=(PRIORITY | WEIGHT) value=expr | kind=SLO percentile=word value=expr ;
 batchDecl   : BATCH LBRACE attrs+=batchAttr* RBRACE ;
-batchAttr   : kind=(MIN | MAX) expr | kind=ADAPT ;
+batchAttr   : kind=(MIN | MAX) value=expr | kind=ADAPT ;
 
-recordDecl  : RECORD word LBRACE fields+=field* RBRACE ;
+recordDecl  : RECORD name=word brace=LBRACE fields+=field* RBRACE ;
 field
-    : LET word ASSIGN expr
-    | (UNDERSCORE | word) COLON fieldBody
+    : let=LET name=word ASSIGN value=expr
+    | (UNDERSCORE | name=word) COLON body=fieldBody
     ;
-fieldBody   : skip=AT expr | fieldType (EQ equals=expr)? mods+=fieldMod* ;
-fieldType   : baseType (LBRACK count=expr (MAX bound=expr)? RBRACK)? ;
+fieldBody   : skip=AT offset=expr | type=fieldType (EQ equals=expr)? mods+=fieldMod* ;
+fieldType   : base=baseType (LBRACK count=expr (MAX bound=expr)? RBRACK)? ;
 baseType
-    : BYTES LPAREN bound=BOUND? expr RPAREN
-    | CSTR LPAREN (BOUND | MAX) expr RPAREN
-    | BITS word LBRACE bits+=bitField* RBRACE
-    | typeName
+    : kind=BYTES LPAREN bound=BOUND? length=expr RPAREN
+    | kind=CSTR LPAREN (BOUND | MAX) length=expr RPAREN
+    | kind=BITS base=word LBRACE bits+=bitField* RBRACE
+    | named=typeName
     ;
 typeName    : first=typeWord (DOT second=IDENT)? ;
-bitField    : (word | UNDERSCORE) COLON expr ;
+bitField    : (name=word | UNDERSCORE) COLON width=expr ;
 // `== C` comes first; `at E == C` is read as `== C at E`, since an offset is never a truth value.
 fieldMod
-    : kind=(AT | WHEN) expr
-    | kind=IN LBRACE enumItem (COMMA enumItem?)* RBRACE
+    : kind=(AT | WHEN) value=expr
+    | kind=IN LBRACE choices+=enumItem (COMMA (choices+=enumItem)?)* RBRACE
     ;
-enumItem    : expr word ;
+enumItem    : value=expr name=word ;
 
-textDecl    : TEXT word LBRACE items+=textItem* RBRACE ;
+textDecl    : TEXT name=word brace=LBRACE items+=textItem* RBRACE ;
 textItem
     : literal=STRING
-    | word COLON (capture | LPAREN choices+=STRING (PIPE choices+=STRING)* RPAREN)
+    | name=word COLON (body=capture | LPAREN choices+=STRING (PIPE choices+=STRING)* RPAREN)
     ;
-capture     : word (LPAREN (BOUND | MAX) expr RPAREN)? textRepeat? ;
-textRepeat  : LBRACK low=expr DOTDOT high=expr BY STRING RBRACK ;
+capture     : rule_=word (LPAREN (BOUND | MAX) bound=expr RPAREN)? repeat=textRepeat? ;
+textRepeat  : LBRACK low=expr DOTDOT high=expr BY separator=STRING RBRACK ;
 
 // Functions are expanded where they are called; a parameter may stand for any value, views and arrays included.
-fnDecl      : FN name=word LPAREN (params+=word (COMMA params+=word)*)? RPAREN (ASSIGN value=expr | LBRACE fnBody RBRACE) ;
-fnBody      : lets+=fnLet+ RESULT expr | expr ;
-fnLet       : LET word ASSIGN expr ;
+fnDecl      : FN name=word LPAREN (params+=word (COMMA params+=word)*)? RPAREN (ASSIGN value=expr | LBRACE body=fnBody RBRACE) ;
+fnBody      : lets+=fnLet+ RESULT result=expr | result=expr ;
+fnLet       : LET name=word ASSIGN value=expr ;
 
 chainDecl
-    : CHAIN name=word (LPAREN (params+=param (COMMA params+=param)*)? RPAREN | ON event)
-      (IN CLASS class_=word)? (ARROW result=baseType)? (HOPS hops=expr)? LBRACE items+=chainItem* RBRACE
+    : CHAIN name=word (LPAREN (params+=param (COMMA params+=param)*)? RPAREN | ON trigger=event)
+      (IN CLASS class_=word)? (ARROW result=baseType)? (HOPS hops=expr)? brace=LBRACE items+=chainItem* RBRACE
     ;
-param       : word COLON paramType ;
-paramType   : FILE qualified | baseType ;
-event       : kind=(READ | OPEN | READY | PROBE) LPAREN qualified RPAREN AS word ;
-chainItem   : stateDecl | stepDecl | doneDecl | stmt ;
+param       : name=word COLON type=paramType ;
+paramType   : FILE file_=qualified | base=baseType ;
+event       : kind=(READ | OPEN | READY | PROBE) LPAREN target=qualified RPAREN AS name=word ;
+chainItem   : state=stateDecl | step=stepDecl | done=doneDecl | statement=stmt ;
 stateDecl   : STATE LBRACE vars+=stateVar* RBRACE ;
-stateVar    : word COLON stateType ;
-stateType   : baseType (ASSIGN expr)? ;
+stateVar    : name=word COLON type=stateType ;
+stateType   : base=baseType (ASSIGN value=expr)? ;
 stepDecl
-    : STEP name=word LPAREN view=word COLON (BLOCK | qualified)
-      (FROM from=expr)? (AT at=expr)? (FOR length=expr)? (IN file_=word)? RPAREN block
+    : STEP name=word LPAREN view=word COLON (BLOCK | record=qualified)
+      (FROM from=expr)? (AT at=expr)? (FOR length=expr)? (IN file_=word)? RPAREN body=block
     ;
-doneDecl    : DONE block ;
+doneDecl    : DONE body=block ;
 
 block       : LBRACE stmts+=stmt* RBRACE ;
-stmt        : letStmt | varStmt | ifStmt | whenStmt | matchStmt | forStmt | leaf ;
-letStmt     : LET localWord ASSIGN expr (ELSE (leaf | block))? ;
-varStmt     : VAR localWord (COLON baseType)? (ASSIGN expr)? ;
+stmt        : let=letStmt | var=varStmt | if_=ifStmt | when=whenStmt | match_=matchStmt | for_=forStmt | simple=leaf ;
+letStmt     : LET name=localWord ASSIGN value=expr (ELSE (simple=leaf | otherwise=block))? ;
+varStmt     : VAR name=localWord (COLON type=baseType)? (ASSIGN value=expr)? ;
 // `else if` is a loop, not a recursion: a long chain of them costs no stack. Nothing follows an `else` without `if`.
-ifStmt      : IF expr block elses+=elsePart* ;
-elsePart    : ELSE (IF expr block | block) ;
+ifStmt      : IF condition=expr yes=block elses+=elsePart* ;
+elsePart    : ELSE (IF condition=expr yes=block | no=block) ;
 // `when e as x`: the cast that ends the condition is the binding, since a condition is never cast.
-whenStmt    : WHEN expr block ;
-matchStmt   : MATCH expr LBRACE arms+=matchArm* (ELSE (block | leaf))? RBRACE ;
-matchArm    : patterns+=expr (COMMA patterns+=expr)* block ;
-forStmt     : FOR localWord (IN | IN_SET) over=expr (MAX bound=expr)? block ;
+whenStmt    : WHEN condition=expr body=block ;
+matchStmt   : MATCH value=expr brace=LBRACE arms+=matchArm* (ELSE (otherwise=block | simple=leaf))? RBRACE ;
+matchArm    : patterns+=expr (COMMA patterns+=expr)* body=block ;
+forStmt     : FOR name=localWord (IN | IN_SET) over=expr (MAX bound=expr)? body=block ;
 
 // The statements that hold no other one.
 leaf
-    : gotoStmt
-    | returnStmt
-    | emitStmt
-    | failStmt
-    | prefetchStmt
-    | replyStmt
+    : go=gotoStmt
+    | back=returnStmt
+    | emit=emitStmt
+    | fail=failStmt
+    | fetch=prefetchStmt
+    | answer=replyStmt
     | jump=(BREAK | CONTINUE)
-    | actStmt
+    | act=actStmt
     ;
-gotoStmt    : verb=(GOTO | NEXT) target=word (AT at=expr)? (FOR length=expr)? (IN file_=word)? (TAG tag=expr)? ;
-returnStmt  : RETURN expr | RETURN_BARE ;
+gotoStmt    : verb=(GOTO | NEXT) target=word (AT at=expr)? (LENGTH length=expr)? (IN file_=word)? (TAG tag=expr)? ;
+returnStmt  : RETURN value=expr | RETURN_BARE ;
 emitStmt    : EMIT values+=expr (COMMA values+=expr)* ;
-failStmt    : FAIL word ;
+failStmt    : FAIL reason=word ;
 prefetchStmt: PREFETCH (VIA call=expr | target=expr (AT at=expr FOR length=expr)?) ;
 replyStmt   : REPLY parts+=replyPart ((PART | COMMA) parts+=replyPart)* END ;
-replyPart   : expr (COLON word)? ;
-actStmt     : localWord (ASSIGN expr | callArgs suffixes+=suffix* | suffixes+=suffix+) | BLOCK suffixes+=suffix+ ;
+replyPart   : value=expr (COLON format=word)? ;
+actStmt     : name=localWord (ASSIGN value=expr | call=callArgs suffixes+=suffix* | suffixes+=suffix+) | whole=BLOCK suffixes+=suffix+ ;
 
 serviceDecl : SERVICE name=word ON endpoints+=endpoint (COMMA endpoints+=endpoint)* (IN CLASS class_=word)?
-              LBRACE items+=serviceItem* RBRACE ;
-endpoint    : proto=(UDP | TCP) expr VIA word ;
-serviceItem : requestDecl | textDecl | cacheDecl | handlerDecl ;
-requestDecl : REQUEST proto=(UDP | TCP)? LBRACE fields+=field* RBRACE ;
+              brace=LBRACE items+=serviceItem* RBRACE ;
+endpoint    : proto=(UDP | TCP) number=expr VIA engine=word ;
+serviceItem : request=requestDecl | rule_=textDecl | cache=cacheDecl | handler=handlerDecl ;
+requestDecl : REQUEST proto=(UDP | TCP)? brace=LBRACE fields+=field* RBRACE ;
 cacheDecl   : CACHE entries=expr ENTRIES TTL ttl=expr (KEY key=expr)? ;
-handlerDecl : ON what=(REQUEST | MALFORMED | FAILURE) block ;
+handlerDecl : ON what=(REQUEST | MALFORMED | FAILURE) body=block ;
 
-probeDecl   : PROBE name=word ASSIGN kind=word STRING LPAREN (args+=probeArg (COMMA args+=probeArg)*)? RPAREN ;
-probeArg    : word COLON baseType ;
+probeDecl   : PROBE name=word ASSIGN kind=word site=STRING LPAREN (args+=probeArg (COMMA args+=probeArg)*)? RPAREN ;
+probeArg    : name=word COLON type=baseType ;
 
 // Operators bind, tightest first: `- ! ~`, `as`, `* / %`, `+ -`, `<< >>`, `&`, `^`, `|`, `< <= > >=`, `== !=`, `in (…)`, `&&`, `||`,
 // `? :` (right to left; a condition between `?` and `:` stands in parentheses).
 expr        : parts+=flat (QUESTION parts+=flat COLON parts+=flat)* ;
-flat        : operand tails+=tail* ;
+flat        : first=operand tails+=tail* ;
 tail
-    : op=(STAR | SLASH | PERCENT | PLUS | MINUS | SHL | SHR | AMP | CARET | PIPE | LT | LE | GT | GE | EQ | NE | ANDAND | OROR) operand
+    : op=(STAR | SLASH | PERCENT | PLUS | MINUS | SHL | SHR | AMP | CARET | PIPE | LT | LE | GT | GE | EQ | NE | ANDAND | OROR) right=operand
     | set=IN_SET LPAREN choices+=expr (COMMA choices+=expr)* RPAREN
     ;
-operand     : prefixes+=(MINUS | NOT | TILDE)* primary suffixes+=suffix* castTo* ;
-castTo      : AS word ;
+operand     : prefixes+=(MINUS | NOT | TILDE)* base=primary suffixes+=suffix* casts+=castTo* ;
+castTo      : AS type=word ;
 primary
     : literal=(INT | STRING | TRUE | FALSE | BLOCK)
-    | word callArgs?
-    | LPAREN expr RPAREN
+    | name=word call=callArgs?
+    | LPAREN inner=expr RPAREN
     ;
 suffix
-    : DOT IDENT callArgs?
+    : DOT member=IDENT call=callArgs?
     | LBRACK (low=expr (dots=DOTDOT high=expr?)? | dots=DOTDOT high=expr?) RBRACK
     ;
 callArgs    : LPAREN (args+=arg (COMMA args+=arg)*)? RPAREN ;
 // In `x => e` the parameter is a plain word.
-arg         : BOUND expr | value=expr (BY by=expr (FATARROW body=expr)? | FATARROW body=expr)? ;
+arg         : BOUND bound=expr | value=expr (BY by=expr (FATARROW body=expr)? | FATARROW body=expr)? ;
 
 qualified   : first=word (DOT second=IDENT)? ;
 

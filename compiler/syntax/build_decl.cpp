@@ -7,15 +7,13 @@ using P = grammar::ChainParser;
 
 namespace {
 
-antlr4::Token* symbol(antlr4::tree::TerminalNode* node) { return node == nullptr ? nullptr : node->getSymbol(); }
-
 // The opening brace of a declaration that holds a list; nullptr for others.
 antlr4::Token* brace_of(P::ItemContext* tree) {
-    if (auto* each = tree->recordDecl()) return symbol(each->LBRACE());
-    if (auto* each = tree->textDecl()) return symbol(each->LBRACE());
-    if (auto* each = tree->appDecl()) return symbol(each->LBRACE());
-    if (auto* each = tree->chainDecl()) return symbol(each->LBRACE());
-    if (auto* each = tree->serviceDecl()) return symbol(each->LBRACE());
+    if (tree->layout != nullptr) return tree->layout->brace;
+    if (tree->rule_ != nullptr) return tree->rule_->brace;
+    if (tree->whole != nullptr) return tree->whole->brace;
+    if (tree->chain != nullptr) return tree->chain->brace;
+    if (tree->service != nullptr) return tree->service->brace;
     return nullptr;
 }
 
@@ -33,40 +31,40 @@ ast::Item Builder::item(P::ItemContext* tree) {
 }
 
 void Builder::item_node(ast::Item& to, P::ItemContext* tree) {
-    if (auto* imported = tree->importDecl()) {
-        to.node = import(imported);
-    } else if (auto* param = tree->paramDecl()) {
+    if (tree->imported != nullptr) {
+        to.node = import(tree->imported);
+    } else if (tree->parameter != nullptr) {
         ast::Param out;
-        if (param->filesDecl() != nullptr)
-            out.files = file_class(param->filesDecl());
+        if (tree->parameter->files_ != nullptr)
+            out.files = file_class(tree->parameter->files_);
         else
-            out.constant = binding(param->binding());
+            out.constant = binding(tree->parameter->constant);
         to.node = std::move(out);
-    } else if (auto* constant = tree->constDecl()) {
-        to.node = ast::Const{binding(constant->binding())};
-    } else if (auto* whole = tree->appDecl()) {
-        to.node = app(whole);
-    } else if (auto* part = tree->appItem()) {
+    } else if (tree->constant != nullptr) {
+        to.node = ast::Const{binding(tree->constant->constant)};
+    } else if (tree->whole != nullptr) {
+        to.node = app(tree->whole);
+    } else if (tree->part != nullptr) {
         ast::AppItem out;
-        out.span = span(part);
-        app_item_node(out, part);
+        out.span = span(tree->part);
+        app_item_node(out, tree->part);
         to.node = std::move(out);
-    } else if (auto* rec = tree->recordDecl()) {
-        to.node = record(rec);
-    } else if (auto* text = tree->textDecl()) {
-        to.node = text_rule(text);
-    } else if (auto* function = tree->fnDecl()) {
-        to.node = fn(function);
-    } else if (auto* chain_tree = tree->chainDecl()) {
-        to.node = chain(chain_tree);
-    } else if (auto* service_tree = tree->serviceDecl()) {
-        to.node = service(service_tree);
+    } else if (tree->layout != nullptr) {
+        to.node = record(tree->layout);
+    } else if (tree->rule_ != nullptr) {
+        to.node = text_rule(tree->rule_);
+    } else if (tree->function != nullptr) {
+        to.node = fn(tree->function);
+    } else if (tree->chain != nullptr) {
+        to.node = chain(tree->chain);
+    } else if (tree->service != nullptr) {
+        to.node = service(tree->service);
     } else {
-        to.node = probe(tree->probeDecl());
+        to.node = probe(tree->probe);
     }
 }
 
-ast::Binding Builder::binding(P::BindingContext* tree) { return {name(tree->word()), expr(tree->expr())}; }
+ast::Binding Builder::binding(P::BindingContext* tree) { return {name(tree->name), expr(tree->value)}; }
 
 ast::Import Builder::import(P::ImportDeclContext* tree) {
     ast::Import out;
@@ -79,7 +77,7 @@ ast::Import Builder::import(P::ImportDeclContext* tree) {
 
 ast::App Builder::app(P::AppDeclContext* tree) {
     ast::App out;
-    out.name = name(tree->word());
+    out.name = name(tree->name);
     for (P::AppItemContext* each : tree->items) out.items.push_back(app_item(each));
     before_close(out.closing_comments, tree);
     return out;
@@ -95,26 +93,25 @@ ast::AppItem Builder::app_item(P::AppItemContext* tree) {
 }
 
 void Builder::app_item_node(ast::AppItem& to, P::AppItemContext* tree) {
-    if (auto* exe = tree->matchExe()) {
-        antlr4::Token* pattern = exe->STRING()->getSymbol();
+    if (tree->exe != nullptr) {
+        antlr4::Token* pattern = tree->exe->pattern;
         to.node = ast::MatchExe{string(pattern), as_token(pattern).span};
-    } else if (auto* files = tree->filesDecl()) {
-        to.node = file_class(files);
-    } else if (auto* socket = tree->socketDecl()) {
-        to.node = ast::Socket{name(socket->word()), socket->proto->getType() == P::TCP, expr(socket->expr())};
-    } else if (auto* priority = tree->classDecl()) {
-        to.node = priority_class(priority);
+    } else if (tree->files_ != nullptr) {
+        to.node = file_class(tree->files_);
+    } else if (P::SocketDeclContext* socket = tree->socket_; socket != nullptr) {
+        to.node = ast::Socket{name(socket->name), socket->proto->getType() == P::TCP, expr(socket->number)};
+    } else if (tree->priority != nullptr) {
+        to.node = priority_class(tree->priority);
     } else {
-        to.node = batch(tree->batchDecl());
+        to.node = batch(tree->whole);
     }
 }
 
 ast::FileClass Builder::file_class(P::FilesDeclContext* tree) {
     ast::FileClass out;
-    out.name = name(tree->word());
-    antlr4::Token* pattern = tree->STRING()->getSymbol();
-    out.pattern = string(pattern);
-    out.pattern_span = as_token(pattern).span;
+    out.name = name(tree->name);
+    out.pattern = string(tree->pattern);
+    out.pattern_span = as_token(tree->pattern).span;
     for (P::FileAttrContext* each : tree->attrs) {
         if (each->flag != nullptr && each->flag->getType() == P::DIRECT) out.direct = true;
         if (each->flag != nullptr && each->flag->getType() == P::IMMUTABLE) out.immutable = true;
@@ -129,7 +126,7 @@ ast::FileClass Builder::file_class(P::FilesDeclContext* tree) {
 
 ast::PriorityClass Builder::priority_class(P::ClassDeclContext* tree) {
     ast::PriorityClass out;
-    out.name = name(tree->word());
+    out.name = name(tree->name);
     for (P::ClassAttrContext* each : tree->attrs) {
         using Kind = ast::ClassAttr::Kind;
         const std::size_t kind = each->kind->getType();
@@ -137,8 +134,8 @@ ast::PriorityClass Builder::priority_class(P::ClassDeclContext* tree) {
                             : kind == P::WEIGHT ? Kind::weight
                                                 : Kind::slo,
                             {},
-                            expr(each->expr())};
-        if (each->word() != nullptr) attr.percentile = name(each->word());
+                            expr(each->value)};
+        if (each->percentile != nullptr) attr.percentile = name(each->percentile);
         out.attrs.push_back(std::move(attr));
     }
     return out;
@@ -151,14 +148,14 @@ ast::Batch Builder::batch(P::BatchDeclContext* tree) {
         if (each->kind->getType() == P::ADAPT)
             out.adapt = true;
         else
-            (each->kind->getType() == P::MIN ? out.min : out.max) = expr(each->expr());
+            (each->kind->getType() == P::MIN ? out.min : out.max) = expr(each->value);
     }
     return out;
 }
 
 ast::Record Builder::record(P::RecordDeclContext* tree) {
     ast::Record out;
-    out.name = name(tree->word());
+    out.name = name(tree->name);
     out.fields = fields(tree->fields);
     before_close(out.closing_comments, tree);
     return out;
@@ -175,13 +172,13 @@ ast::Field Builder::field(P::FieldContext* tree) {
     ast::Field out;
     out.span = span(tree);
     begin(out.comments, tree);
-    if (tree->LET() != nullptr) {
+    if (tree->let != nullptr) {
         out.kind = ast::Field::Kind::derived;
-        out.name = name(tree->word());
-        out.value = expr(tree->expr());
+        out.name = name(tree->name);
+        out.value = expr(tree->value);
     } else {
-        out.name = tree->UNDERSCORE() != nullptr ? ast::Name{"_", as_token(tree->start).span} : name(tree->word());
-        field_body(out, tree->fieldBody());
+        out.name = tree->name == nullptr ? ast::Name{"_", as_token(tree->start).span} : name(tree->name);
+        field_body(out, tree->body);
     }
     end(out.comments, tree);
     return out;
@@ -190,7 +187,7 @@ ast::Field Builder::field(P::FieldContext* tree) {
 void Builder::field_body(ast::Field& to, P::FieldBodyContext* tree) {
     if (tree->skip != nullptr) {
         to.kind = ast::Field::Kind::skip;
-        to.at = expr(tree->expr());
+        to.at = expr(tree->offset);
         if (to.name.text != "_") {
             diags_.report(code::unexpected, as_token(tree->skip).span, "expected the type of `" + to.name.text + "`",
                           "write `" + to.name.text + ": u32le at …`; only `_: at OFFSET` has no type");
@@ -198,7 +195,7 @@ void Builder::field_body(ast::Field& to, P::FieldBodyContext* tree) {
         to.name = {};
         return;
     }
-    to.type = type(tree->fieldType());
+    to.type = type(tree->type);
     to.equals = expr(tree->equals);
     for (P::FieldModContext* each : tree->mods) field_mod(to, each);
     split_at(to);
@@ -214,10 +211,9 @@ void Builder::field_mod(ast::Field& to, P::FieldModContext* tree) {
         return;
     }
     if (tree->kind->getType() == P::IN) {
-        for (P::EnumItemContext* each : tree->enumItem())
-            to.choices.push_back({expr(each->expr()), name(each->word())});
+        for (P::EnumItemContext* each : tree->choices) to.choices.push_back({expr(each->value), name(each->name)});
     } else {
-        (tree->kind->getType() == P::AT ? to.at : to.when) = expr(tree->expr());
+        (tree->kind->getType() == P::AT ? to.at : to.when) = expr(tree->value);
     }
 }
 
@@ -232,7 +228,7 @@ void Builder::split_at(ast::Field& to) {
 }
 
 ast::Type Builder::type(P::FieldTypeContext* tree) {
-    ast::Type out = base_type(tree->baseType());
+    ast::Type out = base_type(tree->base);
     out.span = span(tree);
     out.count = expr(tree->count);
     out.max = expr(tree->bound);
@@ -242,25 +238,25 @@ ast::Type Builder::type(P::FieldTypeContext* tree) {
 ast::Type Builder::base_type(P::BaseTypeContext* tree) {
     ast::Type out;
     out.span = span(tree);
-    if (tree->BYTES() != nullptr) {
+    const std::size_t kind = tree->kind == nullptr ? P::IDENT : tree->kind->getType();
+    if (kind == P::BYTES) {
         ast::Arg length;
         length.is_max = tree->bound != nullptr;
-        length.value = expr(tree->expr());
+        length.value = expr(tree->length);
         if (!length.is_max) take_bound(length);
         ast::BytesType bytes{length.is_max, std::move(length.value)};
         out.base = std::move(bytes);
-    } else if (tree->CSTR() != nullptr) {
-        out.base = ast::CstrType{expr(tree->expr())};
-    } else if (tree->BITS() != nullptr) {
-        ast::BitsType bits{name(tree->word()), {}};
+    } else if (kind == P::CSTR) {
+        out.base = ast::CstrType{expr(tree->length)};
+    } else if (kind == P::BITS) {
+        ast::BitsType bits{name(tree->base), {}};
         for (P::BitFieldContext* each : tree->bits) {
-            ast::Name field =
-                each->UNDERSCORE() != nullptr ? ast::Name{"_", as_token(each->start).span} : name(each->word());
-            bits.fields.push_back({std::move(field), expr(each->expr())});
+            ast::Name field = each->name == nullptr ? ast::Name{"_", as_token(each->start).span} : name(each->name);
+            bits.fields.push_back({std::move(field), expr(each->width)});
         }
         out.base = std::move(bits);
     } else {
-        P::TypeNameContext* named = tree->typeName();
+        P::TypeNameContext* named = tree->named;
         ast::QualifiedName full{{}, name(named->first)};
         if (named->second != nullptr) {
             full.module = std::move(full.name);
@@ -273,7 +269,7 @@ ast::Type Builder::base_type(P::BaseTypeContext* tree) {
 
 ast::TextRule Builder::text_rule(P::TextDeclContext* tree) {
     ast::TextRule out;
-    out.name = name(tree->word());
+    out.name = name(tree->name);
     for (P::TextItemContext* each : tree->items) out.items.push_back(text_item(each));
     return out;
 }
@@ -285,9 +281,9 @@ ast::TextItem Builder::text_item(P::TextItemContext* tree) {
         out.literal = string(tree->literal);
         return out;
     }
-    out.name = name(tree->word());
-    if (tree->capture() != nullptr) {
-        capture(out, tree->capture());
+    out.name = name(tree->name);
+    if (tree->body != nullptr) {
+        capture(out, tree->body);
         return out;
     }
     out.kind = ast::TextItem::Kind::choice;
@@ -297,12 +293,12 @@ ast::TextItem Builder::text_item(P::TextItemContext* tree) {
 
 void Builder::capture(ast::TextItem& to, P::CaptureContext* tree) {
     to.kind = ast::TextItem::Kind::capture;
-    to.rule = name(tree->word());
-    to.max = expr(tree->expr());
-    if (P::TextRepeatContext* repeat = tree->textRepeat(); repeat != nullptr) {
+    to.rule = name(tree->rule_);
+    to.max = expr(tree->bound);
+    if (P::TextRepeatContext* repeat = tree->repeat; repeat != nullptr) {
         to.repeat_low = expr(repeat->low);
         to.repeat_high = expr(repeat->high);
-        to.separator = string(repeat->STRING()->getSymbol());
+        to.separator = string(repeat->separator);
     }
 }
 
@@ -314,8 +310,8 @@ ast::Fn Builder::fn(P::FnDeclContext* tree) {
         out.body = expr(tree->value);
         return out;
     }
-    for (P::FnLetContext* each : tree->fnBody()->lets) out.lets.push_back({name(each->word()), expr(each->expr())});
-    out.body = expr(tree->fnBody()->expr());
+    for (P::FnLetContext* each : tree->body->lets) out.lets.push_back({name(each->name), expr(each->value)});
+    out.body = expr(tree->body->result);
     out.braces = !out.lets.empty();
     return out;
 }
@@ -324,10 +320,9 @@ ast::Probe Builder::probe(P::ProbeDeclContext* tree) {
     ast::Probe out;
     out.name = name(tree->name);
     out.kind = name(tree->kind);
-    antlr4::Token* site = tree->STRING()->getSymbol();
-    out.site = string(site);
-    out.site_span = as_token(site).span;
-    for (P::ProbeArgContext* each : tree->args) out.args.emplace_back(name(each->word()), base_type(each->baseType()));
+    out.site = string(tree->site);
+    out.site_span = as_token(tree->site).span;
+    for (P::ProbeArgContext* each : tree->args) out.args.emplace_back(name(each->name), base_type(each->type));
     return out;
 }
 

@@ -108,7 +108,7 @@ Builder::Sub Builder::flat(P::FlatContext* tree) {
 
 // Precedence climbing over the flat list; recursion is bounded by the number of precedence levels.
 Builder::Sub Builder::climb(P::FlatContext* tree, std::size_t& tail, int least) {
-    Sub left = operand(tail == 0 ? tree->operand() : tree->tails[tail - 1]->operand());
+    Sub left = operand(tail == 0 ? tree->first : tree->tails[tail - 1]->right);
     while (tail < tree->tails.size()) {
         P::TailContext* next = tree->tails[tail];
         if (next->set != nullptr) {
@@ -136,7 +136,7 @@ Builder::Sub Builder::climb(P::FlatContext* tree, std::size_t& tail, int least) 
 }
 
 Builder::Sub Builder::operand(P::OperandContext* tree) {
-    Sub out = primary(tree->primary());
+    Sub out = primary(tree->base);
     for (P::SuffixContext* each : tree->suffixes) out = suffix(std::move(out), each);
     for (auto prefix = tree->prefixes.rbegin(); prefix != tree->prefixes.rend(); ++prefix) {
         const std::size_t type = (*prefix)->getType();
@@ -146,9 +146,9 @@ Builder::Sub Builder::operand(P::OperandContext* tree) {
         const Span at = join(as_token(*prefix).span, out.expr->span);
         out = make(at, ast::Unary{op, std::move(out.expr)}, out.depth + 1);
     }
-    for (P::CastToContext* cast : tree->castTo()) {
+    for (P::CastToContext* cast : tree->casts) {
         const Span at = join(out.expr->span, span(cast));
-        out = make(at, ast::Cast{std::move(out.expr), name(cast->word())}, out.depth + 1);
+        out = make(at, ast::Cast{std::move(out.expr), name(cast->type)}, out.depth + 1);
     }
     return out;
 }
@@ -165,28 +165,28 @@ Builder::Sub Builder::literal(Token* token) {
 
 Builder::Sub Builder::primary(P::PrimaryContext* tree) {
     if (tree->literal != nullptr) return literal(tree->literal);
-    if (P::ExprContext* inner = tree->expr(); inner != nullptr) {
-        Sub out = sub(inner);
+    if (tree->inner != nullptr) {
+        Sub out = sub(tree->inner);
         out.expr->parenthesised = true;
         out.expr->span = span(tree);
         return {std::move(out.expr), out.depth + 1};
     }
-    ast::Name callee = name(tree->word());
-    if (tree->callArgs() == nullptr) return make(span(tree), ast::NameRef{std::move(callee)}, 1);
+    ast::Name callee = name(tree->name);
+    if (tree->call == nullptr) return make(span(tree), ast::NameRef{std::move(callee)}, 1);
     unsigned depth = 1;
-    ast::Call call{nullptr, std::move(callee), args(tree->callArgs(), depth)};
+    ast::Call call{nullptr, std::move(callee), args(tree->call, depth)};
     return make(span(tree), std::move(call), depth + 1);
 }
 
 Builder::Sub Builder::suffix(Sub base, P::SuffixContext* tree) {
     const Span at = join(base.expr->span, span(tree));
-    if (antlr4::tree::TerminalNode* member = tree->IDENT(); member != nullptr) {
-        const SyntaxToken& token = as_token(member->getSymbol());
+    if (tree->member != nullptr) {
+        const SyntaxToken& token = as_token(tree->member);
         ast::Name callee{std::string(token.text), token.span};
-        if (tree->callArgs() == nullptr)
+        if (tree->call == nullptr)
             return make(at, ast::FieldAccess{std::move(base.expr), std::move(callee)}, base.depth + 1);
         unsigned depth = base.depth;
-        std::vector<ast::Arg> arguments = args(tree->callArgs(), depth);
+        std::vector<ast::Arg> arguments = args(tree->call, depth);
         return make(at, ast::Call{std::move(base.expr), std::move(callee), std::move(arguments)}, depth + 1);
     }
     Sub low, high;
@@ -225,7 +225,7 @@ ast::Arg Builder::arg(P::ArgContext* tree, unsigned& depth) {
     ast::Arg out;
     if (tree->value == nullptr) {
         out.is_max = true;
-        out.value = take(tree->expr(0));
+        out.value = take(tree->bound);
         return out;
     }
     out.value = take(tree->value);
@@ -246,15 +246,15 @@ ast::Arg Builder::arg(P::ArgContext* tree, unsigned& depth) {
 // A call or an access that stands as a statement.
 ast::ExprPtr Builder::act_call(P::ActStmtContext* tree) {
     Sub out;
-    if (antlr4::tree::TerminalNode* whole = tree->BLOCK(); whole != nullptr) {
-        out = literal(whole->getSymbol());
-    } else if (tree->callArgs() != nullptr) {
+    if (tree->whole != nullptr) {
+        out = literal(tree->whole);
+    } else if (tree->call != nullptr) {
         unsigned depth = 1;
-        ast::Call call{nullptr, name(tree->localWord()), args(tree->callArgs(), depth)};
-        const Span at = join(first_of(tree).span, span(tree->callArgs()));
+        ast::Call call{nullptr, name(tree->name), args(tree->call, depth)};
+        const Span at = join(first_of(tree).span, span(tree->call));
         out = make(at, std::move(call), depth + 1);
     } else {
-        out = make(first_of(tree).span, ast::NameRef{name(tree->localWord())}, 1);
+        out = make(first_of(tree).span, ast::NameRef{name(tree->name)}, 1);
     }
     for (P::SuffixContext* each : tree->suffixes) out = suffix(std::move(out), each);
     return std::move(out.expr);

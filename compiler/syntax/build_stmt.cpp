@@ -11,11 +11,11 @@ namespace {
 // The brace after which a comment on the same line belongs to the statement; nullptr for statements without one.
 antlr4::Token* brace_of(P::StmtContext* tree) {
     P::BlockContext* block = nullptr;
-    if (auto* each = tree->letStmt()) block = each->block();
-    if (auto* each = tree->ifStmt()) block = each->block();
-    if (auto* each = tree->whenStmt()) block = each->block();
-    if (auto* each = tree->forStmt()) block = each->block();
-    if (auto* each = tree->matchStmt()) return each->LBRACE()->getSymbol();
+    if (tree->let != nullptr) block = tree->let->otherwise;
+    if (tree->if_ != nullptr) block = tree->if_->yes;
+    if (tree->when != nullptr) block = tree->when->body;
+    if (tree->for_ != nullptr) block = tree->for_->body;
+    if (tree->match_ != nullptr) return tree->match_->brace;
     return block == nullptr ? nullptr : block->start;
 }
 
@@ -63,22 +63,22 @@ ast::StmtPtr Builder::stmt(P::StmtContext* tree) {
 }
 
 void Builder::stmt_node(ast::Stmt& to, P::StmtContext* tree) {
-    if (auto* each = tree->leaf()) {
-        leaf_node(to, each);
-    } else if (auto* let_tree = tree->letStmt()) {
-        to.node = let(let_tree);
-    } else if (auto* var = tree->varStmt()) {
-        ast::Var out{name(var->localWord()), std::nullopt, expr(var->expr())};
-        if (var->baseType() != nullptr) out.type = base_type(var->baseType());
+    if (tree->simple != nullptr) {
+        leaf_node(to, tree->simple);
+    } else if (tree->let != nullptr) {
+        to.node = let(tree->let);
+    } else if (P::VarStmtContext* var = tree->var; var != nullptr) {
+        ast::Var out{name(var->name), std::nullopt, expr(var->value)};
+        if (var->type != nullptr) out.type = base_type(var->type);
         to.node = std::move(out);
-    } else if (auto* if_tree = tree->ifStmt()) {
-        to.node = if_stmt(if_tree);
-    } else if (auto* when_tree = tree->whenStmt()) {
-        to.node = when(when_tree);
-    } else if (auto* match_tree = tree->matchStmt()) {
-        to.node = match(match_tree);
+    } else if (tree->if_ != nullptr) {
+        to.node = if_stmt(tree->if_);
+    } else if (tree->when != nullptr) {
+        to.node = when(tree->when);
+    } else if (tree->match_ != nullptr) {
+        to.node = match(tree->match_);
     } else {
-        to.node = for_stmt(tree->forStmt());
+        to.node = for_stmt(tree->for_);
     }
 }
 
@@ -95,43 +95,41 @@ void Builder::leaf_node(ast::Stmt& to, P::LeafContext* tree) {
             to.node = ast::Break{};
         else
             to.node = ast::Continue{};
-    } else if (auto* go = tree->gotoStmt()) {
-        to.node = goto_stmt(go);
-    } else if (auto* ret = tree->returnStmt()) {
-        to.node = ast::Return{expr(ret->expr())};
-    } else if (auto* emit = tree->emitStmt()) {
+    } else if (tree->go != nullptr) {
+        to.node = goto_stmt(tree->go);
+    } else if (tree->back != nullptr) {
+        to.node = ast::Return{expr(tree->back->value)};
+    } else if (tree->emit != nullptr) {
         ast::Emit out;
-        for (P::ExprContext* each : emit->values) out.values.push_back(expr(each));
+        for (P::ExprContext* each : tree->emit->values) out.values.push_back(expr(each));
         to.node = std::move(out);
-    } else if (auto* fail = tree->failStmt()) {
-        to.node = ast::Fail{name(fail->word())};
-    } else if (auto* fetch = tree->prefetchStmt()) {
-        if (fetch->call != nullptr)
-            to.node = ast::PrefetchVia{expr(fetch->call)};
+    } else if (tree->fail != nullptr) {
+        to.node = ast::Fail{name(tree->fail->reason)};
+    } else if (tree->fetch != nullptr) {
+        if (tree->fetch->call != nullptr)
+            to.node = ast::PrefetchVia{expr(tree->fetch->call)};
         else
-            to.node = prefetch(fetch);
-    } else if (auto* answer = tree->replyStmt()) {
-        to.node = reply(answer);
+            to.node = prefetch(tree->fetch);
+    } else if (tree->answer != nullptr) {
+        to.node = reply(tree->answer);
+    } else if (tree->act->value != nullptr) {
+        to.node = ast::Assign{name(tree->act->name), expr(tree->act->value)};
     } else {
-        P::ActStmtContext* act = tree->actStmt();
-        if (act->expr() != nullptr)
-            to.node = ast::Assign{name(act->localWord()), expr(act->expr())};
-        else
-            to.node = ast::CallStmt{act_call(act)};
+        to.node = ast::CallStmt{act_call(tree->act)};
     }
 }
 
 ast::Let Builder::let(P::LetStmtContext* tree) {
     ast::Let out;
-    out.name = name(tree->localWord());
-    out.value = expr(tree->expr());
-    if (tree->leaf() != nullptr) out.otherwise = leaf(tree->leaf());
-    if (tree->block() != nullptr) out.otherwise_block = block(tree->block());
+    out.name = name(tree->name);
+    out.value = expr(tree->value);
+    if (tree->simple != nullptr) out.otherwise = leaf(tree->simple);
+    if (tree->otherwise != nullptr) out.otherwise_block = block(tree->otherwise);
     return out;
 }
 
 ast::If Builder::if_stmt(P::IfStmtContext* tree) {
-    ast::If out{.condition = expr(tree->expr()), .yes = block(tree->block()), .no = std::nullopt};
+    ast::If out{.condition = expr(tree->condition), .yes = block(tree->yes), .no = std::nullopt};
     ast::If* last = &out;
     bool closed = false;
     std::size_t depth = 0;
@@ -146,14 +144,14 @@ ast::If Builder::if_stmt(P::IfStmtContext* tree) {
                           "an `if` has one `else` without a condition, at its end");
             break;
         }
-        if (part->expr() == nullptr) {
-            last->no = block(part->block());
+        if (part->no != nullptr) {
+            last->no = block(part->no);
             closed = true;
             continue;
         }
         auto inner = std::make_unique<ast::Stmt>();
         inner->span = span(part);
-        inner->node = ast::If{.condition = expr(part->expr()), .yes = block(part->block()), .no = std::nullopt};
+        inner->node = ast::If{.condition = expr(part->condition), .yes = block(part->yes), .no = std::nullopt};
         ast::Block held;
         held.span = inner->span;
         held.stmts.push_back(std::move(inner));
@@ -166,36 +164,36 @@ ast::If Builder::if_stmt(P::IfStmtContext* tree) {
 
 ast::When Builder::when(P::WhenStmtContext* tree) {
     ast::When out;
-    out.condition = expr(tree->expr());
+    out.condition = expr(tree->condition);
     if (auto* cast = std::get_if<ast::Cast>(&out.condition->node); cast != nullptr && !out.condition->parenthesised) {
         out.bind = std::move(cast->type);
         ast::ExprPtr value = std::move(cast->value);
         out.condition = std::move(value);
     }
-    out.body = block(tree->block());
+    out.body = block(tree->body);
     return out;
 }
 
 ast::Match Builder::match(P::MatchStmtContext* tree) {
     ast::Match out;
-    out.value = expr(tree->expr());
+    out.value = expr(tree->value);
     for (P::MatchArmContext* each : tree->arms) {
         ast::MatchArm arm;
         arm.span = span(each);
         begin(arm.comments, each);
-        after_brace(arm.comments, each->block()->start);
+        after_brace(arm.comments, each->body->start);
         for (P::ExprContext* pattern : each->patterns) arm.patterns.push_back(expr(pattern));
-        arm.body = block(each->block());
+        arm.body = block(each->body);
         end(arm.comments, each);
         out.arms.push_back(std::move(arm));
     }
-    if (tree->block() != nullptr) out.otherwise = block(tree->block());
-    if (tree->leaf() != nullptr) {
+    if (tree->otherwise != nullptr) out.otherwise = block(tree->otherwise);
+    if (tree->simple != nullptr) {
         ast::Block held;
-        held.span = span(tree->leaf());
-        held.stmts.push_back(leaf(tree->leaf()));
-        begin(held.stmts.front()->comments, tree->leaf());
-        end(held.stmts.front()->comments, tree->leaf());
+        held.span = span(tree->simple);
+        held.stmts.push_back(leaf(tree->simple));
+        begin(held.stmts.front()->comments, tree->simple);
+        end(held.stmts.front()->comments, tree->simple);
         out.otherwise = std::move(held);
     }
     return out;
@@ -203,10 +201,10 @@ ast::Match Builder::match(P::MatchStmtContext* tree) {
 
 ast::For Builder::for_stmt(P::ForStmtContext* tree) {
     ast::For out;
-    out.name = name(tree->localWord());
+    out.name = name(tree->name);
     out.range = expr(tree->over);
     out.max = expr(tree->bound);
-    out.body = block(tree->block());
+    out.body = block(tree->body);
     return out;
 }
 
@@ -228,8 +226,8 @@ ast::Prefetch Builder::prefetch(P::PrefetchStmtContext* tree) {
 ast::Reply Builder::reply(P::ReplyStmtContext* tree) {
     ast::Reply out;
     for (P::ReplyPartContext* each : tree->parts) {
-        ast::ReplyPart part{expr(each->expr()), std::nullopt};
-        if (each->word() != nullptr) part.format = name(each->word());
+        ast::ReplyPart part{expr(each->value), std::nullopt};
+        if (each->format != nullptr) part.format = name(each->format);
         out.parts.push_back(std::move(part));
     }
     return out;

@@ -38,6 +38,7 @@ std::string spelling(std::size_t type) {
     switch (type) {
         case P::IN_SET: return "`in (`";
         case P::BOUND: return "`max`";
+        case P::LENGTH: return "`for`";
         case P::INT: return "a number";
         case P::STRING: return "a string";
         case P::UNDERSCORE: return "`_`";

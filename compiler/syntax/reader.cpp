@@ -41,7 +41,7 @@ Reader::Reader(FileId file, std::string_view text, const Around& around, diag::D
     comments_.set_tokens(&tokens_);
     parser_.removeErrorListeners();
     parser_.setErrorHandler(strategy_);
-    parser_.getInterpreter<antlr4::atn::ParserATNSimulator>()->setPredictionMode(antlr4::atn::PredictionMode::SLL);
+    parser_.setBuildParseTree(false);  // what the builder takes are labels
 }
 
 bool Reader::attempt(const std::function<void()>& parse) {

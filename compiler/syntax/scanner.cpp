@@ -120,7 +120,7 @@ class Scanner {
         : file_(file), text_(text), places_(places), diags_(diags) {}
 
     Scanned run() {
-        out_.tokens.reserve(text_.size() / 4 + 8);
+        out_.tokens.reserve(text_.size() / 3 + 8);
         while (true) {
             skip_space();
             if (at_ >= text_.size()) break;
@@ -155,7 +155,7 @@ class Scanner {
         if (is_digit(c)) return push(P::INT, run_of(is_word));
         if (c == '"') return string();
         for (const Operator& op : operators) {
-            if (text_.substr(at_, op.text.size()) == op.text) return push(op.type, op.text.size());
+            if (op.text.front() == c && text_.substr(at_).starts_with(op.text)) return push(op.type, op.text.size());
         }
         bad();
     }

@@ -81,23 +81,22 @@ class Balancer {
         : tokens_(tokens), diags_(diags), nested_(nested) {}
 
     bool run() {
-        Tokens out;
-        out.reserve(tokens_.size());
         const bool even = braces_are_even();
         for (std::size_t i = 0; i < tokens_.size(); ++i) {
             const SyntaxToken& token = tokens_[i];
             const bool item = token.span.col == 1 && token.first_on_line && !open_.empty() && begins_item(tokens_, i) &&
                               !(even && begins_member(token.type));
-            if (token.type == P::EOF || item) close_all(out);
+            if (token.type == P::EOF || item) close_all(i);
             if (opens(token.type)) {
                 open_.push_back(i);
                 if (open_.size() + nested_ > max_nesting) return too_deep(token);
             } else if (closes(token.type) && !close(i)) {
+                change(i);
                 continue;
             }
-            out.push_back(token);
+            if (changed_) out_.push_back(token);
         }
-        tokens_ = std::move(out);
+        if (changed_) tokens_ = std::move(out_);
         return true;
     }
 
@@ -150,13 +149,22 @@ class Balancer {
         while (!open_.empty() && tokens_[open_.back()].type != P::LBRACE) open_.pop_back();
     }
 
-    void close_all(Tokens& out) {
+    // Most texts are balanced, and are not copied.
+    void change(std::size_t i) {
+        if (changed_) return;
+        changed_ = true;
+        out_.reserve(tokens_.size() + open_.size());
+        out_.assign(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+
+    void close_all(std::size_t i) {
         drop_inner();
         if (open_.empty()) return;
         const SyntaxToken& culprit = tokens_[suspect_.value_or(open_.back())];
         diags_.report(code::unclosed, culprit.span, "this `{` is never closed", "add the `}` that ends it");
+        change(i);
         for (; !open_.empty(); drop_inner()) {
-            out.push_back(made(P::RBRACE, out.back()));
+            out_.push_back(made(P::RBRACE, out_.back()));
             open_.pop_back();
         }
         suspect_.reset();
@@ -173,6 +181,8 @@ class Balancer {
     Tokens& tokens_;
     diag::Diagnostics& diags_;
     std::size_t nested_;
+    Tokens out_;  // what the text becomes, once it differs
+    bool changed_ = false;
     std::vector<std::size_t> open_;
     std::optional<std::size_t> suspect_;  // a `{` that is closed by a `}` further to the left than its own line
 };
@@ -194,17 +204,19 @@ class Marker {
   private:
     static bool is_made(std::size_t type) { return type == P::PART || type == P::END || type == P::RESULT; }
 
-    const SyntaxToken& following() const {
-        std::size_t i = at_ + 1;
-        while (i < in_.size() && is_made(in_[i].type)) ++i;
-        return i < in_.size() ? in_[i] : in_.back();
+    std::size_t next_of(std::size_t i) const {
+        do ++i;
+        while (i < in_.size() && is_made(in_[i].type));
+        return std::min(i, in_.size() - 1);
     }
+    const SyntaxToken& following() const { return in_[next_of(at_)]; }
 
     void step() {
         SyntaxToken token = in_[at_];
         if (token.type == P::IN_SET) token.type = P::IN;
         if (token.type == P::RETURN_BARE) token.type = P::RETURN;
         if (token.type == P::BOUND) token.type = P::MAX;
+        if (token.type == P::LENGTH) token.type = P::FOR;
         const bool member = !out_.empty() && out_.back().type == P::DOT;
         if (member && is_word(token.type)) token.type = P::IDENT;
         if (token.type == P::AT && at_is_name()) token.type = P::IDENT;
@@ -221,7 +233,49 @@ class Marker {
             reply_depth_ = open_.size();
         }
         if (token.type == P::FN) fn_ = Fn::head;
+        goto_part(token, member);
         out_.push_back(token);
+    }
+
+    // Behind `goto` and `next`, up to where another statement begins, a `for` that begins no loop gives a length.
+    void goto_part(SyntaxToken& token, bool member) {
+        const bool in_braces = open_.empty() || open_.back() == P::LBRACE;
+        const bool names_step = is_word(following().type) && begins_value(following());
+        if (token.type == P::GOTO || (token.type == P::NEXT && !member && in_braces && names_step)) {
+            in_goto_ = true;
+            goto_at_ = out_.size();
+            goto_depth_ = open_.size();
+            return;
+        }
+        if (!in_goto_ || open_.size() > goto_depth_) return;
+        const bool names_nothing = out_.size() == goto_at_ + 1;
+        if (token.type == P::FOR && !names_nothing && !begins_loop()) token.type = P::LENGTH;
+        if (open_.size() < goto_depth_ || begins_reserved_stmt(token.type)) in_goto_ = false;
+    }
+
+    // `for n in rows {`, and not `for n in other` or `for n in (1, 2)` with the next statement behind it.
+    bool begins_loop() const {
+        std::size_t i = next_of(at_);
+        if (!is_word(in_[i].type)) return false;
+        i = next_of(i);
+        if (in_[i].type != P::IN && in_[i].type != P::IN_SET) return false;
+        const bool word = is_word(in_[next_of(i)].type);
+        for (std::size_t depth = 0, before = i; i = next_of(i), true; before = i) {
+            const SyntaxToken& token = in_[i];
+            if (token.type == P::LBRACE) return depth == 0;
+            if (token.type == P::RBRACE || token.type == P::EOF || begins_reserved_stmt(token.type)) return false;
+            const bool infix = token.type == P::LPAREN || token.type == P::MINUS;
+            if (depth == 0 && ends_value(in_[before]) && begins_value(token) && !infix) return bounds_loop(i);
+            if (word && is_word(in_[before].type) && !is_word(token.type)) return true;  // a file is a word and no more
+            if (token.type == P::LPAREN || token.type == P::LBRACK) ++depth;
+            if ((token.type == P::RPAREN || token.type == P::RBRACK) && depth-- == 0) return false;
+        }
+    }
+    // `max 4`, and not a statement about a value of that name.
+    bool bounds_loop(std::size_t i) const {
+        const std::size_t after = in_[next_of(i)].type;
+        if (in_[i].type != P::MAX && in_[i].type != P::BOUND) return false;
+        return !could_act(after) || (after == P::LPAREN && !in_[i].first_on_line);
     }
 
     // An offset is often called `at`. The keyword stands behind a value, a type or a name, and a value follows it.
@@ -342,6 +396,8 @@ class Marker {
     enum class Fn { none, head, body } fn_ = Fn::none;
     std::size_t fn_depth_ = 0;
     bool fn_lets_ = false;
+    bool in_goto_ = false;
+    std::size_t goto_at_ = 0, goto_depth_ = 0;
 };
 
 }  // namespace
@@ -354,6 +410,7 @@ bool begins_reserved_stmt(std::size_t type) {
         case P::ELSE:
         case P::WHEN:
         case P::FOR:
+        case P::LENGTH:
         case P::GOTO:
         case P::RETURN:
         case P::FAIL:

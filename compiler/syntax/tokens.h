@@ -15,7 +15,7 @@ constexpr std::size_t max_text = std::size_t{4} << 20U;
 // `nested`: levels around the text that count as well.
 bool balance(std::vector<SyntaxToken>& tokens, diag::Diagnostics& diags, std::size_t nested = 0);
 
-// Puts in IN_SET, BOUND, RETURN_BARE, PART, END, RESULT and makes words after a dot IDENT; numbers the tokens.
+// Puts in IN_SET, LENGTH, BOUND, RETURN_BARE, PART, END, RESULT and makes words after a dot IDENT; numbers the tokens.
 // Applying it to its own result changes nothing.
 // `stmt`: the whole text is one statement.
 void mark(std::vector<SyntaxToken>& tokens, bool stmt = false);

@@ -72,7 +72,8 @@ std::uint16_t sum_of(std::span<const std::uint8_t> bytes) {
         sum += word;
     }
     std::uint32_t rest = 0;
-    std::memcpy(&rest, bytes.data() + at, bytes.size() - at);
+    if (at != bytes.size())
+        std::memcpy(&rest, bytes.data() + at, bytes.size() - at);  // an empty span may have no address
     const std::uint16_t folded = fold(sum + rest);
     return std::endian::native == std::endian::little ? std::byteswap(folded) : folded;
 }

@@ -102,6 +102,23 @@ def column_pages(folder):
     return [f"{folder}/a.bin:525", f"{folder}/a.bin:25", f"{folder}/a.mrk:16"]
 
 
+def store_pages(folder):
+    """Buckets and items of a store, and what the chain knows of its header."""
+    path = folder / "a.store"
+    lines = "".join(f"key{i}\tvalue{i}\t{i}\n" for i in range(300))
+    subprocess.run([str(BUILD / "bin" / "chainio"), "store", "build", str(path), "--from", "-"], input=lines, text=True, check=True, capture_output=True)
+    data = path.read_bytes()
+    buckets, _, index = struct.unpack_from("<QQQ", data, 32)
+    pages = []
+    for number in range(buckets):
+        page = folder / f"bucket{number}"
+        page.write_bytes(data[index + 512 * number:index + 512 * number + 512])
+        pages.append(f"{page}:512")
+    size = 24 + len("key0value0")
+    (folder / "item").write_bytes(data[4096:4096 + size])
+    return pages + [f"{folder}/item:{size}"], [f"store.buckets={buckets}", f"store.index={index}", "store.seed=0"]
+
+
 def leaf_pages(folder):
     """Leaves of a PostgreSQL B-tree: 300 rows, each tenth a posting list of five."""
     pages = b""
@@ -142,6 +159,7 @@ def runs(folder):
         yield "sqlite", sqlite_pages(folder, page_size), sqlite_arguments(page_size)
     yield "btree", node_pages(folder), ["key=0,10,9600,9599", "low=0,5,300", "high=10,700,9600", "tag=0,15,30,64"]
     yield "sstable", table_blocks(folder), ["table.file_size=53,5000"]
+    yield "store", *store_pages(folder)
     yield "kafka", kafka_pages(folder), ["base=1000", "offset=1000,1005,1399,1400", "log.file_size=6000,100000", "index.file_size=0,4096,8192"]
     yield "clickhouse_marks", column_pages(folder), ["granule=0,5,99", "count=1,3", "column.file_size=31500", "marks.file_size=1600"]
     yield "sqlite_shadow", sqlite_pages(folder, 4096), []

@@ -20,6 +20,7 @@ void add_call(CLI::App& root, int& exit_code);
 void add_inspect(CLI::App& root, int& exit_code);
 void add_outcomes(CLI::App& root, int& exit_code);
 void add_run(CLI::App& root, int& exit_code);
+void add_store(CLI::App& root, int& exit_code);
 void add_test(CLI::App& root, int& exit_code);
 void add_top(CLI::App& root, int& exit_code);
 

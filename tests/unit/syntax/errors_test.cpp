@@ -134,5 +134,37 @@ service s on udp 1 via xdp {
     EXPECT_NE(printed.find("else return\n    emit x\n    return\n"), std::string::npos) << printed;
 }
 
+TEST(Errors, ForBehindNextIsALengthUnlessItBeginsALoop) {
+    // Every line stands alone when it is printed; what belongs together stays on one line.
+    const std::string body =
+        "    next s at 8 for 16\n"
+        "    next s at 8 for n in b.other\n"  // no loop: a file is a plain word, so this is refused below
+        "    emit 1\n";
+    EXPECT_EQ(read_chain("chain c() {\n  step s(b: block at 0 for 8) {\n" + body + "  }\n}\n")->errors(),
+              "CH0001 4:33\n");
+    const std::string good =
+        "chain c() {\n"
+        "  step s(b: block at 0 for 8) {\n"
+        "    next s at 8 for n in other\n"
+        "    emit 1\n"
+        "    next s at 8\n"
+        "    for n in rows max 4 { emit n }\n"
+        "    next s at 8\n"
+        "    for n in rows.part(1, max 2)[1..] {\n"
+        "      next s at (8 + n) for (n in (1, 2) ? 8 : 16) tag n\n"
+        "    }\n"
+        "    goto s at 8 for n in (1, 2)\n"
+        "    max = 3\n"
+        "  }\n"
+        "}\n";
+    const auto got = read_chain(good);
+    ASSERT_EQ(got->errors(), "") << got->rendered();
+    const std::string dump = dump_ast(*got->file);
+    EXPECT_NE(dump.find("next s at 8 for n in other"), std::string::npos) << dump;
+    EXPECT_NE(dump.find("for n in rows max 4"), std::string::npos) << dump;
+    EXPECT_NE(dump.find("for n in (1, 2)"), std::string::npos) << dump;
+    EXPECT_EQ(print_chain(*read_chain(print_chain(*got->file))->file), print_chain(*got->file));
+}
+
 }  // namespace
 }  // namespace chainio::syntax::test

@@ -22,7 +22,7 @@ class Maker {
             case 3: out->node = ast::BlockLit{}; break;
             case 4:
             case 5: out->node = ast::NameRef{name()}; break;
-            case 6: out->node = ast::Call{nullptr, name(), args(depth)}; break;
+            case 6: out->node = call(name(), args(depth)); break;
             case 7: out->node = ast::Call{expr(depth - 1), name(), args(depth)}; break;
             case 8: out->node = ast::FieldAccess{expr(depth - 1), name()}; break;
             case 9: out->node = ast::Index{expr(depth - 1), expr(depth - 1)}; break;
@@ -42,6 +42,13 @@ class Maker {
         std::vector<ast::ExprPtr> out;
         for (std::uint64_t i = 0; i <= below(3); ++i) out.push_back(expr(depth - 1));
         return out;
+    }
+    // A call of `max` with one plain argument is a bound in the tree of what was read; the trees made here do not hold
+    // one.
+    static ast::Call call(ast::Name callee, std::vector<ast::Arg> args) {
+        const bool bound = callee.text == "max" && args.size() == 1 && args[0].value && !args[0].is_max &&
+                           !args[0].by && !args[0].lambda;
+        return {nullptr, bound ? ast::Name{"min", {}} : std::move(callee), std::move(args)};
     }
     ast::Name name() {
         // Words of the language that are names where nothing else is meant, beside ordinary ones.
@@ -75,9 +82,6 @@ class Maker {
     std::mt19937_64 random_;
 };
 
-// A call of `max` with one plain argument is a bound in the tree of what was read; the trees made here do not hold one.
-bool has_bound_call(const std::string& dump) { return dump.find("(call max ") != std::string::npos; }
-
 TEST(Random, ExpressionsSurviveEveryPrinter) {
     const std::uint64_t seed = tests::soak_seed(), count = tests::soak_count(3000, 300'000);
     Maker maker(seed);
@@ -87,7 +91,6 @@ TEST(Random, ExpressionsSurviveEveryPrinter) {
         item.node = ast::Const{{maker.name(), maker.expr(static_cast<int>(maker.below(5)))}};
         file.items.push_back(std::move(item));
         const std::string made = dump_ast(file), text = print_chain(file);
-        if (has_bound_call(made)) continue;
         const auto chain = read_chain(text);
         ASSERT_EQ(chain->errors(), "") << "seed " << seed << "\n" << chain->rendered();
         chain->file->items.at(0).span = {};

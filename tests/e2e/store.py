@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""`chainio store` and std/store.chain: what was put in comes out, by the chain, in every way of reading; what is wrong is named."""
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from chains import BUILD, ROOT, Run, finish  # noqa: E402
+
+SEED = 20264
+ITEMS = 20000
+
+
+def store(*words, **options):
+    return subprocess.run([str(BUILD / "bin" / "chainio"), "store", *map(str, words)], capture_output=True, **options)
+
+
+def escaped(data):
+    return b"".join(b"\\x%02x" % byte if byte < 32 or byte in b"\\" else bytes([byte]) for byte in data)
+
+
+def items(rng):
+    """Keys of every length and of any bytes, values from none to the longest."""
+    out = {}
+    while len(out) < ITEMS:
+        key = b"key%d" % len(out) if rng.random() < 0.9 else rng.randbytes(rng.randrange(1, 251))
+        size = 64000 if len(out) == 7 else rng.choice((0, 1, 15, 16, 17, 100, 511, 512, 513)) if rng.random() < 0.98 else rng.randrange(64001)
+        out[key] = (rng.choice((0, 1, 0xFFFFFFFF, rng.randrange(1 << 32))), rng.randbytes(size))
+    return out
+
+
+def split(answer):
+    """The chain's flags and value; the cas between them is no function of the test's."""
+    if answer.outcome != "ok":
+        return answer.outcome
+    assert any(answer.value[4:12]), "a cas is never 0"
+    return int.from_bytes(answer.value[:4], "little"), answer.value[12:]
+
+
+def compare(run, path, want, what, artifact=None):
+    keys = list(want)
+    absent = [key + b"x" for key in keys[:500]]
+    answers = run.call("find", {"store": path}, {}, [{"key": key} for key in keys + absent], artifact)
+    for key, answer in zip(keys, answers):
+        run.same(f"{what}: {key[:40]!r}", split(answer), want[key])
+    for key, answer in zip(absent, answers[len(keys):]):
+        run.same(f"{what}: absent {key[:40]!r}", split(answer), "not_found")
+    most = max(answer.hops for answer in answers)
+    run.same(f"{what}: reads", most in (2, 3), True)
+
+
+def direct(run):
+    """The same chain over a class of a program's own, which is read around the page cache."""
+    spec, artifact = run.folder / "direct.chain", run.folder / "direct.o"
+    spec.write_text('files mine = "*.store" { direct immutable }\nimport "std/store.chain" with { store = mine }\n')
+    subprocess.run([str(BUILD / "bin" / "chainc"), str(spec), "-I", str(ROOT / "stdlib-chains"), "-o", str(artifact)], check=True)
+    return artifact
+
+
+def damaged(run, path, want, rng):
+    """A bit that is wrong is never an answer, and `check` finds it."""
+    whole, bad = path.read_bytes(), run.folder / "bad.store"
+    keys = list(want)[:3000]
+    for number in range(5):
+        data = bytearray(whole)
+        for at in rng.sample(range(4096, len(data)), 3000):
+            data[at] ^= 1 << rng.randrange(8)
+        bad.write_bytes(data)
+        answers = [split(answer) for answer in run.call("find", {"store": bad}, {}, [{"key": key} for key in keys])]
+        wrong_ones = [key for key, answer in zip(keys, answers) if answer not in (want[key], "malformed")]
+        run.same(f"damaged {number}: answers that are neither right nor `malformed`", wrong_ones, [])
+        run.true(f"damaged {number}", "malformed" in answers, "nothing was found")
+        checked = store("check", bad)
+        run.same(f"damaged {number}: check", (checked.returncode, len(checked.stderr.splitlines())), (1, 11))
+    bad.write_bytes(whole[:8] + b"\x02" + whole[9:])
+    done = store("check", bad)
+    run.same("another version", (done.returncode, done.stderr.decode()),
+             (1, f"chainio store: {bad}: byte 8: the store is of version 2, and this program knows 1\nchainio store: {bad} is damaged; build it again\n"))
+
+
+def wrong(run):
+    lines, none = run.folder / "bad.tsv", run.folder / "none.store"
+    lines.write_bytes(b"a\t1\nb 2\nc\t3\nc\t4\n")
+    for what, words, code, text in [
+        ("a bad line", ("build", none, "--from", lines), 1,
+         f"chainio store: {lines}:2: there is no tab; every line is KEY, a tab, VALUE and perhaps a tab and FLAGS\n"),
+        ("no source", ("build", none), 2, "chainio store build: one of --from FILE and --from-sqlite DB is wanted\n"),
+        ("a table and a query", ("build", none, "--from-sqlite", lines, "--table", "t", "--query", "q"), 2,
+         "chainio store build: with --from-sqlite, one of --table NAME and --query SQL is wanted\n"),
+        ("a file that is not there", ("build", none, "--from", run.folder / "no"), 3,
+         f"chainio store: {run.folder / 'no'}: cannot be opened: No such file or directory\n"),
+        ("a folder that is not there", ("build", run.folder / "no" / "a", "--from", lines), 3,
+         f"chainio store: {run.folder / 'no' / 'a'}: no file can be made in '{run.folder / 'no'}': No such file or directory\n"),
+    ]:
+        done = store(*words)
+        run.same(what, (done.returncode, done.stderr.decode(), none.exists()), (code, text, False))
+
+
+def main():
+    rng = random.Random(SEED)
+    run = Run("std/store.chain")
+    want = items(rng)
+    text = b"".join(b"%s\t%s\t%d\n" % (escaped(key), escaped(value), flags) for key, (flags, value) in want.items())
+    path = run.folder / "a.store"
+    done = store("build", path, "--from", "-", "--memory", "64KiB", input=text)
+    run.same("built from standard input", (done.returncode, done.stderr), (0, b""))
+    compare(run, path, want, "tsv")
+    compare(run, path, dict(list(want.items())[:2000]), "direct", direct(run))
+    checked = store("check", path)
+    run.same("check", (checked.returncode, checked.stdout.split(b",")[0].split(b": ")[1]), (0, b"whole"))
+
+    database = run.folder / "a.db"
+    with sqlite3.connect(database) as db:
+        db.execute("CREATE TABLE t(key, value, flags INTEGER)")
+        db.executemany("INSERT INTO t VALUES (?, ?, ?)", ((key, value, flags) for key, (flags, value) in want.items()))
+    db.close()
+    other = run.folder / "b.store"
+    done = store("build", other, "--from-sqlite", database, "--table", "t")
+    run.same("built from SQLite", (done.returncode, done.stderr), (0, b""))
+    run.same("the same items in the same order are the same bytes", path.read_bytes() == other.read_bytes(), True)
+    damaged(run, path, want, rng)
+    wrong(run)
+    finish(run)
+
+
+if __name__ == "__main__":
+    main()

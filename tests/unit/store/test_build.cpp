@@ -1,0 +1,214 @@
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "tests/unit/store/store_test.h"
+#include "tools/chainio/store/build.h"
+#include "tools/chainio/store/check.h"
+#include "tools/chainio/store/format.h"
+
+namespace chainio::store {
+namespace {
+
+// Another reader than check(): what the page about the format says, over the bytes in memory.
+std::map<std::string, std::pair<std::uint32_t, std::string>> items_of(const std::string& bytes) {
+    std::map<std::string, std::pair<std::uint32_t, std::string>> out;
+    Header header;
+    std::memcpy(&header, bytes.data(), sizeof header);
+    for (std::uint64_t i = 0; i < header.buckets + header.overflow; i++) {
+        Bucket bucket;
+        std::memcpy(&bucket, bytes.data() + header.index + i * 512, 512);
+        for (unsigned k = 0; k < bucket.used; k++) {
+            const std::uint64_t at = (bucket.slots[k].place & 0xffffffffffu) * 16;
+            ItemHead head;
+            std::memcpy(&head, bytes.data() + at, sizeof head);
+            out[bytes.substr(at + 24, head.key_size)] = {head.flags,
+                                                         bytes.substr(at + 24 + head.key_size, head.value_size)};
+        }
+    }
+    return out;
+}
+
+std::vector<Rows::Made> many(unsigned count) {
+    std::vector<Rows::Made> rows;
+    for (unsigned i = 0; i < count; i++)
+        rows.push_back({"key" + std::to_string(i), std::string(i % 700, static_cast<char>('a' + i % 26)), i});
+    return rows;
+}
+
+// Two keys whose XXH64 with this seed is the same: the second stripe undoes what the first one changes. XXH64's first
+// accumulator takes 8 bytes of each stripe: v = rotl(v + bytes * P2, 31) * P1.
+std::pair<std::string, std::string> same_hash(std::uint64_t seed, std::uint64_t salt) {
+    constexpr std::uint64_t kP1 = 0x9E3779B185EBCA87u, kP2 = 0xC2B2AE3D27D4EB4Fu;
+    std::uint64_t inverse = kP2;
+    for (int i = 0; i < 6; i++) inverse *= 2 - kP2 * inverse;
+    const auto round = [](std::uint64_t v, std::uint64_t bytes) { return std::rotl(v + bytes * kP2, 31) * kP1; };
+    const std::uint64_t start = seed + kP1 + kP2;
+    const auto key = [](std::uint64_t first, std::uint64_t second) {
+        std::string text(64, 'k');
+        std::memcpy(text.data(), &first, 8);
+        std::memcpy(text.data() + 32, &second, 8);
+        return text;
+    };
+    const std::uint64_t second = 77;
+    const std::uint64_t other = second + (round(start, salt) - round(start, salt + 1)) * inverse;
+    return {key(salt, second), key(salt + 1, other)};
+}
+
+TEST_F(StoreTest, HoldsWhatItWasGiven) {
+    const auto rows = many(5000);
+    Rows source(rows);
+    const auto built = build(source, {.path = path("a.store")});
+    ASSERT_TRUE(built) << built.error().problems[0];
+    EXPECT_EQ(built->items, 5000u);
+    EXPECT_EQ(built->buckets, 278u);
+    const std::string bytes = read("a.store");
+    EXPECT_EQ(bytes.size(), built->bytes);
+    EXPECT_EQ(bytes.size() % 4096, 0u);
+    const auto items = items_of(bytes);
+    ASSERT_EQ(items.size(), rows.size());
+    for (const auto& row : rows) EXPECT_EQ(items.at(row.key), std::pair(row.flags, row.value));
+    const auto checked = check(path("a.store"));
+    ASSERT_TRUE(checked);
+    EXPECT_TRUE(checked->problems.empty()) << checked->problems[0];
+    EXPECT_EQ(checked->items, 5000u);
+    EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(StoreTest, OfNothingIsAStore) {
+    Rows source({});
+    ASSERT_TRUE(build(source, {.path = path("a.store")}));
+    const auto checked = check(path("a.store"));
+    ASSERT_TRUE(checked);
+    EXPECT_TRUE(checked->problems.empty());
+    EXPECT_EQ(checked->buckets, 1u);
+}
+
+TEST_F(StoreTest, IsTheSameWhateverTheMemory) {
+    // 5,000 entries of 24 bytes: two runs and a rest, or all in memory.
+    for (const auto& [name, memory] :
+         {std::pair("small", std::size_t{48000}), std::pair("large", std::size_t{1} << 20)}) {
+        Rows source(many(5000));
+        ASSERT_TRUE(build(source, {.path = path(name), .memory = memory}));
+    }
+    EXPECT_EQ(read("small"), read("large"));
+}
+
+TEST_F(StoreTest, TakesAnotherSeedWhenHashesAreTheSame) {
+    const auto [first, second] = same_hash(5, 1000);
+    ASSERT_NE(first, second);
+    ASSERT_EQ(hash_of(first, 5), hash_of(second, 5));
+    auto rows = many(100);
+    rows.push_back({first, "first", 0});
+    rows.push_back({second, "second", 0});
+    rows.push_back({"key7", "again", 9});
+    Rows source(rows);
+    const auto built = build(source, {.path = path("a.store"), .duplicates = Duplicates::last, .seed = 5});
+    ASSERT_TRUE(built) << built.error().problems[0];
+    EXPECT_NE(hash_of(first, built->seed), hash_of(second, built->seed));
+    EXPECT_EQ(built->dropped, 1u);
+    const auto items = items_of(read("a.store"));
+    EXPECT_EQ(items.at(first).second, "first");
+    EXPECT_EQ(items.at(second).second, "second");
+    EXPECT_EQ(items.at("key7"), (std::pair<std::uint32_t, std::string>(9, "again")));
+    EXPECT_TRUE(check(path("a.store"))->problems.empty());
+}
+
+TEST_F(StoreTest, KeysThatCrowdIntoOneBucketFollowOneAnother) {
+    // Of many keys, those that fall into the first of the few buckets that a smaller number has.
+    const auto crowd = [](std::size_t wanted) {
+        std::vector<Rows::Made> rows;
+        const std::uint64_t buckets = (wanted + kFill - 1) / kFill;
+        for (unsigned i = 0; rows.size() < wanted; i++) {
+            std::string key = "key" + std::to_string(i);
+            if (bucket_of(hash_of(key, 0), buckets) == 0) rows.push_back({key, key, i});
+        }
+        return rows;
+    };
+    const auto rows = crowd(kSlots * (1 + kMostFurther));
+    Rows source(rows);
+    const auto built = build(source, {.path = path("full")});
+    ASSERT_TRUE(built);
+    EXPECT_EQ(built->seed, 0u);
+    EXPECT_EQ(built->overflow, kMostFurther);
+    EXPECT_EQ(items_of(read("full")).size(), rows.size());
+    EXPECT_TRUE(check(path("full"))->problems.empty());
+    Rows more(crowd(kSlots * (1 + kMostFurther) + 1));
+    const auto other = build(more, {.path = path("more")});
+    ASSERT_TRUE(other);
+    EXPECT_NE(other->seed, 0u);  // with which they do not crowd
+    EXPECT_TRUE(check(path("more"))->problems.empty());
+}
+
+TEST_F(StoreTest, SaysWhichKeysComeAgain) {
+    const std::vector<Rows::Made> rows{
+        {"a", "1", 0}, {"b\x01", "2", 0}, {"b\x01", "3", 0}, {"c", "4", 0}, {"a", "5", 0}};
+    Rows refused(rows), first(rows), last(rows);
+    const auto no = build(refused, {.path = path("no")});
+    ASSERT_FALSE(no);
+    EXPECT_FALSE(no.error().system);
+    auto problems = no.error().problems;
+    std::ranges::sort(problems);
+    EXPECT_EQ(
+        problems,
+        (std::vector<std::string>{
+            "row 3: the key 'b\\x01' is there already, from row 2; keep one of them, or say --duplicates first or last",
+            "row 5: the key 'a' is there already, from row 1; keep one of them, or say --duplicates first or last"}));
+    EXPECT_EQ(files(), 0u);
+    ASSERT_TRUE(build(first, {.path = path("first"), .duplicates = Duplicates::first}));
+    ASSERT_TRUE(build(last, {.path = path("last"), .duplicates = Duplicates::last}));
+    EXPECT_EQ(items_of(read("first")).at("a").second, "1");
+    EXPECT_EQ(items_of(read("last")).at("a").second, "5");
+    EXPECT_EQ(check(path("last"))->items, 3u);
+}
+
+TEST_F(StoreTest, ReplacesStoresAndNothingElse) {
+    Rows one(many(10)), two(many(20)), three(many(10));
+    ASSERT_TRUE(build(one, {.path = path("a.store")}));
+    ASSERT_TRUE(build(two, {.path = path("a.store")}));
+    EXPECT_EQ(check(path("a.store"))->items, 20u);
+    write("letter", "dear reader");
+    const auto no = build(three, {.path = path("letter")});
+    ASSERT_FALSE(no);
+    EXPECT_EQ(no.error().problems[0],
+              path("letter") + ": what is there is no store, and stays as it is; remove it, or name another file");
+    EXPECT_EQ(read("letter"), "dear reader");
+    EXPECT_EQ(files(), 2u);
+}
+
+TEST_F(StoreTest, CheckFindsEveryDamagedByte) {
+    Rows source(many(40));
+    const auto built = build(source, {.path = path("a.store")});
+    ASSERT_TRUE(built);
+    const std::string good = read("a.store");
+    Header header;
+    std::memcpy(&header, good.data(), sizeof header);
+    std::size_t found = 0, looked = 0;
+    // Every byte of the header, the items without the zeros between them, and the buckets.
+    std::vector<std::size_t> places;
+    for (std::size_t at = 0; at < sizeof header; at++) places.push_back(at);
+    for (std::size_t at = header.index; at < header.index + header.buckets * sizeof(Bucket); at++) places.push_back(at);
+    ItemHead head;
+    for (std::size_t at = kPage, i = 0; i < 40; i++) {
+        std::memcpy(&head, good.data() + at, sizeof head);
+        const std::size_t size = sizeof head + head.key_size + head.value_size;
+        for (std::size_t k = 0; k < size; k++) places.push_back(at + k);
+        at += padded(size, kUnit);
+    }
+    for (std::size_t i = 0; i < places.size(); i += i < 64 ? 1 : 7) {
+        std::string bad = good;
+        bad[places[i]] = static_cast<char>(bad[places[i]] ^ 0x20);
+        write("bad", bad);
+        looked++;
+        found += !check(path("bad"))->problems.empty();
+    }
+    EXPECT_EQ(found, looked);
+    write("bad", good.substr(0, good.size() - 4096));
+    EXPECT_EQ(check(path("bad"))->problems,
+              (std::vector<std::string>{path("bad") + ": byte 0: the store has " + std::to_string(good.size()) +
+                                        " bytes, and the file " + std::to_string(good.size() - 4096)}));
+    EXPECT_FALSE(check(path("none")));
+}
+
+}  // namespace
+}  // namespace chainio::store

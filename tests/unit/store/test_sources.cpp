@@ -1,0 +1,145 @@
+#include <sqlite3.h>
+
+#include "tests/unit/store/store_test.h"
+#include "tools/chainio/store/build.h"
+#include "tools/chainio/store/format.h"
+
+namespace chainio::store {
+namespace {
+
+// Rows as `key=value/flags`, problems as they are.
+std::vector<std::string> all(Source& source) {
+    std::vector<std::string> out;
+    while (true) {
+        Row row;
+        const auto there = source.next(row);
+        if (!there) {
+            out.push_back(there.error().text);
+            if (there.error().last) return out;
+            continue;
+        }
+        if (!*there) return out;
+        out.push_back(std::string(row.key) + "=" + std::string(row.value) + "/" + std::to_string(row.flags));
+    }
+}
+
+TEST_F(StoreTest, TsvLines) {
+    const auto source = open_tsv(write("a.tsv",
+                                       "a\tone\n"
+                                       "b\t\t7\n"
+                                       "c\\t\\x20\\x2F\ta\\n\\\\\\r\\0\t4294967295\n"
+                                       "d\tlast"));
+    ASSERT_TRUE(source);
+    EXPECT_EQ(all(**source),
+              (std::vector<std::string>{"a=one/0", "b=/7", std::string("c\t /=a\n\\\r\0/4294967295", 21), "d=last/0"}));
+}
+
+TEST_F(StoreTest, TsvLinesThatAreWrong) {
+    const std::string path = write("a.tsv", "nothing\n\n\tv\n" + std::string(251, 'k') +
+                                                "\tv\nk\tv\tx\nk\tv\t4294967296\nk\ta\\qb\n\\x0\tv\nk\t" +
+                                                std::string(kMaxValue + 1, 'v') + "\nk\tv\n");
+    const auto source = open_tsv(path);
+    ASSERT_TRUE(source);
+    EXPECT_EQ(
+        all(**source),
+        (std::vector<std::string>{
+            path + ":1: there is no tab; every line is KEY, a tab, VALUE and perhaps a tab and FLAGS",
+            path + ":2: the line is empty; every line is KEY, a tab, VALUE and perhaps a tab and FLAGS",
+            path + ":3: the key is empty; keys have 1 to 250 bytes",
+            path + ":4: the key has 251 bytes; keys have 1 to 250",
+            path + ":5: 'x' is no number from 0 to 4294967295, which the third column holds; write a tab in a value as "
+                   "\\t",
+            path + ":6: '4294967296' is no number from 0 to 4294967295, which the third column holds; write a tab in a "
+                   "value as \\t",
+            path + ":7: '\\q' in the value means nothing; there are \\t \\n \\r \\0 \\\\ and \\xHH",
+            path + ":8: '\\x0' in the key means nothing; there are \\t \\n \\r \\0 \\\\ and \\xHH",
+            path + ":9: the value has 64001 bytes; values have at most 64000: divide it over several keys", "k=v/0"}));
+}
+
+TEST_F(StoreTest, ALineWithoutAnEndEndsTheReading) {
+    const std::string path = write("a.tsv", "k\tv\n" + std::string(4 << 20, 'x'));
+    const auto source = open_tsv(path);
+    const auto rows = all(**source);
+    ASSERT_EQ(rows.size(), 2u);
+    EXPECT_EQ(rows[1],
+              path + ":2: the line is longer than any item can be; keys have 1 to 250 bytes, values up to 64000");
+}
+
+TEST_F(StoreTest, LinesAcrossPiecesOfReading) {
+    std::string text;
+    for (int i = 0; i < 100; i++)
+        text += "key" + std::to_string(i) + "\t" + std::string(60000, 'v') + "\t" + std::to_string(i) + "\n";
+    const auto source = open_tsv(write("a.tsv", text));
+    const auto rows = all(**source);
+    ASSERT_EQ(rows.size(), 100u);
+    for (int i = 0; i < 100; i++)
+        EXPECT_EQ(rows[static_cast<std::size_t>(i)],
+                  "key" + std::to_string(i) + "=" + std::string(60000, 'v') + "/" + std::to_string(i));
+}
+
+TEST_F(StoreTest, BadLinesLeaveNothingBehind) {
+    const std::string path_to = write("a.tsv", "good\tline\nbad line\n");
+    const auto source = open_tsv(path_to);
+    const auto built = build(**source, {.path = path("a.store")});
+    ASSERT_FALSE(built);
+    EXPECT_EQ(built.error().problems.size(), 1u);
+    EXPECT_EQ(files(), 1u);
+    EXPECT_FALSE(open_tsv(path("none.tsv")));
+}
+
+class SqliteTest : public StoreTest {
+  protected:
+    std::string database(const char* sql) const {
+        sqlite3* db = nullptr;
+        EXPECT_EQ(sqlite3_open(path("a.db").c_str(), &db), SQLITE_OK);
+        EXPECT_EQ(sqlite3_exec(db, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+        sqlite3_close(db);
+        return path("a.db");
+    }
+    std::string refusal(const std::string& table, const std::string& query) const {
+        const auto source = open_sqlite(path("a.db"), table, query);
+        return source ? "none" : source.error().text;
+    }
+};
+
+TEST_F(SqliteTest, TablesAndQueries) {
+    const std::string db = database(
+        "CREATE TABLE plain(key, value); INSERT INTO plain VALUES ('a', 'one'), (7, 2.5), (x'00ff', '');"
+        "CREATE TABLE \"odd \"\"name\"(value, flags, key); INSERT INTO \"odd \"\"name\" VALUES ('v', 9, 'k')");
+    const auto plain = open_sqlite(db, "plain", "");
+    ASSERT_TRUE(plain) << plain.error().text;
+    EXPECT_EQ(all(**plain), (std::vector<std::string>{"a=one/0", "7=2.5/0", std::string("\0\xff=/0", 5)}));
+    const auto odd = open_sqlite(db, "odd \"name", "");
+    ASSERT_TRUE(odd) << odd.error().text;
+    EXPECT_EQ(all(**odd), (std::vector<std::string>{"k=v/9"}));
+    const auto query = open_sqlite(db, "", "SELECT 'x' || key, value, 5 FROM plain WHERE key = 'a'");
+    ASSERT_TRUE(query) << query.error().text;
+    EXPECT_EQ(all(**query), (std::vector<std::string>{"xa=one/5"}));
+}
+
+TEST_F(SqliteTest, WhatIsWrong) {
+    const std::string db = database(
+        "CREATE TABLE t(key, value, flags); CREATE TABLE other(name, text);"
+        "INSERT INTO t VALUES (NULL, 'v', 0), ('k', NULL, 0), ('k', 'v', -1), ('k', 'v', 'x'), ('', 'v', 0), ('k', "
+        "'v', 3)");
+    const auto source = open_sqlite(db, "t", "");
+    ASSERT_TRUE(source);
+    EXPECT_EQ(all(**source),
+              (std::vector<std::string>{
+                  db + ": row 1: the key is NULL; leave such rows out with --query 'SELECT … WHERE … IS NOT NULL'",
+                  db + ": row 2: the value is NULL; leave such rows out with --query 'SELECT … WHERE … IS NOT NULL'",
+                  db + ": row 3: the flags are no integer from 0 to 4294967295, which the third column holds",
+                  db + ": row 4: the flags are no integer from 0 to 4294967295, which the third column holds",
+                  db + ": row 5: the key is empty; keys have 1 to 250 bytes", "k=v/3"}));
+    EXPECT_EQ(refusal("none", ""), db + ": there is no table 'none'");
+    EXPECT_EQ(refusal("other", ""), db + ": table 'other' has no columns 'key' and 'value'; name its own with --query "
+                                         "'SELECT name, text FROM other'");
+    EXPECT_EQ(refusal("", "SELECT key FROM t"),
+              db + ": the query gives 1 columns; the key, the value and perhaps the flags are wanted");
+    EXPECT_EQ(refusal("", "SELECT nope FROM t"), db + ": no such column: nope, in `SELECT nope FROM t`");
+    write("a.db", "this is a letter and not a database, which SQLite finds out when it reads the first page of it");
+    EXPECT_EQ(refusal("t", ""), path("a.db") + ": file is not a database");
+}
+
+}  // namespace
+}  // namespace chainio::store

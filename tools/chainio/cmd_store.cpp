@@ -1,0 +1,91 @@
+// `chainio store`: makes stores of keys and values, and checks them.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "tools/chainio/commands.h"
+#include "tools/chainio/store/build.h"
+#include "tools/chainio/store/check.h"
+
+namespace chainio::tool {
+namespace {
+
+struct Given {
+    store::BuildOptions options;
+    std::string tsv, sqlite, table, query;
+};
+
+int problems(const std::vector<std::string>& lines, bool system) {
+    for (const auto& line : lines) fmt::print(stderr, "chainio store: {}\n", line);
+    return system ? kExitSystem : kExitFailed;
+}
+
+int usage(const char* text) {
+    fmt::print(stderr, "chainio store build: {}\n", text);
+    return kExitUsage;
+}
+
+int build(const Given& given) {
+    if (given.tsv.empty() == given.sqlite.empty()) return usage("one of --from FILE and --from-sqlite DB is wanted");
+    if (!given.sqlite.empty() && given.table.empty() == given.query.empty())
+        return usage("with --from-sqlite, one of --table NAME and --query SQL is wanted");
+    auto source =
+        given.sqlite.empty() ? store::open_tsv(given.tsv) : store::open_sqlite(given.sqlite, given.table, given.query);
+    if (!source) return problems({source.error().text}, source.error().system);
+    const auto built = store::build(**source, given.options);
+    if (!built) return problems(built.error().problems, built.error().system);
+    fmt::print("{}: {} items in {} bytes, {} buckets and {} further ones, seed {}", given.options.path, built->items,
+               built->bytes, built->buckets, built->overflow, built->seed);
+    if (built->dropped != 0) fmt::print("; {} of a key that was there already were left out", built->dropped);
+    fmt::print("\n");
+    return kExitOk;
+}
+
+int check(const std::string& path) {
+    const auto checked = store::check(path);
+    if (!checked) return problems({checked.error()}, true);
+    if (!checked->problems.empty()) {
+        const int code = problems(checked->problems, false);
+        fmt::print(stderr, "chainio store: {} is damaged; build it again\n", path);
+        return code;
+    }
+    fmt::print("{}: whole, {} items in {} bytes, {} buckets and {} further ones\n", path, checked->items,
+               checked->bytes, checked->buckets, checked->overflow);
+    return kExitOk;
+}
+
+void add_build(CLI::App& parent, int& exit_code) {
+    auto given = std::make_shared<Given>();
+    auto* command = parent.add_subcommand("build", "Make a store, or replace one");
+    command->add_option("store", given->options.path, "the file to make")->required();
+    command->add_option("--from", given->tsv, "lines KEY, tab, VALUE and perhaps tab, FLAGS; - reads standard input");
+    command->add_option("--from-sqlite", given->sqlite, "an SQLite database");
+    command->add_option("--table", given->table, "of it, with the columns key, value and perhaps flags");
+    command->add_option("--query", given->query, "SQL that gives key, value and perhaps flags");
+    const std::map<std::string, store::Duplicates> words{
+        {"refuse", store::Duplicates::refuse}, {"first", store::Duplicates::first}, {"last", store::Duplicates::last}};
+    command->add_option("--duplicates", given->options.duplicates, "of a key that comes again: refuse, first or last")
+        ->transform(CLI::CheckedTransformer(words))
+        ->default_str("refuse");
+    command->add_option("--seed", given->options.seed, "of the keys' hashes")->capture_default_str();
+    command->add_option("--memory", given->options.memory, "bytes for sorting the index")
+        ->transform(CLI::AsSizeValue(false))
+        ->check(CLI::Range(std::size_t{1} << 16, std::size_t{1} << 40))
+        ->default_str("256MiB");
+    command->callback([given, &exit_code] { exit_code = build(*given); });
+}
+
+}  // namespace
+
+void add_store(CLI::App& root, int& exit_code) {
+    auto* command = root.add_subcommand("store", "Make and check stores of keys and values (docs/store.md)");
+    command->require_subcommand(1);
+    add_build(*command, exit_code);
+    auto path = std::make_shared<std::string>();
+    auto* checking = command->add_subcommand("check", "Read a store whole and say what is wrong with it");
+    checking->add_option("store", *path, "what `chainio store build` made")->required();
+    checking->callback([path, &exit_code] { exit_code = check(*path); });
+}
+
+}  // namespace chainio::tool

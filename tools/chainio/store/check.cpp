@@ -1,0 +1,122 @@
+#include "tools/chainio/store/check.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/chainio/store/build.h"
+#include "tools/chainio/store/files.h"
+#include "tools/chainio/store/format.h"
+
+namespace chainio::store {
+namespace {
+
+class Check {
+  public:
+    Check(int fd, std::string path) : fd_(fd), path_(std::move(path)), item_(kMaxItem) {}
+    ~Check() { close(fd_); }
+    Check(const Check&) = delete;
+    Check& operator=(const Check&) = delete;
+
+    std::expected<Checked, std::string> run() {
+        if (!header()) return out_;
+        out_.buckets = header_.buckets;
+        out_.bytes = header_.length;
+        for (std::uint64_t number = 0; number < header_.buckets && !enough(); number++) chain_of(number);
+        if (enough()) return out_;
+        if (out_.items != header_.items)
+            wrong(0, fmt::format("the header says {} items, and the buckets have {}", header_.items, out_.items));
+        if (out_.overflow != header_.overflow)
+            wrong(0, fmt::format("the header says {} further buckets, and {} are led to", header_.overflow,
+                                 out_.overflow));
+        return out_;
+    }
+
+  private:
+    bool enough() const { return out_.problems.size() >= kMostProblems; }
+    void wrong(std::uint64_t at, const std::string& what) {
+        out_.problems.push_back(fmt::format("{}: byte {}: {}", path_, at, what));
+    }
+
+    bool header() {
+        struct stat info{};
+        if (fstat(fd_, &info) != 0) return wrong(0, system_text("cannot be looked at")), false;
+        if (!read_at(fd_, {reinterpret_cast<std::uint8_t*>(&header_), sizeof header_}, 0) ||
+            header_.magic != Header{}.magic)
+            return wrong(0, "this is no store; `chainio store build` makes one"), false;
+        if (header_.version != Header{}.version)
+            return wrong(8, fmt::format("the store is of version {}, and this program knows {}", header_.version,
+                                        Header{}.version)),
+                   false;
+        if (header_.crc != crc_of(header_)) return wrong(0, "the header's sum is wrong"), false;
+        const std::uint64_t size = (header_.buckets + header_.overflow) * sizeof(Bucket);
+        if (header_.buckets == 0 || header_.index % kPage != 0 || header_.length != padded(header_.index + size, kPage))
+            return wrong(0, "the header's figures contradict each other"), false;
+        if (header_.length != static_cast<std::uint64_t>(info.st_size))
+            return wrong(0, fmt::format("the store has {} bytes, and the file {}", header_.length, info.st_size)),
+                   false;
+        return true;
+    }
+
+    // A bucket and those that it leads to.
+    void chain_of(std::uint64_t first) {
+        bool any = false;
+        std::uint64_t least = 0, number = first;
+        for (std::size_t i = 0; i <= kMostFurther && !enough(); i++) {
+            Bucket bucket;
+            const std::uint64_t at = header_.index + number * sizeof bucket;
+            if (auto read = read_at(fd_, {reinterpret_cast<std::uint8_t*>(&bucket), sizeof bucket}, at); !read)
+                return wrong(at, read.error());
+            if (bucket.crc != crc_of(bucket)) return wrong(at, fmt::format("the sum of bucket {} is wrong", number));
+            if (bucket.used > kSlots || (bucket.following != 0 && bucket.used != kSlots))
+                return wrong(at, fmt::format("bucket {} says that it has {} items", number, bucket.used));
+            for (std::size_t k = 0; k < bucket.used && !enough(); k++) {
+                const Slot& slot = bucket.slots[k];
+                if ((any && slot.hash <= least) || bucket_of(slot.hash, header_.buckets) != first)
+                    return wrong(at, fmt::format("slot {} of bucket {} is out of order", k, number));
+                any = true;
+                least = slot.hash;
+                item(slot);
+            }
+            if (bucket.following == 0) return;
+            out_.overflow++;
+            number = bucket.following;
+            if (number < header_.buckets || number >= header_.buckets + header_.overflow)
+                return wrong(at, fmt::format("what follows is no bucket: {}", number));
+        }
+        wrong(header_.index + first * sizeof(Bucket), "too many buckets follow one another");
+    }
+
+    void item(const Slot& slot) {
+        out_.items++;
+        const std::uint64_t at = at_of(slot.place), size = bytes_at(slot.place);
+        if (at < kPage || size < sizeof(ItemHead) || size > kMaxItem || at + size > header_.index)
+            return wrong(at, "a slot leads to where no item is");
+        if (auto read = read_at(fd_, std::span(item_).first(size), at); !read) return wrong(at, read.error());
+        ItemHead head;
+        std::memcpy(&head, item_.data(), sizeof head);
+        const std::string_view rest(reinterpret_cast<const char*>(item_.data()) + sizeof head, size - sizeof head);
+        if (std::size_t{head.key_size} + head.value_size != rest.size())
+            return wrong(at, "the item's sizes are not those of its slot");
+        const std::string_view key = rest.substr(0, head.key_size);
+        if (head.crc != crc_of(head, key, rest.substr(head.key_size))) return wrong(at, "the item's sum is wrong");
+        if (hash_of(key, header_.seed) != slot.hash) wrong(at, "the item's key has another hash than its slot");
+    }
+
+    int fd_;
+    std::string path_;
+    Header header_;
+    Checked out_;
+    std::vector<std::uint8_t> item_;
+};
+
+}  // namespace
+
+std::expected<Checked, std::string> check(const std::string& path) {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return std::unexpected(system_text(path + ": cannot be opened"));
+    return Check(fd, path).run();
+}
+
+}  // namespace chainio::store

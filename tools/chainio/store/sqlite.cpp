@@ -1,0 +1,124 @@
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include "tools/chainio/store/format.h"
+#include "tools/chainio/store/source.h"
+
+namespace chainio::store {
+namespace {
+
+constexpr int kMostRow = 4 << 20;  // SQLite allows a gigabyte by itself
+
+struct Close {
+    void operator()(sqlite3* db) const { sqlite3_close(db); }
+    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+};
+
+class Sqlite : public Source {
+  public:
+    Sqlite(std::unique_ptr<sqlite3, Close> db, std::unique_ptr<sqlite3_stmt, Close> rows, std::string name)
+        : db_(std::move(db)), rows_(std::move(rows)), name_(std::move(name)) {}
+
+    std::string place(std::uint64_t number) const override { return fmt::format("{}: row {}", name_, number); }
+
+    std::expected<bool, Problem> next(Row& row) override {
+        const int state = sqlite3_step(rows_.get());
+        if (state == SQLITE_DONE) return false;
+        number_++;
+        if (state != SQLITE_ROW)
+            return std::unexpected(Problem{fmt::format("{}: {}", place(number_), sqlite3_errmsg(db_.get())),
+                                           state != SQLITE_TOOBIG, true});
+        if (auto wrong = take(row); !wrong.empty())
+            return std::unexpected(Problem{place(number_) + ": " + wrong, false, false});
+        row.number = number_;
+        return true;
+    }
+
+  private:
+    std::string_view bytes(int column) {
+        const void* data = sqlite3_column_blob(rows_.get(), column);  // a number as the text that SQLite prints
+        const auto length = static_cast<std::size_t>(sqlite3_column_bytes(rows_.get(), column));
+        return {static_cast<const char*>(data), data == nullptr ? 0 : length};
+    }
+
+    std::string take(Row& row) {
+        for (const int column : {0, 1}) {
+            if (sqlite3_column_type(rows_.get(), column) != SQLITE_NULL) continue;
+            return fmt::format("the {} is NULL; leave such rows out with --query 'SELECT … WHERE … IS NOT NULL'",
+                               column == 0 ? "key" : "value");
+        }
+        row.flags = 0;
+        if (sqlite3_column_count(rows_.get()) > 2) {
+            const std::int64_t flags = sqlite3_column_int64(rows_.get(), 2);
+            if (sqlite3_column_type(rows_.get(), 2) != SQLITE_INTEGER || flags < 0 || flags > 0xffffffff)
+                return "the flags are no integer from 0 to 4294967295, which the third column holds";
+            row.flags = static_cast<std::uint32_t>(flags);
+        }
+        row.key = bytes(0);
+        row.value = bytes(1);
+        return wrong_sizes(row.key.size(), row.value.size());
+    }
+
+    std::unique_ptr<sqlite3, Close> db_;
+    std::unique_ptr<sqlite3_stmt, Close> rows_;
+    std::string name_;
+    std::uint64_t number_ = 0;
+};
+
+std::string quoted(const std::string& name) {
+    std::string out = "\"";
+    for (const char c : name) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+    return out + "\"";
+}
+
+// A table's columns by their names; those that a query gives have a place instead.
+std::expected<std::string, std::string> query_of(sqlite3* db, const std::string& table) {
+    const auto has = [&](const char* column) {
+        return sqlite3_table_column_metadata(db, nullptr, table.c_str(), column, nullptr, nullptr, nullptr, nullptr,
+                                             nullptr) == SQLITE_OK;
+    };
+    if (!has(nullptr)) return std::unexpected(fmt::format("there is no table '{}'", table));
+    if (!has("key") || !has("value")) {
+        return std::unexpected(fmt::format(
+            "table '{}' has no columns 'key' and 'value'; name its own with --query 'SELECT name, text FROM {}'", table,
+            table));
+    }
+    return fmt::format("SELECT key, value{} FROM {}", has("flags") ? ", flags" : "", quoted(table));
+}
+
+}  // namespace
+
+std::expected<std::unique_ptr<Source>, Problem> open_sqlite(const std::string& path, const std::string& table,
+                                                            const std::string& query) {
+    sqlite3* opened = nullptr;
+    const int state = sqlite3_open_v2(path.c_str(), &opened, SQLITE_OPEN_READONLY, nullptr);
+    std::unique_ptr<sqlite3, Close> db(opened);
+    const auto failed = [&](const std::string& why, bool system) {
+        return std::unexpected(Problem{fmt::format("{}: {}", path, why), system, true});
+    };
+    if (state != SQLITE_OK)
+        return failed(db == nullptr ? "no memory" : fmt::format("cannot be opened: {}", sqlite3_errmsg(db.get())),
+                      true);
+    sqlite3_limit(db.get(), SQLITE_LIMIT_LENGTH, kMostRow);
+    if (sqlite3_exec(db.get(), "SELECT 1 FROM sqlite_schema", nullptr, nullptr, nullptr) != SQLITE_OK)
+        return failed(sqlite3_errmsg(db.get()), true);
+    std::string text = query;
+    if (query.empty()) {
+        auto made = query_of(db.get(), table);
+        if (!made) return failed(made.error(), false);
+        text = *made;
+    }
+    sqlite3_stmt* statement = nullptr;
+    const int prepared = sqlite3_prepare_v2(db.get(), text.c_str(), -1, &statement, nullptr);
+    std::unique_ptr<sqlite3_stmt, Close> rows(statement);
+    if (prepared != SQLITE_OK) return failed(fmt::format("{}, in `{}`", sqlite3_errmsg(db.get()), text), false);
+    const int columns = rows == nullptr ? 0 : sqlite3_column_count(rows.get());
+    if (columns != 2 && columns != 3) {
+        return failed(
+            fmt::format("the query gives {} columns; the key, the value and perhaps the flags are wanted", columns),
+            false);
+    }
+    return std::make_unique<Sqlite>(std::move(db), std::move(rows), path);
+}
+
+}  // namespace chainio::store

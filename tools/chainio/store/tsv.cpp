@@ -1,0 +1,177 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tools/chainio/store/format.h"
+#include "tools/chainio/store/source.h"
+
+namespace chainio::store {
+namespace {
+
+constexpr std::size_t kRead = std::size_t{1} << 20;
+// Every byte of the longest item as \xHH, and room to spare.
+constexpr std::size_t kMostLine = 4 * (kMaxKey + kMaxValue) + 64;
+
+int hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+// The first escape that means nothing; nothing when all do.
+std::optional<std::string> unescape(std::string_view text, std::string& out) {
+    out.clear();
+    for (std::size_t i = 0; i < text.size(); i++) {
+        if (text[i] != '\\') {
+            out += text[i];
+            continue;
+        }
+        const char kind = i + 1 < text.size() ? text[i + 1] : '\0';
+        constexpr std::string_view kinds = "tnr0\\", meant{"\t\n\r\0\\", 5};
+        if (const std::size_t found = kinds.find(kind); kind != '\0' && found != std::string_view::npos) {
+            out += meant[found];
+            i++;
+            continue;
+        }
+        const int high = kind == 'x' && i + 3 < text.size() ? hex_digit(text[i + 2]) : -1;
+        const int low = high >= 0 ? hex_digit(text[i + 3]) : -1;
+        if (low < 0) return std::string(text.substr(i, kind == 'x' ? 4 : 2));
+        out += static_cast<char>(high << 4 | low);
+        i += 3;
+    }
+    return std::nullopt;
+}
+
+class Tsv : public Source {
+  public:
+    Tsv(int fd, std::string name) : fd_(fd), name_(std::move(name)), buffer_(kMostLine + kRead) {}
+    Tsv(const Tsv&) = delete;
+    Tsv& operator=(const Tsv&) = delete;
+    ~Tsv() override {
+        if (fd_ > STDIN_FILENO) close(fd_);
+    }
+
+    std::string place(std::uint64_t number) const override { return fmt::format("{}:{}", name_, number); }
+
+    std::expected<bool, Problem> next(Row& row) override {
+        std::string_view line;
+        const auto there = next_line(line);
+        if (!there || !*there) return there;
+        if (auto wrong = parse(line, row); !wrong.empty())
+            return std::unexpected(Problem{place(number_) + ": " + wrong, false, false});
+        row.number = number_;
+        return true;
+    }
+
+  private:
+    std::expected<bool, Problem> next_line(std::string_view& line) {
+        while (true) {
+            const char* from = buffer_.data() + begin_;
+            if (const void* end = std::memchr(from + looked_, '\n', end_ - begin_ - looked_); end != nullptr) {
+                line = {from, static_cast<std::size_t>(static_cast<const char*>(end) - from)};
+                begin_ += line.size() + 1;
+                looked_ = 0;
+                number_++;
+                return true;
+            }
+            looked_ = end_ - begin_;
+            if (looked_ > kMostLine) {
+                return std::unexpected(Problem{
+                    fmt::format("{}: the line is longer than any item can be; keys have 1 to {} bytes, values up to {}",
+                                place(number_ + 1), kMaxKey, kMaxValue),
+                    false, true});
+            }
+            if (at_end_) {
+                line = {from, looked_};
+                begin_ = end_;
+                if (looked_ != 0) number_++;
+                return std::exchange(looked_, 0) != 0;
+            }
+            if (auto read = fill(); !read) return std::unexpected(read.error());
+        }
+    }
+
+    std::expected<void, Problem> fill() {
+        std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+        end_ -= begin_;
+        begin_ = 0;
+        ssize_t got = 0;
+        do {
+            got = read(fd_, buffer_.data() + end_, buffer_.size() - end_);
+        } while (got < 0 && errno == EINTR);
+        if (got < 0)
+            return std::unexpected(
+                Problem{fmt::format("{}: cannot be read: {}", name_, std::strerror(errno)), true, true});
+        at_end_ = got == 0;
+        end_ += static_cast<std::size_t>(got);
+        return {};
+    }
+
+    std::string parse(std::string_view line, Row& row) {
+        const std::size_t first = line.find('\t');
+        if (first == std::string_view::npos) {
+            return line.empty() ? "the line is empty; every line is KEY, a tab, VALUE and perhaps a tab and FLAGS"
+                                : "there is no tab; every line is KEY, a tab, VALUE and perhaps a tab and FLAGS";
+        }
+        const std::size_t second = std::min(line.find('\t', first + 1), line.size());
+        if (auto wrong = unescape(line.substr(0, first), key_)) return escape_text("key", *wrong);
+        if (auto wrong = unescape(line.substr(first + 1, second - first - 1), value_))
+            return escape_text("value", *wrong);
+        row.flags = 0;
+        if (second < line.size()) {
+            const std::string_view flags = line.substr(second + 1);
+            const auto read = std::from_chars(flags.data(), flags.data() + flags.size(), row.flags);
+            if (flags.empty() || read.ec != std::errc{} || read.ptr != flags.data() + flags.size()) {
+                return fmt::format(
+                    "'{:.40}' is no number from 0 to 4294967295, which the third column holds; write a tab in a value "
+                    "as \\t",
+                    flags);
+            }
+        }
+        row.key = key_;
+        row.value = value_;
+        return wrong_sizes(key_.size(), value_.size());
+    }
+
+    static std::string escape_text(const char* what, const std::string& escape) {
+        return fmt::format("'{}' in the {} means nothing; there are \\t \\n \\r \\0 \\\\ and \\xHH", escape, what);
+    }
+
+    int fd_;
+    std::string name_, key_, value_;
+    std::vector<char> buffer_;
+    std::size_t begin_ = 0, end_ = 0, looked_ = 0;
+    std::uint64_t number_ = 0;
+    bool at_end_ = false;
+};
+
+}  // namespace
+
+std::string wrong_sizes(std::size_t key, std::size_t value) {
+    if (key == 0) return fmt::format("the key is empty; keys have 1 to {} bytes", kMaxKey);
+    if (key > kMaxKey) return fmt::format("the key has {} bytes; keys have 1 to {}", key, kMaxKey);
+    if (value > kMaxValue) {
+        return fmt::format("the value has {} bytes; values have at most {}: divide it over several keys", value,
+                           kMaxValue);
+    }
+    return {};
+}
+
+std::expected<std::unique_ptr<Source>, Problem> open_tsv(const std::string& path) {
+    if (path == "-") return std::make_unique<Tsv>(STDIN_FILENO, "standard input");
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return std::unexpected(
+            Problem{fmt::format("{}: cannot be opened: {}", path, std::strerror(errno)), true, true});
+    return std::make_unique<Tsv>(fd, path);
+}
+
+}  // namespace chainio::store
