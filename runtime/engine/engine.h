@@ -139,7 +139,8 @@ class Engine {
     std::expected<void, SubmitError> bind_arguments(std::uint32_t index, const ir::Chain& chain,
                                                     std::span<const Argument> args);
     void prepare(cio_io& io) const;
-    void run_step(std::uint32_t index);
+    static bool names_a_read(const cio_next& next, const Flight& flight, const ir::Chain& chain);
+    void run_step(std::uint32_t index, bool may_block);
     void after_program(std::uint32_t index, std::uint32_t ran);
     void after_last_read(std::uint32_t index);
     std::uint32_t queue_reads(std::uint32_t index, std::uint16_t depth);
@@ -161,6 +162,8 @@ class Engine {
     Issued issue(std::uint32_t index, bool alone);
     umem::Frame allocate(std::uint32_t bytes, umem::Owner owner);
     bool read_cached_page(std::uint32_t index, const ReadOp& op, File& file);
+    enum class Alone : std::uint8_t { no, block_came, under_way };
+    Alone read_alone(std::uint32_t index);
     void try_again(std::uint32_t index);
     void arrived(std::uint32_t index, std::int32_t result);
     void mark_done(std::uint32_t index, std::uint32_t failure);

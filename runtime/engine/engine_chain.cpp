@@ -168,19 +168,23 @@ void Engine::prepare(cio_io& io) const {
     io.prefetch_count = 0;
 }
 
-void Engine::run_step(std::uint32_t index) {
+void Engine::run_step(std::uint32_t index, bool may_block) {
     Flight& flight = flights_[index];
     const std::uint32_t ran = flight.head;
     const Read& read = reads_[ran];
     if (read.failure != 0) return finish(index, read.failure);
+    const ir::Chain& chain = module_.chains[flight.chain];
     cio_io& io = *flight.io;
-    io.block_offset = read.offset;
-    io.block_tag = read.tag;
-    io.block_length = read.length;
-    io.block_file = read.param;
-    prepare(io);
-    spec_->run(module_.chains[flight.chain].steps[read.step].program, io, block_of(read));
-    after_program(index, ran);
+    for (Alone next = Alone::block_came; next == Alone::block_came;) {
+        io.block_offset = read.offset;
+        io.block_tag = read.tag;
+        io.block_length = read.length;
+        io.block_file = read.param;
+        prepare(io);
+        spec_->run(chain.steps[read.step].program, io, block_of(read));
+        next = may_block && running_ == 1 && on_device_ == 0 ? read_alone(index) : Alone::no;
+        if (next == Alone::no) return after_program(index, ran);
+    }
 }
 
 // `ran` is the read whose step just ran, or none.
@@ -219,8 +223,13 @@ void Engine::after_last_read(std::uint32_t index) {
     finish(index, take_result(index, kNoIndex));
 }
 
-// Queues what the program asked for. Returns the outcome that ends the chain, or 0. Native code is checked like data: a
-// program that names a step which does not exist must not take the engine with it.
+// Native code is checked like data: a program that names a step which does not exist must not take the engine with it.
+bool Engine::names_a_read(const cio_next& next, const Flight& flight, const ir::Chain& chain) {
+    return next.step < chain.steps.size() && next.file < flight.file_count && next.length != 0 &&
+           next.length <= CIO_MAX_BLOCK && next.offset >> 63 == 0;
+}
+
+// Queues what the program asked for. Returns the outcome that ends the chain, or 0.
 std::uint32_t Engine::queue_reads(std::uint32_t index, std::uint16_t depth) {
     Flight& flight = flights_[index];
     const ir::Chain& chain = module_.chains[flight.chain];
@@ -228,10 +237,7 @@ std::uint32_t Engine::queue_reads(std::uint32_t index, std::uint16_t depth) {
     if (io.next_count > CIO_MAX_NEXT) return CIO_FANOUT;
     for (std::uint32_t i = 0; i < io.next_count; i++) {
         const cio_next& next = io.next[i];
-        if (next.step >= chain.steps.size() || next.file >= flight.file_count || next.length == 0 ||
-            next.length > CIO_MAX_BLOCK || next.offset >> 63 != 0) {
-            return CIO_MALFORMED;
-        }
+        if (!names_a_read(next, flight, chain)) return CIO_MALFORMED;
         if (flight.hops >= chain.hops) return CIO_HOP_LIMIT;
         const std::uint32_t at = new_read();
         if (at == kNoIndex) return CIO_NO_MEMORY;

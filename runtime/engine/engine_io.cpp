@@ -170,6 +170,51 @@ bool Engine::read_cached_page(std::uint32_t index, const ReadOp& op, File& file)
     return false;
 }
 
+// The only chain in flight, which has just run a step and wants one more block of the same file: that is read over the
+// last one, on this thread. The way through the queues would gain nothing, and after each wait for the device its
+// instructions and data have to come from memory again.
+Engine::Alone Engine::read_alone(std::uint32_t index) {
+    Flight& flight = flights_[index];
+    Read& read = reads_[flight.head];
+    const cio_io& io = *flight.io;
+    const cio_next& next = io.next[0];
+    const ir::Chain& chain = module_.chains[flight.chain];
+    if (io.outcome != CIO_OK || io.finished != 0 || io.next_count != 1 || read.next != kNoIndex) return Alone::no;
+    if (!names_a_read(next, flight, chain) || flight.hops >= chain.hops) return Alone::no;
+    const File& file = files_[read.file];
+    const std::uint32_t wanted = flight_files_[index * files_per_flight_ + next.file];
+    if (wanted != read.file || file.cache != nullptr || !waiting_.empty() || !again_.empty()) return Alone::no;
+    const std::uint64_t mask = file.opened.offset_align - 1;
+    const std::uint64_t begin = next.offset & ~mask, end = (next.offset + next.length + mask) & ~mask;
+    // The frame is as aligned as the file asks, since its first block was of this file too.
+    if (end > INT64_MAX || end - begin > slab_.frame_bytes(read.frame)) return Alone::no;
+    flight.hops++;
+    counters_.plain_reads++;
+    read.offset = next.offset;
+    read.tag = next.tag;
+    read.length = next.length;
+    read.skip = static_cast<std::uint32_t>(next.offset - begin);
+    read.io_length = static_cast<std::uint32_t>(end - begin);
+    read.got = 0;
+    read.retries = 0;
+    read.step = next.step;
+    read.param = next.file;
+    read.depth = static_cast<std::uint16_t>(std::min(read.depth + 1, 0xffff));
+    const ReadOp op{.offset = begin,
+                    .data = slab_.data(read.frame),
+                    .length = read.io_length,
+                    .file = read.file,
+                    .token = flight.head,
+                    .user_data = flight.user_data};
+    const std::int32_t result = backend_->read_now(op, false);
+    if (result == static_cast<std::int32_t>(read.io_length)) {
+        counters_.bytes_read += read.io_length;
+        return Alone::block_came;
+    }
+    arrived(flight.head, result);
+    return Alone::under_way;
+}
+
 void Engine::try_again(std::uint32_t index) {
     reads_[index].state = ReadState::waiting;
     again_.push(reads_[index].rank, index);
@@ -229,7 +274,7 @@ std::expected<void, std::string> Engine::enter(unsigned wait_for) {
 std::expected<void, std::string> Engine::advance(bool may_block) {
     unsigned rounds = 0;
     do {
-        for (std::uint32_t index; (index = ready_.pop()) != kNoIndex;) run_step(index);
+        for (std::uint32_t index; (index = ready_.pop()) != kNoIndex;) run_step(index, may_block);
         issue_waiting(may_block);
         // Chains that live off a cache must not keep more urgent ones, whose blocks have arrived, from running.
         if (++rounds % kRoundsBetweenPolls != 0 || on_device_ == 0) continue;

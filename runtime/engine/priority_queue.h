@@ -64,6 +64,7 @@ class PriorityQueue {
         size_--;
     }
     std::uint32_t pop() {
+        if (size_ == 0) return kNoIndex;
         List* best = nullptr;
         for (List& list : lists_) {
             if (best != nullptr && list.priority != best->priority) break;
@@ -99,6 +100,7 @@ class PriorityQueue {
     };
     // A class that was idle has no claim on the time that it did not use.
     void wake(List& list) {
+        if (size_ == 0) return;
         std::uint64_t least = UINT64_MAX;
         for (const List& other : lists_) {
             if (other.priority == list.priority && other.head != kNoIndex) least = std::min(least, other.pass);
