@@ -15,7 +15,7 @@ shim::GateState shown(policy::Gate::State state) {
 }
 
 // A chain that asks for nothing at so many events in a row has nothing to say about what the program does just now.
-constexpr std::uint32_t kSilent = 1024;
+constexpr std::uint32_t kSilent = 256;
 
 }  // namespace
 

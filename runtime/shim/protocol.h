@@ -145,8 +145,9 @@ struct Region {
 };
 inline constexpr std::size_t kRegionBytes = sizeof(Region);
 
-// A read that took longer than this waited for a device: it wakes a sleeping server. Quicker ones leave their event for
-// when the server next looks, so that a warm program pays for no wake-up.
+// A read that took longer than this, and in which the thread slept, waited for a device: it wakes a sleeping server. Of
+// others that took longer, this is told. They leave their event for when the server next looks, so that a warm program
+// pays for no wake-up.
 inline constexpr std::uint32_t kSlowReadNs = 20'000;
 
 }  // namespace chainio::shim

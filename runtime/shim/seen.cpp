@@ -1,4 +1,5 @@
 // What the server is told about reads and about sockets that have something to read.
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,10 +12,17 @@
 
 namespace chainio::shim {
 
+static void note_waits() {
+    rusage usage;
+    if (!failed(raw_call(SYS_getrusage, RUSAGE_THREAD, word(&usage)))) producer.waits = usage.ru_nvcsw;
+}
+
 void post(Region& region, const Event& event, const void* payload, std::uint32_t bytes) {
     const Ring* before = producer.ring;
     post_event(region, process(), event, payload, bytes);
-    if (producer.ring && producer.ring != before) release_at_thread_end();
+    if (!producer.ring || producer.ring == before) return;
+    release_at_thread_end();
+    note_waits();
 }
 
 void post_note(Note note, const char* text, std::uint64_t device, std::uint64_t inode) {
@@ -52,10 +60,20 @@ std::uint64_t now_ns() {
     return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+// A read that took long has waited for a device only if the thread gave up its processor by itself. Others were put
+// aside for somebody else's sake, which is no reason to read ahead, or copied much.
+static bool has_waited(std::uint32_t took) {
+    if (took < kSlowReadNs) return false;
+    const long before = producer.waits;
+    note_waits();
+    return producer.waits != before;
+}
+
 void post_read(int descriptor, const Slot& slot, std::int64_t offset, std::int64_t length, std::uint32_t took) {
     Region* found = live_region();
     if (!found) return;
-    if (took >= kSlowReadNs) {
+    const bool waited = has_waited(took);
+    if (waited) {
         producer.posted_after = kPostedAfter;
     } else if (!wants(slot, kPostReads)) {
         if (producer.posted_after == 0) return;
@@ -75,9 +93,9 @@ void post_read(int descriptor, const Slot& slot, std::int64_t offset, std::int64
     event.inode = opening.inode.load(std::memory_order_relaxed);
     event.offset = static_cast<std::uint64_t>(offset);
     event.length = static_cast<std::uint32_t>(std::min<std::int64_t>(length, UINT32_MAX));
-    event.took_ns = took;
+    event.took_ns = waited ? took : std::min(took, kSlowReadNs);
     post(*found, event, nullptr, 0);
-    if (took >= kSlowReadNs) wake(*found);
+    if (waited) wake(*found);
 }
 
 namespace {

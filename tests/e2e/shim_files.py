@@ -132,7 +132,7 @@ def events_of(checks, program, data, **plan):
     checks.same(f"{program.name} lost", server.end["lost"], 0)
     return server
 
-# Stands behind the library under test, and makes one read as slow as one that waits for a disk.
+# Stands behind the library under test, and makes one read as slow as one that waits for a disk; two others only take as long.
 SLOW = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -141,8 +141,15 @@ SLOW = """
 ssize_t pread64(int f, void* b, size_t n, off_t at) {
     static ssize_t (*next)(int, void*, size_t, off_t);
     if (!next) next = (ssize_t (*)(int, void*, size_t, off_t))dlsym(RTLD_NEXT, "pread64");
-    struct timespec wait = {0, 1000000};
+    struct timespec wait = {0, 1000000}, now, end;
     if (at == 200) nanosleep(&wait, 0);
+    if (at == 8 || at == 304) {
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        end.tv_sec += (end.tv_nsec + 1000000) / 1000000000;
+        end.tv_nsec = (end.tv_nsec + 1000000) % 1000000000;
+        do clock_gettime(CLOCK_MONOTONIC, &now);
+        while (now.tv_sec < end.tv_sec || (now.tv_sec == end.tv_sec && now.tv_nsec < end.tv_nsec));
+    }
     return next(f, b, n, at);
 }
 """
@@ -159,10 +166,15 @@ def slow_reads(checks, data):
     checks.same("slow reads: exit code", code, 0)
     posted = {event["offset"]: event["took"] for event in server.of("read")}
     checks.same("a slow read and those behind it", [at for at in range(200, 200 + POSTED_AFTER + 1) if at not in posted], [])
-    # A busy machine makes others slow.
+    checks.same("one that took as long without a wait", [at for at in (8, 304) if at in posted], [])
+    # A busy machine may have others wait.
     waited = [at for at, took in posted.items() if took >= SLOW_NS]
     checks.same("no other", [at for at in posted if not any(0 <= at - one <= POSTED_AFTER for one in waited)], [])
     checks.same("only every eighth was looked at", [at for at in waited if at % LOOKED_AT and not any(0 < at - one <= POSTED_AFTER for one in waited)], [])
+    with Server(checks.folder, classes=["*.idx"]) as server:
+        server.run(program, cwd=data, extra={"LD_PRELOAD": f"{LIBRARY}:{slow}"})
+    took = {event["offset"]: event["took"] for event in server.of("read")}
+    checks.same("where all are wanted, a wait is told as long, the rest as short", (took[200] >= 1_000_000, took[8], took[304]), (True, SLOW_NS, SLOW_NS))
     with Server(checks.folder, classes=["*.idx"], posts={"class": 1}) as server:
         server.run(program, cwd=data, extra={"LD_PRELOAD": f"{LIBRARY}:{slow}"})
     checks.same("nobody wants to hear of reads", len(server.of("read")), 0)

@@ -411,9 +411,9 @@ TEST(Posts, AreSlowReadsOnlyWhileAChainAsksForNothing) {
         }
         return happens([&] { return running.chain().events == before + count; });
     };
-    ASSERT_TRUE(reads(1000, 0, 500));
+    ASSERT_TRUE(reads(250, 0, 500));
     EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostReads);
-    ASSERT_TRUE(reads(100, 0, 500));
+    ASSERT_TRUE(reads(10, 0, 500));
     EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostSlowReads);
     ASSERT_TRUE(reads(1, 0, 100'000));
     EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostSlowReads);
