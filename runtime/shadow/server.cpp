@@ -14,8 +14,9 @@ namespace {
 constexpr std::uint32_t kDefaultPriority = 4;  // of chains without a class
 constexpr std::uint64_t kHousekeepingNs = 10'000'000;
 constexpr std::uint64_t kReclaimNs = 500'000'000;
-constexpr std::uint64_t kNewRingsNs = 200'000;        // between looks for threads that have begun to post
-constexpr std::uint64_t kSleepNs = 10'000'000;        // at most, so that `stop` is asked
+constexpr std::uint64_t kNewRingsNs = 200'000;  // between looks for threads that have begun to post
+// At most: quick reads leave their events to be found. Longer and longer while there are none.
+constexpr std::uint64_t kSleepNs = 10'000'000, kIdleNs = 160'000'000;
 constexpr std::uint64_t kLastWaitNs = 1'000'000'000;  // for what is in flight at the end
 constexpr unsigned kEventsAtOnce = 256;               // of one ring
 constexpr std::uint32_t kKnownFiles = 4096, kOpenFiles = 256;
@@ -73,7 +74,7 @@ class ServerImpl final : public Server {
     unsigned take_probes(unsigned most);
     void switch_probes();
     void keep_house(std::uint64_t now);
-    void sleep();
+    void sleep(const std::function<bool()>& stop);
     std::expected<void, std::string> finish();
 
     ServerOptions options_;
@@ -90,7 +91,7 @@ class ServerImpl final : public Server {
     std::optional<Events> events_;
     probe::Poller* probes_ = nullptr;
     std::string failure_;  // of the ring; the server then only watches
-    std::uint64_t house_ns_ = 0, reclaim_ns_ = 0, new_rings_ns_ = 0;
+    std::uint64_t sleep_ns_ = kSleepNs, house_ns_ = 0, reclaim_ns_ = 0, new_rings_ns_ = 0;
 };
 
 // One look at everything; whether anything happened that makes another look at once worth while.
@@ -111,6 +112,7 @@ bool ServerImpl::turn(std::uint64_t now) {
     } else {
         ahead_->drop_waiting();
     }
+    if (events != 0) sleep_ns_ = kSleepNs;
     if (events != 0) file_.get().stats.server_ns.fetch_add(now_ns() - now, std::memory_order_relaxed);
     if (now - house_ns_ >= kHousekeepingNs) keep_house(now);
     return moved || events >= kEventsAtOnce;
@@ -152,14 +154,15 @@ void ServerImpl::keep_house(std::uint64_t now) {
     inbox_.reclaim();
 }
 
-void ServerImpl::sleep() {
+void ServerImpl::sleep(const std::function<bool()>& stop) {
     shim::Region& region = file_.get();
     region.asleep.store(1, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const bool probed = probes_ != nullptr && !probes_->sleep();
     // Looking at all rings costs some microseconds, which is much while reads end all the time.
-    if (!probed && !inbox_.pending(ahead_->in_flight() == 0)) {
-        walks_->disk().wait(region.asleep, kSleepNs);
+    if (!probed && !inbox_.pending(ahead_->in_flight() == 0) && !stop()) {
+        walks_->disk().wait(region.asleep, sleep_ns_);
+        if (ahead_->in_flight() == 0) sleep_ns_ = std::min(sleep_ns_ * 2, kIdleNs);
         region.stats.wakes.fetch_add(1, std::memory_order_relaxed);
     } else {
         new_rings_ns_ = 0;
@@ -182,7 +185,7 @@ std::expected<void, std::string> ServerImpl::run(const std::function<bool()>& st
             file_.get().stats.spins_ns.fetch_add(now_ns() - now, std::memory_order_relaxed);
             continue;
         }
-        sleep();
+        sleep(stop);
     }
     return finish();
 }

@@ -56,7 +56,7 @@ class Server {
     // Where the events of `on probe` chains come from; without it those chains rest. Before run(), which it must
     // outlive.
     virtual void listen_to(probe::Poller& probes) = 0;
-    // Serves until `stop` says so (asked between events and at least every 10 ms); then drains what the rings hold.
+    // Serves until `stop` says so (asked between events, and at least every 0.16 s); then drains what the rings hold.
     // Interrupted system calls only make it ask again.
     virtual std::expected<void, std::string> run(const std::function<bool()>& stop) = 0;
     virtual Report report() const = 0;

@@ -56,6 +56,15 @@ void look_for_server(Region& region, Process& process, std::uint32_t lost) {
     if (server != 0 && raw_call(SYS_kill, server, 0) == -ESRCH) process.alone.store(1, std::memory_order_relaxed);
 }
 
+// A server that sleeps finds quick reads when it next looks, unless they are many.
+void wake_if_filling(Region& region, Ring& ring) {
+    constexpr std::uint32_t kHalf = kRingBytes / 2;
+    const std::uint32_t tail = ring.tail.load(std::memory_order_relaxed);
+    if (tail - producer.seen_head < kHalf) return;
+    producer.seen_head = ring.head.load(std::memory_order_acquire);
+    if (tail - producer.seen_head >= kHalf) wake(region);
+}
+
 }  // namespace
 
 bool put(Ring& ring, std::uint32_t& seen_head, const Event& event, const void* payload, std::uint32_t payload_bytes) {
@@ -123,6 +132,7 @@ void post_event(Region& region, Process& process, Event event, const void* paylo
     event.process = producer.process;
     const bool done = put(*ring, producer.seen_head, event, payload, std::min(payload_bytes, kMaxPath));
     producer.writing = false;
+    wake_if_filling(region, *ring);
     if (!done) look_for_server(region, process, ring->lost.load(std::memory_order_relaxed));
 }
 

@@ -251,5 +251,23 @@ TEST(Post, OnlyASleepingServerIsWoken) {
     EXPECT_EQ(region->asleep, 0U);
 }
 
+TEST(Post, ARingThatFillsWakesTheServer) {
+    auto region = make_region();
+    Process process{};
+    std::thread([&] {
+        region->asleep = 1;
+        const unsigned half = kRingBytes / 2 / sizeof(Event);
+        for (unsigned i = 0; i < half; ++i) post_event(*region, process, Event{}, nullptr, 0);
+        EXPECT_EQ(region->asleep, 1U) << "a few events wait until the server looks";
+        for (unsigned i = 0; i < 2; ++i) post_event(*region, process, Event{}, nullptr, 0);
+        EXPECT_EQ(region->asleep, 0U);
+        region->asleep = 1;
+        producer.ring->head = producer.ring->tail.load();  // it has looked
+        for (unsigned i = 0; i < half / 2; ++i) post_event(*region, process, Event{}, nullptr, 0);
+        EXPECT_EQ(region->asleep, 1U);
+        release_ring(process);
+    }).join();
+}
+
 }  // namespace
 }  // namespace chainio::shim
