@@ -162,8 +162,10 @@ class Engine {
     Issued issue(std::uint32_t index, bool alone);
     umem::Frame allocate(std::uint32_t bytes, umem::Owner owner);
     bool read_cached_page(std::uint32_t index, const ReadOp& op, File& file);
-    enum class Alone : std::uint8_t { no, block_came, under_way };
-    Alone read_alone(std::uint32_t index);
+    ReadOp op_of(std::uint32_t index) const;
+    void push(std::uint32_t index, const ReadOp& op);
+    enum class GoOn : std::uint8_t { no, block_came, under_way };
+    GoOn go_on(std::uint32_t index, bool may_block);
     void try_again(std::uint32_t index);
     void arrived(std::uint32_t index, std::int32_t result);
     void mark_done(std::uint32_t index, std::uint32_t failure);

@@ -175,15 +175,15 @@ void Engine::run_step(std::uint32_t index, bool may_block) {
     if (read.failure != 0) return finish(index, read.failure);
     const ir::Chain& chain = module_.chains[flight.chain];
     cio_io& io = *flight.io;
-    for (Alone next = Alone::block_came; next == Alone::block_came;) {
+    for (GoOn next = GoOn::block_came; next == GoOn::block_came;) {
         io.block_offset = read.offset;
         io.block_tag = read.tag;
         io.block_length = read.length;
         io.block_file = read.param;
         prepare(io);
         spec_->run(chain.steps[read.step].program, io, block_of(read));
-        next = may_block && running_ == 1 && on_device_ == 0 ? read_alone(index) : Alone::no;
-        if (next == Alone::no) return after_program(index, ran);
+        next = go_on(index, may_block);
+        if (next == GoOn::no) return after_program(index, ran);
     }
 }
 

@@ -125,23 +125,32 @@ Engine::Issued Engine::issue(std::uint32_t index, bool alone) {
         read.frame = allocate(std::max(read.io_length, file.opened.memory_align), owner_of(read.slot));
         if (read.frame == umem::kNoFrame) return Issued::no_frame;
     }
-    const ReadOp op{.offset = read.offset - read.skip + read.got,
-                    .data = slab_.data(read.frame) + read.got,
-                    .length = read.io_length - read.got,
-                    .file = read.file,
-                    .token = index,
-                    .user_data = flights_[read.slot].user_data};
+    const ReadOp op = op_of(index);
     if (alone) {
         counters_.plain_reads++;
         arrived(index, backend_->read_now(op, false));
         return Issued::yes;
     }
     if (file.try_page_cache && read_cached_page(index, op, file)) return Issued::yes;
-    read.state = ReadState::in_flight;
+    push(index, op);
+    return Issued::yes;
+}
+
+ReadOp Engine::op_of(std::uint32_t index) const {
+    const Read& read = reads_[index];
+    return {.offset = read.offset - read.skip + read.got,
+            .data = slab_.data(read.frame) + read.got,
+            .length = read.io_length - read.got,
+            .file = read.file,
+            .token = index,
+            .user_data = flights_[read.slot].user_data};
+}
+
+void Engine::push(std::uint32_t index, const ReadOp& op) {
+    reads_[index].state = ReadState::in_flight;
     on_device_++;
     unsubmitted_++;
     backend_->push(op);
-    return Issued::yes;
 }
 
 // A buffered read that the page cache can answer is answered here: that is quicker than the way through a ring.
@@ -170,26 +179,29 @@ bool Engine::read_cached_page(std::uint32_t index, const ReadOp& op, File& file)
     return false;
 }
 
-// The only chain in flight, which has just run a step and wants one more block of the same file: that is read over the
-// last one, on this thread. The way through the queues would gain nothing, and after each wait for the device its
-// instructions and data have to come from memory again.
-Engine::Alone Engine::read_alone(std::uint32_t index) {
+// A chain that has just run a step and wants one more block of the same file: that goes into the frame of the last one,
+// and past the queues, when nobody waits in them. Alone in flight the block is read here, on this thread: after each
+// wait for the device instructions and data have to come from memory again, so that what counts is how much of them is
+// touched.
+Engine::GoOn Engine::go_on(std::uint32_t index, bool may_block) {
     Flight& flight = flights_[index];
     Read& read = reads_[flight.head];
     const cio_io& io = *flight.io;
     const cio_next& next = io.next[0];
     const ir::Chain& chain = module_.chains[flight.chain];
-    if (io.outcome != CIO_OK || io.finished != 0 || io.next_count != 1 || read.next != kNoIndex) return Alone::no;
-    if (!names_a_read(next, flight, chain) || flight.hops >= chain.hops) return Alone::no;
+    if (io.outcome != CIO_OK || io.finished != 0 || io.next_count != 1 || read.next != kNoIndex) return GoOn::no;
+    if (!names_a_read(next, flight, chain) || flight.hops >= chain.hops) return GoOn::no;
     const File& file = files_[read.file];
     const std::uint32_t wanted = flight_files_[index * files_per_flight_ + next.file];
-    if (wanted != read.file || file.cache != nullptr || !waiting_.empty() || !again_.empty()) return Alone::no;
+    if (wanted != read.file || file.cache != nullptr || !waiting_.empty() || !again_.empty()) return GoOn::no;
+    const bool alone = may_block && running_ == 1 && on_device_ == 0;
+    // Reads that the page cache may answer take turns with those of the device (kRoundsBetweenPolls).
+    if (!alone && (file.try_page_cache || on_device_ >= backend_->capacity())) return GoOn::no;
     const std::uint64_t mask = file.opened.offset_align - 1;
     const std::uint64_t begin = next.offset & ~mask, end = (next.offset + next.length + mask) & ~mask;
     // The frame is as aligned as the file asks, since its first block was of this file too.
-    if (end > INT64_MAX || end - begin > slab_.frame_bytes(read.frame)) return Alone::no;
+    if (end > INT64_MAX || end - begin > slab_.frame_bytes(read.frame)) return GoOn::no;
     flight.hops++;
-    counters_.plain_reads++;
     read.offset = next.offset;
     read.tag = next.tag;
     read.length = next.length;
@@ -200,19 +212,19 @@ Engine::Alone Engine::read_alone(std::uint32_t index) {
     read.step = next.step;
     read.param = next.file;
     read.depth = static_cast<std::uint16_t>(std::min(read.depth + 1, 0xffff));
-    const ReadOp op{.offset = begin,
-                    .data = slab_.data(read.frame),
-                    .length = read.io_length,
-                    .file = read.file,
-                    .token = flight.head,
-                    .user_data = flight.user_data};
+    const ReadOp op = op_of(flight.head);
+    if (!alone) {
+        push(flight.head, op);
+        return GoOn::under_way;
+    }
+    counters_.plain_reads++;
     const std::int32_t result = backend_->read_now(op, false);
     if (result == static_cast<std::int32_t>(read.io_length)) {
         counters_.bytes_read += read.io_length;
-        return Alone::block_came;
+        return GoOn::block_came;
     }
     arrived(flight.head, result);
-    return Alone::under_way;
+    return GoOn::under_way;
 }
 
 void Engine::try_again(std::uint32_t index) {
