@@ -86,7 +86,7 @@ def number(value):
 
 def print_json(result):
     rows = [{"what": row.what, "ours": round(row.ours, 6), "peer": round(row.peer, 6), "peer_name": row.peer_name,
-             "unit": row.unit, "ratio": round(row.ratio, 4), "goal": row.goal} for row in result.rows]
+             "unit": row.unit, "ratio": round(row.ratio, 4), "goal": row.goal, "spread": row.spread} for row in result.rows]
     print(json.dumps({"bench": result.bench, "verified": result.verified, "rows": rows}))
 
 

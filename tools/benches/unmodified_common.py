@@ -12,6 +12,7 @@ import tempfile
 from common import RELEASE, WORK, Row, Trouble, number, spread
 
 CHAINIO = RELEASE / "bin" / "chainio"
+READ_AHEADS = (0, 64, 512, 8192)  # KiB; which one suits best is tried in each run
 
 
 @dataclasses.dataclass
@@ -115,11 +116,57 @@ def time_row(what, samples, ours, peer, peer_name, unit="s", goal=None, queries=
     return Row(what, mine, theirs, peer_name, unit, theirs / mine, goal, seen + cpu)
 
 
-def share_row(what, samples, ours, peer, peer_name, goal=None):
+def share_row(what, samples, ours, peer, peer_name, goal=None, queries=1):
     """Shares of the gap: those of ours and of somebody who knows all, or of a number that is wanted."""
     mine = statistics.median(shares(samples, ours))
     theirs = statistics.median(shares(samples, peer)) if isinstance(peer, str) else peer
-    return Row(what, mine, theirs, peer_name, "of the gap", mine / theirs if theirs else 0.0, goal, spread(shares(samples, ours)))
+    costs = [cost(samples[name], queries) for name in (ours, peer) if isinstance(name, str)]
+    seen = f"{spread(shares(samples, ours))}; a query: {' / '.join(costs)}"
+    return Row(what, mine, theirs, peer_name, "of the gap", mine / theirs if theirs else 0.0, goal, seen)
+
+
+def rate_row(what, samples, ours, peer, peer_name, count, goal=None):
+    """More is better: `count` requests a round; the ratio is that of the medians."""
+    rates = {name: [count / sample.seconds for sample in samples[name]] for name in (ours, peer)}
+    mine, theirs = (count / median(samples[name]) for name in (ours, peer))
+    costs = " / ".join(f"{number(1e6 * median(samples[name], 'cpu') / count)} us, {number(median(samples[name], 'switches') / count)} sw" for name in (ours, peer))
+    return Row(what, mine, theirs, peer_name, "requests/s", mine / theirs, goal, f"{spread(rates[ours])} / {spread(rates[peer])}; a request: {costs}")
+
+
+@contextlib.contextmanager
+def read_ahead(path, kib):
+    """The kernel reads so far ahead on the volume of the path; what it was before comes back."""
+    device = os.stat(path).st_dev
+    places = [pathlib.Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb")]
+    partition = pathlib.Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+    if partition.exists():
+        places.append(partition.resolve().parent / "queue" / "read_ahead_kb")
+    place = next((each for each in places if os.access(each, os.W_OK)), None)
+    if place is None:
+        raise Trouble(f"the kernel's read-ahead for {path} cannot be set here")
+    before = place.read_text()
+    try:
+        place.write_text(str(kib))
+        yield
+    finally:
+        place.write_text(before)
+
+
+def best_read_ahead(path, run):
+    """Which read-ahead suits a cold run best, in KiB; nothing where it cannot be set. `run` gives a sample."""
+    found = {}
+    try:
+        for kib in READ_AHEADS:
+            with read_ahead(path, kib):
+                found[kib] = run().seconds
+    except (OSError, Trouble):
+        return None
+    return min(found, key=found.get)
+
+
+def with_read_ahead(path, kib, run):
+    with read_ahead(path, kib):
+        return run()
 
 
 def folder(name):

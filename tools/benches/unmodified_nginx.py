@@ -7,8 +7,8 @@ import socket
 import subprocess
 import time
 
-from common import RELEASE, Row, Trouble, number, output_of, progress, spread
-from unmodified_common import Sample, Section, beside, folder, forget, load, median, program, share_row
+from common import RELEASE, Trouble, output_of, progress
+from unmodified_common import Sample, Section, beside, folder, forget, load, median, program, rate_row, share_row
 
 FILES, QUICK_FILES, BYTES = 20_000, 2_000, 16_384
 ROUNDS, QUICK_ROUNDS = 5, 1
@@ -145,17 +145,11 @@ class Nginx(Section):
         for i in range(self.files):
             (root / f"f{i}").read_bytes()
 
-    def rate_row(self, what, samples, ours, peer, peer_name, goal=None):
-        rates = {name: [self.files / sample.seconds for sample in samples[name]] for name in (ours, peer)}
-        mine, theirs = (self.files / median(samples[name]) for name in (ours, peer))
-        costs = " / ".join(f"{number(1e6 * median(samples[name], 'cpu') / self.files)} us, {number(median(samples[name], 'switches') / self.files)} sw" for name in (ours, peer))
-        return Row(what, mine, theirs, peer_name, "requests/s", mine / theirs, goal, f"{spread(rates[ours])} / {spread(rates[peer])}; a request: {costs}")
-
     def report(self, what, volume, samples):
-        self.rows.append(self.rate_row(what, samples, "ours", "cold", "cold", 3.0 if volume == "cloud" else None))
+        self.rows.append(rate_row(what, samples, "ours", "cold", "cold", self.files, 3.0 if volume == "cloud" else None))
         if volume == "local":
-            self.rows.append(share_row(f"{what}, share closed", samples, "ours", 0.6, "wanted", 1.0))
+            self.rows.append(share_row(f"{what}, share closed", samples, "ours", 0.6, "wanted", 1.0, self.files))
         best = min(PEERS, key=lambda name: median(samples[name]))
-        self.rows.append(self.rate_row(what, samples, "ours", best, f"its own best: {best}", 1.0 if volume == "local" else None))
-        self.rows.append(self.rate_row(f"{what}, warm", samples, "warm ours", "warm", "warm"))
-        self.rows.append(self.rate_row(f"{what}, warm, A/A", samples, "warm again", "warm", "warm (both plain)"))
+        self.rows.append(rate_row(what, samples, "ours", best, f"its own best: {best}", self.files, 1.0 if volume == "local" else None))
+        self.rows.append(rate_row(f"{what}, warm", samples, "warm ours", "warm", "warm", self.files))
+        self.rows.append(rate_row(f"{what}, warm, A/A", samples, "warm again", "warm", "warm (both plain)", self.files))

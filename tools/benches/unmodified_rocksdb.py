@@ -2,7 +2,8 @@
 import re
 
 from common import Trouble, progress
-from unmodified_common import Sample, Section, beside, folder, forget, hits_of, load, measured, program, share_row, time_row
+from unmodified_common import (Sample, Section, beside, best_read_ahead, folder, forget, hits_of, load, measured, program, share_row, time_row,
+                               with_read_ahead)
 
 KEYS, QUICK_KEYS, GETS, QUICK_GETS = 4_000_000, 400_000, 400, 100
 ROUNDS, QUICK_ROUNDS = 7, 3
@@ -10,6 +11,9 @@ ROUNDS, QUICK_ROUNDS = 7, 3
 COMMON = ["--value_size=200", "--key_size=16", "--bloom_bits=10", "--cache_index_and_filter_blocks=1", "--cache_size=65536", "--compression_type=none",
           "--advise_random_on_open=1", "--open_files=-1", "--disable_auto_compactions=1", "--histogram=0"]
 TABLE = 16 << 20
+# What RocksDB has itself. Its async_io is about iterators and MultiGet, so that gets are not expected to win by it.
+PEERS = {"async_io": ["--async_io=1"], "direct reads": ["--use_direct_reads=1"]}
+ADVISED = "--advise_random_on_open=0"  # with which the kernel reads ahead at all
 
 
 class RocksDb(Section):
@@ -34,9 +38,9 @@ class RocksDb(Section):
             measured(["sync", "-f", path])
         return path
 
-    def words(self, path, seed):
+    def words(self, path, seed, *more):
         return ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", "--readonly=1", f"--db={path}", f"--num={self.keys}", f"--reads={self.gets}",
-                f"--seed={seed}", *COMMON]
+                f"--seed={seed}", *COMMON, *more]
 
     def get(self, words):
         text, cpu, switches = measured(words)
@@ -47,22 +51,28 @@ class RocksDb(Section):
         return Sample(float(found.group(1)), cpu, switches)
 
     def run(self, volume, path):
-        samples = {name: [] for name in ("cold", "ours", "warm", "warm ours", "warm again")}
+        samples = {name: [] for name in ("cold", "ours", "warm", "warm ours", "warm again", *PEERS)}
         tables = sorted(path.glob("*.sst"))
+        forgotten = lambda words: (forget(*tables), self.get(words))[1]
+        kib = None if self.quick else best_read_ahead(path, lambda: forgotten(self.words(path, 0, ADVISED)))
         for turn in range(self.rounds):
             progress(f"rocksdb, {volume}, round {turn + 1} of {self.rounds} …")
             plain = self.words(path, turn + 1)
             ours = beside("std/rocksdb_shadow.chain", [], plain, self.summary)
-            runs = [("cold", plain), ("ours", ours)]
+            runs = [("cold", plain), ("ours", ours), *((name, self.words(path, turn + 1, *more)) for name, more in PEERS.items())]
             for name, words in runs if turn % 2 == 0 else runs[::-1]:
-                forget(*tables)
-                samples[name].append(self.get(words))
+                samples[name].append(forgotten(words))
                 if name == "ours" and turn == 0:
                     self.notes.append(f"rocksdb, {volume}: {len(tables)} tables; {load()}; {hits_of(self.summary)}")
+            if kib is not None:
+                advised = self.words(path, turn + 1, ADVISED)
+                samples.setdefault("read-ahead", []).append(with_read_ahead(path, kib, lambda: forgotten(advised)))
             for name, words in (("warm", plain), ("warm ours", ours), ("warm again", plain)):
                 samples[name].append(self.get(words))
         what = f"rocksdb gets, {volume}"
         self.rows += [time_row(what, samples, "ours", "cold", "cold", "us", 1.43 if volume == "cloud" else 1.25, self.gets),
-                      share_row(f"{what}, share closed", samples, "ours", 0.35, "overlap wins at most"),
+                      share_row(f"{what}, share closed", samples, "ours", 0.35, "overlap wins at most", queries=self.gets),
+                      *(time_row(what, samples, "ours", name, f"its own {name}", "us", None, self.gets) for name in PEERS),
+                      *([time_row(what, samples, "ours", "read-ahead", f"kernel read-ahead at its best: {kib} KiB", "us", None, self.gets)] if kib is not None else []),
                       time_row(f"{what}, warm", samples, "warm ours", "warm", "warm", "us", None, self.gets),
                       time_row(f"{what}, warm, A/A", samples, "warm again", "warm", "warm (both plain)", "us", None, self.gets)]

@@ -5,7 +5,8 @@ import subprocess
 import tempfile
 
 from common import RELEASE, Trouble, output_of, progress
-from unmodified_common import Sample, Section, beside, folder, forget, hits_of, load, measured, program, share_row, time_row
+from unmodified_common import (Sample, Section, beside, best_read_ahead, folder, forget, hits_of, load, measured, program, share_row, time_row,
+                               with_read_ahead)
 
 ROWS, QUICK_ROWS, FOUND = 6_000_000, 400_000, 2_182
 ROUNDS, QUICK_ROUNDS = 9, 3
@@ -95,7 +96,10 @@ class Sqlite(Section):
         self.answers = {}
         path = path / self.file
         rng = random.Random(7)
-        samples = {name: [] for name in ("cold", "ours", "oracle", "warm", "warm again", "warm ours", "lookup", "lookup ours")}
+        samples = {name: [] for name in ("cold", "ours", "oracle", "warm", "warm again", "warm ours", "lookup", "lookup ours", "lookup again")}
+        forgotten = lambda sql: (forget(path), self.query(self.words(path), sql))[1]
+        low = rng.randrange(self.rows_in_file - self.found)
+        self.kib = None if self.quick else best_read_ahead(path, lambda: forgotten(QUERY.format(low=low, high=low + self.found - 1)))
         for turn in range(self.rounds):
             progress(f"sqlite, {volume}, round {turn + 1} of {self.rounds} …")
             low = rng.randrange(self.rows_in_file - self.found)
@@ -108,11 +112,14 @@ class Sqlite(Section):
                 samples[name].append(run())
                 if turn == 0 and name == "ours":
                     self.notes.append(f"sqlite, {volume}: {ranges.splitlines()[0]} reads; {load()}; {hits_of(self.summary)}")
+            if self.kib is not None:
+                samples.setdefault("read-ahead", []).append(with_read_ahead(path, self.kib, lambda: forgotten(sql)))
             sql = "\n".join([sql] * WARM_QUERIES)
             for name, run in (("warm", runs[0][1]), ("warm ours", runs[1][1]), ("warm again", runs[0][1])):
                 samples[name].append(run())
             sql = LOOKUP.format(ids=",".join(str(rng.randrange(1, self.rows_in_file)) for _ in range(LOOKUPS)))
-            for name, run in (("lookup", lambda: self.query(self.words(path), sql)), ("lookup ours", lambda: self.ours(path, sql))):
+            runs = [("lookup", runs[0][1]), ("lookup ours", runs[1][1]), ("lookup again", runs[0][1])]
+            for name, run in runs if turn % 2 == 0 else runs[::-1]:
                 forget(path)
                 samples[name].append(run())
         self.report(volume, samples)
@@ -122,6 +129,8 @@ class Sqlite(Section):
         self.rows += [time_row(what, samples, "ours", "cold", "cold"),
                       time_row(f"{what}, the most there is", samples, "oracle", "cold", "cold (ours is the oracle)"),
                       share_row(f"{what}, share closed", samples, "ours", "oracle", "the oracle's", 0.9),
+                      *([time_row(what, samples, "ours", "read-ahead", f"kernel read-ahead at its best: {self.kib} KiB")] if self.kib is not None else []),
                       time_row(f"{what}, warm", samples, "warm ours", "warm", "warm", queries=WARM_QUERIES),
                       time_row(f"{what}, warm, A/A", samples, "warm again", "warm", "warm (both plain)", queries=WARM_QUERIES),
-                      time_row(f"sqlite {LOOKUPS} cold lookups one by one, {volume}", samples, "lookup ours", "lookup", "cold")]
+                      time_row(f"sqlite {LOOKUPS} cold lookups one by one, {volume}", samples, "lookup ours", "lookup", "cold"),
+                      time_row(f"sqlite {LOOKUPS} cold lookups one by one, {volume}, A/A", samples, "lookup again", "lookup", "cold (both plain)")]

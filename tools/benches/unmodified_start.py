@@ -6,7 +6,7 @@ import time
 from unmodified_common import Sample, Section, beside, folder, measured, program, time_row
 
 STARTS, QUICK_STARTS, ROUNDS = 400, 100, 5
-RUNS, QUICK_RUNS = 1000, 200
+RUNS, QUICK_RUNS = 1000, 100
 SPEC = "std/sqlite_shadow.chain"
 # The shell's own clock would count in hundredths of a second: the kernel's counts in nanoseconds.
 SCRIPT = """import os, sys, time
