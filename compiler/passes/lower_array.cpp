@@ -145,6 +145,7 @@ void ProgramLowering::iterate(const checked::Expr& source, std::uint32_t max, co
     switch (v.kind) {
         case Value::Kind::array: return iterate_array(v, max, filtered);
         case Value::Kind::records: return iterate_records(*v.records, max, filtered);
+        case Value::Kind::pieces: return iterate_pieces(*v.pieces, max, filtered);
         case Value::Kind::repeat: return iterate_repeat(*v.repeat, max, filtered);
         default: assert(false);
     }
@@ -159,6 +160,28 @@ void ProgramLowering::iterate_array(const Value& array, std::uint32_t max, const
         count = b_.binary(BinOp::umin, count, Operand::imm(bound));
     }
     loop(count, bound, [&](Operand i) { each(element(array, i, false)); });
+}
+
+// The piece behind the last separator may be empty, too; the position is one past the end once it was had.
+void ProgramLowering::iterate_pieces(const PiecesData& pieces, std::uint32_t max,
+                                     const std::function<void(Value)>& each) {
+    std::uint32_t bound = max != 0 ? std::min(max, pieces.max) : pieces.max;
+    ir::Reg position = b_.variable(pieces.bytes.offset, "position");
+    Operand end = b_.binary(BinOp::add, pieces.bytes.offset, pieces.bytes.length);
+    loop(Operand::imm(bound), bound, [&](Operand) {
+        Operand at = fixed(Operand::reg(position));
+        b_.if_(b_.binary(BinOp::ult, end, at), [&] { b_.add(ir::Break{}); });
+        // One byte more than the longest piece is looked at: the separator may stand there.
+        Operand window =
+            b_.binary(BinOp::umin, b_.binary(BinOp::sub, end, at), Operand::imm(std::uint64_t{pieces.longest} + 1));
+        demand(ir::Space::block, at, window, CIO_MALFORMED);
+        Operand length =
+            b_.find_byte({ir::Space::block, at, window}, Operand::imm(pieces.separator), pieces.longest + 1);
+        demand_le(length, Operand::imm(pieces.longest), CIO_MALFORMED);
+        b_.assign(position, b_.binary(BinOp::add, b_.binary(BinOp::add, at, length), Operand::imm(1)));
+        demand(ir::Space::block, at, length, CIO_MALFORMED);
+        each(Value::of(ir::Slice{ir::Space::block, at, length}, pieces.longest));
+    });
 }
 
 // The next record's place is known before the body runs, so that `continue` in the body goes on with it.

@@ -76,6 +76,13 @@ Value ProgramLowering::eval(const checked::Expr& e) {
                 RecordsData{&record, slice.offset, b_.binary(BinOp::add, slice.offset, slice.length), e.type.max});
             return v;
         }
+        case ExprKind::bytes_split: {
+            Value v;
+            v.kind = Value::Kind::pieces;
+            v.pieces =
+                std::make_shared<PiecesData>(PiecesData{bytes(*e.kids[0]), e.index, e.type.element->max, e.type.max});
+            return v;
+        }
         case ExprKind::pipeline:
         case ExprKind::file_ref: break;  // read where they may stand: iterate() and call_chain()
     }

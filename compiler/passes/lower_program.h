@@ -117,6 +117,7 @@ class ProgramLowering {
     // Runs `each` for every element that passes the filters, at most `max` of them (0: as the type says).
     void iterate(const checked::Expr& source, std::uint32_t max, const std::function<void(Value)>& each);
     void iterate_array(const Value&, std::uint32_t max, const std::function<void(Value)>& each);
+    void iterate_pieces(const PiecesData&, std::uint32_t max, const std::function<void(Value)>& each);
     void iterate_records(const RecordsData&, std::uint32_t max, const std::function<void(Value)>& each);
     void iterate_repeat(const RepeatData&, std::uint32_t max, const std::function<void(Value)>& each);
 

@@ -34,6 +34,11 @@ struct RecordsData {
     ir::Operand offset, end;
     std::uint32_t max = 0;
 };
+// The pieces of bytes between separators of one byte.
+struct PiecesData {
+    ir::Slice bytes;
+    std::uint32_t separator = 0, longest = 0, max = 0;
+};
 // The repetitions of a text capture: the bytes from the first to the end of the last, with separators between them.
 struct RepeatData {
     const checked::TextItem* item = nullptr;
@@ -46,13 +51,24 @@ struct TextData {
 };
 
 struct Value {
-    enum class Kind : std::uint8_t { none, scalar, bytes, view, array, records, repeat, text } kind = Kind::none;
+    enum class Kind : std::uint8_t {
+        none,
+        scalar,
+        bytes,
+        view,
+        array,
+        records,
+        pieces,
+        repeat,
+        text
+    } kind = Kind::none;
     ir::Operand scalar;
     ir::Slice bytes;
     std::uint32_t max = 0;  // bytes: the longest
     std::shared_ptr<ViewData> view;
     std::shared_ptr<ArrayData> array;
     std::shared_ptr<RecordsData> records;
+    std::shared_ptr<PiecesData> pieces;
     std::shared_ptr<RepeatData> repeat;
     std::shared_ptr<TextData> text;
     std::optional<ir::Operand> present;  // optional values: 1 or 0

@@ -156,7 +156,7 @@ Value Checker::search(Value array, const ast::Expr& e, const ast::Call& n, check
 Value Checker::as_pipeline(Value array) {
     if (array.expr->kind == ExprKind::pipeline) return array;
     Value out = make(ExprKind::pipeline, array.expr->type, array.expr->span);
-    out.expr->value = array.expr->kind == ExprKind::bytes_records ? array.expr->value : 0;
+    out.expr->value = is_sequence(array) ? array.expr->value : 0;
     out.expr->kids.push_back(std::move(array.expr));
     return out;
 }
@@ -217,7 +217,7 @@ Value Checker::aggregate(Value array, const ast::Expr& e, const ast::Call& n, ch
                          "what `" + n.callee.text + "` works on");
         settle(of.result);
     }
-    if (is_text_array(array.expr->type)) {
+    if (!is_sequence(array) && is_text_array(array.expr->type)) {
         error(pipeline_misused, e.span, "captures of a text rule have no aggregates", "loop over them with `for`");
         return {};
     }

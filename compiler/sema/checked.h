@@ -58,6 +58,8 @@ enum class ExprKind : std::uint8_t {
     array_length,   // of k0
     bytes_records,  // the records (type.element: view) that follow one another in the bytes k0; at most type.max; for
                     // loops and pipelines only
+    bytes_split,    // the pieces (type.element: bytes) of the bytes k0 between the bytes `index`; at most type.max;
+                    // likewise
     pipeline,       // array k0 with `filters`; only below aggregate, For and Project
     search,     // index = Search, k0 array, k1 key, `body` the key of an element (absent: the element itself); find:
                 // optional

@@ -250,6 +250,8 @@ class Checker {
     Value block_method(const ast::Expr&, const ast::Call&, bool* handled);
     Value view_at(Value offset, std::uint32_t record, Span);
     Value records_of(Value bytes, const ast::Call&, Span);
+    Value split(Value bytes, const ast::Call&, Span);
+    bool sequence_bound(const ast::Call&, std::size_t before, std::uint32_t& bound, bool& given);
     Value hash_call(const ast::Expr&, const ast::Call&, ir::HashAlgo);
     Value int_of_bytes(Value, const ast::Call&, Span, bool big, bool is_signed);
     Value search(Value, const ast::Expr&, const ast::Call&, checked::Search);

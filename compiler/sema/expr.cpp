@@ -56,7 +56,8 @@ Value Checker::any(const ast::Expr& e) {
 }
 
 bool Checker::is_sequence(const Value& v) const {
-    return v.expr->kind == ExprKind::pipeline || v.expr->kind == ExprKind::bytes_records;
+    return v.expr->kind == ExprKind::pipeline || v.expr->kind == ExprKind::bytes_records ||
+           v.expr->kind == ExprKind::bytes_split;
 }
 
 Value Checker::value(const ast::Expr& e) {
@@ -68,7 +69,9 @@ Value Checker::value(const ast::Expr& e) {
         return {};
     }
     if (is_sequence(v)) {
-        error(pipeline_misused, e.span, "this is a sequence of records, not a value",
+        error(pipeline_misused, e.span,
+              v.expr->type.element->kind == TypeKind::bytes ? "this is a sequence of bytes, not a value"
+                                                            : "this is a sequence of records, not a value",
               "loop over it with `for`, or end it with `.sum(…)`, `.count()`, `.min(…)`, `.max(…)` or `.project(…)`");
         return {};
     }

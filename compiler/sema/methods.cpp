@@ -1,5 +1,6 @@
 // Calls: built-in functions, and the methods of integers, blocks and bytes.
 #include <algorithm>
+#include <functional>
 
 #include "compiler/sema/checker.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 const std::vector<std::string> kFunctions{"min", "max", "crc32c", "xxh64", "fnv1a"};
 const std::vector<std::string> kIntegerMethods{"as"};
-const std::vector<std::string> kBytesMethods{"records", "byte",   "uint_be", "uint_le",
+const std::vector<std::string> kBytesMethods{"records", "split",  "byte",    "uint_be", "uint_le",
                                              "int_be",  "int_le", "decimal", "text"};
 const std::vector<std::string> kArrayMethods{"count", "lower_bound", "upper_bound", "find",   "filter",
                                              "sum",   "min",         "max",         "project"};
@@ -259,6 +260,7 @@ std::optional<std::uint32_t> Checker::record_named(const ast::Expr& e) {
 Value Checker::bytes_method(Value receiver, const ast::Expr& e, const ast::Call& n) {
     const std::string& name = n.callee.text;
     if (name == "records") return records_of(std::move(receiver), n, e.span);
+    if (name == "split") return split(std::move(receiver), n, e.span);
     if (name == "text") return text_match(std::move(receiver), n, e.span);
     if (name == "byte") {
         if (!arguments(n, 1, 1, "b.byte(i)") || !n.args[0].value) return {};
@@ -310,17 +312,7 @@ Value Checker::records_of(Value data, const ast::Call& n, Span span) {
     std::uint32_t bound =
         static_cast<std::uint32_t>(fixed > 0 ? kMaxBlock / static_cast<std::uint64_t>(fixed) : kMaxBlock);
     bool given = false;
-    if (n.args.size() == 2) {
-        if (!n.args[1].is_max) {
-            error(bad_argument, n.args[1].value ? n.args[1].value->span : n.callee.span,
-                  "the second argument of `records` is a bound", "write `max N`");
-            return {};
-        }
-        auto max = here_uint(*n.args[1].value, "the bound of `records`", 1, kMaxLoop, loop_too_large);
-        if (!max) return {};
-        bound = std::min(bound, static_cast<std::uint32_t>(*max));
-        given = true;
-    }
+    if (!sequence_bound(n, 1, bound, given)) return {};
     Type element{TypeKind::view};
     element.record = *index;
     Type type{TypeKind::array};
@@ -328,6 +320,61 @@ Value Checker::records_of(Value data, const ast::Call& n, Span span) {
     type.element = std::make_shared<Type>(element);
     Value out = make(ExprKind::bytes_records, type, span);
     out.expr->value = given ? 1 : 0;
+    out.expr->kids.push_back(std::move(data.expr));
+    return out;
+}
+
+// The last argument of `records` and `split`, when there is one more than `before`.
+bool Checker::sequence_bound(const ast::Call& n, std::size_t before, std::uint32_t& bound, bool& given) {
+    if (n.args.size() <= before) return true;
+    const std::string& name = n.callee.text;
+    const ast::Arg& arg = n.args[before];
+    if (!arg.is_max) {
+        error(bad_argument, arg.value ? arg.value->span : n.callee.span,
+              "the last argument of `" + name + "` is a bound", "write `max N`");
+        return false;
+    }
+    auto max = here_uint(*arg.value, "the bound of `" + name + "`", 1, kMaxLoop, loop_too_large);
+    if (!max) return false;
+    bound = std::min(bound, static_cast<std::uint32_t>(*max));
+    given = true;
+    return true;
+}
+
+// `b.split(" ", 250, max N)`: the byte between the pieces, and the longest piece.
+Value Checker::split(Value data, const ast::Call& n, Span span) {
+    const std::string form = "b.split(\" \", 250, max N)";
+    if (!arguments(n, 2, 3, form)) return {};
+    for (const ast::Arg& arg : {std::cref(n.args[0]), std::cref(n.args[1])}) {
+        if (arg.value && !arg.is_max) continue;
+        error(bad_argument, n.callee.span,
+              "`split` takes the byte between the pieces, and the length of the longest piece", "write `" + form + "`");
+        return {};
+    }
+    Value at = bytes(*n.args[0].value, "what stands between the pieces");
+    auto longest = here_uint(*n.args[1].value, "the longest piece", 1, kMaxBlock, out_of_range);
+    if (!at || !longest) return {};
+    if (at.expr->kind != ExprKind::bytes_const || at.expr->bytes.size() != 1) {
+        error(bad_argument, n.args[0].value->span, "what stands between the pieces is one byte that is known here",
+              "write `" + form + "`");
+        return {};
+    }
+    if (data.place != Place::block) {
+        error(mixed_places, span, "only bytes of a block can be split", "these bytes are not part of the block");
+        return {};
+    }
+    const std::uint32_t most = data.expr->type.max;
+    std::uint32_t bound = most + 1;
+    bool given = false;
+    if (!sequence_bound(n, 2, bound, given)) return {};
+    Type element{TypeKind::bytes};
+    element.max = std::min(most, static_cast<std::uint32_t>(*longest));
+    Type type{TypeKind::array};
+    type.max = bound;
+    type.element = std::make_shared<Type>(element);
+    Value out = make(ExprKind::bytes_split, type, span);
+    out.expr->value = given ? 1 : 0;
+    out.expr->index = static_cast<unsigned char>(at.expr->bytes[0]);
     out.expr->kids.push_back(std::move(data.expr));
     return out;
 }

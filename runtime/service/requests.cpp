@@ -239,7 +239,8 @@ bool Requests::take(const engine::Completion& completion) {
         if (is_absent(completion.outcome)) {
             slot.run->answer_absent();
         } else {
-            slot.run->give_up(completion.outcome);
+            // Bytes of a file that are malformed do not make a request of bad form out of the one that needed them.
+            slot.run->give_up(completion.outcome == CIO_MALFORMED ? std::uint32_t{CIO_IO_ERROR} : completion.outcome);
         }
         return true;
     }

@@ -119,6 +119,45 @@ TEST(Arrays, RecordsThatFollowOneAnother) {
     EXPECT_EQ(spec.scalar("c.s", {2, 'a', 'b', 0, 0, 9}), 200u) << "no more than max";
 }
 
+TEST(Arrays, PiecesBetweenSeparators) {
+    // Each piece as its length and its bytes.
+    Spec spec(
+        returning("", "bytes(max 64)",
+                  "for w in block[1..].split(\" \", 3, max 4) { emit w.length as u8, w }\n emit 255 as u8\n return"));
+    const auto split = [&](const std::string& text) {
+        Block block{'!'};
+        block.insert(block.end(), text.begin(), text.end());
+        const Block out = spec.run("c.s", block).out;
+        return std::string(out.begin(), out.end());
+    };
+    EXPECT_EQ(split("ab c def"),
+              "\x02"
+              "ab\x01"
+              "c\x03"
+              "def\xff");
+    EXPECT_EQ(split(" a  b"), std::string("\0\x01"
+                                          "a\0\x01"
+                                          "b\xff",
+                                          7))
+        << "two separators have an empty piece between them";
+    EXPECT_EQ(split("a "), std::string("\x01"
+                                       "a\0\xff",
+                                       4))
+        << "and one at the end has one behind it";
+    EXPECT_EQ(split(""), std::string("\0\xff", 2));
+    EXPECT_EQ(split("a b c d e f"),
+              "\x01"
+              "a\x01"
+              "b\x01"
+              "c\x01"
+              "d\xff")
+        << "no more than max";
+    EXPECT_EQ(spec.run("c.s", {'!', 'a', ' ', 'b', 'c', 'd', 'e'}).names, "malformed") << "a piece that is too long";
+    EXPECT_EQ(spec.run("c.s", {'!', 'a', 'b', 'c', 'd'}).names, "malformed");
+    Spec count(returning("", "u64", "return block.split(\",\", 16, max 100).filter(w => w.length != 0).count()"));
+    EXPECT_EQ(count.scalar("c.s", {',', 'a', ',', ',', 'b'}), 2u);
+}
+
 TEST(Arrays, ProjectEmitsOfEveryElement) {
     Spec spec(returning("record E { a: u8  b: u16le }", "bytes(max 64)",
                         "block.records(E, max 10).filter(e => e.a != 2).project(e => e.b, e => e.a)\n return"));

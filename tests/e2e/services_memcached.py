@@ -1,0 +1,204 @@
+#!/usr/bin/python3
+"""std/memcached.chain: unmodified clients of memcached, and its own answers to the same requests, byte for byte.
+The interpreter is the distribution's, which has its packages (pymemcache)."""
+import os
+import pathlib
+import random
+import re
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+from pymemcache.client.base import Client
+from pymemcache.exceptions import MemcacheServerError
+
+ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
+BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
+SEED = 20265
+failures = compared = 0
+
+
+def expect(what, got, want):
+    global failures, compared
+    compared += 1
+    ok = want(got) if callable(want) else got == want
+    if not ok:
+        print(f"FAIL  {what}\n      got {got!r:.600}\n      want {want!r:.600}", flush=True)
+    failures += not ok
+
+
+def items(rng):
+    out = {b"a": (5, b"abc"), b"empty": (0, b""), b"k" * 250: (1, b"long key"), b"long": (7, rng.randbytes(64000))}
+    for number in range(2000):
+        out[b"key%d" % number] = (rng.choice((0, 1, 0xFFFFFFFF)), rng.randbytes(rng.choice((0, 10, 100, 1000, 5000))))
+    return out
+
+
+def escaped(data):
+    return b"".join(b"\\x%02x" % byte if byte < 32 or byte == 92 else bytes([byte]) for byte in data)
+
+
+class Ours:
+    def __init__(self, folder, store):
+        subprocess.run([BUILD / "bin" / "chainc", ROOT / "stdlib-chains" / "std" / "memcached.chain", "-I", ROOT / "stdlib-chains", "-o",
+                        folder / "memcached.o"], check=True)
+        command = [BUILD / "bin" / "chainio-runtime", "--spec", folder / "memcached.o", "--bind", "127.0.0.1", "--port", "memcached=0", "--file",
+                   f"values={store}", "--socket", folder / f"{store.name}.control"]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for line in self.process.stderr:
+            if found := re.match(r"service memcached at tcp \S+ port (\d+):", line):
+                self.port = int(found[1])
+            if line.startswith("serving at"):
+                break
+        self.rest = threading.Thread(target=self.process.stderr.read)
+        self.rest.start()
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+
+    def stop(self):
+        self.process.terminate()
+        code = self.process.wait(timeout=60)
+        self.rest.join()
+        return code
+
+
+class Theirs:
+    """memcached, with the same items."""
+    def __init__(self, folder, held):
+        self.path = folder / "theirs"
+        self.process = subprocess.Popen(["memcached", "-u", "root", "-s", self.path, "-m", "512", "-I", "1m"])
+        while not self.path.exists() and self.process.poll() is None:
+            time.sleep(0.01)
+        stored = ask(self, b"".join(b"set %s %d 0 %d\r\n%s\r\n" % (key, flags, len(value), value) for key, (flags, value) in held.items()))
+        assert stored == b"STORED\r\n" * len(held), stored[:200]
+
+    def connect(self):
+        sock = socket.socket(socket.AF_UNIX)
+        sock.settimeout(60)
+        until = time.monotonic() + 60
+        while True:
+            try:
+                sock.connect(str(self.path))
+                return sock
+            except OSError:
+                assert time.monotonic() < until
+                time.sleep(0.01)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(timeout=60)
+
+
+def ask(server, requests):
+    """What comes back until the server closes, which it does behind `quit`."""
+    with server.connect() as sock:
+        sender = threading.Thread(target=sock.sendall, args=(requests + b"quit\r\n",))
+        sender.start()
+        data = b""
+        while got := sock.recv(1 << 20):
+            data += got
+        sender.join()
+        return data
+
+
+def same_answers(ours, theirs, held, rng):
+    for request in [
+        b"get a\r\n", b"get a empty nothing\r\n", b"get  a   a \r\n", b"get a\n", b"get\r\n", b"get \r\n", b"\r\n", b"\n", b"GET a\r\n", b"bogus\r\n",
+        b"bogus a b\r\n", b"get " + b"k" * 250 + b"\r\n", b"get " + b"k" * 251 + b"\r\n", b"get a " + b"k" * 251 + b" a\r\n", b"get long\r\n",
+        b"get a\tb\r\n", b"mg a\r\n", b"mg a v\r\n", b"mg a v f k s t O123 \r\n", b"mg a k  v\r\n", b"mg nothing\r\n", b"mg nothing v k O9\r\n",
+        b"mg nothing q v\r\n", b"mg a q v\r\n", b"mg\r\n", b"mg  \r\n", b"mg a x\r\n", b"mg a v v\r\n", b"mg a sv\r\n", b"mg " + b"k" * 251 + b"\r\n",
+        b"mg a O\r\n", b"mg long v s\r\n", b"mg a " + b"v " * 30 + b"\r\n", b"mn\r\n", b"mg a v q\r\nmg nothing q\r\nmn\r\n",
+    ]:
+        expect(f"as memcached answers: {request[:60]!r}", ask(ours, request), ask(theirs, request))
+    keys = [*held, *(b"nothing%d" % i for i in range(500))]
+    requests = b""
+    for _ in range(1000):
+        chosen = rng.choices(keys, k=rng.choice((1, 1, 1, 2, 3, 20)))
+        if rng.random() < 0.5:
+            requests += b"get " + b" ".join(chosen) + b"\r\n"
+        else:
+            flags = rng.sample((b"v", b"k", b"f", b"s", b"t", b"q", b"O%d" % rng.randrange(1 << 30)), rng.randrange(8))
+            requests += b"mg " + b" ".join([chosen[0], *flags]) + b"\r\n"
+    got, want = ask(ours, requests), ask(theirs, requests)
+    at = next((i for i, (one, other) in enumerate(zip(got, want)) if one != other), min(len(got), len(want)))
+    expect("1000 requests sent at once", (got == want, got[at:at + 80]), (True, want[at:at + 80]))
+    all_keys = b"get " + b" ".join(held) + b"\r\n"
+    expect("all keys in one request", ask(ours, all_keys) == ask(theirs, all_keys), True)
+
+
+def own_answers(ours):
+    expect("too many keys", ask(ours, b"get " + b"a " * 5000 + b"\r\nmn\r\n"), b"CLIENT_ERROR too many keys in one request\r\nMN\r\n")
+    expect("version", ask(ours, b"version\r\n"), lambda text: re.fullmatch(rb"VERSION \d+\.\d+\.\d+\S*\r\n", text) is not None)
+    read_only = b"SERVER_ERROR this store is read only\r\n"
+    expect("set ends the connection, so that its data are no commands", ask(ours, b"set a 0 0 6\r\nget a \r\nget a\r\n"), read_only)
+    expect("delete", ask(ours, b"delete a\r\n"), read_only)
+    one, two = (ask(ours, b"gets a empty\r\n") for _ in range(2))
+    found = re.fullmatch(rb"VALUE a 5 3 (\d+)\r\nabc\r\nVALUE empty 0 0 (\d+)\r\n\r\nEND\r\n", one)
+    expect("gets", (found is not None and found[1] != found[2], one == two), (True, True))
+    expect("the same cas by mg", ask(ours, b"mg a c\r\n"), b"HD c%s\r\n" % (found[1] if found else b""))
+
+
+def clients(ours, held):
+    server = f"--servers=127.0.0.1:{ours.port}"
+    run = lambda *words: subprocess.run(words, capture_output=True, timeout=60)
+    done = run("memccat", server, "a", "key7")
+    expect("memccat", (done.returncode, done.stdout), (0, held[b"a"][1] + b"\n" + held[b"key7"][1] + b"\n"))
+    expect("memccat of a key that is not there", run("memccat", server, "nothing").returncode, lambda code: code != 0)
+    expect("memcping", run("memcping", server).returncode, 0)
+    done = run("memcrm", server, "a")
+    expect("memcrm may not", (done.returncode != 0, b"read only" in done.stderr), (True, True))
+
+    client = Client(("127.0.0.1", ours.port), timeout=60)
+    for key in [b"a", b"long", b"empty"]:
+        expect(f"pymemcache: {key}", client.get(key), held[key][1])
+    expect("pymemcache: nothing", client.get("nothing", "default"), "default")
+    expect("pymemcache: get_many", client.get_many([*held, b"nothing"]), {key: value for key, (_, value) in held.items()})
+    expect("pymemcache: gets", client.gets("a"), lambda pair: pair[0] == b"abc" and int(pair[1]) > 0)
+    expect("pymemcache: version", client.version(), b"1.6.0-chainio")
+    expect("pymemcache: stats", client.stats(), {b"version": b"1.6.0-chainio"})
+    try:
+        expect("pymemcache: set", client.set("a", "b", noreply=False), "an error")
+    except MemcacheServerError as error:
+        expect("pymemcache: set", str(error), lambda text: "read only" in text)
+    client.close()
+
+
+def damaged(folder, store, held):
+    """An item whose bytes are not what they were is an error, and neither an answer nor a miss."""
+    data = bytearray(store.read_bytes())
+    key = next(key for key, (_, value) in held.items() if len(value) == 1000)
+    data[data.index(held[key][1])] ^= 1
+    bad = folder / "bad.store"
+    bad.write_bytes(data)
+    ours = Ours(folder, bad)
+    expect("a damaged item", ask(ours, b"get empty %s\r\nget empty\r\n" % key),
+           b"VALUE empty 0 0\r\n\r\nSERVER_ERROR the store cannot be read\r\nVALUE empty 0 0\r\n\r\nEND\r\n")
+    expect("ends", ours.stop(), 0)
+
+
+def main():
+    rng = random.Random(SEED)
+    held = items(rng)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        store = folder / "main.store"
+        text = b"".join(b"%s\t%s\t%d\n" % (key, escaped(value), flags) for key, (flags, value) in held.items())
+        subprocess.run([BUILD / "bin" / "chainio", "store", "build", store, "--from", "-"], input=text, check=True, stdout=subprocess.DEVNULL)
+        ours, theirs = Ours(folder, store), Theirs(folder, held)
+        try:
+            same_answers(ours, theirs, held, rng)
+            own_answers(ours)
+            clients(ours, held)
+        finally:
+            theirs.stop()
+            expect("ends", ours.stop(), 0)
+        damaged(folder, store, held)
+    print(f"{compared} comparisons, {failures} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
