@@ -14,8 +14,9 @@ shim::GateState shown(policy::Gate::State state) {
     return shim::GateState::probing;
 }
 
-// A chain that asks for nothing at so many events in a row has nothing to say about what the program does just now.
-constexpr std::uint32_t kSilent = 256;
+// A chain that asks for nothing at so many events in a row, and of whose fetches none is read either, has nothing to
+// say about what the program does just now.
+constexpr std::uint32_t kSilent = 1024;
 
 }  // namespace
 
@@ -41,11 +42,11 @@ void Score::on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) {
             add(stats(chain).hits);
             add(stats(chain).saved_ns, saving_);
             saving_ = 0;
-            if (counts) gate.useful();
+            useful(chain, counts);
             return;
         case RangeEnd::late:
             add(stats(chain).late);
-            if (counts) gate.useful();
+            useful(chain, counts);
             return;
         case RangeEnd::wasted: add(stats(chain).wasted); [[fallthrough]];
         case RangeEnd::overdue:
@@ -55,6 +56,14 @@ void Score::on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) {
         case RangeEnd::redeemed:
         case RangeEnd::failed: return;
     }
+}
+
+// What a page has named may be read over many events at which the chain has nothing to add.
+void Score::useful(std::uint32_t chain, bool counts) {
+    const Listens before = listens(chain);
+    silent_[chain] = 0;
+    if (counts) gates_[chain].useful();
+    if (listens(chain) != before) set_posts();
 }
 
 bool Score::admit(std::uint32_t chain) {

@@ -252,7 +252,8 @@ for line in sys.stdin:
 
 def is_now(pid, name):
     """Waits until the process executes the program of that name, and says how many threads it has."""
-    while pathlib.Path(os.readlink(f"/proc/{pid}/exe")).name != name:
+    deadline = time.monotonic() + runs.LONGEST
+    while pathlib.Path(os.readlink(f"/proc/{pid}/exe")).name != name and time.monotonic() < deadline:
         time.sleep(0.005)
     return len(os.listdir(f"/proc/{pid}/task"))
 

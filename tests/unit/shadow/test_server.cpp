@@ -411,14 +411,43 @@ TEST(Posts, AreSlowReadsOnlyWhileAChainAsksForNothing) {
         }
         return happens([&] { return running.chain().events == before + count; });
     };
-    ASSERT_TRUE(reads(250, 0, 500));
+    ASSERT_TRUE(reads(1000, 0, 500));
     EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostReads);
-    ASSERT_TRUE(reads(10, 0, 500));
+    ASSERT_TRUE(reads(100, 0, 500));
     EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostSlowReads);
     ASSERT_TRUE(reads(1, 0, 100'000));
     EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostSlowReads);
     ASSERT_TRUE(reads(1, kPage, 100'000));
     EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostReads) << "it has asked for the fifth page";
+}
+
+// A page may name more than a thousand others: while they are read, the chain waits for the next such page.
+TEST(Posts, AreAllReadsWhileWhatWasFetchedIsRead) {
+    const Folder folder;
+    std::string bytes = pointing_to({5}, 8);
+    for (const std::uint32_t page : {1, 5}) put_u32(bytes, page * kPage, 0);
+    const std::string path = folder.write("used.ptr", bytes);
+    Running running(server_of(kPointers));
+    Poster poster(running.region(), 3);
+    drop_pages(path);
+    program_reads(path, 0, 2 * kPage);
+    ASSERT_TRUE(poster.opened(0, path));
+    const auto reads = [&](unsigned count, std::uint64_t page) {
+        const auto before = running.chain().events.load();
+        for (unsigned i = 0; i < count; i++) {
+            while (!poster.read(0, path, page * kPage, kPage, 500)) std::this_thread::yield();
+        }
+        return happens([&] { return running.chain().events == before + count; });
+    };
+    ASSERT_TRUE(reads(1, 0));
+    ASSERT_TRUE(happens([&] { return pages_in_memory(path, 5, 1) == 1; }));
+    ASSERT_TRUE(reads(900, 1));
+    ASSERT_TRUE(reads(1, 5));
+    ASSERT_TRUE(happens([&] { return running.chain().hits == 1; }));
+    ASSERT_TRUE(reads(900, 1));
+    EXPECT_EQ(running.region().class_posts[0].load(), shim::kPostOpens | shim::kPostReads);
+    ASSERT_TRUE(reads(200, 1));
+    EXPECT_EQ(running.region().class_posts[0].load(), shim::kPostOpens | shim::kPostSlowReads);
 }
 
 TEST(Region, OfADeadServerIsCleanedUp) {
