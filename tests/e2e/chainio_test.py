@@ -66,8 +66,9 @@ CASES = [
 ]
 
 
-def run(folder, *arguments):
-    done = subprocess.run([str(BUILD / "bin" / "chainio"), "test", *arguments], cwd=folder, capture_output=True, text=True)
+def run(folder, *arguments, **environment):
+    done = subprocess.run([str(BUILD / "bin" / "chainio"), "test", *arguments], cwd=folder, capture_output=True, text=True,
+                          env={**os.environ, **environment})
     return done.returncode, done.stdout, done.stderr
 
 
@@ -75,6 +76,41 @@ def check(what, holds, shown):
     if not holds:
         print(f"FAILED: {what}\n{shown}")
         sys.exit(1)
+
+
+# Compiles, and changes one number in the native code alone: whoever runs that code sees another offset.
+LYING_CHAINC = f'''#!{sys.executable}
+import struct, subprocess, sys
+subprocess.run([{str(BUILD / "bin" / "chainc")!r}, *sys.argv[1:]], check=True)
+path = sys.argv[sys.argv.index("-o") + 1]
+data = bytearray(open(path, "rb").read())
+(table,), (count, names) = struct.unpack_from("<Q", data, 0x28), struct.unpack_from("<HH", data, 0x3c)
+headers = [struct.unpack_from("<IIQQQQ", data, table + 64 * i) for i in range(count)]
+for name, _, _, _, at, size in headers:
+    if not data[headers[names][4] + name:].startswith(b".chainio.native."):
+        continue
+    code = data[at:at + size]
+    assert code.count(struct.pack("<I", 0x12345678)) > 0, "the native code does not hold the number as it stands in the spec"
+    data[at:at + size] = code.replace(struct.pack("<I", 0x12345678), struct.pack("<I", 0x12345600))
+open(path, "wb").write(data)
+'''
+FAR = """files pages = "*.p"
+chain far on read(pages) as r { prefetch r.file at 0x12345678 for 512 }
+"""
+
+
+def shadow_chains_run_natively(folder):
+    (folder / "far.chain").write_text(FAR)
+    (folder / "far.test.yaml").write_text("spec: far.chain\nfiles: {some: {text: abc}}\ncases:\n  - {name: far, chain: far, "
+                                          "event: {file: some, at: 0, for: 3}, expect: {prefetches: [{at: 0x12345678, for: 512}]}}\n")
+    code, out, err = run(folder, "far.test.yaml")
+    check("the shadow chain's case holds", code == 0, out + err)
+    (folder / "lying").write_text(LYING_CHAINC)
+    (folder / "lying").chmod(0o755)
+    code, out, err = run(folder, "far.test.yaml", CHAINC=str(folder / "lying"))
+    check("native code of a shadow chain that differs is found", code == 1 and "native" in out and str(0x12345600) in out, out + err)
+    code, out, err = run(folder, "--engine", "interpreter", "far.test.yaml", CHAINC=str(folder / "lying"))
+    check("the interpreter does not use it", code == 0, out + err)
 
 
 def main():
@@ -108,6 +144,7 @@ def main():
         (folder / "wrong.test.yaml").write_text("spec: absent.chain\ncases: [{chain: find, expect: {value: 1}}]\n")
         code, out, err = run(folder, "wrong.test.yaml", "skip.test.yaml")
         check("a spec that does not compile fails the run, the other files still run", code == 1 and "absent.chain" in err and "1 skipped" in out, out + err)
+        shadow_chains_run_natively(folder)
         left = list(pathlib.Path(os.environ.get("TMPDIR", "/tmp")).glob("chainio-test-*"))
         check("no temporary folder is left", not [f for f in left if f.stat().st_mtime > (folder / "app.chain").stat().st_mtime], str(left))
     print(f"{len(CASES)} cases, each as expected")
