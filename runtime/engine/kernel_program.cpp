@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,22 @@ class Quiet {
 
   private:
     libbpf_print_fn_t before_;
+};
+
+// A signal makes the verifier give up, and a timer might do that for ever; signals wait until the load is over.
+class SignalsWait {
+  public:
+    SignalsWait() {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    SignalsWait(const SignalsWait&) = delete;
+    SignalsWait& operator=(const SignalsWait&) = delete;
+    ~SignalsWait() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  private:
+    sigset_t before_;
 };
 
 bool has_capability(unsigned number) {
@@ -96,6 +113,7 @@ std::string kernel_engine_obstacle() {
 std::expected<KernelProgram, std::string> KernelProgram::attach(std::span<const std::uint8_t> object,
                                                                 const cio_loop_layout& layout, int ring_fd) {
     Quiet quiet;
+    SignalsWait signals;
     std::vector<char> log(kLogBytes);
     bpf_object_open_opts options{};
     options.sz = sizeof options;

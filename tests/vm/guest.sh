@@ -24,5 +24,6 @@ done
 # Where the kernel has that interface, what it is for.
 if grep -qaF io_uring_bpf_ops /sys/kernel/btf/vmlinux; then
     check engines "${0%/*}/engines_agree" "$build" "$folder/calls"
+    check "hard cases" "${0%/*}/hard_cases" "$build" "$folder/calls/hard_cases.bpf.o"
 fi
 exit 7

@@ -11,6 +11,8 @@ from place import ROOT
 
 BUILD = ROOT / "build" / "release"
 SCRIPT = ROOT / "tests" / "vm" / "guest.sh"
+HARD_CASES = ROOT / "tests" / "vm" / "hard_cases.chain"
+KERNEL_ENGINE = ["engines", "hard cases"]  # checks where the kernel has that engine
 COMPLETE = 7  # what the script ends with
 
 
@@ -47,7 +49,7 @@ def is_library(name, path):
 
 
 def keep_calls(folder):
-    """Has the library's tests keep a call of every chain, with its files; gives the complaints of those that failed."""
+    """Has the library's tests keep a call of every chain, with its files, and compiles the hard cases; gives the complaints."""
     def keep(script):
         kept = folder / "calls" / script.stem
         kept.mkdir(parents=True)
@@ -56,10 +58,12 @@ def keep_calls(folder):
         return f"{script.name}: {done.stdout}{done.stderr}" if done.returncode not in (0, 77) else ""
 
     of_spec = {name: path for path in sorted((ROOT / "tests" / "e2e").glob("*.py")) for name in re.findall(r'Run\("(std/\w+)\.chain"', path.read_text())}
-    untested = [f"{name}: no script of tests/e2e calls its chains by Run(), so that engines cannot be compared on it"
-                for name, path in specs().items() if is_library(name, path) and name not in of_spec]
+    library = [name for name, path in specs().items() if is_library(name, path)]
+    wrong = [f"{name}: no script of tests/e2e calls its chains by Run(), so that engines cannot be compared on it" for name in library if name not in of_spec]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return untested + [wrong for wrong in pool.map(keep, of_spec.values()) if wrong]
+        wrong += [said for said in pool.map(keep, [of_spec[name] for name in library if name in of_spec]) if said]
+    cases = subprocess.run([BUILD / "bin" / "chainc", HARD_CASES, "-o", folder / "calls" / "hard_cases.bpf.o"], capture_output=True, text=True)
+    return wrong + ([cases.stderr] if cases.returncode else [])
 
 
 def spec_of(artifact):
@@ -84,7 +88,7 @@ def guest_command(folder, how):
 
 def expected(line):
     """The names of the checks that the script runs under a kernel."""
-    return (["engines"] if has_kernel_engine(line) else []) + ["release", "verify", "system", "kernel-engine"] + [f"differential {name.replace('/', '-')}" for name in specs()]
+    return (KERNEL_ENGINE if has_kernel_engine(line) else []) + ["release", "verify", "system", "kernel-engine"] + [f"differential {name.replace('/', '-')}" for name in specs()]
 
 
 def run_under(line, folder, how, timeout, console=None):

@@ -74,12 +74,12 @@ _Chain = collections.namedtuple("_Chain", "number params bits signed")
 class App:
     """An open artifact. Belongs to the thread that uses it first."""
 
-    def __init__(self, artifact, in_flight=64, interpret=False):
+    def __init__(self, artifact, in_flight=64, interpret=False, kernel=False):
         self._lib = _load()
         self._handle = ctypes.c_void_p()
         self._chains = {}
         self._capacity = in_flight
-        options = _Options(size=ctypes.sizeof(_Options), in_flight=in_flight, flags=1 if interpret else 0)
+        options = _Options(size=ctypes.sizeof(_Options), in_flight=in_flight, flags=(1 if interpret else 0) | (8 if kernel else 0))
         result = self._lib.chainio_open(os.fsencode(artifact), ctypes.byref(options), ctypes.byref(self._handle))
         if result < 0:
             raise ChainioError(-result, self._lib.chainio_error(None).decode())
@@ -199,5 +199,6 @@ class App:
             yield from results
 
 
-def open(artifact, in_flight=64, interpret=False):
-    return App(artifact, in_flight, interpret)
+def open(artifact, in_flight=64, interpret=False, kernel=False):
+    """`kernel`: by the kernel engine, or not at all."""
+    return App(artifact, in_flight, interpret, kernel)
