@@ -46,6 +46,7 @@ void Checker::check_files(std::uint32_t index) {
     if (!symbol || !record(symbol->index, info.header->span)) return;
     const checked::Record& header = module_.records[symbol->index];
     out.header_record = static_cast<std::int32_t>(symbol->index);
+    out.header_span = info.header->span;
     if (header.fixed_size < 0 && !records_[symbol->index].failed) {
         error(header_not_fixed, info.header->span, "the header `" + header.name + "` has no fixed size",
               "give every field of a header a fixed size, so that it is known how much of a file to read",

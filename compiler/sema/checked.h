@@ -275,6 +275,7 @@ struct Chain {
 struct FileClass {
     ir::FileClass info;  // header_* left for lowering
     std::int32_t header_record = -1;
+    Span header_span;  // where the class names it
 };
 struct Handler {
     ir::Line line;

@@ -14,7 +14,10 @@
 namespace chainio::chainc {
 namespace {
 
-constexpr const char* size_hint = "split it into two steps, or use a loop or `match` instead of repetition";
+const char* size_hint(ir::ProgramKind kind) {
+    return kind == ir::ProgramKind::header ? "a header is read whole; let a step of the chain read what only it needs"
+                                           : "split it into two steps, or use a loop or `match` instead of repetition";
+}
 
 void report_stack(Compilation& c, const Places& places, std::size_t program, std::uint64_t bytes) {
     c.diagnostics.report(602, places.of_program(program),
@@ -65,7 +68,7 @@ void check_sizes(Compilation& c, const Places& places) {
         const std::string what = excess(ir::size_of(module.programs[i]));
         if (what.empty()) continue;
         c.diagnostics.report(607, places.of_program(i), fmt::format("`{}` has {}", module.programs[i].name, what),
-                             size_hint);
+                             size_hint(module.programs[i].kind));
     }
 }
 
@@ -98,7 +101,7 @@ void enforce_lowered_sizes(Compilation& c) {
         if (programs[i].reg_count < ir::kMostBuiltRegs) continue;
         c.diagnostics.report(607, places.of_program(i),
                              fmt::format("`{}` has more than {} values", programs[i].name, ir::kMostBuiltRegs - 1),
-                             size_hint);
+                             size_hint(programs[i].kind));
     }
 }
 

@@ -22,6 +22,10 @@ Span Places::of_program(std::size_t program) const {
         const auto index = static_cast<std::int32_t>(program);
         if (chain.entry == index || chain.done == index || chain.shadow == index) return of_chain(c);
     }
+    for (std::size_t f = 0; f < module.files.size(); f++) {
+        if (module.files[f].header_program == static_cast<std::int32_t>(program))
+            return compilation_.checked->files[f].header_span;
+    }
     for (const ir::Stmt& stmt : module.programs[program].body) {
         if (stmt.line.line != 0 && stmt.line.file < module.sources.size())
             return of_line(module.sources[stmt.line.file], stmt.line.line);

@@ -20,6 +20,10 @@ elif kind == "strings":
     lines += [f'if r.a[0] == {i} {{ return "{i:02}{"x" * 40000}" }}' for i in range(30)] + ['return "none"']
 elif kind == "additions":
     lines += ["var t = r.a[0]"] + [f"t = t + {i + 3}" for i in range(25000)] + ["return t"]
+elif kind == "header":
+    fields = "".join(f"  f{i}: u8\n" for i in range(8200))
+    HEAD = f'app t {{ files p = "*" {{ header H }} }}\nrecord H {{\n{fields}}}\nchain c(f: file p) -> u64 {{\n  step s(b: block at 0 for 8) {{\n'
+    lines += ["return f.f8199"]
 elif kind == "operations":
     lines += ["var t = 0"] + [f"t = (t ^ r.a[(t + {i}) & 511]) * {i + 3}" for i in range(25000)] + ["return t"]
 print(HEAD + "".join(f"    {line}\n" for line in lines) + "  }\n}")
