@@ -1,5 +1,5 @@
 // `chainio`: starts the program of a `chainio run` whose spec is in the cache, and becomes `chainio-main` once there is
-// something to do beside it. Everything else is chainio-main's from the begin.
+// something to do beside it. Everything else is chainio-main's from the start.
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -34,7 +34,7 @@ void become_main(char** argv) {
     const std::string program = run::executable_folder() + "/chainio-main";
     ::execv(program.c_str(), argv);
     const std::string text = "chainio: cannot execute " + program +
-                             ", of which this is the begin: " + std::strerror(errno) +
+                             ", which this program becomes: " + std::strerror(errno) +
                              "; install both into one folder\n";
     (void)run::write_whole(2, text);
 }
