@@ -10,9 +10,15 @@ namespace chainio::backends {
 
 // The one C text that is compiled for BPF and for the native step code (the prelude differs by -D).
 std::string emit_c(const ir::Artifact&);
-// The C of the kernel engine's BPF program (bpf-templates/chainio_loop_bpf.h), of modules that have call chains.
+// The same text in two parts: `head`, which is types and macros only, and `body`, which has the programs.
+struct StepText {
+    std::string head, body;
+};
+StepText emit_steps(const ir::Artifact&);
+// The C of the kernel engine's BPF program (bpf-templates/chainio_loop_bpf.h), of modules that have call chains, behind
+// the head of their steps' C. It calls the programs; they come from the object that the whole C is compiled to.
 bool has_loop(const ir::Module&);
-std::string emit_loop(const ir::Artifact&);
+std::string emit_loop(const ir::Artifact&, std::string head);
 std::string emit_dot(const ir::Module&);       // the chain graph
 std::string emit_config(const ir::Artifact&);  // --emit=config: the .chainio.spec section as JSON
 

@@ -1,4 +1,5 @@
-// The whole artifact: clang twice, the bounds from what it compiled, and our sections added to the BPF ELF.
+// The whole artifact: what clang makes of its C texts, the kernel engine's program linked from that, the bounds from
+// what it compiled, and our sections added to the BPF ELF.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "compiler/backends/bpf_object.h"
 #include "compiler/backends/clang.h"
 #include "compiler/backends/elf_file.h"
+#include "compiler/backends/link.h"
 #include "compiler/ir/cost.h"
 
 namespace chainio::backends {
@@ -117,11 +119,13 @@ std::expected<std::vector<std::uint8_t>, std::string> build_artifact(ir::Artifac
     }
     auto dir = TempDir::make();
     if (!dir) return std::unexpected(dir.error());
-    if (std::string failure = write_text(dir->file("step.c"), emit_c(artifact)); !failure.empty())
+    StepText text = emit_steps(artifact);
+    if (std::string failure = write_text(dir->file("step.c"), text.head + text.body); !failure.empty())
         return std::unexpected(failure);
     const bool loop = has_loop(artifact.module);
     if (loop) {
-        if (std::string failure = write_text(dir->file("loop.c"), emit_loop(artifact)); !failure.empty())
+        std::string loop_text = emit_loop(artifact, std::move(text.head));
+        if (std::string failure = write_text(dir->file("loop.c"), loop_text); !failure.empty())
             return std::unexpected(failure);
         jobs.push_back(loop_job());
     }
@@ -132,9 +136,9 @@ std::expected<std::vector<std::uint8_t>, std::string> build_artifact(ir::Artifac
     for (std::size_t i = 0; i < arches.size(); i++)
         sections.push_back({".chainio.native." + arches[i], std::move((*outputs)[i + 1])});
     if (loop) {
-        auto stripped = add_sections(outputs->back(), {});
-        if (!stripped) return std::unexpected(stripped.error());
-        sections.push_back({".chainio.kernel", std::move(*stripped)});
+        auto linked = link_bpf(*dir, "kernel.o", {"bpf.o", "loop.o"});
+        if (!linked) return std::unexpected(linked.error());
+        sections.push_back({".chainio.kernel", std::move(*linked)});
     }
     return add_sections(outputs->front(), sections);
 }

@@ -36,11 +36,6 @@ std::string on_path(const std::string& name) {
     return "";
 }
 
-std::vector<std::uint8_t> read_bytes(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
 class SpawnActions {
   public:
     SpawnActions() { posix_spawn_file_actions_init(&actions_); }
@@ -93,6 +88,11 @@ std::string finish(pid_t pid, const std::string& clang, const ClangJob& job, con
 }
 
 }  // namespace
+
+std::vector<std::uint8_t> read_bytes(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
 
 std::expected<TempDir, std::string> TempDir::make() {
     std::string path = temp_root() + "/chainc.XXXXXX";

@@ -26,6 +26,9 @@ class TempDir {
 // on PATH.
 std::expected<std::string, std::string> find_clang(const std::string& wanted);
 
+// Empty when it cannot be read.
+std::vector<std::uint8_t> read_bytes(const std::string& path);
+
 struct ClangJob {
     std::string what;                    // for messages: "the BPF programs"
     std::vector<std::string> arguments;  // without the program

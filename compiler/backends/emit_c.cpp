@@ -48,7 +48,7 @@ std::string literals_text(const std::vector<std::uint8_t>& bytes) {
 
 }  // namespace
 
-std::string emit_c(const ir::Artifact& artifact) {
+StepText emit_steps(const ir::Artifact& artifact) {
     Helpers helpers;
     std::string programs;
     std::uint32_t slots = 0;
@@ -69,8 +69,12 @@ std::string emit_c(const ir::Artifact& artifact) {
     text += template_text("chainio_native.h");
     text += "#endif\n";
     text += template_text("chainio_ops.h");
-    text += helpers.text();
-    return text + programs + probe_texts(artifact.module);
+    return {text, helpers.text() + programs + probe_texts(artifact.module)};
+}
+
+std::string emit_c(const ir::Artifact& artifact) {
+    StepText text = emit_steps(artifact);
+    return text.head + text.body;
 }
 
 }  // namespace chainio::backends

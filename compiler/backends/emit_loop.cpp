@@ -1,4 +1,4 @@
-// The C of the kernel engine's program: the same step functions as everywhere, and the loop around them.
+// The C of the kernel engine's program: the loop around the step functions, which it finds in another object.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,9 @@ std::string dispatch_text(const ir::Module& module) {
         if (chain.done >= 0) programs.insert(static_cast<std::uint32_t>(chain.done));
         for (const ir::Step& step : chain.steps) programs.insert(step.program);
     }
-    std::string text =
+    std::string text;
+    for (std::uint32_t program : programs) text += fmt::format("CIO_FUNCTION(cio_program_{});\n", program);
+    text +=
         "CIO_INLINE void cio_loop_program(u32 program, struct cio_mem *m, struct cio_block *b)\n{\nswitch (program) "
         "{\n";
     for (std::uint32_t program : programs) text += fmt::format("case {0}: cio_program_{0}(m, b); break;\n", program);
@@ -42,8 +44,8 @@ bool has_loop(const ir::Module& module) {
     return std::ranges::any_of(module.chains, [](const ir::Chain& chain) { return chain.mode == ir::ChainMode::call; });
 }
 
-std::string emit_loop(const ir::Artifact& artifact) {
-    std::string text = emit_c(artifact);
+std::string emit_loop(const ir::Artifact& artifact, std::string head) {
+    std::string text = std::move(head);
     text += "#line 1 \"chainio_loop.h\"\n";
     text += template_text("chainio_loop.h");
     text += steps_text(artifact.module);

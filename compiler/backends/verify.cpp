@@ -19,6 +19,7 @@
 #include "compiler/backends/elf_file.h"
 #include "compiler/backends/emit_probes.h"
 #include "compiler/backends/line_table.h"
+#include "compiler/backends/quiet_libbpf.h"
 
 namespace chainio::backends {
 namespace {
@@ -174,18 +175,6 @@ VerifyFailure explain(const Attempt& refused, const BpfObject& object, const std
     failure.line = line.line;
     return failure;
 }
-
-// libbpf would print what is returned to the caller anyway.
-class QuietLibbpf {
-  public:
-    QuietLibbpf() : before_(libbpf_set_print(nullptr)) {}
-    QuietLibbpf(const QuietLibbpf&) = delete;
-    QuietLibbpf& operator=(const QuietLibbpf&) = delete;
-    ~QuietLibbpf() { libbpf_set_print(before_); }
-
-  private:
-    libbpf_print_fn_t before_;
-};
 
 void verify_program(const std::vector<std::uint8_t>& artifact, const BpfObject& object, const std::string& name,
                     const std::string& entry, VerifyResult& result) {

@@ -94,6 +94,19 @@ bool kernel_knows(std::string_view name) {
     return found;
 }
 
+// The object is linked from that of the steps: the programs and maps by which others run them stay where they are.
+void leave_out_other_entries(bpf_object* object) {
+    bpf_program* program = nullptr;
+    bpf_object__for_each_program(program, object) {
+        bpf_program__set_autoload(program, std::string_view(bpf_program__name(program)) == "cio_loop_step");
+    }
+    bpf_map* map = nullptr;
+    bpf_object__for_each_map(map, object) {
+        const bool used = bpf_map__is_internal(map) || bpf_map__type(map) == BPF_MAP_TYPE_STRUCT_OPS;
+        bpf_map__set_autocreate(map, used);
+    }
+}
+
 }  // namespace
 
 std::string kernel_engine_obstacle() {
@@ -126,6 +139,7 @@ std::expected<KernelProgram, std::string> KernelProgram::attach(std::span<const 
         return std::unexpected("the artifact's section .chainio.kernel cannot be opened: " +
                                std::string(std::strerror(errno)) + kOtherEngine);
     }
+    leave_out_other_entries(program.object_);
     bpf_map* ops = bpf_object__find_map_by_name(program.object_, "cio_loop");
     bpf_map* constants = bpf_object__find_map_by_name(program.object_, ".rodata.loop");
     std::size_t ops_bytes = 0, constants_bytes = 0;

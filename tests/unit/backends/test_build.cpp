@@ -3,6 +3,7 @@
 #include <bpf/libbpf.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -40,6 +41,21 @@ TEST(Build, WritesEverySection) {
     EXPECT_FALSE(find_section(*file, ".chainio.native.aarch64").empty());
     EXPECT_TRUE(find_section(*file, ".debug_info").empty());
     EXPECT_FALSE(find_section(*file, ".BTF.ext").empty());
+}
+
+// The kernel engine runs the very instructions that the other engines were compared with.
+TEST(Build, LinksTheKernelEnginesProgramFromTheSameSteps) {
+    std::vector<std::uint8_t> bytes = build();
+    auto file = ElfFile::open(bytes);
+    ASSERT_TRUE(file);
+    auto linked = ElfFile::open(find_section(*file, ".chainio.kernel"));
+    ASSERT_TRUE(linked);
+    const auto steps = find_section(*file, ".text"), there = find_section(*linked, ".text");
+    ASSERT_FALSE(steps.empty());
+    ASSERT_LT(steps.size(), there.size());
+    EXPECT_TRUE(std::ranges::equal(steps, there.first(steps.size())));
+    EXPECT_FALSE(find_section(*linked, "struct_ops.s/cio_loop_step").empty());
+    EXPECT_FALSE(find_section(*linked, ".BTF.ext").empty());
 }
 
 TEST(Build, SameInputSameBytes) {
