@@ -51,5 +51,7 @@ struct VerifyResult {
     std::vector<VerifyFailure> failed;
 };
 VerifyResult verify(const std::vector<std::uint8_t>& artifact);
+// What a log of the verifier complains of, in words; empty when it says nothing.
+std::string verifier_complaint(std::string_view log);
 
 }  // namespace chainio::backends

@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <regex>
 
 #include "compiler/backends/backends.h"
@@ -140,14 +141,20 @@ bool is_statistic(std::string_view line) {
            line.starts_with("insns processed") || line.starts_with("-- ") || line.empty();
 }
 
+// `17: (85) call bpf_loop#181 …`: what the verifier was looking at.
+std::optional<std::size_t> listed_instruction(std::string_view line) {
+    std::size_t number = 0;
+    const char* end = line.data() + line.size();
+    const auto parsed = std::from_chars(line.data(), end, number);
+    if (parsed.ec != std::errc() || !std::string_view(parsed.ptr, end).starts_with(": (")) return std::nullopt;
+    return number;
+}
+
 // The instruction that the verifier was at when it gave up.
 std::size_t failing_instruction(const std::vector<std::string_view>& lines) {
     for (std::size_t i = lines.size(); i-- > 0;) {
+        if (const auto listed = listed_instruction(lines[i])) return *listed;
         std::size_t number = 0;
-        auto parsed = std::from_chars(lines[i].data(), lines[i].data() + lines[i].size(), number);
-        if (parsed.ec == std::errc() &&
-            std::string_view(parsed.ptr, lines[i].data() + lines[i].size()).starts_with(": ("))
-            return number;
         std::size_t word = lines[i].rfind(" insn ");
         if (word == lines[i].npos) continue;
         const char* from = lines[i].data() + word + 6;
@@ -160,8 +167,7 @@ VerifyFailure explain(const Attempt& refused, const BpfObject& object, const std
     VerifyFailure failure;
     failure.log = refused.log;
     std::vector<std::string_view> lines = lines_of(failure.log);
-    for (std::size_t i = lines.size(); i-- > 0 && failure.message.empty();)
-        if (!is_statistic(lines[i])) failure.message = lines[i];
+    failure.message = verifier_complaint(failure.log);
     if (failure.message.empty()) failure.message = std::strerror(refused.error);
     std::size_t instruction = failing_instruction(lines);
     std::map<std::size_t, std::size_t> placed = placed_functions(object, entry, refused.instructions);
@@ -198,6 +204,14 @@ void verify_program(const std::vector<std::uint8_t>& artifact, const BpfObject& 
 }
 
 }  // namespace
+
+std::string verifier_complaint(std::string_view log) {
+    const std::vector<std::string_view> lines = lines_of(log);
+    const auto last = std::find_if_not(lines.rbegin(), lines.rend(), is_statistic);
+    if (last == lines.rend()) return {};
+    if (listed_instruction(*last)) return fmt::format("it stopped at instruction `{}`", *last);
+    return std::string(*last);
+}
 
 VerifyResult verify(const std::vector<std::uint8_t>& artifact) {
     VerifyResult result;
