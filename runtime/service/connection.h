@@ -9,6 +9,8 @@
 
 namespace chainio::service {
 
+struct Generation;
+
 inline constexpr std::size_t kInput = CIO_MAX_BLOCK;           // of which a request may take all
 inline constexpr std::size_t kOutput = std::size_t{64} << 10;  // that wait for the socket
 
@@ -63,7 +65,8 @@ struct Connection {
     Input input;
     Output output;
     int fd = -1;
-    std::uint32_t service = 0;                 // of the server's list of endpoints
+    Generation* generation = nullptr;          // under which its requests run
+    std::uint32_t service = 0;                 // of the generation's spec
     std::uint32_t request = engine::kNoIndex;  // the slot in which its first request runs
     engine::QueueLink waiting_link;
     std::uint32_t held_head = engine::kNoIndex,
@@ -81,10 +84,13 @@ struct Connection {
     bool broken = false;     // nothing can be sent or received any more
     bool dirty = false;      // to be looked at before the server waits
     bool no_buffer = false;  // the receive found no buffer, and is asked for again after a while
+    // The newer spec has no place for the connection: until then what its peer sends is answered under the one before.
+    std::uint64_t parting_until_ns = 0;
     // When the connection is given up, because the rest of a request has not come, or nobody takes a reply; 0: never.
     std::uint64_t request_deadline_ns = 0, send_deadline_ns = 0;
 
     bool used() const { return fd >= 0; }
+    bool parting() const { return parting_until_ns != 0; }
     // Makes the place ready for another connection; its memory stays.
     void reset(int descriptor);
 };

@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "runtime/engine/priority_queue.h"
-#include "runtime/metrics/histogram.h"
+#include "runtime/service/generation.h"
 #include "runtime/service/net.h"
 #include "runtime/service/plan.h"
-#include "runtime/service/requests.h"
 
 namespace chainio::service {
 
@@ -22,14 +21,6 @@ struct ServerOptions {
     unsigned waiting = 512;       // requests that wait for their turn; more are shed
     std::size_t request_bytes = CIO_MAX_BLOCK;
     std::uint64_t timeout_ns = 10'000'000'000;  // for the rest of a request, and for a peer to take a reply
-};
-
-struct ServiceCounters {
-    std::uint64_t accepted = 0, refused = 0, open = 0;  // connections; refused: there was no place
-    std::uint64_t requests = 0, answered = 0, malformed = 0, failed = 0;
-    std::uint64_t shed = 0, timeouts = 0, too_long = 0, vanished = 0;
-    std::uint64_t bytes_in = 0, bytes_out = 0;
-    metrics::Histogram latency_ns;  // from a request's last byte to the end of its handler
 };
 
 struct Listening {
@@ -58,16 +49,23 @@ class Server {
     int next_timeout_ms() const { return used_ == 0 && !draining_ ? -1 : kTickMs; }
     // Does what can be done without waiting.
     std::expected<void, std::string> step();
-    void completed(const engine::Completion& completion);
+    void completed(const engine::Engine& engine, const engine::Completion& completion);
+
+    // From now on requests run with another engine, spec and files; what has begun ends as it began. Connections go
+    // over between two requests where the newer spec has their service with the same framing; the others end as drain()
+    // ends them. An error leaves everything as it is. Not to be called while reloading().
+    std::expected<void, std::string> reload(engine::Engine& engine, Files files, const std::vector<Port>& ports);
+    // Whether requests or connections still need the engine of before the last reload.
+    bool reloading() const { return before_ != nullptr; }
     // Whether step() has something to do that no descriptor tells of.
     bool has_work() const { return !dirty_.empty(); }
 
     // Takes no more connections, answers what has come, and tells the peers.
     void drain();
     bool drained() const { return draining_ && used_ == 0; }
-    const ServiceCounters& counters(std::uint32_t service) const { return counters_[service]; }
+    const ServiceCounters& counters(std::uint32_t service) const { return *now_->counters[service]; }
     std::string describe() const { return net_->describe(); }
-    unsigned running() const { return requests_.running(); }
+    unsigned running() const { return now_->requests.running() + (before_ ? before_->requests.running() : 0); }
 
   private:
     static constexpr int kTickMs = 250;
@@ -77,11 +75,23 @@ class Server {
     };
     struct Listener {
         int fd = -1;
+        Generation* generation = nullptr;
         std::uint32_t service = 0;
+        std::uint16_t wanted = 0, port = 0;  // 0 lets the kernel choose, and then `port` is what it chose
+        std::string address;
         bool accepting = false;
     };
     Server(engine::Engine& engine, Files files, const ServerOptions& options, std::unique_ptr<Net> net);
-    std::expected<void, std::string> listen(std::uint32_t service, std::uint16_t port);
+    // server_reload.cpp: endpoints, and one spec in the place of another
+    std::expected<std::vector<Listener>, std::string> listeners_for(Generation& generation,
+                                                                    const std::vector<Port>& ports) const;
+    std::expected<Listener, std::string> listen(std::uint32_t service, std::uint16_t port) const;
+    const Listener* find_listener(const std::string& service, std::uint16_t wanted) const;
+    void use_listeners(std::vector<Listener> wanted);
+    void close_listener(std::uint32_t index);
+    void go_over(Connection& connection);
+    void part(std::uint32_t index);
+    void end_generation();
 
     void take_event(const NetEvent& event);
     void accepted(const NetEvent& event);
@@ -98,31 +108,34 @@ class Server {
     void start_waiting();
     void shed();
     void begin(std::uint32_t index, bool shed);
-    void go_on(std::uint32_t slot);
-    void ended(std::uint32_t slot);
+    void go_on(Generation& generation, std::uint32_t slot);
+    void go_on_starved(Generation& generation);
+    void ended(Generation& generation, std::uint32_t slot);
     void finish(std::uint32_t index);
     void drop(std::uint32_t index);
     bool quiet(const Connection& connection) const;
     void give_up_late();
-    ServiceCounters& counters_of(const Connection& connection) { return counters_[connection.service]; }
+    static ServiceCounters& counters_of(const Connection& connection) {
+        return *connection.generation->counters[connection.service];
+    }
+    static const ir::Service& service_of(const Connection& connection) {
+        return connection.generation->module.services[connection.service];
+    }
 
-    engine::Engine& engine_;
-    const ir::Module& module_;
-    Files files_;
     ServerOptions options_;
     std::unique_ptr<Net> net_;
     engine::LazyMemory memory_;
     std::vector<Connection> connections_;
-    std::vector<std::uint32_t> free_, dirty_, starved_, again_;
+    std::vector<std::uint32_t> free_, dirty_;
     std::vector<std::uint32_t> held_next_, held_from_, held_length_;  // by buffer
     std::vector<std::uint64_t> arrived_ns_;                           // by connection: its first request
     std::vector<std::size_t> request_length_;
     std::vector<bool> too_long_;
     engine::PriorityQueue<WaitingLink> waiting_;
-    Requests requests_;
+    std::unique_ptr<Generation> now_, before_;           // before_: some of its requests or connections have not ended
+    std::vector<std::optional<std::uint32_t>> goes_to_;  // by service of before_: its place in now_
     std::vector<Listener> listeners_;
     std::vector<Listening> listening_;
-    std::vector<ServiceCounters> counters_;
     std::vector<NetEvent> events_;
     std::uint64_t last_look_ns_ = 0;
     unsigned used_ = 0;

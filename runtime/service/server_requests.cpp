@@ -27,7 +27,10 @@ void Server::settle(std::uint32_t index) {
     if (!connection.used()) return;
     if (connection.broken) return drop(index);
     fill_input(connection);
-    if (connection.request == engine::kNoIndex && !connection.waiting && !connection.leaving) look_for_request(index);
+    if (connection.request == engine::kNoIndex && !connection.waiting) {
+        if (connection.generation != now_.get() && !connection.parting()) go_over(connection);
+        if (!connection.leaving) look_for_request(index);
+    }
     // A reply goes out when it is whole, or fills the room for it.
     const bool whole = connection.request == engine::kNoIndex || connection.blocked;
     if (!connection.sending && !connection.output.empty() && whole) {
@@ -52,15 +55,19 @@ void Server::settle(std::uint32_t index) {
 
 void Server::look_for_request(std::uint32_t index) {
     Connection& connection = connections_[index];
-    const ir::Framing& framing = module_.services[connection.service].tcp_framing;
-    const Request request = connection.input.first(framing, options_.request_bytes);
+    if (connection.parting() && now_ns() > connection.parting_until_ns) {
+        connection.leaving = true;
+        return;
+    }
+    const Request request = connection.input.first(service_of(connection).tcp_framing, options_.request_bytes);
     if (request.cut == Cut::more) {
         const bool begun = connection.input.held() != 0;
         // The time for a request runs from its first byte, however its bytes trickle in.
         if (!begun) connection.request_deadline_ns = 0;
         if (begun && connection.request_deadline_ns == 0)
             connection.request_deadline_ns = now_ns() + options_.timeout_ns;
-        if (connection.at_end || (draining_ && quiet(connection))) connection.leaving = true;
+        const bool to_end = draining_ || connection.parting();
+        if (connection.at_end || (to_end && quiet(connection))) connection.leaving = true;
         return;
     }
     connection.request_deadline_ns = 0;
@@ -81,9 +88,11 @@ void Server::wait_turn(std::uint32_t index) {
 }
 
 void Server::start_waiting() {
-    while (requests_.any_free()) {
+    while (now_->requests.any_free()) {
         const std::uint32_t index = waiting_.pop();
         if (index == engine::kNoIndex) return;
+        Connection& connection = connections_[index];
+        if (!connection.generation->requests.any_free()) return waiting_.push_front(connection.rank, index);
         begin(index, false);
     }
 }
@@ -93,7 +102,7 @@ void Server::shed() {
     const std::uint32_t index = waiting_.pop_least();
     Connection& connection = connections_[index];
     counters_of(connection).shed++;
-    if (requests_.any_spare()) return begin(index, true);
+    if (connection.generation->requests.any_spare()) return begin(index, true);
     // Those who were to be told of it do not read: without a word then.
     connection.waiting = false;
     connection.broken = true;
@@ -105,51 +114,59 @@ void Server::begin(std::uint32_t index, bool is_shed) {
     connection.waiting = false;
     const auto bytes = connection.input.bytes().first(request_length_[index]);
     if (too_long_[index]) counters_of(connection).too_long++;
+    Requests& requests = connection.generation->requests;
     if (is_shed) {
-        connection.request =
-            requests_.start_failed(connection.service, Ending::failed, bytes, connection.output, index);
+        connection.request = requests.start_failed(connection.service, Ending::failed, bytes, connection.output, index);
     } else if (too_long_[index]) {
         connection.request =
-            requests_.start_failed(connection.service, Ending::malformed, bytes, connection.output, index);
+            requests.start_failed(connection.service, Ending::malformed, bytes, connection.output, index);
     } else {
-        const std::int32_t program = module_.services[connection.service].on_request_tcp;
-        connection.request = requests_.start(connection.service, program, bytes, connection.output, index);
+        const std::int32_t program = service_of(connection).on_request_tcp;
+        connection.request = requests.start(connection.service, program, bytes, connection.output, index);
     }
-    go_on(connection.request);
+    go_on(*connection.generation, connection.request);
 }
 
-void Server::go_on(std::uint32_t slot) {
-    const std::uint32_t index = requests_.connection(slot);
-    switch (requests_.go_on(slot)) {
+void Server::go_on(Generation& generation, std::uint32_t slot) {
+    const std::uint32_t index = generation.requests.connection(slot);
+    switch (generation.requests.go_on(slot)) {
         case RunState::chain: break;
-        case RunState::starved: starved_.push_back(slot); break;
+        case RunState::starved: generation.starved.push_back(slot); break;
         case RunState::full: connections_[index].blocked = true; break;
-        case RunState::ended: ended(slot); break;
+        case RunState::ended: ended(generation, slot); break;
     }
     mark(index);
 }
 
-void Server::ended(std::uint32_t slot) {
-    const std::uint32_t index = requests_.connection(slot);
+void Server::go_on_starved(Generation& generation) {
+    generation.again.swap(generation.starved);
+    for (const std::uint32_t slot : generation.again) go_on(generation, slot);
+    generation.again.clear();
+}
+
+void Server::ended(Generation& generation, std::uint32_t slot) {
+    Requests& requests = generation.requests;
+    const std::uint32_t index = requests.connection(slot);
     Connection& connection = connections_[index];
     ServiceCounters& counters = counters_of(connection);
-    switch (requests_.ending(slot)) {
+    switch (requests.ending(slot)) {
         case Ending::answered: counters.answered++; break;
         case Ending::malformed: counters.malformed++; break;
         case Ending::failed: counters.failed++; break;
     }
     counters.latency_ns.record(now_ns() - arrived_ns_[index]);
     // Behind a request without an end nothing can be told apart.
-    connection.leaving = connection.leaving || requests_.closes(slot) || too_long_[index];
+    connection.leaving = connection.leaving || requests.closes(slot) || too_long_[index];
     connection.request = engine::kNoIndex;
     connection.input.pin(false);
     connection.input.take(request_length_[index]);
-    requests_.release(slot);
+    requests.release(slot);
 }
 
-void Server::completed(const engine::Completion& completion) {
+void Server::completed(const engine::Engine& engine, const engine::Completion& completion) {
     const auto slot = static_cast<std::uint32_t>(completion.user_data & ~kOurs);
-    if (requests_.take(completion)) go_on(slot);
+    Generation& generation = before_ && &before_->engine == &engine ? *before_ : *now_;
+    if (generation.requests.take(completion)) go_on(generation, slot);
     start_waiting();
 }
 
@@ -169,7 +186,7 @@ void Server::was_sent(const NetEvent& event) {
     // A reply that found no room goes on once all of what was there is sent.
     if (connection.blocked && connection.output.empty() && !connection.broken) {
         connection.blocked = false;
-        go_on(connection.request);
+        go_on(*connection.generation, connection.request);
     }
 }
 
@@ -195,8 +212,8 @@ void Server::drop(std::uint32_t index) {
     if (connection.waiting) waiting_.remove(connection.rank, index);
     connection.waiting = false;
     if (connection.request != engine::kNoIndex) {
-        std::erase(starved_, connection.request);
-        requests_.abandon(connection.request);
+        std::erase(connection.generation->starved, connection.request);
+        connection.generation->requests.abandon(connection.request);
         connection.request = engine::kNoIndex;
     }
     connection.input.pin(false);
@@ -212,6 +229,7 @@ void Server::drop(std::uint32_t index) {
     close(connection.fd);
     connection.fd = -1;
     counters_of(connection).open--;
+    connection.generation->connections--;
     used_--;
     free_.push_back(index);
 }
@@ -235,8 +253,8 @@ void Server::give_up_late() {
             connection.broken = true;
             mark(i);
         }
-        // While draining, each connection is looked at until it is quiet.
-        if (draining_ || connection.no_buffer) mark(i);
+        // Those that are to end are looked at until they are quiet.
+        if (draining_ || connection.parting() || connection.no_buffer) mark(i);
         connection.no_buffer = false;
     }
 }
@@ -244,19 +262,8 @@ void Server::give_up_late() {
 void Server::drain() {
     if (draining_) return;
     draining_ = true;
-    for (std::uint32_t i = 0; i < listeners_.size(); i++) {
-        Listener& listener = listeners_[i];
-        net_->stop_accepting(i);
-        // Who has connected already is served.
-        pollfd ready{listener.fd, POLLIN, 0};
-        while (poll(&ready, 1, 0) == 1) {
-            const int fd = accept4(listener.fd, nullptr, nullptr, SOCK_CLOEXEC);
-            if (fd < 0) break;
-            add_connection(i, fd);
-        }
-        close(listener.fd);
-        listener.fd = -1;
-    }
+    for (std::uint32_t i = 0; i < listeners_.size(); i++)
+        if (listeners_[i].fd >= 0) close_listener(i);
     for (std::uint32_t i = 0; i < connections_.size(); i++)
         if (connections_[i].used()) mark(i);
 }

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <exception>
 
 #include "tools/chainio-runtime/check_system.h"
@@ -23,12 +22,10 @@ int run(const Options& options) {
     const bool kernel = options.engine == "kernel";
     if (kernel && (options.no_ring || options.interpret))
         return fail(kExitUsage, "--engine=kernel goes neither with --no-ring nor with --interpret");
-    auto loaded = spec::Loaded::open(options.spec, {.use_native = !options.interpret});
-    if (!loaded) return fail(loaded.error().system ? kExitSystem : kExitFailed, loaded.error().message);
-    auto engine = engine::Engine::create(
-        *loaded,
-        {.in_flight = options.in_flight, .umem_bytes = options.memory, .use_ring = !options.no_ring, .kernel = kernel});
-    if (!engine) return fail(kExitSystem, engine.error());
+    auto loaded = load(options);
+    if (!loaded) return fail(loaded.error().code, loaded.error().message);
+    auto edition = make_edition(options, *loaded);
+    if (!edition) return fail(edition.error().code, edition.error().message);
 
     const std::string why = kernel                     ? "kernel engine (as asked)"
                             : options.engine == "user" ? "user engine (as asked)"
@@ -37,21 +34,14 @@ int run(const Options& options) {
     if (options.json) {
         fmt::print("{}\n", plan_json(rows));
     } else {
-        fmt::print("{}{}\n", plan_text(rows), (*engine)->describe());
+        fmt::print("{}{}\n", plan_text(rows), (*edition)->engine->describe());
     }
     std::fflush(stdout);
     if (options.check) {
-        fmt::print(stderr, "{}", tool::fallbacks_text(**engine));
+        fmt::print(stderr, "{}", tool::fallbacks_text((*edition)->engine->fallbacks()));
         return kExitOk;
     }
-    const auto runs = [&](const char* kind) {
-        return std::ranges::any_of(rows, [&](const PlanRow& row) { return row.kind == kind && row.state == "runs"; });
-    };
-    if (!runs("chain") && !runs("service"))
-        return fail(kExitFailed, fmt::format("'{}' has no call chain, so there is nothing to serve", options.spec));
-    if (options.socket.empty() && !runs("service"))
-        return fail(kExitUsage, "--socket PATH is wanted to serve call requests, or --check to only look");
-    return serve(options, **engine);
+    return serve(options, std::move(*edition));
 }
 
 }  // namespace
@@ -103,8 +93,10 @@ int main(int argc, char** argv) {
         app.footer(
             "Request: {\"id\": 1, \"chain\": \"lookup\", \"args\": {\"db\": \"main.db\", \"key\": 42}}, answers come "
             "as chains end;\n"
-            "{\"op\": \"stats\"} answers with counters. The spec's services that this version has the engine for are "
-            "served as well. SIGTERM ends the service after what it has taken on.");
+            "{\"op\": \"stats\"} answers with counters, {\"op\": \"reload\"} does what SIGHUP does. The spec's "
+            "services that this version has the engine for are "
+            "served as well. SIGTERM ends the service after what it has taken on; SIGHUP has the artifact and the "
+            "files opened anew.");
         try {
             app.parse(argc, argv);
         } catch (const CLI::ParseError& error) {

@@ -17,9 +17,11 @@ struct OpenFile {
     engine::FileHandle handle = 0;
 };
 
+enum class Op : std::uint8_t { call, stats, reload };
+
 struct Request {
     nlohmann::json id;
-    bool stats = false;  // {"op": "stats"}
+    Op op = Op::call;
     std::uint32_t chain = 0;
     std::vector<engine::Argument> args;
     std::vector<tool::Value> values;  // what the byte arguments point to

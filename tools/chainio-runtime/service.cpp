@@ -13,12 +13,8 @@
 #include <csignal>
 #include <cstring>
 
-#include "tools/chainio/summary.h"
-
 namespace chainio::runtime_tool {
 namespace {
-
-constexpr int kDrainMs = 5000;  // how long peers may take to read their last answers
 
 std::unexpected<std::string> system_error(const std::string& what) {
     return std::unexpected(what + ": " + std::strerror(errno));
@@ -34,6 +30,9 @@ bool is_served(const sockaddr_un& address) {
 }
 
 }  // namespace
+
+Service::Service(const Options& options, std::unique_ptr<Edition> edition)
+    : options_(options), now_(std::move(edition)), done_(now_->engine->capacity()) {}
 
 Service::~Service() {
     if (listener_ >= 0) {
@@ -78,12 +77,10 @@ std::expected<void, std::string> Service::watch_signals() {
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
     if (sigprocmask(SIG_BLOCK, &set, nullptr) != 0) return system_error("sigprocmask");
     signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals_ < 0) return system_error("signalfd");
-    in_flight_.resize(engine_.capacity());
-    done_.resize(engine_.capacity());
-    for (std::uint32_t i = engine_.capacity(); i-- > 0;) free_.push_back(i);
     return {};
 }
 
@@ -96,25 +93,41 @@ void Service::accept_clients() {
 }
 
 void Service::start(std::uint64_t key, Client& client, const std::string& line) {
-    auto request = parse_request(line, engine_.spec(), files_);
+    auto request = parse_request(line, *now_->loaded, now_->files);
     if (!request) return client.send(error_line(request.error().id, request.error().message));
-    if (request->stats) {
-        nlohmann::ordered_json json;
-        json["id"] = request->id;
-        json["stats"] = nlohmann::ordered_json::parse(stats());
-        return client.send(json.dump() + "\n");
+    switch (request->op) {
+        case Op::stats: {
+            nlohmann::ordered_json json;
+            json["id"] = request->id;
+            json["stats"] = stats();
+            return client.send(json.dump() + "\n");
+        }
+        case Op::reload:
+            asked_.push_back({key, std::move(request->id)});
+            client.in_flight++;
+            return;
+        case Op::call: break;
     }
-    const std::uint32_t slot = free_.back();
-    auto submitted = engine_.submit(request->chain, request->args, slot);
+    const std::uint32_t slot = now_->free.back();
+    auto submitted = now_->engine->submit(request->chain, request->args, slot);
     if (!submitted) return client.send(error_line(request->id, submitted.error().message));
-    free_.pop_back();
-    in_flight_[slot] = {key, std::move(request->id), true};
+    now_->free.pop_back();
+    now_->calls[slot] = {key, std::move(request->id)};
     client.in_flight++;
 }
 
+void Service::answer(std::uint64_t client, const std::string& line) {
+    const auto found = clients_.find(client);
+    if (found == clients_.end()) return;
+    found->second->send(line);
+    found->second->in_flight--;
+}
+
+bool Service::may_start() const { return !now_->free.empty() && now_->engine->in_flight() < now_->engine->capacity(); }
+
 void Service::take_lines(std::uint64_t key, Client& client) {
     // What was sent before the peer closed its side is answered as well.
-    while (!free_.empty() && engine_.in_flight() < engine_.capacity()) {
+    while (may_start()) {
         auto line = client.next_line();
         if (!line) return;
         if (!line->empty()) start(key, client, *line);
@@ -123,22 +136,28 @@ void Service::take_lines(std::uint64_t key, Client& client) {
 
 // How many chains have ended.
 std::expected<unsigned, std::string> Service::collect() {
-    const unsigned wait = engine_.poll_fd() < 0 && engine_.in_flight() > 0 ? 1 : 0;
-    auto count = engine_.reap(done_, wait);
+    auto count = collect_from(*now_);
+    if (!count || !before_) return count;
+    auto more = collect_from(*before_);
+    if (!more) return more;
+    return *count + *more;
+}
+
+std::expected<unsigned, std::string> Service::collect_from(Edition& edition) {
+    engine::Engine& engine = *edition.engine;
+    const unsigned wait = engine.poll_fd() < 0 && engine.in_flight() > 0 ? 1 : 0;
+    auto count = engine.reap(done_, wait);
     if (!count) return std::unexpected(count.error());
     for (unsigned i = 0; i < *count; i++) {
         if ((done_[i].user_data & service::kOurs) != 0) {
-            server_->completed(done_[i]);
+            server_->completed(engine, done_[i]);
             continue;
         }
         const auto slot = static_cast<std::uint32_t>(done_[i].user_data);
-        InFlight& entry = in_flight_[slot];
-        if (auto client = clients_.find(entry.client); client != clients_.end()) {
-            client->second->send(completion_line(entry.id, engine_.spec(), done_[i]));
-            client->second->in_flight--;
-        }
-        entry = {};
-        free_.push_back(slot);
+        Edition::Call& call = edition.calls[slot];
+        answer(call.client, completion_line(call.id, *edition.loaded, done_[i]));
+        call = {};
+        edition.free.push_back(slot);
         answered_++;
     }
     return *count;
@@ -147,20 +166,27 @@ std::expected<unsigned, std::string> Service::collect() {
 void Service::poll_once(int timeout_ms) {
     std::vector<pollfd> fds{{signals_, POLLIN, 0}, {listener_, static_cast<short>(stops_ == 0 ? POLLIN : 0), 0}};
     if (server_ != nullptr) fds.push_back({server_->poll_fd(), POLLIN, 0});
-    const bool ring = engine_.in_flight() > 0 && engine_.poll_fd() >= 0;
-    if (ring) fds.push_back({engine_.poll_fd(), POLLIN, 0});
+    for (Edition* edition : {now_.get(), before_.get()}) {
+        if (edition != nullptr && edition->engine->in_flight() > 0 && edition->engine->poll_fd() >= 0)
+            fds.push_back({edition->engine->poll_fd(), POLLIN, 0});
+    }
     const std::size_t first_client = fds.size();
     std::vector<std::uint64_t> keys;
     for (const auto& [key, client] : clients_) {
         // While the engine is full, requests wait in the sockets.
-        const bool read = stops_ == 0 && client->may_read() && !free_.empty();
+        const bool read = stops_ == 0 && client->may_read() && !now_->free.empty();
         const int events = (read ? POLLIN : 0) | (client->wants_write() ? POLLOUT : 0);
         fds.push_back({client->fd(), static_cast<short>(events), 0});
         keys.push_back(key);
     }
     if (poll(fds.data(), fds.size(), timeout_ms) <= 0) return;
     signalfd_siginfo signal;
-    while ((fds[0].revents & POLLIN) != 0 && read(signals_, &signal, sizeof signal) == sizeof signal) stops_++;
+    while ((fds[0].revents & POLLIN) != 0 && read(signals_, &signal, sizeof signal) == sizeof signal) {
+        if (signal.ssi_signo == SIGHUP)
+            hung_up_ = true;
+        else
+            stops_++;
+    }
     if ((fds[1].revents & POLLIN) != 0) accept_clients();
     for (std::size_t i = 0; i < keys.size(); i++) {
         const short events = fds[first_client + i].revents;
@@ -181,105 +207,6 @@ void Service::drop_finished() {
         else
             ++it;
     }
-}
-
-std::expected<void, std::string> Service::run() {
-    while (stops_ == 0) {
-        for (auto& [key, client] : clients_) take_lines(key, *client);
-        if (auto stepped = server_ != nullptr ? server_->step() : std::expected<void, std::string>{}; !stepped)
-            return stepped;
-        auto collected = collect();
-        if (!collected) return std::unexpected(collected.error());
-        drop_finished();
-        // A request that goes on may have started another chain, whose reads go out with the next turn; lines may wait
-        // for nothing but theirs.
-        bool ready = server_ != nullptr && (*collected > 0 || server_->has_work());
-        for (const auto& [key, client] : clients_) ready = ready || (client->has_line() && !free_.empty());
-        const bool blocking_backend = engine_.in_flight() > 0 && engine_.poll_fd() < 0;
-        poll_once(ready || blocking_backend ? 0 : server_ != nullptr ? server_->next_timeout_ms() : -1);
-    }
-    if (auto drained = drain_server(); !drained) return drained;
-    // What was taken on is answered; lines that were not started are not.
-    while (engine_.in_flight() > 0 && stops_ < 2) {
-        if (auto collected = collect(); !collected) return std::unexpected(collected.error());
-        if (engine_.in_flight() > 0) poll_once(engine_.poll_fd() < 0 ? 0 : -1);
-    }
-    for (int waited = 0; waited < kDrainMs && stops_ < 2; waited += 100) {
-        bool left = false;
-        for (auto it = clients_.begin(); it != clients_.end();) {
-            if (!it->second->write_some()) {
-                it = clients_.erase(it);
-                continue;
-            }
-            left = left || it->second->wants_write();
-            ++it;
-        }
-        if (!left) break;
-        poll_once(100);
-    }
-    return {};
-}
-
-// What the services' clients have sent is answered, and they are told that there is no more.
-std::expected<void, std::string> Service::drain_server() {
-    if (server_ == nullptr) return {};
-    server_->drain();
-    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kDrainMs);
-    while (!server_->drained() && stops_ < 2 && std::chrono::steady_clock::now() < until) {
-        if (auto stepped = server_->step(); !stepped) return stepped;
-        auto collected = collect();
-        if (!collected) return std::unexpected(collected.error());
-        const bool blocking_backend = engine_.in_flight() > 0 && engine_.poll_fd() < 0;
-        const bool ready = *collected > 0 || server_->has_work() || blocking_backend;
-        if (!server_->drained()) poll_once(ready ? 0 : server_->next_timeout_ms());
-    }
-    return {};
-}
-
-nlohmann::ordered_json Service::service_stats() const {
-    auto json = nlohmann::ordered_json::array();
-    const auto& services = engine_.spec().module().services;
-    for (const service::Listening& at : server_->listening()) {
-        const service::ServiceCounters& counters = server_->counters(at.service);
-        json.push_back({{"name", services[at.service].name},
-                        {"transport", "tcp"},
-                        {"address", at.address},
-                        {"port", at.port},
-                        {"connections", counters.open},
-                        {"accepted", counters.accepted},
-                        {"refused", counters.refused},
-                        {"requests", counters.requests},
-                        {"answered", counters.answered},
-                        {"malformed", counters.malformed},
-                        {"failed", counters.failed},
-                        {"shed", counters.shed},
-                        {"too_long", counters.too_long},
-                        {"timeouts", counters.timeouts},
-                        {"vanished", counters.vanished},
-                        {"bytes_in", counters.bytes_in},
-                        {"bytes_out", counters.bytes_out},
-                        {"p50_ns", counters.latency_ns.percentile(50)},
-                        {"p99_ns", counters.latency_ns.percentile(99)}});
-    }
-    return json;
-}
-
-std::string Service::stats() const {
-    nlohmann::ordered_json json;
-    json["engine"] = engine_.describe();
-    json["in_flight"] = engine_.in_flight();
-    json["clients"] = clients_.size();
-    json["chains"] = nlohmann::ordered_json::array();
-    const auto& chains = engine_.spec().module().chains;
-    for (std::uint32_t i = 0; i < chains.size(); i++) {
-        if (chains[i].mode != ir::ChainMode::call) continue;
-        json["chains"].push_back(nlohmann::ordered_json::parse(tool::summary_json(engine_, i, 0)));
-    }
-    if (server_ != nullptr) {
-        json["network"] = server_->describe();
-        json["services"] = service_stats();
-    }
-    return json.dump();
 }
 
 }  // namespace chainio::runtime_tool

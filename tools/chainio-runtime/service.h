@@ -1,5 +1,6 @@
 // Call requests over a Unix socket: one JSON object a line in, one a line out, in the order in which chains end.
 #pragma once
+#include <chrono>
 #include <expected>
 #include <map>
 #include <memory>
@@ -9,53 +10,82 @@
 #include "runtime/engine/engine.h"
 #include "runtime/service/server.h"
 #include "tools/chainio-runtime/client.h"
+#include "tools/chainio-runtime/edition.h"
 #include "tools/chainio-runtime/request.h"
+#include "tools/chainio-runtime/watch.h"
 
 namespace chainio::runtime_tool {
 
 class Service {
   public:
-    Service(engine::Engine& engine, std::vector<OpenFile> files, service::Server* server)
-        : engine_(engine), files_(std::move(files)), server_(server) {}
+    Service(const Options& options, std::unique_ptr<Edition> edition);
     ~Service();
     Service(const Service&) = delete;
     Service& operator=(const Service&) = delete;
 
+    // Listens for the spec's services, when it has any that are served here.
+    std::expected<void, std::string> begin();
     std::expected<void, std::string> listen(const std::string& path);
-    // To be called once, before run(): from then on SIGTERM and SIGINT end run() and nothing else.
+    // To be called once, before run(): from then on SIGTERM and SIGINT end run(), and SIGHUP has the artifact and the
+    // files opened anew.
     std::expected<void, std::string> watch_signals();
     // Serves until SIGTERM or SIGINT, then answers what it has taken on and returns. A second signal ends it at once.
     std::expected<void, std::string> run();
-    std::uint64_t answered() const { return answered_; }
+    std::uint64_t answered() const;
+    // What is served where, a line each, and what does not go the way it was meant to.
+    std::string report() const;
 
   private:
-    struct InFlight {
-        std::uint64_t client = 0;  // key in clients_; the client may be gone by the end of the chain
+    struct Asked {
+        std::uint64_t client = 0;
         nlohmann::json id;
-        bool used = false;
     };
     static constexpr std::size_t kMostClients = 256;
+    static constexpr int kLookMs = 1000;  // between two looks at the files' names
 
+    // service.cpp: clients of the control socket
     void accept_clients();
     void take_lines(std::uint64_t key, Client& client);
     void start(std::uint64_t key, Client& client, const std::string& line);
+    void answer(std::uint64_t client, const std::string& line);
+    bool may_start() const;
     std::expected<unsigned, std::string> collect();
-    std::expected<void, std::string> drain_server();
-    nlohmann::ordered_json service_stats() const;
+    std::expected<unsigned, std::string> collect_from(Edition& edition);
     void poll_once(int timeout_ms);
     void drop_finished();
-    std::string stats() const;
+    // service_run.cpp
+    std::expected<void, std::string> drain_server();
+    unsigned in_flight() const;
+    bool must_not_wait() const;
+    int next_timeout_ms() const;
+    // service_reload.cpp
+    std::expected<void, std::string> make_server(Edition& edition);
+    void reload_if_due();
+    bool look_at_files();
+    std::expected<void, Problem> reload(bool artifact);
+    void told(const std::expected<void, Problem>& result, const std::string& why);
+    void end_edition();
+    // service_stats.cpp
+    nlohmann::ordered_json service_stats() const;
+    nlohmann::ordered_json stats() const;
 
-    engine::Engine& engine_;
-    std::vector<OpenFile> files_;
-    service::Server* server_;  // of the spec's services; null without any
+    const Options& options_;
+    metrics::Fallbacks fallbacks_;             // of the server
+    std::unique_ptr<Edition> now_, before_;    // before_: what runs under it has not ended
+    std::unique_ptr<service::Server> server_;  // ends before the engines that it uses
+    FileWatch watch_;
+    std::chrono::steady_clock::time_point looked_;
     std::string path_;
     int listener_ = -1, signals_ = -1;
     unsigned stops_ = 0;
+    bool hung_up_ = false;
+    std::vector<Asked> asked_;  // for a reload, by the control socket
+    std::string file_notice_;   // why files are to be opened anew
+    unsigned reloads_ = 0, refused_ = 0, for_files_ = 0;
+    std::uint64_t leaked_ = 0;
+    std::string last_;  // what came of the last reload
     std::map<std::uint64_t, std::unique_ptr<Client>> clients_;
     std::uint64_t next_client_ = 1, answered_ = 0;
-    std::vector<InFlight> in_flight_;
-    std::vector<std::uint32_t> free_;
     std::vector<engine::Completion> done_;
 };
 

@@ -316,7 +316,7 @@ class Call {
         } else if (!options_.keys.empty() || options_.summary) {
             fmt::print(stderr, "{}", summary_text(*engine_, chain_index_, seconds));
         } else {
-            fmt::print(stderr, "{}", fallbacks_text(*engine_));
+            fmt::print(stderr, "{}", fallbacks_text(engine_->fallbacks()));
         }
     }
 

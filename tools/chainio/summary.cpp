@@ -21,9 +21,9 @@ constexpr double kPercentiles[] = {50, 90, 99, 99.9};
 
 }  // namespace
 
-std::string fallbacks_text(const engine::Engine& engine) {
+std::string fallbacks_text(const metrics::Fallbacks& fallbacks) {
     std::string text;
-    for (const auto& fallback : engine.fallbacks().all()) {
+    for (const auto& fallback : fallbacks.all()) {
         text += fmt::format("fallback {} ({}x): {}\n", fallback.name, fallback.count, fallback.reason);
     }
     return text;
@@ -52,7 +52,7 @@ std::string summary_text(const engine::Engine& engine, std::uint32_t chain, doub
     for (const double percent : kPercentiles)
         text += fmt::format(" p{} {}", percent, duration(runs.latency_ns.percentile(percent)));
     text += fmt::format(" max {}\nengine: {}\n", duration(runs.latency_ns.max()), engine.describe());
-    return text + fallbacks_text(engine);
+    return text + fallbacks_text(engine.fallbacks());
 }
 
 std::string summary_json(const engine::Engine& engine, std::uint32_t chain, double seconds) {

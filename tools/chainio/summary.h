@@ -10,6 +10,6 @@ namespace chainio::tool {
 std::string summary_text(const engine::Engine& engine, std::uint32_t chain, double seconds);
 std::string summary_json(const engine::Engine& engine, std::uint32_t chain, double seconds);
 // One line for each fallback; empty without any.
-std::string fallbacks_text(const engine::Engine& engine);
+std::string fallbacks_text(const metrics::Fallbacks& fallbacks);
 
 }  // namespace chainio::tool

@@ -1,0 +1,36 @@
+#include "runtime/service/generation.h"
+
+namespace chainio::service {
+
+Generation::Generation(engine::Engine& with, Files opened, unsigned slots)
+    : engine(with), module(with.spec().module()), files(std::move(opened)), requests(with, files, slots) {
+    for (auto* list : {&starved, &again}) list->reserve(slots);
+    for (std::size_t i = 0; i < module.services.size(); i++) counters.push_back(std::make_shared<ServiceCounters>());
+}
+
+void Generation::inherit_counters(const Generation& before) {
+    for (std::uint32_t i = 0; i < module.services.size(); i++) {
+        if (const auto old = before.find(module.services[i].name)) counters[i] = before.counters[*old];
+    }
+}
+
+std::optional<std::uint32_t> Generation::find(std::string_view service) const {
+    for (std::uint32_t i = 0; i < module.services.size(); i++)
+        if (module.services[i].name == service) return i;
+    return std::nullopt;
+}
+
+std::uint16_t Generation::rank_of(std::uint32_t service) const {
+    const std::int32_t rank = module.services[service].priority_class;
+    return static_cast<std::uint16_t>(rank < 0 ? module.classes.size() : static_cast<std::size_t>(rank));
+}
+
+std::vector<engine::ClassRank> ranks_of(const ir::Module& module) {
+    constexpr std::uint32_t kDefaultPriority = 4;  // as the engine gives to what has no class
+    std::vector<engine::ClassRank> ranks;
+    for (const auto& entry : module.classes) ranks.push_back({entry.priority, entry.weight});
+    ranks.push_back({kDefaultPriority, 1});
+    return ranks;
+}
+
+}  // namespace chainio::service

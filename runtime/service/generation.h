@@ -1,0 +1,42 @@
+// What requests run with under one spec: the engine, the files, the slots. Sockets and connections outlive it: a reload
+// puts another one in its place, and the one before stays until what runs under it has ended.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "runtime/metrics/histogram.h"
+#include "runtime/service/requests.h"
+
+namespace chainio::service {
+
+struct ServiceCounters {
+    std::uint64_t accepted = 0, refused = 0, open = 0;  // connections; refused: there was no place
+    std::uint64_t requests = 0, answered = 0, malformed = 0, failed = 0;
+    std::uint64_t shed = 0, timeouts = 0, too_long = 0, vanished = 0;
+    std::uint64_t bytes_in = 0, bytes_out = 0;
+    metrics::Histogram latency_ns;  // from a request's last byte to the end of its handler
+};
+
+struct Generation {
+    Generation(engine::Engine& with, Files opened, unsigned slots);
+    // Takes over the counters of the services that `before` has by the same names.
+    void inherit_counters(const Generation& before);
+    std::optional<std::uint32_t> find(std::string_view service) const;
+    // The place of a service's class among all classes; those without one come behind the declared ones.
+    std::uint16_t rank_of(std::uint32_t service) const;
+
+    engine::Engine& engine;
+    const ir::Module& module;
+    const Files files;
+    Requests requests;
+    std::vector<std::uint32_t> starved, again;               // slots that the engine had no room for
+    std::vector<std::shared_ptr<ServiceCounters>> counters;  // by service
+    unsigned connections = 0;                                // whose requests run here
+    unsigned closing = 0;                                    // listeners of it that may still hand over a connection
+};
+
+std::vector<engine::ClassRank> ranks_of(const ir::Module& module);
+
+}  // namespace chainio::service

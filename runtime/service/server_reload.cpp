@@ -1,0 +1,228 @@
+// The endpoints that a server listens at, and what happens to them and to connections when another spec takes over.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "runtime/service/server.h"
+
+namespace chainio::service {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr std::uint64_t kParting = 5'000'000'000;  // ns, for a peer whose service is gone to come to an end
+
+struct Address {
+    sockaddr_storage storage{};
+    socklen_t length = 0;
+};
+
+std::optional<Address> address_of(const std::string& text, std::uint16_t port) {
+    Address out;
+    auto& six = reinterpret_cast<sockaddr_in6&>(out.storage);
+    auto& four = reinterpret_cast<sockaddr_in&>(out.storage);
+    if (inet_pton(AF_INET6, text.c_str(), &six.sin6_addr) == 1) {
+        six.sin6_family = AF_INET6;
+        six.sin6_port = htons(port);
+        out.length = sizeof six;
+    } else if (inet_pton(AF_INET, text.c_str(), &four.sin_addr) == 1) {
+        four.sin_family = AF_INET;
+        four.sin_port = htons(port);
+        out.length = sizeof four;
+    } else {
+        return std::nullopt;
+    }
+    return out;
+}
+
+std::uint16_t port_of(int fd) {
+    Address bound;
+    bound.length = sizeof bound.storage;
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound.storage), &bound.length) != 0) return 0;
+    return ntohs(bound.storage.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(bound.storage).sin6_port
+                                                     : reinterpret_cast<sockaddr_in&>(bound.storage).sin_port);
+}
+
+bool same_framing(const ir::Framing& a, const ir::Framing& b) { return a.bytes == b.bytes && a.end == b.end; }
+
+}  // namespace
+
+const Server::Listener* Server::find_listener(const std::string& service, std::uint16_t wanted) const {
+    for (const Listener& listener : listeners_) {
+        if (listener.fd < 0 || listener.wanted != wanted) continue;
+        if (wanted != 0 || listener.generation->module.services[listener.service].name == service) return &listener;
+    }
+    return nullptr;
+}
+
+std::expected<Server::Listener, std::string> Server::listen(std::uint32_t service, std::uint16_t port) const {
+    std::string text = options_.address;
+    auto address = address_of(text, port);
+    if (!address)
+        return std::unexpected(fmt::format("'{}' is no address; give one in numbers, as 127.0.0.1 or ::1", text));
+    int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 && errno == EAFNOSUPPORT && text == "::") {
+        text = "0.0.0.0";
+        address = address_of(text, port);
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    }
+    const auto failed = [&](const char* what) {
+        auto error =
+            std::unexpected(fmt::format("cannot {} tcp {} port {}: {}", what, text, port, std::strerror(errno)));
+        if (fd >= 0) close(fd);
+        return error;
+    };
+    if (fd < 0) return failed("open a socket for");
+    const int on = 1, off = 0;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (address->storage.ss_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(fd, reinterpret_cast<const sockaddr*>(&address->storage), address->length) != 0 ||
+        ::listen(fd, kBacklog) != 0)
+        return failed("listen at");
+    Listener listener;
+    listener.fd = fd;
+    listener.service = service;
+    listener.wanted = port;
+    listener.port = port_of(fd);
+    listener.address = text;
+    return listener;
+}
+
+// A listener for each endpoint that is served: those that are there already, and new ones.
+std::expected<std::vector<Server::Listener>, std::string> Server::listeners_for(Generation& generation,
+                                                                                const std::vector<Port>& ports) const {
+    std::vector<Listener> wanted;
+    std::vector<int> opened;
+    const auto failed = [&](const std::string& message) {
+        for (const int fd : opened) close(fd);
+        return std::unexpected(message);
+    };
+    const ir::Module& module = generation.module;
+    for (const EndpointPlan& plan : plan_of(module)) {
+        if (!plan.refused.empty()) continue;
+        const ir::Service& service = module.services[plan.service];
+        for (const std::int32_t program : {service.on_request_tcp, service.on_malformed, service.on_failure}) {
+            if (program < 0) continue;
+            const std::string missing = missing_file(module, static_cast<std::uint32_t>(program), generation.files);
+            if (!missing.empty())
+                return failed(fmt::format("service '{}' cannot be served: {}", service.name, missing));
+        }
+        std::uint16_t port = service.endpoints[plan.endpoint].port;
+        for (const Port& other : ports)
+            if (other.service == plan.service) port = other.port;
+        if (const Listener* there = find_listener(service.name, port)) {
+            wanted.push_back(*there);
+        } else {
+            auto listener = listen(plan.service, port);
+            if (!listener) return failed(fmt::format("service '{}': {}", service.name, listener.error()));
+            opened.push_back(listener->fd);
+            wanted.push_back(std::move(*listener));
+        }
+        wanted.back().generation = &generation;
+        wanted.back().service = plan.service;
+    }
+    return wanted;
+}
+
+// Closes the listeners that are not wanted any more, and starts the new ones.
+void Server::use_listeners(std::vector<Listener> wanted) {
+    listening_.clear();
+    const auto place = [&](int fd) { return std::ranges::find(listeners_, fd, &Listener::fd); };
+    for (std::uint32_t i = 0; i < listeners_.size(); i++) {
+        if (listeners_[i].fd < 0) continue;
+        if (std::ranges::find(wanted, listeners_[i].fd, &Listener::fd) == wanted.end()) close_listener(i);
+    }
+    for (Listener& listener : wanted) {
+        listening_.push_back({listener.service, listener.port, listener.address});
+        auto at = place(listener.fd);
+        if (at != listeners_.end()) {
+            at->generation = listener.generation;
+            at->service = listener.service;
+            continue;
+        }
+        at = std::ranges::find_if(listeners_, [](const Listener& other) { return other.fd < 0 && !other.accepting; });
+        if (at == listeners_.end()) at = listeners_.emplace(listeners_.end());
+        *at = std::move(listener);
+        at->accepting = true;
+        net_->accept(static_cast<std::uint32_t>(at - listeners_.begin()), at->fd);
+    }
+}
+
+void Server::close_listener(std::uint32_t index) {
+    Listener& listener = listeners_[index];
+    net_->stop_accepting(index);
+    // Who has connected already is served.
+    pollfd ready{listener.fd, POLLIN, 0};
+    while (poll(&ready, 1, 0) == 1) {
+        const int fd = accept4(listener.fd, nullptr, nullptr, SOCK_CLOEXEC);
+        if (fd < 0) break;
+        add_connection(index, fd);
+    }
+    close(listener.fd);
+    listener.fd = -1;
+    if (listener.accepting) listener.generation->closing++;
+}
+
+std::expected<void, std::string> Server::reload(engine::Engine& engine, Files files, const std::vector<Port>& ports) {
+    auto next = std::make_unique<Generation>(engine, std::move(files), options_.requests + 1);
+    auto listeners = listeners_for(*next, ports);
+    if (!listeners) return std::unexpected(listeners.error());
+    next->inherit_counters(*now_);
+    goes_to_.clear();
+    for (const ir::Service& service : now_->module.services) {
+        auto place = next->find(service.name);
+        if (place && !same_framing(service.tcp_framing, next->module.services[*place].tcp_framing)) place.reset();
+        goes_to_.push_back(place);
+    }
+    before_ = std::move(now_);
+    now_ = std::move(next);
+    use_listeners(std::move(*listeners));
+
+    std::vector<std::uint32_t> in_order;
+    for (std::uint32_t index = waiting_.pop(); index != engine::kNoIndex; index = waiting_.pop())
+        in_order.push_back(index);
+    waiting_ = {ranks_of(now_->module), WaitingLink{&connections_}};
+    for (std::uint32_t i = 0; i < connections_.size(); i++) {
+        Connection& connection = connections_[i];
+        if (!connection.used()) continue;
+        if (!goes_to_[connection.service]) part(i);
+        mark(i);
+    }
+    for (const std::uint32_t index : in_order) {
+        Connection& connection = connections_[index];
+        if (!connection.parting()) go_over(connection);
+        waiting_.push(connection.rank, index);
+    }
+    end_generation();
+    return {};
+}
+
+void Server::go_over(Connection& connection) {
+    connection.generation->connections--;
+    connection.generation = now_.get();
+    connection.generation->connections++;
+    connection.service = *goes_to_[connection.service];
+    connection.rank = now_->rank_of(connection.service);
+}
+
+// The newer spec does not know what this connection speaks.
+void Server::part(std::uint32_t index) {
+    Connection& connection = connections_[index];
+    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+    connection.parting_until_ns = static_cast<std::uint64_t>(now) + kParting;
+    connection.rank = static_cast<std::uint16_t>(now_->module.classes.size());  // with those that have no class
+}
+
+void Server::end_generation() {
+    if (before_ && before_->connections == 0 && before_->closing == 0 && before_->requests.running() == 0)
+        before_.reset();
+}
+
+}  // namespace chainio::service

@@ -1,0 +1,365 @@
+#!/usr/bin/env python3
+"""Reloads of chainio-runtime under load: no request is lost or answered by two specs, what is refused changes nothing, and replaced files are noticed."""
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
+BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
+SOAK = os.environ.get("CHAINIO_SOAK") == "1"
+SEED = int(os.environ.get("CHAINIO_SEED", "4711"))
+RELOADS = 1000 if SOAK else 100
+# A reply names the edition of the spec in front and behind: it is of one edition or something is wrong.
+SPEC = """
+const LONG = 7777
+app kv {{ files rows = "*.rows" {{ immutable }}  class fast {{ priority 0 }} }}
+chain row(file: file rows, number: u32) in class fast -> bytes(max 64KiB) hops 1 {{
+  step s(b: block at number * 1000 for 1000 in file) {{ return b }}
+}}
+chain long(file: file rows) -> bytes(max 64KiB) hops 1 {{
+  step s(b: block at 0 for 60000 in file) {{ return b }}
+}}
+service {service} on tcp {port} via uring in class fast {{
+  text Row {{ "row " number: int "{end}" }}
+  request {{ line: Row }}
+  on request {{
+    if request.line.number == LONG {{
+      let v = long(rows["a.rows"]) else fail not_found
+      reply "{name} " v v v v " {name}\\n"
+    }} else {{
+      let v = row(rows["a.rows"], request.line.number as u32) else fail not_found
+      reply "{name} " v[0..12] " {name}\\n"
+    }}
+  }}
+  on failure {{ reply "{name} sorry {name}\\n" }}
+}}
+"""
+ROWS, LONG = 500, 7777
+failures = 0
+
+
+def expect(what, got, want):
+    global failures
+    ok = want(got) if callable(want) else got == want
+    print(("ok    " if ok else "FAIL  ") + what + ("" if ok else f"\n      got {got!r:.600}\n      want {want!r:.600}"), flush=True)
+    failures += not ok
+
+
+def row(number, content):
+    return (b"%c%09d  " % (content, number)).ljust(1000, b".")
+
+
+def write_rows(folder, content):
+    """Another file under the name, in one step."""
+    fresh = folder / "a.rows.new"
+    fresh.write_bytes(b"".join(row(n, content) for n in range(ROWS)))
+    fresh.rename(folder / "a.rows")
+
+
+def compiled(folder, name, end="\\n", service="lines", port=7001):
+    source = folder / f"{name}.chain"
+    source.write_text(SPEC.format(name=name, end=end, service=service, port=port))
+    subprocess.run([BUILD / "bin" / "chainc", source, "-o", folder / f"{name}.o"], check=True)
+    return (folder / f"{name}.o").read_bytes()
+
+
+def answer(name, number, content=ord("a")):
+    if number == LONG:
+        whole = b"".join(row(n, content) for n in range(60)) * 4
+    elif number < ROWS:
+        whole = row(number, content)[:12]
+    else:
+        whole = b"sorry"
+    return b"%s %s %s\n" % (name, whole, name)
+
+
+class Server:
+    def __init__(self, folder, *options):
+        self.folder, self.path = folder, folder / f"control-{time.monotonic_ns()}"
+        command = [BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--bind", "127.0.0.1", "--port", "lines=0", "--file",
+                   f"rows={folder / 'a.rows'}", "--socket", self.path, *map(str, options)]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.said = []
+        for line in self.process.stderr:
+            self.said.append(line)
+            if found := re.match(r"service lines at tcp \S+ port (\d+):", line):
+                self.port = int(found[1])
+            if line.startswith("serving at"):
+                break
+        self.rest = threading.Thread(target=lambda: self.said.extend(self.process.stderr))
+        self.rest.start()
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+
+    def control(self, request):
+        with socket.socket(socket.AF_UNIX) as control:
+            control.settimeout(60)
+            control.connect(str(self.path))
+            control.sendall(json.dumps(request).encode() + b"\n")
+            return json.loads(control.makefile().readline())
+
+    def stats(self):
+        return self.control({"op": "stats"})["stats"]
+
+    def wait_for(self, what, holds):
+        until = time.monotonic() + 60
+        while not holds(stats := self.stats()) and time.monotonic() < until:
+            time.sleep(0.005)
+        expect(what, holds(stats), True)
+        return stats
+
+    def use(self, artifact):
+        """The artifact in the place of the one before, without a word to the server."""
+        fresh = self.folder / "app.o.new"
+        fresh.write_bytes(artifact)
+        fresh.rename(self.folder / "app.o")
+
+    def resident_kib(self):
+        return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{self.process.pid}/status").read_text())[1])
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=60)
+        self.rest.join()
+        return code
+
+
+def receive(sock, length):
+    data = b""
+    while len(data) < length and (got := sock.recv(min(1 << 16, length - len(data)))):
+        data += got
+    return data
+
+
+def receive_line(sock):
+    data = b""
+    while not data.endswith(b"\n") and (got := sock.recv(1 << 16)):
+        data += got
+    return data
+
+
+def everything(sock):
+    data = b""
+    while got := sock.recv(1 << 16):
+        data += got
+    return data
+
+
+class Load(threading.Thread):
+    """Asks and checks until it is told to stop; every other client takes a new connection now and then."""
+    def __init__(self, server, number):
+        super().__init__()
+        self.server, self.number, self.rng = server, number, random.Random(SEED + number)
+        self.quit, self.answered, self.wrong, self.seen = threading.Event(), 0, [], set()
+
+    def run(self):
+        try:
+            sock = self.server.connect()
+            while not self.quit.is_set() and not self.wrong:
+                self.ask(sock)
+                if self.number % 2 and self.rng.random() < 0.1:
+                    sock.close()
+                    sock = self.server.connect()
+            sock.close()
+        except OSError as error:
+            self.wrong.append(f"{error}")
+
+    def ask(self, sock):
+        numbers = [self.rng.choice((*(self.rng.randrange(ROWS) for _ in range(18)), ROWS, LONG))
+                   for _ in range(self.rng.randrange(1, 12))]
+        sock.sendall(b"".join(b"row %d\n" % number for number in numbers))
+        for number in numbers:
+            name = receive(sock, 1)
+            want = answer(name, number)
+            got = name + receive(sock, len(want) - 1)
+            if got != want or name not in (b"A", b"B"):
+                return self.wrong.append(f"{number}: {got[:40]!r}…{got[-40:]!r} ({len(got)})")
+            self.seen.add(name)
+            self.answered += 1
+
+
+def test_load(folder, artifacts):
+    server = Server(folder)
+    clients = [Load(server, number) for number in range(6)]
+    for client in clients:
+        client.start()
+    early = None
+    for number in range(RELOADS):
+        server.use(artifacts["BA"[number % 2]])
+        before = sum(client.answered for client in clients)
+        server.process.send_signal(signal.SIGHUP)
+        until = time.monotonic() + 60
+        while (stats := server.stats())["reloads"]["done"] <= number and time.monotonic() < until:
+            pass
+        while sum(client.answered for client in clients) == before and not any(c.wrong for c in clients) and time.monotonic() < until:
+            time.sleep(0.001)
+        if number == RELOADS // 4:
+            server.wait_for("a quarter of the reloads", lambda s: not s["before_runs"])
+            early = server.resident_kib(), server.descriptors()
+    for client in clients:
+        client.quit.set()
+        client.join(60)
+    expect("every reload was done", (stats["reloads"]["done"], stats["reloads"]["refused"], stats["edition"]), (RELOADS, 0, RELOADS + 1))
+    expect("no wrong byte, no lost request", [client.wrong for client in clients if client.wrong], [])
+    expect("under both specs", [client.seen for client in clients], [{b"A", b"B"}] * len(clients))
+    answered = sum(client.answered for client in clients)
+    stats = server.wait_for("what was before has ended", lambda s: not s["before_runs"] and s["services"][0]["connections"] == 0)
+    service = stats["services"][0]
+    expect("the counters go on over reloads, and all is accounted for",
+           (service["requests"], service["answered"] + service["failed"], service["shed"], service["timeouts"], stats["leaked_frames"]),
+           (answered, answered, 0, 0, 0))
+    late = server.resident_kib(), server.descriptors()
+    print(f"      {answered} requests, {RELOADS} reloads; KiB resident and descriptors after a quarter {early}, at the end {late}")
+    expect("memory is flat", late[0] - early[0], lambda grown: grown < 8 << 10)
+    # The connections of the clients were counted in the first of the two.
+    expect("no descriptor is left", late[1], lambda left: left <= early[1])
+    expect("ends", server.stop(), 0)
+
+
+def test_order(folder, artifacts):
+    """A reply that nobody takes yet is of the spec, and of the file, under which it began; what follows is of the next."""
+    server = Server(folder, "--timeout", 60000)
+    slow = socket.socket()
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    slow.settimeout(60)
+    slow.connect(("127.0.0.1", server.port))
+    slow.sendall(b"row %d\n" % LONG * 40)
+    server.wait_for("the reply is stuck", lambda s: s["services"][0]["bytes_out"] > 0)
+    idle = server.connect()
+    server.use(artifacts["B"])
+    expect("the control socket reloads", server.control({"op": "reload", "id": 9}), {"id": 9, "edition": 2})
+    expect("and the edition before runs on", server.stats()["before_runs"], True)
+    idle.sendall(b"row 3\n")
+    expect("a connection from before is answered by the new spec", receive_line(idle), answer(b"B", 3))
+    write_rows(folder, ord("b"))
+    got = [receive(slow, len(answer(b"A", LONG))) for _ in range(40)]
+    names = [reply[:1] for reply in got]
+    expect("each reply is whole, and of one file", [reply in (answer(name, LONG), answer(name, LONG, ord("b"))) for name, reply in zip(names, got)],
+           [True] * 40)
+    expect("the first of the old spec, the last of the new", (names == sorted(names), names[0], names[-1]), (True, b"A", b"B"))
+    server.wait_for("the replaced file was noticed", lambda s: s["edition"] == 3 and not s["before_runs"])
+    idle.sendall(b"row 4\n")
+    expect("and is read", receive_line(idle), answer(b"B", 4, ord("b")))
+    slow.close()
+    idle.close()
+    expect("ends", server.stop(), 0)
+
+
+def test_files(folder, artifacts):
+    server = Server(folder)
+    sock = server.connect()
+
+    def asked(number):
+        sock.sendall(b"row %d\n" % number)
+        return receive_line(sock)
+    expect("as it is", asked(1), answer(b"A", 1))
+    server.use(artifacts["B"])
+    write_rows(folder, ord("c"))
+    stats = server.wait_for("a replaced file is noticed", lambda s: s["reloads"]["for_files"] == 1)
+    expect("which says so", stats["reloads"]["last"], lambda text: text.startswith("edition 2 of") and text.endswith("/a.rows' was replaced)"))
+    expect("and takes the file alone, not the artifact", asked(1), answer(b"A", 1, ord("c")))
+    with open(folder / "a.rows", "r+b") as file:
+        file.write(b"".join(row(n, ord("d")) for n in range(ROWS)))
+    stats = server.wait_for("so is one that was written to", lambda s: asked(1) == answer(b"A", 1, ord("d")) and s["edition"] > 2)
+    (folder / "a.rows").unlink()
+    server.wait_for("one that is gone", lambda s: any("what was opened is read further" in line for line in server.said))
+    expect("is read further", asked(2), answer(b"A", 2, ord("d")))
+    before = server.stats()["edition"]
+    expect("but cannot be opened anew", server.control({"op": "reload"}), lambda a: "No such file" in a["error"])
+    write_rows(folder, ord("e"))
+    server.wait_for("until there is one", lambda s: s["edition"] == before + 1)
+    expect("which is read", asked(2), answer(b"A", 2, ord("e")))
+    sock.close()
+    expect("ends", server.stop(), 0)
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def test_endpoints(folder, artifacts):
+    """Another port, another framing, another name: what cannot go over is answered and told."""
+    port, other = free_port(), free_port()
+    first, moved = compiled(folder, "A", service="kv", port=port), compiled(folder, "B", service="kv", port=other)
+    semicolons, renamed = compiled(folder, "A", end=";", service="kv", port=other), compiled(folder, "B", end=";", service="other", port=other)
+    server = Server(folder)
+    server.use(first)
+    expect("an option for a service that is gone refuses", server.control({"op": "reload"}), lambda a: "there is no service 'lines'" in a["error"])
+    expect("ends", server.stop(), 0)
+    server = Server(folder, "--port", "kv=0")
+    expect("as it does at the start", server.stop(), 2)
+    command = [BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--bind", "127.0.0.1", "--file", f"rows={folder / 'a.rows'}"]
+    server.process = subprocess.Popen([*command, "--socket", server.path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    for line in server.process.stderr:
+        if line.startswith("serving at"):
+            break
+    server.rest = threading.Thread(target=lambda: server.said.extend(server.process.stderr))
+    server.rest.start()
+    server.port = port
+    sock = server.connect()
+    sock.sendall(b"row 1\nrow ")
+    expect("at the first port", receive_line(sock), answer(b"A", 1))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", other))
+        taken.listen()
+        server.use(moved)
+        expect("a port that is taken refuses", server.control({"op": "reload"}), lambda a: "cannot listen at tcp 127.0.0.1 port" in a["error"])
+    sock.sendall(b"2\n")
+    expect("and nothing has changed", receive_line(sock), answer(b"A", 2))
+    sock.sendall(b"row ")
+    expect("when it is free", server.control({"op": "reload"})["edition"], 2)
+    sock.sendall(b"3\n")
+    expect("half a request is gone on with under the new spec", receive_line(sock), answer(b"B", 3))
+    try:
+        server.connect().close()
+        expect("the first port is closed", "open", "closed")
+    except ConnectionRefusedError:
+        pass
+    server.port = other
+    server.use(semicolons)
+    expect("another framing", server.control({"op": "reload"})["edition"], 3)
+    expect("ends the connections of the one before", everything(sock), b"")
+    with server.connect() as fresh:
+        fresh.sendall(b"row 4;")
+        expect("for the others it is", receive_line(fresh), answer(b"A", 4))
+        server.use(renamed)
+        expect("another name", server.control({"op": "reload"})["edition"], 4)
+        expect("ends them as well", everything(fresh), b"")
+    with server.connect() as fresh:
+        fresh.sendall(b"row 5;")
+        expect("at the same port", receive_line(fresh), answer(b"B", 5))
+    for wrong in (b"no artifact", artifacts["A"][:5000], b""):
+        server.use(wrong)
+        expect(f"{wrong[:12]!r} is refused", server.control({"op": "reload"}), lambda a: "error" in a)
+    expect("and edition 4 runs", (server.stats()["edition"], server.stats()["reloads"]["refused"]), (4, 4))
+    expect("ends", server.stop(), 0)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        artifacts = {name: compiled(folder, name) for name in "AB"}
+        for test in (test_load, test_order, test_files, test_endpoints):
+            write_rows(folder, ord("a"))
+            (folder / "app.o").write_bytes(artifacts["A"])
+            test(folder, artifacts)
+    print("FAILED" if failures else "all ok")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,124 @@
+#include "tools/chainio-runtime/edition.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "tools/chainio/call_args.h"
+
+namespace chainio::runtime_tool {
+namespace {
+
+std::unexpected<Problem> problem(int code, std::string message) {
+    return std::unexpected(Problem{code, std::move(message)});
+}
+
+std::expected<OpenFile, Problem> open_file(engine::Engine& engine, std::uint32_t file_class, const std::string& path) {
+    auto handle = engine.open_file(file_class, path);
+    if (!handle) return problem(handle.error().system ? kExitSystem : kExitFailed, handle.error().message);
+    return OpenFile{path, path.substr(path.rfind('/') + 1), file_class, *handle};
+}
+
+std::expected<std::vector<OpenFile>, Problem> open_files(const Options& options, engine::Engine& engine) {
+    std::vector<OpenFile> files;
+    std::vector<std::string> names;
+    const auto& classes = engine.spec().module().files;
+    for (const auto& file : classes) names.push_back(file.name);
+    for (const std::string& pair : options.files) {
+        const std::size_t equals = pair.find('=');
+        if (equals == std::string::npos)
+            return problem(kExitUsage, fmt::format("--file wants CLASS=PATH, not '{}'", pair));
+        const std::string name = pair.substr(0, equals);
+        const auto index = engine.spec().find_file_class(name);
+        if (!index)
+            return problem(kExitUsage, fmt::format("there is no file class '{}'{}", name,
+                                                   tool::suggestion(name, names, "file classes")));
+        auto file = open_file(engine, *index, pair.substr(equals + 1));
+        if (!file) return std::unexpected(file.error());
+        files.push_back(std::move(*file));
+    }
+    // A class whose pattern is one file needs no --file.
+    for (std::uint32_t i = 0; i < classes.size(); i++) {
+        const std::string& pattern = classes[i].pattern;
+        if (!pattern.starts_with('/') || pattern.find_first_of("*?[\\") != std::string::npos) continue;
+        if (std::ranges::any_of(files, [&](const OpenFile& file) { return file.file_class == i; })) continue;
+        auto file = open_file(engine, i, pattern);
+        if (!file) return std::unexpected(file.error());
+        files.push_back(std::move(*file));
+    }
+    return files;
+}
+
+std::expected<std::vector<service::Server::Port>, Problem> ports_of(const Options& options, const ir::Module& module) {
+    std::vector<service::Server::Port> ports;
+    std::vector<std::string> names;
+    for (const auto& service : module.services) names.push_back(service.name);
+    for (const std::string& pair : options.ports) {
+        const std::size_t equals = std::min(pair.find('='), pair.size());
+        const std::string name = pair.substr(0, equals), number = pair.substr(std::min(equals + 1, pair.size()));
+        std::uint16_t port = 0;
+        const auto read = std::from_chars(number.data(), number.data() + number.size(), port);
+        if (number.empty() || read.ec != std::errc{} || read.ptr != number.data() + number.size())
+            return problem(kExitUsage, fmt::format("--port wants SERVICE=PORT, 0 to 65535, not '{}'", pair));
+        const auto found = std::ranges::find(names, name);
+        if (found == names.end())
+            return problem(kExitUsage,
+                           fmt::format("there is no service '{}'{}", name, tool::suggestion(name, names, "services")));
+        ports.push_back({static_cast<std::uint32_t>(found - names.begin()), port});
+    }
+    return ports;
+}
+
+}  // namespace
+
+service::Files Edition::named_files() const {
+    std::vector<service::NamedFile> named;
+    for (const OpenFile& file : files) named.push_back({file.path, file.file_class, file.handle});
+    return service::Files(std::move(named));
+}
+
+bool Edition::serves() const {
+    return std::ranges::any_of(service::plan_of(loaded->module()),
+                               [](const service::EndpointPlan& plan) { return plan.refused.empty(); });
+}
+
+std::expected<std::shared_ptr<const spec::Loaded>, Problem> load(const Options& options) {
+    auto loaded = spec::Loaded::open(options.spec, {.use_native = !options.interpret});
+    if (!loaded) return problem(loaded.error().system ? kExitSystem : kExitFailed, loaded.error().message);
+    return *loaded;
+}
+
+std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& options,
+                                                              std::shared_ptr<const spec::Loaded> loaded) {
+    auto engine = engine::Engine::create(loaded, {.in_flight = options.in_flight,
+                                                  .umem_bytes = options.memory,
+                                                  .use_ring = !options.no_ring,
+                                                  .kernel = options.engine == "kernel"});
+    if (!engine) return problem(kExitSystem, engine.error());
+    auto edition = std::make_unique<Edition>();
+    edition->loaded = std::move(loaded);
+    edition->engine = std::move(*engine);
+    edition->calls.resize(edition->engine->capacity());
+    for (std::uint32_t i = edition->engine->capacity(); i-- > 0;) edition->free.push_back(i);
+    return edition;
+}
+
+std::expected<void, Problem> open_edition(const Options& options, Edition& edition) {
+    const ir::Module& module = edition.loaded->module();
+    const bool calls =
+        std::ranges::any_of(module.chains, [](const auto& chain) { return chain.mode == ir::ChainMode::call; });
+    if (!calls && !edition.serves())
+        return problem(kExitFailed, fmt::format("'{}' has no call chain, so there is nothing to serve", options.spec));
+    if (options.socket.empty() && !edition.serves())
+        return problem(kExitUsage, "--socket PATH is wanted to serve call requests, or --check to only look");
+    auto files = open_files(options, *edition.engine);
+    if (!files) return std::unexpected(files.error());
+    auto ports = ports_of(options, module);
+    if (!ports) return std::unexpected(ports.error());
+    edition.files = std::move(*files);
+    edition.ports = std::move(*ports);
+    return {};
+}
+
+}  // namespace chainio::runtime_tool

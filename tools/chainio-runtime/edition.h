@@ -1,0 +1,43 @@
+// One artifact as it runs: its engine, its open files, and the call requests that the engine has.
+#pragma once
+#include <expected>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/engine/engine.h"
+#include "runtime/service/server.h"
+#include "tools/chainio-runtime/options.h"
+#include "tools/chainio-runtime/request.h"
+
+namespace chainio::runtime_tool {
+
+struct Problem {
+    int code = kExitFailed;  // the exit code, when it happens at the start
+    std::string message;
+};
+
+struct Edition {
+    struct Call {
+        std::uint64_t client = 0;  // who asked; may be gone by the end of the chain
+        nlohmann::json id;
+    };
+    std::shared_ptr<const spec::Loaded> loaded;
+    std::unique_ptr<engine::Engine> engine;
+    std::vector<OpenFile> files;
+    std::vector<service::Server::Port> ports;
+    std::vector<Call> calls;
+    std::vector<std::uint32_t> free;  // of the calls
+    unsigned number = 1;
+
+    service::Files named_files() const;
+    bool serves() const;  // whether the spec has an endpoint that this runtime serves
+};
+
+std::expected<std::shared_ptr<const spec::Loaded>, Problem> load(const Options& options);
+std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& options,
+                                                              std::shared_ptr<const spec::Loaded> loaded);
+// Opens the files that it reads, and understands which ports are wanted.
+std::expected<void, Problem> open_edition(const Options& options, Edition& edition);
+
+}  // namespace chainio::runtime_tool

@@ -1,0 +1,23 @@
+// What the command line of chainio-runtime says.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/service/server.h"
+
+namespace chainio::runtime_tool {
+
+inline constexpr int kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitSystem = 3;
+
+struct Options {
+    std::string spec, socket, engine = "auto";
+    std::vector<std::string> files, ports;
+    unsigned in_flight = 64;
+    unsigned timeout_ms = 10000;
+    std::uint64_t memory = 0;
+    service::ServerOptions server;
+    bool check = false, check_system = false, json = false, interpret = false, no_ring = false;
+};
+
+}  // namespace chainio::runtime_tool

@@ -1,0 +1,109 @@
+// One artifact, or one set of files, in the place of another: what has begun ends as it began, what comes runs anew.
+#include <fmt/format.h>
+
+#include "tools/chainio-runtime/notify.h"
+#include "tools/chainio-runtime/service.h"
+#include "tools/chainio/summary.h"
+
+namespace chainio::runtime_tool {
+
+std::expected<void, std::string> Service::begin() {
+    watch_.look_after(*now_);
+    return now_->serves() ? make_server(*now_) : std::expected<void, std::string>{};
+}
+
+std::expected<void, std::string> Service::make_server(Edition& edition) {
+    service::ServerOptions wanted = options_.server;
+    wanted.timeout_ns = std::uint64_t{options_.timeout_ms} * 1'000'000;
+    auto made = service::Server::create(*edition.engine, edition.named_files(), wanted, edition.ports, fallbacks_);
+    if (!made) return std::unexpected(made.error());
+    server_ = std::move(*made);
+    return {};
+}
+
+std::string Service::report() const {
+    std::string text = tool::fallbacks_text(now_->engine->fallbacks()) + tool::fallbacks_text(fallbacks_);
+    if (server_ == nullptr) return text;
+    for (const service::Listening& at : server_->listening())
+        text += fmt::format("service {} at tcp {} port {}: {}\n", now_->loaded->module().services[at.service].name,
+                            at.address, at.port, server_->describe());
+    return text;
+}
+
+// True when the name of an open file leads to another file by now.
+bool Service::look_at_files() {
+    const auto now = std::chrono::steady_clock::now();
+    if (watch_.empty() || now - looked_ < std::chrono::milliseconds(kLookMs)) return false;
+    looked_ = now;
+    const auto notice = watch_.look();
+    if (!notice) return false;
+    fmt::print(stderr, "{}\n", notice->message);
+    if (notice->changed) file_notice_ = notice->message;
+    return notice->changed;
+}
+
+// Two editions at most are there at once, so that a reload waits for the end of what the one before has begun.
+void Service::reload_if_due() {
+    if (before_ != nullptr) return;
+    const bool asked = hung_up_ || !asked_.empty();
+    if (!asked && !look_at_files()) return;
+    notify_manager(fmt::format(
+        "RELOADING=1\nMONOTONIC_USEC={}",
+        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
+            .count()));
+    hung_up_ = false;
+    if (!asked) for_files_++;
+    told(reload(asked), asked ? "asked to" : file_notice_);
+    notify_manager("READY=1\nSTATUS=" + last_);
+}
+
+std::expected<void, Problem> Service::reload(bool artifact) {
+    auto loaded = artifact ? load(options_) : now_->loaded;
+    if (!loaded) return std::unexpected(loaded.error());
+    auto next = make_edition(options_, *loaded);
+    if (!next) return std::unexpected(next.error());
+    if (auto opened = open_edition(options_, **next); !opened) return opened;
+    (*next)->number = now_->number + 1;
+    std::expected<void, std::string> taken;
+    if (server_ != nullptr)
+        taken = server_->reload(*(*next)->engine, (*next)->named_files(), (*next)->ports);
+    else if ((*next)->serves())
+        taken = make_server(**next);
+    if (!taken) return std::unexpected(Problem{kExitSystem, taken.error()});
+    before_ = std::move(now_);
+    now_ = std::move(*next);
+    watch_.look_after(*now_);
+    return {};
+}
+
+void Service::told(const std::expected<void, Problem>& result, const std::string& why) {
+    if (result) {
+        reloads_++;
+        last_ = fmt::format("edition {} of '{}' runs ({})", now_->number, options_.spec, why);
+    } else {
+        refused_++;
+        last_ = fmt::format("edition {} goes on, the reload ({}) is refused: {}", now_->number, why,
+                            result.error().message);
+    }
+    fmt::print(stderr, "{}\n", last_);
+    for (const Asked& asked : asked_) {
+        nlohmann::ordered_json json;
+        json["id"] = asked.id;
+        json["edition"] = now_->number;
+        answer(asked.client, result ? json.dump() + "\n" : error_line(asked.id, result.error().message));
+    }
+    asked_.clear();
+}
+
+// Lets go of the edition before once nothing of it runs any more, and looks whether it gave all frames back.
+void Service::end_edition() {
+    if (before_ == nullptr || before_->engine->in_flight() > 0) return;
+    if (server_ != nullptr && server_->reloading()) return;
+    for (const std::string& leak : before_->engine->leaks()) {
+        leaked_++;
+        fmt::print(stderr, "edition {} has not given back: {}\n", before_->number, leak);
+    }
+    before_.reset();
+}
+
+}  // namespace chainio::runtime_tool

@@ -1,0 +1,84 @@
+// The loop of the daemon, and its end.
+#include <algorithm>
+#include <chrono>
+
+#include "tools/chainio-runtime/notify.h"
+#include "tools/chainio-runtime/service.h"
+
+namespace chainio::runtime_tool {
+namespace {
+
+constexpr int kDrainMs = 5000;  // how long peers may take to read their last answers
+
+}  // namespace
+
+unsigned Service::in_flight() const { return now_->engine->in_flight() + (before_ ? before_->engine->in_flight() : 0); }
+
+// Whether an engine makes progress only while it is asked to.
+bool Service::must_not_wait() const {
+    const auto blocks = [](Edition* edition) {
+        return edition != nullptr && edition->engine->in_flight() > 0 && edition->engine->poll_fd() < 0;
+    };
+    return blocks(now_.get()) || blocks(before_.get());
+}
+
+int Service::next_timeout_ms() const {
+    const int server = server_ != nullptr ? server_->next_timeout_ms() : -1;
+    const int watch = watch_.empty() ? -1 : kLookMs;
+    return server < 0 || watch < 0 ? std::max(server, watch) : std::min(server, watch);
+}
+
+std::expected<void, std::string> Service::run() {
+    while (stops_ == 0) {
+        for (auto& [key, client] : clients_) take_lines(key, *client);
+        if (auto stepped = server_ != nullptr ? server_->step() : std::expected<void, std::string>{}; !stepped)
+            return stepped;
+        auto collected = collect();
+        if (!collected) return std::unexpected(collected.error());
+        end_edition();
+        reload_if_due();
+        drop_finished();
+        // A request that goes on may have started another chain, whose reads go out with the next turn; lines may wait
+        // for nothing but theirs.
+        bool ready = server_ != nullptr && (*collected > 0 || server_->has_work());
+        for (const auto& [key, client] : clients_) ready = ready || (client->has_line() && may_start());
+        poll_once(ready || must_not_wait() ? 0 : next_timeout_ms());
+    }
+    if (auto drained = drain_server(); !drained) return drained;
+    // What was taken on is answered; lines that were not started are not.
+    while (in_flight() > 0 && stops_ < 2) {
+        if (auto collected = collect(); !collected) return std::unexpected(collected.error());
+        if (in_flight() > 0) poll_once(must_not_wait() ? 0 : -1);
+    }
+    for (int waited = 0; waited < kDrainMs && stops_ < 2; waited += 100) {
+        bool left = false;
+        for (auto it = clients_.begin(); it != clients_.end();) {
+            if (!it->second->write_some()) {
+                it = clients_.erase(it);
+                continue;
+            }
+            left = left || it->second->wants_write();
+            ++it;
+        }
+        if (!left) break;
+        poll_once(100);
+    }
+    return {};
+}
+
+// What the services' clients have sent is answered, and they are told that there is no more.
+std::expected<void, std::string> Service::drain_server() {
+    if (server_ == nullptr) return {};
+    server_->drain();
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kDrainMs);
+    while (!server_->drained() && stops_ < 2 && std::chrono::steady_clock::now() < until) {
+        if (auto stepped = server_->step(); !stepped) return stepped;
+        auto collected = collect();
+        if (!collected) return std::unexpected(collected.error());
+        const bool ready = *collected > 0 || server_->has_work() || must_not_wait();
+        if (!server_->drained()) poll_once(ready ? 0 : server_->next_timeout_ms());
+    }
+    return {};
+}
+
+}  // namespace chainio::runtime_tool

@@ -1,0 +1,66 @@
+// What the control socket answers when it is asked for counters.
+#include <nlohmann/json.hpp>
+
+#include "tools/chainio-runtime/service.h"
+#include "tools/chainio/summary.h"
+
+namespace chainio::runtime_tool {
+
+std::uint64_t Service::answered() const {
+    std::uint64_t answers = answered_;
+    for (std::uint32_t i = 0; server_ != nullptr && i < now_->loaded->module().services.size(); i++)
+        answers += server_->counters(i).requests;
+    return answers;
+}
+
+nlohmann::ordered_json Service::service_stats() const {
+    auto json = nlohmann::ordered_json::array();
+    const auto& services = now_->loaded->module().services;
+    for (const service::Listening& at : server_->listening()) {
+        const service::ServiceCounters& counters = server_->counters(at.service);
+        json.push_back({{"name", services[at.service].name},
+                        {"transport", "tcp"},
+                        {"address", at.address},
+                        {"port", at.port},
+                        {"connections", counters.open},
+                        {"accepted", counters.accepted},
+                        {"refused", counters.refused},
+                        {"requests", counters.requests},
+                        {"answered", counters.answered},
+                        {"malformed", counters.malformed},
+                        {"failed", counters.failed},
+                        {"shed", counters.shed},
+                        {"too_long", counters.too_long},
+                        {"timeouts", counters.timeouts},
+                        {"vanished", counters.vanished},
+                        {"bytes_in", counters.bytes_in},
+                        {"bytes_out", counters.bytes_out},
+                        {"p50_ns", counters.latency_ns.percentile(50)},
+                        {"p99_ns", counters.latency_ns.percentile(99)}});
+    }
+    return json;
+}
+
+nlohmann::ordered_json Service::stats() const {
+    nlohmann::ordered_json json;
+    json["engine"] = now_->engine->describe();
+    json["in_flight"] = in_flight();
+    json["edition"] = now_->number;
+    json["before_runs"] = before_ != nullptr;  // something of the edition before has not ended yet
+    json["reloads"] = {{"done", reloads_}, {"refused", refused_}, {"for_files", for_files_}, {"last", last_}};
+    json["leaked_frames"] = leaked_;
+    json["clients"] = clients_.size();
+    json["chains"] = nlohmann::ordered_json::array();
+    const auto& chains = now_->loaded->module().chains;
+    for (std::uint32_t i = 0; i < chains.size(); i++) {
+        if (chains[i].mode != ir::ChainMode::call) continue;
+        json["chains"].push_back(nlohmann::ordered_json::parse(tool::summary_json(*now_->engine, i, 0)));
+    }
+    if (server_ != nullptr) {
+        json["network"] = server_->describe();
+        json["services"] = service_stats();
+    }
+    return json;
+}
+
+}  // namespace chainio::runtime_tool

@@ -1,0 +1,34 @@
+// Notices that a name leads to another file than the one that was opened, or that bytes which were declared never to
+// change did.
+#pragma once
+#include <sys/stat.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/chainio-runtime/edition.h"
+
+namespace chainio::runtime_tool {
+
+class FileWatch {
+  public:
+    struct Notice {
+        bool changed = false;  // another file is there: it can be opened. Else the name leads nowhere
+        std::string message;
+    };
+    void look_after(const Edition& edition);
+    bool empty() const { return files_.empty(); }
+    // Each change is told once.
+    std::optional<Notice> look();
+
+  private:
+    struct Watched {
+        std::string path;
+        bool immutable = false, gone = false;
+        struct stat seen{};
+    };
+    std::vector<Watched> files_;
+};
+
+}  // namespace chainio::runtime_tool
