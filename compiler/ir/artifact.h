@@ -34,11 +34,15 @@ struct Artifact {
 };
 
 std::vector<std::uint8_t> serialize(const Artifact&);
-// Never trusts its input: every length, index and enum is checked, and validate() holds for the programs of the result.
-std::expected<Artifact, std::string> deserialize(std::span<const std::uint8_t>);
+// Whether what single programs do has to be proven. `proven`: it was, before the bytes came to where nobody else can
+// change them; such programs must not be interpreted without.
+enum class Programs : bool { to_prove, proven };
+
+// Never trusts its input: every length, index and enum is checked, and validate() holds for the result.
+std::expected<Artifact, std::string> deserialize(std::span<const std::uint8_t>, Programs programs = Programs::to_prove);
 
 // Whether the invariants of ir.h hold; the text of the first that does not, else empty.
-std::string validate(const Module&);
+std::string validate(const Module&, Programs programs = Programs::to_prove);
 std::string dump(const Module&);  // --emit=ir
 
 }  // namespace chainio::ir

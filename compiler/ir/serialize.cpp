@@ -172,7 +172,7 @@ std::vector<std::uint8_t> serialize(const Artifact& artifact) {
     return std::move(bytes);
 }
 
-std::expected<Artifact, std::string> deserialize(std::span<const std::uint8_t> bytes) {
+std::expected<Artifact, std::string> deserialize(std::span<const std::uint8_t> bytes, Programs programs) {
     if (bytes.size() < kHeaderBytes || std::memcmp(bytes.data(), kMagic, sizeof(kMagic)) != 0)
         return std::unexpected("this is no ChainIO specification (wrong magic number)");
     if (std::uint32_t version = get_u32(bytes, 8); version != kFormatVersion)
@@ -192,7 +192,7 @@ std::expected<Artifact, std::string> deserialize(std::span<const std::uint8_t> b
     if (!reader.at_end()) return std::unexpected("the specification is damaged: bytes after its end");
     if (artifact.bounds.size() != artifact.module.programs.size())
         return std::unexpected("the specification is damaged: bounds for other programs");
-    if (std::string problem = validate(artifact.module); !problem.empty())
+    if (std::string problem = validate(artifact.module, programs); !problem.empty())
         return std::unexpected("the specification is not valid: " + problem);
     if (!same_layout(artifact.layout, layout_of(artifact.module)))
         return std::unexpected("the specification is not valid: another memory layout");

@@ -18,7 +18,7 @@ std::string launch_of(const ir::Module& module) {
     std::ranges::copy(posts.sockets, launch->socket_posts);
     for (std::size_t i = 0; i < posts.classes.size(); i++) launch->class_posts[i] |= shim::kWakeOpens;
     launch->names = names_of(module, *plan);
-    return {reinterpret_cast<const char*>(launch.get()), sizeof(Launch)};
+    return packed(*launch);
 }
 
 }  // namespace chainio::shadow

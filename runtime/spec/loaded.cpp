@@ -69,7 +69,7 @@ std::expected<std::shared_ptr<const Loaded>, OpenError> Loaded::from_bytes(std::
     };
     auto sections = read_sections(file);
     if (!sections) return fail(sections.error());
-    auto artifact = ir::deserialize(sections->spec);
+    auto artifact = ir::deserialize(sections->spec, options.programs);
     if (!artifact) return fail("its .chainio.spec cannot be read: " + artifact.error());
 
     std::shared_ptr<Loaded> loaded(new Loaded(std::move(*artifact)));
@@ -90,6 +90,10 @@ std::expected<std::shared_ptr<const Loaded>, OpenError> Loaded::from_bytes(std::
             "the artifact has no native code for " + std::string(host_arch()) + " (`chainc --native-arch` adds it)";
     } else {
         loaded->load_native(object);
+    }
+    if (options.programs == ir::Programs::proven && !loaded->native()) {
+        if (const std::string problem = ir::validate(loaded->module()); !problem.empty())
+            return fail("its .chainio.spec is not valid: " + problem);
     }
     return loaded;
 }

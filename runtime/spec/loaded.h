@@ -21,6 +21,7 @@ struct OpenError {
 
 struct OpenOptions {
     bool use_native = true;
+    ir::Programs programs = ir::Programs::to_prove;  // proven: the native code runs without another proof
 };
 
 class Loaded {

@@ -283,6 +283,14 @@ def test_handover(folder):
     done, summary = folder.summarized(spec, [PYTHON, "-c", PATIENT], input=b"end\n")
     expect("without a match there is a summary all the same", (done.returncode, [c["name"] for c in summary["chains"]], summary["notes"]),
            lambda r: r[:2] == (5, ["ahead"]) and any("nothing that the program opened" in note for note in r[2]))
+    p = folder.start([*spec, "--quiet"], [PYTHON, "-c", PATIENT, "a.note"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    until(p.stdout, "ready")
+    is_now(p.pid, "chainio-main")
+    expect("a program whose argument matches has its server before it opens anything", pathlib.Path(os.readlink(f"/proc/{p.pid}/exe")).name, "chainio-main")
+    p.stdin.write("end\n")
+    p.stdin.close()
+    expect("which ends as the program does", (p.wait(runs.LONGEST), runs.left_overs(p.pid)), (5, []))
+    p.stdout.close()
     folder.environment["CHAINIO_STARTED"] = f"{os.getpid()} 0 0 /dev/null"
     done = folder.run(["--spec", "good.o", "--quiet"], ["sh", "-c", "exit 6"])
     del folder.environment["CHAINIO_STARTED"]

@@ -10,9 +10,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs
 from runs import chain, drop_from_memory, expect
 
-ROWS, CUSTOMERS = 60_000, 1_000
+ROWS, CUSTOMERS, SHOPS = 60_000, 1_000, 300
 RANGE = "SELECT id, customer, item FROM orders INDEXED BY orders_by_customer WHERE customer BETWEEN 700 AND 719"
 SCAN = "SELECT count(*), sum(length(item)) FROM orders NOT INDEXED"
+# Both sides by an index: each leaf of either names rows of the one table.
+TWO_INDEXES = ("SELECT count(*), sum(a.id), sum(b.id), sum(length(a.item)), sum(length(b.item)) FROM orders AS a INDEXED BY orders_by_customer "
+               "CROSS JOIN orders AS b INDEXED BY orders_by_shop ON b.shop = a.customer - 600 WHERE a.customer BETWEEN 700 AND 704")
+EITHER_INDEX = "SELECT count(*), sum(id), sum(length(item)) FROM orders WHERE customer BETWEEN 800 AND 805 OR shop BETWEEN 20 AND 21"
 JOIN = "SELECT sum(c.name = '') , count(*), group_concat(c.name) FROM (SELECT * FROM orders LIMIT 4000) AS o CROSS JOIN customers AS c ON c.id = o.customer"
 
 
@@ -21,12 +25,13 @@ def make(path):
     kernel's read-ahead does not help; rows of a customer lie far from one another."""
     db = sqlite3.connect(path)
     db.executescript("PRAGMA page_size = 4096; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-                     "CREATE TABLE orders(id INTEGER PRIMARY KEY, customer INTEGER, item TEXT);"
+                     "CREATE TABLE orders(id INTEGER PRIMARY KEY, customer INTEGER, item TEXT, shop INTEGER);"
                      "CREATE TABLE customers(id INTEGER PRIMARY KEY, name TEXT);")
-    db.executemany("INSERT INTO orders VALUES (?, ?, ?)",
-                   ((i + 1, i * 7919 % CUSTOMERS, f"item {i} " + "x" * (60 + i % 40)) for i in (n * 7919 % ROWS for n in range(ROWS))))
+    db.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)",
+                   ((i + 1, i * 7919 % CUSTOMERS, f"item {i} " + "x" * (60 + i % 40), i * 6007 % SHOPS) for i in (n * 7919 % ROWS for n in range(ROWS))))
     db.executemany("INSERT INTO customers VALUES (?, ?)", ((i, f"customer {i} " + "y" * 400) for i in range(CUSTOMERS)))
     db.execute("CREATE INDEX orders_by_customer ON orders(customer)")
+    db.execute("CREATE INDEX orders_by_shop ON orders(shop)")
     db.commit()
     roots = dict(db.execute("SELECT name, rootpage FROM sqlite_schema"))
     db.close()
@@ -63,11 +68,17 @@ def main():
         drop_from_memory(db)
         done = folder.run(["--spec", "std/sqlite_shadow.chain", "--param", f"TABLE_ROOT={roots['orders']}", "--explain"], ["sqlite3", db, RANGE])
         expect("  the summary names the chain and the file", done.stderr.decode(), lambda t: "follow_index" in t and str(db) in t and "pages" in t)
+        for what, query, plan in (("a join over two indexes", TWO_INDEXES, "orders_by_shop"), ("either of two indexes", EITHER_INDEX, "MULTI-INDEX OR")):
+            print(what)
+            steps = subprocess.run(["sqlite3", db, f"EXPLAIN QUERY PLAN {query}"], capture_output=True, check=True, timeout=runs.LONGEST, text=True).stdout
+            expect("  it is one", plan in steps, True)
+            summary = cold(folder, db, ["--spec", "std/sqlite.chain"], query)
+            expect("  rows that both name were read ahead, and hit", chain(summary, "follow_index"), lambda c: c["walks"] > 100 and c["hits"] > 50 and c["failed"] == 0)
         print("full scan")
         summary = cold(folder, db, ["--spec", "std/sqlite.chain", "--param", "SCANS=1"], SCAN)
         expect("  leaves were read ahead and hit", chain(summary, "scan_table"), lambda c: c["hits"] > 100)
         print("join by rowid")
-        summary = cold(folder, db, ["--spec", "std/sqlite.chain", "--param", f"JOIN_ROOT={roots['customers']}", "--param", "JOIN_COLUMN=1", "--param", "JOIN_WIDTH=3"], JOIN)
+        summary = cold(folder, db, ["--spec", "std/sqlite.chain", "--param", f"JOIN_ROOT={roots['customers']}", "--param", "JOIN_COLUMN=1", "--param", "JOIN_WIDTH=4"], JOIN)
         expect("  rows of the other table were read ahead", chain(summary, "join_rowids"), lambda c: c["walks"] > 100 and c["hits"] > 0)
         print("files of another name")
         other = folder.path / "orders.sqlite"

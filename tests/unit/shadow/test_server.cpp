@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <span>
 
-#include "runtime/shadow/launch.h"
 #include "tests/unit/shadow/fixture.h"
 
 namespace chainio::shadow::test {
@@ -474,79 +472,6 @@ TEST(Region, OfADeadServerIsCleanedUp) {
     ASSERT_TRUE(left()) << "the child left nothing behind that could be cleaned up";
     server_of(kPointers);
     EXPECT_FALSE(left());
-}
-
-const char* const kWatched = R"(
-app watched {
-  match exe "nginx"
-  files data = "*.ptr"
-  files others = "/srv/*" { root "/srv"  immutable }
-  socket web = tcp port 8080
-}
-text Get { "GET " path: token(max 200) " HTTP/1." rest: rest(max 200) }
-chain follow on read(data) as r { prefetch r.file at 0 for 4096 }
-chain whole on open(others) as r { prefetch r.file at 0 for 4096 }
-chain ahead on ready(web) as c { when c.text(Get) as g { prefetch others[g.path] } }
-)";
-
-TEST(Launch, ARegionIsWhatTheServerMakesOfIt) {
-    const auto spec = compiled(kWatched);
-    const std::string launch = launch_of(spec->module());
-    for (const bool explain : {false, true}) {
-        auto file = RegionFile::create();
-        ASSERT_TRUE(file) << file.error();
-        ASSERT_TRUE(launch_region(launch, explain, file->get()));
-        auto server = Server::create(spec, {.explain = explain});
-        ASSERT_TRUE(server) << server.error();
-        const shim::Region &early = file->get(), &made = (*server)->region();
-        EXPECT_TRUE(
-            std::ranges::equal(std::as_bytes(std::span(&early.plan, 1)), std::as_bytes(std::span(&made.plan, 1))));
-        // The first opening is what a server is made for.
-        for (unsigned i = 0; i < shim::kMaxClasses; i++) {
-            const std::uint32_t wakes = i < early.plan.class_count ? shim::kWakeOpens : 0;
-            EXPECT_EQ(early.class_posts[i], made.class_posts[i] | wakes) << i;
-        }
-        for (unsigned i = 0; i < shim::kMaxChains; i++)
-            EXPECT_STREQ(early.stats.chains[i].name, made.stats.chains[i].name) << i;
-        for (unsigned i = 0; i < shim::kMaxClasses; i++)
-            EXPECT_STREQ(early.stats.classes[i].name, made.stats.classes[i].name) << i;
-        EXPECT_EQ(early.stats.chain_count, made.stats.chain_count);
-        EXPECT_EQ(early.stats.class_count, made.stats.class_count);
-        for (unsigned i = 0; i < shim::kMaxSockets; i++) EXPECT_EQ(early.socket_posts[i], made.socket_posts[i]) << i;
-    }
-}
-
-TEST(Launch, WhatAProgramPostsBeforeThereIsAServerIsServed) {
-    Folder folder;
-    const std::string path = folder.write("early.ptr", pointing_to({3, 5}, 8));
-    const auto spec = compiled(kPointers);
-    auto file = RegionFile::create();
-    ASSERT_TRUE(file) << file.error();
-    ASSERT_TRUE(launch_region(launch_of(spec->module()), false, file->get()));
-    {
-        Poster poster(file->get(), 3);
-        ASSERT_TRUE(poster.opened(0, path));
-        ASSERT_TRUE(poster.read(0, path, 0, kPage));
-    }
-    auto server = Server::create(spec, {}, std::move(*file));
-    ASSERT_TRUE(server) << server.error();
-    Running running(std::move(*server));
-    EXPECT_TRUE(happens([&] { return running.chain().events == 1; }));
-}
-
-TEST(Launch, OfAnotherVersionOrForProbesThereIsNone) {
-    auto file = RegionFile::create();
-    ASSERT_TRUE(file) << file.error();
-    std::string launch = launch_of(compiled(kPointers)->module());
-    launch[0]++;
-    EXPECT_FALSE(launch_region(launch, false, file->get()));
-    EXPECT_FALSE(launch_region("", false, file->get()));
-    EXPECT_EQ(file->get().plan.class_count, 0u);
-    const char* const probed =
-        "app p { files data = \"*.x\" { root \"/srv\" } }\n"
-        "probe hint = uprobe \"program:hint\" (page: u64, name: cstr(max 40))\n"
-        "chain ahead on probe(hint) as p { prefetch data[p.name] at 0 for 4096 }\n";
-    EXPECT_EQ(launch_of(compiled(probed)->module()), "");
 }
 
 TEST(Plan, ASpecWithoutAShadowChainIsRefused) {

@@ -1,6 +1,7 @@
 #include <elf.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -130,6 +131,25 @@ TEST(Loaded, FallsBackToTheInterpreterWithAReason) {
     io.block_length = 64;
     (*refused)->run(1, io, block.data());
     EXPECT_EQ(io.outcome, static_cast<std::uint32_t>(CIO_NOT_FOUND));
+}
+
+TEST(Loaded, WhatWasProvenIsProvenAgainOnlyWhereItIsInterpreted) {
+    const auto broken = with_header(".chainio.spec", [](Elf64_Shdr& header, std::vector<std::uint8_t>& file) {
+        auto artifact = ir::deserialize(std::span(file).subspan(header.sh_offset, header.sh_size));
+        ASSERT_TRUE(artifact) << artifact.error();
+        artifact->module.programs[1].reg_count = 0;  // and uses registers all the same
+        const auto bytes = ir::serialize(*artifact);
+        ASSERT_EQ(bytes.size(), header.sh_size);
+        std::ranges::copy(bytes, file.begin() + static_cast<std::ptrdiff_t>(header.sh_offset));
+    });
+    EXPECT_FALSE(Loaded::from_bytes(broken, "a"));
+    const auto proven = Loaded::from_bytes(broken, "b", {.use_native = true, .programs = ir::Programs::proven});
+    ASSERT_TRUE(proven);
+    EXPECT_TRUE((*proven)->native());
+    const auto interpreted = Loaded::from_bytes(broken, "c", {.use_native = false, .programs = ir::Programs::proven});
+    ASSERT_FALSE(interpreted);
+    EXPECT_NE(interpreted.error().message.find("its .chainio.spec is not valid: program 1"), std::string::npos)
+        << interpreted.error().message;
 }
 
 TEST(Loaded, RefusesByNameAndReason) {

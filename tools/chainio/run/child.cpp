@@ -59,8 +59,6 @@ constexpr int kPassedOn[] = {SIGHUP,  SIGINT,    SIGQUIT,  SIGTERM, SIGUSR1, SIG
 
 void handle(int number, void (*simple)(int), void (*full)(int, siginfo_t*, void*)) {
     struct sigaction old{}, wanted{};
-    ::sigaction(number, nullptr, &old);
-    if (full != nullptr && old.sa_handler == SIG_IGN) return;  // nohup: the program ignores it too
     sigfillset(&wanted.sa_mask);
     if (full != nullptr) {
         wanted.sa_sigaction = full;
@@ -68,7 +66,9 @@ void handle(int number, void (*simple)(int), void (*full)(int, siginfo_t*, void*
     } else {
         wanted.sa_handler = simple;
     }
-    ::sigaction(number, &wanted, nullptr);
+    ::sigaction(number, &wanted, &old);
+    if (full != nullptr && old.sa_handler == SIG_IGN)
+        ::sigaction(number, &old, nullptr);  // nohup: the program ignores it too
 }
 
 // Handlers are reset to the default in the program by exec, ignored signals stay ignored: both as without us.

@@ -65,8 +65,9 @@ std::vector<CachedSource> fingerprints(const std::vector<std::string>& paths) {
 
 using Loading = std::expected<std::shared_ptr<const spec::Loaded>, SpecError>;
 
-Loading load_bytes(std::string_view bytes, const std::string& name) {
-    auto loaded = spec::Loaded::from_bytes({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, name);
+Loading load_bytes(std::string_view bytes, const std::string& name, ir::Programs programs) {
+    auto loaded = spec::Loaded::from_bytes({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, name,
+                                           {.use_native = true, .programs = programs});
     if (!loaded) return std::unexpected(SpecError{!loaded.error().system, 1, loaded.error().message});
     return std::move(*loaded);
 }
@@ -79,7 +80,7 @@ Loading compile_and_keep(const CompileRequest& request, const Cache& cache, cons
         const bool system = error.exit_code > 2;
         return std::unexpected(SpecError{!system, system ? 3 : error.exit_code, error.message});
     }
-    auto loaded = load_bytes(compiled->artifact, request.source);
+    auto loaded = load_bytes(compiled->artifact, request.source, ir::Programs::to_prove);
     const auto sources = fingerprints(compiled->sources);
     const bool same = !sources.empty() && !before.empty() && sources.front().fingerprint == before.front().fingerprint;
     if (loaded && same)
@@ -101,7 +102,8 @@ std::expected<void, SpecError> load_source(const SpecRequest& request, const std
     const Cache cache = request.use_cache && regular ? Cache::of_user() : Cache({});
     const std::string key = key_of(wanted);
     if (const auto artifact = cache.find_artifact(key)) {
-        if (auto loaded = load_bytes(*artifact, path)) {
+        // Proven before it was kept, in a file that is this user's alone and whose fingerprint holds.
+        if (auto loaded = load_bytes(*artifact, path, ir::Programs::proven)) {
             spec.loaded = std::move(*loaded);
             return {};
         }
@@ -142,7 +144,7 @@ std::expected<Spec, SpecError> load_found(const SpecRequest& request, const std:
                        fmt::format("`{}` is compiled already, with its parameters; --param goes with a source", path));
     auto bytes = read_whole(begin.get(), kMostSpec);
     if (!bytes) return refused(1, fmt::format("cannot read the spec `{}`: {}", path, bytes.error()));
-    auto loaded = load_bytes(*bytes, path);
+    auto loaded = load_bytes(*bytes, path, ir::Programs::to_prove);
     if (!loaded) return std::unexpected(std::move(loaded.error()));
     spec.loaded = std::move(*loaded);
     return spec;

@@ -23,6 +23,7 @@
 #include "tools/chainio/run/preload.h"
 #include "tools/chainio/run/program.h"
 #include "tools/chainio/start/arguments.h"
+#include "tools/chainio/start/expects.h"
 
 namespace {
 
@@ -55,6 +56,7 @@ struct Begun {
     shadow::RegionFile region;
     run::Child child;
     std::uint64_t since_ns;
+    std::string program;
 };
 
 // Nothing, and nothing done, where the whole program has to look closer or has something to say.
@@ -74,7 +76,7 @@ std::optional<Begun> begin(const Arguments& arguments) {
     auto child = run::Child::start({*program, arguments.words, run::environment_for(*library, region->path())},
                                    arguments.follow);
     if (!child) return std::nullopt;
-    return Begun{std::move(*region), *child, static_cast<std::uint64_t>(since)};
+    return Begun{std::move(*region), *child, static_cast<std::uint64_t>(since), *program};
 }
 
 bool anything_posted(const shim::Region& region) {
@@ -114,6 +116,10 @@ int main(int argc, char** argv) {
         become_main(argv);
         return kExitSystem;
     }
+    // The server of a program that will need one comes up while the program does.
+    const shim::Region& region = begun->region.get();
+    const std::span words(arguments->words);
+    if (start::expects_matches(region.plan, begun->program, words.subspan(1))) hand_over(*begun, argv);
     wait_for_use(begun->region.get(), begun->child);
     // With --follow there may be others than the program to wait for.
     if (!arguments->silent || arguments->follow || anything_posted(begun->region.get())) hand_over(*begun, argv);

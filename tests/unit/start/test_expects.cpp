@@ -1,0 +1,83 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/chainio/start/expects.h"
+
+namespace chainio::start {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Expects : public testing::Test {
+  protected:
+    Expects() : plan_(std::make_unique<shim::Plan>()) {
+        std::string name = (fs::temp_directory_path() / "chainio-expects.XXXXXX").string();
+        folder_ = fs::canonical(::mkdtemp(name.data()));
+    }
+    ~Expects() override { fs::remove_all(folder_); }
+
+    void match(const char* pattern) { std::strcpy(plan_->classes[plan_->class_count++].pattern, pattern); }
+    void exe(const char* pattern) { std::strcpy(plan_->exes[plan_->exe_count++], pattern); }
+    std::string file(const std::string& name) {
+        const fs::path path = folder_ / name;
+        fs::create_directories(path.parent_path());
+        std::ofstream(path) << "x";
+        return path.string();
+    }
+    bool expects(const std::vector<std::string>& words, const std::string& program = "/bin/sh") {
+        return expects_matches(*plan_, program, words);
+    }
+
+    std::unique_ptr<shim::Plan> plan_;
+    fs::path folder_;
+};
+
+TEST_F(Expects, AFileThatAClassMatches) {
+    match("*.db");
+    const std::string matched = file("a.db"), other = file("a.txt");
+    EXPECT_TRUE(expects({"-readonly", matched, "select 1"}));
+    EXPECT_TRUE(expects({"--file=" + matched}));
+    EXPECT_FALSE(expects({other}));
+    EXPECT_FALSE(expects({}));
+    EXPECT_FALSE(expects({"", "=", "--file=", "x.db", std::string(10'000, 'x') + ".db"})) << "no such files";
+}
+
+TEST_F(Expects, ByItsRealNameToo) {
+    match("*.db");
+    fs::create_symlink(file("a.db"), folder_ / "link");
+    EXPECT_TRUE(expects({(folder_ / "link").string()}));
+    const fs::path before = fs::current_path();
+    fs::current_path(folder_);
+    EXPECT_TRUE(expects({"./a.db"}));
+    EXPECT_FALSE(expects({"./b.db"}));
+    fs::current_path(before);
+}
+
+TEST_F(Expects, AFolderThatHoldsOne) {
+    match("*.sst");
+    file("with/1.sst");
+    file("without/1.log");
+    fs::create_directories(folder_ / "named" / "folder.sst");
+    EXPECT_TRUE(expects({"--db=" + (folder_ / "with").string()}));
+    EXPECT_FALSE(expects({"--db=" + (folder_ / "without").string()}));
+    EXPECT_FALSE(expects({(folder_ / "named").string()}));
+}
+
+TEST_F(Expects, OnlyOfAProgramThatIsMeant) {
+    match("*.db");
+    const std::string matched = file("a.db"), program = file("sqlite");
+    exe("/nowhere/*");
+    EXPECT_FALSE(expects({matched}, program));
+    exe("sqli*");
+    EXPECT_TRUE(expects({matched}, program));
+}
+
+}  // namespace
+}  // namespace chainio::start
