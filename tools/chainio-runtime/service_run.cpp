@@ -44,6 +44,7 @@ std::expected<void, std::string> Service::run() {
         for (const auto& [key, client] : clients_) ready = ready || (client->has_line() && may_start());
         poll_once(ready || must_not_wait() ? 0 : next_timeout_ms());
     }
+    notify_manager("STOPPING=1");
     if (auto drained = drain_server(); !drained) return drained;
     // What was taken on is answered; lines that were not started are not.
     while (in_flight() > 0 && stops_ < 2) {

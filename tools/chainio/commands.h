@@ -17,6 +17,7 @@ inline constexpr int kExitNotPermitted = 4;
 const std::vector<std::string>& program_words();
 
 void add_call(CLI::App& root, int& exit_code);
+void add_control(CLI::App& root, int& exit_code);
 void add_inspect(CLI::App& root, int& exit_code);
 void add_outcomes(CLI::App& root, int& exit_code);
 void add_run(CLI::App& root, int& exit_code);

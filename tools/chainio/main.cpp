@@ -12,8 +12,8 @@ namespace {
 
 // One line a subcommand, in the order of --help.
 constexpr void (*kCommands[])(CLI::App&, int&) = {
-    chainio::tool::add_call,  chainio::tool::add_inspect, chainio::tool::add_outcomes, chainio::tool::add_run,
-    chainio::tool::add_store, chainio::tool::add_test,    chainio::tool::add_top,
+    chainio::tool::add_call, chainio::tool::add_control, chainio::tool::add_inspect, chainio::tool::add_outcomes,
+    chainio::tool::add_run,  chainio::tool::add_store,   chainio::tool::add_test,    chainio::tool::add_top,
 };
 
 std::vector<std::string> g_program_words;

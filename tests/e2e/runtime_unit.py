@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""The systemd unit: it is well formed and closed, and the daemon needs nothing that it takes away: no capability, no system call, no writable code."""
+import ctypes
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
+BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
+UNIT = BUILD / "tools" / "chainio-runtime" / "chainio@.service"
+EXPOSURE = 15  # in tenths: what `systemd-analyze security` may give at most
+SPEC = """
+app kv { files rows = "*.rows" { immutable } }
+chain row(file: file rows, number: u32) -> bytes(max 64KiB) hops 1 {
+  step s(b: block at number * 1000 for 1000 in file) { return b }
+}
+service lines on tcp 7001 via uring {
+  text Row { "row " number: int "\\n" }
+  request { line: Row }
+  on request {
+    let v = row(rows["a.rows"], request.line.number as u32) else fail not_found
+    reply v[0..10] "\\n"
+  }
+  on malformed { reply "bad\\n" }
+}
+"""
+failures = 0
+
+
+def expect(what, got, want):
+    global failures
+    ok = want(got) if callable(want) else got == want
+    print(("ok    " if ok else "FAIL  ") + what + ("" if ok else f"\n      got {got!r:.900}\n      want {want!r:.600}"), flush=True)
+    failures += not ok
+
+
+def analyze(*words):
+    done = subprocess.run(["systemd-analyze", *map(str, words)], capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_unit(folder):
+    # The program is not installed where the unit will look for it.
+    text = re.sub(r"^ExecStart=\S+", f"ExecStart={BUILD}/bin/chainio-runtime", UNIT.read_text(), flags=re.M)
+    unit = folder / "chainio@test.service"
+    unit.write_text(text)
+    expect("systemd has nothing to say of it", analyze("verify", "--man=no", unit), (0, ""))
+    expect("it is closed", analyze("security", "--offline=true", f"--threshold={EXPOSURE}", unit), lambda r: r[0] == 0)
+
+
+def members(name):
+    """The system calls of a set, and of the sets in it."""
+    calls = set()
+    for word in re.findall(r"^ {4}(@?\w[\w-]*)", analyze("syscall-filter", name)[1], flags=re.M):
+        calls |= members(word) if word.startswith("@") else {word}
+    return calls
+
+
+def members_of(line):
+    return set().union(*(members(name) if name.startswith("@") else {name} for name in line.split()))
+
+
+def allowed_calls():
+    calls = members("@default")
+    for line in re.findall(r"^SystemCallFilter=(.*)$", UNIT.read_text(), flags=re.M):
+        calls = calls - members_of(line[1:]) if line.startswith("~") else calls | members_of(line)
+    return calls
+
+
+def closed():
+    """As the unit does it: no memory that was written may become code (PR_SET_MDWE; kernels before 6.3 do not know it)."""
+    ctypes.CDLL(None).prctl(65, 1, 0, 0, 0)
+
+
+def asked(port, request):
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
+        sock.sendall(request)
+        return sock.makefile("rb").readline()
+
+
+def control(path, request):
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(60)
+        sock.connect(str(path))
+        sock.sendall(json.dumps(request).encode() + b"\n")
+        return json.loads(sock.makefile().readline())
+
+
+def test_daemon(folder):
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(str(folder / "notify"))
+    manager.settimeout(60)
+    trace, path = folder / "trace", folder / "run" / "control"
+    path.parent.mkdir()
+    privileges = []
+    if os.geteuid() == 0:
+        privileges = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]  # root's name, and none of its powers
+    command = ["strace", "-f", "-qq", "-o", trace, *privileges, BUILD / "bin" / "chainio-runtime", "--spec",
+               folder / "app.o", "--bind", "127.0.0.1", "--port", "lines=0", "--file", f"rows={folder / 'a.rows'}", "--socket", path,
+               "--memory", "1MiB", "--in-flight", "8"]  # two editions within the usual limit of locked memory
+    server = subprocess.Popen(list(map(str, command)), env=os.environ | {"NOTIFY_SOCKET": str(folder / "notify")}, preexec_fn=closed,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    said = []
+    for line in server.stderr:
+        said.append(line)
+        if line.startswith("serving at"):
+            break
+    expect("it starts", "".join(said), lambda text: "serving at" in text)
+    if failures:
+        return
+    port = int(re.search(r"service lines at tcp \S+ port (\d+):", "".join(said))[1])
+    state = lambda: manager.recv(4096).decode()
+    expect("it says that it is ready", state(), lambda text: text.startswith("READY=1\nSTATUS=edition 1 of"))
+    expect("it serves", asked(port, b"row 7\n"), b"000000007 \n")
+    expect("nothing falls back", [line for line in said if line.startswith("fallback")], [])
+    expect("it reloads", control(path, {"op": "reload", "id": 1}), {"id": 1, "edition": 2})
+    expect("and says so", state(), lambda text: re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=\d+", text) is not None)
+    expect("and what came of it", state(), lambda text: text.startswith("READY=1\nSTATUS=edition 2 of"))
+    chainio = lambda *words: subprocess.run([BUILD / "bin" / "chainio", "control", *map(str, words)], capture_output=True, text=True, timeout=120)
+    done = chainio(path, "stats")
+    expect("chainio control: stats", (done.returncode, json.loads(done.stdout)["edition"]), (0, 2))
+    (folder / "app.o").rename(folder / "kept.o")
+    done = chainio(path, "reload")
+    expect("chainio control: a reload that is refused", (done.returncode, done.stdout, done.stderr),
+           (1, "", f"chainio control: cannot read artifact '{folder}/app.o': No such file or directory\n"))
+    state(), state()
+    done = chainio(folder / "nothing", "stats")
+    expect("chainio control: nobody", (done.returncode, done.stderr),
+           (3, f"chainio control: nobody answers at '{folder}/nothing': No such file or directory; is it what chainio-runtime got as --socket?\n"))
+    expect("it serves on", asked(port, b"row 8\n"), b"000000008 \n")
+    expect("it counts", control(path, {"op": "stats"})["stats"]["services"][0]["answered"], 2)
+    runs = int(re.search(r"^(\d+) .*execve\(\S*bin/chainio-runtime", trace.read_text(), flags=re.M)[1])
+    status = pathlib.Path(f"/proc/{runs}/status").read_text()
+    if privileges:
+        expect("without a capability", re.findall(r"Cap(?:Eff|Bnd|Prm):\s+(\d+)", status), ["0" * 16] * 3)
+    os.kill(runs, signal.SIGTERM)
+    expect("it says that it ends", state(), "STOPPING=1")
+    expect("and ends", server.wait(timeout=60), 0)
+    server.stderr.close()
+    manager.close()
+    mine = trace.read_text().split("bin/chainio-runtime", 1)[1]
+    used = set(re.findall(r"^\d+ +(?:<\.\.\. )?(\w+)[( ]", mine, flags=re.M)) - {"resumed"}
+    expect("it calls what the unit allows", sorted(used - allowed_calls()), [])
+    expect("of which were seen", used, lambda calls: {"io_uring_setup", "io_uring_register", "memfd_create", "accept4", "poll"} <= calls)
+
+
+def main():
+    missing = [tool for tool in ("systemd-analyze", "strace", "setpriv") if shutil.which(tool) is None]
+    if missing:
+        print(f"skip  the systemd unit: this machine has no {', '.join(missing)}")
+        return 77
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "app.chain").write_text(SPEC)
+        (folder / "a.rows").write_bytes(b"".join((b"%09d " % n) * 100 for n in range(100)))
+        subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.o"], check=True)
+        test_unit(folder)
+        test_daemon(folder)
+    print("FAILED" if failures else "all ok")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,99 @@
+// `chainio control SOCKET stats|reload`: asks a running chainio-runtime.
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <expected>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tools/chainio/commands.h"
+
+namespace chainio::tool {
+namespace {
+
+struct Parsed {
+    std::string path, op;
+    unsigned timeout_s = 60;
+};
+
+class Socket {
+  public:
+    explicit Socket(int fd) : fd_(fd) {}
+    ~Socket() {
+        if (fd_ >= 0) close(fd_);
+    }
+    Socket(const Socket&) = delete;
+    Socket& operator=(const Socket&) = delete;
+    int get() const { return fd_; }
+
+  private:
+    int fd_;
+};
+
+// The answer's line; the error says what to look at.
+std::expected<std::string, std::string> ask(const Parsed& parsed) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (parsed.path.size() >= sizeof address.sun_path)
+        return std::unexpected(fmt::format("'{}' is too long for the path of a socket", parsed.path));
+    std::memcpy(address.sun_path, parsed.path.data(), parsed.path.size());
+    const Socket peer(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (peer.get() < 0 || connect(peer.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+        return std::unexpected(fmt::format("nobody answers at '{}': {}; is it what chainio-runtime got as --socket?",
+                                           parsed.path, std::strerror(errno)));
+    const std::string request = fmt::format("{{\"op\": \"{}\"}}\n", parsed.op);
+    if (send(peer.get(), request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
+        return std::unexpected(fmt::format("'{}': {}", parsed.path, std::strerror(errno)));
+    std::string answer;
+    while (!answer.ends_with('\n')) {
+        pollfd ready{peer.get(), POLLIN, 0};
+        char buffer[4096];
+        const int polled = poll(&ready, 1, static_cast<int>(parsed.timeout_s * 1000));
+        if (polled == 0)
+            return std::unexpected(fmt::format("'{}' has not answered within {} s", parsed.path, parsed.timeout_s));
+        const ssize_t got = polled < 0 ? -1 : recv(peer.get(), buffer, sizeof buffer, 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return std::unexpected(fmt::format("'{}' closed without an answer", parsed.path));
+        answer.append(buffer, static_cast<std::size_t>(got));
+    }
+    return answer;
+}
+
+int control(const Parsed& parsed) {
+    const auto answer = ask(parsed);
+    if (!answer) {
+        fmt::print(stderr, "chainio control: {}\n", answer.error());
+        return kExitSystem;
+    }
+    auto json = nlohmann::ordered_json::parse(*answer, nullptr, false);
+    if (!json.is_object() || json.contains("error")) {
+        fmt::print(stderr, "chainio control: {}\n",
+                   json.is_object() ? json["error"].get<std::string>() : "the answer is no JSON: " + *answer);
+        return kExitFailed;
+    }
+    json.erase("id");
+    fmt::print("{}\n", (json.contains("stats") ? json["stats"] : json).dump(2));
+    return kExitOk;
+}
+
+}  // namespace
+
+void add_control(CLI::App& root, int& exit_code) {
+    auto parsed = std::make_shared<Parsed>();
+    auto* command = root.add_subcommand("control", "Ask a running chainio-runtime for its counters, or to reload");
+    command->add_option("socket", parsed->path, "what it got as --socket")->required();
+    command->add_option("op", parsed->op, "stats: print its counters; reload: open its artifact and files anew")
+        ->required()
+        ->check(CLI::IsMember({"stats", "reload"}));
+    command->add_option("--timeout", parsed->timeout_s, "seconds to wait for the answer")
+        ->check(CLI::Range(1, 86400))
+        ->capture_default_str();
+    command->callback([parsed, &exit_code] { exit_code = control(*parsed); });
+}
+
+}  // namespace chainio::tool
