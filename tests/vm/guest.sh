@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs in a guest: guest.sh BUILD FOLDER quick|all. FOLDER holds the artifacts that the host compiled; what each check says stands
+# Runs in a guest: guest.sh BUILD FOLDER quick|all|soak. FOLDER holds the artifacts that the host compiled; what each check says stands
 # between `=== NAME` and `--- NAME EXITCODE`.
 build=$1 folder=$2 how=$3
 
@@ -16,7 +16,7 @@ check verify "$build/bin/chainio-verify" "$folder"/*.bpf.o
 check system "$build/bin/chainio-runtime" --check-system
 # Whether the kernel's own types know the interface that chains inside the kernel are written for.
 check kernel-engine grep -qaF io_uring_bpf_ops /sys/kernel/btf/vmlinux
-[ "$how" = all ] || exit 7 # a code of its own, which has to reach the caller
+[ "$how" != quick ] || exit 7 # a code of its own, which has to reach the caller
 for artifact in "$folder"/*.bpf.o; do
     name=${artifact##*/}
     check "differential ${name%.bpf.o}" "$build/bin/chainio-diff" "$artifact" --blocks 10 --quiet
@@ -24,6 +24,9 @@ done
 # Where the kernel has that interface, what it is for.
 if grep -qaF io_uring_bpf_ops /sys/kernel/btf/vmlinux; then
     check engines "${0%/*}/engines_agree" "$build" "$folder/calls"
+    [ "$how" = soak ] && chains=20000 || chains=400
+    check "random chains" "$build/bin/chainio-chains" run "$folder/random" "$CHAINIO_VM_EXT4" --seed "$(cat "$folder/random/seed")" --chains "$chains" \
+        --engine user --engine kernel
     check "hard cases" "${0%/*}/hard_cases" "$build" "$folder/calls/hard_cases.bpf.o"
 fi
 exit 7

@@ -48,7 +48,7 @@ def complaints(line, console):
 
 
 def of_kernel(line, folder, page):
-    code, checks, said = plan.run_under(line, folder, "all", SECONDS * PATIENCE, LOGS / "vm" / f"{line}.console")
+    code, checks, said = plan.run_under(line, folder, plan.ALL, SECONDS * PATIENCE, LOGS / "vm" / f"{line}.console")
     (LOGS / "vm" / f"{line}.log").write_text("".join(f"=== {c.name}\n{c.text}--- {c.code}\n" for c in checks.values()) + said)
     if code == matrix.UNAVAILABLE:
         return [Outcome(line, "skipped", last_line(said))]
@@ -68,7 +68,7 @@ def vm():
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="suite-") as name:
         folder = CACHE / name
-        wrong = plan.compile_all(folder) + plan.keep_calls(folder)
+        wrong = plan.compile_all(folder) + plan.keep_calls(folder) + plan.make_random(folder)
         if wrong:
             return [Outcome("compile", "failed", "\n".join(wrong))]
         with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:

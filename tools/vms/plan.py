@@ -12,7 +12,10 @@ from place import ROOT
 BUILD = ROOT / "build" / "release"
 SCRIPT = ROOT / "tests" / "vm" / "guest.sh"
 HARD_CASES = ROOT / "tests" / "vm" / "hard_cases.chain"
-KERNEL_ENGINE = ["engines", "hard cases"]  # checks where the kernel has that engine
+KERNEL_ENGINE = ["engines", "random chains", "hard cases"]  # checks where the kernel has that engine
+SOAK = os.environ.get("CHAINIO_SOAK") == "1"
+RANDOM_ARTIFACTS = 100 if SOAK else 6
+ALL = "soak" if SOAK else "all"
 COMPLETE = 7  # what the script ends with
 
 
@@ -49,7 +52,7 @@ def is_library(name, path):
 
 
 def keep_calls(folder):
-    """Has the library's tests keep a call of every chain, with its files, and compiles the hard cases; gives the complaints."""
+    """Has the tests of the library and of examples keep a call of every chain, with its files, and compiles the hard cases; gives the complaints."""
     def keep(script):
         kept = folder / "calls" / script.stem
         kept.mkdir(parents=True)
@@ -57,13 +60,23 @@ def keep_calls(folder):
                               env={**os.environ, "CHAINIO_KEEP_CALLS": str(kept), "CHAINIO_BUILD": str(BUILD)})
         return f"{script.name}: {done.stdout}{done.stderr}" if done.returncode not in (0, 77) else ""
 
-    of_spec = {name: path for path in sorted((ROOT / "tests" / "e2e").glob("*.py")) for name in re.findall(r'Run\("(std/\w+)\.chain"', path.read_text())}
+    of_spec = {name: path for path in sorted((ROOT / "tests" / "e2e").glob("*.py")) for name in re.findall(r'Run\("(std/\w+|examples/[\w-]+)(?:/app)?\.chain"', path.read_text())}
     library = [name for name, path in specs().items() if is_library(name, path)]
     wrong = [f"{name}: no script of tests/e2e calls its chains by Run(), so that engines cannot be compared on it" for name in library if name not in of_spec]
+    scripts = [script for name, script in of_spec.items() if name in library or name.startswith("examples/")]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        wrong += [said for said in pool.map(keep, [of_spec[name] for name in library if name in of_spec]) if said]
+        wrong += [said for said in pool.map(keep, scripts) if said]
     cases = subprocess.run([BUILD / "bin" / "chainc", HARD_CASES, "-o", folder / "calls" / "hard_cases.bpf.o"], capture_output=True, text=True)
     return wrong + ([cases.stderr] if cases.returncode else [])
+
+
+def make_random(folder):
+    """Compiles random chains; gives the complaints."""
+    out, seed = folder / "random", os.environ.get("CHAINIO_SEED", "20270")
+    out.mkdir()
+    (out / "seed").write_text(seed)
+    done = subprocess.run([BUILD / "bin" / "chainio-chains", "make", out, "--seed", seed, "--artifacts", str(RANDOM_ARTIFACTS)], capture_output=True, text=True)
+    return [f"random chains: {done.stderr}"] if done.returncode else []
 
 
 def spec_of(artifact):

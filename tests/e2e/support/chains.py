@@ -13,6 +13,7 @@ ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolv
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
 SHOWN = 20  # differences printed; all are counted
 # A folder that keeps the files and the first call of every chain, for tests/vm/engines_agree to repeat under another kernel; then that is all.
+# Of a script that labels calls, the first with each label too.
 KEEP = os.environ.get("CHAINIO_KEEP_CALLS")
 
 
@@ -36,8 +37,9 @@ class Run:
     """A temporary folder, a compiled spec, and the count of comparisons."""
     def __init__(self, spec):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="chainio-std-", dir=KEEP))
-        self.spec = ROOT / "stdlib-chains" / spec if spec.startswith("std/") else pathlib.Path(spec)
+        self.spec = ROOT / "stdlib-chains" / spec if spec.startswith("std/") else ROOT / spec
         self.compared = self.different = self.calls = 0
+        self.labelled = False
         self.artifact = self.compile([])
 
     def compile(self, options):
@@ -45,7 +47,7 @@ class Run:
         subprocess.run([str(BUILD / "bin" / "chainc"), str(self.spec), "-I", str(ROOT / "stdlib-chains"), "-o", str(made), *options], check=True)
         return made
 
-    def call(self, chain, files, fixed, keys, spec=None):
+    def call(self, chain, files, fixed, keys, spec=None, label=""):
         """One Answer a key. `fixed` are the arguments that all keys share; a key is a dict of the others."""
         if not keys:
             return []
@@ -56,7 +58,7 @@ class Run:
             command += ["--arg", f"{name}={encode(value)}"]
         # A line holds the remaining parameters in the order in which the chain declares them; so do the keys of the tests.
         lines = "".join("\t".join(map(encode, key.values())) + "\n" for key in keys)
-        self.keep(command[1:], lines)
+        self.keep(command[1:], lines, label)
         done = subprocess.run(command, input=lines, capture_output=True, text=True)
         answers = [self.answer(line) for line in map(json.loads, done.stdout.splitlines()) if "outcome" in line]
         if done.returncode not in (0, 1) or len(answers) != len(keys):
@@ -64,20 +66,21 @@ class Run:
         self.calls += len(keys)
         return answers
 
-    def keep(self, arguments, lines):
+    def keep(self, arguments, lines, label):
         if not KEEP:
             return
-        kept = self.folder / f"{arguments[2]}.call"
+        kept = self.folder / f"{arguments[2]}{'@' + label if label else ''}.call"
         if not kept.exists() or len(kept.with_suffix(".keys").read_text().splitlines()) < 2 < len(lines.splitlines()):
             kept.with_suffix(".keys").write_text(lines)
             kept.write_text("\n".join(arguments))
-        if not self.not_kept():
+        self.labelled |= bool(label)
+        if not self.labelled and not self.not_kept():
             sys.exit(0)
 
     def not_kept(self):
         """Chains of the spec without a kept call."""
         inspected = subprocess.run([str(BUILD / "bin" / "chainio"), "inspect", str(self.artifact)], capture_output=True, text=True, check=True)
-        return set(re.findall(r"^chain +(\w+)\(", inspected.stdout, re.M)) - {path.stem for path in self.folder.glob("*.call")}
+        return set(re.findall(r"^chain +(\w+)\(", inspected.stdout, re.M)) - {path.stem.partition("@")[0] for path in self.folder.glob("*.call")}
 
     @staticmethod
     def answer(line):
@@ -102,7 +105,7 @@ class Run:
 def finish(run):
     """Sums up and ends the script."""
     if KEEP:
-        sys.exit(f"no call of {', '.join(sorted(run.not_kept()))} to keep")
+        sys.exit(f"no call of {', '.join(sorted(run.not_kept()))} to keep" if run.not_kept() else 0)
     shutil.rmtree(run.folder, ignore_errors=True)
     print(f"{run.spec.name}: {run.calls} calls, {run.compared} comparisons, {run.different} different")
     sys.exit(1 if run.different or run.compared == 0 else 0)

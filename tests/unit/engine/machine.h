@@ -2,7 +2,10 @@
 // ends of every kind and reads past the end of the file. Layout of a block: op, child count, 6 bytes, a u64 for the
 // sum, then 8 bytes a child: offset u32le, length u16le, selector (bit 0 step, bit 1 file), 1 byte.
 #pragma once
+#include <cstring>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "compiler/ir/artifact.h"
 #include "compiler/ir/builder.h"
@@ -124,6 +127,32 @@ inline ir::Artifact machine(const MachineOptions& options) {
     artifact.bounds.resize(m.programs.size());
     artifact.module = std::move(m);
     return artifact;
+}
+
+// A file of such blocks, 64 bytes each, that lead to one another; `random` gives 64 random bits.
+inline std::vector<std::uint8_t> random_cells(auto&& random, std::size_t cells) {
+    std::vector<std::uint8_t> bytes(cells * 64);
+    for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random());
+    static constexpr std::uint8_t kOps[] = {kReturnSlice, kReturnSum, kNotFound,    kUserReason, kEmit,    kEmit,
+                                            kEmit,        kBroken,    kReturnState, kCarryOn,    kCarryOn, kCarryOn,
+                                            kCarryOn,     kCarryOn,   kCarryOn,     kCarryOn};
+    static constexpr std::uint8_t kCounts[] = {0, 1, 1, 1, 1, 2, 2, 3, 5, 6, 6, 17};
+    for (std::size_t cell = 0; cell < cells; cell++) {
+        std::uint8_t* at = bytes.data() + cell * 64;
+        at[0] = kOps[random() % std::size(kOps)];
+        at[1] = kCounts[random() % std::size(kCounts)];
+        for (std::size_t child = 0; child < 6; child++) {
+            std::uint8_t* entry = at + 16 + child * 8;
+            // Mostly whole cells inside the file; some odd offsets, some at or past the end.
+            const auto offset = static_cast<std::uint32_t>(random() % 20 == 0 ? random() % (bytes.size() + 4096)
+                                                                              : random() % cells * 64);
+            static constexpr std::uint16_t kLengths[] = {64, 64, 64, 64, 128, 512, 4096, 15, 0, 60000};
+            const std::uint16_t length = kLengths[random() % 50 == 0 ? random() % 10 : random() % 6];
+            std::memcpy(entry, &offset, 4);
+            std::memcpy(entry + 4, &length, 2);
+        }
+    }
+    return bytes;
 }
 
 }  // namespace chainio::engine::test
