@@ -1,5 +1,7 @@
 #include "tools/cloud_volume/nodes.h"
 
+#include <unistd.h>
+
 #include <utility>
 #include <vector>
 
@@ -9,6 +11,11 @@ namespace {
 constexpr std::uint64_t kRoot = 1;
 
 }  // namespace
+
+Nodes::~Nodes() {
+    for (const auto& [node, entry] : nodes_)
+        if (entry.kept >= 0) ::close(entry.kept);
+}
 
 std::string Nodes::path(std::uint64_t node) {
     if (node == kRoot) return ".";
@@ -35,12 +42,34 @@ void Nodes::forget(std::uint64_t node, std::uint64_t times) {
     if (found->second.lookups > 0) return;
     const auto named = by_path_.find(found->second.path);
     if (named != by_path_.end() && named->second == node) by_path_.erase(named);
+    if (found->second.kept >= 0) ::close(found->second.kept);
     nodes_.erase(found);
 }
 
 void Nodes::removed(const std::string& path) {
     const std::lock_guard lock(mutex_);
     by_path_.erase(path);
+}
+
+bool Nodes::knows(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    return by_path_.contains(path);
+}
+
+void Nodes::keep(const std::string& path, int fd) {
+    const std::lock_guard lock(mutex_);
+    const auto named = by_path_.find(path);
+    if (named != by_path_.end() && nodes_[named->second].kept < 0) {
+        nodes_[named->second].kept = fd;
+    } else {
+        ::close(fd);
+    }
+}
+
+int Nodes::kept(std::uint64_t node) {
+    const std::lock_guard lock(mutex_);
+    const auto found = nodes_.find(node);
+    return found == nodes_.end() ? -1 : found->second.kept;
 }
 
 void Nodes::moved(const std::string& from, const std::string& to) {

@@ -52,6 +52,7 @@ struct stat probe_attributes() {
 
 int attributes(Volume& volume, fuse_ino_t node, struct stat& st) {
     if (node == kProbeNode) return st = probe_attributes(), 0;
+    if (const int kept = volume.nodes.kept(node); kept >= 0) return ::fstat(kept, &st) == 0 ? 0 : errno;
     return ::fstatat(volume.root, volume.nodes.path(node).c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
 }
 
@@ -79,6 +80,7 @@ void on_init(void*, fuse_conn_info* connection) {
     connection->max_background = 512;  // as many reads at once as anyone has
     connection->congestion_threshold = 500;
     connection->want |= connection->capable & (FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS);
+    connection->want &= ~FUSE_CAP_ATOMIC_O_TRUNC;  // it would come with the openings, of which nothing is heard
 }
 
 void on_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
@@ -141,19 +143,32 @@ void on_setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int wh
     }
 }
 
-void on_open(fuse_req_t request, fuse_ino_t node, fuse_file_info* info) {
-    info->keep_cache = 1;
-    info->fh = ~std::uint64_t{0};
-    if (node != kProbeNode) {
-        Volume& volume = volume_of(request);
-        // The kernel's cache reads before it writes a part of a page, and appends by itself.
-        const int mode = (info->flags & O_ACCMODE) == O_WRONLY ? O_RDWR : info->flags & O_ACCMODE;
-        const int fd = open_below(volume, volume.nodes.path(node), mode | (info->flags & O_TRUNC));
-        if (fd < 0) return static_cast<void>(fuse_reply_err(request, errno));
-        info->fh = static_cast<std::uint64_t>(fd);
+// Said once, the kernel opens files by itself from then on: names and attributes of a real volume's files are in
+// memory, and whoever opens one waits for nobody.
+void on_open(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, ENOSYS); }
+
+// A file's bytes for one request: by the descriptor that it was created with, the one that was kept when its name went,
+// or its name.
+class Bytes {
+  public:
+    Bytes(Volume& volume, fuse_ino_t node, const fuse_file_info& info, int flags)
+        : fd_(info.fh != 0 ? static_cast<int>(info.fh) : volume.nodes.kept(node)) {
+        // It may be given another name just now.
+        for (int tries = 0; fd_ < 0 && tries < kTries; tries++) {
+            fd_ = own_ = open_below(volume, volume.nodes.path(node), flags);
+            if (fd_ < 0) fd_ = volume.nodes.kept(node);
+        }
     }
-    fuse_reply_open(request, info);
-}
+    ~Bytes() {
+        if (own_ >= 0) ::close(own_);
+    }
+    Bytes(const Bytes&) = delete;
+    int fd() const { return fd_; }
+
+  private:
+    static constexpr int kTries = 3;
+    int fd_, own_ = -1;
+};
 
 void on_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
     Volume& volume = volume_of(request);
@@ -174,7 +189,8 @@ void on_read(fuse_req_t request, fuse_ino_t node, std::size_t size, off_t offset
     if (node == kProbeNode) {
         got = static_cast<ssize_t>(std::clamp<off_t>(kProbeBytes - offset, 0, static_cast<off_t>(size)));
     } else {
-        got = ::pread(static_cast<int>(info->fh), bytes->data(), size, offset);
+        const Bytes file(volume_of(request), node, *info, O_RDONLY);
+        got = ::pread(file.fd(), bytes->data(), size, offset);
     }
     const int error = got < 0 ? errno : 0;
     volume_of(request).pace.later(arrived, [request, bytes, got, error] {
@@ -186,8 +202,10 @@ void on_read(fuse_req_t request, fuse_ino_t node, std::size_t size, off_t offset
     });
 }
 
-void on_write(fuse_req_t request, fuse_ino_t, const char* bytes, std::size_t size, off_t offset, fuse_file_info* info) {
-    const ssize_t done = ::pwrite(static_cast<int>(info->fh), bytes, size, offset);
+void on_write(fuse_req_t request, fuse_ino_t node, const char* bytes, std::size_t size, off_t offset,
+              fuse_file_info* info) {
+    const Bytes file(volume_of(request), node, *info, O_RDWR);
+    const ssize_t done = ::pwrite(file.fd(), bytes, size, offset);
     if (done < 0) {
         fuse_reply_err(request, errno);
     } else {
@@ -196,12 +214,13 @@ void on_write(fuse_req_t request, fuse_ino_t, const char* bytes, std::size_t siz
 }
 
 void on_release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-    if (info->fh != ~std::uint64_t{0}) ::close(static_cast<int>(info->fh));
+    if (info->fh != 0) ::close(static_cast<int>(info->fh));
     fuse_reply_err(request, 0);
 }
 
-void on_fsync(fuse_req_t request, fuse_ino_t, int data_only, fuse_file_info* info) {
-    reply(request, data_only ? ::fdatasync(static_cast<int>(info->fh)) : ::fsync(static_cast<int>(info->fh)));
+void on_fsync(fuse_req_t request, fuse_ino_t node, int data_only, fuse_file_info* info) {
+    const Bytes file(volume_of(request), node, *info, O_RDONLY);
+    reply(request, data_only ? ::fdatasync(file.fd()) : ::fsync(file.fd()));
 }
 
 // A listing is put together when its folder is opened, as the kernel's buffer takes it.
@@ -243,9 +262,18 @@ void on_mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mo
     reply_entry(request, volume, path);
 }
 
+// Whoever has the file open goes on with it.
+void keep_open(Volume& volume, const std::string& path) {
+    if (!volume.nodes.knows(path)) return;
+    int fd = open_below(volume, path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) fd = open_below(volume, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0) volume.nodes.keep(path, fd);
+}
+
 void remove_at(fuse_req_t request, fuse_ino_t parent, const char* name, int flags) {
     Volume& volume = volume_of(request);
     const std::string path = volume.nodes.below(parent, name);
+    if (flags == 0) keep_open(volume, path);
     const int result = ::unlinkat(volume.root, path.c_str(), flags);
     if (result == 0) volume.nodes.removed(path);
     reply(request, result);
@@ -261,6 +289,7 @@ void on_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino
     Volume& volume = volume_of(request);
     const std::string from = volume.nodes.below(parent, name), to = volume.nodes.below(new_parent, new_name);
     if (flags != 0) return static_cast<void>(fuse_reply_err(request, EINVAL));
+    if (from != to) keep_open(volume, to);
     const int result = ::renameat(volume.root, from.c_str(), volume.root, to.c_str());
     if (result == 0) volume.nodes.moved(from, to);
     reply(request, result);
