@@ -3,18 +3,19 @@ import argparse
 import sys
 
 import compile_time
+import inkernel
 import lookup
 import unmodified
 import xdp
 from common import Trouble, print_json, print_table
 
-BENCHMARKS = {"lookup": lookup, "compile": compile_time, "unmodified": unmodified, "xdp": xdp}
+BENCHMARKS = {"lookup": lookup, "compile": compile_time, "inkernel": inkernel, "unmodified": unmodified, "xdp": xdp}
 
 
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench", description="Runs a benchmark; without a name, lists them.")
     parser.add_argument("name", nargs="?", choices=BENCHMARKS, metavar="NAME")
-    parser.add_argument("--quick", action="store_true", help="under 60 seconds")
+    parser.add_argument("--quick", action="store_true", help="under 60 seconds; inkernel: about 60 besides the boot")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     if options.name is None:

@@ -72,6 +72,6 @@ def vm():
         if wrong:
             return [Outcome("compile", "failed", "\n".join(wrong))]
         with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-            tools = [pool.submit(one, name, [str(ROOT / "tests" / "vm" / name)], f"vm/{name}.log") for name in ("claims_are_compared", "machines_end")]
+            tools = [pool.submit(one, name, [str(ROOT / "tests" / "vm" / name)], f"vm/{name}.log", SECONDS) for name in ("claims_are_compared", "machines_end", "bench_counts")]
             found = pool.map(lambda line: of_kernel(line, folder, page), archive.LINES)
             return [tool.result() for tool in tools] + [outcome for outcomes in found for outcome in outcomes]

@@ -107,6 +107,8 @@ def make_disks(run, path):
 def boot_command(kernel, run, options, program, busybox):
     disks = " ".join(f"-drive file={run}/{name},if=none,format=raw,cache=unsafe,id={name}" for name in ("raw", "ext4"))
     disks += " -device nvme,serial=chainio,id=nvme0 -device nvme-ns,drive=raw,nsid=1 -device nvme-ns,drive=ext4,nsid=2"
+    if options.icount:
+        disks += " -icount shift=0"  # an instruction is a nanosecond of the guest's clock
     command = ["vng", "--run", kernel / "vmlinuz", "--disable-kvm", "--disable-microvm", "--force-9p", "--user", "root", "--verbose",
                "--qemu", program, "--busybox", busybox, f"--qemu-opts=-cpu max {disks}", "--cpus", str(options.cpus), "--memory", options.memory,
                "--rwdir", str(run), "--cwd", "/", "--exec", f"sh {HERE}/guest.sh {run}"]

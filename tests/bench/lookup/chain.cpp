@@ -1,10 +1,10 @@
 // The chain, through the C API as any program would use it.
+#include <algorithm>
 #include <array>
 #include <memory>
 
 #include "runtime/bindings/include/chainio.h"
 #include "tests/bench/lookup/contender.h"
-#include "tests/bench/lookup/sqlite_page.h"
 
 namespace chainio::bench {
 namespace {
@@ -33,13 +33,17 @@ class Lookups {
 
     Result run() {
         outcome_.note = chainio_describe(handle_.get());
+        if (job_.warm_up && !warm_up()) return std::unexpected(chainio_error(handle_.get()));
         const std::uint64_t reads_before = reads_done(handle_);
+        job_.on_begin();
         const std::uint64_t begin = now_ns();
         while (next_ < job_.depth && next_ < job_.keys.size()) {
             if (!submit()) return std::unexpected(chainio_error(handle_.get()));
         }
         while (ended_ < job_.keys.size()) {
-            const int count = chainio_reap(handle_.get(), completions_.data(), batch, 1);
+            const std::size_t wanted = job_.kernel ? std::min<std::size_t>(next_ - ended_, batch) : 1;
+            const int count =
+                chainio_reap(handle_.get(), completions_.data(), batch, static_cast<std::uint32_t>(wanted));
             if (count < 0) return std::unexpected(chainio_error(handle_.get()));
             for (int i = 0; i < count; i++) take(completions_[static_cast<std::size_t>(i)]);
             ended_ += static_cast<std::size_t>(count);
@@ -48,6 +52,7 @@ class Lookups {
             }
         }
         outcome_.seconds = static_cast<double>(now_ns() - begin) / 1e9;
+        job_.on_end();
         outcome_.reads = reads_done(handle_) - reads_before;
         return std::move(outcome_);
     }
@@ -62,11 +67,17 @@ class Lookups {
         return true;
     }
 
+    bool warm_up() {
+        if (!submit() || chainio_reap(handle_.get(), completions_.data(), 1, 1) != 1) return false;
+        next_ = 0;
+        return true;
+    }
+
     void take(const chainio_completion& done) {
         outcome_.latency_ns[done.user_data] = static_cast<std::uint32_t>(done.ns);
         if (done.outcome != CHAINIO_OK) return;  // the hash stays 0, which is no value's
         const std::span record(static_cast<const std::uint8_t*>(done.bytes), done.length);
-        outcome_.value_hash[done.user_data] = hash_value(last_column(record));
+        outcome_.value_hash[done.user_data] = hash_value(job_.value_of(record));
     }
 
     const Job& job_;
@@ -84,6 +95,7 @@ Result run_chain(const Job& job) {
     chainio_options options{};
     options.size = sizeof options;
     options.in_flight = job.depth;
+    options.flags = job.kernel ? CHAINIO_KERNEL_ENGINE : 0;
     chainio_handle* raw = nullptr;
     if (chainio_open(job.spec.c_str(), &options, &raw) < 0) return std::unexpected(chainio_error(nullptr));
     Handle handle(raw);

@@ -1,22 +1,36 @@
-// One way of looking rows up in a SQLite file; the benchmark runs several on the same keys.
+// One way of looking keys up in a file of pages; the benchmarks run several on the same keys.
 #pragma once
 #include <cstdint>
 #include <expected>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace chainio::bench {
 
+// What a page says of a key.
+struct Descent {
+    enum class Kind { child, found, missing, malformed } kind;
+    std::uint32_t page = 0;                 // child: the next page to read
+    std::span<const std::uint8_t> value{};  // found: the value's bytes
+};
+
 struct Job {
-    std::string db;          // a SQLite file whose table `kv` is (id integer primary key, value)
-    std::uint32_t root = 0;  // root page of the table
+    std::string db;          // the file, or a disk
+    std::uint32_t root = 0;  // its root page; pages count from 1
     std::uint32_t page_size = 0;
     std::vector<std::uint64_t> keys;  // in the order in which they are asked for
     unsigned depth = 1;               // lookups in flight
     std::uint64_t cache_bytes = 0;    // 0: every block is read from the device
     unsigned cache_levels = 0;        // how many levels from the root the cache may hold
     std::string spec;                 // the compiled chain
+    bool kernel = false;              // the chain is run by the kernel engine, `depth` of them a system call
+    // How a person would read page `number`, and where the value lies in what the chain returns.
+    Descent (*descend)(std::span<const std::uint8_t> page, std::uint32_t number, std::uint64_t key) = nullptr;
+    std::span<const std::uint8_t> (*value_of)(std::span<const std::uint8_t> result) = nullptr;
+    bool warm_up = false;  // one lookup more before those that count, in which an engine does what it does once
+    std::function<void()> on_begin = [] {}, on_end = [] {};  // around the lookups, without opening and closing
 };
 
 struct Outcome {

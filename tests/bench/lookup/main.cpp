@@ -9,6 +9,7 @@
 #include "tests/bench/lookup/contender.h"
 #include "tests/bench/lookup/os.h"
 #include "tests/bench/lookup/sqlite_library.h"
+#include "tests/bench/lookup/sqlite_page.h"
 
 namespace chainio::bench {
 namespace {
@@ -52,6 +53,8 @@ std::expected<nlohmann::json, std::string> run(Options& options) {
     if (!facts) return std::unexpected(facts.error());
     job.root = facts->root;
     job.page_size = facts->page_size;
+    job.descend = descend;
+    job.value_of = last_column;
     job.keys = random_keys(options.lookups, facts->rows, options.seed);
     const auto expected = expected_hashes(job.db, job.keys);
     if (!expected) return std::unexpected(expected.error());

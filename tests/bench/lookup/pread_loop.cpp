@@ -4,7 +4,6 @@
 #include "tests/bench/lookup/block_cache.h"
 #include "tests/bench/lookup/contender.h"
 #include "tests/bench/lookup/os.h"
-#include "tests/bench/lookup/sqlite_page.h"
 
 namespace chainio::bench {
 
@@ -16,6 +15,7 @@ Result run_pread(const Job& job) {
     Outcome outcome;
     outcome.value_hash.resize(job.keys.size());
     outcome.latency_ns.resize(job.keys.size());
+    job.on_begin();
     const std::uint64_t begin = now_ns();
     std::uint64_t lookup_begin = begin;
     for (std::size_t i = 0; i < job.keys.size(); i++) {
@@ -31,13 +31,14 @@ Result run_pread(const Job& job) {
                 block = buffer.bytes().first(job.page_size);
                 cache.keep(at.page, level, block);
             }
-            at = descend(block, at.page, job.keys[i]);
+            at = job.descend(block, at.page, job.keys[i]);
         }
         if (at.kind == Descent::Kind::found) outcome.value_hash[i] = hash_value(at.value);
         const std::uint64_t end = now_ns();
         outcome.latency_ns[i] = static_cast<std::uint32_t>(end - lookup_begin);
         lookup_begin = end;
     }
+    job.on_end();
     outcome.seconds = static_cast<double>(lookup_begin - begin) / 1e9;
     return outcome;
 }

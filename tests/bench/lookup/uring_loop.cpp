@@ -7,7 +7,6 @@
 #include "tests/bench/lookup/block_cache.h"
 #include "tests/bench/lookup/contender.h"
 #include "tests/bench/lookup/os.h"
-#include "tests/bench/lookup/sqlite_page.h"
 
 namespace chainio::bench {
 namespace {
@@ -63,6 +62,7 @@ class Loop {
     }
 
     Result run() {
+        job_.on_begin();
         const std::uint64_t begin = now_ns();
         for (Slot& slot : slots_) {
             if (take_key(slot, begin) && !follow(slot, {Descent::Kind::child, job_.root}))
@@ -74,6 +74,7 @@ class Loop {
             if (!reap()) return std::unexpected("a read of " + job_.db + " failed or a page is malformed");
         }
         outcome_.seconds = static_cast<double>(now_ns() - begin) / 1e9;
+        job_.on_end();
         return std::move(outcome_);
     }
 
@@ -96,7 +97,7 @@ class Loop {
     bool block_came(Slot& slot) {
         const std::span<const std::uint8_t> block(slot.buffer, job_.page_size);
         cache_.keep(slot.page, slot.level, block);
-        return follow(slot, descend(block, slot.page, job_.keys[slot.key]));
+        return follow(slot, job_.descend(block, slot.page, job_.keys[slot.key]));
     }
 
     // Goes on with the slot's lookup, through cached blocks at once, and then with the next keys until it waits for a
@@ -111,7 +112,7 @@ class Loop {
                     read(slot);
                     return true;
                 }
-                at = descend(block, slot.page, job_.keys[slot.key]);
+                at = job_.descend(block, slot.page, job_.keys[slot.key]);
             }
             if (at.kind == Descent::Kind::malformed) return false;
             if (at.kind == Descent::Kind::found) outcome_.value_hash[slot.key] = hash_value(at.value);

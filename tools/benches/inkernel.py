@@ -1,0 +1,77 @@
+"""instructions, system calls and sleeps a lookup: the kernel engine beside the user engine, a hand-written io_uring loop and preads
+
+Runs in a machine with Linux 7.2 that QEMU emulates (tools/vm --icount): its clock counts instructions, so that other load on
+this machine changes nothing. Counted is all that its one processor does, interrupts too, less the turns of a process of the
+lowest kind that takes the time in which it would be idle. A lookup walks a B+-tree of 512-byte pages, 6 or 16 dependent reads, on
+an emulated NVMe disk, on null_blk, and in a file of ext4 on NVMe; every value is compared. The kernel engine runs as many chains as
+are in flight in one system call, and one batch after the other; its peers begin the next lookup as soon as one has ended.
+"""
+import json
+import statistics
+import subprocess
+import sys
+
+from common import RELEASE, ROOT, WORK, Result, Row, Trouble, build, less_is_better, output_of, progress
+
+MACHINE = ["7.2", "--icount", "--cpus", "1"]
+UNAVAILABLE = 120  # of tools/vm
+GOALS = {1: 1 / 0.95, 64: 1 / 1.05, 256: 1 / 1.05}  # by lookups in flight: the better peer's instructions over ours
+GOAL_OF_PREAD = 1 / 0.8  # at 64
+QUICK = ["--disk", "NVMe", "--disk", "null_blk", "--depth", "6", "--in-flight", "1,64", "--lookups", "128", "--rounds", "2"]
+PEERS = {"user": "user engine", "uring": "hand-written io_uring loop"}
+
+
+def run_guest(arguments, seconds):
+    """The lines that bench_inkernel printed in the guest."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    spec = WORK / "inkernel.bpf.o"
+    output_of([RELEASE / "bin" / "chainc", ROOT / "tests" / "bench" / "inkernel.chain", "-o", spec])
+    progress("in the guest …")
+    command = [sys.executable, ROOT / "tools" / "vms" / "main.py", "--timeout", seconds, *MACHINE, "--", "sh",
+               ROOT / "tests" / "bench" / "inkernel" / "guest.sh", RELEASE, spec, *arguments]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    progress("")
+    if done.returncode == UNAVAILABLE:
+        raise Trouble(done.stderr.strip().splitlines()[-1])
+    if done.returncode != 0:
+        raise Trouble(f"exit code {done.returncode} in the guest\n{done.stdout}{done.stderr}".rstrip())
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def counted(what, ours, peers, unit):
+    """A row of the user engine's counts, of which there may be none."""
+    return Row(what, ours, peers, PEERS["user"], unit, peers / ours if ours else 1.0)
+
+
+def rows_of(disk, depth, flights, runs):
+    """Of one number of lookups in flight; `runs` by contender."""
+    what = f"{disk}, {depth} reads, {flights} in flight"
+    ours = runs["kernel"]
+    better = min(PEERS, key=lambda name: statistics.median(runs[name]["instructions"]))
+    rows = [less_is_better(what, ours["instructions"], runs[better]["instructions"], PEERS[better], "instructions", GOALS.get(flights)),
+            less_is_better(what, ours["instructions"], runs["pread"]["instructions"], "pread loop", "instructions",
+                           GOAL_OF_PREAD if flights == 64 else None)]
+    for unit, key in (("system calls", "syscalls"), ("voluntary switches", "switches")):
+        rows.append(counted(what, ours[key], runs["user"][key], unit))
+    return rows
+
+
+def run(quick):
+    build("chainc", "bench_inkernel")
+    lines = run_guest(QUICK if quick else [], 3600)
+    runs, reads_right, calls_right = {}, True, True
+    for line in lines:
+        of_disk = runs.setdefault((line["disk"], line["depth"]), {})
+        of_disk.setdefault(line["in_flight"], {})[line["contender"]] = line
+        reads_right = reads_right and line["reads"] == line["lookups"] * line["depth"]
+        calls_right = calls_right and (line["contender"] != "kernel" or abs(line["syscalls"] * line["in_flight"] - 1) < 1e-6)
+    rows = []
+    for (disk, depth), of_disk in runs.items():
+        pread = next(of["pread"] for of in of_disk.values() if "pread" in of)
+        for flights, contenders in of_disk.items():
+            rows += rows_of(disk, depth, flights, {"pread": pread, **contenders})
+    lookups, wrong = sum(line["lookups"] for line in lines), sum(line["wrong"] for line in lines)
+    notes = ["Linux 7.2 in QEMU, one processor, its clock counts instructions; 512-byte pages, O_DIRECT; figures are a lookup's, medians of the rounds",
+             f"{lookups:,} lookups compared, {wrong} wrong; reads asked for: {'one a level by all' if reads_right else 'NOT ONE A LEVEL'}",
+             f"system calls of the kernel engine: {'one' if calls_right else 'NOT ONE'} for all lookups in flight", ""]
+    return Result("inkernel", bool(rows) and wrong == 0 and reads_right and calls_right, rows, notes)
