@@ -1,0 +1,145 @@
+"""A spec and a file of rows whose replies say of which edition and of which file they are, and chainio-runtime serving them."""
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+from runs import BUILD, expect
+
+# A reply names the edition of the spec in front and behind: it is of one edition or something is wrong.
+SPEC = """
+const LONG = 7777
+app kv {{ files rows = "*.rows" {{ immutable }}  class fast {{ priority 0 }} }}
+chain row(file: file rows, number: u32) in class fast -> bytes(max 64KiB) hops 1 {{
+  step s(b: block at number * 1000 for 1000 in file) {{ return b }}
+}}
+chain long(file: file rows) -> bytes(max 64KiB) hops 1 {{
+  step s(b: block at 0 for 60000 in file) {{ return b }}
+}}
+service {service} on tcp {port} via uring in class fast {{
+  text Row {{ "row " number: int "{end}" }}
+  request {{ line: Row }}
+  on request {{
+    if request.line.number == LONG {{
+      let v = long(rows["a.rows"]) else fail not_found
+      reply "{name} " v v v v " {name}\\n"
+    }} else {{
+      let v = row(rows["a.rows"], request.line.number as u32) else fail not_found
+      reply "{name} " v[0..12] " {name}\\n"
+    }}
+  }}
+  on failure {{ reply "{name} sorry {name}\\n" }}
+}}
+"""
+ROWS, LONG = 500, 7777
+
+
+def row(number, content):
+    return (b"%c%09d  " % (content, number)).ljust(1000, b".")
+
+
+def write_rows(folder, content):
+    """Another file under the name, in one step."""
+    fresh = folder / "a.rows.new"
+    fresh.write_bytes(b"".join(row(n, content) for n in range(ROWS)))
+    fresh.rename(folder / "a.rows")
+
+
+def compiled(folder, name, end="\\n", service="lines", port=7001):
+    source = folder / f"{name}.chain"
+    source.write_text(SPEC.format(name=name, end=end, service=service, port=port))
+    subprocess.run([BUILD / "bin" / "chainc", source, "-o", folder / f"{name}.o"], check=True)
+    return (folder / f"{name}.o").read_bytes()
+
+
+def answer(name, number, content=ord("a")):
+    if number == LONG:
+        whole = b"".join(row(n, content) for n in range(60)) * 4
+    elif number < ROWS:
+        whole = row(number, content)[:12]
+    else:
+        whole = b"sorry"
+    return b"%s %s %s\n" % (name, whole, name)
+
+
+class Server:
+    """Port 0: the kernel chooses; None: that of the spec."""
+    def __init__(self, folder, *options, prefix=(), address="127.0.0.1", service="lines", port=0):
+        self.folder, self.path, self.port = folder, folder / f"control-{time.monotonic_ns()}", port
+        chosen = [] if port is None else ["--port", f"{service}={port}"]
+        command = [*prefix, BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--bind", address, *chosen, "--file",
+                   f"rows={folder / 'a.rows'}", "--socket", self.path, *map(str, options)]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.said = []
+        for line in self.process.stderr:
+            self.said.append(line)
+            if found := re.match(r"service \w+ at tcp \S+ port (\d+):", line):
+                self.port = int(found[1])
+            if line.startswith("serving at"):
+                break
+        self.rest = threading.Thread(target=lambda: self.said.extend(self.process.stderr))
+        self.rest.start()
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+
+    def control(self, request):
+        with socket.socket(socket.AF_UNIX) as control:
+            control.settimeout(60)
+            control.connect(str(self.path))
+            control.sendall(json.dumps(request).encode() + b"\n")
+            return json.loads(control.makefile().readline())
+
+    def stats(self):
+        return self.control({"op": "stats"})["stats"]
+
+    def wait_for(self, what, holds):
+        until = time.monotonic() + 60
+        while not holds(stats := self.stats()) and time.monotonic() < until:
+            time.sleep(0.005)
+        expect(what, holds(stats), True)
+        return stats
+
+    def use(self, artifact):
+        """The artifact in the place of the one before, without a word to the server."""
+        fresh = self.folder / "app.o.new"
+        fresh.write_bytes(artifact)
+        fresh.rename(self.folder / "app.o")
+
+    def resident_kib(self):
+        return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{self.process.pid}/status").read_text())[1])
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=60)
+        self.rest.join()
+        return code
+
+
+def receive(sock, length):
+    data = b""
+    while len(data) < length and (got := sock.recv(min(1 << 16, length - len(data)))):
+        data += got
+    return data
+
+
+def receive_line(sock):
+    data = b""
+    while not data.endswith(b"\n") and (got := sock.recv(1 << 16)):
+        data += got
+    return data
+
+
+def everything(sock):
+    data = b""
+    while got := sock.recv(1 << 16):
+        data += got
+    return data
