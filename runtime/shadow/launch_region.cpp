@@ -1,5 +1,6 @@
 #include "runtime/shadow/launch_region.h"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <type_traits>
@@ -43,7 +44,7 @@ class Reader {
     void text(char (&to)[Size]) {
         const std::uint32_t length = at_most(Size - 1);
         if (rest_.size() < length) return void(fail());
-        std::memcpy(to, rest_.data(), length);
+        std::ranges::copy(rest_.substr(0, length), to);
         rest_.remove_prefix(length);
     }
     bool whole() const { return good_ && rest_.empty(); }
