@@ -4,12 +4,13 @@ import sys
 
 import compile_time
 import inkernel
+import kv
 import lookup
 import unmodified
 import xdp
 from common import Trouble, print_json, print_table
 
-BENCHMARKS = {"lookup": lookup, "compile": compile_time, "inkernel": inkernel, "unmodified": unmodified, "xdp": xdp}
+BENCHMARKS = {"lookup": lookup, "compile": compile_time, "inkernel": inkernel, "kv": kv, "unmodified": unmodified, "xdp": xdp}
 
 
 def main():
