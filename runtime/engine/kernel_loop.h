@@ -55,6 +55,7 @@ class KernelLoop {
     bool busy() const { return head_->on_device != 0; }
     void count(metrics::EngineCounters& counters) const;
     std::string describe() const;
+    std::uint32_t instructions_processed() const { return program_->instructions_processed(); }  // by the verifier
 
   private:
     struct Plan;

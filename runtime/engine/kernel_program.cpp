@@ -1,5 +1,6 @@
 #include "runtime/engine/kernel_program.h"
 
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -19,6 +20,7 @@ namespace chainio::engine {
 namespace {
 
 constexpr const char* kOtherEngine = "; --engine=user runs every call chain";
+constexpr const char* kLoopProgram = "cio_loop_step";
 constexpr std::size_t kLogBytes = std::size_t{256} << 10;
 // As the kernel's own header for the types of BPF's objects names it.
 struct LoopOps {
@@ -98,7 +100,7 @@ bool kernel_knows(std::string_view name) {
 void leave_out_other_entries(bpf_object* object) {
     bpf_program* program = nullptr;
     bpf_object__for_each_program(program, object) {
-        bpf_program__set_autoload(program, std::string_view(bpf_program__name(program)) == "cio_loop_step");
+        bpf_program__set_autoload(program, std::string_view(bpf_program__name(program)) == kLoopProgram);
     }
     bpf_map* map = nullptr;
     bpf_object__for_each_map(map, object) {
@@ -162,6 +164,14 @@ std::expected<KernelProgram, std::string> KernelProgram::attach(std::span<const 
                                std::string(std::strerror(errno)) + kOtherEngine);
     }
     return program;
+}
+
+std::uint32_t KernelProgram::instructions_processed() const {
+    bpf_prog_info info{};
+    std::uint32_t size = sizeof info;
+    const bpf_program* program = bpf_object__find_program_by_name(object_, kLoopProgram);
+    if (program == nullptr || bpf_prog_get_info_by_fd(bpf_program__fd(program), &info, &size) != 0) return 0;
+    return info.verified_insns;
 }
 
 KernelProgram::~KernelProgram() {

@@ -26,6 +26,8 @@ class KernelProgram {
         : object_(std::exchange(other.object_, nullptr)), link_(std::exchange(other.link_, nullptr)) {}
     KernelProgram& operator=(KernelProgram&&) = delete;
     ~KernelProgram();
+    // What the verifier went through to load it; 0 where the kernel does not say.
+    std::uint32_t instructions_processed() const;
 
   private:
     KernelProgram() = default;

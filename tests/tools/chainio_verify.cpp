@@ -1,5 +1,5 @@
-// chainio-verify ARTIFACT…: loads every program of each artifact into this kernel's verifier. One line of JSON an
-// artifact.
+// chainio-verify ARTIFACT…: loads every program of each artifact into this kernel's verifier, and its loop as the
+// kernel engine does, where the kernel has that interface. One line of JSON an artifact.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/backends/backends.h"
+#include "runtime/engine/kernel_loop.h"
 
 namespace {
 
@@ -15,6 +16,22 @@ using chainio::backends::VerifyResult;
 using Json = nlohmann::ordered_json;
 
 constexpr int kRefused = 1, kUsage = 2, kSystem = 3, kNotPermitted = 4;
+
+constexpr std::uint32_t kFlights = 128;  // 64 chains in flight, and their results
+
+// The loop of an artifact, attached to a ring as the kernel engine does it; null where there is none to load.
+Json loop_of(const std::vector<std::uint8_t>& bytes, const std::string& path, bool& refused) {
+    using namespace chainio;
+    if (!engine::kernel_engine_obstacle().empty()) return nullptr;
+    auto spec = spec::Loaded::from_bytes(bytes, path);
+    if (!spec || (*spec)->kernel_object().empty()) return nullptr;
+    const std::vector<engine::ClassRank> ranks((*spec)->module().classes.size() + 1);
+    metrics::Fallbacks fallbacks;
+    auto loop = engine::KernelLoop::create(**spec, ranks, {.flights = kFlights, .huge_pages = false}, fallbacks);
+    refused = !loop;
+    if (refused) return {{"loads", false}, {"message", loop.error()}};
+    return {{"loads", true}, {"processed", (*loop)->instructions_processed()}};
+}
 
 Json described(const std::string& path, const VerifyResult& result) {
     Json programs = Json::array();
@@ -39,9 +56,12 @@ int verify_one(const char* path) {
         return kSystem;
     }
     const VerifyResult result = chainio::backends::verify(bytes);
-    fmt::print("{}\n", described(path, result).dump(-1, ' ', false, Json::error_handler_t::replace));
+    Json said = described(path, result);
+    bool refused = false;
+    said["loop"] = loop_of(bytes, path, refused);
+    fmt::print("{}\n", said.dump(-1, ' ', false, Json::error_handler_t::replace));
     if (!result.permitted) return kNotPermitted;
-    return result.failed.empty() ? 0 : kRefused;
+    return result.failed.empty() && !refused ? 0 : kRefused;
 }
 
 }  // namespace

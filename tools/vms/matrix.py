@@ -26,6 +26,12 @@ ENGINES = """## Which engine runs
 ([kernel-engine.md](kernel-engine.md)) needs `io_uring_bpf_ops`, which is looked for in the kernel's own types; without it `chainc --target=linux-X.Y` refuses `via kernel` (CH0322) for every X.Y below 7.1.
 
 """
+LOOPS = """## The kernel engine's loops
+
+What the kernel engine attaches to its ring: one `loop_step` program an artifact with call chains, with all of their steps in it. Loaded as for 64 chains
+in flight, by kernels that have `io_uring_bpf_ops`; the limit is 1,000,000 instructions processed here, too.
+
+"""
 PROGRAMS = """## What the verifiers say
 
 A cell is *instructions processed / most states of one instruction* from the verifier's log; its limit is 1,000,000 instructions. The figures belong
@@ -86,6 +92,21 @@ def program_tables(results):
     return rows
 
 
+def loop_cell(loop):
+    if loop is None:
+        return "not tried"
+    return f"{loop['processed']:,}" if loop["loads"] else "no: " + loop["message"].replace("|", "\\|")
+
+
+def loop_rows(results):
+    """A row an artifact, a column a kernel that has loops."""
+    loops = {column: found for column in columns() if (found := plan.loops(results[column]))}
+    titles = [title(column, results[column]["release"].text.strip()) for column in loops]
+    names = sorted({name for found in loops.values() for name in found})
+    return ["| artifact | " + " | ".join(titles) + " |", "|---|" + "---:|" * len(titles),
+            *(f"| {name} | " + " | ".join(loop_cell(found.get(name)) for found in loops.values()) + " |" for name in names)]
+
+
 def summary_rows(results):
     rows = ["| kernel | programs | load | most processed | by |", "|---|---:|---:|---:|---|"]
     for column in columns():
@@ -98,6 +119,7 @@ def summary_rows(results):
 
 def render(results, clang):
     text = HEAD + "\n".join(summary_rows(results)) + "\n\n" + ENGINES + "\n".join(engine_rows(results)) + "\n\n"
+    text += LOOPS + "\n".join(loop_rows(results)) + "\n\n"
     return text + PROGRAMS.format(clang=clang) + "\n".join(program_tables(results)).rstrip() + "\n"
 
 
@@ -116,9 +138,27 @@ def claims(text):
     return found
 
 
-def contradictions(column, loaded, page):
+def loop_claims(text):
+    """{column: {artifact: the kernel loads its loop}} as the page says it."""
+    found, names = collections.defaultdict(dict), []
+    for line in text.partition(LOOPS)[2].partition("\n## ")[0].splitlines():
+        cells = [part.strip() for part in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if cells[:1] == ["artifact"]:
+            names = [HOST if "(host)" in each else each for each in cells[1:]]
+        elif cells and not cells[0].startswith("---"):
+            for column, said in zip(names, cells[1:]):
+                found[column][cells[0]] = not said.startswith("no: ")
+    return found
+
+
+def contradictions(column, checks, page):
     """What the page says otherwise than the kernel, in words."""
-    said = claims(page)[column]
+    return differences(column, plan.loads(checks), claims(page)[column]) + differences(
+        column, {(name, "kernel engine's loop"): loop for name, loop in plan.loops(checks).items()},
+        {(name, "kernel engine's loop"): said for name, said in loop_claims(page)[column].items()})
+
+
+def differences(column, loaded, said):
     remedy = "; `tools/vm matrix` writes docs/kernels.md anew"
     wrong = [f"{spec} {name}: docs/kernels.md does not name it under {column}{remedy}" for spec, name in loaded if (spec, name) not in said]
     wrong += [f"{spec} {name}: docs/kernels.md names it, and no spec has it{remedy}" for spec, name in said if (spec, name) not in loaded]

@@ -11,7 +11,7 @@ from place import ROOT
 
 BUILD = ROOT / "build" / "release"
 SCRIPT = ROOT / "tests" / "vm" / "guest.sh"
-HARD_CASES = ROOT / "tests" / "vm" / "hard_cases.chain"
+HARD_CASES = {"hard_cases": ["hard_cases.chain"], "bounds": ["bounds.chain"], "region": ["bounds.chain", "-D", "READ=57344"]}
 KERNEL_ENGINE = ["engines", "random chains", "hard cases"]  # checks where the kernel has that engine
 SOAK = os.environ.get("CHAINIO_SOAK") == "1"
 RANDOM_ARTIFACTS = 100 if SOAK else 6
@@ -66,8 +66,17 @@ def keep_calls(folder):
     scripts = [script for name, script in of_spec.items() if name in library or name.startswith("examples/")]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         wrong += [said for said in pool.map(keep, scripts) if said]
-    cases = subprocess.run([BUILD / "bin" / "chainc", HARD_CASES, "-o", folder / "calls" / "hard_cases.bpf.o"], capture_output=True, text=True)
-    return wrong + ([cases.stderr] if cases.returncode else [])
+    return wrong + compile_hard_cases(folder / "calls")
+
+
+def compile_hard_cases(folder):
+    """Compiles what tests/vm/hard_cases runs; gives the complaints."""
+    wrong = []
+    for name, (source, *options) in HARD_CASES.items():
+        command = [BUILD / "bin" / "chainc", ROOT / "tests" / "vm" / source, *options, "-o", folder / f"{name}.bpf.o"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        wrong += [done.stderr] if done.returncode else []
+    return wrong
 
 
 def make_random(folder):
@@ -117,12 +126,20 @@ def run_here(folder, how):
     return done.returncode, checks_of(done.stdout), done.stderr
 
 
-def loads(checks):
-    """{(spec, program): what the verifier said} from the check `verify`."""
-    found = {}
+def artifacts(checks):
+    """(spec, what chainio-verify said of it) from the check `verify`."""
     said = checks["verify"].text if "verify" in checks else ""
     for line in said.splitlines():
         if line.startswith("{"):
             artifact = json.loads(line)
-            found |= {(spec_of(artifact["artifact"]), program["program"]): program for program in artifact["programs"]}
-    return found
+            yield spec_of(artifact["artifact"]), artifact
+
+
+def loads(checks):
+    """{(spec, program): what the verifier said}"""
+    return {(spec, program["program"]): program for spec, artifact in artifacts(checks) for program in artifact["programs"]}
+
+
+def loops(checks):
+    """{spec: what the verifier said of the kernel engine's loop}, where the kernel can load one."""
+    return {spec: artifact["loop"] for spec, artifact in artifacts(checks) if artifact.get("loop")}
