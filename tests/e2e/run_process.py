@@ -299,6 +299,24 @@ def test_handover(folder):
     expect("a wrong one", folder.run([*spec, "--in-flight", "0"], ["true"]).returncode, 2)
 
 
+def test_killed(folder):
+    """Whatever chainio is when it is killed, the program goes on, and the next run takes away what was left."""
+    for words, name in (([], "chainio"), (["a.note"], "chainio-main")):
+        p = folder.start(["--spec", "good.chain", "--quiet"], [PYTHON, "-c", PATIENT, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        until(p.stdout, "ready")
+        is_now(p.pid, name)
+        p.kill()
+        p.wait(runs.LONGEST)
+        p.stdin.write("open\n")
+        expect(f"{name} is killed: the program reads on", until(p.stdout, "opened"), "opened")
+        p.stdin.write("end\n")
+        p.stdin.close()
+        expect("  and ends", p.stdout.read(), "")
+        p.stdout.close()
+        # That of another test may have been quicker.
+        expect("  the next run removes what was left", (folder.run(["--spec", "good.chain", "--quiet"], ["true"]).returncode, runs.left_overs(p.pid)), (0, []))
+
+
 def test_top(folder, spec):
     program = "import os; f = open('a.note', 'rb', buffering=0); f.read(100); print(os.getpid(), flush=True); input()"
     p = folder.start([*spec, "--quiet"], [PYTHON, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -332,6 +350,7 @@ def main():
             for test in (test_ends, test_surroundings, test_signals, test_terminal, test_plain, test_follow, test_top):
                 test(folder, spec)
         test_handover(folder)
+        test_killed(folder)
         test_refusals(folder)
         test_cache(folder)
     sys.exit(1 if runs.failures else 0)
