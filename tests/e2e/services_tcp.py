@@ -239,6 +239,8 @@ def test_overload(folder):
     for sock in waiting:
         sock.close()
     expect("ends", server.stop(), 0)
+    said = [re.fullmatch(r"overload: (\d+) requests of service '(\w+)' were shed, (\d+) in all\n", line) for line in server.said]
+    expect("and standard error says what was shed", {found[2]: int(found[3]) for found in said if found}, {"binary": 2, "lines": 1})
 
 
 def test_end(folder):

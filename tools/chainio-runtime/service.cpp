@@ -164,14 +164,19 @@ std::expected<unsigned, std::string> Service::collect_from(Edition& edition) {
 }
 
 void Service::poll_once(int timeout_ms) {
-    std::vector<pollfd> fds{{signals_, POLLIN, 0}, {listener_, static_cast<short>(stops_ == 0 ? POLLIN : 0), 0}};
+    // Kept from turn to turn, so that a turn allocates nothing.
+    std::vector<pollfd>& fds = fds_;
+    std::vector<std::uint64_t>& keys = polled_;
+    fds.clear();
+    keys.clear();
+    fds.push_back({signals_, POLLIN, 0});
+    fds.push_back({listener_, static_cast<short>(stops_ == 0 ? POLLIN : 0), 0});
     if (server_ != nullptr) fds.push_back({server_->poll_fd(), POLLIN, 0});
     for (Edition* edition : {now_.get(), before_.get()}) {
         if (edition != nullptr && edition->engine->in_flight() > 0 && edition->engine->poll_fd() >= 0)
             fds.push_back({edition->engine->poll_fd(), POLLIN, 0});
     }
     const std::size_t first_client = fds.size();
-    std::vector<std::uint64_t> keys;
     for (const auto& [key, client] : clients_) {
         // While the engine is full, requests wait in the sockets.
         const bool read = stops_ == 0 && client->may_read() && !now_->free.empty();

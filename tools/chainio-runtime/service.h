@@ -1,5 +1,7 @@
 // Call requests over a Unix socket: one JSON object a line in, one a line out, in the order in which chains end.
 #pragma once
+#include <poll.h>
+
 #include <chrono>
 #include <expected>
 #include <map>
@@ -58,6 +60,7 @@ class Service {
     unsigned in_flight() const;
     bool must_not_wait() const;
     int next_timeout_ms() const;
+    void tell_overload(bool at_end);
     // service_reload.cpp
     std::expected<void, std::string> make_server(Edition& edition);
     void reload_if_due();
@@ -74,7 +77,8 @@ class Service {
     std::unique_ptr<Edition> now_, before_;    // before_: what runs under it has not ended
     std::unique_ptr<service::Server> server_;  // ends before the engines that it uses
     FileWatch watch_;
-    std::chrono::steady_clock::time_point looked_;
+    std::chrono::steady_clock::time_point looked_, told_;
+    std::map<std::string, std::uint64_t> shed_;  // by service, as far as it was told
     std::string path_;
     int listener_ = -1, signals_ = -1;
     unsigned stops_ = 0;
@@ -87,6 +91,8 @@ class Service {
     std::map<std::uint64_t, std::unique_ptr<Client>> clients_;
     std::uint64_t next_client_ = 1, answered_ = 0;
     std::vector<engine::Completion> done_;
+    std::vector<pollfd> fds_;            // of the last poll()
+    std::vector<std::uint64_t> polled_;  // the clients behind them
 };
 
 }  // namespace chainio::runtime_tool

@@ -1,4 +1,6 @@
 // The loop of the daemon, and its end.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -28,6 +30,22 @@ int Service::next_timeout_ms() const {
     return server < 0 || watch < 0 ? std::max(server, watch) : std::min(server, watch);
 }
 
+// Once a second, and at the end: what was shed since the last time.
+void Service::tell_overload(bool at_end) {
+    const auto now = std::chrono::steady_clock::now();
+    if (server_ == nullptr || (!at_end && now - told_ < std::chrono::seconds(1))) return;
+    told_ = now;
+    const auto& services = now_->loaded->module().services;
+    for (std::uint32_t i = 0; i < services.size(); i++) {
+        const std::uint64_t shed = server_->counters(i).shed;
+        std::uint64_t& before = shed_[services[i].name];
+        if (shed > before)
+            fmt::print(stderr, "overload: {} requests of service '{}' were shed, {} in all\n", shed - before,
+                       services[i].name, shed);
+        before = shed;
+    }
+}
+
 std::expected<void, std::string> Service::run() {
     while (stops_ == 0) {
         for (auto& [key, client] : clients_) take_lines(key, *client);
@@ -37,6 +55,7 @@ std::expected<void, std::string> Service::run() {
         if (!collected) return std::unexpected(collected.error());
         end_edition();
         reload_if_due();
+        tell_overload(false);
         drop_finished();
         // A request that goes on may have started another chain, whose reads go out with the next turn; lines may wait
         // for nothing but theirs.
@@ -46,6 +65,7 @@ std::expected<void, std::string> Service::run() {
     }
     notify_manager("STOPPING=1");
     if (auto drained = drain_server(); !drained) return drained;
+    tell_overload(true);
     // What was taken on is answered; lines that were not started are not.
     while (in_flight() > 0 && stops_ < 2) {
         if (auto collected = collect(); !collected) return std::unexpected(collected.error());
