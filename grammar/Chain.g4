@@ -144,7 +144,7 @@ endpoint    : proto=(UDP | TCP) number=expr VIA engine=word ;
 serviceItem : request=requestDecl | rule_=textDecl | cache=cacheDecl | handler=handlerDecl ;
 requestDecl : REQUEST proto=(UDP | TCP)? brace=LBRACE fields+=field* RBRACE ;
 cacheDecl   : CACHE entries=expr ENTRIES TTL ttl=expr (KEY key=expr)? ;
-handlerDecl : ON what=(REQUEST | MALFORMED | FAILURE) body=block ;
+handlerDecl : ON what=(REQUEST | MALFORMED | FAILURE | DATAGRAM) body=block ;
 
 probeDecl   : PROBE name=word ASSIGN kind=word site=STRING LPAREN (args+=probeArg (COMMA args+=probeArg)*)? RPAREN ;
 probeArg    : name=word COLON type=baseType ;
@@ -183,7 +183,7 @@ typeWord    : IDENT | sharedWord | (MATCH | EMIT | REPLY | PREFETCH | NEXT | STA
 sharedWord
     : WITH | PARAM | APP | EXE | DIRECT | IMMUTABLE | HEADER | ROOT | CACHE | LEVELS | SOCKET | TCP | UDP | PORT | CLASS
     | PRIORITY | WEIGHT | SLO | BATCH | MIN | MAX | ADAPT | RECORD | TEXT | ON | READ | OPEN | READY | PROBE | HOPS | FROM
-    | SERVICE | REQUEST | MALFORMED | FAILURE | ENTRIES | TTL | KEY | BY
+    | SERVICE | REQUEST | MALFORMED | FAILURE | DATAGRAM | ENTRIES | TTL | KEY | BY
     ;
 
 // The front end's own scanner (compiler/syntax/scanner.cpp) reads these rules by hand, for speed; a test holds it to them.
@@ -195,8 +195,8 @@ CSTR: 'cstr'; BITS: 'bits'; WHEN: 'when'; TEXT: 'text'; FN: 'fn'; CHAIN: 'chain'
 OPEN: 'open'; READY: 'ready'; PROBE: 'probe'; HOPS: 'hops'; STATE: 'state'; STEP: 'step'; DONE: 'done'; BLOCK: 'block';
 FROM: 'from'; AT: 'at'; FOR: 'for'; IN: 'in'; TAG: 'tag'; IF: 'if'; ELSE: 'else'; GOTO: 'goto'; NEXT: 'next';
 RETURN: 'return'; EMIT: 'emit'; FAIL: 'fail'; PREFETCH: 'prefetch'; REPLY: 'reply'; BREAK: 'break'; CONTINUE: 'continue';
-SERVICE: 'service'; VIA: 'via'; REQUEST: 'request'; MALFORMED: 'malformed'; FAILURE: 'failure'; ENTRIES: 'entries'; TTL: 'ttl'; KEY: 'key';
-BY: 'by'; TRUE: 'true'; FALSE: 'false';
+SERVICE: 'service'; VIA: 'via'; REQUEST: 'request'; MALFORMED: 'malformed'; FAILURE: 'failure'; DATAGRAM: 'datagram';
+ENTRIES: 'entries'; TTL: 'ttl'; KEY: 'key'; BY: 'by'; TRUE: 'true'; FALSE: 'false';
 
 LBRACE: '{'; RBRACE: '}'; LPAREN: '('; RPAREN: ')'; LBRACK: '['; RBRACK: ']'; COMMA: ','; COLON: ':'; DOT: '.'; DOTDOT: '..';
 QUESTION: '?'; ASSIGN: '='; ARROW: '->'; FATARROW: '=>'; STAR: '*'; SLASH: '/'; PERCENT: '%'; PLUS: '+'; MINUS: '-';

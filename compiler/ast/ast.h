@@ -423,11 +423,17 @@ struct Handler {
     Span span;
     Comments comments;
     std::uint32_t canonical_line = 0;
-    enum class Event { request, malformed, failure } event = Event::request;
+    enum class Event { request, malformed, failure, datagram } event = Event::request;
     Block body;
 };
 constexpr const char* event_word(Handler::Event event) {
-    return event == Handler::Event::malformed ? "malformed" : event == Handler::Event::failure ? "failure" : "request";
+    switch (event) {
+        case Handler::Event::malformed: return "malformed";
+        case Handler::Event::failure: return "failure";
+        case Handler::Event::datagram: return "datagram";
+        case Handler::Event::request: break;
+    }
+    return "request";
 }
 struct Service {
     Name name;

@@ -101,6 +101,9 @@ Json service_json(const ir::Module& module, const ir::Service& service) {
     out["on_request_tcp"] = index_name(service.on_request_tcp, module.programs);
     out["on_malformed"] = index_name(service.on_malformed, module.programs);
     out["on_failure"] = index_name(service.on_failure, module.programs);
+    if (service.on_datagram >= 0) out["on_datagram"] = index_name(service.on_datagram, module.programs);
+    if (service.on_request_udp >= 0)
+        out["udp_framing"] = {{"bytes", service.udp_framing.bytes}, {"end", service.udp_framing.end}};
     if (service.on_request_tcp >= 0)
         out["tcp_framing"] = {{"bytes", service.tcp_framing.bytes}, {"end", service.tcp_framing.end}};
     return out;

@@ -99,6 +99,7 @@ void dump_service(const Service& s, std::string& out) {
     if (s.cache_key_tcp >= 0) out += fmt::format("  cache key tcp program {}\n", s.cache_key_tcp);
     if (s.on_malformed >= 0) out += fmt::format("  on malformed program {}\n", s.on_malformed);
     if (s.on_failure >= 0) out += fmt::format("  on failure program {}\n", s.on_failure);
+    if (s.on_datagram >= 0) out += fmt::format("  on datagram program {}\n", s.on_datagram);
 }
 
 }  // namespace

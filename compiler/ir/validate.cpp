@@ -114,8 +114,9 @@ Problem check_services(const Module& module, Roles& roles) {
     for (const Service& service : module.services) {
         if (service.priority_class >= static_cast<std::int64_t>(module.classes.size()))
             return "service " + service.name + ": an unknown class";
-        for (std::int32_t handler : {service.on_request_udp, service.on_request_tcp, service.on_malformed,
-                                     service.on_failure, service.cache_key_udp, service.cache_key_tcp}) {
+        for (std::int32_t handler :
+             {service.on_request_udp, service.on_request_tcp, service.on_malformed, service.on_failure,
+              service.on_datagram, service.cache_key_udp, service.cache_key_tcp}) {
             if (handler < 0) continue;
             if (auto problem = roles.take(handler, ProgramKind::handler, nullptr))
                 return "service " + service.name + ": " + *problem;

@@ -78,6 +78,7 @@ void lower_service(ModuleContext& m, const checked::Service& service) {
     out.on_request_tcp = lower_handler(m, service.name + ".tcp", service.tcp);
     out.on_malformed = lower_handler(m, service.name + ".malformed", service.malformed);
     out.on_failure = lower_handler(m, service.name + ".failure", service.failure);
+    out.on_datagram = lower_handler(m, service.name + ".datagram", service.datagram);
     out.cache_key_udp = lower_key(m, service.name + ".key.udp", service.udp, service.udp_key);
     out.cache_key_tcp = lower_key(m, service.name + ".key.tcp", service.tcp, service.tcp_key);
     m.out.services.push_back(std::move(out));

@@ -1,4 +1,6 @@
 // `a.b`: members of views, blocks, events, files, captures and requests.
+#include <algorithm>
+
 #include "compiler/sema/checker.h"
 
 namespace chainio::sema {
@@ -96,6 +98,7 @@ Value Checker::member_access(const ast::Expr& e, const ast::FieldAccess& n, bool
             if (b->kind == Binding::Kind::file) return header_field(b->index, n.field, e.span);
             if (b->kind == Binding::Kind::event_file) return header_field(0, n.field, e.span);
             if (b->kind == Binding::Kind::request) return request_field(n.field, e.span);
+            if (b->kind == Binding::Kind::datagram) return datagram_field(n.field, e.span);
         } else if (Symbol* symbol = env_.scope ? find(*env_.scope, name->name.text) : nullptr) {
             if (symbol->kind == SymbolKind::module) return imported_value(*symbol, e, n);
             if (symbol->kind == SymbolKind::record) {
@@ -385,8 +388,22 @@ Value Checker::request_field(const ast::Name& field, Span span) {
     }
     std::vector<std::string> names;
     for (const auto& f : *request.fields) names.push_back(f.name.text);
+    if (request.datagram && std::ranges::find(names, field.text) != names.end()) {
+        error(wrong_kind, field.span, "`on datagram` has no text rules of the request",
+              "it runs for requests of bad form, too: use the fields before it");
+        return {};
+    }
     error(unknown_field, field.span, "the request has no field `" + field.text + "`",
           suggestion(field.text, names, listed("its fields are", names)));
+    return {};
+}
+
+// The runtime says which datagram it is where a step's read has its place.
+Value Checker::datagram_field(const ast::Name& field, Span span) {
+    if (field.text == "number") return make(ExprKind::block_offset, {TypeKind::integer}, span);
+    if (field.text == "count") return make(ExprKind::block_tag, {TypeKind::integer}, span);
+    error(unknown_field, field.span, "`datagram` has no `" + field.text + "`",
+          suggestion(field.text, {"number", "count"}, "it has number and count"));
     return {};
 }
 

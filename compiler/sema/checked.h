@@ -287,7 +287,7 @@ struct Service {
     Span span;
     ir::Service info;
     std::optional<Body> udp_key, tcp_key;  // the key of the cache: like the handler's body, and its reply is the key
-    std::optional<Handler> udp, tcp, malformed, failure;
+    std::optional<Handler> udp, tcp, malformed, failure, datagram;
 };
 
 struct Module {

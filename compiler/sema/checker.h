@@ -53,6 +53,7 @@ class Checker {
         std::int32_t record = -1;
         std::unordered_map<std::string_view, Binding> texts;  // fields that are text rules: locals
         const std::vector<ast::Field>* fields = nullptr;
+        bool datagram = false;  // of `on datagram`, which has no text rules
     };
     struct Env {
         Instance* scope = nullptr;
@@ -235,6 +236,7 @@ class Checker {
     Value text_capture(Value, const ast::Name&, Span);
     Value bit_field(Value, const ast::Name&, Span);
     Value request_field(const ast::Name&, Span);
+    Value datagram_field(const ast::Name&, Span);
     Value index_access(const ast::Expr&, const ast::Index&);
     Value slice_access(const ast::Expr&, const ast::Slice&);
     Value block_bytes(Span);

@@ -256,6 +256,9 @@ Value Checker::name_value(const ast::Expr& e, const ast::Name& name) {
             case Binding::Kind::request:
                 error(wrong_kind, e.span, "`request` is the whole request", "name one of its fields: `request.field`");
                 return {};
+            case Binding::Kind::datagram:
+                error(wrong_kind, e.span, "`datagram` is a datagram of the reply", "it has number and count");
+                return {};
         }
     }
     if (env_.request && env_.base == 0) {

@@ -195,6 +195,11 @@ Value Checker::call_chain(std::uint32_t index, const ast::Call& n, Span span) {
               "its own");
         return {};
     }
+    if (env_.request && env_.request->datagram) {
+        error(call_outside_handler, n.callee.span, "chain `" + chain.name + "` is called in `on datagram`",
+              "that only writes what each datagram of the reply begins with; call the chain in `on request`");
+        return {};
+    }
     if (chain.mode != ir::ChainMode::call) {
         error(wrong_kind, n.callee.span, "`" + chain.name + "` is a shadow chain, which runs by itself",
               "call a chain that has parameters");

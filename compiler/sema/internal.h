@@ -123,7 +123,7 @@ struct Instance {
 
 // A name that is visible inside a chain, a record, a function or a lambda.
 struct Binding {
-    enum class Kind : std::uint8_t { error, value, file, event, event_file, request };
+    enum class Kind : std::uint8_t { error, value, file, event, event_file, request, datagram };
     Kind kind = Kind::error;
     std::string_view name;
     Span span;

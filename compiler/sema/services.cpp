@@ -112,6 +112,7 @@ void Checker::bind_request(const ast::Request& request, RequestScope& scope, che
     type.record = scope.record >= 0 ? static_cast<std::uint32_t>(scope.record) : 0;
     type.max = scope.record >= 0 ? 0 : static_cast<std::uint32_t>(kMaxBlock);
     body.locals.push_back({"request", type, false});
+    if (scope.datagram) return;
     for (const auto& field : request.fields) {
         const auto* named = std::get_if<ast::NamedType>(&field.type.base);
         auto rule = field.kind == ast::Field::Kind::data && named ? request_text(*named) : std::nullopt;
@@ -161,6 +162,7 @@ std::optional<checked::Handler> Checker::handler(const ast::Service& n, const as
     RequestScope scope;
     static const std::vector<ast::Field> none;
     scope.fields = &none;
+    scope.datagram = h.event == ast::Handler::Event::datagram;
     Env env;
     env.scope = env_.scope;
     env.site = Site::handler;
@@ -174,12 +176,16 @@ std::optional<checked::Handler> Checker::handler(const ast::Service& n, const as
         scope.record = index.value_or(-1);
         out.request_record = scope.record;
         bind_request(*request, scope, out.body, out.line);
-        Binding b;
-        b.kind = Binding::Kind::request;
-        b.name = "request";
-        b.span = request->span;
-        b.used = true;
-        bind(std::move(b));
+        for (const auto& [kind, name] :
+             {std::pair{Binding::Kind::request, "request"}, {Binding::Kind::datagram, "datagram"}}) {
+            if (kind == Binding::Kind::datagram && !scope.datagram) continue;
+            Binding b;
+            b.kind = kind;
+            b.name = name;
+            b.span = request->span;
+            b.used = true;
+            bind(std::move(b));
+        }
     } else {
         out.body.locals.push_back({"request", {}, false});
     }
@@ -289,11 +295,13 @@ void Checker::check_handlers(const ast::Service& n, checked::Service& out) {
     const ast::Handler* on_request = nullptr;
     const ast::Handler* on_malformed = nullptr;
     const ast::Handler* on_failure = nullptr;
+    const ast::Handler* on_datagram = nullptr;
     for (const auto& h : n.handlers) {
         using Event = ast::Handler::Event;
-        const ast::Handler*& seen = h.event == Event::malformed ? on_malformed
-                                    : h.event == Event::failure ? on_failure
-                                                                : on_request;
+        const ast::Handler*& seen = h.event == Event::malformed  ? on_malformed
+                                    : h.event == Event::failure  ? on_failure
+                                    : h.event == Event::datagram ? on_datagram
+                                                                 : on_request;
         if (seen)
             error(duplicate_handler, h.span,
                   std::string("the service has two handlers `on ") + ast::event_word(h.event) + "`",
@@ -337,9 +345,14 @@ void Checker::check_handlers(const ast::Service& n, checked::Service& out) {
             if (made) out.info.tcp_framing = framing(*request, *made);
             out.tcp = std::move(made);
         } else {
+            if (made) out.info.udp_framing = framing(*request, *made);
+            if (on_datagram) out.datagram = handler(n, request, *on_datagram);
             out.udp = std::move(made);
         }
     }
+    if (on_datagram && std::ranges::all_of(n.endpoints, [](const auto& e) { return e.tcp; }))
+        error(missing_request, on_datagram->span, "the service has no udp endpoint, so that no reply has datagrams",
+              "add the endpoint, or remove `on datagram`");
     if (on_failure) out.failure = handler(n, nullptr, *on_failure);
     if (on_malformed) out.malformed = handler(n, nullptr, *on_malformed);
 }

@@ -119,6 +119,7 @@ ast::Handler Builder::handler(P::HandlerDeclContext* tree) {
     after_brace(out.comments, tree->body->start);
     if (tree->what->getType() == P::MALFORMED) out.event = ast::Handler::Event::malformed;
     if (tree->what->getType() == P::FAILURE) out.event = ast::Handler::Event::failure;
+    if (tree->what->getType() == P::DATAGRAM) out.event = ast::Handler::Event::datagram;
     out.body = block(tree->body);
     end(out.comments, tree);
     return out;

@@ -82,6 +82,7 @@ const std::unordered_map<std::string_view, std::size_t>& word_table() {
         {"request", P::REQUEST},
         {"malformed", P::MALFORMED},
         {"failure", P::FAILURE},
+        {"datagram", P::DATAGRAM},
         {"entries", P::ENTRIES},
         {"ttl", P::TTL},
         {"key", P::KEY},

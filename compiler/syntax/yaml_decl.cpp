@@ -295,7 +295,8 @@ ast::Handler YamlReader::handler(const Node& node) {
     using Event = ast::Handler::Event;
     if (event.text == "malformed") out.event = Event::malformed;
     if (event.text == "failure") out.event = Event::failure;
-    const char* wanted = "`request`, `malformed` or `failure`";
+    if (event.text == "datagram") out.event = Event::datagram;
+    const char* wanted = "`request`, `malformed`, `failure` or `datagram`";
     if (scalar(event, wanted) && event.text != ast::event_word(out.event)) {
         diags_.report(code::unexpected, event.span, std::string("expected ") + wanted + ", found `" + event.text + "`",
                       "use one of these here");

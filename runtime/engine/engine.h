@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct EngineOptions {
     bool use_ring = true;  // false: plain preads only
     bool kernel = false;   // the kernel engine, or no engine
     bool huge_pages = true;
+    // The smallest frame that a block is read into which no cache keeps; 4096 where AF_XDP sends from it.
+    std::uint32_t least_frame = umem::kUnit;
 };
 
 using FileHandle = std::uint32_t;
@@ -49,6 +52,13 @@ struct Completion {
     std::span<const std::uint8_t> bytes;  // valid until the next reap() or the engine's end
     std::uint32_t hops = 0;               // reads that the chain queued
     std::uint64_t ns = 0;                 // from submit to its end
+    std::uint32_t flight = kNoIndex;      // the engine's own number, for keep()
+};
+
+// Where bytes lie in the engine's memory.
+struct Stretch {
+    umem::Frame frame = umem::kNoFrame;
+    std::uint32_t offset = 0, length = 0;
 };
 
 struct SubmitError {
@@ -81,6 +91,13 @@ class Engine {
     // Runs chains until at least `min` have ended (0: does not wait) and hands over at most out.size() of them. Fewer
     // than `min` only when fewer are in flight. The bytes of completions handed over before become invalid.
     std::expected<unsigned, std::string> reap(std::span<Completion> out, unsigned min);
+    // The frame in which the bytes of a completion lie goes over to the caller (as kHandedOut of owners.h), who
+    // releases it to memory(). Nothing when they lie elsewhere, as in a cache or in what was emitted: then they have to
+    // be copied.
+    std::optional<Stretch> keep(const Completion& completion);
+    // A frame for the caller, likewise; blocks that are only kept for later yield to it. kNoFrame: there is none.
+    umem::Frame take_frame(std::uint32_t bytes);
+    umem::Slab& memory() { return slab_; }
     // Ends the chains that were submitted with this number and have not ended: `cancelled`, handed over like the
     // others. Gives how many they were. Their reads that the device has already are left to arrive.
     unsigned cancel(std::uint64_t user_data);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "runtime/engine/engine.h"
 #include "runtime/engine/owners.h"
@@ -370,6 +371,7 @@ unsigned Engine::hand_over(std::span<Completion> out, unsigned already) {
         completion.bytes = {};
         completion.hops = flight.hops;
         completion.ns = flight.elapsed_ns;
+        completion.flight = index;
         if (flight.outcome == CIO_OK) {
             completion.kind = static_cast<ir::ResultKind>(flight.io->result_kind);
             if (completion.kind == ir::ResultKind::scalar) completion.scalar = flight.io->result;
@@ -380,6 +382,18 @@ unsigned Engine::hand_over(std::span<Completion> out, unsigned already) {
     }
     return count;
 }
+
+std::optional<Stretch> Engine::keep(const Completion& completion) {
+    if (completion.flight >= flights_.size() || completion.bytes.empty()) return std::nullopt;
+    Flight& flight = flights_[completion.flight];
+    if (flight.held_frame == umem::kNoFrame) return std::nullopt;
+    const umem::Frame frame = std::exchange(flight.held_frame, umem::kNoFrame);
+    slab_.transfer(frame, owner_of(completion.flight), kHandedOut);
+    return Stretch{frame, static_cast<std::uint32_t>(completion.bytes.data() - slab_.data(frame)),
+                   static_cast<std::uint32_t>(completion.bytes.size())};
+}
+
+umem::Frame Engine::take_frame(std::uint32_t bytes) { return allocate(bytes, kHandedOut); }
 
 void Engine::release_held() {
     while (held_.head != kNoIndex) {

@@ -122,7 +122,9 @@ Engine::Issued Engine::issue(std::uint32_t index, bool alone) {
         }
         read.skip = static_cast<std::uint32_t>(read.offset - begin);
         read.io_length = static_cast<std::uint32_t>(end - begin);
-        read.frame = allocate(std::max(read.io_length, file.opened.memory_align), owner_of(read.slot));
+        const bool kept = file.cache != nullptr && read.depth < file.cache_levels;
+        const std::uint32_t least = std::max(file.opened.memory_align, kept ? umem::kUnit : options_.least_frame);
+        read.frame = allocate(std::max(read.io_length, least), owner_of(read.slot));
         if (read.frame == umem::kNoFrame) return Issued::no_frame;
     }
     const ReadOp op = op_of(index);

@@ -7,5 +7,6 @@ namespace chainio::engine {
 
 inline constexpr umem::Owner kOrphanOwner = 0x7fffffff;
 inline constexpr umem::Owner kCacheOwner = 0x80000000;  // + file class
+inline constexpr umem::Owner kHandedOut = 0xe0000000;   // whoever got it by keep() or take_frame(), and releases it
 
 }  // namespace chainio::engine

@@ -31,7 +31,7 @@ Refusal bind_refusal(const Interface& interface, const PortOptions& options, uns
     };
     switch (error) {
         case EPERM: return because(Refusal::Why::not_permitted, "run as root, or with CAP_NET_RAW and CAP_NET_ADMIN");
-        case EBUSY: return because(Refusal::Why::system, "another AF_XDP socket has that queue");
+        case EBUSY: return because(Refusal::Why::busy, "another AF_XDP socket has that queue");
         case ENOBUFS:
             return because(Refusal::Why::system,
                            "too little memory may be locked; `ulimit -l unlimited`, or CAP_IPC_LOCK");
@@ -99,7 +99,8 @@ std::expected<std::unique_ptr<Port>, Refusal> Port::open(const PortOptions& opti
     }
     port->assembling_.assign(*queues, umem::kNoFrame);
     port->last_.assign(*queues, umem::kNoFrame);
-    const std::uint32_t longest = port->mode_.multi_buffer ? kLongestPacket : kChunk - kHeadroom;
+    const bool frames = port->mode_.multi_buffer && !options.whole_requests;
+    const std::uint32_t longest = frames ? kLongestPacket : kChunk - kHeadroom;
     if (auto taken = port->program_.take(options.ports, port->interface_.addresses, longest); !taken)
         return std::unexpected(taken.error());
     port->note_fallbacks(options, fallbacks);
@@ -241,13 +242,17 @@ void Port::reap(Queue& queue) {
     for (std::uint32_t i = 0; i < there; i++) {
         const std::uint64_t at = *xsk_ring_cons__comp_addr(&queue.completion, index + i);
         if (at >= slab_.region().size()) continue;
-        const umem::Frame head = chunks_[at / kChunk].head;
-        if (head == umem::kNoFrame || chunk(head).pending == 0 || --chunk(head).pending != 0) continue;
-        chunk(head) = Chunk{};
-        slab_.release(head, kSending);
-        sending_--;
+        let_go(chunks_[at / kChunk].head);
     }
     xsk_ring_cons__release(&queue.completion, there);
+}
+
+// One piece of the frame has left.
+void Port::let_go(umem::Frame frame) {
+    if (frame == umem::kNoFrame || chunk(frame).pending == 0 || --chunk(frame).pending != 0) return;
+    chunk(frame) = Chunk{};
+    slab_.release(frame, kSending);
+    sending_--;
 }
 
 void Port::kick(Queue& queue) {
@@ -270,6 +275,11 @@ void Port::flush() {
         if (mode_.need_wakeup && xsk_ring_prod__needs_wakeup(&queue->fill))
             recvfrom(queue->fd(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
     }
+}
+
+void Port::stop_taking() {
+    for (std::uint32_t number = 0; number < queues_.size(); number++)
+        bpf_map_delete_elem(program_.sockets_map(), &number);
 }
 
 void Port::wait(int milliseconds) {

@@ -22,7 +22,8 @@ inline constexpr umem::Owner kPosted = 0xf0000001;    // with the kernel, to rec
 inline constexpr umem::Owner kReceived = 0xf0000002;  // a request that has no answer yet
 inline constexpr umem::Owner kSending = 0xf0000003;   // with the kernel, to be sent
 
-inline constexpr std::size_t kMostParts = 17;  // frames of one datagram
+inline constexpr std::size_t kMostParts = 17;         // frames of one datagram
+inline constexpr std::uint32_t kRoomForHeaders = 64;  // of a packet: Ethernet, IPv6 and UDP
 using Parts = std::array<std::span<std::uint8_t>, kMostParts>;
 
 struct PortOptions {
@@ -33,6 +34,7 @@ struct PortOptions {
     Attach attach = Attach::automatic;
     Copy copy = Copy::automatic;
     bool need_wakeup = true, multi_buffer = true;
+    bool whole_requests = false;  // leaves to the kernel what does not fit into one frame
 };
 
 struct PortCounters {
@@ -70,6 +72,19 @@ class Port {
     // back to the slab when they have left. Without multi-buffer they are copied into the request's frame, and counted.
     std::expected<void, AnswerError> answer_from(const umem::Descriptor& request,
                                                  std::span<const umem::Descriptor> data, umem::Owner owner);
+    // A reply of any number of datagrams, from frames of at least 4 KiB that are all the port's from begin_reply() on
+    // and go back to the slab when end_reply() was called and everything has left. A datagram is stretches of these
+    // frames, the first of which has room for the packet's headers in front of it (kRoomForHeaders). The request stays,
+    // for further replies; release() takes it back.
+    bool begin_reply(std::span<const umem::Frame> frames, umem::Owner owner);
+    std::expected<void, AnswerError> reply(const umem::Descriptor& request, std::span<const umem::Descriptor> data);
+    void end_reply(std::span<const umem::Frame> frames);
+    // The longest payload of a datagram back to where the request came from.
+    std::uint32_t longest_reply(const umem::Descriptor& request) const {
+        return largest_payload(chunk(request.frame).v6);
+    }
+    // From here on everything goes to the kernel, as before the port was opened; what was received can be answered.
+    void stop_taking();
     // Sums a stretch once and keeps the sum with its frame, for answer_from() of the same stretch.
     void keep_sum(umem::Frame frame, std::uint32_t offset, std::uint32_t length);
     // Sends a whole packet from a frame that belongs to `owner`, as a client of somebody else's service does.
@@ -132,6 +147,8 @@ class Port {
     std::uint32_t largest_payload(bool v6) const { return interface_.mtu - (v6 ? kIpv6 : kIpv4) - kUdp; }
     void head(const umem::Descriptor& request, std::uint32_t length, std::uint16_t sum);
     void give_back(umem::Frame first);
+    std::expected<void, AnswerError> reply_by_copy(const Chunk& request, std::span<const umem::Descriptor> data);
+    void let_go(umem::Frame frame);
     std::uint16_t sum_of_stretch(const umem::Descriptor& data) const;
     std::expected<void, AnswerError> answer_by_copy(const umem::Descriptor& request,
                                                     std::span<const umem::Descriptor> data, std::uint32_t length,

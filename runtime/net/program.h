@@ -15,7 +15,7 @@ enum class Attach { automatic, native, generic };
 
 // Why traffic cannot be taken off an interface. A caller that has another way (a UDP socket) takes that.
 struct Refusal {
-    enum class Why { no_interface, foreign_program, not_permitted, unsupported, system } why;
+    enum class Why { no_interface, foreign_program, not_permitted, unsupported, busy, system } why;
     std::string message;
 };
 

@@ -6,6 +6,7 @@
 
 #include "runtime/engine/flight.h"
 #include "runtime/service/framing.h"
+#include "runtime/service/sink.h"
 
 namespace chainio::service {
 
@@ -40,13 +41,12 @@ class Input {
 };
 
 // Replies; what was added is sent from the front.
-class Output {
+class Output : public Sink {
   public:
     Output(std::uint8_t* memory, std::size_t size) : memory_(memory), size_(size) {}
     std::size_t room() const { return size_ - end_; }
     bool empty() const { return begin_ == end_; }
-    // Takes as many bytes as there is room for, and says how many.
-    std::size_t add(std::span<const std::uint8_t> bytes);
+    std::size_t add(std::span<const std::uint8_t> bytes) override;
     std::span<const std::uint8_t> unsent() const { return {memory_ + begin_, end_ - begin_}; }
     void sent(std::size_t length);
     void clear() { begin_ = end_ = 0; }

@@ -5,12 +5,18 @@ namespace chainio::service {
 Generation::Generation(engine::Engine& with, Files opened, unsigned slots)
     : engine(with), module(with.spec().module()), files(std::move(opened)), requests(with, files, slots) {
     for (auto* list : {&starved, &again}) list->reserve(slots);
-    for (std::size_t i = 0; i < module.services.size(); i++) counters.push_back(std::make_shared<ServiceCounters>());
+    for (std::size_t i = 0; i < module.services.size(); i++) {
+        counters.push_back(std::make_shared<ServiceCounters>());
+        udp_counters.push_back(std::make_shared<ServiceCounters>());
+    }
 }
 
 void Generation::inherit_counters(const Generation& before) {
     for (std::uint32_t i = 0; i < module.services.size(); i++) {
-        if (const auto old = before.find(module.services[i].name)) counters[i] = before.counters[*old];
+        const auto old = before.find(module.services[i].name);
+        if (!old) continue;
+        counters[i] = before.counters[*old];
+        udp_counters[i] = before.udp_counters[*old];
     }
 }
 

@@ -16,7 +16,9 @@ struct ServiceCounters {
     std::uint64_t requests = 0, answered = 0, malformed = 0, failed = 0;
     std::uint64_t shed = 0, timeouts = 0, too_long = 0, vanished = 0;
     std::uint64_t bytes_in = 0, bytes_out = 0;
-    metrics::Histogram latency_ns;  // from a request's last byte to the end of its handler
+    std::uint64_t datagrams = 0, reply_too_long = 0;
+    std::uint64_t payload_copies = 0;  // of chains' results, by this program
+    metrics::Histogram latency_ns;     // from a request's last byte to the end of its handler
 };
 
 struct Generation {
@@ -31,10 +33,10 @@ struct Generation {
     const ir::Module& module;
     const Files files;
     Requests requests;
-    std::vector<std::uint32_t> starved, again;               // slots that the engine had no room for
-    std::vector<std::shared_ptr<ServiceCounters>> counters;  // by service
-    unsigned connections = 0;                                // whose requests run here
-    unsigned closing = 0;                                    // listeners of it that may still hand over a connection
+    std::vector<std::uint32_t> starved, again;                             // slots that the engine had no room for
+    std::vector<std::shared_ptr<ServiceCounters>> counters, udp_counters;  // by service: of connections, of datagrams
+    unsigned connections = 0;                                              // and datagrams, whose requests run here
+    unsigned closing = 0;  // listeners of it that may still hand over a connection
 };
 
 std::vector<engine::ClassRank> ranks_of(const ir::Module& module);

@@ -1,5 +1,6 @@
 #include "runtime/service/net.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace chainio::service {
 namespace {
 
-constexpr int kBufferGroup = 0;
+constexpr int kBufferGroup = 0, kDatagramGroup = 1;
 constexpr unsigned kMostEntries = 4096;
 
 std::uint64_t user_data(NetOp op, std::uint32_t index) { return static_cast<std::uint64_t>(op) << 32 | index; }
@@ -25,32 +26,49 @@ std::expected<std::unique_ptr<Net>, std::string> Net::create(unsigned connection
     auto ring = ring::Ring::create(options, fallbacks);
     if (!ring) return std::unexpected(ring.error());
     std::unique_ptr<Net> net(new Net(std::move(*ring), fallbacks));
-    if (net->buffers_.base() == nullptr) return std::unexpected("no memory for the buffers that receive");
+    if (net->buffers_.base() == nullptr || net->datagrams_.base() == nullptr)
+        return std::unexpected("no memory for the buffers that receive");
     if (const int bound = net->ring_.bind_to_thread(); bound < 0)
         return std::unexpected(std::string("the io_uring cannot be used: ") + std::strerror(-bound));
-    int error = 0;
-    net->buffer_ring_ = io_uring_setup_buf_ring(net->ring_.get(), kBuffers, kBufferGroup, 0, &error);
-    if (net->buffer_ring_ == nullptr)
-        return std::unexpected(std::string("provided buffers cannot be registered (they need Linux 5.19): ") +
-                               std::strerror(-error));
+    if (auto provided = net->provide(net->buffer_ring_, kBuffers, kBufferGroup); !provided)
+        return std::unexpected(provided.error());
+    if (auto provided = net->provide(net->datagram_ring_, kDatagrams, kDatagramGroup); !provided)
+        return std::unexpected(provided.error());
     for (std::uint32_t i = 0; i < kBuffers; i++) net->give_back(i);
+    for (std::uint32_t i = 0; i < kDatagrams; i++) net->give_back_datagram(i);
+    net->receive_form_.msg_namelen = kPeerBytes;
+    net->receive_form_.msg_controllen = kControlBytes;
     if (net->ring_.event_fd() < 0) return std::unexpected("the io_uring cannot be waited for");
     return net;
 }
 
+std::expected<void, std::string> Net::provide(io_uring_buf_ring*& to, std::uint32_t count, int group) {
+    int error = 0;
+    to = io_uring_setup_buf_ring(ring_.get(), count, group, 0, &error);
+    if (to != nullptr) return {};
+    return std::unexpected(std::string("provided buffers cannot be registered (they need Linux 5.19): ") +
+                           std::strerror(-error));
+}
+
 Net::~Net() {
     if (buffer_ring_ != nullptr) io_uring_free_buf_ring(ring_.get(), buffer_ring_, kBuffers, kBufferGroup);
+    if (datagram_ring_ != nullptr) io_uring_free_buf_ring(ring_.get(), datagram_ring_, kDatagrams, kDatagramGroup);
 }
 
 io_uring_sqe* Net::next_sqe(NetOp op, std::uint32_t index) {
     io_uring_sqe* sqe = io_uring_get_sqe(ring_.get());
     while (sqe == nullptr) {
         // Submitting makes room: the kernel takes all that is in the queue.
-        io_uring_submit(ring_.get());
+        submit();
         sqe = io_uring_get_sqe(ring_.get());
     }
     io_uring_sqe_set_data64(sqe, user_data(op, index));
     return sqe;
+}
+
+void Net::submit() {
+    io_uring_submit(ring_.get());
+    if (io_uring_sq_ready(ring_.get()) == 0) messages_used_ = 0;
 }
 
 void Net::accept(std::uint32_t listener, int fd) {
@@ -94,9 +112,76 @@ void Net::send(std::uint32_t connection, int fd, std::span<const std::uint8_t> b
     sqe->user_data = data;
 }
 
+void Net::receive_from(std::uint32_t index, int fd) {
+    io_uring_sqe* sqe = next_sqe(NetOp::receive_from, index);
+    const std::uint64_t data = sqe->user_data;
+    io_uring_prep_recvmsg_multishot(sqe, fd, &receive_form_, 0);
+    sqe->flags |= IOSQE_BUFFER_SELECT;
+    sqe->buf_group = kDatagramGroup;
+    sqe->user_data = data;
+}
+
+void Net::stop_receiving_from(std::uint32_t index) {
+    io_uring_sqe* sqe = next_sqe(NetOp::cancel, index);
+    const std::uint64_t data = sqe->user_data;
+    io_uring_prep_cancel64(sqe, user_data(NetOp::receive_from, index), 0);
+    sqe->user_data = data;
+}
+
+void Net::watch(std::uint32_t index, int fd) {
+    io_uring_sqe* sqe = next_sqe(NetOp::readable, index);
+    const std::uint64_t data = sqe->user_data;
+    io_uring_prep_poll_multishot(sqe, fd, POLLIN);
+    sqe->user_data = data;
+}
+
+void Net::stop_watching(std::uint32_t index) {
+    io_uring_sqe* sqe = next_sqe(NetOp::cancel, index);
+    const std::uint64_t data = sqe->user_data;
+    io_uring_prep_cancel64(sqe, user_data(NetOp::readable, index), 0);
+    sqe->user_data = data;
+}
+
+std::optional<Received> Net::datagram(std::uint32_t buffer, std::size_t length) {
+    std::uint8_t* at = datagrams_.base() + std::size_t{buffer} * kDatagramBytes;
+    io_uring_recvmsg_out* out = io_uring_recvmsg_validate(at, static_cast<int>(length), &receive_form_);
+    if (out == nullptr) return std::nullopt;
+    Received received;
+    received.peer = {static_cast<std::uint8_t*>(io_uring_recvmsg_name(out)), std::min(out->namelen, kPeerBytes)};
+    received.control = {received.peer.data() + kPeerBytes, std::min(out->controllen, kControlBytes)};
+    received.bytes = {static_cast<std::uint8_t*>(io_uring_recvmsg_payload(out, &receive_form_)),
+                      io_uring_recvmsg_payload_length(out, static_cast<int>(length), &receive_form_)};
+    received.cut = (out->flags & MSG_TRUNC) != 0;
+    return received;
+}
+
+void Net::send_to(std::uint32_t index, int fd, const Received& to, std::span<const iovec> parts) {
+    while (messages_used_ == messages_.size()) submit();
+    io_uring_sqe* sqe = next_sqe(NetOp::send_to, index);
+    const std::uint64_t data = sqe->user_data;
+    Message& message = messages_[messages_used_++];
+    std::ranges::copy(parts, message.parts.begin());
+    message.header = {};
+    message.header.msg_name = to.peer.data();
+    message.header.msg_namelen = static_cast<socklen_t>(to.peer.size());
+    message.header.msg_iov = message.parts.data();
+    message.header.msg_iovlen = parts.size();
+    message.header.msg_control = to.control.empty() ? nullptr : to.control.data();
+    message.header.msg_controllen = to.control.size();
+    io_uring_prep_sendmsg(sqe, fd, &message.header, MSG_NOSIGNAL);
+    sqe->user_data = data;
+}
+
+void Net::give_back_datagram(std::uint32_t buffer) {
+    io_uring_buf_ring_add(datagram_ring_, datagrams_.base() + std::size_t{buffer} * kDatagramBytes, kDatagramBytes,
+                          static_cast<unsigned short>(buffer), io_uring_buf_ring_mask(kDatagrams), 0);
+    io_uring_buf_ring_advance(datagram_ring_, 1);
+}
+
 std::expected<unsigned, std::string> Net::enter(std::span<NetEvent> events) {
     ring_.drain_events();
     const int result = io_uring_submit_and_get_events(ring_.get());
+    if (io_uring_sq_ready(ring_.get()) == 0) messages_used_ = 0;
     if (result < 0 && result != -EINTR && result != -EAGAIN && result != -EBUSY)
         return std::unexpected(std::string("io_uring_enter: ") + std::strerror(-result));
     unsigned head = 0, count = 0;

@@ -1,11 +1,16 @@
-// The server's sockets on an io_uring: multishot accept and receive into provided buffers, and sends.
+// The server's sockets on an io_uring: multishot accept and receive into provided buffers, and sends; datagrams
+// likewise.
 #pragma once
+#include <sys/socket.h>
+
 #include <array>
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/engine/flight.h"
 #include "runtime/metrics/fallbacks.h"
@@ -13,7 +18,7 @@
 
 namespace chainio::service {
 
-enum class NetOp : std::uint8_t { accept, receive, send, cancel };
+enum class NetOp : std::uint8_t { accept, receive, send, cancel, receive_from, send_to, readable };
 
 struct NetEvent {
     NetOp op = NetOp::cancel;
@@ -21,6 +26,13 @@ struct NetEvent {
     std::int32_t result = 0;
     bool more = false;                        // the operation goes on
     std::uint32_t buffer = engine::kNoIndex;  // received bytes are in it, until give_back()
+};
+
+// A datagram where it was received: the bytes, who sent it, and to which of our addresses.
+struct Received {
+    std::span<std::uint8_t> bytes;
+    std::span<std::uint8_t> peer, control;
+    bool cut = false;  // it was longer than the buffer
 };
 
 class Net {
@@ -36,6 +48,18 @@ class Net {
     void stop_accepting(std::uint32_t listener);
     void send(std::uint32_t connection, int fd, std::span<const std::uint8_t> bytes);
 
+    // Datagrams; `index` is given back with each event. A datagram's buffer holds what send_to() needs, so that it is
+    // given back last. The bytes at `parts` stay until the event of their send.
+    void receive_from(std::uint32_t index, int fd);
+    void stop_receiving_from(std::uint32_t index);
+    std::optional<Received> datagram(std::uint32_t buffer, std::size_t length);
+    void send_to(std::uint32_t index, int fd, const Received& to, std::span<const iovec> parts);
+    void give_back_datagram(std::uint32_t buffer);
+
+    // An event each time that something comes to another socket.
+    void watch(std::uint32_t index, int fd);
+    void stop_watching(std::uint32_t index);
+
     // Hands over what was started to the kernel, and takes at most events.size() of what has happened.
     std::expected<unsigned, std::string> enter(std::span<NetEvent> events);
     std::span<const std::uint8_t> received(std::uint32_t buffer, std::size_t length) const {
@@ -49,16 +73,36 @@ class Net {
     std::string describe() const;
 
     static constexpr std::uint32_t kBuffers = 1024, kBufferBytes = 4096;
+    // A datagram of a jumbo frame, and what the kernel says of it.
+    static constexpr std::uint32_t kDatagrams = 1024, kDatagramBytes = 9216, kPeerBytes = 32, kControlBytes = 64;
+    static constexpr std::size_t kMostParts = 80;  // of a datagram that is sent
 
   private:
     Net(ring::Ring ring, metrics::Fallbacks& fallbacks)
-        : ring_(std::move(ring)), fallbacks_(fallbacks), buffers_(std::size_t{kBuffers} * kBufferBytes) {}
+        : ring_(std::move(ring)),
+          fallbacks_(fallbacks),
+          buffers_(std::size_t{kBuffers} * kBufferBytes),
+          datagrams_(std::size_t{kDatagrams} * kDatagramBytes),
+          messages_(kMessages) {}
     io_uring_sqe* next_sqe(NetOp op, std::uint32_t index);
+    void submit();
+    std::expected<void, std::string> provide(io_uring_buf_ring*& to, std::uint32_t count, int group);
+
+    // What sendmsg is told; the kernel has read it when the submission returns.
+    struct Message {
+        msghdr header{};
+        std::array<iovec, kMostParts> parts{};
+    };
+    static constexpr std::size_t kMessages = 256;
 
     ring::Ring ring_;
     metrics::Fallbacks& fallbacks_;
     engine::LazyMemory buffers_;
-    io_uring_buf_ring* buffer_ring_ = nullptr;
+    engine::LazyMemory datagrams_;
+    std::vector<Message> messages_;
+    std::size_t messages_used_ = 0;
+    msghdr receive_form_{};
+    io_uring_buf_ring *buffer_ring_ = nullptr, *datagram_ring_ = nullptr;
     bool multishot_ = true;
 };
 

@@ -5,8 +5,8 @@ namespace {
 
 std::string refusal(const ir::Service& service, const ir::Endpoint& endpoint) {
     if (endpoint.via == "kernel") return "this version has no kernel engine; write `via uring`";
-    if (endpoint.via == "xdp") return "this version has no xdp engine";
-    if (!endpoint.tcp) return "this version does not serve datagrams; tcp is served";
+    if (!endpoint.tcp)
+        return service.on_request_udp < 0 ? "the artifact has no program for it; compile the spec again" : "";
     if (service.on_request_tcp < 0) return "the artifact has no program for it; compile the spec again";
     if (service.tcp_framing.bytes == 0 && service.tcp_framing.end.empty())
         return "the length of a request over tcp depends on its fields, and this version does not follow them; end it "

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "runtime/engine/owners.h"
+
 namespace chainio::service {
 namespace {
 
@@ -76,6 +78,7 @@ Requests::Requests(engine::Engine& engine, const Files& files, unsigned slots)
         Slot& slot = slots_.emplace_back(engine.spec().artifact());
         slot.io = reinterpret_cast<cio_io*>(io_memory_.base() + io_stride_ * i);
         slot.results = result_memory_.base() + results_stride_ * i;
+        slot.kept.resize(slot.memory.results.size());
     }
     for (unsigned i = slots; i-- > 0;) free_.push_back(i);
     const auto found = std::ranges::find(module_.reasons, "close");
@@ -83,7 +86,7 @@ Requests::Requests(engine::Engine& engine, const Files& files, unsigned slots)
         close_outcome_ = CIO_USER + static_cast<std::uint32_t>(found - module_.reasons.begin());
 }
 
-std::uint32_t Requests::take_slot(std::uint32_t service, std::span<const std::uint8_t> request, Output& output,
+std::uint32_t Requests::take_slot(std::uint32_t service, std::span<const std::uint8_t> request, Sink& output,
                                   std::uint32_t connection) {
     const std::uint32_t index = free_.back();
     free_.pop_back();
@@ -93,19 +96,20 @@ std::uint32_t Requests::take_slot(std::uint32_t service, std::span<const std::ui
     slot.output = &output;
     slot.connection = connection;
     slot.ending = Ending::answered;
+    slot.copies = 0;
     slot.replying = slot.closes = slot.in_engine = slot.on_malformed = slot.on_failure = false;
     return index;
 }
 
 std::uint32_t Requests::start(std::uint32_t service, std::int32_t program, std::span<const std::uint8_t> request,
-                              Output& output, std::uint32_t connection) {
+                              Sink& output, std::uint32_t connection) {
     const std::uint32_t index = take_slot(service, request, output, connection);
     begin(slots_[index], program);
     return index;
 }
 
 std::uint32_t Requests::start_failed(std::uint32_t service, Ending ending, std::span<const std::uint8_t> request,
-                                     Output& output, std::uint32_t connection) {
+                                     Sink& output, std::uint32_t connection) {
     const std::uint32_t index = take_slot(service, request, output, connection);
     Slot& slot = slots_[index];
     slot.run.reset();
@@ -248,11 +252,39 @@ bool Requests::take(const engine::Completion& completion) {
         slot.run->answer(completion.scalar, {});
         return true;
     }
-    // The engine takes the bytes back with its next turn; the reply may come later.
+    // The engine takes the bytes back with its next turn, unless it is told to leave the frame: the reply may come
+    // later.
+    const std::uint16_t result = slot.run->call().result;
+    give_back(slot.kept[result]);
+    if (const auto kept = engine_.keep(completion)) {
+        slot.kept[result] = {*kept, true};
+        slot.run->answer(kept->length, {engine_.memory().data(kept->frame) + kept->offset, kept->length});
+        return true;
+    }
     const std::size_t length = std::min(completion.bytes.size(), result_stride_);
-    std::uint8_t* to = slot.results + result_stride_ * slot.run->call().result;
+    std::uint8_t* to = slot.results + result_stride_ * result;
     if (length != 0) std::memcpy(to, completion.bytes.data(), length);
+    slot.copies += length != 0 ? 1 : 0;
     slot.run->answer(length, {to, length});
+    return true;
+}
+
+void Requests::give_back(Kept& kept) {
+    if (kept.ours) engine_.memory().release(kept.at.frame, engine::kHandedOut);
+    kept = {};
+}
+
+void Requests::give_back_all(Slot& slot) {
+    for (Kept& kept : slot.kept) give_back(kept);
+}
+
+// Whether a part of the reply goes out from the frame that the chain has read it into.
+bool Requests::refer(Slot& slot, const ir::Slice& from, ir::Bytes bytes) {
+    Kept& kept = slot.kept[slot.run->value(from.offset) >> 32];
+    if (kept.at.frame == umem::kNoFrame || bytes.empty()) return false;
+    const auto at = static_cast<std::uint32_t>(bytes.data() - engine_.memory().data(kept.at.frame));
+    if (!slot.output->refer({kept.at.frame, at, static_cast<std::uint32_t>(bytes.size())})) return false;
+    kept.ours = false;
     return true;
 }
 
@@ -269,15 +301,51 @@ bool Requests::write_reply(Slot& slot) {
             slot.run->give_up(CIO_MALFORMED);
             return true;
         }
-        slot.within += slot.output->add(bytes.subspan(slot.within));
-        if (slot.within < bytes.size()) return false;
+        const bool of_result = part.format == ir::Format::bytes && part.bytes.space == ir::Space::result;
+        if (!of_result || slot.within != 0 || !refer(slot, part.bytes, bytes)) {
+            slot.copies += of_result && slot.within == 0 && !bytes.empty() ? 1 : 0;
+            slot.within += slot.output->add(bytes.subspan(slot.within));
+            if (slot.within < bytes.size()) return false;
+        }
         slot.within = 0;
         slot.part++;
     }
     return true;
 }
 
+void Requests::fail(std::uint32_t index) {
+    Slot& slot = slots_[index];
+    if (!begin_handler_of(slot, Ending::failed)) {
+        slot.run.reset();
+        slot.closes = true;
+    }
+}
+
+std::optional<std::size_t> Requests::datagram_head(std::uint32_t index, std::int32_t program, std::uint64_t number,
+                                                   std::uint64_t count, std::span<std::uint8_t> out) {
+    Slot& slot = slots_[index];
+    begin(slot, program);
+    slot.io->block_offset = number;
+    slot.io->block_tag = count;
+    std::size_t length = 0;
+    while (slot.run->go_on() == ir::HandlerRun::Stop::reply) {
+        for (const ir::ReplyPart& part : slot.run->reply().parts) {
+            Digits digits;
+            ir::Bytes bytes;
+            if (part.format != ir::Format::bytes)
+                bytes = {digits.data(), format(part.format, slot.run->value(part.value), digits)};
+            else if (!slot.run->bytes(part.bytes, bytes))
+                return std::nullopt;
+            if (bytes.size() > out.size() - length) return std::nullopt;
+            std::ranges::copy(bytes, out.begin() + static_cast<std::ptrdiff_t>(length));
+            length += bytes.size();
+        }
+    }
+    return slot.run->outcome() == CIO_OK ? std::optional(length) : std::nullopt;
+}
+
 void Requests::release(std::uint32_t slot) {
+    give_back_all(slots_[slot]);
     slots_[slot].run.reset();
     slots_[slot].output = nullptr;
     free_.push_back(slot);

@@ -3,12 +3,13 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "compiler/ir/handler_run.h"
 #include "runtime/engine/engine.h"
-#include "runtime/service/connection.h"
 #include "runtime/service/files.h"
+#include "runtime/service/sink.h"
 
 namespace chainio::service {
 
@@ -33,10 +34,10 @@ class Requests {
     unsigned running() const { return static_cast<unsigned>(slots_.size() - free_.size()); }
     // Starts a service's handler over a request that stays where it is until the end; replies go to `output`.
     std::uint32_t start(std::uint32_t service, std::int32_t program, std::span<const std::uint8_t> request,
-                        Output& output, std::uint32_t connection);
+                        Sink& output, std::uint32_t connection);
     // Starts what answers a request that is not run: `on failure`, or `on malformed`.
     std::uint32_t start_failed(std::uint32_t service, Ending ending, std::span<const std::uint8_t> request,
-                               Output& output, std::uint32_t connection);
+                               Sink& output, std::uint32_t connection);
     RunState go_on(std::uint32_t slot);
     // Takes the result of the chain that a slot waits for; false when nobody waits for its request any more.
     bool take(const engine::Completion& completion);
@@ -45,26 +46,39 @@ class Requests {
     // Of a slot that has ended. With `closes`, the connection is to be ended.
     Ending ending(std::uint32_t slot) const { return slots_[slot].ending; }
     bool closes(std::uint32_t slot) const { return slots_[slot].closes; }
+    // Bytes of chains' results that were copied since the last call.
+    std::uint64_t take_copies(std::uint32_t slot) { return std::exchange(slots_[slot].copies, 0); }
+    // The reply found no room at all: the slot goes on with what answers a request that failed.
+    void fail(std::uint32_t slot);
+    // What `program` puts at the begin of a datagram of the reply; nothing when it fails or `out` is too small for it.
+    std::optional<std::size_t> datagram_head(std::uint32_t slot, std::int32_t program, std::uint64_t number,
+                                             std::uint64_t count, std::span<std::uint8_t> out);
     void release(std::uint32_t slot);
     // The connection is gone: the slot comes free at once, or when its chain has ended.
     void abandon(std::uint32_t slot);
 
   private:
+    struct Kept {
+        engine::Stretch at;
+        bool ours = false;  // to be given back by us; else a sink has it, or there is none
+    };
     struct Slot {
         explicit Slot(const ir::Artifact& artifact) : memory(artifact) {}
         ir::HandlerRun::Memory memory;
         std::optional<ir::HandlerRun> run;
         cio_io* io = nullptr;
         std::uint8_t* results = nullptr;
+        std::vector<Kept> kept;  // by result: the frame in which it lies
         std::span<const std::uint8_t> request;
-        Output* output = nullptr;
+        Sink* output = nullptr;
         std::uint32_t service = 0, connection = 0;
+        std::uint64_t copies = 0;
         std::size_t part = 0, within = 0;  // of the reply that is being written
         Ending ending = Ending::answered;
         bool replying = false, closes = false, in_engine = false;
         bool on_malformed = false, on_failure = false;  // has run, or need not
     };
-    std::uint32_t take_slot(std::uint32_t service, std::span<const std::uint8_t> request, Output& output,
+    std::uint32_t take_slot(std::uint32_t service, std::span<const std::uint8_t> request, Sink& output,
                             std::uint32_t connection);
     void begin(Slot& slot, std::int32_t program);
     bool begin_next(Slot& slot);
@@ -72,6 +86,9 @@ class Requests {
     std::optional<RunState> submit(Slot& slot, std::uint32_t index);
     std::uint32_t bind(const Slot& slot, const ir::CallChain& call);
     bool write_reply(Slot& slot);
+    bool refer(Slot& slot, const ir::Slice& from, ir::Bytes bytes);
+    void give_back(Kept& kept);
+    void give_back_all(Slot& slot);
 
     engine::Engine& engine_;
     const ir::Module& module_;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace chainio::service {
 namespace {
@@ -37,7 +38,7 @@ Server::Server(engine::Engine& engine, Files files, const ServerOptions& options
       arrived_ns_(options.connections),
       request_length_(options.connections),
       too_long_(options.connections),
-      waiting_(ranks_of(engine.spec().module()), WaitingLink{&connections_}),
+      waiting_(ranks_of(engine.spec().module()), WaitingLink{&connections_, &datagrams_}),
       now_(std::make_unique<Generation>(engine, std::move(files), options.requests + 1)),
       events_(kEvents) {
     connections_.reserve(options.connections);
@@ -46,7 +47,15 @@ Server::Server(engine::Engine& engine, Files files, const ServerOptions& options
         connections_.emplace_back(at, at + kInput);
     }
     for (unsigned i = options.connections; i-- > 0;) free_.push_back(i);
-    dirty_.reserve(options.connections);
+    datagrams_.resize(Net::kDatagrams);
+    for (const std::string& name : options.interfaces) {
+        interfaces_.emplace_back().name = name;
+        for (std::uint32_t i = 0; i < kXdpPlaces; i++) {
+            datagrams_.emplace_back();
+            free_xdp_.push_back(static_cast<std::uint32_t>(datagrams_.size() - 1));
+        }
+    }
+    dirty_.reserve(options.connections + datagrams_.size());
 }
 
 std::expected<std::unique_ptr<Server>, std::string> Server::create(engine::Engine& engine, Files files,
@@ -61,6 +70,8 @@ std::expected<std::unique_ptr<Server>, std::string> Server::create(engine::Engin
     auto listeners = server->listeners_for(*server->now_, ports);
     if (!listeners) return std::unexpected(listeners.error());
     server->use_listeners(std::move(*listeners));
+    server->fallbacks_ = &fallbacks;
+    server->open_interfaces();
     return server;
 }
 
@@ -73,11 +84,33 @@ Server::~Server() {
         if (connection.request != engine::kNoIndex) connection.generation->requests.abandon(connection.request);
         close(connection.fd);
     }
+    for (Datagram& datagram : datagrams_)
+        if (datagram.request != engine::kNoIndex) datagram.generation->requests.abandon(datagram.request);
+}
+
+bool Server::drained() const {
+    const auto closed = [](const Listener& listener) { return listener.fd < 0; };
+    const auto idle = [](const Interface& each) {
+        return each.port == nullptr || (each.port->unanswered() == 0 && each.port->sending() == 0);
+    };
+    return draining_ && used_ == 0 && datagrams_used_ == 0 && std::ranges::all_of(listeners_, closed) &&
+           std::ranges::all_of(interfaces_, idle);
+}
+
+bool& Server::dirty(std::uint32_t index) {
+    return index < kFirstDatagram ? connections_[index].dirty : datagrams_[index - kFirstDatagram].dirty;
+}
+
+std::uint16_t& Server::rank(std::uint32_t index) {
+    return index < kFirstDatagram ? connections_[index].rank : datagrams_[index - kFirstDatagram].rank;
+}
+
+Generation& Server::generation_of(std::uint32_t index) const {
+    return index < kFirstDatagram ? *connections_[index].generation : *datagrams_[index - kFirstDatagram].generation;
 }
 
 void Server::mark(std::uint32_t index) {
-    if (connections_[index].dirty) return;
-    connections_[index].dirty = true;
+    if (std::exchange(dirty(index), true)) return;
     dirty_.push_back(index);
 }
 
@@ -89,16 +122,18 @@ std::expected<void, std::string> Server::step() {
         go_on_starved(*now_);
         if (before_) go_on_starved(*before_);
         // What is settled may start requests, and requests that end leave their connections to be settled.
-        const bool worked = *count != 0 || !dirty_.empty();
+        const bool asked = settle_sockets(), came = take_from_interfaces();
+        const bool worked = *count != 0 || !dirty_.empty() || asked || came;
         while (!dirty_.empty()) {
             const std::uint32_t index = dirty_.back();
             dirty_.pop_back();
-            connections_[index].dirty = false;
-            settle(index);
+            dirty(index) = false;
+            index < kFirstDatagram ? settle(index) : settle_datagram(index - kFirstDatagram);
             start_waiting();
         }
         if (!worked) break;
     }
+    flush_interfaces();
     give_up_late();
     end_generation();
     return {};
@@ -109,6 +144,9 @@ void Server::take_event(const NetEvent& event) {
         case NetOp::accept: return accepted(event);
         case NetOp::receive: return received(event);
         case NetOp::send: return was_sent(event);
+        case NetOp::receive_from: return received_from(event);
+        case NetOp::send_to: return was_sent_to(event);
+        case NetOp::readable: return was_watched(event);
         case NetOp::cancel: return;
     }
 }

@@ -1,6 +1,8 @@
-// Serves the `tcp via uring` endpoints of a spec: connections, their requests in order, timeouts, overload, the end.
-// The one who owns it waits for poll_fd() and for the engine's, hands over the engine's completions, and calls step().
+// Serves the endpoints of a spec over io_uring and AF_XDP: connections and datagrams, their requests in order,
+// timeouts, overload, the end. The one who owns it waits for poll_fd() and for the engine's, hands over the engine's
+// completions, and calls step().
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <expected>
 #include <memory>
@@ -8,6 +10,10 @@
 #include <vector>
 
 #include "runtime/engine/priority_queue.h"
+#include "runtime/metrics/fallbacks.h"
+#include "runtime/net/port.h"
+#include "runtime/service/connection.h"
+#include "runtime/service/datagram.h"
 #include "runtime/service/generation.h"
 #include "runtime/service/net.h"
 #include "runtime/service/plan.h"
@@ -20,11 +26,16 @@ struct ServerOptions {
     unsigned requests = 64;       // that run at once
     unsigned waiting = 512;       // requests that wait for their turn; more are shed
     std::size_t request_bytes = CIO_MAX_BLOCK;
+    std::size_t datagram_bytes = 1400;    // of a reply that `on datagram` cuts into datagrams
+    std::vector<std::string> interfaces;  // that `via xdp` takes datagrams from
+    net::Copy copy = net::Copy::automatic;
+    net::Attach attach = net::Attach::automatic;
     std::uint64_t timeout_ns = 10'000'000'000;  // for the rest of a request, and for a peer to take a reply
 };
 
 struct Listening {
     std::uint32_t service = 0;
+    bool tcp = true;
     std::uint16_t port = 0;  // that the kernel gave
     std::string address;
 };
@@ -46,7 +57,11 @@ class Server {
 
     const std::vector<Listening>& listening() const { return listening_; }
     int poll_fd() { return net_->poll_fd(); }
-    int next_timeout_ms() const { return used_ == 0 && !draining_ ? -1 : kTickMs; }
+    int next_timeout_ms() const {
+        const auto opening = [](const Interface& each) { return each.tries != 0; };
+        if (draining_ || before_ || std::ranges::any_of(interfaces_, opening)) return kEndingTickMs;
+        return used_ == 0 ? -1 : kTickMs;
+    }
     // Does what can be done without waiting.
     std::expected<void, std::string> step();
     void completed(const engine::Engine& engine, const engine::Completion& completion);
@@ -62,36 +77,91 @@ class Server {
 
     // Takes no more connections, answers what has come, and tells the peers.
     void drain();
-    bool drained() const { return draining_ && used_ == 0; }
-    const ServiceCounters& counters(std::uint32_t service) const { return *now_->counters[service]; }
+    bool drained() const;
+    const ServiceCounters& counters(std::uint32_t service, bool tcp) const {
+        return *(tcp ? now_->counters : now_->udp_counters)[service];
+    }
     std::string describe() const { return net_->describe(); }
+    // Those whose datagrams are taken at the moment.
+    std::vector<const net::Port*> interfaces() const;
     unsigned running() const { return now_->requests.running() + (before_ ? before_->requests.running() : 0); }
 
   private:
-    static constexpr int kTickMs = 250;
+    static constexpr int kTickMs = 250, kEndingTickMs = 20;
+    // Requests are known by their connection's number, or their datagram's and this.
+    static constexpr std::uint32_t kFirstDatagram = 1u << 30;
+    static constexpr std::uint32_t kXdpPlaces = 1024;  // datagrams of an interface at once
     struct WaitingLink {
         std::vector<Connection>* connections;
-        engine::QueueLink& operator()(std::uint32_t i) const { return (*connections)[i].waiting_link; }
+        std::vector<Datagram>* datagrams;
+        engine::QueueLink& operator()(std::uint32_t i) const {
+            return i < kFirstDatagram ? (*connections)[i].waiting_link : (*datagrams)[i - kFirstDatagram].waiting_link;
+        }
     };
+    // An interface whose datagrams are taken, into the memory of a generation's engine.
+    struct Interface {
+        std::string name;
+        std::unique_ptr<net::Port> port;
+        Generation* generation = nullptr;
+        std::vector<std::pair<std::uint16_t, std::uint32_t>> services;  // of the generation, by port
+        unsigned watched = 0;                                           // sockets of its queues
+        std::uint64_t until_ns = 0;                                     // it is to be let go; by then at the latest
+        unsigned tries = 0;  // left, to open it while its queues are not free yet
+    };
+    static constexpr std::uint32_t kMostWatched = 64;  // queues of an interface
     struct Listener {
         int fd = -1;
         Generation* generation = nullptr;
         std::uint32_t service = 0;
         std::uint16_t wanted = 0, port = 0;  // 0 lets the kernel choose, and then `port` is what it chose
         std::string address;
-        bool accepting = false;
+        bool accepting = false;  // or receiving
+        bool tcp = true, xdp = false;
+        bool leaving = false, stopping = false;  // of datagrams: closed once nothing is left to be received
     };
     Server(engine::Engine& engine, Files files, const ServerOptions& options, std::unique_ptr<Net> net);
     // server_reload.cpp: endpoints, and one spec in the place of another
     std::expected<std::vector<Listener>, std::string> listeners_for(Generation& generation,
                                                                     const std::vector<Port>& ports) const;
-    std::expected<Listener, std::string> listen(std::uint32_t service, std::uint16_t port) const;
-    const Listener* find_listener(const std::string& service, std::uint16_t wanted) const;
+    std::expected<Listener, std::string> listen(std::uint32_t service, std::uint16_t port, bool tcp) const;
+    const Listener* find_listener(const std::string& service, std::uint16_t wanted, bool tcp) const;
     void use_listeners(std::vector<Listener> wanted);
     void close_listener(std::uint32_t index);
     void go_over(Connection& connection);
     void part(std::uint32_t index);
     void end_generation();
+
+    // server_datagrams.cpp
+    void received_from(const NetEvent& event);
+    void was_sent_to(const NetEvent& event);
+    void begin_with(std::uint32_t index, Generation& generation, std::uint32_t service);
+    void look_for_datagram_request(std::uint32_t index);
+    void begin_datagram(std::uint32_t index, bool shed);
+    void shed_datagram(std::uint32_t index);
+    void datagram_ended(Generation& generation, std::uint32_t slot);
+    void datagram_reply_too_long(Generation& generation, std::uint32_t slot);
+    bool send_reply(std::uint32_t index, std::uint32_t slot);
+    void send_stretches(std::uint32_t index, std::span<const engine::Stretch> stretches);
+    void settle_datagram(std::uint32_t index);
+    bool settle_sockets();
+    static ServiceCounters& counters_of(const Datagram& datagram) {
+        return *datagram.generation->udp_counters[datagram.service];
+    }
+    static const ir::Service& service_of(const Datagram& datagram) {
+        return datagram.generation->module.services[datagram.service];
+    }
+
+    // server_xdp.cpp
+    void open_interfaces();
+    void open_interface(std::uint32_t index, unsigned tries);
+    void let_interfaces_go();
+    void was_watched(const NetEvent& event);
+    bool interfaces_idle();
+    bool take_from_interfaces();
+    void take_frame(std::uint32_t interface, const umem::Descriptor& frame);
+    std::size_t longest_payload(const Datagram& datagram) const;
+    void send_frames(Datagram& datagram, std::span<const engine::Stretch> stretches);
+    void flush_interfaces();
 
     void take_event(const NetEvent& event);
     void accepted(const NetEvent& event);
@@ -99,6 +169,9 @@ class Server {
     void received(const NetEvent& event);
     void was_sent(const NetEvent& event);
     void mark(std::uint32_t index);
+    bool& dirty(std::uint32_t index);
+    std::uint16_t& rank(std::uint32_t index);
+    Generation& generation_of(std::uint32_t index) const;
     void hold(Connection& connection, std::uint32_t buffer, std::uint32_t length);
     void fill_input(Connection& connection);
 
@@ -136,6 +209,11 @@ class Server {
     std::vector<std::optional<std::uint32_t>> goes_to_;  // by service of before_: its place in now_
     std::vector<Listener> listeners_;
     std::vector<Listening> listening_;
+    std::vector<Datagram> datagrams_;  // first by the buffer that holds it, then those of interfaces
+    unsigned datagrams_used_ = 0;      // of the sockets'
+    std::vector<Interface> interfaces_;
+    std::vector<std::uint32_t> free_xdp_;  // places for what comes by an interface
+    metrics::Fallbacks* fallbacks_ = nullptr;
     std::vector<NetEvent> events_;
     std::uint64_t last_look_ns_ = 0;
     unsigned used_ = 0;

@@ -4,12 +4,15 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "runtime/service/server.h"
 
@@ -17,6 +20,7 @@ namespace chainio::service {
 namespace {
 
 constexpr int kBacklog = 1024;
+constexpr int kReceiveBuffer = 4 << 20;            // asked for; the kernel gives at most net.core.rmem_max
 constexpr std::uint64_t kParting = 5'000'000'000;  // ns, for a peer whose service is gone to come to an end
 
 struct Address {
@@ -50,48 +54,67 @@ std::uint16_t port_of(int fd) {
                                                      : reinterpret_cast<sockaddr_in&>(bound.storage).sin_port);
 }
 
+// Whether the kernel knows the multishot recvmsg.
+bool has_datagrams() {
+    utsname name{};
+    return uname(&name) == 0 && std::atoi(name.release) >= 6;
+}
+
 bool same_framing(const ir::Framing& a, const ir::Framing& b) { return a.bytes == b.bytes && a.end == b.end; }
 
 }  // namespace
 
-const Server::Listener* Server::find_listener(const std::string& service, std::uint16_t wanted) const {
+const Server::Listener* Server::find_listener(const std::string& service, std::uint16_t wanted, bool tcp) const {
     for (const Listener& listener : listeners_) {
-        if (listener.fd < 0 || listener.wanted != wanted) continue;
+        if (listener.fd < 0 || listener.wanted != wanted || listener.tcp != tcp || listener.leaving) continue;
         if (wanted != 0 || listener.generation->module.services[listener.service].name == service) return &listener;
     }
     return nullptr;
 }
 
-std::expected<Server::Listener, std::string> Server::listen(std::uint32_t service, std::uint16_t port) const {
+std::expected<Server::Listener, std::string> Server::listen(std::uint32_t service, std::uint16_t port, bool tcp) const {
     std::string text = options_.address;
     auto address = address_of(text, port);
     if (!address)
         return std::unexpected(fmt::format("'{}' is no address; give one in numbers, as 127.0.0.1 or ::1", text));
-    int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int type = (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC;
+    int fd = socket(address->storage.ss_family, type, 0);
     if (fd < 0 && errno == EAFNOSUPPORT && text == "::") {
         text = "0.0.0.0";
         address = address_of(text, port);
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        fd = socket(AF_INET, type, 0);
     }
     const auto failed = [&](const char* what) {
-        auto error =
-            std::unexpected(fmt::format("cannot {} tcp {} port {}: {}", what, text, port, std::strerror(errno)));
+        auto error = std::unexpected(
+            fmt::format("cannot {} {} {} port {}: {}", what, tcp ? "tcp" : "udp", text, port, std::strerror(errno)));
         if (fd >= 0) close(fd);
         return error;
     };
     if (fd < 0) return failed("open a socket for");
     const int on = 1, off = 0;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (address->storage.ss_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    const bool six = address->storage.ss_family == AF_INET6;
+    // Of datagrams this would let two servers have one port, each getting some.
+    if (tcp) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (six) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     if (bind(fd, reinterpret_cast<const sockaddr*>(&address->storage), address->length) != 0 ||
-        ::listen(fd, kBacklog) != 0)
+        (tcp && ::listen(fd, kBacklog) != 0))
         return failed("listen at");
+    if (!tcp && !has_datagrams()) {
+        errno = ENOSYS;
+        return failed("receive datagrams, which needs Linux 6.0, at");
+    }
+    if (!tcp) {
+        setsockopt(fd, six ? static_cast<int>(IPPROTO_IPV6) : static_cast<int>(IPPROTO_IP),
+                   six ? IPV6_RECVPKTINFO : IP_PKTINFO, &on, sizeof on);
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kReceiveBuffer, sizeof kReceiveBuffer);
+    }
     Listener listener;
     listener.fd = fd;
     listener.service = service;
     listener.wanted = port;
     listener.port = port_of(fd);
     listener.address = text;
+    listener.tcp = tcp;
     return listener;
 }
 
@@ -108,25 +131,28 @@ std::expected<std::vector<Server::Listener>, std::string> Server::listeners_for(
     for (const EndpointPlan& plan : plan_of(module)) {
         if (!plan.refused.empty()) continue;
         const ir::Service& service = module.services[plan.service];
-        for (const std::int32_t program : {service.on_request_tcp, service.on_malformed, service.on_failure}) {
+        const ir::Endpoint& endpoint = service.endpoints[plan.endpoint];
+        for (const std::int32_t program : {endpoint.tcp ? service.on_request_tcp : service.on_request_udp,
+                                           service.on_malformed, service.on_failure}) {
             if (program < 0) continue;
             const std::string missing = missing_file(module, static_cast<std::uint32_t>(program), generation.files);
             if (!missing.empty())
                 return failed(fmt::format("service '{}' cannot be served: {}", service.name, missing));
         }
-        std::uint16_t port = service.endpoints[plan.endpoint].port;
+        std::uint16_t port = endpoint.port;
         for (const Port& other : ports)
             if (other.service == plan.service) port = other.port;
-        if (const Listener* there = find_listener(service.name, port)) {
+        if (const Listener* there = find_listener(service.name, port, endpoint.tcp)) {
             wanted.push_back(*there);
         } else {
-            auto listener = listen(plan.service, port);
+            auto listener = listen(plan.service, port, endpoint.tcp);
             if (!listener) return failed(fmt::format("service '{}': {}", service.name, listener.error()));
             opened.push_back(listener->fd);
             wanted.push_back(std::move(*listener));
         }
         wanted.back().generation = &generation;
         wanted.back().service = plan.service;
+        wanted.back().xdp = endpoint.via == "xdp";
     }
     return wanted;
 }
@@ -140,16 +166,18 @@ void Server::use_listeners(std::vector<Listener> wanted) {
         if (std::ranges::find(wanted, listeners_[i].fd, &Listener::fd) == wanted.end()) close_listener(i);
     }
     for (Listener& listener : wanted) {
-        listening_.push_back({listener.service, listener.port, listener.address});
+        listening_.push_back({listener.service, listener.tcp, listener.port, listener.address});
         auto at = place(listener.fd);
         if (at != listeners_.end()) {
             at->generation = listener.generation;
             at->service = listener.service;
+            at->xdp = listener.xdp;
             continue;
         }
         at = std::ranges::find_if(listeners_, [](const Listener& other) { return other.fd < 0 && !other.accepting; });
         if (at == listeners_.end()) at = listeners_.emplace(listeners_.end());
         *at = std::move(listener);
+        if (!at->tcp) continue;  // settle_sockets() asks for what comes
         at->accepting = true;
         net_->accept(static_cast<std::uint32_t>(at - listeners_.begin()), at->fd);
     }
@@ -157,6 +185,10 @@ void Server::use_listeners(std::vector<Listener> wanted) {
 
 void Server::close_listener(std::uint32_t index) {
     Listener& listener = listeners_[index];
+    if (!listener.tcp) {
+        if (!std::exchange(listener.leaving, true)) listener.generation->closing++;
+        return;
+    }
     net_->stop_accepting(index);
     // Who has connected already is served.
     pollfd ready{listener.fd, POLLIN, 0};
@@ -183,12 +215,13 @@ std::expected<void, std::string> Server::reload(engine::Engine& engine, Files fi
     }
     before_ = std::move(now_);
     now_ = std::move(next);
+    let_interfaces_go();
     use_listeners(std::move(*listeners));
 
     std::vector<std::uint32_t> in_order;
     for (std::uint32_t index = waiting_.pop(); index != engine::kNoIndex; index = waiting_.pop())
         in_order.push_back(index);
-    waiting_ = {ranks_of(now_->module), WaitingLink{&connections_}};
+    waiting_ = {ranks_of(now_->module), WaitingLink{&connections_, &datagrams_}};
     for (std::uint32_t i = 0; i < connections_.size(); i++) {
         Connection& connection = connections_[i];
         if (!connection.used()) continue;
@@ -196,9 +229,13 @@ std::expected<void, std::string> Server::reload(engine::Engine& engine, Files fi
         mark(i);
     }
     for (const std::uint32_t index : in_order) {
-        Connection& connection = connections_[index];
-        if (!connection.parting()) go_over(connection);
-        waiting_.push(connection.rank, index);
+        if (index >= kFirstDatagram) {
+            // It ends where it began; the newer spec's classes need not be those of the one before.
+            rank(index) = static_cast<std::uint16_t>(now_->module.classes.size());
+        } else if (!connections_[index].parting()) {
+            go_over(connections_[index]);
+        }
+        waiting_.push(rank(index), index);
     }
     end_generation();
     return {};
@@ -221,8 +258,10 @@ void Server::part(std::uint32_t index) {
 }
 
 void Server::end_generation() {
-    if (before_ && before_->connections == 0 && before_->closing == 0 && before_->requests.running() == 0)
-        before_.reset();
+    if (!before_ || before_->connections != 0 || before_->closing != 0 || before_->requests.running() != 0) return;
+    if (!interfaces_idle()) return;
+    before_.reset();
+    if (!draining_) open_interfaces();
 }
 
 }  // namespace chainio::service

@@ -91,15 +91,15 @@ void Server::start_waiting() {
     while (now_->requests.any_free()) {
         const std::uint32_t index = waiting_.pop();
         if (index == engine::kNoIndex) return;
-        Connection& connection = connections_[index];
-        if (!connection.generation->requests.any_free()) return waiting_.push_front(connection.rank, index);
-        begin(index, false);
+        if (!generation_of(index).requests.any_free()) return waiting_.push_front(rank(index), index);
+        index < kFirstDatagram ? begin(index, false) : begin_datagram(index - kFirstDatagram, false);
     }
 }
 
 // One that waits is answered with the service's failure instead: of the least urgent class the one that came last.
 void Server::shed() {
     const std::uint32_t index = waiting_.pop_least();
+    if (index >= kFirstDatagram) return shed_datagram(index - kFirstDatagram);
     Connection& connection = connections_[index];
     counters_of(connection).shed++;
     if (connection.generation->requests.any_spare()) return begin(index, true);
@@ -129,11 +129,15 @@ void Server::begin(std::uint32_t index, bool is_shed) {
 
 void Server::go_on(Generation& generation, std::uint32_t slot) {
     const std::uint32_t index = generation.requests.connection(slot);
+    const bool stream = index < kFirstDatagram;
     switch (generation.requests.go_on(slot)) {
         case RunState::chain: break;
         case RunState::starved: generation.starved.push_back(slot); break;
-        case RunState::full: connections_[index].blocked = true; break;
-        case RunState::ended: ended(generation, slot); break;
+        case RunState::full:
+            if (!stream) return datagram_reply_too_long(generation, slot);
+            connections_[index].blocked = true;
+            break;
+        case RunState::ended: stream ? ended(generation, slot) : datagram_ended(generation, slot); break;
     }
     mark(index);
 }
@@ -154,6 +158,7 @@ void Server::ended(Generation& generation, std::uint32_t slot) {
         case Ending::malformed: counters.malformed++; break;
         case Ending::failed: counters.failed++; break;
     }
+    counters.payload_copies += requests.take_copies(slot);
     counters.latency_ns.record(now_ns() - arrived_ns_[index]);
     // Behind a request without an end nothing can be told apart.
     connection.leaving = connection.leaving || requests.closes(slot) || too_long_[index];
@@ -262,6 +267,8 @@ void Server::give_up_late() {
 void Server::drain() {
     if (draining_) return;
     draining_ = true;
+    for (Interface& each : interfaces_)
+        if (each.port != nullptr) each.port->stop_taking();
     for (std::uint32_t i = 0; i < listeners_.size(); i++)
         if (listeners_[i].fd >= 0) close_listener(i);
     for (std::uint32_t i = 0; i < connections_.size(); i++)

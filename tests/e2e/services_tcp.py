@@ -296,7 +296,7 @@ def test_refusals(folder):
     run = lambda *args: subprocess.run([BUILD / "bin" / "chainio-runtime", "--spec", app, *args], capture_output=True, text=True, timeout=60)
     plan = [line.split(None, 3) for line in run("--check").stdout.splitlines()]
     expect("the plan", [row for row in plan if row[0] == "service"],
-           [["service", "lines", "runs", "tcp 7001 via uring"], ["service", "lines", "refused", "udp 7001 via xdp: this version has no xdp engine"],
+           [["service", "lines", "runs", "tcp 7001 via uring"], ["service", "lines", "runs", "udp 7001 via xdp: by AF_XDP on each --interface, else by a socket"],
             ["service", "binary", "runs", "tcp 7002 via auto"]])
     for what, args, code, text in [
         ("a file that is not open", (), 3, "service 'lines' cannot be served: files 'rows' has no file 'a.rows'; open it: --file rows=PATH"),

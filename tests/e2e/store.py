@@ -35,8 +35,8 @@ def split(answer):
     """The chain's flags and value; the cas between them is no function of the test's."""
     if answer.outcome != "ok":
         return answer.outcome
-    assert any(answer.value[4:12]), "a cas is never 0"
-    return int.from_bytes(answer.value[:4], "little"), answer.value[12:]
+    assert any(answer.value[8:16]), "a cas is never 0"
+    return int.from_bytes(answer.value[:4], "little"), answer.value[16 + int.from_bytes(answer.value[4:6], "little"):]
 
 
 def compare(run, path, want, what, artifact=None):

@@ -10,6 +10,8 @@
 namespace chainio::runtime_tool {
 namespace {
 
+constexpr std::size_t kMemoryForInterfaces = std::size_t{64} << 20;
+
 std::unexpected<Problem> problem(int code, std::string message) {
     return std::unexpected(Problem{code, std::move(message)});
 }
@@ -91,10 +93,16 @@ std::expected<std::shared_ptr<const spec::Loaded>, Problem> load(const Options& 
 
 std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& options,
                                                               std::shared_ptr<const spec::Loaded> loaded) {
-    auto engine = engine::Engine::create(loaded, {.in_flight = options.in_flight,
-                                                  .umem_bytes = options.memory,
-                                                  .use_ring = !options.no_ring,
-                                                  .kernel = options.engine == "kernel"});
+    engine::EngineOptions wanted{.in_flight = options.in_flight,
+                                 .umem_bytes = options.memory,
+                                 .use_ring = !options.no_ring,
+                                 .kernel = options.engine == "kernel"};
+    if (!options.server.interfaces.empty()) {
+        // Packets are received into the memory that blocks are read into, and blocks are sent from it.
+        wanted.least_frame = net::kChunk;
+        if (wanted.umem_bytes == 0) wanted.umem_bytes = kMemoryForInterfaces * options.server.interfaces.size();
+    }
+    auto engine = engine::Engine::create(loaded, wanted);
     if (!engine) return problem(kExitSystem, engine.error());
     auto edition = std::make_unique<Edition>();
     edition->loaded = std::move(loaded);

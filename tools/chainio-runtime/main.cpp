@@ -80,6 +80,19 @@ int main(int argc, char** argv) {
         app.add_option("--request-bytes", options.server.request_bytes, "longest request over tcp")
             ->check(CLI::Range(1, 65536))
             ->capture_default_str();
+        app.add_option("--datagram-bytes", options.server.datagram_bytes,
+                       "longest datagram of a reply that is cut into several")
+            ->check(CLI::Range(256, 65507))
+            ->capture_default_str();
+        app.add_option("--interface", options.server.interfaces, "take the datagrams of `via xdp` off this interface")
+            ->allow_extra_args(false)
+            ->take_all();
+        app.add_option("--xdp-copy", options.xdp_copy, "what AF_XDP is to do with packets")
+            ->check(CLI::IsMember({"automatic", "copy", "zero-copy"}))
+            ->capture_default_str();
+        app.add_option("--xdp-attach", options.xdp_attach, "where the XDP program runs: in the driver, or behind it")
+            ->check(CLI::IsMember({"automatic", "native", "generic"}))
+            ->capture_default_str();
         app.add_option("--timeout", options.timeout_ms,
                        "milliseconds for the rest of a request, and for a client to take a reply")
             ->check(CLI::Range(1, 3'600'000))

@@ -13,6 +13,7 @@ inline constexpr int kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitSystem =
 struct Options {
     std::string spec, socket, engine = "auto";
     std::vector<std::string> files, ports;
+    std::string xdp_copy = "automatic", xdp_attach = "automatic";
     unsigned in_flight = 64;
     unsigned timeout_ms = 10000;
     std::uint64_t memory = 0;

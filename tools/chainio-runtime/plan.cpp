@@ -80,8 +80,11 @@ std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine
     for (const service::EndpointPlan& plan : service::plan_of(module)) {
         const ir::Service& service = module.services[plan.service];
         const std::string endpoint = service::endpoint_text(service.endpoints[plan.endpoint]);
+        const bool xdp = service.endpoints[plan.endpoint].via == "xdp";
+        const std::string why =
+            !plan.refused.empty() ? plan.refused : (xdp ? "by AF_XDP on each --interface, else by a socket" : "");
         rows.push_back({"service", service.name, plan.refused.empty() ? "runs" : "refused",
-                        plan.refused.empty() ? endpoint : fmt::format("{}: {}", endpoint, plan.refused)});
+                        why.empty() ? endpoint : fmt::format("{}: {}", endpoint, why)});
         if (service.cache.entries != 0 && plan.endpoint == 0)
             rows.push_back({"cache", service.name, "refused",
                             "replies are kept by the xdp engine, which this version does not have"});

@@ -14,6 +14,10 @@ std::expected<void, std::string> Service::begin() {
 
 std::expected<void, std::string> Service::make_server(Edition& edition) {
     service::ServerOptions wanted = options_.server;
+    if (options_.xdp_copy != "automatic")
+        wanted.copy = options_.xdp_copy == "copy" ? net::Copy::copy : net::Copy::zero_copy;
+    if (options_.xdp_attach != "automatic")
+        wanted.attach = options_.xdp_attach == "native" ? net::Attach::native : net::Attach::generic;
     wanted.timeout_ns = std::uint64_t{options_.timeout_ms} * 1'000'000;
     auto made = service::Server::create(*edition.engine, edition.named_files(), wanted, edition.ports, fallbacks_);
     if (!made) return std::unexpected(made.error());
@@ -25,8 +29,9 @@ std::string Service::report() const {
     std::string text = tool::fallbacks_text(now_->engine->fallbacks()) + tool::fallbacks_text(fallbacks_);
     if (server_ == nullptr) return text;
     for (const service::Listening& at : server_->listening())
-        text += fmt::format("service {} at tcp {} port {}: {}\n", now_->loaded->module().services[at.service].name,
-                            at.address, at.port, server_->describe());
+        text += fmt::format("service {} at {} {} port {}: {}\n", now_->loaded->module().services[at.service].name,
+                            at.tcp ? "tcp" : "udp", at.address, at.port, server_->describe());
+    for (const net::Port* port : server_->interfaces()) text += port->describe() + "\n";
     return text;
 }
 

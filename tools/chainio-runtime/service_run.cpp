@@ -37,7 +37,7 @@ void Service::tell_overload(bool at_end) {
     told_ = now;
     const auto& services = now_->loaded->module().services;
     for (std::uint32_t i = 0; i < services.size(); i++) {
-        const std::uint64_t shed = server_->counters(i).shed;
+        const std::uint64_t shed = server_->counters(i, true).shed + server_->counters(i, false).shed;
         std::uint64_t& before = shed_[services[i].name];
         if (shed > before)
             fmt::print(stderr, "overload: {} requests of service '{}' were shed, {} in all\n", shed - before,

@@ -5,11 +5,39 @@
 #include "tools/chainio/summary.h"
 
 namespace chainio::runtime_tool {
+namespace {
+
+nlohmann::ordered_json interface_stats(const service::Server& server) {
+    auto json = nlohmann::ordered_json::array();
+    for (const net::Port* port : server.interfaces()) {
+        const net::PortCounters counters = port->counters();
+        json.push_back({{"name", port->interface().name},
+                        {"mode", port->describe()},
+                        {"received", counters.received},
+                        {"replies", counters.answered},
+                        {"payload_copies", counters.payload_copies},
+                        {"kicks", counters.kicks},
+                        {"no_frame", counters.no_frame},
+                        {"ring_full", counters.ring_full},
+                        {"down", counters.down},
+                        {"malformed", counters.malformed},
+                        {"taken", counters.taken},
+                        {"passed", counters.passed},
+                        {"dropped", counters.dropped},
+                        {"invalid", counters.invalid},
+                        {"frames_posted", port->posted()},
+                        {"frames_sending", port->sending()},
+                        {"unanswered", port->unanswered()}});
+    }
+    return json;
+}
+
+}  // namespace
 
 std::uint64_t Service::answered() const {
     std::uint64_t answers = answered_;
     for (std::uint32_t i = 0; server_ != nullptr && i < now_->loaded->module().services.size(); i++)
-        answers += server_->counters(i).requests;
+        answers += server_->counters(i, true).requests + server_->counters(i, false).requests;
     return answers;
 }
 
@@ -17,9 +45,9 @@ nlohmann::ordered_json Service::service_stats() const {
     auto json = nlohmann::ordered_json::array();
     const auto& services = now_->loaded->module().services;
     for (const service::Listening& at : server_->listening()) {
-        const service::ServiceCounters& counters = server_->counters(at.service);
+        const service::ServiceCounters& counters = server_->counters(at.service, at.tcp);
         json.push_back({{"name", services[at.service].name},
-                        {"transport", "tcp"},
+                        {"transport", at.tcp ? "tcp" : "udp"},
                         {"address", at.address},
                         {"port", at.port},
                         {"connections", counters.open},
@@ -33,6 +61,9 @@ nlohmann::ordered_json Service::service_stats() const {
                         {"too_long", counters.too_long},
                         {"timeouts", counters.timeouts},
                         {"vanished", counters.vanished},
+                        {"datagrams", counters.datagrams},
+                        {"reply_too_long", counters.reply_too_long},
+                        {"payload_copies", counters.payload_copies},
                         {"bytes_in", counters.bytes_in},
                         {"bytes_out", counters.bytes_out},
                         {"p50_ns", counters.latency_ns.percentile(50)},
@@ -59,6 +90,8 @@ nlohmann::ordered_json Service::stats() const {
     if (server_ != nullptr) {
         json["network"] = server_->describe();
         json["services"] = service_stats();
+        json["interfaces"] = interface_stats(*server_);
+        json["frames_in_use"] = now_->engine->slab().accounting().in_use;
     }
     return json;
 }

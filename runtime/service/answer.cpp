@@ -1,0 +1,112 @@
+#include "runtime/service/answer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/engine/owners.h"
+
+namespace chainio::service {
+namespace {
+
+constexpr std::size_t kTextStretches = 24;
+
+}  // namespace
+
+umem::Frame Answer::new_frame() {
+    if (frame_count_ == kMostFrames) return umem::kNoFrame;
+    const umem::Frame frame = engine_->take_frame(kFrame);
+    if (frame != umem::kNoFrame) frames_[frame_count_++] = frame;
+    return frame;
+}
+
+// The first frame begins with room for the first datagram's begin, so that a short reply is one stretch.
+bool Answer::text_room() {
+    if (text_ != umem::kNoFrame && text_end_ < kFrame) return true;
+    const bool first = frame_count_ == 0;
+    const umem::Frame frame = new_frame();
+    if (frame == umem::kNoFrame) return false;
+    text_ = frame;
+    text_end_ = first ? kHeads : 0;
+    return true;
+}
+
+std::size_t Answer::add(std::span<const std::uint8_t> bytes) {
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+        if (!text_room()) return done;
+        engine::Stretch* last = count_ == 0 ? nullptr : &stretches_[count_ - 1];
+        if (last == nullptr || last->frame != text_ || last->offset + last->length != text_end_) {
+            if (count_ == kMostStretches) return done;
+            last = &(stretches_[count_++] = {text_, text_end_, 0});
+        }
+        const auto here = static_cast<std::uint32_t>(std::min<std::size_t>(bytes.size() - done, kFrame - text_end_));
+        std::memcpy(engine_->memory().data(text_) + text_end_, bytes.data() + done, here);
+        last->length += here;
+        text_end_ += here;
+        length_ += here;
+        done += here;
+    }
+    return done;
+}
+
+bool Answer::refer(const engine::Stretch& bytes) {
+    const bool known = std::ranges::find(frames(), bytes.frame) != frames().end();
+    // The first frame is one of text. Room is left for text that takes what frames there are.
+    if (!text_room() || count_ + kTextStretches > kMostStretches || (!known && frame_count_ + 8 > kMostFrames))
+        return false;
+    if (!known) frames_[frame_count_++] = bytes.frame;
+    stretches_[count_++] = bytes;
+    length_ += bytes.length;
+    return true;
+}
+
+bool Answer::make_heads(std::size_t count) {
+    while (count > 1 + heads_count_ * kHeadsInFrame) {
+        if (heads_count_ == heads_.size()) return false;
+        const umem::Frame frame = new_frame();
+        if (frame == umem::kNoFrame) return false;
+        heads_[heads_count_++] = frame;
+    }
+    return true;
+}
+
+engine::Stretch Answer::head(std::size_t number) const {
+    if (number == 0) return {frames_[0], kHeadroom, kDatagramHead};
+    const auto at = static_cast<std::uint32_t>((number - 1) % kHeadsInFrame) * kHeads;
+    return {heads_[(number - 1) / kHeadsInFrame], at + kHeadroom, kDatagramHead};
+}
+
+std::size_t Answer::cut(const engine::Stretch& head, std::size_t from, std::size_t length,
+                        std::span<engine::Stretch> out) const {
+    out[0] = head;
+    std::size_t made = 1;
+    for (std::size_t i = 0; i < count_ && length > 0; i++) {
+        engine::Stretch piece = stretches_[i];
+        if (from >= piece.length) {
+            from -= piece.length;
+            continue;
+        }
+        piece.offset += static_cast<std::uint32_t>(from);
+        piece.length = static_cast<std::uint32_t>(std::min<std::size_t>(piece.length - from, length));
+        from = 0;
+        length -= piece.length;
+        engine::Stretch& last = out[made - 1];
+        if (last.frame == piece.frame && last.offset + last.length == piece.offset)
+            last.length += piece.length;
+        else
+            out[made++] = piece;
+    }
+    return made;
+}
+
+void Answer::clear() {
+    for (const umem::Frame frame : frames()) engine_->memory().release(frame, engine::kHandedOut);
+    forget();
+}
+
+void Answer::forget() {
+    frame_count_ = count_ = length_ = heads_count_ = 0;
+    text_ = umem::kNoFrame;
+}
+
+}  // namespace chainio::service

@@ -1,0 +1,57 @@
+// A reply to a datagram, in frames of the engine's memory: what chains have read lies where it was read to, everything
+// else is written beside it. It is sent from there, by AF_XDP or by a socket.
+#pragma once
+#include <array>
+
+#include "runtime/service/sink.h"
+
+namespace chainio::service {
+
+inline constexpr std::size_t kMostDatagrams = 64;   // of one reply
+inline constexpr std::uint32_t kDatagramHead = 64;  // bytes that `on datagram` may write
+
+class Answer : public Sink {
+  public:
+    // In front of each datagram's own begin there is room for the headers of a packet.
+    static constexpr std::uint32_t kFrame = 4096, kHeadroom = 64, kHeads = kHeadroom + kDatagramHead;
+    static constexpr std::size_t kMostFrames = 32, kMostStretches = 64;
+
+    // Whose memory the next reply is in; to be called while there is none.
+    void use(engine::Engine& engine) { engine_ = &engine; }
+    std::size_t add(std::span<const std::uint8_t> bytes) override;
+    bool refer(const engine::Stretch& bytes) override;
+    std::size_t length() const { return length_; }
+
+    // Makes room for the begins of that many datagrams; false: there is no memory.
+    bool make_heads(std::size_t count);
+    // Where the begin of datagram `number` is written, so that it ends where the stretch ends.
+    engine::Stretch head(std::size_t number) const;
+    // The stretches of `length` bytes of the reply from `from` on behind `head`, those that touch joined.
+    std::size_t cut(const engine::Stretch& head, std::size_t from, std::size_t length,
+                    std::span<engine::Stretch> out) const;
+    std::uint8_t* data(const engine::Stretch& stretch) const {
+        return engine_->memory().data(stretch.frame) + stretch.offset;
+    }
+
+    // Gives the frames back.
+    void clear();
+    // Somebody else has them, and gives them back.
+    void forget();
+    std::span<const umem::Frame> frames() const { return {frames_.data(), frame_count_}; }
+
+  private:
+    umem::Frame new_frame();
+    bool text_room();
+
+    engine::Engine* engine_ = nullptr;
+    std::array<umem::Frame, kMostFrames> frames_{};
+    std::array<engine::Stretch, kMostStretches> stretches_{};
+    std::size_t frame_count_ = 0, count_ = 0, length_ = 0;
+    static constexpr std::size_t kHeadsInFrame = kFrame / kHeads;
+    umem::Frame text_ = umem::kNoFrame;  // where more can be written
+    std::uint32_t text_end_ = 0;
+    std::array<umem::Frame, kMostDatagrams / kHeadsInFrame> heads_{};  // of the datagrams behind the first
+    std::size_t heads_count_ = 0;
+};
+
+}  // namespace chainio::service

@@ -1,0 +1,30 @@
+// One of the server's places for datagrams: what came in, the requests in it one after the other, and the reply.
+#pragma once
+#include "runtime/engine/flight.h"
+#include "runtime/net/port.h"
+#include "runtime/service/answer.h"
+#include "runtime/service/generation.h"
+#include "runtime/service/net.h"
+
+namespace chainio::service {
+
+struct Datagram {
+    Received received;
+    Answer answer;
+    std::span<std::uint8_t> rest;    // the request that is next or runs, and what is behind it
+    std::size_t request_length = 0;  // of `rest`
+    std::uint64_t arrived_ns = 0;
+    Generation* generation = nullptr;          // under which its requests run
+    std::uint32_t service = 0;                 // of that
+    int fd = -1;                               // that its replies leave by
+    std::uint32_t port = engine::kNoIndex;     // of the server's interfaces; else it came by a socket
+    umem::Descriptor frame{};                  // that came by the interface
+    std::uint32_t request = engine::kNoIndex;  // the slot in which it runs
+    unsigned sending = 0;                      // datagrams of the reply that the kernel has
+    engine::QueueLink waiting_link;
+    std::uint16_t rank = 0;
+    bool used = false, waiting = false, dirty = false;
+    bool too_long = false;  // the reply is more than fits; that is said instead, once
+};
+
+}  // namespace chainio::service

@@ -1,0 +1,261 @@
+// The life of a datagram: its requests one after the other, and each one's reply in as many datagrams as it takes.
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "runtime/engine/owners.h"
+#include "runtime/service/server.h"
+
+namespace chainio::service {
+namespace {
+
+std::uint64_t now_ns() {
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+// The reply leaves from the address to which the request came, by whichever way leads back.
+void answer_from_there(std::span<std::uint8_t> control) {
+    if (control.size() < sizeof(cmsghdr)) return;
+    auto* header = reinterpret_cast<cmsghdr*>(control.data());
+    if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_PKTINFO) {
+        reinterpret_cast<in_pktinfo*>(CMSG_DATA(header))->ipi_ifindex = 0;
+    } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_PKTINFO) {
+        auto* info = reinterpret_cast<in6_pktinfo*>(CMSG_DATA(header));
+        if (!IN6_IS_ADDR_LINKLOCAL(&info->ipi6_addr)) info->ipi6_ifindex = 0;
+    }
+}
+
+}  // namespace
+
+void Server::received_from(const NetEvent& event) {
+    Listener& listener = listeners_[event.index];
+    if (!event.more) listener.accepting = false;
+    if (event.buffer == engine::kNoIndex) return;
+    const auto received =
+        event.result < 0 ? std::nullopt : net_->datagram(event.buffer, static_cast<std::size_t>(event.result));
+    if (!received) return net_->give_back_datagram(event.buffer);
+    Datagram& datagram = datagrams_[event.buffer];
+    datagram.received = *received;
+    answer_from_there(datagram.received.control);
+    datagram.fd = listener.fd;
+    datagrams_used_++;
+    begin_with(event.buffer, *listener.generation, listener.service);
+}
+
+void Server::begin_with(std::uint32_t index, Generation& generation, std::uint32_t service) {
+    Datagram& datagram = datagrams_[index];
+    datagram.generation = &generation;
+    datagram.service = service;
+    datagram.answer.use(generation.engine);
+    datagram.rest = datagram.received.bytes;
+    datagram.request_length = 0;
+    const std::size_t ranks = now_->module.classes.size();
+    datagram.rank = &generation == now_.get() ? generation.rank_of(service) : static_cast<std::uint16_t>(ranks);
+    datagram.used = true;
+    generation.connections++;
+    counters_of(datagram).datagrams++;
+    counters_of(datagram).bytes_in += datagram.rest.size();
+    look_for_datagram_request(index);
+}
+
+// A datagram's fixed fields stand once at its begin; the requests behind them follow one another.
+void Server::look_for_datagram_request(std::uint32_t index) {
+    Datagram& datagram = datagrams_[index];
+    const ir::Framing& framing = service_of(datagram).udp_framing;
+    datagram.request_length = datagram.rest.size();
+    if (!framing.end.empty() && datagram.rest.size() > framing.bytes) {
+        const auto from = datagram.rest.subspan(framing.bytes);
+        const void* found = memmem(from.data(), from.size(), framing.end.data(), framing.end.size());
+        if (found != nullptr)
+            datagram.request_length =
+                static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - datagram.rest.data()) +
+                framing.end.size();
+    }
+    datagram.arrived_ns = now_ns();
+    datagram.too_long = false;
+    counters_of(datagram).requests++;
+    datagram.waiting = true;
+    waiting_.push(datagram.rank, kFirstDatagram + index);
+    start_waiting();
+    if (waiting_.size() > options_.waiting) shed();
+}
+
+void Server::begin_datagram(std::uint32_t index, bool is_shed) {
+    Datagram& datagram = datagrams_[index];
+    datagram.waiting = false;
+    const auto bytes = datagram.rest.first(datagram.request_length);
+    const std::uint32_t number = kFirstDatagram + index;
+    Requests& requests = datagram.generation->requests;
+    if (is_shed) {
+        datagram.request = requests.start_failed(datagram.service, Ending::failed, bytes, datagram.answer, number);
+    } else if (datagram.received.cut || bytes.size() > options_.request_bytes) {
+        counters_of(datagram).too_long++;
+        datagram.request = requests.start_failed(datagram.service, Ending::malformed, bytes, datagram.answer, number);
+    } else {
+        const std::int32_t program = service_of(datagram).on_request_udp;
+        datagram.request = requests.start(datagram.service, program, bytes, datagram.answer, number);
+    }
+    go_on(*datagram.generation, datagram.request);
+}
+
+void Server::shed_datagram(std::uint32_t index) {
+    Datagram& datagram = datagrams_[index];
+    counters_of(datagram).shed++;
+    if (datagram.generation->requests.any_spare()) return begin_datagram(index, true);
+    datagram.waiting = false;
+    mark(kFirstDatagram + index);
+}
+
+// A reply that is more than its datagrams hold is not sent in part: the client is told instead.
+void Server::datagram_reply_too_long(Generation& generation, std::uint32_t slot) {
+    Datagram& datagram = datagrams_[generation.requests.connection(slot) - kFirstDatagram];
+    datagram.answer.clear();
+    if (datagram.too_long) return datagram_ended(generation, slot);
+    datagram.too_long = true;
+    counters_of(datagram).reply_too_long++;
+    generation.requests.fail(slot);
+    go_on(generation, slot);
+}
+
+void Server::datagram_ended(Generation& generation, std::uint32_t slot) {
+    Requests& requests = generation.requests;
+    const std::uint32_t index = requests.connection(slot) - kFirstDatagram;
+    Datagram& datagram = datagrams_[index];
+    ServiceCounters& counters = counters_of(datagram);
+    const Ending ending = requests.ending(slot);
+    const bool closes = requests.closes(slot);
+    if (datagram.answer.length() != 0 && !send_reply(index, slot)) return datagram_reply_too_long(generation, slot);
+    switch (ending) {
+        case Ending::answered: counters.answered++; break;
+        case Ending::malformed: counters.malformed++; break;
+        case Ending::failed: counters.failed++; break;
+    }
+    counters.payload_copies += requests.take_copies(slot);
+    counters.latency_ns.record(now_ns() - datagram.arrived_ns);
+    // What is behind a request that ends the connection is not looked at.
+    if (closes) datagram.request_length = datagram.rest.size();
+    datagram.request = engine::kNoIndex;
+    requests.release(slot);
+    if (datagram.sending == 0) datagram.answer.clear();
+    mark(kFirstDatagram + index);
+}
+
+// False: the reply is longer than may be sent. Nothing was sent then.
+bool Server::send_reply(std::uint32_t index, std::uint32_t slot) {
+    Datagram& datagram = datagrams_[index];
+    Answer& answer = datagram.answer;
+    Requests& requests = datagram.generation->requests;
+    const std::int32_t program = service_of(datagram).on_datagram;
+    std::array<std::uint8_t, kDatagramHead> head{};
+    std::size_t head_length = 0, longest = longest_payload(datagram);
+    if (program >= 0) {
+        // Without it nobody could tell which request the reply belongs to: it is not sent.
+        const auto written = requests.datagram_head(slot, program, 0, 1, head);
+        if (!written) return true;
+        head_length = *written;
+        longest = std::min(options_.datagram_bytes, longest);
+        if (longest <= head_length) return false;
+        longest -= head_length;
+    }
+    const std::size_t count = (answer.length() + longest - 1) / longest;
+    if ((program < 0 ? count > 1 : count > kMostDatagrams) || !answer.make_heads(count)) return false;
+    const bool by_socket = datagram.port == engine::kNoIndex;
+    if (!by_socket && !interfaces_[datagram.port].port->begin_reply(answer.frames(), engine::kHandedOut)) return false;
+    for (std::size_t number = 0; number < count; number++) {
+        const engine::Stretch room = answer.head(number);
+        if (program >= 0 && requests.datagram_head(slot, program, number, count, head) != head_length) break;
+        const engine::Stretch begin{room.frame, static_cast<std::uint32_t>(room.offset + room.length - head_length),
+                                    static_cast<std::uint32_t>(head_length)};
+        std::copy_n(head.begin(), head_length, answer.data(begin));
+        std::array<engine::Stretch, Answer::kMostStretches + 1> stretches;
+        const std::size_t made = answer.cut(begin, number * longest, longest, stretches);
+        if (by_socket)
+            send_stretches(index, {stretches.data(), made});
+        else
+            send_frames(datagram, {stretches.data(), made});
+    }
+    if (!by_socket) {
+        interfaces_[datagram.port].port->end_reply(answer.frames());
+        answer.forget();
+    }
+    return true;
+}
+
+void Server::send_stretches(std::uint32_t index, std::span<const engine::Stretch> stretches) {
+    Datagram& datagram = datagrams_[index];
+    std::array<iovec, Net::kMostParts> parts;
+    std::size_t count = 0;
+    for (const engine::Stretch& stretch : stretches) {
+        if (stretch.length == 0) continue;
+        parts[count++] = {datagram.answer.data(stretch), stretch.length};
+    }
+    datagram.sending++;
+    net_->send_to(index, datagram.fd, datagram.received, {parts.data(), count});
+}
+
+void Server::was_sent_to(const NetEvent& event) {
+    Datagram& datagram = datagrams_[event.index];
+    ServiceCounters& counters = counters_of(datagram);
+    if (event.result < 0)
+        counters.vanished++;
+    else
+        counters.bytes_out += static_cast<std::uint32_t>(event.result);
+    if (--datagram.sending != 0) return;
+    datagram.answer.clear();
+    mark(kFirstDatagram + event.index);
+}
+
+void Server::settle_datagram(std::uint32_t index) {
+    Datagram& datagram = datagrams_[index];
+    if (!datagram.used || datagram.waiting || datagram.request != engine::kNoIndex || datagram.sending != 0) return;
+    const std::size_t fixed = service_of(datagram).udp_framing.bytes;
+    if (datagram.rest.size() > datagram.request_length && datagram.request_length > fixed) {
+        // The fields in front go along to the next request, over the end of the one that is done.
+        std::uint8_t* next = datagram.rest.data() + datagram.request_length - fixed;
+        std::memmove(next, datagram.rest.data(), fixed);
+        datagram.rest = datagram.rest.subspan(datagram.request_length - fixed);
+        return look_for_datagram_request(index);
+    }
+    datagram.used = false;
+    datagram.fd = -1;
+    datagram.generation->connections--;
+    if (datagram.port != engine::kNoIndex) {
+        interfaces_[datagram.port].port->release(datagram.frame);
+        return free_xdp_.push_back(index);
+    }
+    datagrams_used_--;
+    net_->give_back_datagram(index);
+}
+
+// Asks for datagrams where nothing does (at the start, and after a time without a free buffer), and closes what is to
+// be closed once it is empty. True: something was done.
+bool Server::settle_sockets() {
+    bool worked = false;
+    for (std::uint32_t i = 0; i < listeners_.size(); i++) {
+        Listener& listener = listeners_[i];
+        if (listener.tcp || listener.fd < 0) continue;
+        int unread = 0;
+        const bool quiet = listener.leaving && (ioctl(listener.fd, FIONREAD, &unread) != 0 || unread == 0);
+        if (listener.accepting && quiet && !listener.stopping) {
+            listener.stopping = worked = true;
+            net_->stop_receiving_from(i);
+        } else if (!listener.accepting && listener.leaving && (quiet || listener.stopping)) {
+            const auto leaves_by_it = [&](const Datagram& each) { return each.used && each.fd == listener.fd; };
+            if (std::ranges::any_of(datagrams_, leaves_by_it)) continue;
+            close(listener.fd);
+            listener.fd = -1;
+            listener.generation->closing--;
+        } else if (!listener.accepting && !listener.stopping && datagrams_used_ < Net::kDatagrams) {
+            listener.accepting = worked = true;
+            net_->receive_from(i, listener.fd);
+        }
+    }
+    return worked;
+}
+
+}  // namespace chainio::service

@@ -1,0 +1,24 @@
+// Where the parts of a reply go.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "runtime/engine/engine.h"
+
+namespace chainio::service {
+
+class Sink {
+  public:
+    virtual ~Sink() = default;
+    // Takes as many bytes as there is room for, and says how many.
+    virtual std::size_t add(std::span<const std::uint8_t> bytes) = 0;
+    // Sends bytes from where they lie, a frame of the engine's that is handed out, and then gives the frame back.
+    // False: this cannot be; the frame is still the caller's, and the bytes want to be added.
+    virtual bool refer(const engine::Stretch& bytes) {
+        (void)bytes;
+        return false;
+    }
+};
+
+}  // namespace chainio::service

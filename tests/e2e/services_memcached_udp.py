@@ -1,0 +1,169 @@
+#!/usr/bin/python3
+"""std/memcached.chain over UDP, on a veth pair: memcached's own datagrams for the same requests, byte for byte; unmodified tools.
+The interpreter is the distribution's, as services_memcached has its packages."""
+import pathlib
+import random
+import re
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import netns
+import runs
+from runs import BUILD, ROOT, expect
+from services_memcached import escaped, items
+
+OURS, THEIRS = 11211, 11212
+ADDRESS = "10.9.0.2"
+SEED = 20266
+
+
+def header(number, at=0, count=1):
+    return struct.pack("!HHHH", number, at, count, 0)
+
+
+class Asker:
+    """Sends a request and `version` behind it, whose answer says that nothing more will come: both servers answer in order.
+    It goes along with several commands, which other datagrams may come between."""
+    def __init__(self, pair, port, address=ADDRESS):
+        self.sock = netns.udp(pair.here, family=socket.AF_INET6 if ":" in address else socket.AF_INET)
+        netns.take_much(self.sock)
+        self.sock.connect((address, port))
+
+    def datagrams(self, request, head=header(7), together=False):
+        last = b"version\r\n"
+        if together:
+            self.sock.send(head + request + last)
+        else:
+            self.sock.send(head + request)
+            self.sock.send(header(8) + last)
+        got = []
+        while not (data := self.sock.recv(1 << 16))[8:].startswith(b"VERSION "):
+            got.append(data)
+        return got
+
+    def replies(self, request):
+        return b"".join(data[8:] for data in self.datagrams(request))
+
+
+def start_ours(folder, pair, store, options):
+    chain = ROOT / "stdlib-chains" / "std" / "memcached.chain"
+    subprocess.run([BUILD / "bin" / "chainc", chain, "-I", ROOT / "stdlib-chains", "-o", folder / "memcached.o"], check=True)
+    # One request at a time, so that those of different datagrams end in the order in which they came.
+    command = pair.command(pair.there, BUILD / "bin" / "chainio-runtime", "--spec", folder / "memcached.o", "--file", f"values={store}",
+                           "--socket", folder / "control", "--requests", 1, *options)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        if line.startswith("serving at"):
+            break
+    rest = threading.Thread(target=process.stderr.read)
+    rest.start()
+    return process, rest
+
+
+def start_theirs(pair, held):
+    process = subprocess.Popen(pair.command(pair.there, "memcached", "-u", "root", "-p", THEIRS, "-U", THEIRS, "-m", "512", "-I", "1m", "-t", "1"))
+
+    def there():
+        with netns.inside(pair.here):
+            try:
+                return socket.create_connection((ADDRESS, THEIRS), timeout=netns.PATIENCE)
+            except ConnectionRefusedError:
+                return None
+    found = []
+    netns.until("memcached answers", lambda: found.append(there()) or found[-1] is not None)
+    with found[-1] as sock:
+        sets = b"".join(b"set %s %d 0 %d\r\n%s\r\n" % (key, flags, len(value), value) for key, (flags, value) in held.items())
+        sender = threading.Thread(target=sock.sendall, args=(sets,))
+        sender.start()
+        left = len(b"STORED\r\n") * len(held)
+        while left > 0:
+            left -= len(sock.recv(1 << 16))
+        sender.join()
+    return process
+
+
+def same_datagrams(ours, theirs, held, rng):
+    for request in [
+        b"get a\r\n", b"get nothing\r\n", b"get long\r\n", b"get empty\r\n", b"get a\n", b"get\r\n", b"\r\n", b"bogus\r\n", b"get " + b"k" * 250 + b"\r\n",
+        b"get " + b"k" * 251 + b"\r\n", b"mg a\r\n", b"mg a v f k s t O123 \r\n", b"mg nothing v k O9\r\n", b"mg nothing q v\r\n", b"mg long v s\r\n",
+        b"mn\r\n", b"mg a v q\r\nmg nothing q\r\nmn\r\n", b"get a\r\nget a\r\nbogus\r\n", b"",
+    ]:
+        several = request.count(b"\n") > 1
+        expect(f"as memcached answers: {request[:40]!r}", ours.datagrams(request, together=several), theirs.datagrams(request, together=several))
+    for head in (header(7, 3, 1), header(0xffff), header(7, 0, 2), header(7, 0, 0), b"\0\1\0", b""):
+        expect(f"a frame header {head!r}", ours.datagrams(b"get a\r\n" if len(head) == 8 else b"", head),
+               theirs.datagrams(b"get a\r\n" if len(head) == 8 else b"", head))
+    for length in range(1340, 1420):
+        key = b"length%d" % length
+        expect(f"a value of {length} bytes", ours.datagrams(b"get %s\r\n" % key), theirs.datagrams(b"get %s\r\n" % key))
+    keys = [*held, *(b"nothing%d" % i for i in range(300))]
+    wrong = []
+    for number in range(1500):
+        flags = rng.sample((b"v", b"k", b"f", b"s", b"t", b"O%d" % number), rng.randrange(7))
+        request = rng.choice((b"get %s\r\n" % rng.choice(keys), b"mg %s\r\n" % b" ".join([rng.choice(keys), *flags])))
+        head = header(rng.randrange(1 << 16))
+        if ours.datagrams(request, head) != theirs.datagrams(request, head):
+            wrong.append(request)
+    expect("1500 requests", wrong, [])
+    # memcached numbers the datagrams of each key's value for themselves, and we those of the whole reply, as the protocol says.
+    for _ in range(50):
+        request = b"get %s\r\n" % b" ".join(rng.choices([key for key in keys if key != b"long"], k=10))
+        expect("several keys", ours.replies(request) == theirs.replies(request), True)
+
+
+def own_answers(ours):
+    got = ours.datagrams(b"get a long a\r\n")
+    expect("a reply's datagrams are numbered", [struct.unpack("!HHHH", data[:8]) for data in got], [(7, i, len(got), 0) for i in range(47)])
+    expect("gets", ours.replies(b"gets a\r\n"), lambda text: re.fullmatch(rb"VALUE a 5 3 \d+\r\nabc\r\nEND\r\n", text) is not None)
+    expect("what would write, and what is behind it", ours.replies(b"set a 0 0 6\r\nget a \r\nget a\r\n"), b"SERVER_ERROR this store is read only\r\n")
+    expect("quit", ours.datagrams(b"quit\r\nget a\r\n"), [])
+
+
+def tools(folder, pair, ours):
+    """libmemcached's tools only write over UDP, and wait for no answer: their frames are understood and the writes refused."""
+    (folder / "a").write_text("other")
+    done = subprocess.run(pair.command(pair.here, "memccp", "--udp", f"--servers={ADDRESS}:{OURS}", folder / "a"), capture_output=True, timeout=60)
+    expect("memccp --udp", done.returncode, 0)
+    expect("and nothing was written", ours.replies(b"get a\r\n"), b"VALUE a 5 3\r\nabc\r\nEND\r\n")
+    done = subprocess.run(pair.command(pair.here, "memccat", f"--servers={ADDRESS}:{OURS}", "a"), capture_output=True, timeout=60)
+    expect("memccat, over tcp at the same port", done.stdout, b"abc\n")
+
+
+def main():
+    if why := netns.why_not():
+        print(f"skipped: {why}")
+        return 77
+    rng = random.Random(SEED)
+    held = items(rng) | {b"length%d" % length: (3, rng.randbytes(length)) for length in range(1340, 1420)}
+    with tempfile.TemporaryDirectory() as name, netns.Pair() as pair:
+        folder = pathlib.Path(name)
+        store = folder / "main.store"
+        text = b"".join(b"%s\t%s\t%d\n" % (key, escaped(value), flags) for key, (flags, value) in held.items())
+        subprocess.run([BUILD / "bin" / "chainio", "store", "build", store, "--from", "-"], input=text, check=True, stdout=subprocess.DEVNULL)
+        theirs = start_theirs(pair, held)
+        try:
+            for options in ((), ("--interface", "vb")):
+                print("      " + (" ".join(options) or "by a socket"))
+                process, rest = start_ours(folder, pair, store, options)
+                ours = Asker(pair, OURS)
+                same_datagrams(ours, Asker(pair, THEIRS), held, rng)
+                expect("over IPv6", Asker(pair, OURS, "fd09::2").datagrams(b"get a\r\n"), [header(7) + b"VALUE a 5 3\r\nabc\r\nEND\r\n"])
+                own_answers(ours)
+                tools(folder, pair, ours)
+                process.terminate()
+                expect("ends", process.wait(timeout=60), 0)
+                rest.join()
+        finally:
+            theirs.terminate()
+            theirs.wait(timeout=60)
+    print("FAILED" if runs.failures else "all ok")
+    return 1 if runs.failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""A spec's services over udp: by IPv4 and IPv6, several requests and several datagrams, what is of bad form or too long, overload, the end."""
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import netns
+import runs
+from runs import BUILD, expect
+
+SPEC = """
+app kv { files rows = "*.rows" { immutable }  class fast { priority 0 }  class slow { priority 7 } }
+chain row(file: file rows, number: u32, length: u32) in class fast -> bytes(max 64KiB) hops 1 {
+  step s(b: block at number * 1000 for length in file) { return b }
+}
+service lines on udp 7001 via uring, tcp 7001 via uring in class fast {
+  text Line { "row " number: int " " length: int " " times: int "\\n" }
+  request udp { id: u32be  line: Line }
+  request tcp { line: Line }
+  on request {
+    let v = row(rows["a.rows"], line.number as u32, line.length as u32) else fail not_found
+    for i in range(0, line.times) max 64 { reply v "|" }
+  }
+  on datagram { reply request.id:u32be, datagram.number:u16be, datagram.count:u16be }
+  on malformed { reply "bad" }
+  on failure { reply "sorry" }
+}
+service plain on udp 7002 via auto in class slow {
+  request { number: u32be  length: u32be }
+  on request { reply row(rows["a.rows"], request.number, request.length) }
+  on malformed { reply "bad" }
+  on failure { reply "sorry" }
+}
+"""
+ROWS = 500
+DATA = b"".join((b"%09d " % number) * 100 for number in range(ROWS))
+PATIENCE = netns.PATIENCE
+
+
+class Server:
+    def __init__(self, folder, *options, bind="127.0.0.1", prefix=()):
+        self.path = folder / f"control-{time.monotonic_ns()}"
+        command = [*prefix, BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.bpf.o", "--bind", bind, "--port", "lines=0", "--port",
+                   "plain=0", "--file", f"rows={folder / 'a.rows'}", "--socket", self.path, *options]
+        self.process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.ports, self.said = {}, []
+        for line in self.process.stderr:
+            self.said.append(line)
+            if found := re.match(r"service (\S+) at (udp|tcp) \S+ port (\d+):", line):
+                self.ports[found[1], found[2]] = int(found[3])
+            if line.startswith("serving at"):
+                break
+        assert len(self.ports) == 3, self.said
+        self.rest = threading.Thread(target=self.process.stderr.read)
+        self.rest.start()
+
+    def client(self, service="lines", address="127.0.0.1"):
+        made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+        netns.take_much(made)
+        made.settimeout(PATIENCE)
+        made.connect((address, self.ports[service, "udp"]))
+        return made
+
+    def stats(self, service="lines"):
+        with socket.socket(socket.AF_UNIX) as control:
+            control.settimeout(PATIENCE)
+            control.connect(str(self.path))
+            control.sendall(b'{"op": "stats"}\n')
+            answer = json.loads(control.makefile().readline())
+        return next(entry for entry in answer["stats"]["services"] if (entry["name"], entry["transport"]) == (service, "udp"))
+
+    def wait_for(self, name, value, service="lines"):
+        netns.until(f"{name} {value}", lambda: self.stats(service)[name] == value)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=60)
+        self.rest.join()
+        return code
+
+
+def reply(sock, number=None):
+    """The datagrams of one reply, put together; each says which it is and how many there are."""
+    parts, count, limit = {}, 1, 0
+    while len(parts) < count:
+        data = sock.recv(1 << 16)
+        got, at, count = struct.unpack("!IHH", data[:8])
+        if number is not None and got != number:
+            return f"a reply to {got}"
+        limit = max(limit, len(data))
+        parts[at] = data[8:]
+    return b"".join(parts[i] for i in range(count)), count, limit
+
+
+def ask(sock, number, line):
+    sock.send(struct.pack("!I", number) + line)
+    return reply(sock, number)
+
+
+def whole(length):
+    count = -(-length // 1392)
+    return count, min(1400, length + 8)
+
+
+def test_lines(server):
+    for name, address in (("IPv4", "127.0.0.1"), ("IPv6", "::1")):
+        sock = server.client(address=address)
+        expect(f"a request over {name}", ask(sock, 7, b"row 3 10 1\n"), (DATA[3000:3010] + b"|", 1, 19))
+        sock.close()
+    sock = server.client()
+    for length, times in ((1391, 1), (1392, 1), (1390, 2), (5000, 1), (60000, 1), (1, 64), (1300, 64)):
+        want = (DATA[1000:1000 + length] + b"|") * times
+        expect(f"{times} times {length} bytes, cut where they have to be", ask(sock, 9, b"row 1 %d %d\n" % (length, times)), (want, *whole(len(want))))
+    expect("more than 64 datagrams hold is a failure, not a part", ask(sock, 3, b"row 0 60000 2\n")[0], b"sorry")
+    expect("a request of bad form", ask(sock, 4, b"rows 1\n")[0], b"bad")
+    expect("behind the end of the file", ask(sock, 5, b"row 9999 10 1\n")[0], b"sorry")
+    expect("nothing to reply", sock.send(struct.pack("!I", 6) + b"row 1 10 0\n"), 15)
+    sock.send(struct.pack("!I", 11) + b"row 1 2 1\nrow 2 3 1\nnonsense\nrow 4 5 1\n")
+    expect("several requests in a datagram", [reply(sock, 11)[0] for _ in range(4)], [b"00|", b"000|", b"bad", b"00000|"])
+    expect("a request without its end", ask(sock, 12, b"row 1 2 1")[0], b"bad")
+    sock.send(b"\0\1\2")
+    expect("what is too short to be told from others is not answered", ask(sock, 13, b"row 2 1 1\n")[0], b"0|")
+    sock.send(struct.pack("!I", 14) + b"row 2 1 1" + b" " * 20000)
+    expect("a datagram that is longer than the buffers", reply(sock, 14)[0], b"bad")
+    stats = server.stats()
+    expect("counted", {name: stats[name] for name in ("datagrams", "requests", "malformed", "failed", "too_long", "reply_too_long", "vanished")},
+           {"datagrams": 18, "requests": 21, "malformed": 5, "failed": 2, "too_long": 1, "reply_too_long": 1, "vanished": 0})
+    expect("bytes out", stats["bytes_out"], lambda n: n > 150000)
+    sock.close()
+
+
+def test_plain(server):
+    sock = server.client("plain")
+    for length in (1, 1400, 20000, 65000):
+        sock.send(struct.pack("!II", 2, length))
+        expect(f"without `on datagram` a reply is one datagram: {length} bytes", sock.recv(1 << 16) == DATA[2000:2000 + length], True)
+    expect("no byte of them was copied by the program", server.stats("plain")["payload_copies"], 0)
+    sock.send(b"abc")
+    expect("of bad form", sock.recv(100), b"bad")
+    sock.send(struct.pack("!II", 2, 65508))
+    expect("longer than a datagram", sock.recv(100), b"sorry")
+    sock.close()
+
+
+def test_overload(folder):
+    """One request runs and two wait: of the rest, the least urgent is told at once. All are answered, none twice."""
+    server = Server(folder, "--requests", 1, "--waiting", 2, "--no-ring")
+    plain, lines = server.client("plain"), server.client()
+    for number in range(200):
+        plain.send(struct.pack("!II", number, 10))
+        lines.send(struct.pack("!I", number) + b"row 1 10 1\n")
+    got = [plain.recv(100) for _ in range(200)]
+    other = [reply(lines)[0] for _ in range(200)]
+    expect("each is answered", {*got} <= {b"sorry", *(DATA[n * 1000:n * 1000 + 10] for n in range(200))}, True)
+    expect("each of the urgent ones, too", {*other} <= {b"sorry", b"000000001 |"}, True)
+    stats = server.stats("plain"), server.stats()
+    expect("what was shed is counted", sum(s["shed"] for s in stats), [*got, *other].count(b"sorry"))
+    expect("ends", server.stop(), 0)
+
+
+def test_end(folder):
+    """What clients had sent before SIGTERM is answered."""
+    server = Server(folder)
+    sock = server.client()
+    for number in range(150):
+        sock.send(struct.pack("!I", number) + b"row 1 10 1\n")
+    code = server.stop()
+    expect("each request before SIGTERM has its answer", [reply(sock, n)[0] for n in range(150)], [b"000000001 |"] * 150)
+    expect("it ended well", code, 0)
+    expect("the port is free again", socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind(("127.0.0.1", server.ports["lines", "udp"])), None)
+
+
+def test_addresses(folder):
+    """Over veth, to an address that is not the interface's first: the reply comes from there."""
+    if why := netns.why_not():
+        print(f"skipped: addresses over veth: {why}")
+        return
+    with netns.Pair() as pair:
+        netns.ip("addr", "add", "10.9.0.77/24", "dev", "vb", namespace=pair.there)
+        netns.ip("addr", "add", "fd09::77/64", "dev", "vb", "nodad", namespace=pair.there)
+        server = Server(folder, bind="::", prefix=pair.command(pair.there))
+        for address in ("10.9.0.2", "10.9.0.77", "fd09::2", "fd09::77"):
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            sock = netns.udp(pair.here, family=family)
+            sock.sendto(struct.pack("!I", 1) + b"row 7 9000 1\n", (address, server.ports["lines", "udp"]))
+            parts = [sock.recvfrom(2000) for _ in range(7)]
+            got = b"".join(data[8:] for data, _ in sorted(parts, key=lambda part: part[0][4:6]))
+            expect(f"to {address}, and from there", (got, {peer[0] for _, peer in parts}), (DATA[7000:16000] + b"|", {address}))
+            sock.close()
+        expect("ends", server.stop(), 0)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "app.chain").write_text(SPEC)
+        (folder / "a.rows").write_bytes(DATA)
+        subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.bpf.o"], check=True)
+        server = Server(folder, bind="::")
+        test_lines(server)
+        test_plain(server)
+        expect("ends", server.stop(), 0)
+        test_overload(folder)
+        test_end(folder)
+        test_addresses(folder)
+    print("FAILED" if runs.failures else "all ok")
+    return 1 if runs.failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

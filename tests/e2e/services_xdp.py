@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""A spec's services over AF_XDP, on a veth pair: replies leave from the frames that blocks were read into; what is not taken comes by the
+socket; fallbacks are named; no frame is lost."""
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import json
+import netns
+import runs
+from runs import BUILD, expect
+from services_udp import DATA, SPEC, Server, ask, reply, whole
+
+HERE, THERE = ("10.9.0.1", "fd09::1"), ("10.9.0.2", "fd09::2")
+PASS = ('__attribute__((section("xdp.frags"), used)) int pass(void *ctx) { return 2; }\n'
+        'char _license[] __attribute__((section("license"), used)) = "GPL";\n')
+
+
+class OnVeth(Server):
+    def __init__(self, folder, pair, *options):
+        self.pair = pair
+        super().__init__(folder, *options, bind="::", prefix=pair.command(pair.there))
+
+    def client(self, service="lines", address=THERE[0]):
+        made = netns.udp(self.pair.here, family=socket.AF_INET6 if ":" in address else socket.AF_INET)
+        netns.take_much(made)
+        made.connect((address, self.ports[service, "udp"]))
+        return made
+
+    def all_stats(self):
+        with socket.socket(socket.AF_UNIX) as control:
+            control.settimeout(netns.PATIENCE)
+            control.connect(str(self.path))
+            control.sendall(b'{"op": "stats"}\n')
+            return json.loads(control.makefile().readline())["stats"]
+
+    def interface(self):
+        return self.all_stats()["interfaces"][0]
+
+    def no_frame_is_lost(self):
+        """Only what is posted for receiving is in use, once everything has left."""
+        def idle():
+            stats = self.all_stats()
+            side = stats["interfaces"][0]
+            return side["unanswered"] == side["frames_sending"] == 0 and stats["frames_in_use"] == side["frames_posted"]
+        netns.until("only posted frames are in use", idle)
+
+
+def test_replies(folder, pair, *options):
+    server = OnVeth(folder, pair, "--interface", "vb", *options)
+    before = server.interface()
+    print("      " + before["mode"])
+    for address in THERE:
+        sock = server.client(address=address)
+        for length, times in ((10, 1), (1391, 1), (1392, 1), (5000, 1), (60000, 1), (100, 7)):
+            want = (DATA[1000:1000 + length] + b"|") * times
+            expect(f"{times} times {length} bytes from {address}", ask(sock, 9, b"row 1 %d %d\n" % (length, times)), (want, *whole(len(want))))
+        sock.send(struct.pack("!I", 11) + b"row 1 2 1\nrow 2 3 1\nnonsense\nrow 4 5 1\n")
+        expect("several requests in a datagram", [reply(sock, 11)[0] for _ in range(4)], [b"00|", b"000|", b"bad", b"00000|"])
+        sock.send(b"\0\1")  # is not answered
+        expect("behind the end of the file", ask(sock, 5, b"row 9999 10 1\n")[0], b"sorry")
+        sock.close()
+    expect("no byte of a block was copied by the program", (server.stats()["payload_copies"], server.interface()["payload_copies"]), (0, 0))
+    sock = server.client()
+    expect("a packet of more pieces than the kernel takes", ask(sock, 1, b"row 1 1 12\n"), (b"0|" * 12, 1, 32))
+    expect("is put together, and counted", (server.stats()["payload_copies"], server.interface()["payload_copies"]), (0, 1))
+    sock.close()
+    sock = server.client("plain")
+    for length in (1, 3000, 8900):
+        sock.send(struct.pack("!II", 2, length))
+        expect(f"one datagram of {length} bytes", sock.recv(1 << 16) == DATA[2000:2000 + length], True)
+    sock.send(struct.pack("!II", 2, 20000))
+    expect("more than the interface takes", sock.recv(1 << 16), b"sorry")
+    after = server.interface()
+    expect("all of them came by the interface", after["received"] - before["received"], 2 * 9 + 1 + 4)
+    expect("and none was lost there", [after[name] for name in ("dropped", "invalid", "malformed", "no_frame", "ring_full")], [0] * 5)
+    sock.close()
+    test_passed_on(server, after)
+    many(server)
+    server.no_frame_is_lost()
+    expect("ends", server.stop(), 0)
+    expect("the program is gone with it", "xdp" in server.pair.link(pair.there, "vb"), False)
+
+
+def test_passed_on(server, before):
+    """What the program does not take is the kernel's: it comes by the socket, or is answered as ever."""
+    pair = server.pair
+    sock = server.client()
+    sock.send(struct.pack("!I", 3) + b"row 1 2 1\n" * 400)
+    expect("a datagram of more than a frame", {reply(sock, 3)[0] for _ in range(400)}, {b"00|"})
+    # In fragments: longer than the interface's packets.
+    sock.send(struct.pack("!I", 4) + b"row 1 2 1\n" * 900)
+    expect("a datagram in fragments", {reply(sock, 4)[0] for _ in range(900)}, {b"00|"})
+    expect("neither came by the interface", server.interface()["received"], before["received"])
+    for address in THERE:
+        done = subprocess.run(pair.command(pair.here, "ping", "-c", 1, "-W", netns.PATIENCE, address), capture_output=True)
+        expect(f"a ping of {address}", done.returncode, 0)
+    netns.ip("neigh", "flush", "dev", "va", namespace=pair.here)
+    expect("after the neighbour was forgotten", ask(sock, 6, b"row 1 2 1\n")[0], b"00|")
+    closed = netns.udp(pair.here)
+    closed.connect((THERE[0], 9))
+    closed.send(b"x")
+    try:
+        closed.recv(1)
+        expect("a port that nobody serves", "an answer", "refused")
+    except ConnectionRefusedError:
+        pass
+    with netns.inside(pair.here):
+        stream = socket.create_connection((THERE[0], server.ports["lines", "tcp"]), timeout=netns.PATIENCE)
+    stream.sendall(b"row 1 2 1\n")
+    expect("the same service over tcp", stream.recv(10), b"00|")
+
+
+def many(server):
+    """Many requests at once from many clients; each reply is right."""
+    socks = [server.client(address=THERE[i % 2]) for i in range(8)]
+    wrong = []
+    for turn in range(40):
+        for i, sock in enumerate(socks):
+            for k in range(16):
+                sock.send(struct.pack("!I", k) + b"row %d %d 1\n" % ((turn * 8 + i) % 400 + k, 100 + k * 50))
+        for i, sock in enumerate(socks):
+            want = {k: DATA[((turn * 8 + i) % 400 + k) * 1000:][:100 + k * 50] + b"|" for k in range(16)}
+            for _ in range(16):
+                data = sock.recv(2000)
+                number = struct.unpack("!I", data[:4])[0]
+                if want.pop(number, None) != data[8:]:
+                    wrong.append(number)
+    expect("5120 requests at once from eight clients", wrong, [])
+
+
+def test_fallbacks(folder, pair):
+    def served(what, options, said):
+        server = OnVeth(folder, pair, *options)
+        sock = server.client()
+        expect(f"{what}: served all the same", ask(sock, 9, b"row 1 10 1\n")[0], DATA[1000:1010] + b"|")
+        expect(f"{what}: no interface", server.all_stats()["interfaces"], [])
+        expect(f"{what}: said", [line for line in server.said if said in line], lambda lines: len(lines) == 1)
+        expect("ends", server.stop(), 0)
+
+    served("without --interface", (), "xdp-no-interface")
+    served("an interface that is not there", ("--interface", "vx"), "xdp-refused")
+    served("zero-copy on veth", ("--interface", "vb", "--xdp-copy", "zero-copy"), "its driver has no zero-copy mode")
+    (folder / "pass.c").write_text(PASS)
+    subprocess.run(["clang-19", "--target=bpfel", "-O2", "-g", "-c", folder / "pass.c", "-o", folder / "pass.o"], check=True)
+    netns.ip("link", "set", "dev", "vb", "xdp", "obj", folder / "pass.o", "sec", "xdp.frags", namespace=pair.there)
+    served("a program of somebody else's", ("--interface", "vb"), "is not replaced")
+    expect("it is still there", "xdp" in pair.link(pair.there, "vb"), True)
+    netns.ip("link", "set", "dev", "vb", "xdp", "off", namespace=pair.there)
+
+
+def test_reload(folder, pair):
+    """Editions come and go while clients ask: no request is lost, and the interface is taken again for each edition."""
+    server = OnVeth(folder, pair, "--interface", "vb")
+    lost, stop = [], threading.Event()
+
+    def ask_on(address):
+        sock = server.client(address=address)
+        number = 0
+        while not stop.is_set():
+            number += 1
+            at = number % 400
+            if (got := ask(sock, number, b"row %d 300 1\n" % at)) != (DATA[at * 1000:at * 1000 + 300] + b"|", 1, 309):
+                lost.append(got)
+        sock.close()
+
+    askers = [threading.Thread(target=ask_on, args=(address,)) for address in THERE for _ in range(2)]
+    for asker in askers:
+        asker.start()
+    for _ in range(8):
+        edition = server.all_stats()["edition"]
+        server.process.send_signal(signal.SIGHUP)
+        netns.until("another edition has the interface", lambda: server.all_stats()["edition"] == edition + 1 and
+                    not server.all_stats()["before_runs"] and server.all_stats()["interfaces"])
+        before = server.interface()["received"]
+        netns.until("requests come by it", lambda: server.interface()["received"] > before)
+    stop.set()
+    for asker in askers:
+        asker.join()
+    expect("no request was lost by eight reloads, and each had the right answer", lost, [])
+    expect("no edition has kept a frame", server.all_stats()["leaked_frames"], 0)
+    server.no_frame_is_lost()
+    expect("ends", server.stop(), 0)
+
+
+def test_end(folder, pair):
+    server = OnVeth(folder, pair, "--interface", "vb")
+    sock = server.client()
+    for number in range(150):
+        sock.send(struct.pack("!I", number) + b"row 1 10 1\n")
+    server.process.send_signal(signal.SIGTERM)
+    code = server.process.wait(timeout=60)
+    server.rest.join()
+    expect("each request before SIGTERM has its answer", sorted(struct.unpack("!I", sock.recv(100)[:4])[0] for n in range(150)), list(range(150)))
+    expect("it ended well", code, 0)
+
+
+def main():
+    if why := netns.why_not():
+        print(f"skipped: {why}")
+        return 77
+    with tempfile.TemporaryDirectory() as name, netns.Pair() as pair:
+        folder = pathlib.Path(name)
+        (folder / "app.chain").write_text(SPEC.replace("udp 7001 via uring", "udp 7001 via xdp").replace("udp 7002 via auto", "udp 7002 via xdp"))
+        (folder / "a.rows").write_bytes(DATA)
+        subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.bpf.o"], check=True)
+        test_replies(folder, pair)
+        test_replies(folder, pair, "--xdp-attach", "generic", "--no-ring")
+        test_fallbacks(folder, pair)
+        test_reload(folder, pair)
+        test_end(folder, pair)
+    print("FAILED" if runs.failures else "all ok")
+    return 1 if runs.failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,119 @@
+// A reply in frames: what is written and what is referred to, cut into datagrams, and every frame given back.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "runtime/engine/owners.h"
+#include "runtime/service/answer.h"
+
+namespace chainio::service {
+namespace {
+
+std::unique_ptr<engine::Engine> engine_of_nothing() {
+    auto engine = engine::Engine::create(spec::Loaded::from_artifact(ir::Artifact{}),
+                                         {.umem_bytes = std::size_t{4} << 20, .use_ring = false});
+    return engine ? std::move(*engine) : nullptr;
+}
+
+std::vector<std::uint8_t> random_bytes(std::mt19937& random, std::size_t length) {
+    std::vector<std::uint8_t> made(length);
+    for (auto& byte : made) byte = static_cast<std::uint8_t>(random());
+    return made;
+}
+
+// The reply as its datagrams have it, each begun by its number.
+std::vector<std::uint8_t> put_together(Answer& answer, std::size_t longest) {
+    std::vector<std::uint8_t> all;
+    const std::size_t count = (answer.length() + longest - 1) / longest;
+    if (!answer.make_heads(count)) return all;
+    for (std::size_t number = 0; number < count; number++) {
+        const engine::Stretch room = answer.head(number);
+        const engine::Stretch head{room.frame, room.offset + room.length - 2, 2};
+        answer.data(head)[0] = static_cast<std::uint8_t>(number);
+        answer.data(head)[1] = 0xaa;
+        std::array<engine::Stretch, Answer::kMostStretches + 1> stretches;
+        const std::size_t made = answer.cut(head, number * longest, longest, stretches);
+        std::vector<std::uint8_t> datagram;
+        for (std::size_t i = 0; i < made; i++)
+            datagram.insert(datagram.end(), answer.data(stretches[i]), answer.data(stretches[i]) + stretches[i].length);
+        EXPECT_EQ(datagram[0], number);
+        EXPECT_EQ(datagram[1], 0xaa);
+        EXPECT_LE(datagram.size(), longest + 2);
+        all.insert(all.end(), datagram.begin() + 2, datagram.end());
+    }
+    return all;
+}
+
+TEST(Answer, IsWhatWasAddedAndReferredTo) {
+    auto engine = engine_of_nothing();
+    ASSERT_NE(engine, nullptr);
+    std::mt19937 random(20261121);
+    Answer answer;
+    answer.use(*engine);
+    unsigned referred = 0;
+    for (int round = 0; round < 300; round++) {
+        std::vector<std::uint8_t> want;
+        const std::size_t parts = 1 + random() % 40;
+        for (std::size_t i = 0; i < parts; i++) {
+            const auto part = random_bytes(random, 1 + random() % (random() % 8 == 0 ? 9000 : 100));
+            const umem::Frame frame =
+                random() % 2 == 0 ? engine->take_frame(static_cast<std::uint32_t>(part.size())) : umem::kNoFrame;
+            if (frame != umem::kNoFrame) {
+                std::memcpy(engine->memory().data(frame), part.data(), part.size());
+                if (answer.refer({frame, 0, static_cast<std::uint32_t>(part.size())})) {
+                    want.insert(want.end(), part.begin(), part.end());
+                    referred++;
+                    continue;
+                }
+                engine->memory().release(frame, engine::kHandedOut);
+            }
+            const std::size_t taken = answer.add(part);
+            want.insert(want.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(taken));
+            if (taken < part.size()) break;
+        }
+        EXPECT_EQ(answer.length(), want.size());
+        const std::size_t longest = std::max<std::size_t>(1 + random() % 3000, want.size() / kMostDatagrams + 1);
+        EXPECT_EQ(put_together(answer, longest), want) << "round " << round << ", datagrams of " << longest;
+        answer.clear();
+        ASSERT_EQ(engine->memory().accounting().in_use, 0u);
+    }
+    EXPECT_GT(referred, 1000u);
+    EXPECT_EQ(engine->memory().accounting().refused, 0u);
+}
+
+TEST(Answer, TwoStretchesOfOneFrameGiveItBackOnce) {
+    auto engine = engine_of_nothing();
+    ASSERT_NE(engine, nullptr);
+    Answer answer;
+    answer.use(*engine);
+    const umem::Frame frame = engine->take_frame(5000);
+    std::memset(engine->memory().data(frame), 'x', 5000);
+    EXPECT_TRUE(answer.refer({frame, 0, 10}));
+    EXPECT_TRUE(answer.refer({frame, 4000, 1000}));
+    EXPECT_EQ(put_together(answer, 600), std::vector<std::uint8_t>(1010, 'x'));
+    answer.clear();
+    EXPECT_EQ(engine->memory().accounting().in_use, 0u);
+    EXPECT_EQ(engine->memory().accounting().refused, 0u);
+}
+
+TEST(Answer, WithoutMemoryItTakesWhatThereIsRoomFor) {
+    auto engine = engine_of_nothing();
+    ASSERT_NE(engine, nullptr);
+    std::vector<umem::Frame> all;
+    for (umem::Frame frame; (frame = engine->take_frame(Answer::kFrame)) != umem::kNoFrame;) all.push_back(frame);
+    engine->memory().release(all.back(), engine::kHandedOut);
+    all.pop_back();
+    Answer answer;
+    answer.use(*engine);
+    const std::vector<std::uint8_t> much(10000, 'y');
+    EXPECT_EQ(answer.add(much), Answer::kFrame - Answer::kHeads);
+    EXPECT_FALSE(answer.make_heads(2));
+    answer.clear();
+    for (const umem::Frame frame : all) engine->memory().release(frame, engine::kHandedOut);
+    EXPECT_EQ(engine->memory().accounting().in_use, 0u);
+}
+
+}  // namespace
+}  // namespace chainio::service
