@@ -53,9 +53,11 @@ std::string check_options(const spec::Loaded& spec, const EngineOptions& options
 
 std::expected<Engine::Memory, std::string> Engine::make_memory(const spec::Loaded& spec, const EngineOptions& options) {
     std::size_t umem_bytes = options.umem_bytes != 0 ? options.umem_bytes : automatic_umem(options);
+    // The kernel engine has blocks of its own and caches none (kernel_loop.h): huge pages are not held twice.
+    if (options.kernel) umem_bytes = 0;
     umem_bytes = std::max<std::size_t>(umem_bytes, 2 * umem::kSlabBytes);
     for (const auto& files : spec.module().files) {
-        if (files.immutable && files.cache_levels != 0) umem_bytes += files.cache_bytes;
+        if (!options.kernel && files.immutable && files.cache_levels != 0) umem_bytes += files.cache_bytes;
     }
     auto region = umem::Region::create((umem_bytes + umem::kSlabBytes - 1) / umem::kSlabBytes * umem::kSlabBytes,
                                        options.huge_pages);
