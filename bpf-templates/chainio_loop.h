@@ -28,6 +28,8 @@ struct cio_loop_layout {
 	__u64 frames_address; /* of the first frame in the process: what a read is told */
 	__u64 flight_mask, queue_mask, window_mask;
 	__u64 cq_mask, cq_head_offset, cq_tail_offset, cqes_offset;
+	__u64 spin_ns;    /* how long it looks for completions before it sleeps; 0: sleeps at once */
+	__u64 bulk_steps; /* in one call, while chains that are more urgent have not ended */
 	__u64 opcode; /* IORING_OP_READ_FIXED, or IORING_OP_READ when the memory could not be registered */
 };
 
@@ -69,12 +71,15 @@ struct cio_loop_head {
 	struct {
 		__u32 first, last;
 	} ready[CIO_LOOP_LEVELS];
+	__u32 live[CIO_LOOP_LEVELS]; /* chains that have not ended */
+	__u32 bulk; /* steps of this call that chains more urgent may have to wait for */
 	__u32 on_device; /* reads */
 	__u32 sqes;      /* written and not submitted */
 	__u32 left_from, left_to; /* SQEs that the kernel has not taken: their reads are tried again */
 	__u32 wanted;             /* ended chains that end the system call; 0: do what can be done without waiting */
 	__u32 polls;
 	__u32 ended_head, ended_tail;
+	__u64 spin_from; /* when it began to look for completions; 0: it does not */
 	__u64 calls, steps, reads, bytes, retries, continued, cancelled; /* counters */
 };
 

@@ -28,6 +28,8 @@ extern int bpf_iter_num_new(struct bpf_iter_num *rounds, int start, int end) CIO
 extern int *bpf_iter_num_next(struct bpf_iter_num *rounds) CIO_SEC(".ksyms");
 extern void bpf_iter_num_destroy(struct bpf_iter_num *rounds) CIO_SEC(".ksyms");
 
+static u64 (*const cio_ktime)(void) = (void *)5; /* nanoseconds */
+
 #define CIO_CONTINUE_LOOP 0
 #define CIO_STOP_LOOP 1
 #define CIO_EINTR 4
@@ -69,6 +71,21 @@ CIO_GLOBAL int cio_loop_level(struct cio_loop_head *h)
 	return CIO_LOOP_LEVELS;
 }
 
+/* Whether a step of that level waits for the next call: more urgent chains have not ended, and this call has run its share of others. */
+CIO_GLOBAL int cio_loop_yields(struct cio_loop_head *h, u64 level)
+{
+	if (!h)
+		return 0;
+	for (u64 i = 0; i < CIO_LOOP_LEVELS; i++) {
+		cio_keep(i);
+		if (i >= level)
+			return 0;
+		if (h->live[i])
+			return h->bulk++ >= CIO_AT(bulk_steps);
+	}
+	return 0;
+}
+
 /* A read came back: the chain may be ready for its next step, or for the rest of the read. */
 CIO_GLOBAL int cio_loop_arrive(struct cio_loop_head *h, struct cio_flight *f, u64 slot, u64 code)
 {
@@ -77,6 +94,7 @@ CIO_GLOBAL int cio_loop_arrive(struct cio_loop_head *h, struct cio_flight *f, u6
 	struct cio_loop_slot *s = &f->slots[cio_mask(slot, CIO_LOOP_WINDOW - 1)];
 	s64 result = (s64)(code << 32) >> 32;
 	h->on_device--;
+	h->spin_from = 0;
 	f->on_device--;
 	if (f->phase == CIO_LOOP_ENDING) {
 		h->cancelled++;
@@ -277,6 +295,7 @@ CIO_INLINE void cio_loop_put(u8 *memory, u64 at, int what)
 		place &= CIO_AT(flight_mask);
 		*(u32 *)(memory + CIO_AT(ended_offset) + place * sizeof(u32)) = at;
 		h->ended_tail++;
+		h->live[cio_mask(f->level, CIO_LOOP_LEVELS - 1)]--;
 	} else if (what == CIO_LOOP_READY && !f->listed) {
 		u64 level = cio_mask(f->level, CIO_LOOP_LEVELS - 1);
 		f->listed = 1;
@@ -353,10 +372,11 @@ CIO_INLINE void cio_loop_run(u8 *memory, u8 *sqes)
 {
 	struct cio_loop_head *h = (void *)memory;
 	struct bpf_iter_num rounds;
+	h->bulk = 0;
 	bpf_iter_num_new(&rounds, 0, CIO_LOOP_ROUNDS);
 	while (bpf_iter_num_next(&rounds)) {
 		u64 level = cio_loop_level(h), sqe = h->sqes;
-		if (level >= CIO_LOOP_LEVELS || sqe > CIO_LOOP_SQES - CIO_LOOP_WINDOW)
+		if (level >= CIO_LOOP_LEVELS || sqe > CIO_LOOP_SQES - CIO_LOOP_WINDOW || cio_loop_yields(h, level))
 			break;
 		level = cio_mask(level, CIO_LOOP_LEVELS - 1);
 		u64 at = h->ready[level].first;
@@ -402,6 +422,13 @@ CIO_GLOBAL int cio_loop_patience(struct cio_loop_head *h, u64 pending)
 			return -1;
 		h->polls--;
 		return 0;
+	}
+	if (CIO_AT(spin_ns)) {
+		u64 now = cio_ktime();
+		if (!h->spin_from)
+			h->spin_from = now;
+		if (now - h->spin_from < CIO_AT(spin_ns))
+			return 0;
 	}
 	return cio_min(h->wanted - ended, cio_max(h->on_device / 4, 1));
 }

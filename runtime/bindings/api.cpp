@@ -83,6 +83,8 @@ struct Options {
     spec::OpenOptions open;
 };
 
+constexpr std::uint32_t kMostSpin = 1'000'000;  // microseconds
+
 int read_options(const chainio_options* given, Options& options) {
     chainio_options known{};
     if (given != nullptr) {
@@ -102,6 +104,10 @@ int read_options(const chainio_options* given, Options& options) {
     options.engine.kernel = (known.flags & CHAINIO_KERNEL_ENGINE) != 0;
     if (options.engine.kernel && (known.flags & (CHAINIO_INTERPRET | CHAINIO_NO_RING)) != 0)
         return fail_open(EINVAL, "CHAINIO_KERNEL_ENGINE goes neither with CHAINIO_INTERPRET nor with CHAINIO_NO_RING");
+    if (known.spin_us != 0 && !options.engine.kernel)
+        return fail_open(EINVAL, "options->spin_us goes only with CHAINIO_KERNEL_ENGINE");
+    if (known.spin_us > kMostSpin) return fail_open(EINVAL, "options->spin_us is at most 1000000");
+    options.engine.spin_us = known.spin_us;
     options.engine.huge_pages = (known.flags & CHAINIO_NO_HUGE_PAGES) == 0;
     options.open.use_native = (known.flags & CHAINIO_INTERPRET) == 0;
     return 0;

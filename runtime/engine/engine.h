@@ -27,6 +27,7 @@ struct EngineOptions {
     unsigned max_files = 64;
     bool use_ring = true;  // false: plain preads only
     bool kernel = false;   // the kernel engine, or no engine
+    unsigned spin_us = 0;  // of the kernel engine: looks for completions that long before it sleeps
     bool huge_pages = true;
     // The smallest frame that a block is read into which no cache keeps; 4096 where AF_XDP sends from it.
     std::uint32_t least_frame = umem::kUnit;

@@ -12,6 +12,7 @@ std::expected<void, std::string> Engine::use_kernel(const std::vector<ClassRank>
                                    {.flights = static_cast<std::uint32_t>(flights_.size()),
                                     .memory_bytes = options_.umem_bytes,
                                     .file_slots = options_.max_files,
+                                    .spin_us = options_.spin_us,
                                     .huge_pages = options_.huge_pages},
                                    fallbacks_);
     if (!loop) return std::unexpected(loop.error());

@@ -16,6 +16,7 @@ constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kMostBytes = std::uint64_t{512} << 20;  // that the verifier lets a program reach
 constexpr std::uint64_t kAutomaticBytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t kQueueBytes = std::uint64_t{32} << 20;  // of reads that chains have asked for
+constexpr std::uint64_t kBulkSteps = 8;                         // that an urgent chain's step may wait for
 constexpr std::uint32_t kMostReads = 32768;                     // half of the longest completion queue
 
 std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
@@ -67,6 +68,8 @@ std::expected<KernelLoop::Plan, std::string> KernelLoop::plan(const spec::Loaded
     at.queue_mask = std::min(std::bit_ceil(hops + 1), std::bit_floor(kQueueBytes / flights / sizeof(cio_next))) - 1;
     at.frame_bytes = round_up(std::min<std::uint64_t>(widest, CIO_MAX_BLOCK), kPage) + kPage;
     at.queue_stride = (at.queue_mask + 1) * sizeof(cio_next);
+    at.spin_ns = std::uint64_t{options.spin_us} * 1000;
+    at.bulk_steps = kBulkSteps;
     // The variables that do not fit cio_io.vars lie behind the areas; they are at most what a program's registers are.
     std::uint64_t registers = 0;
     for (const auto& program : module.programs) registers = std::max<std::uint64_t>(registers, program.reg_count);
@@ -222,6 +225,7 @@ void KernelLoop::start(std::uint32_t index, std::uint32_t chain_index, std::uint
     cio_flight& entry = flight(index);
     entry.listed = 0;
     entry.level = level_[rank];
+    head_->live[entry.level]++;
     entry.phase = CIO_LOOP_START;
     entry.outcome = CIO_OK;
     entry.ran = CIO_LOOP_NONE;
@@ -298,7 +302,11 @@ std::string KernelLoop::describe() const {
     return "kernel engine: steps and reads inside io_uring_enter (" + ring_.flags() + ", " +
            std::to_string(layout_.memory_bytes >> 10) + " KiB of shared memory" +
            (region_.huge() ? " in huge pages" : "") + ", " + (registered_ ? "registered" : "unregistered") +
-           " buffers, up to " + std::to_string(layout_.window_mask + 1) + " reads of a chain at once)";
+           " buffers, up to " + std::to_string(layout_.window_mask + 1) + " reads of a chain at once" +
+           (layout_.spin_ns != 0
+                ? ", looks " + std::to_string(layout_.spin_ns / 1000) + " us for completions before it sleeps"
+                : "") +
+           ")";
 }
 
 }  // namespace chainio::engine

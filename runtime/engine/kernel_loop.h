@@ -27,6 +27,7 @@ class KernelLoop {
         std::uint32_t flights = 0;     // chains in flight and results that are held
         std::size_t memory_bytes = 0;  // wish for blocks; 0: chosen
         unsigned file_slots = 64;
+        std::uint32_t spin_us = 0;  // looks for completions that long before it sleeps
         bool huge_pages = true;
     };
     struct Ended {

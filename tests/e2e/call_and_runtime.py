@@ -104,6 +104,7 @@ def test_refusals(app, tree, folder):
         ("sign", ("lookup", "--file", tree, "--key=-3"), 2, "u64 has no negative values"),
         ("length", ("piece", "--file", tree, "--at", 0, "--tag", "123456789"), 2, "longer than 8 bytes"),
         ("engine", ("lookup", "--file", tree, "--key", 3, "--engine=kernel", "--interpret"), 2, "--engine=kernel goes neither with --no-ring nor with"),
+        ("spin", ("lookup", "--file", tree, "--key", 3, "--spin", 50), 2, "--spin goes only with --engine=kernel: the user engine sleeps at once"),
     ]:
         expect(f"refused: {what}", call(*args), lambda r: r[0] == code and r[1] == "" and text in r[2])
     if b"io_uring_bpf_ops" not in pathlib.Path("/sys/kernel/btf/vmlinux").read_bytes():
@@ -124,6 +125,7 @@ def test_runtime(app, tree, folder):
     rows = [line.split(None, 3) for line in out.splitlines()]
     expect("plan", (code, [row[:3] for row in rows if row[0] in ("chain", "slo")]),
            (0, [["chain", "lookup", "runs"], ["chain", "piece", "runs"], ["chain", "ahead", "refused"], ["slo", "fast", "recorded"]]))
+    expect("refused: spin", run("--spec", app, "--spin", 50, tool="chainio-runtime"), lambda r: r[0] == 2 and "--spin goes only with --engine=kernel" in r[2])
     expect("check-system", run("--check-system", tool="chainio-runtime"), lambda r: r[0] == 0 and "io_uring" in r[1])
     path = folder / "s"
     server = subprocess.Popen([BUILD / "bin" / "chainio-runtime", "--spec", app, "--socket", path, "--file", f"pages={tree}"],

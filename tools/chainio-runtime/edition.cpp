@@ -96,7 +96,8 @@ std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& opt
     engine::EngineOptions wanted{.in_flight = options.in_flight,
                                  .umem_bytes = options.memory,
                                  .use_ring = !options.no_ring,
-                                 .kernel = options.engine == "kernel"};
+                                 .kernel = options.engine == "kernel",
+                                 .spin_us = options.spin_us};
     if (!options.server.interfaces.empty()) {
         // Packets are received into the memory that blocks are read into, and blocks are sent from it.
         wanted.least_frame = net::kChunk;

@@ -22,6 +22,8 @@ int run(const Options& options) {
     const bool kernel = options.engine == "kernel";
     if (kernel && (options.no_ring || options.interpret))
         return fail(kExitUsage, "--engine=kernel goes neither with --no-ring nor with --interpret");
+    if (options.spin_us != 0 && !kernel)
+        return fail(kExitUsage, "--spin goes only with --engine=kernel: the user engine sleeps at once");
     auto loaded = load(options);
     if (!loaded) return fail(loaded.error().code, loaded.error().message);
     auto edition = make_edition(options, *loaded);
@@ -100,6 +102,9 @@ int main(int argc, char** argv) {
         app.add_option("--memory", options.memory, "bytes for blocks")->transform(CLI::AsSizeValue(false));
         app.add_option("--engine", options.engine, "auto, user or kernel")
             ->check(CLI::IsMember({"auto", "user", "kernel"}));
+        app.add_option("--spin", options.spin_us,
+                       "kernel engine: microseconds that it looks for completions before it sleeps")
+            ->check(CLI::Range(0, 1'000'000));
         app.add_flag("--interpret", options.interpret, "run steps by the IR interpreter");
         app.add_flag("--no-ring", options.no_ring, "read by plain preads instead of io_uring");
         app.add_flag("--json", options.json, "print tables as JSON");

@@ -89,7 +89,8 @@ class Call {
         auto engine = engine::Engine::create(spec_, {.in_flight = in_flight,
                                                      .umem_bytes = options_.memory,
                                                      .use_ring = !options_.no_ring,
-                                                     .kernel = options_.kernel});
+                                                     .kernel = options_.kernel,
+                                                     .spin_us = options_.spin_us});
         if (!engine) return fail(kExitSystem, engine.error());
         engine_ = std::move(*engine);
         return bind();

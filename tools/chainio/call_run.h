@@ -16,7 +16,8 @@ struct CallOptions {
     std::uint64_t memory = 0;
     Output output = Output::text;
     engine::OpenMode mode = engine::OpenMode::as_declared;
-    bool kernel = false;  // the kernel engine
+    bool kernel = false;   // the kernel engine
+    unsigned spin_us = 0;  // that it looks for completions before it sleeps
     bool json = false, summary = false, quiet = false, interpret = false, no_ring = false;
 };
 

@@ -24,7 +24,7 @@ class ChainioError(OSError):
 
 class _Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("in_flight", _u32), ("max_files", _u32), ("memory", _u64), ("flags", _u32),
-                ("reserved", _u32)]
+                ("spin_us", _u32)]
 
 
 class _ChainInfo(ctypes.Structure):
@@ -74,12 +74,12 @@ _Chain = collections.namedtuple("_Chain", "number params bits signed")
 class App:
     """An open artifact. Belongs to the thread that uses it first."""
 
-    def __init__(self, artifact, in_flight=64, interpret=False, kernel=False):
+    def __init__(self, artifact, in_flight=64, interpret=False, kernel=False, spin_us=0):
         self._lib = _load()
         self._handle = ctypes.c_void_p()
         self._chains = {}
         self._capacity = in_flight
-        options = _Options(size=ctypes.sizeof(_Options), in_flight=in_flight, flags=(1 if interpret else 0) | (8 if kernel else 0))
+        options = _Options(size=ctypes.sizeof(_Options), in_flight=in_flight, flags=(1 if interpret else 0) | (8 if kernel else 0), spin_us=spin_us)
         result = self._lib.chainio_open(os.fsencode(artifact), ctypes.byref(options), ctypes.byref(self._handle))
         if result < 0:
             raise ChainioError(-result, self._lib.chainio_error(None).decode())
@@ -199,6 +199,6 @@ class App:
             yield from results
 
 
-def open(artifact, in_flight=64, interpret=False, kernel=False):
-    """`kernel`: by the kernel engine, or not at all."""
-    return App(artifact, in_flight, interpret, kernel)
+def open(artifact, in_flight=64, interpret=False, kernel=False, spin_us=0):
+    """`kernel`: by the kernel engine, or not at all; `spin_us`: it looks that long for completions before it sleeps."""
+    return App(artifact, in_flight, interpret, kernel, spin_us)

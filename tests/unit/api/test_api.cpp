@@ -60,6 +60,14 @@ TEST(Api, OpenRefusesWithAText) {
     unknown.flags = CHAINIO_KERNEL_ENGINE | CHAINIO_NO_RING;
     EXPECT_EQ(chainio_open("x", &unknown, &handle), -EINVAL);
     EXPECT_NE(std::string(chainio_error(nullptr)).find("CHAINIO_NO_RING"), std::string::npos);
+    unknown.flags = 0;
+    unknown.spin_us = 1;
+    EXPECT_EQ(chainio_open("x", &unknown, &handle), -EINVAL);
+    EXPECT_STREQ(chainio_error(nullptr), "options->spin_us goes only with CHAINIO_KERNEL_ENGINE");
+    unknown.flags = CHAINIO_KERNEL_ENGINE;
+    unknown.spin_us = 1'000'001;
+    EXPECT_EQ(chainio_open("x", &unknown, &handle), -EINVAL);
+    EXPECT_STREQ(chainio_error(nullptr), "options->spin_us is at most 1000000");
     unknown.flags = 1u << 30;
     EXPECT_EQ(chainio_open("x", &unknown, &handle), -EINVAL);
     EXPECT_EQ(handle, nullptr);
