@@ -24,7 +24,7 @@ std::string emit_config(const ir::Artifact&);  // --emit=config: the .chainio.sp
 
 struct BuildOptions {
     std::string clang;                       // program; empty: found on PATH (clang-19 … clang)
-    std::vector<std::string> native_arches;  // "x86_64", "aarch64"; the host's by default
+    std::vector<std::string> native_arches;  // "x86_64", "aarch64"; the host's by default; "none" stands for nothing
     int optimize = 2;
 };
 // The whole artifact. `bounds` are filled in from the compiled code. The error is a message with cause and remedy.

@@ -109,6 +109,7 @@ std::expected<std::vector<std::uint8_t>, std::string> build_artifact(ir::Artifac
     if (!clang) return std::unexpected(clang.error());
     std::vector<std::string> arches = options.native_arches;
     if (arches.empty()) arches.emplace_back(kHostArch);
+    std::erase(arches, "none");
     std::ranges::sort(arches);
     arches.erase(std::unique(arches.begin(), arches.end()), arches.end());
     std::vector<ClangJob> jobs = {bpf_job()};

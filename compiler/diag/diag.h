@@ -74,6 +74,7 @@ class Diagnostics {
     bool has_errors() const;
     std::size_t error_count() const;
     std::size_t other_count() const;         // warnings and notes
+    bool reported_at(Span span) const;       // anything that begins where the span does
     std::size_t dropped() const;             // counted, but not kept
     std::vector<Diagnostic> sorted() const;  // by file, line, column, code
 

@@ -50,6 +50,11 @@ void Diagnostics::report(int code, Span span, std::string message, std::string h
 bool Diagnostics::has_errors() const { return errors_ != 0; }
 std::size_t Diagnostics::error_count() const { return errors_; }
 std::size_t Diagnostics::other_count() const { return others_; }
+bool Diagnostics::reported_at(Span span) const {
+    const auto at = seen_.lower_bound({span.file, span.line, span.col, 0, {}});
+    return at != seen_.end() && std::get<0>(*at) == span.file && std::get<1>(*at) == span.line &&
+           std::get<2>(*at) == span.col;
+}
 std::size_t Diagnostics::dropped() const { return errors_ + others_ - all_.size(); }
 
 std::vector<Diagnostic> Diagnostics::sorted() const {

@@ -14,8 +14,8 @@ void Checker::check_files(std::uint32_t index) {
     checked::FileClass& out = module_.files[index];
     out.info.direct = n.direct;
     out.info.immutable = n.immutable;
-    const bool written = n.pattern_span.file != 0;  // else the front end has reported that there is none
-    if (out.info.pattern.empty() && written)
+    const bool said = n.pattern_span.file == 0 || diags_.reported_at(n.pattern_span);  // by the front end
+    if (out.info.pattern.empty() && !said)
         error(empty_pattern, n.pattern_span, "the pattern of files `" + n.name.text + "` is empty",
               "write a glob such as \"*.idx\"");
     if (n.root) {

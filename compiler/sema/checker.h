@@ -92,6 +92,9 @@ class Checker {
     void warn(Code, Span, std::string message, std::string hint);
     static std::string listed(const char* before, std::vector<std::string> names);
     bool in_root(Span span) const { return span.file == root_.id; }
+    // Whether an error reported now is only counted: looking for what the user may have meant would be for nothing, and
+    // in a large file it would take time in proportion to the square of its size.
+    bool unseen() const { return diags_.dropped() != 0; }
     std::string suggestion(std::string_view word, const std::vector<std::string>& candidates,
                            std::string otherwise) const;
 

@@ -40,6 +40,9 @@ void Checker::missing_import(Instance& scope, const ast::Import& import, const L
 void Checker::import_file(Instance& scope, const ast::Import& import, Span) {
     if (import.path.empty()) {
         failed_ = true;
+        if (!diags_.reported_at(import.path_span))
+            error(import_not_found, import.path_span, "the import names no file",
+                  "name one: `import \"std/sqlite.chain\"`");
         return;
     }
     std::uint32_t depth = 0;

@@ -228,6 +228,7 @@ Symbol* Checker::find(Instance& scope, std::string_view name) {
 
 std::vector<std::string> Checker::names_of(Instance& scope, std::optional<SymbolKind> kind) {
     std::vector<std::string> out;
+    if (unseen()) return out;
     for (const auto& [name, symbol] : scope.names)
         if (!kind || symbol->kind == *kind) out.emplace_back(name);
     return out;

@@ -20,6 +20,7 @@ void Checker::warn(Code code, Span span, std::string message, std::string hint) 
 
 std::string Checker::suggestion(std::string_view word, const std::vector<std::string>& candidates,
                                 std::string otherwise) const {
+    if (unseen()) return otherwise;
     if (auto near = diag::nearest(word, candidates)) return "did you mean `" + *near + "`?";
     return otherwise;
 }
@@ -44,6 +45,7 @@ Binding* Checker::lookup(std::string_view name) {
 
 std::vector<std::string> Checker::visible_names() {
     std::vector<std::string> out;
+    if (unseen()) return out;
     for (std::size_t i = env_.base; i < bindings_.size(); i++)
         if (i < env_.hidden_from || i >= env_.hidden_to) out.emplace_back(bindings_[i].name);
     if (env_.scope) {

@@ -82,30 +82,52 @@ std::expected<Ring, std::string> Ring::create(const RingOptions& options, metric
     return std::unexpected(why);
 }
 
-std::size_t Ring::register_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks) {
-    std::size_t size = std::min(bytes, kLargestBuffer);
-    int result = 0;
-    while (size >= kSmallestBuffer) {
-        iovec vector{base, size};
-        result = io_uring_register_buffers(get(), &vector, 1);
-        if (result != -ENOMEM && result != -EPERM) break;
-        // The limit counts what else this user has locked, so the exact room is not known: halve until it fits.
-        const std::size_t limit = memlock_limit();
-        size = (size > limit ? std::max(limit, std::size_t{1}) : size / 2) / kSmallestBuffer * kSmallestBuffer;
-    }
-    if (size < kSmallestBuffer || result != 0) size = 0;
-    if (size < bytes) {
-        const std::size_t limit = memlock_limit();
-        std::string reason = std::to_string(size >> 10) + " KiB of " + std::to_string(bytes >> 10) +
-                             " KiB of block memory are registered, the rest is read into unregistered";
-        if (limit != SIZE_MAX) {
-            reason +=
-                " (RLIMIT_MEMLOCK is " + std::to_string(limit >> 10) + " KiB; `ulimit -l` or CAP_IPC_LOCK raise it)";
-        } else if (result != 0) {
-            reason += std::string(" (") + std::strerror(-result) + ")";
+int Ring::try_buffer(void* base, std::size_t bytes) {
+    iovec vector{base, bytes};
+    return io_uring_register_buffers(get(), &vector, 1);
+}
+
+// The limit counts what else this user has locked, so that the room is only known by trying: the half that fits and the
+// half that does not come nearer to one another until a sixteenth is left between them.
+std::size_t Ring::largest_buffer(void* base, std::size_t too_much) {
+    std::size_t fits = 0;
+    const std::size_t near = std::max(too_much / 16, kSmallestBuffer);
+    while (too_much - fits > near) {
+        const std::size_t middle = (fits + too_much) / 2 / kSmallestBuffer * kSmallestBuffer;
+        if (middle <= fits || try_buffer(base, middle) != 0) {
+            if (middle <= fits) break;
+            too_much = middle;
+            continue;
         }
-        fallbacks.note("unregistered-buffers", reason);
+        io_uring_unregister_buffers(get());
+        fits = middle;
     }
+    return fits != 0 && try_buffer(base, fits) == 0 ? fits : 0;
+}
+
+std::size_t Ring::register_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks) {
+    const std::size_t limit = memlock_limit();
+    std::size_t size = std::min(bytes, kLargestBuffer);
+    const int result = try_buffer(base, size);
+    const bool no_room = result == -ENOMEM || result == -EPERM;
+    if (no_room) {
+        // As much as the limit and one piece more cannot fit, whoever else has locked something.
+        const bool limited = limit < size - std::min(size, kSmallestBuffer);
+        size = largest_buffer(base, limited ? limit / kSmallestBuffer * kSmallestBuffer + kSmallestBuffer : size);
+    } else if (result != 0) {
+        size = 0;
+    }
+    if (size == bytes) return size;
+    std::string reason = std::to_string(size >> 10) + " KiB of " + std::to_string(bytes >> 10) +
+                         " KiB of block memory are registered, the rest is read into unregistered";
+    if (result == 0) {
+        reason += " (a registered buffer has at most 1 GiB)";
+    } else if (no_room && limit != SIZE_MAX) {
+        reason += " (RLIMIT_MEMLOCK is " + std::to_string(limit >> 10) + " KiB; `ulimit -l` or CAP_IPC_LOCK raise it)";
+    } else {
+        reason += std::string(" (") + std::strerror(-result) + ")";
+    }
+    fallbacks.note("unregistered-buffers", reason);
     return size;
 }
 

@@ -51,6 +51,9 @@ class Ring {
     const std::string& flags() const { return state_->flags; }  // "SINGLE_ISSUER|DEFER_TASKRUN", for people
 
   private:
+    int try_buffer(void* base, std::size_t bytes);
+    std::size_t largest_buffer(void* base, std::size_t too_much);
+
     struct State {
         io_uring ring{};
         bool live = false, bound = false, disabled = false, file_table = false;

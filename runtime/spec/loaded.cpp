@@ -87,7 +87,7 @@ std::expected<std::shared_ptr<const Loaded>, OpenError> Loaded::from_bytes(std::
         loaded->reason_ = "native code was not asked for";
     } else if (object.empty()) {
         loaded->reason_ =
-            "the artifact has no native code for " + std::string(host_arch()) + " (`chainc --native-arch` adds it)";
+            "the artifact has no native code for " + std::string(host_arch()) + " (`chainc --native` adds it)";
     } else {
         loaded->load_native(object);
     }

@@ -87,6 +87,11 @@ def test_call(app, tree, keys, folder):
     (folder / "keys").write_text("0\thex:0000\n504\thex:01\n")
     expect("two parameters a line", call("piece", "--file", tree, "--keys", folder / "keys", "--output", "hex", "--quiet")[:2],
            (0, "".join(f"{k}\tok\t{tree.read_bytes()[o:o + 16].hex()}\n" for k, o in (("0\thex:0000", 0), ("504\thex:01", 504)))))
+    code, out, _ = call("piece", "--file", tree, "--at", 0, "--keys", "-", "--output", "hex", "--quiet", stdin="ab\n\ncd\r\n")
+    expect("bytes are taken as they are, line by line", (code, [line.split("\t")[:2] for line in out.split("\n")]),
+           (1, [["ab", "not_found"], ["", "ok"], ["cd"], ["", "not_found"], [""]]))  # reading text, Python ends a line at the \r too
+    expect("numbers from a file of Windows", call("lookup", "--file", tree, "--keys", "-", "--quiet", stdin="3\r\n\r\n6\r\n")[:2],
+           (0, "3\tok\t21\n6\tok\t42\n"))
     expect("a bad line is named", call("lookup", "--file", tree, "--keys", "-", stdin="3\nx\n"),
            lambda r: r[0] == 1 and r[1] == "3\tok\t21\n" and "-:2: 'x' for parameter 'key': an integer is wanted" in r[2])
 
@@ -181,6 +186,13 @@ def test_python(app, tree, keys):
             pass  # five chains were in flight
         again = {row["key"]: result.value for row, result in handle.map("lookup", rows[::-1])}
         expect("python: map after one that ended early", again, {k: 7 * k for k in keys})
+        for what, values, error in (("too large", {"key": 1 << 64}, OverflowError), ("below", {"key": -1}, OverflowError),
+                                    ("a path for a file", {"index": str(tree)}, TypeError)):
+            try:
+                handle.call("lookup", **{"index": index, "key": 42, **values})
+                expect(f"python: {what}", "none", error.__name__)
+            except error as refused:
+                expect(f"python: {what}", str(refused), lambda e: "of chain 'lookup'" in e)
         try:
             handle.call("lokup")
             expect("python: refusal", "none", "an error")

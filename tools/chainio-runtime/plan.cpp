@@ -44,10 +44,8 @@ void add_chains(const ir::Module& module, const std::string& engine, std::vector
             rows.push_back(
                 {"chain", chain.name, "runs", fmt::format("{}; {}", engine, tool::signature(module, chain))});
         } else {
-            rows.push_back(
-                {"chain", chain.name, "refused",
-                 fmt::format("{}: shadow chains need the preloaded library, which this version does not have",
-                             shadow_event(module, chain))});
+            rows.push_back({"chain", chain.name, "refused",
+                            fmt::format("{}: `chainio run` runs it, beside a program", shadow_event(module, chain))});
         }
     }
 }
@@ -90,8 +88,7 @@ std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine
                             "replies are kept by the xdp engine, which this version does not have"});
     }
     for (const auto& socket : module.sockets) {
-        rows.push_back({"socket", socket.name, "refused",
-                        "sockets are watched by the preloaded library, which this version does not have"});
+        rows.push_back({"socket", socket.name, "refused", "`chainio run` watches it, in a program"});
     }
     for (const auto& probe : module.probes) {
         rows.push_back({"probe", probe.name, "refused",

@@ -61,7 +61,7 @@ class Keys {
         number_++;
         bytes_ += length;
         out.assign(line_, static_cast<std::size_t>(length));
-        while (!out.empty() && (out.back() == '\n' || out.back() == '\r')) out.pop_back();
+        if (out.ends_with('\n')) out.pop_back();
         return true;
     }
     std::uint64_t number() const { return number_; }
@@ -124,8 +124,10 @@ class Call {
         chain_index_ = *index;
         chain_ = &module().chains[*index];
         if (chain_->mode == ir::ChainMode::call) return {};
-        return fail(kExitUsage, fmt::format("'{}' is a shadow chain ({}); this version runs call chains only",
-                                            chain_->name, mode_name(chain_->mode)));
+        return fail(
+            kExitUsage,
+            fmt::format("'{}' is a shadow chain ({}); it runs beside a program: chainio run --spec SPEC -- PROGRAM",
+                        chain_->name, mode_name(chain_->mode)));
     }
 
     Status check_names() {
@@ -205,18 +207,23 @@ class Call {
         return {};
     }
 
-    Status take_line(const std::string& line, std::uint64_t number) {
+    // Bytes are taken as they are; where numbers end a line, it may end as on Windows, and empty ones are passed over.
+    bool ends_in_bytes() const { return chain_->params[from_keys_.back()].kind == ir::Param::Kind::bytes; }
+
+    Status take_line(std::string_view line, std::uint64_t number) {
         std::size_t at = 0;
         for (std::size_t i = 0; i < from_keys_.size(); i++) {
             const std::size_t tab = line.find('\t', at);
             const bool last = i + 1 == from_keys_.size();
             if (last ? tab != std::string::npos : tab == std::string::npos) {
-                return fail(kExitFailed, fmt::format("{}:{}: {} values separated by tabs are wanted", options_.keys,
-                                                     number, from_keys_.size()));
+                return fail(kExitFailed,
+                            fmt::format("{}:{}: {} wanted", options_.keys, number,
+                                        from_keys_.size() == 1
+                                            ? "one value, without a tab, is"
+                                            : fmt::format("{} values separated by tabs are", from_keys_.size())));
             }
             const std::size_t index = from_keys_[i];
-            auto value = parse_value(chain_->params[index],
-                                     std::string_view(line).substr(at, last ? std::string::npos : tab - at));
+            auto value = parse_value(chain_->params[index], line.substr(at, last ? std::string::npos : tab - at));
             if (!value) return fail(kExitFailed, fmt::format("{}:{}: {}", options_.keys, number, value.error()));
             set(index, std::move(*value));
             at = tab + 1;
@@ -236,7 +243,8 @@ class Call {
         while (more || engine_->in_flight() > 0) {
             while (more && engine_->in_flight() < engine_->capacity() && window_.size() < window_limit) {
                 more = keys.next(line);
-                if (more && line.empty()) continue;
+                if (!ends_in_bytes() && line.ends_with('\r')) line.pop_back();
+                if (more && line.empty() && !ends_in_bytes()) continue;
                 if (more) status = submit_line(line, keys.number());
                 more = more && status.has_value();
             }

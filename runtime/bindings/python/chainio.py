@@ -71,6 +71,14 @@ _Param = collections.namedtuple("_Param", "name kind bits signed")
 _Chain = collections.namedtuple("_Chain", "number params bits signed")
 
 
+def _scalar(chain, param, value):
+    """The value, when the parameter can hold it: what is cut off here the library would never see."""
+    low, high = (-(1 << param.bits - 1), (1 << param.bits - 1) - 1) if param.signed else (0, (1 << param.bits) - 1)
+    if not low <= value <= high:
+        raise OverflowError(f"parameter '{param.name}' of chain '{chain}': {value} is not between {low} and {high}")
+    return value
+
+
 class App:
     """An open artifact. Belongs to the thread that uses it first."""
 
@@ -138,9 +146,11 @@ class App:
             value = values[param.name]
             arg.kind = param.kind
             if param.kind == _FILE:
+                if not isinstance(value, File):
+                    raise TypeError(f"parameter '{param.name}' of chain '{name}' is a file; give what `file()` returned")
                 arg.value = value.number
             elif param.kind == _SCALAR:
-                arg.value = value & 0xFFFFFFFFFFFFFFFF
+                arg.value = _scalar(name, param, value) & 0xFFFFFFFFFFFFFFFF
             else:
                 data = value.encode() if isinstance(value, str) else bytes(value)
                 arg.bytes, arg.length = data, len(data)

@@ -27,7 +27,8 @@ Artifact rich_artifact() {
     m.chains[0].initial_state.assign(64, 7);
     m.sockets = {{"peers", true, 9234}};
     m.probes = {{"part_open", "usdt", "a:b", {{"path", 64, false, true, 256}}}};
-    m.services = {{"kv", {{false, 9100, "xdp"}}, 0, {65536, 1000000000}, {8, "\n"}, -1, -1, -1, -1, -1, -1}};
+    m.services = {
+        {"kv", {{false, 9100, "xdp"}}, 0, {65536, 1000000000}, {8, "\n"}, {8, "\r\n"}, -1, -1, -1, -1, -1, -1, -1}};
     Artifact a = artifact_of(m);
     a.bounds[1] = {1234, 256};
     return a;
