@@ -91,16 +91,15 @@ int Ring::try_buffer(void* base, std::size_t bytes) {
 // half that does not come nearer to one another until a sixteenth is left between them.
 std::size_t Ring::largest_buffer(void* base, std::size_t too_much) {
     std::size_t fits = 0;
-    const std::size_t near = std::max(too_much / 16, kSmallestBuffer);
-    while (too_much - fits > near) {
+    const std::size_t near = std::max(too_much / 16, 2 * kSmallestBuffer);
+    while (too_much - fits >= near) {
         const std::size_t middle = (fits + too_much) / 2 / kSmallestBuffer * kSmallestBuffer;
-        if (middle <= fits || try_buffer(base, middle) != 0) {
-            if (middle <= fits) break;
+        if (try_buffer(base, middle) != 0) {
             too_much = middle;
-            continue;
+        } else {
+            io_uring_unregister_buffers(get());
+            fits = middle;
         }
-        io_uring_unregister_buffers(get());
-        fits = middle;
     }
     return fits != 0 && try_buffer(base, fits) == 0 ? fits : 0;
 }

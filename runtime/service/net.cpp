@@ -73,14 +73,11 @@ void Net::submit() {
 
 void Net::accept(std::uint32_t listener, int fd) {
     io_uring_sqe* sqe = next_sqe(NetOp::accept, listener);
-    const std::uint64_t data = sqe->user_data;
     io_uring_prep_multishot_accept(sqe, fd, nullptr, nullptr, SOCK_CLOEXEC);
-    sqe->user_data = data;
 }
 
 void Net::receive(std::uint32_t connection, int fd) {
     io_uring_sqe* sqe = next_sqe(NetOp::receive, connection);
-    const std::uint64_t data = sqe->user_data;
     if (multishot_) {
         io_uring_prep_recv_multishot(sqe, fd, nullptr, 0, 0);
     } else {
@@ -88,59 +85,36 @@ void Net::receive(std::uint32_t connection, int fd) {
     }
     sqe->flags |= IOSQE_BUFFER_SELECT;
     sqe->buf_group = kBufferGroup;
-    sqe->user_data = data;
 }
 
-void Net::stop_receiving(std::uint32_t connection) {
-    io_uring_sqe* sqe = next_sqe(NetOp::cancel, connection);
-    const std::uint64_t data = sqe->user_data;
-    io_uring_prep_cancel64(sqe, user_data(NetOp::receive, connection), 0);
-    sqe->user_data = data;
+void Net::cancel(NetOp op, std::uint32_t index) {
+    io_uring_prep_cancel64(next_sqe(NetOp::cancel, index), user_data(op, index), 0);
 }
 
-void Net::stop_accepting(std::uint32_t listener) {
-    io_uring_sqe* sqe = next_sqe(NetOp::cancel, listener);
-    const std::uint64_t data = sqe->user_data;
-    io_uring_prep_cancel64(sqe, user_data(NetOp::accept, listener), 0);
-    sqe->user_data = data;
-}
+void Net::stop_receiving(std::uint32_t connection) { cancel(NetOp::receive, connection); }
+
+void Net::stop_accepting(std::uint32_t listener) { cancel(NetOp::accept, listener); }
 
 void Net::send(std::uint32_t connection, int fd, std::span<const std::uint8_t> bytes) {
     io_uring_sqe* sqe = next_sqe(NetOp::send, connection);
-    const std::uint64_t data = sqe->user_data;
     io_uring_prep_send(sqe, fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_WAITALL);
-    sqe->user_data = data;
 }
 
 void Net::receive_from(std::uint32_t index, int fd) {
     io_uring_sqe* sqe = next_sqe(NetOp::receive_from, index);
-    const std::uint64_t data = sqe->user_data;
     io_uring_prep_recvmsg_multishot(sqe, fd, &receive_form_, 0);
     sqe->flags |= IOSQE_BUFFER_SELECT;
     sqe->buf_group = kDatagramGroup;
-    sqe->user_data = data;
 }
 
-void Net::stop_receiving_from(std::uint32_t index) {
-    io_uring_sqe* sqe = next_sqe(NetOp::cancel, index);
-    const std::uint64_t data = sqe->user_data;
-    io_uring_prep_cancel64(sqe, user_data(NetOp::receive_from, index), 0);
-    sqe->user_data = data;
-}
+void Net::stop_receiving_from(std::uint32_t index) { cancel(NetOp::receive_from, index); }
 
 void Net::watch(std::uint32_t index, int fd) {
     io_uring_sqe* sqe = next_sqe(NetOp::readable, index);
-    const std::uint64_t data = sqe->user_data;
     io_uring_prep_poll_multishot(sqe, fd, POLLIN);
-    sqe->user_data = data;
 }
 
-void Net::stop_watching(std::uint32_t index) {
-    io_uring_sqe* sqe = next_sqe(NetOp::cancel, index);
-    const std::uint64_t data = sqe->user_data;
-    io_uring_prep_cancel64(sqe, user_data(NetOp::readable, index), 0);
-    sqe->user_data = data;
-}
+void Net::stop_watching(std::uint32_t index) { cancel(NetOp::readable, index); }
 
 std::optional<Received> Net::datagram(std::uint32_t buffer, std::size_t length) {
     std::uint8_t* at = datagrams_.base() + std::size_t{buffer} * kDatagramBytes;
@@ -158,7 +132,6 @@ std::optional<Received> Net::datagram(std::uint32_t buffer, std::size_t length) 
 void Net::send_to(std::uint32_t index, int fd, const Received& to, std::span<const iovec> parts) {
     while (messages_used_ == messages_.size()) submit();
     io_uring_sqe* sqe = next_sqe(NetOp::send_to, index);
-    const std::uint64_t data = sqe->user_data;
     Message& message = messages_[messages_used_++];
     std::ranges::copy(parts, message.parts.begin());
     message.header = {};
@@ -169,7 +142,6 @@ void Net::send_to(std::uint32_t index, int fd, const Received& to, std::span<con
     message.header.msg_control = to.control.empty() ? nullptr : to.control.data();
     message.header.msg_controllen = to.control.size();
     io_uring_prep_sendmsg(sqe, fd, &message.header, MSG_NOSIGNAL);
-    sqe->user_data = data;
 }
 
 void Net::give_back_datagram(std::uint32_t buffer) {

@@ -84,6 +84,7 @@ class Net {
           buffers_(std::size_t{kBuffers} * kBufferBytes),
           datagrams_(std::size_t{kDatagrams} * kDatagramBytes),
           messages_(kMessages) {}
+    void cancel(NetOp op, std::uint32_t index);
     io_uring_sqe* next_sqe(NetOp op, std::uint32_t index);
     void submit();
     std::expected<void, std::string> provide(io_uring_buf_ring*& to, std::uint32_t count, int group);

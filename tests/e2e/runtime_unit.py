@@ -9,10 +9,13 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 
-ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
-BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import runs  # noqa: E402
+from runs import BUILD, expect  # noqa: E402
+
 UNIT = BUILD / "tools" / "chainio-runtime" / "chainio@.service"
 EXPOSURE = 15  # in tenths: what `systemd-analyze security` may give at most
 SPEC = """
@@ -30,14 +33,6 @@ service lines on tcp 7001 via uring {
   on malformed { reply "bad\\n" }
 }
 """
-failures = 0
-
-
-def expect(what, got, want):
-    global failures
-    ok = want(got) if callable(want) else got == want
-    print(("ok    " if ok else "FAIL  ") + what + ("" if ok else f"\n      got {got!r:.900}\n      want {want!r:.600}"), flush=True)
-    failures += not ok
 
 
 def analyze(*words):
@@ -112,7 +107,7 @@ def test_daemon(folder):
         if line.startswith("serving at"):
             break
     expect("it starts", "".join(said), lambda text: "serving at" in text)
-    if failures:
+    if runs.failures:
         return
     port = int(re.search(r"service lines at tcp \S+ port (\d+):", "".join(said))[1])
     state = lambda: manager.recv(4096).decode()
@@ -135,11 +130,11 @@ def test_daemon(folder):
            (3, f"chainio control: nobody answers at '{folder}/nothing': No such file or directory; is it what chainio-runtime got as --socket?\n"))
     expect("it serves on", asked(port, b"row 8\n"), b"000000008 \n")
     expect("it counts", control(path, {"op": "stats"})["stats"]["services"][0]["answered"], 2)
-    runs = int(re.search(r"^(\d+) .*execve\(\S*bin/chainio-runtime", trace.read_text(), flags=re.M)[1])
-    status = pathlib.Path(f"/proc/{runs}/status").read_text()
+    pid = int(re.search(r"^(\d+) .*execve\(\S*bin/chainio-runtime", trace.read_text(), flags=re.M)[1])
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
     if privileges:
         expect("without a capability", re.findall(r"Cap(?:Eff|Bnd|Prm):\s+(\d+)", status), ["0" * 16] * 3)
-    os.kill(runs, signal.SIGTERM)
+    os.kill(pid, signal.SIGTERM)
     expect("it says that it ends", state(), "STOPPING=1")
     expect("and ends", server.wait(timeout=60), 0)
     server.stderr.close()
@@ -162,8 +157,8 @@ def main():
         subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.o"], check=True)
         test_unit(folder)
         test_daemon(folder)
-    print("FAILED" if failures else "all ok")
-    return 1 if failures else 0
+    print("FAILED" if runs.failures else "all ok")
+    return 1 if runs.failures else 0
 
 
 if __name__ == "__main__":

@@ -71,13 +71,15 @@ class Server:
         made.connect((address, self.ports[service, "udp"]))
         return made
 
-    def stats(self, service="lines"):
+    def all_stats(self):
         with socket.socket(socket.AF_UNIX) as control:
             control.settimeout(PATIENCE)
             control.connect(str(self.path))
             control.sendall(b'{"op": "stats"}\n')
-            answer = json.loads(control.makefile().readline())
-        return next(entry for entry in answer["stats"]["services"] if (entry["name"], entry["transport"]) == (service, "udp"))
+            return json.loads(control.makefile().readline())["stats"]
+
+    def stats(self, service="lines"):
+        return next(entry for entry in self.all_stats()["services"] if (entry["name"], entry["transport"]) == (service, "udp"))
 
     def wait_for(self, name, value, service="lines"):
         netns.until(f"{name} {value}", lambda: self.stats(service)[name] == value)

@@ -11,7 +11,6 @@ import tempfile
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
-import json
 import netns
 import runs
 from runs import BUILD, expect
@@ -32,13 +31,6 @@ class OnVeth(Server):
         netns.take_much(made)
         made.connect((address, self.ports[service, "udp"]))
         return made
-
-    def all_stats(self):
-        with socket.socket(socket.AF_UNIX) as control:
-            control.settimeout(netns.PATIENCE)
-            control.connect(str(self.path))
-            control.sendall(b'{"op": "stats"}\n')
-            return json.loads(control.makefile().readline())["stats"]
 
     def interface(self):
         return self.all_stats()["interfaces"][0]

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "compiler/backends/quiet_libbpf.h"
+
 namespace chainio::tests {
 namespace {
 
@@ -21,21 +23,10 @@ std::uint8_t* map_memory(bpf_object* object, const char* name, std::size_t& size
     return memory == MAP_FAILED ? nullptr : static_cast<std::uint8_t*>(memory);
 }
 
-class QuietLibbpf {
-  public:
-    QuietLibbpf() : before_(libbpf_set_print(nullptr)) {}
-    QuietLibbpf(const QuietLibbpf&) = delete;
-    QuietLibbpf& operator=(const QuietLibbpf&) = delete;
-    ~QuietLibbpf() { libbpf_set_print(before_); }
-
-  private:
-    libbpf_print_fn_t before_;
-};
-
 }  // namespace
 
 std::expected<KernelBpf, KernelBpf::Refusal> KernelBpf::load(std::span<const std::uint8_t> artifact) {
-    QuietLibbpf quiet;
+    backends::QuietLibbpf quiet;
     KernelBpf kernel;
     kernel.object_ = bpf_object__open_mem(artifact.data(), artifact.size(), nullptr);
     if (kernel.object_ == nullptr)

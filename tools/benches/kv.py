@@ -19,6 +19,7 @@ from common import RELEASE, ROOT, WORK, Result, Trouble, build, less_is_better, 
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e" / "support"))
 import netns  # noqa: E402
+from runs import drop_from_memory  # noqa: E402
 
 VALUE = 1000
 HOT = 2000
@@ -60,18 +61,9 @@ class Server:
         self.process.communicate()
 
 
-def drop_from_page_cache(path):
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(file)
-
-
 def load(server, items, *words, expect_udp=None):
     if server.evict:
-        drop_from_page_cache(server.evict)
+        drop_from_memory(server.evict)
     pin = ["taskset", "-c", "0"] if (os.cpu_count() or 1) > 1 else []
     udp = server.udp if expect_udp is None else expect_udp
     command = [*pin, BENCH, "load", "--items", items, "--value", VALUE, "--address", SERVER, "--port", server.port, *words, *(["--udp"] if udp else [])]
