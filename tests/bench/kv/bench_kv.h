@@ -58,12 +58,19 @@ inline std::size_t write_head(std::uint32_t number, std::uint32_t value_bytes, c
     return 6 + kKeyBytes + rest.size();
 }
 
+// Of a datagram with memcached's frame.
+inline std::uint16_t id_of(std::span<const char> packet) {
+    return static_cast<std::uint16_t>(static_cast<unsigned char>(packet[0]) << 8 |
+                                      static_cast<unsigned char>(packet[1]));
+}
+
 struct Load {
     std::string address;
+    std::string interface, own, peer_mac;  // of datagrams
     std::uint16_t port = 0;
     Items items;
-    std::uint32_t hot = 0;  // 0: all items alike; else Zipf over so many
-    bool udp = false;
+    std::uint32_t hot = 0;           // 0: all items alike; else Zipf over so many
+    bool udp = false, echo = false;  // datagrams by AF_XDP; the reply is the request
     unsigned outstanding = 1;
     double seconds = 1, rate = 0;  // 0: closed loop; else so many requests a second, at random times
     std::uint64_t seed = 1;
@@ -71,6 +78,7 @@ struct Load {
 
 struct Serve {
     std::string address, file;  // the flat file
+    std::string interface;      // of serve_echo
     std::uint16_t port = 0;
     Items items;
     bool udp = true;
@@ -83,6 +91,7 @@ int run_fill(const Load& load);
 int serve_pread(const Serve& serve);
 int serve_fixed(const Serve& serve);
 int serve_memory(const Serve& serve);
+int serve_echo(const Serve& serve);
 
 // For the servers: a bound socket, or -1 with the reason on standard error.
 int bound_socket(const Serve& serve);

@@ -1,24 +1,20 @@
 // Asks, verifies and times. Closed loop: so many requests are always on their way. Open loop: requests are due at
 // random times, and their latency runs from then on, whether or not the server kept up. It looks without sleeping: a
 // processor of its own is wanted.
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <vector>
 
 #include "runtime/metrics/histogram.h"
 #include "tests/bench/kv/bench_kv.h"
+#include "tests/bench/kv/wire.h"
 
 namespace chainio::bench_kv {
 namespace {
@@ -54,12 +50,9 @@ class Choice {
 };
 
 struct Slot {
-    int fd = -1;
     std::uint32_t number = 0;
     std::uint64_t due_ns = 0, sent_ns = 0;  // sent_ns 0: nothing is on its way
     std::uint16_t round = 0;
-    std::size_t got = 0;
-    std::array<char, kFrame + 64 + kMostValue + 64> reply;
 };
 
 class Generator {
@@ -71,88 +64,79 @@ class Generator {
     bool good() const { return wrong_ == 0 && answers_ > 0; }
 
   private:
-    int open_socket() const;
     void ask(std::uint32_t slot, std::uint64_t due_ns);
-    void receive_datagrams();
-    void receive_stream(std::uint32_t slot);
+    void came(std::uint16_t id, std::span<const char> reply);
     void answered(std::uint32_t slot, std::span<const char> reply);
-    void look();
+    std::size_t write_expected(std::uint32_t number, char* out) const;
     void start_due();
     void give_up_lost();
 
     Load load_;
     Choice choice_;
+    std::unique_ptr<Wire> wire_;
     std::vector<Slot> slots_;
     std::vector<std::uint32_t> free_;
-    int fd_ = -1, epoll_ = -1;  // of UDP; of TCP
-    std::uint64_t begin_ns_ = 0, end_ns_ = 0, next_ns_ = 0, looked_ns_ = 0;
-    std::uint64_t answers_ = 0, wrong_ = 0, lost_ = 0, missing_ = 0;
+    std::uint32_t waiting_ = 0;
+    std::uint64_t end_ns_ = 0, next_ns_ = 0, looked_ns_ = 0;
+    std::uint64_t answers_ = 0, in_time_ = 0, wrong_ = 0, lost_ = 0, missing_ = 0;
     bool broken_ = false;
     metrics::Histogram latency_;
 };
 
-int Generator::open_socket() const {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(load_.port);
-    const int fd = socket(AF_INET, (load_.udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
-    const int on = 1, room = 4 << 20;
-    if (fd < 0 || inet_pton(AF_INET, load_.address.c_str(), &address.sin_addr) != 1 ||
-        ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-        std::perror("bench_kv load");
-        return -1;
-    }
-    if (load_.udp) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
-    if (!load_.udp) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return fd;
+bool Generator::connect() {
+    slots_.resize(load_.udp && load_.rate > 0 ? kSpare : load_.outstanding);
+    wire_ = load_.udp ? open_xdp(load_) : connect_streams(load_, static_cast<std::uint32_t>(slots_.size()));
+    return wire_ != nullptr;
 }
 
-bool Generator::connect() {
-    const std::uint32_t places = load_.udp && load_.rate > 0 ? kSpare : load_.outstanding;
-    slots_.resize(places);
-    if (load_.udp) return (fd_ = open_socket()) >= 0;
-    epoll_ = epoll_create1(EPOLL_CLOEXEC);
-    for (std::uint32_t i = 0; i < places; i++) {
-        slots_[i].fd = open_socket();
-        if (slots_[i].fd < 0) return false;
-        epoll_event event{.events = EPOLLIN, .data = {.u32 = i}};
-        epoll_ctl(epoll_, EPOLL_CTL_ADD, slots_[i].fd, &event);
-    }
-    return true;
+std::size_t write_request(std::uint32_t number, char* out) {
+    std::memcpy(out, "get ", 4);
+    write_key(number, out + 4);
+    std::memcpy(out + 4 + kKeyBytes, "\r\n", 2);
+    return 4 + kKeyBytes + 2;
 }
 
 void Generator::ask(std::uint32_t index, std::uint64_t due_ns) {
     Slot& slot = slots_[index];
     slot.number = choice_.next();
     slot.due_ns = due_ns;
-    slot.got = 0;
     slot.round++;
     std::array<char, kFrame + 4 + kKeyBytes + 2> packet{};
-    const std::uint16_t id = static_cast<std::uint16_t>(index | slot.round << 10);  // kSpare is 2^10
+    const auto id = static_cast<std::uint16_t>(index | slot.round << 10);  // kSpare is 2^10
     packet[0] = static_cast<char>(id >> 8);
     packet[1] = static_cast<char>(id);
     packet[5] = 1;
-    std::memcpy(packet.data() + kFrame, "get ", 4);
-    write_key(slot.number, packet.data() + kFrame + 4);
-    std::memcpy(packet.data() + kFrame + 4 + kKeyBytes, "\r\n", 2);
-    const std::size_t skip = load_.udp ? 0 : kFrame;
+    write_request(slot.number, packet.data() + kFrame);
     slot.sent_ns = now_ns();
-    // The one small request of a connection always has room; a datagram that has none is a lost one.
-    if (send(load_.udp ? fd_ : slot.fd, packet.data() + skip, packet.size() - skip, MSG_NOSIGNAL) < 0 && !load_.udp)
-        broken_ = true;
+    waiting_++;
+    // A datagram that finds no room is a lost one.
+    if (!wire_->send(index, packet) && !wire_->loses()) broken_ = true;
+}
+
+std::size_t Generator::write_expected(std::uint32_t number, char* out) const {
+    if (load_.echo) return write_request(number, out);
+    std::size_t length = write_head(number, load_.items.value_bytes, out);
+    fill_value(number, {out + length, load_.items.value_bytes});
+    length += load_.items.value_bytes;
+    std::memcpy(out + length, kTail, kTailBytes);
+    return length + kTailBytes;
+}
+
+// What answers a request that was given up is of no interest.
+void Generator::came(std::uint16_t id, std::span<const char> reply) {
+    const std::uint32_t index = id % kSpare;
+    if (index >= slots_.size() || slots_[index].sent_ns == 0) return;
+    if ((slots_[index].round << 10 & 0xfc00) == (id & 0xfc00)) answered(index, reply);
 }
 
 void Generator::answered(std::uint32_t index, std::span<const char> reply) {
     Slot& slot = slots_[index];
     const std::uint64_t now = now_ns();
     std::array<char, 64 + kMostValue + 64> want;
-    std::size_t length = write_head(slot.number, load_.items.value_bytes, want.data());
-    fill_value(slot.number, {want.data() + length, load_.items.value_bytes});
-    length += load_.items.value_bytes;
-    std::memcpy(want.data() + length, kTail, kTailBytes);
-    length += kTailBytes;
+    const std::size_t length = write_expected(slot.number, want.data());
     if (reply.size() == length && std::memcmp(reply.data(), want.data(), length) == 0) {
         answers_++;
+        in_time_ += now < end_ns_ ? 1 : 0;
         latency_.record(now - slot.due_ns);
     } else if (reply.size() == 5 && std::memcmp(reply.data(), "END\r\n", 5) == 0) {
         missing_++;
@@ -160,45 +144,11 @@ void Generator::answered(std::uint32_t index, std::span<const char> reply) {
         wrong_++;
     }
     slot.sent_ns = 0;
+    waiting_--;
     if (load_.rate > 0)
         free_.push_back(index);
     else if (now < end_ns_)
         ask(index, now);
-}
-
-void Generator::receive_datagrams() {
-    std::array<char, 2048> packet;
-    for (int i = 0; i < 64; i++) {
-        const ssize_t got = recv(fd_, packet.data(), packet.size(), MSG_DONTWAIT);
-        if (got < static_cast<ssize_t>(kFrame)) return;
-        const unsigned id = static_cast<unsigned char>(packet[0]) << 8 | static_cast<unsigned char>(packet[1]);
-        const std::uint32_t index = id % kSpare;
-        if (index >= slots_.size() || slots_[index].sent_ns == 0 ||
-            (slots_[index].round << 10 & 0xfc00) != (id & 0xfc00))
-            continue;  // of a request that was given up
-        answered(index, {packet.data() + kFrame, static_cast<std::size_t>(got) - kFrame});
-    }
-}
-
-void Generator::receive_stream(std::uint32_t index) {
-    Slot& slot = slots_[index];
-    const ssize_t got = recv(slot.fd, slot.reply.data() + slot.got, slot.reply.size() - slot.got, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got <= 0) {
-        broken_ = true;
-        return;
-    }
-    slot.got += static_cast<std::size_t>(got);
-    const char* end = slot.reply.data() + slot.got;
-    const bool whole = slot.got >= 5 && std::memcmp(end - 5, "END\r\n", 5) == 0;
-    if (whole || slot.got == slot.reply.size()) answered(index, {slot.reply.data(), slot.got});
-}
-
-void Generator::look() {
-    if (load_.udp) return receive_datagrams();
-    std::array<epoll_event, 128> events;
-    const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
-    for (int i = 0; i < count; i++) receive_stream(events[static_cast<std::size_t>(i)].data.u32);
 }
 
 void Generator::start_due() {
@@ -215,9 +165,10 @@ void Generator::give_up_lost() {
     const std::uint64_t now = now_ns();
     if (now - looked_ns_ < kLost / 10) return;
     looked_ns_ = now;
-    for (std::uint32_t i = 0; load_.udp && i < slots_.size(); i++) {
+    for (std::uint32_t i = 0; wire_->loses() && i < slots_.size(); i++) {
         if (slots_[i].sent_ns == 0 || now - slots_[i].sent_ns < kLost) continue;
         lost_++;
+        waiting_--;
         slots_[i].sent_ns = 0;
         if (load_.rate > 0)
             free_.push_back(i);
@@ -227,22 +178,21 @@ void Generator::give_up_lost() {
 }
 
 void Generator::run() {
-    begin_ns_ = next_ns_ = looked_ns_ = now_ns();
-    end_ns_ = begin_ns_ + static_cast<std::uint64_t>(load_.seconds * 1e9);
+    next_ns_ = looked_ns_ = now_ns();
+    end_ns_ = next_ns_ + static_cast<std::uint64_t>(load_.seconds * 1e9);
     for (std::uint32_t i = 0; i < slots_.size(); i++) {
         if (load_.rate > 0)
             free_.push_back(i);
         else
             ask(i, now_ns());
     }
+    const Wire::Take take = [this](std::uint16_t id, std::span<const char> reply) { came(id, reply); };
     while (!broken_) {
         if (load_.rate > 0) start_due();
-        look();
+        if (!wire_->turn(take)) broken_ = true;
         give_up_lost();
-        const bool waiting = std::ranges::any_of(slots_, [](const Slot& slot) { return slot.sent_ns != 0; });
-        if (now_ns() >= end_ns_ && !waiting) break;
+        if (now_ns() >= end_ns_ && waiting_ == 0) break;
     }
-    end_ns_ = std::max(end_ns_, now_ns());
     if (broken_) wrong_++;
 }
 
@@ -253,7 +203,7 @@ void Generator::report() const {
         return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
     };
     const nlohmann::json json = {{"answers", answers_},
-                                 {"seconds", static_cast<double>(end_ns_ - begin_ns_) / 1e9},
+                                 {"rate", static_cast<double>(std::max<std::uint64_t>(in_time_, 1)) / load_.seconds},
                                  {"wrong", wrong_},
                                  {"lost", lost_},
                                  {"missing", missing_},

@@ -60,6 +60,10 @@ int main(int argc, char** argv) {
         command->add_option("--address", load.address)->required();
         command->add_option("--port", load.port)->required();
         command->add_flag("--udp", load.udp);
+        command->add_flag("--echo", load.echo);
+        command->add_option("--interface", load.interface);
+        command->add_option("--own", load.own);
+        command->add_option("--peer-mac", load.peer_mac);
         command->add_option("--hot", load.hot);
         command->add_option("--outstanding", load.outstanding)->check(CLI::Range(1, 1024));
         command->add_option("--seconds", load.seconds);
@@ -70,13 +74,17 @@ int main(int argc, char** argv) {
     const struct {
         const char* name;
         int (*run)(const Serve&);
-    } servers[] = {{"serve-pread", serve_pread}, {"serve-fixed", serve_fixed}, {"serve-memory", serve_memory}};
+    } servers[] = {{"serve-pread", serve_pread},
+                   {"serve-fixed", serve_fixed},
+                   {"serve-memory", serve_memory},
+                   {"serve-echo", serve_echo}};
     for (const auto& server : servers) {
         auto* command = app.add_subcommand(server.name);
         items(command, serve.items);
         command->add_option("--address", serve.address)->required();
         command->add_option("--port", serve.port)->required();
         command->add_option("--file", serve.file);
+        command->add_option("--interface", serve.interface);
         command->add_flag("!--tcp", serve.udp);
         command->callback([&, run = server.run] { code = run(serve); });
     }

@@ -34,10 +34,10 @@ def why_not():
 
 
 class Pair:
-    """Two namespaces, `here` with va (10.9.0.1, fd09::1) and `there` with vb (10.9.0.2, fd09::2)."""
+    """Two namespaces, `here` with va (10.9.0.1, fd09::1) and `there` with vb (10.9.0.2, fd09::2). Several pairs of a process need names."""
 
-    def __init__(self, mtu=9000, queues=2):
-        self.here, self.there = (f"chainio-{os.getpid()}-{side}" for side in "ab")
+    def __init__(self, mtu=9000, queues=2, name=""):
+        self.here, self.there = (f"chainio-{os.getpid()}{name}-{side}" for side in "ab")
         self.made = []
         try:
             for name in (self.here, self.there):
