@@ -398,6 +398,7 @@ struct Chain {
     ExprPtr hops;
     std::vector<StateVar> state;
     std::vector<Step> steps;
+    bool steps_unread = false;  // what stands for them is no list, and that is reported
     std::optional<Block> done;
     Comments done_comments;
     Block body;  // shadow chains

@@ -11,6 +11,7 @@
 #include "compiler/backends/elf_file.h"
 #include "compiler/backends/link.h"
 #include "compiler/ir/cost.h"
+#include "compiler/ir/seal.h"
 
 namespace chainio::backends {
 namespace {
@@ -135,11 +136,11 @@ std::expected<std::vector<std::uint8_t>, std::string> build_artifact(ir::Artifac
     if (auto filled = fill_bounds(artifact, outputs->front()); !filled) return std::unexpected(filled.error());
     std::vector<NewSection> sections = {{".chainio.spec", ir::serialize(artifact)}};
     for (std::size_t i = 0; i < arches.size(); i++)
-        sections.push_back({".chainio.native." + arches[i], std::move((*outputs)[i + 1])});
+        sections.push_back({".chainio.native." + arches[i], ir::sealed(std::move((*outputs)[i + 1]))});
     if (loop) {
         auto linked = link_bpf(*dir, "kernel.o", {"bpf.o", "loop.o"});
         if (!linked) return std::unexpected(linked.error());
-        sections.push_back({".chainio.kernel", std::move(*linked)});
+        sections.push_back({".chainio.kernel", ir::sealed(std::move(*linked))});
     }
     return add_sections(outputs->front(), sections);
 }

@@ -7,6 +7,7 @@
 
 namespace chainio::ir {
 
+std::uint32_t crc32c_by_table(std::span<const std::uint8_t> bytes, std::uint32_t seed = 0);  // on any processor
 std::uint32_t crc32c(std::span<const std::uint8_t> bytes, std::uint32_t seed = 0);
 std::uint64_t hash_bytes(HashAlgo, std::span<const std::uint8_t> bytes, std::uint64_t seed);
 

@@ -232,4 +232,14 @@ void Checker::check_target() {
     error(bad_target, {}, "--target=" + text + " is not a kernel release", "write --target=linux-6.1");
 }
 
+// The oldest engine runs every chain, so one message tells of all.
+void Checker::check_target_of_chains() {
+    if (chains_.empty() || target_has(5, 19)) return;
+    const ast::Name& name = chains_.front().chain->name;
+    error(
+        target_too_old, name.span,
+        "the user engine, which runs chain `" + name.text + "`, needs Linux 5.19, and the target is " + options_.target,
+        "raise --target");
+}
+
 }  // namespace chainio::sema

@@ -21,6 +21,7 @@ std::optional<checked::Module> Checker::run() {
         check_class(*classes_[i].first, module_.classes[i], *classes_[i].second);
     if (batch_.first) check_batch(*batch_.first, *batch_.second);
     for (std::uint32_t i = 0; i < probes_.size(); i++) check_probe(i);
+    check_target_of_chains();
     for (std::uint32_t i = 0; i < chains_.size(); i++) chain_signature(i);
     for (std::uint32_t i = 0; i < chains_.size(); i++) check_chain(i);
     for (std::uint32_t i = 0; i < services_.size(); i++) check_service(i);

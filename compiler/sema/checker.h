@@ -89,6 +89,7 @@ class Checker {
 
     // ---- reporting (report.cpp) ----
     void error(Code, Span, std::string message, std::string hint, std::vector<diag::Note> notes = {});
+    void note_given(Span, std::vector<diag::Note>&) const;
     void warn(Code, Span, std::string message, std::string hint);
     static std::string listed(const char* before, std::vector<std::string> names);
     bool in_root(Span span) const { return span.file == root_.id; }
@@ -190,7 +191,8 @@ class Checker {
     Value boolean(const ast::Expr&, const std::string& what);
     Value bytes(const ast::Expr&, const std::string& what);
     Value unsigned_integer(const ast::Expr&, const std::string& what);
-    Value offset_value(const ast::Expr&, const std::string& what);  // unsigned, not a time
+    Value count_value(const ast::Expr&, const std::string& what);   // unsigned, not a time
+    Value offset_value(const ast::Expr&, const std::string& what);  // likewise, in bytes
     Value near_choices(const ast::Expr&, const FieldFacts*);
     bool is_sequence(const Value&) const;
     std::string describe(const checked::Type&) const;
@@ -382,6 +384,7 @@ class Checker {
     std::int32_t class_named(const ast::Name&);
     bool target_has(unsigned major, unsigned minor) const;
     void check_target();
+    void check_target_of_chains();
     ir::Line line_of(std::uint32_t canonical_line) const;
 
     ast::File& root_;

@@ -135,6 +135,16 @@ Value Checker::unsigned_integer(const ast::Expr& e, const std::string& what) {
     return v;
 }
 
+// A size is a count of bytes, and a number of elements may be computed from one; a time is never how many of something.
+Value Checker::count_value(const ast::Expr& e, const std::string& what) {
+    Value v = unsigned_integer(e, what);
+    if (v && v.unit == ast::Unit::time) {
+        error(unit_mismatch, e.span, what + " is a plain number, and this is a time", "leave the unit out");
+        return {};
+    }
+    return v;
+}
+
 Value Checker::offset_value(const ast::Expr& e, const std::string& what) {
     Value v = unsigned_integer(e, what);
     if (v && v.unit == ast::Unit::time) {

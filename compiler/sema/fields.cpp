@@ -166,7 +166,7 @@ void Checker::array_field(Field& field, RecordInfo&, const ast::Field& n) {
         field.type = {};
         return;
     }
-    Value count = unsigned_integer(*n.type.count, "the number of elements");
+    Value count = count_value(*n.type.count, "the number of elements");
     if (!count) {
         field.type = {};
         return;

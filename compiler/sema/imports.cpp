@@ -45,6 +45,11 @@ void Checker::import_file(Instance& scope, const ast::Import& import, Span) {
                   "name one: `import \"std/sqlite.chain\"`");
         return;
     }
+    if (import.path.contains('\0')) {
+        error(import_not_found, import.path_span, "no file's name has a byte 0 in it",
+              "write the name of a file, such as \"std/sqlite.chain\"");
+        return;
+    }
     std::uint32_t depth = 0;
     for (Instance* at = &scope; at; at = at->importer) depth++;
     if (depth > kMaxImportDepth) {
@@ -86,7 +91,8 @@ void Checker::bind_import(Instance& importer, Instance& made, const ast::Import&
         }
         if (!given.files) {
             Value v = constant_expr(*binding.value, &importer);
-            if (!v) v = int_constant(1, binding.name.span);  // reported; the parameter still counts as given
+            given.wrong = !v;
+            if (!v) v = int_constant(1, binding.name.span);  // the parameter still counts as given
             given.value = std::move(v);
         }
         if (!made.given.try_emplace(binding.name.text, std::move(given)).second) {

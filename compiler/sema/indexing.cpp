@@ -16,7 +16,7 @@ Value Checker::index_access(const ast::Expr& e, const ast::Index& n) {
         return {};
     }
     Value base = value(*n.base);
-    Value index = unsigned_integer(*n.index, "an index");
+    Value index = count_value(*n.index, "an index");
     if (!base || !index) return {};
     const Type& type = base.expr->type;
     if (type.kind == TypeKind::bytes) {
@@ -71,8 +71,8 @@ Value Checker::slice_access(const ast::Expr& e, const ast::Slice& n) {
         return {};
     }
     Value base = value(*n.base);
-    Value low = n.low ? unsigned_integer(*n.low, "the begin of a slice") : int_constant(0, e.span);
-    Value high = n.high ? unsigned_integer(*n.high, "the end of a slice") : Value{};
+    Value low = n.low ? count_value(*n.low, "the begin of a slice") : int_constant(0, e.span);
+    Value high = n.high ? count_value(*n.high, "the end of a slice") : Value{};
     if (!base || !low || (n.high && !high)) return {};
     const Type type = base.expr->type;
     const bool is_bytes = type.kind == TypeKind::bytes;

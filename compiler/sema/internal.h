@@ -116,6 +116,7 @@ struct Instance {
         std::optional<std::uint32_t> files;
         std::optional<std::string> pattern;  // -D for a file class
         Span span;
+        bool wrong = false;  // what was given is not known, and that is reported
         bool used = false;
     };
     std::map<std::string, Given, std::less<>> given;

@@ -264,7 +264,7 @@ Value Checker::bytes_method(Value receiver, const ast::Expr& e, const ast::Call&
     if (name == "text") return text_match(std::move(receiver), n, e.span);
     if (name == "byte") {
         if (!arguments(n, 1, 1, "b.byte(i)") || !n.args[0].value) return {};
-        Value at = unsigned_integer(*n.args[0].value, "an index");
+        Value at = count_value(*n.args[0].value, "an index");
         if (!at) return {};
         Value out = make(ExprKind::byte_at, {TypeKind::integer, 8, false}, e.span);
         out.expr->kids.push_back(std::move(receiver.expr));

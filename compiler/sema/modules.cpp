@@ -122,7 +122,7 @@ void Checker::declare_param(Instance& scope, const ast::Param& param) {
             }
             return;
         }
-        if (!it->second.pattern) {
+        if (!it->second.pattern && !it->second.wrong) {
             error(binding_kind, it->second.span, "`" + files.name.text + "` is a file class, and a constant was given",
                   "name a `files` class of this file: `" + files.name.text + " = pages`");
         }

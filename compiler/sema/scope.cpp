@@ -10,7 +10,25 @@ using checked::ExprKind;
 void Checker::error(Code code, Span span, std::string message, std::string hint, std::vector<diag::Note> notes) {
     failed_ = true;
     for (auto it = call_notes_.rbegin(); it != call_notes_.rend() && notes.size() < 4; ++it) notes.push_back(*it);
+    note_given(span, notes);
     diags_.report(code, span, std::move(message), std::move(hint), std::move(notes));
+}
+
+// A library has no error of its own: what an import gives it is the likely cause of one that shows inside it.
+void Checker::note_given(Span span, std::vector<diag::Note>& notes) const {
+    const auto is_there = [&](const Instance& i) { return i.file && i.file->id == span.file; };
+    const auto found = std::ranges::find_if(instances_, is_there);
+    if (found == instances_.end()) return;
+    const bool knows = env_.scope && is_there(*env_.scope);  // which import of the file, when there are several
+    for (const Instance* at = knows ? env_.scope : &*found; at; at = at->importer) {
+        for (const auto& [name, given] : at->given) {
+            if (notes.size() >= 4) return;
+            const auto symbol = at->names.find(name);
+            const bool is_constant = symbol != at->names.end() && symbol->second->kind == SymbolKind::constant;
+            if (is_constant && given.value && given.span.file != 0)
+                notes.push_back({given.span, "`" + name + "` is given here"});
+        }
+    }
 }
 
 // Only what the user is compiling is worth a warning; a library's own leftovers are not theirs to mend.

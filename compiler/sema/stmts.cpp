@@ -323,7 +323,7 @@ bool Checker::variable_method(const ast::Stmt& s, const ast::Call& n, Binding& t
               truncate ? "give the new length" : "give bytes");
         return false;
     }
-    Value v = truncate ? unsigned_integer(*n.args[0].value, "the new length")
+    Value v = truncate ? count_value(*n.args[0].value, "the new length")
                        : bytes(*n.args[0].value, "the argument of `" + n.callee.text + "`");
     if (!v) return false;
     if (!truncate && !store_as(v, type, n.args[0].value->span, "`" + n.callee.text + "`")) return false;

@@ -29,7 +29,9 @@ ast::Chain YamlReader::chain(const Node& node) {
     if (const Node* returns = find(node, "returns")) out.returns = base_type(*returns);
     out.hops = expr(find(node, "hops"));
     state(out, find(node, "state"));
-    for (const Node& each : list(find(node, "steps"), "steps")) out.steps.push_back(step(each));
+    const Node* steps = find(node, "steps");
+    for (const Node& each : list(steps, "steps")) out.steps.push_back(step(each));
+    out.steps_unread = steps != nullptr && !steps->null && steps->kind != Node::Kind::list;
     if (const Pair* done = find_pair(node, "done")) {
         begin(out.done_comments, done->first);
         out.done = block(&done->second);

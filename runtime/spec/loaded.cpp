@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "compiler/ir/interpret.h"
+#include "compiler/ir/seal.h"
 #include "runtime/spec/elf_sections.h"
 
 namespace chainio::spec {
@@ -75,13 +76,22 @@ std::expected<std::shared_ptr<const Loaded>, OpenError> Loaded::from_bytes(std::
     std::shared_ptr<Loaded> loaded(new Loaded(std::move(*artifact)));
     loaded->name_ = name;
     if (!loaded->artifact_.module.probes.empty()) loaded->probe_object_.assign(file.begin(), file.end());
-    loaded->kernel_object_.assign(sections->kernel.begin(), sections->kernel.end());
+    if (!sections->kernel.empty()) {
+        const auto kernel = ir::unsealed(sections->kernel);
+        if (!kernel)
+            return fail(
+                "its program for the kernel engine is damaged: the checksum does not match; compile the spec again");
+        loaded->kernel_object_.assign(kernel->begin(), kernel->end());
+    }
     loaded->bpf_programs_ = std::move(sections->bpf_programs);
     loaded->functions_.resize(loaded->artifact_.module.programs.size());
     std::span<const std::uint8_t> object;
     for (const auto& native : sections->natives) {
         loaded->arches_.push_back(native.arch);
-        if (native.arch == host_arch()) object = native.bytes;
+        if (native.arch != host_arch()) continue;
+        const auto code = ir::unsealed(native.bytes);
+        if (!code) return fail("its native code is damaged: the checksum does not match; compile the spec again");
+        object = *code;
     }
     if (!options.use_native) {
         loaded->reason_ = "native code was not asked for";

@@ -89,9 +89,15 @@ headers = [struct.unpack_from("<IIQQQQ", data, table + 64 * i) for i in range(co
 for name, _, _, _, at, size in headers:
     if not data[headers[names][4] + name:].startswith(b".chainio.native."):
         continue
-    code = data[at:at + size]
+    code = data[at:at + size - 4]
     assert code.count(struct.pack("<I", 0x12345678)) > 0, "the native code does not hold the number as it stands in the spec"
-    data[at:at + size] = code.replace(struct.pack("<I", 0x12345678), struct.pack("<I", 0x12345600))
+    code = code.replace(struct.pack("<I", 0x12345678), struct.pack("<I", 0x12345600))
+    sum = 0xffffffff
+    for byte in code:
+        sum ^= byte
+        for _ in range(8):
+            sum = sum >> 1 ^ (0x82f63b78 if sum & 1 else 0)
+    data[at:at + size] = code + struct.pack("<I", sum ^ 0xffffffff)
 open(path, "wb").write(data)
 '''
 FAR = """files pages = "*.p"

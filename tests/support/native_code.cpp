@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "compiler/backends/elf_file.h"
+#include "compiler/ir/seal.h"
 
 namespace chainio::tests {
 
@@ -19,6 +20,9 @@ std::expected<NativeCode, std::string> NativeCode::load(std::span<const std::uin
     if (!file) return std::unexpected(file.error());
     std::span<const std::uint8_t> code = backends::find_section(*file, section);
     if (code.empty()) return std::unexpected(fmt::format("the artifact has no section {}", section));
+    const auto whole = ir::unsealed(code);
+    if (!whole) return std::unexpected(fmt::format("{} is damaged", section));
+    code = *whole;
     int fd = memfd_create("chainio.native", MFD_CLOEXEC);
     if (fd < 0 || write(fd, code.data(), code.size()) != static_cast<ssize_t>(code.size())) {
         if (fd >= 0) close(fd);

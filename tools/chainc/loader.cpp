@@ -28,6 +28,9 @@ Span place_of_byte(std::string_view text, FileId id, std::size_t at) {
     return {id, line, col, line, col + 1};
 }
 
+// Some editors begin a UTF-8 file with it; it says nothing.
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+
 // Line information names the root after its app: the same for both forms, for standard input and in every folder.
 std::string root_name(const ast::File& tree) {
     for (const ast::Item& item : tree.items) {
@@ -89,6 +92,7 @@ sema::Loaded FileLoader::load_import(const std::string& path, FileId importing) 
 }
 
 bool FileLoader::add_text(const std::string& shown_name, std::string text, FileId& id) {
+    if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
     const std::size_t bad = diag::first_bad_byte(text);
     id = sources_.add(shown_name, std::move(text));
     if (bad == std::string::npos) return true;

@@ -68,7 +68,7 @@ void declare(CLI::App& app, Options& o, Words& w) {
         ->check(CLI::IsMember({"ast", "ir", "c", "config", "dot", "bpf", "chain", "yaml"}))
         ->type_name("KIND")
         ->allow_extra_args(false);
-    app.add_flag("--check", o.check, "Parse and check only");
+    app.add_flag("--check", o.check, "Report errors only: all but what clang and a kernel find");
     app.add_flag("--fmt{print}", w.fmt,
                  "Print the spec in its canonical form; --fmt=check fails when it is not in that form")
         ->check(CLI::IsMember({"print", "check"}));

@@ -91,7 +91,7 @@ std::size_t position(std::string_view stage) {
 
 std::string_view last_stage(const Options& o) {
     if (o.verify != VerifyMode::off) return "verify";
-    std::string_view last = o.check ? "check" : "parse";
+    std::string_view last = o.check ? "validate" : "parse";
     if (o.report != ReportMode::off) last = "stack";
     for (const std::string& name : wanted(o)) {
         const std::string_view stage = kind_named(name).stage;

@@ -1,4 +1,8 @@
 // Each operation of the IR, as ir.h defines it.
+#include <random>
+#include <span>
+
+#include "compiler/ir/hash.h"
 #include "tests/unit/ir/ir_fixture.h"
 
 namespace chainio::ir::test {
@@ -125,6 +129,19 @@ TEST(Interpret, TheHashesAreThePublishedOnes) {
     EXPECT_EQ(hash(HashAlgo::fnv1a, "foobar", 0), 0x85944171f73967e8u);
     EXPECT_EQ(hash(HashAlgo::xxh64, "", 0), 0xef46db3751d8e999u);
     EXPECT_EQ(hash(HashAlgo::xxh64, "abc", 0), 0x44bc2cf5ad770999u);
+}
+
+TEST(Interpret, TheProcessorsCrc32cIsTheTables) {
+    std::mt19937 random(1);
+    std::vector<std::uint8_t> bytes(300);
+    for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random());
+    for (std::size_t begin = 0; begin < 9; begin++) {
+        for (std::size_t length = 0; begin + length < bytes.size(); length += 1 + length / 20) {
+            const auto part = std::span<const std::uint8_t>(bytes).subspan(begin, length);
+            const auto seed = static_cast<std::uint32_t>(random());
+            ASSERT_EQ(crc32c(part, seed), crc32c_by_table(part, seed)) << begin << "+" << length;
+        }
+    }
 }
 
 TEST(Interpret, IntegersOfBytesAndDecimals) {

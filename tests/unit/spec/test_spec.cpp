@@ -5,7 +5,9 @@
 #include <cstring>
 #include <random>
 
+#include "compiler/backends/backends.h"
 #include "compiler/ir/interpret.h"
+#include "compiler/ir/seal.h"
 #include "runtime/spec/elf_sections.h"
 #include "runtime/spec/loaded.h"
 #include "runtime/spec/outcomes.h"
@@ -111,13 +113,18 @@ TEST(Loaded, ManyArtifactsAtOnceKeepTheirOwnCode) {
 }
 
 TEST(Loaded, FallsBackToTheInterpreterWithAReason) {
-    const auto other_arch = with_header(".chainio.native.", [](Elf64_Shdr& header, auto&) { header.sh_size = 0; });
-    auto none = Loaded::from_bytes(other_arch, "a");
+    ir::Artifact machine = engine::test::machine({});
+    const auto without = backends::build_artifact(machine, {"", {"none"}, 2});
+    ASSERT_TRUE(without) << without.error();
+    auto none = Loaded::from_bytes(*without, "a");
     ASSERT_TRUE(none);
     EXPECT_FALSE((*none)->native());
     EXPECT_NE((*none)->interpreter_reason().find("has no native code for"), std::string::npos);
     const auto broken = with_header(".chainio.native.", [](Elf64_Shdr& header, std::vector<std::uint8_t>& file) {
-        std::memset(file.data() + header.sh_offset, 'x', 64);
+        const auto at = file.begin() + static_cast<std::ptrdiff_t>(header.sh_offset);
+        std::fill_n(at, 64, 'x');
+        const auto resealed = ir::sealed({at, at + static_cast<std::ptrdiff_t>(header.sh_size - 4)});
+        std::ranges::copy(resealed, at);
     });
     auto refused = Loaded::from_bytes(broken, "b");
     ASSERT_TRUE(refused);
@@ -131,6 +138,22 @@ TEST(Loaded, FallsBackToTheInterpreterWithAReason) {
     io.block_length = 64;
     (*refused)->run(1, io, block.data());
     EXPECT_EQ(io.outcome, static_cast<std::uint32_t>(CIO_NOT_FOUND));
+}
+
+TEST(Loaded, RefusesDamagedCode) {
+    for (const char* section : {".chainio.native.", ".chainio.kernel"}) {
+        for (std::size_t part = 0; part < 16; part++) {
+            const auto damaged = with_header(section, [&](Elf64_Shdr& header, std::vector<std::uint8_t>& file) {
+                file[header.sh_offset + part * (header.sh_size - 1) / 15] ^= 0x10;
+            });
+            const auto refused = Loaded::from_bytes(damaged, "a");
+            ASSERT_FALSE(refused) << section << " " << part;
+            EXPECT_NE(refused.error().message.find("is damaged: the checksum does not match"), std::string::npos)
+                << refused.error().message;
+        }
+        const auto cut = with_header(section, [](Elf64_Shdr& header, auto&) { header.sh_size = 3; });
+        EXPECT_FALSE(Loaded::from_bytes(cut, "a")) << section;
+    }
 }
 
 TEST(Loaded, WhatWasProvenIsProvenAgainOnlyWhereItIsInterpreted) {
