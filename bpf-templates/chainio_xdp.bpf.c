@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // The XDP program of `via xdp`: hands whole, well-formed UDP datagrams for declared ports and addresses to the AF_XDP
 // socket of the queue that they came by. Everything else goes to the kernel as it is: what this program is not sure of
 // is not its own. Loadable on Linux 6.1 and later.

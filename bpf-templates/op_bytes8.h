@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The integer of 0 to 8 bytes at `p`, little-endian. */
 CIO_INLINE u64 cio_bytes8(const u8 *p, u64 length)
 {

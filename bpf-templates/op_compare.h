@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* How many of the first bytes are equal, in whole eights. */
 CIO_HELPER u64 cio_equal_SPACE_OTHER(CIO_HELP_PARAMS, u64 first, u64 second, u64 length)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* CRC-32C of up to 256 bytes: a function of its own, so that the verifier follows its loop once. */
 CIO_HELPER u64 cio_crc32c_piece_SPACE(CIO_HELP_PARAMS, u64 crc, u64 offset, u64 length)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* 1 to 20 ASCII digits whose value fits 64 bits are the second result; the first says whether they are such. */
 CIO_HELPER int cio_decimal_SPACE(CIO_HELP_PARAMS, u64 offset, u64 length CIO_SECOND_PARAM)
 {

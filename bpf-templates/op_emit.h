@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Copies as many bytes as there are whole eights to the out area. */
 CIO_HELPER u64 cio_emit_piece_SPACE(CIO_HELP_PARAMS, u64 to, u64 offset, u64 length)
 {

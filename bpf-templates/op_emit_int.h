@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Appends an integer of constant width to the out area; false when it does not fit. */
 CIO_INLINE int cio_emit_int(struct cio_mem *m, u64 value, u32 width, u64 limit)
 {

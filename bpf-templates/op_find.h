@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* How many of the first bytes, in whole eights, come before the eight that hold `byte`. */
 CIO_HELPER u64 cio_without_SPACE(CIO_HELP_PARAMS, u64 offset, u64 length, u64 byte)
 {

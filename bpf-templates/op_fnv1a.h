@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* FNV-1a of up to 256 bytes: a function of its own, so that the verifier follows its loop once. */
 CIO_HELPER u64 cio_fnv1a_piece_SPACE(CIO_HELP_PARAMS, u64 hash, u64 offset, u64 length)
 {

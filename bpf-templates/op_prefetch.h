@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Appends to the prefetch list; a full list takes no more. */
 #define CIO_PREFETCH(kind_, target_, space_, name_offset_, name_length_, offset_, length_, a0, a1, a2, a3)      \
 	do {                                                                                                    \

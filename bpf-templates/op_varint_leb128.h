@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The varint at `offset` is the second result; the first is its length in bytes, 0 when it needs a byte at or past `limit` or does
  * not fit 64 bits. */
 CIO_HELPER u64 cio_varint_leb128_SPACE_(CIO_HELP_PARAMS, u64 offset, u64 limit CIO_SECOND_PARAM)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Works whole stripes of 32 bytes into the lanes and says how many bytes they were. */
 CIO_HELPER u64 cio_xxh64_stripes_SPACE(CIO_HELP_PARAMS, u64 offset, u64 length CIO_LANES_PARAM)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #define CIO_XXH_1 0x9e3779b185ebca87ull
 #define CIO_XXH_2 0xc2b2ae3d27d4eb4full
 #define CIO_XXH_3 0x165667b19e3779f9ull

@@ -26,7 +26,15 @@ def style():
 
 def programs():
     """The repository's own checkers, each a program in tools/."""
-    return [one(name, [str(ROOT / "tools" / name)], f"{name}.log") for name in ("arrows", "lengths", "links")] + [unused_usings()]
+    own = [one(name, [str(ROOT / "tools" / name)], f"{name}.log") for name in ("arrows", "lengths", "links")]
+    return [*own, unused_usings(), unlicensed_templates()]
+
+
+def unlicensed_templates():
+    """What goes into other people's BPF objects says under which licences it may."""
+    licence = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause"
+    without = [path.name for path in tracked("bpf-templates/*") if licence not in path.open().readline()]
+    return Outcome("licences", "failed" if without else "passed", "\n".join(f"{name}: its first line lacks {licence}" for name in without))
 
 
 def unused_usings():
