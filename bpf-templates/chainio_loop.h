@@ -38,6 +38,7 @@ enum cio_loop_phase {
 	CIO_LOOP_RUN = 1,    /* its steps run, in the order of its reads */
 	CIO_LOOP_DONE = 2,   /* its reads are over, its done program runs next */
 	CIO_LOOP_ENDING = 3, /* it has its outcome and ends when the reads that the device has come back */
+	CIO_LOOP_SERVE = 4,  /* a connection of a service, which runs no chain at the moment (chainio_serve.h) */
 };
 
 enum cio_loop_read { CIO_LOOP_ON_DEVICE = 0, CIO_LOOP_ARRIVED = 1, CIO_LOOP_AGAIN = 2 };

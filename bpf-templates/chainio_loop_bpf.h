@@ -35,6 +35,11 @@ static u64 (*const cio_ktime)(void) = (void *)5; /* nanoseconds */
 #define CIO_EINTR 4
 #define CIO_EAGAIN 11
 #define CIO_FIXED_FILE 1 /* IOSQE_FIXED_FILE */
+#ifdef CIO_SERVE
+#define CIO_LOOP_ROOM (2 * CIO_LOOP_WINDOW) /* SQEs that are left for one more turn, and for what belongs to no connection */
+#else
+#define CIO_LOOP_ROOM CIO_LOOP_WINDOW
+#endif
 
 struct cio_loop_sqe {
 	u8 opcode, flags;
@@ -285,11 +290,26 @@ CIO_INLINE struct cio_next *cio_loop_queue(u8 *memory, u64 at, u64 number)
 	return (void *)(memory + CIO_AT(queues_offset) + at * CIO_AT(queue_stride) + number * sizeof(struct cio_next));
 }
 
+#ifdef CIO_SERVE
+CIO_INLINE void cio_serve_chain_ended(u8 *memory, u64 at, struct cio_flight *f);
+CIO_INLINE void cio_serve_event(u8 *memory, u64 token, u64 code, u64 flags);
+CIO_INLINE int cio_serve_turn(u8 *memory, u8 *sqes, u64 at, struct cio_flight *f);
+CIO_INLINE void cio_serve_standing(u8 *memory, u8 *sqes);
+CIO_INLINE int cio_serve_patience(u8 *memory, u64 pending);
+#endif
+
 /* Puts a chain where its state says: among the ready ones, or the ended ones. */
 CIO_INLINE void cio_loop_put(u8 *memory, u64 at, int what)
 {
 	struct cio_loop_head *h = (void *)memory;
 	struct cio_flight *f = cio_loop_flight(memory, at);
+#ifdef CIO_SERVE
+	if (what == CIO_LOOP_ENDED) {
+		h->live[cio_mask(f->level, CIO_LOOP_LEVELS - 1)]--;
+		cio_serve_chain_ended(memory, at, f);
+		what = CIO_LOOP_READY;
+	}
+#endif
 	if (what == CIO_LOOP_ENDED) {
 		u64 place = h->ended_tail;
 		place &= CIO_AT(flight_mask);
@@ -316,7 +336,7 @@ CIO_INLINE void cio_loop_completions(u8 *memory, u8 *rings, u8 *sqes)
 	bpf_iter_num_new(&rounds, 0, CIO_LOOP_ROUNDS);
 	while (bpf_iter_num_next(&rounds)) {
 		volatile u32 *head = (void *)(rings + CIO_AT(cq_head_offset)), *tail = (void *)(rings + CIO_AT(cq_tail_offset));
-		u64 token, result;
+		u64 token, result, flags = 0;
 		if (h->left_from < h->left_to) {
 			u64 left = cio_mask(h->left_from, CIO_LOOP_SQES - 1);
 			token = ((struct cio_loop_sqe *)sqes)[left].user_data;
@@ -328,10 +348,17 @@ CIO_INLINE void cio_loop_completions(u8 *memory, u8 *rings, u8 *sqes)
 			struct cio_loop_cqe *cqe = (void *)(rings + CIO_AT(cqes_offset) + place * sizeof(*cqe));
 			token = cqe->user_data;
 			result = cqe->result;
+			flags = cqe->flags;
 			*head = *head + 1;
 		} else {
 			break;
 		}
+#ifdef CIO_SERVE
+		if (token & CIO_SERVE_TOKEN) {
+			cio_serve_event(memory, token, result, flags);
+			continue;
+		}
+#endif
 		u64 at = (u32)token;
 		at &= CIO_AT(flight_mask);
 		cio_loop_put(memory, at, cio_loop_arrive(h, cio_loop_flight(memory, at), token >> 32, result));
@@ -376,7 +403,7 @@ CIO_INLINE void cio_loop_run(u8 *memory, u8 *sqes)
 	bpf_iter_num_new(&rounds, 0, CIO_LOOP_ROUNDS);
 	while (bpf_iter_num_next(&rounds)) {
 		u64 level = cio_loop_level(h), sqe = h->sqes;
-		if (level >= CIO_LOOP_LEVELS || sqe > CIO_LOOP_SQES - CIO_LOOP_WINDOW || cio_loop_yields(h, level))
+		if (level >= CIO_LOOP_LEVELS || sqe > CIO_LOOP_SQES - CIO_LOOP_ROOM || cio_loop_yields(h, level))
 			break;
 		level = cio_mask(level, CIO_LOOP_LEVELS - 1);
 		u64 at = h->ready[level].first;
@@ -384,6 +411,12 @@ CIO_INLINE void cio_loop_run(u8 *memory, u8 *sqes)
 		struct cio_flight *f = cio_loop_flight(memory, at);
 		h->ready[level].first = f->next;
 		f->listed = 0;
+#ifdef CIO_SERVE
+		if (f->phase == CIO_LOOP_SERVE) {
+			cio_loop_put(memory, at, cio_serve_turn(memory, sqes, at, f));
+			continue;
+		}
+#endif
 		struct cio_mem *m = (void *)(memory + CIO_AT(steps_offset) + at * CIO_AT(step_stride));
 		int what = cio_loop_begin(f, m, cio_loop_queue(memory, at, f->head));
 		if (what >= CIO_LOOP_PROGRAM) {
@@ -401,6 +434,17 @@ CIO_INLINE void cio_loop_run(u8 *memory, u8 *sqes)
 		cio_loop_put(memory, at, what);
 	}
 	bpf_iter_num_destroy(&rounds);
+}
+
+/* Whether it still looks for completions before it sleeps. */
+CIO_INLINE int cio_loop_spins(struct cio_loop_head *h)
+{
+	if (!CIO_AT(spin_ns))
+		return 0;
+	u64 now = cio_ktime();
+	if (!h->spin_from)
+		h->spin_from = now;
+	return now - h->spin_from < CIO_AT(spin_ns);
 }
 
 /* How many completions to wait for: chains that have to end need one more each, and steps shall not wait for long. -1: stop. */
@@ -423,13 +467,8 @@ CIO_GLOBAL int cio_loop_patience(struct cio_loop_head *h, u64 pending)
 		h->polls--;
 		return 0;
 	}
-	if (CIO_AT(spin_ns)) {
-		u64 now = cio_ktime();
-		if (!h->spin_from)
-			h->spin_from = now;
-		if (now - h->spin_from < CIO_AT(spin_ns))
-			return 0;
-	}
+	if (cio_loop_spins(h))
+		return 0;
 	return cio_min(h->wanted - ended, cio_max(h->on_device / 4, 1));
 }
 
@@ -445,8 +484,12 @@ CIO_SEC("struct_ops.s/cio_loop_step") int cio_loop_step(u64 *arguments)
 	struct cio_loop_head *h = (void *)memory;
 	h->calls++;
 	cio_loop_completions(memory, rings, sqes);
-	if (h->left_from >= h->left_to)
+	if (h->left_from >= h->left_to) {
 		cio_loop_run(memory, sqes);
+#ifdef CIO_SERVE
+		cio_serve_standing(memory, sqes);
+#endif
+	}
 	u32 count = h->sqes;
 	if (count) {
 		h->sqes = 0;
@@ -457,7 +500,11 @@ CIO_SEC("struct_ops.s/cio_loop_step") int cio_loop_step(u64 *arguments)
 		h->left_to = count;
 	}
 	volatile u32 *head = (void *)(rings + CIO_AT(cq_head_offset)), *tail = (void *)(rings + CIO_AT(cq_tail_offset));
+#ifdef CIO_SERVE
+	int patience = cio_serve_patience(memory, *head != *tail);
+#else
 	int patience = cio_loop_patience(h, *head != *tail);
+#endif
 	if (patience < 0)
 		return CIO_STOP_LOOP;
 	params->cq_wait_idx = *head + patience;

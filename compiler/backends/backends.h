@@ -19,6 +19,9 @@ StepText emit_steps(const ir::Artifact&);
 // the head of their steps' C. It calls the programs; they come from the object that the whole C is compiled to.
 bool has_loop(const ir::Module&);
 std::string emit_loop(const ir::Artifact&, std::string head);
+// That of modules with services that the kernel can answer (compiler/ir/kernel_handlers.h): the loop with sockets.
+bool has_serving(const ir::Module&);
+std::string emit_serving(const ir::Artifact&, std::string head);
 std::string emit_dot(const ir::Module&);       // the chain graph
 std::string emit_config(const ir::Artifact&);  // --emit=config: the .chainio.spec section as JSON
 

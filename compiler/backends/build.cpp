@@ -45,10 +45,12 @@ ClangJob bpf_job() {
     return job;
 }
 
-ClangJob loop_job() {
-    ClangJob job{"the kernel engine's program", common_arguments(2), "loop.o"};
-    for (const char* more : {"--target=bpfel", "-mcpu=v3", "-g", "-gno-column-info", "-DCIO_BPF", "-DCIO_OWN_ENTRY",
-                             "-c", "loop.c", "-o", "loop.o"})
+// Of `name`.c, which is the loop around the step functions.
+ClangJob loop_job(const std::string& name) {
+    ClangJob job{"the kernel engine's program", common_arguments(2), name + ".o"};
+    for (const std::string& more :
+         std::vector<std::string>{"--target=bpfel", "-mcpu=v3", "-g", "-gno-column-info", "-DCIO_BPF",
+                                  "-DCIO_OWN_ENTRY", "-c", name + ".c", "-o", name + ".o"})
         job.arguments.push_back(more);
     return job;
 }
@@ -124,12 +126,14 @@ std::expected<std::vector<std::uint8_t>, std::string> build_artifact(ir::Artifac
     StepText text = emit_steps(artifact);
     if (std::string failure = write_text(dir->file("step.c"), text.head + text.body); !failure.empty())
         return std::unexpected(failure);
-    const bool loop = has_loop(artifact.module);
-    if (loop) {
-        std::string loop_text = emit_loop(artifact, std::move(text.head));
-        if (std::string failure = write_text(dir->file("loop.c"), loop_text); !failure.empty())
+    std::vector<std::pair<std::string, std::string>> loops;  // what each is written as, and the section that it becomes
+    if (has_loop(artifact.module)) loops.emplace_back("loop", ".chainio.kernel");
+    if (has_serving(artifact.module)) loops.emplace_back("serve", ".chainio.serve");
+    for (const auto& [name, section] : loops) {
+        const std::string loop = name == "loop" ? emit_loop(artifact, text.head) : emit_serving(artifact, text.head);
+        if (std::string failure = write_text(dir->file(name + ".c"), loop); !failure.empty())
             return std::unexpected(failure);
-        jobs.push_back(loop_job());
+        jobs.push_back(loop_job(name));
     }
     auto outputs = run_clang(*clang, *dir, jobs);
     if (!outputs) return std::unexpected(why_it_failed(outputs.error(), *clang, *dir));
@@ -137,10 +141,10 @@ std::expected<std::vector<std::uint8_t>, std::string> build_artifact(ir::Artifac
     std::vector<NewSection> sections = {{".chainio.spec", ir::serialize(artifact)}};
     for (std::size_t i = 0; i < arches.size(); i++)
         sections.push_back({".chainio.native." + arches[i], ir::sealed(std::move((*outputs)[i + 1]))});
-    if (loop) {
-        auto linked = link_bpf(*dir, "kernel.o", {"bpf.o", "loop.o"});
+    for (const auto& [name, section] : loops) {
+        auto linked = link_bpf(*dir, "linked-" + name + ".o", {"bpf.o", name + ".o"});
         if (!linked) return std::unexpected(linked.error());
-        sections.push_back({".chainio.kernel", ir::sealed(std::move(*linked))});
+        sections.push_back({section, ir::sealed(std::move(*linked))});
     }
     return add_sections(outputs->front(), sections);
 }

@@ -64,6 +64,7 @@ std::string FunctionEmitter::loop_function(const ir::Loop& loop, std::uint32_t f
 }
 
 std::string FunctionEmitter::reg(ir::Reg r) const {
+    if (calls_ != nullptr) return fmt::format("c->regs[{}]", r);
     const Place& place = placement_.regs[r];
     if (!place.is_slot) return fmt::format("r{}", r);
     return fmt::format("{}({})", place.slot < kFirstSpill ? "CIO_VAR" : "CIO_SPILLED", place.slot);
@@ -90,7 +91,7 @@ std::string FunctionEmitter::size_of(ir::Space space) const {
         case ir::Space::args: return "CIO_ARG_BYTES_SIZE";
         case ir::Space::state: return "CIO_STATE_SIZE";
         case ir::Space::literal: return fmt::format("{}", artifact_.module.literals.size());
-        case ir::Space::result: break;
+        case ir::Space::result: return "c->result_length";
     }
     return "0";
 }
@@ -121,7 +122,7 @@ std::string FunctionEmitter::stmt(const ir::Loop& n, Scope scope) {
     std::string head =
         n.count.is_imm && n.count.value <= n.max ? "" : check(fmt::format("{} <= {}", count, n.max), n.outcome) + " ";
     auto found = placement_.functions.find(&n);
-    if (found == placement_.functions.end()) {
+    if (found == placement_.functions.end() || calls_ != nullptr) {
         std::string text = fmt::format("{}CIO_ROUNDS({}, {}, 1) {{ {}", head, n.max, count, set(n.counter, "i_"));
         body(n.body, {scope.function, true}, text);
         last_line_ = {};

@@ -1,4 +1,5 @@
-// The C text of one program: its own function and one for each loop body.
+// The C text of one program: its own function and one for each loop body. A service's handler is one function: its
+// registers lie in its connection, so that it can go on behind the call of a chain (bpf-templates/chainio_handler.h).
 #pragma once
 #include <string>
 
@@ -13,6 +14,8 @@ class FunctionEmitter {
     FunctionEmitter(const ir::Artifact& artifact, std::uint32_t number, const Placement& placement, Helpers& helpers)
         : artifact_(artifact), number_(number), placement_(placement), helpers_(helpers) {}
     std::string program();
+    // `calls` are those of all handlers (ir::kernel_calls()).
+    std::string handler(const std::vector<const ir::CallChain*>& calls);
 
   private:
     struct Scope {  // what a Break or Continue means
@@ -31,6 +34,9 @@ class FunctionEmitter {
     std::string size_of(ir::Space) const;
     std::string check_max(const ir::Slice&, std::uint32_t max) const;
     static std::string check(std::string_view condition, std::uint32_t outcome);
+
+    std::string argument(const ir::Param&, const ir::CallChain&, std::size_t& scalars, std::size_t& bytes);
+    std::string reply_part(const ir::ReplyPart&);
 
     std::string binary(const ir::Binary&) const;
     std::string unary(const ir::Unary&) const;
@@ -72,7 +78,8 @@ class FunctionEmitter {
     std::uint32_t number_;
     const Placement& placement_;
     Helpers& helpers_;
-    std::string functions_;  // the loop bodies, innermost first
+    const std::vector<const ir::CallChain*>* calls_ = nullptr;  // of a handler
+    std::string functions_;                                     // the loop bodies, innermost first
     ir::Line last_line_;
 };
 

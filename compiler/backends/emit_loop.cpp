@@ -6,7 +6,9 @@
 #include <set>
 
 #include "compiler/backends/backends.h"
+#include "compiler/backends/emit_function.h"
 #include "compiler/backends/templates.h"
+#include "compiler/ir/kernel_handlers.h"
 
 namespace chainio::backends {
 namespace {
@@ -38,6 +40,23 @@ std::string dispatch_text(const ir::Module& module) {
     return text + "}\n}\n";
 }
 
+// The handlers of services that the kernel can answer, and what runs one by its number.
+std::string handlers_text(const ir::Artifact& artifact) {
+    const auto programs = ir::kernel_handlers(artifact.module);
+    const auto calls = ir::kernel_calls(artifact.module);
+    Helpers helpers;
+    std::string text, choice;
+    for (const std::uint32_t program : programs) {
+        const Placement placement = place(artifact.module.programs[program]);
+        text += FunctionEmitter(artifact, program, placement, helpers).handler(calls);
+        choice += fmt::format("case {0}: return cio_handler_{0}(m, b, c, r, o);\n", program);
+    }
+    return helpers.text() + text +
+           "CIO_INLINE int cio_serve_handler(u32 program, struct cio_mem *m, struct cio_block *b, struct cio_conn *c, "
+           "struct cio_block *r, struct cio_block *o)\n{\nswitch (program) {\n" +
+           choice + "}\nreturn CIO_STOP;\n}\n";
+}
+
 }  // namespace
 
 bool has_loop(const ir::Module& module) {
@@ -51,6 +70,26 @@ std::string emit_loop(const ir::Artifact& artifact, std::string head) {
     text += steps_text(artifact.module);
     text += dispatch_text(artifact.module);
     return text.append(template_text("chainio_loop_bpf.h"));
+}
+
+bool has_serving(const ir::Module& module) { return has_loop(module) && !ir::kernel_services(module).empty(); }
+
+std::string emit_serving(const ir::Artifact& artifact, std::string head) {
+    const ir::Module& module = artifact.module;
+    std::string text = std::move(head);
+    text += fmt::format("#define CIO_SERVE\n#define CIO_HANDLER_REGS {}\n#define CIO_REPLY_BYTES {}\n",
+                        ir::most_kernel_registers(module), ir::longest_kernel_reply(module));
+    text += "#line 1 \"chainio_loop.h\"\n";
+    text += template_text("chainio_loop.h");
+    text += template_text("chainio_serve.h");
+    text += template_text("chainio_handler.h");
+    text += steps_text(module);
+    text += dispatch_text(module);
+    text += handlers_text(artifact);
+    text += "\n#line 1 \"chainio_loop_bpf.h\"\n";
+    text += template_text("chainio_loop_bpf.h");
+    text += "#line 1 \"chainio_serve_bpf.h\"\n";
+    return text.append(template_text("chainio_serve_bpf.h"));
 }
 
 }  // namespace chainio::backends

@@ -106,7 +106,9 @@ std::string FunctionEmitter::stmt(const ir::StoreState& n, Scope) {
 std::string FunctionEmitter::stmt(const ir::Check& n, Scope) { return check(operand(n.cond), n.outcome); }
 
 std::string FunctionEmitter::stmt(const ir::CheckRange& n, Scope) {
-    return check(fmt::format("cio_inside({}, {}, {})", operand(n.offset), operand(n.length), size_of(n.space)),
+    // The upper half of an offset in a result is the result's number.
+    const std::string_view low = n.space == ir::Space::result ? "(u32)" : "";
+    return check(fmt::format("cio_inside({}{}, {}, {})", low, operand(n.offset), operand(n.length), size_of(n.space)),
                  n.outcome);
 }
 
@@ -218,9 +220,5 @@ std::string FunctionEmitter::stmt(const ir::Prefetch& n, Scope) {
     for (std::size_t i = 0; i < 4; i++) text += ", " + (!ranged && i < n.args.size() ? operand(n.args[i]) : "0");
     return text + ");";
 }
-
-// Handlers are kept in the configuration and interpreted; place() and emit_c() never see one.
-std::string FunctionEmitter::stmt(const ir::CallChain&, Scope) { return "return CIO_STOP;"; }
-std::string FunctionEmitter::stmt(const ir::Reply&, Scope) { return "return CIO_STOP;"; }
 
 }  // namespace chainio::backends

@@ -30,6 +30,24 @@ void widest_read(const ir::Body& body, std::uint64_t& widest) {
     }
 }
 
+// What lies behind the frames, in this order: the head, the connections, their requests, their replies.
+std::uint64_t serving_bytes(Serving& serving, std::uint64_t flights) {
+    cio_serve_layout& layout = serving.layout;
+    layout.conn_stride = round_up(sizeof(cio_conn) + serving.registers * sizeof(std::uint64_t), 64);
+    layout.in_stride = round_up(serving.request_bytes, 64);
+    layout.in_mask = std::bit_ceil(serving.request_bytes) - 1;
+    layout.out_stride = round_up(serving.reply_bytes + CIO_PAD, 64);
+    return round_up(sizeof(cio_serve_head), 64) + 64 +
+           flights * (layout.conn_stride + layout.in_stride + layout.out_stride) + CIO_SERVE_PAD;
+}
+
+void place_serving(cio_serve_layout& layout, std::uint64_t begin, std::uint64_t flights) {
+    layout.head_offset = begin;
+    layout.conns_offset = round_up(begin + sizeof(cio_serve_head), 64);
+    layout.in_offset = layout.conns_offset + flights * layout.conn_stride;
+    layout.out_offset = layout.in_offset + flights * layout.in_stride;
+}
+
 std::string check_chains(const ir::Module& module) {
     for (const auto& chain : module.chains) {
         if (chain.mode != ir::ChainMode::call) continue;
@@ -79,9 +97,10 @@ std::expected<KernelLoop::Plan, std::string> KernelLoop::plan(const spec::Loaded
     at.queues_offset = at.flights_offset + flights * sizeof(cio_flight);
     at.steps_offset = round_up(at.queues_offset + flights * at.queue_stride, 64);
     at.frames_offset = round_up(at.steps_offset + flights * at.step_stride, kPage);
+    const std::uint64_t serving = options.serving != nullptr ? serving_bytes(*options.serving, flights) : 0;
     // A step may be given any place in the last frame as a block of full size.
     const auto bytes_with = [&](std::uint64_t window) {
-        return at.frames_offset + flights * window * at.frame_bytes + CIO_MAX_BLOCK + 2 * kPage;
+        return at.frames_offset + flights * window * at.frame_bytes + CIO_MAX_BLOCK + 2 * kPage + serving;
     };
     if (bytes_with(1) > kMostBytes || flights > kMostReads) {
         return std::unexpected(std::to_string(options.flights / 2) + " chains in flight would take " +
@@ -95,6 +114,8 @@ std::expected<KernelLoop::Plan, std::string> KernelLoop::plan(const spec::Loaded
         window /= 2;
     at.window_mask = window - 1;
     at.memory_bytes = bytes_with(window);
+    if (options.serving != nullptr)
+        place_serving(options.serving->layout, at.frames_offset + flights * window * at.frame_bytes, flights);
     plan.reads = static_cast<std::uint32_t>(flights * window);
     return plan;
 }
@@ -107,7 +128,8 @@ std::expected<std::unique_ptr<KernelLoop>, std::string> KernelLoop::create(const
     if (const std::string wrong = kernel_engine_obstacle(); !wrong.empty()) {
         return fail(wrong + "; --engine=user runs every call chain");
     }
-    if (spec.kernel_object().empty()) {
+    const auto object = options.serving != nullptr ? options.serving->object : spec.kernel_object();
+    if (object.empty()) {
         return fail(
             "the artifact carries no program for it: it has no call chain, or an older chainc made it; compile "
             "the spec again");
@@ -120,12 +142,15 @@ std::expected<std::unique_ptr<KernelLoop>, std::string> KernelLoop::create(const
     ring::RingOptions ring_options;
     ring_options.entries = CIO_LOOP_SQES;
     ring_options.cq_entries = std::max<unsigned>(2 * planned->reads, CIO_LOOP_SQES);
+    // A connection's operation, its time limit and what calls both back.
+    if (options.serving != nullptr)
+        ring_options.cq_entries += 4 * static_cast<unsigned>(planned->layout.flight_mask + 1);
     ring_options.file_slots = options.file_slots;
     ring_options.level = ring::RingOptions::Level::loop;
     auto ring = ring::Ring::create(ring_options, fallbacks);
     if (!ring) return fail(ring.error());
     std::unique_ptr<KernelLoop> loop(new KernelLoop(spec, ranks, *planned, std::move(*region), std::move(*ring)));
-    if (auto connected = loop->connect(spec, fallbacks); !connected) return fail(connected.error());
+    if (auto connected = loop->connect(object, options.serving, fallbacks); !connected) return fail(connected.error());
     return loop;
 }
 
@@ -154,7 +179,8 @@ KernelLoop::KernelLoop(const spec::Loaded& spec, const std::vector<ClassRank>& r
 }
 
 // Gives the kernel the memory and the program.
-std::expected<void, std::string> KernelLoop::connect(const spec::Loaded& spec, metrics::Fallbacks& fallbacks) {
+std::expected<void, std::string> KernelLoop::connect(std::span<const std::uint8_t> object, Serving* serving,
+                                                     metrics::Fallbacks& fallbacks) {
     if (!ring_.has_file_table()) return std::unexpected(std::string("the kernel refuses a table of registered files"));
     if (const int error = ring_.share_region(region_.base(), region_.size()); error != 0) {
         return std::unexpected("the kernel does not take " + std::to_string(region_.size() >> 20) +
@@ -174,7 +200,9 @@ std::expected<void, std::string> KernelLoop::connect(const spec::Loaded& spec, m
     layout_.cq_tail_offset = offset(ring->cq.ktail);
     layout_.cqes_offset = offset(ring->cq.cqes);
     layout_.rings_bytes = layout_.cqes_offset + std::uint64_t{ring->cq.ring_entries} * sizeof(io_uring_cqe);
-    auto program = KernelProgram::attach(spec.kernel_object(), layout_, ring->ring_fd);
+    if (serving != nullptr) serving->layout.base_address = reinterpret_cast<std::uint64_t>(region_.base());
+    auto program =
+        KernelProgram::attach(object, layout_, serving != nullptr ? &serving->layout : nullptr, ring->ring_fd);
     if (!program) return std::unexpected(program.error());
     program_ = std::make_unique<KernelProgram>(std::move(*program));
     return {};

@@ -21,6 +21,14 @@
 
 namespace chainio::engine {
 
+// What a loop that answers services needs beside what chains need.
+struct Serving {
+    std::span<const std::uint8_t> object;
+    std::uint64_t request_bytes = 0, reply_bytes = 0;  // room of one connection
+    std::uint64_t registers = 0;                       // of a handler
+    cio_serve_layout layout{};                         // its places are filled in when the memory is planned
+};
+
 class KernelLoop {
   public:
     struct Options {
@@ -29,6 +37,7 @@ class KernelLoop {
         unsigned file_slots = 64;
         std::uint32_t spin_us = 0;  // looks for completions that long before it sleeps
         bool huge_pages = true;
+        Serving* serving = nullptr;
     };
     struct Ended {
         std::uint32_t flight = 0, outcome = 0, hops = 0;
@@ -53,6 +62,16 @@ class KernelLoop {
     // signal interrupts (-EINTR) goes on with the next call, as all of its state is in the region.
     int run(unsigned wanted);
     bool take_ended(Ended& ended);
+    // For the one who serves: what the program keeps beside the chains lies in the region, and connections are made
+    // ready as chains are.
+    const umem::Region& region() const { return region_; }
+    ring::Ring& ring() { return ring_; }
+    std::uint32_t step_base(std::uint32_t chain) const { return step_base_[chain]; }
+    std::uint32_t level(std::uint16_t rank) const { return level_[rank]; }
+    cio_flight& flight(std::uint32_t index) const;
+    void make_ready(std::uint32_t index);
+    // Nothing is under way any more, whatever the program has counted.
+    void forget_operations() { head_->on_device = 0; }
     bool busy() const { return head_->on_device != 0; }
     void count(metrics::EngineCounters& counters) const;
     std::string describe() const;
@@ -63,9 +82,8 @@ class KernelLoop {
     KernelLoop(const spec::Loaded& spec, const std::vector<ClassRank>& ranks, const Plan& plan, umem::Region region,
                ring::Ring ring);
     static std::expected<Plan, std::string> plan(const spec::Loaded& spec, const Options& options);
-    std::expected<void, std::string> connect(const spec::Loaded& spec, metrics::Fallbacks& fallbacks);
-    cio_flight& flight(std::uint32_t index) const;
-    void make_ready(std::uint32_t index);
+    std::expected<void, std::string> connect(std::span<const std::uint8_t> object, Serving* serving,
+                                             metrics::Fallbacks& fallbacks);
     const std::uint8_t* frame(std::uint32_t flight, std::uint32_t slot) const;
 
     const ir::Module& module_;

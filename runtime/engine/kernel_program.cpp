@@ -109,6 +109,16 @@ void leave_out_other_entries(bpf_object* object) {
     }
 }
 
+// False when the object has no such constants, or others.
+bool set_constants(const bpf_object* object, const char* name, const void* from, std::size_t size) {
+    const bpf_map* map = bpf_object__find_map_by_name(object, name);
+    std::size_t bytes = 0;
+    void* at = map != nullptr ? bpf_map__initial_value(map, &bytes) : nullptr;
+    if (at == nullptr || bytes != size) return false;
+    std::memcpy(at, from, size);
+    return true;
+}
+
 }  // namespace
 
 std::string kernel_engine_obstacle() {
@@ -126,7 +136,8 @@ std::string kernel_engine_obstacle() {
 }
 
 std::expected<KernelProgram, std::string> KernelProgram::attach(std::span<const std::uint8_t> object,
-                                                                const cio_loop_layout& layout, int ring_fd) {
+                                                                const cio_loop_layout& layout,
+                                                                const cio_serve_layout* serving, int ring_fd) {
     Quiet quiet;
     SignalsWait signals;
     std::vector<char> log(kLogBytes);
@@ -138,22 +149,20 @@ std::expected<KernelProgram, std::string> KernelProgram::attach(std::span<const 
     KernelProgram program;
     program.object_ = bpf_object__open_mem(object.data(), object.size(), &options);
     if (program.object_ == nullptr) {
-        return std::unexpected("the artifact's section .chainio.kernel cannot be opened: " +
+        return std::unexpected("the artifact's kernel engine program cannot be opened: " +
                                std::string(std::strerror(errno)) + kOtherEngine);
     }
     leave_out_other_entries(program.object_);
     bpf_map* ops = bpf_object__find_map_by_name(program.object_, "cio_loop");
-    bpf_map* constants = bpf_object__find_map_by_name(program.object_, ".rodata.loop");
-    std::size_t ops_bytes = 0, constants_bytes = 0;
+    std::size_t ops_bytes = 0;
     void* ops_at = ops != nullptr ? bpf_map__initial_value(ops, &ops_bytes) : nullptr;
-    void* constants_at = constants != nullptr ? bpf_map__initial_value(constants, &constants_bytes) : nullptr;
-    if (ops_at == nullptr || ops_bytes < sizeof(LoopOps) || constants_at == nullptr ||
-        constants_bytes != sizeof(layout)) {
+    const bool set = set_constants(program.object_, ".rodata.loop", &layout, sizeof layout) &&
+                     (serving == nullptr || set_constants(program.object_, ".rodata.serve", serving, sizeof *serving));
+    if (ops_at == nullptr || ops_bytes < sizeof(LoopOps) || !set) {
         return std::unexpected(
-            std::string("the artifact's section .chainio.kernel is not of this version; compile the spec again") +
+            std::string("the artifact's kernel engine program is not of this version; compile the spec again") +
             kOtherEngine);
     }
-    std::memcpy(constants_at, &layout, sizeof(layout));
     static_cast<LoopOps*>(ops_at)->ring_fd = static_cast<std::uint32_t>(ring_fd);
     if (const int error = bpf_object__load(program.object_); error != 0) {
         return std::unexpected(refused(-error, log));

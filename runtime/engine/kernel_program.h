@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bpf-templates/chainio_loop.h"
+#include "bpf-templates/chainio_serve.h"
 
 struct bpf_link;
 struct bpf_object;
@@ -19,9 +20,11 @@ std::string kernel_engine_obstacle();
 
 class KernelProgram {
   public:
-    // The program answers for the ring's system calls from here on, until this object or the ring is gone.
+    // The program answers for the ring's system calls from here on, until this object or the ring is gone. `serving` is
+    // for the one that answers services, else null.
     static std::expected<KernelProgram, std::string> attach(std::span<const std::uint8_t> object,
-                                                            const cio_loop_layout& layout, int ring_fd);
+                                                            const cio_loop_layout& layout,
+                                                            const cio_serve_layout* serving, int ring_fd);
     KernelProgram(KernelProgram&& other) noexcept
         : object_(std::exchange(other.object_, nullptr)), link_(std::exchange(other.link_, nullptr)) {}
     KernelProgram& operator=(KernelProgram&&) = delete;

@@ -31,6 +31,7 @@ struct ServerOptions {
     net::Copy copy = net::Copy::automatic;
     net::Attach attach = net::Attach::automatic;
     std::uint64_t timeout_ns = 10'000'000'000;  // for the rest of a request, and for a peer to take a reply
+    std::vector<std::uint32_t> inside;          // services whose requests over tcp the kernel answers
 };
 
 struct Listening {

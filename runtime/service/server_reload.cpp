@@ -1,64 +1,22 @@
 // The endpoints that a server listens at, and what happens to them and to connections when another spec takes over.
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "runtime/service/listen.h"
 #include "runtime/service/server.h"
 
 namespace chainio::service {
 namespace {
 
-constexpr int kBacklog = 1024;
-constexpr int kReceiveBuffer = 4 << 20;            // asked for; the kernel gives at most net.core.rmem_max
 constexpr std::uint64_t kParting = 5'000'000'000;  // ns, for a peer whose service is gone to come to an end
-
-struct Address {
-    sockaddr_storage storage{};
-    socklen_t length = 0;
-};
-
-std::optional<Address> address_of(const std::string& text, std::uint16_t port) {
-    Address out;
-    auto& six = reinterpret_cast<sockaddr_in6&>(out.storage);
-    auto& four = reinterpret_cast<sockaddr_in&>(out.storage);
-    if (inet_pton(AF_INET6, text.c_str(), &six.sin6_addr) == 1) {
-        six.sin6_family = AF_INET6;
-        six.sin6_port = htons(port);
-        out.length = sizeof six;
-    } else if (inet_pton(AF_INET, text.c_str(), &four.sin_addr) == 1) {
-        four.sin_family = AF_INET;
-        four.sin_port = htons(port);
-        out.length = sizeof four;
-    } else {
-        return std::nullopt;
-    }
-    return out;
-}
-
-std::uint16_t port_of(int fd) {
-    Address bound;
-    bound.length = sizeof bound.storage;
-    if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound.storage), &bound.length) != 0) return 0;
-    return ntohs(bound.storage.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(bound.storage).sin6_port
-                                                     : reinterpret_cast<sockaddr_in&>(bound.storage).sin_port);
-}
-
-// Whether the kernel knows the multishot recvmsg.
-bool has_datagrams() {
-    utsname name{};
-    return uname(&name) == 0 && std::atoi(name.release) >= 6;
-}
 
 bool same_framing(const ir::Framing& a, const ir::Framing& b) { return a.bytes == b.bytes && a.end == b.end; }
 
@@ -73,47 +31,14 @@ const Server::Listener* Server::find_listener(const std::string& service, std::u
 }
 
 std::expected<Server::Listener, std::string> Server::listen(std::uint32_t service, std::uint16_t port, bool tcp) const {
-    std::string text = options_.address;
-    auto address = address_of(text, port);
-    if (!address)
-        return std::unexpected(fmt::format("'{}' is no address; give one in numbers, as 127.0.0.1 or ::1", text));
-    const int type = (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC;
-    int fd = socket(address->storage.ss_family, type, 0);
-    if (fd < 0 && errno == EAFNOSUPPORT && text == "::") {
-        text = "0.0.0.0";
-        address = address_of(text, port);
-        fd = socket(AF_INET, type, 0);
-    }
-    const auto failed = [&](const char* what) {
-        auto error = std::unexpected(
-            fmt::format("cannot {} {} {} port {}: {}", what, tcp ? "tcp" : "udp", text, port, std::strerror(errno)));
-        if (fd >= 0) close(fd);
-        return error;
-    };
-    if (fd < 0) return failed("open a socket for");
-    const int on = 1, off = 0;
-    const bool six = address->storage.ss_family == AF_INET6;
-    // Of datagrams this would let two servers have one port, each getting some.
-    if (tcp) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (six) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (bind(fd, reinterpret_cast<const sockaddr*>(&address->storage), address->length) != 0 ||
-        (tcp && ::listen(fd, kBacklog) != 0))
-        return failed("listen at");
-    if (!tcp && !has_datagrams()) {
-        errno = ENOSYS;
-        return failed("receive datagrams, which needs Linux 6.0, at");
-    }
-    if (!tcp) {
-        setsockopt(fd, six ? static_cast<int>(IPPROTO_IPV6) : static_cast<int>(IPPROTO_IP),
-                   six ? IPV6_RECVPKTINFO : IP_PKTINFO, &on, sizeof on);
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kReceiveBuffer, sizeof kReceiveBuffer);
-    }
+    auto bound = listen_at(options_.address, port, tcp);
+    if (!bound) return std::unexpected(bound.error());
     Listener listener;
-    listener.fd = fd;
+    listener.fd = bound->fd;
     listener.service = service;
     listener.wanted = port;
-    listener.port = port_of(fd);
-    listener.address = text;
+    listener.port = bound->port;
+    listener.address = bound->address;
     listener.tcp = tcp;
     return listener;
 }
@@ -132,6 +57,8 @@ std::expected<std::vector<Server::Listener>, std::string> Server::listeners_for(
         if (!plan.refused.empty()) continue;
         const ir::Service& service = module.services[plan.service];
         const ir::Endpoint& endpoint = service.endpoints[plan.endpoint];
+        const auto& inside = options_.inside;
+        if (endpoint.tcp && std::ranges::find(inside, plan.service) != inside.end()) continue;
         for (const std::int32_t program : {endpoint.tcp ? service.on_request_tcp : service.on_request_udp,
                                            service.on_malformed, service.on_failure}) {
             if (program < 0) continue;

@@ -95,6 +95,8 @@ std::expected<ElfSections, std::string> read_sections(std::span<const std::uint8
             out.spec = bytes;
         } else if (entry.name == kKernelSection) {
             out.kernel = bytes;
+        } else if (entry.name == kServeSection) {
+            out.serve = bytes;
         } else if (entry.name.starts_with(kNativePrefix)) {
             out.natives.push_back({std::string(entry.name.substr(kNativePrefix.size())), bytes});
         } else if (entry.header.sh_type == SHT_SYMTAB && entry.header.sh_link >= 1 &&

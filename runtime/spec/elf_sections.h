@@ -12,6 +12,7 @@ namespace chainio::spec {
 inline constexpr std::string_view kSpecSection = ".chainio.spec";
 inline constexpr std::string_view kNativePrefix = ".chainio.native.";
 inline constexpr std::string_view kKernelSection = ".chainio.kernel";
+inline constexpr std::string_view kServeSection = ".chainio.serve";
 
 struct NativeSection {
     std::string arch;  // "x86_64"
@@ -22,6 +23,7 @@ struct NativeSection {
 struct ElfSections {
     std::span<const std::uint8_t> spec;
     std::vector<NativeSection> natives;
+    std::span<const std::uint8_t> serve;    // the one that answers services; empty: there is none
     std::span<const std::uint8_t> kernel;   // the kernel engine's BPF object; empty: there is none
     std::vector<std::string> bpf_programs;  // names of the SEC("syscall") functions
 };

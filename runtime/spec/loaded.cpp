@@ -76,12 +76,14 @@ std::expected<std::shared_ptr<const Loaded>, OpenError> Loaded::from_bytes(std::
     std::shared_ptr<Loaded> loaded(new Loaded(std::move(*artifact)));
     loaded->name_ = name;
     if (!loaded->artifact_.module.probes.empty()) loaded->probe_object_.assign(file.begin(), file.end());
-    if (!sections->kernel.empty()) {
-        const auto kernel = ir::unsealed(sections->kernel);
+    for (const auto& [from, to] :
+         {std::pair(sections->kernel, &loaded->kernel_object_), std::pair(sections->serve, &loaded->serve_object_)}) {
+        if (from.empty()) continue;
+        const auto kernel = ir::unsealed(from);
         if (!kernel)
             return fail(
                 "its program for the kernel engine is damaged: the checksum does not match; compile the spec again");
-        loaded->kernel_object_.assign(kernel->begin(), kernel->end());
+        to->assign(kernel->begin(), kernel->end());
     }
     loaded->bpf_programs_ = std::move(sections->bpf_programs);
     loaded->functions_.resize(loaded->artifact_.module.programs.size());

@@ -43,6 +43,8 @@ class Loaded {
     std::span<const std::uint8_t> probe_object() const { return probe_object_; }
     // The kernel engine's BPF object; empty when the artifact has none.
     std::span<const std::uint8_t> kernel_object() const { return kernel_object_; }
+    // The one that answers services; empty when the artifact has none.
+    std::span<const std::uint8_t> serve_object() const { return serve_object_; }
     bool native() const { return native_ != nullptr; }
     // Empty when native code runs; otherwise why the interpreter does.
     const std::string& interpreter_reason() const { return reason_; }
@@ -58,7 +60,7 @@ class Loaded {
 
     ir::Artifact artifact_;
     std::string name_;
-    std::vector<std::uint8_t> probe_object_, kernel_object_;
+    std::vector<std::uint8_t> probe_object_, kernel_object_, serve_object_;
     std::string reason_;
     std::vector<std::string> arches_;
     std::vector<std::string> bpf_programs_;

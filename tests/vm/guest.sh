@@ -28,5 +28,6 @@ if grep -qaF io_uring_bpf_ops /sys/kernel/btf/vmlinux; then
     check "random chains" "$build/bin/chainio-chains" run "$folder/random" "$CHAINIO_VM_EXT4" --seed "$(cat "$folder/random/seed")" --chains "$chains" \
         --engine user --engine kernel
     check "hard cases" "${0%/*}/hard_cases" "$build" "$folder/calls"
+    check sockets "${0%/*}/sockets" "$build" "$folder/calls"
 fi
 exit 7

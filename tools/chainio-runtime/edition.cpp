@@ -81,8 +81,13 @@ service::Files Edition::named_files() const {
 }
 
 bool Edition::serves() const {
-    return std::ranges::any_of(service::plan_of(loaded->module()),
+    return std::ranges::any_of(service::plan_of(loaded->module(), kernel),
                                [](const service::EndpointPlan& plan) { return plan.refused.empty(); });
+}
+
+bool Edition::serves_inside() const {
+    return std::ranges::any_of(service::plan_of(loaded->module(), kernel),
+                               [](const service::EndpointPlan& plan) { return plan.inside; });
 }
 
 std::expected<std::shared_ptr<const spec::Loaded>, Problem> load(const Options& options) {
@@ -108,6 +113,7 @@ std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& opt
     auto edition = std::make_unique<Edition>();
     edition->loaded = std::move(loaded);
     edition->engine = std::move(*engine);
+    edition->kernel = wanted.kernel;
     edition->calls.resize(edition->engine->capacity());
     for (std::uint32_t i = edition->engine->capacity(); i-- > 0;) edition->free.push_back(i);
     return edition;

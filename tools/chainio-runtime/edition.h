@@ -29,9 +29,11 @@ struct Edition {
     std::vector<Call> calls;
     std::vector<std::uint32_t> free;  // of the calls
     unsigned number = 1;
+    bool kernel = false;  // the kernel engine was asked for
 
     service::Files named_files() const;
-    bool serves() const;  // whether the spec has an endpoint that this runtime serves
+    bool serves() const;         // whether the spec has an endpoint that this runtime serves
+    bool serves_inside() const;  // by the kernel engine's loop
 };
 
 std::expected<std::shared_ptr<const spec::Loaded>, Problem> load(const Options& options);

@@ -32,7 +32,7 @@ int run(const Options& options) {
     const std::string why = kernel                     ? "kernel engine (as asked)"
                             : options.engine == "user" ? "user engine (as asked)"
                                                        : "user engine (auto: the kernel engine only where asked for)";
-    const auto rows = plan_of(**loaded, why);
+    const auto rows = plan_of(**loaded, why, kernel);
     if (options.json) {
         fmt::print("{}\n", plan_json(rows));
     } else {

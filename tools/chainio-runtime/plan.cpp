@@ -70,17 +70,19 @@ void add_recorded(const ir::Module& module, std::vector<PlanRow>& rows) {
 
 }  // namespace
 
-std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine) {
+std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine, bool kernel) {
     const ir::Module& module = spec.module();
     std::vector<PlanRow> rows;
     add_files(module, rows);
     add_chains(module, engine, rows);
-    for (const service::EndpointPlan& plan : service::plan_of(module)) {
+    for (const service::EndpointPlan& plan : service::plan_of(module, kernel)) {
         const ir::Service& service = module.services[plan.service];
         const std::string endpoint = service::endpoint_text(service.endpoints[plan.endpoint]);
         const bool xdp = service.endpoints[plan.endpoint].via == "xdp";
-        const std::string why =
-            !plan.refused.empty() ? plan.refused : (xdp ? "by AF_XDP on each --interface, else by a socket" : "");
+        std::string why = plan.refused;
+        if (why.empty() && xdp) why = "by AF_XDP on each --interface, else by a socket";
+        if (plan.inside) why = "accept, receive, chain and send inside io_uring_enter";
+        if (!plan.outside.empty()) why = "in user space: " + plan.outside;
         rows.push_back({"service", service.name, plan.refused.empty() ? "runs" : "refused",
                         why.empty() ? endpoint : fmt::format("{}: {}", endpoint, why)});
         if (service.cache.entries != 0 && plan.endpoint == 0)

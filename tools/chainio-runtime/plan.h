@@ -13,7 +13,7 @@ struct PlanRow {
     std::string why;
 };
 
-std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine);
+std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine, bool kernel);
 std::string plan_text(const std::vector<PlanRow>& rows);
 std::string plan_json(const std::vector<PlanRow>& rows);
 

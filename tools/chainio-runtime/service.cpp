@@ -176,6 +176,8 @@ void Service::poll_once(int timeout_ms) {
         if (edition != nullptr && edition->engine->in_flight() > 0 && edition->engine->poll_fd() >= 0)
             fds.push_back({edition->engine->poll_fd(), POLLIN, 0});
     }
+    // What the kernel answers asks for nothing until its loop has ended.
+    if (inside_ != nullptr && !inside_->loop().ended()) fds.push_back({inside_->loop().poll_fd(), POLLIN, 0});
     const std::size_t first_client = fds.size();
     for (const auto& [key, client] : clients_) {
         // While the engine is full, requests wait in the sockets.

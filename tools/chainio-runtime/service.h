@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/engine/engine.h"
+#include "runtime/service/inside.h"
 #include "runtime/service/server.h"
 #include "tools/chainio-runtime/client.h"
 #include "tools/chainio-runtime/edition.h"
@@ -57,12 +58,14 @@ class Service {
     void drop_finished();
     // service_run.cpp
     std::expected<void, std::string> drain_server();
+    std::expected<void, std::string> drain_inside();
     unsigned in_flight() const;
     bool must_not_wait() const;
     int next_timeout_ms() const;
     void tell_overload(bool at_end);
     // service_reload.cpp
     std::expected<void, std::string> make_server(Edition& edition);
+    std::expected<void, std::string> make_inside(Edition& edition, service::ServerOptions& wanted);
     void reload_if_due();
     bool look_at_files();
     std::expected<void, Problem> reload(bool artifact);
@@ -70,12 +73,14 @@ class Service {
     void end_edition();
     // service_stats.cpp
     nlohmann::ordered_json service_stats() const;
+    nlohmann::ordered_json inside_stats() const;
     nlohmann::ordered_json stats() const;
 
     const Options& options_;
     metrics::Fallbacks fallbacks_;             // of the server
     std::unique_ptr<Edition> now_, before_;    // before_: what runs under it has not ended
     std::unique_ptr<service::Server> server_;  // ends before the engines that it uses
+    std::unique_ptr<service::Inside> inside_;  // what the kernel answers by itself
     FileWatch watch_;
     std::chrono::steady_clock::time_point looked_, told_;
     std::map<std::string, std::uint64_t> shed_;  // by service, as far as it was told

@@ -19,14 +19,53 @@ std::expected<void, std::string> Service::make_server(Edition& edition) {
     if (options_.xdp_attach != "automatic")
         wanted.attach = options_.xdp_attach == "native" ? net::Attach::native : net::Attach::generic;
     wanted.timeout_ns = std::uint64_t{options_.timeout_ms} * 1'000'000;
+    if (edition.serves_inside()) {
+        if (auto made = make_inside(edition, wanted); !made) return made;
+    }
     auto made = service::Server::create(*edition.engine, edition.named_files(), wanted, edition.ports, fallbacks_);
     if (!made) return std::unexpected(made.error());
     server_ = std::move(*made);
     return {};
 }
 
+// The services that the kernel can answer leave the server's; where the kernel does not take them, those that are
+// `via auto` stay, and that is noted.
+std::expected<void, std::string> Service::make_inside(Edition& edition, service::ServerOptions& wanted) {
+    const ir::Module& module = edition.loaded->module();
+    const auto plans = service::plan_of(module, true);
+    for (const service::EndpointPlan& plan : plans)
+        if (!plan.outside.empty())
+            fallbacks_.note("kernel-sockets", fmt::format("service '{}' is answered in user space: {}",
+                                                          module.services[plan.service].name, plan.outside));
+    auto made = service::Inside::create(*edition.engine, edition.loaded, edition.named_files(),
+                                        {.address = wanted.address,
+                                         .connections = wanted.connections,
+                                         .request_bytes = wanted.request_bytes,
+                                         .timeout_ns = wanted.timeout_ns,
+                                         .spin_us = options_.spin_us},
+                                        edition.ports, fallbacks_);
+    if (made) {
+        inside_ = std::move(*made);
+        wanted.inside = inside_->services();
+        inside_->loop().start();
+        return {};
+    }
+    for (const service::EndpointPlan& plan : plans) {
+        const ir::Service& service = module.services[plan.service];
+        if (plan.inside && service.endpoints[plan.endpoint].via == "kernel")
+            return std::unexpected(fmt::format("service '{}' is not answered inside the kernel: {}; write `via auto`",
+                                               service.name, made.error()));
+    }
+    fallbacks_.note("kernel-sockets", "services are answered in user space: " + made.error());
+    return {};
+}
+
 std::string Service::report() const {
     std::string text = tool::fallbacks_text(now_->engine->fallbacks()) + tool::fallbacks_text(fallbacks_);
+    if (inside_ != nullptr)
+        for (const service::Listening& at : inside_->listening())
+            text += fmt::format("service {} at tcp {} port {}: {}\n", now_->loaded->module().services[at.service].name,
+                                at.address, at.port, inside_->loop().describe());
     if (server_ == nullptr) return text;
     for (const service::Listening& at : server_->listening())
         text += fmt::format("service {} at {} {} port {}: {}\n", now_->loaded->module().services[at.service].name,
@@ -63,6 +102,9 @@ void Service::reload_if_due() {
 }
 
 std::expected<void, Problem> Service::reload(bool artifact) {
+    if (inside_ != nullptr)
+        return std::unexpected(
+            Problem{kExitFailed, "services that run inside the kernel are not exchanged while they run; start again"});
     auto loaded = artifact ? load(options_) : now_->loaded;
     if (!loaded) return std::unexpected(loaded.error());
     auto next = make_edition(options_, *loaded);

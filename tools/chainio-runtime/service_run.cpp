@@ -53,6 +53,8 @@ std::expected<void, std::string> Service::run() {
             return stepped;
         auto collected = collect();
         if (!collected) return std::unexpected(collected.error());
+        if (inside_ != nullptr && inside_->loop().ended())
+            return std::unexpected("services inside the kernel: " + inside_->loop().failure());
         end_edition();
         reload_if_due();
         tell_overload(false);
@@ -64,7 +66,9 @@ std::expected<void, std::string> Service::run() {
         poll_once(ready || must_not_wait() ? 0 : next_timeout_ms());
     }
     notify_manager("STOPPING=1");
+    if (inside_ != nullptr) inside_->loop().drain();
     if (auto drained = drain_server(); !drained) return drained;
+    if (auto drained = drain_inside(); !drained) return drained;
     tell_overload(true);
     // What was taken on is answered; lines that were not started are not.
     while (in_flight() > 0 && stops_ < 2) {
@@ -99,6 +103,16 @@ std::expected<void, std::string> Service::drain_server() {
         const bool ready = *collected > 0 || server_->has_work() || must_not_wait();
         if (!server_->drained()) poll_once(ready ? 0 : server_->next_timeout_ms());
     }
+    return {};
+}
+
+std::expected<void, std::string> Service::drain_inside() {
+    if (inside_ == nullptr) return {};
+    engine::KernelServer& loop = inside_->loop();
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kDrainMs);
+    while (!loop.ended() && stops_ < 2 && std::chrono::steady_clock::now() < until) poll_once(kDrainMs / 50);
+    if (loop.ended() && !loop.failure().empty())
+        return std::unexpected("services inside the kernel: " + loop.failure());
     return {};
 }
 

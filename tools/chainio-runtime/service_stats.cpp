@@ -36,6 +36,9 @@ nlohmann::ordered_json interface_stats(const service::Server& server) {
 
 std::uint64_t Service::answered() const {
     std::uint64_t answers = answered_;
+    if (inside_ != nullptr)
+        for (const service::Listening& at : inside_->listening())
+            answers += inside_->loop().counters(at.service).requests;
     for (std::uint32_t i = 0; server_ != nullptr && i < now_->loaded->module().services.size(); i++)
         answers += server_->counters(i, true).requests + server_->counters(i, false).requests;
     return answers;
@@ -72,6 +75,33 @@ nlohmann::ordered_json Service::service_stats() const {
     return json;
 }
 
+// Times are not taken there: each would cost the program a look at the clock.
+nlohmann::ordered_json Service::inside_stats() const {
+    auto json = nlohmann::ordered_json::array();
+    for (const service::Listening& at : inside_->listening()) {
+        const engine::KernelServerCounters counters = inside_->loop().counters(at.service);
+        json.push_back({{"name", now_->loaded->module().services[at.service].name},
+                        {"transport", "tcp"},
+                        {"inside", true},
+                        {"address", at.address},
+                        {"port", at.port},
+                        {"connections", counters.open},
+                        {"accepted", counters.accepted},
+                        {"refused", counters.refused},
+                        {"requests", counters.requests},
+                        {"answered", counters.answered},
+                        {"malformed", counters.malformed},
+                        {"failed", counters.failed},
+                        {"timeouts", counters.timeouts},
+                        {"vanished", counters.vanished},
+                        {"partial_sends", counters.partial_sends},
+                        {"waited_sends", counters.waited_sends},
+                        {"bytes_in", counters.bytes_in},
+                        {"bytes_out", counters.bytes_out}});
+    }
+    return json;
+}
+
 nlohmann::ordered_json Service::stats() const {
     nlohmann::ordered_json json;
     json["engine"] = now_->engine->describe();
@@ -87,9 +117,14 @@ nlohmann::ordered_json Service::stats() const {
         if (chains[i].mode != ir::ChainMode::call) continue;
         json["chains"].push_back(nlohmann::ordered_json::parse(tool::summary_json(*now_->engine, i, 0)));
     }
+    json["services"] = inside_ != nullptr ? inside_stats() : nlohmann::ordered_json::array();
+    if (inside_ != nullptr)
+        json["inside"] = {{"engine", inside_->loop().describe()},
+                          {"syscalls", inside_->loop().syscalls()},
+                          {"program_calls", inside_->loop().program_calls()}};
     if (server_ != nullptr) {
         json["network"] = server_->describe();
-        json["services"] = service_stats();
+        for (auto& service : service_stats()) json["services"].push_back(std::move(service));
         json["interfaces"] = interface_stats(*server_);
         json["frames_in_use"] = now_->engine->slab().accounting().in_use;
     }

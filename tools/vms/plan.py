@@ -11,8 +11,9 @@ from place import ROOT
 
 BUILD = ROOT / "build" / "release"
 SCRIPT = ROOT / "tests" / "vm" / "guest.sh"
-HARD_CASES = {"hard_cases": ["hard_cases.chain"], "bounds": ["bounds.chain"], "region": ["bounds.chain", "-D", "READ=57344"]}
-KERNEL_ENGINE = ["engines", "random chains", "hard cases"]  # checks where the kernel has that engine
+HARD_CASES = {"hard_cases": ["hard_cases.chain"], "bounds": ["bounds.chain"], "region": ["bounds.chain", "-D", "READ=57344"],
+              "sockets": ["sockets.chain"], "services_tcp": ["-"]}
+KERNEL_ENGINE = ["engines", "random chains", "hard cases", "sockets"]  # checks where the kernel has that engine
 SOAK = os.environ.get("CHAINIO_SOAK") == "1"
 RANDOM_ARTIFACTS = 100 if SOAK else 6
 ALL = "soak" if SOAK else "all"
@@ -70,11 +71,12 @@ def keep_calls(folder):
 
 
 def compile_hard_cases(folder):
-    """Compiles what tests/vm/hard_cases runs; gives the complaints."""
+    """Compiles what tests/vm/hard_cases and tests/vm/sockets run; gives the complaints."""
     wrong = []
+    services = re.search(r'^SPEC = """\n(.*?)^"""', (ROOT / "tests" / "e2e" / "services_tcp.py").read_text(), re.M | re.S)[1].replace("\\\\", "\\")
     for name, (source, *options) in HARD_CASES.items():
-        command = [BUILD / "bin" / "chainc", ROOT / "tests" / "vm" / source, *options, "-o", folder / f"{name}.bpf.o"]
-        done = subprocess.run(command, capture_output=True, text=True)
+        path = source if source == "-" else ROOT / "tests" / "vm" / source
+        done = subprocess.run([BUILD / "bin" / "chainc", path, *options, "-o", folder / f"{name}.bpf.o"], input=services, capture_output=True, text=True)
         wrong += [done.stderr] if done.returncode else []
     return wrong
 

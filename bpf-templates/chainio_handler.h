@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the handlers of services are written with: a handler is one function that runs to its end, or to the call of a chain, and
+ * is called again behind it. All that it has to remember lies in its connection. `b` is the request, `r` the chain's result, `o` the
+ * reply. */
+#define CIO_CALLS 3 /* it waits for the chain of c->site */
+#define CIO_HANDLER(n)                                                                                                    \
+	CIO_GLOBAL int cio_handler_##n(struct cio_mem *m, struct cio_block *b, struct cio_conn *c, struct cio_block *r, \
+				       struct cio_block *o)
+#define CIO_HANDLER_ENTER \
+	if (!m || !b || !c || !r || !o) \
+		return CIO_STOP;
+#define cio_at_reply(offset) ((u8 *)o + cio_mask(offset, CIO_MAX_BLOCK - 1))
+
+/* Appends the low `width` bytes of a number. */
+CIO_GLOBAL int cio_reply_number(struct cio_conn *c, struct cio_block *o, u64 value, u64 width)
+{
+	if (!c || !o)
+		return 0;
+	u64 to = c->reply;
+	if (!cio_inside(to, width, CIO_REPLY_BYTES))
+		return 0;
+	for (u64 i = 0; i < 8; i++) {
+		cio_keep(i);
+		if (i >= width)
+			break;
+		*cio_at_reply(to + i) = (u8)(value >> (8 * i));
+	}
+	c->reply = (u32)(to + width);
+	return 1;
+}
+
+/* Appends a number in digits of base 10 or 16. */
+CIO_GLOBAL int cio_reply_digits(struct cio_conn *c, struct cio_block *o, u64 value, u64 base)
+{
+	if (!c || !o || !base)
+		return 0;
+	u64 to = c->reply, count = 0, rest = value;
+	for (u64 i = 0; i < 20; i++) {
+		cio_keep(i);
+		count++;
+		rest /= base;
+		if (!rest)
+			break;
+	}
+	if (!cio_inside(to, count, CIO_REPLY_BYTES))
+		return 0;
+	for (u64 i = 0; i < 20; i++) {
+		cio_keep(i);
+		if (i >= count)
+			break;
+		u64 digit = value % base;
+		*cio_at_reply(to + count - 1 - i) = (u8)(digit < 10 ? '0' + digit : 'a' + digit - 10);
+		value /= base;
+	}
+	c->reply = (u32)(to + count);
+	return 1;
+}
+
+/* What of the argument bytes no argument has taken: another chain's must never show. */
+CIO_GLOBAL int cio_arguments_end(struct cio_mem *m, u64 used)
+{
+	if (!m)
+		return 0;
+	for (u64 i = 0; i < CIO_ARG_BYTES_SIZE; i++) {
+		cio_keep(i);
+		if (i >= used)
+			*cio_fix_args(i) = 0;
+	}
+	return 0;
+}

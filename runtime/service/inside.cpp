@@ -1,0 +1,94 @@
+#include "runtime/service/inside.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runtime/service/listen.h"
+
+namespace chainio::service {
+namespace {
+
+// Connections have what the socket has that they come by: a peer that is gone without a word is noticed within some
+// minutes.
+void keep_alive(int fd) {
+    const int on = 1, idle = 60, between = 10, probes = 3;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof between);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+std::string missing_for(const ir::Module& module, const ir::Service& service, const Files& files) {
+    for (const std::int32_t program : {service.on_request_tcp, service.on_malformed, service.on_failure}) {
+        if (program < 0) continue;
+        std::string missing = missing_file(module, static_cast<std::uint32_t>(program), files);
+        if (!missing.empty()) return missing;
+    }
+    return {};
+}
+
+std::string name_of(const ir::Module& module, const ir::Slice& at) {
+    const auto begin = module.literals.begin() + static_cast<std::ptrdiff_t>(at.offset.value);
+    return {begin, begin + static_cast<std::ptrdiff_t>(at.length.value)};
+}
+
+}  // namespace
+
+std::expected<std::unique_ptr<Inside>, std::string> Inside::create(const engine::Engine& engine,
+                                                                   std::shared_ptr<const spec::Loaded> spec,
+                                                                   const Files& files, const Options& options,
+                                                                   const std::vector<Server::Port>& ports,
+                                                                   metrics::Fallbacks& fallbacks) {
+    const ir::Module& module = spec->module();
+    std::unique_ptr<Inside> inside(new Inside);
+    std::vector<engine::KernelServer::Listener> listeners;
+    for (const EndpointPlan& plan : plan_of(module, true)) {
+        if (!plan.inside) continue;
+        const ir::Service& service = module.services[plan.service];
+        const auto failed = [&](const std::string& why) {
+            return std::unexpected(fmt::format("service '{}': {}", service.name, why));
+        };
+        if (const std::string missing = missing_for(module, service, files); !missing.empty()) return failed(missing);
+        if (service.tcp_framing.bytes > options.request_bytes)
+            return failed("its requests are longer than --request-bytes");
+        std::uint16_t port = service.endpoints[plan.endpoint].port;
+        for (const Server::Port& other : ports)
+            if (other.service == plan.service) port = other.port;
+        auto bound = listen_at(options.address, port, true);
+        if (!bound) return failed(bound.error());
+        inside->sockets_.push_back(bound->fd);
+        keep_alive(bound->fd);
+        inside->listening_.push_back({plan.service, true, bound->port, bound->address});
+        listeners.push_back({plan.service, bound->fd});
+    }
+    const auto file_of = [&](const ir::CallFile& file) -> const engine::OpenedFile* {
+        const auto handle = files.find(file.file_class, name_of(module, file.name));
+        return handle ? engine.file(*handle) : nullptr;
+    };
+    auto loop = engine::KernelServer::create(std::move(spec), listeners, file_of,
+                                             {.connections = options.connections,
+                                              .timeout_ns = options.timeout_ns,
+                                              .spin_us = options.spin_us,
+                                              .ranks = ranks_of(module)},
+                                             fallbacks);
+    if (!loop) return std::unexpected(loop.error());
+    inside->loop_ = std::move(*loop);
+    return inside;
+}
+
+Inside::~Inside() {
+    loop_.reset();
+    for (const int fd : sockets_) close(fd);
+}
+
+std::vector<std::uint32_t> Inside::services() const {
+    std::vector<std::uint32_t> out;
+    for (const Listening& at : listening_) out.push_back(at.service);
+    return out;
+}
+
+}  // namespace chainio::service

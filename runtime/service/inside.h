@@ -1,0 +1,45 @@
+// The services of a spec that the kernel engine answers by itself: their sockets, and the loop that takes them.
+#pragma once
+#include <expected>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/engine/kernel_server.h"
+#include "runtime/service/files.h"
+#include "runtime/service/server.h"
+
+namespace chainio::service {
+
+class Inside {
+  public:
+    struct Options {
+        std::string address;
+        unsigned connections = 1024;
+        std::size_t request_bytes = CIO_MAX_BLOCK;
+        std::uint64_t timeout_ns = 0;
+        std::uint32_t spin_us = 0;
+    };
+    // The services that `plan_of` puts inside; the engine's files stay open for as long as this lives.
+    static std::expected<std::unique_ptr<Inside>, std::string> create(const engine::Engine& engine,
+                                                                      std::shared_ptr<const spec::Loaded> spec,
+                                                                      const Files& files, const Options& options,
+                                                                      const std::vector<Server::Port>& ports,
+                                                                      metrics::Fallbacks& fallbacks);
+    ~Inside();
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+    engine::KernelServer& loop() { return *loop_; }
+    const engine::KernelServer& loop() const { return *loop_; }
+    const std::vector<Listening>& listening() const { return listening_; }
+    std::vector<std::uint32_t> services() const;
+
+  private:
+    Inside() = default;
+    std::vector<Listening> listening_;
+    std::vector<int> sockets_;
+    std::unique_ptr<engine::KernelServer> loop_;
+};
+
+}  // namespace chainio::service

@@ -1,0 +1,99 @@
+#include "runtime/service/listen.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+namespace chainio::service {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr int kReceiveBuffer = 4 << 20;  // asked for; the kernel gives at most net.core.rmem_max
+
+struct Address {
+    sockaddr_storage storage{};
+    socklen_t length = 0;
+};
+
+std::optional<Address> address_of(const std::string& text, std::uint16_t port) {
+    Address out;
+    auto& six = reinterpret_cast<sockaddr_in6&>(out.storage);
+    auto& four = reinterpret_cast<sockaddr_in&>(out.storage);
+    if (inet_pton(AF_INET6, text.c_str(), &six.sin6_addr) == 1) {
+        six.sin6_family = AF_INET6;
+        six.sin6_port = htons(port);
+        out.length = sizeof six;
+    } else if (inet_pton(AF_INET, text.c_str(), &four.sin_addr) == 1) {
+        four.sin_family = AF_INET;
+        four.sin_port = htons(port);
+        out.length = sizeof four;
+    } else {
+        return std::nullopt;
+    }
+    return out;
+}
+
+std::uint16_t port_of(int fd) {
+    Address bound;
+    bound.length = sizeof bound.storage;
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound.storage), &bound.length) != 0) return 0;
+    return ntohs(bound.storage.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(bound.storage).sin6_port
+                                                     : reinterpret_cast<sockaddr_in&>(bound.storage).sin_port);
+}
+
+// Whether the kernel knows the multishot recvmsg.
+bool has_datagrams() {
+    utsname name{};
+    return uname(&name) == 0 && std::atoi(name.release) >= 6;
+}
+
+}  // namespace
+
+std::expected<Bound, std::string> listen_at(const std::string& wanted, std::uint16_t port, bool tcp) {
+    std::string text = wanted;
+    auto address = address_of(text, port);
+    if (!address)
+        return std::unexpected(fmt::format("'{}' is no address; give one in numbers, as 127.0.0.1 or ::1", text));
+    const int type = (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC;
+    int fd = socket(address->storage.ss_family, type, 0);
+    if (fd < 0 && errno == EAFNOSUPPORT && text == "::") {
+        text = "0.0.0.0";
+        address = address_of(text, port);
+        fd = socket(AF_INET, type, 0);
+    }
+    const auto failed = [&](const char* what) {
+        auto error = std::unexpected(
+            fmt::format("cannot {} {} {} port {}: {}", what, tcp ? "tcp" : "udp", text, port, std::strerror(errno)));
+        if (fd >= 0) close(fd);
+        return error;
+    };
+    if (fd < 0) return failed("open a socket for");
+    const int on = 1, off = 0;
+    const bool six = address->storage.ss_family == AF_INET6;
+    // Of datagrams this would let two servers have one port, each getting some.
+    if (tcp) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (six) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(fd, reinterpret_cast<const sockaddr*>(&address->storage), address->length) != 0 ||
+        (tcp && ::listen(fd, kBacklog) != 0))
+        return failed("listen at");
+    if (!tcp && !has_datagrams()) {
+        errno = ENOSYS;
+        return failed("receive datagrams, which needs Linux 6.0, at");
+    }
+    if (!tcp) {
+        setsockopt(fd, six ? static_cast<int>(IPPROTO_IPV6) : static_cast<int>(IPPROTO_IP),
+                   six ? IPV6_RECVPKTINFO : IP_PKTINFO, &on, sizeof on);
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kReceiveBuffer, sizeof kReceiveBuffer);
+    }
+    return Bound{fd, port_of(fd), text};
+}
+
+}  // namespace chainio::service

@@ -1,0 +1,19 @@
+// Sockets that services listen at.
+#pragma once
+#include <cstdint>
+#include <expected>
+#include <string>
+
+namespace chainio::service {
+
+struct Bound {
+    int fd = -1;
+    std::uint16_t port = 0;  // that the kernel gave
+    std::string address;     // that it really is
+};
+
+// Listens at an address given in numbers, "::" taking IPv4 as well; port 0 lets the kernel choose. The descriptor is
+// the caller's to close.
+std::expected<Bound, std::string> listen_at(const std::string& address, std::uint16_t port, bool tcp);
+
+}  // namespace chainio::service
