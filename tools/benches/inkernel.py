@@ -5,6 +5,8 @@ this machine changes nothing. Counted is all that its one processor does, interr
 lowest kind that takes the time in which it would be idle. A lookup walks a B+-tree of 512-byte pages, 6 or 16 dependent reads, on
 an emulated NVMe disk, on null_blk, and in a file of ext4 on NVMe; every value is compared. The kernel engine runs as many chains as
 are in flight in one system call, and one batch after the other; its peers begin the next lookup as soon as one has ended.
+Then requests of a service, received, looked up (one read of a cached file) and answered, by the user engine and inside the kernel: of
+these the process that answers is counted, not the one that asks.
 """
 import json
 import statistics
@@ -21,14 +23,14 @@ QUICK = ["--disk", "NVMe", "--disk", "null_blk", "--depth", "6", "--in-flight", 
 PEERS = {"user": "user engine", "uring": "hand-written io_uring loop"}
 
 
-def run_guest(arguments, seconds):
-    """The lines that bench_inkernel printed in the guest."""
+def run_guest(script, source, arguments, seconds):
+    """The lines that a script printed in the guest, about what a spec was compiled to."""
     WORK.mkdir(parents=True, exist_ok=True)
-    spec = WORK / "inkernel.bpf.o"
-    output_of([RELEASE / "bin" / "chainc", ROOT / "tests" / "bench" / "inkernel.chain", "-o", spec])
+    spec = WORK / f"{source.stem}.bpf.o"
+    output_of([RELEASE / "bin" / "chainc", source, "-o", spec])
     progress("in the guest …")
-    command = [sys.executable, ROOT / "tools" / "vms" / "main.py", "--timeout", seconds, *MACHINE, "--", "sh",
-               ROOT / "tests" / "bench" / "inkernel" / "guest.sh", RELEASE, spec, *arguments]
+    command = [sys.executable, ROOT / "tools" / "vms" / "main.py", "--timeout", seconds, *MACHINE, "--", ROOT / "tests" / "bench" / "inkernel" / script,
+               RELEASE, spec, *arguments]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     progress("")
     if done.returncode == UNAVAILABLE:
@@ -56,9 +58,20 @@ def rows_of(disk, depth, flights, runs):
     return rows
 
 
+def service_rows(lines):
+    """Requests of a service, by connections."""
+    rows = []
+    for connections in sorted({line["connections"] for line in lines}):
+        of = {line["engine"]: line for line in lines if line["connections"] == connections}
+        what = f"requests of a service, {connections} connection{'s' if connections > 1 else ''}"
+        rows += [counted(what, of["kernel"][key], of["user"][key], unit) for unit, key in (("instructions", "instructions"), ("voluntary switches", "switches"))]
+    return rows
+
+
 def run(quick):
-    build("chainc", "bench_inkernel")
-    lines = run_guest(QUICK if quick else [], 3600)
+    build("chainc", "bench_inkernel", "chainio-runtime")
+    lines = run_guest("guest.sh", ROOT / "tests" / "bench" / "inkernel.chain", QUICK if quick else [], 3600)
+    requests = run_guest("services", ROOT / "tests" / "vm" / "sockets.chain", [128 if quick else 4096], 3600)
     runs, reads_right, calls_right = {}, True, True
     for line in lines:
         of_disk = runs.setdefault((line["disk"], line["depth"]), {})
@@ -70,8 +83,11 @@ def run(quick):
         pread = next(of["pread"] for of in of_disk.values() if "pread" in of)
         for flights, contenders in of_disk.items():
             rows += rows_of(disk, depth, flights, {"pread": pread, **contenders})
-    lookups, wrong = sum(line["lookups"] for line in lines), sum(line["wrong"] for line in lines)
+    rows += service_rows(requests)
+    lookups, wrong = sum(line["lookups"] for line in lines), sum(line["wrong"] for line in [*lines, *requests])
+    one_call = all(line["syscalls"] == 1 for line in requests if line["engine"] == "kernel")
     notes = ["Linux 7.2 in QEMU, one processor, its clock counts instructions; 512-byte pages, O_DIRECT; figures are a lookup's, medians of the rounds",
              f"{lookups:,} lookups compared, {wrong} wrong; reads asked for: {'one a level by all' if reads_right else 'NOT ONE A LEVEL'}",
-             f"system calls of the kernel engine: {'one' if calls_right else 'NOT ONE'} for all lookups in flight", ""]
-    return Result("inkernel", bool(rows) and wrong == 0 and reads_right and calls_right, rows, notes)
+             f"system calls of the kernel engine: {'one' if calls_right else 'NOT ONE'} for all lookups in flight",
+             f"requests of a service: {sum(line['requests'] for line in requests):,} compared; system calls of the kernel engine: {'one' if one_call else 'NOT ONE'} for all of them", ""]
+    return Result("inkernel", bool(rows) and wrong == 0 and reads_right and calls_right and one_call, rows, notes)
