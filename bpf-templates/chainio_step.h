@@ -92,7 +92,17 @@ struct cio_io {
 	__u32 prefetch_count;
 	__u32 reserved;
 	struct cio_next next[CIO_MAX_NEXT];
-	__u64 vars[128];   /* mutable variables of BPF programs; native code keeps them in registers */
+	__u64 vars[128];   /* mutable variables of BPF programs; native code keeps them in registers, and handlers as below */
+};
+
+/* Of vars, for the native code of handlers, which stops at each call of a chain and at each reply: the number of that stop, counted from 1 in
+ * the program's order (0 at the begin and at the end); where the registers are that live across stops or belong to one; where the results of the called chains
+ * are (struct cio_result). */
+enum cio_handler_var { CIO_HANDLER_AT = 0, CIO_HANDLER_REGS = 1, CIO_HANDLER_RESULTS = 2 };
+
+struct cio_result {
+	const __u8 *data;
+	__u64 length;
 };
 
 #endif

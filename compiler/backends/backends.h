@@ -2,6 +2,7 @@
 #pragma once
 #include <expected>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/ir/artifact.h"
@@ -15,6 +16,8 @@ struct StepText {
     std::string head, body;
 };
 StepText emit_steps(const ir::Artifact&);
+// The C of the services' handlers behind the same head, for native code only; empty without any.
+std::string emit_handlers(const ir::Artifact&, std::string_view head);
 // The C of the kernel engine's BPF program (bpf-templates/chainio_loop_bpf.h), of modules that have call chains, behind
 // the head of their steps' C. It calls the programs; they come from the object that the whole C is compiled to.
 bool has_loop(const ir::Module&);

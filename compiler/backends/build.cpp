@@ -55,7 +55,7 @@ ClangJob loop_job(const std::string& name) {
     return job;
 }
 
-std::expected<ClangJob, std::string> native_job(const std::string& arch, int optimize) {
+std::expected<ClangJob, std::string> native_job(const std::string& arch, int optimize, bool handlers) {
     std::string target;
     if (arch == "x86_64") target = "x86_64-linux-gnu";
     if (arch == "aarch64") target = "aarch64-linux-gnu";
@@ -69,6 +69,7 @@ std::expected<ClangJob, std::string> native_job(const std::string& arch, int opt
                                   "-fno-asynchronous-unwind-tables", "-Wl,--build-id=none", "-Wl,-soname,chainio-step",
                                   "-Wl,--hash-style=gnu", "-Wl,-z,noexecstack", "-Wl,-s", "step.c", "-o", output})
         job.arguments.push_back(more);
+    if (handlers) job.arguments.emplace_back("handlers.c");
     return job;
 }
 
@@ -115,15 +116,18 @@ std::expected<std::vector<std::uint8_t>, std::string> build_artifact(ir::Artifac
     std::erase(arches, "none");
     std::ranges::sort(arches);
     arches.erase(std::unique(arches.begin(), arches.end()), arches.end());
+    StepText text = emit_steps(artifact);
+    const std::string handlers = emit_handlers(artifact, text.head);
     std::vector<ClangJob> jobs = {bpf_job()};
     for (const std::string& arch : arches) {
-        auto job = native_job(arch, std::clamp(options.optimize, 0, 3));
+        auto job = native_job(arch, std::clamp(options.optimize, 0, 3), !handlers.empty());
         if (!job) return std::unexpected(job.error());
         jobs.push_back(std::move(*job));
     }
     auto dir = TempDir::make();
     if (!dir) return std::unexpected(dir.error());
-    StepText text = emit_steps(artifact);
+    if (std::string failure = handlers.empty() ? "" : write_text(dir->file("handlers.c"), handlers); !failure.empty())
+        return std::unexpected(failure);
     if (std::string failure = write_text(dir->file("step.c"), text.head + text.body); !failure.empty())
         return std::unexpected(failure);
     std::vector<std::pair<std::string, std::string>> loops;  // what each is written as, and the section that it becomes

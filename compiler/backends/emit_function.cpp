@@ -19,6 +19,19 @@ std::string FunctionEmitter::program() {
         functions_, program.name, head, number_, locals(0), static_cast<int>(CIO_MALFORMED), text);
 }
 
+std::string FunctionEmitter::native_handler() {
+    const ir::Program& program = artifact_.module.programs[number_];
+    std::string text, head = "\n";
+    if (!program.body.empty()) line(program.body.front().line, head);
+    last_line_ = {};
+    body(program.body, {}, text);
+    return fmt::format(
+        "\n/* {} */{}CIO_NATIVE_HANDLER({}) {{ {}switch (at_) {{ case 0: CIO_CHECK(CIO_BLOCK_LENGTH <= CIO_MAX_BLOCK, "
+        "{});{}\n}} "
+        "return CIO_STOP; }}\n",
+        program.name, head, number_, locals(0), static_cast<int>(CIO_MALFORMED), text);
+}
+
 void FunctionEmitter::body(const ir::Body& statements, Scope scope, std::string& out) {
     for (const ir::Stmt& statement : statements) {
         line(statement.line, out);
@@ -100,9 +113,19 @@ std::string FunctionEmitter::check(std::string_view condition, std::uint32_t out
     return fmt::format("CIO_CHECK({}, {});", condition, outcome);
 }
 
+// A result may have given way to a shorter one since its range was checked.
+std::string FunctionEmitter::check_result(const ir::Slice& slice) const {
+    if (slice.space != ir::Space::result) return "";
+    return check(fmt::format("cio_inside_result(m, {}, {})", operand(slice.offset), operand(slice.length)),
+                 CIO_MALFORMED) +
+           " ";
+}
+
+std::string FunctionEmitter::halt() { return fmt::format("CIO_HALT({})", ++halts_); }
+
 std::string FunctionEmitter::check_max(const ir::Slice& slice, std::uint32_t max) const {
-    if (slice.length.is_imm && slice.length.value <= max) return "";
-    return check(fmt::format("{} <= {}", operand(slice.length), max), CIO_OVERFLOW) + " ";
+    if (slice.length.is_imm && slice.length.value <= max) return check_result(slice);
+    return check_result(slice) + check(fmt::format("{} <= {}", operand(slice.length), max), CIO_OVERFLOW) + " ";
 }
 
 std::string FunctionEmitter::stmt(const ir::If& n, Scope scope) {
@@ -121,6 +144,12 @@ std::string FunctionEmitter::stmt(const ir::Loop& n, Scope scope) {
     std::string count = operand(n.count);
     std::string head =
         n.count.is_imm && n.count.value <= n.max ? "" : check(fmt::format("{} <= {}", count, n.max), n.outcome) + " ";
+    if (placement_.halting.contains(&n)) {
+        std::string text = fmt::format("{0}for ({1} = 0; {1} < {2}; {1}++) {{", head, reg(n.counter), count);
+        body(n.body, {scope.function, true}, text);
+        last_line_ = {};
+        return text + " }";
+    }
     auto found = placement_.functions.find(&n);
     if (found == placement_.functions.end() || calls_ != nullptr) {
         std::string text = fmt::format("{}CIO_ROUNDS({}, {}, 1) {{ {}", head, n.max, count, set(n.counter, "i_"));

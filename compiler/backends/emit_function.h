@@ -16,6 +16,8 @@ class FunctionEmitter {
     std::string program();
     // `calls` are those of all handlers (ir::kernel_calls()).
     std::string handler(const std::vector<const ir::CallChain*>& calls);
+    // A handler as native code, placed by place_handler() (bpf-templates/chainio_native_handler.h).
+    std::string native_handler();
 
   private:
     struct Scope {  // what a Break or Continue means
@@ -33,6 +35,8 @@ class FunctionEmitter {
     std::string at(ir::Space, const ir::Operand&) const;
     std::string size_of(ir::Space) const;
     std::string check_max(const ir::Slice&, std::uint32_t max) const;
+    std::string check_result(const ir::Slice&) const;
+    std::string halt();
     static std::string check(std::string_view condition, std::uint32_t outcome);
 
     std::string argument(const ir::Param&, const ir::CallChain&, std::size_t& scalars, std::size_t& bytes);
@@ -81,6 +85,7 @@ class FunctionEmitter {
     const std::vector<const ir::CallChain*>* calls_ = nullptr;  // of a handler
     std::string functions_;                                     // the loop bodies, innermost first
     ir::Line last_line_;
+    std::uint32_t halts_ = 0;
 };
 
 }  // namespace chainio::backends

@@ -1,5 +1,5 @@
-// A service's handler as C: a function that stops at the call of a chain, and goes on behind it when it is called
-// again.
+// A service's handler as C of the kernel engine: a function that stops at the call of a chain, and goes on behind it
+// when it is called again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -82,6 +82,7 @@ std::string FunctionEmitter::argument(const ir::Param& param, const ir::CallChai
 }
 
 std::string FunctionEmitter::stmt(const ir::CallChain& n, Scope) {
+    if (calls_ == nullptr) return halt();
     const ir::Chain& chain = artifact_.module.chains[n.chain];
     std::string text = "{ u64 used_ = 0; (void)used_; ";
     std::size_t scalars = 0, bytes = 0;
@@ -111,6 +112,7 @@ std::string FunctionEmitter::reply_part(const ir::ReplyPart& part) {
 }
 
 std::string FunctionEmitter::stmt(const ir::Reply& n, Scope) {
+    if (calls_ == nullptr) return halt();
     std::string text;
     for (const ir::ReplyPart& part : n.parts) text += reply_part(part) + " ";
     return text;

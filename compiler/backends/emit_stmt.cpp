@@ -97,7 +97,9 @@ std::string FunctionEmitter::load(const ir::Load& n) const {
     return fmt::format("cio_sext({}, {})", value, 8 * n.width);
 }
 
-std::string FunctionEmitter::stmt(const ir::Load& n, Scope) { return set(n.dst, load(n)); }
+std::string FunctionEmitter::stmt(const ir::Load& n, Scope) {
+    return check_result({n.space, n.offset, ir::Operand::imm(n.width)}) + set(n.dst, load(n));
+}
 
 std::string FunctionEmitter::stmt(const ir::StoreState& n, Scope) {
     return fmt::format("cio_put({}, {}, {});", at(ir::Space::state, n.offset), operand(n.src), n.width);
@@ -106,7 +108,9 @@ std::string FunctionEmitter::stmt(const ir::StoreState& n, Scope) {
 std::string FunctionEmitter::stmt(const ir::Check& n, Scope) { return check(operand(n.cond), n.outcome); }
 
 std::string FunctionEmitter::stmt(const ir::CheckRange& n, Scope) {
-    // The upper half of an offset in a result is the result's number.
+    // The upper half of an offset in a result is the result's number. The kernel engine has one result at a time.
+    if (n.space == ir::Space::result && calls_ == nullptr)
+        return check(fmt::format("cio_inside_result(m, {}, {})", operand(n.offset), operand(n.length)), n.outcome);
     const std::string_view low = n.space == ir::Space::result ? "(u32)" : "";
     return check(fmt::format("cio_inside({}{}, {}, {})", low, operand(n.offset), operand(n.length), size_of(n.space)),
                  n.outcome);
@@ -115,13 +119,16 @@ std::string FunctionEmitter::stmt(const ir::CheckRange& n, Scope) {
 std::string FunctionEmitter::stmt(const ir::Varint& n, Scope) {
     std::string_view kind = n.kind == ir::VarintKind::sqlite ? "sqlite" : "leb128";
     helpers_.need(fmt::format("varint_{}", kind), n.space);
+    const std::string end = n.space == ir::Space::result
+                                ? fmt::format("cio_end_of_result(m, {}, {})", operand(n.offset), operand(n.limit))
+                                : fmt::format("cio_min({}, {})", operand(n.limit), size_of(n.space));
     std::string_view value = n.kind == ir::VarintKind::zigzag ? "value_ >> 1 ^ (0 - (value_ & 1))" : "value_";
     return fmt::format(
-        "{{ u64 second_ = 0; (void)second_; u64 length_ = cio_varint_{}_{}(m, b, {}, cio_min({}, {}) CIO_SECOND_ARG); "
+        "{{ u64 second_ = 0; (void)second_; u64 length_ = cio_varint_{}_{}(m, b, {}, {} CIO_SECOND_ARG); "
         "{} "
         "u64 value_ = CIO_SECOND; {} {} }}",
-        kind, space_word(n.space), operand(n.offset), operand(n.limit), size_of(n.space), check("length_", n.outcome),
-        set(n.value, value), set(n.length, "length_"));
+        kind, space_word(n.space), operand(n.offset), end, check("length_", n.outcome), set(n.value, value),
+        set(n.length, "length_"));
 }
 
 std::string FunctionEmitter::stmt(const ir::IntOfBytes& n, Scope) {
@@ -133,14 +140,15 @@ std::string FunctionEmitter::stmt(const ir::IntOfBytes& n, Scope) {
     std::string fits = n.bytes.length.is_imm && n.bytes.length.value <= 8
                            ? ""
                            : check(fmt::format("{} <= 8", length), CIO_MALFORMED) + " ";
-    return fits + set(n.dst, value);
+    return check_result(n.bytes) + fits + set(n.dst, value);
 }
 
 std::string FunctionEmitter::stmt(const ir::Compare& n, Scope) {
     helpers_.need("compare", n.a.space, n.b.space, n.max);
     const auto bounded = [&](const ir::Slice& s) { return s.length.is_imm && s.length.value <= n.max; };
     const std::string shorter = fmt::format("cio_min({}, {}) <= {}", operand(n.a.length), operand(n.b.length), n.max);
-    return (bounded(n.a) || bounded(n.b) ? "" : check(shorter, CIO_OVERFLOW) + " ") +
+    return check_result(n.a) + check_result(n.b) +
+           (bounded(n.a) || bounded(n.b) ? "" : check(shorter, CIO_OVERFLOW) + " ") +
            set(n.dst, fmt::format("cio_compare_{}_{}(m, b, {}, {}, {} | {} << 32)", space_word(n.a.space),
                                   space_word(n.b.space), operand(n.a.offset), operand(n.b.offset), operand(n.a.length),
                                   operand(n.b.length)));
@@ -165,7 +173,8 @@ std::string FunctionEmitter::stmt(const ir::ParseDecimal& n, Scope) {
     helpers_.need("decimal", n.bytes.space);
     std::string call = fmt::format("cio_decimal_{}(m, b, {}, {} CIO_SECOND_ARG)", space_word(n.bytes.space),
                                    operand(n.bytes.offset), operand(n.bytes.length));
-    return fmt::format("{{ u64 second_ = 0; (void)second_; {} {} }}", check(call, n.outcome), set(n.dst, "CIO_SECOND"));
+    return fmt::format("{}{{ u64 second_ = 0; (void)second_; {} {} }}", check_result(n.bytes), check(call, n.outcome),
+                       set(n.dst, "CIO_SECOND"));
 }
 
 std::string FunctionEmitter::stmt(const ir::CopyToState& n, Scope) {

@@ -46,9 +46,9 @@ std::string_view space_word(ir::Space space) {
         case ir::Space::args: return "args";
         case ir::Space::state: return "state";
         case ir::Space::literal: return "literal";
-        case ir::Space::result: break;  // handlers only, which are not lowered to C
+        case ir::Space::result: break;
     }
-    return "block";
+    return "result";
 }
 
 void Helpers::need(std::string name, ir::Space first, ir::Space second, std::uint32_t max) {

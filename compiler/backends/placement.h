@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "compiler/ir/ir.h"
@@ -29,8 +30,11 @@ struct Placement {
     // The loops whose body is a C function; the others are nested too deeply for the kernel's limit of call frames.
     std::map<const ir::Loop*, std::uint32_t> functions;  // function number, counted from 1; 0 is the program
     std::vector<std::uint32_t> function_of;              // of each local register
+    std::set<const ir::Loop*> halting;                   // of a handler: those in which it stops
 };
 
 Placement place(const ir::Program&);
+// Of a handler, which is one C function: a slot has the number of its register.
+Placement place_handler(const ir::Program&);
 
 }  // namespace chainio::backends

@@ -1,5 +1,7 @@
 #include "compiler/ir/handler_run.h"
 
+#include <utility>
+
 #include "compiler/ir/visit.h"
 
 namespace chainio::ir {
@@ -14,25 +16,48 @@ std::size_t most_results(const Body& body) {
     return most;
 }
 
+void add_stops(const Body& body, std::vector<const Stmt*>& stops) {
+    for (const Stmt& stmt : body) {
+        if (std::holds_alternative<CallChain>(stmt.node) || std::holds_alternative<Reply>(stmt.node))
+            stops.push_back(&stmt);
+        for_each_body(stmt, [&](const Body& nested) { add_stops(nested, stops); });
+    }
+}
+
 }  // namespace
 
+std::vector<const Stmt*> stops_of(const Program& program) {
+    std::vector<const Stmt*> stops;
+    add_stops(program.body, stops);
+    return stops;
+}
+
+std::size_t results_of(const Module& module) {
+    std::size_t most = 0;
+    for (const Program& program : module.programs)
+        if (program.kind == ProgramKind::handler) most = std::max(most, most_results(program.body));
+    return most;
+}
+
 HandlerRun::Memory::Memory(const Artifact& artifact) {
-    std::size_t most_regs = 0, results_wanted = 0;
-    for (const Program& program : artifact.module.programs) {
-        if (program.kind != ProgramKind::handler) continue;
-        most_regs = std::max<std::size_t>(most_regs, program.reg_count);
-        results_wanted = std::max(results_wanted, most_results(program.body));
-    }
+    std::size_t most_regs = 0;
+    for (const Program& program : artifact.module.programs)
+        if (program.kind == ProgramKind::handler) most_regs = std::max<std::size_t>(most_regs, program.reg_count);
     regs.resize(most_regs);
-    results.resize(results_wanted);
+    results.resize(results_of(artifact.module));
+    compiled_results.resize(results.size());
     frames.reserve(kMaxDepth + 1);
 }
 
 HandlerRun::HandlerRun(const Artifact& artifact, std::uint32_t program, cio_io& io, const std::uint8_t* block,
-                       Memory& memory)
-    : Operations(artifact, io, block, memory.regs.data()), memory_(memory) {
+                       Memory& memory, const CompiledHandler* compiled)
+    : Operations(artifact, io, block, memory.regs.data()), memory_(memory), compiled_(compiled) {
     results_ = memory.results;
     std::ranges::fill(memory.results, Bytes{});
+    std::ranges::fill(memory.compiled_results, cio_result{});
+    io.vars[CIO_HANDLER_AT] = 0;
+    io.vars[CIO_HANDLER_REGS] = reinterpret_cast<std::uintptr_t>(memory.regs.data());
+    io.vars[CIO_HANDLER_RESULTS] = reinterpret_cast<std::uintptr_t>(memory.compiled_results.data());
     memory.frames.assign(1, {.body = &artifact.module.programs[program].body});
     if (io.block_length > CIO_MAX_BLOCK) give_up(CIO_MALFORMED);
 }
@@ -40,6 +65,7 @@ HandlerRun::HandlerRun(const Artifact& artifact, std::uint32_t program, cio_io& 
 HandlerRun::Stop HandlerRun::go_on() {
     call_ = nullptr;
     reply_ = nullptr;
+    if (compiled_ != nullptr) return go_on_compiled();
     while (!memory_.frames.empty()) {
         Memory::Frame& frame = memory_.frames.back();
         if (frame.next < frame.body->size()) {
@@ -56,6 +82,23 @@ HandlerRun::Stop HandlerRun::go_on() {
         }
     }
     return Stop::ended;
+}
+
+// The frames say only whether the run has ended.
+HandlerRun::Stop HandlerRun::go_on_compiled() {
+    if (memory_.frames.empty()) return Stop::ended;
+    if (!std::exchange(again_, false)) compiled_->run(&io_, block_);
+    const std::uint64_t at = io_.vars[CIO_HANDLER_AT];
+    if (at > compiled_->stops.size()) fail(CIO_MALFORMED);
+    if (at == 0 || at > compiled_->stops.size()) {
+        memory_.frames.clear();
+        return Stop::ended;
+    }
+    const Stmt& stmt = *compiled_->stops[at - 1];
+    call_ = std::get_if<CallChain>(&stmt.node);
+    if (call_ != nullptr) return Stop::call;
+    reply_ = std::get_if<Reply>(&stmt.node);
+    return Stop::reply;
 }
 
 // Leaves the frames that a `break`, `continue` or the end of the program ends.
@@ -95,13 +138,25 @@ After HandlerRun::exec(const Loop& n) {
 void HandlerRun::answer(std::uint64_t scalar, Bytes bytes) {
     regs_[call_->ok] = 1;
     regs_[call_->scalar] = scalar;
-    memory_.results[call_->result] = bytes;
+    set_result(bytes);
 }
 
 void HandlerRun::answer_absent() {
     regs_[call_->ok] = 0;
     regs_[call_->scalar] = 0;
-    memory_.results[call_->result] = {};
+    set_result({});
+}
+
+void HandlerRun::set_result(Bytes bytes) {
+    memory_.results[call_->result] = bytes;
+    memory_.compiled_results[call_->result] = {bytes.data(), bytes.size()};
+}
+
+void HandlerRun::call_again() {
+    if (compiled_ != nullptr)
+        again_ = true;
+    else
+        memory_.frames.back().next--;
 }
 
 void HandlerRun::give_up(std::uint32_t outcome) {

@@ -1,5 +1,5 @@
-// Runs a service's handler by the interpreter. It stops at each call of a chain and at each reply, and goes on when the
-// one who runs it has the result, or has taken the reply.
+// Runs a service's handler, by native code where there is some and else by the interpreter. It stops at each call of a
+// chain and at each reply, and goes on when the one who runs it has the result, or has taken the reply.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -8,6 +8,15 @@
 #include "compiler/ir/interpret_ops.h"
 
 namespace chainio::ir {
+
+// Native code of a handler, and the statements at which it stops, by their numbers less one.
+struct CompiledHandler {
+    void (*run)(cio_io* io, const unsigned char* block) = nullptr;
+    std::vector<const Stmt*> stops;
+};
+std::vector<const Stmt*> stops_of(const Program& program);
+// How many results of called chains a handler of the module has at most.
+std::size_t results_of(const Module& module);
 
 class HandlerRun : Operations {
   public:
@@ -25,10 +34,12 @@ class HandlerRun : Operations {
         std::vector<std::uint64_t> regs;
         std::vector<Frame> frames;
         std::vector<Bytes> results;
+        std::vector<cio_result> compiled_results;  // the same for native code
     };
 
     // `io` is followed by the artifact's areas, all zero, and `block` (the request) has io.block_length bytes.
-    HandlerRun(const Artifact& artifact, std::uint32_t program, cio_io& io, const std::uint8_t* block, Memory& memory);
+    HandlerRun(const Artifact& artifact, std::uint32_t program, cio_io& io, const std::uint8_t* block, Memory& memory,
+               const CompiledHandler* compiled = nullptr);
 
     Stop go_on();
     std::uint32_t outcome() const { return io_.outcome; }  // of a run that has ended
@@ -43,7 +54,7 @@ class HandlerRun : Operations {
     void answer(std::uint64_t scalar, Bytes bytes);
     void answer_absent();
     // Nobody could run the chain now: go_on() stops at this call once more.
-    void call_again() { memory_.frames.back().next--; }
+    void call_again();
     // Ends the run with an outcome, as `fail` does.
     void give_up(std::uint32_t outcome);
 
@@ -54,8 +65,12 @@ class HandlerRun : Operations {
     After exec(const If& n);
     After exec(const Loop& n);
     void unwind(After flow);
+    Stop go_on_compiled();
+    void set_result(Bytes bytes);
 
     Memory& memory_;
+    const CompiledHandler* compiled_;
+    bool again_ = false;  // native code stopped at a call that is to be made once more
     const CallChain* call_ = nullptr;
     const Reply* reply_ = nullptr;
 };

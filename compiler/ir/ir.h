@@ -142,7 +142,7 @@ enum class ProgramKind : std::uint8_t {
     done,     // no block: after the last read, when the chain declares `done`
     header,   // the first bytes of a file: emits the header record's scalar fields as 8-byte integers
     shadow,   // a block that an unmodified program read: fills the prefetch list
-    handler,  // a service's request: not lowered to C; kept in the configuration
+    handler,  // a service's request: lowered to native code, and to BPF that runs in the kernel engine only
 };
 
 struct Program {

@@ -69,7 +69,7 @@ Requests::Requests(engine::Engine& engine, const Files& files, unsigned slots)
       files_(files),
       io_stride_(io_size(engine.spec().artifact())),
       result_stride_(longest_result(module_)),
-      results_stride_(result_stride_ * ir::HandlerRun::Memory(engine.spec().artifact()).results.size()),
+      results_stride_(result_stride_ * ir::results_of(module_)),
       io_memory_(std::max<std::size_t>(io_stride_ * slots, 1)),
       result_memory_(std::max<std::size_t>(results_stride_ * slots, 1)),
       arguments_(CIO_MAX_ARGS) {
@@ -123,8 +123,9 @@ void Requests::begin(Slot& slot, std::int32_t program) {
     io.block_length = static_cast<std::uint32_t>(slot.request.size());
     io.outcome = CIO_OK;
     io.finished = io.next_count = io.out_length = io.prefetch_count = 0;
-    slot.run.emplace(engine_.spec().artifact(), static_cast<std::uint32_t>(program), io, slot.request.data(),
-                     slot.memory);
+    const auto number = static_cast<std::uint32_t>(program);
+    slot.run.emplace(engine_.spec().artifact(), number, io, slot.request.data(), slot.memory,
+                     engine_.spec().handler(number));
     slot.replying = false;
 }
 

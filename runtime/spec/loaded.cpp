@@ -86,7 +86,6 @@ std::expected<std::shared_ptr<const Loaded>, OpenError> Loaded::from_bytes(std::
         to->assign(kernel->begin(), kernel->end());
     }
     loaded->bpf_programs_ = std::move(sections->bpf_programs);
-    loaded->functions_.resize(loaded->artifact_.module.programs.size());
     std::span<const std::uint8_t> object;
     for (const auto& native : sections->natives) {
         loaded->arches_.push_back(native.arch);
@@ -113,7 +112,6 @@ std::expected<std::shared_ptr<const Loaded>, OpenError> Loaded::from_bytes(std::
 std::shared_ptr<const Loaded> Loaded::from_artifact(ir::Artifact artifact) {
     std::shared_ptr<Loaded> loaded(new Loaded(std::move(artifact)));
     loaded->name_ = loaded->artifact_.module.app;
-    loaded->functions_.resize(loaded->artifact_.module.programs.size());
     loaded->reason_ = "the artifact was built in memory";
     return loaded;
 }
@@ -125,10 +123,16 @@ void Loaded::load_native(std::span<const std::uint8_t> object) {
         return;
     }
     std::vector<ProgramFunction> functions(functions_.size());
+    std::vector<ir::CompiledHandler> handlers(handlers_.size());
     for (std::uint32_t i = 0; i < functions.size(); i++) {
-        if (!runs_here(artifact_.module.programs[i].kind)) continue;
-        functions[i] = (*native)->program(i);
-        if (functions[i] != nullptr) continue;
+        const ir::Program& program = artifact_.module.programs[i];
+        const bool handler = program.kind == ir::ProgramKind::handler;
+        if (!runs_here(program.kind) && !handler) continue;
+        const ProgramFunction function = (*native)->program(i);
+        // A handler may be run by the interpreter beside native steps: they share nothing but the results.
+        if (handler && function != nullptr) handlers[i] = {function, ir::stops_of(program)};
+        if (!handler) functions[i] = function;
+        if (function != nullptr || handler) continue;
         // Half native, half interpreted would be hard to reason about: one missing program means the interpreter for
         // all.
         reason_ =
@@ -136,6 +140,7 @@ void Loaded::load_native(std::span<const std::uint8_t> object) {
         return;
     }
     functions_ = std::move(functions);
+    handlers_ = std::move(handlers);
     native_ = std::move(*native);
 }
 

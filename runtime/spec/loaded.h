@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/ir/artifact.h"
+#include "compiler/ir/handler_run.h"
 #include "runtime/spec/native_code.h"
 
 namespace chainio::spec {
@@ -36,6 +37,11 @@ class Loaded {
 
     void run(std::uint32_t program, cio_io& io, const std::uint8_t* block) const;
 
+    // The native code of a handler; null: the interpreter runs it.
+    const ir::CompiledHandler* handler(std::uint32_t program) const {
+        return handlers_[program].run != nullptr ? &handlers_[program] : nullptr;
+    }
+
     const ir::Artifact& artifact() const { return artifact_; }
     const ir::Module& module() const { return artifact_.module; }
     const std::string& name() const { return name_; }
@@ -55,7 +61,10 @@ class Loaded {
     std::optional<std::uint32_t> find_file_class(std::string_view name) const;
 
   private:
-    explicit Loaded(ir::Artifact artifact) : artifact_(std::move(artifact)) {}
+    explicit Loaded(ir::Artifact artifact)
+        : artifact_(std::move(artifact)),
+          functions_(artifact_.module.programs.size()),
+          handlers_(artifact_.module.programs.size()) {}
     void load_native(std::span<const std::uint8_t> object);
 
     ir::Artifact artifact_;
@@ -66,6 +75,7 @@ class Loaded {
     std::vector<std::string> bpf_programs_;
     std::unique_ptr<NativeCode> native_;
     std::vector<ProgramFunction> functions_;  // one a program; null: the interpreter
+    std::vector<ir::CompiledHandler> handlers_;
 };
 
 }  // namespace chainio::spec

@@ -1,15 +1,18 @@
-// Handlers run by the interpreter: where they stop, what they reply, and how they end.
+// Handlers, by the interpreter and by native code: where they stop, what they reply, and how they end.
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <random>
 #include <string>
 
+#include "compiler/backends/backends.h"
 #include "compiler/diag/diag.h"
 #include "compiler/ir/handler_run.h"
 #include "compiler/ir/names.h"
 #include "compiler/passes/lower.h"
 #include "compiler/sema/check.h"
 #include "compiler/syntax/parse.h"
+#include "runtime/spec/loaded.h"
 
 namespace chainio::service {
 namespace {
@@ -36,6 +39,47 @@ service s on tcp 9000 via uring {
 }
 )";
 
+// What only native code has a way of its own for: values across stops, in loops with and without stops, and every
+// operation on results.
+constexpr const char* kWide = R"(
+files values = "*.idx"
+chain find(store: file values, key: bytes(max 16), extra: u8) -> bytes(max 64) hops 2 {
+  step s(b: block at 0 for 64 in store) { return b[0..8] }
+}
+service s on tcp 9000 via uring {
+  text Line { "get " keys: token(max 16)[1..8 by " "] "\n" }
+  request { line: Line }
+  on request {
+    var sum = 0
+    var rounds = 0
+    for k in line.keys {
+      var last = 0
+      let first = find(values["a"], k, 7) else {
+        reply "-"
+        sum = sum ^ 1
+        continue
+      }
+      for i in range(0, first.length) max 64 {
+        rounds = rounds + 1
+        if first[i] == 33 { break }
+        last = last * 31 + first[i]
+        if i == 2 {
+          let inner = find(values["a"], first[0..i], 7) else continue
+          reply "[" inner "]"
+          if inner == first { reply "=" } else { reply "!" }
+          if inner == "stop" { break }
+          sum = sum ^ inner[0..min(inner.length, 4)].uint_be()
+        }
+      }
+      if first.length > 5 && first[0] == 49 { reply first[0..2].decimal():dec }
+      reply "<" last:dec " " sum:hex " " xxh64(first, sum):dec " " crc32c(first):dec " " first[1..first.length] ">"
+    }
+    reply "." rounds:dec
+  }
+  on malformed { reply "bad" }
+}
+)";
+
 using Answer = std::function<std::optional<std::string>(const std::string& key)>;
 
 struct Ran {
@@ -43,10 +87,10 @@ struct Ran {
     unsigned calls = 0;
 };
 
-ir::Artifact compiled() {
+ir::Artifact lowered(const char* spec) {
     diag::Sources sources;
     diag::Diagnostics diagnostics;
-    FileId id = sources.add("test.chain", kSpec);
+    FileId id = sources.add("test.chain", spec);
     auto tree = syntax::parse_chain(id, sources, diagnostics);
     syntax::print_chain(*tree);
     auto none = [](const std::string&, FileId) { return sema::Loaded{}; };
@@ -60,17 +104,33 @@ ir::Artifact compiled() {
     return artifact;
 }
 
-Ran run(const std::string& request, const Answer& answer) {
-    static const ir::Artifact artifact = compiled();
+std::shared_ptr<const spec::Loaded> compiled(const char* spec) {
+    ir::Artifact artifact = lowered(spec);
+    auto built = backends::build_artifact(artifact, {});
+    EXPECT_TRUE(built) << built.error();
+    auto loaded = spec::Loaded::from_bytes(*built, "test");
+    EXPECT_TRUE(loaded) << loaded.error().message;
+    EXPECT_TRUE((*loaded)->native()) << (*loaded)->interpreter_reason();
+    return *loaded;
+}
+
+const spec::Loaded& small() {
+    static const auto loaded = compiled(kSpec);
+    return *loaded;
+}
+
+Ran run_by(const spec::Loaded& spec, const ir::CompiledHandler* code, const std::string& request,
+           const Answer& answer) {
+    const ir::Artifact& artifact = spec.artifact();
     std::vector<std::uint64_t> memory(artifact.layout.total / 8 + 8);
     auto& io = *reinterpret_cast<cio_io*>(memory.data());
     io.block_length = static_cast<std::uint32_t>(request.size());
     ir::HandlerRun::Memory own(artifact);
     const ir::Service& service = artifact.module.services.front();
     ir::HandlerRun handler(artifact, static_cast<std::uint32_t>(service.on_request_tcp), io,
-                           reinterpret_cast<const std::uint8_t*>(request.data()), own);
+                           reinterpret_cast<const std::uint8_t*>(request.data()), own, code);
     Ran ran;
-    std::string result;
+    std::vector<std::string> results(own.results.size());
     for (;;) {
         const auto stop = handler.go_on();
         if (stop == ir::HandlerRun::Stop::ended) break;
@@ -84,13 +144,13 @@ Ran run(const std::string& request, const Answer& answer) {
                 handler.answer_absent();
                 continue;
             }
-            result = *found;
+            std::string& result = results[handler.call().result] = *found;
             handler.answer(result.size(), {reinterpret_cast<const std::uint8_t*>(result.data()), result.size()});
             continue;
         }
         for (const ir::ReplyPart& part : handler.reply().parts) {
             ir::Bytes bytes;
-            if (part.format == ir::Format::dec) {
+            if (part.format != ir::Format::bytes) {
                 ran.reply += std::to_string(handler.value(part.value));
             } else if (handler.bytes(part.bytes, bytes)) {
                 ran.reply.append(bytes.begin(), bytes.end());
@@ -103,6 +163,21 @@ Ran run(const std::string& request, const Answer& answer) {
     ran.outcome = ir::outcome_name(artifact.module, handler.outcome());
     return ran;
 }
+
+// By both; what the interpreter did.
+Ran run_both(const spec::Loaded& spec, const std::string& request, const Answer& answer) {
+    const auto program = static_cast<std::uint32_t>(spec.module().services.front().on_request_tcp);
+    const ir::CompiledHandler* code = spec.handler(program);
+    Ran ran = run_by(spec, nullptr, request, answer);
+    EXPECT_NE(code, nullptr);
+    const Ran native = run_by(spec, code, request, answer);
+    EXPECT_EQ(native.reply, ran.reply) << request;
+    EXPECT_EQ(native.outcome, ran.outcome) << request;
+    EXPECT_EQ(native.calls, ran.calls) << request;
+    return ran;
+}
+
+Ran run(const std::string& request, const Answer& answer) { return run_both(small(), request, answer); }
 
 std::optional<std::string> known(const std::string& key) {
     if (key == "none") return std::nullopt;
@@ -143,21 +218,76 @@ TEST(Handler, AResultEndsWhereItEnds) {
     EXPECT_EQ(run("get ab\n", [](const std::string&) { return std::optional<std::string>("xyz"); }).reply, "<ab:yz>.1");
 }
 
+// What chains answer depends on the key and on how many were asked before, so that both see the same.
+TEST(Handler, NativeCodeDoesWhatTheInterpreterDoes) {
+    const auto wide = compiled(kWide);
+    std::mt19937 random(7);
+    const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+    unsigned ended_well = 0;
+    for (int turn = 0; turn < 2000; turn++) {
+        std::string request = "get";
+        for (std::uint32_t keys = 1 + below(8); keys > 0; keys--) {
+            request += ' ';
+            for (std::uint32_t length = 1 + below(5); length > 0; length--)
+                request += static_cast<char>('a' + below(4));
+        }
+        if (below(20) != 0) request += '\n';
+        std::vector<std::optional<std::string>> answers(64);
+        for (auto& answer : answers) {
+            if (below(5) == 0) continue;
+            answer.emplace();
+            for (std::uint32_t length = below(below(2) == 0 ? 4 : 64); length > 0; length--)
+                *answer += static_cast<char>(below(3) == 0 ? '1' + below(3) : 33 + below(90));
+            if (below(10) == 0) answer = "stop";
+        }
+        const spec::Loaded& of = below(4) == 0 ? small() : *wide;
+        std::size_t next = 0;
+        const auto program = static_cast<std::uint32_t>(of.module().services.front().on_request_tcp);
+        const Answer in_turn = [&](const std::string& key) {
+            return key == "abc" ? std::optional<std::string>("abc") : answers[next++ % answers.size()];
+        };
+        const Ran wanted = run_by(of, nullptr, request, in_turn);
+        next = 0;
+        const Ran native = run_by(of, of.handler(program), request, in_turn);
+        ASSERT_EQ(native.reply, wanted.reply) << request;
+        ASSERT_EQ(native.outcome, wanted.outcome) << request;
+        ASSERT_EQ(native.calls, wanted.calls) << request;
+        ended_well += wanted.outcome == "ok" && wanted.calls > 1 ? 1 : 0;
+    }
+    EXPECT_GT(ended_well, 200u);
+}
+
 TEST(Handler, CanBeGivenUpAtACall) {
-    static const ir::Artifact artifact = compiled();
+    const ir::Artifact& artifact = small().artifact();
+    const std::string request = "get ab\n";
+    const auto program = static_cast<std::uint32_t>(artifact.module.services.front().on_request_tcp);
+    for (const ir::CompiledHandler* code :
+         {static_cast<const ir::CompiledHandler*>(nullptr), small().handler(program)}) {
+        std::vector<std::uint64_t> memory(artifact.layout.total / 8 + 8);
+        auto& io = *reinterpret_cast<cio_io*>(memory.data());
+        io.block_length = static_cast<std::uint32_t>(request.size());
+        ir::HandlerRun::Memory own(artifact);
+        ir::HandlerRun handler(artifact, program, io, reinterpret_cast<const std::uint8_t*>(request.data()), own, code);
+        ASSERT_EQ(handler.go_on(), ir::HandlerRun::Stop::call);
+        handler.call_again();
+        ASSERT_EQ(handler.go_on(), ir::HandlerRun::Stop::call);
+        handler.give_up(CIO_IO_ERROR);
+        EXPECT_EQ(handler.go_on(), ir::HandlerRun::Stop::ended);
+        EXPECT_EQ(handler.outcome(), std::uint32_t{CIO_IO_ERROR});
+    }
+}
+
+// A number that no stop has ends the run like any other damage.
+TEST(Handler, NativeCodeThatStopsNowhereIsNotFollowed) {
+    const ir::Artifact& artifact = small().artifact();
+    const ir::CompiledHandler code{[](cio_io* io, const unsigned char*) { io->vars[CIO_HANDLER_AT] = 1000; }, {}};
     std::vector<std::uint64_t> memory(artifact.layout.total / 8 + 8);
     auto& io = *reinterpret_cast<cio_io*>(memory.data());
-    const std::string request = "get ab\n";
-    io.block_length = static_cast<std::uint32_t>(request.size());
     ir::HandlerRun::Memory own(artifact);
     const auto program = static_cast<std::uint32_t>(artifact.module.services.front().on_request_tcp);
-    ir::HandlerRun handler(artifact, program, io, reinterpret_cast<const std::uint8_t*>(request.data()), own);
-    ASSERT_EQ(handler.go_on(), ir::HandlerRun::Stop::call);
-    handler.call_again();
-    ASSERT_EQ(handler.go_on(), ir::HandlerRun::Stop::call);
-    handler.give_up(CIO_IO_ERROR);
+    ir::HandlerRun handler(artifact, program, io, nullptr, own, &code);
     EXPECT_EQ(handler.go_on(), ir::HandlerRun::Stop::ended);
-    EXPECT_EQ(handler.outcome(), std::uint32_t{CIO_IO_ERROR});
+    EXPECT_EQ(handler.outcome(), std::uint32_t{CIO_MALFORMED});
 }
 
 }  // namespace
