@@ -1,5 +1,7 @@
 #include "runtime/engine/kernel_server.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -25,6 +27,17 @@ std::uint32_t program_of(std::int32_t program) {
 }
 
 std::uint64_t room_for(std::uint64_t request) { return std::max<std::uint64_t>(kReceive / request, 1) * request; }
+
+// A BPF program must not change its processor, but the balancer of Linux 7.2 may try to move a thread that was put off
+// in the middle of one, and warns of it in the kernel's log. A thread that may run on one processor only is left alone.
+void stay_here() {
+    const int here = sched_getcpu();
+    if (here < 0) return;
+    cpu_set_t only;
+    CPU_ZERO(&only);
+    CPU_SET(here, &only);
+    pthread_setaffinity_np(pthread_self(), sizeof only, &only);
+}
 
 }  // namespace
 
@@ -212,6 +225,7 @@ std::string KernelServer::enter() {
 }
 
 void KernelServer::work() {
+    stay_here();
     while (!wants_end_ && failure_.empty() && !drained()) {
         if (wants_drain_) begin_drain();
         failure_ = enter();
