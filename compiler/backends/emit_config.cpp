@@ -96,7 +96,10 @@ Json service_json(const ir::Module& module, const ir::Service& service) {
         out["endpoints"].push_back({{"protocol", e.tcp ? "tcp" : "udp"}, {"port", e.port}, {"via", e.via}});
     if (service.priority_class >= 0) out["class"] = index_name(service.priority_class, module.classes);
     if (service.cache.entries != 0)
-        out["cache"] = {{"entries", service.cache.entries}, {"ttl_ns", service.cache.ttl_ns}};
+        out["cache"] = {{"entries", service.cache.entries},
+                        {"ttl_ns", service.cache.ttl_ns},
+                        {"compared", service.cache.compared},
+                        {"head", service.cache.head}};
     out["on_request_udp"] = index_name(service.on_request_udp, module.programs);
     out["on_request_tcp"] = index_name(service.on_request_tcp, module.programs);
     out["on_malformed"] = index_name(service.on_malformed, module.programs);

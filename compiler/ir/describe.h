@@ -7,7 +7,7 @@
 
 namespace chainio::ir {
 
-constexpr std::uint32_t kFormatVersion = 5;
+constexpr std::uint32_t kFormatVersion = 6;
 
 // The last value of each enum; the reader refuses greater ones.
 template <class E>
@@ -216,7 +216,7 @@ void describe(A& a, N& n) {
 }
 template <class A, AnyOf<ServiceCache> N>
 void describe(A& a, N& n) {
-    a(n.entries, n.ttl_ns);
+    a(n.entries, n.ttl_ns, n.compared, n.head);
 }
 template <class A, AnyOf<Framing> N>
 void describe(A& a, N& n) {

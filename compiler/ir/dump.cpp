@@ -94,6 +94,14 @@ void dump_service(const Service& s, std::string& out) {
     if (s.cache.entries != 0) out += fmt::format(" cache {} ttl {}ns", s.cache.entries, s.cache.ttl_ns);
     out += '\n';
     if (s.on_request_udp >= 0) out += fmt::format("  on request udp program {}\n", s.on_request_udp);
+    if (!s.cache.compared.empty() || !s.cache.head.empty()) {
+        out += "  cache compares ";
+        for (const std::uint8_t compared : s.cache.compared) out += compared != 0 ? 'x' : '.';
+        out += " head";
+        for (const std::uint16_t byte : s.cache.head)
+            out += byte < kHeadConstant ? fmt::format(" @{}", byte) : fmt::format(" {:02x}", byte - kHeadConstant);
+        out += '\n';
+    }
     if (s.on_request_tcp >= 0) out += fmt::format("  on request tcp program {}\n", s.on_request_tcp);
     if (s.cache_key_udp >= 0) out += fmt::format("  cache key udp program {}\n", s.cache_key_udp);
     if (s.cache_key_tcp >= 0) out += fmt::format("  cache key tcp program {}\n", s.cache_key_tcp);

@@ -203,7 +203,14 @@ struct Slo { std::uint32_t percentile_x1000 = 0; std::uint64_t ns = 0; };  // p9
 struct PriorityClass { std::string name; std::uint32_t priority = 0, weight = 1; std::vector<Slo> slos; };
 struct Batch { std::uint32_t min = 1, max = 64; bool adapt = false; };
 struct Endpoint { bool tcp = false; std::uint16_t port = 0; std::string via; };
-struct ServiceCache { std::uint32_t entries = 0; std::uint64_t ttl_ns = 0; };
+// What the driver keeps of a service's replies by `udp … via xdp`.
+inline constexpr std::uint32_t kMostKeptRequest = 256, kKeptFixed = 64, kMostKeptHead = 32, kHeadConstant = 256;
+struct ServiceCache {
+    std::uint32_t entries = 0;
+    std::uint64_t ttl_ns = 0;
+    std::vector<std::uint8_t> compared;  // of each of a request's first bytes: 0 where replies do not depend on it; behind them all count
+    std::vector<std::uint16_t> head;     // of each byte that a datagram begins with: the request's byte that it repeats, or kHeadConstant + byte
+};
 // Where a request ends in a stream: behind `bytes` bytes and, when `end` is not empty, its first occurrence from there on. Neither:
 // the length depends on the request's fields.
 struct Framing { std::uint32_t bytes = 0; std::string end; };

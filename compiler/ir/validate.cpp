@@ -114,6 +114,12 @@ Problem check_services(const Module& module, Roles& roles) {
     for (const Service& service : module.services) {
         if (service.priority_class >= static_cast<std::int64_t>(module.classes.size()))
             return "service " + service.name + ": an unknown class";
+        const auto unknown = [](std::uint16_t b) {
+            return b >= kKeptFixed && (b < kHeadConstant || b > kHeadConstant + 0xff);
+        };
+        if (service.cache.compared.size() > kKeptFixed || service.cache.head.size() > kMostKeptHead ||
+            std::ranges::any_of(service.cache.head, unknown))
+            return "service " + service.name + ": a cache out of range";
         for (std::int32_t handler :
              {service.on_request_udp, service.on_request_tcp, service.on_malformed, service.on_failure,
               service.on_datagram, service.cache_key_udp, service.cache_key_tcp}) {

@@ -343,6 +343,10 @@ class Checker {
     void check_service(std::uint32_t index);
     void check_endpoints(const ast::Service&, checked::Service&);
     void check_cache(const ast::Service&, checked::Service&);
+    // kept.cpp
+    void check_kept(const ast::Service&, checked::Service&);
+    bool kept_head(const checked::Handler&, checked::Service&);
+    void kept_files(const checked::Block&);
     std::optional<std::int32_t> request_record(const ast::Service&, const ast::Request&, RequestScope&);
     ir::Framing framing(const ast::Request&, const checked::Handler&);
     std::optional<checked::Handler> handler(const ast::Service&, const ast::Request*, const ast::Handler&);

@@ -172,6 +172,10 @@ enum Code : int {
     cache_size = 324,
     bad_target = 325,
     probe_limit = 326,
+    cache_without_xdp = 327,
+    cache_files = 328,
+    cache_begin = 329,
+    cache_request = 330,
     // warnings
     unused_let = 400,
     unused_parameter = 401,

@@ -229,7 +229,7 @@ checked::Body Checker::key_body(const ast::Service& n, const ast::Request& reque
 
 void Checker::check_cache(const ast::Service& n, checked::Service& out) {
     if (n.cache->entries)
-        if (auto v = here_uint(*n.cache->entries, "the number of cache entries", 1, 1U << 28, cache_entries))
+        if (auto v = here_uint(*n.cache->entries, "the number of cache entries", 1, 1U << 20, cache_entries))
             out.info.cache.entries = static_cast<std::uint32_t>(*v);
     if (n.cache->ttl)
         if (auto v = in_range(value(*n.cache->ttl), n.cache->ttl->span, "ttl", 1, 24ULL * 3600 * 1000000000,
@@ -268,6 +268,8 @@ void Checker::check_service(std::uint32_t index) {
     check_endpoints(*n, out);
     if (n->cache) check_cache(*n, out);
     check_handlers(*n, out);
+    // With a key of its own a cache is recorded only: the driver compares requests.
+    if (n->cache && !n->cache->key) check_kept(*n, out);
     service_texts_.clear();
 }
 

@@ -78,7 +78,14 @@ std::expected<std::unique_ptr<Port>, Refusal> Port::open(const PortOptions& opti
     if (!interface) return std::unexpected(Refusal{Refusal::Why::no_interface, interface.error()});
     const auto queues = queues_of(*interface, options);
     if (!queues) return std::unexpected(queues.error());
-    auto program = Program::attach(*interface, options.attach);
+    auto program = Program::attach(*interface, options.attach, ReplyTable(options.kept));
+    if (!program && program.error().why == Refusal::Why::system && !options.kept.empty()) {
+        fallbacks.note("xdp-cache-refused",
+                       fmt::format("{} keeps no replies: {}", interface->name, program.error().message));
+        auto none = options.kept;
+        for (KeptService& service : none) service.entries = 0;
+        program = Program::attach(*interface, options.attach, ReplyTable(std::move(none)));
+    }
     if (!program) return std::unexpected(program.error());
     std::unique_ptr<Port> port(new Port(std::move(*interface), std::move(*program), slab));
     const QueueOptions queue_options{.interface = options.interface,
@@ -280,6 +287,13 @@ void Port::flush() {
 void Port::stop_taking() {
     for (std::uint32_t number = 0; number < queues_.size(); number++)
         bpf_map_delete_elem(program_.sockets_map(), &number);
+    program_.replies().stop();
+}
+
+bool Port::look_at_peer() {
+    const bool before = std::exchange(answering_, program_.sends_back());
+    if (before != answering_) program_.answer(answering_);
+    return before != answering_;
 }
 
 void Port::wait(int milliseconds) {

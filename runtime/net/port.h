@@ -34,7 +34,8 @@ struct PortOptions {
     Attach attach = Attach::automatic;
     Copy copy = Copy::automatic;
     bool need_wakeup = true, multi_buffer = true;
-    bool whole_requests = false;  // leaves to the kernel what does not fit into one frame
+    std::vector<KeptService> kept = {};  // by service, whose replies the program keeps
+    bool whole_requests = false;         // leaves to the kernel what does not fit into one frame
 };
 
 struct PortCounters {
@@ -92,6 +93,13 @@ class Port {
                                               umem::Owner owner);
     // Gives a request back without an answer; false: it is none.
     bool release(const umem::Descriptor& request);
+
+    // The replies that the interface's program keeps. After look_at_peer() it sends them where they arrive; true: that
+    // has changed.
+    ReplyTable& replies() { return program_.replies(); }
+    KeptCounters kept(std::size_t service) const { return program_.kept(service); }
+    bool look_at_peer();
+    bool answering() const { return answering_; }
 
     // Hands over what waits to be sent, takes back what has left, and posts frames. To be called once a turn.
     void flush();
@@ -167,6 +175,7 @@ class Port {
     unsigned first_queue_ = 0;  // whose turn it is to be read first
     std::uint64_t unanswered_ = 0, sending_ = 0;
     PortCounters counters_;
+    bool answering_ = false;
 };
 
 }  // namespace chainio::net

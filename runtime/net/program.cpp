@@ -5,11 +5,14 @@
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
 #include <linux/if_link.h>
+#include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -35,6 +38,28 @@ Refusal foreign(const Interface& interface, const AttachedProgram& program) {
                         program.name, program.id, interface.name, interface.name)};
 }
 
+// A veth's peer takes packets only where it has a program itself or GRO is on: the kernel says so by this feature since
+// 6.3. Any other driver with native programs sends back what they return.
+constexpr std::uint64_t kTransmitFeature = 4;  // NETDEV_XDP_ACT_NDO_XMIT
+
+// An array map as memory that both sides see.
+struct Mapped {
+    void* at = MAP_FAILED;
+    std::size_t size = 0;
+    Mapped() = default;
+    Mapped(const Mapped&) = delete;
+    Mapped& operator=(const Mapped&) = delete;
+    ~Mapped() {
+        if (at != MAP_FAILED) munmap(at, size);
+    }
+    bool map(int fd, std::size_t bytes) {
+        const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+        size = (bytes + page - 1) / page * page;
+        at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        return at != MAP_FAILED;
+    }
+};
+
 int silent(libbpf_print_level, const char*, va_list) { return 0; }
 
 }  // namespace
@@ -42,15 +67,58 @@ int silent(libbpf_print_level, const char*, va_list) { return 0; }
 struct Program::State {
     bpf_object* object = nullptr;
     int link = -1;
-    bool native = false;
+    bool native = false, veth = false;
+    std::uint32_t index = 0;  // of the interface
+    cio_xdp_constants constants{};
+    cio_xdp_settings settings{};
+    ReplyTable replies;
+    Mapped sets, places, epochs;
     ~State() {
         if (link >= 0) close(link);
         if (object != nullptr) bpf_object__close(object);
     }
     int map(const char* name) const { return bpf_object__find_map_fd_by_name(object, name); }
+    std::uint64_t count(const char* name, std::uint32_t which) const;
     std::expected<void, Refusal> load(const Interface& interface);
+    int prepare(const Interface& interface);
+    int share_replies();
+    int set();
     int attach(const Interface& interface, std::uint32_t flags);
 };
+
+// 0 or the error's number, here and below.
+int Program::State::prepare(const Interface& interface) {
+    std::ranges::copy(interface.mac, constants.own_mac);
+    veth = interface.driver == "veth";
+    index = interface.index;
+    if (getrandom(&constants.seed, sizeof constants.seed, 0) != sizeof constants.seed) return errno;
+    bpf_map* rodata = bpf_object__find_map_by_name(object, ".rodata");
+    if (rodata == nullptr) return EINVAL;
+    int failed = -bpf_map__set_initial_value(rodata, &constants, sizeof constants);
+    for (const auto& [name, count] :
+         {std::pair{"kept_sets", replies.sets()}, {"kept_places", replies.sets() * CIO_KEPT_WAYS}}) {
+        if (failed == 0) failed = -bpf_map__set_max_entries(bpf_object__find_map_by_name(object, name), count);
+    }
+    return failed;
+}
+
+int Program::State::share_replies() {
+    const std::size_t count = replies.sets();
+    if (!sets.map(map("kept_sets"), count * sizeof(cio_kept_set)) ||
+        !places.map(map("kept_places"), count * CIO_KEPT_WAYS * sizeof(cio_kept_place)) ||
+        !epochs.map(map("kept_epochs"), kMostPorts * sizeof(cio_kept_epoch)))
+        return errno;
+    replies.use({.sets = {static_cast<cio_kept_set*>(sets.at), count},
+                 .places = {static_cast<cio_kept_place*>(places.at), count * CIO_KEPT_WAYS},
+                 .epochs = {static_cast<cio_kept_epoch*>(epochs.at), kMostPorts}},
+                constants.seed);
+    return 0;
+}
+
+int Program::State::set() {
+    const std::uint32_t first = 0;
+    return bpf_map_update_elem(map(".bss"), &first, &settings, BPF_ANY) == 0 ? 0 : errno;
+}
 
 std::expected<void, Refusal> Program::State::load(const Interface& interface) {
     // libbpf's own words would stand between the program's lines; its error code says enough.
@@ -58,19 +126,14 @@ std::expected<void, Refusal> Program::State::load(const Interface& interface) {
     const auto size = static_cast<std::size_t>(chainio_xdp_object_end - chainio_xdp_object);
     object = bpf_object__open_mem(chainio_xdp_object, size, nullptr);
     int failed = object == nullptr ? errno : 0;
-    if (failed == 0) {
-        bpf_map* constants = bpf_object__find_map_by_name(object, ".rodata");
-        failed = constants == nullptr
-                     ? EINVAL
-                     : -bpf_map__set_initial_value(constants, interface.mac.data(), interface.mac.size());
-    }
+    if (failed == 0) failed = prepare(interface);
     if (failed == 0) failed = -bpf_object__load(object);
+    if (failed == 0) failed = share_replies();
     libbpf_set_print(before);
     if (failed != 0) return std::unexpected(refusal("the kernel does not load the XDP program", failed));
     return {};
 }
 
-// 0 or the error's number.
 int Program::State::attach(const Interface& interface, std::uint32_t flags) {
     bpf_link_create_opts options{};
     options.sz = sizeof options;
@@ -80,11 +143,12 @@ int Program::State::attach(const Interface& interface, std::uint32_t flags) {
     return link >= 0 ? 0 : -link;
 }
 
-std::expected<Program, Refusal> Program::attach(const Interface& interface, Attach how) {
+std::expected<Program, Refusal> Program::attach(const Interface& interface, Attach how, ReplyTable replies) {
     const auto there = attached_program(interface);
     if (!there) return std::unexpected(Refusal{Refusal::Why::system, there.error()});
     if (*there) return std::unexpected(foreign(interface, **there));
     auto state = std::make_unique<State>();
+    state->replies = std::move(replies);
     if (auto loaded = state->load(interface); !loaded) return std::unexpected(loaded.error());
     int failed = EOPNOTSUPP;
     if (how != Attach::generic) {
@@ -125,24 +189,51 @@ std::expected<void, Refusal> Program::take(std::span<const std::uint16_t> ports,
     }
     for (const std::uint16_t port : ports) {
         const std::uint16_t key = htons(port);
-        if (bpf_map_update_elem(state_->map("ports"), &key, &yes, BPF_ANY) != 0)
+        const cio_kept_service service = state_->replies.service_at(port);
+        if (bpf_map_update_elem(state_->map("ports"), &key, &service, BPF_ANY) != 0)
             return std::unexpected(refusal("a port cannot be given to the XDP program", errno));
     }
-    const std::uint32_t first = 0;
-    if (bpf_map_update_elem(state_->map(".bss"), &first, &longest_frame, BPF_ANY) != 0)
-        return std::unexpected(refusal("a frame's length cannot be given to the XDP program", errno));
+    state_->settings.longest_frame = longest_frame;
+    if (const int failed = state_->set(); failed != 0)
+        return std::unexpected(refusal("a frame's length cannot be given to the XDP program", failed));
     return {};
 }
 
+// The sum over all processors.
+std::uint64_t Program::State::count(const char* name, std::uint32_t which) const {
+    std::vector<std::uint64_t> each(static_cast<std::size_t>(std::max(libbpf_num_possible_cpus(), 1)));
+    if (bpf_map_lookup_elem(map(name), &which, each.data()) != 0) return 0;
+    return std::accumulate(each.begin(), each.end(), std::uint64_t{0});
+}
+
 ProgramCounters Program::counters() const {
-    const int processors = libbpf_num_possible_cpus();
-    std::vector<std::uint64_t> each(static_cast<std::size_t>(std::max(processors, 1)));
-    ProgramCounters sums;
-    for (const std::uint32_t which : {0u, 1u}) {
-        if (bpf_map_lookup_elem(state_->map("counters"), &which, each.data()) != 0) continue;
-        for (const std::uint64_t count : each) (which == 0 ? sums.taken : sums.passed) += count;
-    }
-    return sums;
+    return {.taken = state_->count("counters", 0), .passed = state_->count("counters", 1)};
+}
+
+ReplyTable& Program::replies() { return state_->replies; }
+
+KeptCounters Program::kept(std::size_t service) const {
+    const auto count = [&](cio_kept_count what) {
+        return state_->count("kept_counts", static_cast<std::uint32_t>(service * CIO_KEPT_COUNTS + what));
+    };
+    return {.hits = count(CIO_KEPT_HIT),
+            .misses = count(CIO_KEPT_MISS),
+            .stale = count(CIO_KEPT_STALE),
+            .no_room = count(CIO_KEPT_NO_ROOM),
+            .kept = state_->replies.kept(service)};
+}
+
+bool Program::sends_back() const {
+    if (!state_->native || !state_->veth) return true;
+    bpf_xdp_query_opts found{};
+    found.sz = sizeof found;
+    return bpf_xdp_query(static_cast<int>(state_->index), 0, &found) == 0 &&
+           (found.feature_flags & kTransmitFeature) != 0;
+}
+
+void Program::answer(bool on) {
+    state_->settings.answering = on ? 1 : 0;
+    state_->set();
 }
 
 }  // namespace chainio::net

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "runtime/net/interface.h"
+#include "runtime/net/replies.h"
 
 namespace chainio::net {
 
@@ -25,8 +26,9 @@ struct ProgramCounters {
 
 class Program {
   public:
-    // Never replaces a program that is there. It takes nothing before take().
-    static std::expected<Program, Refusal> attach(const Interface& interface, Attach how);
+    // Never replaces a program that is there. It takes nothing before take(). Memory for the replies to be kept is
+    // taken here.
+    static std::expected<Program, Refusal> attach(const Interface& interface, Attach how, ReplyTable replies);
     Program(Program&&) noexcept;
     Program& operator=(Program&&) noexcept;
     ~Program();
@@ -38,6 +40,12 @@ class Program {
                                       std::uint32_t longest_frame);
     bool native() const;
     ProgramCounters counters() const;
+
+    ReplyTable& replies();
+    KeptCounters kept(std::size_t service) const;
+    // Whether packets that the program sends back by itself arrive; where they do not, kept replies are not sent.
+    bool sends_back() const;
+    void answer(bool on);
 
   private:
     struct State;

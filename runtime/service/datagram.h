@@ -19,6 +19,8 @@ struct Datagram {
     int fd = -1;                               // that its replies leave by
     std::uint32_t port = engine::kNoIndex;     // of the server's interfaces; else it came by a socket
     umem::Descriptor frame{};                  // that came by the interface
+    std::uint32_t kept_number = 0;             // of the service among those whose replies the interface's program keeps
+    std::uint64_t kept_epoch = 0;              // of those when the datagram came
     std::uint32_t request = engine::kNoIndex;  // the slot in which it runs
     unsigned sending = 0;                      // datagrams of the reply that the kernel has
     engine::QueueLink waiting_link;

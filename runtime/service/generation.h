@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/metrics/histogram.h"
+#include "runtime/net/replies.h"
 #include "runtime/service/requests.h"
 
 namespace chainio::service {
@@ -18,6 +19,7 @@ struct ServiceCounters {
     std::uint64_t bytes_in = 0, bytes_out = 0;
     std::uint64_t datagrams = 0, reply_too_long = 0;
     std::uint64_t payload_copies = 0;  // of chains' results, by this program
+    net::KeptCounters kept;            // of interfaces that are closed by now
     metrics::Histogram latency_ns;     // from a request's last byte to the end of its handler
 };
 

@@ -82,6 +82,10 @@ class Server {
     const ServiceCounters& counters(std::uint32_t service, bool tcp) const {
         return *(tcp ? now_->counters : now_->udp_counters)[service];
     }
+    // What the drivers have answered of a service's datagrams, and what they could not; nothing where nothing is kept.
+    std::optional<net::KeptCounters> kept(std::uint32_t service) const;
+    // No reply that was kept so far is sent from here on.
+    void forget_replies();
     std::string describe() const { return net_->describe(); }
     // Those whose datagrams are taken at the moment.
     std::vector<const net::Port*> interfaces() const;
@@ -104,10 +108,11 @@ class Server {
         std::string name;
         std::unique_ptr<net::Port> port;
         Generation* generation = nullptr;
-        std::vector<std::pair<std::uint16_t, std::uint32_t>> services;  // of the generation, by port
-        unsigned watched = 0;                                           // sockets of its queues
-        std::uint64_t until_ns = 0;                                     // it is to be let go; by then at the latest
-        unsigned tries = 0;  // left, to open it while its queues are not free yet
+        std::vector<std::pair<std::uint16_t, std::uint32_t>>
+            services;                // of the generation, by port; as their kept replies
+        unsigned watched = 0;        // sockets of its queues
+        std::uint64_t until_ns = 0;  // it is to be let go; by then at the latest
+        unsigned tries = 0;          // left, to open it while its queues are not free yet
     };
     static constexpr std::uint32_t kMostWatched = 64;  // queues of an interface
     struct Listener {
@@ -162,6 +167,9 @@ class Server {
     void take_frame(std::uint32_t interface, const umem::Descriptor& frame);
     std::size_t longest_payload(const Datagram& datagram) const;
     void send_frames(Datagram& datagram, std::span<const engine::Stretch> stretches);
+    void keep_reply(const Datagram& datagram, std::uint32_t slot, std::span<const engine::Stretch> stretches);
+    void look_at_peer(Interface& interface);
+    void close_interface(Interface& interface);
     void flush_interfaces();
 
     void take_event(const NetEvent& event);
@@ -216,7 +224,7 @@ class Server {
     std::vector<std::uint32_t> free_xdp_;  // places for what comes by an interface
     metrics::Fallbacks* fallbacks_ = nullptr;
     std::vector<NetEvent> events_;
-    std::uint64_t last_look_ns_ = 0;
+    std::uint64_t last_look_ns_ = 0, peers_looked_ns_ = 0;
     unsigned used_ = 0;
     bool draining_ = false;
 };

@@ -174,6 +174,7 @@ bool Server::send_reply(std::uint32_t index, std::uint32_t slot) {
         std::copy_n(head.begin(), head_length, answer.data(begin));
         std::array<engine::Stretch, Answer::kMostStretches + 1> stretches;
         const std::size_t made = answer.cut(begin, number * longest, longest, stretches);
+        if (!by_socket && count == 1) keep_reply(datagram, slot, {stretches.data(), made});
         if (by_socket)
             send_stretches(index, {stretches.data(), made});
         else

@@ -20,6 +20,24 @@ std::uint64_t now_ns() {
 }
 static_assert(Answer::kHeadroom >= net::kRoomForHeaders);
 
+constexpr std::uint64_t kLookAtPeers = 1'000'000'000;  // ns
+
+// Replies under a key of the spec's own are not kept: the driver compares requests.
+bool keeps(const ir::Service& service) { return service.cache.entries != 0 && service.cache_key_udp < 0; }
+
+net::KeptService kept_of(const ir::Service& service, std::uint16_t port) {
+    const ir::ServiceCache& cache = service.cache;
+    return {port, keeps(service) ? cache.entries : 0, cache.ttl_ns, cache.compared, cache.head};
+}
+
+void add(net::KeptCounters& sum, const net::KeptCounters& more) {
+    sum.hits += more.hits;
+    sum.misses += more.misses;
+    sum.stale += more.stale;
+    sum.no_room += more.no_room;
+    sum.kept += more.kept;
+}
+
 std::uint16_t destination_port(const std::uint8_t* payload) {
     return static_cast<std::uint16_t>(payload[-6] << 8 | payload[-5]);
 }
@@ -43,6 +61,7 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
         if (!listener.xdp || listener.fd < 0 || listener.leaving) continue;
         wanted.ports.push_back(listener.port);
         interface.services.emplace_back(listener.port, listener.service);
+        wanted.kept.push_back(kept_of(now_->module.services[listener.service], listener.port));
     }
     wanted.interface = interface.name;
     wanted.copy = options_.copy;
@@ -57,6 +76,7 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
     interface.port = std::move(*port);
     interface.generation = now_.get();
     interface.until_ns = 0;
+    look_at_peer(interface);
     for (const int fd : interface.port->fds()) net_->watch(index * kMostWatched + interface.watched++, fd);
 }
 
@@ -91,9 +111,48 @@ bool Server::interfaces_idle() {
         if (interface.watched != 0 || interface.port->unanswered() != 0 || sending)
             idle = false;
         else
-            interface.port.reset();
+            close_interface(interface);
     }
     return idle;
+}
+
+// What its program has counted goes over to the services.
+void Server::close_interface(Interface& interface) {
+    for (std::size_t number = 0; number < interface.services.size(); number++)
+        add(interface.generation->udp_counters[interface.services[number].second]->kept, interface.port->kept(number));
+    interface.port.reset();
+}
+
+std::optional<net::KeptCounters> Server::kept(std::uint32_t service) const {
+    if (!keeps(now_->module.services[service])) return std::nullopt;
+    net::KeptCounters sum = now_->udp_counters[service]->kept;
+    for (const Interface& interface : interfaces_) {
+        if (interface.port == nullptr) continue;
+        for (std::size_t number = 0; number < interface.services.size(); number++) {
+            const std::uint32_t there = interface.services[number].second;
+            if (interface.generation->udp_counters[there] == now_->udp_counters[service])
+                add(sum, interface.port->kept(number));
+        }
+    }
+    return sum;
+}
+
+void Server::forget_replies() {
+    for (Interface& interface : interfaces_)
+        if (interface.port != nullptr) interface.port->replies().forget();
+}
+
+// Where packets that the driver sends back do not arrive, the runtime answers all.
+void Server::look_at_peer(Interface& interface) {
+    const auto kept = [&](const auto& each) { return keeps(interface.generation->module.services[each.second]); };
+    if (std::ranges::none_of(interface.services, kept)) return;
+    const bool changed = interface.port->look_at_peer();
+    if (interface.port->answering() || (!changed && peers_looked_ns_ != 0)) return;
+    fallbacks_->note(
+        "xdp-cache-off",
+        fmt::format("{} answers nothing by itself, as its peer takes no packets from an XDP program: attach one there "
+                    "(XDP_PASS does), or switch its GRO on; the runtime answers",
+                    interface.name));
 }
 
 std::vector<const net::Port*> Server::interfaces() const {
@@ -131,6 +190,8 @@ void Server::take_frame(std::uint32_t number, const umem::Descriptor& frame) {
     Datagram& datagram = datagrams_[index];
     datagram.frame = frame;
     datagram.port = number;
+    datagram.kept_number = static_cast<std::uint32_t>(service - interface.services.begin());
+    datagram.kept_epoch = interface.port->replies().epoch(datagram.kept_number);
     datagram.received = {};
     datagram.received.bytes = {payload, frame.length};
     begin_with(index, *interface.generation, service->second);
@@ -159,7 +220,28 @@ void Server::send_frames(Datagram& datagram, std::span<const engine::Stretch> st
         counters.vanished++;
 }
 
+// What a request was answered with goes to the driver, for the next one like it. Only a reply that depends on the whole
+// datagram's bytes and on nothing else does: not what an overload or a failure was answered with, and not the end of a
+// datagram of several requests.
+void Server::keep_reply(const Datagram& datagram, std::uint32_t slot, std::span<const engine::Stretch> stretches) {
+    const Requests& requests = datagram.generation->requests;
+    const bool whole =
+        datagram.rest.size() == datagram.received.bytes.size() && datagram.request_length == datagram.rest.size();
+    if (datagram.kept_epoch == 0 || !whole || datagram.too_long) return;
+    if (requests.ending(slot) != Ending::answered || requests.closes(slot)) return;
+    std::array<std::span<const std::uint8_t>, Answer::kMostStretches + 1> parts;
+    for (std::size_t i = 0; i < stretches.size(); i++)
+        parts[i] = {datagram.answer.data(stretches[i]), stretches[i].length};
+    interfaces_[datagram.port].port->replies().keep(datagram.kept_number, datagram.kept_epoch, datagram.arrived_ns,
+                                                    datagram.rest, {parts.data(), stretches.size()});
+}
+
 void Server::flush_interfaces() {
+    const std::uint64_t now = now_ns();
+    const bool due = now - peers_looked_ns_ > kLookAtPeers;
+    for (Interface& interface : interfaces_)
+        if (due && interface.port != nullptr && interface.until_ns == 0) look_at_peer(interface);
+    if (due) peers_looked_ns_ = now;
     for (std::uint32_t i = 0; i < interfaces_.size(); i++) {
         if (interfaces_[i].port != nullptr) interfaces_[i].port->flush();
         if (interfaces_[i].tries != 0 && !draining_) open_interface(i, interfaces_[i].tries);

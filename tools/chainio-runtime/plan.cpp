@@ -50,6 +50,14 @@ void add_chains(const ir::Module& module, const std::string& engine, std::vector
     }
 }
 
+PlanRow cache_row(const ir::Service& service) {
+    if (service.cache_key_udp >= 0 || service.cache_key_tcp >= 0)
+        return {"cache", service.name, "refused", "replies are kept under their requests; remove `key`"};
+    return {"cache", service.name, "runs",
+            fmt::format("{} replies in the driver of each --interface, for {} ms", service.cache.entries,
+                        static_cast<double>(service.cache.ttl_ns) / 1e6)};
+}
+
 void add_recorded(const ir::Module& module, std::vector<PlanRow>& rows) {
     for (const auto& entry : module.classes) {
         rows.push_back(
@@ -85,9 +93,7 @@ std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine
         if (!plan.outside.empty()) why = "in user space: " + plan.outside;
         rows.push_back({"service", service.name, plan.refused.empty() ? "runs" : "refused",
                         why.empty() ? endpoint : fmt::format("{}: {}", endpoint, why)});
-        if (service.cache.entries != 0 && plan.endpoint == 0)
-            rows.push_back({"cache", service.name, "refused",
-                            "replies are kept by the xdp engine, which this version does not have"});
+        if (service.cache.entries != 0 && plan.endpoint == 0) rows.push_back(cache_row(service));
     }
     for (const auto& socket : module.sockets) {
         rows.push_back({"socket", socket.name, "refused", "`chainio run` watches it, in a program"});

@@ -85,8 +85,9 @@ std::expected<Request, RequestError> parse_request(std::string_view line, const 
     if (!json.is_object()) return fail("a request is one line with a JSON object: {\"chain\": …, \"args\": {…}}");
     if (json.contains("id")) request.id = json["id"];
     if (json.contains("op")) {
-        request.op = json["op"] == "reload" ? Op::reload : Op::stats;
-        if (request.op == Op::stats && json["op"] != "stats") return fail("an \"op\" is \"stats\" or \"reload\"");
+        request.op = json["op"] == "reload" ? Op::reload : json["op"] == "invalidate" ? Op::invalidate : Op::stats;
+        if (request.op == Op::stats && json["op"] != "stats")
+            return fail("an \"op\" is \"stats\", \"reload\" or \"invalidate\"");
         return request;
     }
     if (!json.contains("chain") || !json["chain"].is_string()) return fail("\"chain\" is missing");

@@ -17,7 +17,7 @@ struct OpenFile {
     engine::FileHandle handle = 0;
 };
 
-enum class Op : std::uint8_t { call, stats, reload };
+enum class Op : std::uint8_t { call, stats, reload, invalidate };
 
 struct Request {
     nlohmann::json id;

@@ -103,7 +103,9 @@ void Service::start(std::uint64_t key, Client& client, const std::string& line) 
             return client.send(json.dump() + "\n");
         }
         case Op::reload:
-            asked_.push_back({key, std::move(request->id)});
+        case Op::invalidate:
+            if (request->op == Op::invalidate && server_ != nullptr) server_->forget_replies();
+            (request->op == Op::reload ? asked_ : forgetting_).push_back({key, std::move(request->id)});
             client.in_flight++;
             return;
         case Op::call: break;

@@ -67,7 +67,8 @@ class Service {
     std::expected<void, std::string> make_server(Edition& edition);
     std::expected<void, std::string> make_inside(Edition& edition, service::ServerOptions& wanted);
     void reload_if_due();
-    bool look_at_files();
+    bool look_at_files(bool at_once);
+    void answer_all(std::vector<Asked>& asked, const std::expected<void, Problem>& result);
     std::expected<void, Problem> reload(bool artifact);
     void told(const std::expected<void, Problem>& result, const std::string& why);
     void end_edition();
@@ -88,8 +89,9 @@ class Service {
     int listener_ = -1, signals_ = -1;
     unsigned stops_ = 0;
     bool hung_up_ = false;
-    std::vector<Asked> asked_;  // for a reload, by the control socket
-    std::string file_notice_;   // why files are to be opened anew
+    std::vector<Asked> asked_;       // for a reload, by the control socket
+    std::vector<Asked> forgetting_;  // whether files are others, likewise: what was kept is forgotten already
+    std::string file_notice_;        // why files are to be opened anew
     unsigned reloads_ = 0, refused_ = 0, for_files_ = 0;
     std::uint64_t leaked_ = 0;
     std::string last_;  // what came of the last reload

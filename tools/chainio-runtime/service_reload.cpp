@@ -75,9 +75,9 @@ std::string Service::report() const {
 }
 
 // True when the name of an open file leads to another file by now.
-bool Service::look_at_files() {
+bool Service::look_at_files(bool at_once) {
     const auto now = std::chrono::steady_clock::now();
-    if (watch_.empty() || now - looked_ < std::chrono::milliseconds(kLookMs)) return false;
+    if (watch_.empty() || (!at_once && now - looked_ < std::chrono::milliseconds(kLookMs))) return false;
     looked_ = now;
     const auto notice = watch_.look();
     if (!notice) return false;
@@ -90,7 +90,7 @@ bool Service::look_at_files() {
 void Service::reload_if_due() {
     if (before_ != nullptr) return;
     const bool asked = hung_up_ || !asked_.empty();
-    if (!asked && !look_at_files()) return;
+    if (!asked && !look_at_files(!forgetting_.empty())) return answer_all(forgetting_, {});
     notify_manager(fmt::format(
         "RELOADING=1\nMONOTONIC_USEC={}",
         std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -99,6 +99,17 @@ void Service::reload_if_due() {
     if (!asked) for_files_++;
     told(reload(asked), asked ? "asked to" : file_notice_);
     notify_manager("READY=1\nSTATUS=" + last_);
+}
+
+// Of `invalidate` it means that the files from which replies are made are those that their names lead to by now.
+void Service::answer_all(std::vector<Asked>& asked, const std::expected<void, Problem>& result) {
+    for (const Asked& each : asked) {
+        nlohmann::ordered_json json;
+        json["id"] = each.id;
+        json["edition"] = now_->number;
+        answer(each.client, result ? json.dump() + "\n" : error_line(each.id, result.error().message));
+    }
+    asked.clear();
 }
 
 std::expected<void, Problem> Service::reload(bool artifact) {
@@ -133,13 +144,8 @@ void Service::told(const std::expected<void, Problem>& result, const std::string
                             result.error().message);
     }
     fmt::print(stderr, "{}\n", last_);
-    for (const Asked& asked : asked_) {
-        nlohmann::ordered_json json;
-        json["id"] = asked.id;
-        json["edition"] = now_->number;
-        answer(asked.client, result ? json.dump() + "\n" : error_line(asked.id, result.error().message));
-    }
-    asked_.clear();
+    answer_all(asked_, result);
+    answer_all(forgetting_, result);
 }
 
 // Lets go of the edition before once nothing of it runs any more, and looks whether it gave all frames back.

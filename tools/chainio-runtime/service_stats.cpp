@@ -25,11 +25,20 @@ nlohmann::ordered_json interface_stats(const service::Server& server) {
                         {"passed", counters.passed},
                         {"dropped", counters.dropped},
                         {"invalid", counters.invalid},
+                        {"answers_by_itself", port->answering()},
                         {"frames_posted", port->posted()},
                         {"frames_sending", port->sending()},
                         {"unanswered", port->unanswered()}});
     }
     return json;
+}
+
+nlohmann::ordered_json kept_stats(const net::KeptCounters& kept) {
+    return {{"hits", kept.hits},
+            {"misses", kept.misses},
+            {"stale", kept.stale},
+            {"no_room", kept.no_room},
+            {"kept", kept.kept}};
 }
 
 }  // namespace
@@ -71,6 +80,8 @@ nlohmann::ordered_json Service::service_stats() const {
                         {"bytes_out", counters.bytes_out},
                         {"p50_ns", counters.latency_ns.percentile(50)},
                         {"p99_ns", counters.latency_ns.percentile(99)}});
+        if (const auto kept = at.tcp ? std::nullopt : server_->kept(at.service))
+            json.back()["cache"] = kept_stats(*kept);
     }
     return json;
 }

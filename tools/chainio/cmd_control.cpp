@@ -1,4 +1,4 @@
-// `chainio control SOCKET stats|reload`: asks a running chainio-runtime.
+// `chainio control SOCKET stats|reload|invalidate`: asks a running chainio-runtime.
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -85,11 +85,16 @@ int control(const Parsed& parsed) {
 
 void add_control(CLI::App& root, int& exit_code) {
     auto parsed = std::make_shared<Parsed>();
-    auto* command = root.add_subcommand("control", "Ask a running chainio-runtime for its counters, or to reload");
+    auto* command =
+        root.add_subcommand("control", "Ask a running chainio-runtime for its counters, to reload, or to forget");
     command->add_option("socket", parsed->path, "what it got as --socket")->required();
-    command->add_option("op", parsed->op, "stats: print its counters; reload: open its artifact and files anew")
+    command
+        ->add_option("op", parsed->op,
+                     "stats: print its counters; reload: open its artifact and files anew; invalidate: forget the "
+                     "replies that drivers "
+                     "keep, and see whether files are others")
         ->required()
-        ->check(CLI::IsMember({"stats", "reload"}));
+        ->check(CLI::IsMember({"stats", "reload", "invalidate"}));
     command->add_option("--timeout", parsed->timeout_s, "seconds to wait for the answer")
         ->check(CLI::Range(1, 86400))
         ->capture_default_str();

@@ -27,8 +27,19 @@ Artifact rich_artifact() {
     m.chains[0].initial_state.assign(64, 7);
     m.sockets = {{"peers", true, 9234}};
     m.probes = {{"part_open", "usdt", "a:b", {{"path", 64, false, true, 256}}}};
-    m.services = {
-        {"kv", {{false, 9100, "xdp"}}, 0, {65536, 1000000000}, {8, "\n"}, {8, "\r\n"}, -1, -1, -1, -1, -1, -1, -1}};
+    m.services = {{"kv",
+                   {{false, 9100, "xdp"}},
+                   0,
+                   {65536, 1000000000, {0, 1}, {1, 256}},
+                   {8, "\n"},
+                   {8, "\r\n"},
+                   -1,
+                   -1,
+                   -1,
+                   -1,
+                   -1,
+                   -1,
+                   -1}};
     Artifact a = artifact_of(m);
     a.bounds[1] = {1234, 256};
     return a;
@@ -44,6 +55,8 @@ TEST(Serialize, ARoundTripChangesNothing) {
     EXPECT_EQ(back->bounds[1].instructions, 1234u);
     EXPECT_EQ(back->module.chains[0].initial_state[63], 7);
     EXPECT_EQ(back->module.services[0].cache.ttl_ns, 1000000000u);
+    EXPECT_EQ(back->module.services[0].cache.compared, (std::vector<std::uint8_t>{0, 1}));
+    EXPECT_EQ(back->module.services[0].cache.head, (std::vector<std::uint16_t>{1, 256}));
 }
 
 TEST(Serialize, EveryTruncationAndEveryFlippedByteIsRefused) {

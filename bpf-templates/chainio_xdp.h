@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the XDP program and the runtime (runtime/net/program.cpp, replies.cpp) have to agree on.
+ *
+ * Replies that the program keeps are written by the runtime alone. A request leads to a set of places; the tag says which of them may have
+ * its reply, and the request that stands there whether it does. A place that is being written has an odd version, and what was copied out
+ * of it counts if its version is the same behind as before. */
+#pragma once
+#include <linux/types.h>
+
+#define CIO_KEPT_WAYS 8      /* places of a set */
+#define CIO_KEPT_REQUEST 256 /* bytes of a request that is looked up, at most */
+#define CIO_KEPT_REPLY 1760
+#define CIO_KEPT_FIXED 64 /* bytes at a request's begin of which some need not be compared */
+#define CIO_KEPT_HEAD 32  /* bytes that a reply begins with and that are its request's own */
+#define CIO_KEPT_CONSTANT 256
+#define CIO_KEPT_TICK 26 /* a place's last use is known to 2^26 ns */
+
+/* Set before loading. */
+struct cio_xdp_constants {
+	__u8 own_mac[6];
+	__u8 unused[2];
+	__u64 seed; /* so that nobody outside knows which requests share a set */
+};
+
+/* Set while it runs. */
+struct cio_xdp_settings {
+	__u32 longest_frame;
+	__u32 answering; /* whether what is sent back from here arrives */
+};
+
+/* What became of a service's requests. */
+enum cio_kept_count { CIO_KEPT_HIT, CIO_KEPT_MISS, CIO_KEPT_STALE, CIO_KEPT_NO_ROOM, CIO_KEPT_COUNTS };
+
+/* How requests to a port are looked up. */
+struct cio_kept_service {
+	__u32 number;
+	__u32 sets; /* a power of two; 0: nothing is kept */
+	__u32 first_set;
+	__u32 head_length;
+	__u8 compared[CIO_KEPT_FIXED]; /* 0xff, or 0 where replies do not depend on the byte */
+	__u16 head[CIO_KEPT_HEAD];     /* the request's byte that is repeated, or CIO_KEPT_CONSTANT + the byte */
+};
+
+struct cio_kept_set {
+	__u32 tag[CIO_KEPT_WAYS]; /* 0: nothing is there */
+	__u32 used[CIO_KEPT_WAYS];
+};
+
+struct cio_kept_place {
+	__u32 version;
+	__u32 service;
+	__u32 request_length;
+	__u16 reply_length;
+	__u16 sum; /* of the reply, its head taken as zeros, as 16-bit words of the machine */
+	__u64 epoch;
+	__u64 expires_ns; /* of CLOCK_MONOTONIC */
+	__u8 request[CIO_KEPT_REQUEST]; /* what is not compared is zero, and so is what is behind it up to a whole word */
+	__u8 reply[CIO_KEPT_REPLY];
+};
+
+/* Of a service: places of another epoch are stale; 0: nothing is answered. A cache line each. */
+struct cio_kept_epoch {
+	__u64 now;
+	__u64 unused[7];
+};
+
+static inline __attribute__((always_inline)) __u64 cio_kept_mix(__u64 hash, __u64 word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+	return hash ^ hash >> 32;
+}
+
+static inline __attribute__((always_inline)) __u32 cio_kept_tag(__u64 hash)
+{
+	return (__u32)(hash >> 32) | 1;
+}

@@ -1,0 +1,238 @@
+// Replies that the driver keeps (`cache`): which bytes of a request a reply depends on, and with what a reply begins
+// that is the request's own. Both are constants of the artifact, so that the driver runs no program of the spec.
+#include <algorithm>
+
+#include "compiler/sema/checker.h"
+
+namespace chainio::sema {
+
+using checked::Block;
+using checked::Expr;
+using checked::ExprKind;
+using checked::ExprPtr;
+using checked::Field;
+using checked::StmtKind;
+using checked::TypeKind;
+
+namespace {
+
+struct Place {
+    std::size_t offset = 0, size = 0;
+    const Field* field = nullptr;
+};
+
+bool is_request(const Expr& e) { return e.kind == ExprKind::local && e.index == 0 && e.type.kind == TypeKind::view; }
+
+// Where in the request the field lies that `e` names, when the compiler knows.
+std::optional<Place> place_of(const checked::Module& module, const Expr& e) {
+    if (e.kind != ExprKind::field || e.kids.empty()) return std::nullopt;
+    const Expr& base = *e.kids[0];
+    std::size_t from = 0;
+    if (!is_request(base)) {
+        const auto outer = place_of(module, base);
+        if (!outer || outer->field->kind != Field::Kind::record) return std::nullopt;
+        from = outer->offset;
+    }
+    const Field& field = module.records[base.type.record].fields[e.index];
+    if (field.kind == Field::Kind::derived || field.fixed_offset < 0 || field.fixed_size < 0) return std::nullopt;
+    return Place{from + static_cast<std::size_t>(field.fixed_offset), static_cast<std::size_t>(field.fixed_size),
+                 &field};
+}
+
+bool has_condition(const checked::Module& module, const Field& field) {
+    if (field.equals || field.when || !field.choices.empty()) return true;
+    if (field.kind != Field::Kind::record) return false;
+    return std::ranges::any_of(module.records[field.record].fields,
+                               [&](const Field& inner) { return has_condition(module, inner); });
+}
+
+// Marks the bytes of the request's fields that a handler looks at. What it cannot place are all.
+class Marks {
+  public:
+    Marks(const checked::Module& module, const checked::Record& record)
+        : module_(module), seen_(static_cast<std::size_t>(record.fixed_size)) {
+        for (const Field& field : record.fields) {
+            if (!has_condition(module, field)) continue;
+            if (field.fixed_offset < 0 || field.fixed_size < 0)
+                all();
+            else
+                mark(
+                    {static_cast<std::size_t>(field.fixed_offset), static_cast<std::size_t>(field.fixed_size), &field});
+        }
+    }
+    void block(const Block& block) {
+        for (const auto& stmt : block) {
+            for (const ExprPtr* each : {&stmt->value, &stmt->value2, &stmt->value3}) expr(*each);
+            for (const ExprPtr& each : stmt->values) expr(each);
+            for (const checked::ReplyPart& part : stmt->parts) expr(part.value);
+            this->block(stmt->body);
+            this->block(stmt->otherwise);
+        }
+    }
+    const std::vector<bool>& seen() const { return seen_; }
+
+  private:
+    void all() { seen_.assign(seen_.size(), true); }
+    void mark(const Place& place) {
+        for (std::size_t i = place.offset; i < place.offset + place.size && i < seen_.size(); i++) seen_[i] = true;
+    }
+    void expr(const ExprPtr& e) {
+        if (e) expr(*e);
+    }
+    void expr(const Expr& e) {
+        if (const auto place = place_of(module_, e)) return mark(*place);
+        // What lies behind the fields is compared in any case, and where it begins is a constant.
+        if (e.kind == ExprKind::bytes_slice && e.kids[0]->kind == ExprKind::block_bytes &&
+            e.kids[1]->kind == ExprKind::view_end && is_request(*e.kids[1]->kids[0]))
+            return expr(e.kids[2]);
+        if ((e.kind == ExprKind::view_end || e.kind == ExprKind::view_offset) && is_request(*e.kids[0])) return;
+        if (e.kind == ExprKind::block_bytes || e.kind == ExprKind::view || is_request(e)) return all();
+        for (const ExprPtr& kid : e.kids) expr(kid);
+        if (e.body) expr(e.body->body);
+        for (const checked::Lambda& filter : e.filters) expr(filter.body);
+    }
+
+    const checked::Module& module_;
+    std::vector<bool> seen_;
+};
+
+std::size_t width_of(ir::Format format) {
+    switch (format) {
+        case ir::Format::u8: return 1;
+        case ir::Format::u16le:
+        case ir::Format::u16be: return 2;
+        case ir::Format::u32le:
+        case ir::Format::u32be: return 4;
+        case ir::Format::u64le:
+        case ir::Format::u64be: return 8;
+        case ir::Format::bytes:
+        case ir::Format::dec:
+        case ir::Format::hex: break;
+    }
+    return 0;
+}
+
+bool is_big_endian(ir::Format format) {
+    return format == ir::Format::u16be || format == ir::Format::u32be || format == ir::Format::u64be;
+}
+
+// The bytes that a part of `on datagram` writes, as ServiceCache::head has them; nothing when they are more than a
+// repetition of the request's.
+std::optional<std::vector<std::uint16_t>> bytes_of(const checked::Module& module, const checked::ReplyPart& part) {
+    const Expr* e = part.value.get();
+    std::vector<std::uint16_t> out;
+    const auto constant = [&](std::uint64_t byte) {
+        out.push_back(static_cast<std::uint16_t>(ir::kHeadConstant + (byte & 0xff)));
+    };
+    if (part.format == ir::Format::bytes) {
+        if (e->kind == ExprKind::bytes_const) {
+            for (const char byte : e->bytes) constant(static_cast<std::uint8_t>(byte));
+            return out;
+        }
+        const auto place = place_of(module, *e);
+        if (!place) return std::nullopt;
+        for (std::size_t i = 0; i < place->size; i++) out.push_back(static_cast<std::uint16_t>(place->offset + i));
+        return out;
+    }
+    const std::size_t width = width_of(part.format);
+    if (width == 0) return std::nullopt;
+    const bool big = is_big_endian(part.format);
+    while (e->kind == ExprKind::cast && e->type.bits >= width * 8) e = e->kids[0].get();
+    // A kept reply is one datagram: number 0 of 1.
+    std::optional<std::uint64_t> value;
+    if (e->kind == ExprKind::int_const) value = e->value;
+    if (e->kind == ExprKind::block_offset) value = 0;
+    if (e->kind == ExprKind::block_tag) value = 1;
+    const auto place = place_of(module, *e);
+    if (!value && (!place || place->field->kind != Field::Kind::integer || place->size != width)) return std::nullopt;
+    for (std::size_t i = 0; i < width; i++) {
+        const std::size_t byte = big ? width - 1 - i : i;  // of the value, from the least significant on
+        if (value)
+            constant(*value >> (8 * byte));
+        else
+            out.push_back(
+                static_cast<std::uint16_t>(place->offset + (place->field->big_endian ? width - 1 - byte : byte)));
+    }
+    return out;
+}
+
+}  // namespace
+
+// What every reply to a datagram begins with, which is not kept but made anew for each request.
+bool Checker::kept_head(const checked::Handler& datagram, checked::Service& out) {
+    for (const auto& stmt : datagram.body.block) {
+        for (const checked::ReplyPart& part : stmt->parts) {
+            const auto bytes = bytes_of(module_, part);
+            const bool near = bytes && std::ranges::all_of(*bytes, [](std::uint16_t b) {
+                                  return b < ir::kKeptFixed || b >= ir::kHeadConstant;
+                              });
+            if (!near) {
+                error(cache_begin, part.value->span, "the driver cannot write this part of a datagram's begin",
+                      "it repeats constants, integers of the request's first " + std::to_string(ir::kKeptFixed) +
+                          " bytes in their own width, and the datagram's number and count; remove `cache` else");
+                return false;
+            }
+            out.info.cache.head.insert(out.info.cache.head.end(), bytes->begin(), bytes->end());
+        }
+        if (stmt->kind != StmtKind::reply) {
+            error(cache_begin, stmt->span, "the driver runs no statements before a datagram's begin",
+                  "`on datagram` is to be one `reply` where replies are kept; remove `cache` else");
+            return false;
+        }
+    }
+    if (out.info.cache.head.size() <= ir::kMostKeptHead) return true;
+    error(cache_begin, out.span, "a datagram begins with " + std::to_string(out.info.cache.head.size()) + " bytes",
+          "the driver writes at most " + std::to_string(ir::kMostKeptHead) + "; remove `cache` else");
+    return false;
+}
+
+// The files that replies come from have to be such that somebody notices when their bytes change.
+void Checker::kept_files(const Block& block) {
+    const auto look = [&](const auto& self, const Expr& e) -> void {
+        if (e.kind == ExprKind::file_ref && !module_.files[e.index].info.immutable)
+            error(cache_files, e.span,
+                  "replies from files `" + module_.files[e.index].info.name +
+                      "`, which may change while they are open, are kept",
+                  "declare the files `immutable` (a new version replaces the old one by a rename), or remove `cache`");
+        for (const ExprPtr& kid : e.kids) self(self, *kid);
+    };
+    for (const auto& stmt : block) {
+        for (const ExprPtr* each : {&stmt->value, &stmt->value2, &stmt->value3})
+            if (*each) look(look, **each);
+        for (const checked::ReplyPart& part : stmt->parts) look(look, *part.value);
+        kept_files(stmt->body);
+        kept_files(stmt->otherwise);
+    }
+}
+
+void Checker::check_kept(const ast::Service& n, checked::Service& out) {
+    const Span span = n.cache->span;
+    if (std::ranges::none_of(out.info.endpoints, [](const auto& e) { return e.via == "xdp"; }))
+        return error(cache_without_xdp, span,
+                     "replies are kept by the xdp engine, and the service has no such endpoint",
+                     "write `udp … via xdp`, or remove `cache`");
+    if (!target_has(6, 1))
+        return error(target_too_old, span,
+                     "a cache in the driver needs Linux 6.1, and the target is " + options_.target,
+                     "remove `cache`, or raise --target");
+    if (!out.udp) return;
+    kept_files(out.udp->body.block);
+    const std::int32_t index = out.udp->request_record;
+    const bool fixed = index >= 0 && module_.records[static_cast<std::size_t>(index)].fixed_size >= 0;
+    if (fixed) {
+        const checked::Record& record = module_.records[static_cast<std::size_t>(index)];
+        if (record.fixed_size > std::int64_t{ir::kMostKeptRequest})
+            return error(cache_request, span,
+                         "a request has " + std::to_string(record.fixed_size) + " bytes, and the driver looks at " +
+                             std::to_string(ir::kMostKeptRequest),
+                         "remove `cache`");
+        Marks marks(module_, record);
+        marks.block(out.udp->body.block);
+        const std::size_t count = std::min<std::size_t>(marks.seen().size(), ir::kKeptFixed);
+        for (std::size_t i = 0; i < count; i++)
+            out.info.cache.compared.push_back(static_cast<std::uint8_t>(marks.seen()[i] ? 1 : 0));
+    }
+    if (out.datagram) kept_head(*out.datagram, out);
+}
+
+}  // namespace chainio::sema

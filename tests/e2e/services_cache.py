@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+"""Replies that the driver keeps, on a veth pair: hits without the runtime, what is not kept, forgetting by command, by time and by other files, under
+clients that never stop; a peer that takes no packets from a program."""
+import os
+import pathlib
+import random
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import netns
+import runs
+from runs import BUILD, expect
+from services_udp import Server
+
+# Replies depend on `kind` and the line, and not on `id`, which `on datagram` repeats.
+SPEC = """
+param TTL = 3600s
+app kv { files rows = "*.rows" { immutable }  class fast { priority 0 } }
+chain row(file: file rows, number: u32, length: u32) in class fast -> bytes(max 64KiB) hops 1 {
+  step s(b: block at number * 4000 for length in file) { return b }
+}
+service lines on udp 7001 via xdp, tcp 7001 via uring in class fast {
+  text Line { "row " number: int " " length: int "\\n" }
+  request udp { id: u32be  kind: u16be  line: Line }
+  request tcp { line: Line }
+  cache 64 entries ttl TTL
+  on request {
+    let v = row(rows["a.rows"], line.number as u32, line.length as u32) else fail not_found
+    reply line.number:dec " " v
+  }
+  on datagram { reply request.id:u32be, datagram.number:u16be, datagram.count:u16be }
+  on malformed { reply "bad" }
+  on failure { reply "sorry" }
+}
+service plain on udp 7002 via xdp {
+  request { number: u32be  length: u32be }
+  cache 16 entries ttl TTL
+  on request { reply row(rows["a.rows"], request.number, request.length) }
+}
+"""
+PASS = ('__attribute__((section("xdp.frags"), used)) int pass(void *ctx) { return 2; }\n'
+        'char _license[] __attribute__((section("license"), used)) = "GPL";\n')
+THERE = "10.9.0.2", "fd09::2"
+ROWS, SEED = 300, 20281
+
+
+def row(number, version):
+    """Every 16 bytes of it say which row of which version it is."""
+    return (b"%06d.%08d." % (number, version)) * 250
+
+
+def write_rows(folder, version):
+    """Another file under the name, in one step."""
+    (folder / "new").write_bytes(b"".join(row(number, version) for number in range(ROWS)))
+    os.rename(folder / "new", folder / "a.rows")
+
+
+class OnVeth(Server):
+    def __init__(self, folder, pair, *options, spec="long.bpf.o"):
+        self.pair = pair
+        (folder / "app.bpf.o").unlink(missing_ok=True)
+        (folder / "app.bpf.o").symlink_to(folder / spec)
+        super().__init__(folder, "--interface", "vb", *options, bind="::", prefix=pair.command(pair.there))
+
+    def client(self, service="lines", address=THERE[0]):
+        made = netns.udp(self.pair.here, family=socket.AF_INET6 if ":" in address else socket.AF_INET)
+        netns.take_much(made)
+        made.connect((address, self.ports[service, "udp"]))
+        return made
+
+    def cache(self, service="lines"):
+        return self.stats(service)["cache"]
+
+    def both(self, service="lines"):
+        """What the runtime and the driver have answered."""
+        stats = self.stats(service)
+        return stats["requests"], stats["cache"]["hits"]
+
+    def forget(self):
+        done = subprocess.run([BUILD / "bin" / "chainio", "control", self.path, "invalidate"], capture_output=True, text=True, timeout=netns.PATIENCE * 2)
+        assert done.returncode == 0, done.stderr
+
+
+def ask(sock, number, length, id_=1, kind=0):
+    sock.send(struct.pack("!IH", id_, kind) + b"row %d %d\n" % (number, length))
+    return sock.recv(1 << 16)
+
+
+def right(number, length, version, id_=1):
+    return struct.pack("!IHH", id_, 0, 1) + b"%d " % number + row(number, version)[:length]
+
+
+def test_hits(server):
+    for address in THERE:
+        server.forget()
+        sock = server.client(address=address)
+        for length in (1, 2, 15, 16, 100, 150):
+            asked, hits = server.both()
+            got = [ask(sock, 7, length, id_) for id_ in (5, 0xfffefdfc, 0, 77)]
+            expect(f"{length} bytes by {address}, with each request's own begin", got, [right(7, length, 1, id_) for id_ in (5, 0xfffefdfc, 0, 77)])
+            expect("  once by the runtime, then by the driver", server.both(), (asked + 1, hits + 3))
+        asked, hits = server.both()
+        got = [ask(sock, 7, 100, 9, kind) for kind in (1, 2, 1)]
+        expect("a field that the handler does not name is not compared", (got, server.both()), ([right(7, 100, 1, 9)] * 3, (asked, hits + 3)))
+        sock.close()
+        sock = server.client("plain", address)
+        asked, hits = server.both("plain")
+        got = []
+        for number, length in ((3, 1), (3, 1), (3, 2), (3, 2), (4, 1), (4, 200), (4, 200)):
+            sock.send(struct.pack("!II", number, length))
+            got.append(sock.recv(1 << 16))
+        expect("without `on datagram`, shorter and longer than the request", got,
+               [row(number, 1)[:length] for number, length in ((3, 1), (3, 1), (3, 2), (3, 2), (4, 1), (4, 200), (4, 200))])
+        expect("  what differs is asked for", server.both("plain"), (asked + 4, hits + 3))
+        sock.close()
+
+
+def test_not_kept(server):
+    """What must not come from the driver, or cannot."""
+    sock = server.client()
+    def twice(what, request, want):
+        asked, hits = server.both()
+        got = []
+        for _ in range(2):
+            sock.send(request)
+            got += [sock.recv(1 << 16) for _ in want]
+        expect(what, (got, server.both()), (want * 2, (asked + 2 * len(want), hits)))
+
+    head = struct.pack("!IHH", 4, 0, 1)
+    twice("a request of bad form is answered each time", struct.pack("!IH", 4, 0) + b"rwo\n", [head + b"bad"])
+    twice("and one that failed", struct.pack("!IH", 4, 0) + b"row 9999 10\n", [head + b"sorry"])
+    twice("and several in a datagram", struct.pack("!IH", 4, 0) + b"row 1 2\nrow 2 2\n", [head + b"1 00", head + b"2 00"])
+    asked, hits = server.both()
+    for _ in range(3):
+        expect("a long reply", ask(sock, 1, 1300), right(1, 1300, 1))
+    asked_now, hits_now = server.both()
+    expect("  comes from whom has room for it", asked_now + hits_now, asked + hits + 3)
+    expect("  and that is counted", hits_now + server.cache()["no_room"], lambda n: n >= hits + 2)
+    long = struct.pack("!IH", 4, 0) + b"row 1 2" + b" " * 260 + b"\n"
+    twice("and a request that is too long to be looked up", long, [head + b"bad"])
+    sock.close()
+
+
+def test_forgotten(server):
+    sock = server.client()
+    first = [ask(sock, 20, 50), ask(sock, 20, 50)]
+    asked, hits = server.both()
+    stale = server.cache()["stale"]
+    server.forget()
+    got = [ask(sock, 20, 50), ask(sock, 20, 50)]
+    expect("forgotten by command, and kept again", (first + got, server.both(), server.cache()["stale"]),
+           ([right(20, 50, 1)] * 4, (asked + 1, hits + 1), stale + 1))
+    sock.close()
+
+
+def test_more_than_fit(server):
+    """300 rows in 64 places: whatever is thrown out, every answer is right."""
+    sock = server.client()
+    rng = random.Random(SEED)
+    wrong = []
+    for id_ in range(3000):
+        number = min(rng.randrange(ROWS), rng.randrange(ROWS), rng.randrange(ROWS))
+        if ask(sock, number, 60, id_) != right(number, 60, 1, id_):
+            wrong.append(number)
+    expect("3000 requests for more than are kept", wrong, [])
+    sock.close()
+
+
+def test_replaced(folder, server, rounds):
+    """Once a new file is acknowledged, no client sees a byte of an older one."""
+    newest = acknowledged = 1
+    stop, wrong, answers = threading.Event(), [], [0] * 4
+
+    def hammer(which):
+        sock = server.client(address=THERE[which % 2])
+        rng = random.Random(SEED + which)
+        while not stop.is_set():
+            number, id_, least = rng.randrange(20), rng.randrange(1 << 32), acknowledged
+            got = ask(sock, number, 48, id_)
+            if got not in [right(number, 48, version, id_) for version in range(least, newest + 1)]:
+                wrong.append((number, least, newest, got))
+            answers[which] += 1
+        sock.close()
+
+    threads = [threading.Thread(target=hammer, args=(which,)) for which in range(len(answers))]
+    for thread in threads:
+        thread.start()
+    try:
+        for version in range(2, rounds + 2):
+            newest = version
+            write_rows(folder, version)
+            server.forget()
+            acknowledged = version
+            hits = server.cache()["hits"]
+            netns.until("the driver answers again", lambda: server.cache()["hits"] > hits + 50)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    expect(f"{rounds} files, each acknowledged, under {sum(answers)} requests: none saw an older one", wrong, [])
+    expect("  each was opened anew", server.all_stats()["reloads"]["for_files"], rounds)
+    expect("  no edition has kept a frame", server.all_stats()["leaked_frames"], 0)
+
+
+def served(folder, pair, *options):
+    write_rows(folder, 1)
+    server = OnVeth(folder, pair, *options)
+    side = server.all_stats()["interfaces"][0]
+    print("      " + side["mode"])
+    expect("answers by itself", side["answers_by_itself"], True)
+    test_hits(server)
+    test_not_kept(server)
+    test_forgotten(server)
+    test_more_than_fit(server)
+    test_replaced(folder, server, 6)
+    netns.until("only posted frames are in use", lambda: (lambda stats: stats["frames_in_use"] == stats["interfaces"][0]["frames_posted"])(server.all_stats()))
+    expect("ends", server.stop(), 0)
+
+
+def test_ttl(folder, pair):
+    write_rows(folder, 1)
+    server = OnVeth(folder, pair, spec="short.bpf.o")
+    sock = server.client()
+    wrong = []
+
+    def expired():
+        wrong.extend(got for _ in range(50) if (got := ask(sock, 5, 40)) != right(5, 40, 1))
+        cache = server.cache()
+        return cache["stale"] >= 3 and cache["hits"] > 0
+    netns.until("a reply is sent again, and is too old thrice", expired)
+    expect("each answer was right", wrong, [])
+    expect("a reply that was too old is kept anew", server.cache(), lambda cache: cache["kept"] > cache["stale"] >= 3)
+    sock.close()
+    expect("ends", server.stop(), 0)
+
+
+def test_peer(folder, pair):
+    """On veth a packet from a program arrives only at a peer that has one, too."""
+    write_rows(folder, 1)
+    server = OnVeth(folder, pair)
+    expect("said", [line for line in server.said if "xdp-cache-off" in line], lambda lines: len(lines) == 1)
+    sock = server.client()
+    expect("served all the same", [ask(sock, 5, 40) for _ in range(3)], [right(5, 40, 1)] * 3)
+    expect("  by the runtime", server.both(), (3, 0))
+    pair.link_pass()
+    netns.until("it is noticed that the peer has a program", lambda: server.all_stats()["interfaces"][0]["answers_by_itself"])
+    expect("then by the driver", ([ask(sock, 5, 40) for _ in range(3)], server.both()), ([right(5, 40, 1)] * 3, (3, 3)))
+    sock.close()
+    expect("ends", server.stop(), 0)
+
+
+class PassPair(netns.Pair):
+    def link_pass(self):
+        netns.ip("link", "set", "dev", "va", "xdp", "obj", self.program, "sec", "xdp.frags", namespace=self.here)
+
+
+def main():
+    if why := netns.why_not():
+        print(f"skipped: {why}")
+        return 77
+    with tempfile.TemporaryDirectory() as name, PassPair() as pair:
+        folder = pathlib.Path(name)
+        (folder / "app.chain").write_text(SPEC)
+        for out, options in (("long.bpf.o", ()), ("short.bpf.o", ("-D", "TTL=200ms"))):
+            subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", *options, "-o", folder / out], check=True)
+        (folder / "pass.c").write_text(PASS)
+        pair.program = folder / "pass.o"
+        subprocess.run(["clang-19", "--target=bpfel", "-O2", "-g", "-c", folder / "pass.c", "-o", pair.program], check=True)
+        test_peer(folder, pair)
+        served(folder, pair)
+        served(folder, pair, "--xdp-attach", "generic", "--no-ring")
+        test_ttl(folder, pair)
+    print("FAILED" if runs.failures else "all ok")
+    return 1 if runs.failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
