@@ -34,6 +34,7 @@ class Datagrams final : public Wire {
             return false;
         }
         port_ = std::move(*opened);
+        reply_ = kHeaders + kFrame + 64 + load.items.value_bytes + kTailBytes;
         return write_headers(load);
     }
 
@@ -45,7 +46,9 @@ class Datagrams final : public Wire {
         std::memcpy(to + kHeaders, packet.data(), packet.size());
         net::turn_around({to, kHeaders}, false, static_cast<std::uint16_t>(packet.size()),
                          net::sum_of({to + kHeaders, packet.size()}));
-        const auto length = static_cast<std::uint32_t>(kHeaders + packet.size());
+        // A trailer behind the datagram, to all servers alike: the driver of a NIC has room for the reply where the
+        // request came, as it receives into whole pages, and that of a veth pair as much as was sent.
+        const auto length = static_cast<std::uint32_t>(std::max(kHeaders + packet.size(), reply_));
         if (port_->transmit(frame, length, 0, kAsking)) return true;
         slab_.release(frame, kAsking);
         return false;
@@ -108,6 +111,7 @@ class Datagrams final : public Wire {
     }
 
     metrics::Fallbacks fallbacks_;
+    std::size_t reply_ = 0;  // bytes of the longest, its headers included
     umem::Slab slab_;
     std::unique_ptr<net::Port> port_;
     std::array<std::uint8_t, kHeaders> headers_{};
