@@ -130,11 +130,16 @@ def run(quick):
         runs = measure(contenders, items, rounds, seconds, outstanding)
         modes = came_by_xdp(contenders)
     progress("")
-    total = {what: sum(each[what] for many in runs.values() for each in many) for what in ("answers", "wrong", "missing", "lost")}
-    losers = {name for (_, _, name), many in runs.items() if any(each["lost"] for each in many)}
+    total = {what: sum(each[what] for many in runs.values() for each in many) for what in ("answers", "wrong", "missing", "lost", "refused")}
+    # Only an open loop asks for more than a server can have waiting; then it may say so instead of answering.
+    refused_early = sum(each["refused"] for (_, count, _), many in runs.items() if count for each in many)
+
+    def by(what):
+        names = {name for (_, _, name), many in runs.items() if any(each[what] for each in many)}
+        return ", by " + ", ".join(sorted(names)) if names else ""
     notes = [modes[0],
              f"{items:,} items of {VALUE} bytes, {HOT} of them hot; {os.cpu_count()} processors; medians of {rounds} rounds of {seconds} s",
-             f"{total['answers']:,} replies verified, {total['wrong']} wrong, {total['missing']} not found, {total['lost']} lost over UDP{', by ' + ', '.join(sorted(losers)) if losers else ''}",
+             f"{total['answers']:,} replies verified, {total['wrong']} wrong, {total['missing']} not found, {total['lost']} lost over UDP{by('lost')}, {total['refused']} refused for overload{by('refused')}",
              "server's processor: the time of its threads; what the kernel does with a packet on a veth pair is done, and counted, at who sends it",
              f"`{ECHO}`: what this load generator gets from a driver that sends its requests back; `{MEMORY}`: from a small server over tcp that has every value ready", ""]
-    return Result("kv", total["wrong"] == 0 and total["missing"] == 0 and total["answers"] > 0, rows_of(runs, packets, outstanding), notes)
+    return Result("kv", total["wrong"] + total["missing"] + refused_early == 0 and total["answers"] > 0, rows_of(runs, packets, outstanding), notes)

@@ -10,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <string_view>
 #include <vector>
 
 #include "runtime/metrics/histogram.h"
@@ -19,8 +20,9 @@
 namespace chainio::bench_kv {
 namespace {
 
-constexpr std::uint64_t kLost = 1'000'000'000;  // ns without an answer over UDP
-constexpr std::uint32_t kSpare = 1024;          // places for requests of an open loop
+constexpr std::uint64_t kLost = 1'000'000'000;          // ns without an answer over UDP
+constexpr std::string_view kRefusal = "SERVER_ERROR ";  // what an overloaded server answers, in the protocol's words
+constexpr std::uint32_t kSpare = 1024;                  // places for requests of an open loop
 
 std::uint64_t now_ns() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -81,7 +83,7 @@ class Generator {
     std::vector<std::uint32_t> free_;
     std::uint32_t waiting_ = 0;
     std::uint64_t end_ns_ = 0, next_ns_ = 0, looked_ns_ = 0;
-    std::uint64_t answers_ = 0, in_time_ = 0, wrong_ = 0, lost_ = 0, missing_ = 0;
+    std::uint64_t answers_ = 0, in_time_ = 0, wrong_ = 0, lost_ = 0, missing_ = 0, refused_ = 0;
     bool broken_ = false;
     metrics::Histogram latency_;
 };
@@ -154,6 +156,8 @@ void Generator::answered(std::uint32_t index, std::span<const char> reply) {
         latency_.record(now - slot.due_ns);
     } else if (reply.size() == 5 && std::memcmp(reply.data(), "END\r\n", 5) == 0) {
         missing_++;
+    } else if (reply.size() > kRefusal.size() && std::memcmp(reply.data(), kRefusal.data(), kRefusal.size()) == 0) {
+        refused_++;
     } else {
         wrong_++;
     }
@@ -221,6 +225,7 @@ void Generator::report() const {
                                  {"wrong", wrong_},
                                  {"lost", lost_},
                                  {"missing", missing_},
+                                 {"refused", refused_},
                                  {"p50_us", static_cast<double>(latency_.percentile(50)) / 1e3},
                                  {"p99_us", static_cast<double>(latency_.percentile(99)) / 1e3},
                                  {"cpu_s", seconds(usage.ru_utime) + seconds(usage.ru_stime)}};
