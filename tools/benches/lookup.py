@@ -1,12 +1,16 @@
 """random lookups by rowid in a SQLite file: the chain, a pread loop, a hand-written io_uring loop, sqlite3, and fio as limit
 
 All contenders open the file with O_DIRECT and look the same random rows up, so that each does the same device reads; every
-value is compared with what sqlite3 says. Contenders that are compared run right after one another, in an order that turns
-around from round to round; the table shows the medians of all rounds and the median of the rounds' ratios, since a shared disk
-drifts by more in a minute than the contenders differ. In the rows with a cache everyone may keep the same number of bytes: the
-upper two levels of the tree, and sqlite3 in its own page cache.
+value is compared with what sqlite3 says. Contenders that are compared run right after one another, in an order drawn anew each
+time, since who reads a page first may find it in no cache of the disk, and who comes next does; the table shows the medians of
+all rounds and the median of the rounds' ratios, since a shared disk drifts by more in a minute than the contenders differ. In
+the rows with a cache everyone may keep the same number of bytes: the upper two levels of the tree, and sqlite3 in its own page
+cache. All run on one processor, the one on which the pread loop is fastest: where the disk interrupts another processor, a read
+alone takes up to half as long again, and which of the two a process wakes up on is the scheduler's whim.
 """
 import json
+import os
+import random
 import statistics
 
 from common import RELEASE, ROOT, WORK, Result, build, less_is_better, more_is_better, output_of, progress
@@ -26,9 +30,20 @@ class Bench:
         self.rounds = 5 if quick else 21
         self.seconds = 0.1 if quick else 0.4
         self.runs = {}  # (contender, depth, cached) -> list of the rounds' results
+        self.processor, once = self.fastest_processor()
         # Each run is to last about as long, on any disk.
-        once = self.run_once("pread", 1, False, 300, 0)
-        self.slow = max(300, int(300 / once["seconds"] * self.seconds))
+        self.slow = max(300, int(300 / once * self.seconds))
+
+    def fastest_processor(self):
+        """The processor on which 300 lookups by pread are fastest (median of 5 runs, by turns), and their seconds."""
+        runs = {processor: [] for processor in sorted(os.sched_getaffinity(0))}
+        for turn in range(5):
+            for self.processor, seconds in runs.items():
+                seconds.append(self.run_once("pread", 1, False, 300, turn)["seconds"])
+        return min(((processor, statistics.median(seconds)) for processor, seconds in runs.items()), key=lambda run: run[1])
+
+    def pinned(self, command):
+        return ["taskset", "--cpu-list", self.processor, *command]
 
     def compile(self, cached):
         name = "lookup-cached" if cached else "lookup"
@@ -41,14 +56,14 @@ class Bench:
                    "--seed", seed, "--spec", self.specs[cached]]
         if cached:
             command += ["--cache-bytes", CACHE_BYTES, "--cache-levels", CACHE_LEVELS]
-        return json.loads(output_of(command))
+        return json.loads(output_of(self.pinned(command)))
 
     def run_fio(self, depth):
         command = ["fio", "--name=limit", f"--filename={self.db}", "--readonly", "--direct=1", "--rw=randread",
                    f"--bs={self.page_size}", "--ioengine=io_uring", f"--iodepth={depth}", "--fixedbufs=1",
                    "--registerfiles=1", "--nonvectored=1", f"--runtime={round(1000 * self.seconds)}ms", "--time_based",
                    "--norandommap", "--randrepeat=0", "--output-format=json"]
-        read = json.loads(output_of(command, cwd=WORK))["jobs"][0]["read"]
+        read = json.loads(output_of(self.pinned(command), cwd=WORK))["jobs"][0]["read"]
         return {"reads": read["total_ios"], "seconds": read["total_ios"] / read["iops"], "lookups": 0, "wrong": 0, "device_pages": 0}
 
     def lookups_for(self, depth, cached):
@@ -61,15 +76,15 @@ class Bench:
         deeper = [[(name, depth, False) for name in ("uring", "chain", "fio")] for depth in DEPTHS[1:]]
         cached = [(name, 1, True) for name in ("chain", "pread", "uring", "sqlite")] + [(name, 64, True) for name in ("uring", "chain")]
         # The rows of one in flight have the narrowest goal, so they get three times as many rounds.
-        return [at_once, *deeper, at_once[::-1], cached, at_once]
+        return [at_once, *deeper, at_once, cached, at_once]
 
     def run_rounds(self):
-        """Each round begins with another group, and every second one runs each group backwards."""
-        groups = self.groups()
+        """Each round begins with another group, and shuffles each."""
+        groups, dice = self.groups(), random.Random(1)
         for turn in range(self.rounds):
             start = turn % len(groups)
             for group in groups[start:] + groups[:start]:
-                for name, depth, cached in group if turn % 2 == 0 else group[::-1]:
+                for name, depth, cached in dice.sample(group, len(group)):
                     progress(f"round {turn + 1} of {self.rounds}: {name}, {depth} in flight …")
                     runs = self.runs.setdefault((name, depth, cached), [])
                     if name == "fio":
@@ -131,7 +146,7 @@ def run(quick):
     all_runs = [run for runs in bench.runs.values() for run in runs]
     wrong, lookups = sum(run["wrong"] for run in all_runs), sum(run["lookups"] for run in all_runs)
     same = bench.same_reads()
-    notes = [f"{rows:,} rows, {pages:,} pages of {page_size} bytes, root {root}; O_DIRECT, cold, medians of {bench.rounds} rounds",
+    notes = [f"all on processor {bench.processor}, where pread was fastest; {rows:,} rows, {pages:,} pages of {page_size} bytes, root {root}; O_DIRECT, cold, medians of {bench.rounds} rounds",
              f"{lookups:,} lookups compared, {wrong} wrong; reads asked for: {'the same by all' if same else 'NOT THE SAME BY ALL'}",
              f"with a cache: {CACHE_BYTES // 1024} KiB for everyone, the upper {CACHE_LEVELS} levels (sqlite3: its own page cache)", ""]
     return Result("lookup", wrong == 0 and same, bench.rows(), notes)
