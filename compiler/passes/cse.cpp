@@ -16,6 +16,7 @@ class Common : public Rewriter {
 
   private:
     using Key = std::vector<std::uint64_t>;
+    static constexpr std::size_t kLikelyKey = 8;  // words; most keys need no more
     struct Known {
         Reg first, second;
     };
@@ -29,6 +30,7 @@ class Common : public Rewriter {
             if (stores_inside) state_version_ = ++versions_;
         }
         Key key;
+        key.reserve(kLikelyKey);
         if (!describe(stmt, key)) return Verdict::keep;
         std::vector<Reg> defs;
         ir::for_each_def(stmt, [&](Reg r) { defs.push_back(r); });

@@ -11,36 +11,54 @@ void Rewriter::run() {
     program_.body = body(std::move(program_.body));
 }
 
+// Statements stay in their vector and close ranks there, until one of them becomes several; those behind it follow
+// these into another vector.
 ir::Body Rewriter::body(ir::Body&& statements) {
-    ir::Body out;
-    out.reserve(statements.size());
-    for (ir::Stmt& stmt : statements) {
-        switch (visit(stmt)) {
-            case Verdict::drop: continue;
-            case Verdict::replace_by_branch: {
-                auto& node = std::get<ir::If>(stmt.node);
-                ir::Body chosen = body(std::move(taken_ ? node.yes : node.no));
-                out.insert(out.end(), std::make_move_iterator(chosen.begin()), std::make_move_iterator(chosen.end()));
-                break;
+    ir::Body spilled;
+    bool in_place = true;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < statements.size(); i++) {
+        ir::Stmt& stmt = statements[i];
+        const Verdict verdict = visit(stmt);
+        if (verdict == Verdict::drop) continue;
+        if (verdict == Verdict::replace_by_branch) {
+            auto& node = std::get<ir::If>(stmt.node);
+            ir::Body chosen = body(std::move(taken_ ? node.yes : node.no));
+            if (chosen.empty()) continue;
+            if (in_place) spill(statements, kept, spilled);
+            in_place = false;
+            spilled.insert(spilled.end(), std::make_move_iterator(chosen.begin()),
+                           std::make_move_iterator(chosen.end()));
+        } else {
+            keep(stmt);
+            if (!in_place) {
+                spilled.push_back(std::move(stmt));
+            } else if (kept++ != i) {
+                statements[kept - 1] = std::move(stmt);
             }
-            case Verdict::keep:
-                if (std::holds_alternative<ir::If>(stmt.node)) {
-                    branch(stmt, out);
-                } else if (std::holds_alternative<ir::Loop>(stmt.node)) {
-                    loop(stmt, out);
-                } else {
-                    values_.execute(stmt);
-                    if (auto* check = std::get_if<ir::CheckRange>(&stmt.node)) values_.learn(*check);
-                    out.push_back(std::move(stmt));
-                }
-                break;
         }
-        if (!out.empty() && (ir::is_terminator(out.back()) || ir::branches_end_flow(out.back()))) break;
+        const ir::Stmt& last = in_place ? statements[kept - 1] : spilled.back();
+        if (ir::is_terminator(last) || ir::branches_end_flow(last)) break;
     }
-    return out;
+    if (!in_place) return spilled;
+    statements.erase(statements.begin() + static_cast<std::ptrdiff_t>(kept), statements.end());
+    return std::move(statements);
 }
 
-void Rewriter::branch(ir::Stmt& stmt, ir::Body& out) {
+void Rewriter::spill(ir::Body& statements, std::size_t kept, ir::Body& to) {
+    to.reserve(statements.size());
+    to.assign(std::make_move_iterator(statements.begin()),
+              std::make_move_iterator(statements.begin() + static_cast<std::ptrdiff_t>(kept)));
+}
+
+void Rewriter::keep(ir::Stmt& stmt) {
+    if (std::holds_alternative<ir::If>(stmt.node)) return branch(stmt);
+    if (std::holds_alternative<ir::Loop>(stmt.node)) return loop(stmt);
+    values_.execute(stmt);
+    if (auto* check = std::get_if<ir::CheckRange>(&stmt.node)) values_.learn(*check);
+}
+
+void Rewriter::branch(ir::Stmt& stmt) {
     auto& node = std::get<ir::If>(stmt.node);
     auto mark = values_.mark();
     enter(stmt, 0);
@@ -61,10 +79,9 @@ void Rewriter::branch(ir::Stmt& stmt, ir::Body& out) {
             values_.merge(yes, no);
         }
     }
-    out.push_back(std::move(stmt));
 }
 
-void Rewriter::loop(ir::Stmt& stmt, ir::Body& out) {
+void Rewriter::loop(ir::Stmt& stmt) {
     auto& node = std::get<ir::Loop>(stmt.node);
     std::vector<ir::Reg> written;
     ir::collect_defs(node.body, written);
@@ -80,7 +97,6 @@ void Rewriter::loop(ir::Stmt& stmt, ir::Body& out) {
     leave(stmt, 0);
     values_.rollback(mark);
     forget();
-    out.push_back(std::move(stmt));
 }
 
 }  // namespace chainio::passes

@@ -15,8 +15,8 @@ class Rewriter {
 
   protected:
     enum class Verdict { keep, drop, replace_by_branch };
-    // Called before the statement's effect is applied; may change it, or add statements before it to `out`. For an If,
-    // `replace_by_branch` with taken() puts that branch's statements in its place.
+    // Called before the statement's effect is applied; may change it. For an If, `replace_by_branch` with taken_ puts
+    // that branch's statements in its place.
     virtual Verdict visit(ir::Stmt& stmt) = 0;
     // A nested body begins or ends; `stmt` is the If or Loop, `branch` 0 for yes and a loop's body, 1 for no.
     virtual void enter(const ir::Stmt&, int) {}
@@ -30,8 +30,10 @@ class Rewriter {
 
   private:
     ir::Body body(ir::Body&&);
-    void branch(ir::Stmt&, ir::Body& out);
-    void loop(ir::Stmt&, ir::Body& out);
+    static void spill(ir::Body& statements, std::size_t kept, ir::Body& to);
+    void keep(ir::Stmt&);
+    void branch(ir::Stmt&);
+    void loop(ir::Stmt&);
     std::vector<std::uint32_t> assignments_;
 };
 
