@@ -97,6 +97,7 @@ std::expected<std::unique_ptr<Engine>, std::string> Engine::create(std::shared_p
         engine->backend_ = make_plain_backend(options.max_files, engine->counters_);
     }
     engine->done_.resize(std::max(1u, engine->backend_->capacity()));
+    if (options.trial && !options.kernel) engine->choose(ranks);
     return engine;
 }
 
@@ -153,11 +154,12 @@ Engine::~Engine() {
 }
 
 std::string Engine::describe() const {
-    if (kernel_) return kernel_->describe();
+    const std::string why = choice_ ? "; " + choice() : "";
+    if (inside_) return kernel_->describe() + why;
     std::string text = "user engine: ";
     text += spec_->native() ? "native steps" : "interpreted steps (" + spec_->interpreter_reason() + ")";
     text += ", " + backend_->describe() + ", " + std::to_string(slab_.region().size() >> 10) + " KiB of block memory";
-    return text + (slab_.region().huge() ? " in huge pages" : "");
+    return text + (slab_.region().huge() ? " in huge pages" : "") + why;
 }
 
 std::expected<FileHandle, FileError> Engine::open_file(std::uint32_t file_class, const std::string& path,
@@ -184,7 +186,9 @@ std::expected<FileHandle, FileError> Engine::add_file(OpenedFile opened) {
         return fail("all " + std::to_string(files_.size()) + " file slots are in use (max_files)");
     if (!backend_->add_file(slot, opened.fd)) return fail("the I/O back end does not take it");
     if (kernel_) {
-        if (auto added = kernel_->add_file(slot, opened); !added) return fail(added.error());
+        auto added = kernel_->add_file(slot, opened);
+        if (!added && !choice_) return fail(added.error());
+        if (!added) give_up("file '" + opened.path + "': " + added.error());
     }
     File& file = files_[slot];
     const ir::FileClass& declared = module_.files[opened.file_class];

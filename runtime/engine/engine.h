@@ -15,6 +15,7 @@
 #include "runtime/engine/files.h"
 #include "runtime/engine/flight.h"
 #include "runtime/engine/kernel_loop.h"
+#include "runtime/engine/trial.h"
 #include "runtime/metrics/counters.h"
 #include "runtime/metrics/fallbacks.h"
 #include "runtime/spec/loaded.h"
@@ -27,6 +28,8 @@ struct EngineOptions {
     unsigned max_files = 64;
     bool use_ring = true;  // false: plain preads only
     bool kernel = false;   // the kernel engine, or no engine
+    // Begins with the user engine, and goes on with the kernel engine where a trial found it no worse.
+    std::optional<TrialOptions> trial = {};
     unsigned spin_us = 0;  // of the kernel engine: looks for completions that long before it sleeps
     bool huge_pages = true;
     // The smallest frame that a block is read into which no cache keeps; 4096 where AF_XDP sends from it.
@@ -104,10 +107,11 @@ class Engine {
     unsigned cancel(std::uint64_t user_data);
     unsigned in_flight() const { return live_; }  // submitted and not handed over yet
     unsigned capacity() const { return options_.in_flight; }
-    // Whether chains run inside the kernel: then a reap() that waits for many ends them in one system call.
-    bool in_kernel() const { return kernel_ != nullptr; }
+    // Whether chains run inside the kernel: then a reap() that waits for many ends them in one system call. May change
+    // with a trial, as may poll_fd().
+    bool in_kernel() const { return inside_; }
     // For event loops: readable when reap(out, 0) has something to do; -1 when only a waiting reap makes progress.
-    int poll_fd() { return kernel_ ? -1 : backend_->poll_fd(); }
+    int poll_fd() { return inside_ ? -1 : backend_->poll_fd(); }
 
     const spec::Loaded& spec() const { return *spec_; }
     const metrics::EngineCounters& counters() const { return counters_; }
@@ -115,6 +119,9 @@ class Engine {
     const metrics::Fallbacks& fallbacks() const { return fallbacks_; }
     metrics::Fallbacks& fallbacks() { return fallbacks_; }
     std::string describe() const;  // which engine runs, in one line
+    // Of --engine=auto: whether its trial may still change the engine; and what came of it, or is to come.
+    bool choosing() const { return choice_ != nullptr && choice_->open; }
+    std::string choice() const { return choice_ ? choice_->trial.describe() : ""; }
     const umem::Slab& slab() const { return slab_; }
     // Frames that nothing accounts for; empty unless the engine has a defect. To be asked when no chain is in flight.
     std::vector<std::string> leaks();
@@ -154,6 +161,8 @@ class Engine {
     static std::expected<Memory, std::string> make_memory(const spec::Loaded& spec, const EngineOptions& options);
 
     // engine_chain.cpp: one chain's life
+    static std::uint64_t now_ns();
+    void start(std::uint32_t index);
     std::expected<void, SubmitError> bind_arguments(std::uint32_t index, const ir::Chain& chain,
                                                     std::span<const Argument> args);
     void prepare(cio_io& io) const;
@@ -189,13 +198,56 @@ class Engine {
     void mark_done(std::uint32_t index, std::uint32_t failure);
     std::expected<void, std::string> advance(bool may_block);
     std::expected<void, std::string> enter(unsigned wait_for);
+    std::expected<unsigned, std::string> reap_here(std::span<Completion> out, unsigned min);
+    std::expected<unsigned, std::string> reap_user(std::span<Completion> out, unsigned min);
     std::uint8_t* block_of(const Read& read) const { return slab_.data(read.frame) + read.skip; }
     umem::Owner owner_of(std::uint32_t flight) const { return flight + 1; }
 
     // engine_kernel.cpp: the kernel engine's side of the same
+    std::expected<std::unique_ptr<KernelLoop>, std::string> make_loop(const std::vector<ClassRank>& ranks,
+                                                                      metrics::Fallbacks& fallbacks);
     std::expected<void, std::string> use_kernel(const std::vector<ClassRank>& ranks);
     void collect_ended();
     std::expected<unsigned, std::string> reap_kernel(std::span<Completion> out, unsigned min);
+
+    // engine_auto.cpp: both, until one is chosen
+    struct Choice {
+        Choice(const TrialOptions& options, std::vector<ClassRank> given) : trial(options), ranks(std::move(given)) {}
+        Trial trial;
+        std::vector<ClassRank> ranks;
+        bool open = true;     // the choice is not made, or what it asks for is not done
+        bool trying = false;  // the round's costs are measured
+        bool due = false;     // the round takes no more chains
+        bool retire = false;  // the kernel engine is not needed any more
+        List deferred;        // chains of the next round
+        unsigned deferred_count = 0;
+        Cost cost;  // of the round
+        std::uint64_t busy_since = 0, cpu_mark = 0;
+    };
+    // What the engine's thread spends in one call of the engine.
+    class Spent {
+      public:
+        explicit Spent(Engine& engine);
+        ~Spent();
+        Spent(const Spent&) = delete;
+        Spent& operator=(const Spent&) = delete;
+
+      private:
+        Choice* choice_;
+    };
+    void choose(const std::vector<ClassRank>& ranks);
+    void load_kernel();
+    void give_up(const std::string& why);
+    cio_io* io_of(std::uint32_t flight) const;
+    void look_at_round();
+    void count_started(std::uint64_t now);
+    void count_ended(std::uint64_t now);
+    void defer(std::uint32_t flight);
+    bool drop_deferred(std::uint32_t flight);
+    bool change_over();
+    void retire();
+    unsigned started() const { return choice_ != nullptr ? running_ - choice_->deferred_count : running_; }
+    std::expected<unsigned, std::string> reap_choosing(std::span<Completion> out, unsigned min);
 
     void append(List& list, std::uint32_t flight);
     std::uint32_t take_first(List& list);
@@ -208,7 +260,9 @@ class Engine {
     std::vector<metrics::ChainCounters> chain_counters_;
     umem::Slab slab_;
     std::unique_ptr<Backend> backend_;
-    std::unique_ptr<KernelLoop> kernel_;               // null: the user engine
+    std::unique_ptr<KernelLoop> kernel_;               // null: only the user engine
+    bool inside_ = false;                              // chains run by the kernel engine
+    std::unique_ptr<Choice> choice_;                   // null: the engine that was asked for
     std::vector<std::unique_ptr<BlockCache>> caches_;  // by file class; null without one
     std::vector<File> files_;
     std::uint32_t next_file_id_ = 1;

@@ -11,12 +11,6 @@
 namespace chainio::engine {
 namespace {
 
-std::uint64_t now_ns() {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
 std::uint8_t* bytes_of(cio_io& io) { return reinterpret_cast<std::uint8_t*>(&io); }
 
 bool fits(std::uint64_t value, const ir::Param& param) {
@@ -32,6 +26,12 @@ std::unexpected<SubmitError> bad_argument(const ir::Chain& chain, const ir::Para
 }
 
 }  // namespace
+
+std::uint64_t Engine::now_ns() {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+}
 
 void Engine::append(List& list, std::uint32_t flight) {
     flights_[flight].link.next = kNoIndex;
@@ -57,8 +57,11 @@ std::expected<void, SubmitError> Engine::submit(std::uint32_t chain_index, std::
             SubmitError{SubmitError::Kind::full,
                         std::to_string(options_.in_flight) + " chains are in flight already; reap some first"});
     }
+    const Spent spent(*this);
+    if (choosing()) look_at_round();
     const ir::Chain& chain = module_.chains[chain_index];
     const std::uint32_t index = free_flights_.head;
+    if (choice_) flights_[index].io = io_of(index);
     if (auto bound = bind_arguments(index, chain, args); !bound) return bound;
     take_first(free_flights_);
     Flight& flight = flights_[index];
@@ -86,14 +89,25 @@ std::expected<void, SubmitError> Engine::submit(std::uint32_t chain_index, std::
     io.result = 0;
     io.block_offset = io.block_tag = 0;
     io.block_length = io.block_file = 0;
-    if (kernel_) {
-        kernel_->start(index, chain_index, flight.rank, {&flight_files_[index * files_per_flight_], flight.file_count});
-        return {};
-    }
-    prepare(io);
-    spec_->run(static_cast<std::uint32_t>(chain.entry), io, reinterpret_cast<const std::uint8_t*>(empty_block_.data()));
-    after_program(index, kNoIndex);
+    if (choosing() && choice_->due)
+        defer(index);
+    else
+        start(index);
     return {};
+}
+
+// The step memory has the arguments and the state.
+void Engine::start(std::uint32_t index) {
+    const Flight& flight = flights_[index];
+    if (choosing()) count_started(now_ns());
+    if (inside_) {
+        return kernel_->start(index, flight.chain, flight.rank,
+                              {&flight_files_[index * files_per_flight_], flight.file_count});
+    }
+    prepare(*flight.io);
+    spec_->run(static_cast<std::uint32_t>(module_.chains[flight.chain].entry), *flight.io,
+               reinterpret_cast<const std::uint8_t*>(empty_block_.data()));
+    after_program(index, kNoIndex);
 }
 
 std::expected<void, SubmitError> Engine::bind_arguments(std::uint32_t index, const ir::Chain& chain,
@@ -323,11 +337,12 @@ unsigned Engine::cancel(std::uint64_t user_data) {
     for (std::uint32_t index = 0; index < flights_.size(); index++) {
         const Flight& flight = flights_[index];
         if (!flight.running || flight.user_data != user_data) continue;
-        if (kernel_) {
+        const bool waits = drop_deferred(index);
+        if (inside_ && !waits) {
             count += kernel_->cancel(index) ? 1 : 0;
             continue;
         }
-        if (reads_[flight.head].state == ReadState::done) ready_.remove(flight.rank, index);
+        if (!waits && reads_[flight.head].state == ReadState::done) ready_.remove(flight.rank, index);
         finish(index, CIO_CANCELLED);
         count++;
     }
@@ -347,13 +362,15 @@ void Engine::finish(std::uint32_t index, std::uint32_t outcome) {
     // A number that nobody declared can only come from code that is not what the spec says.
     const bool known = outcome <= CIO_UNSUPPORTED || (outcome >= CIO_USER && outcome < counters.outcomes.size());
     flight.outcome = known ? outcome : CIO_MALFORMED;
-    flight.elapsed_ns = now_ns() - flight.started_ns;
+    const std::uint64_t now = now_ns();
+    flight.elapsed_ns = now - flight.started_ns;
     counters.outcomes[flight.outcome]++;
     counters.finished++;
     counters.reads += flight.hops;
     counters.latency_ns.record(flight.elapsed_ns);
     for (std::uint32_t i = 0; i < flight.file_count; i++) files_[flight_files_[index * files_per_flight_ + i]].chains--;
     running_--;
+    if (choosing()) count_ended(now);
     append(finished_, index);
 }
 

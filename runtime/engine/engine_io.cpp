@@ -300,7 +300,15 @@ std::expected<void, std::string> Engine::advance(bool may_block) {
 std::expected<unsigned, std::string> Engine::reap(std::span<Completion> out, unsigned min) {
     release_held();
     min = std::min<unsigned>(min, static_cast<unsigned>(out.size()));
-    if (kernel_) return reap_kernel(out, min);
+    if (choice_) retire();
+    return choosing() ? reap_choosing(out, min) : reap_here(out, min);
+}
+
+std::expected<unsigned, std::string> Engine::reap_here(std::span<Completion> out, unsigned min) {
+    return inside_ ? reap_kernel(out, min) : reap_user(out, min);
+}
+
+std::expected<unsigned, std::string> Engine::reap_user(std::span<Completion> out, unsigned min) {
     if (auto advanced = advance(min > 0); !advanced) return std::unexpected(advanced.error());
     // Who does not wait here waits elsewhere, so that nothing may be left that the kernel has not been told of.
     for (unsigned pass = 0; min == 0 && on_device_ > 0 && (pass == 0 || unsubmitted_ > 0); pass++) {

@@ -7,17 +7,23 @@
 
 namespace chainio::engine {
 
+std::expected<std::unique_ptr<KernelLoop>, std::string> Engine::make_loop(const std::vector<ClassRank>& ranks,
+                                                                          metrics::Fallbacks& fallbacks) {
+    return KernelLoop::create(*spec_, ranks,
+                              {.flights = static_cast<std::uint32_t>(flights_.size()),
+                               .memory_bytes = options_.umem_bytes,
+                               .file_slots = options_.max_files,
+                               .spin_us = options_.spin_us,
+                               .huge_pages = options_.huge_pages},
+                              fallbacks);
+}
+
 std::expected<void, std::string> Engine::use_kernel(const std::vector<ClassRank>& ranks) {
-    auto loop = KernelLoop::create(*spec_, ranks,
-                                   {.flights = static_cast<std::uint32_t>(flights_.size()),
-                                    .memory_bytes = options_.umem_bytes,
-                                    .file_slots = options_.max_files,
-                                    .spin_us = options_.spin_us,
-                                    .huge_pages = options_.huge_pages},
-                                   fallbacks_);
+    auto loop = make_loop(ranks, fallbacks_);
     if (!loop) return std::unexpected(loop.error());
     kernel_ = std::move(*loop);
-    for (std::uint32_t i = 0; i < flights_.size(); i++) flights_[i].io = kernel_->io(i);
+    inside_ = true;
+    for (std::uint32_t i = 0; i < flights_.size(); i++) flights_[i].io = io_of(i);
     return {};
 }
 
@@ -33,10 +39,10 @@ void Engine::collect_ended() {
 
 std::expected<unsigned, std::string> Engine::reap_kernel(std::span<Completion> out, unsigned min) {
     const auto run = [&](unsigned wanted) -> std::expected<void, std::string> {
-        const unsigned before = running_;
+        const unsigned before = started();
         const int result = kernel_->run(wanted);
         collect_ended();
-        if (result == -EINTR || (result >= 0 && (wanted == 0 || running_ < before || kernel_->busy()))) return {};
+        if (result == -EINTR || (result >= 0 && (wanted == 0 || started() < before || kernel_->busy()))) return {};
         if (result >= 0) return std::unexpected(std::string("the kernel engine's program ended no chain"));
         std::string why = std::string("io_uring_enter: ") + std::strerror(-result);
         if (result == -EEXIST) why += " (an engine belongs to the thread that reaped first)";
@@ -44,12 +50,12 @@ std::expected<unsigned, std::string> Engine::reap_kernel(std::span<Completion> o
         return std::unexpected(why);
     };
     unsigned count = hand_over(out, 0);
-    if (min == 0 && running_ > 0) {
+    if (min == 0 && started() > 0) {
         if (auto ran = run(0); !ran) return std::unexpected(ran.error());
         count = hand_over(out, count);
     }
-    while (count < min && running_ > 0) {
-        if (auto ran = run(std::min(min - count, running_)); !ran) return std::unexpected(ran.error());
+    while (count < min && started() > 0) {
+        if (auto ran = run(std::min(min - count, started())); !ran) return std::unexpected(ran.error());
         count = hand_over(out, count);
     }
     return count;

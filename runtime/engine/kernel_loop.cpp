@@ -316,14 +316,18 @@ bool KernelLoop::take_ended(Ended& ended) {
     return true;
 }
 
-void KernelLoop::count(metrics::EngineCounters& counters) const {
-    counters.ring_reads = head_->reads;
-    counters.fixed_reads = registered_ ? head_->reads : 0;
-    counters.bytes_read = head_->bytes;
-    counters.syscalls = enters_;
-    counters.retries = head_->retries;
-    counters.continued_reads = head_->continued;
-    counters.cancelled_reads = head_->cancelled;
+void KernelLoop::count(metrics::EngineCounters& counters) {
+    const auto add = [](std::uint64_t& to, std::uint64_t now, std::uint64_t& before) {
+        to += now - before;
+        before = now;
+    };
+    if (registered_) counters.fixed_reads += head_->reads - counted_.ring_reads;
+    add(counters.ring_reads, head_->reads, counted_.ring_reads);
+    add(counters.bytes_read, head_->bytes, counted_.bytes_read);
+    add(counters.syscalls, enters_, counted_.syscalls);
+    add(counters.retries, head_->retries, counted_.retries);
+    add(counters.continued_reads, head_->continued, counted_.continued_reads);
+    add(counters.cancelled_reads, head_->cancelled, counted_.cancelled_reads);
 }
 
 std::string KernelLoop::describe() const {

@@ -73,7 +73,7 @@ class KernelLoop {
     // Nothing is under way any more, whatever the program has counted.
     void forget_operations() { head_->on_device = 0; }
     bool busy() const { return head_->on_device != 0; }
-    void count(metrics::EngineCounters& counters) const;
+    void count(metrics::EngineCounters& counters);  // adds what has come since the last time
     std::string describe() const;
     std::uint32_t instructions_processed() const { return program_->instructions_processed(); }  // by the verifier
 
@@ -96,6 +96,7 @@ class KernelLoop {
     std::vector<std::uint32_t> level_;      // by rank
     std::vector<std::uint32_t> align_;      // by file slot
     std::uint64_t enters_ = 0;
+    metrics::EngineCounters counted_;
     bool registered_ = false;
 };
 

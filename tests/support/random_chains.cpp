@@ -118,10 +118,10 @@ class ChainRunner {
         options.umem_bytes = memories[random_.below(3)];
         options.huge_pages = random_.one_in(2);
         options.kernel = run_.kernel;
+        options.trial = run_.trial;
         auto made = engine::Engine::create(spec_, options);
         if (!made) return made.error();
         engine_ = std::move(*made);
-        totals_.engine = engine_->describe();
         for (std::uint32_t i = 0; i < spec_->module().files.size(); i++) {
             auto bytes = file_bytes(*spec_, i, random_);
             if (!bytes) return "its header program takes no random file";
@@ -150,6 +150,10 @@ class ChainRunner {
             ended += *count;
         }
         if (totals_.different.empty() && engine_->in_flight() != 0) totals_.different = "a chain ended twice";
+        totals_.engine = engine_->describe();
+        // Before its chains went to the kernel, the user engine has to have got back all that it had.
+        const auto leaks = engine_->in_kernel() ? engine_->leaks() : std::vector<std::string>{};
+        if (!leaks.empty() && totals_.different.empty()) totals_.different = "not given back: " + leaks.front();
         totals_.reads = engine_->counters().ring_reads;
         totals_.syscalls = engine_->counters().syscalls;
         return totals_;

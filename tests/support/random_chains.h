@@ -5,10 +5,12 @@
 #include <expected>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compiler/ir/artifact.h"
+#include "runtime/engine/trial.h"
 #include "runtime/spec/loaded.h"
 
 namespace chainio::tests {
@@ -22,13 +24,14 @@ struct ChainRun {
     std::uint64_t seed = 1;
     std::uint64_t chains = 200;
     bool kernel = false;
+    std::optional<engine::TrialOptions> trial;
     bool signals = false;  // come all the time, and end system calls
 };
 
 struct ChainTotals {
     std::map<std::string, std::uint64_t> outcomes;
     std::uint64_t chains = 0, reads = 0, syscalls = 0;
-    std::string engine;
+    std::string engine;     // as it describes itself at the end
     std::string different;  // the first chain that is; empty: none
 };
 

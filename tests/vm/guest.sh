@@ -26,8 +26,9 @@ if grep -qaF io_uring_bpf_ops /sys/kernel/btf/vmlinux; then
     check engines "${0%/*}/engines_agree" "$build" "$folder/calls"
     [ "$how" = soak ] && chains=20000 || chains=400
     check "random chains" "$build/bin/chainio-chains" run "$folder/random" "$CHAINIO_VM_EXT4" --seed "$(cat "$folder/random/seed")" --chains "$chains" \
-        --engine user --engine kernel
+        --engine user --engine kernel --engine auto-user --engine auto-kernel
     check "hard cases" "${0%/*}/hard_cases" "$build" "$folder/calls"
+    check auto "${0%/*}/auto_tries" "$build" "$folder/calls"
     check sockets "${0%/*}/sockets" "$build" "$folder/calls"
 fi
 exit 7

@@ -90,6 +90,10 @@ bool Edition::serves_inside() const {
                                [](const service::EndpointPlan& plan) { return plan.inside; });
 }
 
+bool tries(const Options& options) {
+    return options.engine == "auto" && !options.no_ring && !options.interpret && options.server.interfaces.empty();
+}
+
 std::expected<std::shared_ptr<const spec::Loaded>, Problem> load(const Options& options) {
     auto loaded = spec::Loaded::open(options.spec, {.use_native = !options.interpret});
     if (!loaded) return problem(loaded.error().system ? kExitSystem : kExitFailed, loaded.error().message);
@@ -103,6 +107,8 @@ std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& opt
                                  .use_ring = !options.no_ring,
                                  .kernel = options.engine == "kernel",
                                  .spin_us = options.spin_us};
+    // Beside connections a pause for the verifier would be felt, so that the program is loaded before there are any.
+    if (tries(options)) wanted.trial = engine::TrialOptions{.load_first = true};
     if (!options.server.interfaces.empty()) {
         // Packets are received into the memory that blocks are read into, and blocks are sent from it.
         wanted.least_frame = net::kChunk;

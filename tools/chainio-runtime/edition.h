@@ -36,6 +36,8 @@ struct Edition {
     bool serves_inside() const;  // by the kernel engine's loop
 };
 
+// Whether the kernel engine is tried beside the user engine. Frames of its own cannot be sent by AF_XDP.
+bool tries(const Options& options);
 std::expected<std::shared_ptr<const spec::Loaded>, Problem> load(const Options& options);
 std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& options,
                                                               std::shared_ptr<const spec::Loaded> loaded);

@@ -29,10 +29,10 @@ int run(const Options& options) {
     auto edition = make_edition(options, *loaded);
     if (!edition) return fail(edition.error().code, edition.error().message);
 
-    const std::string why = kernel                     ? "kernel engine (as asked)"
-                            : options.engine == "user" ? "user engine (as asked)"
-                                                       : "user engine (auto: the kernel engine only where asked for)";
-    const auto rows = plan_of(**loaded, why, kernel);
+    const std::string why = kernel           ? "kernel engine (as asked)"
+                            : tries(options) ? fmt::format("user engine ({})", (*edition)->engine->choice())
+                                             : "user engine (as asked)";
+    const auto rows = plan_of(**loaded, why, kernel, (*edition)->engine->choosing());
     if (options.json) {
         fmt::print("{}\n", plan_json(rows));
     } else {
@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
             ->check(CLI::Range(1, 3'600'000))
             ->capture_default_str();
         app.add_option("--memory", options.memory, "bytes for blocks")->transform(CLI::AsSizeValue(false));
-        app.add_option("--engine", options.engine, "auto, user or kernel")
+        app.add_option("--engine", options.engine, "user, kernel, or auto: user until kernel was tried and no worse")
             ->check(CLI::IsMember({"auto", "user", "kernel"}));
         app.add_option("--spin", options.spin_us,
                        "kernel engine: microseconds that it looks for completions before it sleeps")

@@ -13,7 +13,8 @@ struct PlanRow {
     std::string why;
 };
 
-std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine, bool kernel);
+// With `kernel` by the kernel engine; `tried`: by the user engine, until a trial is over.
+std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine, bool kernel, bool tried);
 std::string plan_text(const std::vector<PlanRow>& rows);
 std::string plan_json(const std::vector<PlanRow>& rows);
 

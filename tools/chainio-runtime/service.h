@@ -63,6 +63,7 @@ class Service {
     bool must_not_wait() const;
     int next_timeout_ms() const;
     void tell_overload(bool at_end);
+    void tell_choice();
     // service_reload.cpp
     std::expected<void, std::string> make_server(Edition& edition);
     std::expected<void, std::string> make_inside(Edition& edition, service::ServerOptions& wanted);
@@ -88,6 +89,7 @@ class Service {
     std::string path_;
     int listener_ = -1, signals_ = -1;
     unsigned stops_ = 0;
+    unsigned choosing_ = 0;  // the edition whose engine is not chosen yet
     bool hung_up_ = false;
     std::vector<Asked> asked_;       // for a reload, by the control socket
     std::vector<Asked> forgetting_;  // whether files are others, likewise: what was kept is forgotten already

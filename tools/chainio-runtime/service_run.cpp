@@ -46,6 +46,13 @@ void Service::tell_overload(bool at_end) {
     }
 }
 
+// Once a trial has ended: which engine --engine=auto goes on with, and why.
+void Service::tell_choice() {
+    const bool open = now_->engine->choosing();
+    if (!open && choosing_ == now_->number) fmt::print(stderr, "{}\n", now_->engine->describe());
+    choosing_ = open ? now_->number : 0;
+}
+
 std::expected<void, std::string> Service::run() {
     while (stops_ == 0) {
         for (auto& [key, client] : clients_) take_lines(key, *client);
@@ -55,6 +62,7 @@ std::expected<void, std::string> Service::run() {
         if (!collected) return std::unexpected(collected.error());
         if (inside_ != nullptr && inside_->loop().ended())
             return std::unexpected("services inside the kernel: " + inside_->loop().failure());
+        tell_choice();
         end_edition();
         reload_if_due();
         tell_overload(false);

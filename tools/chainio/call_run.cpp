@@ -86,11 +86,13 @@ class Call {
         if (auto found = find_chain(); !found) return found;
         if (auto known = check_names(); !known) return known;
         const unsigned in_flight = options_.in_flight != 0 ? options_.in_flight : options_.keys.empty() ? 1 : 64;
-        auto engine = engine::Engine::create(spec_, {.in_flight = in_flight,
-                                                     .umem_bytes = options_.memory,
-                                                     .use_ring = !options_.no_ring,
-                                                     .kernel = options_.kernel,
-                                                     .spin_us = options_.spin_us});
+        engine::EngineOptions wanted{.in_flight = in_flight,
+                                     .umem_bytes = options_.memory,
+                                     .use_ring = !options_.no_ring,
+                                     .kernel = options_.kernel,
+                                     .spin_us = options_.spin_us};
+        if (options_.trial) wanted.trial.emplace();
+        auto engine = engine::Engine::create(spec_, wanted);
         if (!engine) return fail(kExitSystem, engine.error());
         engine_ = std::move(*engine);
         return bind();

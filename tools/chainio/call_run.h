@@ -17,6 +17,7 @@ struct CallOptions {
     Output output = Output::text;
     engine::OpenMode mode = engine::OpenMode::as_declared;
     bool kernel = false;   // the kernel engine
+    bool trial = false;    // the user engine, until the kernel engine was found no worse
     unsigned spin_us = 0;  // that it looks for completions before it sleeps
     bool json = false, summary = false, quiet = false, interpret = false, no_ring = false;
 };

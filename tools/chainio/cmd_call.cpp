@@ -59,7 +59,7 @@ void add_call(CLI::App& root, int& exit_code) {
         ->check(CLI::Range(1, 65536));
     command->add_option("--memory", options.memory, "bytes for blocks (default: by --in-flight)")
         ->transform(CLI::AsSizeValue(false));
-    command->add_option("--engine", parsed->engine, "auto, user or kernel")
+    command->add_option("--engine", parsed->engine, "user, kernel, or auto: user until kernel was tried and no worse")
         ->check(CLI::IsMember({"auto", "user", "kernel"}));
     command
         ->add_option("--spin", options.spin_us,
@@ -78,6 +78,7 @@ void add_call(CLI::App& root, int& exit_code) {
         CallOptions& chosen = parsed->options;
         exit_code = kExitUsage;
         chosen.kernel = parsed->engine == "kernel";
+        chosen.trial = parsed->engine == "auto" && !chosen.no_ring && !chosen.interpret;
         if (chosen.kernel && (chosen.no_ring || chosen.interpret)) {
             fmt::print(stderr, "chainio call: --engine=kernel goes neither with --no-ring nor with --interpret\n");
             return;

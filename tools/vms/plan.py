@@ -13,7 +13,7 @@ BUILD = ROOT / "build" / "release"
 SCRIPT = ROOT / "tests" / "vm" / "guest.sh"
 HARD_CASES = {"hard_cases": ["hard_cases.chain"], "bounds": ["bounds.chain"], "region": ["bounds.chain", "-D", "READ=57344"],
               "sockets": ["sockets.chain"], "services_tcp": ["-"]}
-KERNEL_ENGINE = ["engines", "random chains", "hard cases", "sockets"]  # checks where the kernel has that engine
+KERNEL_ENGINE = ["engines", "random chains", "hard cases", "auto", "sockets"]  # checks where the kernel has that engine
 SOAK = os.environ.get("CHAINIO_SOAK") == "1"
 RANDOM_ARTIFACTS = 100 if SOAK else 6
 ALL = "soak" if SOAK else "all"
