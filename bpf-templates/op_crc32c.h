@@ -12,6 +12,12 @@ CIO_HELPER u64 cio_crc32c_piece_SPACE(CIO_HELP_PARAMS, u64 crc, u64 offset, u64 
 		crc = crc >> 8 ^ cio_crc32c_table[cio_mask(crc ^ *cio_at_SPACE(offset + i), 255)];
 	}
 #else
+#ifdef CIO_CRC32C_INSTRUCTION
+	if (cio_has_crc32c) {
+		crc = cio_crc32c_words(crc, cio_at_SPACE(offset), length / 8);
+		i = length / 8 * 8;
+	}
+#endif
 	for (; i + 8 <= length; i += 8) {
 		u64 x = cio_ld8(cio_at_SPACE(offset + i)) ^ crc;
 		crc = cio_crc32c_table[7 * 256 + (x & 255)] ^ cio_crc32c_table[6 * 256 + (x >> 8 & 255)] ^

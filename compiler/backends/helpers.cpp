@@ -64,7 +64,7 @@ bool Helpers::needs(const std::string& name) const {
 
 std::string Helpers::text() const {
     std::string out;
-    if (needs("crc32c")) out += crc32c_tables();
+    if (needs("crc32c")) out += crc32c_tables() + std::string(template_text("op_crc32c_common.h"));
     // "bytes8" sorts before "compare", and "xxh64_common" has to come before "xxh64".
     if (needs("xxh64_common")) out += template_text("op_xxh64_common.h");
     for (const auto& [key, max] : wanted_) {

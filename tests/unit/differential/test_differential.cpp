@@ -1,6 +1,10 @@
 // Every engine gives the same answer, on programs that use every operation.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "compiler/backends/backends.h"
 #include "tests/support/differential.h"
@@ -30,6 +34,24 @@ TEST(Differential, SampleArtifact) {
     ASSERT_TRUE(built) << built.error();
     DifferentialOptions options;
     options.blocks = soak_count(2000, 100000);
+    options.seed = soak_seed();
+    expect_agreement(*built, {}, options);
+}
+
+// Native code computes CRC-32C by the processor's instruction or, on one that has none, by tables.
+TEST(Differential, WithoutTheInstructionForCrc32c) {
+    const std::filesystem::path folder =
+        std::filesystem::temp_directory_path() / fmt::format("chainio-crc.{}", getpid());
+    const std::string clang = folder / "clang";
+    std::filesystem::create_directory(folder);
+    std::ofstream(clang) << "#!/bin/sh\nexec $(command -v clang-19 || command -v clang) -DCIO_CRC32C_BY_TABLE \"$@\"\n";
+    std::filesystem::permissions(clang, std::filesystem::perms::owner_all);
+    ir::Artifact artifact = ir::sample_artifact();
+    auto built = backends::build_artifact(artifact, {.clang = clang, .native_arches = {}});
+    std::filesystem::remove_all(folder);
+    ASSERT_TRUE(built) << built.error();
+    DifferentialOptions options;
+    options.blocks = 500;
     options.seed = soak_seed();
     expect_agreement(*built, {}, options);
 }
