@@ -96,6 +96,7 @@ Result run_chain(const Job& job) {
     options.size = sizeof options;
     options.in_flight = job.depth;
     options.flags = job.kernel ? CHAINIO_KERNEL_ENGINE : 0;
+    options.spin_us = job.spin_us;
     chainio_handle* raw = nullptr;
     if (chainio_open(job.spec.c_str(), &options, &raw) < 0) return std::unexpected(chainio_error(nullptr));
     Handle handle(raw);

@@ -25,6 +25,7 @@ struct Job {
     std::uint64_t cache_bytes = 0;    // 0: every block is read from the device
     unsigned cache_levels = 0;        // how many levels from the root the cache may hold
     std::string spec;                 // the compiled chain
+    std::uint32_t spin_us = 0;        // that engine looks for completions so long before it sleeps
     bool kernel = false;              // the chain is run by the kernel engine, `depth` of them a system call
     // How a person would read page `number`, and where the value lies in what the chain returns.
     Descent (*descend)(std::span<const std::uint8_t> page, std::uint32_t number, std::uint64_t key) = nullptr;
