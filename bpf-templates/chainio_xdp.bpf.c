@@ -149,17 +149,39 @@ static __always_inline const struct cio_kept_service *ours(struct xdp_md *ctx)
 	return NULL;
 }
 
+/* Sockets end with the process. Nobody forgets any more what is kept then, so that it is not to be sent. */
+static __always_inline bool looked_after(struct xdp_md *ctx)
+{
+	__u32 queue = ctx->rx_queue_index;
+	return constants.outlives == 0 || bpf_map_lookup_elem(&sockets, &queue) != NULL;
+}
+
+/* A queue without a socket leaves it to the kernel. */
+static __always_inline int hand_over(struct xdp_md *ctx)
+{
+	long verdict = bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
+	count(verdict == XDP_REDIRECT ? 0 : 1);
+	return (int)verdict;
+}
+
+/* The same without kept replies, for a dispatcher: kernels refuse to put what makes packets longer into one that does not. */
+SEC("xdp.frags")
+int chainio_hand(struct xdp_md *ctx)
+{
+	if (ours(ctx))
+		return hand_over(ctx);
+	count(1);
+	return XDP_PASS;
+}
+
 SEC("xdp.frags")
 int chainio_take(struct xdp_md *ctx)
 {
 	const struct cio_kept_service *service = ours(ctx);
 	if (service) {
-		if (service->sets != 0 && settings.answering != 0 && answered(ctx, service))
+		if (service->sets != 0 && settings.answering != 0 && looked_after(ctx) && answered(ctx, service))
 			return XDP_TX;
-		/* A queue without a socket leaves it to the kernel. */
-		long verdict = bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
-		count(verdict == XDP_REDIRECT ? 0 : 1);
-		return (int)verdict;
+		return hand_over(ctx);
 	}
 	count(1);
 	return XDP_PASS;

@@ -18,7 +18,8 @@
 /* Set before loading. */
 struct cio_xdp_constants {
 	__u8 own_mac[6];
-	__u8 unused[2];
+	__u8 outlives; /* whether it stays attached when the process is killed: in a dispatcher */
+	__u8 unused;
 	__u64 seed; /* so that nobody outside knows which requests share a set */
 };
 

@@ -78,13 +78,13 @@ std::expected<std::unique_ptr<Port>, Refusal> Port::open(const PortOptions& opti
     if (!interface) return std::unexpected(Refusal{Refusal::Why::no_interface, interface.error()});
     const auto queues = queues_of(*interface, options);
     if (!queues) return std::unexpected(queues.error());
-    auto program = Program::attach(*interface, options.attach, ReplyTable(options.kept));
+    auto program = Program::attach(*interface, options.attach, options.share, ReplyTable(options.kept));
     if (!program && program.error().why == Refusal::Why::system && !options.kept.empty()) {
         fallbacks.note("xdp-cache-refused",
                        fmt::format("{} keeps no replies: {}", interface->name, program.error().message));
         auto none = options.kept;
         for (KeptService& service : none) service.entries = 0;
-        program = Program::attach(*interface, options.attach, ReplyTable(std::move(none)));
+        program = Program::attach(*interface, options.attach, options.share, ReplyTable(std::move(none)));
     }
     if (!program) return std::unexpected(program.error());
     std::unique_ptr<Port> port(new Port(std::move(*interface), std::move(*program), slab));
@@ -128,6 +128,10 @@ void Port::note_fallbacks(const PortOptions& options, metrics::Fallbacks& fallba
     const std::string of = fmt::format("{} ({})", interface_.name, interface_.driver);
     if (options.attach == Attach::automatic && !program_.native())
         fallbacks.note("xdp-generic", fmt::format("the driver of {} runs no XDP programs; the kernel does, later", of));
+    if (!program_.alone().empty())
+        fallbacks.note("xdp-alone", fmt::format("no XDP program of others can be attached to {} meanwhile, as libxdp's "
+                                                "dispatcher cannot be had: {}",
+                                                interface_.name, program_.alone()));
     if (options.copy == Copy::automatic && !mode_.zero_copy)
         fallbacks.note("xdp-copy",
                        fmt::format("the driver of {} has no zero-copy mode; the kernel copies packets", of));
@@ -316,10 +320,11 @@ std::uint64_t Port::posted() const {
 }
 
 std::string Port::describe() const {
-    return fmt::format("AF_XDP on {} ({}): {} queue{}, {} program, {}{}{}, frames of {} bytes in {} pages",
+    return fmt::format("AF_XDP on {} ({}): {} queue{}, {} program{}, {}{}{}, frames of {} bytes in {} pages",
                        interface_.name, interface_.driver.empty() ? "no driver name" : interface_.driver,
                        queues_.size(), queues_.size() == 1 ? "" : "s", program_.native() ? "native" : "generic",
-                       mode_.zero_copy ? "zero-copy" : "copy", mode_.need_wakeup ? ", need-wakeup" : "",
+                       program_.shared() ? " in libxdp's dispatcher" : "", mode_.zero_copy ? "zero-copy" : "copy",
+                       mode_.need_wakeup ? ", need-wakeup" : "",
                        mode_.multi_buffer ? ", multi-buffer" : ", single-buffer", kChunk,
                        slab_.region().huge() ? "2 MiB" : "4 KiB");
 }

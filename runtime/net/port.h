@@ -32,6 +32,7 @@ struct PortOptions {
     unsigned queues = 0;           // 0: all that the interface has
     std::uint32_t entries = 1024;  // frames a queue, a power of two
     Attach attach = Attach::automatic;
+    bool share = false;  // lets programs of others come later, by libxdp's dispatcher
     Copy copy = Copy::automatic;
     bool need_wakeup = true, multi_buffer = true;
     std::vector<KeptService> kept = {};  // by service, whose replies the program keeps

@@ -13,8 +13,11 @@
 #include <cerrno>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
+
+#include "runtime/net/dispatcher.h"
 
 // The object of bpf-templates/chainio_xdp.bpf.c, put in by embed.S.
 extern "C" const std::uint8_t chainio_xdp_object[], chainio_xdp_object_end[];
@@ -22,7 +25,8 @@ extern "C" const std::uint8_t chainio_xdp_object[], chainio_xdp_object_end[];
 namespace chainio::net {
 namespace {
 
-constexpr std::size_t kMostPorts = 64, kMostAddresses = 64;  // of the maps in the program
+constexpr const char *kTake = "chainio_take", *kHand = "chainio_hand";  // the program's two forms
+constexpr std::size_t kMostPorts = 64, kMostAddresses = 64;             // of the maps in the program
 
 Refusal refusal(const std::string& what, int error) {
     const auto why = error == EPERM || error == EACCES ? Refusal::Why::not_permitted : Refusal::Why::system;
@@ -36,6 +40,31 @@ Refusal foreign(const Interface& interface, const AttachedProgram& program) {
             fmt::format("the XDP program '{}' (id {}) is attached to {}, and is not replaced: `ip link set dev {} xdp "
                         "off` removes it, or serve the port `via uring`",
                         program.name, program.id, interface.name, interface.name)};
+}
+
+// What libxdp has attached there, and whose programs have to stay.
+Refusal not_joined(const Interface& interface, const std::string& names, int error) {
+    return {
+        Refusal::Why::foreign_program,
+        fmt::format("libxdp's dispatcher on {}, which calls {}, does not take the XDP program: {}; it is not replaced: "
+                    "serve the port `via uring`",
+                    interface.name, names, std::strerror(error))};
+}
+
+// Nothing where nothing is attached. A program that is attached without a dispatcher is not to be replaced.
+std::expected<std::optional<Dispatched>, Refusal> dispatcher_there(const Interface& interface) {
+    const auto there = attached_program(interface);
+    if (!there) return std::unexpected(Refusal{Refusal::Why::system, there.error()});
+    if (!*there) return std::nullopt;
+    auto found = dispatched(interface);
+    if (!found) return std::unexpected(foreign(interface, **there));
+    return found;
+}
+
+bool keeps_any(const ReplyTable& replies) {
+    for (std::size_t i = 0; i < replies.services(); i++)
+        if (replies.service(i).sets != 0) return true;
+    return false;
 }
 
 // A veth's peer takes packets only where it has a program itself or GRO is on: the kernel says so by this feature since
@@ -53,6 +82,7 @@ struct Mapped {
         if (at != MAP_FAILED) munmap(at, size);
     }
     bool map(int fd, std::size_t bytes) {
+        if (at != MAP_FAILED) munmap(at, size);
         const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
         size = (bytes + page - 1) / page * page;
         at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -66,25 +96,36 @@ int silent(libbpf_print_level, const char*, va_list) { return 0; }
 
 struct Program::State {
     bpf_object* object = nullptr;
-    int link = -1;
+    std::optional<Claim> claim;  // where it is shared
+    std::optional<Place> place;
+    int link = -1;  // where it is not
     bool native = false, veth = false;
+    std::string alone;
     std::uint32_t index = 0;  // of the interface
     cio_xdp_constants constants{};
     cio_xdp_settings settings{};
     ReplyTable replies;
     Mapped sets, places, epochs;
-    ~State() {
-        if (link >= 0) close(link);
-        if (object != nullptr) bpf_object__close(object);
-    }
+    ~State() { unload(); }
+    void unload();
     int map(const char* name) const { return bpf_object__find_map_fd_by_name(object, name); }
     std::uint64_t count(const char* name, std::uint32_t which) const;
+    int open(const Interface& interface, const char* program, bool shared);
     std::expected<void, Refusal> load(const Interface& interface);
     int prepare(const Interface& interface);
     int share_replies();
     int set();
     int attach(const Interface& interface, std::uint32_t flags);
+    std::expected<void, Refusal> attach_alone(const Interface& interface, Attach how);
+    int attach_shared(const Interface& interface, bool in_driver);
+    std::expected<bool, Refusal> share(const Interface& interface, Attach how, bool wanted);
 };
+
+void Program::State::unload() {
+    place.reset();
+    if (link >= 0) close(std::exchange(link, -1));
+    if (object != nullptr) bpf_object__close(std::exchange(object, nullptr));
+}
 
 // 0 or the error's number, here and below.
 int Program::State::prepare(const Interface& interface) {
@@ -120,13 +161,22 @@ int Program::State::set() {
     return bpf_map_update_elem(map(".bss"), &first, &settings, BPF_ANY) == 0 ? 0 : errno;
 }
 
+int Program::State::open(const Interface& interface, const char* program, bool shared) {
+    unload();
+    constants.outlives = shared ? 1 : 0;
+    const auto size = static_cast<std::size_t>(chainio_xdp_object_end - chainio_xdp_object);
+    object = bpf_object__open_mem(chainio_xdp_object, size, nullptr);
+    if (object == nullptr) return errno;
+    bpf_program* each = nullptr;
+    bpf_object__for_each_program(each, object)
+        bpf_program__set_autoload(each, std::string_view(program) == bpf_program__name(each));
+    return prepare(interface);
+}
+
 std::expected<void, Refusal> Program::State::load(const Interface& interface) {
     // libbpf's own words would stand between the program's lines; its error code says enough.
     const auto before = libbpf_set_print(silent);
-    const auto size = static_cast<std::size_t>(chainio_xdp_object_end - chainio_xdp_object);
-    object = bpf_object__open_mem(chainio_xdp_object, size, nullptr);
-    int failed = object == nullptr ? errno : 0;
-    if (failed == 0) failed = prepare(interface);
+    int failed = open(interface, kTake, false);
     if (failed == 0) failed = -bpf_object__load(object);
     if (failed == 0) failed = share_replies();
     libbpf_set_print(before);
@@ -138,25 +188,20 @@ int Program::State::attach(const Interface& interface, std::uint32_t flags) {
     bpf_link_create_opts options{};
     options.sz = sizeof options;
     options.flags = flags;
-    bpf_program* program = bpf_object__find_program_by_name(object, "chainio_take");
+    bpf_program* program = bpf_object__find_program_by_name(object, kTake);
     link = bpf_link_create(bpf_program__fd(program), static_cast<int>(interface.index), BPF_XDP, &options);
     return link >= 0 ? 0 : -link;
 }
 
-std::expected<Program, Refusal> Program::attach(const Interface& interface, Attach how, ReplyTable replies) {
-    const auto there = attached_program(interface);
-    if (!there) return std::unexpected(Refusal{Refusal::Why::system, there.error()});
-    if (*there) return std::unexpected(foreign(interface, **there));
-    auto state = std::make_unique<State>();
-    state->replies = std::move(replies);
-    if (auto loaded = state->load(interface); !loaded) return std::unexpected(loaded.error());
+std::expected<void, Refusal> Program::State::attach_alone(const Interface& interface, Attach how) {
+    if (auto loaded = load(interface); !loaded) return loaded;
     int failed = EOPNOTSUPP;
     if (how != Attach::generic) {
-        failed = state->attach(interface, XDP_FLAGS_DRV_MODE);
-        state->native = failed == 0;
+        failed = attach(interface, XDP_FLAGS_DRV_MODE);
+        native = failed == 0;
     }
-    if (failed != 0 && failed != EBUSY && how != Attach::native) failed = state->attach(interface, XDP_FLAGS_SKB_MODE);
-    if (failed == 0) return Program(std::move(state));
+    if (failed != 0 && failed != EBUSY && how != Attach::native) failed = attach(interface, XDP_FLAGS_SKB_MODE);
+    if (failed == 0) return {};
     // Somebody was quicker: the kernel keeps what came first.
     if (const auto now = attached_program(interface); failed == EBUSY && now && *now)
         return std::unexpected(foreign(interface, **now));
@@ -167,6 +212,69 @@ std::expected<Program, Refusal> Program::attach(const Interface& interface, Atta
     return std::unexpected(refused);
 }
 
+int Program::State::attach_shared(const Interface& interface, bool in_driver) {
+    const char* program = keeps_any(replies) ? kTake : kHand;
+    const int failed = open(interface, program, true);
+    if (failed != 0) return failed;
+    auto taken = Place::take(object, program, interface, in_driver);
+    if (!taken) return taken.error();
+    place.emplace(std::move(*taken));
+    native = in_driver;
+    return share_replies();
+}
+
+// Whether it is attached beside others: where a dispatcher is there, or, if that is wanted, with one of our own. False:
+// it is not attached, and nothing else is.
+std::expected<bool, Refusal> Program::State::share(const Interface& interface, Attach how, bool wanted) {
+    auto there = dispatcher_there(interface);
+    if (!there) return std::unexpected(there.error());
+    if (!*there && !wanted) return false;
+    claim = Claim::take(interface);
+    if (!claim)
+        return std::unexpected(
+            Refusal{Refusal::Why::foreign_program,
+                    fmt::format("another process of ChainIO has its XDP program on {}: serve the port `via uring`, or "
+                                "end that one",
+                                interface.name)});
+    if (*there && (*there)->ours != 0) {
+        take_out(interface, *claim);
+        there = dispatcher_there(interface);
+        if (!there) return std::unexpected(there.error());
+        if (!*there && !wanted) return false;
+    }
+    int failed = EOPNOTSUPP;
+    const bool may_native = how != Attach::generic && (!*there || (*there)->native);
+    const bool may_generic = how != Attach::native && (!*there || !(*there)->native);
+    if (may_native) failed = attach_shared(interface, true);
+    if (failed != 0 && may_generic) failed = attach_shared(interface, false);
+    if (failed == 0) return true;
+    unload();
+    // The caller tries again without what is to be kept.
+    if (keeps_any(replies) && failed == EINVAL)
+        return std::unexpected(
+            Refusal{Refusal::Why::system, fmt::format("libxdp's dispatcher on {} takes no program here that makes "
+                                                      "packets longer (that of libxdp 1.5 does)",
+                                                      interface.name)});
+    if (*there) return std::unexpected(not_joined(interface, (*there)->names, failed));
+    alone = failed == EOPNOTSUPP ? "the kernel lets no program replace another's function (freplace), or no bpffs is "
+                                   "mounted at /sys/fs/bpf"
+                                 : std::strerror(failed);
+    return false;
+}
+
+std::expected<Program, Refusal> Program::attach(const Interface& interface, Attach how, bool share,
+                                                ReplyTable replies) {
+    auto state = std::make_unique<State>();
+    state->replies = std::move(replies);
+    const auto shared = state->share(interface, how, share);
+    if (!shared) return std::unexpected(shared.error());
+    if (!*shared) {
+        state->claim.reset();
+        if (auto attached = state->attach_alone(interface, how); !attached) return std::unexpected(attached.error());
+    }
+    return Program(std::move(state));
+}
+
 Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Program::Program(Program&&) noexcept = default;
 Program& Program::operator=(Program&&) noexcept = default;
@@ -174,6 +282,8 @@ Program::~Program() = default;
 
 int Program::sockets_map() const { return state_->map("sockets"); }
 bool Program::native() const { return state_->native; }
+bool Program::shared() const { return state_->place.has_value(); }
+const std::string& Program::alone() const { return state_->alone; }
 
 std::expected<void, Refusal> Program::take(std::span<const std::uint16_t> ports, std::span<const Address> addresses,
                                            std::uint32_t longest_frame) {

@@ -1,5 +1,5 @@
 // The XDP program that takes declared UDP traffic off one interface, attached as long as this object lives: the kernel
-// detaches it when the process ends, however it ends.
+// detaches it when the process ends, however it ends, unless it shares the interface with others.
 #pragma once
 #include <cstdint>
 #include <expected>
@@ -26,9 +26,11 @@ struct ProgramCounters {
 
 class Program {
   public:
-    // Never replaces a program that is there. It takes nothing before take(). Memory for the replies to be kept is
-    // taken here.
-    static std::expected<Program, Refusal> attach(const Interface& interface, Attach how, ReplyTable replies);
+    // Never replaces a program that is there: joins those of libxdp's dispatcher, and is refused beside any other. With
+    // `share`, others may come later, by libxdp as well. It takes nothing before take(). Memory for the replies to be
+    // kept is taken here.
+    static std::expected<Program, Refusal> attach(const Interface& interface, Attach how, bool share,
+                                                  ReplyTable replies);
     Program(Program&&) noexcept;
     Program& operator=(Program&&) noexcept;
     ~Program();
@@ -39,6 +41,9 @@ class Program {
     std::expected<void, Refusal> take(std::span<const std::uint16_t> ports, std::span<const Address> addresses,
                                       std::uint32_t longest_frame);
     bool native() const;
+    bool shared() const;
+    // Why it is not, where that was wanted.
+    const std::string& alone() const;
     ProgramCounters counters() const;
 
     ReplyTable& replies();

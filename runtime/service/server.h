@@ -30,6 +30,7 @@ struct ServerOptions {
     std::vector<std::string> interfaces;  // that `via xdp` takes datagrams from
     net::Copy copy = net::Copy::automatic;
     net::Attach attach = net::Attach::automatic;
+    bool share = false;                         // the interfaces with XDP programs that others attach by libxdp
     std::uint64_t timeout_ns = 10'000'000'000;  // for the rest of a request, and for a peer to take a reply
     std::vector<std::uint32_t> inside;          // services whose requests over tcp the kernel answers
 };

@@ -66,6 +66,7 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
     wanted.interface = interface.name;
     wanted.copy = options_.copy;
     wanted.attach = options_.attach;
+    wanted.share = options_.share;
     wanted.whole_requests = true;
     auto port = net::Port::open(wanted, now_->engine.memory(), *fallbacks_);
     if (!port && port.error().why == net::Refusal::Why::busy && tries > 1) {

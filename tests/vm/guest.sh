@@ -21,7 +21,9 @@ for artifact in "$folder"/*.bpf.o; do
     name=${artifact##*/}
     check "differential ${name%.bpf.o}" "$build/bin/chainio-diff" "$artifact" --blocks 10 --quiet
 done
-# Where the kernel has that interface, what it is for.
+mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
+check "shared interface" env CHAINIO_BUILD="$build" "${0%/*}/../e2e/xdp_shared.py" run "$folder/shared"
+# Where the kernel has the kernel engine's interface, what that is for.
 if grep -qaF io_uring_bpf_ops /sys/kernel/btf/vmlinux; then
     check engines "${0%/*}/engines_agree" "$build" "$folder/calls"
     [ "$how" = soak ] && chains=20000 || chains=400

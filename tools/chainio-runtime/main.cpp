@@ -95,6 +95,8 @@ int main(int argc, char** argv) {
         app.add_option("--xdp-attach", options.xdp_attach, "where the XDP program runs: in the driver, or behind it")
             ->check(CLI::IsMember({"automatic", "native", "generic"}))
             ->capture_default_str();
+        app.add_flag("--xdp-share", options.server.share,
+                     "let XDP programs of others come to the interfaces, by libxdp's dispatcher");
         app.add_option("--timeout", options.timeout_ms,
                        "milliseconds for the rest of a request, and for a client to take a reply")
             ->check(CLI::Range(1, 3'600'000))

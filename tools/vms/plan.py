@@ -13,6 +13,7 @@ BUILD = ROOT / "build" / "release"
 SCRIPT = ROOT / "tests" / "vm" / "guest.sh"
 HARD_CASES = {"hard_cases": ["hard_cases.chain"], "bounds": ["bounds.chain"], "region": ["bounds.chain", "-D", "READ=57344"],
               "sockets": ["sockets.chain"], "services_tcp": ["-"]}
+EVERYWHERE = ["shared interface"]  # checks under every kernel
 KERNEL_ENGINE = ["engines", "random chains", "hard cases", "auto", "sockets"]  # checks where the kernel has that engine
 SOAK = os.environ.get("CHAINIO_SOAK") == "1"
 RANDOM_ARTIFACTS = 100 if SOAK else 6
@@ -67,7 +68,7 @@ def keep_calls(folder):
     scripts = [script for name, script in of_spec.items() if name in library or name.startswith("examples/")]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         wrong += [said for said in pool.map(keep, scripts) if said]
-    return wrong + compile_hard_cases(folder / "calls")
+    return wrong + compile_hard_cases(folder / "calls") + prepare_shared(folder / "shared")
 
 
 def compile_hard_cases(folder):
@@ -79,6 +80,14 @@ def compile_hard_cases(folder):
         done = subprocess.run([BUILD / "bin" / "chainc", path, *options, "-o", folder / f"{name}.bpf.o"], input=services, capture_output=True, text=True)
         wrong += [done.stderr] if done.returncode else []
     return wrong
+
+
+def prepare_shared(folder):
+    """Has tests/e2e/xdp_shared.py compile what it runs in the guests; gives the complaints."""
+    folder.mkdir()
+    done = subprocess.run([sys.executable, ROOT / "tests" / "e2e" / "xdp_shared.py", "prepare", folder], capture_output=True, text=True,
+                          env={**os.environ, "CHAINIO_BUILD": str(BUILD)})
+    return [f"xdp_shared.py: {done.stdout}{done.stderr}"] if done.returncode else []
 
 
 def make_random(folder):
@@ -112,7 +121,7 @@ def guest_command(folder, how):
 
 def expected(line):
     """The names of the checks that the script runs under a kernel."""
-    return (KERNEL_ENGINE if has_kernel_engine(line) else []) + ["release", "verify", "system", "kernel-engine"] + [f"differential {name.replace('/', '-')}" for name in specs()]
+    return (KERNEL_ENGINE if has_kernel_engine(line) else []) + EVERYWHERE + ["release", "verify", "system", "kernel-engine"] + [f"differential {name.replace('/', '-')}" for name in specs()]
 
 
 def run_under(line, folder, how, timeout, console=None):
