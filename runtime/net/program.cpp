@@ -30,8 +30,9 @@ constexpr std::size_t kMostPorts = 64, kMostAddresses = 64;             // of th
 
 Refusal refusal(const std::string& what, int error) {
     const auto why = error == EPERM || error == EACCES ? Refusal::Why::not_permitted : Refusal::Why::system;
-    const char* remedy =
-        why == Refusal::Why::not_permitted ? ": run as root, or with CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF" : "";
+    const char* remedy = why == Refusal::Why::not_permitted
+                             ? ": run as root, or with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_PERFMON"
+                             : "";
     return {why, fmt::format("{}: {}{}", what, std::strerror(error), remedy)};
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The systemd unit: it is well formed and closed, and the daemon needs nothing that it takes away: no capability, no system call, no writable code."""
+"""The systemd unit: it is well formed and closed, and the daemon needs nothing that it takes away: no capability, no system call, no writable code. With the
+drop-in for `via xdp` it has four capabilities, one system call and two kinds of sockets more, and an interface is served with these."""
 import ctypes
 import json
 import os
@@ -13,11 +14,13 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import netns  # noqa: E402
 import runs  # noqa: E402
 from runs import BUILD, expect  # noqa: E402
 
 UNIT = BUILD / "tools" / "chainio-runtime" / "chainio@.service"
-EXPOSURE = 15  # in tenths: what `systemd-analyze security` may give at most
+DROP_IN = pathlib.Path(__file__).resolve().parents[2] / "tools" / "chainio-runtime" / "systemd" / "xdp.conf"
+EXPOSURE, EXPOSURE_XDP = 15, 30  # in tenths: what `systemd-analyze security` may give at most
 SPEC = """
 app kv { files rows = "*.rows" { immutable } }
 chain row(file: file rows, number: u32) -> bytes(max 64KiB) hops 1 {
@@ -49,6 +52,21 @@ def test_unit(folder):
     expect("it is closed", analyze("security", "--offline=true", f"--threshold={EXPOSURE}", unit), lambda r: r[0] == 0)
 
 
+def test_drop_in(folder):
+    made = folder / "chainio@test.service.d"
+    made.mkdir()
+    (made / "xdp.conf").write_text(DROP_IN.read_text())
+    unit = folder / "chainio@test.service"
+    expect("systemd has nothing to say of the drop-in", analyze("verify", "--man=no", unit), (0, ""))
+    expect("with it, the unit is opened no further than it has to be", analyze("security", "--offline=true", f"--threshold={EXPOSURE_XDP}", unit), lambda r: r[0] == 0)
+    expect("  and it is read", analyze("security", "--offline=true", f"--threshold={EXPOSURE}", unit), lambda r: r[0] != 0)
+
+
+def lines_of(name):
+    """The words of a setting in the unit and the drop-in."""
+    return [line for text in (UNIT, DROP_IN) for line in re.findall(rf"^{name}=(.*)$", text.read_text(), flags=re.M)]
+
+
 def members(name):
     """The system calls of a set, and of the sets in it."""
     calls = set()
@@ -61,9 +79,9 @@ def members_of(line):
     return set().union(*(members(name) if name.startswith("@") else {name} for name in line.split()))
 
 
-def allowed_calls():
+def allowed_calls(with_drop_in=False):
     calls = members("@default")
-    for line in re.findall(r"^SystemCallFilter=(.*)$", UNIT.read_text(), flags=re.M):
+    for line in lines_of("SystemCallFilter") if with_drop_in else re.findall(r"^SystemCallFilter=(.*)$", UNIT.read_text(), flags=re.M):
         calls = calls - members_of(line[1:]) if line.startswith("~") else calls | members_of(line)
     return calls
 
@@ -139,10 +157,53 @@ def test_daemon(folder):
     expect("and ends", server.wait(timeout=60), 0)
     server.stderr.close()
     manager.close()
-    mine = trace.read_text().split("bin/chainio-runtime", 1)[1]
-    used = set(re.findall(r"^\d+ +(?:<\.\.\. )?(\w+)[( ]", mine, flags=re.M)) - {"resumed"}
+    used = traced_calls(trace)
     expect("it calls what the unit allows", sorted(used - allowed_calls()), [])
     expect("of which were seen", used, lambda calls: {"io_uring_setup", "io_uring_register", "memfd_create", "accept4", "poll"} <= calls)
+
+
+def traced_calls(trace):
+    return set(re.findall(r"^\d+ +(?:<\.\.\. )?(\w+)[( ]", run_of(trace), flags=re.M)) - {"resumed"}
+
+
+def run_of(trace):
+    """What was traced from where the daemon begins."""
+    return re.split(r"execve\(\S*bin/chainio-runtime", trace.read_text(), maxsplit=1)[1]
+
+
+def test_xdp(folder):
+    """An interface is served with what the drop-in gives: root's name, and of its powers these only."""
+    (folder / "xdp.chain").write_text(SPEC.replace("tcp 7001 via uring", "udp 7001 via xdp"))
+    subprocess.run([BUILD / "bin" / "chainc", folder / "xdp.chain", "-o", folder / "xdp.o"], check=True)
+    # CAP_IPC_LOCK is for the unit's LimitMEMLOCK=infinity, which cannot be had everywhere.
+    wanted = [*" ".join(lines_of("CapabilityBoundingSet")).lower().replace("cap_", "").split(), "ipc_lock"]
+    capabilities = "".join(f",+{name}" for name in wanted)
+    trace = folder / "trace-xdp"
+    with netns.Pair(mtu=1500) as pair:
+        command = pair.command(pair.there, "strace", "-f", "-qq", "-o", trace, "setpriv",
+                               f"--bounding-set=-all{capabilities}", "--inh-caps=-all", "--no-new-privs", BUILD / "bin" / "chainio-runtime", "--spec", folder / "xdp.o",
+                               "--file", f"rows={folder / 'a.rows'}", "--interface", "vb", "--socket", folder / "run" / "xdp")
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        said = []
+        for line in server.stderr:
+            said.append(line)
+            if line.startswith("serving at"):
+                break
+        expect("served by the interface", "".join(said), lambda text: "serving at" in text and "xdp-refused" not in text)
+        with netns.udp(pair.here) as client:
+            client.connect(("10.9.0.2", 7001))
+            client.send(b"row 7\n")
+            expect("  it answers", client.recv(100), b"000000007 \n")
+        pid = int(re.search(r"^(\d+) .*execve\(\S*bin/chainio-runtime", trace.read_text(), flags=re.M)[1])
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        expect("  with these capabilities", [bin(int(value, 16)).count("1") for value in re.findall(r"Cap(?:Eff|Bnd|Prm):\s+(\w+)", status)], [len(wanted)] * 3)
+        os.kill(pid, signal.SIGTERM)
+        expect("  it ends", server.wait(timeout=60), 0)
+        server.stderr.close()
+    expect("  it calls what unit and drop-in allow", sorted(traced_calls(trace) - allowed_calls(True)), [])
+    families = set(re.findall(r"socket\((AF_\w+)", run_of(trace)))
+    expect("  and has no other sockets", (sorted(families - set(" ".join(lines_of("RestrictAddressFamilies")).split())), "AF_XDP" in families), ([], True))
+    expect("  which the unit alone would not allow", ("bpf" in traced_calls(trace), "bpf" in allowed_calls()), (True, False))
 
 
 def main():
@@ -156,7 +217,12 @@ def main():
         (folder / "a.rows").write_bytes(b"".join((b"%09d " % n) * 100 for n in range(100)))
         subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.o"], check=True)
         test_unit(folder)
+        test_drop_in(folder)
         test_daemon(folder)
+        if why := netns.why_not():
+            print(f"skip  an interface with what the drop-in gives: {why}")
+        else:
+            test_xdp(folder)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
 
