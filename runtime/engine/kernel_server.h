@@ -57,6 +57,7 @@ class KernelServer {
     // System calls of the thread, and calls of the program.
     std::uint64_t syscalls() const { return enters_.load(std::memory_order_relaxed); }
     std::uint64_t program_calls() const;
+    std::uint32_t instructions_processed() const { return loop_->instructions_processed(); }  // by the verifier
     std::string describe() const;
 
   private:

@@ -1,5 +1,5 @@
-// chainio-verify ARTIFACT…: loads every program of each artifact into this kernel's verifier, and its loop as the
-// kernel engine does, where the kernel has that interface. One line of JSON an artifact.
+// chainio-verify ARTIFACT…: loads every program of each artifact into this kernel's verifier, and its loops as
+// the kernel engine does, where the kernel has that interface. One line of JSON an artifact.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -8,7 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/backends/backends.h"
-#include "runtime/engine/kernel_loop.h"
+#include "compiler/ir/kernel_handlers.h"
+#include "runtime/engine/kernel_server.h"
 
 namespace {
 
@@ -28,9 +29,30 @@ Json loop_of(const std::vector<std::uint8_t>& bytes, const std::string& path, bo
     const std::vector<engine::ClassRank> ranks((*spec)->module().classes.size() + 1);
     metrics::Fallbacks fallbacks;
     auto loop = engine::KernelLoop::create(**spec, ranks, {.flights = kFlights, .huge_pages = false}, fallbacks);
-    refused = !loop;
-    if (refused) return {{"loads", false}, {"message", loop.error()}};
+    refused = refused || !loop;
+    if (!loop) return {{"loads", false}, {"message", loop.error()}};
     return {{"loads", true}, {"processed", (*loop)->instructions_processed()}};
+}
+
+// The loop that answers services, likewise, without their sockets and files.
+Json server_of(const std::vector<std::uint8_t>& bytes, const std::string& path, bool& refused) {
+    using namespace chainio;
+    if (!engine::kernel_engine_obstacle().empty()) return nullptr;
+    auto spec = spec::Loaded::from_bytes(bytes, path);
+    if (!spec || (*spec)->serve_object().empty()) return nullptr;
+    std::vector<engine::KernelServer::Listener> listeners;
+    for (const std::uint32_t service : ir::kernel_services((*spec)->module())) listeners.push_back({service, -1});
+    engine::KernelServer::Options options;
+    options.connections = kFlights / 2;
+    options.ranks.resize((*spec)->module().classes.size() + 1);
+    metrics::Fallbacks fallbacks;
+    auto server = engine::KernelServer::create(
+        *spec, listeners, [](const ir::CallFile&) -> const engine::OpenedFile* { return nullptr; }, options, fallbacks);
+    if (!server) {
+        refused = true;
+        return {{"loads", false}, {"message", server.error()}};
+    }
+    return {{"loads", true}, {"processed", (*server)->instructions_processed()}};
 }
 
 Json described(const std::string& path, const VerifyResult& result) {
@@ -59,6 +81,7 @@ int verify_one(const char* path) {
     Json said = described(path, result);
     bool refused = false;
     said["loop"] = loop_of(bytes, path, refused);
+    said["server"] = server_of(bytes, path, refused);
     fmt::print("{}\n", said.dump(-1, ' ', false, Json::error_handler_t::replace));
     if (!result.permitted) return kNotPermitted;
     return result.failed.empty() && !refused ? 0 : kRefused;

@@ -28,8 +28,8 @@ ENGINES = """## Which engine runs
 """
 LOOPS = """## The kernel engine's loops
 
-What the kernel engine attaches to its ring: one `loop_step` program an artifact with call chains, with all of their steps in it. Loaded as for 64 chains
-in flight, by kernels that have `io_uring_bpf_ops`; the limit is 1,000,000 instructions processed here, too.
+What the kernel engine attaches to its ring: one `loop_step` program an artifact with call chains, with all of their steps in it, and another one (*services*, `.chainio.serve`)
+where the kernel can answer services over tcp, with their handlers. Loaded as for 64 chains in flight or 64 connections, by kernels that have `io_uring_bpf_ops`; the limit is 1,000,000 instructions processed here, too.
 
 """
 PROGRAMS = """## What the verifiers say

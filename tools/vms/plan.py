@@ -152,5 +152,8 @@ def loads(checks):
 
 
 def loops(checks):
-    """{spec: what the verifier said of the kernel engine's loop}, where the kernel can load one."""
-    return {spec: artifact["loop"] for spec, artifact in artifacts(checks) if artifact.get("loop")}
+    """{spec: what the verifier said of the kernel engine's loop}, where the kernel can load one; the one that answers services beside it."""
+    found = {}
+    for spec, artifact in artifacts(checks):
+        found |= {name: artifact[key] for name, key in ((spec, "loop"), (f"{spec}: services", "server")) if artifact.get(key)}
+    return found
