@@ -26,7 +26,7 @@ check "shared interface" env CHAINIO_BUILD="$build" "${0%/*}/../e2e/xdp_shared.p
 # Where the kernel has the kernel engine's interface, what that is for.
 if grep -qaF io_uring_bpf_ops /sys/kernel/btf/vmlinux; then
     check engines "${0%/*}/engines_agree" "$build" "$folder/calls"
-    [ "$how" = soak ] && chains=20000 || chains=400
+    [ "$how" = soak ] && chains=20000 || chains=800 # enough for every round of a trial, full as they may be
     check "random chains" "$build/bin/chainio-chains" run "$folder/random" "$CHAINIO_VM_EXT4" --seed "$(cat "$folder/random/seed")" --chains "$chains" \
         --engine user --engine kernel --engine auto-user --engine auto-kernel
     check "hard cases" "${0%/*}/hard_cases" "$build" "$folder/calls"
