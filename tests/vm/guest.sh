@@ -21,8 +21,13 @@ for artifact in "$folder"/*.bpf.o; do
     name=${artifact##*/}
     check "differential ${name%.bpf.o}" "$build/bin/chainio-diff" "$artifact" --blocks 10 --quiet
 done
-mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
-check "shared interface" env CHAINIO_BUILD="$build" "${0%/*}/../e2e/xdp_shared.py" run "$folder/shared"
+# Two minutes and a half of emulation, so that in the short run one kernel does it: the one whose verifier refuses what older ones take.
+case $how-$(uname -r) in
+soak-* | *-6.12.*)
+    mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
+    check "shared interface" env CHAINIO_BUILD="$build" "${0%/*}/../e2e/xdp_shared.py" run "$folder/shared"
+    ;;
+esac
 # Where the kernel has the kernel engine's interface, what that is for.
 if grep -qaF io_uring_bpf_ops /sys/kernel/btf/vmlinux; then
     check engines "${0%/*}/engines_agree" "$build" "$folder/calls"

@@ -54,7 +54,7 @@ def of_kernel(line, folder, page):
         return [Outcome(line, "skipped", last_line(said))]
     outcomes = [verified(line, checks, page), engine_claim(line, checks), complaints(line, LOGS / "vm" / f"{line}.console")]
     for check in checks.values():
-        if check.name.startswith("differential") or check.name in plan.KERNEL_ENGINE + plan.EVERYWHERE:
+        if check.name.startswith("differential") or check.name in [*plan.KERNEL_ENGINE, plan.SHARED]:
             outcomes.append(of_check(line, check))
     missing = [name for name in plan.expected(line) if name not in checks]
     if code != plan.COMPLETE or missing:
