@@ -13,6 +13,7 @@ import archive
 from place import CACHE, LOG, ROOT, Unavailable, last_line, locked
 
 TIMED_OUT, GUEST_FAILED = 124, 125
+BOOTS = 3  # emulated kernels die now and then while they boot, when code is patched that the other processor runs
 DISK = 1 << 30  # bytes of each NVMe namespace; the files are sparse
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -176,6 +177,15 @@ def verdict(run, in_time, limit, console):
 def run(kernel, command, options):
     """Runs a command (a list of words) under a kernel; gives its exit code. The console goes to options.console when given."""
     program, path, tools, busybox = qemu(), needed_tools(), virtme(), archive.busybox()
+    for boot in range(1, BOOTS + 1):
+        code, begun = boot_once(kernel, command, options, program, path, tools, busybox)
+        if code != GUEST_FAILED or begun or boot == BOOTS:
+            return code
+        print(f"vm: nothing of the command was begun; boot {boot + 1} of {BOOTS} …", file=sys.stderr, flush=True)
+
+
+def boot_once(kernel, command, options, program, path, tools, busybox):
+    """The exit code, and whether the guest came as far as preparing for the command."""
     (CACHE / "runs").mkdir(parents=True, exist_ok=True)
     folder = pathlib.Path(tempfile.mkdtemp(dir=CACHE / "runs"))
     guard = Guard(folder)
@@ -196,6 +206,6 @@ def run(kernel, command, options):
         console = (folder / "console").read_text(errors="replace")
         if options.console:
             pathlib.Path(options.console).write_text(console)
-        return verdict(folder, in_time, options.timeout, console)
+        return verdict(folder, in_time, options.timeout, console), (folder / "disks").exists()
     finally:
         guard.close()
