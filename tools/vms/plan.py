@@ -16,7 +16,7 @@ HARD_CASES = {"hard_cases": ["hard_cases.chain"], "bounds": ["bounds.chain"], "r
 SHARED = "shared interface"  # under every kernel in the soak, else under 6.12
 KERNEL_ENGINE = ["engines", "random chains", "hard cases", "auto", "sockets"]  # checks where the kernel has that engine
 SOAK = os.environ.get("CHAINIO_SOAK") == "1"
-RANDOM_ARTIFACTS = 100 if SOAK else 6
+RANDOM_ARTIFACTS = 100 if SOAK else 3
 ALL = "soak" if SOAK else "all"
 COMPLETE = 7  # what the script ends with
 
