@@ -10,10 +10,10 @@ constexpr std::uint64_t kMostEntries = 1u << 20;
 
 }  // namespace
 
-BlockCache::BlockCache(umem::Slab& slab, umem::Owner owner, std::uint64_t limit_bytes,
+BlockCache::BlockCache(umem::Slab& slab, umem::Owner owner, const CacheLimits& limits,
                        metrics::EngineCounters& counters)
-    : slab_(slab), owner_(owner), limit_(limit_bytes), counters_(counters) {
-    entries_.resize(std::clamp<std::uint64_t>(limit_bytes / umem::kUnit, 1, kMostEntries));
+    : slab_(slab), owner_(owner), limits_(limits), counters_(counters) {
+    entries_.resize(std::clamp<std::uint64_t>(limits.bytes / umem::kUnit, 1, kMostEntries));
     buckets_.assign(std::bit_ceil(entries_.size() * 2), kNone);
     for (auto i = static_cast<std::uint32_t>(entries_.size()); i-- > 0;) {
         entries_[i].chain_next = free_;
@@ -35,10 +35,14 @@ std::uint32_t BlockCache::bucket_of(std::uint32_t file, std::uint64_t offset, st
     return static_cast<std::uint32_t>((hash >> 32) & (buckets_.size() - 1));
 }
 
-std::uint32_t BlockCache::find(std::uint32_t file, std::uint64_t offset, std::uint32_t length) {
+std::uint32_t BlockCache::find(std::uint32_t file, std::uint64_t offset, std::uint32_t length, std::uint64_t now_ns) {
     for (std::uint32_t i = buckets_[bucket_of(file, offset, length)]; i != kNone; i = entries_[i].chain_next) {
         Entry& entry = entries_[i];
         if (entry.offset != offset || entry.file != file || entry.length != length) continue;
+        if (now_ns > entry.since_ns && now_ns - entry.since_ns > limits_.good_for_ns) {
+            if (entry.pins == 0) remove(i);
+            break;
+        }
         entry.referenced = true;
         entry.pins++;
         counters_.block_cache_hits++;
@@ -48,30 +52,25 @@ std::uint32_t BlockCache::find(std::uint32_t file, std::uint64_t offset, std::ui
     return kNone;
 }
 
-std::uint32_t BlockCache::insert(std::uint32_t file, std::uint64_t offset, std::uint32_t length, std::uint32_t skip,
-                                 umem::Frame frame, umem::Owner from) {
-    const std::uint32_t bucket = bucket_of(file, offset, length);
+std::uint32_t BlockCache::insert(const Entry& block, umem::Owner from) {
+    const std::uint32_t bucket = bucket_of(block.file, block.offset, block.length);
     // Two chains may have read the same block at the same time; the second copy is not kept.
     for (std::uint32_t i = buckets_[bucket]; i != kNone; i = entries_[i].chain_next) {
-        if (entries_[i].offset == offset && entries_[i].file == file && entries_[i].length == length) return kNone;
+        const Entry& other = entries_[i];
+        if (other.offset == block.offset && other.file == block.file && other.length == block.length) return kNone;
     }
-    const std::uint32_t bytes = slab_.frame_bytes(frame);
-    if (bytes > limit_) return kNone;
-    while (free_ == kNone || bytes_ + bytes > limit_) {
+    const std::uint32_t bytes = slab_.frame_bytes(block.frame);
+    if (bytes > limits_.bytes) return kNone;
+    while (free_ == kNone || bytes_ + bytes > limits_.bytes) {
         if (!evict_one()) return kNone;
     }
-    if (!slab_.transfer(frame, from, owner_)) return kNone;
+    if (!slab_.transfer(block.frame, from, owner_)) return kNone;
     const std::uint32_t index = free_;
     free_ = entries_[index].chain_next;
-    entries_[index] = {.offset = offset,
-                       .file = file,
-                       .length = length,
-                       .skip = skip,
-                       .frame = frame,
-                       .pins = 1,
-                       .chain_next = buckets_[bucket],
-                       .referenced = false,
-                       .used = true};
+    entries_[index] = block;
+    entries_[index].pins = 1;
+    entries_[index].chain_next = buckets_[bucket];
+    entries_[index].used = true;
     buckets_[bucket] = index;
     ever_used_ = std::max(ever_used_, index + 1);
     bytes_ += bytes;

@@ -1,5 +1,5 @@
-// Blocks of immutable files, kept in frames: a bounded map from (file, offset, length), evicting what was not used
-// lately.
+// Blocks of files, kept in frames: a bounded map from (file, offset, length), evicting what was not used lately. Blocks
+// of immutable files are kept for as long as there is room, others only for a while.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -9,11 +9,17 @@
 
 namespace chainio::engine {
 
+struct CacheLimits {
+    std::uint64_t bytes = 0;
+    std::uint64_t good_for_ns = UINT64_MAX;  // from Entry::since_ns on
+};
+
 class BlockCache {
   public:
     static constexpr std::uint32_t kNone = UINT32_MAX;
     struct Entry {
         std::uint64_t offset = 0;
+        std::uint64_t since_ns = 0;  // it is not older than that
         std::uint32_t file = 0, length = 0;
         std::uint32_t skip = 0;  // where the block begins in its frame
         umem::Frame frame = umem::kNoFrame;
@@ -22,16 +28,16 @@ class BlockCache {
         bool referenced = false, used = false;
     };
 
-    BlockCache(umem::Slab& slab, umem::Owner owner, std::uint64_t limit_bytes, metrics::EngineCounters& counters);
+    BlockCache(umem::Slab& slab, umem::Owner owner, const CacheLimits& limits, metrics::EngineCounters& counters);
     ~BlockCache();
     BlockCache(const BlockCache&) = delete;
     BlockCache& operator=(const BlockCache&) = delete;
 
-    // The entry, pinned; kNone when the block is not here.
-    std::uint32_t find(std::uint32_t file, std::uint64_t offset, std::uint32_t length);
-    // Takes the frame over from `from` and pins the entry. kNone: not taken, the frame stays with its owner.
-    std::uint32_t insert(std::uint32_t file, std::uint64_t offset, std::uint32_t length, std::uint32_t skip,
-                         umem::Frame frame, umem::Owner from);
+    // The entry, pinned; kNone when the block is not here, or is too old by now.
+    std::uint32_t find(std::uint32_t file, std::uint64_t offset, std::uint32_t length, std::uint64_t now_ns);
+    // A block of which the first fields are told. Takes the frame over from `from` and pins the entry. kNone: not
+    // taken, the frame stays with its owner.
+    std::uint32_t insert(const Entry& block, umem::Owner from);
     void unpin(std::uint32_t entry);
     const Entry& entry(std::uint32_t index) const { return entries_[index]; }
     bool evict_one();  // false: nothing is left that is not pinned
@@ -44,7 +50,7 @@ class BlockCache {
 
     umem::Slab& slab_;
     umem::Owner owner_;
-    std::uint64_t limit_;
+    CacheLimits limits_;
     metrics::EngineCounters& counters_;
     std::vector<Entry> entries_;
     std::vector<std::uint32_t> buckets_;

@@ -138,7 +138,8 @@ Engine::Engine(std::shared_ptr<const spec::Loaded> spec, const EngineOptions& op
     for (std::uint32_t i = 0; i < module_.files.size(); i++) {
         const auto& files = module_.files[i];
         const bool cached = files.immutable && files.cache_levels != 0 && files.cache_bytes != 0;
-        caches_.push_back(cached ? std::make_unique<BlockCache>(slab_, kCacheOwner + i, files.cache_bytes, counters_)
+        caches_.push_back(cached ? std::make_unique<BlockCache>(slab_, kCacheOwner + i,
+                                                                CacheLimits{.bytes = files.cache_bytes}, counters_)
                                  : nullptr);
     }
 }
@@ -197,8 +198,17 @@ std::expected<FileHandle, FileError> Engine::add_file(OpenedFile opened) {
     file.generation = generation & 0xffff;
     file.used = true;
     file.id = next_file_id_++;
-    file.cache = caches_[opened.file_class].get();
+    auto& cache = caches_[opened.file_class];
     file.cache_levels = declared.cache_levels;
+    if (!declared.immutable && options_.passed_bytes != 0) {
+        if (!cache)
+            cache = std::make_unique<BlockCache>(
+                slab_, kCacheOwner + opened.file_class,
+                CacheLimits{.bytes = options_.passed_bytes, .good_for_ns = options_.passed_ns}, counters_);
+        file.keep_passed = true;
+        file.cache_levels = UINT32_MAX;
+    }
+    file.cache = cache.get();
     file.try_page_cache = !opened.direct;
     file.opened = std::move(opened);
     return file.generation << 16 | slot;

@@ -32,6 +32,10 @@ struct EngineOptions {
     std::optional<TrialOptions> trial = {};
     unsigned spin_us = 0;  // of the kernel engine: looks for completions that long before it sleeps
     bool huge_pages = true;
+    // Of files that are not immutable, too: blocks from which a chain went on to another are kept for so long, and at
+    // most so many bytes of each class. Chains then find their way by what the files said that long ago. 0: none are.
+    std::uint64_t passed_ns = 0;
+    std::size_t passed_bytes = 0;
     // The smallest frame that a block is read into which no cache keeps; 4096 where AF_XDP sends from it.
     std::uint32_t least_frame = umem::kUnit;
 };
@@ -134,6 +138,7 @@ class Engine {
         std::uint32_t chains = 0;      // in flight over it
         BlockCache* cache = nullptr;
         std::uint32_t cache_levels = 0;
+        bool keep_passed = false;  // what is cached are blocks that chains have passed through
         bool try_page_cache = false;
         std::uint16_t page_cache_misses = 0, page_cache_pause = 0;
         bool used = false;
@@ -182,9 +187,9 @@ class Engine {
     // engine_io.cpp: one read's life
     std::uint32_t new_read();
     void free_read(std::uint32_t index);
-    void cache_block(Read& read);
+    void cache_block(Read& read, bool passed);
     void drop_block(Read& read);
-    void drop_read(std::uint32_t index);
+    void drop_read(std::uint32_t index, bool passed = false);
     void issue_waiting(bool may_block);
     Issued issue(std::uint32_t index, bool alone);
     umem::Frame allocate(std::uint32_t bytes, umem::Owner owner);

@@ -213,7 +213,7 @@ void Engine::after_program(std::uint32_t index, std::uint32_t ran) {
     if (ran != kNoIndex) {
         flight.head = reads_[ran].next;
         if (flight.head == kNoIndex) flight.tail = kNoIndex;
-        drop_read(ran);
+        drop_read(ran, true);
     }
     if (flight.head == kNoIndex) return after_last_read(index);
     if (reads_[flight.head].state == ReadState::done) ready_.push(flight.rank, index);
@@ -321,7 +321,7 @@ std::uint32_t Engine::slice_of(std::uint32_t index, std::span<const std::uint8_t
 void Engine::hold_block(std::uint32_t index, std::uint32_t ran) {
     Flight& flight = flights_[index];
     Read& read = reads_[ran];
-    cache_block(read);
+    cache_block(read, false);
     if (read.cache_entry != kNoIndex) {
         flight.held_entry = read.cache_entry;
         flight.held_file = files_[read.file].opened.file_class;

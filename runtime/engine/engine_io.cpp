@@ -30,13 +30,19 @@ void Engine::free_read(std::uint32_t index) {
     free_reads_ = index;
 }
 
-// Offers a block that was read from the device to its file's cache.
-void Engine::cache_block(Read& read) {
+// Offers a block that was read from the device to its file's cache; `passed`: its chain went on from it.
+void Engine::cache_block(Read& read, bool passed) {
     const File& file = files_[read.file];
+    if (file.keep_passed && !passed) return;
     if (file.cache == nullptr || read.depth >= file.cache_levels || read.cache_entry != kNoIndex) return;
     if (read.failure != 0 || read.frame == umem::kNoFrame) return;
-    read.cache_entry =
-        file.cache->insert(file.id, read.offset, read.length, read.skip, read.frame, owner_of(read.slot));
+    read.cache_entry = file.cache->insert({.offset = read.offset,
+                                           .since_ns = flights_[read.slot].started_ns,
+                                           .file = file.id,
+                                           .length = read.length,
+                                           .skip = read.skip,
+                                           .frame = read.frame},
+                                          owner_of(read.slot));
 }
 
 void Engine::drop_block(Read& read) {
@@ -50,7 +56,7 @@ void Engine::drop_block(Read& read) {
 }
 
 // Takes a read away from its chain, wherever it is on its way.
-void Engine::drop_read(std::uint32_t index) {
+void Engine::drop_read(std::uint32_t index, bool passed) {
     Read& read = reads_[index];
     if (read.state == ReadState::in_flight) {
         read.state = ReadState::orphan;
@@ -60,7 +66,7 @@ void Engine::drop_read(std::uint32_t index) {
     if (read.state == ReadState::waiting) {
         (read.frame == umem::kNoFrame ? waiting_ : again_).remove(read.rank, index);
     } else {
-        cache_block(read);
+        cache_block(read, passed);
     }
     drop_block(read);
     free_read(index);
@@ -105,7 +111,7 @@ Engine::Issued Engine::issue(std::uint32_t index, bool alone) {
     if (on_device_ >= backend_->capacity()) return Issued::no_room;
     if (read.frame == umem::kNoFrame) {
         if (file.cache != nullptr && read.depth < file.cache_levels) {
-            read.cache_entry = file.cache->find(file.id, read.offset, read.length);
+            read.cache_entry = file.cache->find(file.id, read.offset, read.length, flights_[read.slot].started_ns);
             if (read.cache_entry != kNoIndex) {
                 read.frame = file.cache->entry(read.cache_entry).frame;
                 read.skip = file.cache->entry(read.cache_entry).skip;

@@ -18,6 +18,9 @@ namespace {
 constexpr std::size_t kMostCounts = 256, kMostExplained = 4096;  // kinds of notes and of explained things
 constexpr std::uint64_t kBetweenSearches = 50'000'000;           // ns, of files whose opening was not seen
 constexpr std::uint32_t kMostDescriptors = 65536;
+// Where a chain's walks end it seldom has more to ask for: after so many such pages in a row one in so many is shown
+// to it.
+constexpr std::uint32_t kSilentPages = 32, kShown = 16;
 
 std::string_view text_of(const Message& message) {
     return {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()};
@@ -46,9 +49,12 @@ Events::Events(const Parts& parts, bool explain)
       on_read_(parts.plan.classes.size()),
       on_open_(parts.plan.classes.size()),
       on_ready_(parts.plan.sockets.size()),
-      on_probe_(shim::kMaxProbes) {
+      on_probe_(shim::kMaxProbes),
+      silent_(parts.plan.chains.size()) {
+    to_run_.reserve(parts.plan.chains.size());
     for (std::uint32_t i = 0; i < parts.plan.chains.size(); i++) {
         const ChainPlan& chain = parts.plan.chains[i];
+        if (!chain.asks) continue;
         if (chain.mode == ir::ChainMode::on_read) on_read_[chain.source].push_back(i);
         if (chain.mode == ir::ChainMode::on_open) on_open_[chain.source].push_back(i);
         if (chain.mode == ir::ChainMode::on_ready) on_ready_[chain.source].push_back(i);
@@ -125,11 +131,14 @@ ShadowFile* Events::file_of(const shim::Event& event) {
 void Events::on_read(const shim::Event& event) {
     const bool waited = event.took_ns > shim::kSlowReadNs;
     parts_.score.expect_saving(event.source, event.took_ns);
-    const bool touched = parts_.ranges.read(file_key(event.device, event.inode), event.offset, event.length, waited);
-    parts_.score.program_read(event.source, event.length, event.took_ns, touched);
+    const auto touched = parts_.ranges.read(file_key(event.device, event.inode), event.offset, event.length, waited);
+    parts_.score.program_read(event.source, event.length, event.took_ns, touched.any);
     if (waited) parts_.score.waited(event.source, now_ns());
-    const auto& chains = on_read_[event.source];
-    if (event.length == 0 || chains.empty() || !wanted(chains)) return;
+    if (event.length == 0) return;
+    to_run_.clear();
+    for (std::uint32_t chain : on_read_[event.source])
+        if (parts_.score.wants_events(chain) && !passes_over(chain, touched)) to_run_.push_back(chain);
+    if (to_run_.empty()) return;
     ShadowFile* file = file_of(event);
     if (file == nullptr) return;
     std::uint32_t length = 0;
@@ -138,18 +147,25 @@ void Events::on_read(const shim::Event& event) {
         return;
     }
     file->pins++;
-    for (std::uint32_t chain : chains) {
+    for (std::uint32_t chain : to_run_) {
         const auto* header = parts_.files.header(*file, parts_.plan.classes[event.source]);
         if (header == nullptr) {
             refuse(chain, FileRefusal::bad_header);
             continue;
         }
-        if (parts_.score.wants_events(chain))
+        const bool asked =
             run(chain,
                 {.offset = event.offset, .length = length, .file_size = file->size, .header = header, .arguments = {}},
                 file);
+        if (touched.walker == chain) silent_[chain] = asked ? 0 : silent_[chain] + 1;
     }
     file->pins--;
+}
+
+// Reading a page again only to find that a chain has nothing to say of it costs as much as fetching it.
+bool Events::passes_over(std::uint32_t chain, const Ranges::Touched& touched) {
+    if (touched.walker != chain || silent_[chain] < kSilentPages) return false;
+    return ++silent_[chain] % kShown != 0;
 }
 
 // The bytes that the program has just read. They are in the page cache, unless it reads past it.
@@ -186,12 +202,14 @@ void Events::on_probe(const Message& message) {
     }
 }
 
-void Events::run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file) {
+// Whether the chain has asked for anything.
+bool Events::run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file) {
     const std::uint32_t outcome = runner_.run(parts_.plan.chains[chain].chain, event);
     const auto prefetches = outcome == CIO_OK ? runner_.prefetches() : std::span<const cio_prefetch>{};
     parts_.score.ran(chain, outcome == CIO_OK, !prefetches.empty());
     for (const cio_prefetch& prefetch : prefetches) follow(chain, prefetch, file);
     asked_ = asked_ || !prefetches.empty();
+    return !prefetches.empty();
 }
 
 // What native code has written is checked like any data.

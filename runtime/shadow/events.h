@@ -46,7 +46,8 @@ class Events final : public MessageSink {
     void explain(const Message& message, const char* why);
     ShadowFile* file_of(const shim::Event& event);
     bool read_block(const ShadowFile& file, const shim::Event& event, std::uint32_t& length);
-    void run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file);
+    bool run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file);
+    bool passes_over(std::uint32_t chain, const Ranges::Touched& touched);
     void follow(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
     void follow_named(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
     bool wanted(const std::vector<std::uint32_t>& chains) const;
@@ -58,6 +59,8 @@ class Events final : public MessageSink {
     bool explain_;
     Runner runner_;
     ByMode on_read_, on_open_, on_ready_, on_probe_;
+    std::vector<std::uint32_t> silent_;  // by chain: pages of its own walks in a row at which it asked for nothing
+    std::vector<std::uint32_t> to_run_;  // chains at the event at hand
     std::vector<std::uint32_t> processes_;
     std::array<std::uint64_t, kFileRefusals> refusals_{};
     std::map<std::string, std::uint64_t> counts_;

@@ -78,6 +78,7 @@ std::string place_chain(const ir::Module& module, std::uint32_t index, SpecPlan&
     ChainPlan out;
     out.chain = index;
     out.mode = chain.mode;
+    out.asks = !module.programs[static_cast<std::size_t>(chain.shadow)].body.empty();
     out.rank = static_cast<std::uint16_t>(chain.priority_class < 0 ? module.classes.size()
                                                                    : static_cast<std::size_t>(chain.priority_class));
     for (std::uint32_t i : reaches.classes) {
@@ -187,14 +188,14 @@ Posts posts_of(const SpecPlan& plan, const std::vector<Listens>& chains) {
     Posts posts{std::vector<std::uint32_t>(plan.classes.size()), std::vector<std::uint32_t>(plan.sockets.size())};
     for (std::uint32_t i = 0; i < plan.chains.size(); i++) {
         const ChainPlan& chain = plan.chains[i];
-        const bool on = chains[i] == Listens::to_all;
+        const bool on = chain.asks && chains[i] == Listens::to_all;
         // Openings are told of even while the chain is off: without the path its reads mean nothing once it is on
         // again.
         if (chain.mode == ir::ChainMode::on_read)
             posts.classes[chain.source] |=
-                shim::kPostOpens | (on                                    ? shim::kPostReads
-                                    : chains[i] == Listens::to_slow_reads ? shim::kPostSlowReads
-                                                                          : 0);
+                shim::kPostOpens | (on                                                  ? shim::kPostReads
+                                    : chain.asks && chains[i] == Listens::to_slow_reads ? shim::kPostSlowReads
+                                                                                        : 0);
         if (chain.mode == ir::ChainMode::on_open)
             posts.classes[chain.source] |= shim::kPostOpens | (on ? shim::kWakeOpens : 0);
         if (!on) continue;

@@ -94,7 +94,8 @@ std::uint32_t Ranges::begin(std::uint64_t file, std::uint64_t offset, std::uint6
              .prev = list.newest,
              .next = kNoRange,
              .state = State::under_way,
-             .overdue = false};
+             .overdue = false,
+             .walked = false};
     (list.newest == kNoRange ? list.oldest : ranges_[list.newest].next) = at;
     list.newest = at;
     if (list.due == kNoRange) list.due = at;
@@ -187,15 +188,16 @@ void Ranges::touch(std::uint32_t at, bool waited) {
     sink_.on_range(chain, turn, end);
 }
 
-bool Ranges::read(std::uint64_t file, std::uint64_t offset, std::uint64_t length, bool waited) {
-    if (used_ == 0 || length == 0) return false;
-    bool found = false;
+Ranges::Touched Ranges::read(std::uint64_t file, std::uint64_t offset, std::uint64_t length, bool waited) {
+    Touched found;
+    if (used_ == 0 || length == 0) return found;
     const std::uint64_t first = page_of(offset);
     const std::uint64_t end = std::min(page_end(offset, length), first + most_pages_);
     for (std::uint64_t page = first; page < end; page++) {
         const std::uint32_t at = range_at(file, page);
         if (at == kNoRange) continue;
-        found = true;
+        found.any = true;
+        if (ranges_[at].walked) found.walker = ranges_[at].chain;
         touch(at, waited);
     }
     return found;

@@ -49,8 +49,15 @@ class Ranges {
     // Returns how long it was under way.
     std::uint64_t arrived(std::uint32_t range, std::uint64_t now_ns);
     void failed(std::uint32_t range);
-    // The program has read this; `waited`: for a device. Returns whether a range was touched.
-    bool read(std::uint64_t file, std::uint64_t offset, std::uint64_t length, bool waited);
+    // A walk reads it.
+    void walked(std::uint32_t range) { ranges_[range].walked = true; }
+    struct Touched {
+        bool any = false;
+        std::uint32_t walker = kNoRange;  // the chain whose walk had read one of them
+        explicit operator bool() const { return any; }
+    };
+    // The program has read this; `waited`: for a device. Tells of the ranges that it touched.
+    Touched read(std::uint64_t file, std::uint64_t offset, std::uint64_t length, bool waited);
     // Declares ranges overdue and wasted; `turn` gives a chain's events so far.
     void age(const std::vector<std::uint64_t>& turns, std::uint64_t now_ns);
     void end();  // all that is left is wasted
@@ -66,7 +73,7 @@ class Ranges {
         std::uint32_t pages = 0, chain = 0;
         std::uint32_t prev = kNoRange, next = kNoRange;  // of the chain, oldest first; or of the free ones
         State state = State::free;
-        bool overdue = false;
+        bool overdue = false, walked = false;
     };
     struct Page {
         std::uint64_t file = 0, page = 0;

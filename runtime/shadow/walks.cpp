@@ -13,7 +13,8 @@ namespace {
 constexpr unsigned kEngineFiles = 64;
 constexpr std::size_t kRecent = 8192;
 constexpr std::uint64_t kRecentNs = 250'000'000;  // a walk that was done is not done again for that long
-constexpr std::uint32_t kNoNumber = 0x3fffffff;   // of a read whose pages belong to another range already
+constexpr std::size_t kPassedBytes = std::size_t{2} << 20;
+constexpr std::uint32_t kNoNumber = 0x3fffffff;  // of a read whose pages belong to another range already
 
 struct BackendContext {
     Walks* walks;
@@ -51,6 +52,9 @@ std::expected<std::unique_ptr<Walks>, std::string> Walks::create(const Parts& pa
     options.umem_bytes = memory_bytes;
     options.max_files = kEngineFiles;
     options.huge_pages = false;
+    // Pages near the root of a tree are on the way of every walk. One that has changed since costs a hit, never a byte.
+    options.passed_ns = kRecentNs;
+    options.passed_bytes = std::min(kPassedBytes, memory_bytes / 4);
     auto engine = engine::Engine::create(parts.spec, options, make_disk, &context);
     if (!engine) return std::unexpected(engine.error());
     walks->engine_ = std::move(*engine);
@@ -177,6 +181,7 @@ std::uint32_t Walks::read_begins(const engine::ReadOp& op) {
     const std::uint32_t range =
         parts_.ranges.begin(key, op.offset, op.length, slot.chain, parts_.score.turns()[slot.chain], now_ns());
     if (range == kNoRange) return kNoNumber;
+    parts_.ranges.walked(range);
     parts_.score.fetched(slot.chain, op.length);
     return range;
 }

@@ -235,6 +235,24 @@ TEST(EngineFiles, TheBlockCacheKeepsUpperLevelsAndStaysWithinItsSize) {
     EXPECT_LE(engine->slab().accounting().in_use_bytes, 4096u);
 }
 
+TEST(EngineFiles, BlocksOnTheWayAreKeptForAWhileAndThoseAtTheEndAreNot) {
+    const DiskFile file(walk_file(60, kReturnSum));
+    for (const bool long_enough : {true, false}) {
+        auto engine =
+            engine_of(walk_machine(),
+                      {.in_flight = 4, .passed_ns = long_enough ? std::uint64_t{1} << 60 : 1, .passed_bytes = 65536});
+        auto a = engine->open_file(0, file.path()), b = engine->open_file(1, file.path());
+        ASSERT_TRUE(a && b);
+        // Two blocks on the way, and the last.
+        for (int turn = 0; turn < 10; turn++)
+            EXPECT_EQ(run_one(*engine, *a, *b, std::uint64_t{57} * 77).outcome, static_cast<std::uint32_t>(CIO_OK));
+        EXPECT_EQ(engine->counters().block_cache_hits, long_enough ? 18u : 0u);
+        EXPECT_EQ(engine->counters().block_cache_misses, long_enough ? 12u : 30u);
+        EXPECT_TRUE(engine->leaks().empty());
+        EXPECT_LE(engine->slab().accounting().in_use_bytes, 4096u);
+    }
+}
+
 TEST(EngineFiles, UrgentChainsAreReadFirst) {
     FakeDisk disk;
     disk.files = {walk_file(60, kReturnSum), walk_file(60, kReturnSum)};
