@@ -7,6 +7,7 @@
 
 #include "runtime/metrics/counters.h"
 #include "runtime/metrics/fallbacks.h"
+#include "runtime/ring/shared.h"
 #include "runtime/umem/slab.h"
 
 namespace chainio::engine {
@@ -36,17 +37,21 @@ class Backend {
     // Hands a read over; it starts at the next enter(), or before. The caller keeps to capacity().
     virtual void push(const ReadOp& op) = 0;
     // Starts what was pushed and waits until at least `wait_for` reads are done (0: does not wait). Returns how many
-    // were written to `done`, or -errno.
+    // were written to `done`, or -errno. By somebody else's turns (below), what was pushed starts with the next of
+    // them.
     virtual int enter(unsigned wait_for, std::span<ReadDone> done) = 0;
     // A read on the calling thread. With `only_cached` it does not wait for a device: -EAGAIN instead.
     virtual std::int32_t read_now(const ReadOp& op, bool only_cached) = 0;
     // A descriptor that poll() finds readable once a read is done, until the next enter(); -1 when there is none.
     virtual int poll_fd() { return -1; }
+    // Whether reads go out, and completions come in, with the turns of a ring that others use and somebody else enters.
+    virtual bool by_turns() const { return false; }
 };
 
 struct RingBackendOptions {
     unsigned depth = 64;  // reads under way at most
     unsigned file_slots = 64;
+    ring::Shared* shared = nullptr;  // the ring to use; null, or without a free seat: one of its own
 };
 // io_uring with the slab's memory registered as far as allowed; plain preads (noted) where io_uring cannot be had.
 std::unique_ptr<Backend> make_ring_backend(const RingBackendOptions& options, umem::Slab& slab,

@@ -91,8 +91,11 @@ std::expected<std::unique_ptr<Engine>, std::string> Engine::create(std::shared_p
     } else if (make_backend != nullptr) {
         engine->backend_ = make_backend(context, engine->slab_, engine->counters_);
     } else if (options.use_ring) {
-        engine->backend_ = make_ring_backend({device_depth(options), options.max_files}, engine->slab_,
-                                             engine->counters_, engine->fallbacks_);
+        // While engines are compared, each pays for its own system calls.
+        const bool compared = options.trial && kernel_engine_obstacle().empty();
+        engine->backend_ =
+            make_ring_backend({device_depth(options), options.max_files, compared ? nullptr : options.ring},
+                              engine->slab_, engine->counters_, engine->fallbacks_);
     } else {
         engine->backend_ = make_plain_backend(options.max_files, engine->counters_);
     }

@@ -27,7 +27,10 @@ struct EngineOptions {
     std::size_t umem_bytes = 0;  // memory for blocks; 0: chosen by in_flight. Block caches come on top of it.
     unsigned max_files = 64;
     bool use_ring = true;  // false: plain preads only
-    bool kernel = false;   // the kernel engine, or no engine
+    // A ring that others use as well, and whose turns its owner takes: reads go out and come in with these. Without it
+    // the engine has a ring of its own.
+    ring::Shared* ring = nullptr;
+    bool kernel = false;  // the kernel engine, or no engine
     // Begins with the user engine, and goes on with the kernel engine where a trial found it no worse.
     std::optional<TrialOptions> trial = {};
     unsigned spin_us = 0;  // of the kernel engine: looks for completions that long before it sleeps
@@ -116,6 +119,8 @@ class Engine {
     bool in_kernel() const { return inside_; }
     // For event loops: readable when reap(out, 0) has something to do; -1 when only a waiting reap makes progress.
     int poll_fd() { return inside_ ? -1 : backend_->poll_fd(); }
+    // Whether progress comes with the turns of the ring that it was given; then there is nothing to wait for here.
+    bool by_turns() const { return !inside_ && backend_->by_turns(); }
 
     const spec::Loaded& spec() const { return *spec_; }
     const metrics::EngineCounters& counters() const { return counters_; }

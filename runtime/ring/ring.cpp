@@ -73,6 +73,15 @@ std::expected<Ring, std::string> Ring::create(const RingOptions& options, metric
                                                          std::strerror(-result));
             }
         }
+        if (options.buffer_slots != 0) {
+            const int result = io_uring_register_buffers_sparse(ring.get(), options.buffer_slots);
+            ring.state_->buffer_table = result == 0;
+            if (result != 0) {
+                fallbacks.note("unregistered-buffers", std::string("the kernel refused a table of registered buffers "
+                                                                   "(Linux 5.19): ") +
+                                                           std::strerror(-result));
+            }
+        }
         return ring;
     }
     std::string why = std::string("io_uring cannot be set up: ") + std::strerror(error);
@@ -82,37 +91,47 @@ std::expected<Ring, std::string> Ring::create(const RingOptions& options, metric
     return std::unexpected(why);
 }
 
-int Ring::try_buffer(void* base, std::size_t bytes) {
-    iovec vector{base, bytes};
-    return io_uring_register_buffers(get(), &vector, 1);
+// Without a table there is one buffer, which comes and goes as a whole.
+int Ring::set_buffer(unsigned slot, void* base, std::size_t bytes) {
+    const iovec vector{base, bytes};
+    if (!state_->buffer_table)
+        return base != nullptr ? io_uring_register_buffers(get(), &vector, 1) : io_uring_unregister_buffers(get());
+    constexpr __u64 kNoTag = 0;
+    const int result = io_uring_register_buffers_update_tag(get(), slot, &vector, &kNoTag, 1);
+    return result < 0 ? result : result == 1 ? 0 : -EINVAL;
+}
+
+void Ring::unregister_region(unsigned slot) {
+    if (state_->buffer_table) set_buffer(slot, nullptr, 0);
 }
 
 // The limit counts what else this user has locked, so that the room is only known by trying: the half that fits and the
 // half that does not come nearer to one another until a sixteenth is left between them.
-std::size_t Ring::largest_buffer(void* base, std::size_t too_much) {
+std::size_t Ring::largest_buffer(unsigned slot, void* base, std::size_t too_much) {
     std::size_t fits = 0;
     const std::size_t near = std::max(too_much / 16, 2 * kSmallestBuffer);
     while (too_much - fits >= near) {
         const std::size_t middle = (fits + too_much) / 2 / kSmallestBuffer * kSmallestBuffer;
-        if (try_buffer(base, middle) != 0) {
+        if (set_buffer(slot, base, middle) != 0) {
             too_much = middle;
         } else {
-            io_uring_unregister_buffers(get());
+            set_buffer(slot, nullptr, 0);
             fits = middle;
         }
     }
-    return fits != 0 && try_buffer(base, fits) == 0 ? fits : 0;
+    return fits != 0 && set_buffer(slot, base, fits) == 0 ? fits : 0;
 }
 
-std::size_t Ring::register_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks) {
+std::size_t Ring::register_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks, unsigned slot) {
+    if (slot != 0 && !state_->buffer_table) return 0;
     const std::size_t limit = memlock_limit();
     std::size_t size = std::min(bytes, kLargestBuffer);
-    const int result = try_buffer(base, size);
+    const int result = set_buffer(slot, base, size);
     const bool no_room = result == -ENOMEM || result == -EPERM;
     if (no_room) {
         // As much as the limit and one piece more cannot fit, whoever else has locked something.
         const bool limited = limit < size - std::min(size, kSmallestBuffer);
-        size = largest_buffer(base, limited ? limit / kSmallestBuffer * kSmallestBuffer + kSmallestBuffer : size);
+        size = largest_buffer(slot, base, limited ? limit / kSmallestBuffer * kSmallestBuffer + kSmallestBuffer : size);
     } else if (result != 0) {
         size = 0;
     }

@@ -18,6 +18,7 @@ struct RingOptions {
     unsigned entries = 64;      // SQEs
     unsigned cq_entries = 128;  // CQEs, at least as many as reads may be under way
     unsigned file_slots = 64;   // of the sparse table of registered files; 0: no table
+    unsigned buffer_slots = 0;  // of the sparse table of registered buffers; 0: one buffer, which is number 0
     // The most that setup may use, so that tests can take the place of an older kernel.
     // `loop` is the one set that a loop_step program can be attached to.
     enum class Level { newest, single_issuer, cooperative, plain, loop } level = Level::newest;
@@ -29,8 +30,10 @@ class Ring {
     Ring(Ring&&) noexcept = default;
     Ring& operator=(Ring&&) noexcept = default;
 
-    // Registers as much of the memory's beginning as the kernel allows, as buffer 0; returns how many bytes.
-    std::size_t register_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks);
+    // Registers as much of the memory's beginning as the kernel allows, as buffer `slot`; returns how many bytes.
+    std::size_t register_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks, unsigned slot = 0);
+    // Of a ring with a table of buffers.
+    void unregister_region(unsigned slot);
     // Makes the memory the ring's region, which its BPF program sees. 0 or an errno.
     int share_region(void* base, std::size_t bytes);
     // Puts `fd` into a slot of the registered table; false (noted) when the kernel refuses, then reads use the
@@ -51,12 +54,12 @@ class Ring {
     const std::string& flags() const { return state_->flags; }  // "SINGLE_ISSUER|DEFER_TASKRUN", for people
 
   private:
-    int try_buffer(void* base, std::size_t bytes);
-    std::size_t largest_buffer(void* base, std::size_t too_much);
+    int set_buffer(unsigned slot, void* base, std::size_t bytes);
+    std::size_t largest_buffer(unsigned slot, void* base, std::size_t too_much);
 
     struct State {
         io_uring ring{};
-        bool live = false, bound = false, disabled = false, file_table = false;
+        bool live = false, bound = false, disabled = false, file_table = false, buffer_table = false;
         std::string flags;
         int event_fd = -1;
         ~State() {

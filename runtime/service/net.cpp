@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -12,23 +11,18 @@ namespace chainio::service {
 namespace {
 
 constexpr int kBufferGroup = 0, kDatagramGroup = 1;
-constexpr unsigned kMostEntries = 4096;
 
-std::uint64_t user_data(NetOp op, std::uint32_t index) { return static_cast<std::uint64_t>(op) << 32 | index; }
+std::uint64_t name_of(NetOp op, std::uint32_t index) { return static_cast<std::uint64_t>(op) << 32 | index; }
 
 }  // namespace
 
-std::expected<std::unique_ptr<Net>, std::string> Net::create(unsigned connections, metrics::Fallbacks& fallbacks) {
-    ring::RingOptions options;
-    options.entries = std::bit_ceil(std::clamp(connections, 64u, kMostEntries));
-    options.cq_entries = 4 * options.entries;
-    options.file_slots = 0;
-    auto ring = ring::Ring::create(options, fallbacks);
-    if (!ring) return std::unexpected(ring.error());
-    std::unique_ptr<Net> net(new Net(std::move(*ring), fallbacks));
+std::expected<std::unique_ptr<Net>, std::string> Net::create(ring::Shared& ring, metrics::Fallbacks& fallbacks) {
+    auto seat = ring.sit();
+    if (seat == nullptr) return std::unexpected("the io_uring has too many users");
+    std::unique_ptr<Net> net(new Net(std::move(seat), fallbacks));
     if (net->buffers_.base() == nullptr || net->datagrams_.base() == nullptr)
         return std::unexpected("no memory for the buffers that receive");
-    if (const int bound = net->ring_.bind_to_thread(); bound < 0)
+    if (const int bound = ring.bind(); bound < 0)
         return std::unexpected(std::string("the io_uring cannot be used: ") + std::strerror(-bound));
     if (auto provided = net->provide(net->buffer_ring_, kBuffers, kBufferGroup); !provided)
         return std::unexpected(provided.error());
@@ -38,37 +32,29 @@ std::expected<std::unique_ptr<Net>, std::string> Net::create(unsigned connection
     for (std::uint32_t i = 0; i < kDatagrams; i++) net->give_back_datagram(i);
     net->receive_form_.msg_namelen = kPeerBytes;
     net->receive_form_.msg_controllen = kControlBytes;
-    if (net->ring_.event_fd() < 0) return std::unexpected("the io_uring cannot be waited for");
     return net;
 }
 
 std::expected<void, std::string> Net::provide(io_uring_buf_ring*& to, std::uint32_t count, int group) {
     int error = 0;
-    to = io_uring_setup_buf_ring(ring_.get(), count, group, 0, &error);
+    to = io_uring_setup_buf_ring(ring(), count, group, 0, &error);
     if (to != nullptr) return {};
     return std::unexpected(std::string("provided buffers cannot be registered (they need Linux 5.19): ") +
                            std::strerror(-error));
 }
 
 Net::~Net() {
-    if (buffer_ring_ != nullptr) io_uring_free_buf_ring(ring_.get(), buffer_ring_, kBuffers, kBufferGroup);
-    if (datagram_ring_ != nullptr) io_uring_free_buf_ring(ring_.get(), datagram_ring_, kDatagrams, kDatagramGroup);
+    if (buffer_ring_ != nullptr) io_uring_free_buf_ring(ring(), buffer_ring_, kBuffers, kBufferGroup);
+    if (datagram_ring_ != nullptr) io_uring_free_buf_ring(ring(), datagram_ring_, kDatagrams, kDatagramGroup);
 }
 
-io_uring_sqe* Net::next_sqe(NetOp op, std::uint32_t index) {
-    io_uring_sqe* sqe = io_uring_get_sqe(ring_.get());
-    while (sqe == nullptr) {
-        // Submitting makes room: the kernel takes all that is in the queue.
-        submit();
-        sqe = io_uring_get_sqe(ring_.get());
-    }
-    io_uring_sqe_set_data64(sqe, user_data(op, index));
-    return sqe;
-}
+io_uring_sqe* Net::next_sqe(NetOp op, std::uint32_t index) { return seat_->next_sqe(name_of(op, index)); }
 
-void Net::submit() {
-    io_uring_submit(ring_.get());
-    if (io_uring_sq_ready(ring_.get()) == 0) messages_used_ = 0;
+Net::Message& Net::next_message() {
+    const std::uint64_t submissions = seat_->shared().submissions();
+    if (messages_of_ != submissions) messages_used_ = 0;
+    messages_of_ = submissions;
+    return messages_[messages_used_++];
 }
 
 void Net::accept(std::uint32_t listener, int fd) {
@@ -88,7 +74,7 @@ void Net::receive(std::uint32_t connection, int fd) {
 }
 
 void Net::cancel(NetOp op, std::uint32_t index) {
-    io_uring_prep_cancel64(next_sqe(NetOp::cancel, index), user_data(op, index), 0);
+    io_uring_prep_cancel64(next_sqe(NetOp::cancel, index), seat_->user_data(name_of(op, index)), 0);
 }
 
 void Net::stop_receiving(std::uint32_t connection) { cancel(NetOp::receive, connection); }
@@ -130,9 +116,10 @@ std::optional<Received> Net::datagram(std::uint32_t buffer, std::size_t length) 
 }
 
 void Net::send_to(std::uint32_t index, int fd, const Received& to, std::span<const iovec> parts) {
-    while (messages_used_ == messages_.size()) submit();
+    ring::Shared& ring = seat_->shared();
+    while (messages_used_ == messages_.size() && messages_of_ == ring.submissions()) ring.submit();
     io_uring_sqe* sqe = next_sqe(NetOp::send_to, index);
-    Message& message = messages_[messages_used_++];
+    Message& message = next_message();  // of the same submission as the operation
     std::ranges::copy(parts, message.parts.begin());
     message.header = {};
     message.header.msg_name = to.peer.data();
@@ -150,25 +137,17 @@ void Net::give_back_datagram(std::uint32_t buffer) {
     io_uring_buf_ring_advance(datagram_ring_, 1);
 }
 
-std::expected<unsigned, std::string> Net::enter(std::span<NetEvent> events) {
-    ring_.drain_events();
-    const int result = io_uring_submit_and_get_events(ring_.get());
-    if (io_uring_sq_ready(ring_.get()) == 0) messages_used_ = 0;
-    if (result < 0 && result != -EINTR && result != -EAGAIN && result != -EBUSY)
-        return std::unexpected(std::string("io_uring_enter: ") + std::strerror(-result));
-    unsigned head = 0, count = 0;
-    io_uring_cqe* cqe = nullptr;
-    io_uring_for_each_cqe(ring_.get(), head, cqe) {
-        if (count == events.size()) break;
-        NetEvent& event = events[count++];
-        event.op = static_cast<NetOp>(cqe->user_data >> 32);
-        event.index = static_cast<std::uint32_t>(cqe->user_data);
-        event.result = cqe->res;
-        event.more = (cqe->flags & IORING_CQE_F_MORE) != 0;
+unsigned Net::take(std::span<NetEvent> events) {
+    const auto count = static_cast<unsigned>(std::min<std::size_t>(seat_->waiting(), events.size()));
+    for (NetEvent& event : events.first(count)) {
+        const ring::Came came = seat_->take();
+        event.op = static_cast<NetOp>(came.data >> 32);
+        event.index = static_cast<std::uint32_t>(came.data);
+        event.result = came.result;
+        event.more = (came.flags & IORING_CQE_F_MORE) != 0;
         event.buffer =
-            (cqe->flags & IORING_CQE_F_BUFFER) != 0 ? cqe->flags >> IORING_CQE_BUFFER_SHIFT : engine::kNoIndex;
+            (came.flags & IORING_CQE_F_BUFFER) != 0 ? came.flags >> IORING_CQE_BUFFER_SHIFT : engine::kNoIndex;
     }
-    io_uring_cq_advance(ring_.get(), count);
     return count;
 }
 
@@ -185,8 +164,9 @@ void Net::without_multishot() {
 }
 
 std::string Net::describe() const {
-    return "io_uring (" + ring_.flags() + ", " + (multishot_ ? "multishot" : "single") + " receive into " +
-           std::to_string(kBuffers) + " provided buffers of " + std::to_string(kBufferBytes) + " bytes)";
+    return "io_uring (" + seat_->shared().ring().flags() + ", " + (multishot_ ? "multishot" : "single") +
+           " receive into " + std::to_string(kBuffers) + " provided buffers of " + std::to_string(kBufferBytes) +
+           " bytes)";
 }
 
 }  // namespace chainio::service

@@ -1,5 +1,5 @@
-// The server's sockets on an io_uring: multishot accept and receive into provided buffers, and sends; datagrams
-// likewise.
+// The server's sockets on an io_uring that others use as well: multishot accept and receive into provided buffers, and
+// sends; datagrams likewise. What is started goes out, and what happens comes in, with the ring's turns.
 #pragma once
 #include <sys/socket.h>
 
@@ -14,7 +14,7 @@
 
 #include "runtime/engine/flight.h"
 #include "runtime/metrics/fallbacks.h"
-#include "runtime/ring/ring.h"
+#include "runtime/ring/shared.h"
 
 namespace chainio::service {
 
@@ -37,7 +37,7 @@ struct Received {
 
 class Net {
   public:
-    static std::expected<std::unique_ptr<Net>, std::string> create(unsigned connections, metrics::Fallbacks& fallbacks);
+    static std::expected<std::unique_ptr<Net>, std::string> create(ring::Shared& ring, metrics::Fallbacks& fallbacks);
     ~Net();
     Net(const Net&) = delete;
     Net& operator=(const Net&) = delete;
@@ -60,13 +60,13 @@ class Net {
     void watch(std::uint32_t index, int fd);
     void stop_watching(std::uint32_t index);
 
-    // Hands over what was started to the kernel, and takes at most events.size() of what has happened.
-    std::expected<unsigned, std::string> enter(std::span<NetEvent> events);
+    // At most events.size() of what has happened until the ring's last turn.
+    unsigned take(std::span<NetEvent> events);
+    bool any_came() const { return seat_->waiting() != 0; }
     std::span<const std::uint8_t> received(std::uint32_t buffer, std::size_t length) const {
         return {buffers_.base() + std::size_t{buffer} * kBufferBytes, length};
     }
     void give_back(std::uint32_t buffer);
-    int poll_fd() { return ring_.event_fd(); }
     // A kernel before 6.0 has no multishot receive: each receive is then one operation.
     void without_multishot();
     bool multishot() const { return multishot_; }
@@ -78,17 +78,12 @@ class Net {
     static constexpr std::size_t kMostParts = 80;  // of a datagram that is sent
 
   private:
-    Net(ring::Ring ring, metrics::Fallbacks& fallbacks)
-        : ring_(std::move(ring)),
+    Net(std::unique_ptr<ring::Seat> seat, metrics::Fallbacks& fallbacks)
+        : seat_(std::move(seat)),
           fallbacks_(fallbacks),
           buffers_(std::size_t{kBuffers} * kBufferBytes),
           datagrams_(std::size_t{kDatagrams} * kDatagramBytes),
           messages_(kMessages) {}
-    void cancel(NetOp op, std::uint32_t index);
-    io_uring_sqe* next_sqe(NetOp op, std::uint32_t index);
-    void submit();
-    std::expected<void, std::string> provide(io_uring_buf_ring*& to, std::uint32_t count, int group);
-
     // What sendmsg is told; the kernel has read it when the submission returns.
     struct Message {
         msghdr header{};
@@ -96,12 +91,19 @@ class Net {
     };
     static constexpr std::size_t kMessages = 256;
 
-    ring::Ring ring_;
+    void cancel(NetOp op, std::uint32_t index);
+    io_uring_sqe* next_sqe(NetOp op, std::uint32_t index);
+    Message& next_message();
+    io_uring* ring() const { return seat_->shared().ring().get(); }
+    std::expected<void, std::string> provide(io_uring_buf_ring*& to, std::uint32_t count, int group);
+
+    std::unique_ptr<ring::Seat> seat_;
     metrics::Fallbacks& fallbacks_;
     engine::LazyMemory buffers_;
     engine::LazyMemory datagrams_;
     std::vector<Message> messages_;
     std::size_t messages_used_ = 0;
+    std::uint64_t messages_of_ = 0;  // the ring's submission that those wait for
     msghdr receive_form_{};
     io_uring_buf_ring *buffer_ring_ = nullptr, *datagram_ring_ = nullptr;
     bool multishot_ = true;

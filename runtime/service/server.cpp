@@ -60,9 +60,9 @@ Server::Server(engine::Engine& engine, Files files, const ServerOptions& options
 
 std::expected<std::unique_ptr<Server>, std::string> Server::create(engine::Engine& engine, Files files,
                                                                    const ServerOptions& options,
-                                                                   const std::vector<Port>& ports,
+                                                                   const std::vector<Port>& ports, ring::Shared& ring,
                                                                    metrics::Fallbacks& fallbacks) {
-    auto net = Net::create(options.connections, fallbacks);
+    auto net = Net::create(ring, fallbacks);
     if (!net) return std::unexpected(net.error());
     std::unique_ptr<Server> server(new Server(engine, std::move(files), options, std::move(*net)));
     if (server->memory_.base() == nullptr)
@@ -114,16 +114,15 @@ void Server::mark(std::uint32_t index) {
     dirty_.push_back(index);
 }
 
-std::expected<void, std::string> Server::step() {
+void Server::step() {
+    go_on_starved(*now_);
+    if (before_) go_on_starved(*before_);
     for (unsigned round = 0; round < kMostRounds; round++) {
-        auto count = net_->enter(events_);
-        if (!count) return std::unexpected(count.error());
-        for (unsigned i = 0; i < *count; i++) take_event(events_[i]);
-        go_on_starved(*now_);
-        if (before_) go_on_starved(*before_);
+        const unsigned count = net_->take(events_);
+        for (unsigned i = 0; i < count; i++) take_event(events_[i]);
         // What is settled may start requests, and requests that end leave their connections to be settled.
         const bool asked = settle_sockets(), came = take_from_interfaces();
-        const bool worked = *count != 0 || !dirty_.empty() || asked || came;
+        if (count == 0 && dirty_.empty() && !asked && !came) break;
         while (!dirty_.empty()) {
             const std::uint32_t index = dirty_.back();
             dirty_.pop_back();
@@ -131,12 +130,9 @@ std::expected<void, std::string> Server::step() {
             index < kFirstDatagram ? settle(index) : settle_datagram(index - kFirstDatagram);
             start_waiting();
         }
-        if (!worked) break;
     }
-    flush_interfaces();
     give_up_late();
     end_generation();
-    return {};
 }
 
 void Server::take_event(const NetEvent& event) {

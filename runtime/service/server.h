@@ -1,6 +1,6 @@
 // Serves the endpoints of a spec over io_uring and AF_XDP: connections and datagrams, their requests in order,
-// timeouts, overload, the end. The one who owns it waits for poll_fd() and for the engine's, hands over the engine's
-// completions, and calls step().
+// timeouts, overload, the end. The one who owns it takes the turns of the ring, hands over the engine's completions,
+// and calls step() and flush().
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -52,20 +52,22 @@ class Server {
     static std::expected<std::unique_ptr<Server>, std::string> create(engine::Engine& engine, Files files,
                                                                       const ServerOptions& options,
                                                                       const std::vector<Port>& ports,
+                                                                      ring::Shared& ring,
                                                                       metrics::Fallbacks& fallbacks);
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
 
     const std::vector<Listening>& listening() const { return listening_; }
-    int poll_fd() { return net_->poll_fd(); }
     int next_timeout_ms() const {
         const auto opening = [](const Interface& each) { return each.tries != 0; };
         if (draining_ || before_ || std::ranges::any_of(interfaces_, opening)) return kEndingTickMs;
         return used_ == 0 ? -1 : kTickMs;
     }
-    // Does what can be done without waiting.
-    std::expected<void, std::string> step();
+    // Does what has come with the ring's last turn, and what can be done without waiting or asking the kernel.
+    void step();
+    // Has AF_XDP's replies leave; before each turn.
+    void flush() { flush_interfaces(); }
     void completed(const engine::Engine& engine, const engine::Completion& completion);
 
     // From now on requests run with another engine, spec and files; what has begun ends as it began. Connections go
@@ -75,7 +77,7 @@ class Server {
     // Whether requests or connections still need the engine of before the last reload.
     bool reloading() const { return before_ != nullptr; }
     // Whether step() has something to do that no descriptor tells of.
-    bool has_work() const { return !dirty_.empty(); }
+    bool has_work() const { return !dirty_.empty() || net_->any_came(); }
 
     // Takes no more connections, answers what has come, and tells the peers.
     void drain();

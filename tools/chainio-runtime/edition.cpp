@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 
 #include "tools/chainio/call_args.h"
@@ -11,6 +12,8 @@ namespace chainio::runtime_tool {
 namespace {
 
 constexpr std::size_t kMemoryForInterfaces = std::size_t{64} << 20;
+constexpr unsigned kLeastEntries = 1024, kMostEntries = 4096;  // of the ring
+constexpr unsigned kSeats = 4;  // of the sockets, of two editions, and of what is waited for beside them
 
 std::unexpected<Problem> problem(int code, std::string message) {
     return std::unexpected(Problem{code, std::move(message)});
@@ -100,11 +103,23 @@ std::expected<std::shared_ptr<const spec::Loaded>, Problem> load(const Options& 
     return *loaded;
 }
 
+std::expected<std::unique_ptr<ring::Shared>, std::string> make_ring(const Options& options,
+                                                                    metrics::Fallbacks& fallbacks) {
+    ring::SharedOptions wanted;
+    wanted.entries = std::bit_ceil(std::clamp(options.server.connections, kLeastEntries, kMostEntries));
+    wanted.cq_entries = 4 * wanted.entries;
+    wanted.seats = kSeats;
+    wanted.file_slots = engine::EngineOptions{}.max_files;
+    return ring::Shared::create(wanted, fallbacks);
+}
+
 std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& options,
-                                                              std::shared_ptr<const spec::Loaded> loaded) {
+                                                              std::shared_ptr<const spec::Loaded> loaded,
+                                                              ring::Shared* ring) {
     engine::EngineOptions wanted{.in_flight = options.in_flight,
                                  .umem_bytes = options.memory,
                                  .use_ring = !options.no_ring,
+                                 .ring = ring,
                                  .kernel = options.engine == "kernel",
                                  .spin_us = options.spin_us};
     // Beside connections a pause for the verifier would be felt, so that the program is loaded before there are any.

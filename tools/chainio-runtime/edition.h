@@ -39,8 +39,13 @@ struct Edition {
 // Whether the kernel engine is tried beside the user engine. Frames of its own cannot be sent by AF_XDP.
 bool tries(const Options& options);
 std::expected<std::shared_ptr<const spec::Loaded>, Problem> load(const Options& options);
+// The ring that the sockets, the reads of all editions and the daemon's waiting share.
+std::expected<std::unique_ptr<ring::Shared>, std::string> make_ring(const Options& options,
+                                                                    metrics::Fallbacks& fallbacks);
+// `ring` may be null: the engine then looks for one of its own.
 std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& options,
-                                                              std::shared_ptr<const spec::Loaded> loaded);
+                                                              std::shared_ptr<const spec::Loaded> loaded,
+                                                              ring::Shared* ring);
 // Opens the files that it reads, and understands which ports are wanted.
 std::expected<void, Problem> open_edition(const Options& options, Edition& edition);
 

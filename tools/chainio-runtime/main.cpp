@@ -26,7 +26,10 @@ int run(const Options& options) {
         return fail(kExitUsage, "--spin goes only with --engine=kernel: the user engine sleeps at once");
     auto loaded = load(options);
     if (!loaded) return fail(loaded.error().code, loaded.error().message);
-    auto edition = make_edition(options, *loaded);
+    metrics::Fallbacks fallbacks;
+    // Where there is none, that matters only if something needs it, and is said then.
+    auto ring = make_ring(options, fallbacks);
+    auto edition = make_edition(options, *loaded, ring ? ring->get() : nullptr);
     if (!edition) return fail(edition.error().code, edition.error().message);
 
     const std::string why = kernel           ? "kernel engine (as asked)"
@@ -40,10 +43,11 @@ int run(const Options& options) {
     }
     std::fflush(stdout);
     if (options.check) {
-        fmt::print(stderr, "{}", tool::fallbacks_text((*edition)->engine->fallbacks()));
+        fmt::print(stderr, "{}",
+                   tool::fallbacks_text((*edition)->engine->fallbacks()) + tool::fallbacks_text(fallbacks));
         return kExitOk;
     }
-    return serve(options, std::move(*edition));
+    return serve(options, std::move(fallbacks), ring ? std::move(*ring) : nullptr, std::move(*edition));
 }
 
 }  // namespace

@@ -12,10 +12,11 @@ int fail(int code, const std::string& message) {
     return code;
 }
 
-int serve(const Options& options, std::unique_ptr<Edition> edition) {
+int serve(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<ring::Shared> ring,
+          std::unique_ptr<Edition> edition) {
     if (auto opened = open_edition(options, *edition); !opened)
         return fail(opened.error().code, opened.error().message);
-    Service service(options, std::move(edition));
+    Service service(options, std::move(fallbacks), std::move(ring), std::move(edition));
     if (auto watched = service.watch_signals(); !watched) return fail(kExitSystem, watched.error());
     if (auto begun = service.begin(); !begun) return fail(kExitSystem, begun.error());
     if (!options.socket.empty()) {

@@ -9,6 +9,7 @@ namespace chainio::runtime_tool {
 
 // Prints the message for the user, and gives the exit code back.
 int fail(int code, const std::string& message);
-int serve(const Options& options, std::unique_ptr<Edition> edition);
+int serve(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<ring::Shared> ring,
+          std::unique_ptr<Edition> edition);
 
 }  // namespace chainio::runtime_tool

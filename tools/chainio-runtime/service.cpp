@@ -1,7 +1,7 @@
 #include "tools/chainio-runtime/service.h"
 
 #include <fmt/format.h>
-#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -20,6 +20,14 @@ std::unexpected<std::string> system_error(const std::string& what) {
     return std::unexpected(what + ": " + std::strerror(errno));
 }
 
+// What a descriptor that is waited for belongs to, and which one of these.
+enum class Source : std::uint8_t { signals, listener, progress, client };
+constexpr unsigned kSourceShift = 56;
+
+std::uint64_t key_of(Source source, std::uint64_t number) {
+    return static_cast<std::uint64_t>(source) << kSourceShift | number;
+}
+
 // Whether somebody answers at a socket file, or it was left by a process that is gone.
 bool is_served(const sockaddr_un& address) {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -31,8 +39,13 @@ bool is_served(const sockaddr_un& address) {
 
 }  // namespace
 
-Service::Service(const Options& options, std::unique_ptr<Edition> edition)
-    : options_(options), now_(std::move(edition)), done_(now_->engine->capacity()) {}
+Service::Service(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<ring::Shared> ring,
+                 std::unique_ptr<Edition> edition)
+    : options_(options),
+      fallbacks_(std::move(fallbacks)),
+      ring_(std::move(ring)),
+      now_(std::move(edition)),
+      done_(now_->engine->capacity()) {}
 
 Service::~Service() {
     if (listener_ >= 0) {
@@ -81,6 +94,9 @@ std::expected<void, std::string> Service::watch_signals() {
     if (sigprocmask(SIG_BLOCK, &set, nullptr) != 0) return system_error("sigprocmask");
     signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals_ < 0) return system_error("signalfd");
+    auto waits = Waits::create(ring_.get());
+    if (!waits) return std::unexpected(waits.error());
+    waits_ = std::move(*waits);
     return {};
 }
 
@@ -136,6 +152,11 @@ void Service::take_lines(std::uint64_t key, Client& client) {
     }
 }
 
+// Whether an engine makes progress only while it is asked to.
+bool Service::must_be_waited_for(engine::Engine& engine) {
+    return engine.in_flight() > 0 && engine.poll_fd() < 0 && !engine.by_turns();
+}
+
 // How many chains have ended.
 std::expected<unsigned, std::string> Service::collect() {
     auto count = collect_from(*now_);
@@ -147,8 +168,7 @@ std::expected<unsigned, std::string> Service::collect() {
 
 std::expected<unsigned, std::string> Service::collect_from(Edition& edition) {
     engine::Engine& engine = *edition.engine;
-    const unsigned wait = engine.poll_fd() < 0 && engine.in_flight() > 0 ? 1 : 0;
-    auto count = engine.reap(done_, wait);
+    auto count = engine.reap(done_, must_be_waited_for(engine) ? 1 : 0);
     if (!count) return std::unexpected(count.error());
     for (unsigned i = 0; i < *count; i++) {
         if ((done_[i].user_data & service::kOurs) != 0) {
@@ -165,46 +185,57 @@ std::expected<unsigned, std::string> Service::collect_from(Edition& edition) {
     return *count;
 }
 
-void Service::poll_once(int timeout_ms) {
-    // Kept from turn to turn, so that a turn allocates nothing.
-    std::vector<pollfd>& fds = fds_;
-    std::vector<std::uint64_t>& keys = polled_;
-    fds.clear();
-    keys.clear();
-    fds.push_back({signals_, POLLIN, 0});
-    fds.push_back({listener_, static_cast<short>(stops_ == 0 ? POLLIN : 0), 0});
-    if (server_ != nullptr) fds.push_back({server_->poll_fd(), POLLIN, 0});
+// Takes a turn, and does what descriptors ask for.
+std::expected<void, std::string> Service::wait(int timeout_ms) {
+    waits_->want(signals_, EPOLLIN, key_of(Source::signals, 0));
+    if (stops_ == 0) waits_->want(listener_, EPOLLIN, key_of(Source::listener, 0));
     for (Edition* edition : {now_.get(), before_.get()}) {
-        if (edition != nullptr && edition->engine->in_flight() > 0 && edition->engine->poll_fd() >= 0)
-            fds.push_back({edition->engine->poll_fd(), POLLIN, 0});
+        if (edition == nullptr || edition->engine->in_flight() == 0) continue;
+        waits_->want(edition->engine->poll_fd(), EPOLLIN, key_of(Source::progress, edition->number));
     }
     // What the kernel answers asks for nothing until its loop has ended.
-    if (inside_ != nullptr && !inside_->loop().ended()) fds.push_back({inside_->loop().poll_fd(), POLLIN, 0});
-    const std::size_t first_client = fds.size();
+    if (inside_ != nullptr && !inside_->loop().ended())
+        waits_->want(inside_->loop().poll_fd(), EPOLLIN, key_of(Source::progress, 0));
     for (const auto& [key, client] : clients_) {
         // While the engine is full, requests wait in the sockets.
         const bool read = stops_ == 0 && client->may_read() && !now_->free.empty();
-        const int events = (read ? POLLIN : 0) | (client->wants_write() ? POLLOUT : 0);
-        fds.push_back({client->fd(), static_cast<short>(events), 0});
-        keys.push_back(key);
+        waits_->want(client->fd(), EPOLLHUP | (read ? EPOLLIN : 0) | (client->wants_write() ? EPOLLOUT : 0),
+                     key_of(Source::client, key));
     }
-    if (poll(fds.data(), fds.size(), timeout_ms) <= 0) return;
+    if (server_ != nullptr) server_->flush();
+    const auto events = waits_->wait(timeout_ms);
+    if (!events) return std::unexpected(events.error());
+    for (const epoll_event& event : *events) {
+        switch (static_cast<Source>(event.data.u64 >> kSourceShift)) {
+            case Source::signals: take_signals(); break;
+            case Source::listener: accept_clients(); break;
+            case Source::progress: break;
+            case Source::client:
+                serve_client(event.data.u64 & ~(~std::uint64_t{0} << kSourceShift), event.events);
+                break;
+        }
+    }
+    return {};
+}
+
+void Service::take_signals() {
     signalfd_siginfo signal;
-    while ((fds[0].revents & POLLIN) != 0 && read(signals_, &signal, sizeof signal) == sizeof signal) {
+    while (read(signals_, &signal, sizeof signal) == sizeof signal) {
         if (signal.ssi_signo == SIGHUP)
             hung_up_ = true;
         else
             stops_++;
     }
-    if ((fds[1].revents & POLLIN) != 0) accept_clients();
-    for (std::size_t i = 0; i < keys.size(); i++) {
-        const short events = fds[first_client + i].revents;
-        Client& client = *clients_[keys[i]];
-        bool alive = (events & (POLLERR | POLLNVAL)) == 0;
-        if (alive && (events & (POLLIN | POLLHUP)) != 0 && stops_ == 0 && client.may_read()) alive = client.read_some();
-        if (alive && (events & POLLOUT) != 0) alive = client.write_some();
-        if (!alive) clients_.erase(keys[i]);
-    }
+}
+
+void Service::serve_client(std::uint64_t key, std::uint32_t events) {
+    const auto found = clients_.find(key);
+    if (found == clients_.end()) return;
+    Client& client = *found->second;
+    bool alive = (events & EPOLLERR) == 0;
+    if (alive && (events & (EPOLLIN | EPOLLHUP)) != 0 && stops_ == 0 && client.may_read()) alive = client.read_some();
+    if (alive && (events & EPOLLOUT) != 0) alive = client.write_some();
+    if (!alive) clients_.erase(found);
 }
 
 void Service::drop_finished() {

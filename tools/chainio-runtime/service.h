@@ -1,7 +1,5 @@
 // Call requests over a Unix socket: one JSON object a line in, one a line out, in the order in which chains end.
 #pragma once
-#include <poll.h>
-
 #include <chrono>
 #include <expected>
 #include <map>
@@ -15,13 +13,16 @@
 #include "tools/chainio-runtime/client.h"
 #include "tools/chainio-runtime/edition.h"
 #include "tools/chainio-runtime/request.h"
+#include "tools/chainio-runtime/waits.h"
 #include "tools/chainio-runtime/watch.h"
 
 namespace chainio::runtime_tool {
 
 class Service {
   public:
-    Service(const Options& options, std::unique_ptr<Edition> edition);
+    // Without a ring no service can be served, and engines look for one of their own.
+    Service(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<ring::Shared> ring,
+            std::unique_ptr<Edition> edition);
     ~Service();
     Service(const Service&) = delete;
     Service& operator=(const Service&) = delete;
@@ -54,9 +55,13 @@ class Service {
     bool may_start() const;
     std::expected<unsigned, std::string> collect();
     std::expected<unsigned, std::string> collect_from(Edition& edition);
-    void poll_once(int timeout_ms);
+    static bool must_be_waited_for(engine::Engine& engine);
+    std::expected<void, std::string> wait(int timeout_ms);
+    void take_signals();
+    void serve_client(std::uint64_t key, std::uint32_t events);
     void drop_finished();
     // service_run.cpp
+    std::expected<bool, std::string> serve_what_came();
     std::expected<void, std::string> drain_server();
     std::expected<void, std::string> drain_inside();
     unsigned in_flight() const;
@@ -79,7 +84,9 @@ class Service {
     nlohmann::ordered_json stats() const;
 
     const Options& options_;
-    metrics::Fallbacks fallbacks_;             // of the server
+    metrics::Fallbacks fallbacks_;        // of the ring and the server
+    std::unique_ptr<ring::Shared> ring_;  // of the sockets and of all editions' reads
+    std::unique_ptr<Waits> waits_;
     std::unique_ptr<Edition> now_, before_;    // before_: what runs under it has not ended
     std::unique_ptr<service::Server> server_;  // ends before the engines that it uses
     std::unique_ptr<service::Inside> inside_;  // what the kernel answers by itself
@@ -100,8 +107,6 @@ class Service {
     std::map<std::uint64_t, std::unique_ptr<Client>> clients_;
     std::uint64_t next_client_ = 1, answered_ = 0;
     std::vector<engine::Completion> done_;
-    std::vector<pollfd> fds_;            // of the last poll()
-    std::vector<std::uint64_t> polled_;  // the clients behind them
 };
 
 }  // namespace chainio::runtime_tool

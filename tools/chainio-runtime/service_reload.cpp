@@ -22,7 +22,14 @@ std::expected<void, std::string> Service::make_server(Edition& edition) {
     if (edition.serves_inside()) {
         if (auto made = make_inside(edition, wanted); !made) return made;
     }
-    auto made = service::Server::create(*edition.engine, edition.named_files(), wanted, edition.ports, fallbacks_);
+    if (ring_ == nullptr) {
+        // Once more for the reason.
+        auto ring = make_ring(options_, fallbacks_);
+        if (!ring) return std::unexpected(ring.error());
+        return std::unexpected(std::string("the io_uring can be had only since the start; start again"));
+    }
+    auto made =
+        service::Server::create(*edition.engine, edition.named_files(), wanted, edition.ports, *ring_, fallbacks_);
     if (!made) return std::unexpected(made.error());
     server_ = std::move(*made);
     return {};
@@ -118,7 +125,7 @@ std::expected<void, Problem> Service::reload(bool artifact) {
             Problem{kExitFailed, "services that run inside the kernel are not exchanged while they run; start again"});
     auto loaded = artifact ? load(options_) : now_->loaded;
     if (!loaded) return std::unexpected(loaded.error());
-    auto next = make_edition(options_, *loaded);
+    auto next = make_edition(options_, *loaded, ring_.get());
     if (!next) return std::unexpected(next.error());
     if (auto opened = open_edition(options_, **next); !opened) return opened;
     (*next)->number = now_->number + 1;

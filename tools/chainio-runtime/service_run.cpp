@@ -10,18 +10,15 @@
 namespace chainio::runtime_tool {
 namespace {
 
-constexpr int kDrainMs = 5000;  // how long peers may take to read their last answers
+constexpr int kDrainMs = 5000;        // how long peers may take to read their last answers
+constexpr unsigned kMostRounds = 64;  // until the kernel is asked again
 
 }  // namespace
 
 unsigned Service::in_flight() const { return now_->engine->in_flight() + (before_ ? before_->engine->in_flight() : 0); }
 
-// Whether an engine makes progress only while it is asked to.
 bool Service::must_not_wait() const {
-    const auto blocks = [](Edition* edition) {
-        return edition != nullptr && edition->engine->in_flight() > 0 && edition->engine->poll_fd() < 0;
-    };
-    return blocks(now_.get()) || blocks(before_.get());
+    return must_be_waited_for(*now_->engine) || (before_ && must_be_waited_for(*before_->engine));
 }
 
 int Service::next_timeout_ms() const {
@@ -53,13 +50,24 @@ void Service::tell_choice() {
     choosing_ = open ? now_->number : 0;
 }
 
+// What has come with the last turn, and what follows from it without the kernel: requests start chains, and chains that
+// end let requests go on. True: there is more to be done.
+std::expected<bool, std::string> Service::serve_what_came() {
+    for (unsigned round = 0; round < kMostRounds; round++) {
+        if (server_ != nullptr) server_->step();
+        auto collected = collect();
+        if (!collected) return std::unexpected(collected.error());
+        // Another chain that a request has started begins to read with the next collect().
+        if (*collected == 0 && (server_ == nullptr || !server_->has_work())) return false;
+    }
+    return true;
+}
+
 std::expected<void, std::string> Service::run() {
     while (stops_ == 0) {
         for (auto& [key, client] : clients_) take_lines(key, *client);
-        if (auto stepped = server_ != nullptr ? server_->step() : std::expected<void, std::string>{}; !stepped)
-            return stepped;
-        auto collected = collect();
-        if (!collected) return std::unexpected(collected.error());
+        auto ready = serve_what_came();
+        if (!ready) return std::unexpected(ready.error());
         if (inside_ != nullptr && inside_->loop().ended())
             return std::unexpected("services inside the kernel: " + inside_->loop().failure());
         tell_choice();
@@ -67,11 +75,8 @@ std::expected<void, std::string> Service::run() {
         reload_if_due();
         tell_overload(false);
         drop_finished();
-        // A request that goes on may have started another chain, whose reads go out with the next turn; lines may wait
-        // for nothing but theirs.
-        bool ready = server_ != nullptr && (*collected > 0 || server_->has_work());
-        for (const auto& [key, client] : clients_) ready = ready || (client->has_line() && may_start());
-        poll_once(ready || must_not_wait() ? 0 : next_timeout_ms());
+        for (const auto& [key, client] : clients_) *ready = *ready || (client->has_line() && may_start());
+        if (auto waited = wait(*ready || must_not_wait() ? 0 : next_timeout_ms()); !waited) return waited;
     }
     notify_manager("STOPPING=1");
     if (inside_ != nullptr) inside_->loop().drain();
@@ -81,9 +86,10 @@ std::expected<void, std::string> Service::run() {
     // What was taken on is answered; lines that were not started are not.
     while (in_flight() > 0 && stops_ < 2) {
         if (auto collected = collect(); !collected) return std::unexpected(collected.error());
-        if (in_flight() > 0) poll_once(must_not_wait() ? 0 : -1);
+        if (in_flight() == 0) break;
+        if (auto waited = wait(must_not_wait() ? 0 : -1); !waited) return waited;
     }
-    for (int waited = 0; waited < kDrainMs && stops_ < 2; waited += 100) {
+    for (int spent = 0; spent < kDrainMs && stops_ < 2; spent += 100) {
         bool left = false;
         for (auto it = clients_.begin(); it != clients_.end();) {
             if (!it->second->write_some()) {
@@ -94,7 +100,7 @@ std::expected<void, std::string> Service::run() {
             ++it;
         }
         if (!left) break;
-        poll_once(100);
+        if (auto waited = wait(100); !waited) return waited;
     }
     return {};
 }
@@ -105,11 +111,10 @@ std::expected<void, std::string> Service::drain_server() {
     server_->drain();
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kDrainMs);
     while (!server_->drained() && stops_ < 2 && std::chrono::steady_clock::now() < until) {
-        if (auto stepped = server_->step(); !stepped) return stepped;
-        auto collected = collect();
-        if (!collected) return std::unexpected(collected.error());
-        const bool ready = *collected > 0 || server_->has_work() || must_not_wait();
-        if (!server_->drained()) poll_once(ready ? 0 : server_->next_timeout_ms());
+        const auto ready = serve_what_came();
+        if (!ready) return std::unexpected(ready.error());
+        if (server_->drained()) break;
+        if (auto waited = wait(*ready || must_not_wait() ? 0 : server_->next_timeout_ms()); !waited) return waited;
     }
     return {};
 }
@@ -118,7 +123,9 @@ std::expected<void, std::string> Service::drain_inside() {
     if (inside_ == nullptr) return {};
     engine::KernelServer& loop = inside_->loop();
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kDrainMs);
-    while (!loop.ended() && stops_ < 2 && std::chrono::steady_clock::now() < until) poll_once(kDrainMs / 50);
+    while (!loop.ended() && stops_ < 2 && std::chrono::steady_clock::now() < until) {
+        if (auto waited = wait(kDrainMs / 50); !waited) return waited;
+    }
     if (loop.ended() && !loop.failure().empty())
         return std::unexpected("services inside the kernel: " + loop.failure());
     return {};

@@ -136,6 +136,47 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"plain", OpenMode::buffered, false, 16}, Way{"plain_direct", OpenMode::direct, false, 16}),
     [](const auto& info) { return std::string(info.param.name); });
 
+// As two editions of a daemon do it: the ring's owner takes the turns, and each engine finds what is its own.
+TEST(EngineFiles, TwoEnginesReadOverOneRing) {
+    metrics::Fallbacks fallbacks;
+    auto ring = ring::Shared::create({.entries = 8, .cq_entries = 16, .seats = 2, .file_slots = 64}, fallbacks);
+    if (!ring) GTEST_SKIP() << ring.error();
+    const DiskFile files[] = {DiskFile(walk_file(60, kReturnSum)), DiskFile(walk_file(45, kReturnSum))};
+    std::vector<std::unique_ptr<Engine>> engines;
+    std::vector<std::pair<FileHandle, FileHandle>> handles;
+    for (const DiskFile& file : files) {
+        engines.push_back(engine_of(walk_machine(), {.in_flight = 16, .ring = ring->get()}));
+        ASSERT_TRUE(engines.back()->by_turns());
+        EXPECT_EQ(engines.back()->poll_fd(), -1);
+        const auto handle = engines.back()->open_file(0, file.path(), OpenMode::direct);
+        const auto other = engines.back()->open_file(1, file.path(), OpenMode::direct);
+        ASSERT_TRUE(handle && other);
+        handles.emplace_back(*handle, *other);
+        for (unsigned i = 0; i < 16; i++) ASSERT_TRUE(engines.back()->submit(0, args_of(*handle, *other, 0), i));
+    }
+    std::vector<Completion> out(16);
+    unsigned ended[] = {0, 0};
+    std::uint64_t sums[] = {0, 0};
+    while (ended[0] + ended[1] < 32) {
+        for (int i = 0; i < 2; i++) {
+            const auto count = engines[i]->reap(out, 0);
+            ASSERT_TRUE(count) << count.error();
+            for (unsigned j = 0; j < *count; j++) sums[i] += out[j].scalar;
+            ended[i] += *count;
+        }
+        ASSERT_EQ((*ring)->turn(engines[0]->in_flight() + engines[1]->in_flight() == 0 ? 0 : 1), 0);
+    }
+    for (int i = 0; i < 2; i++)
+        EXPECT_EQ(sums[i], 16 * run_one(*engines[i], handles[i].first, handles[i].second, 0).scalar);
+    EXPECT_NE(sums[0], sums[1]);
+    for (const auto& engine : engines) {
+        EXPECT_TRUE(engine->leaks().empty());
+        EXPECT_GT(engine->counters().ring_reads, 0u);
+    }
+    // A third one has no seat left, and looks for a ring of its own.
+    EXPECT_FALSE(engine_of(walk_machine(), {.in_flight = 16, .ring = ring->get()})->by_turns());
+}
+
 TEST(EngineFiles, CyclesEndAtTheHopLimit) {
     auto bytes = walk_file(3, kCarryOn);
     bytes[2 * 77 + 1] = 1;  // the last cell leads back to the first

@@ -1,0 +1,106 @@
+#include "runtime/ring/shared.h"
+
+#include <cerrno>
+
+namespace chainio::ring {
+
+std::expected<std::unique_ptr<Shared>, std::string> Shared::create(const SharedOptions& options,
+                                                                   metrics::Fallbacks& fallbacks) {
+    RingOptions wanted;
+    wanted.entries = options.entries;
+    wanted.cq_entries = options.cq_entries;
+    wanted.file_slots = options.file_slots * options.seats;
+    wanted.buffer_slots = options.seats > 1 ? options.seats : 0;
+    auto ring = Ring::create(wanted, fallbacks);
+    if (!ring) return std::unexpected(ring.error());
+    return std::unique_ptr<Shared>(new Shared(std::move(*ring), options));
+}
+
+std::unique_ptr<Seat> Shared::sit() {
+    for (unsigned number = 0; number < options_.seats; number++) {
+        Place& place = places_[number];
+        if (place.seat != nullptr) continue;
+        std::unique_ptr<Seat> seat(new Seat(*this, number, ++place.generation));
+        place.seat = seat.get();
+        return seat;
+    }
+    return nullptr;
+}
+
+void Shared::submit() {
+    ring_.bind_to_thread();
+    io_uring_submit(ring_.get());
+    if (io_uring_sq_ready(ring_.get()) == 0) submissions_++;
+}
+
+int Shared::turn(unsigned wait_for, int timeout_ms) {
+    if (const int bound = ring_.bind_to_thread(); bound < 0) return bound;
+    ring_.drain_events();
+    io_uring* ring = ring_.get();
+    int result = 0;
+    if (wait_for == 0 || timeout_ms == 0) {
+        result = io_uring_submit_and_get_events(ring);
+    } else if (timeout_ms < 0) {
+        result = io_uring_submit_and_wait(ring, wait_for);
+    } else {
+        __kernel_timespec limit{.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1'000'000LL};
+        io_uring_cqe* first = nullptr;
+        result = io_uring_submit_and_wait_timeout(ring, &first, wait_for, &limit, nullptr);
+    }
+    if (io_uring_sq_ready(ring) == 0) submissions_++;
+    hand_out();
+    // A signal, or a full completion queue, only means that there is something to reap or to try again; a kernel that
+    // has no memory for the requests says so by EAGAIN too, which is not tried for ever.
+    const bool refused = result == -EAGAIN || result == -EBUSY;
+    refused_in_a_row_ = refused ? refused_in_a_row_ + 1 : 0;
+    if (refused && refused_in_a_row_ > kMostRefusals) return result;
+    return result >= 0 || refused || result == -EINTR || result == -ETIME ? 0 : result;
+}
+
+void Shared::hand_out() {
+    unsigned head = 0, count = 0;
+    io_uring_cqe* cqe = nullptr;
+    io_uring_for_each_cqe(ring_.get(), head, cqe) {
+        count++;
+        const std::uint64_t number = cqe->user_data >> Seat::kSeatShift;
+        Seat* seat = number < kMostSeats ? places_[number].seat : nullptr;
+        if (seat == nullptr || ((cqe->user_data ^ seat->tag_) & ~Seat::kDataMask) != 0) continue;
+        seat->add({cqe->user_data & Seat::kDataMask, cqe->res, cqe->flags});
+    }
+    io_uring_cq_advance(ring_.get(), count);
+}
+
+Seat::Seat(Shared& shared, unsigned number, std::uint8_t generation)
+    : shared_(shared),
+      number_(number),
+      tag_(std::uint64_t{number} << kSeatShift | std::uint64_t{generation} << kGenerationShift),
+      came_(kFirstRoom) {}
+
+Seat::~Seat() {
+    shared_.ring_.unregister_region(number_);
+    shared_.places_[number_].seat = nullptr;
+}
+
+io_uring_sqe* Seat::next_sqe(std::uint64_t data) {
+    io_uring_sqe* sqe = io_uring_get_sqe(shared_.ring_.get());
+    while (sqe == nullptr) {
+        // The kernel takes all that is in the queue.
+        shared_.submit();
+        sqe = io_uring_get_sqe(shared_.ring_.get());
+    }
+    io_uring_sqe_set_data64(sqe, user_data(data));
+    return sqe;
+}
+
+void Seat::add(const Came& came) {
+    if (waiting() == came_.size()) {
+        std::vector<Came> more(2 * came_.size());
+        for (std::size_t i = 0; i < came_.size(); i++) more[i] = came_[(head_ + i) & (came_.size() - 1)];
+        tail_ = came_.size();
+        head_ = 0;
+        came_.swap(more);
+    }
+    came_[tail_++ & (came_.size() - 1)] = came;
+}
+
+}  // namespace chainio::ring

@@ -1,0 +1,131 @@
+// Several users of one io_uring: each gets what is its own, reads from its own files into its own memory, and one call
+// serves all of them.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "runtime/ring/shared.h"
+
+namespace chainio::ring {
+namespace {
+
+constexpr std::size_t kRegion = std::size_t{1} << 20;
+
+// A seat with a file of its own in slot 0, and a registered region of its own.
+struct User {
+    User(Shared& ring, const std::string& text, metrics::Fallbacks& fallbacks) : seat(ring.sit()), bytes(text.size()) {
+        std::string path = testing::TempDir() + "chainio-shared-XXXXXX";
+        fd = mkstemp(path.data());
+        unlink(path.c_str());
+        EXPECT_EQ(write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+        memory = static_cast<char*>(mmap(nullptr, kRegion, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+        EXPECT_TRUE(seat->register_file(0, fd, fallbacks));
+        EXPECT_EQ(seat->register_region(memory, kRegion, fallbacks), kRegion);
+    }
+    ~User() {
+        seat->unregister_file(0);
+        seat.reset();
+        munmap(memory, kRegion);
+        close(fd);
+    }
+    void read(std::uint64_t data) {
+        io_uring_sqe* sqe = seat->next_sqe(data);
+        io_uring_prep_read_fixed(sqe, static_cast<int>(seat->file_slot(0)), memory, static_cast<unsigned>(bytes), 0,
+                                 static_cast<int>(seat->buffer_slot()));
+        sqe->flags |= IOSQE_FIXED_FILE;
+    }
+    std::string text() const { return {memory, bytes}; }
+
+    std::unique_ptr<Seat> seat;
+    std::size_t bytes;
+    int fd = -1;
+    char* memory = nullptr;
+};
+
+std::unique_ptr<Shared> ring_for(unsigned seats, metrics::Fallbacks& fallbacks, unsigned entries = 8) {
+    auto ring =
+        Shared::create({.entries = entries, .cq_entries = 4 * entries, .seats = seats, .file_slots = 2}, fallbacks);
+    return ring ? std::move(*ring) : nullptr;
+}
+
+TEST(Shared, OneTurnServesAllAndEachReadsItsOwn) {
+    metrics::Fallbacks fallbacks;
+    auto ring = ring_for(3, fallbacks);
+    if (!ring) GTEST_SKIP() << "there is no io_uring";
+    User first(*ring, "what the first one has", fallbacks), second(*ring, "the second one's", fallbacks);
+    first.read(7);
+    second.read(7);
+    second.read((std::uint64_t{1} << 47) + 8);
+    ASSERT_EQ(ring->turn(3), 0);
+    ASSERT_EQ(first.seat->waiting(), 1u);
+    ASSERT_EQ(second.seat->waiting(), 2u);
+    const Came came = first.seat->take();
+    EXPECT_EQ(came.data, 7u);
+    EXPECT_EQ(came.result, static_cast<int>(first.bytes));
+    EXPECT_EQ(first.text(), "what the first one has");
+    std::uint64_t sum = 0;
+    while (second.seat->waiting() != 0) sum += second.seat->take().data;
+    EXPECT_EQ(sum, (std::uint64_t{1} << 47) + 15);
+    EXPECT_EQ(second.text(), "the second one's");
+    EXPECT_TRUE(fallbacks.all().empty());
+}
+
+TEST(Shared, WhoTakesASeatGetsNothingOfTheOneBefore) {
+    metrics::Fallbacks fallbacks;
+    auto ring = ring_for(1, fallbacks);
+    if (!ring) GTEST_SKIP() << "there is no io_uring";
+    int pipes[2];
+    ASSERT_EQ(pipe(pipes), 0);
+    char byte = 0;
+    auto before = ring->sit();
+    EXPECT_EQ(ring->sit(), nullptr) << "there is one seat";
+    io_uring_prep_read(before->next_sqe(1), pipes[0], &byte, 1, 0);
+    ASSERT_EQ(ring->turn(0), 0);
+    before.reset();
+    auto after = ring->sit();
+    ASSERT_NE(after, nullptr);
+    ASSERT_EQ(write(pipes[1], "x", 1), 1);
+    ASSERT_EQ(ring->turn(1), 0);
+    EXPECT_EQ(byte, 'x');
+    EXPECT_EQ(after->waiting(), 0u);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+TEST(Shared, ATurnEndsWithItsTime) {
+    metrics::Fallbacks fallbacks;
+    auto ring = ring_for(1, fallbacks);
+    if (!ring) GTEST_SKIP() << "there is no io_uring";
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(ring->turn(1, 30), 0);
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(30));
+    EXPECT_EQ(ring->turn(1, 0), 0);
+}
+
+TEST(Shared, TakesMoreThanItsQueuesHoldAtOnce) {
+    metrics::Fallbacks fallbacks;
+    auto ring = ring_for(2, fallbacks);
+    if (!ring) GTEST_SKIP() << "there is no io_uring";
+    auto seat = ring->sit();
+    constexpr unsigned kMany = 5000;
+    const std::uint64_t before = ring->submissions();
+    for (unsigned i = 0; i < kMany; i++) io_uring_prep_nop(seat->next_sqe(i));
+    EXPECT_GT(ring->submissions(), before);
+    std::vector<bool> seen(kMany);
+    unsigned count = 0;
+    while (count < kMany) {
+        ASSERT_EQ(ring->turn(1), 0);
+        for (; seat->waiting() != 0; count++) seen[seat->take().data] = true;
+    }
+    EXPECT_EQ(std::ranges::count(seen, true), kMany);
+}
+
+}  // namespace
+}  // namespace chainio::ring
