@@ -39,6 +39,8 @@ struct EngineOptions {
     // most so many bytes of each class. Chains then find their way by what the files said that long ago. 0: none are.
     std::uint64_t passed_ns = 0;
     std::size_t passed_bytes = 0;
+    // Each buffered read is tried in the page cache first, however many were not there: for who counts what was.
+    bool always_try_page_cache = false;
     // The smallest frame that a block is read into which no cache keeps; 4096 where AF_XDP sends from it.
     std::uint32_t least_frame = umem::kUnit;
 };

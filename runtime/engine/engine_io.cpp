@@ -180,7 +180,7 @@ bool Engine::read_cached_page(std::uint32_t index, const ReadOp& op, File& file)
         fallbacks_.note("no-nowait",
                         "the file system of '" + file.opened.path +
                             "' cannot say whether a read would wait (RWF_NOWAIT); all reads go through the ring");
-    } else if (++file.page_cache_misses >= kMissesBeforePause) {
+    } else if (!options_.always_try_page_cache && ++file.page_cache_misses >= kMissesBeforePause) {
         const unsigned doublings = std::min(file.page_cache_misses - kMissesBeforePause, 6);
         file.page_cache_pause = std::min<std::uint16_t>(static_cast<std::uint16_t>(4u << doublings), kLongestPause);
     }

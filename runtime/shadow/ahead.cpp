@@ -13,6 +13,7 @@ namespace {
 constexpr std::uint32_t kMostWaiting = 16384;
 constexpr std::uint64_t kLongestRange = std::uint64_t{64} << 20;  // of one prefetch
 constexpr std::uint8_t kMostTries = 4;
+constexpr unsigned kAtOnce = 16;  // begun until the device hears of them: it is to work while more are begun
 
 // Room for so many, none of it touched yet.
 template <typename T>
@@ -172,24 +173,29 @@ void Ahead::finish_fetch(FetchDone done, std::uint64_t now_ns) {
     fetches_--;
 }
 
+// Gives the device what has begun.
+std::expected<void, std::string> Ahead::hand_over() {
+    if (walks_.in_flight() > 0) return walks_.advance();
+    if (walks_.disk().under_way() == 0) return {};
+    const int result = walks_.disk().enter(0, {});
+    if (result >= 0) return {};
+    return std::unexpected(std::string("io_uring_enter fails with error ") + std::to_string(-result));
+}
+
 std::expected<bool, std::string> Ahead::advance() {
     bool moved = false;
     Disk& disk = walks_.disk();
     const unsigned before = in_flight();
     const std::uint64_t now = now_ns();
-    while (in_flight() < limit_) {
+    for (unsigned begun = 0; in_flight() < limit_ && begun < limit_;) {
         const std::uint32_t index = waiting_.pop();
         if (index == engine::kNoIndex) break;
         moved = true;
         if (!begin(index, now)) break;
+        if (++begun % kAtOnce != 0) continue;
+        if (auto handed = hand_over(); !handed) return std::unexpected(handed.error());
     }
-    if (walks_.in_flight() > 0) {
-        if (auto advanced = walks_.advance(); !advanced) return std::unexpected(advanced.error());
-    } else if (disk.under_way() > 0) {
-        const int result = disk.enter(0, {});
-        if (result < 0)
-            return std::unexpected(std::string("io_uring_enter fails with error ") + std::to_string(-result));
-    }
+    if (auto handed = hand_over(); !handed) return std::unexpected(handed.error());
     const std::uint64_t later = now_ns();
     // Indexed, as a fetch that is tried again may bring another entry.
     for (std::size_t i = 0; i < disk.fetched().size(); i++) finish_fetch(disk.fetched()[i], later);

@@ -56,6 +56,7 @@ class Ahead {
     Item* new_item(std::uint32_t chain, ShadowFile& file);
     void free_item(std::uint32_t index);
     bool begin(std::uint32_t index, std::uint64_t now_ns);
+    std::expected<void, std::string> hand_over();
     bool begin_walk(const Item& item, std::uint64_t now_ns);
     bool begin_fetch(Item& item, std::uint64_t now_ns);
     void finish_fetch(FetchDone done, std::uint64_t now_ns);

@@ -10,6 +10,7 @@
 #include "runtime/engine/backend.h"
 #include "runtime/metrics/fallbacks.h"
 #include "runtime/ring/ring.h"
+#include "runtime/umem/zeroed.h"
 
 namespace chainio::shadow {
 
@@ -79,9 +80,9 @@ class Disk final : public engine::Backend {
     std::optional<ring::Ring> ring_;
     std::vector<int> fds_;
     std::vector<FetchDone> fetched_;
-    std::vector<engine::ReadDone> ready_;  // reads of walks that are done and not handed over
-    std::vector<engine::ReadOp> plain_;    // without a ring: reads that wait for enter()
-    std::vector<std::uint8_t> scratch_;    // all fetches write here; what they bring is in the page cache
+    std::vector<engine::ReadDone> ready_;       // reads of walks that are done and not handed over
+    std::vector<engine::ReadOp> plain_;         // without a ring: reads that wait for enter()
+    umem::ZeroedVector<std::uint8_t> scratch_;  // all fetches write here; what they bring is in the page cache
     unsigned under_way_ = 0, fetches_ = 0;
     std::uint64_t calls_ = 0;
     bool bound_ = false, wake_armed_ = false, can_wake_ = true, can_ask_ = true;

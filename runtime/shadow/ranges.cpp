@@ -8,6 +8,9 @@
 namespace chainio::shadow {
 namespace {
 
+// When all is taken: most runs never have a hundredth of it, and making the buckets takes time at each start.
+constexpr std::uint32_t kPagesInBucket = 8;
+
 std::uint64_t page_of(std::uint64_t offset) { return offset / kPageBytes; }
 
 std::uint64_t page_end(std::uint64_t offset, std::uint64_t length) {
@@ -20,7 +23,7 @@ Ranges::Ranges(const RangeLimits& limits, std::uint32_t chains, RangeSink& sink)
     : limits_(limits),
       most_pages_(static_cast<std::uint32_t>(limits.bytes / kPageBytes)),
       sink_(sink),
-      buckets_(std::bit_ceil(std::max<std::size_t>(most_pages_, 16)), kNoRange),
+      buckets_(std::bit_ceil(std::max<std::size_t>(most_pages_ / kPagesInBucket, 16)), kNoRange),
       chains_(chains) {
     // Only reserved: a run that fetches little must not pay for touching all of it at its start.
     ranges_.reserve(limits.ranges);

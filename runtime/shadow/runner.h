@@ -8,6 +8,7 @@
 
 #include "runtime/engine/flight.h"
 #include "runtime/spec/loaded.h"
+#include "runtime/umem/zeroed.h"
 
 namespace chainio::shadow {
 
@@ -37,7 +38,7 @@ class Runner {
 
     const spec::Loaded& spec_;
     engine::LazyMemory memory_;
-    std::vector<std::uint8_t> block_;
+    umem::ZeroedVector<std::uint8_t> block_;
     std::uint32_t block_length_ = 0;
 };
 

@@ -52,6 +52,7 @@ std::expected<std::unique_ptr<Walks>, std::string> Walks::create(const Parts& pa
     options.umem_bytes = memory_bytes;
     options.max_files = kEngineFiles;
     options.huge_pages = false;
+    options.always_try_page_cache = true;  // what is in memory is no fetch of ours
     // Pages near the root of a tree are on the way of every walk. One that has changed since costs a hit, never a byte.
     options.passed_ns = kRecentNs;
     options.passed_bytes = std::min(kPassedBytes, memory_bytes / 4);

@@ -13,6 +13,7 @@
 #include "runtime/shadow/files.h"
 #include "runtime/shadow/ranges.h"
 #include "runtime/shadow/score.h"
+#include "runtime/umem/zeroed.h"
 
 namespace chainio::shadow {
 
@@ -82,7 +83,7 @@ class Walks final : public ReadWatcher {
     std::uint32_t free_slot_ = 0;
     std::vector<OpenFile> open_;
     std::vector<std::uint64_t> key_of_file_;  // by the engine's file slot
-    std::vector<Recent> recent_;
+    umem::ZeroedVector<Recent> recent_;
     std::vector<engine::Completion> done_;
     std::vector<std::uint64_t> outcomes_;
     std::uint64_t uses_ = 0, refused_ = 0;

@@ -6,11 +6,10 @@
 
 namespace chainio::umem {
 
-Slab::Slab(Region region) : region_(std::move(region)) {
+Slab::Slab(Region region)
+    : region_(std::move(region)), owners_(region_.size() / kUnit), next_free_(region_.size() / kUnit) {
     const auto count = static_cast<std::uint32_t>(region_.size() / kSlabBytes);
     slabs_.resize(count);
-    owners_.assign(static_cast<std::size_t>(count) * kUnitsPerSlab, 0);
-    next_free_.assign(owners_.size(), kNone);
     prefer_first(region_.size());
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/umem/region.h"
+#include "runtime/umem/zeroed.h"
 
 namespace chainio::umem {
 
@@ -68,8 +69,8 @@ class Slab {
     Region region_;
     std::uint32_t preferred_slabs_;
     std::vector<SlabInfo> slabs_;
-    std::vector<Owner> owners_;
-    std::vector<std::uint32_t> next_free_;
+    ZeroedVector<Owner> owners_;
+    ZeroedVector<std::uint32_t> next_free_;  // of released frames
     std::array<Zone, 2> zones_;
     Accounting accounting_;
 };
