@@ -65,7 +65,9 @@ Events::Events(const Parts& parts, bool explain)
 void Events::on_message(const Message& message) {
     switch (message.event.kind) {
         case shim::EventKind::opened: return on_opened(message);
-        case shim::EventKind::read: return on_read(message.event);
+        case shim::EventKind::read:
+        case shim::EventKind::ended: return on_read(message.event);
+        case shim::EventKind::begun: return on_begun(message.event);
         case shim::EventKind::ready: return on_ready(message);
         case shim::EventKind::probe: return on_probe(message);
         case shim::EventKind::passed: return explain(message, nullptr);
@@ -137,7 +139,9 @@ void Events::on_read(const shim::Event& event) {
     if (event.length == 0) return;
     to_run_.clear();
     for (std::uint32_t chain : on_read_[event.source])
-        if (parts_.score.wants_events(chain) && !passes_over(chain, touched)) to_run_.push_back(chain);
+        if (parts_.score.wants_events(chain) && !passes_over(chain, touched) &&
+            !(parts_.plan.chains[chain].blind && event.kind == shim::EventKind::ended))
+            to_run_.push_back(chain);
     if (to_run_.empty()) return;
     ShadowFile* file = file_of(event);
     if (file == nullptr) return;
@@ -146,20 +150,38 @@ void Events::on_read(const shim::Event& event) {
         gone_++;
         return;
     }
-    file->pins++;
+    run_over(event, length, touched.walker, *file);
+}
+
+// What the chains say that need not see the bytes can be read beside them.
+void Events::on_begun(const shim::Event& event) {
+    to_run_.clear();
+    for (std::uint32_t chain : on_read_[event.source])
+        if (parts_.plan.chains[chain].blind && parts_.score.wants_events(chain)) to_run_.push_back(chain);
+    if (event.length == 0 || to_run_.empty()) return;
+    if (ShadowFile* file = file_of(event); file != nullptr) run_over(event, 0, kNoRange, *file);
+}
+
+// Runs the chains of to_run_: `length` bytes of the read are at hand, from its begin. Those that see no byte are shown
+// its end.
+void Events::run_over(const shim::Event& event, std::uint32_t length, std::uint32_t walker, ShadowFile& file) {
+    file.pins++;
     for (std::uint32_t chain : to_run_) {
-        const auto* header = parts_.files.header(*file, parts_.plan.classes[event.source]);
+        const auto* header = parts_.files.header(file, parts_.plan.classes[event.source]);
         if (header == nullptr) {
             refuse(chain, FileRefusal::bad_header);
             continue;
         }
-        const bool asked =
-            run(chain,
-                {.offset = event.offset, .length = length, .file_size = file->size, .header = header, .arguments = {}},
-                file);
-        if (touched.walker == chain) silent_[chain] = asked ? 0 : silent_[chain] + 1;
+        Runner::Event shown{
+            .offset = event.offset, .length = length, .file_size = file.size, .header = header, .arguments = {}};
+        if (parts_.plan.chains[chain].blind) {
+            shown.length = std::min<std::uint32_t>(event.length, CIO_MAX_BLOCK);
+            shown.offset = event.offset + event.length - shown.length;
+        }
+        const bool asked = run(chain, shown, &file);
+        if (walker == chain) silent_[chain] = asked ? 0 : silent_[chain] + 1;
     }
-    file->pins--;
+    file.pins--;
 }
 
 // Reading a page again only to find that a chain has nothing to say of it costs as much as fetching it.

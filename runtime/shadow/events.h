@@ -40,6 +40,8 @@ class Events final : public MessageSink {
     using ByMode = std::vector<std::vector<std::uint32_t>>;  // chains by source
     void on_opened(const Message& message);
     void on_read(const shim::Event& event);
+    void on_begun(const shim::Event& event);
+    void run_over(const shim::Event& event, std::uint32_t length, std::uint32_t walker, ShadowFile& file);
     void on_ready(const Message& message);
     void on_probe(const Message& message);
     void on_note(const Message& message);

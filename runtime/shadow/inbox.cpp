@@ -19,6 +19,18 @@ bool thread_lives(std::uint32_t process, std::uint32_t thread) {
     return syscall(SYS_tgkill, static_cast<pid_t>(process), static_cast<pid_t>(thread), 0) == 0 || errno != ESRCH;
 }
 
+bool has_payload(shim::EventKind kind) {
+    using shim::EventKind;
+    switch (kind) {
+        case EventKind::read:
+        case EventKind::begun:
+        case EventKind::ended:
+        case EventKind::closed:
+        case EventKind::loop: return false;
+        default: return true;
+    }
+}
+
 }  // namespace
 
 unsigned Inbox::drain(MessageSink& sink, unsigned most, bool all) {
@@ -120,8 +132,7 @@ bool Inbox::take(std::uint32_t index, std::uint32_t available, MessageSink& sink
     used = event.bytes;
     const std::uint32_t room = event.bytes - static_cast<std::uint32_t>(sizeof event);
     std::uint32_t length = 0;
-    if (event.kind != shim::EventKind::read && event.kind != shim::EventKind::closed &&
-        event.kind != shim::EventKind::loop) {
+    if (has_payload(event.kind)) {
         if (event.length > room) return false;
         length = event.length;
         std::memcpy(copy_.data(), ring.data + at + sizeof event, length);
@@ -136,6 +147,8 @@ bool Inbox::plausible(const shim::Event& event) const {
     switch (event.kind) {
         case EventKind::opened: return event.source < classes_ && event.length > 0 && event.length < shim::kMaxPath;
         case EventKind::read:
+        case EventKind::begun:
+        case EventKind::ended:
             return event.source < classes_ && event.offset <= INT64_MAX && event.offset + event.length <= INT64_MAX;
         case EventKind::closed: return event.source < classes_;
         case EventKind::ready: return event.source < sockets_ && event.length <= shim::kMaxPeek;

@@ -45,6 +45,22 @@ void collect(const ir::Module& module, const ir::Chain& chain, const ir::Body& b
     }
 }
 
+// Whether a program goes by where and how long the block is, and by nothing that is in it.
+bool sees_no_byte(const ir::Body& body) {
+    return std::ranges::all_of(body, [](const ir::Stmt& stmt) {
+        const bool blind = std::visit(
+            ir::Overloaded{[](const auto&) { return false; },
+                           []<ir::AnyOf<ir::Move, ir::Unary, ir::Binary, ir::Select, ir::GetInput, ir::GetArg,
+                                        ir::Check, ir::Fail, ir::End, ir::If, ir::Loop, ir::Break, ir::Continue>
+                                  N>(const N&) { return true; },
+                           [](const ir::Prefetch& prefetch) { return prefetch.kind != ir::PrefetchKind::path; }},
+            stmt.node);
+        bool all = blind;
+        ir::for_each_body(stmt, [&](const ir::Body& nested) { all = all && sees_no_byte(nested); });
+        return all;
+    });
+}
+
 std::string too_long(const ir::Module& module, const std::vector<std::uint32_t>& classes) {
     for (std::uint32_t i : classes) {
         if (module.files[i].pattern.size() >= shim::kMaxPattern)
@@ -78,7 +94,9 @@ std::string place_chain(const ir::Module& module, std::uint32_t index, SpecPlan&
     ChainPlan out;
     out.chain = index;
     out.mode = chain.mode;
-    out.asks = !module.programs[static_cast<std::size_t>(chain.shadow)].body.empty();
+    const ir::Body& body = module.programs[static_cast<std::size_t>(chain.shadow)].body;
+    out.asks = !body.empty();
+    out.blind = chain.mode == ir::ChainMode::on_read && sees_no_byte(body);
     out.rank = static_cast<std::uint16_t>(chain.priority_class < 0 ? module.classes.size()
                                                                    : static_cast<std::size_t>(chain.priority_class));
     for (std::uint32_t i : reaches.classes) {
@@ -196,6 +214,7 @@ Posts posts_of(const SpecPlan& plan, const std::vector<Listens>& chains) {
                 shim::kPostOpens | (on                                                  ? shim::kPostReads
                                     : chain.asks && chains[i] == Listens::to_slow_reads ? shim::kPostSlowReads
                                                                                         : 0);
+        if (chain.blind && on) posts.classes[chain.source] |= shim::kPostBegun;
         if (chain.mode == ir::ChainMode::on_open)
             posts.classes[chain.source] |= shim::kPostOpens | (on ? shim::kWakeOpens : 0);
         if (!on) continue;

@@ -20,6 +20,7 @@ struct ChainPlan {
     std::uint32_t source = 0;            // watched class, watched socket, or probe of the module
     std::vector<std::uint32_t> targets;  // watched classes that it prefetches into
     std::uint16_t rank = 0;              // its priority class; Module::classes.size() without one
+    bool blind = false;                  // on reads, of which it sees no byte: it runs when a long one begins
     bool asks = true;                    // false: as its parameters are, it asks for nothing whatever it is shown
 };
 

@@ -78,7 +78,7 @@ long open_by_number(long number, const Arguments& in) {
 long read_by_number(long number, const Arguments& in) {
     const Reading found = reading(number, in);
     const auto call = [=] { return next_syscall()(number, in.a, in.b, in.c, in.d, in.e, in.f); };
-    return found.slot ? read_seen(*found.slot, found.fd, found.offset, found.buffer, call) : call();
+    return found.slot ? read_seen(*found.slot, found.fd, found.offset, found.buffer, 0, call) : call();
 }
 
 void before_close(long number, const Arguments& in) {

@@ -12,7 +12,7 @@
 namespace chainio::shim {
 
 inline constexpr std::uint64_t kMagic = 0x316d696873'6f6963;  // "ciosshm1"
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr char kRegionVariable[] = "CHAINIO_REGION";  // environment: absolute path of the region's file
 
 inline constexpr unsigned kRings = 256;  // threads that can post at the same time; others are counted as `no_ring`
@@ -33,6 +33,8 @@ enum class EventKind : std::uint8_t {
     passed = 6,  // a file or socket that no class matches, only while Plan::explain; payload: path or address
     note = 7,    // something that the report must say: `source` is a Note; payload: text, may be empty
     loop = 8,    // the program waits for events again (epoll_wait, poll, select is about to sleep)
+    begun = 9,   // a read of a matched file begins that asks for `length` bytes from `offset`; only while kPostBegun
+    ended = 10,  // as `read`, of one that was said to begin
 };
 
 enum class Note : std::uint8_t {
@@ -97,6 +99,9 @@ inline constexpr std::uint32_t kWakeOpens =
 // Instead of kPostReads: one read in kLookedAt is timed, and when it waited for a device it is posted with the next
 // kPostedAfter of the thread. The server need not be quick for that to end.
 inline constexpr std::uint32_t kPostSlowReads = 16, kLookedAt = 8, kPostedAfter = 64;
+// Besides kPostReads: reads by one buffer that ask for at least kLongRead are told of before they begin. What they need
+// next can then be read beside them; of shorter ones the telling takes as long as the reading.
+inline constexpr std::uint32_t kPostBegun = 32, kLongRead = 32 * 1024;
 
 enum class GateState : std::uint32_t { on = 0, off = 1, probing = 2 };
 

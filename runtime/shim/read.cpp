@@ -11,7 +11,7 @@ namespace {
 // The bytes of a vector that a socket's server may be shown: those of its first buffer. A file's are not looked at.
 template <class Call>
 ssize_t vector_seen(Slot& slot, int fd, std::int64_t offset, const iovec* list, int count, Call call) {
-    if (slot.kind() == Kind::file) return read_seen(slot, fd, offset, nullptr, call);
+    if (slot.kind() == Kind::file) return read_seen(slot, fd, offset, nullptr, 0, call);
     const ssize_t got = call();
     if (got > 0 && count > 0 && slot.kind() == Kind::socket) {
         const auto all = static_cast<std::size_t>(got);
@@ -26,7 +26,7 @@ ssize_t moved(int in, const off_t* offset, Call call) {
     Slot* slot = table.watched(in);
     if (!slot || slot->kind() != Kind::file) [[likely]]
         return call();
-    return read_seen(*slot, in, offset ? *offset : kAtPosition, nullptr, call);
+    return read_seen(*slot, in, offset ? *offset : kAtPosition, nullptr, 0, call);
 }
 
 template <class Call>
@@ -44,12 +44,12 @@ void* mapped(int fd, int protection, int flags, Call call) {
 }  // namespace
 
 // The one look-up that a call pays for whose descriptor nothing matches; then it goes on as a jump.
-#define CHAINIO_READ(name, offset, parameters, ...)                                                   \
-    CHAINIO_CALL(ssize_t, name, CHAINIO_LIST parameters) {                                            \
-        Slot* slot = table.watched(fd);                                                               \
-        if (!slot) [[likely]]                                                                         \
-            return CHAINIO_NEXT(name)(__VA_ARGS__);                                                   \
-        return read_seen(*slot, fd, offset, buffer, [=] { return CHAINIO_NEXT(name)(__VA_ARGS__); }); \
+#define CHAINIO_READ(name, offset, parameters, ...)                                                         \
+    CHAINIO_CALL(ssize_t, name, CHAINIO_LIST parameters) {                                                  \
+        Slot* slot = table.watched(fd);                                                                     \
+        if (!slot) [[likely]]                                                                               \
+            return CHAINIO_NEXT(name)(__VA_ARGS__);                                                         \
+        return read_seen(*slot, fd, offset, buffer, size, [=] { return CHAINIO_NEXT(name)(__VA_ARGS__); }); \
     }
 #define CHAINIO_READV(name, offset, parameters, ...)                                                         \
     CHAINIO_CALL(ssize_t, name, CHAINIO_LIST parameters) {                                                   \

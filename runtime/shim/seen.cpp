@@ -69,7 +69,30 @@ static bool has_waited(std::uint32_t took) {
     return producer.waits != before;
 }
 
-void post_read(int descriptor, const Slot& slot, std::int64_t offset, std::int64_t length, std::uint32_t took) {
+static Event event_of(const Slot& slot, EventKind kind, std::int64_t offset, std::uint64_t length) {
+    const Opening& opening = table.opening(slot);
+    Event event{};
+    event.kind = kind;
+    event.source = static_cast<std::uint8_t>(slot.rule());
+    event.device = opening.device.load(std::memory_order_relaxed);
+    event.inode = opening.inode.load(std::memory_order_relaxed);
+    event.offset = static_cast<std::uint64_t>(offset);
+    event.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, UINT32_MAX));
+    return event;
+}
+
+bool post_begun(int descriptor, const Slot& slot, std::int64_t offset, std::size_t asked) {
+    Region* found = live_region();
+    if (!found || !wants(slot, kPostBegun)) return false;
+    if (offset == kAtPosition) offset = raw_call(SYS_lseek, descriptor, 0, SEEK_CUR);
+    if (offset < 0) return false;
+    post(*found, event_of(slot, EventKind::begun, offset, asked), nullptr, 0);
+    wake(*found);
+    return true;
+}
+
+void post_read(int descriptor, const Slot& slot, EventKind kind, std::int64_t offset, std::int64_t length,
+               std::uint32_t took) {
     Region* found = live_region();
     if (!found) return;
     const bool waited = has_waited(took);
@@ -85,14 +108,7 @@ void post_read(int descriptor, const Slot& slot, std::int64_t offset, std::int64
         if (failed(position) || position < length) return;
         offset = position - length;
     }
-    const Opening& opening = table.opening(slot);
-    Event event{};
-    event.kind = EventKind::read;
-    event.source = static_cast<std::uint8_t>(slot.rule());
-    event.device = opening.device.load(std::memory_order_relaxed);
-    event.inode = opening.inode.load(std::memory_order_relaxed);
-    event.offset = static_cast<std::uint64_t>(offset);
-    event.length = static_cast<std::uint32_t>(std::min<std::int64_t>(length, UINT32_MAX));
+    Event event = event_of(slot, kind, offset, static_cast<std::uint64_t>(length));
     event.took_ns = waited ? took : std::min(took, kSlowReadNs);
     post(*found, event, nullptr, 0);
     if (waited) wake(*found);

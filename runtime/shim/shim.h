@@ -38,7 +38,10 @@ void post(Region& region, const Event& event, const void* payload, std::uint32_t
 void post_note(Note note, const char* text, std::uint64_t device = 0, std::uint64_t inode = 0);
 bool wants(const Slot& slot, std::uint32_t what);
 bool looks_at_read(const Slot& slot);  // of a file: the next one is to be timed and passed to post_read
-void post_read(int descriptor, const Slot& slot, std::int64_t offset, std::int64_t length, std::uint32_t took);
+// Whether it was told that the read begins.
+bool post_begun(int descriptor, const Slot& slot, std::int64_t offset, std::size_t asked);
+void post_read(int descriptor, const Slot& slot, EventKind kind, std::int64_t offset, std::int64_t length,
+               std::uint32_t took);
 void post_ready(Slot& slot, const void* bytes, std::size_t length);
 bool peek_ready(int descriptor);                 // true: something was posted, and the server is to be woken
 inline constexpr std::int64_t kAtPosition = -1;  // the read began where the descriptor's offset was
@@ -49,15 +52,20 @@ inline std::uint32_t since(std::uint64_t before) {
     return took > UINT32_MAX ? UINT32_MAX : static_cast<std::uint32_t>(took);
 }
 
-// Calls `call`, which reads from `slot`'s descriptor into `buffer`, and tells the server what it read.
+// Calls `call`, which reads from `slot`'s descriptor into `buffer`, and tells the server what it read. `asked`: bytes,
+// where one buffer takes all; else 0.
 template <class Call>
-[[gnu::noinline]] auto read_seen(Slot& slot, int descriptor, std::int64_t offset, const void* buffer, Call call) {
+[[gnu::noinline]] auto read_seen(Slot& slot, int descriptor, std::int64_t offset, const void* buffer, std::size_t asked,
+                                 Call call) {
     const Kind kind = slot.kind();
     if (kind == Kind::file && looks_at_read(slot)) {
+        const bool told = asked >= kLongRead && post_begun(descriptor, slot, offset, asked);
         const std::uint64_t before = now_ns();
         const auto result = call();
         const std::uint32_t took = since(before);
-        if (result > 0) post_read(descriptor, slot, offset, static_cast<std::int64_t>(result), took);
+        if (result > 0)
+            post_read(descriptor, slot, told ? EventKind::ended : EventKind::read, offset,
+                      static_cast<std::int64_t>(result), took);
         return result;
     }
     const auto result = call();

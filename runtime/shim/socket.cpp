@@ -23,7 +23,7 @@ ssize_t received(int fd, const void* buffer, int flags, Call call) {
     Slot* slot = table.watched(fd);
     if (!slot || flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)) [[likely]]
         return call();
-    return read_seen(*slot, fd, kAtPosition, buffer, call);
+    return read_seen(*slot, fd, kAtPosition, buffer, 0, call);
 }
 
 void message_received(Slot& slot, const msghdr& message, std::size_t bytes) {

@@ -59,7 +59,7 @@ template <class Call>
     auto result = call();
     const std::uint32_t took = since(before);
     const long last = raw_call(SYS_lseek, fd, 0, SEEK_CUR);
-    if (!failed(first) && last > first) post_read(fd, slot, first, last - first, took);
+    if (!failed(first) && last > first) post_read(fd, slot, EventKind::read, first, last - first, took);
     return result;
 }
 

@@ -180,6 +180,25 @@ def slow_reads(checks, data):
     checks.same("nobody wants to hear of reads", len(server.of("read")), 0)
 
 
+LONG, BEGUN = 32 * 1024, 32
+LONG_READS = HEAD + """int f = open(P, 0); struct iovec all = {b, sizeof b};
+lseek(f, 100, 0); read(f, b, 32768); lseek(f, 200, 0); read(f, b, 32767); pread(f, b, 40000, 300); syscall(SYS_pread64, f, b, 40000, 400L);
+lseek(f, 700, 0); readv(f, &all, 1); pread(f, b, 40000, 20000); pread(f, (void*)8, 40000, 500); lseek(f, 600, 0); read(f, b, 40000); }"""
+
+
+def long_reads(checks, data):
+    """Where it is wanted, reads by one buffer that ask for much are told of before they begin, and again at their end."""
+    program = checks.compile("long", LONG_READS)
+    told = lambda at, asked, got: [("begun", at, asked), ("ended", at, got)]
+    wanted = [*told(100, 32768, 9900), r(200, 9800), *told(300, 40000, 9700), r(400, 9600), r(700, 9300), ("begun", 20000, 40000), ("begun", 500, 40000), *told(600, 40000, 9400)]
+    for bits in (BEGUN, 0):
+        with Server(checks.folder, classes=["*.idx"], posts={"class": 3 | bits}) as server:
+            server.run(program, cwd=data)
+        seen = [(event["kind"], event["offset"], event["length"]) for event in server.events if event["kind"] in ("read", "begun", "ended")]
+        plain = [("read" if kind == "ended" else kind, *rest) for kind, *rest in wanted if kind != "begun"]
+        checks.same(f"long reads, with post bits {3 | bits}", seen, wanted if bits else plain)
+
+
 def main():
     checks = Checks()
     data = checks.folder / "data"
@@ -214,6 +233,7 @@ def main():
                 checks.same(f"{what}: an absolute path", os.path.dirname(os.path.normpath(event["text"])), str(data))
     checks.same("lost", server.end["lost"], 0)
     slow_reads(checks, data)
+    long_reads(checks, data)
     checks.finish()
 
 

@@ -26,7 +26,8 @@ using nlohmann::json;
 
 namespace {
 
-const char* const kKinds[] = {"skip", "opened", "read", "ready", "probe", "closed", "passed", "note", "loop"};
+const char* const kKinds[] = {"skip",   "opened", "read", "ready", "probe", "closed",
+                              "passed", "note",   "loop", "begun", "ended"};
 
 Region* make_region(const char* path) {
     const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -61,7 +62,8 @@ void fill(Region& region, const json& plan) {
 }
 
 void print(const Event& event, const std::uint8_t* payload, unsigned ring, std::uint32_t owner) {
-    const bool has_payload = event.kind != EventKind::read && event.kind != EventKind::closed;
+    const bool has_payload = event.kind != EventKind::read && event.kind != EventKind::closed &&
+                             event.kind != EventKind::begun && event.kind != EventKind::ended;
     std::string text(reinterpret_cast<const char*>(payload), has_payload ? event.length : 0);
     json line = {{"kind", kKinds[static_cast<int>(event.kind)]},
                  {"source", event.source},

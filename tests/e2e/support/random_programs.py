@@ -35,6 +35,7 @@ chain walk(f: file data, from: u64) -> u64 hops 4 {{
   }}
 }}
 chain places on read(data) as r {{ for w in r.records(Word, max 64) {{ prefetch r.file at w.at % 32768 for 4KiB }} }}
+chain further on read(data) as r {{ prefetch r.file at r.offset + r.length for 16KiB }}
 chain beside on read(other) as r {{ prefetch data.sibling(r, ".dat") }}
 chain walks on read(data) as r {{ for w in r.records(Word, max 8) {{ prefetch via walk(r.file, w.at) }} }}
 chain fixed_places on read(fixed) as r {{ for w in r.records(Word, max 64) {{ prefetch r.file at w.at for 8KiB }} }}

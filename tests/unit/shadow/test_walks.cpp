@@ -1,4 +1,5 @@
-// What a server makes of the pages that its walks have read, and of chains that have nothing to ask for.
+// What a server makes of the pages that its walks have read, of chains that have nothing to ask for, and of those that
+// need not see what was read.
 #include "tests/unit/shadow/fixture.h"
 
 namespace chainio::shadow::test {
@@ -67,6 +68,42 @@ param AHEAD = 0
 chain ahead on read(data) as r { when AHEAD == 1 { prefetch r.file at r.offset + r.length for 4096 } }
 )"));
     EXPECT_EQ(running.region().class_posts[0].load(), shim::kPostOpens);
+}
+
+TEST(Plan, ChainsThatSeeNoByteAreToldOfLongReadsBeforeTheyBegin) {
+    const auto posts = [](const std::string& body) {
+        const auto server =
+            server_of("app some { files data = \"*.ptr\" }\nchain some on read(data) as r { " + body + " }\n");
+        return server->region().class_posts[0].load() & shim::kPostBegun;
+    };
+    EXPECT_NE(posts("if r.length >= 16384 { prefetch r.file at r.offset + r.length for 4096 }"), 0u);
+    EXPECT_NE(posts("for i in range(0, 4) { prefetch r.file at r.offset * i for 4096 }"), 0u);
+    EXPECT_EQ(posts("prefetch r.file at block.byte(0) for 4096"), 0u);
+    EXPECT_EQ(posts("if r.length > 8 { prefetch r.file at block[0..8].uint_le() for 4096 }"), 0u);
+}
+
+TEST(Begun, WhatIsBehindALongReadIsFetchedBesideIt) {
+    const Folder folder;
+    const std::string path = folder.write("a.ptr", std::string(std::size_t{64} * kPage, 'x'));
+    Running running(server_of(R"(
+app behind { files data = "*.ptr" }
+chain behind on read(data) as r { if r.length >= 16384 { prefetch r.file at r.offset + r.length for 8192 } }
+)"));
+    Poster poster(running.region(), 0);
+    drop_pages(path);
+    ASSERT_TRUE(poster.opened(0, path));
+    // Longer than a block: its end counts.
+    ASSERT_TRUE(poster.begun(0, path, 4 * kPage, 24 * kPage));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 28, 2) == 2; }));
+    EXPECT_EQ(pages_in_memory(path, 0, 64), 2u);
+    ASSERT_TRUE(poster.ended(0, path, 4 * kPage, 24 * kPage));
+    ASSERT_TRUE(poster.ended(0, path, 28 * kPage, kPage));
+    EXPECT_TRUE(happens([&] { return running.chain().hits == 1; }));
+    EXPECT_EQ(running.chain().events, 1u) << "of a read that was told of already the end says nothing new";
+    // One that was not, as a vector's.
+    ASSERT_TRUE(poster.read(0, path, 30 * kPage, 20 * kPage));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 50, 2) == 2; }));
+    EXPECT_EQ(running.stats().bad_events, 0u);
 }
 
 }  // namespace
