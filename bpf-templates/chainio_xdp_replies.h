@@ -2,7 +2,7 @@
 /* The part of the XDP program that answers requests whose replies are kept: chainio_xdp.h says what lies where. Of
  * chainio_xdp.bpf.c, which includes it once. */
 #define WORD_COUNT(bytes) ((bytes) / 8)
-#define REPLY_ROOM 2048 /* a power of two */
+#define LONGEST_REPLY 2048 /* CIO_KEPT_REPLY as a power of two */
 
 /* Sizes are set before loading. */
 struct {
@@ -36,15 +36,13 @@ struct {
 	__type(value, __u64);
 } kept_counts SEC(".maps");
 
-/* Where a request is looked at and its reply put together. */
+/* Where a request is looked at. */
 struct scratch {
-	__u64 request[WORD_COUNT(CIO_KEPT_REQUEST)];
-	__u64 reply[WORD_COUNT(REPLY_ROOM)];
-	__u8 head[CIO_KEPT_HEAD];
+	__u64 request[WORD_COUNT(CIO_KEPT_REQUEST)]; /* of its begin what is compared, the rest as it came */
+	__u64 begin[WORD_COUNT(CIO_KEPT_FIXED)];     /* its begin as it came */
+	__u8 head[CIO_KEPT_HEAD];                    /* what the reply begins with */
 	__u8 headers[64];
 	__u64 fence;
-	__u32 reply_length;
-	__u32 sum;
 };
 
 struct {
@@ -82,14 +80,15 @@ static __always_inline __u16 folded(__u64 sum)
 #define KEPT_BELOW(i, bound) ({ barrier_var(i); i < (bound); })
 #define KEPT_ROUNDS(i, limit, count) for (__u32 i = 0; KEPT_BELOW(i, limit) && KEPT_BELOW(i, count); i++)
 
-/* The head of the reply to the request in `scratch`; of the request what is compared stays. */
+/* The head of the reply to the request in `scratch`; of the request's begin what is compared stays. */
 static __always_inline void split(struct scratch *scratch, const struct cio_kept_service *service)
 {
-	const __u8 *request = (const __u8 *)scratch->request;
+	__builtin_memcpy(scratch->begin, scratch->request, sizeof(scratch->begin));
 	__builtin_memset(scratch->head, 0, sizeof(scratch->head));
+	const __u8 *begin = (const __u8 *)scratch->begin;
 	KEPT_ROUNDS(i, CIO_KEPT_HEAD, service->head_length) {
 		__u32 from = service->head[i];
-		scratch->head[i] = from < CIO_KEPT_FIXED ? request[from & (CIO_KEPT_FIXED - 1)] : (__u8)from;
+		scratch->head[i] = from < CIO_KEPT_FIXED ? begin[from & (CIO_KEPT_FIXED - 1)] : (__u8)from;
 	}
 	const __u64 *compared = (const __u64 *)service->compared;
 #pragma unroll
@@ -97,7 +96,7 @@ static __always_inline void split(struct scratch *scratch, const struct cio_kept
 		scratch->request[i] &= compared[i];
 }
 
-/* The place that may have the reply; *version: of its content. */
+/* The place that may have the reply. */
 static __always_inline struct cio_kept_place *place_of(const struct scratch *scratch, const struct cio_kept_service *service,
 						       __u32 length, __u64 now)
 {
@@ -131,32 +130,22 @@ static __always_inline bool same_request(const struct scratch *scratch, const st
 	return differ == 0;
 }
 
-/* Copies the reply; what becomes of the request. */
-static __always_inline enum cio_kept_count take(struct scratch *scratch, const struct cio_kept_service *service, __u32 length)
+/* What is known of a place is of one reply if its version is this one behind as well. */
+static __always_inline bool unchanged(struct scratch *scratch, const struct cio_kept_place *place, __u32 version)
 {
-	const __u64 now = bpf_ktime_get_ns();
+	fence(scratch);
+	return *(volatile const __u32 *)&place->version == version;
+}
+
+/* Whether the place, whose version was even, has the reply to the request in `scratch`. */
+static __always_inline enum cio_kept_count has(const struct scratch *scratch, const struct cio_kept_place *place,
+					       const struct cio_kept_service *service, __u32 length, __u64 now)
+{
 	__u32 number = service->number;
-	const struct cio_kept_place *place = place_of(scratch, service, length, now);
 	const struct cio_kept_epoch *epoch = bpf_map_lookup_elem(&kept_epochs, &number);
-	if (!place || !epoch)
+	if (!epoch || place->service != number || place->request_length != length || !same_request(scratch, place, length))
 		return CIO_KEPT_MISS;
-	const __u32 version = *(volatile const __u32 *)&place->version;
-	fence(scratch);
-	if ((version & 1) != 0 || place->service != number || place->request_length != length)
-		return CIO_KEPT_MISS;
-	const bool same = same_request(scratch, place, length);
 	const bool fresh = place->epoch == *(volatile const __u64 *)&epoch->now && place->expires_ns > now;
-	const __u64 *words = (const __u64 *)place->reply;
-	scratch->reply_length = place->reply_length;
-	scratch->sum = place->sum;
-	if (same && fresh) {
-		KEPT_ROUNDS(i, WORD_COUNT(CIO_KEPT_REPLY), (scratch->reply_length + 7) / 8)
-			scratch->reply[i] = words[i];
-	}
-	fence(scratch);
-	/* Written meanwhile: what was copied may be of two replies. */
-	if (*(volatile const __u32 *)&place->version != version || !same)
-		return CIO_KEPT_MISS;
 	return fresh ? CIO_KEPT_HIT : CIO_KEPT_STALE;
 }
 
@@ -230,50 +219,93 @@ static __always_inline __u32 within(__u32 value, __u32 most)
 	return value;
 }
 
-/* Makes the packet `more` bytes longer: behind, or where the driver leaves no room there, in front. */
-static __always_inline bool make_room(struct xdp_md *ctx, int more)
+/* Makes the packet `more` bytes longer: behind, or where the driver leaves no room there, in front, whereto the headers go. */
+static __always_inline bool make_room(struct xdp_md *ctx, struct scratch *scratch, int more, __u32 at)
 {
-	return more == 0 || bpf_xdp_adjust_tail(ctx, more) == 0 || (more > 0 && bpf_xdp_adjust_head(ctx, -more) == 0);
+	if (bpf_xdp_adjust_tail(ctx, more) == 0)
+		return true;
+	if (bpf_xdp_load_bytes(ctx, 0, scratch->headers, at) != 0 || bpf_xdp_adjust_head(ctx, -more) != 0)
+		return false;
+	return bpf_xdp_store_bytes(ctx, 0, scratch->headers, at) == 0;
 }
 
-/* With `at` the payload's begin, a constant. True: the reply is in the packet's place; the packet is as it was otherwise. */
-static __always_inline bool reply_at(struct xdp_md *ctx, const struct cio_kept_service *service, struct scratch *scratch, __u32 at)
+/* The reply leaves in the packet's place, whose length it has. */
+static __always_inline bool turn(struct xdp_md *ctx, const struct scratch *scratch, const struct cio_kept_service *service,
+				 __u32 at, __u16 reply, __u64 sum)
 {
-	if (bpf_xdp_load_bytes(ctx, 0, scratch->headers, at) != 0)
+	__u8 *headers = (void *)(long)ctx->data;
+	if ((void *)(headers + at) > (const void *)(long)ctx->data_end)
 		return false;
-	const struct udphdr *udp = (const void *)(scratch->headers + at - sizeof(*udp));
-	const __u32 length = bpf_ntohs(udp->len) - sizeof(*udp);
-	if (length < 1 || length > CIO_KEPT_REQUEST) {
-		count_kept(service->number, CIO_KEPT_MISS);
+	sum += sum_of((const __u16 *)scratch->head, CIO_KEPT_HEAD / 2);
+	if (at == sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr))
+		turn_v4(headers, reply + sizeof(struct udphdr), sum);
+	else
+		turn_v6(headers, reply + sizeof(struct udphdr), sum);
+	return true;
+}
+
+/* Copies the place's reply over the request, in whose packet there is room. False: the place was written meanwhile, and the request is
+ * there again. */
+static __always_inline bool copy(struct xdp_md *ctx, struct scratch *scratch, const struct cio_kept_service *service,
+				 const struct cio_kept_place *place, __u32 version, __u32 at, __u32 length, __u32 reply)
+{
+	/* Here, since older verifiers forget it on the way; unless the place is being written, it is so. */
+	barrier_var(reply);
+	if (reply > CIO_KEPT_REPLY)
 		return false;
+	bpf_xdp_store_bytes(ctx, at, (void *)place->reply, reply);
+	if (unchanged(scratch, place, version)) {
+		if (service->head_length != 0)
+			bpf_xdp_store_bytes(ctx, at, scratch->head, within(service->head_length, CIO_KEPT_HEAD));
+		return true;
 	}
+	__builtin_memcpy(scratch->request, scratch->begin, sizeof(scratch->begin));
+	bpf_xdp_store_bytes(ctx, at, scratch->request, within(length, CIO_KEPT_REQUEST));
+	return false;
+}
+
+/* What becomes of the request of `length` bytes at `at`. */
+static __always_inline enum cio_kept_count reply_to(struct xdp_md *ctx, const struct cio_kept_service *service, struct scratch *scratch,
+						    __u32 at, __u32 length)
+{
 	scratch->request[(length - 1) / 8 & (WORD_COUNT(CIO_KEPT_REQUEST) - 1)] = 0;
 	if (bpf_xdp_load_bytes(ctx, at, scratch->request, within(length, CIO_KEPT_REQUEST)) != 0)
-		return false;
+		return CIO_KEPT_MISS;
 	split(scratch, service);
-	const enum cio_kept_count found = take(scratch, service, length);
-	const __u32 reply = scratch->reply_length;
-	if (found != CIO_KEPT_HIT) {
-		count_kept(service->number, found);
+	/* Behind by a few milliseconds, and cheap. */
+	const __u64 now = bpf_ktime_get_coarse_ns();
+	const struct cio_kept_place *place = place_of(scratch, service, length, now);
+	if (!place)
+		return CIO_KEPT_MISS;
+	const __u32 version = *(volatile const __u32 *)&place->version;
+	fence(scratch);
+	const enum cio_kept_count found = (version & 1) != 0 ? CIO_KEPT_MISS : has(scratch, place, service, length, now);
+	const __u32 reply = within(place->reply_length, LONGEST_REPLY);
+	const __u64 sum = place->sum;
+	if (found != CIO_KEPT_HIT)
+		return found;
+	const int more = (int)(at + reply) - (int)bpf_xdp_get_buff_len(ctx);
+	if (more > 0 && !make_room(ctx, scratch, more, at))
+		return CIO_KEPT_NO_ROOM;
+	if (!copy(ctx, scratch, service, place, version, at, length, reply))
+		return CIO_KEPT_MISS;
+	if (more < 0)
+		bpf_xdp_adjust_tail(ctx, more);
+	return turn(ctx, scratch, service, at, reply, sum) ? CIO_KEPT_HIT : CIO_KEPT_MISS;
+}
+
+/* With `at` the payload's begin, a constant. True: the reply is in the packet's place; the request is there otherwise. */
+static __always_inline bool reply_at(struct xdp_md *ctx, const struct cio_kept_service *service, struct scratch *scratch, __u32 at)
+{
+	const struct udphdr *udp = (const void *)((long)ctx->data + at - sizeof(*udp));
+	if ((const void *)(udp + 1) > (const void *)(long)ctx->data_end)
 		return false;
-	}
-	if (!make_room(ctx, (int)(at + reply) - (int)bpf_xdp_get_buff_len(ctx))) {
-		count_kept(service->number, CIO_KEPT_NO_ROOM);
-		return false;
-	}
-	__u8 *bytes = (__u8 *)scratch->reply;
-	KEPT_ROUNDS(i, CIO_KEPT_HEAD, service->head_length)
-		bytes[i] = scratch->head[i];
-	const __u64 sum = scratch->sum + sum_of((const __u16 *)scratch->head, CIO_KEPT_HEAD / 2);
-	if (at == sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr))
-		turn_v4(scratch->headers, reply + sizeof(*udp), sum);
-	else
-		turn_v6(scratch->headers, reply + sizeof(*udp), sum);
-	/* Neither fails: the packet has this length. */
-	bpf_xdp_store_bytes(ctx, 0, scratch->headers, at);
-	bpf_xdp_store_bytes(ctx, at, scratch->reply, within(reply, REPLY_ROOM));
-	count_kept(service->number, CIO_KEPT_HIT);
-	return true;
+	const __u32 length = bpf_ntohs(udp->len) - sizeof(*udp);
+	enum cio_kept_count found = CIO_KEPT_MISS;
+	if (length >= 1 && length <= CIO_KEPT_REQUEST)
+		found = reply_to(ctx, service, scratch, at, length);
+	count_kept(service->number, found);
+	return found == CIO_KEPT_HIT;
 }
 
 static __always_inline bool answered(struct xdp_md *ctx, const struct cio_kept_service *service)

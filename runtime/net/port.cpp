@@ -294,10 +294,9 @@ void Port::stop_taking() {
     program_.replies().stop();
 }
 
-bool Port::look_at_peer() {
+void Port::look_at_peer() {
     const bool before = std::exchange(answering_, program_.sends_back());
     if (before != answering_) program_.answer(answering_);
-    return before != answering_;
 }
 
 void Port::wait(int milliseconds) {

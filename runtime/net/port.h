@@ -95,11 +95,11 @@ class Port {
     // Gives a request back without an answer; false: it is none.
     bool release(const umem::Descriptor& request);
 
-    // The replies that the interface's program keeps. After look_at_peer() it sends them where they arrive; true: that
-    // has changed.
+    // The replies that the interface's program keeps. After look_at_peer() it sends them if they arrive; FeatureNews
+    // says when to look again.
     ReplyTable& replies() { return program_.replies(); }
     KeptCounters kept(std::size_t service) const { return program_.kept(service); }
-    bool look_at_peer();
+    void look_at_peer();
     bool answering() const { return answering_; }
 
     // Hands over what waits to be sent, takes back what has left, and posts frames. To be called once a turn.

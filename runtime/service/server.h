@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/engine/priority_queue.h"
 #include "runtime/metrics/fallbacks.h"
+#include "runtime/net/feature_news.h"
 #include "runtime/net/port.h"
 #include "runtime/service/connection.h"
 #include "runtime/service/datagram.h"
@@ -116,8 +118,11 @@ class Server {
         unsigned watched = 0;        // sockets of its queues
         std::uint64_t until_ns = 0;  // it is to be let go; by then at the latest
         unsigned tries = 0;          // left, to open it while its queues are not free yet
+        bool answers = true;         // its driver does, as it was said last
     };
     static constexpr std::uint32_t kMostWatched = 64;  // queues of an interface
+    // What is watched behind them: the news of interfaces.
+    std::uint32_t place_of_news() const { return static_cast<std::uint32_t>(interfaces_.size()) * kMostWatched; }
     struct Listener {
         int fd = -1;
         Generation* generation = nullptr;
@@ -172,6 +177,8 @@ class Server {
     void send_frames(Datagram& datagram, std::span<const engine::Stretch> stretches);
     void keep_reply(const Datagram& datagram, std::uint32_t slot, std::span<const engine::Stretch> stretches);
     void look_at_peer(Interface& interface);
+    void look_at_peers();
+    void hear_of_peers();
     void close_interface(Interface& interface);
     void flush_interfaces();
 
@@ -224,6 +231,7 @@ class Server {
     std::vector<Datagram> datagrams_;  // first by the buffer that holds it, then those of interfaces
     unsigned datagrams_used_ = 0;      // of the sockets'
     std::vector<Interface> interfaces_;
+    std::optional<net::FeatureNews> feature_news_;
     std::vector<std::uint32_t> free_xdp_;  // places for what comes by an interface
     metrics::Fallbacks* fallbacks_ = nullptr;
     std::vector<NetEvent> events_;

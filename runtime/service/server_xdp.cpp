@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "runtime/engine/owners.h"
 #include "runtime/service/server.h"
@@ -50,6 +51,15 @@ void Server::open_interfaces() {
     if (any && interfaces_.empty())
         fallbacks_->note("xdp-no-interface", "`via xdp` wants an interface (--interface NAME); served via uring");
     for (std::uint32_t i = 0; any && i < interfaces_.size(); i++) open_interface(i, kTries);
+    if (any && !interfaces_.empty() && !feature_news_) hear_of_peers();
+}
+
+// Peers get programs and lose them. Where the kernel does not say so, they are looked at every second.
+void Server::hear_of_peers() {
+    feature_news_ = net::FeatureNews::subscribe();
+    if (!feature_news_) return;
+    net_->watch(place_of_news(), feature_news_->fd());
+    look_at_peers();  // what was changed before is not told
 }
 
 void Server::open_interface(std::uint32_t index, unsigned tries) {
@@ -95,6 +105,11 @@ void Server::let_interfaces_go() {
 }
 
 void Server::was_watched(const NetEvent& event) {
+    if (event.index == place_of_news()) {
+        if (feature_news_->take()) look_at_peers();
+        if (!event.more) net_->watch(event.index, feature_news_->fd());
+        return;
+    }
     if (event.more) return;
     Interface& interface = interfaces_[event.index / kMostWatched];
     if (interface.until_ns != 0)
@@ -147,13 +162,19 @@ void Server::forget_replies() {
 void Server::look_at_peer(Interface& interface) {
     const auto kept = [&](const auto& each) { return keeps(interface.generation->module.services[each.second]); };
     if (std::ranges::none_of(interface.services, kept)) return;
-    const bool changed = interface.port->look_at_peer();
-    if (interface.port->answering() || (!changed && peers_looked_ns_ != 0)) return;
+    interface.port->look_at_peer();
+    const bool before = std::exchange(interface.answers, interface.port->answering());
+    if (interface.answers || !before) return;
     fallbacks_->note(
         "xdp-cache-off",
         fmt::format("{} answers nothing by itself, as its peer takes no packets from an XDP program: attach one there "
                     "(XDP_PASS does), or switch its GRO on; the runtime answers",
                     interface.name));
+}
+
+void Server::look_at_peers() {
+    for (Interface& interface : interfaces_)
+        if (interface.port != nullptr && interface.until_ns == 0) look_at_peer(interface);
 }
 
 std::vector<const net::Port*> Server::interfaces() const {
@@ -238,11 +259,10 @@ void Server::keep_reply(const Datagram& datagram, std::uint32_t slot, std::span<
 }
 
 void Server::flush_interfaces() {
-    const std::uint64_t now = now_ns();
-    const bool due = now - peers_looked_ns_ > kLookAtPeers;
-    for (Interface& interface : interfaces_)
-        if (due && interface.port != nullptr && interface.until_ns == 0) look_at_peer(interface);
-    if (due) peers_looked_ns_ = now;
+    if (const std::uint64_t now = now_ns(); !feature_news_ && now - peers_looked_ns_ > kLookAtPeers) {
+        peers_looked_ns_ = now;
+        look_at_peers();
+    }
     for (std::uint32_t i = 0; i < interfaces_.size(); i++) {
         if (interfaces_[i].port != nullptr) interfaces_[i].port->flush();
         if (interfaces_[i].tries != 0 && !draining_) open_interface(i, interfaces_[i].tries);

@@ -250,6 +250,10 @@ def test_peer(folder, pair):
     pair.link_pass()
     netns.until("it is noticed that the peer has a program", lambda: server.all_stats()["interfaces"][0]["answers_by_itself"])
     expect("then by the driver", ([ask(sock, 5, 40) for _ in range(3)], server.both()), ([right(5, 40, 1)] * 3, (3, 3)))
+    pair.unlink_pass()
+    netns.until("it is noticed that it has none any more", lambda: not server.all_stats()["interfaces"][0]["answers_by_itself"])
+    expect("then by the runtime again", ([ask(sock, 5, 40) for _ in range(3)], server.both()), ([right(5, 40, 1)] * 3, (6, 3)))
+    pair.link_pass()  # for those that come after
     sock.close()
     expect("ends", server.stop(), 0)
 
@@ -257,6 +261,9 @@ def test_peer(folder, pair):
 class PassPair(netns.Pair):
     def link_pass(self):
         netns.ip("link", "set", "dev", "va", "xdp", "obj", self.program, "sec", "xdp.frags", namespace=self.here)
+
+    def unlink_pass(self):
+        netns.ip("link", "set", "dev", "va", "xdp", "off", namespace=self.here)
 
 
 def main():

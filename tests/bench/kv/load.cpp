@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/metrics/histogram.h"
+#include "runtime/net/packet.h"
 #include "tests/bench/kv/bench_kv.h"
 #include "tests/bench/kv/wire.h"
 
@@ -57,6 +58,15 @@ struct Slot {
     std::uint16_t round = 0;
 };
 
+struct Known {
+    std::vector<char> text;
+    std::uint16_t sum = 0;
+};
+
+std::uint16_t sum_of(std::span<const char> text) {
+    return net::sum_of({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+}
+
 class Generator {
   public:
     explicit Generator(const Load& load) : load_(load), choice_(load), known_(load.hot > 0 ? load.items.count : 0) {}
@@ -69,15 +79,15 @@ class Generator {
     void ask(std::uint32_t slot, std::uint64_t due_ns);
     void came(std::uint16_t id, std::span<const char> reply);
     void answered(std::uint32_t slot, std::span<const char> reply);
-    std::size_t write_expected(std::uint32_t number, char* out) const;
-    std::span<const char> expected(std::uint32_t number);
+    void write_expected(std::uint32_t number, Known& out) const;
+    const Known& expected(std::uint32_t number);
     void start_due();
     void give_up_lost();
 
     Load load_;
     Choice choice_;
-    std::vector<std::vector<char>> known_;  // replies to items that are asked for often, by number
-    std::array<char, 64 + kMostValue + 64> want_;
+    std::vector<Known> known_;  // replies to items that are asked for often, by number
+    Known want_;
     std::unique_ptr<Wire> wire_;
     std::vector<Slot> slots_;
     std::vector<std::uint32_t> free_;
@@ -106,37 +116,39 @@ void Generator::ask(std::uint32_t index, std::uint64_t due_ns) {
     slot.number = choice_.next();
     slot.due_ns = due_ns;
     slot.round++;
-    std::array<char, kFrame + 4 + kKeyBytes + 2> packet{};
     const auto id = static_cast<std::uint16_t>(index | slot.round << 10);  // kSpare is 2^10
-    packet[0] = static_cast<char>(id >> 8);
-    packet[1] = static_cast<char>(id);
-    packet[5] = 1;
-    write_request(slot.number, packet.data() + kFrame);
+    const std::array<char, kFrame> frame{static_cast<char>(id >> 8), static_cast<char>(id), 0, 0, 0, 1};
+    std::array<char, 4 + kKeyBytes + 2> line;
+    Request request{frame, line};
+    if (load_.echo) {  // what it sends back is as long as what others answer, and verified likewise
+        const Known& reply = expected(slot.number);
+        request.text = reply.text;
+        request.sum = net::sum_with(sum_of(frame), frame.size(), reply.sum);
+    } else {
+        write_request(slot.number, line.data());
+        request.sum = net::sum_with(sum_of(frame), frame.size(), sum_of(line));
+    }
     slot.sent_ns = now_ns();
     waiting_++;
     // A datagram that finds no room is a lost one.
-    if (!wire_->send(index, packet) && !wire_->loses()) broken_ = true;
+    if (!wire_->send(index, request) && !wire_->loses()) broken_ = true;
 }
 
-std::size_t Generator::write_expected(std::uint32_t number, char* out) const {
-    if (load_.echo) return write_request(number, out);
-    std::size_t length = write_head(number, load_.items.value_bytes, out);
-    fill_value(number, {out + length, load_.items.value_bytes});
+void Generator::write_expected(std::uint32_t number, Known& out) const {
+    out.text.resize(64 + kMostValue + 64);
+    std::size_t length = write_head(number, load_.items.value_bytes, out.text.data());
+    fill_value(number, {out.text.data() + length, load_.items.value_bytes});
     length += load_.items.value_bytes;
-    std::memcpy(out + length, kTail, kTailBytes);
-    return length + kTailBytes;
+    std::memcpy(out.text.data() + length, kTail, kTailBytes);
+    out.text.resize(length + kTailBytes);
+    out.sum = load_.echo ? sum_of(out.text) : std::uint16_t{0};
 }
 
 // Made once where it is wanted again, so that verifying costs a comparison.
-std::span<const char> Generator::expected(std::uint32_t number) {
-    const auto write = [&] { return std::span<const char>(want_.data(), write_expected(number, want_.data())); };
-    if (known_.empty()) return write();
-    std::vector<char>& kept = known_[number];
-    if (kept.empty()) {
-        const auto made = write();
-        kept.assign(made.begin(), made.end());
-    }
-    return kept;
+const Known& Generator::expected(std::uint32_t number) {
+    Known& known = known_.empty() ? want_ : known_[number];
+    if (known_.empty() || known.text.empty()) write_expected(number, known);
+    return known;
 }
 
 // What answers a request that was given up is of no interest.
@@ -149,7 +161,7 @@ void Generator::came(std::uint16_t id, std::span<const char> reply) {
 void Generator::answered(std::uint32_t index, std::span<const char> reply) {
     Slot& slot = slots_[index];
     const std::uint64_t now = now_ns();
-    const std::span<const char> want = expected(slot.number);
+    const std::span<const char> want = expected(slot.number).text;
     if (reply.size() == want.size() && std::memcmp(reply.data(), want.data(), want.size()) == 0) {
         answers_++;
         in_time_ += now < end_ns_ ? 1 : 0;

@@ -10,13 +10,20 @@
 
 namespace chainio::bench_kv {
 
+// memcached's frame, whose first two bytes are the request's id, and what it asks; `sum` as net::sum_of() has it of
+// both.
+struct Request {
+    std::span<const char> frame, text;
+    std::uint16_t sum = 0;
+};
+
 class Wire {
   public:
     // What came: the id of the request that it answers, and the reply without memcached's frame.
     using Take = std::function<void(std::uint16_t id, std::span<const char> reply)>;
     virtual ~Wire() = default;
-    // A request with memcached's frame, whose first two bytes are its id. False: it did not leave.
-    virtual bool send(std::uint32_t slot, std::span<const char> packet) = 0;
+    // False: it did not leave.
+    virtual bool send(std::uint32_t slot, const Request& request) = 0;
     // Hands over what is there, and what was to be sent. False: nothing more can come.
     virtual bool turn(const Take& take) = 0;
     // Datagrams may be lost.

@@ -45,12 +45,12 @@ class Streams final : public Wire {
     }
 
     // The one small request of a connection always has room.
-    bool send(std::uint32_t slot, std::span<const char> packet) override {
+    bool send(std::uint32_t slot, const Request& request) override {
         Stream& stream = streams_[slot];
-        stream.id = id_of(packet);
+        stream.id = id_of(request.frame);
         stream.got = 0;
-        const auto text = packet.subspan(kFrame);
-        return ::send(stream.fd, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
+        const auto sent = ::send(stream.fd, request.text.data(), request.text.size(), MSG_NOSIGNAL);
+        return sent == static_cast<ssize_t>(request.text.size());
     }
 
     bool turn(const Take& take) override {

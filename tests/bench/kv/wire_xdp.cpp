@@ -38,17 +38,18 @@ class Datagrams final : public Wire {
         return write_headers(load);
     }
 
-    bool send(std::uint32_t, std::span<const char> packet) override {
+    bool send(std::uint32_t, const Request& request) override {
         const umem::Frame frame = slab_.allocate(net::kChunk, kAsking);
         if (frame == umem::kNoFrame) return false;
         std::uint8_t* to = slab_.data(frame);
         std::ranges::copy(headers_, to);
-        std::memcpy(to + kHeaders, packet.data(), packet.size());
-        net::turn_around({to, kHeaders}, false, static_cast<std::uint16_t>(packet.size()),
-                         net::sum_of({to + kHeaders, packet.size()}));
+        std::ranges::copy(request.frame, to + kHeaders);
+        std::ranges::copy(request.text, to + kHeaders + request.frame.size());
+        const std::size_t size = request.frame.size() + request.text.size();
+        net::turn_around({to, kHeaders}, false, static_cast<std::uint16_t>(size), request.sum);
         // A trailer behind the datagram, to all servers alike: the driver of a NIC has room for the reply where the
         // request came, as it receives into whole pages, and that of a veth pair as much as was sent.
-        const auto length = static_cast<std::uint32_t>(std::max(kHeaders + packet.size(), reply_));
+        const auto length = static_cast<std::uint32_t>(std::max(kHeaders + size, reply_));
         if (port_->transmit(frame, length, 0, kAsking)) return true;
         slab_.release(frame, kAsking);
         return false;
