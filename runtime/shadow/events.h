@@ -28,6 +28,7 @@ class Events final : public MessageSink {
 
     void on_message(const Message& message) override;
     void on_process(std::uint32_t process) override;
+    bool pauses() const override { return asked_ && parts_.ahead.in_flight() < kFewUnderWay; }
     // Looks once more at the processes that posted; before the report.
     void look_at_processes();
     // Sentences with counts: what did not go the way it was meant to.
@@ -37,6 +38,8 @@ class Events final : public MessageSink {
     void clear_asked() { asked_ = false; }
 
   private:
+    // With fewer the disk would be idle while events are looked at.
+    static constexpr unsigned kFewUnderWay = 16;
     using ByMode = std::vector<std::vector<std::uint32_t>>;  // chains by source
     void on_opened(const Message& message);
     void on_read(const shim::Event& event);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 
 #include "runtime/engine/files.h"
 #include "runtime/shadow/clock.h"
@@ -89,38 +90,57 @@ Files::Files(const spec::Loaded& spec, std::uint32_t most_known, std::uint32_t m
     : spec_(spec), most_known_(most_known), most_open_(most_open), roots_(spec.module().files.size(), -1) {}
 
 Files::~Files() {
-    for (ShadowFile& file : files_) close_file(file);
+    while (!opened_.empty()) close_file(opened_.begin());
     for (int fd : roots_) {
         if (fd >= 0) close(fd);
     }
 }
 
-void Files::close_file(ShadowFile& file) {
-    if (file.fd < 0) return;
-    if (closing_ != nullptr) closing_(closing_context_, file);
-    close(file.fd);
-    file.fd = -1;
-    file.headers.clear();
-    open_--;
+void Files::touch(List::iterator at) {
+    List& list = at->fd >= 0 ? opened_ : closed_;
+    list.splice(list.begin(), list, at);
+}
+
+void Files::has_opened(ShadowFile& file, int fd, std::uint64_t size) {
+    // On this descriptor the kernel reads what is asked for and no more.
+    posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+    file.unusable = false;
+    file.fd = fd;
+    file.size = size;
+    opened_.splice(opened_.begin(), closed_, by_inode_.find({file.device, file.inode})->second);
+}
+
+void Files::close_file(List::iterator at) {
+    if (closing_ != nullptr) closing_(closing_context_, *at);
+    close(at->fd);
+    at->fd = -1;
+    at->headers.clear();
+    closed_.splice(closed_.begin(), opened_, at);
 }
 
 void Files::forget_oldest() {
-    for (auto at = files_.end(); at != files_.begin();) {
-        --at;
-        if (at->pins != 0) continue;
-        close_file(*at);
-        by_inode_.erase({at->device, at->inode});
-        const auto path = by_path_.find(at->path);
-        if (path != by_path_.end() && path->second == Key{at->device, at->inode}) by_path_.erase(path);
-        files_.erase(at);
-        return;
+    for (List* list : {&closed_, &opened_}) {
+        for (auto at = list->end(); at != list->begin();) {
+            --at;
+            if (at->pins != 0) continue;
+            if (at->fd >= 0) close_file(at);
+            by_inode_.erase({at->device, at->inode});
+            const auto path = by_path_.find(at->path);
+            if (path != by_path_.end() && path->second == Key{at->device, at->inode}) by_path_.erase(path);
+            closed_.erase(at);
+            return;
+        }
     }
 }
 
 void Files::close_some() {
-    for (auto at = files_.end(); open_ >= most_open_ && at != files_.begin();) {
-        --at;
-        if (at->pins == 0) close_file(*at);
+    for (auto behind = opened_.end(); opened_.size() >= most_open_ && behind != opened_.begin();) {
+        const auto at = std::prev(behind);
+        if (at->pins == 0) {
+            close_file(at);
+        } else {
+            behind = at;
+        }
     }
 }
 
@@ -136,13 +156,13 @@ ShadowFile& Files::add(std::uint64_t device, std::uint64_t inode, std::string_vi
         }
         return file;
     }
-    if (files_.size() >= most_known_) forget_oldest();
-    ShadowFile& file = files_.emplace_front();
+    if (known() >= most_known_) forget_oldest();
+    ShadowFile& file = closed_.emplace_front();
     file.device = device;
     file.inode = inode;
     file.key = file_key(device, inode);
     file.path = path;
-    by_inode_[{device, inode}] = files_.begin();
+    by_inode_[{device, inode}] = closed_.begin();
     by_path_[file.path] = {device, inode};
     return file;
 }
@@ -196,12 +216,7 @@ std::expected<int, FileRefusal> Files::open(ShadowFile& file) {
         close(fd);
         return std::unexpected(why);
     }
-    // On this descriptor the kernel reads what is asked for and no more.
-    posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-    file.unusable = false;
-    file.fd = fd;
-    file.size = static_cast<std::uint64_t>(info.st_size);
-    open_++;
+    has_opened(file, fd, static_cast<std::uint64_t>(info.st_size));
     return fd;
 }
 
@@ -224,10 +239,7 @@ std::expected<ShadowFile*, FileRefusal> Files::take(int fd, const std::string& p
     file.pins++;
     close_some();
     file.pins--;
-    posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-    file.fd = fd;
-    file.unusable = false;
-    open_++;
+    has_opened(file, fd, file.size);
     return &file;
 }
 

@@ -73,8 +73,8 @@ class Files {
     // The header fields of an opened file, read once; null when its first bytes are not the class's header.
     const std::vector<std::uint64_t>* header(ShadowFile& file, std::uint32_t file_class);
 
-    std::uint32_t known() const { return static_cast<std::uint32_t>(files_.size()); }
-    std::uint32_t open_count() const { return open_; }
+    std::uint32_t known() const { return static_cast<std::uint32_t>(closed_.size() + opened_.size()); }
+    std::uint32_t open_count() const { return static_cast<std::uint32_t>(opened_.size()); }
 
   private:
     struct Key {
@@ -90,14 +90,15 @@ class Files {
                                                     std::uint32_t file_class, std::uint64_t now_ns);
     std::expected<ShadowFile*, FileRefusal> take(int fd, const std::string& path, std::uint64_t now_ns);
     int root_of(std::uint32_t file_class);
-    void touch(List::iterator at) { files_.splice(files_.begin(), files_, at); }
-    void close_file(ShadowFile& file);
+    void touch(List::iterator at);
+    void has_opened(ShadowFile& file, int fd, std::uint64_t size);
+    void close_file(List::iterator at);
     void forget_oldest();
     void close_some();
 
     const spec::Loaded& spec_;
-    std::uint32_t most_known_, most_open_, open_ = 0;
-    List files_;  // the most recently used first
+    std::uint32_t most_known_, most_open_;
+    List opened_, closed_;  // files with a descriptor and those without, the most recently used first
     std::unordered_map<Key, List::iterator, KeyHash> by_inode_;
     std::unordered_map<std::string, Key> by_path_;
     std::vector<int> roots_;  // by file class; -1: not opened yet

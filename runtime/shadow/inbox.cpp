@@ -92,7 +92,7 @@ unsigned Inbox::drain_ring(std::uint32_t index, MessageSink& sink, unsigned most
     const std::uint32_t tail = ring.tail.load(std::memory_order_acquire);
     if (tail == head.position) return 0;
     unsigned count = 0;
-    while (tail != head.position && count < most) {
+    while (tail != head.position && count < most && (count == 0 || !sink.pauses())) {
         const std::uint32_t available = tail - head.position;
         std::uint32_t used = 0;
         if (available > shim::kRingBytes || !take(index, available, sink, used)) {

@@ -21,14 +21,16 @@ class MessageSink {
     virtual void on_message(const Message& message) = 0;
     // A thread has begun to post: of a process that was not heard of before.
     virtual void on_process(std::uint32_t process) = 0;
+    // What the last messages have led to is to be begun before there are more.
+    virtual bool pauses() const { return false; }
 };
 
 class Inbox {
   public:
     Inbox(shim::Region& region, std::uint32_t classes, std::uint32_t sockets)
         : region_(region), classes_(classes), sockets_(sockets), heads_(shim::kRings) {}
-    // Hands over what the known rings hold, at most `most` events of each; looks for new rings first when `all`.
-    // Returns how many events there were.
+    // Hands over what the known rings hold, at most `most` events of each, and one of each when the sink pauses; looks
+    // for new rings first when `all`. Returns how many events there were.
     unsigned drain(MessageSink& sink, unsigned most, bool all);
     // Whether a ring holds something: any ring with `all`, else one that is known. After Region::asleep was set.
     bool pending(bool all) const;

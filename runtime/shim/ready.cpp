@@ -92,9 +92,11 @@ int epoll_ready(int epoll_descriptor, const epoll_event* events, int count) {
     if (count <= 0 || nobody()) [[likely]]
         return count;
     bool posted = false;
-    for (int i = 0; i < count; ++i) {
-        if (!(events[i].events & EPOLLIN)) continue;
-        const int fd = descriptor_of(epoll_descriptor, events[i].data.u64);
+    // The first is told of last: the program comes to it before anybody could help.
+    for (int i = 1; i <= count; ++i) {
+        const epoll_event& event = events[i % count];
+        if (!(event.events & EPOLLIN)) continue;
+        const int fd = descriptor_of(epoll_descriptor, event.data.u64);
         if (fd >= 0) posted |= peek_ready(fd);
     }
     wake_if(posted);

@@ -28,6 +28,8 @@ struct Taken final : MessageSink {
                          std::string(reinterpret_cast<const char*>(message.payload.data()), message.payload.size()));
     }
     void on_process(std::uint32_t process) override { processes.push_back(process); }
+    bool pauses() const override { return pausing; }
+    bool pausing = false;
 };
 
 class InboxTest : public testing::Test {
@@ -120,6 +122,21 @@ TEST_F(InboxTest, AProducerAndTheServerWorkAtTheSameTime) {
     }
     producer.join();
     EXPECT_EQ(region_->stats.bad_events, 0u);
+}
+
+TEST_F(InboxTest, WhileTheSinkPausesEachRingHandsOverOne) {
+    Poster first(*region_, 3), second(*region_, 4);
+    for (std::uint64_t i = 0; i < 5; i++) {
+        ASSERT_TRUE(first.post(read_event(i)));
+        ASSERT_TRUE(second.post(read_event(100 + i)));
+    }
+    taken_.pausing = true;
+    EXPECT_EQ(drain(), 2u);
+    EXPECT_EQ(drain(), 2u);
+    EXPECT_TRUE(inbox_.pending(true));
+    taken_.pausing = false;
+    EXPECT_EQ(drain(), 6u);
+    EXPECT_FALSE(inbox_.pending(true));
 }
 
 TEST_F(InboxTest, WhatFindsNoRoomIsCounted) {

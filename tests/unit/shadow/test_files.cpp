@@ -1,0 +1,59 @@
+// Which files the server knows and keeps open.
+#include "runtime/shadow/files.h"
+
+#include "runtime/shadow/clock.h"
+#include "tests/unit/shadow/fixture.h"
+
+namespace chainio::shadow::test {
+namespace {
+
+class FilesTest : public testing::Test {
+  protected:
+    static constexpr std::uint32_t kKnown = 8, kOpen = 3;
+    Folder folder_;
+    std::shared_ptr<const spec::Loaded> spec_ =
+        compiled("app web { files root = \"" + folder_.path() + "/*\" { root \"" + folder_.path() +
+                 "\" } }\nchain some on open(root) as r { prefetch r.file at 0 for 4096 }\n");
+    Files files_{*spec_, kKnown, kOpen};
+
+    ShadowFile& get(const std::string& name) {
+        auto found = files_.under_root(name, 0, now_ns());
+        EXPECT_TRUE(found) << refusal_text(found.error());
+        return **found;
+    }
+};
+
+TEST_F(FilesTest, TheOneUsedLongestAgoIsClosedAndForgottenFirst) {
+    for (int i = 0; i < 20; i++) folder_.write("f" + std::to_string(i), "x");
+    for (int i = 0; i < 20; i++) {
+        ShadowFile& file = get("f" + std::to_string(i));
+        EXPECT_GE(file.fd, 0);
+        EXPECT_LE(files_.open_count(), kOpen);
+        EXPECT_LE(files_.known(), kKnown);
+    }
+    ShadowFile &oldest = get("f17"), &other = get("f18");
+    get("f16");
+    EXPECT_GE(oldest.fd, 0);
+    EXPECT_GE(other.fd, 0);
+    get("f15");
+    EXPECT_LT(oldest.fd, 0) << "of f17, f18, f16 and f15 it was used first";
+    EXPECT_GE(other.fd, 0);
+}
+
+TEST_F(FilesTest, WhatIsInUseStaysOpenAndIsOpenedOnce) {
+    for (int i = 0; i < 12; i++) folder_.write("f" + std::to_string(i), "x");
+    ShadowFile& used = get("f0");
+    used.pins++;
+    const int fd = used.fd;
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 1; i < 12; i++) get("f" + std::to_string(i));
+    }
+    EXPECT_EQ(used.fd, fd);
+    EXPECT_EQ(&get("f0"), &used);
+    EXPECT_EQ(used.fd, fd);
+    EXPECT_LE(files_.open_count(), kOpen);
+    used.pins--;
+}
+
+}  // namespace
+}  // namespace chainio::shadow::test
