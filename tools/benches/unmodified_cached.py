@@ -11,7 +11,7 @@ from common import Trouble, output_of, progress
 from unmodified_common import Sample, Section, beside, folder, load, program, rate_row
 from unmodified_nginx import free_port, ticks
 
-REQUESTS, QUICK_REQUESTS, ROUNDS, QUICK_ROUNDS = 400_000, 10_000, 9, 2
+REQUESTS, QUICK_REQUESTS, ROUNDS, QUICK_ROUNDS = 400_000, 10_000, 9, 1
 AT_ONCE = 100  # requests to memcached on their way
 # A class that matches nothing of it, and a socket that it does not have: what every program pays that has nothing to win.
 SPEC = """

@@ -106,6 +106,9 @@ class ClickHouse(Section):
                     samples[query][name].append(self.ask(server, query, turn))
 
     def run(self, volume, path):
+        if self.quick and volume == "local":
+            self.notes.append("clickhouse: a quick run measures it on the cloud volume only")
+            return
         samples = {query: {name: [] for name in ("cold", "warm", "warm again", "ours", "warm ours")} for query in QUERIES}
         for turn in range(self.rounds):
             progress(f"clickhouse, {volume}, round {turn + 1} of {self.rounds} …")

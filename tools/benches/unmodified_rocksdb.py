@@ -6,7 +6,7 @@ from unmodified_common import (Sample, Section, beside, best_read_ahead, folder,
                                with_read_ahead)
 
 KEYS, QUICK_KEYS, GETS, QUICK_GETS = 4_000_000, 400_000, 400, 100
-ROUNDS, QUICK_ROUNDS = 7, 2
+ROUNDS, QUICK_ROUNDS = 7, 1
 # Filters and indexes are blocks like others, in a cache too small for them; nothing is read ahead by RocksDB or the kernel.
 COMMON = ["--value_size=200", "--key_size=16", "--bloom_bits=10", "--cache_index_and_filter_blocks=1", "--cache_size=65536", "--compression_type=none",
           "--advise_random_on_open=1", "--open_files=-1", "--disable_auto_compactions=1", "--histogram=0"]

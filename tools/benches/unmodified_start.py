@@ -5,8 +5,8 @@ import time
 
 from unmodified_common import Sample, Section, beside, folder, measured, program, time_row
 
-STARTS, QUICK_STARTS, ROUNDS = 400, 100, 5
-RUNS, QUICK_RUNS = 1000, 100
+STARTS, QUICK_STARTS, ROUNDS, QUICK_ROUNDS = 400, 50, 5, 2
+RUNS, QUICK_RUNS = 1000, 40
 SPEC = "std/sqlite_shadow.chain"
 # The shell's own clock would count in hundredths of a second: the kernel's counts in nanoseconds.
 SCRIPT = """import os, sys, time
@@ -52,7 +52,7 @@ class Start(Section):
         starts = QUICK_STARTS if self.quick else STARTS
         words = ["/usr/bin/python3", "-c", SCRIPT, str(starts)]
         samples = {"plain": [], "again": [], "ours": []}
-        for _ in range(ROUNDS):
+        for _ in range(QUICK_ROUNDS if self.quick else ROUNDS):
             for name, command in (("plain", words), ("ours", beside(SPEC, [], words)), ("again", words)):
                 text, cpu, switches = measured(command)
                 samples[name].append(Sample(float(text), cpu, switches))
