@@ -93,6 +93,7 @@ CIO_INLINE void cio_st8(u8 *p, u64 x) { *(u64 *)p = x; }
 #define CIO_SPILLED(n) m->spill[(n) - CIO_FIRST_SPILL]
 #define CIO_FUNCTION(name) CIO_GLOBAL int name(CIO_PARAMS)
 #define CIO_LOOP_BODY(name) CIO_GLOBAL int name(CIO_PARAMS, u64 i)
+#define CIO_SHORT_BODY(name) CIO_INLINE int name(CIO_PARAMS, u64 i)
 #define CIO_HELPER CIO_GLOBAL
 #define CIO_HELP_PARAMS struct cio_mem *m, struct cio_block *b
 #define CIO_HELP_ENTER(x)    \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The memory that the kernel engine and its loop_step program share: one region of one ring, in this order: struct cio_loop_head,
- * the list of ended chains, a struct cio_flight for each chain in flight, the queues of their reads, their step memories
- * (chainio_step.h), their blocks. The program and the engine never look at it at the same time: the program runs inside the
- * engine's own io_uring_enter. */
+ * the list of ended chains, a place for each chain in flight, their blocks. A place is a struct cio_flight, the step memory
+ * (chainio_step.h) right behind it, and the queue of the chain's reads. The program and the engine never look at it at the same
+ * time: the program runs inside the engine's own io_uring_enter. */
 #ifndef CHAINIO_LOOP_H
 #define CHAINIO_LOOP_H
 
@@ -23,14 +23,14 @@
  * powers of two less one. */
 struct cio_loop_layout {
 	__u64 memory_bytes, rings_bytes;
-	__u64 ended_offset, flights_offset, queues_offset, queue_stride, steps_offset, step_stride;
-	__u64 frames_offset, frame_bytes;
-	__u64 frames_address; /* of the first frame in the process: what a read is told */
+	__u64 ended_offset, places_offset, place_stride, queue_offset; /* the queue's: in its place */
+	__u64 frames_offset, frames_stride, frame_bytes; /* the stride: of a chain's frames */
 	__u64 flight_mask, queue_mask, window_mask;
 	__u64 cq_mask, cq_head_offset, cq_tail_offset, cqes_offset;
 	__u64 spin_ns;    /* how long it looks for completions before it sleeps; 0: sleeps at once */
 	__u64 bulk_steps; /* in one call, while chains that are more urgent have not ended */
-	__u64 opcode; /* IORING_OP_READ_FIXED, or IORING_OP_READ when the memory could not be registered */
+	__u64 read; /* how a read's SQE begins: a registered file, and IORING_OP_READ_FIXED, or IORING_OP_READ when the memory could not be
+		     * registered */
 };
 
 enum cio_loop_phase {
@@ -62,6 +62,7 @@ struct cio_flight {
 	__u32 entry, done;                     /* programs; done may be CIO_LOOP_NONE */
 	__u32 hops, step_base, step_count, file_count;
 	__u32 wants_result, reserved;
+	__u64 frames; /* where its blocks are in the process: what a read is told */
 	struct {
 		__u32 slot, align_mask;
 	} files[CIO_LOOP_FILES];
@@ -72,7 +73,9 @@ struct cio_loop_head {
 	struct {
 		__u32 first, last;
 	} ready[CIO_LOOP_LEVELS];
+	__u32 waiting; /* chains in these lists */
 	__u32 live[CIO_LOOP_LEVELS]; /* chains that have not ended */
+	__u32 urgent; /* no chain that has not ended is more urgent than that level */
 	__u32 bulk; /* steps of this call that chains more urgent may have to wait for */
 	__u32 on_device; /* reads */
 	__u32 sqes;      /* written and not submitted */

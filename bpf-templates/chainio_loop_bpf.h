@@ -54,6 +54,10 @@ struct cio_loop_cqe {
 	u64 user_data;
 	u32 result, flags;
 };
+struct cio_place {
+	struct cio_flight f;
+	struct cio_mem m;
+};
 /* What comes next for a chain; from CIO_LOOP_PROGRAM on: the program to run. */
 enum { CIO_LOOP_WAIT = 0, CIO_LOOP_READY = 1, CIO_LOOP_ENDED = 2, CIO_LOOP_ISSUE = 3, CIO_LOOP_PROGRAM = 16 };
 
@@ -66,11 +70,24 @@ CIO_INLINE int cio_loop_end(struct cio_flight *f, u32 outcome)
 
 CIO_GLOBAL int cio_loop_level(struct cio_loop_head *h)
 {
-	if (!h)
+	if (!h || !h->waiting)
 		return CIO_LOOP_LEVELS;
 	for (u64 i = 0; i < CIO_LOOP_LEVELS; i++) {
 		cio_keep(i);
 		if (h->ready[i].first != CIO_LOOP_NONE)
+			return i;
+	}
+	return CIO_LOOP_LEVELS;
+}
+
+/* The most urgent level of the chains that have not ended. */
+CIO_GLOBAL int cio_loop_urgent(struct cio_loop_head *h)
+{
+	if (!h)
+		return CIO_LOOP_LEVELS;
+	for (u64 i = 0; i < CIO_LOOP_LEVELS; i++) {
+		cio_keep(i);
+		if (h->live[i])
 			return i;
 	}
 	return CIO_LOOP_LEVELS;
@@ -91,22 +108,16 @@ CIO_GLOBAL int cio_loop_yields(struct cio_loop_head *h, u64 level)
 	return 0;
 }
 
-/* A read came back: the chain may be ready for its next step, or for the rest of the read. */
-CIO_GLOBAL int cio_loop_arrive(struct cio_loop_head *h, struct cio_flight *f, u64 slot, u64 code)
+/* A read came back otherwise than with all that was asked for, or to a chain that has its outcome. CIO_LOOP_ISSUE: its block is there. */
+CIO_GLOBAL int cio_loop_odd(struct cio_loop_head *h, struct cio_flight *f, struct cio_loop_slot *s, u64 code)
 {
-	if (!h || !f)
+	if (!h || !f || !s)
 		return CIO_LOOP_WAIT;
-	struct cio_loop_slot *s = &f->slots[cio_mask(slot, CIO_LOOP_WINDOW - 1)];
 	s64 result = (s64)(code << 32) >> 32;
-	h->on_device--;
-	h->spin_from = 0;
-	f->on_device--;
 	if (f->phase == CIO_LOOP_ENDING) {
 		h->cancelled++;
 		return f->on_device || f->listed ? CIO_LOOP_WAIT : CIO_LOOP_ENDED;
 	}
-	s->state = CIO_LOOP_ARRIVED;
-	s->failure = 0;
 	if (result < 0) {
 		if ((result == -CIO_EINTR || result == -CIO_EAGAIN) && s->retries < CIO_LOOP_RETRIES) {
 			s->retries++;
@@ -130,25 +141,33 @@ CIO_GLOBAL int cio_loop_arrive(struct cio_loop_head *h, struct cio_flight *f, u6
 			s->failure = CIO_SHORT_READ;
 		}
 	}
+	return CIO_LOOP_ISSUE;
+}
+
+/* A read came back: the chain may be ready for its next step, or for the rest of the read. */
+CIO_INLINE int cio_loop_arrive(struct cio_loop_head *h, struct cio_flight *f, u64 slot, u64 code)
+{
+	struct cio_loop_slot *s = &f->slots[cio_mask(slot, CIO_LOOP_WINDOW - 1)];
+	h->on_device--;
+	h->spin_from = 0;
+	f->on_device--;
+	if (f->phase == CIO_LOOP_ENDING || (u32)code != s->io_length - s->got) {
+		int what = cio_loop_odd(h, f, s, code);
+		if (what != CIO_LOOP_ISSUE)
+			return what;
+	} else {
+		h->bytes += (u32)code;
+	}
+	s->state = CIO_LOOP_ARRIVED;
 	return slot == (f->head & CIO_AT(window_mask)) ? CIO_LOOP_READY : CIO_LOOP_WAIT;
 }
 
 /* What a ready chain does: its program, with the step memory made ready for it, or more of its reads. */
-CIO_GLOBAL int cio_loop_begin(struct cio_flight *f, struct cio_mem *m, struct cio_next *q)
+CIO_INLINE int cio_loop_begin(struct cio_flight *f, struct cio_mem *m, struct cio_next *q, struct cio_loop_slot *s, u64 slot)
 {
-	if (!f || !m || !q)
-		return CIO_LOOP_WAIT;
-	u32 program = f->entry;
-	f->ran = CIO_LOOP_NONE;
-	if (f->phase == CIO_LOOP_ENDING)
-		return f->on_device ? CIO_LOOP_WAIT : CIO_LOOP_ENDED;
-	m->io.block_offset = m->io.block_tag = 0;
-	m->io.block_length = m->io.block_file = 0;
-	if (f->phase == CIO_LOOP_DONE) {
-		program = f->done;
-	} else if (f->phase == CIO_LOOP_RUN) {
-		u64 slot = f->head & CIO_AT(window_mask);
-		struct cio_loop_slot *s = &f->slots[cio_mask(slot, CIO_LOOP_WINDOW - 1)];
+	u32 program;
+	if (f->phase == CIO_LOOP_RUN) {
+		f->ran = CIO_LOOP_NONE;
 		if (f->head >= f->issued || s->state != CIO_LOOP_ARRIVED)
 			return CIO_LOOP_ISSUE;
 		if (s->failure)
@@ -159,6 +178,13 @@ CIO_GLOBAL int cio_loop_begin(struct cio_flight *f, struct cio_mem *m, struct ci
 		m->io.block_file = q->file;
 		f->ran = slot;
 		program = cio_loop_steps[cio_mask(f->step_base + q->step, CIO_LOOP_STEPS - 1)];
+	} else {
+		f->ran = CIO_LOOP_NONE;
+		if (f->phase == CIO_LOOP_ENDING)
+			return f->on_device ? CIO_LOOP_WAIT : CIO_LOOP_ENDED;
+		m->io.block_offset = m->io.block_tag = 0;
+		m->io.block_length = m->io.block_file = 0;
+		program = f->phase == CIO_LOOP_DONE ? f->done : f->entry;
 	}
 	m->io.outcome = CIO_OK;
 	m->io.finished = 0;
@@ -167,6 +193,11 @@ CIO_GLOBAL int cio_loop_begin(struct cio_flight *f, struct cio_mem *m, struct ci
 	m->io.slice_space = m->io.slice_offset = m->io.slice_length = 0;
 	m->io.prefetch_count = 0;
 	return CIO_LOOP_PROGRAM + (program & 0xffff);
+}
+
+CIO_INLINE int cio_loop_may_read(struct cio_flight *f, struct cio_next *next)
+{
+	return next->step < f->step_count && next->file < f->file_count && next->length - 1u < CIO_MAX_BLOCK && !(next->offset >> 63);
 }
 
 /* Counts the reads that a program asked for; gives an outcome. */
@@ -179,9 +210,7 @@ CIO_INLINE u32 cio_loop_check_next(struct cio_flight *f, struct cio_mem *m)
 		cio_keep(i);
 		if (i >= count)
 			break;
-		struct cio_next *next = &m->io.next[i];
-		if (next->step >= f->step_count || next->file >= f->file_count || next->length - 1u >= CIO_MAX_BLOCK ||
-		    next->offset >> 63)
+		if (!cio_loop_may_read(f, &m->io.next[i]))
 			return CIO_MALFORMED;
 		if (f->queued >= f->hops)
 			return CIO_HOP_LIMIT;
@@ -191,11 +220,12 @@ CIO_INLINE u32 cio_loop_check_next(struct cio_flight *f, struct cio_mem *m)
 }
 
 /* A program has run. */
-CIO_GLOBAL int cio_loop_after(struct cio_loop_head *h, struct cio_flight *f, struct cio_mem *m)
+CIO_GLOBAL int cio_loop_after(struct cio_place *p)
 {
-	if (!h || !f || !m)
+	if (!p)
 		return CIO_LOOP_WAIT;
-	h->steps++;
+	struct cio_flight *f = &p->f;
+	struct cio_mem *m = &p->m;
 	if (m->io.outcome || m->io.finished)
 		return cio_loop_end(f, m->io.outcome);
 	if (f->phase == CIO_LOOP_DONE) {
@@ -221,7 +251,7 @@ CIO_GLOBAL int cio_loop_after(struct cio_loop_head *h, struct cio_flight *f, str
 }
 
 /* Finds the place in the file and the frame for a read; 0 when there is none. */
-CIO_INLINE int cio_loop_place(struct cio_flight *f, struct cio_loop_slot *s, struct cio_next *next)
+CIO_INLINE int cio_loop_aim(struct cio_flight *f, struct cio_loop_slot *s, struct cio_next *next)
 {
 	u64 mask = f->files[cio_mask(next->file, CIO_LOOP_FILES - 1)].align_mask & (CIO_LOOP_ALIGN - 1);
 	u64 begin = next->offset & ~mask, end = (next->offset + next->length + mask) & ~mask;
@@ -236,35 +266,41 @@ CIO_INLINE int cio_loop_place(struct cio_flight *f, struct cio_loop_slot *s, str
 	return !s->failure;
 }
 
-/* Writes the SQE of the chain's read `number` when it may go out now. */
+/* Writes the SQE of a read, or of the rest of it. */
+CIO_INLINE void cio_loop_read(struct cio_loop_head *h, struct cio_flight *f, struct cio_loop_slot *s, struct cio_next *next,
+			      struct cio_loop_sqe *sqe, u64 at, u64 slot)
+{
+	s->state = CIO_LOOP_ON_DEVICE;
+	*(u32 *)sqe = CIO_AT(read);
+	sqe->fd = f->files[cio_mask(next->file, CIO_LOOP_FILES - 1)].slot;
+	sqe->offset = s->offset + s->got;
+	sqe->address = f->frames + slot * CIO_AT(frame_bytes) + s->got;
+	sqe->length = s->io_length - s->got;
+	sqe->user_data = at | slot << 32;
+#ifdef CIO_SERVE /* else nobody writes what stays 0 */
+	sqe->rw_flags = 0;
+	sqe->rest[0] = sqe->rest[1] = sqe->rest[2] = 0;
+#endif
+	f->on_device++;
+	h->sqes++;
+}
+
+/* The chain's read `number` goes out when it may. */
 CIO_GLOBAL int cio_loop_issue(struct cio_loop_head *h, struct cio_flight *f, struct cio_next *next, struct cio_loop_sqe *sqe, u64 which)
 {
 	if (!h || !f || !next || !sqe)
 		return 0;
-	u64 at = which >> 32;
 	u32 number = which;
 	u64 slot = number & CIO_AT(window_mask);
 	struct cio_loop_slot *s = &f->slots[cio_mask(slot, CIO_LOOP_WINDOW - 1)];
 	if (number >= f->issued) {
 		f->issued = number + 1;
-		if (!cio_loop_place(f, s, next))
+		if (!cio_loop_aim(f, s, next))
 			return 0;
 	} else if (s->state != CIO_LOOP_AGAIN) {
 		return 0;
 	}
-	s->state = CIO_LOOP_ON_DEVICE;
-	sqe->opcode = CIO_AT(opcode);
-	sqe->flags = CIO_FIXED_FILE;
-	sqe->ioprio = 0;
-	sqe->fd = f->files[cio_mask(next->file, CIO_LOOP_FILES - 1)].slot;
-	sqe->offset = s->offset + s->got;
-	sqe->address = CIO_AT(frames_address) + (at * (CIO_AT(window_mask) + 1) + slot) * CIO_AT(frame_bytes) + s->got;
-	sqe->length = s->io_length - s->got;
-	sqe->rw_flags = 0;
-	sqe->user_data = at | slot << 32;
-	sqe->rest[0] = sqe->rest[1] = sqe->rest[2] = 0;
-	f->on_device++;
-	h->sqes++;
+	cio_loop_read(h, f, s, next, sqe, which >> 32, slot);
 	return 0;
 }
 
@@ -277,36 +313,41 @@ CIO_GLOBAL int cio_loop_arrived(struct cio_flight *f)
 	return f->slots[cio_mask(slot, CIO_LOOP_WINDOW - 1)].state == CIO_LOOP_ARRIVED ? CIO_LOOP_READY : CIO_LOOP_WAIT;
 }
 
-CIO_INLINE struct cio_flight *cio_loop_flight(u8 *memory, u64 at)
+/* The place of a chain; `at` is below the number of places. */
+CIO_INLINE struct cio_place *cio_loop_place(u8 *memory, u64 at)
 {
-	at &= CIO_AT(flight_mask);
-	return (void *)(memory + CIO_AT(flights_offset) + at * sizeof(struct cio_flight));
+	return (void *)(memory + CIO_AT(places_offset) + at * CIO_AT(place_stride));
 }
 
-CIO_INLINE struct cio_next *cio_loop_queue(u8 *memory, u64 at, u64 number)
+CIO_INLINE struct cio_next *cio_loop_queue(struct cio_place *p, u64 number)
 {
-	at &= CIO_AT(flight_mask);
 	number &= CIO_AT(queue_mask);
-	return (void *)(memory + CIO_AT(queues_offset) + at * CIO_AT(queue_stride) + number * sizeof(struct cio_next));
+	return (void *)((u8 *)p + CIO_AT(queue_offset) + number * sizeof(struct cio_next));
+}
+
+CIO_INLINE struct cio_loop_sqe *cio_loop_next_sqe(struct cio_loop_head *h, u8 *sqes)
+{
+	u64 place = h->sqes;
+	return (void *)(sqes + cio_mask(place, CIO_LOOP_SQES - 1) * sizeof(struct cio_loop_sqe));
 }
 
 #ifdef CIO_SERVE
-CIO_INLINE void cio_serve_chain_ended(u8 *memory, u64 at, struct cio_flight *f);
+CIO_INLINE void cio_serve_chain_ended(u8 *memory, u64 at, struct cio_place *p);
 CIO_INLINE void cio_serve_event(u8 *memory, u64 token, u64 code, u64 flags);
-CIO_INLINE int cio_serve_turn(u8 *memory, u8 *sqes, u64 at, struct cio_flight *f);
+CIO_INLINE int cio_serve_turn(u8 *memory, u8 *sqes, u64 at, struct cio_place *p);
 CIO_INLINE void cio_serve_standing(u8 *memory, u8 *sqes);
 CIO_INLINE int cio_serve_patience(u8 *memory, u64 pending);
 #endif
 
 /* Puts a chain where its state says: among the ready ones, or the ended ones. */
-CIO_INLINE void cio_loop_put(u8 *memory, u64 at, int what)
+CIO_INLINE void cio_loop_put(u8 *memory, u64 at, struct cio_place *p, int what)
 {
 	struct cio_loop_head *h = (void *)memory;
-	struct cio_flight *f = cio_loop_flight(memory, at);
+	struct cio_flight *f = &p->f;
 #ifdef CIO_SERVE
 	if (what == CIO_LOOP_ENDED) {
 		h->live[cio_mask(f->level, CIO_LOOP_LEVELS - 1)]--;
-		cio_serve_chain_ended(memory, at, f);
+		cio_serve_chain_ended(memory, at, p);
 		what = CIO_LOOP_READY;
 	}
 #endif
@@ -319,119 +360,185 @@ CIO_INLINE void cio_loop_put(u8 *memory, u64 at, int what)
 	} else if (what == CIO_LOOP_READY && !f->listed) {
 		u64 level = cio_mask(f->level, CIO_LOOP_LEVELS - 1);
 		f->listed = 1;
+		h->waiting++;
 		f->next = CIO_LOOP_NONE;
-		if (h->ready[level].first == CIO_LOOP_NONE)
+		if (h->ready[level].first == CIO_LOOP_NONE) {
 			h->ready[level].first = at;
-		else
-			cio_loop_flight(memory, h->ready[level].last)->next = at;
+		} else {
+			u64 last = h->ready[level].last;
+			last &= CIO_AT(flight_mask);
+			cio_loop_place(memory, last)->f.next = at;
+		}
 		h->ready[level].last = at;
 	}
 }
 
-/* What came back since the last call. */
-CIO_INLINE void cio_loop_completions(u8 *memory, u8 *rings, u8 *sqes)
+/* The SQEs that the kernel did not take: as if each had come back at once. */
+CIO_INLINE void cio_loop_left(u8 *memory, u8 *sqes)
 {
 	struct cio_loop_head *h = (void *)memory;
 	struct bpf_iter_num rounds;
 	bpf_iter_num_new(&rounds, 0, CIO_LOOP_ROUNDS);
 	while (bpf_iter_num_next(&rounds)) {
-		volatile u32 *head = (void *)(rings + CIO_AT(cq_head_offset)), *tail = (void *)(rings + CIO_AT(cq_tail_offset));
-		u64 token, result, flags = 0;
-		if (h->left_from < h->left_to) {
-			u64 left = cio_mask(h->left_from, CIO_LOOP_SQES - 1);
-			token = ((struct cio_loop_sqe *)sqes)[left].user_data;
-			result = -CIO_EAGAIN;
-			h->left_from++;
-		} else if (*head != *tail) {
-			u64 place = *head;
-			place &= CIO_AT(cq_mask);
-			struct cio_loop_cqe *cqe = (void *)(rings + CIO_AT(cqes_offset) + place * sizeof(*cqe));
-			token = cqe->user_data;
-			result = cqe->result;
-			flags = cqe->flags;
-			*head = *head + 1;
-		} else {
+		if (h->left_from >= h->left_to)
 			break;
-		}
+		u64 left = cio_mask(h->left_from, CIO_LOOP_SQES - 1), token = ((struct cio_loop_sqe *)sqes)[left].user_data;
+		h->left_from++;
 #ifdef CIO_SERVE
 		if (token & CIO_SERVE_TOKEN) {
-			cio_serve_event(memory, token, result, flags);
+			cio_serve_event(memory, token, -CIO_EAGAIN, 0);
 			continue;
 		}
 #endif
 		u64 at = (u32)token;
 		at &= CIO_AT(flight_mask);
-		cio_loop_put(memory, at, cio_loop_arrive(h, cio_loop_flight(memory, at), token >> 32, result));
+		struct cio_place *p = cio_loop_place(memory, at);
+		cio_loop_put(memory, at, p, cio_loop_arrive(h, &p->f, token >> 32, -CIO_EAGAIN));
 	}
 	bpf_iter_num_destroy(&rounds);
 }
 
-/* The reads that a program asked for join the chain's queue, as their number says. */
-CIO_INLINE void cio_loop_add(u8 *memory, u64 at, struct cio_flight *f, struct cio_mem *m)
+/* A program asked for one read and the chain has no other: that goes out at once, through the queue where its step will look for it.
+ * Else CIO_LOOP_ISSUE, and nothing is done. */
+CIO_INLINE int cio_loop_one(u8 *memory, u8 *sqes, u64 at, struct cio_place *p)
 {
-	u32 count = m->io.next_count, first = f->queued - count;
+	struct cio_loop_head *h = (void *)memory;
+	struct cio_flight *f = &p->f;
+	struct cio_io *io = &p->m.io;
+	struct cio_next *next = &io->next[0];
+	u32 number = f->queued, phase = f->phase;
+	if (io->next_count != 1 || io->outcome || io->finished || phase > CIO_LOOP_RUN || f->head + phase != number || number >= f->hops ||
+	    !cio_loop_may_read(f, next))
+		return CIO_LOOP_ISSUE;
+	f->head = number;
+	f->queued = f->issued = number + 1;
+	f->phase = CIO_LOOP_RUN;
+	*cio_loop_queue(p, number) = *next;
+	u64 slot = number & CIO_AT(window_mask);
+	struct cio_loop_slot *s = &f->slots[cio_mask(slot, CIO_LOOP_WINDOW - 1)];
+	if (!cio_loop_aim(f, s, next))
+		return CIO_LOOP_READY;
+	cio_loop_read(h, f, s, next, cio_loop_next_sqe(h, sqes), at, slot);
+	return CIO_LOOP_WAIT;
+}
+
+/* The reads that a program asked for join the chain's queue, as their number says. */
+CIO_INLINE void cio_loop_add(struct cio_place *p)
+{
+	u32 count = p->m.io.next_count, first = p->f.queued - count;
 	for (u64 i = 0; i < CIO_MAX_NEXT; i++) {
 		cio_keep(i);
 		if (i >= count)
 			break;
-		*cio_loop_queue(memory, at, first + i) = m->io.next[i];
+		*cio_loop_queue(p, first + i) = p->m.io.next[i];
 	}
 }
 
 /* The reads that may be under way at once go out. */
-CIO_INLINE int cio_loop_issue_all(u8 *memory, u8 *sqes, u64 at, struct cio_flight *f)
+CIO_INLINE int cio_loop_issue_all(u8 *memory, u8 *sqes, u64 at, struct cio_place *p)
 {
 	struct cio_loop_head *h = (void *)memory;
 	for (u64 i = 0; i < CIO_LOOP_WINDOW; i++) {
 		cio_keep(i);
-		u32 number = f->head + i;
-		if (i > CIO_AT(window_mask) || number >= f->queued)
+		u32 number = p->f.head + i;
+		if (i > CIO_AT(window_mask) || number >= p->f.queued)
 			break;
-		u64 sqe = h->sqes;
-		sqe = cio_mask(sqe, CIO_LOOP_SQES - 1) * sizeof(struct cio_loop_sqe);
-		cio_loop_issue(h, f, cio_loop_queue(memory, at, number), (void *)(sqes + sqe), at << 32 | number);
+		cio_loop_issue(h, &p->f, cio_loop_queue(p, number), cio_loop_next_sqe(h, sqes), at << 32 | number);
 	}
-	return cio_loop_arrived(f);
+	return cio_loop_arrived(&p->f);
 }
 
-/* The steps of ready chains, the most urgent first. */
-CIO_INLINE void cio_loop_run(u8 *memory, u8 *sqes)
+/* A ready chain's turn; gives what comes next for it. */
+CIO_INLINE int cio_loop_turn(u8 *memory, u8 *sqes, u64 at, struct cio_place *p)
 {
 	struct cio_loop_head *h = (void *)memory;
+	struct cio_flight *f = &p->f;
+	u64 number = f->head, slot = number & CIO_AT(window_mask);
+	struct cio_loop_slot *s = &f->slots[cio_mask(slot, CIO_LOOP_WINDOW - 1)];
+	int what = cio_loop_begin(f, &p->m, cio_loop_queue(p, number), s, slot);
+	if (what >= CIO_LOOP_PROGRAM) {
+		u8 *frame = memory + CIO_AT(frames_offset) + at * CIO_AT(frames_stride) + slot * CIO_AT(frame_bytes);
+		cio_loop_program(what - CIO_LOOP_PROGRAM, &p->m, (void *)(frame + cio_mask(s->skip, CIO_LOOP_ALIGN - 1)));
+		h->steps++;
+		what = cio_loop_one(memory, sqes, at, p);
+		if (what != CIO_LOOP_ISSUE)
+			return what;
+		what = cio_loop_after(p);
+		if (what == CIO_LOOP_ISSUE)
+			cio_loop_add(p);
+	}
+	return what == CIO_LOOP_ISSUE ? cio_loop_issue_all(memory, sqes, at, p) : what;
+}
+
+/* Whether a chain whose block has just come has its turn at once: nobody waits for one who comes before it. */
+CIO_INLINE int cio_loop_first(struct cio_loop_head *h, struct cio_flight *f)
+{
+	u64 level = f->level;
+	return level <= h->urgent && h->ready[cio_mask(level, CIO_LOOP_LEVELS - 1)].first == CIO_LOOP_NONE &&
+	       h->sqes <= CIO_LOOP_SQES - CIO_LOOP_ROOM;
+}
+
+/* Takes the ready chain that is the most urgent off its list; CIO_LOOP_NONE: no more of them in this call. */
+CIO_INLINE u64 cio_loop_take(u8 *memory)
+{
+	struct cio_loop_head *h = (void *)memory;
+	u64 level = cio_loop_level(h);
+	if (level >= CIO_LOOP_LEVELS || h->sqes > CIO_LOOP_SQES - CIO_LOOP_ROOM || cio_loop_yields(h, level))
+		return CIO_LOOP_NONE;
+	level = cio_mask(level, CIO_LOOP_LEVELS - 1);
+	u64 at = h->ready[level].first;
+	at &= CIO_AT(flight_mask);
+	struct cio_flight *f = &cio_loop_place(memory, at)->f;
+	h->ready[level].first = f->next;
+	f->listed = 0;
+	h->waiting--;
+	return at;
+}
+
+/* What came back since the last call, then the turns of ready chains. */
+CIO_INLINE void cio_loop_run(u8 *memory, u8 *rings, u8 *sqes)
+{
+	struct cio_loop_head *h = (void *)memory;
+	volatile u32 *head = (void *)(rings + CIO_AT(cq_head_offset)), *tail = (void *)(rings + CIO_AT(cq_tail_offset));
 	struct bpf_iter_num rounds;
 	h->bulk = 0;
-	bpf_iter_num_new(&rounds, 0, CIO_LOOP_ROUNDS);
+	h->urgent = cio_loop_urgent(h);
+	bpf_iter_num_new(&rounds, 0, 2 * CIO_LOOP_ROUNDS);
 	while (bpf_iter_num_next(&rounds)) {
-		u64 level = cio_loop_level(h), sqe = h->sqes;
-		if (level >= CIO_LOOP_LEVELS || sqe > CIO_LOOP_SQES - CIO_LOOP_ROOM || cio_loop_yields(h, level))
-			break;
-		level = cio_mask(level, CIO_LOOP_LEVELS - 1);
-		u64 at = h->ready[level].first;
-		at &= CIO_AT(flight_mask);
-		struct cio_flight *f = cio_loop_flight(memory, at);
-		h->ready[level].first = f->next;
-		f->listed = 0;
+		struct cio_place *p;
+		u64 at, first = *head;
+		if (first != *tail) {
+			struct cio_loop_cqe *cqe = (void *)(rings + CIO_AT(cqes_offset) + (first & CIO_AT(cq_mask)) * sizeof(*cqe));
+			u64 token = cqe->user_data;
+			*head = first + 1;
 #ifdef CIO_SERVE
-		if (f->phase == CIO_LOOP_SERVE) {
-			cio_loop_put(memory, at, cio_serve_turn(memory, sqes, at, f));
-			continue;
-		}
+			if (token & CIO_SERVE_TOKEN) {
+				cio_serve_event(memory, token, cqe->result, cqe->flags);
+				continue;
+			}
 #endif
-		struct cio_mem *m = (void *)(memory + CIO_AT(steps_offset) + at * CIO_AT(step_stride));
-		int what = cio_loop_begin(f, m, cio_loop_queue(memory, at, f->head));
-		if (what >= CIO_LOOP_PROGRAM) {
-			u64 slot = f->head, skip;
-			slot &= CIO_AT(window_mask);
-			skip = cio_mask(f->slots[cio_mask(slot, CIO_LOOP_WINDOW - 1)].skip, CIO_LOOP_ALIGN - 1);
-			slot += at * (CIO_AT(window_mask) + 1);
-			cio_loop_program(what - CIO_LOOP_PROGRAM, m, (void *)(memory + CIO_AT(frames_offset) + slot * CIO_AT(frame_bytes) + skip));
-			what = cio_loop_after(h, f, m);
-			if (what == CIO_LOOP_ISSUE)
-				cio_loop_add(memory, at, f, m);
+			at = (u32)token;
+			at &= CIO_AT(flight_mask);
+			p = cio_loop_place(memory, at);
+			int what = cio_loop_arrive(h, &p->f, token >> 32, cqe->result);
+			if (what != CIO_LOOP_READY || !cio_loop_first(h, &p->f)) {
+				cio_loop_put(memory, at, p, what);
+				continue;
+			}
+		} else {
+			at = cio_loop_take(memory);
+			if (at == CIO_LOOP_NONE)
+				break;
+			at &= CIO_AT(flight_mask);
+			p = cio_loop_place(memory, at);
+#ifdef CIO_SERVE
+			if (p->f.phase == CIO_LOOP_SERVE) {
+				cio_loop_put(memory, at, p, cio_serve_turn(memory, sqes, at, p));
+				continue;
+			}
+#endif
 		}
-		if (what == CIO_LOOP_ISSUE)
-			what = cio_loop_issue_all(memory, sqes, at, f);
-		cio_loop_put(memory, at, what);
+		cio_loop_put(memory, at, p, cio_loop_turn(memory, sqes, at, p));
 	}
 	bpf_iter_num_destroy(&rounds);
 }
@@ -457,7 +564,7 @@ CIO_GLOBAL int cio_loop_patience(struct cio_loop_head *h, u64 pending)
 		return 0;
 	if (h->wanted && ended >= h->wanted)
 		return -1;
-	if (pending || cio_loop_level(h) < CIO_LOOP_LEVELS)
+	if (pending || h->waiting)
 		return 0;
 	if (!h->on_device)
 		return -1;
@@ -483,9 +590,10 @@ CIO_SEC("struct_ops.s/cio_loop_step") int cio_loop_step(u64 *arguments)
 		return CIO_STOP_LOOP;
 	struct cio_loop_head *h = (void *)memory;
 	h->calls++;
-	cio_loop_completions(memory, rings, sqes);
+	if (h->left_from < h->left_to)
+		cio_loop_left(memory, sqes);
 	if (h->left_from >= h->left_to) {
-		cio_loop_run(memory, sqes);
+		cio_loop_run(memory, rings, sqes);
 #ifdef CIO_SERVE
 		cio_serve_standing(memory, sqes);
 #endif

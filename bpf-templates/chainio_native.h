@@ -53,6 +53,7 @@ CIO_INLINE void cio_st8(u8 *p, u64 x) { ((struct cio_u8 *)p)->x = x; }
 #define CIO_SPILLED(n) v->r[n]
 #define CIO_FUNCTION(name) CIO_INLINE int name(CIO_PARAMS)
 #define CIO_LOOP_BODY(name) CIO_INLINE int name(CIO_PARAMS, u64 i)
+#define CIO_SHORT_BODY CIO_LOOP_BODY
 #define CIO_HELPER static
 #define CIO_HELP_PARAMS struct cio_mem *m, const u8 *b
 #define CIO_HELP_ENTER(x)

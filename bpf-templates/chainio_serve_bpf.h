@@ -151,12 +151,11 @@ CIO_GLOBAL int cio_serve_result(struct cio_conn *c, struct cio_service *s, struc
 }
 
 /* A chain has ended that a request waits for. */
-CIO_INLINE void cio_serve_chain_ended(u8 *memory, u64 at, struct cio_flight *f)
+CIO_INLINE void cio_serve_chain_ended(u8 *memory, u64 at, struct cio_place *p)
 {
 	struct cio_conn *c = cio_serve_conn(memory, at);
-	struct cio_mem *m = (void *)(memory + CIO_AT(steps_offset) + (at & CIO_AT(flight_mask)) * CIO_AT(step_stride));
-	f->phase = CIO_LOOP_SERVE;
-	cio_serve_result(c, cio_serve_service(memory, c->service), f, m);
+	p->f.phase = CIO_LOOP_SERVE;
+	cio_serve_result(c, cio_serve_service(memory, c->service), &p->f, &p->m);
 }
 
 /* The flight and its step memory become those of the call that the handler stopped at. */
@@ -203,7 +202,7 @@ CIO_GLOBAL int cio_serve_call(struct cio_flight *f, struct cio_site *site, struc
 CIO_INLINE u64 cio_serve_result_at(u64 at, struct cio_flight *f, struct cio_mem *m)
 {
 	u64 from = m->io.slice_offset, slot = f->ran, skip;
-	u64 memory = CIO_AT(steps_offset) + at * CIO_AT(step_stride);
+	u64 memory = CIO_AT(places_offset) + at * CIO_AT(place_stride) + sizeof(struct cio_flight);
 	if (m->io.result_kind != CIO_RESULT_SLICE)
 		return memory + CIO_OUT_OFFSET;
 	if (m->io.slice_space == CIO_SPACE_ARGS)
@@ -212,15 +211,15 @@ CIO_INLINE u64 cio_serve_result_at(u64 at, struct cio_flight *f, struct cio_mem 
 		return memory + CIO_STATE_OFFSET + cio_mask(from, CIO_MAX_STATE - 1);
 	slot &= CIO_AT(window_mask);
 	skip = cio_mask(f->slots[cio_mask(slot, CIO_LOOP_WINDOW - 1)].skip, CIO_LOOP_ALIGN - 1);
-	slot += at * (CIO_AT(window_mask) + 1);
-	return CIO_AT(frames_offset) + slot * CIO_AT(frame_bytes) + skip + cio_mask(from, CIO_MAX_BLOCK - 1);
+	return CIO_AT(frames_offset) + at * CIO_AT(frames_stride) + slot * CIO_AT(frame_bytes) + skip + cio_mask(from, CIO_MAX_BLOCK - 1);
 }
 
 /* The request's handler runs, from its begin or behind the call that it stopped at. */
-CIO_INLINE int cio_serve_run(u8 *memory, u64 at, struct cio_flight *f, struct cio_conn *c, struct cio_service *s)
+CIO_INLINE int cio_serve_run(u8 *memory, u64 at, struct cio_place *p, struct cio_conn *c, struct cio_service *s)
 {
 	struct cio_loop_head *h = (void *)memory;
-	struct cio_mem *m = (void *)(memory + CIO_AT(steps_offset) + at * CIO_AT(step_stride));
+	struct cio_flight *f = &p->f;
+	struct cio_mem *m = &p->m;
 	u64 from = c->in_from;
 	from &= CIO_SERVE_AT(in_mask);
 	u8 *b = memory + CIO_SERVE_AT(in_offset) + at * CIO_SERVE_AT(in_stride) + from;
@@ -239,6 +238,7 @@ CIO_INLINE int cio_serve_run(u8 *memory, u64 at, struct cio_flight *f, struct ci
 	site = cio_mask(site, CIO_SERVE_SITES - 1) * sizeof(struct cio_site);
 	cio_serve_call(f, (void *)((u8 *)cio_serve_head(memory)->sites + site), m);
 	h->live[cio_mask(f->level, CIO_LOOP_LEVELS - 1)]++;
+	h->urgent = cio_min(h->urgent, f->level);
 	return CIO_LOOP_READY;
 }
 
@@ -321,13 +321,13 @@ CIO_GLOBAL int cio_serve_issue(struct cio_loop_head *h, struct cio_conn *c, stru
 }
 
 /* A connection's turn. */
-CIO_INLINE int cio_serve_turn(u8 *memory, u8 *sqes, u64 at, struct cio_flight *f)
+CIO_INLINE int cio_serve_turn(u8 *memory, u8 *sqes, u64 at, struct cio_place *p)
 {
 	struct cio_loop_head *h = (void *)memory;
 	struct cio_conn *c = cio_serve_conn(memory, at);
 	struct cio_service *s = cio_serve_service(memory, c->service);
 	if (c->state == CIO_CONN_RUN)
-		return cio_serve_run(memory, at, f, c, s);
+		return cio_serve_run(memory, at, p, c, s);
 	u64 place = h->sqes, which = at;
 	place = cio_mask(place, CIO_LOOP_SQES - 1);
 	if (place > CIO_LOOP_SQES - 2)
@@ -457,6 +457,8 @@ CIO_INLINE void cio_serve_event(u8 *memory, u64 token, u64 code, u64 flags)
 	struct cio_loop_head *h = (void *)memory;
 	struct cio_serve_head *v = cio_serve_head(memory);
 	u64 at = (u32)token, op = token >> 32 & 0xff;
+	at &= CIO_AT(flight_mask);
+	struct cio_place *p = cio_loop_place(memory, at);
 	h->spin_from = 0;
 	if (op != CIO_SERVE_ACCEPT || !(flags & CIO_MORE))
 		h->on_device--;
@@ -466,12 +468,13 @@ CIO_INLINE void cio_serve_event(u8 *memory, u64 token, u64 code, u64 flags)
 		return;
 	}
 	if (op == CIO_SERVE_ACCEPT) {
-		u64 service = at;
+		u64 service = (u32)token;
 		if (!cio_serve_accepted(v, cio_serve_service(memory, service), code, flags & CIO_MORE))
 			return;
 		at = (u32)code - CIO_SERVE_AT(first_slot);
 		at &= CIO_AT(flight_mask);
-		cio_serve_begin(cio_serve_conn(memory, at), cio_serve_service(memory, service), cio_loop_flight(memory, at), service);
+		p = cio_loop_place(memory, at);
+		cio_serve_begin(cio_serve_conn(memory, at), cio_serve_service(memory, service), &p->f, service);
 	} else {
 		struct cio_conn *c = cio_serve_conn(memory, at);
 		if (v->draining)
@@ -479,7 +482,7 @@ CIO_INLINE void cio_serve_event(u8 *memory, u64 token, u64 code, u64 flags)
 		if (!cio_serve_came(c, cio_serve_service(memory, c->service), op, code))
 			return;
 	}
-	cio_loop_put(memory, at & CIO_AT(flight_mask), CIO_LOOP_READY);
+	cio_loop_put(memory, at, p, CIO_LOOP_READY);
 }
 
 /* The operations that belong to no connection: accepting, and the descriptor that ends the system call. */
@@ -533,7 +536,7 @@ CIO_INLINE int cio_serve_patience(u8 *memory, u64 pending)
 		return -1;
 	u64 at_once = v->at_once;
 	v->at_once = 0;
-	if (at_once || pending || cio_loop_level(h) < CIO_LOOP_LEVELS || cio_loop_spins(h))
+	if (at_once || pending || h->waiting || cio_loop_spins(h))
 		return 0;
 	return 1;
 }

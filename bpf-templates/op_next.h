@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Queues a read; the result is an outcome. `where` is the step, and the file in its upper half. */
-CIO_HELPER int cio_next(struct cio_mem *m, u64 where, u64 offset, u64 length, u64 tag)
+CIO_INLINE int cio_next(struct cio_mem *m, u64 where, u64 offset, u64 length, u64 tag)
 {
-#ifdef CIO_BPF
-	if (!m)
-		return CIO_FANOUT;
-#endif
 	if (length - 1 >= CIO_MAX_BLOCK)
 		return CIO_MALFORMED;
 	u64 n = m->io.next_count;

@@ -7,6 +7,31 @@
 
 namespace chainio::backends {
 
+namespace {
+
+// A few rounds of a body that is arithmetic and loads: a call a round would cost more than the body, and what the
+// verifier follows stays little.
+constexpr std::uint32_t kFewRounds = 8, kShortBody = 16;
+
+std::uint32_t plain_statements(const ir::Body& body) {
+    std::uint32_t count = 0;
+    for (const ir::Stmt& stmt : body) {
+        const bool plain = std::visit(
+            []<class N>(const N&) {
+                return ir::AnyOf<N, ir::Move, ir::Unary, ir::Binary, ir::Select, ir::GetInput, ir::GetArg, ir::Load,
+                                 ir::Check, ir::CheckRange, ir::If, ir::Break, ir::Continue>;
+            },
+            stmt.node);
+        count += plain ? 1 : kShortBody + 1;
+        ir::for_each_body(stmt, [&](const ir::Body& nested) { count += plain_statements(nested); });
+    }
+    return count;
+}
+
+bool is_short(const ir::Loop& loop) { return loop.max <= kFewRounds && plain_statements(loop.body) <= kShortBody; }
+
+}  // namespace
+
 std::string FunctionEmitter::program() {
     const ir::Program& program = artifact_.module.programs[number_];
     std::string text, head = "\n";
@@ -70,8 +95,8 @@ std::string FunctionEmitter::loop_function(const ir::Loop& loop, std::uint32_t f
     if (!loop.body.empty()) line(loop.body.front().line, head);
     body(loop.body, {function, false}, text);
     last_line_ = {};
-    functions_ += fmt::format("{}CIO_LOOP_BODY({}) {{ CIO_ENTER {}{}{}\nreturn CIO_GO; }}\n", head, name,
-                              locals(function), set(loop.counter, "i"), text);
+    functions_ += fmt::format("{}CIO_{}_BODY({}) {{ CIO_ENTER {}{}{}\nreturn CIO_GO; }}\n", head,
+                              is_short(loop) ? "SHORT" : "LOOP", name, locals(function), set(loop.counter, "i"), text);
     if (loop.max > kLongLoop) functions_ += fmt::format("CIO_LOOP_PIECE({}, {})\n", name, kLoopPiece);
     return name;
 }

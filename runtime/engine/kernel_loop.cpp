@@ -85,18 +85,17 @@ std::expected<KernelLoop::Plan, std::string> KernelLoop::plan(const spec::Loaded
     at.flight_mask = flights - 1;
     at.queue_mask = std::min(std::bit_ceil(hops + 1), std::bit_floor(kQueueBytes / flights / sizeof(cio_next))) - 1;
     at.frame_bytes = round_up(std::min<std::uint64_t>(widest, CIO_MAX_BLOCK), kPage) + kPage;
-    at.queue_stride = (at.queue_mask + 1) * sizeof(cio_next);
     at.spin_ns = std::uint64_t{options.spin_us} * 1000;
     at.bulk_steps = kBulkSteps;
     // The variables that do not fit cio_io.vars lie behind the areas; they are at most what a program's registers are.
     std::uint64_t registers = 0;
     for (const auto& program : module.programs) registers = std::max<std::uint64_t>(registers, program.reg_count);
-    at.step_stride = round_up(spec.artifact().layout.total + registers * sizeof(std::uint64_t) + CIO_PAD, 64);
+    const std::uint64_t memory = spec.artifact().layout.total + registers * sizeof(std::uint64_t) + CIO_PAD;
+    at.queue_offset = round_up(sizeof(cio_flight) + memory, 64);
+    at.place_stride = round_up(at.queue_offset + (at.queue_mask + 1) * sizeof(cio_next), 64);
     at.ended_offset = round_up(sizeof(cio_loop_head), 64);
-    at.flights_offset = round_up(at.ended_offset + flights * sizeof(std::uint32_t), 64);
-    at.queues_offset = at.flights_offset + flights * sizeof(cio_flight);
-    at.steps_offset = round_up(at.queues_offset + flights * at.queue_stride, 64);
-    at.frames_offset = round_up(at.steps_offset + flights * at.step_stride, kPage);
+    at.places_offset = round_up(at.ended_offset + flights * sizeof(std::uint32_t), 64);
+    at.frames_offset = round_up(at.places_offset + flights * at.place_stride, kPage);
     const std::uint64_t serving = options.serving != nullptr ? serving_bytes(*options.serving, flights) : 0;
     // A step may be given any place in the last frame as a block of full size.
     const auto bytes_with = [&](std::uint64_t window) {
@@ -113,6 +112,7 @@ std::expected<KernelLoop::Plan, std::string> KernelLoop::plan(const spec::Loaded
     while (window > 1 && (bytes_with(window) > std::min(wish, kMostBytes) || flights * window > kMostReads))
         window /= 2;
     at.window_mask = window - 1;
+    at.frames_stride = window * at.frame_bytes;
     at.memory_bytes = bytes_with(window);
     if (options.serving != nullptr)
         place_serving(options.serving->layout, at.frames_offset + flights * window * at.frame_bytes, flights);
@@ -193,8 +193,11 @@ std::expected<void, std::string> KernelLoop::connect(std::span<const std::uint8_
         return static_cast<std::uint64_t>(static_cast<const std::uint8_t*>(at) -
                                           static_cast<const std::uint8_t*>(ring->cq.ring_ptr));
     };
-    layout_.opcode = registered_ ? IORING_OP_READ_FIXED : IORING_OP_READ;
-    layout_.frames_address = reinterpret_cast<std::uint64_t>(region_.base()) + layout_.frames_offset;
+    layout_.read = (registered_ ? IORING_OP_READ_FIXED : IORING_OP_READ) | IOSQE_FIXED_FILE << 8;
+    for (std::uint32_t i = 0; i <= layout_.flight_mask; i++)
+        flight(i).frames = reinterpret_cast<std::uint64_t>(frame(i, 0));
+    // What no read needs stays 0: the program writes the rest of each.
+    std::memset(ring->sq.sqes, 0, std::size_t{ring->sq.ring_entries} * sizeof *ring->sq.sqes);
     layout_.cq_mask = ring->cq.ring_mask;
     layout_.cq_head_offset = offset(ring->cq.khead);
     layout_.cq_tail_offset = offset(ring->cq.ktail);
@@ -219,15 +222,15 @@ KernelLoop::~KernelLoop() {
 }
 
 cio_flight& KernelLoop::flight(std::uint32_t index) const {
-    return reinterpret_cast<cio_flight*>(region_.base() + layout_.flights_offset)[index];
+    return *reinterpret_cast<cio_flight*>(region_.base() + layout_.places_offset + index * layout_.place_stride);
 }
 
 cio_io* KernelLoop::io(std::uint32_t flight) const {
-    return reinterpret_cast<cio_io*>(region_.base() + layout_.steps_offset + flight * layout_.step_stride);
+    return reinterpret_cast<cio_io*>(&this->flight(flight) + 1);
 }
 
 const std::uint8_t* KernelLoop::frame(std::uint32_t flight, std::uint32_t slot) const {
-    return region_.base() + layout_.frames_offset + (flight * (layout_.window_mask + 1) + slot) * layout_.frame_bytes;
+    return region_.base() + layout_.frames_offset + flight * layout_.frames_stride + slot * layout_.frame_bytes;
 }
 
 std::expected<void, std::string> KernelLoop::add_file(std::uint32_t slot, const OpenedFile& file) {
@@ -276,6 +279,7 @@ void KernelLoop::make_ready(std::uint32_t index) {
     cio_flight& entry = flight(index);
     auto& list = head_->ready[entry.level];
     entry.listed = 1;
+    head_->waiting++;
     entry.next = CIO_LOOP_NONE;
     (list.first == CIO_LOOP_NONE ? list.first : flight(list.last).next) = index;
     list.last = index;
