@@ -56,6 +56,17 @@ CIO_GLOBAL int cio_reply_digits(struct cio_conn *c, struct cio_block *o, u64 val
 	return 1;
 }
 
+/* A long result is not copied: the reply says where it lies, once. */
+CIO_GLOBAL int cio_reply_stretch(struct cio_conn *c, u64 offset, u64 length)
+{
+	if (!c || !c->stretch_least || length < c->stretch_least || c->stretch_bytes || !cio_inside(c->reply, length, CIO_REPLY_BYTES))
+		return 0;
+	c->stretch_at = c->reply;
+	c->stretch_bytes = (u32)length;
+	c->stretch_from = c->result_at + (u32)offset; /* above: which result */
+	return 1;
+}
+
 /* What of the argument bytes no argument has taken: another chain's must never show. */
 CIO_GLOBAL int cio_arguments_end(struct cio_mem *m, u64 used)
 {

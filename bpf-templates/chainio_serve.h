@@ -25,6 +25,7 @@ enum cio_serve_op {
 	CIO_SERVE_CANCEL = 5,
 	CIO_SERVE_TIMEOUT = 6, /* the time limit of the operation before it */
 	CIO_SERVE_CONTROL = 7, /* somebody wrote to the descriptor that ends the system call */
+	CIO_SERVE_SEND_ZERO_COPY = 8, /* comes back twice: sent, and no longer looked at */
 };
 
 enum cio_conn_state {
@@ -49,12 +50,24 @@ struct cio_conn {
 	__u32 leaving;          /* ends once its reply is sent */
 	__u32 waits;            /* the socket took nothing: its send waits for room, for as long as the time limit allows */
 	__u32 armed;            /* its receive is with the kernel */
+	__u32 fresh;            /* its request has not begun to run */
+	__u32 notices;          /* sends whose bytes the kernel may still look at: no other request runs, and the connection is not closed */
+	__u32 held;             /* waits for the last of these */
+	__u32 plain;            /* its socket does not send without a copy */
+	__u32 stretch_least;    /* bytes of a result from which on a reply says where they lie, instead of a copy; 0: never */
+	__u32 stretch_at, stretch_bytes; /* of the reply: where its stretch of the result is, and how long; 0: it has none */
+	__u32 reserved;
+	__u64 result_at, stretch_from;   /* in the region */
+	__u64 message[7];                /* a struct msghdr of up to three stretches */
+	struct {
+		__u64 address, length;
+	} stretches[4];
 	__u64 deadline[2];      /* seconds and nanoseconds, of the operation under way */
 	__u64 limit;            /* nanoseconds: when the rest of the request has to be there; 0: none has begun */
 	/* of the request that runs */
 	__u32 program, resume, site;
 	__u32 ok, result_length;
-	__u32 reply; /* bytes */
+	__u32 reply; /* bytes, without the stretch */
 	__u32 ending, told; /* told: bit 0: `on malformed` has run, or need not; bit 1: `on failure` */
 	__u64 scalar;
 #ifdef CIO_HANDLER_REGS
@@ -80,11 +93,11 @@ struct cio_service {
 	__u32 level, close_outcome;
 	__u32 slot;   /* of its listening socket */
 	__u32 accept; /* enum cio_accept */
-	__u32 reserved;
+	__u32 stretch_least; /* as in its connections */
 	/* counters */
 	__u64 accepted, refused, open;
 	__u64 requests, answered, malformed, failed, timeouts, vanished;
-	__u64 bytes_in, bytes_out, partial_sends, waited_sends;
+	__u64 bytes_in, bytes_out, partial_sends, waited_sends, zero_copy_sends, zero_copy_copied;
 };
 enum cio_accept { CIO_ACCEPT_NO = 0, CIO_ACCEPT_ARM = 1, CIO_ACCEPT_ARMED = 2, CIO_ACCEPT_STOP = 3, CIO_ACCEPT_STOPPING = 4 };
 
@@ -105,6 +118,8 @@ struct cio_serve_layout {
 	__u64 first_slot;         /* of the file table: the connection 0 */
 	__u64 control_slot, services;
 	__u64 timeout_ns, linger_ns;
+	__u64 zero_copy; /* bytes of a reply from which on it is sent without a copy; 0: none is */
+	__u64 zero_copy_flags;
 };
 
 #endif

@@ -3,48 +3,6 @@
  * handler runs and starts a chain in the flight of the same number, and the reply is sent, all by the one system call. A connection
  * has one operation under way; what comes next for it is its turn, among the ready chains. chainc writes before this text:
  * cio_serve_handler(), which runs a handler. */
-const volatile struct cio_serve_layout cio_serve_layout CIO_SEC(".rodata.serve");
-#define CIO_SERVE_AT(name) cio_serve_layout.name
-
-#define CIO_LINK 4 /* IOSQE_IO_LINK */
-#define CIO_MORE 2 /* IORING_CQE_F_MORE */
-#define CIO_OP_POLL 6
-#define CIO_OP_ACCEPT 13
-#define CIO_OP_CANCEL 14
-#define CIO_OP_LINK_TIMEOUT 15
-#define CIO_OP_CLOSE 19
-#define CIO_OP_SEND 26
-#define CIO_OP_RECV 27
-#define CIO_OP_SHUTDOWN 34
-#define CIO_DONTWAIT 0x40
-#define CIO_NOSIGNAL 0x4000
-#define CIO_ENOMEM 12
-#define CIO_ENFILE 23
-#define CIO_EMFILE 24
-#define CIO_ECONNABORTED 103
-#define CIO_ECANCELED 125
-#define CIO_SECOND_NS 1000000000ull
-
-/* Two, as an operation with a time limit is. */
-struct cio_serve_sqes {
-	struct cio_loop_sqe first, second;
-};
-
-CIO_INLINE struct cio_serve_head *cio_serve_head(u8 *memory) { return (void *)(memory + CIO_SERVE_AT(head_offset)); }
-
-CIO_INLINE struct cio_conn *cio_serve_conn(u8 *memory, u64 at)
-{
-	at &= CIO_AT(flight_mask);
-	return (void *)(memory + CIO_SERVE_AT(conns_offset) + at * CIO_SERVE_AT(conn_stride));
-}
-
-CIO_INLINE struct cio_service *cio_serve_service(u8 *memory, u64 number)
-{
-	number = cio_mask(number, CIO_SERVE_SERVICES - 1) * sizeof(struct cio_service);
-	return (void *)((u8 *)cio_serve_head(memory)->services + number);
-}
-
-CIO_INLINE u64 cio_serve_token(u64 op, u64 at) { return CIO_SERVE_TOKEN | op << 32 | at; }
 
 /* Nothing of the connection is under way: its next request, the next receive, or its end. */
 CIO_GLOBAL int cio_serve_look(struct cio_conn *c, struct cio_service *s)
@@ -60,7 +18,8 @@ CIO_GLOBAL int cio_serve_look(struct cio_conn *c, struct cio_service *s)
 	} else if (have >= s->request_bytes) {
 		c->state = CIO_CONN_RUN;
 		c->program = s->on_request;
-		c->resume = c->reply = c->ending = c->told = 0;
+		c->resume = c->reply = c->stretch_bytes = c->ending = c->told = 0;
+		c->fresh = 1;
 		c->limit = 0;
 		s->requests++;
 	} else {
@@ -105,10 +64,10 @@ CIO_GLOBAL int cio_serve_ended(struct cio_conn *c, struct cio_service *s, u64 ou
 		s->failed++;
 	c->in_from += s->request_bytes;
 	c->out_from = 0;
-	c->out_to = c->reply;
+	c->out_to = c->reply + c->stretch_bytes;
 	c->waits = 0;
 	c->state = CIO_CONN_SEND;
-	return c->reply ? 0 : cio_serve_look(c, s);
+	return c->out_to ? 0 : cio_serve_look(c, s);
 }
 
 /* Where a chain's result lies is told by its step memory, which stays as it is until its handler has gone on. */
@@ -223,7 +182,9 @@ CIO_INLINE int cio_serve_run(u8 *memory, u64 at, struct cio_place *p, struct cio
 	u64 from = c->in_from;
 	from &= CIO_SERVE_AT(in_mask);
 	u8 *b = memory + CIO_SERVE_AT(in_offset) + at * CIO_SERVE_AT(in_stride) + from;
-	u8 *r = memory + cio_serve_result_at(at, f, m);
+	u64 result = cio_serve_result_at(at, f, m);
+	u8 *r = memory + result;
+	c->result_at = result;
 	u8 *o = memory + CIO_SERVE_AT(out_offset) + at * CIO_SERVE_AT(out_stride);
 	m->io.block_offset = m->io.block_tag = 0;
 	m->io.block_length = s->request_bytes;
@@ -242,92 +203,21 @@ CIO_INLINE int cio_serve_run(u8 *memory, u64 at, struct cio_place *p, struct cio
 	return CIO_LOOP_READY;
 }
 
-/* Writes an operation that ends at `until` nanoseconds at the latest; 0: when it ends. */
-CIO_INLINE void cio_serve_limit(struct cio_loop_head *h, struct cio_conn *c, struct cio_serve_sqes *q, u64 at, u64 until)
-{
-	if (!until)
-		return;
-	c->deadline[0] = until / CIO_SECOND_NS;
-	c->deadline[1] = until % CIO_SECOND_NS;
-	q->first.flags |= CIO_LINK;
-	q->second.opcode = CIO_OP_LINK_TIMEOUT;
-	q->second.flags = 0;
-	q->second.ioprio = 0;
-	q->second.fd = CIO_LOOP_NONE;
-	q->second.offset = 0;
-	q->second.address = CIO_SERVE_AT(base_address) + CIO_SERVE_AT(conns_offset) + at * CIO_SERVE_AT(conn_stride) +
-			    __builtin_offsetof(struct cio_conn, deadline);
-	q->second.length = 1;
-	q->second.rw_flags = 1; /* IORING_TIMEOUT_ABS */
-	q->second.user_data = cio_serve_token(CIO_SERVE_TIMEOUT, at);
-	q->second.rest[0] = q->second.rest[1] = q->second.rest[2] = 0;
-	h->sqes++;
-}
-
-CIO_INLINE void cio_serve_sqe(struct cio_loop_head *h, struct cio_loop_sqe *sqe, u32 opcode, u32 fd, u64 token)
-{
-	sqe->opcode = opcode;
-	sqe->flags = CIO_FIXED_FILE;
-	sqe->ioprio = 0;
-	sqe->fd = fd;
-	sqe->offset = sqe->address = 0;
-	sqe->length = sqe->rw_flags = 0;
-	sqe->user_data = token;
-	sqe->rest[0] = sqe->rest[1] = sqe->rest[2] = 0;
-	h->sqes++;
-}
-
-/* Writes what a connection asks of the kernel; `which` is its number, and bit 32 says that no connection waits any more. */
-CIO_GLOBAL int cio_serve_issue(struct cio_loop_head *h, struct cio_conn *c, struct cio_service *s, struct cio_serve_sqes *q, u64 which)
-{
-	if (!h || !c || !s || !q)
-		return 0;
-	u64 at = (u32)which, draining = which >> 32;
-	u64 base = CIO_SERVE_AT(base_address), slot = CIO_SERVE_AT(first_slot) + at;
-	u64 in = base + CIO_SERVE_AT(in_offset) + at * CIO_SERVE_AT(in_stride);
-	if (c->state == CIO_CONN_RECEIVE && c->armed) {
-		cio_serve_sqe(h, &q->first, CIO_OP_CANCEL, CIO_LOOP_NONE, cio_serve_token(CIO_SERVE_CANCEL, at));
-		q->first.flags = 0;
-		q->first.address = cio_serve_token(CIO_SERVE_RECEIVE, at);
-	} else if (c->state == CIO_CONN_RECEIVE) {
-		c->armed = 1;
-		cio_serve_sqe(h, &q->first, CIO_OP_RECV, slot, cio_serve_token(CIO_SERVE_RECEIVE, at));
-		q->first.address = in + c->in_to;
-		q->first.length = s->in_bytes - c->in_to;
-		q->first.ioprio = draining ? 0 : 1; /* IORING_RECVSEND_POLL_FIRST */
-		q->first.rw_flags = draining ? CIO_DONTWAIT : 0;
-		cio_serve_limit(h, c, q, at, draining ? 0 : c->limit);
-	} else if (c->state == CIO_CONN_SEND) {
-		cio_serve_sqe(h, &q->first, CIO_OP_SEND, slot, cio_serve_token(CIO_SERVE_SEND, at));
-		q->first.address = base + CIO_SERVE_AT(out_offset) + at * CIO_SERVE_AT(out_stride) + c->out_from;
-		q->first.length = c->out_to - c->out_from;
-		/* A socket that takes something needs no time limit. */
-		q->first.rw_flags = CIO_NOSIGNAL | (c->waits ? 0 : CIO_DONTWAIT);
-		cio_serve_limit(h, c, q, at, c->waits ? cio_ktime() + CIO_SERVE_AT(timeout_ns) : 0);
-	} else if (c->state == CIO_CONN_TELL) {
-		cio_serve_sqe(h, &q->first, CIO_OP_SHUTDOWN, slot, cio_serve_token(CIO_SERVE_SHUTDOWN, at));
-		q->first.length = 1; /* SHUT_WR */
-	} else if (c->state == CIO_CONN_LINGER) {
-		cio_serve_sqe(h, &q->first, CIO_OP_RECV, slot, cio_serve_token(CIO_SERVE_RECEIVE, at));
-		q->first.address = in;
-		q->first.length = s->in_bytes;
-		cio_serve_limit(h, c, q, at, c->limit);
-	} else if (c->state == CIO_CONN_CLOSE) {
-		cio_serve_sqe(h, &q->first, CIO_OP_CLOSE, 0, cio_serve_token(CIO_SERVE_CLOSE, at));
-		q->first.flags = 0;
-		q->first.rest[0] = (slot + 1) << 32;
-	}
-	return 0;
-}
-
 /* A connection's turn. */
 CIO_INLINE int cio_serve_turn(u8 *memory, u8 *sqes, u64 at, struct cio_place *p)
 {
 	struct cio_loop_head *h = (void *)memory;
 	struct cio_conn *c = cio_serve_conn(memory, at);
 	struct cio_service *s = cio_serve_service(memory, c->service);
-	if (c->state == CIO_CONN_RUN)
+	/* What the kernel may still send is written over by no request, and nobody else gets its memory. */
+	if (c->notices && (c->state == CIO_CONN_CLOSE || (c->state == CIO_CONN_RUN && c->fresh))) {
+		c->held = 1;
+		return CIO_LOOP_WAIT;
+	}
+	if (c->state == CIO_CONN_RUN) {
+		c->fresh = 0;
 		return cio_serve_run(memory, at, p, c, s);
+	}
 	u64 place = h->sqes, which = at;
 	place = cio_mask(place, CIO_LOOP_SQES - 1);
 	if (place > CIO_LOOP_SQES - 2)
@@ -367,7 +257,7 @@ CIO_INLINE void cio_serve_received(struct cio_conn *c, struct cio_service *s, s6
 	cio_serve_look(c, s);
 }
 
-CIO_INLINE void cio_serve_sent(struct cio_conn *c, struct cio_service *s, s64 result)
+CIO_INLINE void cio_serve_sent(struct cio_conn *c, struct cio_service *s, s64 result, int zero_copy)
 {
 	if (result > 0) {
 		u32 bytes = cio_min(result, c->out_to - c->out_from);
@@ -381,6 +271,8 @@ CIO_INLINE void cio_serve_sent(struct cio_conn *c, struct cio_service *s, s64 re
 	} else if (result == -CIO_EAGAIN) {
 		c->waits = 1;
 		s->waited_sends++;
+	} else if (zero_copy && (result == -CIO_ENOMEM || result == -CIO_ENOBUFS || result == -CIO_EOPNOTSUPP)) {
+		c->plain = 1;
 	} else if (result != -CIO_EINTR) {
 		if (result == -CIO_ECANCELED)
 			s->timeouts++;
@@ -390,7 +282,27 @@ CIO_INLINE void cio_serve_sent(struct cio_conn *c, struct cio_service *s, s64 re
 	}
 }
 
-/* An operation of a connection has come back; 1 when it is the connection's turn. `which`: the operation, and bit 32 as above. */
+/* A send without a copy comes back when it has sent, and once more when the kernel has let go of the bytes; 1 when it is the
+ * connection's turn. */
+CIO_INLINE int cio_serve_zero_copy(struct cio_conn *c, struct cio_service *s, u64 which, s64 result)
+{
+	if (which & CIO_SERVE_NOTICE) {
+		c->notices--;
+		s->zero_copy_copied += (u32)result & CIO_COPIED ? 1 : 0;
+		if (c->notices || !c->held)
+			return 0;
+		c->held = 0;
+		return 1;
+	}
+	if (which & CIO_SERVE_MORE)
+		c->notices++;
+	s->zero_copy_sends += result > 0;
+	cio_serve_sent(c, s, result, 1);
+	return 1;
+}
+
+/* An operation of a connection has come back; 1 when it is the connection's turn. `which`: the operation, bit 32 as above, and CIO_SERVE_MORE and
+ * CIO_SERVE_NOTICE. */
 CIO_GLOBAL int cio_serve_came(struct cio_conn *c, struct cio_service *s, u64 which, u64 code)
 {
 	if (!c || !s)
@@ -398,9 +310,11 @@ CIO_GLOBAL int cio_serve_came(struct cio_conn *c, struct cio_service *s, u64 whi
 	s64 result = (s64)(code << 32) >> 32;
 	u32 op = which;
 	if (op == CIO_SERVE_RECEIVE) {
-		cio_serve_received(c, s, result, which >> 32);
+		cio_serve_received(c, s, result, which >> 32 & 1);
 	} else if (op == CIO_SERVE_SEND) {
-		cio_serve_sent(c, s, result);
+		cio_serve_sent(c, s, result, 0);
+	} else if (op == CIO_SERVE_SEND_ZERO_COPY) {
+		return cio_serve_zero_copy(c, s, which, result);
 	} else if (op == CIO_SERVE_SHUTDOWN) {
 		c->state = result < 0 ? CIO_CONN_CLOSE : CIO_CONN_LINGER;
 		c->limit = cio_ktime() + CIO_SERVE_AT(linger_ns);
@@ -445,7 +359,8 @@ CIO_GLOBAL int cio_serve_begin(struct cio_conn *c, struct cio_service *s, struct
 	if (!c || !s || !f)
 		return 0;
 	c->service = service;
-	c->in_from = c->in_to = c->at_end = c->leaving = c->armed = 0;
+	c->in_from = c->in_to = c->at_end = c->leaving = c->armed = c->plain = 0;
+	c->stretch_least = s->stretch_least;
 	f->phase = CIO_LOOP_SERVE;
 	f->level = s->level;
 	return cio_serve_look(c, s);
@@ -460,7 +375,7 @@ CIO_INLINE void cio_serve_event(u8 *memory, u64 token, u64 code, u64 flags)
 	at &= CIO_AT(flight_mask);
 	struct cio_place *p = cio_loop_place(memory, at);
 	h->spin_from = 0;
-	if (op != CIO_SERVE_ACCEPT || !(flags & CIO_MORE))
+	if (!(flags & CIO_MORE))
 		h->on_device--;
 	if (op == CIO_SERVE_CONTROL) {
 		v->control_armed = 0;
@@ -479,6 +394,7 @@ CIO_INLINE void cio_serve_event(u8 *memory, u64 token, u64 code, u64 flags)
 		struct cio_conn *c = cio_serve_conn(memory, at);
 		if (v->draining)
 			op |= 1ull << 32;
+		op |= flags & CIO_MORE ? CIO_SERVE_MORE : flags & CIO_NOTICE ? CIO_SERVE_NOTICE : 0;
 		if (!cio_serve_came(c, cio_serve_service(memory, c->service), op, code))
 			return;
 	}

@@ -106,9 +106,11 @@ std::string FunctionEmitter::reply_part(const ir::ReplyPart& part) {
     const bool result = part.bytes.space == ir::Space::result;
     const ir::Space space = result ? ir::Space::block : part.bytes.space;
     helpers_.need("reply", space, ir::Space::block, CIO_MAX_BLOCK);
-    return check(fmt::format("cio_reply_{}({}, c, o, {}, {})", space_word(space), result ? "r" : "b",
-                             operand(part.bytes.offset), operand(part.bytes.length)),
-                 CIO_OVERFLOW);
+    const std::string place = fmt::format("{}, {}", operand(part.bytes.offset), operand(part.bytes.length));
+    return check(
+        fmt::format("{}cio_reply_{}({}, c, o, {})", result ? fmt::format("cio_reply_stretch(c, {}) || ", place) : "",
+                    space_word(space), result ? "r" : "b", place),
+        CIO_OVERFLOW);
 }
 
 std::string FunctionEmitter::stmt(const ir::Reply& n, Scope) {

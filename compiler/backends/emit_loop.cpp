@@ -69,7 +69,8 @@ std::string emit_loop(const ir::Artifact& artifact, std::string head) {
     text += template_text("chainio_loop.h");
     text += steps_text(artifact.module);
     text += dispatch_text(artifact.module);
-    return text.append(template_text("chainio_loop_bpf.h"));
+    text += template_text("chainio_loop_bpf.h");
+    return text.append(template_text("chainio_loop_run_bpf.h"));
 }
 
 bool has_serving(const ir::Module& module) { return has_loop(module) && !ir::kernel_services(module).empty(); }
@@ -86,10 +87,12 @@ std::string emit_serving(const ir::Artifact& artifact, std::string head) {
     text += steps_text(module);
     text += dispatch_text(module);
     text += handlers_text(artifact);
-    text += "\n#line 1 \"chainio_loop_bpf.h\"\n";
-    text += template_text("chainio_loop_bpf.h");
-    text += "#line 1 \"chainio_serve_bpf.h\"\n";
-    return text.append(template_text("chainio_serve_bpf.h"));
+    for (const char* name :
+         {"chainio_loop_bpf.h", "chainio_loop_run_bpf.h", "chainio_serve_issue_bpf.h", "chainio_serve_bpf.h"}) {
+        text += fmt::format("\n#line 1 \"{}\"\n", name);
+        text += template_text(name);
+    }
+    return text;
 }
 
 }  // namespace chainio::backends

@@ -255,6 +255,10 @@ std::vector<std::uint32_t> kernel_handlers(const Module& module) {
 
 std::vector<const CallChain*> kernel_calls(const Module& module) { return calls_of(module, kernel_handlers(module)); }
 
+bool calls_chain(const Module& module, std::int32_t program) {
+    return program >= 0 && !calls_of(module, {static_cast<std::uint32_t>(program)}).empty();
+}
+
 std::uint64_t longest_kernel_reply(const Module& module) {
     std::uint64_t longest = 1;
     for (const std::uint32_t number : kernel_services(module)) {

@@ -24,6 +24,9 @@ std::vector<std::uint32_t> kernel_handlers(const Module&);
 // The calls of those programs, in the order of programs and statements: a call's place is its number.
 std::vector<const CallChain*> kernel_calls(const Module&);
 
+// Whether a program (-1: there is none) calls a chain.
+bool calls_chain(const Module&, std::int32_t program);
+
 // The most bytes of one reply of those services, and the most registers of their programs.
 std::uint64_t longest_kernel_reply(const Module&);
 std::uint32_t most_kernel_registers(const Module&);

@@ -142,9 +142,9 @@ std::expected<std::unique_ptr<KernelLoop>, std::string> KernelLoop::create(const
     ring::RingOptions ring_options;
     ring_options.entries = CIO_LOOP_SQES;
     ring_options.cq_entries = std::max<unsigned>(2 * planned->reads, CIO_LOOP_SQES);
-    // A connection's operation, its time limit and what calls both back.
+    // A connection's operation, its time limit, what calls both back, and the notice of a send.
     if (options.serving != nullptr)
-        ring_options.cq_entries += 4 * static_cast<unsigned>(planned->layout.flight_mask + 1);
+        ring_options.cq_entries += 5 * static_cast<unsigned>(planned->layout.flight_mask + 1);
     ring_options.file_slots = options.file_slots;
     ring_options.level = ring::RingOptions::Level::loop;
     auto ring = ring::Ring::create(ring_options, fallbacks);
@@ -203,7 +203,10 @@ std::expected<void, std::string> KernelLoop::connect(std::span<const std::uint8_
     layout_.cq_tail_offset = offset(ring->cq.ktail);
     layout_.cqes_offset = offset(ring->cq.cqes);
     layout_.rings_bytes = layout_.cqes_offset + std::uint64_t{ring->cq.ring_entries} * sizeof(io_uring_cqe);
-    if (serving != nullptr) serving->layout.base_address = reinterpret_cast<std::uint64_t>(region_.base());
+    if (serving != nullptr) {
+        serving->layout.base_address = reinterpret_cast<std::uint64_t>(region_.base());
+        serving->layout.zero_copy_flags = IORING_SEND_ZC_REPORT_USAGE | (registered_ ? IORING_RECVSEND_FIXED_BUF : 0U);
+    }
     auto program =
         KernelProgram::attach(object, layout_, serving != nullptr ? &serving->layout : nullptr, ring->ring_fd);
     if (!program) return std::unexpected(program.error());
@@ -225,9 +228,7 @@ cio_flight& KernelLoop::flight(std::uint32_t index) const {
     return *reinterpret_cast<cio_flight*>(region_.base() + layout_.places_offset + index * layout_.place_stride);
 }
 
-cio_io* KernelLoop::io(std::uint32_t flight) const {
-    return reinterpret_cast<cio_io*>(&this->flight(flight) + 1);
-}
+cio_io* KernelLoop::io(std::uint32_t flight) const { return reinterpret_cast<cio_io*>(&this->flight(flight) + 1); }
 
 const std::uint8_t* KernelLoop::frame(std::uint32_t flight, std::uint32_t slot) const {
     return region_.base() + layout_.frames_offset + flight * layout_.frames_stride + slot * layout_.frame_bytes;

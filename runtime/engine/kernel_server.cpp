@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint32_t kMostConnections = 8192;  // whose completions the longest completion queue holds
 constexpr std::uint64_t kReceive = 4096;          // room for requests that came together, when they are short
+constexpr std::uint32_t kStretch = 1024;          // bytes of a result that are cheaper to name than to copy
 constexpr std::uint64_t kLinger = 2'000'000'000;  // ns, for a peer to close its side once it was told
 static_assert(ir::kMostKernelServices == CIO_SERVE_SERVICES && ir::kMostKernelSites == CIO_SERVE_SITES);
 
@@ -79,6 +80,7 @@ std::expected<void, std::string> KernelServer::prepare(const FileOf& file_of, me
     serving_.layout.first_slot = first;
     serving_.layout.timeout_ns = options_.timeout_ns;
     serving_.layout.linger_ns = kLinger;
+    serving_.layout.zero_copy = options_.zero_copy_bytes;
     auto loop = KernelLoop::create(*spec_, options_.ranks,
                                    {.flights = options_.connections,
                                     .file_slots = first + options_.connections,
@@ -157,6 +159,10 @@ void KernelServer::fill_service(std::uint32_t number, const Listener& listener) 
         entry.close_outcome = CIO_USER + static_cast<std::uint32_t>(close - module.reasons.begin());
     entry.slot = static_cast<std::uint32_t>(serving_.layout.control_slot) + 1 + number;
     entry.accept = CIO_ACCEPT_ARM;
+    // What a reply's stretch lies in is the chain's memory, which a call for another reply would write over.
+    const bool others_call =
+        ir::calls_chain(module, service.on_malformed) || ir::calls_chain(module, service.on_failure);
+    entry.stretch_least = others_call ? 0 : kStretch;
 }
 
 KernelServer::~KernelServer() {
@@ -258,7 +264,9 @@ KernelServerCounters KernelServer::counters(std::uint32_t service) const {
                .bytes_in = seen(from.bytes_in),
                .bytes_out = seen(from.bytes_out),
                .partial_sends = seen(from.partial_sends),
-               .waited_sends = seen(from.waited_sends)};
+               .waited_sends = seen(from.waited_sends),
+               .zero_copy_sends = seen(from.zero_copy_sends),
+               .zero_copy_copied = seen(from.zero_copy_copied)};
     }
     return out;
 }

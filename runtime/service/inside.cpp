@@ -12,14 +12,17 @@ namespace chainio::service {
 namespace {
 
 // Connections have what the socket has that they come by: a peer that is gone without a word is noticed within some
-// minutes.
-void keep_alive(int fd) {
+// minutes, and what a peer does not acknowledge within the time limit is dropped, so that memory that is sent without a
+// copy is let go.
+void keep_alive(int fd, std::uint64_t timeout_ns) {
     const int on = 1, idle = 60, between = 10, probes = 3;
+    const auto patience = static_cast<unsigned>(timeout_ns / 1'000'000);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof between);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
 }
 
 std::string missing_for(const ir::Module& module, const ir::Service& service, const Files& files) {
@@ -61,7 +64,7 @@ std::expected<std::unique_ptr<Inside>, std::string> Inside::create(const engine:
         auto bound = listen_at(options.address, port, true);
         if (!bound) return failed(bound.error());
         inside->sockets_.push_back(bound->fd);
-        keep_alive(bound->fd);
+        keep_alive(bound->fd, options.timeout_ns);
         inside->listening_.push_back({plan.service, true, bound->port, bound->address});
         listeners.push_back({plan.service, bound->fd});
     }
@@ -73,6 +76,7 @@ std::expected<std::unique_ptr<Inside>, std::string> Inside::create(const engine:
                                              {.connections = options.connections,
                                               .timeout_ns = options.timeout_ns,
                                               .spin_us = options.spin_us,
+                                              .zero_copy_bytes = options.zero_copy_bytes,
                                               .ranks = ranks_of(module)},
                                              fallbacks);
     if (!loop) return std::unexpected(loop.error());

@@ -19,6 +19,7 @@ class Inside {
         std::size_t request_bytes = CIO_MAX_BLOCK;
         std::uint64_t timeout_ns = 0;
         std::uint32_t spin_us = 0;
+        std::uint32_t zero_copy_bytes = 0;
     };
     // The services that `plan_of` puts inside; the engine's files stay open for as long as this lives.
     static std::expected<std::unique_ptr<Inside>, std::string> create(const engine::Engine& engine,

@@ -49,7 +49,8 @@ std::expected<void, std::string> Service::make_inside(Edition& edition, service:
                                          .connections = wanted.connections,
                                          .request_bytes = wanted.request_bytes,
                                          .timeout_ns = wanted.timeout_ns,
-                                         .spin_us = options_.spin_us},
+                                         .spin_us = options_.spin_us,
+                                         .zero_copy_bytes = options_.zero_copy_bytes},
                                         edition.ports, fallbacks_);
     if (made) {
         inside_ = std::move(*made);

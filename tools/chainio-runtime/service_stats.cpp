@@ -107,6 +107,8 @@ nlohmann::ordered_json Service::inside_stats() const {
                         {"vanished", counters.vanished},
                         {"partial_sends", counters.partial_sends},
                         {"waited_sends", counters.waited_sends},
+                        {"zero_copy_sends", counters.zero_copy_sends},
+                        {"zero_copy_copied", counters.zero_copy_copied},
                         {"bytes_in", counters.bytes_in},
                         {"bytes_out", counters.bytes_out}});
     }
