@@ -58,7 +58,8 @@ HandlerRun::HandlerRun(const Artifact& artifact, std::uint32_t program, cio_io& 
     io.vars[CIO_HANDLER_AT] = 0;
     io.vars[CIO_HANDLER_REGS] = reinterpret_cast<std::uintptr_t>(memory.regs.data());
     io.vars[CIO_HANDLER_RESULTS] = reinterpret_cast<std::uintptr_t>(memory.compiled_results.data());
-    memory.frames.assign(1, {.body = &artifact.module.programs[program].body});
+    memory.frames.clear();
+    memory.frames.push_back({.body = &artifact.module.programs[program].body});
     if (io.block_length > CIO_MAX_BLOCK) give_up(CIO_MALFORMED);
 }
 

@@ -1,5 +1,7 @@
 #include "runtime/engine/block_cache.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -8,13 +10,26 @@ namespace {
 
 constexpr std::uint64_t kMostEntries = 1u << 20;
 
+// For tables that are looked at anywhere; it is a wish, and only for memory that nobody has touched.
+void want_huge_pages(void* begin, std::size_t bytes) {
+    constexpr std::uintptr_t kPage = 4096;
+    const auto from = (reinterpret_cast<std::uintptr_t>(begin) + kPage - 1) / kPage * kPage;
+    const auto to = (reinterpret_cast<std::uintptr_t>(begin) + bytes) / kPage * kPage;
+    if (from < to) madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);
+}
+
 }  // namespace
 
 BlockCache::BlockCache(umem::Slab& slab, umem::Owner owner, const CacheLimits& limits,
                        metrics::EngineCounters& counters)
     : slab_(slab), owner_(owner), limits_(limits), counters_(counters) {
-    entries_.resize(std::clamp<std::uint64_t>(limits.bytes / umem::kUnit, 1, kMostEntries));
-    buckets_.assign(std::bit_ceil(entries_.size() * 2), kNone);
+    const auto count = std::clamp<std::uint64_t>(limits.bytes / umem::kUnit, 1, kMostEntries);
+    entries_.reserve(count);
+    buckets_.reserve(std::bit_ceil(count * 2));
+    want_huge_pages(entries_.data(), count * sizeof(Entry));
+    want_huge_pages(buckets_.data(), buckets_.capacity() * sizeof(std::uint32_t));
+    entries_.resize(count);
+    buckets_.assign(std::bit_ceil(count * 2), kNone);
     for (auto i = static_cast<std::uint32_t>(entries_.size()); i-- > 0;) {
         entries_[i].chain_next = free_;
         free_ = i;

@@ -62,6 +62,7 @@ std::expected<Engine::Memory, std::string> Engine::make_memory(const spec::Loade
     auto region = umem::Region::create((umem_bytes + umem::kSlabBytes - 1) / umem::kSlabBytes * umem::kSlabBytes,
                                        options.huge_pages);
     if (!region) return std::unexpected(region.error());
+    if (options.huge_pages && options.all_memory_at_once) region->gather();
 
     std::uint64_t hops = 1;
     for (const auto& chain : spec.module().chains) hops = std::max<std::uint64_t>(hops, chain.hops);
@@ -163,7 +164,7 @@ std::string Engine::describe() const {
     std::string text = "user engine: ";
     text += spec_->native() ? "native steps" : "interpreted steps (" + spec_->interpreter_reason() + ")";
     text += ", " + backend_->describe() + ", " + std::to_string(slab_.region().size() >> 10) + " KiB of block memory";
-    return text + (slab_.region().huge() ? " in huge pages" : "") + why;
+    return text + (slab_.region().in_huge_pages() ? " in huge pages" : "") + why;
 }
 
 std::expected<FileHandle, FileError> Engine::open_file(std::uint32_t file_class, const std::string& path,

@@ -41,6 +41,7 @@ struct EngineOptions {
     std::size_t passed_bytes = 0;
     // Each buffered read is tried in the page cache first, however many were not there: for who counts what was.
     bool always_try_page_cache = false;
+    bool all_memory_at_once = false;  // for a program that stays: in huge pages, where the kernel can make some
     // The smallest frame that a block is read into which no cache keeps; 4096 where AF_XDP sends from it.
     std::uint32_t least_frame = umem::kUnit;
 };

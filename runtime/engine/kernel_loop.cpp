@@ -338,7 +338,7 @@ void KernelLoop::count(metrics::EngineCounters& counters) {
 std::string KernelLoop::describe() const {
     return "kernel engine: steps and reads inside io_uring_enter (" + ring_.flags() + ", " +
            std::to_string(layout_.memory_bytes >> 10) + " KiB of shared memory" +
-           (region_.huge() ? " in huge pages" : "") + ", " + (registered_ ? "registered" : "unregistered") +
+           (region_.in_huge_pages() ? " in huge pages" : "") + ", " + (registered_ ? "registered" : "unregistered") +
            " buffers, up to " + std::to_string(layout_.window_mask + 1) + " reads of a chain at once" +
            (layout_.spin_ns != 0
                 ? ", looks " + std::to_string(layout_.spin_ns / 1000) + " us for completions before it sleeps"

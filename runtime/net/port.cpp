@@ -325,7 +325,7 @@ std::string Port::describe() const {
                        program_.shared() ? " in libxdp's dispatcher" : "", mode_.zero_copy ? "zero-copy" : "copy",
                        mode_.need_wakeup ? ", need-wakeup" : "",
                        mode_.multi_buffer ? ", multi-buffer" : ", single-buffer", kChunk,
-                       slab_.region().huge() ? "2 MiB" : "4 KiB");
+                       slab_.region().in_huge_pages() ? "2 MiB" : "4 KiB");
 }
 
 PortCounters Port::counters() const {

@@ -30,15 +30,22 @@ bool Answer::text_room() {
     return true;
 }
 
+// The stretch that what is written next belongs to, where there is room for it; null: there are too many.
+engine::Stretch* Answer::last_text() {
+    engine::Stretch* last = count_ == 0 ? nullptr : &stretches_[count_ - 1];
+    if (last != nullptr && last->frame == text_ && last->offset + last->length == text_end_) return last;
+    if (count_ == kMostStretches) return nullptr;
+    last = &stretches_[count_++];
+    *last = {text_, text_end_, 0};
+    return last;
+}
+
 std::size_t Answer::add(std::span<const std::uint8_t> bytes) {
     std::size_t done = 0;
     while (done < bytes.size()) {
         if (!text_room()) return done;
-        engine::Stretch* last = count_ == 0 ? nullptr : &stretches_[count_ - 1];
-        if (last == nullptr || last->frame != text_ || last->offset + last->length != text_end_) {
-            if (count_ == kMostStretches) return done;
-            last = &(stretches_[count_++] = {text_, text_end_, 0});
-        }
+        engine::Stretch* last = last_text();
+        if (last == nullptr) return done;
         const auto here = static_cast<std::uint32_t>(std::min<std::size_t>(bytes.size() - done, kFrame - text_end_));
         std::memcpy(engine_->memory().data(text_) + text_end_, bytes.data() + done, here);
         last->length += here;
@@ -47,6 +54,18 @@ std::size_t Answer::add(std::span<const std::uint8_t> bytes) {
         done += here;
     }
     return done;
+}
+
+std::span<std::uint8_t> Answer::space() {
+    if (!text_room() || count_ == kMostStretches) return {};
+    return {engine_->memory().data(text_) + text_end_, kFrame - text_end_};
+}
+
+void Answer::took(std::size_t length) {
+    if (length == 0) return;
+    last_text()->length += static_cast<std::uint32_t>(length);
+    text_end_ += static_cast<std::uint32_t>(length);
+    length_ += length;
 }
 
 bool Answer::refer(const engine::Stretch& bytes) {

@@ -19,6 +19,8 @@ class Answer : public Sink {
     // Whose memory the next reply is in; to be called while there is none.
     void use(engine::Engine& engine) { engine_ = &engine; }
     std::size_t add(std::span<const std::uint8_t> bytes) override;
+    std::span<std::uint8_t> space() override;
+    void took(std::size_t length) override;
     bool refer(const engine::Stretch& bytes) override;
     std::size_t length() const { return length_; }
 
@@ -42,6 +44,7 @@ class Answer : public Sink {
   private:
     umem::Frame new_frame();
     bool text_room();
+    engine::Stretch* last_text();
 
     engine::Engine* engine_ = nullptr;
     std::array<umem::Frame, kMostFrames> frames_{};

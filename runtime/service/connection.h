@@ -47,6 +47,8 @@ class Output : public Sink {
     std::size_t room() const { return size_ - end_; }
     bool empty() const { return begin_ == end_; }
     std::size_t add(std::span<const std::uint8_t> bytes) override;
+    std::span<std::uint8_t> space() override { return {memory_ + end_, room()}; }
+    void took(std::size_t length) override { end_ += length; }
     std::span<const std::uint8_t> unsent() const { return {memory_ + begin_, end_ - begin_}; }
     void sent(std::size_t length);
     void clear() { begin_ = end_ = 0; }

@@ -20,32 +20,14 @@ std::expected<std::unique_ptr<Net>, std::string> Net::create(ring::Shared& ring,
     auto seat = ring.sit();
     if (seat == nullptr) return std::unexpected("the io_uring has too many users");
     std::unique_ptr<Net> net(new Net(std::move(seat), fallbacks));
-    if (net->buffers_.base() == nullptr || net->datagrams_.base() == nullptr)
-        return std::unexpected("no memory for the buffers that receive");
     if (const int bound = ring.bind(); bound < 0)
         return std::unexpected(std::string("the io_uring cannot be used: ") + std::strerror(-bound));
-    if (auto provided = net->provide(net->buffer_ring_, kBuffers, kBufferGroup); !provided)
-        return std::unexpected(provided.error());
-    if (auto provided = net->provide(net->datagram_ring_, kDatagrams, kDatagramGroup); !provided)
-        return std::unexpected(provided.error());
-    for (std::uint32_t i = 0; i < kBuffers; i++) net->give_back(i);
-    for (std::uint32_t i = 0; i < kDatagrams; i++) net->give_back_datagram(i);
+    io_uring* shared = ring.ring().get();
+    if (auto handed = net->buffers_.hand_to(shared, kBufferGroup); !handed) return std::unexpected(handed.error());
+    if (auto handed = net->datagrams_.hand_to(shared, kDatagramGroup); !handed) return std::unexpected(handed.error());
     net->receive_form_.msg_namelen = kPeerBytes;
     net->receive_form_.msg_controllen = kControlBytes;
     return net;
-}
-
-std::expected<void, std::string> Net::provide(io_uring_buf_ring*& to, std::uint32_t count, int group) {
-    int error = 0;
-    to = io_uring_setup_buf_ring(ring(), count, group, 0, &error);
-    if (to != nullptr) return {};
-    return std::unexpected(std::string("provided buffers cannot be registered (they need Linux 5.19): ") +
-                           std::strerror(-error));
-}
-
-Net::~Net() {
-    if (buffer_ring_ != nullptr) io_uring_free_buf_ring(ring(), buffer_ring_, kBuffers, kBufferGroup);
-    if (datagram_ring_ != nullptr) io_uring_free_buf_ring(ring(), datagram_ring_, kDatagrams, kDatagramGroup);
 }
 
 io_uring_sqe* Net::next_sqe(NetOp op, std::uint32_t index) { return seat_->next_sqe(name_of(op, index)); }
@@ -103,7 +85,7 @@ void Net::watch(std::uint32_t index, int fd) {
 void Net::stop_watching(std::uint32_t index) { cancel(NetOp::readable, index); }
 
 std::optional<Received> Net::datagram(std::uint32_t buffer, std::size_t length) {
-    std::uint8_t* at = datagrams_.base() + std::size_t{buffer} * kDatagramBytes;
+    std::uint8_t* at = datagrams_.data(buffer);
     io_uring_recvmsg_out* out = io_uring_recvmsg_validate(at, static_cast<int>(length), &receive_form_);
     if (out == nullptr) return std::nullopt;
     Received received;
@@ -131,12 +113,6 @@ void Net::send_to(std::uint32_t index, int fd, const Received& to, std::span<con
     io_uring_prep_sendmsg(sqe, fd, &message.header, MSG_NOSIGNAL);
 }
 
-void Net::give_back_datagram(std::uint32_t buffer) {
-    io_uring_buf_ring_add(datagram_ring_, datagrams_.base() + std::size_t{buffer} * kDatagramBytes, kDatagramBytes,
-                          static_cast<unsigned short>(buffer), io_uring_buf_ring_mask(kDatagrams), 0);
-    io_uring_buf_ring_advance(datagram_ring_, 1);
-}
-
 unsigned Net::take(std::span<NetEvent> events) {
     const auto count = static_cast<unsigned>(std::min<std::size_t>(seat_->waiting(), events.size()));
     for (NetEvent& event : events.first(count)) {
@@ -147,14 +123,9 @@ unsigned Net::take(std::span<NetEvent> events) {
         event.more = (came.flags & IORING_CQE_F_MORE) != 0;
         event.buffer =
             (came.flags & IORING_CQE_F_BUFFER) != 0 ? came.flags >> IORING_CQE_BUFFER_SHIFT : engine::kNoIndex;
+        if (event.buffer != engine::kNoIndex) (event.op == NetOp::receive_from ? datagrams_ : buffers_).used();
     }
     return count;
-}
-
-void Net::give_back(std::uint32_t buffer) {
-    io_uring_buf_ring_add(buffer_ring_, buffers_.base() + std::size_t{buffer} * kBufferBytes, kBufferBytes,
-                          static_cast<unsigned short>(buffer), io_uring_buf_ring_mask(kBuffers), 0);
-    io_uring_buf_ring_advance(buffer_ring_, 1);
 }
 
 void Net::without_multishot() {

@@ -15,6 +15,7 @@
 #include "runtime/engine/flight.h"
 #include "runtime/metrics/fallbacks.h"
 #include "runtime/ring/shared.h"
+#include "runtime/service/provided.h"
 
 namespace chainio::service {
 
@@ -38,7 +39,6 @@ struct Received {
 class Net {
   public:
     static std::expected<std::unique_ptr<Net>, std::string> create(ring::Shared& ring, metrics::Fallbacks& fallbacks);
-    ~Net();
     Net(const Net&) = delete;
     Net& operator=(const Net&) = delete;
 
@@ -54,7 +54,7 @@ class Net {
     void stop_receiving_from(std::uint32_t index);
     std::optional<Received> datagram(std::uint32_t buffer, std::size_t length);
     void send_to(std::uint32_t index, int fd, const Received& to, std::span<const iovec> parts);
-    void give_back_datagram(std::uint32_t buffer);
+    void give_back_datagram(std::uint32_t buffer) { datagrams_.give_back(buffer); }
 
     // An event each time that something comes to another socket.
     void watch(std::uint32_t index, int fd);
@@ -64,9 +64,9 @@ class Net {
     unsigned take(std::span<NetEvent> events);
     bool any_came() const { return seat_->waiting() != 0; }
     std::span<const std::uint8_t> received(std::uint32_t buffer, std::size_t length) const {
-        return {buffers_.base() + std::size_t{buffer} * kBufferBytes, length};
+        return {buffers_.data(buffer), length};
     }
-    void give_back(std::uint32_t buffer);
+    void give_back(std::uint32_t buffer) { buffers_.give_back(buffer); }
     // A kernel before 6.0 has no multishot receive: each receive is then one operation.
     void without_multishot();
     bool multishot() const { return multishot_; }
@@ -75,14 +75,15 @@ class Net {
     static constexpr std::uint32_t kBuffers = 1024, kBufferBytes = 4096;
     // A datagram of a jumbo frame, and what the kernel says of it.
     static constexpr std::uint32_t kDatagrams = 1024, kDatagramBytes = 9216, kPeerBytes = 32, kControlBytes = 64;
-    static constexpr std::size_t kMostParts = 80;  // of a datagram that is sent
+    static constexpr std::uint32_t kDatagramsAtOnce = 128;  // before the kernel is told of more room
+    static constexpr std::size_t kMostParts = 80;           // of a datagram that is sent
 
   private:
     Net(std::unique_ptr<ring::Seat> seat, metrics::Fallbacks& fallbacks)
         : seat_(std::move(seat)),
           fallbacks_(fallbacks),
-          buffers_(std::size_t{kBuffers} * kBufferBytes),
-          datagrams_(std::size_t{kDatagrams} * kDatagramBytes),
+          buffers_(kBuffers, kBufferBytes, kBuffers),
+          datagrams_(kDatagrams, kDatagramBytes, kDatagramsAtOnce),
           messages_(kMessages) {}
     // What sendmsg is told; the kernel has read it when the submission returns.
     struct Message {
@@ -94,18 +95,14 @@ class Net {
     void cancel(NetOp op, std::uint32_t index);
     io_uring_sqe* next_sqe(NetOp op, std::uint32_t index);
     Message& next_message();
-    io_uring* ring() const { return seat_->shared().ring().get(); }
-    std::expected<void, std::string> provide(io_uring_buf_ring*& to, std::uint32_t count, int group);
 
     std::unique_ptr<ring::Seat> seat_;
     metrics::Fallbacks& fallbacks_;
-    engine::LazyMemory buffers_;
-    engine::LazyMemory datagrams_;
+    Provided buffers_, datagrams_;
     std::vector<Message> messages_;
     std::size_t messages_used_ = 0;
     std::uint64_t messages_of_ = 0;  // the ring's submission that those wait for
     msghdr receive_form_{};
-    io_uring_buf_ring *buffer_ring_ = nullptr, *datagram_ring_ = nullptr;
     bool multishot_ = true;
 };
 

@@ -34,9 +34,9 @@ std::uint64_t narrowed(std::uint64_t value, const ir::Param& param) {
     return param.is_signed ? (low ^ sign) - sign : low;
 }
 
-using Digits = std::array<std::uint8_t, 24>;
+constexpr std::size_t kDigits = 24;  // at most, of a formatted value
 
-std::size_t format(ir::Format format, std::uint64_t value, Digits& out) {
+std::size_t format(ir::Format format, std::uint64_t value, std::span<std::uint8_t> out) {
     auto* text = reinterpret_cast<char*>(out.data());
     const auto number = [&](int base) {
         return static_cast<std::size_t>(std::to_chars(text, text + out.size(), value, base).ptr - text);
@@ -289,12 +289,34 @@ bool Requests::refer(Slot& slot, const ir::Slice& from, ir::Bytes bytes) {
     return true;
 }
 
+// Parts that need nothing but room, written side by side; it ends at the first other one, or where there is no room.
+void Requests::write_plain(Slot& slot, const std::vector<ir::ReplyPart>& parts) {
+    const std::span<std::uint8_t> space = slot.output->space();
+    std::size_t at = 0;
+    for (; slot.part < parts.size(); slot.part++) {
+        const ir::ReplyPart& part = parts[slot.part];
+        if (part.format != ir::Format::bytes) {
+            if (space.size() - at < kDigits) break;
+            at += format(part.format, slot.run->value(part.value), space.subspan(at));
+            continue;
+        }
+        ir::Bytes bytes;
+        if (part.bytes.space == ir::Space::result || !slot.run->bytes(part.bytes, bytes)) break;
+        if (bytes.size() > space.size() - at) break;
+        if (!bytes.empty()) std::memcpy(space.data() + at, bytes.data(), bytes.size());
+        at += bytes.size();
+    }
+    slot.output->took(at);
+}
+
 // False when there was no room for all of it.
 bool Requests::write_reply(Slot& slot) {
     const std::vector<ir::ReplyPart>& parts = slot.run->reply().parts;
     while (slot.part < parts.size()) {
+        if (slot.within == 0) write_plain(slot, parts);
+        if (slot.part == parts.size()) break;
         const ir::ReplyPart& part = parts[slot.part];
-        Digits digits;
+        std::array<std::uint8_t, kDigits> digits;
         ir::Bytes bytes;
         if (part.format != ir::Format::bytes) {
             bytes = {digits.data(), format(part.format, slot.run->value(part.value), digits)};
@@ -331,7 +353,7 @@ std::optional<std::size_t> Requests::datagram_head(std::uint32_t index, std::int
     std::size_t length = 0;
     while (slot.run->go_on() == ir::HandlerRun::Stop::reply) {
         for (const ir::ReplyPart& part : slot.run->reply().parts) {
-            Digits digits;
+            std::array<std::uint8_t, kDigits> digits;
             ir::Bytes bytes;
             if (part.format != ir::Format::bytes)
                 bytes = {digits.data(), format(part.format, slot.run->value(part.value), digits)};

@@ -86,6 +86,7 @@ class Requests {
     std::optional<RunState> submit(Slot& slot, std::uint32_t index);
     std::uint32_t bind(const Slot& slot, const ir::CallChain& call);
     bool write_reply(Slot& slot);
+    static void write_plain(Slot& slot, const std::vector<ir::ReplyPart>& parts);
     bool refer(Slot& slot, const ir::Slice& from, ir::Bytes bytes);
     void give_back(Kept& kept);
     void give_back_all(Slot& slot);

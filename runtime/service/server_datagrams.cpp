@@ -168,7 +168,9 @@ bool Server::send_reply(std::uint32_t index, std::uint32_t slot) {
     if (!by_socket && !interfaces_[datagram.port].port->begin_reply(answer.frames(), engine::kHandedOut)) return false;
     for (std::size_t number = 0; number < count; number++) {
         const engine::Stretch room = answer.head(number);
-        if (program >= 0 && requests.datagram_head(slot, program, number, count, head) != head_length) break;
+        // That of a single one was written above.
+        const bool written = program < 0 || count == 1;
+        if (!written && requests.datagram_head(slot, program, number, count, head) != head_length) break;
         const engine::Stretch begin{room.frame, static_cast<std::uint32_t>(room.offset + room.length - head_length),
                                     static_cast<std::uint32_t>(head_length)};
         std::copy_n(head.begin(), head_length, answer.data(begin));

@@ -13,6 +13,10 @@ class Sink {
     virtual ~Sink() = default;
     // Takes as many bytes as there is room for, and says how many.
     virtual std::size_t add(std::span<const std::uint8_t> bytes) = 0;
+    // Where the next bytes may be written without add(), as far as there is room in one piece; then took() says how
+    // many were. Nothing else is asked of the sink in between.
+    virtual std::span<std::uint8_t> space() { return {}; }
+    virtual void took(std::size_t length) { (void)length; }
     // Sends bytes from where they lie, a frame of the engine's that is handed out, and then gives the frame back.
     // False: this cannot be; the frame is still the caller's, and the bytes want to be added.
     virtual bool refer(const engine::Stretch& bytes) {

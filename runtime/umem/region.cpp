@@ -14,11 +14,30 @@
 namespace chainio::umem {
 namespace {
 
+// Linux 6.1; the C library's headers may be older.
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = 2 * 1024 * 1024;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
+
+// Room for a mapping that begins where a huge page could; null: any place will do.
+void* aligned_place(std::size_t bytes) {
+    if (bytes < kHugePage) return nullptr;
+    const std::size_t room = bytes + kHugePage;
+    void* at = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) return nullptr;
+    auto* begin = static_cast<std::uint8_t*>(at);
+    auto* aligned = reinterpret_cast<std::uint8_t*>(round_up(reinterpret_cast<std::uintptr_t>(at), kHugePage));
+    if (aligned != begin) munmap(begin, static_cast<std::size_t>(aligned - begin));
+    auto* end = aligned + bytes;
+    munmap(end, static_cast<std::size_t>(begin + room - end));
+    return aligned;
+}
 
 }  // namespace
 
@@ -69,7 +88,9 @@ std::expected<Region, std::string> Region::attach(int fd) {
 }
 
 std::expected<void, std::string> Region::map() {
-    void* at = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+    void* place = aligned_place(mapped_);
+    void* at = mmap(place, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED | (place != nullptr ? MAP_FIXED : 0), fd_, 0);
+    if (at == MAP_FAILED && place != nullptr) munmap(place, mapped_);
     if (at == MAP_FAILED)
         return std::unexpected("cannot map " + std::to_string(mapped_) +
                                " bytes of block memory: " + std::strerror(errno));
@@ -77,12 +98,22 @@ std::expected<void, std::string> Region::map() {
     return {};
 }
 
+void Region::gather() {
+    gathered_ = !huge_ && size_ >= kHugePage;
+    for (std::size_t at = 0; gathered_ && at + kHugePage <= size_; at += kHugePage) {
+        // A huge page is made from a stretch that has at least one page.
+        static_cast<volatile std::uint8_t*>(base_)[at] = 0;
+        gathered_ = madvise(base_ + at, kHugePage, MADV_COLLAPSE) == 0;
+    }
+}
+
 Region::Region(Region&& other) noexcept
     : base_(std::exchange(other.base_, nullptr)),
       size_(std::exchange(other.size_, 0)),
       mapped_(std::exchange(other.mapped_, 0)),
       fd_(std::exchange(other.fd_, -1)),
-      huge_(other.huge_) {}
+      huge_(other.huge_),
+      gathered_(other.gathered_) {}
 
 Region& Region::operator=(Region&& other) noexcept {
     if (this == &other) return *this;
@@ -92,6 +123,7 @@ Region& Region::operator=(Region&& other) noexcept {
     mapped_ = std::exchange(other.mapped_, 0);
     fd_ = std::exchange(other.fd_, -1);
     huge_ = other.huge_;
+    gathered_ = other.gathered_;
     return *this;
 }
 

@@ -25,6 +25,10 @@ class Region {
     std::size_t size() const { return size_; }
     int fd() const { return fd_; }
     bool huge() const { return huge_; }
+    // Takes all of the memory now, and has the kernel put it into huge pages where there is room for that: for memory
+    // that is pinned anyhow and is reached all over. Without huge pages everything stays as it is.
+    void gather();
+    bool in_huge_pages() const { return huge_ || gathered_; }
 
   private:
     Region() = default;
@@ -35,6 +39,7 @@ class Region {
     std::size_t mapped_ = 0;
     int fd_ = -1;
     bool huge_ = false;
+    bool gathered_ = false;
 };
 
 }  // namespace chainio::umem

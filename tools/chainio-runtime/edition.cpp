@@ -121,7 +121,8 @@ std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& opt
                                  .use_ring = !options.no_ring,
                                  .ring = ring,
                                  .kernel = options.engine == "kernel",
-                                 .spin_us = options.spin_us};
+                                 .spin_us = options.spin_us,
+                                 .all_memory_at_once = !options.check};
     // Beside connections a pause for the verifier would be felt, so that the program is loaded before there are any.
     if (tries(options)) wanted.trial = engine::TrialOptions{.load_first = true};
     if (!options.server.interfaces.empty()) {

@@ -69,7 +69,15 @@ TEST(Answer, IsWhatWasAddedAndReferredTo) {
                 }
                 engine->memory().release(frame, engine::kHandedOut);
             }
-            const std::size_t taken = answer.add(part);
+            // Written in place, as much as there is room for in one piece, or handed over.
+            std::size_t taken = 0;
+            if (random() % 2 == 0) {
+                const auto space = answer.space();
+                taken = std::min(part.size(), space.size());
+                std::copy_n(part.begin(), taken, space.begin());
+                answer.took(taken);
+            }
+            taken += answer.add(std::span(part).subspan(taken));
             want.insert(want.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(taken));
             if (taken < part.size()) break;
         }

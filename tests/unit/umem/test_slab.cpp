@@ -22,6 +22,25 @@ TEST(Region, IsZeroedReadableBehindItsEndAndHasADescriptor) {
     EXPECT_EQ(moved.base()[5], 1);
 }
 
+TEST(Region, GatheredItHasWhatItHad) {
+    auto region = Region::create((8 << 20) + 4096, false);
+    ASSERT_TRUE(region) << region.error();
+    EXPECT_FALSE(region->in_huge_pages());
+    for (std::size_t at = 0; at < region->size(); at += 4096 * 100)
+        region->base()[at] = static_cast<std::uint8_t>(at >> 12);
+    // Whether the kernel has huge pages to give or not.
+    region->gather();
+    EXPECT_FALSE(region->huge());
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(region->base()) % (2 << 20), 0u);
+    for (std::size_t at = 0; at < region->size(); at += 4096)
+        ASSERT_EQ(region->base()[at], at / 4096 % 100 == 0 ? static_cast<std::uint8_t>(at >> 12) : 0) << at;
+    EXPECT_EQ(region->base()[region->size() + 7], 0);
+    auto small = Region::create(1 << 20, false);
+    ASSERT_TRUE(small) << small.error();
+    small->gather();
+    EXPECT_FALSE(small->in_huge_pages());
+}
+
 TEST(Slab, FramesAreAlignedToTheirSizeAndDoNotOverlap) {
     Slab slab = make(1 << 20);
     std::map<std::uint8_t*, std::uint32_t> taken;
