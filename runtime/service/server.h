@@ -46,6 +46,8 @@ struct Listening {
 
 class Server {
   public:
+    static constexpr std::uint32_t kXdpPlaces = 1024;  // datagrams of an interface at once
+
     // A port that is not the spec's, for one service; 0 lets the kernel choose.
     struct Port {
         std::uint32_t service = 0;
@@ -100,7 +102,6 @@ class Server {
     static constexpr int kTickMs = 250, kEndingTickMs = 20;
     // Requests are known by their connection's number, or their datagram's and this.
     static constexpr std::uint32_t kFirstDatagram = 1u << 30;
-    static constexpr std::uint32_t kXdpPlaces = 1024;  // datagrams of an interface at once
     struct WaitingLink {
         std::vector<Connection>* connections;
         std::vector<Datagram>* datagrams;

@@ -80,6 +80,17 @@ def test_replies(folder, pair, *options):
     expect("the program is gone with it", "xdp" in server.pair.link(pair.there, "vb"), False)
 
 
+def test_little_memory(folder, pair):
+    """What packets wait in is not taken from what blocks are read into."""
+    server = OnVeth(folder, pair, "--interface", "vb", "--memory", "512KiB")
+    sock = server.client()
+    expect("with little memory for blocks", ask(sock, 9, b"row 1 5000 1\n")[0], DATA[1000:6000] + b"|")
+    expect("the queues have their frames", (server.interface()["no_frame"], server.interface()["frames_posted"] > 0), (0, True))
+    sock.close()
+    server.no_frame_is_lost()
+    expect("ends", server.stop(), 0)
+
+
 def test_passed_on(server, before):
     """What the program does not take is the kernel's: it comes by the socket, or is answered as ever."""
     pair = server.pair
@@ -204,6 +215,7 @@ def main():
         subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.bpf.o"], check=True)
         test_replies(folder, pair)
         test_replies(folder, pair, "--xdp-attach", "generic", "--no-ring")
+        test_little_memory(folder, pair)
         test_fallbacks(folder, pair)
         test_reload(folder, pair)
         test_end(folder, pair)

@@ -6,14 +6,27 @@
 #include <bit>
 #include <charconv>
 
+#include "runtime/net/interface.h"
 #include "tools/chainio/call_args.h"
 
 namespace chainio::runtime_tool {
 namespace {
 
-constexpr std::size_t kMemoryForInterfaces = std::size_t{64} << 20;
-constexpr unsigned kLeastEntries = 1024, kMostEntries = 4096;  // of the ring
+constexpr std::size_t kMemoryForInterfaces = std::size_t{64} << 20;  // for blocks, where packets are sent from them
+constexpr unsigned kLeastEntries = 1024, kMostEntries = 4096;        // of the ring
 constexpr unsigned kSeats = 4;  // of the sockets, of two editions, and of what is waited for beside them
+
+// What waits in the queues for packets, and as much again for those that have come and are not answered yet.
+std::size_t packet_memory(const std::vector<std::string>& interfaces) {
+    std::size_t frames = 0;
+    for (const std::string& name : interfaces) {
+        const auto interface = net::find_interface(name);
+        const std::size_t queues =
+            interface ? interface->queues : 1;  // what is wrong with it is said when it is opened
+        frames += queues * net::PortOptions{}.entries + service::Server::kXdpPlaces;
+    }
+    return frames * net::kChunk;
+}
 
 std::unexpected<Problem> problem(int code, std::string message) {
     return std::unexpected(Problem{code, std::move(message)});
@@ -129,6 +142,7 @@ std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& opt
         // Packets are received into the memory that blocks are read into, and blocks are sent from it.
         wanted.least_frame = net::kChunk;
         if (wanted.umem_bytes == 0) wanted.umem_bytes = kMemoryForInterfaces * options.server.interfaces.size();
+        wanted.umem_bytes += packet_memory(options.server.interfaces);
     }
     auto engine = engine::Engine::create(loaded, wanted);
     if (!engine) return problem(kExitSystem, engine.error());
