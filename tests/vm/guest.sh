@@ -1,14 +1,15 @@
 #!/bin/sh
 # Runs in a guest: guest.sh BUILD FOLDER quick|all|soak. FOLDER holds the artifacts that the host compiled; what each check says stands
-# between `=== NAME` and `--- NAME EXITCODE`.
+# between `=== NAME` and `--- NAME EXITCODE SECONDS`.
 build=$1 folder=$2 how=$3
 
 check() {
     label=$1
     shift
+    begun=$(cut -d. -f1 /proc/uptime)
     echo "=== $label"
     "$@" 2>&1
-    echo "--- $label $?"
+    echo "--- $label $? $(($(cut -d. -f1 /proc/uptime) - begun))"
 }
 
 check release uname -r

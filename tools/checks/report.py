@@ -8,6 +8,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LOGS = ROOT / "build" / "check"
 JOBS = os.cpu_count() or 1
+LONG = 30  # seconds
 PATIENCE = 60 if os.environ.get("CHAINIO_SOAK") == "1" else 1  # how much longer than in a check a suite may take
 
 
@@ -16,6 +17,7 @@ class Outcome:
     name: str
     state: str  # "passed", "failed" or "skipped"
     text: str = ""  # the output of a failure, the reason of a skip
+    seconds: float = 0
 
 
 @dataclasses.dataclass
@@ -47,13 +49,15 @@ def run(command, log, timeout=600, **options):
 
 def one(name, command, log, timeout=600, **options):
     """A command as one outcome: exit code 0 passes, 77 skips with the reason on its last line, all else fails."""
+    start = time.monotonic()
     code, output = run(command, log, timeout, **options)
+    seconds = time.monotonic() - start
     if code == 77:
         lines = [line for line in output.splitlines() if line.strip()] or ["no reason given"]
-        return Outcome(name, "skipped", lines[-1])
+        return Outcome(name, "skipped", lines[-1], seconds)
     if code == 0:
-        return Outcome(name, "passed")
-    return Outcome(name, "failed", f"exit code {code}\n{output}")
+        return Outcome(name, "passed", "", seconds)
+    return Outcome(name, "failed", f"exit code {code}\n{output}", seconds)
 
 
 def tail(text, lines=60):
@@ -63,9 +67,12 @@ def tail(text, lines=60):
 
 
 def print_suite(suite):
-    """One line when all is well; the output of each failure when it is not."""
+    """One line when all is well, and one for each that took long; the output of each failure when it is not."""
     print(f"{suite.name:<14} {suite.count('passed'):>6} passed {suite.count('failed'):>4} failed "
           f"{suite.count('skipped'):>4} skipped {suite.seconds:>8.1f} s", flush=True)
+    for outcome in sorted(suite.outcomes, key=lambda outcome: -outcome.seconds):
+        if outcome.seconds > LONG:
+            print(f"    {outcome.seconds:>6.0f} s  {outcome.name}", flush=True)
     for outcome in suite.outcomes:
         if outcome.state == "failed":
             print(f"--- {suite.name}: {outcome.name}\n{tail(outcome.text)}\n---", flush=True)

@@ -27,6 +27,7 @@ class Check:
     name: str
     code: int
     text: str
+    seconds: int = 0
 
 
 def specs():
@@ -107,8 +108,8 @@ def spec_of(artifact):
 
 def checks_of(text):
     """The checks in the guest's output."""
-    parts = re.findall(r"^=== (.*)\n((?:.*\n)*?)--- \1 (\d+)$", text, re.M)
-    return {name: Check(name, int(code), said) for name, said, code in parts}
+    parts = re.findall(r"^=== (.*)\n((?:.*\n)*?)--- \1 (\d+) (\d+)$", text, re.M)
+    return {name: Check(name, int(code), said, int(seconds)) for name, said, code, seconds in parts}
 
 
 def has_kernel_engine(line):
