@@ -94,7 +94,7 @@ int read_options(const chainio_options* given, Options& options) {
         std::memcpy(&known, given, std::min(given->size, sizeof known));
     }
     constexpr std::uint32_t kFlags =
-        CHAINIO_INTERPRET | CHAINIO_NO_RING | CHAINIO_NO_HUGE_PAGES | CHAINIO_KERNEL_ENGINE;
+        CHAINIO_INTERPRET | CHAINIO_NO_RING | CHAINIO_NO_HUGE_PAGES | CHAINIO_KERNEL_ENGINE | CHAINIO_AUTO_ENGINE;
     if ((known.flags & ~kFlags) != 0)
         return fail_open(EINVAL, "options->flags has a flag that this version does not know");
     if (known.in_flight != 0) options.engine.in_flight = known.in_flight;
@@ -104,6 +104,14 @@ int read_options(const chainio_options* given, Options& options) {
     options.engine.kernel = (known.flags & CHAINIO_KERNEL_ENGINE) != 0;
     if (options.engine.kernel && (known.flags & (CHAINIO_INTERPRET | CHAINIO_NO_RING)) != 0)
         return fail_open(EINVAL, "CHAINIO_KERNEL_ENGINE goes neither with CHAINIO_INTERPRET nor with CHAINIO_NO_RING");
+    constexpr std::uint32_t kNotAuto = CHAINIO_INTERPRET | CHAINIO_NO_RING | CHAINIO_KERNEL_ENGINE;
+    if ((known.flags & CHAINIO_AUTO_ENGINE) != 0) {
+        if ((known.flags & kNotAuto) != 0)
+            return fail_open(EINVAL,
+                             "CHAINIO_AUTO_ENGINE goes with none of CHAINIO_INTERPRET, CHAINIO_NO_RING and "
+                             "CHAINIO_KERNEL_ENGINE");
+        options.engine.trial.emplace();
+    }
     if (known.spin_us != 0 && !options.engine.kernel)
         return fail_open(EINVAL, "options->spin_us goes only with CHAINIO_KERNEL_ENGINE");
     if (known.spin_us > kMostSpin) return fail_open(EINVAL, "options->spin_us is at most 1000000");

@@ -38,8 +38,10 @@ enum chainio_open_flags {
 	CHAINIO_INTERPRET = 1,     /* do not load native step code */
 	CHAINIO_NO_RING = 2,       /* plain preads instead of io_uring */
 	CHAINIO_NO_HUGE_PAGES = 4,
-	CHAINIO_KERNEL_ENGINE = 8  /* steps run inside io_uring_enter (Linux 7.1, CAP_BPF), or the open fails; chainio_reap() of many chains
+	CHAINIO_KERNEL_ENGINE = 8, /* steps run inside io_uring_enter (Linux 7.1, CAP_BPF), or the open fails; chainio_reap() of many chains
 	                              is one system call */
+	CHAINIO_AUTO_ENGINE = 16   /* begins in user space, and goes on inside the kernel where a trial of the chains at hand found that no worse;
+	                              chainio_describe() says what came of it */
 };
 
 struct chainio_options {

@@ -82,12 +82,13 @@ def _scalar(chain, param, value):
 class App:
     """An open artifact. Belongs to the thread that uses it first."""
 
-    def __init__(self, artifact, in_flight=64, interpret=False, kernel=False, spin_us=0):
+    def __init__(self, artifact, in_flight=64, interpret=False, kernel=False, spin_us=0, auto=False):
         self._lib = _load()
         self._handle = ctypes.c_void_p()
         self._chains = {}
         self._capacity = in_flight
-        options = _Options(size=ctypes.sizeof(_Options), in_flight=in_flight, flags=(1 if interpret else 0) | (8 if kernel else 0), spin_us=spin_us)
+        flags = (1 if interpret else 0) | (8 if kernel else 0) | (16 if auto else 0)
+        options = _Options(size=ctypes.sizeof(_Options), in_flight=in_flight, flags=flags, spin_us=spin_us)
         result = self._lib.chainio_open(os.fsencode(artifact), ctypes.byref(options), ctypes.byref(self._handle))
         if result < 0:
             raise ChainioError(-result, self._lib.chainio_error(None).decode())
@@ -209,6 +210,7 @@ class App:
             yield from results
 
 
-def open(artifact, in_flight=64, interpret=False, kernel=False, spin_us=0):
-    """`kernel`: by the kernel engine, or not at all; `spin_us`: it looks that long for completions before it sleeps."""
-    return App(artifact, in_flight, interpret, kernel, spin_us)
+def open(artifact, in_flight=64, interpret=False, kernel=False, spin_us=0, auto=False):
+    """`kernel`: by the kernel engine, or not at all; `spin_us`: it looks that long for completions before it sleeps. `auto`: by the kernel
+    engine once a trial of the chains at hand has found it no worse."""
+    return App(artifact, in_flight, interpret, kernel, spin_us, auto)

@@ -60,6 +60,10 @@ TEST(Api, OpenRefusesWithAText) {
     unknown.flags = CHAINIO_KERNEL_ENGINE | CHAINIO_NO_RING;
     EXPECT_EQ(chainio_open("x", &unknown, &handle), -EINVAL);
     EXPECT_NE(std::string(chainio_error(nullptr)).find("CHAINIO_NO_RING"), std::string::npos);
+    unknown.flags = CHAINIO_AUTO_ENGINE | CHAINIO_INTERPRET;
+    EXPECT_EQ(chainio_open("x", &unknown, &handle), -EINVAL);
+    EXPECT_STREQ(chainio_error(nullptr),
+                 "CHAINIO_AUTO_ENGINE goes with none of CHAINIO_INTERPRET, CHAINIO_NO_RING and CHAINIO_KERNEL_ENGINE");
     unknown.flags = 0;
     unknown.spin_us = 1;
     EXPECT_EQ(chainio_open("x", &unknown, &handle), -EINVAL);
