@@ -227,7 +227,8 @@ void Checker::check_kept(const ast::Service& n, checked::Service& out) {
                              std::to_string(ir::kMostKeptRequest),
                          "remove `cache`");
         Marks marks(module_, record);
-        marks.block(out.udp->body.block);
+        // With a key of its own, a reply depends on what that looks at, whatever else the handler repeats.
+        marks.block(out.udp_key ? out.udp_key->block : out.udp->body.block);
         const std::size_t count = std::min<std::size_t>(marks.seen().size(), ir::kKeptFixed);
         for (std::size_t i = 0; i < count; i++)
             out.info.cache.compared.push_back(static_cast<std::uint8_t>(marks.seen()[i] ? 1 : 0));

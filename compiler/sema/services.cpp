@@ -268,8 +268,7 @@ void Checker::check_service(std::uint32_t index) {
     check_endpoints(*n, out);
     if (n->cache) check_cache(*n, out);
     check_handlers(*n, out);
-    // With a key of its own a cache is recorded only: the driver compares requests.
-    if (n->cache && !n->cache->key) check_kept(*n, out);
+    if (n->cache) check_kept(*n, out);
     service_texts_.clear();
 }
 

@@ -23,8 +23,7 @@ static_assert(Answer::kHeadroom >= net::kRoomForHeaders);
 
 constexpr std::uint64_t kLookAtPeers = 1'000'000'000;  // ns
 
-// Replies under a key of the spec's own are not kept: the driver compares requests.
-bool keeps(const ir::Service& service) { return service.cache.entries != 0 && service.cache_key_udp < 0; }
+bool keeps(const ir::Service& service) { return service.cache.entries != 0; }
 
 net::KeptService kept_of(const ir::Service& service, std::uint16_t port) {
     const ir::ServiceCache& cache = service.cache;

@@ -42,6 +42,12 @@ service plain on udp 7002 via xdp {
   cache 16 entries ttl TTL
   on request { reply row(rows["a.rows"], request.number, request.length) }
 }
+# Its replies are all the same for one number, says its key, whatever the handler makes of the rest.
+service keyed on udp 7003 via xdp {
+  request { number: u32be  note: u32be }
+  cache 16 entries ttl TTL key request.number
+  on request { reply row(rows["a.rows"], request.number, 16) request.note:u32be }
+}
 """
 PASS = ('__attribute__((section("xdp.frags"), used)) int pass(void *ctx) { return 2; }\n'
         'char _license[] __attribute__((section("license"), used)) = "GPL";\n')
@@ -61,6 +67,8 @@ def write_rows(folder, version):
 
 
 class OnVeth(Server):
+    ENDPOINTS = 4
+
     def __init__(self, folder, pair, *options, spec="long.bpf.o"):
         self.pair = pair
         (folder / "app.bpf.o").unlink(missing_ok=True)
@@ -118,6 +126,18 @@ def test_hits(server):
                [row(number, 1)[:length] for number, length in ((3, 1), (3, 1), (3, 2), (3, 2), (4, 1), (4, 200), (4, 200))])
         expect("  what differs is asked for", server.both("plain"), (asked + 4, hits + 3))
         sock.close()
+
+
+def test_key(server):
+    sock = server.client("keyed")
+    asked, hits = server.both("keyed")
+    got = []
+    for number, note in ((3, 5), (3, 6), (4, 6), (3, 7)):
+        sock.send(struct.pack("!II", number, note))
+        got.append(sock.recv(1 << 16))
+    expect("under a key of its own", got, [row(number, 1)[:16] + struct.pack("!I", note) for number, note in ((3, 5), (3, 5), (4, 6), (3, 5))])
+    expect("  only that is compared", server.both("keyed"), (asked + 2, hits + 2))
+    sock.close()
 
 
 def test_not_kept(server):
@@ -214,6 +234,7 @@ def served(folder, pair, *options):
     print("      " + side["mode"])
     expect("answers by itself", side["answers_by_itself"], True)
     test_hits(server)
+    test_key(server)
     test_not_kept(server)
     test_forgotten(server)
     test_more_than_fit(server)

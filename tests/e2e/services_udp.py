@@ -48,6 +48,8 @@ PATIENCE = netns.PATIENCE
 
 
 class Server:
+    ENDPOINTS = 3  # of the spec
+
     def __init__(self, folder, *options, bind="127.0.0.1", prefix=()):
         self.path = folder / f"control-{time.monotonic_ns()}"
         command = [*prefix, BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.bpf.o", "--bind", bind, "--port", "lines=0", "--port",
@@ -60,7 +62,7 @@ class Server:
                 self.ports[found[1], found[2]] = int(found[3])
             if line.startswith("serving at"):
                 break
-        assert len(self.ports) == 3, self.said
+        assert len(self.ports) == self.ENDPOINTS, self.said
         self.rest = threading.Thread(target=self.process.stderr.read)
         self.rest.start()
 

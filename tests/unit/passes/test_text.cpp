@@ -91,7 +91,7 @@ chain g on read(marks) as r {
 
 TEST(Handler, CallsAndReplies) {
     ir::Module m = lowered(R"(
-files pages = "*.db"
+files pages = "*.db" { immutable }
 chain get(db: file pages, key: u64) -> bytes(max 64) hops 2 { step s(b: block at key for 64) { return b[0..8] } }
 service kv on udp 9100 via xdp {
   request { op: u8  key: u64be }
@@ -111,6 +111,7 @@ service kv on udp 9100 via xdp {
     EXPECT_NE(text.find(":dec, literal["), std::string::npos) << text;
     EXPECT_NE(text.find("result[0 +%"), std::string::npos) << text;
     EXPECT_GE(m.services[0].cache_key_udp, 0);
+    EXPECT_EQ(m.services[0].cache.compared, (std::vector<std::uint8_t>{0, 1, 1, 1, 1, 1, 1, 1, 1}));
     EXPECT_GE(m.services[0].on_malformed, 0);
 }
 
