@@ -16,7 +16,7 @@ using checked::TypeKind;
 
 namespace {
 
-struct Place {
+struct KeptPlace {
     std::size_t offset = 0, size = 0;
     const Field* field = nullptr;
 };
@@ -24,7 +24,7 @@ struct Place {
 bool is_request(const Expr& e) { return e.kind == ExprKind::local && e.index == 0 && e.type.kind == TypeKind::view; }
 
 // Where in the request the field lies that `e` names, when the compiler knows.
-std::optional<Place> place_of(const checked::Module& module, const Expr& e) {
+std::optional<KeptPlace> place_of(const checked::Module& module, const Expr& e) {
     if (e.kind != ExprKind::field || e.kids.empty()) return std::nullopt;
     const Expr& base = *e.kids[0];
     std::size_t from = 0;
@@ -35,8 +35,8 @@ std::optional<Place> place_of(const checked::Module& module, const Expr& e) {
     }
     const Field& field = module.records[base.type.record].fields[e.index];
     if (field.kind == Field::Kind::derived || field.fixed_offset < 0 || field.fixed_size < 0) return std::nullopt;
-    return Place{from + static_cast<std::size_t>(field.fixed_offset), static_cast<std::size_t>(field.fixed_size),
-                 &field};
+    return KeptPlace{from + static_cast<std::size_t>(field.fixed_offset), static_cast<std::size_t>(field.fixed_size),
+                     &field};
 }
 
 bool has_condition(const checked::Module& module, const Field& field) {
@@ -73,7 +73,7 @@ class Marks {
 
   private:
     void all() { seen_.assign(seen_.size(), true); }
-    void mark(const Place& place) {
+    void mark(const KeptPlace& place) {
         for (std::size_t i = place.offset; i < place.offset + place.size && i < seen_.size(); i++) seen_[i] = true;
     }
     void expr(const ExprPtr& e) {
