@@ -57,6 +57,8 @@ struct VerifyResult {
     std::vector<VerifyFailure> failed;
 };
 VerifyResult verify(const std::vector<std::uint8_t>& artifact);
+// Likewise of a BPF object that is no artifact, as the runtime's own; sources are not named.
+VerifyResult verify_object(const std::vector<std::uint8_t>& object);
 // What a log of the verifier complains of, in words; empty when it says nothing.
 std::string verifier_complaint(std::string_view log);
 

@@ -92,6 +92,22 @@ Attempt attempt(const std::vector<std::uint8_t>& artifact, const std::string& en
     return result;
 }
 
+std::vector<std::string> program_names(const std::vector<std::uint8_t>& bytes) {
+    std::vector<std::string> names;
+    Object object(bpf_object__open_mem(bytes.data(), bytes.size(), nullptr));
+    bpf_program* program = nullptr;
+    if (object) bpf_object__for_each_program(program, object.get()) names.emplace_back(bpf_program__name(program));
+    return names;
+}
+
+// Whether there is any use in trying.
+VerifyResult may_load() {
+    VerifyResult result;
+    result.why = missing_privilege();
+    result.permitted = result.why.empty();
+    return result;
+}
+
 std::uint64_t number_after(const std::string& log, std::string_view word) {
     std::size_t at = log.rfind(word);
     if (at == log.npos) return 0;
@@ -214,12 +230,8 @@ std::string verifier_complaint(std::string_view log) {
 }
 
 VerifyResult verify(const std::vector<std::uint8_t>& artifact) {
-    VerifyResult result;
-    result.why = missing_privilege();
-    if (!result.why.empty()) {
-        result.permitted = false;
-        return result;
-    }
+    VerifyResult result = may_load();
+    if (!result.permitted) return result;
     auto unreadable = [&](const std::string& why) {
         result.failed.push_back({"", "", 0, "not an artifact: " + why, ""});
         return result;
@@ -237,6 +249,20 @@ VerifyResult verify(const std::vector<std::uint8_t>& artifact) {
     }
     for (const std::string& name : probe_programs(spec->module))
         if (result.permitted) verify_program(artifact, *object, name, name, result);
+    return result;
+}
+
+VerifyResult verify_object(const std::vector<std::uint8_t>& bytes) {
+    VerifyResult result = may_load();
+    if (!result.permitted) return result;
+    auto object = read_bpf_object(bytes);
+    if (!object) {
+        result.failed.push_back({"", "", 0, "not a BPF object: " + object.error(), ""});
+        return result;
+    }
+    QuietLibbpf quiet;
+    for (const std::string& name : program_names(bytes))
+        if (result.permitted) verify_program(bytes, *object, name, name, result);
     return result;
 }
 

@@ -1,11 +1,13 @@
-// chainio-verify ARTIFACT…: loads every program of each artifact into this kernel's verifier, and its loops as
-// the kernel engine does, where the kernel has that interface. One line of JSON an artifact.
+// chainio-verify ARTIFACT… [--object OBJECT…]: loads every program of each artifact into this kernel's verifier, and
+// its loops as the kernel engine does, where the kernel has that interface; and those of the runtime's own objects. One
+// line of JSON a file.
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "compiler/backends/backends.h"
 #include "compiler/ir/kernel_handlers.h"
@@ -70,18 +72,19 @@ Json described(const std::string& path, const VerifyResult& result) {
     return {{"artifact", path}, {"permitted", result.permitted}, {"why", result.why}, {"programs", programs}};
 }
 
-int verify_one(const char* path) {
+int verify_one(const char* path, bool artifact) {
     std::ifstream in(path, std::ios::binary);
     const std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
     if (!in || bytes.empty()) {
         fmt::print(stderr, "chainio-verify: {} cannot be read, or is empty\n", path);
         return kSystem;
     }
-    const VerifyResult result = chainio::backends::verify(bytes);
+    using namespace chainio::backends;
+    const VerifyResult result = artifact ? verify(bytes) : verify_object(bytes);
     Json said = described(path, result);
     bool refused = false;
-    said["loop"] = loop_of(bytes, path, refused);
-    said["server"] = server_of(bytes, path, refused);
+    said["loop"] = artifact ? loop_of(bytes, path, refused) : nullptr;
+    said["server"] = artifact ? server_of(bytes, path, refused) : nullptr;
     fmt::print("{}\n", said.dump(-1, ' ', false, Json::error_handler_t::replace));
     if (!result.permitted) return kNotPermitted;
     return result.failed.empty() && !refused ? 0 : kRefused;
@@ -91,12 +94,18 @@ int verify_one(const char* path) {
 
 int main(int argc, char** argv) {
     if (argc < 2) {
-        std::fputs("chainio-verify: no artifact; usage: chainio-verify ARTIFACT…\n", stderr);
+        std::fputs("chainio-verify: no artifact; usage: chainio-verify ARTIFACT… [--object OBJECT…]\n", stderr);
         return kUsage;
     }
     try {
         int worst = 0;
-        for (int i = 1; i < argc; i++) worst = std::max(worst, verify_one(argv[i]));
+        bool artifact = true;
+        for (int i = 1; i < argc; i++) {
+            if (std::string_view(argv[i]) == "--object")
+                artifact = false;
+            else
+                worst = std::max(worst, verify_one(argv[i], artifact));
+        }
         return worst;
     } catch (const std::exception& error) {
         fmt::print(stderr, "chainio-verify: {}\n", error.what());

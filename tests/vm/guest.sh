@@ -13,7 +13,7 @@ check() {
 }
 
 check release uname -r
-check verify "$build/bin/chainio-verify" "$folder"/*.bpf.o
+check verify "$build/bin/chainio-verify" "$folder"/*.bpf.o --object "$build/runtime/net/chainio_xdp.bpf.o"
 check system "$build/bin/chainio-runtime" --check-system
 # Whether the kernel's own types know the interface that chains inside the kernel are written for.
 check kernel-engine grep -qaF io_uring_bpf_ops /sys/kernel/btf/vmlinux

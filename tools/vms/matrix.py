@@ -16,7 +16,7 @@ HOST = "host"
 
 HEAD = """# Kernels
 
-Written by `tools/vm matrix`, which compiles every spec once on the host and loads its programs under each kernel ([vm.md](vm.md)). `tools/check vm`
+Written by `tools/vm matrix`, which compiles every spec once on the host and loads its programs, and the runtime's own, under each kernel ([vm.md](vm.md)). `tools/check vm`
 boots the same kernels and fails when a program loads where this page says that it does not, the other way round, or is missing here.
 
 """

@@ -13,6 +13,7 @@ BUILD = ROOT / "build" / "release"
 SCRIPT = ROOT / "tests" / "vm" / "guest.sh"
 HARD_CASES = {"hard_cases": ["hard_cases.chain"], "bounds": ["bounds.chain"], "region": ["bounds.chain", "-D", "READ=57344"],
               "sockets": ["sockets.chain"], "services_tcp": ["-"]}
+OBJECTS = {"chainio_xdp": "bpf-templates/chainio_xdp.bpf.c, of every service via xdp"}  # as tests/vm/guest.sh has them loaded
 SHARED = "shared interface"  # under every kernel in the soak, else under 6.12
 KERNEL_ENGINE = ["engines", "random chains", "hard cases", "auto", "sockets"]  # checks where the kernel has that engine
 SOAK = os.environ.get("CHAINIO_SOAK") == "1"
@@ -101,8 +102,10 @@ def make_random(folder):
 
 
 def spec_of(artifact):
-    """The name of the spec that an artifact's path stands for."""
+    """The name of the spec that an artifact's path stands for, or of what the runtime brings along."""
     stem = artifact.rsplit("/", 1)[-1].removesuffix(".bpf.o")
+    if stem in OBJECTS:
+        return OBJECTS[stem]
     return next(name for name in specs() if name.replace("/", "-") == stem)
 
 
