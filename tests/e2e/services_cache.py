@@ -73,7 +73,7 @@ class OnVeth(Server):
         self.pair = pair
         (folder / "app.bpf.o").unlink(missing_ok=True)
         (folder / "app.bpf.o").symlink_to(folder / spec)
-        super().__init__(folder, "--interface", "vb", *options, bind="::", prefix=pair.command(pair.there))
+        super().__init__(folder, "--port", "keyed=0", "--interface", "vb", *options, bind="::", prefix=pair.command(pair.there))
 
     def client(self, service="lines", address=THERE[0]):
         made = netns.udp(self.pair.here, family=socket.AF_INET6 if ":" in address else socket.AF_INET)
