@@ -99,9 +99,8 @@ std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine
         if (!plan.outside.empty()) why = "in user space: " + plan.outside;
         if (tried && could_be_inside(module, plan))
             why =
-                "in user space (auto: a service inside the kernel was measured at 0.66 to 0.91 of the instructions, "
-                "but cannot "
-                "be reloaded; --engine=kernel)";
+                "in user space (auto: a service is not tried inside the kernel, where it cannot be reloaded; "
+                "--engine=kernel has it there, docs/kernel-engine.md what it costs)";
         rows.push_back({"service", service.name, plan.refused.empty() ? "runs" : "refused",
                         why.empty() ? endpoint : fmt::format("{}: {}", endpoint, why)});
         if (service.cache.entries != 0 && plan.endpoint == 0) rows.push_back(cache_row(service));
