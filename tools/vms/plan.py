@@ -32,7 +32,7 @@ class Check:
 
 
 def specs():
-    """{name: spec} of the library, the examples, and the spec that uses every template."""
+    """{name: spec} of the library, the examples, and the spec that uses what those may not."""
     found = {f"std/{path.stem}": path for path in sorted((ROOT / "stdlib-chains" / "std").glob("*.chain"))}
     found |= {f"examples/{path.parent.name}": path for path in sorted((ROOT / "examples").glob("*/app.chain"))}
     return found | {"templates": ROOT / "tests" / "vm" / "templates.chain"}
