@@ -174,9 +174,14 @@ def verdict(run, in_time, limit, console):
     return GUEST_FAILED
 
 
+def needed():
+    """What every guest is booted with besides its kernel: QEMU, the PATH of tools, virtme-ng, busybox."""
+    return qemu(), needed_tools(), virtme(), archive.busybox()
+
+
 def run(kernel, command, options):
     """Runs a command (a list of words) under a kernel; gives its exit code. The console goes to options.console when given."""
-    program, path, tools, busybox = qemu(), needed_tools(), virtme(), archive.busybox()
+    program, path, tools, busybox = needed()
     for boot in range(1, BOOTS + 1):
         code, begun = boot_once(kernel, command, options, program, path, tools, busybox)
         if code != GUEST_FAILED or begun or boot == BOOTS:
