@@ -106,6 +106,7 @@ std::unique_ptr<Backend> make_ring_backend(const RingBackendOptions& options, um
     if (options.shared != nullptr) {
         if (auto seat = options.shared->sit(); seat != nullptr && options.file_slots <= seat->file_slots())
             return std::make_unique<RingBackend>(nullptr, std::move(seat), options, slab, counters, fallbacks);
+        fallbacks.note("own-ring", "the io_uring that is shared has no room for this engine; it has one of its own");
     }
     ring::SharedOptions own;
     own.entries = std::bit_ceil(std::clamp(options.depth, 2u, 4096u));

@@ -71,7 +71,7 @@ class Server {
     // Does what has come with the ring's last turn, and what can be done without waiting or asking the kernel.
     void step();
     // Has AF_XDP's replies leave; before each turn.
-    void flush() { flush_interfaces(); }
+    void flush();
     void completed(const engine::Engine& engine, const engine::Completion& completion);
 
     // From now on requests run with another engine, spec and files; what has begun ends as it began. Connections go
@@ -181,7 +181,6 @@ class Server {
     void look_at_peers();
     void hear_of_peers();
     void close_interface(Interface& interface);
-    void flush_interfaces();
 
     void take_event(const NetEvent& event);
     void accepted(const NetEvent& event);

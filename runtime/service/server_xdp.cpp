@@ -257,9 +257,10 @@ void Server::keep_reply(const Datagram& datagram, std::uint32_t slot, std::span<
                                                     datagram.rest, {parts.data(), stretches.size()});
 }
 
-void Server::flush_interfaces() {
-    if (const std::uint64_t now = now_ns(); !feature_news_ && now - peers_looked_ns_ > kLookAtPeers) {
-        peers_looked_ns_ = now;
+void Server::flush() {
+    if (interfaces_.empty()) return;
+    if (!feature_news_ && now_ns() - peers_looked_ns_ > kLookAtPeers) {
+        peers_looked_ns_ = now_ns();
         look_at_peers();
     }
     for (std::uint32_t i = 0; i < interfaces_.size(); i++) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,27 @@ TEST(Shared, WhoTakesASeatGetsNothingOfTheOneBefore) {
     EXPECT_EQ(after->waiting(), 0u);
     close(pipes[0]);
     close(pipes[1]);
+}
+
+// Pages that the kernel keeps in place for this process, in KiB.
+long pinned_kib() {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);)
+        if (line.starts_with("VmPin:")) return std::stol(line.substr(6));
+    return -1;
+}
+
+TEST(Shared, WhoLeavesASeatLeavesNothingPinned) {
+    metrics::Fallbacks fallbacks;
+    auto ring = ring_for(2, fallbacks);
+    if (!ring) GTEST_SKIP() << "there is no io_uring";
+    const long before = pinned_kib();
+    ASSERT_GE(before, 0);
+    {
+        const User user(*ring, "it has a region", fallbacks);
+        EXPECT_EQ(pinned_kib(), before + static_cast<long>(kRegion / 1024));
+    }
+    EXPECT_EQ(pinned_kib(), before) << "the ring is still there";
 }
 
 TEST(Shared, ATurnEndsWithItsTime) {
