@@ -182,7 +182,7 @@ KernelLoop::KernelLoop(const spec::Loaded& spec, const std::vector<ClassRank>& r
 std::expected<void, std::string> KernelLoop::connect(std::span<const std::uint8_t> object, Serving* serving,
                                                      metrics::Fallbacks& fallbacks) {
     if (!ring_.has_file_table()) return std::unexpected(std::string("the kernel refuses a table of registered files"));
-    if (const int error = ring_.share_region(region_.base(), region_.size()); error != 0) {
+    if (const int error = ring_.share_region(region_.base(), region_.size(), fallbacks); error != 0) {
         return std::unexpected("the kernel does not take " + std::to_string(region_.size() >> 20) +
                                " MiB as the ring's memory region: " + std::strerror(error) +
                                (error == ENOMEM ? " (raise RLIMIT_MEMLOCK, or CAP_IPC_LOCK)" : ""));

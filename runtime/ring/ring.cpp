@@ -1,6 +1,7 @@
 #include "runtime/ring/ring.h"
 
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -35,6 +36,7 @@ constexpr std::array<Setup, 5> kSetups{{
      "SINGLE_ISSUER|DEFER_TASKRUN|NO_SQARRAY|SQ_REWIND", ""},
 }};
 
+constexpr int kRegionTries = 2;                               // after the first
 constexpr std::size_t kLargestBuffer = std::size_t{1} << 30;  // of one registered buffer
 constexpr std::size_t kSmallestBuffer = std::size_t{128} << 10;
 
@@ -149,14 +151,24 @@ std::size_t Ring::register_region(void* base, std::size_t bytes, metrics::Fallba
     return size;
 }
 
-int Ring::share_region(void* base, std::size_t bytes) {
+int Ring::share_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks) {
     io_uring_region_desc region{};
     region.user_addr = reinterpret_cast<std::uint64_t>(base);
     region.size = bytes;
     region.flags = IORING_MEM_REGION_TYPE_USER;
     io_uring_mem_region_reg request{};
     request.region_uptr = reinterpret_cast<std::uint64_t>(&region);
-    return -io_uring_register_region(get(), &request);
+    int error = -io_uring_register_region(get(), &request);
+    // EFAULT is what the kernel says whenever it has not got hold of every page at once, for a passing reason too.
+    // Pages that are there leave it less to do.
+    for (int again = 0; error == EFAULT && again < kRegionTries; again++) {
+        fallbacks.note("memory-region",
+                       "the kernel did not take all of the ring's memory region (Bad address), and was "
+                       "asked again");
+        madvise(base, bytes, MADV_POPULATE_WRITE);
+        error = -io_uring_register_region(get(), &request);
+    }
+    return error;
 }
 
 bool Ring::register_file(unsigned slot, int fd, metrics::Fallbacks& fallbacks) {

@@ -35,7 +35,7 @@ class Ring {
     // Of a ring with a table of buffers.
     void unregister_region(unsigned slot);
     // Makes the memory the ring's region, which its BPF program sees. 0 or an errno.
-    int share_region(void* base, std::size_t bytes);
+    int share_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks);
     // Puts `fd` into a slot of the registered table; false (noted) when the kernel refuses, then reads use the
     // descriptor.
     bool register_file(unsigned slot, int fd, metrics::Fallbacks& fallbacks);
