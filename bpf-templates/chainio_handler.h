@@ -29,19 +29,26 @@ CIO_GLOBAL int cio_reply_number(struct cio_conn *c, struct cio_block *o, u64 val
 	return 1;
 }
 
+/* How many digits a number has. A function, so that the verifier does not follow what comes after once for every number of them. */
+CIO_GLOBAL int cio_digits(u64 value, u64 base)
+{
+	int count = 0;
+	for (u64 i = 0; base && i < 20; i++) {
+		cio_keep(i);
+		count++;
+		value /= base;
+		if (!value)
+			break;
+	}
+	return count;
+}
+
 /* Appends a number in digits of base 10 or 16. */
 CIO_GLOBAL int cio_reply_digits(struct cio_conn *c, struct cio_block *o, u64 value, u64 base)
 {
 	if (!c || !o || !base)
 		return 0;
-	u64 to = c->reply, count = 0, rest = value;
-	for (u64 i = 0; i < 20; i++) {
-		cio_keep(i);
-		count++;
-		rest /= base;
-		if (!rest)
-			break;
-	}
+	u64 to = c->reply, count = (u32)cio_digits(value, base);
 	if (!cio_inside(to, count, CIO_REPLY_BYTES))
 		return 0;
 	for (u64 i = 0; i < 20; i++) {

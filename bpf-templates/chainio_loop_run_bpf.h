@@ -60,10 +60,21 @@ CIO_INLINE void cio_loop_put(u8 *memory, u64 at, struct cio_place *p, int what)
 	}
 }
 
-/* The SQEs that the kernel did not take: as if each had come back at once. */
+/* Whether one of the reads that the kernel did take has not come back: what it leaves behind may be what the others need. */
+CIO_INLINE int cio_loop_others(struct cio_loop_head *h)
+{
+#ifdef CIO_SERVE
+	return 0; /* what is under way may be peers that only think */
+#else
+	return h->on_device > h->left_to - h->left_from;
+#endif
+}
+
+/* The SQEs that the kernel did not take: as if each had come back at once, and as a try only if there was nothing to wait for. */
 CIO_INLINE void cio_loop_left(u8 *memory, u8 *sqes)
 {
 	struct cio_loop_head *h = (void *)memory;
+	u32 waited = cio_loop_others(h);
 	struct bpf_iter_num rounds;
 	bpf_iter_num_new(&rounds, 0, CIO_LOOP_ROUNDS);
 	while (bpf_iter_num_next(&rounds)) {
@@ -80,7 +91,12 @@ CIO_INLINE void cio_loop_left(u8 *memory, u8 *sqes)
 		u64 at = (u32)token;
 		at &= CIO_AT(flight_mask);
 		struct cio_place *p = cio_loop_place(memory, at);
-		cio_loop_put(memory, at, p, cio_loop_arrive(h, &p->f, token >> 32, -CIO_EAGAIN));
+		struct cio_loop_slot *s = &p->f.slots[cio_mask(token >> 32, CIO_LOOP_WINDOW - 1)];
+		u32 retries = s->retries;
+		int what = cio_loop_arrive(h, &p->f, token >> 32, -CIO_EAGAIN);
+		if (waited)
+			s->retries = retries;
+		cio_loop_put(memory, at, p, what);
 	}
 	bpf_iter_num_destroy(&rounds);
 }
@@ -248,7 +264,7 @@ CIO_GLOBAL int cio_loop_patience(struct cio_loop_head *h, u64 pending)
 		return -1;
 	u32 ended = h->ended_tail - h->ended_head;
 	if (h->left_from < h->left_to)
-		return 0;
+		return !cio_loop_others(h) ? 0 : h->wanted ? 1 : -1;
 	if (h->wanted && ended >= h->wanted)
 		return -1;
 	if (pending || h->waiting)

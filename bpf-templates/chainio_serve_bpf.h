@@ -273,6 +273,7 @@ CIO_INLINE void cio_serve_sent(struct cio_conn *c, struct cio_service *s, s64 re
 		s->waited_sends++;
 	} else if (zero_copy && (result == -CIO_ENOMEM || result == -CIO_ENOBUFS || result == -CIO_EOPNOTSUPP)) {
 		c->plain = 1;
+		s->zero_copy_refused++;
 	} else if (result != -CIO_EINTR) {
 		if (result == -CIO_ECANCELED)
 			s->timeouts++;

@@ -266,7 +266,8 @@ KernelServerCounters KernelServer::counters(std::uint32_t service) const {
                .partial_sends = seen(from.partial_sends),
                .waited_sends = seen(from.waited_sends),
                .zero_copy_sends = seen(from.zero_copy_sends),
-               .zero_copy_copied = seen(from.zero_copy_copied)};
+               .zero_copy_copied = seen(from.zero_copy_copied),
+               .zero_copy_refused = seen(from.zero_copy_refused)};
     }
     return out;
 }

@@ -109,6 +109,7 @@ nlohmann::ordered_json Service::inside_stats() const {
                         {"waited_sends", counters.waited_sends},
                         {"zero_copy_sends", counters.zero_copy_sends},
                         {"zero_copy_copied", counters.zero_copy_copied},
+                        {"zero_copy_refused", counters.zero_copy_refused},
                         {"bytes_in", counters.bytes_in},
                         {"bytes_out", counters.bytes_out}});
     }
