@@ -15,6 +15,8 @@ constexpr std::uint64_t kLongestRange = std::uint64_t{64} << 20;  // of one pref
 constexpr std::uint8_t kMostTries = 4;
 constexpr unsigned kAtOnce = 16;  // begun until the device hears of them: it is to work while more are begun
 
+std::uint32_t pages_of(std::uint32_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes; }
+
 // Room for so many, none of it touched yet.
 template <typename T>
 std::vector<T> reserved(std::size_t count) {
@@ -30,6 +32,7 @@ Ahead::Ahead(const Parts& parts, const std::vector<engine::ClassRank>& ranks, un
       ranges_(parts.ranges),
       score_(parts.score),
       walks_(parts.walks),
+      direct_(parts.direct),
       limit_(in_flight),
       items_(reserved<Item>(kMostWaiting)),
       fetch_slots_(in_flight),
@@ -84,6 +87,10 @@ void Ahead::ask_range(std::uint32_t chain, ShadowFile& file, std::uint64_t offse
 }
 
 void Ahead::ask_walk(const WalkRequest& request) {
+    if (request.file->served) {
+        direct_.count_walk();
+        return score_.dropped(request.chain);
+    }
     Item* item = new_item(request.chain, *request.file);
     if (item == nullptr) return;
     item->walk = request;
@@ -115,36 +122,26 @@ bool Ahead::begin_walk(const Item& item, std::uint64_t now_ns) {
     return false;
 }
 
-// Takes a piece off the item and begins it; true when the item is finished with.
+// Takes pieces off the item and begins them; true when the item is finished with.
 bool Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
     const std::uint32_t chain = item.walk.chain;
     ShadowFile& file = *item.walk.file;
+    if (file.served && !direct_.ready(file)) {
+        score_.dropped(chain);
+        return true;
+    }
+    if (file.served) item.length = std::min(item.length, file.served_size - std::min(file.served_size, item.offset));
     while (item.length > 0) {
         if (free_fetch_ == kNoRange) return false;
         const auto piece = static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length, kPiece));
         if (!score_.admit(chain)) return true;
-        std::uint32_t range = kNoRange;
-        if (ranges_.known(file.key, item.offset, piece) == Ranges::Known::all) {
-            score_.duplicate(chain);
-        } else if (walks_.disk().in_memory(file.fd, item.offset, piece)) {
-            score_.cached(chain);
-        } else {
-            range = ranges_.begin(file.key, item.offset, piece, chain, score_.turns()[chain], now_ns);
-            if (range == kNoRange) score_.dropped(chain);
-        }
-        const std::uint64_t offset = item.offset;
+        Fetch wanted{.file = &file, .offset = item.offset, .length = piece, .chain = chain};
         item.offset += piece;
         item.length -= piece;
-        if (range == kNoRange) continue;
+        if (!begin_piece(wanted, now_ns)) continue;
         const std::uint32_t slot = free_fetch_;
-        Fetch& fetch = fetch_slots_[slot];
-        if (!walks_.disk().fetch(file.fd, offset, piece, slot)) {
-            ranges_.failed(range);
-            score_.dropped(chain);
-            continue;
-        }
-        free_fetch_ = fetch.next_free;
-        fetch = {.file = &file, .offset = offset, .length = piece, .range = range, .chain = chain};
+        free_fetch_ = fetch_slots_[slot].next_free;
+        fetch_slots_[slot] = wanted;
         file.pins++;
         fetches_++;
         score_.fetched(chain, piece);
@@ -153,19 +150,68 @@ bool Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
     return true;
 }
 
+// What a program is served from is in served memory, everything else in the page cache.
+bool Ahead::has_piece(const Fetch& wanted) const {
+    const ShadowFile& file = *wanted.file;
+    return file.served ? direct_.holds(file, wanted.offset, wanted.length)
+                       : walks_.disk().in_memory(file.fd, wanted.offset, wanted.length);
+}
+
+// Of one that was admitted; for the fetch slot that is free next.
+bool Ahead::begin_piece(Fetch& wanted, std::uint64_t now_ns) {
+    const ShadowFile& file = *wanted.file;
+    const std::uint32_t chain = wanted.chain;
+    const bool known = ranges_.known(file.key, wanted.offset, wanted.length) == Ranges::Known::all;
+    // Served memory may have given away what nobody has read yet.
+    if (known && (!file.served || has_piece(wanted))) {
+        score_.duplicate(chain);
+        return false;
+    }
+    if (has_piece(wanted)) {
+        score_.cached(chain);
+        return false;
+    }
+    wanted.range = ranges_.begin(file.key, wanted.offset, wanted.length, chain, score_.turns()[chain], now_ns);
+    if (wanted.range != kNoRange) {
+        if (file.served) wanted.frame = direct_.begin(file, wanted.offset, pages_of(wanted.length));
+        if ((!file.served || wanted.frame != shim::kNoFrame) && hand_to_disk(wanted, free_fetch_)) return true;
+        if (wanted.frame != shim::kNoFrame) direct_.arrived(wanted.frame, pages_of(wanted.length), 0);
+        ranges_.failed(wanted.range);
+    }
+    score_.dropped(chain);
+    return false;
+}
+
+bool Ahead::hand_to_disk(const Fetch& fetch, std::uint32_t slot) {
+    const ShadowFile& file = *fetch.file;
+    if (!file.served) return walks_.disk().fetch(file.fd, fetch.offset, fetch.length, slot);
+    return walks_.disk().fetch(file.direct_fd, fetch.offset, pages_of(fetch.length) * kPageBytes, slot,
+                               direct_.data(fetch.frame));
+}
+
+// Whether what was read into frames is what the file held all the while; they are free again otherwise.
+bool Ahead::settle_frames(const Fetch& fetch, std::int32_t result) {
+    if (fetch.frame == shim::kNoFrame) return result >= 0;
+    const std::uint32_t pages = pages_of(fetch.length);
+    const std::uint64_t whole = std::min(std::uint64_t{pages} * kPageBytes, fetch.file->served_size - fetch.offset);
+    const bool good = result >= 0 && static_cast<std::uint64_t>(result) == whole && direct_.unchanged(*fetch.file);
+    direct_.arrived(fetch.frame, pages, good ? whole : 0);
+    return good;
+}
+
 void Ahead::finish_fetch(FetchDone done, std::uint64_t now_ns) {
     Fetch& fetch = fetch_slots_[done.number];
     const bool again = done.result == -EAGAIN || done.result == -EINTR;
-    if (again && ++fetch.tries < kMostTries &&
-        walks_.disk().fetch(fetch.file->fd, fetch.offset, fetch.length, done.number))
-        return;
+    if (again && ++fetch.tries < kMostTries && hand_to_disk(fetch, done.number)) return;
     if (done.result < 0) {
         failed_++;
         last_error_ = -done.result;
-        ranges_.failed(fetch.range);
-    } else {
+    }
+    if (settle_frames(fetch, done.result)) {
         // A short one has reached the end of the file: what there is is in memory.
         score_.fetch_took(ranges_.arrived(fetch.range, now_ns));
+    } else {
+        ranges_.failed(fetch.range);
     }
     fetch.file->pins--;
     fetch.next_free = free_fetch_;

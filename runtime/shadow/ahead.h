@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/engine/priority_queue.h"
+#include "runtime/shadow/direct.h"
 #include "runtime/shadow/walks.h"
 
 namespace chainio::shadow {
@@ -18,6 +19,7 @@ class Ahead {
         Ranges& ranges;
         Score& score;
         Walks& walks;
+        Direct& direct;
     };
     Ahead(const Parts& parts, const std::vector<engine::ClassRank>& ranks, unsigned in_flight);
 
@@ -50,6 +52,7 @@ class Ahead {
         ShadowFile* file = nullptr;
         std::uint64_t offset = 0;
         std::uint32_t length = 0, range = kNoRange, chain = 0;
+        std::uint32_t frame = shim::kNoFrame;  // the first, of a file that is served
         std::uint32_t next_free = kNoRange;
         std::uint8_t tries = 0;
     };
@@ -59,12 +62,17 @@ class Ahead {
     std::expected<void, std::string> hand_over();
     bool begin_walk(const Item& item, std::uint64_t now_ns);
     bool begin_fetch(Item& item, std::uint64_t now_ns);
+    bool begin_piece(Fetch& wanted, std::uint64_t now_ns);
+    bool has_piece(const Fetch& wanted) const;
+    bool hand_to_disk(const Fetch& fetch, std::uint32_t slot);
+    bool settle_frames(const Fetch& fetch, std::int32_t result);
     void finish_fetch(FetchDone done, std::uint64_t now_ns);
 
     const SpecPlan& plan_;
     Ranges& ranges_;
     Score& score_;
     Walks& walks_;
+    Direct& direct_;
     const unsigned limit_;
     std::vector<Item> items_;
     std::vector<Fetch> fetch_slots_;

@@ -102,8 +102,9 @@ void Disk::push(const engine::ReadOp& op) {
     under_way_++;
 }
 
-bool Disk::fetch(int fd, std::uint64_t offset, std::uint32_t length, std::uint32_t number) {
+bool Disk::fetch(int fd, std::uint64_t offset, std::uint32_t length, std::uint32_t number, std::uint8_t* to) {
     length = std::min(length, kPiece);
+    if (!ring_ && to != nullptr) return false;
     if (!ring_) {
         calls_++;
         const int error =
@@ -114,7 +115,7 @@ bool Disk::fetch(int fd, std::uint64_t offset, std::uint32_t length, std::uint32
     if (fetches_ >= depth_) return false;
     io_uring_sqe* sqe = next_sqe();
     if (sqe == nullptr) return false;
-    io_uring_prep_read(sqe, fd, scratch_.data(), length, offset);
+    io_uring_prep_read(sqe, fd, to != nullptr ? to : scratch_.data(), length, offset);
     sqe->user_data = kFetch | number;
     under_way_++;
     fetches_++;

@@ -53,7 +53,8 @@ class Disk final : public engine::Backend {
     // Whether all of a range is in memory. Where the kernel does not say, it begins to read what is not.
     bool in_memory(int fd, std::uint64_t offset, std::uint64_t length);
     // Starts with the next enter(). At most kPiece bytes; false when `depth` are under way.
-    bool fetch(int fd, std::uint64_t offset, std::uint32_t length, std::uint32_t number);
+    // Its bytes go to `to` where that is given, which must stay until it is done; not without a ring.
+    bool fetch(int fd, std::uint64_t offset, std::uint32_t length, std::uint32_t number, std::uint8_t* to = nullptr);
     std::span<const FetchDone> fetched() const { return fetched_; }  // since clear_fetched()
     void clear_fetched() { fetched_.clear(); }
 

@@ -2,12 +2,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <string_view>
 
 #include "runtime/shadow/clock.h"
@@ -66,7 +68,9 @@ void Events::on_message(const Message& message) {
     switch (message.event.kind) {
         case shim::EventKind::opened: return on_opened(message);
         case shim::EventKind::read:
-        case shim::EventKind::ended: return on_read(message.event);
+        case shim::EventKind::ended:
+        case shim::EventKind::served:
+        case shim::EventKind::served_ended: return on_read(message.event);
         case shim::EventKind::begun: return on_begun(message.event);
         case shim::EventKind::ready: return on_ready(message);
         case shim::EventKind::probe: return on_probe(message);
@@ -89,7 +93,11 @@ void Events::on_opened(const Message& message) {
     if (explain_) explain(message, nullptr);
     // Files that no chain is about are only prefetched, by paths that chains make themselves.
     if (on_read_[event.source].empty() && on_open_[event.source].empty()) return;
-    parts_.files.opened(event.device, event.inode, text_of(message), direct);
+    const bool immutable = parts_.spec.module().files[parts_.plan.classes[event.source]].immutable;
+    // Who only writes says nothing about how the file is read.
+    const bool only_writes = (event.offset & O_ACCMODE) == O_WRONLY;
+    if (!only_writes || parts_.files.find(event.device, event.inode) == nullptr)
+        parts_.files.opened(event.device, event.inode, text_of(message), direct, immutable);
     if (!wanted(on_open_[event.source])) return;
     ShadowFile* file = file_of(event);
     if (file == nullptr) return;
@@ -132,21 +140,27 @@ ShadowFile* Events::file_of(const shim::Event& event) {
 
 void Events::on_read(const shim::Event& event) {
     const bool waited = event.took_ns > shim::kSlowReadNs;
-    parts_.score.expect_saving(event.source, event.took_ns);
-    const auto touched = parts_.ranges.read(file_key(event.device, event.inode), event.offset, event.length, waited);
+    const bool served = event.kind == shim::EventKind::served || event.kind == shim::EventKind::served_ended;
+    const bool told = event.kind == shim::EventKind::ended || event.kind == shim::EventKind::served_ended;
+    parts_.score.expect_saving(event.source, event.took_ns, served);
+    // A read of such a file that was not served had nothing of what was fetched.
+    const ShadowFile* known = parts_.direct.any() ? parts_.files.find(event.device, event.inode) : nullptr;
+    Ranges::Touched touched;
+    if (served || known == nullptr || known->served_id == 0)
+        touched = parts_.ranges.read(file_key(event.device, event.inode), event.offset, event.length, waited);
     parts_.score.program_read(event.source, event.length, event.took_ns, touched.any);
     if (waited) parts_.score.waited(event.source, now_ns());
     if (event.length == 0) return;
     to_run_.clear();
     for (std::uint32_t chain : on_read_[event.source])
         if (parts_.score.wants_events(chain) && !passes_over(chain, touched) &&
-            !(parts_.plan.chains[chain].blind && event.kind == shim::EventKind::ended))
+            !(parts_.plan.chains[chain].blind && told))
             to_run_.push_back(chain);
     if (to_run_.empty()) return;
     ShadowFile* file = file_of(event);
     if (file == nullptr) return;
     std::uint32_t length = 0;
-    if (!read_block(*file, event, length)) {
+    if (!bytes_for(*file, event, length)) {
         gone_++;
         return;
     }
@@ -188,6 +202,13 @@ void Events::run_over(const shim::Event& event, std::uint32_t length, std::uint3
 bool Events::passes_over(std::uint32_t chain, const Ranges::Touched& touched) {
     if (touched.walker != chain || silent_[chain] < kSilentPages) return false;
     return ++silent_[chain] % kShown != 0;
+}
+
+// What the chains of to_run_ are shown; without a look at the file when none of them sees a byte.
+bool Events::bytes_for(const ShadowFile& file, const shim::Event& event, std::uint32_t& length) {
+    length = std::min<std::uint32_t>(event.length, CIO_MAX_BLOCK);
+    const auto blind = [&](std::uint32_t chain) { return parts_.plan.chains[chain].blind; };
+    return std::ranges::all_of(to_run_, blind) || read_block(file, event, length);
 }
 
 // The bytes that the program has just read. They are in the page cache, unless it reads past it.
@@ -291,6 +312,8 @@ void Events::explain(const Message& message, const char* why) {
         by = files.name;
         if ((message.event.offset & O_DIRECT) != 0 && !files.immutable)
             reason = "it is opened with O_DIRECT and its class is not immutable: it is left alone";
+        if ((message.event.offset & O_DIRECT) != 0 && files.immutable)
+            reason = "it is opened with O_DIRECT: what is fetched goes into memory that its reads are served from";
     } else {
         reason = "no class matches";
     }
@@ -303,10 +326,10 @@ void Events::explain(const Message& message, const char* why) {
     }
 }
 
-bool Events::has_io_uring(std::uint32_t process) {
+std::optional<bool> Events::io_uring_of(std::uint32_t process) {
     const std::string base = "/proc/" + std::to_string(process) + "/fd";
     DIR* directory = opendir(base.c_str());
-    if (directory == nullptr) return false;
+    if (directory == nullptr) return std::nullopt;
     bool found = false;
     for (std::uint32_t seen = 0; !found && seen < kMostDescriptors; seen++) {
         const dirent* entry = readdir(directory);
@@ -319,8 +342,32 @@ bool Events::has_io_uring(std::uint32_t process) {
     return found;
 }
 
+bool Events::has_no_rings(std::uint32_t process) {
+    if (io_uring_of(process).value_or(true)) return false;
+    std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
+    bool any = false;
+    for (std::string line; std::getline(maps, line); any = true)
+        if (line.find("/[aio]") != std::string::npos) return false;
+    return any;
+}
+
+// Reads of a process that has such rings are not served; where /proc does not say, it may have.
+bool Events::may_serve(std::uint32_t process) {
+    if (!parts_.direct.any() || process == 0) return false;
+    if (grants_.size() >= kMostDescriptors && !grants_.contains(process)) return false;
+    Grant& grant = grants_[process];
+    if (!grant.looked && grant.served) grant.served = has_no_rings(process);
+    grant.looked = true;
+    return grant.served;
+}
+
+void Events::look_again() {
+    std::erase_if(grants_, [](const auto& entry) { return kill(static_cast<pid_t>(entry.first), 0) != 0; });
+    for (auto& [process, grant] : grants_) grant.looked = false;
+}
+
 void Events::on_process(std::uint32_t process) {
-    if (has_io_uring(process)) {
+    if (io_uring_of(process).value_or(false)) {
         count(note_text(shim::Note::io_uring));
     } else if (processes_.size() < kMostDescriptors) {
         processes_.push_back(process);
@@ -329,7 +376,7 @@ void Events::on_process(std::uint32_t process) {
 
 void Events::look_at_processes() {
     std::erase_if(processes_, [&](std::uint32_t process) {
-        const bool found = has_io_uring(process);
+        const bool found = io_uring_of(process).value_or(false);
         if (found) count(note_text(shim::Note::io_uring));
         return found;
     });

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,12 +24,16 @@ class Events final : public MessageSink {
         Ranges& ranges;
         Score& score;
         Ahead& ahead;
+        Direct& direct;
     };
     Events(const Parts& parts, bool explain);
 
     void on_message(const Message& message) override;
     void on_process(std::uint32_t process) override;
     bool pauses() const override { return asked_ && parts_.ahead.in_flight() < kFewUnderWay; }
+    bool may_serve(std::uint32_t process) override;
+    // Whether processes still may is found out anew.
+    void look_again();
     // Looks once more at the processes that posted; before the report.
     void look_at_processes();
     // Sentences with counts: what did not go the way it was meant to.
@@ -50,6 +55,7 @@ class Events final : public MessageSink {
     void on_note(const Message& message);
     void explain(const Message& message, const char* why);
     ShadowFile* file_of(const shim::Event& event);
+    bool bytes_for(const ShadowFile& file, const shim::Event& event, std::uint32_t& length);
     bool read_block(const ShadowFile& file, const shim::Event& event, std::uint32_t& length);
     bool run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file);
     bool passes_over(std::uint32_t chain, const Ranges::Touched& touched);
@@ -58,7 +64,9 @@ class Events final : public MessageSink {
     bool wanted(const std::vector<std::uint32_t>& chains) const;
     void refuse(std::uint32_t chain, FileRefusal why);
     void count(const std::string& what);
-    static bool has_io_uring(std::uint32_t process);
+    // Nothing where /proc does not say.
+    static std::optional<bool> io_uring_of(std::uint32_t process);
+    static bool has_no_rings(std::uint32_t process);
 
     Parts parts_;
     bool explain_;
@@ -67,6 +75,10 @@ class Events final : public MessageSink {
     std::vector<std::uint32_t> silent_;  // by chain: pages of its own walks in a row at which it asked for nothing
     std::vector<std::uint32_t> to_run_;  // chains at the event at hand
     std::vector<std::uint32_t> processes_;
+    struct Grant {
+        bool looked = false, served = true;
+    };
+    std::map<std::uint32_t, Grant> grants_;  // by process
     std::array<std::uint64_t, kFileRefusals> refusals_{};
     std::map<std::string, std::uint64_t> counts_;
     std::map<std::pair<std::string, std::string>, Explained> explained_;  // by what and why

@@ -167,9 +167,10 @@ ShadowFile& Files::add(std::uint64_t device, std::uint64_t inode, std::string_vi
     return file;
 }
 
-void Files::opened(std::uint64_t device, std::uint64_t inode, std::string_view path, bool direct) {
+void Files::opened(std::uint64_t device, std::uint64_t inode, std::string_view path, bool direct, bool immutable) {
     ShadowFile& file = add(device, inode, path);
     file.direct = direct;
+    file.served = direct && immutable;
     file.unusable = false;
 }
 

@@ -24,7 +24,11 @@ struct ShadowFile {
     int fd = -1;
     bool unusable = false;  // opening it went wrong; it is not tried again until it is opened anew
     bool direct = false;    // the program reads it with O_DIRECT
+    bool served = false;    // and its class is immutable: what is fetched goes into served memory (direct.h)
     std::uint64_t size = 0;
+    // While it is ready to be served.
+    int direct_fd = -1;
+    std::uint64_t served_id = 0, served_stamp = 0, served_size = 0;
     std::uint64_t checked_ns = 0;  // when the path was last known to lead to it
     struct Header {
         std::uint32_t file_class;
@@ -58,7 +62,7 @@ class Files {
     void on_closing(Closing closing, void* context) { closing_ = closing, closing_context_ = context; }
 
     // A program has opened it.
-    void opened(std::uint64_t device, std::uint64_t inode, std::string_view path, bool direct);
+    void opened(std::uint64_t device, std::uint64_t inode, std::string_view path, bool direct, bool immutable = false);
     ShadowFile* find(std::uint64_t device, std::uint64_t inode);
     // Looks for a file whose opening was not seen among the descriptors of a process.
     ShadowFile* search(std::uint32_t process, std::uint64_t device, std::uint64_t inode);

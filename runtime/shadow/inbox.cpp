@@ -25,6 +25,8 @@ bool has_payload(shim::EventKind kind) {
         case EventKind::read:
         case EventKind::begun:
         case EventKind::ended:
+        case EventKind::served:
+        case EventKind::served_ended:
         case EventKind::closed:
         case EventKind::loop: return false;
         default: return true;
@@ -54,7 +56,7 @@ bool Inbox::any_used(Look look) const {
 
 void Inbox::find_rings(MessageSink& sink) {
     any_used([&](std::uint32_t i) {
-        const shim::Ring& ring = region_.rings[i];
+        shim::Ring& ring = region_.rings[i];
         // A thread may have ended already and have left events behind.
         const bool owned = ring.owner.load(std::memory_order_acquire) != 0;
         if (!owned && ring.tail.load(std::memory_order_acquire) == heads_[i].position) return false;
@@ -68,6 +70,8 @@ void Inbox::find_rings(MessageSink& sink) {
             heads_[i].process = process;
             note_process(process, sink);
         }
+        const std::uint32_t serves = sink.may_serve(process) ? process : 0;
+        if (ring.serves.load(std::memory_order_relaxed) != serves) ring.serves.store(serves, std::memory_order_relaxed);
         return false;
     });
 }
@@ -149,6 +153,8 @@ bool Inbox::plausible(const shim::Event& event) const {
         case EventKind::read:
         case EventKind::begun:
         case EventKind::ended:
+        case EventKind::served:
+        case EventKind::served_ended:
             return event.source < classes_ && event.offset <= INT64_MAX && event.offset + event.length <= INT64_MAX;
         case EventKind::closed: return event.source < classes_;
         case EventKind::ready: return event.source < sockets_ && event.length <= shim::kMaxPeek;

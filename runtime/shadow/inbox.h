@@ -21,6 +21,11 @@ class MessageSink {
     virtual void on_message(const Message& message) = 0;
     // A thread has begun to post: of a process that was not heard of before.
     virtual void on_process(std::uint32_t process) = 0;
+    // Whether reads of the process may be served.
+    virtual bool may_serve(std::uint32_t process) {
+        (void)process;
+        return false;
+    }
     // What the last messages have led to is to be begun before there are more.
     virtual bool pauses() const { return false; }
 };

@@ -14,6 +14,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "runtime/shim/served.h"
+
 namespace chainio::shadow {
 namespace {
 
@@ -31,6 +33,7 @@ pid_t owner_of(const std::string& name) {
 
 void remove_run(const std::string& directory) {
     unlink((directory + kFile).c_str());
+    unlink((directory + shim::kServedFile).c_str());
     rmdir(directory.c_str());
 }
 

@@ -37,6 +37,7 @@ Score::Score(const ir::Module& module, const SpecPlan& plan, shim::Region& regio
 void Score::on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) {
     const bool counts = turn >= first_turn_[chain];
     policy::Gate& gate = gates_[chain];
+    if (served_ && (end == RangeEnd::hit || end == RangeEnd::late)) add(stats(chain).served);
     switch (end) {
         case RangeEnd::hit:
             add(stats(chain).hits);
@@ -124,7 +125,8 @@ void Score::program_read(std::uint32_t file_class, std::uint64_t bytes, std::uin
     misses_[file_class].add(took_ns);
 }
 
-void Score::expect_saving(std::uint32_t file_class, std::uint64_t took_ns) {
+void Score::expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool served) {
+    served_ = served;
     const std::uint64_t miss = misses_[file_class].ns, fetch = fetches_.ns;
     const std::uint64_t wait = miss == 0 || fetch == 0 ? std::max(miss, fetch) : std::min(miss, fetch);
     saving_ = wait > took_ns ? wait - took_ns : 0;

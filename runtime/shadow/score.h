@@ -37,7 +37,8 @@ class Score final : public RangeSink {
     // A program's read; `touched`: of a range that was fetched ahead. What a hit saves is what a read that nobody
     // helped takes in the mean, less what this one took.
     void program_read(std::uint32_t file_class, std::uint64_t bytes, std::uint64_t took_ns, bool touched);
-    void expect_saving(std::uint32_t file_class, std::uint64_t took_ns);
+    // `served`: it came from served memory.
+    void expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool served);
     void fetch_took(std::uint64_t ns);
 
     void update_gates(std::uint64_t now_ns);
@@ -68,6 +69,7 @@ class Score final : public RangeSink {
     std::vector<Wait> misses_;  // by watched class: reads that waited and that no range was there for
     Wait fetches_;
     std::uint64_t saving_ = 0;  // of the next hit
+    bool served_ = false;       // whether it is served
 };
 
 }  // namespace chainio::shadow

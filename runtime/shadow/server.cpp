@@ -5,6 +5,7 @@
 
 #include "runtime/probe/waker.h"
 #include "runtime/shadow/clock.h"
+#include "runtime/shadow/direct.h"
 #include "runtime/shadow/events.h"
 #include "runtime/shadow/region.h"
 
@@ -35,6 +36,7 @@ class ServerImpl final : public Server {
           spec_(std::move(spec)),
           plan_(std::move(plan)),
           file_(std::move(file)),
+          direct_(file_.get(), file_.path(), options.served_bytes),
           files_(*spec_, kKnownFiles, kOpenFiles),
           score_(spec_->module(), plan_, file_.get(), options.gate),
           ranges_(limits_of(options), static_cast<std::uint32_t>(plan_.chains.size()), score_),
@@ -47,13 +49,22 @@ class ServerImpl final : public Server {
         if (!walks) return std::unexpected(walks.error());
         walks_ = std::move(*walks);
         files_.on_closing(
-            [](void* walks_of, ShadowFile& closing) { static_cast<Walks*>(walks_of)->file_closes(closing); },
-            walks_.get());
-        ahead_.emplace(Ahead::Parts{plan_, ranges_, score_, *walks_}, ranks_of(spec_->module()), options_.in_flight);
-        events_.emplace(Events::Parts{*spec_, plan_, file_.get(), files_, ranges_, score_, *ahead_}, options_.explain);
+            [](void* server, ShadowFile& closing) {
+                static_cast<ServerImpl*>(server)->walks_->file_closes(closing);
+                static_cast<ServerImpl*>(server)->direct_.closes(closing);
+            },
+            this);
+        ahead_.emplace(Ahead::Parts{plan_, ranges_, score_, *walks_, direct_}, ranks_of(spec_->module()),
+                       options_.in_flight);
+        events_.emplace(Events::Parts{*spec_, plan_, file_.get(), files_, ranges_, score_, *ahead_, direct_},
+                        options_.explain);
         return {};
     }
-    ~ServerImpl() override { files_.on_closing(nullptr, nullptr); }
+    // The files close after the walks are gone.
+    ~ServerImpl() override {
+        files_.on_closing([](void* direct, ShadowFile& closing) { static_cast<Direct*>(direct)->closes(closing); },
+                          &direct_);
+    }
     ServerImpl(const ServerImpl&) = delete;
     ServerImpl& operator=(const ServerImpl&) = delete;
 
@@ -82,6 +93,7 @@ class ServerImpl final : public Server {
     SpecPlan plan_;
     RegionFile file_;
     metrics::Fallbacks fallbacks_;
+    Direct direct_;
     Files files_;
     Score score_;
     Ranges ranges_;
@@ -151,6 +163,7 @@ void ServerImpl::keep_house(std::uint64_t now) {
     switch_probes();
     if (now - reclaim_ns_ < kReclaimNs) return;
     reclaim_ns_ = now;
+    events_->look_again();
     inbox_.reclaim();
 }
 
@@ -208,6 +221,7 @@ Report ServerImpl::report() const {
     report.refused = plan_.refused;
     report.explained = events_->explained();
     report.notes = events_->notes();
+    for (std::string& note : direct_.notes()) report.notes.push_back(std::move(note));
     for (const auto& fallback : walks_->engine().fallbacks().all())
         report.notes.push_back(fallback.reason + " (" + std::to_string(fallback.count) + " times)");
     for (const auto& fallback : fallbacks_.all())

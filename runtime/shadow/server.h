@@ -19,6 +19,7 @@ struct ServerOptions {
     unsigned in_flight = 128;                              // fetches and chain walks together
     std::size_t memory_bytes = std::size_t{32} << 20;      // blocks of walks and scratch of fetches
     std::uint64_t ahead_bytes = std::uint64_t{256} << 20;  // fetched and not read yet, at most
+    std::uint64_t served_bytes = std::uint64_t{64} << 20;  // memory for files that are read with O_DIRECT; 0: none
     bool explain = false;                                  // collect why files and sockets matched or did not
     bool gate = true;                                      // switch chains off that do not pay
     std::uint32_t spin_ns = 50'000;                        // how long an idle server looks before it sleeps

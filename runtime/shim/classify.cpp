@@ -80,7 +80,9 @@ void watch_as(Region& region, int descriptor, const char* path, unsigned rule, s
     if (failed(raw_call(SYS_fstat, descriptor, word(&status))) ||
         (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode)))
         return;
-    if (!table.put_file(descriptor, rule, status.st_dev, status.st_ino)) return;
+    const bool served = S_ISREG(status.st_mode) && region.plan.classes[rule].flags & kImmutable && flags & O_DIRECT &&
+                        (flags & O_ACCMODE) == O_RDONLY;
+    if (!table.put_file(descriptor, rule, status.st_dev, status.st_ino, served)) return;
     const std::uint32_t posts = region.class_posts[rule].load(std::memory_order_relaxed);
     if (!(posts & kPostOpens)) return;
     Event event{};

@@ -17,7 +17,9 @@ Ring* claim(Region& region, std::uint32_t thread, std::uint32_t process);
 // Memory of the process that a child of fork finds zeroed, however it was forked.
 struct Process {
     std::atomic<std::uint32_t> id;
-    std::atomic<std::uint32_t> alone;  // 1: the server was found dead
+    std::atomic<std::uint32_t> alone;          // 1: the server was found dead
+    std::atomic<std::uint32_t> rings;          // 1: it has set up an io_uring or an AIO context
+    std::atomic<std::uint32_t> waits_in_vain;  // for frames that were said to be on their way
 };
 
 // The thread's own state.
@@ -32,6 +34,7 @@ struct Producer {
     std::uint8_t nested = 0;         // posts lost in a row because a signal handler came while one was being written
     volatile bool writing = false;
     bool may_be_vfork_child = false;
+    bool served = false;  // the read that has just ended
 };
 extern constinit thread_local Producer producer [[gnu::tls_model("initial-exec")]];
 

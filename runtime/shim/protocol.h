@@ -12,7 +12,7 @@
 namespace chainio::shim {
 
 inline constexpr std::uint64_t kMagic = 0x316d696873'6f6963;  // "ciosshm1"
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 4;
 inline constexpr char kRegionVariable[] = "CHAINIO_REGION";  // environment: absolute path of the region's file
 
 inline constexpr unsigned kRings = 256;  // threads that can post at the same time; others are counted as `no_ring`
@@ -24,17 +24,19 @@ inline constexpr std::uint32_t kMaxPattern = 512, kMaxPath = 4096, kMaxPeek = 40
 enum class EventKind : std::uint8_t {
     skip =
         0,  // no event: the rest of the ring up to its end. Where less than an Event is left there, nothing is written
-    opened = 1,  // a matched file was opened; payload: its absolute path; `offset`: the open's flags (O_DIRECT …)
-    read = 2,    // a read of a matched file returned `length` bytes from `offset`
-    ready = 3,   // a matched socket has become readable; payload: the bytes that wait, peeked
-    probe = 4,   // payload: the probe's arguments in order: an integer in 8 bytes; a C string: its length in 8 bytes,
-                 // then its bytes without the NUL, filled up to a multiple of 8
-    closed = 5,  // the last descriptor of that opening was closed
-    passed = 6,  // a file or socket that no class matches, only while Plan::explain; payload: path or address
-    note = 7,    // something that the report must say: `source` is a Note; payload: text, may be empty
-    loop = 8,    // the program waits for events again (epoll_wait, poll, select is about to sleep)
-    begun = 9,   // a read of a matched file begins that asks for `length` bytes from `offset`; only while kPostBegun
-    ended = 10,  // as `read`, of one that was said to begin
+    opened = 1,   // a matched file was opened; payload: its absolute path; `offset`: the open's flags (O_DIRECT …)
+    read = 2,     // a read of a matched file returned `length` bytes from `offset`
+    ready = 3,    // a matched socket has become readable; payload: the bytes that wait, peeked
+    probe = 4,    // payload: the probe's arguments in order: an integer in 8 bytes; a C string: its length in 8 bytes,
+                  // then its bytes without the NUL, filled up to a multiple of 8
+    closed = 5,   // the last descriptor of that opening was closed
+    passed = 6,   // a file or socket that no class matches, only while Plan::explain; payload: path or address
+    note = 7,     // something that the report must say: `source` is a Note; payload: text, may be empty
+    loop = 8,     // the program waits for events again (epoll_wait, poll, select is about to sleep)
+    begun = 9,    // a read of a matched file begins that asks for `length` bytes from `offset`; only while kPostBegun
+    ended = 10,   // as `read`, of one that was said to begin
+    served = 11,  // as `read`, of one whose bytes came from served memory (served.h) and not from the disk
+    served_ended = 12,  // as `ended`, of such a one
 };
 
 enum class Note : std::uint8_t {
@@ -71,6 +73,7 @@ struct Ring {
     alignas(64) std::atomic<std::uint32_t> tail;  // written by the producer
     std::atomic<std::uint32_t> lost;              // events that found no room
     alignas(64) std::atomic<std::uint32_t> head;  // written by the server
+    std::atomic<std::uint32_t> serves;  // as well: the process whose reads may be served, while it is `process`
     alignas(64) std::uint8_t data[kRingBytes];
 };
 
@@ -122,11 +125,13 @@ struct ChainStats {
     Counter late;       // the program came while the fetch was in flight
     Counter wasted;     // fetched and never read
     Counter saved_ns;   // estimate: of each read that was a hit, what a wait for an idle disk takes less what it took
+    Counter served;     // of `hits` and `late`: those whose bytes were copied from served memory
 };
 struct ClassStats {
     char name[kMaxName];
     Counter opened, reads, read_bytes, read_ns;
-    Counter slow_reads, slow_ns;  // reads that waited for the device
+    Counter slow_reads, slow_ns;   // reads that waited for the device
+    Counter served, served_bytes;  // counted by the programs: reads that were answered from served memory
 };
 struct Stats {
     Counter lost_events, bad_events, no_ring, wakes, server_ns, spins_ns;
@@ -144,6 +149,9 @@ struct Region {
     std::atomic<std::uint32_t> socket_posts[kMaxSockets];
     // One bit a ring, set by the first thread that takes it: the server leaves the memory of the others untouched.
     std::atomic<std::uint64_t> used_rings[kRings / 64];
+    std::atomic<std::uint64_t> served;    // bytes of the file kServedFile beside this one (served.h); 0: there is none
+    std::atomic<std::uint32_t> arrivals;  // futex: counts up when frames have arrived while somebody waits
+    std::atomic<std::uint32_t> waiting;   // threads that wait for frames; those killed meanwhile stay counted
     Plan plan;
     Stats stats;
     Ring rings[kRings];

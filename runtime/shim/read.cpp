@@ -43,6 +43,17 @@ void* mapped(int fd, int protection, int flags, Call call) {
 
 }  // namespace
 
+// A read into one buffer from a place of its own, the only kind that may be served.
+template <class Call>
+ssize_t pread_seen(Slot& slot, int fd, std::int64_t at, void* buffer, std::size_t size, Call call) {
+    if (slot.kind() != Kind::file || table.opening(slot).served.load(std::memory_order_relaxed) == 0) [[likely]]
+        return read_seen(slot, fd, at, buffer, size, call);
+    return read_seen(slot, fd, at, buffer, size, [&] {
+        const ssize_t got = serve(slot, fd, at, buffer, size);
+        return got > 0 ? got : call();
+    });
+}
+
 // The one look-up that a call pays for whose descriptor nothing matches; then it goes on as a jump.
 #define CHAINIO_READ(name, offset, parameters, ...)                                                         \
     CHAINIO_CALL(ssize_t, name, CHAINIO_LIST parameters) {                                                  \
@@ -50,6 +61,13 @@ void* mapped(int fd, int protection, int flags, Call call) {
         if (!slot) [[likely]]                                                                               \
             return CHAINIO_NEXT(name)(__VA_ARGS__);                                                         \
         return read_seen(*slot, fd, offset, buffer, size, [=] { return CHAINIO_NEXT(name)(__VA_ARGS__); }); \
+    }
+#define CHAINIO_PREAD(name, parameters, ...)                                                             \
+    CHAINIO_CALL(ssize_t, name, CHAINIO_LIST parameters) {                                               \
+        Slot* slot = table.watched(fd);                                                                  \
+        if (!slot) [[likely]]                                                                            \
+            return CHAINIO_NEXT(name)(__VA_ARGS__);                                                      \
+        return pread_seen(*slot, fd, at, buffer, size, [=] { return CHAINIO_NEXT(name)(__VA_ARGS__); }); \
     }
 #define CHAINIO_READV(name, offset, parameters, ...)                                                         \
     CHAINIO_CALL(ssize_t, name, CHAINIO_LIST parameters) {                                                   \
@@ -64,9 +82,9 @@ CHAINIO_READ(read, kAtPosition, (int fd, void* buffer, std::size_t size), fd, bu
 CHAINIO_READ(__read, kAtPosition, (int fd, void* buffer, std::size_t size), fd, buffer, size)
 CHAINIO_READ(__read_chk, kAtPosition, (int fd, void* buffer, std::size_t size, std::size_t room), fd, buffer, size,
              room)
-CHAINIO_READ(pread, at, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
-CHAINIO_READ(pread64, at, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
-CHAINIO_READ(__pread64, at, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
+CHAINIO_PREAD(pread, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
+CHAINIO_PREAD(pread64, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
+CHAINIO_PREAD(__pread64, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
 CHAINIO_READ(__pread_chk, at, (int fd, void* buffer, std::size_t size, off_t at, std::size_t room), fd, buffer, size,
              at, room)
 CHAINIO_READ(__pread64_chk, at, (int fd, void* buffer, std::size_t size, off_t at, std::size_t room), fd, buffer, size,

@@ -65,6 +65,12 @@ bool exe_matches(const Plan& plan) {
     return false;
 }
 
+bool serves_any(const Plan& plan) {
+    for (unsigned i = 0; i < plan.class_count; ++i)
+        if (plan.classes[i].flags & kImmutable) return true;
+    return false;
+}
+
 Process* make_process() {
     constexpr long kPage = 4096;  // the kernel rounds up
     const long memory = raw_call(SYS_mmap, 0, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -84,6 +90,7 @@ Region* try_start() {
     if (found->server.load() != 0 && exe_matches(found->plan)) {
         own = make_process();
         if (own && table.create()) {
+            if (serves_any(found->plan)) served_beside(path);
             release_key_made = pthread_key_create(&release_key, thread_ends) == 0;
             shared.store(found, std::memory_order_release);
             return found;

@@ -28,6 +28,7 @@ void post(Region& region, const Event& event, const void* payload, std::uint32_t
 void post_note(Note note, const char* text, std::uint64_t device, std::uint64_t inode) {
     Region* found = live_region();
     if (!found) return;
+    if (note == Note::io_uring || note == Note::aio) process().rings.store(1, std::memory_order_relaxed);
     Event event{};
     event.kind = EventKind::note;
     event.source = static_cast<std::uint8_t>(note);

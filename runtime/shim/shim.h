@@ -42,9 +42,19 @@ bool looks_at_read(const Slot& slot);  // of a file: the next one is to be timed
 bool post_begun(int descriptor, const Slot& slot, std::int64_t offset, std::size_t asked);
 void post_read(int descriptor, const Slot& slot, EventKind kind, std::int64_t offset, std::int64_t length,
                std::uint32_t took);
+// Of a read that has ended: whether it was told that it begins, and whether it was served.
+inline EventKind kind_of_read(bool told, bool served) {
+    if (served) return told ? EventKind::served_ended : EventKind::served;
+    return told ? EventKind::ended : EventKind::read;
+}
 void post_ready(Slot& slot, const void* bytes, std::size_t length);
 bool peek_ready(int descriptor);                 // true: something was posted, and the server is to be woken
 inline constexpr std::int64_t kAtPosition = -1;  // the read began where the descriptor's offset was
+
+// ---- serve.cpp: reads that need no system call ----
+void served_beside(const char* region_path);
+// The bytes that a pread of `slot`'s descriptor returns, copied to `buffer`; 0: the read is to be made.
+ssize_t serve(const Slot& slot, int descriptor, std::int64_t at, void* buffer, std::size_t size);
 
 std::uint64_t now_ns();
 inline std::uint32_t since(std::uint64_t before) {
@@ -60,12 +70,13 @@ template <class Call>
     const Kind kind = slot.kind();
     if (kind == Kind::file && looks_at_read(slot)) {
         const bool told = asked >= kLongRead && post_begun(descriptor, slot, offset, asked);
+        producer.served = false;
         const std::uint64_t before = now_ns();
         const auto result = call();
         const std::uint32_t took = since(before);
         if (result > 0)
-            post_read(descriptor, slot, told ? EventKind::ended : EventKind::read, offset,
-                      static_cast<std::int64_t>(result), took);
+            post_read(descriptor, slot, kind_of_read(told, producer.served), offset, static_cast<std::int64_t>(result),
+                      took);
         return result;
     }
     const auto result = call();

@@ -21,6 +21,7 @@ struct Opening {
     std::atomic<std::uint32_t> descriptors;  // 0: free
     std::atomic<std::uint32_t> mapped;       // 1: that it is mapped has been said
     std::atomic<std::uint64_t> device, inode;
+    std::atomic<std::uint32_t> served;  // 1: its positioned reads may be answered from served memory
 };
 
 struct Slot {
@@ -54,7 +55,7 @@ class Table {
         Slot& slot = slots_[descriptor];
         return slot.state.load(std::memory_order_relaxed) != 0 ? &slot : nullptr;
     }
-    bool put_file(int descriptor, unsigned rule, std::uint64_t device, std::uint64_t inode);
+    bool put_file(int descriptor, unsigned rule, std::uint64_t device, std::uint64_t inode, bool served = false);
     void put_socket(int descriptor, Kind kind, unsigned rule);
     bool duplicate(int from, int to);  // `to` must be clear
     Closed clear(int descriptor);

@@ -100,6 +100,13 @@ class Poster {
         event.took_ns = 2'000;
         return post(event);
     }
+    bool served(std::uint8_t file_class, const std::string& path, std::uint64_t offset, std::uint32_t length) {
+        shim::Event event = of_file(shim::EventKind::served, file_class, path);
+        event.offset = offset;
+        event.length = length;
+        event.took_ns = 2'000;
+        return post(event);
+    }
     bool ready(std::uint8_t socket, std::string_view bytes) {
         shim::Event event{};
         event.kind = shim::EventKind::ready;

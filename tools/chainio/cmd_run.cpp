@@ -49,6 +49,10 @@ void declare(CLI::App& command, Parsed& parsed) {
         ->transform(CLI::AsSizeValue(false));
     command.add_option("--ahead", o.server.ahead_bytes, "what may be fetched and not read yet (default 256 MiB)")
         ->transform(CLI::AsSizeValue(false));
+    command
+        .add_option("--served", o.server.served_bytes,
+                    "memory that reads with O_DIRECT of immutable files are served from (default 64 MiB; 0: none)")
+        ->transform(CLI::AsSizeValue(false));
     command.add_flag("--no-gate", parsed.no_gate, "keep chains on that do not pay");
     command.add_flag("--no-cache", parsed.no_cache, "compile the spec anew, and keep nothing");
 }

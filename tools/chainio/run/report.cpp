@@ -24,8 +24,9 @@ std::string gate_text(shim::GateState state) {
 }
 
 ChainFigures chain_figures(const shim::ChainStats& c) {
-    return {name_in(c.name), gate_text(c.gate), c.gate_changes, c.events, c.failed, c.fetches, c.fetched_bytes, c.walks,
-            c.cached,        c.duplicate,       c.dropped,      c.hits,   c.late,   c.wasted,  c.saved_ns};
+    return {name_in(c.name), gate_text(c.gate), c.gate_changes, c.events,    c.failed,  c.fetches,
+            c.fetched_bytes, c.walks,           c.cached,       c.duplicate, c.dropped, c.hits,
+            c.late,          c.wasted,          c.saved_ns,     c.served};
 }
 
 Json json_of(const Figures& f) {
@@ -47,7 +48,8 @@ Json json_of(const Figures& f) {
                                  {"hits", c.hits},
                                  {"late", c.late},
                                  {"wasted", c.wasted},
-                                 {"saved_ns", c.saved_ns}});
+                                 {"saved_ns", c.saved_ns},
+                                 {"served", c.served}});
     }
     out["classes"] = Json::array();
     for (const ClassFigures& c : f.classes) {
@@ -57,7 +59,9 @@ Json json_of(const Figures& f) {
                                   {"read_bytes", c.read_bytes},
                                   {"read_ns", c.read_ns},
                                   {"slow_reads", c.slow_reads},
-                                  {"slow_ns", c.slow_ns}});
+                                  {"slow_ns", c.slow_ns},
+                                  {"served", c.served},
+                                  {"served_bytes", c.served_bytes}});
     }
     out["server"] = {{"lost_events", f.lost_events},
                      {"bad_events", f.bad_events},
@@ -130,7 +134,8 @@ Figures figures_of(const shim::Stats& s) {
     for (std::uint32_t i = 0; i < classes; i++) {
         const shim::ClassStats& c = s.classes[i];
         if (c.name[0] != 0)
-            f.classes.push_back({name_in(c.name), c.opened, c.reads, c.read_bytes, c.read_ns, c.slow_reads, c.slow_ns});
+            f.classes.push_back({name_in(c.name), c.opened, c.reads, c.read_bytes, c.read_ns, c.slow_reads, c.slow_ns,
+                                 c.served, c.served_bytes});
     }
     return f;
 }
@@ -149,8 +154,15 @@ std::string human_bytes(std::uint64_t bytes) {
 }
 
 std::string figures_table(const Figures& f) {
+    // Few programs read past the page cache: the others' tables have no column for it.
+    const bool served = std::ranges::any_of(f.classes, [](const ClassFigures& c) { return c.served != 0; });
     std::vector<std::vector<std::string>> chains{
         {"chain", "runs", "fetched", "in memory", "hit", "late", "wasted", "failed", "saved", "gate"}};
+    constexpr int kBehindLate = 6;
+    const auto add_served = [&](const std::string& cell) {
+        if (served) chains.back().insert(chains.back().begin() + kBehindLate, cell);
+    };
+    add_served("served");
     // A spec may hold chains for other queries than this one; they are left out unless all of them are.
     const bool none = std::ranges::none_of(f.chains, asked);
     for (const ChainFigures& c : f.chains) {
@@ -159,11 +171,14 @@ std::string figures_table(const Figures& f) {
                           fmt::format("{}", c.hits), fmt::format("{}", c.late), fmt::format("{}", c.wasted),
                           fmt::format("{}", c.failed),
                           c.saved_ns == 0 ? "-" : "~" + human_time(static_cast<double>(c.saved_ns)), gate_cell(c)});
+        add_served(fmt::format("{}", c.served));
     }
     std::vector<std::vector<std::string>> classes{{"files", "opened", "reads", "bytes", "from disk", "waited"}};
+    if (served) classes.front().emplace_back("served");
     for (const ClassFigures& c : f.classes) {
         classes.push_back({c.name, fmt::format("{}", c.opened), fmt::format("{}", c.reads), human_bytes(c.read_bytes),
                            fmt::format("{}", c.slow_reads), human_time(static_cast<double>(c.slow_ns))});
+        if (served) classes.back().push_back(fmt::format("{}", c.served));
     }
     return (f.chains.empty() ? "" : table(chains)) + (f.classes.empty() ? "" : table(classes));
 }

@@ -13,11 +13,12 @@ namespace chainio::run {
 struct ChainFigures {
     std::string name, gate;
     std::uint64_t gate_changes = 0, runs = 0, failed = 0, fetches = 0, fetched_bytes = 0, walks = 0, cached = 0,
-                  duplicate = 0, dropped = 0, hits = 0, late = 0, wasted = 0, saved_ns = 0;
+                  duplicate = 0, dropped = 0, hits = 0, late = 0, wasted = 0, saved_ns = 0, served = 0;
 };
 struct ClassFigures {
     std::string name;
-    std::uint64_t opened = 0, reads = 0, read_bytes = 0, read_ns = 0, slow_reads = 0, slow_ns = 0;
+    std::uint64_t opened = 0, reads = 0, read_bytes = 0, read_ns = 0, slow_reads = 0, slow_ns = 0, served = 0,
+                  served_bytes = 0;
 };
 struct Figures {
     std::vector<ChainFigures> chains;

@@ -1,0 +1,167 @@
+// Positioned reads that are answered from what the server has read already (served.h): of files that the program has
+// opened with O_DIRECT and for reading only, and whose class is `immutable`.
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cstring>
+
+#include "runtime/shim/served.h"
+#include "runtime/shim/shim.h"
+
+namespace chainio::shim {
+namespace {
+
+constexpr long kPopulateWrite = 23;                   // MADV_POPULATE_WRITE, which older headers lack
+constexpr std::uint64_t kLongestWaitNs = 20'000'000;  // for what is on its way; then the program reads itself
+constexpr std::uint32_t kWaitsInVain = 8;             // after so many a process waits no more
+
+enum Mapping : int { unknown, making, made, none };
+
+constinit std::atomic<int> mapping{unknown};
+constinit ServedParts parts;
+constinit char path[kMaxPath + sizeof kServedFile];
+
+bool map_file(std::uint64_t bytes) {
+    const long fd = raw_call(SYS_openat, AT_FDCWD, word(path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (failed(fd)) return false;
+    struct stat status;
+    long memory = -1;
+    if (!failed(raw_call(SYS_fstat, fd, word(&status))) && static_cast<std::uint64_t>(status.st_size) >= bytes)
+        memory = raw_call(SYS_mmap, 0, static_cast<long>(bytes), PROT_READ, MAP_SHARED, fd, 0);
+    raw_call(SYS_close, fd);
+    if (failed(memory)) return false;
+    if (served_parts(reinterpret_cast<std::uint8_t*>(memory), bytes, parts)) return true;
+    raw_call(SYS_munmap, memory, static_cast<long>(bytes));
+    return false;
+}
+
+// Null until the server has made the memory, and for good where it cannot be mapped.
+const ServedParts* memory(const Region& region) {
+    int now = mapping.load(std::memory_order_acquire);
+    if (now == made) [[likely]]
+        return &parts;
+    const std::uint64_t bytes = region.served.load(std::memory_order_acquire);
+    if (now != unknown || bytes == 0 || path[0] == 0 || !mapping.compare_exchange_strong(now, making)) return nullptr;
+    const bool done = map_file(bytes);
+    mapping.store(done ? made : none, std::memory_order_release);
+    return done ? &parts : nullptr;
+}
+
+// The server has found no io_uring and no AIO context in this process, and none was set up where it could be seen.
+bool granted() {
+    const Ring* ring = producer.ring;
+    if (!ring || producer.process != process_id(process())) return false;
+    return ring->serves.load(std::memory_order_relaxed) == producer.process &&
+           process().rings.load(std::memory_order_relaxed) == 0;
+}
+
+struct File {
+    std::uint64_t id = 0, stamp = 0, size = 0;
+    std::uint32_t memory_align = 0, offset_align = 0;
+};
+
+// What the server says of a file; id 0: nothing.
+File file_in(const ServedParts& from, std::uint64_t device, std::uint64_t inode) {
+    const std::uint32_t first = place_of_file(device, inode);
+    for (std::uint32_t i = 0; i < kFileWays; ++i) {
+        const ServedFile& place = from.files[(first + i) % kServedFiles];
+        File file;
+        file.id = place.id.load(std::memory_order_acquire);
+        if (file.id == 0 || place.device.load(std::memory_order_relaxed) != device ||
+            place.inode.load(std::memory_order_relaxed) != inode)
+            continue;
+        file.stamp = place.stamp.load(std::memory_order_relaxed);
+        file.size = place.size.load(std::memory_order_relaxed);
+        file.memory_align = place.memory_align.load(std::memory_order_relaxed);
+        file.offset_align = place.offset_align.load(std::memory_order_relaxed);
+        std::atomic_thread_fence(std::memory_order_acquire);
+        if (place.id.load(std::memory_order_relaxed) == file.id) return file;
+    }
+    return {};
+}
+
+// Misaligned reads are the kernel's to refuse.
+bool aligned(const File& file, std::uint64_t offset, const void* buffer, std::size_t size) {
+    return file.offset_align != 0 && file.memory_align != 0 && (offset | size) % file.offset_align == 0 &&
+           reinterpret_cast<std::uintptr_t>(buffer) % file.memory_align == 0;
+}
+
+// The descriptor is the file's, and the file is as it was when its bytes were read: by its size and its times, which
+// the kernel sets before a byte changes.
+bool unchanged(int descriptor, const File& file, std::uint64_t device, std::uint64_t inode) {
+    struct stat status;
+    if (failed(raw_call(SYS_fstat, descriptor, word(&status)))) return false;
+    return status.st_dev == device && status.st_ino == inode && stamp_of(status) == file.stamp;
+}
+
+// Waits for what is on its way. It was asked for before the program could, and so comes sooner than a second read of
+// it.
+bool comes(Region& region, const ServedParts& from, std::uint64_t file, std::uint64_t offset, std::uint64_t length) {
+    if (process().waits_in_vain.load(std::memory_order_relaxed) >= kWaitsInVain) return false;
+    const std::uint64_t until = now_ns() + kLongestWaitNs;
+    Look look = Look::on_its_way;
+    region.waiting.fetch_add(1);
+    while (true) {
+        const std::uint32_t arrivals = region.arrivals.load(std::memory_order_acquire);
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        look = look_for(from, file, offset, length);
+        const std::uint64_t now = now_ns();
+        if (look != Look::on_its_way || now >= until) break;
+        const timespec rest{0, static_cast<long>(until - now)};
+        raw_call(SYS_futex, word(&region.arrivals), FUTEX_WAIT, arrivals, word(&rest));
+    }
+    region.waiting.fetch_sub(1);
+    if (look == Look::on_its_way) process().waits_in_vain.fetch_add(1, std::memory_order_relaxed);
+    return look == Look::here;
+}
+
+// Whether the program's buffer can be written: the kernel says EFAULT where a copy of ours would end the program.
+bool writable(void* buffer, std::uint64_t length) {
+    const std::uint64_t page = getauxval(AT_PAGESZ);
+    const auto first = reinterpret_cast<std::uintptr_t>(buffer) / page * page;
+    const auto end = reinterpret_cast<std::uintptr_t>(buffer) + length;
+    return raw_call(SYS_madvise, static_cast<long>(first), static_cast<long>(end - first), kPopulateWrite) == 0;
+}
+
+}  // namespace
+
+void served_beside(const char* region_path) {
+    const char* slash = std::strrchr(region_path, '/');
+    const auto folder = static_cast<std::size_t>(slash - region_path);
+    if (folder > kMaxPath) return;
+    std::memcpy(path, region_path, folder);
+    std::memcpy(path + folder, kServedFile, sizeof kServedFile);
+}
+
+ssize_t serve(const Slot& slot, int descriptor, std::int64_t at, void* buffer, std::size_t size) {
+    Region* region = live_region();
+    if (!region || at < 0 || size == 0 || !granted()) return 0;
+    const ServedParts* from = memory(*region);
+    if (!from) return 0;
+    const Opening& opening = table.opening(slot);
+    const std::uint64_t device = opening.device.load(std::memory_order_relaxed);
+    const std::uint64_t inode = opening.inode.load(std::memory_order_relaxed);
+    const File file = file_in(*from, device, inode);
+    const auto offset = static_cast<std::uint64_t>(at);
+    if (file.id == 0 || offset >= file.size || !aligned(file, offset, buffer, size)) return 0;
+    const std::uint64_t length = size < file.size - offset ? size : file.size - offset;
+    const Look look = look_for(*from, file.id, offset, length);
+    if (look == Look::absent) return 0;
+    pthread_testcancel();  // as the call would
+    if (!writable(buffer, length)) return 0;
+    if (look == Look::on_its_way && !comes(*region, *from, file.id, offset, length)) return 0;
+    // What changes the file from here on does so beside this read, which may then find either.
+    if (!unchanged(descriptor, file, device, inode)) return 0;
+    if (!copy_from(*from, file.id, offset, length, buffer)) return 0;
+    ClassStats& stats = region->stats.classes[slot.rule() % kMaxClasses];
+    stats.served.fetch_add(1, std::memory_order_relaxed);
+    stats.served_bytes.fetch_add(length, std::memory_order_relaxed);
+    producer.served = true;
+    return static_cast<ssize_t>(length);
+}
+
+}  // namespace chainio::shim
