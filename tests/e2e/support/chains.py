@@ -48,10 +48,10 @@ class Run:
         return made
 
     def call(self, chain, files, fixed, keys, spec=None, label=""):
-        """One Answer a key. `fixed` are the arguments that all keys share; a key is a dict of the others."""
+        """One Answer a key. `fixed` are the arguments that all keys share; a key is a dict of the others: one empty key where there are none."""
         if not keys:
             return []
-        command = [str(BUILD / "bin" / "chainio"), "call", str(spec or self.artifact), chain, "--json", "--keys", "-"]
+        command = [str(BUILD / "bin" / "chainio"), "call", str(spec or self.artifact), chain, "--json", *(["--keys", "-"] if keys != [{}] else [])]
         for name, path in files.items():
             command += ["--file", f"{name}={path}"]
         for name, value in fixed.items():
