@@ -26,6 +26,26 @@ def verified(line, checks, page):
     return Outcome(f"{line} verify", "failed" if wrong else "passed", "\n".join(wrong))
 
 
+def figures(line, checks, page):
+    """Instructions processed, which are the same whenever the same kernel looks at what the same clang compiled."""
+    if "verify" not in checks or "release" not in checks:
+        return Outcome(f"{line} figures", "failed", "the guest's answer has no such check")
+    if why := matrix.other_tools(line, checks, page):
+        return Outcome(f"{line} figures", "skipped", why)
+    old = matrix.old_figures(line, checks, page)
+    return Outcome(f"{line} figures", "failed" if old else "passed", "\n".join([f"{len(old)} figures are old", *old]) if old else "")
+
+
+def of_host(folder, page):
+    """The same of the kernel that runs here, when it is the one that the page has a column of."""
+    code, checks, said = plan.run_here(folder, "quick")
+    if code != plan.COMPLETE:
+        return [Outcome(matrix.HOST, "failed", f"exit code {code}\n{said}")]
+    if why := matrix.other_tools(matrix.HOST, checks, page):
+        return [Outcome(f"{matrix.HOST} figures", "skipped", why)]
+    return [verified(matrix.HOST, checks, page), figures(matrix.HOST, checks, page)]
+
+
 def engine_claim(line, checks):
     """The compiler refuses `via kernel` below 7.1: true only where the kernel indeed lacks it."""
     expected = plan.has_kernel_engine(line)
@@ -54,7 +74,7 @@ def of_kernel(line, folder, page):
     (LOGS / "vm" / f"{line}.log").write_text("".join(f"=== {c.name}\n{c.text}--- {c.code}\n" for c in checks.values()) + said)
     if code == matrix.UNAVAILABLE:
         return [Outcome(line, "skipped", last_line(said))]
-    outcomes = [verified(line, checks, page), engine_claim(line, checks), complaints(line, LOGS / "vm" / f"{line}.console")]
+    outcomes = [verified(line, checks, page), figures(line, checks, page), engine_claim(line, checks), complaints(line, LOGS / "vm" / f"{line}.console")]
     for check in checks.values():
         if check.name.startswith("differential") or check.name in [*plan.KERNEL_ENGINE, plan.SHARED]:
             outcomes.append(of_check(line, check))
@@ -71,11 +91,14 @@ def vm():
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="suite-") as name:
         folder = CACHE / name
-        wrong = plan.compile_all(folder) + plan.keep_calls(folder) + plan.make_random(folder)
+        kept, skipped = plan.keep_calls(folder)
+        wrong = plan.compile_all(folder) + kept + plan.make_random(folder)
         if wrong:
             return [Outcome("compile", "failed", "\n".join(wrong))]
+        not_compared = [Outcome(f"engines on {spec}", "skipped", why) for spec, why in skipped.items()]
         with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
             # The newest kernel has most to do: it begins.
             found = pool.map(lambda line: of_kernel(line, folder, page), reversed(archive.LINES))
             tools = [pool.submit(one, name, [str(ROOT / "tests" / "vm" / name)], f"vm/{name}.log", SECONDS) for name in ("claims_are_compared", "machines_end", "bench_counts")]
-            return [tool.result() for tool in tools] + [outcome for outcomes in found for outcome in outcomes]
+            here = pool.submit(of_host, folder, page)
+            return not_compared + here.result() + [tool.result() for tool in tools] + [outcome for outcomes in found for outcome in outcomes]

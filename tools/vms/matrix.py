@@ -13,11 +13,14 @@ from place import CACHE, ROOT, Unavailable, last_line
 PAGE = ROOT / "docs" / "kernels.md"
 UNAVAILABLE = 120
 HOST = "host"
+LOOP = "kernel engine's loop"
+REMEDY = "; `tools/vm matrix` writes docs/kernels.md anew"
 
 HEAD = """# Kernels
 
 Written by `tools/vm matrix`, which compiles every spec once on the host and loads its programs, and the runtime's own, under each kernel ([vm.md](vm.md)). `tools/check vm`
-boots the same kernels and fails when a program loads where this page says that it does not, the other way round, or is missing here.
+boots the same kernels and fails when a program loads where this page says that it does not, the other way round, or is missing here; and when a figure
+is another one, under the releases and with the clang that are named here (else it says that they are others).
 
 """
 ENGINES = """## Which engine runs
@@ -117,14 +120,18 @@ def summary_rows(results):
     return rows
 
 
-def render(results, clang):
+def render(results, compiler):
     text = HEAD + "\n".join(summary_rows(results)) + "\n\n" + ENGINES + "\n".join(engine_rows(results)) + "\n\n"
     text += LOOPS + "\n".join(loop_rows(results)) + "\n\n"
-    return text + PROGRAMS.format(clang=clang) + "\n".join(program_tables(results)).rstrip() + "\n"
+    return text + PROGRAMS.format(clang=compiler) + "\n".join(program_tables(results)).rstrip() + "\n"
+
+
+def clang():
+    return os.popen("clang-19 --version").readline().strip()
 
 
 def claims(text):
-    """{column: {(spec, program): loads}} as the page says it."""
+    """{column: {(spec, program): cell}} as the page says it."""
     found, spec, names = collections.defaultdict(dict), None, []
     for line in text.splitlines():
         if line.startswith("### "):
@@ -134,12 +141,12 @@ def claims(text):
             names = [HOST if "(host)" in each else each for each in cells[1:]]
         elif spec and cells and not cells[0].startswith("---"):
             for column, said in zip(names, cells[1:]):
-                found[column][spec, cells[0]] = not said.startswith("no: ")
+                found[column][spec, cells[0]] = said
     return found
 
 
 def loop_claims(text):
-    """{column: {artifact: the kernel loads its loop}} as the page says it."""
+    """{column: {artifact: cell of its loop}} as the page says it."""
     found, names = collections.defaultdict(dict), []
     for line in text.partition(LOOPS)[2].partition("\n## ")[0].splitlines():
         cells = [part.strip() for part in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -147,26 +154,47 @@ def loop_claims(text):
             names = [HOST if "(host)" in each else each for each in cells[1:]]
         elif cells and not cells[0].startswith("---"):
             for column, said in zip(names, cells[1:]):
-                found[column][cells[0]] = not said.startswith("no: ")
+                found[column][cells[0]] = said
     return found
+
+
+def compared(column, checks, page):
+    """{(spec, program): (what the kernel said, its cell, the page's cell)}; None where there is none of these."""
+    said = claims(page)[column] | {(name, LOOP): cell for name, cell in loop_claims(page)[column].items()}
+    found = {key: (program, cell(program)) for key, program in plan.loads(checks).items()}
+    found |= {(name, LOOP): (loop, loop_cell(loop)) for name, loop in plan.loops(checks).items()}
+    return {key: (*found.get(key, (None, None)), said.get(key)) for key in [*found, *(key for key in said if key not in found)]}
 
 
 def contradictions(column, checks, page):
     """What the page says otherwise than the kernel, in words."""
-    return differences(column, plan.loads(checks), claims(page)[column]) + differences(
-        column, {(name, "kernel engine's loop"): loop for name, loop in plan.loops(checks).items()},
-        {(name, "kernel engine's loop"): said for name, said in loop_claims(page)[column].items()})
-
-
-def differences(column, loaded, said):
-    remedy = "; `tools/vm matrix` writes docs/kernels.md anew"
-    wrong = [f"{spec} {name}: docs/kernels.md does not name it under {column}{remedy}" for spec, name in loaded if (spec, name) not in said]
-    wrong += [f"{spec} {name}: docs/kernels.md names it, and no spec has it{remedy}" for spec, name in said if (spec, name) not in loaded]
-    for key, program in loaded.items():
-        if key in said and said[key] != program["loads"]:
-            wrong.append(f"{key[0]} {key[1]}: docs/kernels.md says that it {'loads' if said[key] else 'does not load'} under {column}; "
+    wrong = []
+    for (spec, name), (program, _, said) in compared(column, checks, page).items():
+        if said is None:
+            wrong.append(f"{spec} {name}: docs/kernels.md does not name it under {column}{REMEDY}")
+        elif program is None:
+            wrong.append(f"{spec} {name}: docs/kernels.md names it, and no spec has it{REMEDY}")
+        elif program["loads"] == said.startswith("no: "):
+            wrong.append(f"{spec} {name}: docs/kernels.md says that it {'does not load' if program['loads'] else 'loads'} under {column}; "
                          f"the kernel says: {program.get('message', 'it loads')}")
     return wrong
+
+
+def other_tools(column, checks, page):
+    """Why figures of this kernel and this clang cannot be those of the page; empty when they have to be."""
+    releases = re.search(r"^\| release \| (.*) \|$", page, re.M)
+    written = dict(zip(columns(), releases[1].split(" | "))) if releases else {}
+    release = checks["release"].text.strip()
+    if written.get(column) != release:
+        return f"docs/kernels.md has figures of {written.get(column)}, and this is {release}"
+    return "" if f"({clang()})" in page else f"docs/kernels.md has figures of another clang than {clang()}"
+
+
+def old_figures(column, checks, page):
+    """Figures of the page that are others by now, in words."""
+    return [f"{spec} {name}: docs/kernels.md says {said} under {column}; it is {now}{REMEDY}"
+            for (spec, name), (program, now, said) in compared(column, checks, page).items()
+            if program is not None and said is not None and program["loads"] and not said.startswith("no: ") and said != now]
 
 
 def gather(folder, timeout):
@@ -192,7 +220,6 @@ def write(options):
             print("vm: these specs do not compile:\n" + "\n".join(wrong), file=sys.stderr)
             return 1
         results = gather(folder, options.timeout)
-    clang = os.popen("clang-19 --version").readline().strip()
-    PAGE.write_text(render(results, clang))
+    PAGE.write_text(render(results, clang()))
     print("\n".join(summary_rows(results)))
     return 0

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-from place import ROOT
+from place import ROOT, last_line
 
 BUILD = ROOT / "build" / "release"
 SCRIPT = ROOT / "tests" / "vm" / "guest.sh"
@@ -50,27 +50,33 @@ def compile_all(folder):
         return [wrong for wrong in pool.map(compile_one, specs().items()) if wrong]
 
 
-def is_library(name, path):
-    """Whether a spec is of the library and has chains to call; what only a shadow chain goes on with (`reach`, `tail`) is not called."""
-    return name.startswith("std/") and not name.endswith("_shadow") and re.search(r"^chain \w+\(", path.read_text(), re.M)
+def call_chains(path):
+    """The chains of a spec that are called, those that only a shadow chain goes on with among them."""
+    return re.findall(r"^chain (\w+)\(", path.read_text(), re.M)
 
 
 def keep_calls(folder):
-    """Has the tests of the library and of examples keep a call of every chain, with its files, and compiles the hard cases; gives the complaints."""
-    def keep(script):
-        kept = folder / "calls" / script.stem
+    """Has the tests of the library and of examples keep a call of every chain, with its files and the chains' names, and compiles the hard cases;
+    gives the complaints, and {spec: why this machine cannot call its chains}."""
+    skipped = {}
+
+    def keep(name, script):
+        kept = folder / "calls" / name.replace("/", "-")
         kept.mkdir(parents=True)
         done = subprocess.run([sys.executable, script], capture_output=True, text=True,
                               env={**os.environ, "CHAINIO_KEEP_CALLS": str(kept), "CHAINIO_BUILD": str(BUILD)})
-        return f"{script.name}: {done.stdout}{done.stderr}" if done.returncode not in (0, 77) else ""
+        if done.returncode == 77:
+            skipped[name] = last_line(done.stdout)
+            return ""
+        (kept / "chains").write_text("\n".join(call_chains(specs()[name])))
+        return f"{script.name}: {done.stdout}{done.stderr}" if done.returncode else ""
 
     of_spec = {name: path for path in sorted((ROOT / "tests" / "e2e").glob("*.py")) for name in re.findall(r'Run\("(std/\w+|examples/[\w-]+)(?:/app)?\.chain"', path.read_text())}
-    library = [name for name, path in specs().items() if is_library(name, path)]
-    wrong = [f"{name}: no script of tests/e2e calls its chains by Run(), so that engines cannot be compared on it" for name in library if name not in of_spec]
-    scripts = [script for name, script in of_spec.items() if name in library or name.startswith("examples/")]
+    wrong = [f"{name}: no script of tests/e2e calls its chains by Run(), so that engines cannot be compared on it"
+             for name, path in specs().items() if name.startswith("std/") and call_chains(path) and name not in of_spec]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        wrong += [said for said in pool.map(keep, scripts) if said]
-    return wrong + compile_hard_cases(folder / "calls") + prepare_shared(folder / "shared")
+        wrong += [said for said in pool.map(keep, *zip(*of_spec.items())) if said]
+    return wrong + compile_hard_cases(folder / "calls") + prepare_shared(folder / "shared"), skipped
 
 
 def compile_hard_cases(folder):
