@@ -17,12 +17,6 @@
 #include "bpf-templates/chainio_xdp.h"
 
 #define MAX_QUEUES 64
-#define MAX_PORTS 64
-#define MAX_ADDRESSES 64
-
-struct address {
-	__u8 bytes[16]; /* IPv4: ::ffff:a.b.c.d */
-};
 
 const volatile struct cio_xdp_constants constants = {0};
 volatile struct cio_xdp_settings settings = {0};
@@ -35,18 +29,18 @@ struct {
 } sockets SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_PORTS);
-	__type(key, __u16); /* network byte order */
-	__type(value, struct cio_kept_service);
-} ports SEC(".maps");
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cio_xdp_taken);
+} taken SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_ADDRESSES);
-	__type(key, struct address);
-	__type(value, __u8);
-} addresses SEC(".maps");
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CIO_XDP_SERVICES);
+	__type(key, __u32);
+	__type(value, struct cio_kept_service);
+} services SEC(".maps");
 
 /* 0: handed to a socket, 1: left to the kernel. */
 struct {
@@ -65,24 +59,18 @@ static __always_inline void count(__u32 which)
 		(*counter)++;
 }
 
-static __always_inline const struct cio_kept_service *declared(const struct udphdr *udp, const struct address *destination)
+/* The service at the datagram's port, if its destination is one of the interface's addresses. */
+static __always_inline const struct cio_kept_service *declared(const struct udphdr *udp, __u64 first, __u64 second)
 {
-	__u16 port = udp->dest;
-	if (udp->source == 0 || !bpf_map_lookup_elem(&addresses, destination))
+	const __u32 zero = 0;
+	const struct cio_xdp_taken *there = bpf_map_lookup_elem(&taken, &zero);
+	if (!there || udp->source == 0)
 		return NULL;
-	return bpf_map_lookup_elem(&ports, &port);
-}
-
-static __always_inline bool header_sum_right(const struct iphdr *ip)
-{
-	const __u16 *words = (const __u16 *)ip;
-	__u32 sum = 0;
-#pragma unroll
-	for (int i = 0; i < 10; i++)
-		sum += words[i];
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return sum == 0xffff;
+	const struct cio_xdp_address *address = &there->address[cio_xdp_slot(there->seed, first, second)];
+	if (address->used == 0 || address->half[0] != first || address->half[1] != second)
+		return NULL;
+	const __u32 place = (__u32)there->service[udp->dest] - 1; /* there is none at the place of an undeclared port */
+	return bpf_map_lookup_elem(&services, &place);
 }
 
 static __always_inline const struct cio_kept_service *ours_v4(const void *data, const void *end, __u32 length)
@@ -99,11 +87,9 @@ static __always_inline const struct cio_kept_service *ours_v4(const void *data, 
 		return NULL;
 	/* Nobody could be answered there: network 0, loopback, multicast and broadcast. */
 	__u8 network = bpf_ntohl(ip->saddr) >> 24;
-	if (network == 0 || network == 127 || network >= 224 || !header_sum_right(ip))
+	if (network == 0 || network == 127 || network >= 224 || folded(sum_of((const __u32 *)ip, 5)) != 0xffff)
 		return NULL;
-	struct address destination = {.bytes = {[10] = 0xff, [11] = 0xff}};
-	__builtin_memcpy(destination.bytes + 12, &ip->daddr, 4);
-	return declared(udp, &destination);
+	return declared(udp, 0, 0xffff0000ull | (__u64)ip->daddr << 32);
 }
 
 static __always_inline const struct cio_kept_service *ours_v6(const void *data, const void *end, __u32 length)
@@ -118,35 +104,31 @@ static __always_inline const struct cio_kept_service *ours_v6(const void *data, 
 	if (payload + sizeof(struct ethhdr) + sizeof(*ip) > length || payload < sizeof(*udp) || payload != bpf_ntohs(udp->len))
 		return NULL;
 	/* Nobody could be answered there: multicast, and what begins with eight zero bytes (::, ::1, mapped IPv4). */
-	const __u8 *source = ip->saddr.in6_u.u6_addr8;
-	__u64 half;
-	__builtin_memcpy(&half, source, 8);
-	if (source[0] == 0xff || half == 0)
+	const __u64 *source = (const __u64 *)&ip->saddr, *destination = (const __u64 *)&ip->daddr;
+	if ((__u8)source[0] == 0xff || source[0] == 0)
 		return NULL;
-	struct address destination;
-	__builtin_memcpy(destination.bytes, &ip->daddr, 16);
-	return declared(udp, &destination);
+	return declared(udp, destination[0], destination[1]);
 }
 
 static __always_inline const struct cio_kept_service *ours(struct xdp_md *ctx)
 {
 	const void *data = (const void *)(long)ctx->data;
 	const void *end = (const void *)(long)ctx->data_end;
-	const struct ethhdr *eth = data;
-	if ((const void *)(eth + 1) > end)
+	if (data + sizeof(struct ethhdr) > end)
+		return NULL;
+	if (*(const __u64 *)data << 16 != *(const volatile __u64 *)constants.own_mac << 16)
 		return NULL;
 	__u32 length = (__u32)bpf_xdp_get_buff_len(ctx);
 	if (length > settings.longest_frame)
 		return NULL;
-	for (int i = 0; i < ETH_ALEN; i++) {
-		if (eth->h_dest[i] != constants.own_mac[i])
-			return NULL;
-	}
-	if (eth->h_proto == bpf_htons(ETH_P_IP))
+	switch (ether_type(data)) {
+	case bpf_htons(ETH_P_IP):
 		return ours_v4(data, end, length);
-	if (eth->h_proto == bpf_htons(ETH_P_IPV6))
+	case bpf_htons(ETH_P_IPV6):
 		return ours_v6(data, end, length);
-	return NULL;
+	default:
+		return NULL;
+	}
 }
 
 /* Sockets end with the process. Nobody forgets any more what is kept then, so that it is not to be sent. */

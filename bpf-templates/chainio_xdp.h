@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What the XDP program and the runtime (runtime/net/program.cpp, replies.cpp) have to agree on.
  *
- * Replies that the program keeps are written by the runtime alone. A request leads to a set of places; the tag says which of them may have
+ * Replies that the program keeps are written by the runtime alone. A request leads to two sets of places; the tag says which of them may have
  * its reply, and the request that stands there whether it does. A place that is being written has an odd version, and what was copied out
  * of it counts if its version is the same behind as before. */
 #pragma once
 #include <linux/types.h>
 
+#define CIO_KEPT_SETS 2      /* that a request leads to */
 #define CIO_KEPT_WAYS 8      /* places of a set */
 #define CIO_KEPT_REQUEST 256 /* bytes of a request that is looked up, at most */
 #define CIO_KEPT_REPLY 1760
@@ -15,12 +16,35 @@
 #define CIO_KEPT_CONSTANT 256
 #define CIO_KEPT_TICK 26 /* a place's last use is known to 2^26 ns */
 
+#define CIO_XDP_SERVICES 64
+#define CIO_XDP_ADDRESSES 64
+#define CIO_XDP_SLOT_BITS 9
+#define CIO_XDP_SLOTS (1 << CIO_XDP_SLOT_BITS)
+
 /* Set before loading. */
 struct cio_xdp_constants {
-	__u8 own_mac[6];
-	__u8 outlives; /* whether it stays attached when the process is killed: in a dispatcher */
-	__u8 unused;
-	__u64 seed; /* so that nobody outside knows which requests share a set */
+	__u8 own_mac[8]; /* the last two are zero */
+	__u64 seed;	 /* so that nobody outside knows which requests share a set */
+	__u8 outlives;	 /* whether it stays attached when the process is killed: in a dispatcher */
+	__u8 ordered;	 /* whether processors keep the order of loads by themselves */
+	__u8 unused[6];
+};
+#ifdef __x86_64__
+#define CIO_XDP_ORDERED 1
+#else
+#define CIO_XDP_ORDERED 0
+#endif
+
+/* What is taken. Addresses lie where their hash says; the runtime looks for a seed with which no two of them lie in one slot, so that nothing is
+ * to be searched. */
+struct cio_xdp_address {
+	__u64 half[2]; /* IPv4: ::ffff:a.b.c.d */
+	__u64 used;
+};
+struct cio_xdp_taken {
+	__u64 seed;
+	struct cio_xdp_address address[CIO_XDP_SLOTS];
+	__u8 service[65536]; /* by port, as it stands in a packet: the service's place and 1; 0: the port is not declared */
 };
 
 /* Set while it runs. */
@@ -32,6 +56,13 @@ struct cio_xdp_settings {
 /* What became of a service's requests. */
 enum cio_kept_count { CIO_KEPT_HIT, CIO_KEPT_MISS, CIO_KEPT_STALE, CIO_KEPT_NO_ROOM, CIO_KEPT_COUNTS };
 
+/* Bytes of a request that its reply repeats: those of the word at `from`, less 8, that the mask has, in the head's word `to`. */
+struct cio_kept_repeat {
+	__u64 mask;
+	__u32 from;
+	__u32 to;
+};
+
 /* How requests to a port are looked up. */
 struct cio_kept_service {
 	__u32 number;
@@ -39,7 +70,10 @@ struct cio_kept_service {
 	__u32 first_set;
 	__u32 head_length;
 	__u8 compared[CIO_KEPT_FIXED]; /* 0xff, or 0 where replies do not depend on the byte */
-	__u16 head[CIO_KEPT_HEAD];     /* the request's byte that is repeated, or CIO_KEPT_CONSTANT + the byte */
+	__u8 head[CIO_KEPT_HEAD];      /* what a reply begins with, zero where the request's bytes are repeated */
+	__u32 repeats;
+	__u32 unused;
+	struct cio_kept_repeat repeat[CIO_KEPT_HEAD];
 };
 
 struct cio_kept_set {
@@ -69,6 +103,17 @@ static inline __attribute__((always_inline)) __u64 cio_kept_mix(__u64 hash, __u6
 {
 	hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
 	return hash ^ hash >> 32;
+}
+
+static inline __attribute__((always_inline)) __u32 cio_xdp_slot(__u64 seed, __u64 first, __u64 second)
+{
+	return (__u32)(cio_kept_mix(cio_kept_mix(seed, first), second) >> (64 - CIO_XDP_SLOT_BITS));
+}
+
+/* The low bits say which set is the request's first one, or another one. */
+static inline __attribute__((always_inline)) __u32 cio_kept_set_of(__u64 hash, int which)
+{
+	return (__u32)(hash >> 20 * which);
 }
 
 static inline __attribute__((always_inline)) __u32 cio_kept_tag(__u64 hash)

@@ -23,7 +23,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_PORTS);
+	__uint(max_entries, CIO_XDP_SERVICES);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
 	__type(value, struct cio_kept_epoch);
@@ -31,7 +31,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, MAX_PORTS * CIO_KEPT_COUNTS);
+	__uint(max_entries, CIO_XDP_SERVICES * CIO_KEPT_COUNTS);
 	__type(key, __u32);
 	__type(value, __u64);
 } kept_counts SEC(".maps");
@@ -39,8 +39,8 @@ struct {
 /* Where a request is looked at. */
 struct scratch {
 	__u64 request[WORD_COUNT(CIO_KEPT_REQUEST)]; /* of its begin what is compared, the rest as it came */
-	__u64 begin[WORD_COUNT(CIO_KEPT_FIXED)];     /* its begin as it came */
-	__u8 head[CIO_KEPT_HEAD];                    /* what the reply begins with */
+	__u64 begin[WORD_COUNT(CIO_KEPT_FIXED) + 2]; /* its begin as it came, between two words of which nothing is wanted */
+	__u64 head[WORD_COUNT(CIO_KEPT_HEAD)];	     /* what the reply begins with */
 	__u8 headers[64];
 	__u64 fence;
 };
@@ -52,10 +52,11 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-/* What is read or written before stays before, on every machine: an exchange orders all. */
+/* What is read before stays before, on every machine: an exchange orders all where processors do not keep the order of loads. */
 static __always_inline void fence(struct scratch *scratch)
 {
-	__sync_lock_test_and_set(&scratch->fence, 1);
+	if (!constants.ordered)
+		__sync_lock_test_and_set(&scratch->fence, 1);
 	barrier();
 }
 
@@ -83,31 +84,30 @@ static __always_inline __u16 folded(__u64 sum)
 /* The head of the reply to the request in `scratch`; of the request's begin what is compared stays. */
 static __always_inline void split(struct scratch *scratch, const struct cio_kept_service *service)
 {
-	__builtin_memcpy(scratch->begin, scratch->request, sizeof(scratch->begin));
-	__builtin_memset(scratch->head, 0, sizeof(scratch->head));
-	const __u8 *begin = (const __u8 *)scratch->begin;
-	KEPT_ROUNDS(i, CIO_KEPT_HEAD, service->head_length) {
-		__u32 from = service->head[i];
-		scratch->head[i] = from < CIO_KEPT_FIXED ? begin[from & (CIO_KEPT_FIXED - 1)] : (__u8)from;
-	}
-	const __u64 *compared = (const __u64 *)service->compared;
+	const __u64 *compared = (const __u64 *)service->compared, *head = (const __u64 *)service->head;
 #pragma unroll
-	for (int i = 0; i < WORD_COUNT(CIO_KEPT_FIXED); i++)
+	for (int i = 0; i < WORD_COUNT(CIO_KEPT_FIXED); i++) {
+		scratch->begin[1 + i] = scratch->request[i];
 		scratch->request[i] &= compared[i];
+	}
+#pragma unroll
+	for (int i = 0; i < WORD_COUNT(CIO_KEPT_HEAD); i++)
+		scratch->head[i] = head[i];
+	KEPT_ROUNDS(i, CIO_KEPT_HEAD, service->repeats) {
+		__u32 from = service->repeat[i].from, to = service->repeat[i].to;
+		if (!KEPT_BELOW(from, CIO_KEPT_FIXED + 9) || !KEPT_BELOW(to, WORD_COUNT(CIO_KEPT_HEAD)))
+			break;
+		scratch->head[to] |= *(const __u64 *)((const __u8 *)scratch->begin + from) & service->repeat[i].mask;
+	}
 }
 
-/* The place that may have the reply. */
-static __always_inline struct cio_kept_place *place_of(const struct scratch *scratch, const struct cio_kept_service *service,
-						       __u32 length, __u64 now)
+/* The place of the set that may have the reply. */
+static __always_inline struct cio_kept_place *place_in(__u32 number, __u32 tag, __u64 now)
 {
-	__u64 hash = cio_kept_mix(constants.seed, length);
-	KEPT_ROUNDS(i, WORD_COUNT(CIO_KEPT_REQUEST), (length + 7) / 8)
-		hash = cio_kept_mix(hash, scratch->request[i]);
-	__u32 number = service->first_set + ((__u32)hash & (service->sets - 1));
 	struct cio_kept_set *set = bpf_map_lookup_elem(&kept_sets, &number);
 	if (!set)
 		return NULL;
-	const __u32 tag = cio_kept_tag(hash), tick = (__u32)(now >> CIO_KEPT_TICK);
+	const __u32 tick = (__u32)(now >> CIO_KEPT_TICK);
 	__u32 way = CIO_KEPT_WAYS;
 #pragma unroll
 	for (__u32 i = 0; i < CIO_KEPT_WAYS; i++)
@@ -119,6 +119,22 @@ static __always_inline struct cio_kept_place *place_of(const struct scratch *scr
 		set->used[way] = tick;
 	__u32 place = number * CIO_KEPT_WAYS + way;
 	return bpf_map_lookup_elem(&kept_places, &place);
+}
+
+static __always_inline struct cio_kept_place *place_of(const struct scratch *scratch, const struct cio_kept_service *service,
+						       __u32 length, __u64 now)
+{
+	__u64 hash = constants.seed;
+	KEPT_ROUNDS(i, WORD_COUNT(CIO_KEPT_REQUEST), (length + 7) / 8)
+		hash = cio_kept_mix(hash, scratch->request[i]);
+	hash = cio_kept_mix(hash, length); /* last: the word before that has its say in every bit by it */
+	struct cio_kept_place *place = NULL;
+#pragma unroll
+	for (int i = 0; i < CIO_KEPT_SETS; i++) {
+		if (!place)
+			place = place_in(service->first_set + (cio_kept_set_of(hash, i) & (service->sets - 1)), cio_kept_tag(hash), now);
+	}
+	return place;
 }
 
 static __always_inline bool same_request(const struct scratch *scratch, const struct cio_kept_place *place, __u32 length)
@@ -149,15 +165,22 @@ static __always_inline enum cio_kept_count has(const struct scratch *scratch, co
 	return fresh ? CIO_KEPT_HIT : CIO_KEPT_STALE;
 }
 
-static __always_inline void turn_ethernet(struct ethhdr *eth)
+static __always_inline __be16 ether_type(const void *headers)
 {
-	__u8 mac[ETH_ALEN];
-	__builtin_memcpy(mac, eth->h_source, ETH_ALEN);
-	__builtin_memcpy(eth->h_source, eth->h_dest, ETH_ALEN);
-	__builtin_memcpy(eth->h_dest, mac, ETH_ALEN);
+	return *(const __be16 *)(headers + offsetof(struct ethhdr, h_proto));
 }
 
-static __always_inline __u64 sum_of(const __u16 *words, int count)
+static __always_inline void turn_ethernet(__u16 *words)
+{
+#pragma unroll
+	for (int i = 0; i < ETH_ALEN / 2; i++) {
+		const __u16 destination = words[i];
+		words[i] = words[ETH_ALEN / 2 + i];
+		words[ETH_ALEN / 2 + i] = destination;
+	}
+}
+
+static __always_inline __u64 sum_of(const __u32 *words, int count)
 {
 	__u64 sum = 0;
 #pragma unroll
@@ -190,24 +213,24 @@ static __always_inline void turn_v4(__u8 *headers, __u16 length, __u64 sum)
 	ip->ttl = 64;
 	ip->tot_len = bpf_htons(length + sizeof(*ip));
 	ip->check = 0;
-	const __u16 *words = (const __u16 *)ip;
-	ip->check = ~folded(sum_of(words, 10));
-	turn_udp((void *)(ip + 1), length, sum + sum_of(words + 6, 4));
+	const __u32 *words = (const __u32 *)ip;
+	ip->check = ~folded(sum_of(words, 5));
+	turn_udp((void *)(ip + 1), length, sum + sum_of(words + 3, 2));
 }
 
 static __always_inline void turn_v6(__u8 *headers, __u16 length, __u64 sum)
 {
 	struct ipv6hdr *ip = (void *)(headers + sizeof(struct ethhdr));
 	turn_ethernet((void *)headers);
-	__u64 words[4];
+	__u32 words[8];
 	__builtin_memcpy(words, &ip->saddr, sizeof(words));
-	__builtin_memcpy(&ip->saddr, words + 2, 16);
+	__builtin_memcpy(&ip->saddr, words + 4, 16);
 	__builtin_memcpy(&ip->daddr, words, 16);
 	ip->priority = 0;
 	ip->flow_lbl[0] = ip->flow_lbl[1] = ip->flow_lbl[2] = 0;
 	ip->hop_limit = 64;
 	ip->payload_len = bpf_htons(length);
-	turn_udp((void *)(ip + 1), length, sum + sum_of((const __u16 *)words, 16));
+	turn_udp((void *)(ip + 1), length, sum + sum_of(words, 8));
 }
 
 /* `value` where it is in 1 to `most`, a power of two, in a form that every kernel's verifier understands. */
@@ -229,37 +252,40 @@ static __always_inline bool make_room(struct xdp_md *ctx, struct scratch *scratc
 	return bpf_xdp_store_bytes(ctx, 0, scratch->headers, at) == 0;
 }
 
-/* The reply leaves in the packet's place, whose length it has. */
+/* The reply leaves in the packet's place, whose length it has. Where its head belongs there are zeros. */
 static __always_inline bool turn(struct xdp_md *ctx, const struct scratch *scratch, const struct cio_kept_service *service,
 				 __u32 at, __u16 reply, __u64 sum)
 {
 	__u8 *headers = (void *)(long)ctx->data;
-	if ((void *)(headers + at) > (const void *)(long)ctx->data_end)
+	const void *end = (const void *)(long)ctx->data_end;
+	if ((void *)(headers + at) > end)
 		return false;
-	sum += sum_of((const __u16 *)scratch->head, CIO_KEPT_HEAD / 2);
+	sum += sum_of((const __u32 *)scratch->head, CIO_KEPT_HEAD / 4);
 	if (at == sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr))
 		turn_v4(headers, reply + sizeof(struct udphdr), sum);
 	else
 		turn_v6(headers, reply + sizeof(struct udphdr), sum);
+	if ((void *)(headers + at + CIO_KEPT_HEAD) > end)
+		return service->head_length == 0 || bpf_xdp_store_bytes(ctx, at, (void *)scratch->head, within(service->head_length, CIO_KEPT_HEAD)) == 0;
+#pragma unroll
+	for (int i = 0; i < WORD_COUNT(CIO_KEPT_HEAD); i++)
+		((__u64 *)(headers + at))[i] |= scratch->head[i];
 	return true;
 }
 
 /* Copies the place's reply over the request, in whose packet there is room. False: the place was written meanwhile, and the request is
  * there again. */
-static __always_inline bool copy(struct xdp_md *ctx, struct scratch *scratch, const struct cio_kept_service *service,
-				 const struct cio_kept_place *place, __u32 version, __u32 at, __u32 length, __u32 reply)
+static __always_inline bool copy(struct xdp_md *ctx, struct scratch *scratch, const struct cio_kept_place *place, __u32 version, __u32 at,
+				 __u32 length, __u32 reply)
 {
 	/* Here, since older verifiers forget it on the way; unless the place is being written, it is so. */
 	barrier_var(reply);
 	if (reply > CIO_KEPT_REPLY)
 		return false;
 	bpf_xdp_store_bytes(ctx, at, (void *)place->reply, reply);
-	if (unchanged(scratch, place, version)) {
-		if (service->head_length != 0)
-			bpf_xdp_store_bytes(ctx, at, scratch->head, within(service->head_length, CIO_KEPT_HEAD));
+	if (unchanged(scratch, place, version))
 		return true;
-	}
-	__builtin_memcpy(scratch->request, scratch->begin, sizeof(scratch->begin));
+	__builtin_memcpy(scratch->request, scratch->begin + 1, CIO_KEPT_FIXED);
 	bpf_xdp_store_bytes(ctx, at, scratch->request, within(length, CIO_KEPT_REQUEST));
 	return false;
 }
@@ -287,7 +313,7 @@ static __always_inline enum cio_kept_count reply_to(struct xdp_md *ctx, const st
 	const int more = (int)(at + reply) - (int)bpf_xdp_get_buff_len(ctx);
 	if (more > 0 && !make_room(ctx, scratch, more, at))
 		return CIO_KEPT_NO_ROOM;
-	if (!copy(ctx, scratch, service, place, version, at, length, reply))
+	if (!copy(ctx, scratch, place, version, at, length, reply))
 		return CIO_KEPT_MISS;
 	if (more < 0)
 		bpf_xdp_adjust_tail(ctx, more);
@@ -314,10 +340,9 @@ static __always_inline bool answered(struct xdp_md *ctx, const struct cio_kept_s
 	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &zero);
 	const void *data = (const void *)(long)ctx->data;
 	const void *end = (const void *)(long)ctx->data_end;
-	const struct ethhdr *eth = data;
-	if (!scratch || (const void *)(eth + 1) > end)
+	if (!scratch || data + sizeof(struct ethhdr) > end)
 		return false;
-	if (eth->h_proto == bpf_htons(ETH_P_IPV6))
-		return reply_at(ctx, service, scratch, sizeof(*eth) + sizeof(struct ipv6hdr) + sizeof(struct udphdr));
-	return reply_at(ctx, service, scratch, sizeof(*eth) + sizeof(struct iphdr) + sizeof(struct udphdr));
+	if (ether_type(data) == bpf_htons(ETH_P_IPV6))
+		return reply_at(ctx, service, scratch, sizeof(struct ethhdr) + sizeof(struct ipv6hdr) + sizeof(struct udphdr));
+	return reply_at(ctx, service, scratch, sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr));
 }

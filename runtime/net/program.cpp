@@ -1,6 +1,5 @@
 #include "runtime/net/program.h"
 
-#include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "runtime/net/dispatcher.h"
+#include "runtime/net/taken.h"
 
 // The object of bpf-templates/chainio_xdp.bpf.c, put in by embed.S.
 extern "C" const std::uint8_t chainio_xdp_object[], chainio_xdp_object_end[];
@@ -26,7 +26,7 @@ namespace chainio::net {
 namespace {
 
 constexpr const char *kTake = "chainio_take", *kHand = "chainio_hand";  // the program's two forms
-constexpr std::size_t kMostPorts = 64, kMostAddresses = 64;             // of the maps in the program
+constexpr std::size_t kMostPorts = CIO_XDP_SERVICES, kMostAddresses = CIO_XDP_ADDRESSES;
 
 Refusal refusal(const std::string& what, int error) {
     const auto why = error == EPERM || error == EACCES ? Refusal::Why::not_permitted : Refusal::Why::system;
@@ -131,6 +131,7 @@ void Program::State::unload() {
 // 0 or the error's number, here and below.
 int Program::State::prepare(const Interface& interface) {
     std::ranges::copy(interface.mac, constants.own_mac);
+    constants.ordered = CIO_XDP_ORDERED;
     veth = interface.driver == "veth";
     index = interface.index;
     if (getrandom(&constants.seed, sizeof constants.seed, 0) != sizeof constants.seed) return errno;
@@ -293,17 +294,14 @@ std::expected<void, Refusal> Program::take(std::span<const std::uint16_t> ports,
             Refusal{Refusal::Why::unsupported,
                     fmt::format("an interface can have {} declared ports and {} addresses, not {} and {}", kMostPorts,
                                 kMostAddresses, ports.size(), addresses.size())});
-    const std::uint8_t yes = 1;
-    for (const Address& address : addresses) {
-        if (bpf_map_update_elem(state_->map("addresses"), address.data(), &yes, BPF_ANY) != 0)
-            return std::unexpected(refusal("an address cannot be given to the XDP program", errno));
+    for (std::uint32_t place = 0; place < ports.size(); place++) {
+        const cio_kept_service service = state_->replies.service_at(ports[place]);
+        if (bpf_map_update_elem(state_->map("services"), &place, &service, BPF_ANY) != 0)
+            return std::unexpected(refusal("a service cannot be given to the XDP program", errno));
     }
-    for (const std::uint16_t port : ports) {
-        const std::uint16_t key = htons(port);
-        const cio_kept_service service = state_->replies.service_at(port);
-        if (bpf_map_update_elem(state_->map("ports"), &key, &service, BPF_ANY) != 0)
-            return std::unexpected(refusal("a port cannot be given to the XDP program", errno));
-    }
+    const std::uint32_t first = 0;
+    if (bpf_map_update_elem(state_->map("taken"), &first, net::taken(ports, addresses).get(), BPF_ANY) != 0)
+        return std::unexpected(refusal("ports and addresses cannot be given to the XDP program", errno));
     state_->settings.longest_frame = longest_frame;
     if (const int failed = state_->set(); failed != 0)
         return std::unexpected(refusal("a frame's length cannot be given to the XDP program", failed));

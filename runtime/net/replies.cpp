@@ -34,6 +34,25 @@ std::uint16_t sum_of(const std::uint8_t* bytes, std::size_t length) {
     return static_cast<std::uint16_t>(sum);
 }
 
+// Bytes that the request has as far apart as the head are repeated together.
+void write_head(cio_kept_service& made, std::span<const std::uint16_t> head) {
+    for (std::uint32_t i = 0; i < made.head_length; i++) {
+        if (head[i] >= CIO_KEPT_FIXED) {
+            made.head[i] = static_cast<std::uint8_t>(head[i]);
+            continue;
+        }
+        const std::uint32_t word = i / 8, from = head[i] + 8 - i % 8;
+        const std::span all(made.repeat, made.repeats + 1);
+        cio_kept_repeat& repeat = *std::ranges::find_if(all, [&](const cio_kept_repeat& each) {
+            return &each == &all.back() || (each.to == word && each.from == from);
+        });
+        if (&repeat == &all.back()) made.repeats++;
+        repeat.to = word;
+        repeat.from = from;
+        repeat.mask |= std::uint64_t{0xff} << 8 * (i % 8);
+    }
+}
+
 }  // namespace
 
 ReplyTable::ReplyTable(std::vector<KeptService> services) : services_(std::move(services)), kept_(services_.size()) {
@@ -49,7 +68,7 @@ ReplyTable::ReplyTable(std::vector<KeptService> services) : services_(std::move(
         made.head_length = static_cast<std::uint32_t>(std::min<std::size_t>(service.head.size(), CIO_KEPT_HEAD));
         for (std::size_t i = 0; i < CIO_KEPT_FIXED; i++)
             made.compared[i] = i >= service.compared.size() || service.compared[i] != 0 ? 0xff : 0;
-        for (std::size_t i = 0; i < made.head_length; i++) made.head[i] = service.head[i];
+        write_head(made, service.head);
     }
     sets_ = std::max(first, 1u);
 }
@@ -92,12 +111,13 @@ ReplyTable::Looked ReplyTable::look(std::size_t number, std::span<const std::uin
     out.length = static_cast<std::uint32_t>(request.size());
     std::ranges::copy(request, out.request.begin());
     for (std::size_t i = 0; i < CIO_KEPT_FIXED; i++) out.request[i] &= looked_up_[number].compared[i];
-    out.hash = cio_kept_mix(seed_, out.length);
+    out.hash = seed_;
     for (std::size_t i = 0; i < request.size(); i += 8) {
         __u64 word = 0;
         std::memcpy(&word, out.request.data() + i, sizeof word);
         out.hash = cio_kept_mix(out.hash, word);
     }
+    out.hash = cio_kept_mix(out.hash, out.length);
     return out;
 }
 
@@ -106,25 +126,28 @@ bool ReplyTable::is_current(const cio_kept_place& place, std::uint64_t now) cons
 }
 
 // Where it stands already, else a free place, else one that nobody is answered from any more, else the one that was
-// used the longest time ago.
-std::uint32_t ReplyTable::way_for(const cio_kept_set& set, std::uint32_t number, std::uint32_t tag,
-                                  std::uint64_t now) const {
+// used the longest time ago; of the sets that it leads to, the first one as long as that has a free place.
+std::uint32_t ReplyTable::place_for(const cio_kept_service& service, std::uint64_t hash, std::uint64_t now) const {
     const auto tick = static_cast<std::uint32_t>(now >> CIO_KEPT_TICK);
     std::uint32_t best = 0;
     std::uint64_t best_rank = 0;
-    for (std::uint32_t way = 0; way < CIO_KEPT_WAYS; way++) {
-        const std::uint32_t there = get(set.tag[way]);
-        const cio_kept_place& place = memory_.places[number * CIO_KEPT_WAYS + way];
-        std::uint64_t rank = tick - get(set.used[way]);
-        if (there == tag)
-            return way;
-        else if (there == 0)
-            rank = std::uint64_t{1} << 41;
-        else if (!is_current(place, now))
-            rank |= std::uint64_t{1} << 40;
-        if (rank < best_rank) continue;
-        best = way;
-        best_rank = rank;
+    for (int which = 0; which < CIO_KEPT_SETS; which++) {
+        const std::uint32_t number = service.first_set + (cio_kept_set_of(hash, which) & (service.sets - 1));
+        const cio_kept_set& set = memory_.sets[number];
+        for (std::uint32_t way = 0; way < CIO_KEPT_WAYS; way++) {
+            const std::uint32_t at = number * CIO_KEPT_WAYS + way;
+            const std::uint32_t there = get(set.tag[way]);
+            std::uint64_t rank = 1 + (tick - get(set.used[way]));
+            if (there == cio_kept_tag(hash))
+                return at;
+            else if (there == 0)
+                rank = std::uint64_t{1} << 41;
+            else if (!is_current(memory_.places[at], now))
+                rank |= std::uint64_t{1} << 40;
+            if (rank <= best_rank) continue;
+            best = at;
+            best_rank = rank;
+        }
     }
     return best;
 }
@@ -135,7 +158,7 @@ bool ReplyTable::head_matches(std::size_t number, std::span<const std::uint8_t> 
     const cio_kept_service& service = looked_up_[number];
     if (head.size() < service.head_length) return false;
     for (std::size_t i = 0; i < service.head_length; i++) {
-        const std::uint16_t from = service.head[i];
+        const std::uint16_t from = services_[number].head[i];
         if (from < CIO_KEPT_FIXED && from >= request.size()) return false;
         if (head[i] != (from < CIO_KEPT_FIXED ? request[from] : static_cast<std::uint8_t>(from))) return false;
     }
@@ -154,10 +177,9 @@ bool ReplyTable::keep(std::size_t number, std::uint64_t epoch, std::uint64_t ask
     const Looked looked = look(number, request);
     const std::uint64_t now = now_ns();
     const std::uint32_t tag = cio_kept_tag(looked.hash);
-    const std::uint32_t at = service.first_set + (static_cast<std::uint32_t>(looked.hash) & (service.sets - 1));
-    cio_kept_set& set = memory_.sets[at];
-    const std::uint32_t way = way_for(set, at, tag, now);
-    cio_kept_place& place = memory_.places[at * CIO_KEPT_WAYS + way];
+    const std::uint32_t at = place_for(service, looked.hash, now), way = at % CIO_KEPT_WAYS;
+    cio_kept_set& set = memory_.sets[at / CIO_KEPT_WAYS];
+    cio_kept_place& place = memory_.places[at];
     const bool same = get(set.tag[way]) == tag && place.service == service.number &&
                       place.request_length == looked.length &&
                       std::memcmp(place.request, looked.request.data(), looked.request.size()) == 0;

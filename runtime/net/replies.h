@@ -64,7 +64,7 @@ class ReplyTable {
         std::array<std::uint8_t, CIO_KEPT_REQUEST> request;
     };
     Looked look(std::size_t number, std::span<const std::uint8_t> request) const;
-    std::uint32_t way_for(const cio_kept_set& set, std::uint32_t number, std::uint32_t tag, std::uint64_t now_ns) const;
+    std::uint32_t place_for(const cio_kept_service& service, std::uint64_t hash, std::uint64_t now_ns) const;
     bool is_current(const cio_kept_place& place, std::uint64_t now_ns) const;
     bool head_matches(std::size_t number, std::span<const std::uint8_t> request,
                       std::span<const std::uint8_t> head) const;

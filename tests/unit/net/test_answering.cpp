@@ -11,11 +11,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <random>
 #include <thread>
 #include <vector>
 
 #include "runtime/net/packet.h"
 #include "runtime/net/replies.h"
+#include "runtime/net/taken.h"
 
 extern "C" const std::uint8_t chainio_xdp_object[], chainio_xdp_object_end[];
 
@@ -23,7 +25,7 @@ namespace chainio::net {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
-constexpr std::size_t kHeaders = kEthernet + kIpv4 + kUdp;
+constexpr std::size_t kHeaders = kEthernet + kIpv4 + kUdp, kHeadersV6 = kEthernet + kIpv6 + kUdp;
 constexpr std::uint64_t kHour = 3'600'000'000'000;
 constexpr std::uint16_t kPort = 9000;
 
@@ -34,11 +36,12 @@ std::uint64_t now_ns() {
 // The program and its maps, attached to nothing.
 class Loaded {
   public:
-    Loaded() : table({{kPort, 8, kHour, {0, 0}, {1, 0, 256 + 0xab}}}) {
+    explicit Loaded(KeptService service = {kPort, 8, kHour, {0, 0}, {1, 0, 256 + 0xab}}) : table({std::move(service)}) {
         const auto size = static_cast<std::size_t>(chainio_xdp_object_end - chainio_xdp_object);
         object_ = bpf_object__open_mem(chainio_xdp_object, size, nullptr);
         cio_xdp_constants constants{};
         std::ranges::copy(kOwnMac, constants.own_mac);
+        constants.ordered = CIO_XDP_ORDERED;
         constants.seed = kSeed;
         bpf_map__set_initial_value(bpf_object__find_map_by_name(object_, ".rodata"), &constants, sizeof constants);
         bpf_map__set_max_entries(bpf_object__find_map_by_name(object_, "kept_sets"), table.sets());
@@ -58,13 +61,12 @@ class Loaded {
                    .epochs = share<cio_kept_epoch>("kept_epochs", 64)},
                   kSeed);
         const std::uint32_t first = 0;
-        const std::uint16_t port = htobe16(kPort);
         const cio_kept_service service = table.service_at(kPort);
         const cio_xdp_settings settings{.longest_frame = 1514, .answering = 1};
-        const std::array<std::uint8_t, 16> address{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 2};
-        const std::uint8_t yes = 1;
-        const bool put = bpf_map_update_elem(map("ports"), &port, &service, BPF_ANY) == 0 &&
-                         bpf_map_update_elem(map("addresses"), address.data(), &yes, BPF_ANY) == 0 &&
+        const std::uint16_t ports[] = {kPort};
+        const Address addresses[] = {kOwnV4, kOwnV6};
+        const bool put = bpf_map_update_elem(map("services"), &first, &service, BPF_ANY) == 0 &&
+                         bpf_map_update_elem(map("taken"), &first, taken(ports, addresses).get(), BPF_ANY) == 0 &&
                          bpf_map_update_elem(map(".bss"), &first, &settings, BPF_ANY) == 0;
         return put ? 0 : errno;
     }
@@ -84,6 +86,8 @@ class Loaded {
     }
 
     static constexpr std::array<std::uint8_t, 6> kOwnMac{2, 0, 0, 0, 0, 2};
+    static constexpr Address kOwnV4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 2};
+    static constexpr Address kOwnV6{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2};
     ReplyTable table;
 
   private:
@@ -118,31 +122,24 @@ bool keep(ReplyTable& table, std::uint8_t version) {
     return table.keep(0, table.epoch(0), now_ns(), kRequest, part);
 }
 
-// The request from 10.0.0.1 to 10.0.0.2, with a trailer where the driver would have room.
-Bytes request_packet() {
+// A request from 10.0.0.1 to 10.0.0.2, or from fd00::1 to fd00::2, with a trailer where the driver would have room.
+Bytes request_packet(const Bytes& request = kRequest, bool v6 = false) {
+    const std::size_t addresses = v6 ? 8 : 12, size = v6 ? 16 : 4, headers = v6 ? kHeadersV6 : kHeaders;
     Bytes packet(700, 0xee);
-    const std::array<std::uint8_t, kHeaders> reply_headers{2,          0,
-                                                           0,          0,
-                                                           0,          2,
-                                                           2,          0,
-                                                           0,          0,
-                                                           0,          1,
-                                                           8,          0,  // to be turned around
-                                                           0x45,       0,
-                                                           0,          0,
-                                                           0,          0,
-                                                           0,          0,
-                                                           64,         17,
-                                                           0,          0,
-                                                           10,         0,
-                                                           0,          2,
-                                                           10,         0,
-                                                           0,          1,  //
-                                                           kPort >> 8, kPort & 0xff,
-                                                           0x30,       0x39};
-    std::ranges::copy(reply_headers, packet.begin());
-    std::ranges::copy(kRequest, packet.begin() + kHeaders);
-    turn_around({packet.data(), kHeaders}, false, static_cast<std::uint16_t>(kRequest.size()), sum_of(kRequest));
+    // Those of a reply, to be turned around.
+    std::fill_n(packet.begin(), headers, 0);
+    std::ranges::copy(Loaded::kOwnMac, packet.begin());
+    std::ranges::copy(Loaded::kOwnMac, packet.begin() + 6);
+    packet[11] = 1;
+    packet[12] = v6 ? 0x86 : 0x08, packet[13] = v6 ? 0xdd : 0x00;
+    const auto to = std::span(v6 ? Loaded::kOwnV6 : Loaded::kOwnV4).last(size);
+    std::ranges::copy(to, packet.begin() + kEthernet + static_cast<std::ptrdiff_t>(addresses));
+    std::ranges::copy(to, packet.begin() + kEthernet + static_cast<std::ptrdiff_t>(addresses + size));
+    packet[kEthernet + addresses + 2 * size - 1] = 1;
+    const std::array<std::uint8_t, 4> ports{kPort >> 8, kPort & 0xff, 0x30, 0x39};
+    std::ranges::copy(ports, packet.begin() + static_cast<std::ptrdiff_t>(headers - kUdp));
+    std::ranges::copy(request, packet.begin() + static_cast<std::ptrdiff_t>(headers));
+    turn_around({packet.data(), headers}, v6, static_cast<std::uint16_t>(request.size()), sum_of(request));
     std::ranges::copy(Loaded::kOwnMac, packet.begin());
     return packet;
 }
@@ -151,13 +148,14 @@ Bytes request_packet() {
 Bytes payload_of(const Bytes& packet) {
     const auto headers = parse(packet, packet.size());
     if (!headers) return {};
-    const std::span ip(packet.data() + kEthernet, kIpv4);
-    const std::span udp(packet.data() + kEthernet + kIpv4, packet.size() - kEthernet - kIpv4);
+    const std::span ip = std::span(packet).subspan(kEthernet, headers->bytes - kEthernet - kUdp);
+    const std::span udp = std::span(packet).subspan(headers->bytes - kUdp);
     const auto length = static_cast<std::uint16_t>(udp[4] << 8 | udp[5]);
-    EXPECT_EQ(packet.size(), kEthernet + kIpv4 + length) << "no trailer";
-    EXPECT_EQ(sum_of(ip), 0xffff);
+    EXPECT_EQ(udp.size(), length) << "no trailer";
+    if (!headers->v6) EXPECT_EQ(sum_of(ip), 0xffff);
     const std::array<std::uint8_t, 4> rest{0, 17, udp[4], udp[5]};
-    EXPECT_EQ(sum_with(sum_with(sum_of(udp), 0, sum_of(ip.subspan(12))), 0, sum_of(rest)), 0xffff);
+    const std::uint16_t of_addresses = sum_of(ip.subspan(headers->v6 ? 8 : 12));
+    EXPECT_EQ(sum_with(sum_with(sum_of(udp), 0, of_addresses), 0, sum_of(rest)), 0xffff);
     return {udp.begin() + kUdp, udp.end()};
 }
 
@@ -179,6 +177,110 @@ TEST(Answering, SendsWhatIsKept) {
         EXPECT_EQ(loaded.run(packet), XDP_TX);
         EXPECT_EQ(payload_of(packet), reply_of(static_cast<std::uint8_t>(version)));
         loaded.table.forget();
+    }
+}
+
+TEST(Answering, SendsWhatIsKeptOverIpv6) {
+    Loaded loaded;
+    LOAD_OR_SKIP(loaded);
+    ASSERT_TRUE(keep(loaded.table, 5));
+    Bytes packet = request_packet(kRequest, true);
+    EXPECT_EQ(loaded.run(packet), XDP_TX);
+    EXPECT_EQ(payload_of(packet), reply_of(5));
+}
+
+// Whatever of the request a reply begins with, and however short it is.
+TEST(Answering, RepeatsWhatIsTheRequests) {
+    std::mt19937 random(20261122);
+    for (int round = 0; round < 40; round++) {
+        KeptService service{kPort, 8, kHour, {}, std::vector<std::uint16_t>(random() % (CIO_KEPT_HEAD + 1))};
+        Bytes request(40 + random() % 30);
+        for (auto& byte : request) byte = static_cast<std::uint8_t>(random());
+        for (std::size_t i = 0; i < service.head.size(); i++) {
+            // Now and then as many as follow one another.
+            const bool goes_on = i != 0 && random() % 3 != 0 && service.head[i - 1] < 39;
+            service.head[i] = static_cast<std::uint16_t>(
+                goes_on ? service.head[i - 1] + 1 : (random() % 2 ? 256 + random() % 256 : random() % 40));
+        }
+        Bytes reply(std::max<std::size_t>(1, service.head.size() + random() % 20), 'r');
+        for (std::size_t i = 0; i < service.head.size(); i++)
+            reply[i] = service.head[i] < 64 ? request[service.head[i]] : static_cast<std::uint8_t>(service.head[i]);
+        Loaded loaded(service);
+        LOAD_OR_SKIP(loaded);
+        const std::span<const std::uint8_t> part[] = {reply};
+        ASSERT_TRUE(loaded.table.keep(0, loaded.table.epoch(0), now_ns(), request, part));
+        Bytes packet = request_packet(request, round % 2 == 0);
+        EXPECT_EQ(loaded.run(packet), XDP_TX);
+        EXPECT_EQ(payload_of(packet), reply) << "round " << round;
+    }
+}
+
+constexpr std::size_t kHeaderSum = kEthernet + 10;
+
+void write_header_sum(Bytes& packet) {
+    packet[kHeaderSum] = packet[kHeaderSum + 1] = 0;
+    const auto sum = static_cast<std::uint16_t>(~sum_of({packet.data() + kEthernet, kIpv4}));
+    packet[kHeaderSum] = static_cast<std::uint8_t>(sum >> 8);
+    packet[kHeaderSum + 1] = static_cast<std::uint8_t>(sum);
+}
+
+TEST(Answering, TakesNothingThatIsNotItsOwn) {
+    Loaded loaded;
+    LOAD_OR_SKIP(loaded);
+    ASSERT_TRUE(keep(loaded.table, 5));
+    for (const bool v6 : {false, true}) {
+        const Bytes right = request_packet(kRequest, v6);
+        const std::size_t headers = v6 ? kHeadersV6 : kHeaders;
+        const auto refused = [&](std::size_t at, std::uint8_t value) {
+            Bytes packet = right;
+            packet[at] = value;
+            if (!v6 && at != kHeaderSum) write_header_sum(packet);
+            const Bytes before = packet;
+            EXPECT_EQ(loaded.run(packet), XDP_PASS) << "byte " << at << ", over IPv" << (v6 ? 6 : 4);
+            EXPECT_EQ(packet, before) << "untouched";
+        };
+        for (std::size_t i = 0; i < 6; i++) refused(i, 0x77);                            // another's MAC address
+        for (std::size_t i = 12; i < 14; i++) refused(i, 0x77);                          // another protocol
+        for (std::size_t i = headers - kUdp - (v6 ? 16 : 4); i < headers - kUdp; i++) {  // address
+            refused(i, 0x77);
+        }
+        for (std::size_t i = headers - kUdp + 2; i < headers - kUdp + 6; i++) refused(i, 0x77);  // port, length
+        refused(kEthernet, v6 ? 0x45 : 0x46);
+        refused(kEthernet + (v6 ? 6 : 9), 6);   // TCP
+        if (!v6) refused(kEthernet + 6, 0x20);  // a fragment
+        if (!v6) refused(kHeaderSum, static_cast<std::uint8_t>(right[kHeaderSum] + 1));
+        refused(kEthernet + (v6 ? 8 : 12), v6 ? 0xff : 224);  // from multicast
+    }
+}
+
+TEST(Taken, FindsEveryPortAndAddressAndNoOther) {
+    std::mt19937 random(20261122);
+    const auto some = [&] {
+        Address address{};
+        if (random() % 2 == 0) address[10] = address[11] = 0xff;
+        for (std::size_t i = address[10] == 0xff ? 12 : 0; i < 16; i++)
+            address[i] = static_cast<std::uint8_t>(random());
+        return address;
+    };
+    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{3}, std::size_t{CIO_XDP_ADDRESSES}}) {
+        std::vector<Address> addresses(count);
+        std::ranges::generate(addresses, some);
+        if (count > 1) addresses[1] = addresses[0];  // an interface may have one twice
+        const std::vector<std::uint16_t> ports{11211, 53, 65535, 256};
+        const auto made = taken(ports, addresses);
+        const auto has = [&](const Address& address) {
+            std::array<std::uint64_t, 2> half;
+            std::memcpy(half.data(), address.data(), sizeof half);
+            const cio_xdp_address& slot = made->address[cio_xdp_slot(made->seed, half[0], half[1])];
+            return slot.used != 0 && slot.half[0] == half[0] && slot.half[1] == half[1];
+        };
+        EXPECT_TRUE(std::ranges::all_of(addresses, has)) << count;
+        EXPECT_FALSE(has(Address{}));
+        for (int i = 0; i < 1000; i++) EXPECT_FALSE(has(some()));
+        std::size_t declared = 0;
+        for (unsigned port = 0; port < 65536; port++) declared += made->service[port] != 0 ? 1 : 0;
+        EXPECT_EQ(declared, ports.size());
+        for (std::size_t i = 0; i < ports.size(); i++) EXPECT_EQ(made->service[htobe16(ports[i])], i + 1);
     }
 }
 

@@ -57,6 +57,28 @@ struct Table {
 
 KeptService plain(std::uint32_t entries, std::uint64_t ttl = kHour) { return {9000, entries, ttl, {}, {}}; }
 
+// Half as many as there are places, whatever the bytes are in which their requests differ.
+TEST(Replies, OfRequestsThatAreAlikeAreKept) {
+    for (std::size_t at = 0; at < 24; at++) {
+        Table table({plain(1024)});
+        Bytes request(24, 'k');
+        unsigned there = 0;
+        const auto number = [&](unsigned i) {
+            request[at] = static_cast<std::uint8_t>(i);
+            request[at == 23 ? 0 : at + 1] = static_cast<std::uint8_t>(i >> 8);
+        };
+        for (unsigned i = 0; i < 512; i++) {
+            number(i);
+            ASSERT_TRUE(table.keep(request, {1, 2, 3}));
+        }
+        for (unsigned i = 0; i < 512; i++) {
+            number(i);
+            there += table.find(request) != nullptr ? 1 : 0;
+        }
+        EXPECT_GT(there, 505U) << "bytes " << at << " and " << at + 1;
+    }
+}
+
 TEST(Replies, AreKeptUnderTheWholeRequest) {
     Table table({plain(64)});
     EXPECT_TRUE(table.keep({1, 2, 3}, {7, 8, 9}));
