@@ -42,7 +42,8 @@ struct EngineOptions {
     // Each buffered read is tried in the page cache first, however many were not there: for who counts what was.
     bool always_try_page_cache = false;
     bool all_memory_at_once = false;  // for a program that stays: in huge pages, where the kernel can make some
-    // The smallest frame that a block is read into which no cache keeps; 4096 where AF_XDP sends from it.
+    // The smallest frame that a block is read into which no cache keeps; 4096 where AF_XDP sends from it. Then there is
+    // room in front of a block that leaves its frame some.
     std::uint32_t least_frame = umem::kUnit;
 };
 
@@ -213,7 +214,7 @@ class Engine {
     std::expected<void, std::string> enter(unsigned wait_for);
     std::expected<unsigned, std::string> reap_here(std::span<Completion> out, unsigned min);
     std::expected<unsigned, std::string> reap_user(std::span<Completion> out, unsigned min);
-    std::uint8_t* block_of(const Read& read) const { return slab_.data(read.frame) + read.skip; }
+    std::uint8_t* block_of(const Read& read) const { return slab_.data(read.frame) + read.front + read.skip; }
     umem::Owner owner_of(std::uint32_t flight) const { return flight + 1; }
 
     // engine_kernel.cpp: the kernel engine's side of the same

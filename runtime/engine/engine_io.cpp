@@ -13,6 +13,7 @@ constexpr std::uint8_t kMostRetries = 64;        // of EINTR and EAGAIN, one rea
 constexpr std::uint16_t kMissesBeforePause = 4;  // page-cache misses in a row until it is not asked for a while
 constexpr std::uint16_t kLongestPause = 256;     // reads
 constexpr unsigned kRoundsBetweenPolls = 64;     // of steps that needed no device
+constexpr std::uint32_t kFront = 512;            // as much as O_DIRECT wants memory to be aligned on most disks
 
 }  // namespace
 
@@ -132,6 +133,10 @@ Engine::Issued Engine::issue(std::uint32_t index, bool alone) {
         const std::uint32_t least = std::max(file.opened.memory_align, kept ? umem::kUnit : options_.least_frame);
         read.frame = allocate(std::max(read.io_length, least), owner_of(read.slot));
         if (read.frame == umem::kNoFrame) return Issued::no_frame;
+        // Frames that packets are sent from have room in front for a packet's headers, and for text, where that takes
+        // no larger frame.
+        const bool sent = !kept && options_.least_frame > umem::kUnit && file.opened.memory_align <= kFront;
+        if (sent && slab_.frame_bytes(read.frame) - read.io_length >= kFront) read.front = kFront;
     }
     const ReadOp op = op_of(index);
     if (alone) {
@@ -147,7 +152,7 @@ Engine::Issued Engine::issue(std::uint32_t index, bool alone) {
 ReadOp Engine::op_of(std::uint32_t index) const {
     const Read& read = reads_[index];
     return {.offset = read.offset - read.skip + read.got,
-            .data = slab_.data(read.frame) + read.got,
+            .data = slab_.data(read.frame) + read.front + read.got,
             .length = read.io_length - read.got,
             .file = read.file,
             .token = index,
@@ -208,7 +213,7 @@ Engine::GoOn Engine::go_on(std::uint32_t index, bool may_block) {
     const std::uint64_t mask = file.opened.offset_align - 1;
     const std::uint64_t begin = next.offset & ~mask, end = (next.offset + next.length + mask) & ~mask;
     // The frame is as aligned as the file asks, since its first block was of this file too.
-    if (end > INT64_MAX || end - begin > slab_.frame_bytes(read.frame)) return GoOn::no;
+    if (end > INT64_MAX || end - begin > slab_.frame_bytes(read.frame) - read.front) return GoOn::no;
     flight.hops++;
     read.offset = next.offset;
     read.tag = next.tag;

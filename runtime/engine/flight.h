@@ -26,7 +26,8 @@ struct Read {
     std::uint32_t next = kNoIndex;  // of the same chain
     QueueLink link;                 // in the queue of waiting reads, or of free ones
     umem::Frame frame = umem::kNoFrame;
-    std::uint32_t skip = 0;                // where the block begins in the frame
+    std::uint32_t front = 0;               // bytes of the frame that are left free in front of what is read
+    std::uint32_t skip = 0;                // where the block begins in that
     std::uint32_t io_length = 0;           // what is read, widened to the file's alignment
     std::uint32_t got = 0;                 // of that
     std::uint32_t failure = 0;             // an outcome, once done

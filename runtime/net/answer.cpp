@@ -61,6 +61,7 @@ void Port::push(unsigned number, const Packet& packet) {
         if (chunk(piece.frame).pending++ == 0) sending_++;
     }
     xsk_ring_prod__submit(&queue.tx, pieces);
+    counters_.pieces += pieces;
 }
 
 void Port::head(const umem::Descriptor& request, std::uint32_t length, std::uint16_t sum) {

@@ -42,6 +42,7 @@ struct PortOptions {
 struct PortCounters {
     std::uint64_t received = 0, answered = 0, released = 0, malformed = 0;
     std::uint64_t payload_copies = 0;  // answers that were put together by copying: 0 where the kernel has multi-buffer
+    std::uint64_t pieces = 0;          // descriptors of packets that were put on a ring
     std::uint64_t kicks = 0, no_frame = 0, ring_full = 0, down = 0;
     std::uint64_t taken = 0, passed = 0;  // by the program
     std::uint64_t dropped = 0;            // by the kernel, for want of a frame or of room in a ring

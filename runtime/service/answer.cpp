@@ -9,14 +9,27 @@ namespace chainio::service {
 namespace {
 
 constexpr std::size_t kTextStretches = 24;
+constexpr std::uint32_t kMoved = 512;  // bytes of text, at most, that are worth a piece of a packet less
 
 }  // namespace
 
 umem::Frame Answer::new_frame() {
     if (frame_count_ == kMostFrames) return umem::kNoFrame;
     const umem::Frame frame = engine_->take_frame(kFrame);
-    if (frame != umem::kNoFrame) frames_[frame_count_++] = frame;
+    if (frame == umem::kNoFrame) return frame;
+    of_text_[frame_count_] = true;
+    frames_[frame_count_++] = frame;
     return frame;
+}
+
+bool Answer::is_text(umem::Frame frame) const {
+    return of_text_[static_cast<std::size_t>(std::ranges::find(frames(), frame) - frames().begin())];
+}
+
+// Whether one stretch of a chain's result is all that is sent of the frame.
+bool Answer::takes_text(umem::Frame frame) const {
+    return !is_text(frame) &&
+           std::ranges::count(std::span(stretches_).first(count_), frame, &engine::Stretch::frame) == 1;
 }
 
 // The first frame begins with room for the first datagram's begin, so that a short reply is one stretch.
@@ -73,7 +86,10 @@ bool Answer::refer(const engine::Stretch& bytes) {
     // The first frame is one of text. Room is left for text that takes what frames there are.
     if (!text_room() || count_ + kTextStretches > kMostStretches || (!known && frame_count_ + 8 > kMostFrames))
         return false;
-    if (!known) frames_[frame_count_++] = bytes.frame;
+    if (!known) {
+        of_text_[frame_count_] = false;
+        frames_[frame_count_++] = bytes.frame;
+    }
     stretches_[count_++] = bytes;
     length_ += bytes.length;
     return true;
@@ -114,6 +130,33 @@ std::size_t Answer::cut(const engine::Stretch& head, std::size_t from, std::size
             last.length += piece.length;
         else
             out[made++] = piece;
+    }
+    return made;
+}
+
+std::size_t Answer::join(std::span<engine::Stretch> stretches) const {
+    std::size_t made = 0;
+    for (const engine::Stretch& next : stretches) {
+        engine::Stretch& last = stretches[made == 0 ? 0 : made - 1];
+        const std::uint32_t end = last.offset + last.length;
+        // Neither goes over the end of a piece of a packet. In front of the first there are the packet's headers.
+        if (made != 0 && next.length <= kMoved && is_text(next.frame) && takes_text(last.frame) && end % kFrame != 0 &&
+            end % kFrame + next.length <= kFrame) {
+            std::memcpy(data(last) + last.length, data(next), next.length);
+            last.length += next.length;
+            continue;
+        }
+        const std::uint32_t front = last.length + (made == 1 ? kHeadroom : 0);
+        if (made != 0 && last.length <= kMoved && is_text(last.frame) && takes_text(next.frame) &&
+            next.offset % kFrame >= front) {
+            engine::Stretch joined = next;
+            joined.offset -= last.length;
+            joined.length += last.length;
+            std::memcpy(data(joined), data(last), last.length);
+            last = joined;
+            continue;
+        }
+        stretches[made++] = next;
     }
     return made;
 }

@@ -31,6 +31,9 @@ class Answer : public Sink {
     // The stretches of `length` bytes of the reply from `from` on behind `head`, those that touch joined.
     std::size_t cut(const engine::Stretch& head, std::size_t from, std::size_t length,
                     std::span<engine::Stretch> out) const;
+    // Moves short text to the bytes that it goes out with, in front of them or behind, where their frame has room and
+    // nothing else of it is sent; and gives how many stretches are left. Of a reply that is one datagram.
+    std::size_t join(std::span<engine::Stretch> stretches) const;
     std::uint8_t* data(const engine::Stretch& stretch) const {
         return engine_->memory().data(stretch.frame) + stretch.offset;
     }
@@ -43,11 +46,14 @@ class Answer : public Sink {
 
   private:
     umem::Frame new_frame();
+    bool is_text(umem::Frame frame) const;
+    bool takes_text(umem::Frame frame) const;
     bool text_room();
     engine::Stretch* last_text();
 
     engine::Engine* engine_ = nullptr;
     std::array<umem::Frame, kMostFrames> frames_{};
+    std::array<bool, kMostFrames> of_text_{};  // they are ours, with what was written
     std::array<engine::Stretch, kMostStretches> stretches_{};
     std::size_t frame_count_ = 0, count_ = 0, length_ = 0;
     static constexpr std::size_t kHeadsInFrame = kFrame / kHeads;

@@ -175,7 +175,8 @@ bool Server::send_reply(std::uint32_t index, std::uint32_t slot) {
                                     static_cast<std::uint32_t>(head_length)};
         std::copy_n(head.begin(), head_length, answer.data(begin));
         std::array<engine::Stretch, Answer::kMostStretches + 1> stretches;
-        const std::size_t made = answer.cut(begin, number * longest, longest, stretches);
+        std::size_t made = answer.cut(begin, number * longest, longest, stretches);
+        if (count == 1) made = answer.join({stretches.data(), made});
         if (!by_socket && count == 1) keep_reply(datagram, slot, {stretches.data(), made});
         if (by_socket)
             send_stretches(index, {stretches.data(), made});

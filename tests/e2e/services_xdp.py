@@ -44,8 +44,19 @@ class OnVeth(Server):
         netns.until("only posted frames are in use", idle)
 
 
+def test_pieces(server):
+    """Text moves to the bytes that it surrounds, which stay where they were read to."""
+    sock, before = server.client(), server.interface()
+    wrong = [row for row in range(50) if ask(sock, row, b"row %d 300 1\n" % row) != (DATA[row * 1000:row * 1000 + 300] + b"|", 1, 309)]
+    after = server.interface()
+    expect("fifty replies are right", wrong, [])
+    expect("each is one piece of a packet, which nobody has copied", [after[name] - before[name] for name in ("pieces", "replies", "payload_copies")], [50, 50, 0])
+    sock.close()
+
+
 def test_replies(folder, pair, *options):
     server = OnVeth(folder, pair, "--interface", "vb", *options)
+    test_pieces(server)
     before = server.interface()
     print("      " + before["mode"])
     for address in THERE:

@@ -16,6 +16,7 @@ nlohmann::ordered_json interface_stats(const service::Server& server) {
                         {"received", counters.received},
                         {"replies", counters.answered},
                         {"payload_copies", counters.payload_copies},
+                        {"pieces", counters.pieces},
                         {"kicks", counters.kicks},
                         {"no_frame", counters.no_frame},
                         {"ring_full", counters.ring_full},

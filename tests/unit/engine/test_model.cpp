@@ -46,6 +46,8 @@ Case random_case(Random& random) {
     c.engine.in_flight = 1 + random() % 32;
     c.engine.umem_bytes = random() % 2 == 0 ? 256 << 10 : 4 << 20;
     c.engine.huge_pages = false;
+    // As where blocks are sent from their frames.
+    if (c.engine.umem_bytes > (1 << 20) && random() % 2 == 0) c.engine.least_frame = 4096;
     return c;
 }
 

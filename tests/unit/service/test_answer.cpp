@@ -34,7 +34,8 @@ std::vector<std::uint8_t> put_together(Answer& answer, std::size_t longest) {
         answer.data(head)[0] = static_cast<std::uint8_t>(number);
         answer.data(head)[1] = 0xaa;
         std::array<engine::Stretch, Answer::kMostStretches + 1> stretches;
-        const std::size_t made = answer.cut(head, number * longest, longest, stretches);
+        std::size_t made = answer.cut(head, number * longest, longest, stretches);
+        if (count == 1) made = answer.join({stretches.data(), made});
         std::vector<std::uint8_t> datagram;
         for (std::size_t i = 0; i < made; i++)
             datagram.insert(datagram.end(), answer.data(stretches[i]), answer.data(stretches[i]) + stretches[i].length);
@@ -58,11 +59,13 @@ TEST(Answer, IsWhatWasAddedAndReferredTo) {
         const std::size_t parts = 1 + random() % 40;
         for (std::size_t i = 0; i < parts; i++) {
             const auto part = random_bytes(random, 1 + random() % (random() % 8 == 0 ? 9000 : 100));
-            const umem::Frame frame =
-                random() % 2 == 0 ? engine->take_frame(static_cast<std::uint32_t>(part.size())) : umem::kNoFrame;
+            const auto room = static_cast<std::uint32_t>(random() % 2 * (random() % 600));  // in front, and behind
+            const umem::Frame frame = random() % 2 == 0
+                                          ? engine->take_frame(static_cast<std::uint32_t>(part.size()) + 2 * room)
+                                          : umem::kNoFrame;
             if (frame != umem::kNoFrame) {
-                std::memcpy(engine->memory().data(frame), part.data(), part.size());
-                if (answer.refer({frame, 0, static_cast<std::uint32_t>(part.size())})) {
+                std::memcpy(engine->memory().data(frame) + room, part.data(), part.size());
+                if (answer.refer({frame, room, static_cast<std::uint32_t>(part.size())})) {
                     want.insert(want.end(), part.begin(), part.end());
                     referred++;
                     continue;
@@ -101,9 +104,69 @@ TEST(Answer, TwoStretchesOfOneFrameGiveItBackOnce) {
     EXPECT_TRUE(answer.refer({frame, 0, 10}));
     EXPECT_TRUE(answer.refer({frame, 4000, 1000}));
     EXPECT_EQ(put_together(answer, 600), std::vector<std::uint8_t>(1010, 'x'));
+    // In one datagram, too, where text between them has to stay: each of them may begin where the other one's room is.
+    answer.add(std::vector<std::uint8_t>(10, 'x'));
+    EXPECT_EQ(put_together(answer, 2000), std::vector<std::uint8_t>(1020, 'x'));
     answer.clear();
     EXPECT_EQ(engine->memory().accounting().in_use, 0u);
     EXPECT_EQ(engine->memory().accounting().refused, 0u);
+}
+
+std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+// How many pieces a reply of one datagram has: "head", then each part, referred to at `at` of a frame of its own or,
+// where that is -1, written.
+struct Part {
+    std::string text;
+    std::int64_t at;
+};
+std::size_t pieces_of(engine::Engine& engine, const std::vector<Part>& parts) {
+    Answer answer;
+    answer.use(engine);
+    std::string want = "head";
+    for (const Part& part : parts) {
+        want += part.text;
+        if (part.at < 0) {
+            answer.add(bytes_of(part.text));
+            continue;
+        }
+        const umem::Frame frame = engine.take_frame(Answer::kFrame * 2);
+        std::memcpy(engine.memory().data(frame) + part.at, part.text.data(), part.text.size());
+        EXPECT_TRUE(
+            answer.refer({frame, static_cast<std::uint32_t>(part.at), static_cast<std::uint32_t>(part.text.size())}));
+    }
+    EXPECT_TRUE(answer.make_heads(1));
+    engine::Stretch head = answer.head(0);
+    head.offset += head.length - 4;
+    head.length = 4;
+    std::memcpy(answer.data(head), "head", 4);
+    std::array<engine::Stretch, Answer::kMostStretches + 1> stretches;
+    const std::size_t made = answer.join(std::span(stretches).first(answer.cut(head, 0, want.size() - 4, stretches)));
+    std::string got;
+    for (std::size_t i = 0; i < made; i++)
+        got.append(reinterpret_cast<const char*>(answer.data(stretches[i])), stretches[i].length);
+    EXPECT_EQ(got, want);
+    EXPECT_GE(stretches[0].offset % Answer::kFrame, Answer::kHeadroom) << "room for the packet's headers";
+    answer.clear();
+    EXPECT_EQ(engine.memory().accounting().in_use, 0u);
+    return made;
+}
+
+TEST(Answer, IsOnePieceWhereTheFrameHasRoomAroundTheBytes) {
+    auto engine = engine_of_nothing();
+    ASSERT_NE(engine, nullptr);
+    const std::string value(1000, 'v'), text(20, 't'), much(600, 'm');
+    EXPECT_EQ(pieces_of(*engine, {{text, -1}, {value, 512}, {text, -1}}), 1u);
+    EXPECT_EQ(pieces_of(*engine, {{value, 68}, {text, -1}}), 1u) << "headers and head just fit";
+    EXPECT_EQ(pieces_of(*engine, {{value, 67}, {text, -1}}), 2u);
+    EXPECT_EQ(pieces_of(*engine, {{text, -1}, {value, 4096 - 1020}, {text, -1}}), 1u);
+    EXPECT_EQ(pieces_of(*engine, {{text, -1}, {value, 4096 - 1019}, {text, -1}}), 2u) << "over the end of a piece";
+    EXPECT_EQ(pieces_of(*engine, {{text, -1}, {value, 4096 - 1000}, {text, -1}}), 2u) << "which is where it ends";
+    EXPECT_EQ(pieces_of(*engine, {{text, -1}, {value, 4096 + 87}, {text, -1}}), 2u) << "or begins";
+    EXPECT_EQ(pieces_of(*engine, {{text, -1}, {value, 4096 + 88}, {text, -1}}), 1u);
+    EXPECT_EQ(pieces_of(*engine, {{much, -1}, {value, 2000}, {much, -1}}), 3u) << "much text stays where it is";
+    // Text goes behind what it follows; what has none in front of it needs no headers either.
+    EXPECT_EQ(pieces_of(*engine, {{value, 512}, {text, -1}, {value, 0}, {text, -1}, {value, 100}}), 3u);
 }
 
 TEST(Answer, WithoutMemoryItTakesWhatThereIsRoomFor) {
