@@ -1,5 +1,7 @@
 #include "compiler/ir/handler_run.h"
 
+#include <cstddef>
+#include <cstring>
 #include <utility>
 
 #include "compiler/ir/visit.h"
@@ -52,15 +54,32 @@ HandlerRun::Memory::Memory(const Artifact& artifact) {
 HandlerRun::HandlerRun(const Artifact& artifact, std::uint32_t program, cio_io& io, const std::uint8_t* block,
                        Memory& memory, const CompiledHandler* compiled)
     : Operations(artifact, io, block, memory.regs.data()), memory_(memory), compiled_(compiled) {
-    results_ = memory.results;
     std::ranges::fill(memory.results, Bytes{});
     std::ranges::fill(memory.compiled_results, cio_result{});
-    io.vars[CIO_HANDLER_AT] = 0;
-    io.vars[CIO_HANDLER_REGS] = reinterpret_cast<std::uintptr_t>(memory.regs.data());
-    io.vars[CIO_HANDLER_RESULTS] = reinterpret_cast<std::uintptr_t>(memory.compiled_results.data());
+    use_memory(0);
     memory.frames.clear();
     memory.frames.push_back({.body = &artifact.module.programs[program].body});
     if (io.block_length > CIO_MAX_BLOCK) give_up(CIO_MALFORMED);
+}
+
+HandlerRun::HandlerRun(const HandlerRun& other, cio_io& io, Memory& memory)
+    : Operations(other.artifact_, io, other.block_, memory.regs.data()),
+      memory_(memory),
+      compiled_(other.compiled_),
+      again_(other.again_),
+      call_(other.call_),
+      reply_(other.reply_) {
+    memory = other.memory_;
+    std::memcpy(&io, &other.io_, offsetof(cio_io, vars));
+    use_memory(other.io_.vars[CIO_HANDLER_AT]);
+}
+
+void HandlerRun::use_memory(std::uint64_t at) {
+    results_ = memory_.results;
+    regs_ = memory_.regs.data();
+    io_.vars[CIO_HANDLER_AT] = at;
+    io_.vars[CIO_HANDLER_REGS] = reinterpret_cast<std::uintptr_t>(memory_.regs.data());
+    io_.vars[CIO_HANDLER_RESULTS] = reinterpret_cast<std::uintptr_t>(memory_.compiled_results.data());
 }
 
 HandlerRun::Stop HandlerRun::go_on() {

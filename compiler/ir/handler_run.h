@@ -41,6 +41,9 @@ class HandlerRun : Operations {
     HandlerRun(const Artifact& artifact, std::uint32_t program, cio_io& io, const std::uint8_t* block, Memory& memory,
                const CompiledHandler* compiled = nullptr);
 
+    // One that goes on from where `other` has stopped, in memory of its own.
+    HandlerRun(const HandlerRun& other, cio_io& io, Memory& memory);
+
     Stop go_on();
     std::uint32_t outcome() const { return io_.outcome; }  // of a run that has ended
 
@@ -67,6 +70,7 @@ class HandlerRun : Operations {
     void unwind(After flow);
     Stop go_on_compiled();
     void set_result(Bytes bytes);
+    void use_memory(std::uint64_t at);
 
     Memory& memory_;
     const CompiledHandler* compiled_;

@@ -4,7 +4,9 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 
+#include "compiler/ir/ahead.h"
 #include "runtime/engine/owners.h"
 
 namespace chainio::service {
@@ -32,6 +34,15 @@ std::uint64_t narrowed(std::uint64_t value, const ir::Param& param) {
     const std::uint64_t low = value & ((std::uint64_t{1} << param.bits) - 1);
     const std::uint64_t sign = std::uint64_t{1} << (param.bits - 1);
     return param.is_signed ? (low ^ sign) - sign : low;
+}
+
+std::vector<const ir::CallChain*> calls_ahead(const ir::Module& module) {
+    std::vector<const ir::CallChain*> calls;
+    for (const ir::Program& program : module.programs)
+        if (program.kind == ir::ProgramKind::handler)
+            std::ranges::copy(ir::calls_ahead(program), std::back_inserter(calls));
+    std::ranges::sort(calls);
+    return calls;
 }
 
 constexpr std::size_t kDigits = 24;  // at most, of a formatted value
@@ -70,9 +81,13 @@ Requests::Requests(engine::Engine& engine, const Files& files, unsigned slots)
       io_stride_(io_size(engine.spec().artifact())),
       result_stride_(longest_result(module_)),
       results_stride_(result_stride_ * ir::results_of(module_)),
-      io_memory_(std::max<std::size_t>(io_stride_ * slots, 1)),
+      io_memory_(io_stride_ * (slots + 1)),  // the last one is the scout's
       result_memory_(std::max<std::size_t>(results_stride_ * slots, 1)),
-      arguments_(CIO_MAX_ARGS) {
+      arguments_(CIO_MAX_ARGS),
+      ahead_calls_(calls_ahead(module_)),
+      aheads_(ahead_calls_.empty() ? 0 : engine.capacity() / 2),
+      ahead_memory_(std::max<std::size_t>(result_stride_ * aheads_.size(), 1)),
+      scout_memory_(engine.spec().artifact()) {
     slots_.reserve(slots);
     for (unsigned i = 0; i < slots; i++) {
         Slot& slot = slots_.emplace_back(engine.spec().artifact());
@@ -81,6 +96,10 @@ Requests::Requests(engine::Engine& engine, const Files& files, unsigned slots)
         slot.kept.resize(slot.memory.results.size());
     }
     for (unsigned i = slots; i-- > 0;) free_.push_back(i);
+    for (std::uint32_t i = 0; i < aheads_.size(); i++) {
+        aheads_[i].arguments.reserve(CIO_MAX_ARGS);
+        aheads_[i].next = std::exchange(free_aheads_, i);
+    }
     const auto found = std::ranges::find(module_.reasons, "close");
     if (found != module_.reasons.end())
         close_outcome_ = CIO_USER + static_cast<std::uint32_t>(found - module_.reasons.begin());
@@ -118,6 +137,7 @@ std::uint32_t Requests::start_failed(std::uint32_t service, Ending ending, std::
 }
 
 void Requests::begin(Slot& slot, std::int32_t program) {
+    drop_ahead(slot);
     cio_io& io = *slot.io;
     io.block_offset = io.block_tag = 0;
     io.block_length = static_cast<std::uint32_t>(slot.request.size());
@@ -184,8 +204,7 @@ RunState Requests::go_on(std::uint32_t index) {
 }
 
 // The values of a call's arguments in the order of the chain's parameters; the outcome when they cannot be had.
-std::uint32_t Requests::bind(const Slot& slot, const ir::CallChain& call) {
-    const ir::HandlerRun& run = *slot.run;
+std::uint32_t Requests::bind(const ir::HandlerRun& run, const ir::CallChain& call) {
     const ir::Chain& chain = module_.chains[call.chain];
     std::size_t scalars = 0, byte_args = 0, files = 0;
     arguments_.clear();
@@ -215,13 +234,21 @@ std::uint32_t Requests::bind(const Slot& slot, const ir::CallChain& call) {
 // Nothing when the run goes on at once.
 std::optional<RunState> Requests::submit(Slot& slot, std::uint32_t index) {
     const ir::CallChain& call = slot.run->call();
-    if (const std::uint32_t wrong = bind(slot, call); wrong != CIO_OK) {
+    if (const std::uint32_t wrong = bind(*slot.run, call); wrong != CIO_OK) {
         slot.run->give_up(wrong);
         return std::nullopt;
     }
+    if (is_next(slot, call)) {
+        slot.waits_ahead = !aheads_[slot.ahead].ended;
+        if (slot.waits_ahead) return RunState::chain;
+        answer_from_ahead(slot);
+        return std::nullopt;
+    }
+    drop_ahead(slot);
     const auto submitted = engine_.submit(call.chain, arguments_, kOurs | index);
     if (submitted) {
         slot.in_engine = true;
+        look_ahead(slot, index);
         return RunState::chain;
     }
     if (submitted.error().kind != engine::SubmitError::Kind::full) {
@@ -232,42 +259,54 @@ std::optional<RunState> Requests::submit(Slot& slot, std::uint32_t index) {
     return RunState::starved;
 }
 
-bool Requests::take(const engine::Completion& completion) {
+std::optional<std::uint32_t> Requests::take(const engine::Completion& completion) {
+    if ((completion.user_data & kAhead) != 0) return take_ahead(completion);
     const auto index = static_cast<std::uint32_t>(completion.user_data & ~kOurs);
     Slot& slot = slots_[index];
     slot.in_engine = false;
     if (slot.output == nullptr) {
         release(index);
-        return false;
+        return std::nullopt;
     }
-    if (completion.outcome != CIO_OK) {
-        if (is_absent(completion.outcome)) {
-            slot.run->answer_absent();
-        } else {
-            // Bytes of a file that are malformed do not make a request of bad form out of the one that needed them.
-            slot.run->give_up(completion.outcome == CIO_MALFORMED ? std::uint32_t{CIO_IO_ERROR} : completion.outcome);
-        }
-        return true;
-    }
-    if (completion.kind == ir::ResultKind::scalar) {
-        slot.run->answer(completion.scalar, {});
-        return true;
-    }
+    if (answer_plain(slot, completion.outcome, completion.kind, completion.scalar)) return index;
     // The engine takes the bytes back with its next turn, unless it is told to leave the frame: the reply may come
     // later.
+    if (const auto kept = engine_.keep(completion))
+        answer_kept(slot, *kept);
+    else
+        answer_copy(slot, completion.bytes);
+    return index;
+}
+
+// False: the result is bytes.
+bool Requests::answer_plain(Slot& slot, std::uint32_t outcome, ir::ResultKind kind, std::uint64_t scalar) {
+    if (outcome == CIO_OK && kind == ir::ResultKind::scalar)
+        slot.run->answer(scalar, {});
+    else if (is_absent(outcome))
+        slot.run->answer_absent();
+    else if (outcome != CIO_OK)
+        // Bytes of a file that are malformed do not make a request of bad form out of the one that needed them.
+        slot.run->give_up(outcome == CIO_MALFORMED ? std::uint32_t{CIO_IO_ERROR} : outcome);
+    else
+        return false;
+    return true;
+}
+
+void Requests::answer_kept(Slot& slot, const engine::Stretch& kept) {
+    Kept& of_result = slot.kept[slot.run->call().result];
+    give_back(of_result);
+    of_result = {kept, true};
+    slot.run->answer(kept.length, {engine_.memory().data(kept.frame) + kept.offset, kept.length});
+}
+
+void Requests::answer_copy(Slot& slot, std::span<const std::uint8_t> bytes) {
     const std::uint16_t result = slot.run->call().result;
     give_back(slot.kept[result]);
-    if (const auto kept = engine_.keep(completion)) {
-        slot.kept[result] = {*kept, true};
-        slot.run->answer(kept->length, {engine_.memory().data(kept->frame) + kept->offset, kept->length});
-        return true;
-    }
-    const std::size_t length = std::min(completion.bytes.size(), result_stride_);
+    const std::size_t length = std::min(bytes.size(), result_stride_);
     std::uint8_t* to = slot.results + result_stride_ * result;
-    if (length != 0) std::memcpy(to, completion.bytes.data(), length);
+    if (length != 0) std::memcpy(to, bytes.data(), length);
     slot.copies += length != 0 ? 1 : 0;
     slot.run->answer(length, {to, length});
-    return true;
 }
 
 void Requests::give_back(Kept& kept) {
@@ -368,6 +407,7 @@ std::optional<std::size_t> Requests::datagram_head(std::uint32_t index, std::int
 }
 
 void Requests::release(std::uint32_t slot) {
+    drop_ahead(slots_[slot]);
     give_back_all(slots_[slot]);
     slots_[slot].run.reset();
     slots_[slot].output = nullptr;
@@ -376,6 +416,7 @@ void Requests::release(std::uint32_t slot) {
 
 void Requests::abandon(std::uint32_t slot) {
     if (!slots_[slot].in_engine) return release(slot);
+    drop_ahead(slots_[slot]);
     slots_[slot].output = nullptr;
     engine_.cancel(kOurs | slot);
 }

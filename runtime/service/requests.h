@@ -31,7 +31,7 @@ class Requests {
     // One slot more than was asked for is kept for telling a client that its request is not run.
     bool any_free() const { return free_.size() > 1; }
     bool any_spare() const { return !free_.empty(); }
-    unsigned running() const { return static_cast<unsigned>(slots_.size() - free_.size()); }
+    unsigned running() const { return static_cast<unsigned>(slots_.size() - free_.size()) + aheads_used_; }
     // Starts a service's handler over a request that stays where it is until the end; replies go to `output`.
     std::uint32_t start(std::uint32_t service, std::int32_t program, std::span<const std::uint8_t> request,
                         Sink& output, std::uint32_t connection);
@@ -39,8 +39,8 @@ class Requests {
     std::uint32_t start_failed(std::uint32_t service, Ending ending, std::span<const std::uint8_t> request,
                                Sink& output, std::uint32_t connection);
     RunState go_on(std::uint32_t slot);
-    // Takes the result of the chain that a slot waits for; false when nobody waits for its request any more.
-    bool take(const engine::Completion& completion);
+    // Takes the result of a chain; the slot that waits for it, if one does, is to be gone on with.
+    std::optional<std::uint32_t> take(const engine::Completion& completion);
     std::uint32_t connection(std::uint32_t slot) const { return slots_[slot].connection; }
 
     // Of a slot that has ended. With `closes`, the connection is to be ended.
@@ -58,6 +58,9 @@ class Requests {
     void abandon(std::uint32_t slot);
 
   private:
+    static constexpr std::uint32_t kNone = engine::kNoIndex;
+    static constexpr unsigned kMostAhead = 16;                       // of a request
+    static constexpr std::uint64_t kAhead = std::uint64_t{1} << 32;  // user_data of a chain that is started ahead
     struct Kept {
         engine::Stretch at;
         bool ours = false;  // to be given back by us; else a sink has it, or there is none
@@ -76,7 +79,22 @@ class Requests {
         std::size_t part = 0, within = 0;  // of the reply that is being written
         Ending ending = Ending::answered;
         bool replying = false, closes = false, in_engine = false;
-        bool on_malformed = false, on_failure = false;  // has run, or need not
+        bool on_malformed = false, on_failure = false;    // has run, or need not
+        std::uint32_t ahead = kNone, last_ahead = kNone;  // chains that run for calls which the handler will make
+        bool waits_ahead = false;                         // for the first of them
+    };
+    // A chain that was started before the handler came to its call, and what came of it.
+    struct Ahead {
+        std::uint32_t next = kNone;  // of the same slot, or free
+        std::uint32_t slot = kNone;  // that will want it, if one still will
+        const ir::CallChain* call = nullptr;
+        std::vector<engine::Argument> arguments;
+        bool ended = false;
+        std::uint32_t outcome = 0;
+        ir::ResultKind kind = ir::ResultKind::none;
+        std::uint64_t scalar = 0;
+        engine::Stretch kept;                 // where its bytes are,
+        std::span<const std::uint8_t> bytes;  // or a copy of them
     };
     std::uint32_t take_slot(std::uint32_t service, std::span<const std::uint8_t> request, Sink& output,
                             std::uint32_t connection);
@@ -84,7 +102,18 @@ class Requests {
     bool begin_next(Slot& slot);
     bool begin_handler_of(Slot& slot, Ending ending);
     std::optional<RunState> submit(Slot& slot, std::uint32_t index);
-    std::uint32_t bind(const Slot& slot, const ir::CallChain& call);
+    std::uint32_t bind(const ir::HandlerRun& run, const ir::CallChain& call);
+    bool answer_plain(Slot& slot, std::uint32_t outcome, ir::ResultKind kind, std::uint64_t scalar);
+    void answer_kept(Slot& slot, const engine::Stretch& kept);
+    void answer_copy(Slot& slot, std::span<const std::uint8_t> bytes);
+
+    // requests_ahead.cpp
+    void look_ahead(Slot& slot, std::uint32_t index);
+    bool is_next(const Slot& slot, const ir::CallChain& call) const;
+    void answer_from_ahead(Slot& slot);
+    std::optional<std::uint32_t> take_ahead(const engine::Completion& completion);
+    void drop_ahead(Slot& slot);
+    void free_ahead(std::uint32_t index);
     bool write_reply(Slot& slot);
     static void write_plain(Slot& slot, const std::vector<ir::ReplyPart>& parts);
     bool refer(Slot& slot, const ir::Slice& from, ir::Bytes bytes);
@@ -100,6 +129,13 @@ class Requests {
     std::vector<std::uint32_t> free_;
     std::vector<engine::Argument> arguments_;
     std::uint32_t close_outcome_ = 0;
+
+    std::vector<const ir::CallChain*> ahead_calls_;  // in ascending order
+    std::vector<Ahead> aheads_;
+    engine::LazyMemory ahead_memory_;
+    std::uint32_t free_aheads_ = kNone;
+    unsigned aheads_used_ = 0;
+    ir::HandlerRun::Memory scout_memory_;
 };
 
 }  // namespace chainio::service

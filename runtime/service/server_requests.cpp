@@ -169,9 +169,8 @@ void Server::ended(Generation& generation, std::uint32_t slot) {
 }
 
 void Server::completed(const engine::Engine& engine, const engine::Completion& completion) {
-    const auto slot = static_cast<std::uint32_t>(completion.user_data & ~kOurs);
     Generation& generation = before_ && &before_->engine == &engine ? *before_ : *now_;
-    if (generation.requests.take(completion)) go_on(generation, slot);
+    if (const auto slot = generation.requests.take(completion)) go_on(generation, *slot);
     start_waiting();
 }
 

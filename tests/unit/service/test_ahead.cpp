@@ -1,0 +1,251 @@
+// Calls that are started before the handler comes to them: which they are, that they run at once, and that replies are
+// as without.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/ahead.h"
+#include "runtime/service/requests.h"
+#include "tests/unit/engine/fake_backend.h"
+#include "tests/unit/service/compiled.h"
+
+namespace chainio::service {
+namespace {
+
+std::string spec_of(const std::string& body) {
+    return R"(
+files rows = "*.rows"
+chain row(file: file rows, key: bytes(max 8)) -> bytes(max 64) hops 1 {
+  step s(b: block at key.decimal() * 64 for 64 in file) {
+    if b[0] == 45 { fail not_found }
+    return b[0..8]
+  }
+}
+service s on tcp 9000 via uring {
+  text Line { "get " keys: token(max 8)[1..64 by " "] "\n" }
+  request { line: Line }
+  on request {
+)" + body + R"(
+  }
+  on malformed { reply "bad" }
+  on failure { reply "sorry" }
+}
+)";
+}
+
+std::size_t calls_ahead_in(const std::string& body) {
+    const ir::Artifact artifact = lowered(spec_of(body).c_str());
+    std::size_t count = 0;
+    for (const ir::Program& program : artifact.module.programs)
+        if (program.kind == ir::ProgramKind::handler) count += ir::calls_ahead(program).size();
+    return count;
+}
+
+TEST(Ahead, AreCallsThatNoResultCanPrevent) {
+    const std::pair<const char*, std::size_t> cases[] = {
+        {R"(for k in line.keys { let v = row(rows["a"], k) else continue  reply v })", 1},
+        {R"(for k in line.keys { let v = row(rows["a"], k) else { reply "-"  continue }  reply v[0..2] } reply ".")",
+         1},
+        {R"(for k in line.keys { if k == "x" { break }  let v = row(rows["a"], k) else continue  reply v })", 1},
+        {R"(for k in line.keys { when row(rows["a"], k) as v { if v[0] == 48 { reply v } else { reply "." } } })", 1},
+        {R"(for i in range(0, 3) max 3 { for k in line.keys { let v = row(rows["a"], k) else continue  reply v } })",
+         1},
+        {R"(var n = 0  for k in line.keys { let v = row(rows["a"], k) else continue  n = n + v[0] }; reply n:dec)", 1},
+        // The first that is found is enough, and what comes behind it is not to be read.
+        {R"(for k in line.keys { let v = row(rows["a"], k) else continue  reply v  break })", 0},
+        {R"(for k in line.keys { when row(rows["a"], k) as v { reply v  break } })", 0},
+        {R"(var found = false  for k in line.keys { if found { break }  when row(rows["a"], k) as v { found = true; reply v } })",
+         0},
+        {R"(var found = false  for k in line.keys { if !found { when row(rows["a"], k) as v { found = true; reply v } } })",
+         0},
+        {R"(for k in line.keys { let v = row(rows["a"], k) else fail not_found  reply v })", 0},
+        {R"(for i in range(0, 3) max 3 { for k in line.keys { let v = row(rows["a"], k) else continue  if v[0] == 48 { fail close } } })",
+         0},
+        // What one gives is what the next one asks for.
+        {R"(for k in line.keys { let v = row(rows["a"], k) else continue  let w = row(rows["a"], v[1..3]) else continue  reply w })",
+         1},
+        {R"(var at = 1  for k in line.keys { let v = row(rows["a"], k[0..at]) else continue  at = v.length % 2 })", 0},
+        {R"(reply row(rows["a"], "7"))", 0},
+    };
+    for (const auto& [body, count] : cases) {
+        std::string lines = "let line = request.line\n" + std::string(body);
+        std::ranges::replace(lines, ';', '\n');
+        EXPECT_EQ(calls_ahead_in(lines), count) << body;
+    }
+}
+
+constexpr const char* kBody = R"(
+    let line = request.line
+    for k in line.keys {
+      if k == "skip" { continue }
+      if k == "stop" { break }
+      let v = row(rows["a"], k) else { reply "-"  continue }
+      reply "<" k ":" v ">"
+    }
+    reply "."
+)";
+
+struct Collected : Sink {
+    std::string text;
+    std::size_t add(std::span<const std::uint8_t> bytes) override {
+        text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        return bytes.size();
+    }
+};
+
+// Rows of 64 bytes that say their numbers; every tenth is absent, and one in a hundred cannot be read.
+engine::test::FakeDisk disk_of_rows() {
+    engine::test::FakeDisk disk;
+    disk.files.resize(1);
+    for (unsigned i = 0; i < 400; i++) {
+        std::string row = (i % 10 == 3 ? "-" : "r") + std::to_string(i);
+        row.resize(64, '_');
+        disk.files[0].insert(disk.files[0].end(), row.begin(), row.end());
+        if (i % 100 == 99) disk.bad.insert({0, i});
+    }
+    return disk;
+}
+
+// Several requests at once over a disk that answers in any order.
+class Rig {
+  public:
+    Rig(std::shared_ptr<const spec::Loaded> spec, unsigned in_flight, std::uint64_t seed)
+        : disk_(disk_of_rows()), context_{&disk_, seed, {}} {
+        engine_ = std::move(*engine::Engine::create(std::move(spec), {.in_flight = in_flight, .umem_bytes = 1 << 20},
+                                                    engine::test::make_fake, &context_));
+        engine::OpenedFile file;
+        file.offset_align = file.memory_align = 1;
+        file.size = disk_.files[0].size();
+        files_ = std::make_unique<Files>(std::vector<NamedFile>{{"a", 0, *engine_->add_file(file)}});
+        requests = std::make_unique<Requests>(*engine_, *files_, 9);
+    }
+    std::uint32_t start(const std::string& text, Collected& to) {
+        const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
+        const std::int32_t program = engine_->spec().module().services[0].on_request_tcp;
+        return requests->start(0, program, {bytes, text.size()}, to, 0);
+    }
+    // Until one of `running` has ended; those of `running` are the slots.
+    void turn(std::vector<std::uint32_t>& ended) {
+        std::array<engine::Completion, 4> out;
+        const auto count = engine_->reap(out, 1);
+        ASSERT_TRUE(count.has_value());
+        for (unsigned i = 0; i < *count; i++)
+            if (const auto slot = requests->take(out[i])) go_on(*slot, ended);
+        std::vector<std::uint32_t> again;
+        again.swap(starved_);
+        for (const std::uint32_t slot : again) go_on(slot, ended);
+    }
+    void go_on(std::uint32_t slot, std::vector<std::uint32_t>& ended) {
+        switch (requests->go_on(slot)) {
+            case RunState::ended: ended.push_back(slot); break;
+            case RunState::starved: starved_.push_back(slot); break;
+            default: break;
+        }
+    }
+    void forget(std::uint32_t slot) {
+        std::erase(starved_, slot);
+        requests->abandon(slot);
+    }
+    engine::Engine& engine() { return *engine_; }
+    std::unique_ptr<Requests> requests;
+
+  private:
+    engine::test::FakeDisk disk_;
+    engine::test::FakeContext context_;
+    std::unique_ptr<engine::Engine> engine_;
+    std::unique_ptr<Files> files_;
+    std::vector<std::uint32_t> starved_;
+};
+
+std::string answer_of(Rig& rig, const std::string& text) {
+    Collected out;
+    std::vector<std::uint32_t> ended;
+    rig.go_on(rig.start(text, out), ended);
+    while (ended.empty() && !testing::Test::HasFatalFailure()) rig.turn(ended);
+    rig.requests->release(ended[0]);
+    return out.text;
+}
+
+TEST(Ahead, TheKeysOfARequestAreOnTheirWayTogether) {
+    for (const auto& spec :
+         {compiled(spec_of(kBody).c_str()), spec::Loaded::from_artifact(lowered(spec_of(kBody).c_str()))}) {
+        Rig rig(spec, 64, 1);
+        Collected out;
+        std::vector<std::uint32_t> ended;
+        const std::string text = "get 1 2 skip 13 4 5 6\n";
+        rig.go_on(rig.start(text, out), ended);
+        EXPECT_EQ(rig.engine().in_flight(), 6u);
+        while (ended.empty() && !HasFatalFailure()) rig.turn(ended);
+        rig.requests->release(ended[0]);
+        EXPECT_EQ(out.text, "<1:r1______><2:r2______>-<4:r4______><5:r5______><6:r6______>.");
+        EXPECT_EQ(rig.requests->running(), 0u);
+        // No more than may be at once, however many are asked for.
+        std::string many = "get";
+        for (int i = 0; i < 60; i++) many += " " + std::to_string(i / 10 * 10);
+        many += "\n";
+        ended.clear();
+        rig.go_on(rig.start(many, out), ended);
+        EXPECT_EQ(rig.engine().in_flight(), 17u);
+        while (ended.empty() && !HasFatalFailure()) rig.turn(ended);
+        rig.requests->release(ended[0]);
+    }
+}
+
+// With room for one chain nothing is started ahead: that is what each reply is compared with.
+TEST(Ahead, RepliesAreAsWithout) {
+    const auto spec = compiled(spec_of(kBody).c_str());
+    std::mt19937 random(20261122);
+    for (std::uint64_t round = 0; round < 60 && !HasFailure(); round++) {
+        Rig rig(spec, 2 + random() % 30, round), reference(spec, 1, round);
+        std::vector<std::string> texts(60);
+        for (std::string& text : texts) {
+            text = "get";
+            for (unsigned i = 0, count = 1 + random() % 40; i < count; i++) {
+                const unsigned what = random() % 60;
+                text += what == 0   ? " skip"
+                        : what == 1 ? " stop"
+                        : what == 2 ? " what"
+                                    : " " + std::to_string(random() % 420);
+            }
+            text += "\n";
+        }
+        std::vector<Collected> out(texts.size());
+        std::vector<std::int64_t> text_of(9, -1);
+        std::size_t next = 0, gone = 0, answered = 0;
+        std::vector<std::uint32_t> ended;
+        while (answered + gone < texts.size() && !HasFailure()) {
+            while (next < texts.size() && rig.requests->any_free()) {
+                const std::uint32_t slot = rig.start(texts[next], out[next]);
+                text_of[slot] = static_cast<std::int64_t>(next++);
+                rig.go_on(slot, ended);
+            }
+            if (ended.empty()) rig.turn(ended);
+            for (const std::uint32_t slot : ended) {
+                const auto which = static_cast<std::size_t>(text_of[slot]);
+                text_of[slot] = -1;
+                rig.requests->release(slot);
+                EXPECT_EQ(out[which].text, answer_of(reference, texts[which])) << texts[which];
+                answered++;
+            }
+            ended.clear();
+            // Now and then a client goes.
+            const std::size_t goes = random() % text_of.size();
+            if (random() % 20 == 0 && text_of[goes] >= 0) {
+                text_of[goes] = -1;
+                rig.forget(static_cast<std::uint32_t>(goes));
+                gone++;
+            }
+        }
+        while (rig.requests->running() != 0 && !HasFatalFailure()) rig.turn(ended);
+        // Reads of chains that were given up arrive later.
+        for (int i = 0; i < 100 && rig.engine().memory().accounting().in_use != 0; i++)
+            ASSERT_TRUE(rig.engine().reap({}, 0).has_value());
+        EXPECT_EQ(rig.engine().memory().accounting().in_use, 0u);
+        EXPECT_TRUE(rig.engine().leaks().empty());
+    }
+}
+
+}  // namespace
+}  // namespace chainio::service
