@@ -196,8 +196,10 @@ void ElfView::read_symbols(const Section& table, std::vector<Symbol>& out) const
         const auto row = *load<Elf64_Sym>(symbols, i * sizeof(Elf64_Sym));
         const auto type = ELF64_ST_TYPE(row.st_info);
         if ((type != STT_FUNC && type != STT_GNU_IFUNC) || row.st_shndx == SHN_UNDEF) continue;
-        Symbol symbol{
-            .name = text_at(strings, row.st_name), .address = row.st_value, .resolver = type == STT_GNU_IFUNC};
+        Symbol symbol{.name = text_at(strings, row.st_name),
+                      .address = row.st_value,
+                      .size = row.st_size,
+                      .resolver = type == STT_GNU_IFUNC};
         if (const auto number = load<std::uint16_t>(numbers, 2 * i)) {
             symbol.hidden = (*number & 0x8000) != 0;
             // 0 and 1 are "local" and "global", not versions.
@@ -217,6 +219,27 @@ std::vector<Symbol> ElfView::functions() const {
     std::vector<Symbol> out;
     for (const Section& section : sections_)
         if (section.type == SHT_DYNSYM || section.type == SHT_SYMTAB) read_symbols(section, out);
+    return out;
+}
+
+std::vector<std::uint64_t> ElfView::labels() const {
+    std::vector<std::uint64_t> out;
+    for (const Section& section : sections_) {
+        if (section.type != SHT_DYNSYM && section.type != SHT_SYMTAB) continue;
+        const auto symbols = contents(section);
+        for (std::size_t i = 0; i < symbols.size() / sizeof(Elf64_Sym); i++) {
+            const auto row = *load<Elf64_Sym>(symbols, i * sizeof(Elf64_Sym));
+            if (row.st_shndx != SHN_UNDEF && row.st_shndx < SHN_LORESERVE) out.push_back(row.st_value);
+        }
+    }
+    return out;
+}
+
+std::vector<Code> ElfView::code() const {
+    std::vector<Code> out;
+    for (const Segment& segment : segments_)
+        if (segment.type == PT_LOAD && (segment.flags & PF_X) != 0)
+            out.push_back({segment.address, part(segment.offset, segment.file_size)});
     return out;
 }
 

@@ -18,9 +18,15 @@ struct UsdtNote {
 
 struct Symbol {
     std::string_view name{}, version{};  // version: empty when there is none
-    std::uint64_t address = 0;
+    std::uint64_t address = 0, size = 0;
     bool hidden = false;    // not the default version of its name
     bool resolver = false;  // an IFUNC: its address is that of a function which chooses
+};
+
+// What is loaded of an executable segment.
+struct Code {
+    std::uint64_t address = 0;
+    std::span<const std::uint8_t> bytes{};
 };
 
 class ElfView {
@@ -34,7 +40,9 @@ class ElfView {
     std::string_view runpath() const { return runpath_; }  // DT_RUNPATH, else DT_RPATH
 
     std::vector<UsdtNote> notes() const;
-    std::vector<Symbol> functions() const;  // defined ones, of both symbol tables
+    std::vector<Symbol> functions() const;      // defined ones, of both symbol tables
+    std::vector<std::uint64_t> labels() const;  // addresses of all defined symbols, whatever they are
+    std::vector<Code> code() const;
     // Where .stapsdt.base is now; notes move by how far it is from UsdtNote::base.
     std::optional<std::uint64_t> notes_base() const;
     // The place in the file of what is loaded at `address`; in an executable segment when that is asked for.
