@@ -37,6 +37,7 @@ const char* note_text(shim::Note note) {
         case shim::Note::descriptors: return "descriptors above the table's size were opened and not looked at";
         case shim::Note::sandbox:
             return "a process restricted its own system calls (seccomp) and went on plain from there";
+        case shim::Note::not_rewritten: return "a program's own system calls are not seen";
         case shim::Note::mapped: return "a matched file is mapped: reads through the mapping are not seen";
     }
     return nullptr;

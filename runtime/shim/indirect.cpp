@@ -1,22 +1,19 @@
 // A way around the names: syscall(), whose calls are told apart by their numbers.
+#include "runtime/shim/indirect.h"
+
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <linux/openat2.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
+
+#include <cerrno>
 
 #include "runtime/shim/next.h"
 #include "runtime/shim/shim.h"
 
 namespace chainio::shim {
 namespace {
-
-using Six = long (*)(long, long, long, long, long, long, long);
-
-struct Arguments {
-    long a, b, c, d, e, f;
-};
-
-Six next_syscall();
 
 std::int64_t offset_at(long pointer) {
     return pointer != 0 ? *reinterpret_cast<const std::int64_t*>(pointer) : kAtPosition;
@@ -63,10 +60,10 @@ std::uint64_t flags_of(long number, const Arguments& in) {
     }
 }
 
-long open_by_number(long number, const Arguments& in) {
+long open_by_number(Six call, long number, const Arguments& in) {
     start();
     const std::uint64_t before = now_ns();
-    const long fd = next_syscall()(number, in.a, in.b, in.c, in.d, in.e, in.f);
+    const long fd = call(number, in.a, in.b, in.c, in.d, in.e, in.f);
     const std::uint32_t took = since(before);
     const bool in_folder = number == SYS_openat || number == SYS_openat2;
     if (fd >= 0)
@@ -75,11 +72,14 @@ long open_by_number(long number, const Arguments& in) {
     return fd;
 }
 
-long read_by_number(long number, const Arguments& in) {
+long read_by_number(Six call, long number, const Arguments& in) {
     const Reading found = reading(number, in);
-    const auto call = [=] { return next_syscall()(number, in.a, in.b, in.c, in.d, in.e, in.f); };
-    return found.slot ? read_seen(*found.slot, found.fd, found.offset, found.buffer, 0, call) : call();
+    const auto read = [=] { return call(number, in.a, in.b, in.c, in.d, in.e, in.f); };
+    return found.slot ? read_seen(*found.slot, found.fd, found.offset, found.buffer, 0, read) : read();
 }
+
+// Of a socket that does not block, the call says that it is under way: the kernel's own way, or libc's.
+bool connects(long result) { return result == 0 || result == -EINPROGRESS || (result == -1 && errno == EINPROGRESS); }
 
 void before_close(long number, const Arguments& in) {
     if (number == SYS_close) return closing(static_cast<int>(in.a));
@@ -100,10 +100,21 @@ void after_call(long number, const Arguments& in, long result) {
         case SYS_dup2:
 #endif
             return duplicated(static_cast<int>(in.a), static_cast<int>(result));
+        case SYS_mmap: return mapped(static_cast<int>(in.e), static_cast<int>(in.c), static_cast<int>(in.d));
         case SYS_listen: return listening(static_cast<int>(in.a), "listen");
         case SYS_bind: return listening(static_cast<int>(in.a), "bind");
         case SYS_accept:
         case SYS_accept4: return accepted(static_cast<int>(in.a), static_cast<int>(result));
+        case SYS_epoll_ctl:
+            return epoll_changed(static_cast<int>(in.a), static_cast<int>(in.b), static_cast<int>(in.c),
+                                 reinterpret_cast<const epoll_event*>(in.d));
+#ifdef SYS_epoll_wait
+        case SYS_epoll_wait:
+#endif
+        case SYS_epoll_pwait:
+        case SYS_epoll_pwait2:
+            epoll_ready(static_cast<int>(in.a), reinterpret_cast<const epoll_event*>(in.b), static_cast<int>(result));
+            return;
         case SYS_connect:
             return connected(static_cast<int>(in.a), reinterpret_cast<const void*>(in.b), static_cast<unsigned>(in.c));
         case SYS_io_uring_setup: return post_note(Note::io_uring, nullptr);
@@ -121,18 +132,14 @@ void before_sandbox(long number, const Arguments& in) {
 
 }  // namespace
 
-// libc's takes what it is given in registers, and so does this one; what nobody passed is handed on and read by nobody.
-// Calls that are not listed are jumped to: after some of them, the stack is not what it was.
-CHAINIO_CALL(long, syscall, long number, long a, long b, long c, long d, long e, long f) {
-    const Arguments in{a, b, c, d, e, f};
-    auto* next = CHAINIO_NEXT(syscall);
+bool seen_by_number(Six call, long number, const Arguments& in, long& result) {
     switch (number) {
 #ifdef SYS_open
         case SYS_open:
         case SYS_creat:
 #endif
         case SYS_openat:
-        case SYS_openat2: return open_by_number(number, in);
+        case SYS_openat2: result = open_by_number(call, number, in); return true;
         case SYS_read:
         case SYS_pread64:
         case SYS_readv:
@@ -141,14 +148,18 @@ CHAINIO_CALL(long, syscall, long number, long a, long b, long c, long d, long e,
         case SYS_sendfile:
         case SYS_splice:
         case SYS_copy_file_range:
-        case SYS_recvfrom: return read_by_number(number, in);
+        case SYS_recvfrom: result = read_by_number(call, number, in); return true;
         case SYS_close:
-        case SYS_close_range: before_close(number, in); break;
+        case SYS_close_range: before_close(number, in); return false;
         case SYS_seccomp:
-        case SYS_prctl: before_sandbox(number, in); break;
+        case SYS_prctl: before_sandbox(number, in); return false;
 #ifdef SYS_dup2
         case SYS_dup2:
 #endif
+#ifdef SYS_epoll_wait
+        case SYS_epoll_wait:
+#endif
+        case SYS_mmap:
         case SYS_dup:
         case SYS_dup3:
         case SYS_fcntl:
@@ -157,21 +168,25 @@ CHAINIO_CALL(long, syscall, long number, long a, long b, long c, long d, long e,
         case SYS_accept:
         case SYS_accept4:
         case SYS_connect:
+        case SYS_epoll_ctl:
+        case SYS_epoll_pwait:
+        case SYS_epoll_pwait2:
         case SYS_io_uring_setup:
-        case SYS_io_setup: {
-            const long result = next(number, a, b, c, d, e, f);
-            if (result >= 0) after_call(number, in, result);
-            return result;
-        }
-        default: break;
+        case SYS_io_setup:
+            result = call(number, in.a, in.b, in.c, in.d, in.e, in.f);
+            if (result >= 0 || (number == SYS_connect && connects(result))) after_call(number, in, result);
+            return true;
+        default: return false;
     }
-    [[clang::musttail]] return next(number, a, b, c, d, e, f);
 }
 
-namespace {
-
-Six next_syscall() { return CHAINIO_NEXT(syscall); }
-
-}  // namespace
+// libc's takes what it is given in registers, and so does this one; what nobody passed is handed on and read by nobody.
+// Calls that are not listed are jumped to: after some of them, the stack is not what it was.
+CHAINIO_CALL(long, syscall, long number, long a, long b, long c, long d, long e, long f) {
+    auto* next = CHAINIO_NEXT(syscall);
+    long result = 0;
+    if (seen_by_number(next, number, {a, b, c, d, e, f}, result)) return result;
+    [[clang::musttail]] return next(number, a, b, c, d, e, f);
+}
 
 }  // namespace chainio::shim

@@ -72,6 +72,7 @@
     LIBC(pselect)                                   \
     LIBC(vfork)                                     \
     LIBC(__vfork)                                   \
+    LIBC(clone)                                     \
     RAW(execve, call<SYS_execve>)                   \
     LIBC(execv)                                     \
     LIBC(execvp)                                    \

@@ -19,6 +19,7 @@ inline constexpr Number kNumbers[] = {
     {0, Care::descriptor},    // read
     {2, Care::always},        // open
     {3, Care::descriptor},    // close
+    {9, Care::always},        // mmap
     {17, Care::descriptor},   // pread64
     {19, Care::descriptor},   // readv
     {32, Care::descriptor},   // dup

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "runtime/shim/next.h"
+#include "runtime/shim/rewrite.h"
 #include "runtime/shim/shim.h"
 
 namespace chainio::shim {
@@ -68,6 +69,16 @@ void note_searched(const char* name) {
     search(name);
 }
 
+// How many there are behind the first, with the null pointer that ends them.
+std::size_t count_arguments(const char* first, va_list list) {
+    if (!first) return 0;
+    std::size_t count = 1;
+    while (va_arg(list, char*)) ++count;
+    return count;
+}
+
+}  // namespace
+
 // The next program of this thread takes a ring of its own. A child of vfork leaves its parent's alone.
 void leaving() {
     if (region() && static_cast<std::uint32_t>(raw_call(SYS_getpid)) == process_id(process())) release_ring(process());
@@ -85,16 +96,6 @@ void may_share_memory() {
     producer.may_be_vfork_child = true;
 }
 
-// How many there are behind the first, with the null pointer that ends them.
-std::size_t count_arguments(const char* first, va_list list) {
-    if (!first) return 0;
-    std::size_t count = 1;
-    while (va_arg(list, char*)) ++count;
-    return count;
-}
-
-}  // namespace
-
 // The child returns first, into the caller's frame: nothing of ours may be on the stack then.
 CHAINIO_CALL(pid_t, vfork) {
     may_share_memory();
@@ -103,6 +104,13 @@ CHAINIO_CALL(pid_t, vfork) {
 CHAINIO_CALL(pid_t, __vfork) {
     may_share_memory();
     [[clang::musttail]] return CHAINIO_NEXT(__vfork)();
+}
+
+// By hand, a thread is made that libc does not know. What nobody passed is handed on and read by nobody.
+CHAINIO_CALL(int, clone, int (*function)(void*), void* stack, int flags, void* argument, long parent, long local,
+             long child) {
+    starts_child(static_cast<unsigned>(flags));
+    [[clang::musttail]] return CHAINIO_NEXT(clone)(function, stack, flags, argument, parent, local, child);
 }
 
 CHAINIO_CALL(int, execve, const char* path, char* const* arguments, char* const* environment) {

@@ -12,7 +12,7 @@
 namespace chainio::shim {
 
 inline constexpr std::uint64_t kMagic = 0x316d696873'6f6963;  // "ciosshm1"
-inline constexpr std::uint32_t kVersion = 4;
+inline constexpr std::uint32_t kVersion = 5;
 inline constexpr char kRegionVariable[] = "CHAINIO_REGION";  // environment: absolute path of the region's file
 
 inline constexpr unsigned kRings = 256;  // threads that can post at the same time; others are counted as `no_ring`
@@ -47,6 +47,7 @@ enum class Note : std::uint8_t {
     descriptors = 5,     // a descriptor above the table's size was opened and not looked at
     mapped = 6,          // a matched file is mapped: reads through the mapping are not seen
     sandbox = 7,         // the process allows itself fewer system calls from here on, and goes on plain
+    not_rewritten = 8,   // a program's own system calls stay unseen, as asked otherwise; payload: why
 };
 
 // An event in a ring. Its payload follows; `bytes` is the whole, a multiple of 8.
@@ -93,6 +94,7 @@ struct Plan {
     char exes[kMaxExes][kMaxPattern];  // globs over the executable's path or its last part; none: every program
     ClassRule classes[kMaxClasses];
     SocketRule sockets[kMaxSockets];
+    char sites_program[kMaxPath];  // chainio-sites, when system calls are to be caught that go past libc; else empty
 };
 
 // What the server wants to hear of a class or a socket just now; the gate clears bits and sets them again.
@@ -140,6 +142,16 @@ struct Stats {
     ClassStats classes[kMaxClasses];
 };
 
+// Counted by the programs whose own system calls are caught.
+struct Rewriting {
+    Counter programs;  // of which calls were replaced
+    Counter sites;     // replaced calls
+    Counter others;    // calls that stay, by a number that nobody looks at
+    Counter unknown;   // bytes outside of functions that could be calls, and stay
+    Counter calls;     // that were looked at
+    Counter missed;    // made without being looked at, since there was no stack to look from
+};
+
 struct Region {
     std::uint64_t magic;
     std::uint32_t version, bytes;
@@ -154,6 +166,7 @@ struct Region {
     std::atomic<std::uint32_t> waiting;   // threads that wait for frames; those killed meanwhile stay counted
     Plan plan;
     Stats stats;
+    alignas(64) Rewriting rewriting;
     Ring rings[kRings];
 };
 inline constexpr std::size_t kRegionBytes = sizeof(Region);

@@ -30,18 +30,11 @@ ssize_t moved(int in, const off_t* offset, Call call) {
 }
 
 template <class Call>
-void* mapped(int fd, int protection, int flags, Call call) {
+void* mapped_seen(int fd, int protection, int flags, Call call) {
     void* memory = call();
-    Slot* slot = flags & MAP_ANONYMOUS ? nullptr : table.watched(fd);
-    if (!slot || slot->kind() != Kind::file || memory == MAP_FAILED || !(protection & (PROT_READ | PROT_EXEC)))
-        [[likely]]
-        return memory;
-    Opening& opening = table.opening(*slot);
-    if (opening.mapped.exchange(1) == 0) post_note(Note::mapped, nullptr, opening.device.load(), opening.inode.load());
+    if (memory != MAP_FAILED) mapped(fd, protection, flags);
     return memory;
 }
-
-}  // namespace
 
 // A read into one buffer from a place of its own, the only kind that may be served.
 template <class Call>
@@ -52,6 +45,16 @@ ssize_t pread_seen(Slot& slot, int fd, std::int64_t at, void* buffer, std::size_
         const ssize_t got = serve(slot, fd, at, buffer, size);
         return got > 0 ? got : call();
     });
+}
+
+}  // namespace
+
+void mapped(int fd, int protection, int flags) {
+    Slot* slot = flags & MAP_ANONYMOUS ? nullptr : table.watched(fd);
+    if (!slot || slot->kind() != Kind::file || !(protection & (PROT_READ | PROT_EXEC))) [[likely]]
+        return;
+    Opening& opening = table.opening(*slot);
+    if (opening.mapped.exchange(1) == 0) post_note(Note::mapped, nullptr, opening.device.load(), opening.inode.load());
 }
 
 // The one look-up that a call pays for whose descriptor nothing matches; then it goes on as a jump.
@@ -113,8 +116,8 @@ CHAINIO_CALL(ssize_t, copy_file_range, int in, off_t* in_offset, int out, off_t*
 
 #define CHAINIO_MMAP(name)                                                                                        \
     CHAINIO_CALL(void*, name, void* address, std::size_t size, int protection, int flags, int fd, off_t offset) { \
-        return mapped(fd, protection, flags,                                                                      \
-                      [=] { return CHAINIO_NEXT(name)(address, size, protection, flags, fd, offset); });          \
+        return mapped_seen(fd, protection, flags,                                                                 \
+                           [=] { return CHAINIO_NEXT(name)(address, size, protection, flags, fd, offset); });     \
     }
 CHAINIO_MMAP(mmap)
 CHAINIO_MMAP(mmap64)

@@ -88,6 +88,8 @@ void wake_if(bool posted) {
     if (found) wake(*found);
 }
 
+}  // namespace
+
 int epoll_ready(int epoll_descriptor, const epoll_event* events, int count) {
     if (count <= 0 || nobody()) [[likely]]
         return count;
@@ -102,6 +104,13 @@ int epoll_ready(int epoll_descriptor, const epoll_event* events, int count) {
     wake_if(posted);
     return count;
 }
+
+void epoll_changed(int epoll, int operation, int fd, const epoll_event* event) {
+    if (event && operation != EPOLL_CTL_DEL && table.watched(fd)) [[unlikely]]
+        watch(epoll, fd, event->data.u64);
+}
+
+namespace {
 
 int poll_ready(const pollfd* list, nfds_t size, int count) {
     if (count <= 0 || nobody()) [[likely]]
@@ -130,8 +139,7 @@ int select_ready(int size, const fd_set* readable, int count) {
 
 CHAINIO_CALL(int, epoll_ctl, int epoll, int operation, int fd, epoll_event* event) {
     const int result = CHAINIO_NEXT(epoll_ctl)(epoll, operation, fd, event);
-    if (result == 0 && event && operation != EPOLL_CTL_DEL && table.watched(fd)) [[unlikely]]
-        watch(epoll, fd, event->data.u64);
+    if (result == 0) epoll_changed(epoll, operation, fd, event);
     return result;
 }
 CHAINIO_CALL(int, epoll_wait, int epoll, epoll_event* events, int room, int timeout) {

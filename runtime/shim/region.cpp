@@ -8,6 +8,7 @@
 
 #include "runtime/shim/glob.h"
 #include "runtime/shim/next.h"
+#include "runtime/shim/rewrite.h"
 #include "runtime/shim/shim.h"
 
 namespace chainio::shim {
@@ -36,7 +37,7 @@ bool valid(const Region& found) {
         if (!ends_in(plan.classes[i].pattern, kMaxPattern)) return false;
     for (unsigned i = 0; i < plan.exe_count; ++i)
         if (!ends_in(plan.exes[i], kMaxPattern)) return false;
-    return true;
+    return ends_in(plan.sites_program, kMaxPath);
 }
 
 Region* map_region(const char* path) {
@@ -80,7 +81,10 @@ Process* make_process() {
     return nullptr;
 }
 
-void thread_ends(void*) { release_ring(*own); }
+void thread_ends(void*) {
+    release_ring(*own);
+    release_levels();
+}
 
 Region* try_start() {
     const char* path = secure_getenv(kRegionVariable);
@@ -106,6 +110,7 @@ Region* try_start() {
     start();
     int from_environment_less = unknown;  // an early call may have come before libc knew its environment
     stage.compare_exchange_strong(from_environment_less, plain);
+    if (Region* found = live_region()) rewrite(*found);
 }
 
 }  // namespace
@@ -137,6 +142,7 @@ Region* start() {
 }
 
 void stop() {
+    stop_catching();
     table.stop();
     shared.store(nullptr, std::memory_order_release);
 }

@@ -10,6 +10,8 @@
 #include "runtime/shim/raw.h"
 #include "runtime/shim/table.h"
 
+struct epoll_event;
+
 namespace chainio::shim {
 
 // ---- region.cpp: the process ----
@@ -22,6 +24,11 @@ Region* live_region();  // null also when no server looks
 Process& process();
 void stop();            // from here on everything is plain
 bool in_vfork_child();  // the caller shares its memory with a parent that has other descriptors
+
+// ---- process.cpp ----
+void executes(const char* path);  // the process is about to become another program
+void leaving();                   // the same, of a program that nobody can name
+void may_share_memory();          // the thread is about to start a child that shares its memory, and waits for it
 
 // ---- classify.cpp ----
 // A new descriptor: finds out whether a class matches it. `took` is what the open took.
@@ -49,6 +56,10 @@ inline EventKind kind_of_read(bool told, bool served) {
 }
 void post_ready(Slot& slot, const void* bytes, std::size_t length);
 bool peek_ready(int descriptor);                 // true: something was posted, and the server is to be woken
+void mapped(int fd, int protection, int flags);  // read.cpp: it has been
+// ready.cpp
+int epoll_ready(int epoll_descriptor, const epoll_event* events, int count);  // count, unchanged
+void epoll_changed(int epoll, int operation, int fd, const epoll_event* event);
 inline constexpr std::int64_t kAtPosition = -1;  // the read began where the descriptor's offset was
 
 // ---- serve.cpp: reads that need no system call ----

@@ -35,6 +35,8 @@ struct Slot {
     unsigned rule() const { return state.load(std::memory_order_relaxed) >> 8 & 0xff; }
 };
 
+static_assert(sizeof(Slot) == 24 && kSlots == 65'536);  // catch_site.cpp counts on it
+
 // What close() finds out: the opening whose last descriptor is gone.
 struct Closed {
     bool last = false;
@@ -62,6 +64,8 @@ class Table {
     Opening& opening(const Slot& slot) const { return openings_[slot.link.load(std::memory_order_relaxed) % kSlots]; }
     // No descriptor above this one is watched, and no socket is unless there are sockets.
     int highest() const { return highest_.load(std::memory_order_relaxed); }
+    // For the code that looks up a descriptor without us: 65,536 slots of 24 bytes, of each the state first.
+    const void* slots() const { return slots_; }
     bool has_sockets() const { return sockets_.load(std::memory_order_relaxed) != 0; }
 
   private:

@@ -2,15 +2,14 @@
 """sqlite3, unmodified, on a database that is not in memory: the same answers with and without shadow chains, and reads that hit."""
 import pathlib
 import shutil
-import sqlite3
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs
+from orders import CUSTOMERS, make
 from runs import chain, drop_from_memory, expect
 
-ROWS, CUSTOMERS, SHOPS = 60_000, 1_000, 300
 RANGE = "SELECT id, customer, item FROM orders INDEXED BY orders_by_customer WHERE customer BETWEEN 700 AND 719"
 SCAN = "SELECT count(*), sum(length(item)) FROM orders NOT INDEXED"
 # Both sides by an index: each leaf of either names rows of the one table.
@@ -18,24 +17,6 @@ TWO_INDEXES = ("SELECT count(*), sum(a.id), sum(b.id), sum(length(a.item)), sum(
                "CROSS JOIN orders AS b INDEXED BY orders_by_shop ON b.shop = a.customer - 600 WHERE a.customer BETWEEN 700 AND 704")
 EITHER_INDEX = "SELECT count(*), sum(id), sum(length(item)) FROM orders WHERE customer BETWEEN 800 AND 805 OR shop BETWEEN 20 AND 21"
 JOIN = "SELECT sum(c.name = '') , count(*), group_concat(c.name) FROM (SELECT * FROM orders LIMIT 4000) AS o CROSS JOIN customers AS c ON c.id = o.customer"
-
-
-def make(path):
-    """Rows come in an order in which neighbours are inserted long after one another, so that the leaves of the table lie scattered, which the
-    kernel's read-ahead does not help; rows of a customer lie far from one another."""
-    db = sqlite3.connect(path)
-    db.executescript("PRAGMA page_size = 4096; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-                     "CREATE TABLE orders(id INTEGER PRIMARY KEY, customer INTEGER, item TEXT, shop INTEGER);"
-                     "CREATE TABLE customers(id INTEGER PRIMARY KEY, name TEXT);")
-    db.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)",
-                   ((i + 1, i * 7919 % CUSTOMERS, f"item {i} " + "x" * (60 + i % 40), i * 6007 % SHOPS) for i in (n * 7919 % ROWS for n in range(ROWS))))
-    db.executemany("INSERT INTO customers VALUES (?, ?)", ((i, f"customer {i} " + "y" * 400) for i in range(CUSTOMERS)))
-    db.execute("CREATE INDEX orders_by_customer ON orders(customer)")
-    db.execute("CREATE INDEX orders_by_shop ON orders(shop)")
-    db.commit()
-    roots = dict(db.execute("SELECT name, rootpage FROM sqlite_schema"))
-    db.close()
-    return roots
 
 
 def cold(folder, db, options, query):

@@ -2,9 +2,9 @@
 // JSON.
 //
 // usage: shim_server REGION < PLAN   where PLAN is one line: {"classes": ["*.idx"], "sockets": [{"port": 1, "tcp": 1}],
-// "exes": [], "explain": false, "posts": {"class": 3, "socket": 4}}. It prints "ready", and serves until its input ends
-// or says "stop". A line "asleep" makes it sleep as far as programs can see; the next line of its output after all
-// programs' events counts wakes.
+// "exes": [], "explain": false, "sites": "…/chainio-sites", "posts": {"class": 3, "socket": 4}}. It prints "ready", and
+// serves until its input ends or says "stop". A line "asleep" makes it sleep as far as programs can see; the next line
+// of its output after all programs' events counts wakes.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -52,6 +52,7 @@ void fill(Region& region, const json& plan) {
     }
     for (const auto& exe : plan.value("exes", json::array()))
         copy_text(region.plan.exes[region.plan.exe_count++], chainio::shim::kMaxPattern, exe);
+    copy_text(region.plan.sites_program, chainio::shim::kMaxPath, plan.value("sites", std::string()));
     region.plan.explain = plan.value("explain", false) ? 1 : 0;
     for (auto& bits : region.class_posts) bits = posts.value("class", 3U);
     for (auto& bits : region.socket_posts) bits = posts.value("socket", 4U);
@@ -117,7 +118,12 @@ json sums(const Region& region) {
             {"lost", lost},
             {"owners", owners},
             {"no_ring", region.stats.no_ring.load()},
-            {"asleep", region.asleep.load()}};
+            {"asleep", region.asleep.load()},
+            {"rewriting",
+             {{"programs", region.rewriting.programs.load()},
+              {"sites", region.rewriting.sites.load()},
+              {"calls", region.rewriting.calls.load()},
+              {"missed", region.rewriting.missed.load()}}}};
 }
 
 }  // namespace

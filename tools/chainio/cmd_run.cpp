@@ -42,6 +42,8 @@ void declare(CLI::App& command, Parsed& parsed) {
     command.add_flag("--json", o.json, "the summary as JSON");
     command.add_flag("--quiet", o.quiet, "no summary on standard error");
     command.add_flag("--strict", o.strict, "do not start the program when it would run plain");
+    command.add_flag("--rewrite", o.rewrite,
+                     "also catch system calls that dynamic programs make without libc, as Go does (x86-64)");
     command.add_option("--library", o.library, "the libchainio.so to preload")->type_name("FILE");
     command.add_option("--in-flight", o.server.in_flight, "reads ahead at once (default 128)")
         ->check(CLI::Range(1, 4096));

@@ -2,10 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include <filesystem>
 #include <string_view>
 
-#include "runtime/shim/protocol.h"
 #include "tools/chainio/run/files.h"
 
 namespace chainio::run {
@@ -31,6 +32,11 @@ std::expected<std::string, std::string> find_library(const std::string& given) {
         return real;
     }
     return std::unexpected("there is no libchainio.so: looked at " + tried + "; --library names it");
+}
+
+void ask_for_rewriting(shim::Plan& plan) {
+    const std::string path = executable_folder() + "/chainio-sites";
+    if (path.size() < sizeof plan.sites_program) std::ranges::copy(path, plan.sites_program);
 }
 
 std::vector<std::string> environment_for(const std::string& library, const std::string& region) {

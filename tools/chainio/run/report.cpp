@@ -116,7 +116,24 @@ std::string explained_text(const std::vector<shadow::Explained>& lines) {
 
 bool asked(const ChainFigures& c) { return c.fetches + c.walks + c.cached + c.duplicate + c.dropped + c.failed != 0; }
 
+std::string rewriting_text(const RewritingFigures& r) {
+    std::string out = fmt::format("  rewritten: {} system call{} in {} program{}; {} caught, {} missed", r.sites,
+                                  r.sites == 1 ? "" : "s", r.programs, r.programs == 1 ? "" : "s", r.calls, r.missed);
+    if (r.others != 0) out += fmt::format("; {} that nobody looks at", r.others);
+    if (r.unknown != 0) out += fmt::format("; {} outside of functions may be more", r.unknown);
+    return out + "\n";
+}
+
+Json json_of(const RewritingFigures& r) {
+    return {{"programs", r.programs}, {"sites", r.sites}, {"others", r.others},
+            {"unknown", r.unknown},   {"calls", r.calls}, {"missed", r.missed}};
+}
+
 }  // namespace
+
+RewritingFigures rewriting_of(const shim::Rewriting& counters) {
+    return {counters.programs, counters.sites, counters.others, counters.unknown, counters.calls, counters.missed};
+}
 
 Figures figures_of(const shim::Stats& s) {
     Figures f;
@@ -193,6 +210,7 @@ std::string summary_text(const Summary& s) {
     out += fmt::format(" after {:.3f} s; {}, {} process{}\n", s.seconds, s.spec, s.figures.processes,
                        s.figures.processes == 1 ? "" : "es");
     out += figures_table(s.figures);
+    if (s.rewriting) out += rewriting_text(*s.rewriting);
     for (const std::string& refused : s.report.refused) out += "  off: " + refused + "\n";
     for (const std::string& note : s.report.notes) out += "  note: " + note + "\n";
     if (s.explain) out += explained_text(s.report.explained);
@@ -209,6 +227,7 @@ std::string summary_json(const Summary& s) {
                                         : Json{{"code", s.ended.code}};
     out["seconds"] = s.seconds;
     out.update(json_of(s.figures));
+    if (s.rewriting) out["rewritten"] = json_of(*s.rewriting);
     out["refused"] = s.report.refused;
     out["notes"] = s.report.notes;
     if (s.explain) {

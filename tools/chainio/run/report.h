@@ -1,6 +1,7 @@
 // What `chainio run` says at the end, and `chainio top` meanwhile.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,10 @@ struct Figures {
     std::vector<ClassFigures> classes;
     std::uint64_t processes = 0, lost_events = 0, bad_events = 0, no_ring = 0, wakes = 0, server_ns = 0;
 };
+struct RewritingFigures {
+    std::uint64_t programs = 0, sites = 0, others = 0, unknown = 0, calls = 0, missed = 0;
+};
+RewritingFigures rewriting_of(const shim::Rewriting& counters);
 // The counters of a region as they are now. Whatever the region holds, what comes back is bounded.
 Figures figures_of(const shim::Stats& stats);
 
@@ -37,6 +42,7 @@ struct Summary {
     Figures figures;
     shadow::Report report;
     bool explain = false;
+    std::optional<RewritingFigures> rewriting;  // when it was asked for
 };
 std::string summary_text(const Summary& summary);
 std::string summary_json(const Summary& summary);

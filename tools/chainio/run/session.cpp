@@ -68,6 +68,7 @@ std::expected<Prepared, SpecError> prepare(const RunOptions& options, const std:
     auto region = shadow::RegionFile::create();
     if (!region) return plain(std::move(region.error()));
     made.region_path = region->path();
+    if (options.rewrite) ask_for_rewriting(region->get().plan);
     made.region.emplace(std::move(*region));
     if (auto server = make_server(made, options, program); !server) return plain(std::move(server.error()));
     return made;
@@ -136,6 +137,7 @@ Summary summary_of(const RunOptions& options, const Prepared& made, const std::s
     if (made.server != nullptr) {
         s.figures = figures_of(made.server->region().stats);
         s.report = made.server->report();
+        if (options.rewrite) s.rewriting = rewriting_of(made.server->region().rewriting);
         report_probes(made.spec.loaded->module(), *made.probes, s.explain, s.report);
     } else if (made.region && made.spec.loaded != nullptr) {
         s.figures = figures_of(made.region->get().stats);

@@ -14,6 +14,7 @@ struct RunOptions {
     std::string library;             // libchainio.so; empty: found beside this program
     std::string summary_file;
     bool follow = false, strict = false, json = false, quiet = false;
+    bool rewrite = false;  // catch system calls that go past libc
     shadow::ServerOptions server;
 };
 
