@@ -164,7 +164,7 @@ def runs(folder):
     yield "clickhouse_marks", column_pages(folder), ["granule=0,5,99", "count=1,3", "column.file_size=31500", "marks.file_size=1600"]
     yield "sqlite_shadow", sqlite_pages(folder, 4096), []
     yield "clickhouse_shadow", [f"{folder}/a.mrk:16"], []
-    yield "rocksdb_shadow", table_blocks(folder), ["table.file_size=53,5000"]
+    yield "rocksdb_shadow", table_blocks(folder), ["table.file_size=53,5000", "r.file_size=5000,1000000"]
     yield "postgresql_shadow", leaf_pages(folder), []
     yield "http", [], []
 

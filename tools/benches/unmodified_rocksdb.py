@@ -8,11 +8,16 @@ from unmodified_common import (Sample, Section, beside, best_read_ahead, folder,
 KEYS, QUICK_KEYS, GETS, QUICK_GETS = 4_000_000, 400_000, 400, 100
 ROUNDS, QUICK_ROUNDS = 7, 1
 # Filters and indexes are blocks like others, in a cache too small for them; nothing is read ahead by RocksDB or the kernel.
-COMMON = ["--value_size=200", "--key_size=16", "--bloom_bits=10", "--cache_index_and_filter_blocks=1", "--cache_size=65536", "--compression_type=none",
+COMMON = ["--key_size=16", "--bloom_bits=10", "--cache_index_and_filter_blocks=1", "--cache_size=65536", "--compression_type=none",
           "--advise_random_on_open=1", "--open_files=-1", "--disable_auto_compactions=1", "--histogram=0"]
-TABLE = 16 << 20
+# Buffered: short tables, for RocksDB reads the end of each into the page cache when it opens it. Direct: a get reads 194 KiB of filter,
+# 344 KiB of index and 4 KiB of data.
+BUFFERED, DIRECT = (16 << 20, 200, 1), (64 << 20, 400, 2)  # bytes of a table, of a value, and by how much there are fewer keys
 # What RocksDB has itself. Its async_io is about iterators and MultiGet, so that gets are not expected to win by it.
-PEERS = {"async_io": ["--async_io=1"], "direct reads": ["--use_direct_reads=1"]}
+ASYNC = "--async_io=1"
+READ_DIRECTLY = "--use_direct_reads=1"
+ITS_CACHE = f"--cache_size={64 << 20}"  # as much as we serve from by default
+LITTLE = "1MiB"  # of which hardly an index is left when it is wanted again
 ADVISED = "--advise_random_on_open=0"  # with which the kernel reads ahead at all
 
 
@@ -31,16 +36,26 @@ class RocksDb(Section):
 
     def sources(self):
         path = folder("unmodified") / f"rocksdb-{self.keys}"
-        if not (path / "CURRENT").exists():
-            progress(f"db_bench makes {self.keys:,} keys …")
-            measured(["db_bench", "--benchmarks=fillseq,flush", f"--db={path}", f"--num={self.keys}", "--disable_wal=1", f"--write_buffer_size={TABLE}",
-                      f"--target_file_size_base={TABLE}", *COMMON])
-            measured(["sync", "-f", path])
+        for form in (BUFFERED, DIRECT):
+            table, value, fewer = form
+            made = self.database(path, form)
+            if (made / "CURRENT").exists():
+                continue
+            made.mkdir(parents=True, exist_ok=True)
+            keys = self.keys // fewer
+            progress(f"db_bench makes {keys:,} keys …")
+            measured(["db_bench", "--benchmarks=fillseq,flush", f"--db={made}", f"--num={keys}", f"--value_size={value}", "--disable_wal=1",
+                      f"--write_buffer_size={table}", f"--target_file_size_base={table}", *COMMON])
+            measured(["sync", "-f", made])
         return path
 
-    def words(self, path, seed, *more):
-        return ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", "--readonly=1", f"--db={path}", f"--num={self.keys}", f"--reads={self.gets}",
-                f"--seed={seed}", *COMMON, *more]
+    def database(self, path, form):
+        return path / f"tables-of-{form[0] >> 20}-mib"
+
+    def words(self, path, form, seed, *more):
+        _, value, fewer = form
+        return ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", "--readonly=1", f"--db={self.database(path, form)}", f"--num={self.keys // fewer}",
+                f"--value_size={value}", f"--reads={self.gets}", f"--seed={seed}", *COMMON, *more]
 
     def get(self, words):
         text, cpu, switches = measured(words)
@@ -51,28 +66,53 @@ class RocksDb(Section):
         return Sample(float(found.group(1)), cpu, switches)
 
     def run(self, volume, path):
-        samples = {name: [] for name in ("cold", "ours", "warm", "warm ours", "warm again", *PEERS)}
-        tables = sorted(path.glob("*.sst"))
+        self.run_direct(volume, path)
+        self.run_buffered(volume, path)
+
+    def run_direct(self, volume, path):
+        """Nothing of it is ever in the page cache, so that there is no cold and no warm."""
+        forms = {"plain": None, "ours": [], "ours, little": ["--served", LITTLE], "async": [ASYNC], "cache": [ITS_CACHE], "again": None}
+        samples = {name: [] for name in forms}
+        for turn in range(self.rounds):
+            progress(f"rocksdb, direct reads, {volume}, round {turn + 1} of {self.rounds} …")
+            plain = self.words(path, DIRECT, turn + 1, READ_DIRECTLY)
+            for name in list(forms) if turn % 2 == 0 else list(forms)[::-1]:
+                options = forms[name] or []
+                ours = name.startswith("ours")
+                samples[name].append(self.get(beside("std/rocksdb_shadow.chain", options, plain, self.summary) if ours else [*plain, *options]))
+                if name == "ours" and turn == 0:
+                    self.notes.append(f"rocksdb, direct reads, {volume}: {load()}; {hits_of(self.summary)}")
+        what = f"rocksdb gets, direct reads, {volume}"
+        self.rows += [time_row(what, samples, "ours", "plain", "plain", "us", 1.43 if volume == "cloud" else 1.25, self.gets),
+                      time_row(what, samples, "ours", "async", "its own async_io", "us", None, self.gets),
+                      time_row(what, samples, "ours", "cache", "its own cache of 64 MiB", "us", None, self.gets),
+                      time_row(f"{what}, --served {LITTLE}: overlap alone", samples, "ours, little", "plain", "plain", "us", None, self.gets),
+                      time_row(f"{what}, A/A", samples, "again", "plain", "plain (both plain)", "us", None, self.gets)]
+
+    def run_buffered(self, volume, path):
+        peers = {"async_io": [ASYNC]}
+        samples = {name: [] for name in ("cold", "ours", "warm", "warm ours", "warm again", *peers)}
+        tables = sorted(self.database(path, BUFFERED).glob("*.sst"))
         forgotten = lambda words: (forget(*tables), self.get(words))[1]
-        kib = None if self.quick else best_read_ahead(path, lambda: forgotten(self.words(path, 0, ADVISED)))
+        kib = None if self.quick else best_read_ahead(path, lambda: forgotten(self.words(path, BUFFERED, 0, ADVISED)))
         for turn in range(self.rounds):
             progress(f"rocksdb, {volume}, round {turn + 1} of {self.rounds} …")
-            plain = self.words(path, turn + 1)
+            plain = self.words(path, BUFFERED, turn + 1)
             ours = beside("std/rocksdb_shadow.chain", [], plain, self.summary)
-            runs = [("cold", plain), ("ours", ours), *((name, self.words(path, turn + 1, *more)) for name, more in PEERS.items())]
+            runs = [("cold", plain), ("ours", ours), *((name, self.words(path, BUFFERED, turn + 1, *more)) for name, more in peers.items())]
             for name, words in runs if turn % 2 == 0 else runs[::-1]:
                 samples[name].append(forgotten(words))
                 if name == "ours" and turn == 0:
                     self.notes.append(f"rocksdb, {volume}: {len(tables)} tables; {load()}; {hits_of(self.summary)}")
             if kib is not None:
-                advised = self.words(path, turn + 1, ADVISED)
+                advised = self.words(path, BUFFERED, turn + 1, ADVISED)
                 samples.setdefault("read-ahead", []).append(with_read_ahead(path, kib, lambda: forgotten(advised)))
             for name, words in (("warm", plain), ("warm ours", ours), ("warm again", plain)):
                 samples[name].append(self.get(words))
-        what = f"rocksdb gets, {volume}"
-        self.rows += [time_row(what, samples, "ours", "cold", "cold", "us", 1.43 if volume == "cloud" else 1.25, self.gets),
+        what = f"rocksdb gets, buffered, {volume}"
+        self.rows += [time_row(what, samples, "ours", "cold", "cold", "us", None, self.gets),
                       share_row(f"{what}, share closed", samples, "ours", 0.35, "overlap wins at most", queries=self.gets),
-                      *(time_row(what, samples, "ours", name, f"its own {name}", "us", None, self.gets) for name in PEERS),
+                      *(time_row(what, samples, "ours", name, f"its own {name}", "us", None, self.gets) for name in peers),
                       *([time_row(what, samples, "ours", "read-ahead", f"kernel read-ahead at its best: {kib} KiB", "us", None, self.gets)] if kib is not None else []),
                       time_row(f"{what}, warm", samples, "warm ours", "warm", "warm", "us", None, self.gets),
                       time_row(f"{what}, warm, A/A", samples, "warm again", "warm", "warm (both plain)", "us", None, self.gets)]
