@@ -5,8 +5,8 @@ this machine changes nothing. Counted is all that its one processor does, interr
 lowest kind that takes the time in which it would be idle. A lookup walks a B+-tree of 512-byte pages, 6 or 16 dependent reads, on
 an emulated NVMe disk, on null_blk, and in a file of ext4 on NVMe; every value is compared. The kernel engine runs as many chains as
 are in flight in one system call, and one batch after the other; its peers begin the next lookup as soon as one has ended. With --spin it looks for completions and never sleeps: what that costs, and saves.
-Then requests of a service, received, looked up (one read of a cached file) and answered, by the user engine and inside the kernel: of
-these the process that answers is counted, not the one that asks.
+Then requests of a service over tcp, received, looked up in the same trees and answered, as many at once as there are connections: inside the kernel, by the
+user engine, and by a loop of epoll_wait, recv, preads and send. What the process that asks executes is left out.
 """
 import json
 import statistics
@@ -33,12 +33,12 @@ def compiled(source):
     return spec
 
 
-def run_guest(arguments, requests, seconds):
-    """The lines that were printed in the guest, of lookups and of so many requests of a service."""
-    specs = [compiled(ROOT / "tests" / "bench" / "inkernel.chain"), compiled(ROOT / "tests" / "vm" / "sockets.chain")]
+def run_guest(how, arguments, seconds):
+    """The lines that were printed in the guest, of lookups and of requests of a service; `how`: quick or full."""
+    spec = compiled(ROOT / "tests" / "bench" / "inkernel.chain")
     progress("in the guest …")
     command = [sys.executable, ROOT / "tools" / "vms" / "main.py", "--timeout", seconds, *MACHINE, "--", ROOT / "tests" / "bench" / "inkernel" / "guest.sh",
-               RELEASE, *specs, requests, *arguments]
+               RELEASE, spec, how, *arguments]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     progress("")
     if done.returncode == UNAVAILABLE:
@@ -75,19 +75,23 @@ def spinning_rows(what, flights, sleeps, spins):
 
 
 def service_rows(lines):
-    """Requests of a service, by connections."""
-    rows = []
-    for connections in sorted({line["connections"] for line in lines}):
-        of = {line["engine"]: line for line in lines if line["connections"] == connections}
-        what = f"requests of a service, {connections} connection{'s' if connections > 1 else ''}"
-        rows += [counted(what, of["kernel"][key], of["user"][key], unit) for unit, key in (("instructions", "instructions"), ("voluntary switches", "switches"))]
+    """Requests of a service, by disk, depth and number at once."""
+    rows, runs = [], {}
+    for line in lines:
+        runs.setdefault((line["disk"], line["depth"], line["connections"]), {})[line["engine"]] = line
+    for (disk, depth, connections), of in runs.items():
+        what = f"service, {disk}, {depth} reads, {connections} request{'s' if connections > 1 else ''} at once"
+        ours = of["kernel"]
+        rows += [less_is_better(what, ours["instructions"], of["user"]["instructions"], PEERS["user"], "instructions", GOALS.get(connections)),
+                 less_is_better(what, ours["instructions"], of["pread"]["instructions"], "pread loop", "instructions", GOAL_OF_PREAD if connections == 64 else None)]
+        rows += [counted(what, ours[key], of["user"][key], unit) for unit, key in (("system calls", "syscalls"), ("voluntary switches", "switches"))]
     return rows
 
 
 def run(quick):
-    build("chainc", "bench_inkernel", "chainio-runtime")
-    printed = run_guest(QUICK if quick else [], 64 if quick else 4096, 7200)
-    lines, requests = [line for line in printed if "disk" in line], [line for line in printed if "connections" in line]
+    build("chainc", "bench_inkernel", "bench_inkernel_requests", "chainio-runtime")
+    printed = run_guest("quick" if quick else "full", QUICK if quick else [], 7200)
+    lines, requests = [line for line in printed if "contender" in line], [line for line in printed if "connections" in line]
     runs, reads_right, calls_right = {}, True, True
     for line in lines:
         of_disk = runs.setdefault((line["disk"], line["depth"]), {})
@@ -102,7 +106,7 @@ def run(quick):
     rows += service_rows(requests)
     most = max(row.ours for row in rows if row.unit == "voluntary switches a batch")
     lookups, wrong = sum(line["lookups"] for line in lines), sum(line["wrong"] for line in [*lines, *requests])
-    one_call = all(line["syscalls"] == 1 for line in requests if line["engine"] == "kernel")
+    one_call = all(line["enters"] == 1 for line in requests if line["engine"] == "kernel")
     notes = ["Linux 7.2 in QEMU, one processor, its clock counts instructions; 512-byte pages, O_DIRECT; figures are a lookup's, medians of the rounds",
              f"{lookups:,} lookups compared, {wrong} wrong; reads asked for: {'one a level by all' if reads_right else 'NOT ONE A LEVEL'}",
              f"system calls of the kernel engine: {'one' if calls_right else 'NOT ONE'} for all lookups in flight",

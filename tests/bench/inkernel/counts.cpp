@@ -49,13 +49,13 @@ IdleTime::~IdleTime() {
 
 std::uint64_t IdleTime::instructions() const { return kTurn * turns_.load(std::memory_order_relaxed); }
 
-std::expected<SyscallCount, std::string> SyscallCount::start() {
+std::expected<SyscallCount, std::string> SyscallCount::start(pid_t thread) {
     constexpr const char* kId = "/sys/kernel/tracing/events/raw_syscalls/sys_enter/id";
     perf_event_attr what{};
     what.size = sizeof what;
     what.type = PERF_TYPE_TRACEPOINT;
     if (!(std::ifstream(kId) >> what.config)) return std::unexpected(std::string(kId) + " cannot be read");
-    const auto fd = static_cast<int>(syscall(SYS_perf_event_open, &what, 0, -1, -1, PERF_FLAG_FD_CLOEXEC));
+    const auto fd = static_cast<int>(syscall(SYS_perf_event_open, &what, thread, -1, -1, PERF_FLAG_FD_CLOEXEC));
     if (fd < 0) return std::unexpected(errno_text("perf_event_open"));
     return SyscallCount(fd);
 }

@@ -33,10 +33,10 @@ class IdleTime {
     pid_t pid_ = -1;
 };
 
-// The system calls of this thread, which perf's tracepoint counts.
+// The system calls of a thread (0: this one), which perf's tracepoint counts.
 class SyscallCount {
   public:
-    static std::expected<SyscallCount, std::string> start();
+    static std::expected<SyscallCount, std::string> start(pid_t thread = 0);
     SyscallCount(SyscallCount&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
     SyscallCount(const SyscallCount&) = delete;
     SyscallCount& operator=(const SyscallCount&) = delete;
