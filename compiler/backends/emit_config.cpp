@@ -71,7 +71,9 @@ Json chain_json(const ir::Module& module, const ir::Chain& chain) {
     for (const ir::Param& p : chain.params) out["params"].push_back(param(module, p));
     out["header_args"] = Json::array();
     for (const ir::HeaderArg& h : chain.header_args) {
-        Json field = h.field == ir::kFileSizeField ? Json("file size") : Json(h.field);
+        const Json field = h.field == ir::kFileSizeField    ? Json("file size")
+                           : h.field == ir::kReadAheadField ? Json("read-ahead")
+                                                            : Json(h.field);
         out["header_args"].push_back({{"slot", h.slot}, {"file", h.file}, {"field", field}});
     }
     out["arg_slots"] = chain.arg_slots;

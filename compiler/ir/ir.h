@@ -164,7 +164,8 @@ struct Param {
     std::uint32_t max = 0;          // bytes
 };
 // args[slot] of a chain is field `field` of the header of file parameter `file`, filled in by the runtime.
-inline constexpr std::uint16_t kFileSizeField = 0xffff;  // HeaderArg::field: not a header field but the file's length
+// HeaderArg::field: not a field of the header but the file's length; in shadow chains, how far the kernel reads ahead on its device
+inline constexpr std::uint16_t kFileSizeField = 0xffff, kReadAheadField = 0xfffe;
 struct HeaderArg { std::uint16_t slot, file, field; };
 
 struct Step { std::string name; std::uint16_t program; };

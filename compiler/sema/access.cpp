@@ -59,14 +59,17 @@ Value Checker::block_member(const ast::Name& field, Span span, const Binding* ev
               "use it as the target of `prefetch`, or name a field of its header");
         return {};
     }
+    // An open has no read of its own: what the thread has last read of such a file tells how it goes about it.
+    if (event && field.text == "last_read" && env_.chain && env_.chain->out->mode == ir::ChainMode::on_open)
+        return make(ExprKind::block_tag, {TypeKind::integer}, span);
     std::vector<std::string> names{"offset", "length", event ? "bytes" : "tag"};
-    if (event) names.insert(names.end(), {"file", "record", "records", "text"});
-    const bool known =
-        field.text == "offset" || field.text == "length" || field.text == "bytes" || (field.text == "tag" && !event);
+    if (event) names.insert(names.end(), {"total", "file", "record", "records", "text"});
+    const bool known = field.text == "offset" || field.text == "length" || field.text == "bytes" ||
+                       field.text == (event ? "total" : "tag");
     if (!known) {
         error(unknown_field, field.span, std::string(event ? "an event" : "`block`") + " has no `" + field.text + "`",
               suggestion(field.text, names,
-                         event ? "it has bytes, offset, length, file, record(R), records(R) and text(Rule)"
+                         event ? "it has bytes, offset, length, total, file, record(R), records(R) and text(Rule)"
                                : "it has offset, length and tag"));
         return {};
     }
@@ -292,11 +295,14 @@ Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span spa
         error(no_header, span, "this event has no file", "only `on read` and `on open` have one");
         return {};
     }
-    if (field.text == "file_size") {
-        env_.chain->header_fields.insert({file, ir::kFileSizeField});
+    const ir::ChainMode mode = env_.chain->out->mode;
+    const bool has_event = mode == ir::ChainMode::on_read || mode == ir::ChainMode::on_open;
+    if (field.text == "file_size" || (field.text == "read_ahead" && has_event)) {
+        const std::uint16_t which = field.text == "file_size" ? ir::kFileSizeField : ir::kReadAheadField;
+        env_.chain->header_fields.insert({file, which});
         Value size = make(ExprKind::header_field, {TypeKind::integer}, span);
         size.expr->index = file;
-        size.expr->index2 = ir::kFileSizeField;
+        size.expr->index2 = which;
         size.unit = ast::Unit::bytes;
         return size;
     }

@@ -52,10 +52,14 @@ void Checker::check_files(std::uint32_t index) {
               "give every field of a header a fixed size, so that it is known how much of a file to read",
               {{records_[symbol->index].span, "the record is declared here"}});
     }
-    if (auto it = records_[symbol->index].by_name.find("file_size"); it != records_[symbol->index].by_name.end()) {
-        error(reserved_name, header.fields[it->second].span, "`file_size` of a header means the length of the file",
+    const auto reserved = [&](const char* name, const char* means) {
+        const auto it = records_[symbol->index].by_name.find(name);
+        if (it == records_[symbol->index].by_name.end()) return;
+        error(reserved_name, header.fields[it->second].span, "`" + std::string(name) + "` of a header means " + means,
               "choose another name");
-    }
+    };
+    reserved("file_size", "the length of the file");
+    reserved("read_ahead", "how far the kernel reads ahead");
 }
 
 void Checker::check_socket(std::uint32_t index) {

@@ -53,7 +53,8 @@ Events::Events(const Parts& parts, bool explain)
       on_open_(parts.plan.classes.size()),
       on_ready_(parts.plan.sockets.size()),
       on_probe_(shim::kMaxProbes),
-      silent_(parts.plan.chains.size()) {
+      silent_(parts.plan.chains.size()),
+      last_reads_(shim::kRings * parts.plan.classes.size()) {
     to_run_.reserve(parts.plan.chains.size());
     for (std::uint32_t i = 0; i < parts.plan.chains.size(); i++) {
         const ChainPlan& chain = parts.plan.chains[i];
@@ -71,8 +72,8 @@ void Events::on_message(const Message& message) {
         case shim::EventKind::read:
         case shim::EventKind::ended:
         case shim::EventKind::served:
-        case shim::EventKind::served_ended: return on_read(message.event);
-        case shim::EventKind::begun: return on_begun(message.event);
+        case shim::EventKind::served_ended: return on_read(message);
+        case shim::EventKind::begun: return on_begun(message);
         case shim::EventKind::ready: return on_ready(message);
         case shim::EventKind::probe: return on_probe(message);
         case shim::EventKind::passed: return explain(message, nullptr);
@@ -109,7 +110,9 @@ void Events::on_opened(const Message& message) {
             refuse(chain, FileRefusal::bad_header);
             continue;
         }
-        run(chain, {.offset = 0, .length = 0, .file_size = file->size, .header = header, .arguments = {}}, file);
+        run(chain,
+            {.offset = 0, .length = 0, .total = last_read(message), .file = file, .header = header, .arguments = {}},
+            file);
     }
 }
 
@@ -139,10 +142,18 @@ ShadowFile* Events::file_of(const shim::Event& event) {
     return file;
 }
 
-void Events::on_read(const shim::Event& event) {
+// Of the same class. What a thread opens next it mostly reads as it has read the file before.
+std::uint32_t& Events::last_read(const Message& message) {
+    return last_reads_[std::size_t{message.ring} * parts_.plan.classes.size() + message.event.source];
+}
+
+void Events::on_read(const Message& message) {
+    const shim::Event& event = message.event;
     const bool waited = event.took_ns > shim::kSlowReadNs;
     const bool served = event.kind == shim::EventKind::served || event.kind == shim::EventKind::served_ended;
     const bool told = event.kind == shim::EventKind::ended || event.kind == shim::EventKind::served_ended;
+    // Of one that was said to begin it is known what it asked for, whatever there was.
+    if (!told) last_read(message) = event.length;
     parts_.score.expect_saving(event.source, event.took_ns, served);
     // A read of such a file that was not served had nothing of what was fetched.
     const ShadowFile* known = parts_.direct.any() ? parts_.files.find(event.device, event.inode) : nullptr;
@@ -169,7 +180,9 @@ void Events::on_read(const shim::Event& event) {
 }
 
 // What the chains say that need not see the bytes can be read beside them.
-void Events::on_begun(const shim::Event& event) {
+void Events::on_begun(const Message& message) {
+    const shim::Event& event = message.event;
+    last_read(message) = event.length;
     to_run_.clear();
     for (std::uint32_t chain : on_read_[event.source])
         if (parts_.plan.chains[chain].blind && parts_.score.wants_events(chain)) to_run_.push_back(chain);
@@ -187,8 +200,12 @@ void Events::run_over(const shim::Event& event, std::uint32_t length, std::uint3
             refuse(chain, FileRefusal::bad_header);
             continue;
         }
-        Runner::Event shown{
-            .offset = event.offset, .length = length, .file_size = file.size, .header = header, .arguments = {}};
+        Runner::Event shown{.offset = event.offset,
+                            .length = length,
+                            .total = event.length,
+                            .file = &file,
+                            .header = header,
+                            .arguments = {}};
         if (parts_.plan.chains[chain].blind) {
             shown.length = std::min<std::uint32_t>(event.length, CIO_MAX_BLOCK);
             shown.offset = event.offset + event.length - shown.length;
@@ -226,14 +243,11 @@ void Events::on_ready(const Message& message) {
     const auto& chains = on_ready_[message.event.source];
     if (message.payload.empty() || chains.empty()) return;
     std::ranges::copy(message.payload, runner_.block());
+    const auto length = static_cast<std::uint32_t>(message.payload.size());
     for (std::uint32_t chain : chains) {
         if (!parts_.score.wants_events(chain)) continue;
         run(chain,
-            {.offset = 0,
-             .length = static_cast<std::uint32_t>(message.payload.size()),
-             .file_size = 0,
-             .header = nullptr,
-             .arguments = {}},
+            {.offset = 0, .length = length, .total = length, .file = nullptr, .header = nullptr, .arguments = {}},
             nullptr);
     }
 }
@@ -241,7 +255,8 @@ void Events::on_ready(const Message& message) {
 void Events::on_probe(const Message& message) {
     for (std::uint32_t chain : on_probe_[message.event.source]) {
         if (!parts_.score.wants_events(chain)) continue;
-        run(chain, {.offset = 0, .length = 0, .file_size = 0, .header = nullptr, .arguments = message.payload},
+        run(chain,
+            {.offset = 0, .length = 0, .total = 0, .file = nullptr, .header = nullptr, .arguments = message.payload},
             nullptr);
     }
 }

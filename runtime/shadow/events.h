@@ -47,8 +47,9 @@ class Events final : public MessageSink {
     static constexpr unsigned kFewUnderWay = 16;
     using ByMode = std::vector<std::vector<std::uint32_t>>;  // chains by source
     void on_opened(const Message& message);
-    void on_read(const shim::Event& event);
-    void on_begun(const shim::Event& event);
+    void on_read(const Message& message);
+    void on_begun(const Message& message);
+    std::uint32_t& last_read(const Message& message);
     void run_over(const shim::Event& event, std::uint32_t length, std::uint32_t walker, ShadowFile& file);
     void on_ready(const Message& message);
     void on_probe(const Message& message);
@@ -72,8 +73,9 @@ class Events final : public MessageSink {
     bool explain_;
     Runner runner_;
     ByMode on_read_, on_open_, on_ready_, on_probe_;
-    std::vector<std::uint32_t> silent_;  // by chain: pages of its own walks in a row at which it asked for nothing
-    std::vector<std::uint32_t> to_run_;  // chains at the event at hand
+    std::vector<std::uint32_t> silent_;      // by chain: pages of its own walks in a row at which it asked for nothing
+    std::vector<std::uint32_t> last_reads_;  // by ring and class: how long the thread's latest read was
+    std::vector<std::uint32_t> to_run_;      // chains at the event at hand
     std::vector<std::uint32_t> processes_;
     struct Grant {
         bool looked = false, served = true;

@@ -5,10 +5,12 @@
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <iterator>
 
 #include "runtime/engine/files.h"
@@ -27,6 +29,19 @@ int hex_of(char c) {
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
     if (c >= 'A' && c <= 'F') return c - 'A' + 10;
     return -1;
+}
+
+// Bytes; 0 where the kernel does not say. A partition has that of its disk, and what is no block device (FUSE, NFS) an
+// entry among the backing devices.
+std::uint64_t kernel_read_ahead(std::uint64_t device) {
+    const std::string number = std::to_string(major(device)) + ":" + std::to_string(minor(device));
+    const std::string block = "/sys/dev/block/" + number;
+    for (const std::string& path : {"/sys/class/bdi/" + number + "/read_ahead_kb", block + "/queue/read_ahead_kb",
+                                    block + "/../queue/read_ahead_kb"}) {
+        std::uint64_t kib = 0;
+        if (std::ifstream(path) >> kib) return kib * 1024;
+    }
+    return 0;
 }
 
 bool has_parent_step(std::string_view path) {
@@ -107,7 +122,14 @@ void Files::has_opened(ShadowFile& file, int fd, std::uint64_t size) {
     file.unusable = false;
     file.fd = fd;
     file.size = size;
+    file.read_ahead = read_ahead_of(file.device);
     opened_.splice(opened_.begin(), closed_, by_inode_.find({file.device, file.inode})->second);
+}
+
+std::uint64_t Files::read_ahead_of(std::uint64_t device) {
+    const auto [at, is_new] = read_ahead_.try_emplace(device, 0);
+    if (is_new) at->second = kernel_read_ahead(device);
+    return at->second;
 }
 
 void Files::close_file(List::iterator at) {

@@ -26,6 +26,7 @@ struct ShadowFile {
     bool direct = false;    // the program reads it with O_DIRECT
     bool served = false;    // and its class is immutable: what is fetched goes into served memory (direct.h)
     std::uint64_t size = 0;
+    std::uint64_t read_ahead = 0;  // how far the kernel reads ahead on its device, bytes; 0: not known
     // While it is ready to be served.
     int direct_fd = -1;
     std::uint64_t served_id = 0, served_stamp = 0, served_size = 0;
@@ -95,6 +96,7 @@ class Files {
     std::expected<ShadowFile*, FileRefusal> take(int fd, const std::string& path, std::uint64_t now_ns);
     int root_of(std::uint32_t file_class);
     void touch(List::iterator at);
+    std::uint64_t read_ahead_of(std::uint64_t device);
     void has_opened(ShadowFile& file, int fd, std::uint64_t size);
     void close_file(List::iterator at);
     void forget_oldest();
@@ -105,7 +107,8 @@ class Files {
     List opened_, closed_;  // files with a descriptor and those without, the most recently used first
     std::unordered_map<Key, List::iterator, KeyHash> by_inode_;
     std::unordered_map<std::string, Key> by_path_;
-    std::vector<int> roots_;  // by file class; -1: not opened yet
+    std::vector<int> roots_;                             // by file class; -1: not opened yet
+    std::map<std::uint64_t, std::uint64_t> read_ahead_;  // by device
     Closing closing_ = nullptr;
     void* closing_context_ = nullptr;
 };

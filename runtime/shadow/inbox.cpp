@@ -142,7 +142,7 @@ bool Inbox::take(std::uint32_t index, std::uint32_t available, MessageSink& sink
         std::memcpy(copy_.data(), ring.data + at + sizeof event, length);
     }
     if (!plausible(event)) return false;
-    sink.on_message({event, std::span(copy_).first(length)});
+    sink.on_message({event, std::span(copy_).first(length), index});
     return true;
 }
 

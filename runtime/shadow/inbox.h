@@ -13,6 +13,7 @@ namespace chainio::shadow {
 struct Message {
     shim::Event event;
     std::span<const std::uint8_t> payload;  // of kinds that have one; valid during the call
+    std::uint32_t ring;                     // of the thread that posted it
 };
 
 class MessageSink {

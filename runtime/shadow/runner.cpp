@@ -54,7 +54,9 @@ std::uint32_t Runner::run(std::uint32_t chain_index, const Event& event) {
     if (chain.mode == ir::ChainMode::on_probe && !bind_probe(chain, event.arguments)) return CIO_BAD_ARGUMENT;
     for (const ir::HeaderArg& header : chain.header_args) {
         if (header.field == ir::kFileSizeField) {
-            to.args[header.slot] = event.file_size;
+            to.args[header.slot] = event.file == nullptr ? 0 : event.file->size;
+        } else if (header.field == ir::kReadAheadField) {
+            to.args[header.slot] = event.file == nullptr ? 0 : event.file->read_ahead;
         } else {
             if (event.header == nullptr || header.field >= event.header->size()) return CIO_BAD_ARGUMENT;
             to.args[header.slot] = (*event.header)[header.field];
@@ -63,7 +65,7 @@ std::uint32_t Runner::run(std::uint32_t chain_index, const Event& event) {
     block_length_ = std::min<std::uint32_t>(event.length, CIO_MAX_BLOCK);
     std::memset(block_.data() + block_length_, 0, CIO_PAD);
     to.block_offset = event.offset;
-    to.block_tag = 0;
+    to.block_tag = event.total;
     to.block_length = block_length_;
     to.block_file = 0;
     to.outcome = CIO_OK;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/engine/flight.h"
+#include "runtime/shadow/files.h"
 #include "runtime/spec/loaded.h"
 #include "runtime/umem/zeroed.h"
 
@@ -21,7 +22,8 @@ class Runner {
     struct Event {
         std::uint64_t offset = 0;  // of the block in the file
         std::uint32_t length = 0;  // of the block
-        std::uint64_t file_size = 0;
+        std::uint32_t total = 0;   // of the whole read; at an open, of the latest read of such a file
+        const ShadowFile* file = nullptr;
         const std::vector<std::uint64_t>* header = nullptr;
         std::span<const std::uint8_t> arguments;  // of a probe, as protocol.h lays them out
     };

@@ -133,7 +133,7 @@ bool ServerImpl::turn(std::uint64_t now) {
 unsigned ServerImpl::take_probes(unsigned most) {
     if (probes_ == nullptr) return 0;
     return probes_->poll(most, [&](const probe::Event& event) {
-        Message message{{}, event.arguments};
+        Message message{{}, event.arguments, 0};
         message.event.kind = shim::EventKind::probe;
         message.event.source = static_cast<std::uint8_t>(event.probe);
         message.event.process = event.process;

@@ -68,8 +68,10 @@ def main():
         check(folder, "clickhouse_shadow.chain", ["GRANULES=1"], {"a.mrk": marks, "b.mrk2": marks2, "c.bin": b"\0" * 200_000}, [
             case("marks", "granules", "{ file: a.mrk }", prefetches(at(0), at(70_000), at(140_000))),
             case("marks with rows", "granules2", "{ file: b.mrk2 }", prefetches(at(0), at(65_536))),
-            case("a piece", "more_of_column", "{ file: c.bin, at: 4096, for: 65536 }", prefetches("{ same: true, at: 69632, for: 1048576 }")),
-            case("no piece", "more_of_column", "{ file: c.bin, at: 4096, for: 4096 }", "{ prefetch_count: 0 }")])
+            case("a piece of a scan", "more_of_column", "{ bytes: { zeros: 65536 }, at: 983040, total: 1048576 }", prefetches("{ same: true, at: 0, for: 2097152 }")),
+            case("a granule", "more_of_column", "{ file: c.bin, at: 4096, for: 65536 }", "{ prefetch_count: 0 }"),
+            case("a column behind a scan", "head_of_column", "{ file: c.bin, for: 0, total: 1048576 }", prefetches("{ same: true, at: 0, for: 1048576 }")),
+            case("a column behind a granule", "head_of_column", "{ file: c.bin, for: 0, total: 65536 }", "{ prefetch_count: 0 }")])
         rows = [(5, 1), (5, 2), (70_000, 9), [(8, 1), (8, 2), (3, 1)], (200_000, 1), (9, 4)]
         heap = lambda number: f"{{ files: heap, path: 5/77, at: {number * 8192}, for: 8192 }}"
         check(folder, "postgresql_shadow.chain", ['HEAP="5/77"'], {"leaf": btree_leaf(rows, 0), "linked": btree_leaf([(5, 1)], 6), "rest": b"\1" * 8192}, [

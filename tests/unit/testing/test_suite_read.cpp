@@ -50,7 +50,7 @@ cases:
     args: { key: -2, word: "12", name: abc, size: 4KiB, data: [{ hex: "01" }, xy] }
     expect: { value: -1, integers: [1, 2], reads: [{ file: tree, at: 5 }], most_reads: 4 }
   - chain: ahead
-    event: { file: tree, at: 512, for: 512 }
+    event: { file: tree, at: 512, for: 512, total: 1048576 }
     expect: { prefetches: [{ via: lookup, args: [7] }, { path: /a }, { same: true, for: 3 }] }
 )");
     ASSERT_TRUE(suite) << suite.error();
@@ -74,6 +74,7 @@ cases:
     EXPECT_FALSE(one.expected.reads->at(0).length);
     EXPECT_EQ(suite->cases[1].name, "ahead (line 16)");
     EXPECT_EQ(suite->cases[1].event->length, 512u);
+    EXPECT_EQ(suite->cases[1].event->total, 1048576u);
     EXPECT_EQ(suite->cases[1].expected.prefetches->size(), 3u);
 }
 

@@ -9,11 +9,6 @@
 
 namespace chainio::testing {
 
-struct BoundEvent {
-    Bytes block;
-    std::uint64_t at = 0;
-};
-
 // The error is for the writer of the test: which parameter is missing, unknown, or of another kind.
 std::expected<std::uint32_t, std::string> find_chain(const spec::Loaded& spec, const Case& test);
 std::expected<CallInput, std::string> bind_call(const ir::Module& module, std::uint32_t chain, const Case& test,

@@ -84,12 +84,12 @@ std::expected<Outcome, std::string> run_in(Steps& steps, const Engines& engines,
     if (test.event) {
         auto event = bind_event(test, workspace);
         if (!event) return std::unexpected(event.error());
-        return react(engines.spec->artifact(), steps, chain, event->block, event->at, {});
+        return react(engines.spec->artifact(), steps, chain, *event, {});
     }
     auto input = bind_call(engines.spec->module(), chain, test, workspace);
     if (!input) return std::unexpected(input.error());
     if (engines.spec->module().chains[chain].mode == ir::ChainMode::on_probe)
-        return react(engines.spec->artifact(), steps, chain, {}, 0, input->args);
+        return react(engines.spec->artifact(), steps, chain, {}, input->args);
     return walk(engines.spec->artifact(), steps, *input);
 }
 

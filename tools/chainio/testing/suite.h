@@ -62,7 +62,7 @@ struct Event {         // what an unmodified program has just read
     std::string file;  // empty: `bytes`
     Bytes bytes;
     std::uint64_t at = 0;
-    std::optional<std::uint64_t> length;
+    std::optional<std::uint64_t> length, total;
 };
 
 struct Case {

@@ -89,7 +89,7 @@ Expected read_expected(const YAML::Node& node) {
 }
 
 Event read_event(const YAML::Node& node) {
-    check_keys(node, {"file", "bytes", "at", "for"}, "an event");
+    check_keys(node, {"file", "bytes", "at", "for", "total"}, "an event");
     if (!node["file"] == !node["bytes"])
         wrong(node, "an event has either the `file` that was read or the `bytes` that arrived");
     Event event;
@@ -97,6 +97,7 @@ Event read_event(const YAML::Node& node) {
     if (node["bytes"]) event.bytes = read_bytes(node["bytes"], "bytes");
     if (node["at"]) event.at = read_integer(node["at"], "at");
     if (node["for"]) event.length = read_integer(node["for"], "for");
+    if (node["total"]) event.total = read_integer(node["total"], "total");
     return event;
 }
 

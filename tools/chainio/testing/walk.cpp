@@ -265,11 +265,12 @@ std::expected<Outcome, std::string> walk(const ir::Artifact& artifact, Steps& st
 }
 
 std::expected<Outcome, std::string> react(const ir::Artifact& artifact, Steps& steps, std::uint32_t chain,
-                                          const Bytes& block, std::uint64_t at, const std::vector<Value>& args) {
+                                          const BoundEvent& event, const std::vector<Value>& args) {
     Memory memory(artifact.layout);
     if (artifact.module.chains[chain].mode == ir::ChainMode::on_probe)
         bind_arguments(artifact, artifact.module.chains[chain], args, memory);
-    memory.set_block(std::span(block).first(std::min<std::size_t>(block.size(), CIO_MAX_BLOCK)), at, 0);
+    memory.set_block(std::span(event.block).first(std::min<std::size_t>(event.block.size(), CIO_MAX_BLOCK)), event.at,
+                     event.total);
     clear_outputs(memory.io());
     const auto program = static_cast<std::uint32_t>(artifact.module.chains[chain].shadow);
     if (auto ran = steps.run(program, memory.io(), memory.block()); !ran) return std::unexpected(ran.error());

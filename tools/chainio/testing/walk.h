@@ -56,9 +56,16 @@ struct CallInput {
     std::vector<Value> args;          // by scalar and bytes parameter, in order
 };
 
+// What a shadow chain is shown.
+struct BoundEvent {
+    Bytes block;
+    std::uint64_t at = 0;
+    std::uint64_t total = 0;  // bytes of the whole read
+};
+
 // `args` of react() are those of a probe. The error says why the chain could not be started or its engine failed.
 std::expected<Outcome, std::string> walk(const ir::Artifact& artifact, Steps& steps, const CallInput& input);
 std::expected<Outcome, std::string> react(const ir::Artifact& artifact, Steps& steps, std::uint32_t chain,
-                                          const Bytes& block, std::uint64_t at, const std::vector<Value>& args);
+                                          const BoundEvent& event, const std::vector<Value>& args);
 
 }  // namespace chainio::testing

@@ -1,0 +1,94 @@
+// What an event shows the chains that run over it.
+#include "tests/unit/shadow/fixture.h"
+
+namespace chainio::shadow::test {
+namespace {
+
+using tests::Poster;
+
+constexpr unsigned kPages = 512;
+constexpr std::uint32_t kPage = 4096, kScan = 256 * 1024;
+
+TEST(Events, ALongReadIsToldFromAShortOneByItsWholeLength) {
+    const Folder folder;
+    const std::string path = folder.write("a.col", std::string(std::size_t{kPages} * kPage, 'x'));
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+chain more on read(columns) as r {
+  if r.total >= 256KiB { prefetch r.file at r.offset + r.length for 64KiB }
+}
+)"));
+    Poster poster(running.region(), 0);
+    drop_pages(path);
+    ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(poster.begun(0, path, 0, kScan - 1));
+    ASSERT_TRUE(poster.begun(0, path, 0, kScan));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 0, kPages) == 16; })) << pages_in_memory(path, 0, kPages);
+    EXPECT_EQ(pages_in_memory(path, kScan / kPage, 16), 16u);
+    EXPECT_EQ(running.chain().events, 2u);
+    EXPECT_EQ(running.chain().fetches, 1u);
+}
+
+TEST(Events, OfALongReadTheFirstBytesAreShownAndItsWholeLength) {
+    const Folder folder;
+    std::string bytes(std::size_t{kPages} * kPage, 0);
+    bytes[0] = 7;  // a block's number
+    const std::string path = folder.write("a.col", bytes);
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+record Head { piece: u8 }
+chain named on read(columns) as r {
+  when r.length == 64KiB && r.total == 256KiB { prefetch r.file at r.record(Head).piece * 256KiB for 4096 }
+}
+)"));
+    Poster poster(running.region(), 0);
+    drop_pages(path);
+    ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(poster.read(0, path, 0, kScan));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 7 * (kScan / kPage), 1) == 1; }));
+    EXPECT_EQ(running.chain().failed, 0u);
+}
+
+// Of a class, and of the thread: another thread may go about the same files otherwise.
+TEST(Events, AnOpenTellsHowTheThreadReadTheLastFile) {
+    const Folder folder;
+    const std::string bytes(std::size_t{kPages} * kPage, 'x');
+    const std::string first = folder.write("a.col", bytes), second = folder.write("b.col", bytes);
+    const std::string third = folder.write("c.col", bytes);
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+chain more on read(columns) as r { if r.total >= 4096MiB { prefetch r.file at 0 for 4096 } }
+chain head on open(columns) as c { when c.last_read >= 256KiB { prefetch c.file at 0 for 64KiB } }
+)"));
+    Poster scanner(running.region(), 0), other(running.region(), 1);
+    for (const auto& path : {first, second, third}) drop_pages(path);
+    ASSERT_TRUE(scanner.opened(0, first));
+    ASSERT_TRUE(scanner.begun(0, first, 0, kScan));
+    ASSERT_TRUE(scanner.ended(0, first, 0, kPage));  // it has asked for more than there was
+    ASSERT_TRUE(happens([&] { return scanner.taken(); }));
+    ASSERT_TRUE(other.opened(0, second));
+    ASSERT_TRUE(happens([&] { return other.taken(); }));
+    ASSERT_TRUE(scanner.opened(0, third));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(third, 0, kPages) == 16; }));
+    EXPECT_EQ(pages_in_memory(second, 0, kPages), 0u);
+    EXPECT_EQ(pages_in_memory(first, 0, kPages), 0u);
+}
+
+TEST(Events, AChainIsToldHowFarTheKernelReadsAhead) {
+    const Folder folder;
+    const std::string path = folder.write("a.col", std::string(std::size_t{kPages} * kPage, 'x'));
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+chain behind on read(columns) as r {
+  when r.file.read_ahead >= 4096 && r.file.read_ahead < 1GiB { prefetch r.file at 256KiB for 4096 }
+}
+)"));
+    Poster poster(running.region(), 0);
+    drop_pages(path);
+    ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(poster.read(0, path, 0, kPage));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 64, 1) == 1; }));
+}
+
+}  // namespace
+}  // namespace chainio::shadow::test
