@@ -235,6 +235,12 @@ std::vector<std::uint64_t> ElfView::labels() const {
     return out;
 }
 
+Code ElfView::section(std::string_view name) const {
+    for (const Section& section : sections_)
+        if (section_name(section) == name) return {section.address, contents(section)};
+    return {};
+}
+
 std::vector<Code> ElfView::code() const {
     std::vector<Code> out;
     for (const Segment& segment : segments_)

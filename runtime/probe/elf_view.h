@@ -23,7 +23,7 @@ struct Symbol {
     bool resolver = false;  // an IFUNC: its address is that of a function which chooses
 };
 
-// What is loaded of an executable segment.
+// What is loaded of an executable segment, or a section.
 struct Code {
     std::uint64_t address = 0;
     std::span<const std::uint8_t> bytes{};
@@ -43,6 +43,7 @@ class ElfView {
     std::vector<Symbol> functions() const;      // defined ones, of both symbol tables
     std::vector<std::uint64_t> labels() const;  // addresses of all defined symbols, whatever they are
     std::vector<Code> code() const;
+    Code section(std::string_view name) const;  // empty when there is none of that name
     // Where .stapsdt.base is now; notes move by how far it is from UsdtNote::base.
     std::optional<std::uint64_t> notes_base() const;
     // The place in the file of what is loaded at `address`; in an executable segment when that is asked for.

@@ -11,6 +11,7 @@
 #include "runtime/probe/elf_view.h"
 #include "runtime/shim/numbers.h"
 #include "runtime/sites/code.h"
+#include "runtime/sites/go_functions.h"
 
 namespace chainio::sites {
 namespace {
@@ -43,6 +44,18 @@ Bytes bytes_at(const Program& program, std::uint64_t address, std::uint64_t end)
     return {};
 }
 
+// Those that no symbol names: all of a stripped Go program.
+void take_go_functions(const probe::ElfView& elf, Program& program) {
+    const auto begins = go_functions(elf);
+    const std::size_t named = program.functions.size();
+    for (std::size_t i = 0; i + 1 < begins.size(); i++) {
+        const auto symbols = std::span(program.functions).first(named);
+        if (std::ranges::binary_search(symbols, begins[i], {}, &Range::begin)) continue;
+        const std::uint64_t end = std::min(begins[i + 1], begins[i] + kLongestFunction);
+        if (!bytes_at(program, begins[i], end).empty()) program.functions.push_back({begins[i], end});
+    }
+}
+
 Program program_of(const probe::ElfView& elf) {
     Program out;
     out.code = elf.code();
@@ -51,7 +64,10 @@ Program program_of(const probe::ElfView& elf) {
         if (symbol.size != 0 && !bytes_at(out, symbol.address, end).empty())
             out.functions.push_back({symbol.address, end});
     }
-    std::ranges::sort(out.functions, {}, [](const Range& r) { return std::pair(r.begin, r.end); });
+    const auto by_place = [](const Range& range) { return std::pair(range.begin, range.end); };
+    std::ranges::sort(out.functions, {}, by_place);
+    take_go_functions(elf, out);
+    std::ranges::sort(out.functions, {}, by_place);
     out.entries = elf.labels();
     for (const Range& function : out.functions) out.entries.push_back(function.begin);
     std::ranges::sort(out.entries);

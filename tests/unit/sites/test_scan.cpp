@@ -156,6 +156,46 @@ TEST(Scan, OnlyInstructionsAreCalls) {
     EXPECT_EQ(shown(scan_of(kSyscall + Bytes{0x48, 0x3d, 1})), "the function at 0x401000 does not disassemble");
 }
 
+// A stripped Go program: `words` of 32 bits behind the head of its table, which lies behind the code.
+Scan go_scan_of(const Bytes& code, std::uint64_t text, std::uint64_t count, const std::vector<std::uint32_t>& words,
+                std::uint32_t magic = 0xfffffff1) {
+    Bytes out = program(code, {});
+    const std::uint64_t table = (out.size() + 7) & ~std::uint64_t{7}, pairs = 72;
+    put(out, table, magic);
+    put(out, table + 8, count);
+    put(out, table + 24, text);
+    put(out, table + 64, pairs);
+    for (std::size_t i = 0; i < words.size(); i++) put(out, table + pairs + 4 * i, words[i]);
+    const std::uint64_t size = out.size() - table, names = out.size();
+    const char text_of_names[] = "\0.gopclntab";
+    out.insert(out.end(), text_of_names, text_of_names + sizeof text_of_names);
+    out.resize((out.size() + 7) & ~std::size_t{7});
+    Elf64_Ehdr head;
+    std::memcpy(&head, out.data(), sizeof head);
+    head.e_shoff = out.size();
+    head.e_shnum = 2;
+    head.e_shstrndx = 0;
+    put(out, 0, head);
+    put(out, head.e_shoff, Elf64_Shdr{0, SHT_STRTAB, 0, 0, names, sizeof text_of_names, 0, 0, 1, 0});
+    put(out, head.e_shoff + sizeof(Elf64_Shdr), Elf64_Shdr{1, SHT_PROGBITS, 0, kBase + table, table, size, 0, 0, 8, 0});
+    return scan(out);
+}
+
+TEST(Scan, TheTableOfAGoProgram) {
+    const Bytes code = kNop + kReturn + kPadding + kSyscall + kCompare + kReturn;
+    const std::uint64_t text = kBase + kCode;
+    const std::vector<std::uint32_t> words{0, 1, 7, 1, static_cast<std::uint32_t>(code.size())};
+    EXPECT_EQ(shown(go_scan_of(code, text, 2, words)), "+7:*0f 05 48 3d 01 f0 ff ff");
+    EXPECT_EQ(shown(go_scan_of(code, text, 2, words, 0xfffffff0)), "+7:*0f 05 48 3d 01 f0 ff ff");
+    const auto unknown = [](const Scan& found) { return found.sites.empty() && found.unknown == 1; };
+    EXPECT_TRUE(unknown(go_scan_of(code, text, 2, words, 0xfffffffb)));
+    EXPECT_TRUE(unknown(go_scan_of(code, 0, 2, words)));
+    EXPECT_TRUE(unknown(go_scan_of(code, text, 3, words)));
+    EXPECT_TRUE(unknown(go_scan_of(code, text, std::uint64_t{1} << 61, words)));
+    EXPECT_TRUE(unknown(go_scan_of(code, text, 2, {7, 1, 0, 1, 16})));
+    EXPECT_TRUE(unknown(go_scan_of(code, text, 2, {0, 1, 7, 1, 5000})));
+}
+
 TEST(Scan, RefusesWhatIsNoProgram) {
     EXPECT_EQ(scan({}).refused, "it is not an ELF file");
     EXPECT_EQ(scan(program(kReturn, {}, EM_AARCH64)).refused, "it is not a program for x86-64");
