@@ -38,7 +38,7 @@ chain places on read(data) as r {{ for w in r.records(Word, max 64) {{ prefetch 
 chain further on read(data) as r {{ prefetch r.file at r.offset + r.length for 16KiB }}
 chain beside on read(other) as r {{ prefetch data.sibling(r, ".dat") }}
 chain walks on read(data) as r {{ for w in r.records(Word, max 8) {{ prefetch via walk(r.file, w.at) }} }}
-chain fixed_places on read(fixed) as r {{ for w in r.records(Word, max 64) {{ prefetch r.file at w.at for 8KiB }} }}
+chain fixed_places on read(fixed) as r {{ for w in r.records(Word, max 64) {{ prefetch r.file at w.at % 40960 for 8KiB }} }}
 chain whole on open(data) as r {{ prefetch r.file at 0 for 32KiB }}
 chain ahead on ready(web) as c {{ when c.text(Get) as g {{ prefetch data[g.path] }} }}
 """

@@ -39,7 +39,8 @@ struct Process {
     std::string base;     // absolute folder of the program
     std::string program;  // absolute path of this executable, to start it again
     std::uint16_t port = 0;
-    bool in_sub = false;  // the working directory is base/sub, not base
+    bool in_sub = false;   // the working directory is base/sub, not base
+    bool settled = false;  // its fixed files have not changed for a while
     unsigned children = 0;
 };
 extern Process process;

@@ -82,6 +82,20 @@ void aligned_io(Actor& a) {
     }
 }
 
+// Reads a file that does not change past the page cache: once, and further on when that may have been fetched
+// meanwhile.
+void direct_reads(Actor& a) {
+    const std::string path = a.fixed_path();
+    const int fd = a.call_fd("open direct", [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC); });
+    for (int i = 0; fd >= 0 && i < 6; ++i) {
+        const Aligned io(a.rng);
+        const long got = a.call("direct pread", [&] { return ::pread(fd, io.memory.get(), io.length, io.offset); });
+        a.bytes(io.memory.get(), got);
+        if (i % 3 == 0 && process.settled) ::usleep(2000);
+    }
+    if (fd >= 0) ::close(fd);
+}
+
 void read_some(Actor& a) {
     const int fd = a.slot();
     const auto into = a.buffer(some_length(a));
@@ -183,13 +197,13 @@ void allocate(Actor& a) {
 }  // namespace
 
 Operations file_operations() {
-    return {{"open", 16, open_file, true, true},        {"fixed", 5, open_fixed, true, true},
-            {"close", 7, close_file, true, true},       {"read", 14, read_some, true, true},
-            {"pread", 14, pread_some, true, true},      {"write", 7, write_some, true, true},
-            {"pwrite", 6, pwrite_some, true, true},     {"aligned", 8, aligned_io, true, true},
-            {"vectors", 7, vectors, true, true},        {"seek", 8, seek, true, true},
-            {"truncate", 3, truncate_some, true, true}, {"advise", 4, advise, true, true},
-            {"allocate", 2, allocate, true, true}};
+    return {{"open", 16, open_file, true, true},     {"fixed", 5, open_fixed, true, true},
+            {"close", 7, close_file, true, true},    {"read", 14, read_some, true, true},
+            {"pread", 14, pread_some, true, true},   {"write", 7, write_some, true, true},
+            {"pwrite", 6, pwrite_some, true, true},  {"aligned", 8, aligned_io, true, true},
+            {"direct", 3, direct_reads, true, true}, {"vectors", 7, vectors, true, true},
+            {"seek", 8, seek, true, true},           {"truncate", 3, truncate_some, true, true},
+            {"advise", 4, advise, true, true},       {"allocate", 2, allocate, true, true}};
 }
 
 }  // namespace chainio::random_program
