@@ -81,15 +81,70 @@ static __always_inline __u16 folded(__u64 sum)
 #define KEPT_BELOW(i, bound) ({ barrier_var(i); i < (bound); })
 #define KEPT_ROUNDS(i, limit, count) for (__u32 i = 0; KEPT_BELOW(i, limit) && KEPT_BELOW(i, count); i++)
 
-/* The head of the reply to the request in `scratch`; of the request's begin what is compared stays. */
+/* `value` where it is in 1 to `most`, a power of two, in a form that every kernel's verifier understands. */
+static __always_inline __u32 within(__u32 value, __u32 most)
+{
+	barrier_var(value);
+	value = ((value - 1) & (most - 1)) + 1;
+	barrier_var(value);
+	return value;
+}
+
+/* Takes word `i` of the request: of its begin what is compared. */
+static __always_inline __u64 take_word(struct scratch *scratch, const struct cio_kept_service *service, __u32 i, __u64 word, __u64 hash)
+{
+	const __u64 *compared = (const __u64 *)service->compared;
+	if (KEPT_BELOW(i, WORD_COUNT(CIO_KEPT_FIXED))) {
+		scratch->begin[1 + i] = word;
+		word &= compared[i];
+	}
+	scratch->request[i & (WORD_COUNT(CIO_KEPT_REQUEST) - 1)] = word;
+	return cio_kept_mix(hash, word);
+}
+
+/* Takes the request of `length` bytes at `at` word by word; false: it has to be copied first, as it is shorter than a word, or not in one piece. */
+static __always_inline bool take_words(struct xdp_md *ctx, struct scratch *scratch, const struct cio_kept_service *service, __u32 at, __u32 length,
+				       __u64 *hash)
+{
+	const void *from = (const void *)(long)ctx->data + at, *end = (const void *)(long)ctx->data_end;
+	KEPT_ROUNDS(i, WORD_COUNT(CIO_KEPT_REQUEST), length / 8) {
+		const __u64 *word = from + 8 * i;
+		if ((const void *)(word + 1) > end)
+			return false;
+		*hash = take_word(scratch, service, i, *word, *hash);
+	}
+	if (length % 8 == 0)
+		return true;
+	/* The last bytes are read with those before them: nothing behind the request need be there. */
+	const __u32 behind = within(length, CIO_KEPT_REQUEST);
+	const __u64 *last = from + behind - 8;
+	if (behind < 8 || (const void *)(last + 1) > end)
+		return false;
+	*hash = take_word(scratch, service, length / 8, *last >> (64 - length % 8 * 8), *hash);
+	return true;
+}
+
+/* The hash of the request, which is in `scratch` then; false: it is not all there. */
+static __always_inline bool take_request(struct xdp_md *ctx, struct scratch *scratch, const struct cio_kept_service *service, __u32 at, __u32 length,
+					 __u64 *hash)
+{
+	*hash = constants.seed;
+	if (!take_words(ctx, scratch, service, at, length, hash)) {
+		*hash = constants.seed;
+		scratch->request[(length - 1) / 8 & (WORD_COUNT(CIO_KEPT_REQUEST) - 1)] = 0;
+		if (bpf_xdp_load_bytes(ctx, at, scratch->request, within(length, CIO_KEPT_REQUEST)) != 0)
+			return false;
+		KEPT_ROUNDS(i, WORD_COUNT(CIO_KEPT_REQUEST), (length + 7) / 8)
+			*hash = take_word(scratch, service, i, scratch->request[i], *hash);
+	}
+	*hash = cio_kept_mix(*hash, length); /* last: the word before that has its say in every bit by it */
+	return true;
+}
+
+/* The head of the reply to the request in `scratch`. */
 static __always_inline void split(struct scratch *scratch, const struct cio_kept_service *service)
 {
-	const __u64 *compared = (const __u64 *)service->compared, *head = (const __u64 *)service->head;
-#pragma unroll
-	for (int i = 0; i < WORD_COUNT(CIO_KEPT_FIXED); i++) {
-		scratch->begin[1 + i] = scratch->request[i];
-		scratch->request[i] &= compared[i];
-	}
+	const __u64 *head = (const __u64 *)service->head;
 #pragma unroll
 	for (int i = 0; i < WORD_COUNT(CIO_KEPT_HEAD); i++)
 		scratch->head[i] = head[i];
@@ -121,13 +176,8 @@ static __always_inline struct cio_kept_place *place_in(__u32 number, __u32 tag, 
 	return bpf_map_lookup_elem(&kept_places, &place);
 }
 
-static __always_inline struct cio_kept_place *place_of(const struct scratch *scratch, const struct cio_kept_service *service,
-						       __u32 length, __u64 now)
+static __always_inline struct cio_kept_place *place_of(const struct cio_kept_service *service, __u64 hash, __u64 now)
 {
-	__u64 hash = constants.seed;
-	KEPT_ROUNDS(i, WORD_COUNT(CIO_KEPT_REQUEST), (length + 7) / 8)
-		hash = cio_kept_mix(hash, scratch->request[i]);
-	hash = cio_kept_mix(hash, length); /* last: the word before that has its say in every bit by it */
 	struct cio_kept_place *place = NULL;
 #pragma unroll
 	for (int i = 0; i < CIO_KEPT_SETS; i++) {
@@ -189,13 +239,14 @@ static __always_inline __u64 sum_of(const __u32 *words, int count)
 	return sum;
 }
 
+/* Sums are of what is about to be written, as a processor waits when it reads at once what it has written in smaller parts. */
 static __always_inline void turn_udp(struct udphdr *udp, __u16 length, __u64 sum)
 {
-	__be16 port = udp->source;
-	udp->source = udp->dest;
-	udp->dest = port;
-	udp->len = bpf_htons(length);
-	const __u16 check = ~folded(sum + udp->source + udp->dest + udp->len + bpf_htons(IPPROTO_UDP) + bpf_htons(length));
+	const __be16 source = udp->source, destination = udp->dest, be_length = bpf_htons(length);
+	udp->source = destination;
+	udp->dest = source;
+	udp->len = be_length;
+	const __u16 check = ~folded(sum + source + destination + 2ull * be_length + bpf_htons(IPPROTO_UDP));
 	udp->check = check ? check : 0xffff;
 }
 
@@ -203,19 +254,19 @@ static __always_inline void turn_udp(struct udphdr *udp, __u16 length, __u64 sum
 static __always_inline void turn_v4(__u8 *headers, __u16 length, __u64 sum)
 {
 	struct iphdr *ip = (void *)(headers + sizeof(struct ethhdr));
+	const __be32 source = ip->saddr, destination = ip->daddr;
+	const __be16 total = bpf_htons(length + sizeof(*ip));
+	const __u64 addresses = (__u64)source + destination;
 	turn_ethernet((void *)headers);
-	__be32 address = ip->saddr;
-	ip->saddr = ip->daddr;
-	ip->daddr = address;
 	ip->tos = 0;
+	ip->tot_len = total;
 	ip->id = 0;
 	ip->frag_off = bpf_htons(0x4000);
 	ip->ttl = 64;
-	ip->tot_len = bpf_htons(length + sizeof(*ip));
-	ip->check = 0;
-	const __u32 *words = (const __u32 *)ip;
-	ip->check = ~folded(sum_of(words, 5));
-	turn_udp((void *)(ip + 1), length, sum + sum_of(words + 3, 2));
+	ip->check = ~folded(addresses + bpf_htons(0x4500) + total + bpf_htons(0x4000) + bpf_htons(64 << 8 | IPPROTO_UDP));
+	ip->saddr = destination;
+	ip->daddr = source;
+	turn_udp((void *)(ip + 1), length, sum + addresses);
 }
 
 static __always_inline void turn_v6(__u8 *headers, __u16 length, __u64 sum)
@@ -231,15 +282,6 @@ static __always_inline void turn_v6(__u8 *headers, __u16 length, __u64 sum)
 	ip->hop_limit = 64;
 	ip->payload_len = bpf_htons(length);
 	turn_udp((void *)(ip + 1), length, sum + sum_of(words, 8));
-}
-
-/* `value` where it is in 1 to `most`, a power of two, in a form that every kernel's verifier understands. */
-static __always_inline __u32 within(__u32 value, __u32 most)
-{
-	barrier_var(value);
-	value = ((value - 1) & (most - 1)) + 1;
-	barrier_var(value);
-	return value;
 }
 
 /* Makes the packet `more` bytes longer: behind, or where the driver leaves no room there, in front, whereto the headers go. */
@@ -294,13 +336,12 @@ static __always_inline bool copy(struct xdp_md *ctx, struct scratch *scratch, co
 static __always_inline enum cio_kept_count reply_to(struct xdp_md *ctx, const struct cio_kept_service *service, struct scratch *scratch,
 						    __u32 at, __u32 length)
 {
-	scratch->request[(length - 1) / 8 & (WORD_COUNT(CIO_KEPT_REQUEST) - 1)] = 0;
-	if (bpf_xdp_load_bytes(ctx, at, scratch->request, within(length, CIO_KEPT_REQUEST)) != 0)
+	__u64 hash;
+	if (!take_request(ctx, scratch, service, at, length, &hash))
 		return CIO_KEPT_MISS;
-	split(scratch, service);
 	/* Behind by a few milliseconds, and cheap. */
 	const __u64 now = bpf_ktime_get_coarse_ns();
-	const struct cio_kept_place *place = place_of(scratch, service, length, now);
+	const struct cio_kept_place *place = place_of(service, hash, now);
 	if (!place)
 		return CIO_KEPT_MISS;
 	const __u32 version = *(volatile const __u32 *)&place->version;
@@ -315,6 +356,7 @@ static __always_inline enum cio_kept_count reply_to(struct xdp_md *ctx, const st
 		return CIO_KEPT_NO_ROOM;
 	if (!copy(ctx, scratch, place, version, at, length, reply))
 		return CIO_KEPT_MISS;
+	split(scratch, service);
 	if (more < 0)
 		bpf_xdp_adjust_tail(ctx, more);
 	return turn(ctx, scratch, service, at, reply, sum) ? CIO_KEPT_HIT : CIO_KEPT_MISS;

@@ -189,18 +189,19 @@ TEST(Answering, SendsWhatIsKeptOverIpv6) {
     EXPECT_EQ(payload_of(packet), reply_of(5));
 }
 
-// Whatever of the request a reply begins with, and however short it is.
+// Whatever of the request a reply begins with, however short either is, and with nothing behind the request as well.
 TEST(Answering, RepeatsWhatIsTheRequests) {
     std::mt19937 random(20261122);
-    for (int round = 0; round < 40; round++) {
+    for (int round = 0; round < 100; round++) {
         KeptService service{kPort, 8, kHour, {}, std::vector<std::uint16_t>(random() % (CIO_KEPT_HEAD + 1))};
-        Bytes request(40 + random() % 30);
+        Bytes request(1 + random() % (round % 3 == 0 ? 20 : CIO_KEPT_REQUEST));
+        const auto begin = static_cast<std::uint16_t>(std::min<std::size_t>(request.size(), CIO_KEPT_FIXED));
         for (auto& byte : request) byte = static_cast<std::uint8_t>(random());
         for (std::size_t i = 0; i < service.head.size(); i++) {
             // Now and then as many as follow one another.
-            const bool goes_on = i != 0 && random() % 3 != 0 && service.head[i - 1] < 39;
+            const bool goes_on = i != 0 && random() % 3 != 0 && service.head[i - 1] + 1 < begin;
             service.head[i] = static_cast<std::uint16_t>(
-                goes_on ? service.head[i - 1] + 1 : (random() % 2 ? 256 + random() % 256 : random() % 40));
+                goes_on ? service.head[i - 1] + 1 : (random() % 2 ? 256 + random() % 256 : random() % begin));
         }
         Bytes reply(std::max<std::size_t>(1, service.head.size() + random() % 20), 'r');
         for (std::size_t i = 0; i < service.head.size(); i++)
@@ -210,8 +211,14 @@ TEST(Answering, RepeatsWhatIsTheRequests) {
         const std::span<const std::uint8_t> part[] = {reply};
         ASSERT_TRUE(loaded.table.keep(0, loaded.table.epoch(0), now_ns(), request, part));
         Bytes packet = request_packet(request, round % 2 == 0);
+        if (random() % 2 == 0) packet.resize(parse(packet, packet.size())->bytes + request.size());
         EXPECT_EQ(loaded.run(packet), XDP_TX);
         EXPECT_EQ(payload_of(packet), reply) << "round " << round;
+        // Another request is not answered, wherever it differs.
+        Bytes other = request;
+        other[random() % other.size()] ^= 1;
+        packet = request_packet(other, round % 2 == 0);
+        EXPECT_EQ(loaded.run(packet), XDP_PASS) << "round " << round;
     }
 }
 
