@@ -78,6 +78,9 @@ def test_call(app, tree, keys, folder):
     want = "".join(f"{k}\tok\t{7 * k}\n" for k in keys) + "5\tnot_found\t\n"
     expect("900 keys in order", (code, out), (1, want))
     expect("a summary that counts", err, lambda e: "outcomes: ok 900 not_found 1" in e and "latency: p50" in e and "system calls:" in e)
+    code, out, _ = call("lookup", "--file", tree, "--keys", "-", "--json", stdin="3\n6\n")
+    expect("what reads met is in it as JSON, too", [json.loads(out.splitlines()[-1])["summary"]["reads"][name] for name in ("carried_on", "retries", "frame_waits")],
+           [0, 0, 0])
     (folder / "keys").write_text("the head is read\n3\n6\n")
     with open(folder / "keys", "rb", buffering=0) as file:
         file.seek(len("the head is read\n"))

@@ -74,7 +74,10 @@ std::string summary_json(const engine::Engine& engine, std::uint32_t chain, doub
                      {"plain", io.plain_reads},
                      {"page_cache", io.page_cache_reads},
                      {"block_cache_hits", io.block_cache_hits},
-                     {"block_cache_misses", io.block_cache_misses}};
+                     {"block_cache_misses", io.block_cache_misses},
+                     {"carried_on", io.continued_reads},
+                     {"retries", io.retries},
+                     {"frame_waits", io.frame_waits}};
     json["bytes_read"] = io.bytes_read;
     json["syscalls"] = io.syscalls;
     for (const double percent : kPercentiles) {
