@@ -89,7 +89,7 @@ def rows_of(runs, packets, outstanding):
                     rate, p99, busy = goals if count == GOALS_AT else (None, None, None)
                     what = f"{section}, {count}, {service}"
                     row(more_is_better, what, ours, theirs, pick("rate"), peer, "requests/s", rate)
-                    if p99 is not None:
+                    if p99 is not None or peer == ECHO:  # below which no server's can be
                         row(less_is_better, f"{what}, p99", ours, theirs, pick("p99_us"), peer, "us", p99)
                     if peer != ECHO:  # which has no process
                         row(less_is_better, f"{what}, server's processor", ours, theirs, pick("cpu_us"), peer, "us a request", busy)
