@@ -13,7 +13,7 @@
 #define CIO_LOOP_FILES 16   /* file parameters of a chain */
 #define CIO_LOOP_WINDOW 16  /* reads of one chain under way at most */
 #define CIO_LOOP_LEVELS 8   /* priorities that are told apart */
-#define CIO_LOOP_ROUNDS 64  /* completions taken, and steps run, in one call of the program */
+#define CIO_LOOP_ROUNDS 64  /* half of the completions and turns in one call of the program */
 #define CIO_LOOP_SQES (CIO_LOOP_ROUNDS * CIO_LOOP_WINDOW)
 #define CIO_LOOP_RETRIES 64 /* of EINTR and EAGAIN, one read */
 #define CIO_LOOP_ALIGN 4096 /* the largest alignment of offsets that a file may ask for */
