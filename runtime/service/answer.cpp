@@ -139,9 +139,10 @@ std::size_t Answer::join(std::span<engine::Stretch> stretches) const {
     for (const engine::Stretch& next : stretches) {
         engine::Stretch& last = stretches[made == 0 ? 0 : made - 1];
         const std::uint32_t end = last.offset + last.length;
-        // Neither goes over the end of a piece of a packet. In front of the first there are the packet's headers.
+        // Neither goes over the end of a piece of a packet, or of the frame: those of services without packets may be
+        // smaller. In front of the first there are the packet's headers.
         if (made != 0 && next.length <= kMoved && is_text(next.frame) && takes_text(last.frame) && end % kFrame != 0 &&
-            end % kFrame + next.length <= kFrame) {
+            end % kFrame + next.length <= kFrame && end + next.length <= engine_->memory().frame_bytes(last.frame)) {
             std::memcpy(data(last) + last.length, data(next), next.length);
             last.length += next.length;
             continue;

@@ -94,6 +94,33 @@ TEST(Answer, IsWhatWasAddedAndReferredTo) {
     EXPECT_EQ(engine->memory().accounting().refused, 0u);
 }
 
+// A block that fills its frame to the end has somebody else's behind it.
+TEST(Answer, NothingIsWrittenBehindTheEndOfAFrame) {
+    auto engine = engine_of_nothing();
+    ASSERT_NE(engine, nullptr);
+    Answer answer;
+    answer.use(*engine);
+    for (const std::uint32_t bytes : {512u, 1024u, 2048u, 4096u}) {
+        std::vector<umem::Frame> others;
+        for (int i = 0; i < 16; i++) others.push_back(engine->take_frame(bytes));
+        const umem::Frame value = others[7];
+        others.erase(others.begin() + 7);
+        for (const umem::Frame frame : others) std::memset(engine->memory().data(frame), 'o', bytes);
+        std::memset(engine->memory().data(value), 'v', bytes);
+        ASSERT_TRUE(answer.refer({value, 0, bytes}));
+        answer.add(std::vector<std::uint8_t>(7, 't'));
+        std::vector<std::uint8_t> want(bytes, 'v');
+        want.resize(bytes + 7, 't');
+        EXPECT_EQ(put_together(answer, 8000), want);
+        for (const umem::Frame frame : others) {
+            const std::uint8_t* data = engine->memory().data(frame);
+            EXPECT_EQ(std::count(data, data + bytes, 'o'), bytes) << "frames of " << bytes;
+            engine->memory().release(frame, engine::kHandedOut);
+        }
+        answer.clear();
+    }
+}
+
 TEST(Answer, TwoStretchesOfOneFrameGiveItBackOnce) {
     auto engine = engine_of_nothing();
     ASSERT_NE(engine, nullptr);
