@@ -182,9 +182,10 @@ bool Ahead::begin_piece(Fetch& wanted, std::uint64_t now_ns) {
     return false;
 }
 
+// What was begun into frames goes on into them, though the file may be opened otherwise meanwhile.
 bool Ahead::hand_to_disk(const Fetch& fetch, std::uint32_t slot) {
     const ShadowFile& file = *fetch.file;
-    if (!file.served) return walks_.disk().fetch(file.fd, fetch.offset, fetch.length, slot);
+    if (fetch.frame == shim::kNoFrame) return walks_.disk().fetch(file.fd, fetch.offset, fetch.length, slot);
     return walks_.disk().fetch(file.direct_fd, fetch.offset, pages_of(fetch.length) * kPageBytes, slot,
                                direct_.data(fetch.frame));
 }

@@ -97,6 +97,8 @@ bool Direct::ready(ShadowFile& file) {
     ServedIdentity identity{
         .device = file.device, .inode = file.inode, .stamp = stamp, .size = static_cast<std::uint64_t>(info.st_size)};
     find_alignment(file.direct_fd, identity);
+    if (identity.memory_align > shim::kServedPage || identity.offset_align > shim::kServedPage)
+        return refuse(Why::alignment);
     file.served_id = memory_->add(identity);
     file.served_stamp = stamp;
     file.served_size = identity.size;
@@ -132,6 +134,7 @@ std::vector<std::string> Direct::notes() const {
         "too many such files are open at a time",
         "a chain would walk it, and what walks read is not served",
         "it has changed, though its class is immutable: what was read of it before is served no more",
+        "its file system wants reads aligned to more than 4096 bytes",
     };
     std::vector<std::string> notes;
     for (std::size_t i = 0; i < kWhys; i++) {

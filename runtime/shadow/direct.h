@@ -41,8 +41,8 @@ class Direct {
     std::vector<std::string> notes() const;
 
   private:
-    enum class Why : std::uint8_t { off, no_memory, cannot_open, just_changed, too_many, walk, changed };
-    static constexpr std::size_t kWhys = 7;
+    enum class Why : std::uint8_t { off, no_memory, cannot_open, just_changed, too_many, walk, changed, alignment };
+    static constexpr std::size_t kWhys = 8;
     bool refuse(Why why);
     bool make_memory();
     bool open(ShadowFile& file);

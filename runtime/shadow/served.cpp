@@ -42,10 +42,13 @@ std::expected<std::unique_ptr<ServedMemory>, std::string> ServedMemory::create(c
         return fail("less than " + std::to_string(2 * whole >> 20) + " MiB are free");
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return fail(std::strerror(errno));
+    // What programs look at is there from the beginning: a hole that finds no room later would end them (SIGBUS). Of
+    // the frames' bytes they see only what the kernel has written.
     void* at = MAP_FAILED;
-    if (ftruncate(fd, static_cast<off_t>(whole)) == 0)
-        at = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    const int error = errno;
+    int error = ftruncate(fd, static_cast<off_t>(whole)) == 0 ? 0 : errno;
+    if (error == 0) error = posix_fallocate(fd, 0, static_cast<off_t>(whole - std::uint64_t{frames} * kServedPage));
+    if (error == 0) at = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (error == 0 && at == MAP_FAILED) error = errno;
     close(fd);
     if (at == MAP_FAILED) return fail(std::strerror(error));
     auto* memory = static_cast<std::uint8_t*>(at);
