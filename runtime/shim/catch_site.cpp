@@ -53,9 +53,13 @@ chainio_site_claim:
 chainio_site_words:
     .quad 0, 0, 0, 0
 chainio_site_done:
+    mov r11, qword ptr fs:[0x11223344]
+    mov [rcx + 8], r11
     mov qword ptr fs:[0x11223344], rcx
     jmp chainio_site_end
 chainio_site_release:
+    mov r11, qword ptr fs:[0x11223344]
+    mov [rcx + 8], r11
     mov qword ptr fs:[0x11223344], rcx
 chainio_site_call:
     syscall

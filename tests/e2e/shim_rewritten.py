@@ -137,7 +137,9 @@ int main(int n, char** a) {
     while (handled < 3000) look(&wrong);
     until = 1; for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
     struct itimerval none = {0}; setitimer(ITIMER_REAL, &none, 0);
-    printf("%d %ld\n", handled >= 3000, wrong);
+    int parts = 0, c; FILE* maps = fopen("/proc/self/maps", "r");  // each stack of ours is two
+    while ((c = getc(maps)) != EOF) parts += c == '\n';
+    printf("%d %ld %d\n", handled >= 3000, wrong, parts < 300);
     return 0;
 }
 """
