@@ -110,7 +110,8 @@ TEST(Served, FilesHaveFewPlacesAndNoIdTwice) {
 // missing only for want of room.
 TEST(Served, AgreesWithAModel) {
     const Folder folder;
-    EXPECT_TRUE(rc::check([&folder] {
+    unsigned begun = 0, found = 0;
+    EXPECT_TRUE(rc::check([&] {
         const auto memory = memory_in(folder);
         struct Way {
             std::uint32_t first, pages;
@@ -127,7 +128,11 @@ TEST(Served, AgreesWithAModel) {
                 const std::uint32_t first = memory->begin(id, page, pages);
                 if (first == kNoFrame) continue;
                 for (std::uint32_t i = 0; i < pages; i++) fill(*memory, first + i, id, page + i);
-                RC_ASSERT(look_for(memory->parts(), id, page * kServedPage, pages * kServedPage) == Look::on_its_way);
+                // A full bucket may have lost the hint of a page, which is absent then.
+                const Look look = look_for(memory->parts(), id, page * kServedPage, pages * kServedPage);
+                RC_ASSERT(look != Look::here);
+                begun++;
+                found += look == Look::on_its_way;
                 under_way.push_back({first, pages});
             } else if (what == 1 && !under_way.empty()) {
                 const Way way = under_way.back();
@@ -141,6 +146,8 @@ TEST(Served, AgreesWithAModel) {
             }
         }
     }));
+    EXPECT_GT(begun, 1000u);
+    EXPECT_GT(found, begun / 100 * 99);
 }
 
 // One writer that never stops, readers that never wait: whatever a reader is given is what it asked for.
