@@ -9,9 +9,13 @@ using tests::Poster;
 constexpr unsigned kPages = 512;
 constexpr std::uint32_t kPage = 4096, kScan = 256 * 1024;
 
+std::string column(const Folder& folder, const char* name) {
+    return folder.write(name, std::string(std::size_t{kPages} * kPage, 'x'));
+}
+
 TEST(Events, ALongReadIsToldFromAShortOneByItsWholeLength) {
     const Folder folder;
-    const std::string path = folder.write("a.col", std::string(std::size_t{kPages} * kPage, 'x'));
+    const std::string path = column(folder, "a.col");
     Running running(server_of(R"(
 app columns { files columns = "*.col" }
 chain more on read(columns) as r {
@@ -52,9 +56,8 @@ chain named on read(columns) as r {
 // Of a class, and of the thread: another thread may go about the same files otherwise.
 TEST(Events, AnOpenTellsHowTheThreadReadTheLastFile) {
     const Folder folder;
-    const std::string bytes(std::size_t{kPages} * kPage, 'x');
-    const std::string first = folder.write("a.col", bytes), second = folder.write("b.col", bytes);
-    const std::string third = folder.write("c.col", bytes);
+    const std::string first = column(folder, "a.col"), second = column(folder, "b.col");
+    const std::string third = column(folder, "c.col");
     Running running(server_of(R"(
 app columns { files columns = "*.col" }
 chain more on read(columns) as r { if r.total >= 4096MiB { prefetch r.file at 0 for 4096 } }
@@ -76,7 +79,7 @@ chain head on open(columns) as c { when c.last_read >= 256KiB { prefetch c.file 
 
 TEST(Events, AChainIsToldHowFarTheKernelReadsAhead) {
     const Folder folder;
-    const std::string path = folder.write("a.col", std::string(std::size_t{kPages} * kPage, 'x'));
+    const std::string path = column(folder, "a.col");
     Running running(server_of(R"(
 app columns { files columns = "*.col" }
 chain behind on read(columns) as r {
