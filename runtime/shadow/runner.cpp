@@ -56,7 +56,7 @@ std::uint32_t Runner::run(std::uint32_t chain_index, const Event& event) {
         if (header.field == ir::kFileSizeField) {
             to.args[header.slot] = event.file == nullptr ? 0 : event.file->size;
         } else if (header.field == ir::kReadAheadField) {
-            to.args[header.slot] = event.file == nullptr ? 0 : event.file->read_ahead;
+            to.args[header.slot] = event.file == nullptr || event.file->direct ? 0 : event.file->read_ahead;
         } else {
             if (event.header == nullptr || header.field >= event.header->size()) return CIO_BAD_ARGUMENT;
             to.args[header.slot] = (*event.header)[header.field];

@@ -42,6 +42,7 @@ def main():
                 break
         expect("reads were served", summary["classes"][0], lambda c: c["served"] > 0)
         expect("by the chain that fetches what lies behind a filter", runs.chain(summary, "behind_filter"), lambda c: c["fetches"] > 0 and c["failed"] == 0)
+        expect("and the one that keeps filters", runs.chain(summary, "filter_again"), lambda c: c["fetches"] > 0 and c["failed"] == 0)
         expect("no fetch failed", [note for note in summary["notes"] if "fail" in note], [])
     sys.exit(1 if runs.failures else 0)
 

@@ -1,4 +1,6 @@
 // What an event shows the chains that run over it.
+#include <fcntl.h>
+
 #include "tests/unit/shadow/fixture.h"
 
 namespace chainio::shadow::test {
@@ -91,6 +93,26 @@ chain behind on read(columns) as r {
     ASSERT_TRUE(poster.opened(0, path));
     ASSERT_TRUE(poster.read(0, path, 0, kPage));
     EXPECT_TRUE(happens([&] { return pages_in_memory(path, 64, 1) == 1; }));
+}
+
+TEST(Events, OfAFileThatIsReadPastThePageCacheItReadsNothingAhead) {
+    const Folder folder;
+    const std::string direct = column(folder, "a.col"), buffered = column(folder, "b.col");
+    Running running(server_of(R"(
+app columns { files columns = "*.col" { immutable } }
+chain again on read(columns) as r { when r.file.read_ahead == 0 { prefetch r.file at r.offset for r.total } }
+)"));
+    Poster poster(running.region(), 0);
+    drop_pages(buffered);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until they count as quiet
+    ASSERT_TRUE(poster.opened(0, buffered));
+    ASSERT_TRUE(poster.opened(0, direct, O_DIRECT));
+    ASSERT_TRUE(poster.read(0, buffered, 0, kPage));
+    ASSERT_TRUE(poster.read(0, direct, 0, kPage));
+    EXPECT_TRUE(happens([&] { return running.chain().fetches == 1; }));
+    EXPECT_EQ(running.chain().events, 2u);
+    EXPECT_EQ(pages_in_memory(buffered, 0, kPages), 0u);
+    EXPECT_NE(running.region().served, 0u);
 }
 
 }  // namespace
