@@ -50,9 +50,17 @@ void Gate::go_off(std::uint64_t now_ns, Reason reason) {
     clear();
 }
 
+// A quarter of the pause, which has been doubled for the next time.
+std::uint64_t Gate::shortest_until() const {
+    return std::min(until_ns_, off_ns_ + std::max(options_.least_pause_ns, pause_ns_ / 8));
+}
+
 void Gate::look_again() {
-    if (state_ != State::off || reason_ != Reason::no_use) return;
-    until_ns_ = std::min(until_ns_, off_ns_ + std::max(options_.least_pause_ns, pause_ns_ / 8));
+    if (state_ == State::off && reason_ == Reason::no_use) until_ns_ = shortest_until();
+}
+
+bool Gate::may_look(std::uint64_t now_ns) const {
+    return state_ == State::off && reason_ == Reason::no_use && now_ns >= shortest_until();
 }
 
 bool Gate::update(std::uint64_t now_ns) {
@@ -76,7 +84,7 @@ bool Gate::update_on(std::uint64_t now_ns) {
             return true;
         }
     }
-    if (requests_ < options_.use_window) return false;
+    if (requests_ < (any_fetched_ ? options_.use_window : options_.least_requests)) return false;
     const bool of_use = static_cast<double>(fetched_) >= options_.least_fetched * static_cast<double>(requests_);
     requests_ = fetched_ = 0;
     if (of_use) return false;
@@ -89,7 +97,8 @@ bool Gate::update_probe(std::uint64_t now_ns) {
     if (probe_since_ns_ == 0) probe_since_ns_ = now_ns;
     const bool all_out = requests_ >= options_.probe_requests;
     const bool timed_out = now_ns - probe_since_ns_ >= options_.longest_probe_ns;
-    const bool known = count_ >= options_.probe_outcomes || (all_out && resolved_ >= fetched_);
+    const bool nothing = fetched_ == 0 && requests_ >= options_.least_requests;
+    const bool known = nothing || count_ >= options_.probe_outcomes || (all_out && resolved_ >= fetched_);
     if (!known && !timed_out) return false;
     if (fetched_ == 0 || count_ == 0) {
         go_off(now_ns, fetched_ == 0 ? Reason::no_use : Reason::wasted);

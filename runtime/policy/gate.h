@@ -12,7 +12,9 @@
 // A request whose bytes are in memory already costs little but brings nothing. A chain that in `use_window` requests
 // has not had at least `least_fetched` of them fetched goes off too. The share is small because one fetch saves a
 // hundred times what a needless request costs, and because many requests may want one page (rows that share a leaf):
-// those are told apart as duplicates by the caller, who counts them neither as requests nor as fetches.
+// those are told apart as duplicates by the caller, who counts them neither as requests nor as fetches. A chain that
+// has never had anything fetched, or not in this probe, goes off after `least_requests`: a program that starts over
+// warm data is to pay for no more.
 //
 // Off lasts `first_pause`, doubled at each failure up to `longest_pause`. Then the chain is probed: `probe_requests`
 // requests go out, and it comes back on when at least `probe_outcomes` of them (or all that were fetched) have a rate
@@ -35,6 +37,7 @@ struct GateOptions {
     unsigned window = 128;  // outcomes, at most 128
     unsigned least = 32;
     unsigned use_window = 256;  // requests
+    unsigned least_requests = 32;
     double least_fetched = 0.01;
     unsigned probe_requests = 64;
     unsigned probe_outcomes = 16;
@@ -58,11 +61,16 @@ class Gate {
     bool admit();
     // One that was admitted turned out to be wanted already: it says nothing.
     void take_back();
-    void fetched() { fetched_++; }
+    void fetched() {
+        fetched_++;
+        any_fetched_ = true;
+    }
     void useful() { outcome(true); }
     void wasted() { outcome(false); }
     // There may be something to fetch again: one that went off for want of that is probed soon.
     void look_again();
+    // Whether look_again() would have it probed at once.
+    bool may_look(std::uint64_t now_ns) const;
     // Draws the conclusions; true when the state has changed.
     bool update(std::uint64_t now_ns);
 
@@ -76,10 +84,12 @@ class Gate {
     bool update_on(std::uint64_t now_ns);
     bool update_probe(std::uint64_t now_ns);
     void go_off(std::uint64_t now_ns, Reason reason);
+    std::uint64_t shortest_until() const;
 
     GateOptions options_;
     State state_ = State::on;
     Reason reason_ = Reason::none;
+    bool any_fetched_ = false;
     std::array<std::uint64_t, 2> history_{};  // one bit an outcome, the newest lowest in [0]
     unsigned count_ = 0;                      // outcomes in it
     std::uint64_t requests_ = 0, fetched_ = 0, resolved_ = 0;

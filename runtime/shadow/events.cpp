@@ -157,11 +157,14 @@ void Events::on_read(const Message& message) {
     parts_.score.expect_saving(event.source, event.took_ns, served);
     // A read of such a file that was not served had nothing of what was fetched.
     const ShadowFile* known = parts_.direct.any() ? parts_.files.find(event.device, event.inode) : nullptr;
+    const std::uint64_t now = waited ? now_ns() : 0;
+    const Took took{
+        .waited = waited, .began_ns = now - std::min<std::uint64_t>(event.took_ns, now), .ns = event.took_ns};
     Ranges::Touched touched;
     if (served || known == nullptr || known->served_id == 0)
-        touched = parts_.ranges.read(file_key(event.device, event.inode), event.offset, event.length, waited);
+        touched = parts_.ranges.read(file_key(event.device, event.inode), event.offset, event.length, took);
     parts_.score.program_read(event.source, event.length, event.took_ns, touched.any);
-    if (waited) parts_.score.waited(event.source, now_ns());
+    if (waited) parts_.score.waited(event.source, now);
     if (event.length == 0) return;
     to_run_.clear();
     for (std::uint32_t chain : on_read_[event.source])

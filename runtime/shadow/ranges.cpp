@@ -10,6 +10,8 @@ namespace {
 
 // When all is taken: most runs never have a hundredth of it, and making the buckets takes time at each start.
 constexpr std::uint32_t kPagesInBucket = 8;
+// A wait was shortened when the fetch had begun a third of what it still took before it: by a quarter of the whole.
+constexpr std::uint64_t kHeadStart = 3;
 
 std::uint64_t page_of(std::uint64_t offset) { return offset / kPageBytes; }
 
@@ -91,6 +93,7 @@ std::uint32_t Ranges::begin(std::uint64_t file, std::uint64_t offset, std::uint6
     range = {.file = file,
              .page = first,
              .turn = turn,
+             .begun_ns = now_ns,
              .since_ns = now_ns,
              .pages = static_cast<std::uint32_t>(end - first),
              .chain = chain,
@@ -174,13 +177,30 @@ void Ranges::failed(std::uint32_t at) {
     end_range(at, RangeEnd::failed);
 }
 
-void Ranges::touch(std::uint32_t at, bool waited) {
+// Whether half of these pages and more are in several ranges: what the program would have had to wait for piece by
+// piece comes at once, however late it was asked for.
+bool Ranges::beside_each_other(std::uint64_t file, std::uint64_t first, std::uint64_t end) const {
+    std::uint64_t found = 0;
+    bool several = false;
+    std::uint32_t before = kNoRange;
+    for (std::uint64_t page = first; page < end; page++) {
+        const std::uint32_t at = range_at(file, page);
+        if (at == kNoRange) continue;
+        found++;
+        several = several || (before != kNoRange && at != before);
+        before = at;
+    }
+    return several && found * 2 >= end - first;
+}
+
+void Ranges::touch(std::uint32_t at, const Took& took, bool shared) {
     Range& range = ranges_[at];
     if (range.state == State::touched) return;
     const std::uint32_t chain = range.chain;
     const std::uint64_t turn = range.turn;
     const bool overdue = range.overdue;
-    const RangeEnd end = waited ? RangeEnd::late : RangeEnd::hit;
+    const bool shortened = shared || elapsed_ns(range.begun_ns, took.began_ns) >= took.ns / kHeadStart;
+    const RangeEnd end = !took.waited ? RangeEnd::hit : shortened ? RangeEnd::late : RangeEnd::vain;
     // One that is under way stays, so that nobody fetches it a second time.
     if (range.state == State::under_way) {
         range.state = State::touched;
@@ -191,17 +211,18 @@ void Ranges::touch(std::uint32_t at, bool waited) {
     sink_.on_range(chain, turn, end);
 }
 
-Ranges::Touched Ranges::read(std::uint64_t file, std::uint64_t offset, std::uint64_t length, bool waited) {
+Ranges::Touched Ranges::read(std::uint64_t file, std::uint64_t offset, std::uint64_t length, const Took& took) {
     Touched found;
     if (used_ == 0 || length == 0) return found;
     const std::uint64_t first = page_of(offset);
     const std::uint64_t end = std::min(page_end(offset, length), first + most_pages_);
+    const bool shared = took.waited && beside_each_other(file, first, end);
     for (std::uint64_t page = first; page < end; page++) {
         const std::uint32_t at = range_at(file, page);
         if (at == kNoRange) continue;
         found.any = true;
         if (ranges_[at].walked) found.walker = ranges_[at].chain;
-        touch(at, waited);
+        touch(at, took, shared);
     }
     return found;
 }

@@ -2,6 +2,7 @@
 // fetching was of any use. A range ends as exactly one of
 //   hit     the program read from it and did not wait for a device
 //   late    the program read from it and waited: it came while the range was under way
+//   vain    as late, but nearly as long as if nothing had been fetched
 //   wasted  nobody read from it: it grew too old, had to make room, or the run ended
 //   failed  it could not be read
 // A read that touches any page of a range decides for all of it. Bounded: nothing is allocated after the constructor.
@@ -24,13 +25,20 @@ struct RangeLimits {
     std::uint64_t overdue_events = 16, overdue_ns = 100'000'000;
 };
 
-enum class RangeEnd : std::uint8_t { hit, late, wasted, given_up, failed, overdue, redeemed };
+enum class RangeEnd : std::uint8_t { hit, late, vain, wasted, given_up, failed, overdue, redeemed };
+
+// How a read of the program went.
+struct Took {
+    bool waited = false;                  // for a device
+    std::uint64_t began_ns = UINT64_MAX;  // as far as is known
+    std::uint64_t ns = 0;
+};
 
 class RangeSink {
   public:
     virtual ~RangeSink() = default;
-    // overdue and redeemed (read after it had been called overdue, before `hit` or `late`) do not end a range; given_up
-    // is `wasted` of one that had been called overdue. `turn` is the one that the range was begun with.
+    // overdue and redeemed (read after it had been called overdue, before `hit`, `late` or `vain`) do not end a range;
+    // given_up is `wasted` of one that had been called overdue. `turn` is the one that the range was begun with.
     virtual void on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) = 0;
 };
 
@@ -56,8 +64,8 @@ class Ranges {
         std::uint32_t walker = kNoRange;  // the chain whose walk had read one of them
         explicit operator bool() const { return any; }
     };
-    // The program has read this; `waited`: for a device. Tells of the ranges that it touched.
-    Touched read(std::uint64_t file, std::uint64_t offset, std::uint64_t length, bool waited);
+    // The program has read this. Tells of the ranges that it touched.
+    Touched read(std::uint64_t file, std::uint64_t offset, std::uint64_t length, const Took& took);
     // Declares ranges overdue and wasted; `turn` gives a chain's events so far.
     void age(const std::vector<std::uint64_t>& turns, std::uint64_t now_ns);
     void end();  // all that is left is wasted
@@ -69,7 +77,8 @@ class Ranges {
   private:
     enum class State : std::uint8_t { free, under_way, touched, unread };  // touched: under way, and read from already
     struct Range {
-        std::uint64_t file = 0, page = 0, turn = 0, since_ns = 0;
+        std::uint64_t file = 0, page = 0, turn = 0;
+        std::uint64_t begun_ns = 0, since_ns = 0;  // since: it has been in its state
         std::uint32_t pages = 0, chain = 0;
         std::uint32_t prev = kNoRange, next = kNoRange;  // of the chain, oldest first; or of the free ones
         State state = State::free;
@@ -88,7 +97,8 @@ class Ranges {
     void add_page(std::uint64_t file, std::uint64_t page, std::uint32_t range);
     void drop(std::uint32_t range);
     void end_range(std::uint32_t range, RangeEnd end);
-    void touch(std::uint32_t range, bool waited);
+    bool beside_each_other(std::uint64_t file, std::uint64_t first, std::uint64_t end) const;
+    void touch(std::uint32_t range, const Took& took, bool shared);
     bool make_room(std::uint64_t bytes, std::uint64_t now_ns);
     void age_chain(std::uint32_t chain, std::uint64_t turn, std::uint64_t now_ns);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/shadow/clock.h"
+
 namespace chainio::shadow {
 namespace {
 
@@ -14,9 +16,10 @@ shim::GateState shown(policy::Gate::State state) {
     return shim::GateState::probing;
 }
 
-// A chain that asks for nothing at so many events in a row, and of whose fetches none is read either, has nothing to
-// say about what the program does just now.
-constexpr std::uint32_t kSilent = 1024;
+bool is_about(const ChainPlan& chain, std::uint32_t file_class) {
+    const bool files = chain.mode == ir::ChainMode::on_read || chain.mode == ir::ChainMode::on_open;
+    return files && chain.source == file_class;
+}
 
 }  // namespace
 
@@ -28,16 +31,17 @@ Score::Score(const ir::Module& module, const SpecPlan& plan, shim::Region& regio
       gates_(plan.chains.size()),
       turns_(plan.chains.size()),
       times_off_(plan.chains.size()),
-      silent_(plan.chains.size()),
+      listens_(plan.chains.size()),
       first_turn_(plan.chains.size()),
       misses_(plan.classes.size()) {
-    set_posts();
+    for (const ChainPlan& chain : plan.chains) silence_.emplace_back(chain.mode == ir::ChainMode::on_read);
+    tell_programs();
 }
 
 void Score::on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) {
     const bool counts = turn >= first_turn_[chain];
     policy::Gate& gate = gates_[chain];
-    if (served_ && (end == RangeEnd::hit || end == RangeEnd::late)) add(stats(chain).served);
+    if (served_ && (end == RangeEnd::hit || end == RangeEnd::late || end == RangeEnd::vain)) add(stats(chain).served);
     switch (end) {
         case RangeEnd::hit:
             add(stats(chain).hits);
@@ -48,6 +52,10 @@ void Score::on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) {
         case RangeEnd::late:
             add(stats(chain).late);
             useful(chain, counts);
+            return;
+        case RangeEnd::vain:
+            add(stats(chain).late);
+            if (counts) gate.wasted();
             return;
         case RangeEnd::wasted: add(stats(chain).wasted); [[fallthrough]];
         case RangeEnd::overdue:
@@ -61,10 +69,9 @@ void Score::on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) {
 
 // What a page has named may be read over many events at which the chain has nothing to add.
 void Score::useful(std::uint32_t chain, bool counts) {
-    const Listens before = listens(chain);
-    silent_[chain] = 0;
+    silence_[chain].useful();
     if (counts) gates_[chain].useful();
-    if (listens(chain) != before) set_posts();
+    if (listens(chain) != listens_[chain]) tell_programs();
 }
 
 bool Score::admit(std::uint32_t chain) {
@@ -85,32 +92,35 @@ void Score::fetched(std::uint32_t chain, std::uint64_t bytes) {
 }
 
 void Score::ran(std::uint32_t chain, bool well, bool asked) {
-    const Listens before = listens(chain);
-    silent_[chain] = asked ? 0 : std::min(silent_[chain] + 1, kSilent);
-    if (asked) turns_[chain]++;
-    if (listens(chain) != before) set_posts();
+    if (asked) {
+        silence_[chain].asked();
+        turns_[chain]++;
+    } else {
+        silence_[chain].nothing(now_ns());
+    }
+    if (listens(chain) != listens_[chain]) tell_programs();
     add(stats(chain).events);
     if (!well) add(stats(chain).failed);
 }
 
 Listens Score::listens(std::uint32_t chain) const {
-    const policy::Gate& gate = gates_[chain];
-    const bool on_read = plan_.chains[chain].mode == ir::ChainMode::on_read;
-    if (!wants_events(chain)) {
-        return on_read && gate.reason() == policy::Gate::Reason::no_use ? Listens::to_slow_reads : Listens::to_nothing;
-    }
-    return use_gates_ && on_read && silent_[chain] >= kSilent ? Listens::to_slow_reads : Listens::to_all;
+    const ir::ChainMode mode = plan_.chains[chain].mode;
+    const bool on_read = mode == ir::ChainMode::on_read;
+    if (!wants_events(chain))
+        return on_read && gates_[chain].may_look(now_ns_) ? Listens::to_slow_reads : Listens::to_nothing;
+    if (!use_gates_ || (!on_read && mode != ir::ChainMode::on_open)) return Listens::to_all;
+    return silence_[chain].hears();
 }
 
 void Score::waited(std::uint32_t file_class, std::uint64_t now_ns) {
     if (!use_gates_) return;
-    bool any_off = false;
+    bool any = false;
     for (std::uint32_t i = 0; i < plan_.chains.size(); i++) {
-        if (plan_.chains[i].source != file_class || listens(i) != Listens::to_slow_reads) continue;
-        any_off = any_off || !wants_events(i);
+        if (!is_about(plan_.chains[i], file_class) || !gates_[i].may_look(now_ns)) continue;
+        any = true;
         gates_[i].look_again();
     }
-    if (any_off) update_gates(now_ns);
+    if (any) update_gates(now_ns);
 }
 
 void Score::program_read(std::uint32_t file_class, std::uint64_t bytes, std::uint64_t took_ns, bool touched) {
@@ -146,15 +156,16 @@ void Score::Wait::add(std::uint64_t took) {
 
 void Score::update_gates(std::uint64_t now_ns) {
     if (!use_gates_) return;
+    now_ns_ = now_ns;
     std::vector<std::uint32_t> changed;
     for (std::uint32_t i = 0; i < gates_.size(); i++) {
+        silence_[i].pass(now_ns);
         if (!gates_[i].update(now_ns)) continue;
         changed.push_back(i);
         if (gates_[i].state() != policy::Gate::State::on) first_turn_[i] = turns_[i] + 1;
         times_off_[i] += gates_[i].state() == policy::Gate::State::off;
     }
-    if (changed.empty()) return;
-    set_posts();
+    tell_programs();
     // Only now: who sees a gate's state finds what the program is asked to post as it is in that state.
     for (const std::uint32_t i : changed) {
         stats(i).gate.store(shown(gates_[i].state()), std::memory_order_release);
@@ -162,10 +173,16 @@ void Score::update_gates(std::uint64_t now_ns) {
     }
 }
 
-void Score::set_posts() {
-    std::vector<Listens> on(plan_.chains.size());
-    for (std::uint32_t i = 0; i < on.size(); i++) on[i] = listens(i);
-    const Posts posts = posts_of(plan_, on);
+// What to post, where chains listen otherwise than when programs were last told.
+void Score::tell_programs() {
+    bool changed = false;
+    for (std::uint32_t i = 0; i < listens_.size(); i++) {
+        const Listens now = listens(i);
+        changed = changed || now != listens_[i];
+        listens_[i] = now;
+    }
+    if (!changed) return;
+    const Posts posts = posts_of(plan_, listens_);
     for (std::uint32_t i = 0; i < posts.classes.size(); i++)
         region_.class_posts[i].store(posts.classes[i], std::memory_order_relaxed);
     for (std::uint32_t i = 0; i < posts.sockets.size(); i++)

@@ -8,6 +8,7 @@
 #include "runtime/policy/gate.h"
 #include "runtime/shadow/plan.h"
 #include "runtime/shadow/ranges.h"
+#include "runtime/shadow/silence.h"
 #include "runtime/shim/protocol.h"
 
 namespace chainio::shadow {
@@ -48,7 +49,7 @@ class Score final : public RangeSink {
   private:
     static void add(shim::Counter& counter, std::uint64_t n = 1) { counter.fetch_add(n, std::memory_order_relaxed); }
     shim::ChainStats& stats(std::uint32_t chain) { return region_.stats.chains[chain]; }
-    void set_posts();
+    void tell_programs();
     void useful(std::uint32_t chain, bool counts);
     Listens listens(std::uint32_t chain) const;
 
@@ -58,7 +59,9 @@ class Score final : public RangeSink {
     const bool use_gates_;
     std::vector<policy::Gate> gates_;
     std::vector<std::uint64_t> turns_, times_off_;
-    std::vector<std::uint32_t> silent_;      // events in a row with nothing asked for and nothing useful
+    std::vector<Silence> silence_;
+    std::vector<Listens> listens_;           // what programs were told by
+    std::uint64_t now_ns_ = 0;               // of the latest update_gates()
     std::vector<std::uint64_t> first_turn_;  // of the gate's state: what was begun before it says nothing about it
     // What a read takes that waits for a disk which is not busy: reads that are quicker than what is known count for
     // more. A plain mean would hold against the program what waits only because so much is fetched ahead.

@@ -13,7 +13,7 @@ namespace chainio::shadow {
 namespace {
 
 constexpr std::uint32_t kDefaultPriority = 4;  // of chains without a class
-constexpr std::uint64_t kHousekeepingNs = 10'000'000;
+constexpr std::uint64_t kHousekeepingNs = 2'000'000;
 constexpr std::uint64_t kReclaimNs = 500'000'000;
 constexpr std::uint64_t kNewRingsNs = 200'000;  // between looks for threads that have begun to post
 // At most: quick reads leave their events to be found. Longer and longer while there are none.

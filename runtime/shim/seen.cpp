@@ -46,13 +46,13 @@ bool wants(const Slot& slot, std::uint32_t what) {
     return found->socket_posts[slot.rule() % kMaxSockets].load(std::memory_order_relaxed) & what;
 }
 
-bool looks_at_read(const Slot& slot) {
+bool looks_at_read(const Slot& slot, bool is_long) {
     const Region* found = live_region();
     if (!found) return false;
     const std::uint32_t posts = found->class_posts[slot.rule() % kMaxClasses].load(std::memory_order_relaxed);
     if (posts & kPostReads) return true;
     if (!(posts & kPostSlowReads)) return false;
-    return producer.posted_after != 0 || ++producer.unposted % kLookedAt == 0;
+    return is_long || producer.posted_after != 0 || ++producer.unposted % kLookedAt == 0;
 }
 
 std::uint64_t now_ns() {

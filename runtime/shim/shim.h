@@ -44,7 +44,9 @@ void connected(int descriptor, const void* address, unsigned bytes);
 void post(Region& region, const Event& event, const void* payload, std::uint32_t bytes);
 void post_note(Note note, const char* text, std::uint64_t device = 0, std::uint64_t inode = 0);
 bool wants(const Slot& slot, std::uint32_t what);
-bool looks_at_read(const Slot& slot);  // of a file: the next one is to be timed and passed to post_read
+// Of a file: whether the next one is to be timed and passed to post_read. A long one (kLongRead) takes no time of note
+// to time.
+bool looks_at_read(const Slot& slot, bool is_long);
 // Whether it was told that the read begins.
 bool post_begun(int descriptor, const Slot& slot, std::int64_t offset, std::size_t asked);
 void post_read(int descriptor, const Slot& slot, EventKind kind, std::int64_t offset, std::int64_t length,
@@ -79,7 +81,7 @@ template <class Call>
 [[gnu::noinline]] auto read_seen(Slot& slot, int descriptor, std::int64_t offset, const void* buffer, std::size_t asked,
                                  Call call) {
     const Kind kind = slot.kind();
-    if (kind == Kind::file && looks_at_read(slot)) {
+    if (kind == Kind::file && looks_at_read(slot, asked >= kLongRead)) {
         const bool told = asked >= kLongRead && post_begun(descriptor, slot, offset, asked);
         producer.served = false;
         const std::uint64_t before = now_ns();

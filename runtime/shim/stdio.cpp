@@ -48,7 +48,7 @@ inline Slot* file_read(FILE* file, std::size_t wanted) {
         return nullptr;
     if (slot->kind() != Kind::file || static_cast<std::size_t>(file->_IO_read_end - file->_IO_read_ptr) >= wanted)
         return nullptr;
-    return looks_at_read(*slot) ? slot : nullptr;
+    return looks_at_read(*slot, false) ? slot : nullptr;
 }
 
 template <class Call>

@@ -92,6 +92,8 @@ TEST(Gate, AProgramThatWaitsIsLookedAtAgainSooner) {
     Gate patient, woken, wasteful;
     off_for_want_of_use(patient);
     off_for_want_of_use(woken);
+    EXPECT_FALSE(woken.may_look(1000 + 12'000'000));
+    EXPECT_TRUE(woken.may_look(1000 + 13'000'000));
     woken.look_again();
     for (Gate* gate : {&patient, &woken}) gate->update(1000 + 12'000'000);
     EXPECT_EQ(patient.state(), State::off);
@@ -109,13 +111,23 @@ TEST(Gate, AProgramThatWaitsIsLookedAtAgainSooner) {
 
 TEST(Gate, WhatIsInMemoryAlreadyIsOfNoUse) {
     Gate gate;
-    for (unsigned i = 0; i < 255; i++) {
+    for (unsigned i = 0; i < 31; i++) {
         EXPECT_TRUE(gate.admit());
         EXPECT_FALSE(gate.update(1));
     }
     EXPECT_TRUE(gate.admit());
     EXPECT_TRUE(gate.update(1));
     EXPECT_EQ(gate.reason(), Reason::no_use);
+
+    // One that has had something fetched is given longer.
+    Gate known;
+    fetch_one(known, true);
+    unsigned requests = 1;
+    for (; known.state() == State::on; requests++) {
+        EXPECT_TRUE(known.admit());
+        known.update(1);
+    }
+    EXPECT_EQ(requests, 256u) << "one of them is too few";
 
     // Three fetches in 256 requests are enough; one page that many requests want is no request more.
     Gate useful;
@@ -169,9 +181,23 @@ TEST(Gate, AProbeIsBounded) {
     Gate gate;
     put_off(gate, 0);
     gate.update(50 * kMs);
-    for (int i = 0; i < 64; i++) EXPECT_TRUE(gate.admit());
+    EXPECT_TRUE(gate.admit());
+    gate.fetched();
+    for (int i = 0; i < 63; i++) EXPECT_TRUE(gate.admit());
     EXPECT_FALSE(gate.admit()) << "no more than 64 requests until the verdict";
-    // All of them were in memory: the verdict needs no outcome.
+    EXPECT_FALSE(gate.update(51 * kMs)) << "what was fetched may still be read";
+    gate.useful();
+    EXPECT_TRUE(gate.update(52 * kMs));
+    EXPECT_EQ(gate.state(), State::on);
+}
+
+TEST(Gate, AProbeThatFindsAllInMemoryEndsSoon) {
+    Gate gate;
+    put_off(gate, 0);
+    gate.update(50 * kMs);
+    for (int i = 0; i < 31; i++) EXPECT_TRUE(gate.admit());
+    EXPECT_FALSE(gate.update(51 * kMs));
+    EXPECT_TRUE(gate.admit());
     EXPECT_TRUE(gate.update(51 * kMs));
     EXPECT_EQ(gate.state(), State::off);
     EXPECT_EQ(gate.reason(), Reason::no_use);

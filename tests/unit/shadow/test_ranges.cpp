@@ -40,12 +40,12 @@ TEST(Ranges, AReadOfAnyPageDecides) {
     ASSERT_TRUE(a != kNoRange && b != kNoRange);
     ranges.arrived(a, 1);
     ranges.arrived(b, 1);
-    EXPECT_FALSE(ranges.read(8, 0, 100, false)) << "another file";
-    EXPECT_FALSE(ranges.read(7, 3 * kPageBytes, 7 * kPageBytes, false)) << "between the two";
-    EXPECT_TRUE(ranges.read(7, 2 * kPageBytes + 5, 1, false));
+    EXPECT_FALSE(ranges.read(8, 0, 100, {})) << "another file";
+    EXPECT_FALSE(ranges.read(7, 3 * kPageBytes, 7 * kPageBytes, {})) << "between the two";
+    EXPECT_TRUE(ranges.read(7, 2 * kPageBytes + 5, 1, {}));
     EXPECT_EQ(ends.of(RangeEnd::hit), 1u);
-    EXPECT_FALSE(ranges.read(7, 0, 1, false)) << "a range counts once";
-    EXPECT_TRUE(ranges.read(7, 9 * kPageBytes, 2 * kPageBytes, true));
+    EXPECT_FALSE(ranges.read(7, 0, 1, {})) << "a range counts once";
+    EXPECT_TRUE(ranges.read(7, 9 * kPageBytes, 2 * kPageBytes, {.waited = true}));
     EXPECT_EQ(ends.of(RangeEnd::late), 1u);
     EXPECT_EQ(ranges.count(), 0u);
     EXPECT_EQ(ranges.bytes(), 0u);
@@ -57,12 +57,49 @@ TEST(Ranges, WhatIsUnderWayWhenTheProgramComesIsNotFetchedAgain) {
     Ranges ranges(small(), 1, ends);
     const auto a = ranges.begin(7, 0, kPageBytes, 0, 0, 0);
     EXPECT_TRUE(ranges.under_way(7, 0, 1));
-    EXPECT_TRUE(ranges.read(7, 0, kPageBytes, true));
+    EXPECT_TRUE(ranges.read(7, 0, kPageBytes, {.waited = true}));
     EXPECT_EQ(ends.of(RangeEnd::late), 1u);
     EXPECT_EQ(ranges.known(7, 0, kPageBytes), Ranges::Known::all);
     ranges.arrived(a, 1);
     EXPECT_EQ(ranges.known(7, 0, kPageBytes), Ranges::Known::none);
     EXPECT_EQ(ends.count.size(), 1u) << "late, and nothing else";
+}
+
+// The program came at 400 and has waited for so long.
+TEST(Ranges, AFetchThatHadHardlyBegunShortensNoWait) {
+    for (const auto& [waited, expected] : {std::pair{1200u, RangeEnd::late}, std::pair{1203u, RangeEnd::vain}}) {
+        for (const bool arrives : {false, true}) {
+            Ends ends;
+            Ranges ranges(small(), 1, ends);
+            const auto a = ranges.begin(7, 0, kPageBytes, 0, 0, 0);
+            if (arrives) ranges.arrived(a, 900);
+            EXPECT_TRUE(ranges.read(7, 0, 1, {.waited = true, .began_ns = 400, .ns = waited}));
+            EXPECT_EQ(ends.of(expected), 1u) << waited << ", " << arrives;
+        }
+    }
+    Ends ends;
+    Ranges ranges(small(), 1, ends);
+    ranges.begin(7, 0, kPageBytes, 0, 0, 500);
+    EXPECT_TRUE(ranges.read(7, 0, 1, {.waited = true, .began_ns = 400, .ns = 1000}));
+    EXPECT_EQ(ends.of(RangeEnd::vain), 1u) << "it began behind the read";
+}
+
+// What one read wants may come in parts that are fetched at once.
+TEST(Ranges, PartsOfAReadThatComeTogetherShortenItWheneverTheyBegan) {
+    const Took took{.waited = true, .began_ns = 400, .ns = 1000};
+    for (const auto& [pages, expected] : {std::pair{4u, RangeEnd::late}, std::pair{5u, RangeEnd::vain}}) {
+        Ends ends;
+        Ranges ranges(small(), 1, ends);
+        ranges.begin(7, 0, kPageBytes, 0, 0, 500);
+        ranges.begin(7, kPageBytes, kPageBytes, 0, 0, 500);
+        EXPECT_TRUE(ranges.read(7, 0, pages * kPageBytes, took));
+        EXPECT_EQ(ends.of(expected), 2u) << pages;
+    }
+    Ends ends;
+    Ranges ranges(small(), 1, ends);
+    ranges.begin(7, 0, 4 * kPageBytes, 0, 0, 500);
+    EXPECT_TRUE(ranges.read(7, 0, 4 * kPageBytes, took));
+    EXPECT_EQ(ends.of(RangeEnd::vain), 1u) << "one part is no better than the read";
 }
 
 TEST(Ranges, OverdueCountsOnceAndIsRedeemed) {
@@ -77,7 +114,7 @@ TEST(Ranges, OverdueCountsOnceAndIsRedeemed) {
     ranges.age({13}, 60);
     ranges.age({14}, 70);
     EXPECT_EQ(ends.of(RangeEnd::overdue), 1u);
-    EXPECT_TRUE(ranges.read(7, 0, 1, false));
+    EXPECT_TRUE(ranges.read(7, 0, 1, {}));
     EXPECT_EQ(ends.of(RangeEnd::redeemed), 1u);
     EXPECT_EQ(ends.of(RangeEnd::hit), 1u);
 }
@@ -177,7 +214,9 @@ TEST(Ranges, KeepTheirBoundsAndEndOnce) {
                     under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(which));
                     break;
                 }
-                case 4: ranges.read(file, page * kPageBytes, pages * kPageBytes, (step >> 19 & 1) != 0); break;
+                case 4:
+                    ranges.read(file, page * kPageBytes, pages * kPageBytes, {.waited = (step >> 19 & 1) != 0});
+                    break;
                 default: ranges.age(turns, now); break;
             }
             RC_ASSERT(ranges.bytes() <= limits.bytes);
@@ -222,7 +261,7 @@ TEST(Ranges, HitsAndLatesAreThoseOfTheModel) {
                 if (range->second.touched) model.drop(range->first);
             } else {
                 const bool waited = step % 4 == 3;
-                ranges.read(file, first * kPageBytes, (end - first) * kPageBytes, waited);
+                ranges.read(file, first * kPageBytes, (end - first) * kPageBytes, {.waited = waited});
                 for (std::uint64_t page = first; page < end; page++) model.read(file, page, waited);
             }
             RC_ASSERT(ends.of(RangeEnd::hit) == model.hit);
