@@ -1,5 +1,6 @@
 #include "runtime/shadow/region.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -11,7 +12,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "runtime/shim/served.h"
@@ -59,10 +60,9 @@ std::vector<std::string> run_bases() {
 
 std::vector<std::string> run_directories_in(const std::string& base) {
     std::vector<std::string> found;
-    std::error_code failed;
-    for (auto at = std::filesystem::directory_iterator(base, failed); at != std::filesystem::directory_iterator();
-         at.increment(failed)) {
-        const std::string name = at->path().filename().string();
+    const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(base.c_str()), closedir);
+    for (const dirent* entry = nullptr; entries != nullptr && (entry = readdir(entries.get())) != nullptr;) {
+        const std::string name = entry->d_name;
         if (owner_of(name) != 0) found.push_back(base + "/" + name);
     }
     return found;

@@ -32,6 +32,21 @@ print("count", count[0], flush=True)
 PYTHON = sys.executable
 
 
+# The signals that a program finds blocked and ignored. 34 is one that C libraries may hide; 32 and 33 are their own, and
+# glibc's posix_spawn ignores them.
+SHOW_SIGNALS = ["sed", "-n", "/^Sig[BI]/p", "/proc/self/status"]
+
+
+def bits(*numbers):
+    return sum(1 << (number - 1) for number in numbers)
+
+
+def arrange_signals():
+    for number in (signal.SIGPIPE, signal.SIGUSR1, 34, 40):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2, 34, 41})
+
+
 def until(stream, word):
     """Reads lines up to one that begins with the word; that line, or what came instead."""
     seen = []
@@ -73,6 +88,11 @@ def test_surroundings(folder, spec):
     ignored = "import signal; print(signal.getsignal(signal.SIGHUP) == signal.SIG_IGN, signal.pthread_sigmask(signal.SIG_BLOCK, []))"
     done = folder.run(quiet, [PYTHON, "-c", ignored], preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     expect("nohup still ignores, no signal is blocked", done.stdout, b"True set()\n")
+    arranged = {"SigBlk": bits(signal.SIGUSR2, 34, 41), "SigIgn": bits(signal.SIGPIPE, signal.SIGUSR1, 34, 40)}
+    for way, options in (("launcher", quiet), ("whole program", [*quiet, "--no-cache"])):
+        done = folder.run(options, SHOW_SIGNALS, preexec_fn=arrange_signals)
+        found = {name: int(set_of, 16) & ~bits(32, 33) for name, set_of in (line.split(":") for line in done.stdout.decode().splitlines())}
+        expect(f"ignored and blocked signals are what they were: {way}", found, arranged)
     done = subprocess.run(["sh", "-c", f'"$@" <&- 2>&-', "sh", *folder.command(spec, ["sh", "-c", "test -e /proc/self/fd/2 || echo closed"])],
                           env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
     expect("closed descriptors stay closed", (done.returncode, done.stdout), (0, b"closed\n"))

@@ -1,5 +1,6 @@
 #include "tools/chainio/run/cache.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,14 +9,13 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <filesystem>
+#include <memory>
+#include <tuple>
 
 #include "tools/chainio/run/files.h"
 
 namespace chainio::run {
 namespace {
-
-namespace fs = std::filesystem;
 
 // An entry's first line: this, the head's fingerprint, the artifact's, and the bytes of the head. The head: a line for
 // each source, an empty one, and the launch. The artifact is the rest.
@@ -61,6 +61,13 @@ std::string read_at(int fd, std::size_t size, std::size_t offset) {
     }
     bytes.resize(filled);
     return bytes;
+}
+
+// The folder itself is the user's alone.
+void make_folders(const std::string& folder) {
+    for (std::size_t end = folder.find('/', 1); end != std::string::npos; end = folder.find('/', end + 1))
+        ::mkdir(folder.substr(0, end).c_str(), 0777);
+    ::mkdir(folder.c_str(), 0700);
 }
 
 std::string_view take_word(std::string_view& line) {
@@ -130,9 +137,7 @@ std::optional<std::string> Cache::find_artifact(const std::string& key) const {
 
 void Cache::keep(const std::string& key, const std::vector<CachedSource>& sources, const Kept& what) const {
     if (folder_.empty()) return;
-    std::error_code error;
-    fs::create_directories(fs::path(folder_).parent_path(), error);
-    ::mkdir(folder_.c_str(), 0700);
+    make_folders(folder_);
     std::string head;
     for (const CachedSource& source : sources) head += source.fingerprint + " " + source.path + "\n";
     head += "\n" + what.launch;
@@ -148,14 +153,17 @@ void Cache::keep(const std::string& key, const std::vector<CachedSource>& source
 }
 
 void Cache::drop_oldest() const {
-    std::vector<std::pair<fs::file_time_type, fs::path>> entries;
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder_, error)) {
-        if (entry.path().extension() == kSuffix) entries.emplace_back(entry.last_write_time(error), entry.path());
+    std::vector<std::tuple<time_t, long, std::string>> entries;  // by when they were last used
+    const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(folder_.c_str()), ::closedir);
+    for (const dirent* each = nullptr; folder != nullptr && (each = ::readdir(folder.get())) != nullptr;) {
+        const std::string path = folder_ + "/" + each->d_name;
+        struct stat status{};
+        if (!path.ends_with(kSuffix) || ::stat(path.c_str(), &status) != 0) continue;
+        entries.emplace_back(status.st_mtim.tv_sec, status.st_mtim.tv_nsec, path);
     }
     if (entries.size() <= kMostEntries) return;
     std::ranges::sort(entries);
-    for (std::size_t i = 0; i + kMostEntries < entries.size(); i++) fs::remove(entries[i].second, error);
+    for (std::size_t i = 0; i + kMostEntries < entries.size(); i++) ::unlink(std::get<2>(entries[i]).c_str());
 }
 
 }  // namespace chainio::run

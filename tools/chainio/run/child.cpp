@@ -12,8 +12,9 @@
 
 #include <atomic>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
+
+#include "tools/chainio/run/signals.h"
 
 namespace chainio::run {
 namespace {
@@ -34,7 +35,7 @@ void wake() {
     errno = error;
 }
 
-void on_child(int) {
+void on_child(int, siginfo_t*, void*) {
     g_child_changed.store(true);
     wake();
 }
@@ -52,31 +53,20 @@ void on_signal(int number, siginfo_t* info, void*) {
     errno = error;
 }
 
-void ignore_pipe(int) {}
+void ignore_pipe(int, siginfo_t*, void*) {}
 
 constexpr int kPassedOn[] = {SIGHUP,  SIGINT,    SIGQUIT,  SIGTERM, SIGUSR1, SIGUSR2,
                              SIGALRM, SIGVTALRM, SIGWINCH, SIGCONT, SIGPWR,  SIGIO};
 
-void handle(int number, void (*simple)(int), void (*full)(int, siginfo_t*, void*)) {
-    struct sigaction old{}, wanted{};
-    sigfillset(&wanted.sa_mask);
-    if (full != nullptr) {
-        wanted.sa_sigaction = full;
-        wanted.sa_flags = SA_SIGINFO;
-    } else {
-        wanted.sa_handler = simple;
-    }
-    ::sigaction(number, &wanted, &old);
-    if (full != nullptr && old.sa_handler == SIG_IGN)
-        ::sigaction(number, &old, nullptr);  // nohup: the program ignores it too
+void pass_on(int number) {
+    const bool was_ignored = handle_signal(number, on_signal);
+    if (was_ignored) ignore_signal(number);  // nohup: the program ignores it too
 }
 
-// Handlers are reset to the default in the program by exec, ignored signals stay ignored: both as without us.
 void install_handlers() {
-    handle(SIGCHLD, on_child, nullptr);
-    handle(SIGPIPE, ignore_pipe, nullptr);  // a reader of our report that has gone is no reason to lose the exit status
-    for (const int number : kPassedOn) handle(number, nullptr, on_signal);
-    for (int number = SIGRTMIN; number <= SIGRTMAX; number++) handle(number, nullptr, on_signal);
+    handle_signal(SIGPIPE, ignore_pipe);  // a reader of our report that has gone is no reason to lose the exit status
+    for (const int number : kPassedOn) pass_on(number);
+    for (int number = kFirstRealTime; number <= kLastSignal; number++) pass_on(number);
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
@@ -93,7 +83,8 @@ std::vector<std::string> as_script(const Start& what) {
     return words;
 }
 
-int spawn(const Start& what, const sigset_t& mask, pid_t& pid) {
+int spawn(const Start& what, SignalSet blocked, pid_t& pid) {
+    const sigset_t mask = to_libc(blocked);
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
@@ -113,25 +104,23 @@ int spawn(const Start& what, const sigset_t& mask, pid_t& pid) {
 std::expected<Child, int> Child::start(const Start& what, bool whole_tree) {
     if (whole_tree) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     // A signal that comes before the program is there waits until it is.
-    sigset_t all, before;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    install_handlers();
+    const SignalSet before = block_signals(kAllSignals);
+    handle_signal(SIGCHLD, on_child);  // before there is a child: nobody could ask after one whose end is ignored
     pid_t pid = 0;
     const int error = spawn(what, before, pid);
+    install_handlers();  // after it, so that the program has of this process what it would have without it
     if (error == 0) g_program.store(pid);
-    sigset_t open = before;
-    sigdelset(&open, SIGCHLD);
-    ::pthread_sigmask(SIG_SETMASK, &open, nullptr);
+    block_signals(before & ~signal_bit(SIGCHLD));
     if (error != 0) return std::unexpected(error);
     return Child(pid, whole_tree);
 }
 
-Child Child::adopt(int pid, std::uint64_t signals, bool whole_tree) {
+Child Child::adopt(int pid, SignalSet signals, bool whole_tree) {
+    handle_signal(SIGCHLD, on_child);
     install_handlers();
     g_program.store(pid);
     g_child_changed.store(true);  // it may have ended before anybody looked
-    resume(signals);
+    block_signals(signals);
     return Child(pid, whole_tree);
 }
 
@@ -171,30 +160,11 @@ bool Child::ended() {
 }
 
 void Child::wait() {
-    sigset_t all, before;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all,
-                      &before);  // signals come while waiting and at no other time, so that none is missed
-    while (!ended()) ::ppoll(nullptr, 0, nullptr, &before);
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-std::uint64_t hold_signals() {
-    sigset_t all, before;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::uint64_t bits = 0;
-    for (int number = 1; number <= SIGRTMAX; number++)
-        if (sigismember(&before, number) == 1) bits |= std::uint64_t{1} << (number - 1);
-    return bits;
-}
-
-void resume(std::uint64_t signals) {
-    sigset_t mask;
-    sigemptyset(&mask);
-    for (int number = 1; number <= SIGRTMAX; number++)
-        if ((signals >> (number - 1) & 1) != 0) sigaddset(&mask, number);
-    ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+    // Signals come while waiting and at no other time, so that none is missed.
+    const SignalSet before = block_signals(kAllSignals);
+    const sigset_t waiting = to_libc(before);
+    while (!ended()) ::ppoll(nullptr, 0, nullptr, &waiting);
+    block_signals(before);
 }
 
 int replace_by(const Start& what) {
@@ -208,11 +178,8 @@ void end_like(const Ended& how) {
     if (how.signal != 0) {
         const rlimit none{0, 0};  // the program has left its core; ours would replace it
         ::setrlimit(RLIMIT_CORE, &none);
-        ::signal(how.signal, SIG_DFL);
-        sigset_t only;
-        sigemptyset(&only);
-        sigaddset(&only, how.signal);
-        ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+        default_signal(how.signal);
+        block_signals(block_signals(kAllSignals) & ~signal_bit(how.signal));
         ::raise(how.signal);
     }
     ::_exit(how.signal != 0 ? 128 + how.signal : how.code);

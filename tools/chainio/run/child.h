@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/chainio/run/signals.h"
+
 namespace chainio::run {
 
 struct Start {
@@ -28,8 +30,8 @@ class Child {
     // With `whole_tree`, orphans of the program become children of this process, and ended() waits for them as well.
     static std::expected<Child, int> start(const Start& what, bool whole_tree);  // the error is an errno
 
-    // A program that this process has started before it executed itself anew; `signals` as hold_signals() gave them.
-    static Child adopt(int pid, std::uint64_t signals, bool whole_tree);
+    // A program that this process has started before it executed itself anew; `signals` are to be blocked from then on.
+    static Child adopt(int pid, SignalSet signals, bool whole_tree);
     int pid() const { return pid_; }
 
     // When a child changes, 0 is stored there and whoever waits for that word is woken. Null: no longer.
@@ -53,10 +55,6 @@ class Child {
     bool program_ended_ = false, all_ended_ = false;
     Ended how_;
 };
-
-// Signals wait from here on; those that did so before, for adopt() or resume().
-std::uint64_t hold_signals();
-void resume(std::uint64_t signals);
 
 // Replaces this process by the program. Returns an errno when it cannot.
 int replace_by(const Start& what);

@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 namespace chainio::run {
@@ -63,9 +65,15 @@ std::string fingerprint(std::string_view bytes) {
 }
 
 std::string executable_folder() {
-    std::error_code error;
-    const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-    return error ? std::string() : program.parent_path().string();
+    char program[PATH_MAX];
+    const ssize_t size = ::readlink("/proc/self/exe", program, sizeof program);
+    const std::string_view path(program, size > 0 ? static_cast<std::size_t>(size) : 0);
+    return std::string(path.substr(0, std::max<std::size_t>(path.rfind('/'), 1)));
+}
+
+std::string resolved(const std::string& path) {
+    char real[PATH_MAX];
+    return ::realpath(path.c_str(), real) == nullptr ? std::string() : std::string(real);
 }
 
 }  // namespace chainio::run

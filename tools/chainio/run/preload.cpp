@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-
-#include <filesystem>
 #include <string_view>
 
 #include "tools/chainio/run/files.h"
@@ -22,9 +20,8 @@ std::expected<std::string, std::string> find_library(const std::string& given) {
     std::string tried;
     for (const std::string& place : places) {
         tried += (tried.empty() ? "" : ", ") + place;
-        std::error_code error;
-        const std::string real = std::filesystem::canonical(place, error).string();
-        if (error) continue;
+        const std::string real = resolved(place);
+        if (real.empty()) continue;
         // The loader takes LD_PRELOAD apart at blanks and colons, and has no way to quote them.
         if (real.find_first_of(" :") != std::string::npos)
             return std::unexpected("the loader cannot preload `" + real +

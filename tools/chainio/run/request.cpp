@@ -4,14 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/program.h"
 
 namespace chainio::run {
-
-namespace fs = std::filesystem;
 
 bool is_file(const std::string& path) {
     struct stat status{};
@@ -21,22 +18,23 @@ bool is_file(const std::string& path) {
 std::vector<std::string> places_of(const SpecRequest& request, const std::string& stdlib) {
     std::vector<std::string> places{request.name};
     if (request.name.starts_with('/')) return places;
-    for (const std::string& folder : request.include_dirs) places.push_back((fs::path(folder) / request.name).string());
-    if (!stdlib.empty()) places.push_back((fs::path(stdlib) / request.name).string());
+    for (const std::string& folder : request.include_dirs) places.push_back(folder + "/" + request.name);
+    if (!stdlib.empty()) places.push_back(stdlib + "/" + request.name);
     return places;
 }
 
 std::string real_path(const std::string& path) {
-    std::error_code error;
-    const fs::path real = fs::canonical(path, error);
-    return error ? path : real.string();
+    const std::string real = resolved(path);
+    return real.empty() ? path : real;
 }
 
 std::string shadow_file_beside(const std::string& path, const std::string& stdlib) {
     if (stdlib.empty() || !real_path(path).starts_with(real_path(stdlib) + "/")) return {};
-    const fs::path given(path);
-    fs::path other = given.parent_path() / (given.stem().string() + "_shadow" + given.extension().string());
-    return is_file(other.string()) ? other.string() : std::string();
+    std::string other = path;
+    const std::size_t dot = path.rfind('.');
+    const bool has_suffix = dot != std::string::npos && dot > path.rfind('/') + 1;
+    other.insert(has_suffix ? dot : path.size(), "_shadow");
+    return is_file(other) ? other : std::string();
 }
 
 std::string find_compiler() {

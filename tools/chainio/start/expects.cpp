@@ -4,11 +4,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <climits>
-#include <cstdlib>
 #include <memory>
 
 #include "runtime/shim/glob.h"
+#include "tools/chainio/run/files.h"
 
 namespace chainio::start {
 namespace {
@@ -19,12 +18,6 @@ constexpr unsigned kMostNames = 256;  // of a folder
 bool matches(const shim::Plan& plan, const std::string& path) {
     return std::any_of(plan.classes, plan.classes + plan.class_count,
                        [&](const shim::ClassRule& rule) { return shim::glob_matches(rule.pattern, path.c_str()); });
-}
-
-// Without links and dots, as the kernel names an open file; empty when there is no such file.
-std::string real_name(const std::string& path) {
-    char real[PATH_MAX];
-    return ::realpath(path.c_str(), real) == nullptr ? std::string() : std::string(real);
 }
 
 bool holds_match(const shim::Plan& plan, const std::string& folder) {
@@ -40,15 +33,15 @@ bool holds_match(const shim::Plan& plan, const std::string& folder) {
 bool names_match(const shim::Plan& plan, const std::string& name) {
     struct stat status{};
     if (name.empty() || ::stat(name.c_str(), &status) != 0) return false;
-    if (S_ISDIR(status.st_mode)) return holds_match(plan, real_name(name));
+    if (S_ISDIR(status.st_mode)) return holds_match(plan, run::resolved(name));
     if (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode)) return false;
-    return (name.front() == '/' && matches(plan, name)) || matches(plan, real_name(name));
+    return (name.front() == '/' && matches(plan, name)) || matches(plan, run::resolved(name));
 }
 
 }  // namespace
 
 bool expects_matches(const shim::Plan& plan, const std::string& program, std::span<const std::string> arguments) {
-    const std::string exe = plan.exe_count == 0 ? std::string() : real_name(program);
+    const std::string exe = plan.exe_count == 0 ? std::string() : run::resolved(program);
     const bool meant = plan.exe_count == 0 || std::any_of(plan.exes, plan.exes + plan.exe_count, [&](const auto& each) {
                            return shim::glob_matches(each, exe.c_str());
                        });

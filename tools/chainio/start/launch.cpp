@@ -1,0 +1,134 @@
+#include "tools/chainio/start/launch.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <span>
+
+#include "runtime/probe/privileges.h"
+#include "runtime/shadow/launch_region.h"
+#include "runtime/shadow/region.h"
+#include "tools/chainc/stdlib.h"
+#include "tools/chainio/run/cache.h"
+#include "tools/chainio/run/child.h"
+#include "tools/chainio/run/files.h"
+#include "tools/chainio/run/handover.h"
+#include "tools/chainio/run/preload.h"
+#include "tools/chainio/run/program.h"
+#include "tools/chainio/run/signals.h"
+#include "tools/chainio/start/arguments.h"
+#include "tools/chainio/start/expects.h"
+
+namespace chainio::start {
+namespace {
+
+// Returns only when it cannot.
+void become_main(char** argv) {
+    const std::string program = run::executable_folder() + "/chainio-main";
+    ::execv(program.c_str(), argv);
+    const std::string text = "chainio: cannot execute " + program +
+                             ", which this program becomes: " + std::strerror(errno) +
+                             "; install both into one folder\n";
+    (void)run::write_whole(2, text);
+}
+
+// What the cache has for programs of this spec.
+std::optional<std::string> launch_for(const Arguments& arguments) {
+    const std::string stdlib = chainc::find_stdlib({});
+    const auto places = run::places_of(arguments.spec, stdlib);
+    const auto found = std::ranges::find_if(places, run::is_file);
+    if (found == places.end()) return std::nullopt;
+    const std::string shadow = run::shadow_file_beside(*found, stdlib);
+    const run::CompileRequest wanted{run::find_compiler(), shadow.empty() ? *found : shadow,
+                                     arguments.spec.include_dirs, arguments.spec.params, stdlib};
+    return run::Cache::of_user().find_launch(run::key_of(wanted));
+}
+
+struct Begun {
+    shadow::RegionFile region;
+    run::Child child;
+    std::uint64_t since_ns;
+    std::string program;
+};
+
+std::uint64_t monotonic_ns() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// Nothing, and nothing done, where the whole program has to look closer or has something to say.
+std::optional<Begun> begin(const Arguments& arguments) {
+    const auto launch = launch_for(arguments);
+    if (!launch || launch->empty()) return std::nullopt;
+    const auto program = run::find_program(arguments.words.front());
+    if (!program || !run::cannot_preload(*program).empty()) return std::nullopt;
+    const auto library = run::find_library(arguments.library);
+    if (!library) return std::nullopt;
+    auto region = shadow::RegionFile::create();
+    if (!region || !shadow::launch_region(*launch, arguments.explain, region->get())) return std::nullopt;
+    // A kernel that does not let go of a privilege is no reason against the program.
+    (void)probe::drop_privileges();
+    const std::uint64_t since = monotonic_ns();
+    run::guard_standard_descriptors();
+    auto child = run::Child::start({*program, arguments.words, run::environment_for(*library, region->path())},
+                                   arguments.follow);
+    if (!child) return std::nullopt;
+    return Begun{std::move(*region), *child, since, *program};
+}
+
+bool anything_posted(const shim::Region& region) {
+    return std::ranges::any_of(region.used_rings, [](const auto& word) { return word.load() != 0; });
+}
+
+// Until the program has opened something that matches, or a child has ended. No thread, no ring, no clock.
+void wait_for_use(shim::Region& region, const run::Child& child) {
+    run::Child::wakes(&region.asleep);
+    while (true) {
+        region.asleep.store(1);
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        if (child.any_over() || anything_posted(region)) break;
+        ::syscall(SYS_futex, &region.asleep, FUTEX_WAIT, 1, nullptr, nullptr, 0);
+    }
+    run::Child::wakes(nullptr);
+    region.asleep.store(0);
+}
+
+// The program goes on as a child of what this process becomes; where that cannot be, it goes on plain.
+void hand_over(const Begun& begun, char** argv) {
+    const run::SignalSet signals = run::block_signals(run::kAllSignals);
+    const std::string variable = run::variable_of({begun.child.pid(), begun.since_ns, signals, begun.region.path()});
+    const std::size_t name = variable.find('=');
+    ::setenv(variable.substr(0, name).c_str(), variable.c_str() + name + 1, 1);
+    become_main(argv);
+    run::block_signals(signals);
+}
+
+}  // namespace
+
+void launch(int argc, char** argv) {
+    const auto arguments = understand({argv, static_cast<std::size_t>(argc)});
+    auto begun = arguments ? begin(*arguments) : std::nullopt;
+    if (!begun) return become_main(argv);
+    // The server of a program that will need one comes up while the program does.
+    const shim::Region& region = begun->region.get();
+    const std::span words(arguments->words);
+    if (expects_matches(region.plan, begun->program, words.subspan(1))) hand_over(*begun, argv);
+    wait_for_use(begun->region.get(), begun->child);
+    // With --follow there may be others than the program to wait for.
+    if (!arguments->silent || arguments->follow || anything_posted(begun->region.get())) hand_over(*begun, argv);
+    begun->region.get().server = 0;
+    begun->child.wait();
+    const run::Ended how = begun->child.how();
+    begun.reset();  // removes the region's file, which end_like() would leave
+    run::end_like(how);
+}
+
+}  // namespace chainio::start
