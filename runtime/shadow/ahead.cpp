@@ -13,6 +13,8 @@ namespace {
 constexpr std::uint32_t kMostWaiting = 16384;
 constexpr std::uint64_t kLongestRange = std::uint64_t{64} << 20;  // of one prefetch
 constexpr std::uint8_t kMostTries = 4;
+// As far as the kernel reads ahead at least: a fetch that is no longer needs nobody's help once it has begun.
+constexpr std::uint32_t kInOneGo = 128 * 1024;
 constexpr unsigned kAtOnce = 16;  // begun until the device hears of them: it is to work while more are begun
 
 std::uint32_t pages_of(std::uint32_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes; }
@@ -144,6 +146,7 @@ bool Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
         fetch_slots_[slot] = wanted;
         file.pins++;
         fetches_++;
+        pressing_ += presses(wanted);
         score_.fetched(chain, piece);
         if (in_flight() >= limit_) return item.length == 0;
     }
@@ -190,6 +193,8 @@ bool Ahead::hand_to_disk(const Fetch& fetch, std::uint32_t slot) {
                                direct_.data(fetch.frame));
 }
 
+bool Ahead::presses(const Fetch& fetch) { return fetch.frame != shim::kNoFrame || fetch.length > kInOneGo; }
+
 // Whether what was read into frames is what the file held all the while; they are free again otherwise.
 bool Ahead::settle_frames(const Fetch& fetch, std::int32_t result) {
     if (fetch.frame == shim::kNoFrame) return result >= 0;
@@ -210,10 +215,12 @@ void Ahead::finish_fetch(FetchDone done, std::uint64_t now_ns) {
     }
     if (settle_frames(fetch, done.result)) {
         // A short one has reached the end of the file: what there is is in memory.
-        score_.fetch_took(ranges_.arrived(fetch.range, now_ns));
+        const std::uint64_t took = ranges_.arrived(fetch.range, now_ns);
+        if (!slept_) score_.fetch_took(took);
     } else {
         ranges_.failed(fetch.range);
     }
+    pressing_ -= presses(fetch);
     fetch.file->pins--;
     fetch.next_free = free_fetch_;
     free_fetch_ = done.number;
@@ -248,6 +255,7 @@ std::expected<bool, std::string> Ahead::advance() {
     for (std::size_t i = 0; i < disk.fetched().size(); i++) finish_fetch(disk.fetched()[i], later);
     moved = moved || !disk.fetched().empty() || in_flight() != before;
     disk.clear_fetched();
+    slept_ = false;
     return moved;
 }
 

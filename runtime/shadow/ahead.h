@@ -31,6 +31,12 @@ class Ahead {
     // Forgets what has not begun.
     void drop_waiting();
 
+    // Whether something goes on when a read ends: a walk, a program that waits for a frame, what waits to begin. The
+    // end of a short fetch into the page cache is only a matter of the score.
+    bool hurries() const { return walks_.in_flight() > 0 || pressing_ > 0 || !waiting_.empty(); }
+    // Nobody has looked for a while whether reads have ended.
+    void has_slept() { slept_ = true; }
+
     bool idle() const { return waiting_.empty() && in_flight() == 0; }
     unsigned in_flight() const { return fetches_ + walks_.in_flight(); }
     unsigned waiting() const { return waiting_.size(); }
@@ -65,6 +71,7 @@ class Ahead {
     bool begin_piece(Fetch& wanted, std::uint64_t now_ns);
     bool has_piece(const Fetch& wanted) const;
     bool hand_to_disk(const Fetch& fetch, std::uint32_t slot);
+    static bool presses(const Fetch& fetch);
     bool settle_frames(const Fetch& fetch, std::int32_t result);
     void finish_fetch(FetchDone done, std::uint64_t now_ns);
 
@@ -78,7 +85,8 @@ class Ahead {
     std::vector<Fetch> fetch_slots_;
     std::uint32_t free_item_ = kNoRange, free_fetch_ = kNoRange;
     engine::PriorityQueue<ItemLink> waiting_;
-    unsigned fetches_ = 0;
+    unsigned fetches_ = 0, pressing_ = 0;
+    bool slept_ = false;
     std::uint64_t failed_ = 0;
     int last_error_ = 0;
 };

@@ -240,9 +240,9 @@ void Disk::arm_wake(std::atomic<std::uint32_t>& word) {
     wake_armed_ = true;
 }
 
-void Disk::wait(std::atomic<std::uint32_t>& word, std::uint64_t ns) {
+void Disk::wait(std::atomic<std::uint32_t>& word, std::uint64_t ns, bool for_reads) {
     if (!fetched_.empty() || !ready_.empty() || !plain_.empty()) return;
-    const bool ring_waits = ring_ && bind();
+    const bool ring_waits = for_reads && ring_ && bind();
     if (ring_waits) arm_wake(word);
     calls_++;
     if (!ring_waits || (!can_wake_ && under_way_ == 0)) {

@@ -58,9 +58,9 @@ class Disk final : public engine::Backend {
     std::span<const FetchDone> fetched() const { return fetched_; }  // since clear_fetched()
     void clear_fetched() { fetched_.clear(); }
 
-    // Sleeps until a read is done, somebody wakes `word` (which must still be 1), a signal comes, or the time is over.
-    // Returns at once when there is something to take already.
-    void wait(std::atomic<std::uint32_t>& word, std::uint64_t ns);
+    // Sleeps until somebody wakes `word` (which must still be 1), a signal comes, or the time is over; with `for_reads`
+    // also until a read is done. Returns at once when there is something to take already.
+    void wait(std::atomic<std::uint32_t>& word, std::uint64_t ns, bool for_reads);
     unsigned under_way() const { return under_way_; }
     std::uint64_t calls() const { return calls_; }
 

@@ -172,9 +172,11 @@ void ServerImpl::sleep(const std::function<bool()>& stop) {
     region.asleep.store(1, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const bool probed = probes_ != nullptr && !probes_->sleep();
-    // Looking at all rings costs some microseconds, which is much while reads end all the time.
-    if (!probed && !inbox_.pending(ahead_->in_flight() == 0) && !stop()) {
-        walks_->disk().wait(region.asleep, sleep_ns_);
+    const bool hurries = ahead_->hurries();
+    // Looking at all rings costs some microseconds, which is much where the end of every read ends the sleep.
+    if (!probed && !inbox_.pending(!hurries) && !stop()) {
+        if (!hurries) ahead_->has_slept();
+        walks_->disk().wait(region.asleep, sleep_ns_, hurries);
         if (ahead_->in_flight() == 0) sleep_ns_ = std::min(sleep_ns_ * 2, kIdleNs);
         region.stats.wakes.fetch_add(1, std::memory_order_relaxed);
     } else {
@@ -192,8 +194,7 @@ std::expected<void, std::string> ServerImpl::run(const std::function<bool()>& st
             last_moved = now;
             continue;
         }
-        // With reads under way the next one that is done wakes the server; without, it looks on for a moment, as a
-        // program that has just been helped will come back soon.
+        // Without reads under way it looks on for a moment, as a program that has just been helped will come back soon.
         if (ahead_->in_flight() == 0 && now - last_moved < options_.spin_ns) {
             file_.get().stats.spins_ns.fetch_add(now_ns() - now, std::memory_order_relaxed);
             continue;

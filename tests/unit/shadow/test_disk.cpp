@@ -1,0 +1,50 @@
+// What the ring that fills the page cache is waited for.
+#include "runtime/shadow/disk.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "runtime/shadow/clock.h"
+#include "runtime/shadow/ranges.h"
+#include "tests/unit/shadow/fixture.h"
+
+namespace chainio::shadow::test {
+namespace {
+
+class NoWalks final : public ReadWatcher {
+  public:
+    std::uint32_t read_begins(const engine::ReadOp&) override { return 0; }
+    void read_done(std::uint32_t, std::int32_t) override {}
+    bool read_on_its_way(const engine::ReadOp&) const override { return false; }
+    void read_in_memory(const engine::ReadOp&) override {}
+};
+
+TEST(Disk, TheEndOfAReadEndsTheSleepOnlyOfWhoWaitsForReads) {
+    constexpr std::uint64_t kShort = 20'000'000, kLong = 30'000'000'000;
+    const Folder folder;
+    const std::string path = folder.write("f", std::string(kPageBytes, 'x'));
+    drop_pages(path);
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    NoWalks watcher;
+    metrics::Fallbacks fallbacks;
+    Disk disk(4, 0, watcher, fallbacks);
+    ASSERT_TRUE(disk.fetch(fd, 0, kPageBytes, 7));
+    ASSERT_GE(disk.enter(0, {}), 0);
+    std::atomic<std::uint32_t> word{1};
+    if (disk.fetched().empty()) {  // else there is no ring, or the disk was done at once
+        const std::uint64_t before = now_ns();
+        disk.wait(word, kShort, false);
+        EXPECT_GE(now_ns() - before, kShort);
+        EXPECT_TRUE(disk.fetched().empty());
+        const std::uint64_t until = now_ns() + kLong;
+        while (disk.fetched().empty() && now_ns() < until) disk.wait(word, kLong, true);
+    }
+    ASSERT_EQ(disk.fetched().size(), 1u);
+    EXPECT_EQ(disk.fetched()[0].number, 7u);
+    EXPECT_EQ(pages_in_memory(path, 0, 1), 1u);
+    close(fd);
+}
+
+}  // namespace
+}  // namespace chainio::shadow::test
