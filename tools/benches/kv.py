@@ -3,7 +3,8 @@
 The service is std/memcached.chain by each of its ways: `udp via xdp`, `udp via uring` and `tcp via uring`; the servers by hand answer the same requests
 over UDP, from a file that has an item a block, so that they need no index. Misses: O_DIRECT for the service and the servers by hand; what memcached's
 extstore wrote is taken out of the page cache before each run. Hot: a few items far more often than the others, in the page cache and in memcached's memory.
-In the closed loop so many requests are always on their way; in the open loop they are due at random times and late from then on. Every reply is verified.
+In the closed loop so many requests are always on their way; in the open loop they are due at random times and late from then on; one that a server drops or
+refuses counts as late by the second that is waited for it. Every reply is verified.
 All datagrams are asked by AF_XDP. Server and load generator have a processor each where there are two.
 """
 import contextlib
@@ -102,6 +103,16 @@ def rows_of(runs, packets, outstanding):
     return rows
 
 
+def unanswered(runs):
+    """Of the requests of the open loop, by section and name; their server's p99 is only as good as its share."""
+    shares = []
+    for (section, count, name), many in runs.items():
+        without = sum(each["lost"] + each["refused"] for each in many)
+        if count == 0 and without:
+            shares.append(f"{section}, {name}: {without / (without + sum(each['answers'] for each in many)):.2%}")
+    return "; ".join(shares) or "none"
+
+
 def came_by_xdp(contenders):
     """What those that serve via xdp took that way; a socket that serves in its place would be measured under a wrong name."""
     modes = []
@@ -140,6 +151,7 @@ def run(quick):
     notes = [modes[0],
              f"{items:,} items of {VALUE} bytes, {HOT} of them hot; {os.cpu_count()} processors; medians of {rounds} rounds of {seconds} s",
              f"{total['answers']:,} replies verified, {total['wrong']} wrong, {total['missing']} not found, {total['lost']} lost over UDP{by('lost')}, {total['refused']} refused for overload{by('refused')}",
+             f"open loop, requests without a reply, which count as a second: {unanswered(runs)}",
              "server's processor: the time of its threads; what the kernel does with a packet on a veth pair is done, and counted, at who sends it",
              f"`{ECHO}`: what this load generator gets from a driver that sends its requests back; `{MEMORY}`: from a small server over tcp that has every value ready", ""]
     return Result("kv", total["wrong"] + total["missing"] + refused_early == 0 and total["answers"] > 0, rows_of(runs, packets, outstanding), notes)

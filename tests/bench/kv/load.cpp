@@ -1,6 +1,7 @@
 // Asks, verifies and times. Closed loop: so many requests are always on their way. Open loop: requests are due at
-// random times, and their latency runs from then on, whether or not the server kept up. It looks without sleeping: a
-// processor of its own is wanted.
+// random times, and their latency runs from then on, whether or not the server kept up. One that the server dropped or
+// refused counts as one that took as long as is waited for a reply: who drops what comes while it is late would look
+// quicker than who answers it. It looks without sleeping: a processor of its own is wanted.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -23,7 +24,9 @@ namespace {
 
 constexpr std::uint64_t kLost = 1'000'000'000;          // ns without an answer over UDP
 constexpr std::string_view kRefusal = "SERVER_ERROR ";  // what an overloaded server answers, in the protocol's words
-constexpr std::uint32_t kSpare = 1024;                  // places for requests of an open loop
+constexpr unsigned kIndexBits = 12;                     // of an id; the others tell one use of a place from the next
+constexpr std::uint32_t kSpare = 1 << kIndexBits;       // places for requests of an open loop
+constexpr std::uint16_t kRoundMask = static_cast<std::uint16_t>(~(kSpare - 1));
 
 std::uint64_t now_ns() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -116,7 +119,7 @@ void Generator::ask(std::uint32_t index, std::uint64_t due_ns) {
     slot.number = choice_.next();
     slot.due_ns = due_ns;
     slot.round++;
-    const auto id = static_cast<std::uint16_t>(index | slot.round << 10);  // kSpare is 2^10
+    const auto id = static_cast<std::uint16_t>(index | slot.round << kIndexBits);
     const std::array<char, kFrame> frame{static_cast<char>(id >> 8), static_cast<char>(id), 0, 0, 0, 1};
     std::array<char, 4 + kKeyBytes + 2> line;
     Request request{frame, line};
@@ -155,7 +158,7 @@ const Known& Generator::expected(std::uint32_t number) {
 void Generator::came(std::uint16_t id, std::span<const char> reply) {
     const std::uint32_t index = id % kSpare;
     if (index >= slots_.size() || slots_[index].sent_ns == 0) return;
-    if ((slots_[index].round << 10 & 0xfc00) == (id & 0xfc00)) answered(index, reply);
+    if ((slots_[index].round << kIndexBits & kRoundMask) == (id & kRoundMask)) answered(index, reply);
 }
 
 void Generator::answered(std::uint32_t index, std::span<const char> reply) {
@@ -170,6 +173,7 @@ void Generator::answered(std::uint32_t index, std::span<const char> reply) {
         missing_++;
     } else if (reply.size() > kRefusal.size() && std::memcmp(reply.data(), kRefusal.data(), kRefusal.size()) == 0) {
         refused_++;
+        latency_.record(std::max(now - slot.due_ns, kLost));
     } else {
         wrong_++;
     }
@@ -198,6 +202,7 @@ void Generator::give_up_lost() {
     for (std::uint32_t i = 0; wire_->loses() && i < slots_.size(); i++) {
         if (slots_[i].sent_ns == 0 || now - slots_[i].sent_ns < kLost) continue;
         lost_++;
+        latency_.record(now - slots_[i].due_ns);
         waiting_--;
         slots_[i].sent_ns = 0;
         if (load_.rate > 0)
