@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::uint32_t kHeadroom = 256;  // that the kernel leaves in front of what it receives
 constexpr std::uint32_t kLongestPacket = kEthernet + 65535;
+constexpr std::size_t kLine = 64, kFetched = 2 * kLine;  // of a packet: its headers, and where the request begins
 constexpr unsigned kMostQueues = 64, kMostFds = kMostQueues;
 
 Refusal bind_refusal(const Interface& interface, const PortOptions& options, unsigned queue, int error) {
@@ -149,6 +150,7 @@ std::size_t Port::receive(std::span<umem::Descriptor> out) {
         // A descriptor of the kernel ends at most one request, so that there is room for what is taken here.
         const std::uint32_t there =
             xsk_ring_cons__peek(&queue.rx, static_cast<std::uint32_t>(out.size() - count), &index);
+        for (std::uint32_t i = 0; i < there; i++) fetch(*xsk_ring_cons__rx_desc(&queue.rx, index + i));
         for (std::uint32_t i = 0; i < there; i++)
             received(queue, number, *xsk_ring_cons__rx_desc(&queue.rx, index + i), out, count);
         xsk_ring_cons__release(&queue.rx, there);
@@ -156,6 +158,14 @@ std::size_t Port::receive(std::span<umem::Descriptor> out) {
     }
     first_queue_ = (first_queue_ + 1) % static_cast<unsigned>(queues_.size());
     return count;
+}
+
+// What is looked at first of a packet was written by another processor: it is asked for all packets of a turn at once,
+// instead of waiting for one after the other.
+void Port::fetch(const xdp_desc& desc) const {
+    if (desc.addr >= slab_.region().size()) return;
+    const std::uint8_t* at = slab_.region().base() + desc.addr;
+    for (std::size_t line = 0; line < kFetched; line += kLine) __builtin_prefetch(at + line);
 }
 
 void Port::received(Queue& queue, unsigned number, const xdp_desc& desc, std::span<umem::Descriptor> out,
@@ -232,19 +242,22 @@ bool Port::release(const umem::Descriptor& request) {
 }
 
 void Port::post(Queue& queue) {
-    const auto entries = queue.fill.size;
-    while (queue.posted < entries && xsk_prod_nb_free(&queue.fill, 1) > 0) {
+    const std::uint32_t wanted = queue.fill.size - queue.posted;
+    if (wanted == 0) return;
+    const std::uint32_t room = std::min(wanted, xsk_prod_nb_free(&queue.fill, wanted));
+    std::uint32_t posted = 0;
+    for (std::uint32_t index = 0; posted < room; posted++) {
         const umem::Frame frame = slab_.allocate(kChunk, kPosted);
         if (frame == umem::kNoFrame) {
             counters_.no_frame++;
-            return;
+            break;
         }
-        std::uint32_t index = 0;
         xsk_ring_prod__reserve(&queue.fill, 1, &index);
         *xsk_ring_prod__fill_addr(&queue.fill, index) = std::uint64_t{frame} * umem::kUnit;
-        xsk_ring_prod__submit(&queue.fill, 1);
-        queue.posted++;
     }
+    // All at once: the kernel looks, on another processor, at what is written here.
+    if (posted != 0) xsk_ring_prod__submit(&queue.fill, posted);
+    queue.posted += posted;
 }
 
 void Port::reap(Queue& queue) {
@@ -271,7 +284,7 @@ void Port::kick(Queue& queue) {
     for (std::uint32_t turn = 0; turn <= queue.tx.size / 32 && queue.unsent(); turn++) {
         if (mode_.need_wakeup && !xsk_ring_prod__needs_wakeup(&queue.tx)) return;
         counters_.kicks++;
-        if (sendto(queue.fd(), nullptr, 0, MSG_DONTWAIT, nullptr, 0) >= 0) continue;
+        if (sendto(queue.send_fd(), nullptr, 0, MSG_DONTWAIT, nullptr, 0) >= 0) continue;
         if (errno == ENETDOWN || errno == ENXIO) counters_.down++;
         if (errno != EAGAIN) return;  // what is left goes with a later turn
         reap(queue);

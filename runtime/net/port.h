@@ -141,6 +141,7 @@ class Port {
     const Chunk& chunk(umem::Frame frame) const { return chunks_[frame / (kChunk / umem::kUnit)]; }
     std::uint8_t* bytes(const Piece& piece) const { return slab_.data(piece.frame) + piece.offset; }
     bool is_request(const umem::Descriptor& descriptor) const;
+    void fetch(const xdp_desc& desc) const;
     void received(Queue& queue, unsigned number, const xdp_desc& desc, std::span<umem::Descriptor> out,
                   std::size_t& count);
     void post(Queue& queue);

@@ -1,7 +1,10 @@
 #include "runtime/net/queue.h"
 
 #include <linux/if_xdp.h>
+#include <net/if.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <vector>
@@ -40,7 +43,9 @@ Umem::~Umem() {
 }
 
 Queue::~Queue() {
-    if (socket_ != nullptr) xsk_socket__delete(socket_);
+    if (sent_ != nullptr) munmap(sent_, sent_bytes_);
+    if (sender_ >= 0) close(sender_);
+    if (receiver_ != nullptr) xsk_socket__delete(receiver_);
 }
 
 std::expected<std::unique_ptr<Queue>, int> Queue::create(std::shared_ptr<Umem>& umem, const umem::Region& region,
@@ -86,19 +91,52 @@ std::expected<std::unique_ptr<Queue>, int> Queue::try_create(std::shared_ptr<Ume
     config.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD;
     // Further sockets of a UMEM take the mode of the first; the kernel wants no flags of their own.
     config.bind_flags = bind_flags(mode);
-    const int failed = xsk_socket__create_shared(&queue->socket_, options.interface.c_str(), number, umem->umem_,
-                                                 &queue->rx, &queue->tx, &queue->fill, &queue->completion, &config);
+    const int failed = xsk_socket__create_shared(&queue->receiver_, options.interface.c_str(), number, umem->umem_,
+                                                 &queue->rx, nullptr, &queue->fill, &queue->completion, &config);
     if (failed != 0) {
-        queue->socket_ = nullptr;
+        queue->receiver_ = nullptr;
         return std::unexpected(-failed);
     }
+    if (const int error = queue->open_sender(options, number); error != 0) return std::unexpected(error);
     return queue;
 }
 
+// libxdp has further sockets share the UMEM's first one, and so the rings of that one's queue; this one shares those of
+// its own.
+int Queue::open_sender(const QueueOptions& options, unsigned number) {
+    sender_ = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+    xdp_mmap_offsets offsets{};
+    socklen_t size = sizeof offsets;
+    if (sender_ < 0 || setsockopt(sender_, SOL_XDP, XDP_TX_RING, &options.entries, sizeof options.entries) != 0 ||
+        getsockopt(sender_, SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &size) != 0)
+        return errno;
+    sent_bytes_ = offsets.tx.desc + std::size_t{options.entries} * sizeof(xdp_desc);
+    void* memory = mmap(nullptr, sent_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, sender_,
+                        static_cast<off_t>(XDP_PGOFF_TX_RING));
+    if (memory == MAP_FAILED) return errno;
+    sent_ = memory;
+    auto* base = static_cast<std::uint8_t*>(memory);
+    tx.mask = options.entries - 1;
+    tx.size = tx.cached_cons = options.entries;  // what libxdp counts is where there is no room any more
+    tx.producer = reinterpret_cast<std::uint32_t*>(base + offsets.tx.producer);
+    tx.consumer = reinterpret_cast<std::uint32_t*>(base + offsets.tx.consumer);
+    tx.flags = reinterpret_cast<std::uint32_t*>(base + offsets.tx.flags);
+    tx.ring = base + offsets.tx.desc;
+    sockaddr_xdp address{};
+    address.sxdp_family = AF_XDP;
+    address.sxdp_flags = XDP_SHARED_UMEM;
+    address.sxdp_ifindex = if_nametoindex(options.interface.c_str());
+    address.sxdp_queue_id = number;
+    address.sxdp_shared_umem_fd = static_cast<std::uint32_t>(fd());
+    return bind(sender_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+}
+
 xdp_statistics Queue::statistics() const {
-    xdp_statistics found{};
-    socklen_t size = sizeof found;
+    xdp_statistics found{}, sending{};
+    socklen_t size = sizeof found, same = sizeof sending;
     getsockopt(fd(), SOL_XDP, XDP_STATISTICS, &found, &size);
+    getsockopt(sender_, SOL_XDP, XDP_STATISTICS, &sending, &same);
+    found.tx_invalid_descs = sending.tx_invalid_descs;
     return found;
 }
 

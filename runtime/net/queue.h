@@ -1,4 +1,6 @@
-// One AF_XDP socket: the four rings of one queue of an interface, over the frames of a shared region.
+// One queue of an interface by AF_XDP: its four rings over the frames of a shared region, of two sockets. In copy mode
+// the kernel receives on the processor of who has sent, and what it writes to a socket then would lie beside what
+// sending reads of it for each packet.
 #pragma once
 #include <xdp/xsk.h>
 
@@ -54,7 +56,8 @@ class Queue {
     Queue& operator=(const Queue&) = delete;
     ~Queue();
 
-    int fd() const { return xsk_socket__fd(socket_); }
+    int fd() const { return xsk_socket__fd(receiver_); }  // readable once something came
+    int send_fd() const { return sender_; }
     // Whether frames of the transmit ring wait for a kick.
     bool unsent() const { return __atomic_load_n(tx.consumer, __ATOMIC_ACQUIRE) != *tx.producer; }
     xdp_statistics statistics() const;
@@ -69,8 +72,12 @@ class Queue {
                                                                  const umem::Region& region,
                                                                  const QueueOptions& options, unsigned number,
                                                                  const Mode& mode);
+    int open_sender(const QueueOptions& options, unsigned number);  // 0 or an errno value
     std::shared_ptr<Umem> umem_;
-    xsk_socket* socket_ = nullptr;
+    xsk_socket* receiver_ = nullptr;
+    int sender_ = -1;
+    void* sent_ = nullptr;  // the ring `tx`
+    std::size_t sent_bytes_ = 0;
 };
 
 }  // namespace chainio::net
