@@ -11,12 +11,11 @@
 #include <cstring>
 #include <memory>
 
+#include "runtime/engine/alignment.h"
 #include "runtime/spec/outcomes.h"
 
 namespace chainio::engine {
 namespace {
-
-constexpr std::uint32_t kSafeAlign = 4096;  // when the kernel does not say; every device in use accepts it
 
 class Fd {
   public:
@@ -50,20 +49,14 @@ std::expected<std::uint64_t, std::string> size_of(int fd) {
 // Turns on O_DIRECT and finds the alignment it asks for. Where the file system has none, the file stays buffered
 // (noted).
 void make_direct(OpenedFile& file, metrics::Fallbacks& fallbacks) {
-    struct statx info{};
-    bool known = false;
-#ifdef STATX_DIOALIGN
-    if (statx(file.fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) == 0 && (info.stx_mask & STATX_DIOALIGN) != 0) {
-        known = true;
-        file.offset_align = info.stx_dio_offset_align;
-        file.memory_align = info.stx_dio_mem_align;
-    }
-#endif
-    if (!known) {
+    const auto told = direct_alignment(file.fd);
+    if (!told) {
         fallbacks.note("direct-alignment",
                        "the kernel does not tell the alignment of O_DIRECT (statx, Linux 6.1); 4096 is used");
-        file.offset_align = file.memory_align = kSafeAlign;
     }
+    const Alignment align = told.value_or(kSafeAlignment);
+    file.offset_align = align.offset;
+    file.memory_align = align.memory;
     const int flags = fcntl(file.fd, F_GETFL);
     if (file.offset_align != 0 && file.offset_align <= 65536 && file.memory_align <= 65536 && flags >= 0 &&
         fcntl(file.fd, F_SETFL, flags | O_DIRECT) == 0) {

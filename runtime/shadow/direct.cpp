@@ -9,23 +9,11 @@
 
 #include <algorithm>
 #include <climits>
-#include <cstddef>
+
+#include "runtime/engine/alignment.h"
 
 namespace chainio::shadow {
 namespace {
-
-// struct statx as the kernel writes it; of STATX_DIOALIGN older headers know nothing.
-struct Statx {
-    std::uint32_t mask;
-    std::uint8_t between[148];
-    std::uint32_t memory_align, offset_align;
-    std::uint8_t rest[96];
-};
-static_assert(sizeof(Statx) == 256 && offsetof(Statx, memory_align) == 0x98);
-constexpr unsigned kDioAlign = 0x2000;
-
-// What every device takes, where the kernel does not say.
-constexpr std::uint32_t kSafeAlign = 4096;
 
 // A file's times move on in steps: a change within the step of the last one would leave them as they are. Of times in
 // whole seconds nobody knows whether the file system has others.
@@ -39,15 +27,6 @@ bool quiet(const struct stat& info) {
     const bool coarse = info.st_mtim.tv_nsec == 0 && info.st_ctim.tv_nsec == 0;
     const std::int64_t last = std::max(in_ns(info.st_mtim), in_ns(info.st_ctim));
     return in_ns(now) - last >= (coarse ? kCoarseStep : kStep);
-}
-
-void find_alignment(int fd, ServedIdentity& file) {
-    Statx found{};
-    file.memory_align = file.offset_align = kSafeAlign;
-    if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, kDioAlign, &found) != 0 || (found.mask & kDioAlign) == 0) return;
-    if (found.memory_align == 0 || found.offset_align == 0) return;
-    file.memory_align = found.memory_align;
-    file.offset_align = found.offset_align;
 }
 
 }  // namespace
@@ -96,7 +75,10 @@ bool Direct::ready(ShadowFile& file) {
     if (!quiet(info)) return refuse(Why::just_changed);
     ServedIdentity identity{
         .device = file.device, .inode = file.inode, .stamp = stamp, .size = static_cast<std::uint64_t>(info.st_size)};
-    find_alignment(file.direct_fd, identity);
+    engine::Alignment align = engine::direct_alignment(file.direct_fd).value_or(engine::kSafeAlignment);
+    if (align.offset == 0 || align.memory == 0) align = engine::kSafeAlignment;
+    identity.offset_align = align.offset;
+    identity.memory_align = align.memory;
     if (identity.memory_align > shim::kServedPage || identity.offset_align > shim::kServedPage)
         return refuse(Why::alignment);
     file.served_id = memory_->add(identity);
