@@ -46,11 +46,11 @@ void Gate::go_off(std::uint64_t now_ns, Reason reason) {
     reason_ = reason;
     off_ns_ = now_ns;
     until_ns_ = now_ns + pause_ns_;
-    pause_ns_ = std::min(pause_ns_ * 2, options_.longest_pause_ns);
+    pause_ns_ = std::min(pause_ns_ * (any_fetched_ ? 2 : 4), options_.longest_pause_ns);
     clear();
 }
 
-// A quarter of the pause, which has been doubled for the next time.
+// A quarter of the pause, which has been doubled for the next time, or half where it has grown by four.
 std::uint64_t Gate::shortest_until() const {
     return std::min(until_ns_, off_ns_ + std::max(options_.least_pause_ns, pause_ns_ / 8));
 }
@@ -97,7 +97,7 @@ bool Gate::update_probe(std::uint64_t now_ns) {
     if (probe_since_ns_ == 0) probe_since_ns_ = now_ns;
     const bool all_out = requests_ >= options_.probe_requests;
     const bool timed_out = now_ns - probe_since_ns_ >= options_.longest_probe_ns;
-    const bool nothing = fetched_ == 0 && requests_ >= options_.least_requests;
+    const bool nothing = !any_fetched_ && requests_ >= options_.least_requests;
     const bool known = nothing || count_ >= options_.probe_outcomes || (all_out && resolved_ >= fetched_);
     if (!known && !timed_out) return false;
     if (fetched_ == 0 || count_ == 0) {

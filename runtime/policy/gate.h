@@ -13,8 +13,8 @@
 // has not had at least `least_fetched` of them fetched goes off too. The share is small because one fetch saves a
 // hundred times what a needless request costs, and because many requests may want one page (rows that share a leaf):
 // those are told apart as duplicates by the caller, who counts them neither as requests nor as fetches. A chain that
-// has never had anything fetched, or not in this probe, goes off after `least_requests`: a program that starts over
-// warm data is to pay for no more.
+// has never had anything fetched goes off after `least_requests`, and its pauses grow by four: a program that starts
+// over warm data, or that waits only for what no chain names, is to pay for no more.
 //
 // Off lasts `first_pause`, doubled at each failure up to `longest_pause`. Then the chain is probed: `probe_requests`
 // requests go out, and it comes back on when at least `probe_outcomes` of them (or all that were fetched) have a rate
@@ -37,7 +37,7 @@ struct GateOptions {
     unsigned window = 128;  // outcomes, at most 128
     unsigned least = 32;
     unsigned use_window = 256;  // requests
-    unsigned least_requests = 32;
+    unsigned least_requests = 16;
     double least_fetched = 0.01;
     unsigned probe_requests = 64;
     unsigned probe_outcomes = 16;
@@ -56,6 +56,8 @@ class Gate {
 
     State state() const { return state_; }
     Reason reason() const { return reason_; }  // of the last time that it went off
+    // A probe of which nothing has been fetched yet.
+    bool probes_nothing() const { return state_ == State::probing && fetched_ == 0; }
     bool wants_events() const { return state_ != State::off; }
     // Whether one more request may go out; a request that may is counted.
     bool admit();
@@ -89,7 +91,7 @@ class Gate {
     GateOptions options_;
     State state_ = State::on;
     Reason reason_ = Reason::none;
-    bool any_fetched_ = false;
+    bool any_fetched_ = false;                // ever
     std::array<std::uint64_t, 2> history_{};  // one bit an outcome, the newest lowest in [0]
     unsigned count_ = 0;                      // outcomes in it
     std::uint64_t requests_ = 0, fetched_ = 0, resolved_ = 0;

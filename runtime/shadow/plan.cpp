@@ -204,23 +204,30 @@ void fill_region(const ir::Module& module, const SpecPlan& plan, bool explain, s
 
 Posts posts_of(const SpecPlan& plan, const std::vector<Listens>& chains) {
     Posts posts{std::vector<std::uint32_t>(plan.classes.size()), std::vector<std::uint32_t>(plan.sockets.size())};
+    std::vector<bool> wakes(plan.classes.size());
     for (std::uint32_t i = 0; i < plan.chains.size(); i++) {
         const ChainPlan& chain = plan.chains[i];
-        const bool on = chain.asks && chains[i] == Listens::to_all;
+        const Listens listens = chain.asks ? chains[i] : Listens::to_nothing;
+        const bool on = listens == Listens::to_all || listens == Listens::to_events;
+        const bool slow = listens == Listens::to_slow_reads || listens == Listens::in_its_sleep;
         // Openings are told of even while the chain is off: without the path its reads mean nothing once it is on
         // again.
-        if (chain.mode == ir::ChainMode::on_read)
-            posts.classes[chain.source] |=
-                shim::kPostOpens | (on                                                  ? shim::kPostReads
-                                    : chain.asks && chains[i] == Listens::to_slow_reads ? shim::kPostSlowReads
-                                                                                        : 0);
+        if (chain.mode == ir::ChainMode::on_read) {
+            posts.classes[chain.source] |= shim::kPostOpens | (on ? shim::kPostReads : slow ? shim::kPostSlowReads : 0);
+            wakes[chain.source] = wakes[chain.source] || on || listens == Listens::to_slow_reads;
+        }
         if (chain.blind && on) posts.classes[chain.source] |= shim::kPostBegun;
         if (chain.mode == ir::ChainMode::on_open)
             posts.classes[chain.source] |= shim::kPostOpens | (on ? shim::kWakeOpens : 0);
-        if (!on) continue;
-        if (chain.mode == ir::ChainMode::on_ready) posts.sockets[chain.source] |= shim::kPostReady;
-        for (std::uint32_t target : chain.targets) posts.classes[target] |= shim::kPostOpens | shim::kPostReads;
+        if (chain.mode == ir::ChainMode::on_ready && on) posts.sockets[chain.source] |= shim::kPostReady;
+        if (listens != Listens::to_all) continue;
+        for (std::uint32_t target : chain.targets) {
+            posts.classes[target] |= shim::kPostOpens | shim::kPostReads;
+            wakes[target] = true;
+        }
     }
+    for (std::uint32_t i = 0; i < posts.classes.size(); i++)
+        if ((posts.classes[i] & shim::kPostSlowReads) != 0 && !wakes[i]) posts.classes[i] |= shim::kLetSleep;
     return posts;
 }
 

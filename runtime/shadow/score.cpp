@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "runtime/shadow/clock.h"
-
 namespace chainio::shadow {
 namespace {
 
@@ -31,10 +29,10 @@ Score::Score(const ir::Module& module, const SpecPlan& plan, shim::Region& regio
       gates_(plan.chains.size()),
       turns_(plan.chains.size()),
       times_off_(plan.chains.size()),
+      silence_(plan.chains.size()),
       listens_(plan.chains.size()),
       first_turn_(plan.chains.size()),
       misses_(plan.classes.size()) {
-    for (const ChainPlan& chain : plan.chains) silence_.emplace_back(chain.mode == ir::ChainMode::on_read);
     tell_programs();
 }
 
@@ -89,6 +87,7 @@ void Score::fetched(std::uint32_t chain, std::uint64_t bytes) {
     add(stats(chain).fetches);
     add(stats(chain).fetched_bytes, bytes);
     gates_[chain].fetched();
+    if (listens(chain) != listens_[chain]) tell_programs();
 }
 
 void Score::ran(std::uint32_t chain, bool well, bool asked) {
@@ -96,7 +95,7 @@ void Score::ran(std::uint32_t chain, bool well, bool asked) {
         silence_[chain].asked();
         turns_[chain]++;
     } else {
-        silence_[chain].nothing(now_ns());
+        silence_[chain].nothing();
     }
     if (listens(chain) != listens_[chain]) tell_programs();
     add(stats(chain).events);
@@ -108,8 +107,10 @@ Listens Score::listens(std::uint32_t chain) const {
     const bool on_read = mode == ir::ChainMode::on_read;
     if (!wants_events(chain))
         return on_read && gates_[chain].may_look(now_ns_) ? Listens::to_slow_reads : Listens::to_nothing;
-    if (!use_gates_ || (!on_read && mode != ir::ChainMode::on_open)) return Listens::to_all;
-    return silence_[chain].hears();
+    if (!use_gates_) return Listens::to_all;
+    // Reads of what it has fetched say something about it only once it has.
+    const Listens most = gates_[chain].probes_nothing() ? Listens::to_events : Listens::to_all;
+    return on_read || mode == ir::ChainMode::on_open ? std::min(most, silence_[chain].hears()) : most;
 }
 
 void Score::waited(std::uint32_t file_class, std::uint64_t now_ns) {
@@ -159,7 +160,6 @@ void Score::update_gates(std::uint64_t now_ns) {
     now_ns_ = now_ns;
     std::vector<std::uint32_t> changed;
     for (std::uint32_t i = 0; i < gates_.size(); i++) {
-        silence_[i].pass(now_ns);
         if (!gates_[i].update(now_ns)) continue;
         changed.push_back(i);
         if (gates_[i].state() != policy::Gate::State::on) first_turn_[i] = turns_[i] + 1;

@@ -104,6 +104,8 @@ inline constexpr std::uint32_t kWakeOpens =
 // Instead of kPostReads: one read in kLookedAt is timed, and when it waited for a device it is posted with the next
 // kPostedAfter of the thread. The server need not be quick for that to end.
 inline constexpr std::uint32_t kPostSlowReads = 16, kLookedAt = 8, kPostedAfter = 64;
+// Besides kPostSlowReads: they do not wake the server.
+inline constexpr std::uint32_t kLetSleep = 64;
 // Besides kPostReads: reads by one buffer that ask for at least kLongRead are told of before they begin. What they need
 // next can then be read beside them; of shorter ones the telling takes as long as the reading.
 inline constexpr std::uint32_t kPostBegun = 32, kLongRead = 32 * 1024;

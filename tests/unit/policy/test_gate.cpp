@@ -92,13 +92,13 @@ TEST(Gate, AProgramThatWaitsIsLookedAtAgainSooner) {
     Gate patient, woken, wasteful;
     off_for_want_of_use(patient);
     off_for_want_of_use(woken);
-    EXPECT_FALSE(woken.may_look(1000 + 12'000'000));
-    EXPECT_TRUE(woken.may_look(1000 + 13'000'000));
+    EXPECT_FALSE(woken.may_look(1000 + 24'000'000));
+    EXPECT_TRUE(woken.may_look(1000 + 25'000'000));
     woken.look_again();
-    for (Gate* gate : {&patient, &woken}) gate->update(1000 + 12'000'000);
+    for (Gate* gate : {&patient, &woken}) gate->update(1000 + 24'000'000);
     EXPECT_EQ(patient.state(), State::off);
-    EXPECT_EQ(woken.state(), State::off) << "not before a quarter of the pause";
-    for (Gate* gate : {&patient, &woken}) gate->update(1000 + 13'000'000);
+    EXPECT_EQ(woken.state(), State::off) << "not before half of the first pause";
+    for (Gate* gate : {&patient, &woken}) gate->update(1000 + 25'000'000);
     EXPECT_EQ(patient.state(), State::off);
     EXPECT_EQ(woken.state(), State::probing);
     for (unsigned i = 0; i < 64; i++) fetch_one(wasteful, false);
@@ -111,7 +111,7 @@ TEST(Gate, AProgramThatWaitsIsLookedAtAgainSooner) {
 
 TEST(Gate, WhatIsInMemoryAlreadyIsOfNoUse) {
     Gate gate;
-    for (unsigned i = 0; i < 31; i++) {
+    for (unsigned i = 0; i < 15; i++) {
         EXPECT_TRUE(gate.admit());
         EXPECT_FALSE(gate.update(1));
     }
@@ -191,16 +191,24 @@ TEST(Gate, AProbeIsBounded) {
     EXPECT_EQ(gate.state(), State::on);
 }
 
-TEST(Gate, AProbeThatFindsAllInMemoryEndsSoon) {
+TEST(Gate, WhatWasNeverFetchedIsSoonKnownAndSeldomAskedFor) {
     Gate gate;
-    put_off(gate, 0);
-    gate.update(50 * kMs);
-    for (int i = 0; i < 31; i++) EXPECT_TRUE(gate.admit());
-    EXPECT_FALSE(gate.update(51 * kMs));
-    EXPECT_TRUE(gate.admit());
-    EXPECT_TRUE(gate.update(51 * kMs));
-    EXPECT_EQ(gate.state(), State::off);
-    EXPECT_EQ(gate.reason(), Reason::no_use);
+    std::uint64_t now = 0;
+    for (const std::uint64_t pause : {50, 200, 800, 2000, 2000}) {
+        for (int i = 0; i < 15; i++) EXPECT_TRUE(gate.admit());
+        EXPECT_FALSE(gate.update(now));
+        EXPECT_TRUE(gate.admit());
+        EXPECT_TRUE(gate.update(now));
+        EXPECT_EQ(gate.reason(), Reason::no_use);
+        EXPECT_FALSE(gate.update(now + pause * kMs - 1));
+        EXPECT_TRUE(gate.update(now += pause * kMs));
+        EXPECT_EQ(gate.state(), State::probing);
+    }
+    // It has something: as patient as ever.
+    fetch_one(gate, true);
+    for (int i = 0; i < 40; i++) EXPECT_TRUE(gate.admit());
+    gate.update(now);
+    EXPECT_NE(gate.state(), State::off);
 }
 
 TEST(Gate, AProbeWhoseFetchesNobodyReadsEndsByTime) {

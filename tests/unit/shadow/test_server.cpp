@@ -280,7 +280,7 @@ TEST(Server, WhatIsInMemoryIsNotFetchedAndTheChainGoesOff) {
         return running.chain().gate_changes > 0;
     }));
     EXPECT_EQ(running.chain().fetches, 0u);
-    EXPECT_GE(running.chain().cached, 32u);
+    EXPECT_GE(running.chain().cached, 16u);
     // While it is off its reads are not asked for; the pause over, they are again.
     EXPECT_TRUE(happens([&] { return running.chain().gate == shim::GateState::off; }) ||
                 running.chain().gate_changes > 1);
@@ -415,9 +415,9 @@ TEST(Posts, AreSlowReadsOnlyWhileAChainAsksForNothing) {
     EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostSlowReads);
     ASSERT_TRUE(reads(30, 0, 100'000));
     EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostSlowReads);
-    // What is slow has nothing for it either: it hears of nothing for a while.
+    // What is slow has nothing for it either.
     ASSERT_TRUE(reads(2, 0, 100'000));
-    EXPECT_TRUE(happens([&] { return posts() == (shim::kPostOpens | shim::kPostSlowReads); }));
+    EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostSlowReads | shim::kLetSleep);
     ASSERT_TRUE(reads(1, kPage, 100'000));
     EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostReads) << "it has asked for the fifth page";
 }
@@ -447,7 +447,7 @@ TEST(Posts, AreAllReadsWhileWhatWasFetchedIsRead) {
     ASSERT_TRUE(happens([&] { return running.chain().hits == 1; }));
     ASSERT_TRUE(reads(900, 1));
     EXPECT_EQ(running.region().class_posts[0].load(), shim::kPostOpens | shim::kPostReads);
-    ASSERT_TRUE(reads(150, 1));
+    ASSERT_TRUE(reads(130, 1));
     EXPECT_EQ(running.region().class_posts[0].load(), shim::kPostOpens | shim::kPostSlowReads);
 }
 

@@ -6,56 +6,51 @@
 namespace chainio::shadow::test {
 namespace {
 
-constexpr std::uint64_t kMs = 1'000'000;
-
 // At how many events with nothing to ask for it begins to hear otherwise.
-unsigned until_otherwise(Silence& silence, std::uint64_t now) {
+unsigned until_otherwise(Silence& silence) {
     const Listens before = silence.hears();
     unsigned events = 0;
     while (silence.hears() == before && events < 10'000) {
-        silence.nothing(now);
+        silence.nothing();
         events++;
     }
     return events;
 }
 
 TEST(Silence, IsQuickWhereNothingWasEverAskedForAndPatientElse) {
-    Silence never(true), before(true);
+    Silence never, before;
     before.asked();
-    EXPECT_EQ(until_otherwise(never, 0), Silence::kQuiet);
-    EXPECT_EQ(until_otherwise(before, 0), Silence::kQuietAgain);
-    for (Silence* silence : {&never, &before}) EXPECT_EQ(silence->hears(), Listens::to_slow_reads);
+    EXPECT_EQ(until_otherwise(never), Silence::kQuiet);
+    EXPECT_EQ(until_otherwise(before), Silence::kQuietAgain);
+    for (Silence* silence : {&never, &before}) {
+        EXPECT_EQ(silence->hears(), Listens::to_slow_reads);
+        EXPECT_EQ(until_otherwise(*silence), Silence::kInVain);
+        EXPECT_EQ(silence->hears(), Listens::in_its_sleep);
+        EXPECT_EQ(until_otherwise(*silence), 10'000u) << "for good";
+    }
     before.useful();
     EXPECT_EQ(before.hears(), Listens::to_all) << "what it has fetched is read";
     never.asked();
     EXPECT_EQ(never.hears(), Listens::to_all);
 }
 
-TEST(Silence, PausesGrowAndEnd) {
-    Silence silence(true);
-    std::uint64_t now = 0;
-    until_otherwise(silence, now);
-    for (const auto& [events, pause] :
-         {std::pair{32u, 10u}, {64u, 20u}, {128u, 40u}, {256u, 80u}, {256u, 160u}, {256u, 160u}}) {
-        EXPECT_EQ(until_otherwise(silence, now), events);
-        EXPECT_EQ(silence.hears(), Listens::to_nothing);
-        silence.nothing(now);  // others may still be told of what it shares a class with
-        silence.pass(now + pause * kMs - 1);
-        EXPECT_EQ(silence.hears(), Listens::to_nothing) << pause;
-        silence.pass(now += pause * kMs);
-        EXPECT_EQ(silence.hears(), Listens::to_slow_reads);
-    }
-    until_otherwise(silence, now);
-    ASSERT_EQ(silence.hears(), Listens::to_nothing);
-    silence.asked();
-    EXPECT_EQ(silence.hears(), Listens::to_all) << "at once, in a pause too";
-}
-
-TEST(Silence, OpeningsAreNeverPassedOver) {
-    Silence silence(false);
-    EXPECT_EQ(until_otherwise(silence, 0), Silence::kQuiet);
-    EXPECT_EQ(until_otherwise(silence, 0), 10'000u);
-    EXPECT_EQ(silence.hears(), Listens::to_slow_reads);
+// A class of files that two chains run on, and a third fetches from.
+TEST(Silence, NobodyIsWokenForChainsThatHearInTheirSleep) {
+    const auto chain = [](ir::ChainMode mode) { return ChainPlan{.mode = mode, .targets = {0}}; };
+    SpecPlan plan;
+    plan.chains = {chain(ir::ChainMode::on_read), chain(ir::ChainMode::on_read), chain(ir::ChainMode::on_open)};
+    plan.classes = {0};
+    const auto posts = [&](Listens first, Listens second, Listens opens) {
+        return posts_of(plan, {first, second, opens}).classes[0];
+    };
+    using enum Listens;
+    const std::uint32_t slow = shim::kPostOpens | shim::kPostSlowReads;
+    EXPECT_EQ(posts(in_its_sleep, to_nothing, to_nothing), slow | shim::kLetSleep);
+    EXPECT_EQ(posts(in_its_sleep, in_its_sleep, to_events), slow | shim::kLetSleep | shim::kWakeOpens);
+    EXPECT_EQ(posts(in_its_sleep, to_slow_reads, to_nothing), slow);
+    EXPECT_EQ(posts(in_its_sleep, to_events, to_nothing), slow | shim::kPostReads);
+    EXPECT_EQ(posts(in_its_sleep, to_nothing, to_all), slow | shim::kPostReads | shim::kWakeOpens);
+    EXPECT_EQ(posts(to_nothing, to_nothing, to_nothing), shim::kPostOpens);
 }
 
 }  // namespace
