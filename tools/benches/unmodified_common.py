@@ -8,10 +8,13 @@ import shutil
 import statistics
 import subprocess
 import tempfile
+import threading
+import time
 
 from common import RELEASE, WORK, Row, Trouble, number, spread
 
 CHAINIO = RELEASE / "bin" / "chainio"
+PIECE, READERS = 256 << 10, 8
 READ_AHEADS = (0, 64, 512, 8192)  # KiB; which one suits best is tried in each run
 
 
@@ -59,6 +62,33 @@ def forget(*paths):
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(fd)
+
+
+def bring(paths):
+    """Reads files into the page cache, in pieces of 256 KiB, eight at a time; how many seconds it took."""
+    pieces = iter([(path, begin) for path in paths for begin in range(0, os.path.getsize(path), PIECE)])
+    turn = threading.Lock()
+
+    def read_some():
+        room, last, fd = bytearray(PIECE), None, -1
+        while True:
+            with turn:
+                path, begin = next(pieces, (None, 0))
+            if path != last:
+                if fd >= 0:
+                    os.close(fd)
+                last, fd = path, os.open(path, os.O_RDONLY) if path else -1
+            if path is None:
+                return
+            os.preadv(fd, [room], begin)
+
+    readers = [threading.Thread(target=read_some) for _ in range(READERS)]
+    begun = time.monotonic()
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    return time.monotonic() - begun
 
 
 def measured(words, **options):
