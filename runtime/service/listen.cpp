@@ -49,6 +49,14 @@ std::uint16_t port_of(int fd) {
                                                      : reinterpret_cast<sockaddr_in&>(bound.storage).sin_port);
 }
 
+bool is_any(const Address& address) {
+    if (address.storage.ss_family == AF_INET6) {
+        const auto& six = reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr;
+        return IN6_IS_ADDR_UNSPECIFIED(&six) != 0;
+    }
+    return reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
 // Whether the kernel knows the multishot recvmsg.
 bool has_datagrams() {
     utsname name{};
@@ -88,11 +96,12 @@ std::expected<Bound, std::string> listen_at(const std::string& wanted, std::uint
         errno = ENOSYS;
         return failed("receive datagrams, which needs Linux 6.0, at");
     }
-    if (!tcp) {
+    // Which of our addresses a datagram came to is only asked where there are several.
+    if (!tcp && is_any(*address)) {
         setsockopt(fd, six ? static_cast<int>(IPPROTO_IPV6) : static_cast<int>(IPPROTO_IP),
                    six ? IPV6_RECVPKTINFO : IP_PKTINFO, &on, sizeof on);
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kReceiveBuffer, sizeof kReceiveBuffer);
     }
+    if (!tcp) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kReceiveBuffer, sizeof kReceiveBuffer);
     return Bound{fd, port_of(fd), text};
 }
 
