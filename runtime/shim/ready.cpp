@@ -2,6 +2,7 @@
 // program sees any of it, all of them with one wake-up.
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/select.h>
 
@@ -88,6 +89,12 @@ void wake_if(bool posted) {
     if (found) wake(*found);
 }
 
+// Unlike a receive, the question leaves an error of the socket for the program.
+bool holds_bytes(int descriptor) {
+    int bytes = 0;
+    return !failed(raw_call(SYS_ioctl, descriptor, FIONREAD, word(&bytes))) && bytes > 0;
+}
+
 }  // namespace
 
 int epoll_ready(int epoll_descriptor, const epoll_event* events, int count) {
@@ -97,7 +104,8 @@ int epoll_ready(int epoll_descriptor, const epoll_event* events, int count) {
     // The first is told of last: the program comes to it before anybody could help.
     for (int i = 1; i <= count; ++i) {
         const epoll_event& event = events[i % count];
-        if (!(event.events & EPOLLIN)) continue;
+        // A look at a socket with an error would take the error away.
+        if ((event.events & (EPOLLIN | EPOLLERR)) != EPOLLIN) continue;
         const int fd = descriptor_of(epoll_descriptor, event.data.u64);
         if (fd >= 0) posted |= peek_ready(fd);
     }
@@ -117,7 +125,7 @@ int poll_ready(const pollfd* list, nfds_t size, int count) {
         return count;
     bool posted = false;
     for (nfds_t i = 0; i < size; ++i)
-        if (list[i].revents & POLLIN) posted |= peek_ready(list[i].fd);
+        if ((list[i].revents & (POLLIN | POLLERR)) == POLLIN) posted |= peek_ready(list[i].fd);
     wake_if(posted);
     return count;
 }
@@ -130,7 +138,7 @@ int select_ready(int size, const fd_set* readable, int count) {
     // By words and not by FD_ISSET, since programs use sets that are longer than FD_SETSIZE.
     const auto* words = reinterpret_cast<const fd_mask*>(readable);
     for (int fd = 0; fd < std::min(size, table.highest() + 1); ++fd)
-        if (words[fd / kBits] >> fd % kBits & 1) posted |= peek_ready(fd);
+        if (words[fd / kBits] >> fd % kBits & 1 && table.watched(fd) && holds_bytes(fd)) posted |= peek_ready(fd);
     wake_if(posted);
     return count;
 }
