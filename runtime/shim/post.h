@@ -22,6 +22,15 @@ struct Process {
     std::atomic<std::uint32_t> waits_in_vain;  // for frames that were said to be on their way
 };
 
+// Sockets of which the thread has received a request, the longest ago first, as their clients will have the answers
+// first and ask again. When there is no room, the next is left to the program's own wait.
+struct Answered {
+    static constexpr unsigned kRoom = 32;
+    std::uint16_t sockets[kRoom] = {};
+    std::uint32_t first = 0, end = 0;  // count up
+    std::uint32_t in_vain = 0;         // looks at the first that found nothing
+};
+
 // The thread's own state.
 struct Producer {
     Ring* ring = nullptr;
@@ -35,6 +44,7 @@ struct Producer {
     volatile bool writing = false;
     bool may_be_vfork_child = false;
     bool served = false;  // the read that has just ended
+    Answered answered;
 };
 extern constinit thread_local Producer producer [[gnu::tls_model("initial-exec")]];
 

@@ -95,7 +95,35 @@ bool holds_bytes(int descriptor) {
     return !failed(raw_call(SYS_ioctl, descriptor, FIONREAD, word(&bytes))) && bytes > 0;
 }
 
+bool is_tcp_socket(int descriptor) {
+    const Slot* slot = table.watched(descriptor);
+    const Region* found = live_region();
+    return slot && found && slot->kind() == Kind::socket && found->plan.sockets[slot->rule() % kMaxSockets].tcp != 0;
+}
+
 }  // namespace
+
+void look_at_answered(int socket) {
+    // One request has been received, so that as many looks as there are answers keep up with the clients.
+    constexpr unsigned kLooks = 2;
+    constexpr std::uint32_t kInVain = 6;  // then its client is slow, or has gone
+    Answered& answered = producer.answered;
+    bool posted = false;
+    for (unsigned i = 0; i < kLooks && answered.first != answered.end; ++i) {
+        const int fd = answered.sockets[answered.first % Answered::kRoom];
+        const bool holds = is_tcp_socket(fd) && holds_bytes(fd);
+        if (holds) {
+            posted |= peek_ready(fd);
+        } else if (++answered.in_vain < kInVain) {
+            break;
+        }
+        ++answered.first;
+        answered.in_vain = 0;
+    }
+    if (answered.end - answered.first < Answered::kRoom && is_tcp_socket(socket))
+        answered.sockets[answered.end++ % Answered::kRoom] = static_cast<std::uint16_t>(socket);
+    wake_if(posted);
+}
 
 int epoll_ready(int epoll_descriptor, const epoll_event* events, int count) {
     if (count <= 0 || nobody()) [[likely]]

@@ -132,7 +132,9 @@ bool post_bytes(Slot& slot, const void* bytes, std::size_t length) {
 
 // A program that waits in the call itself rather than in epoll_wait: what it has just received is all there is to tell.
 void post_ready(Slot& slot, const void* bytes, std::size_t length) {
-    if (slot.peeked.exchange(0, std::memory_order_relaxed) != 0 || !bytes || !wants(slot, kPostReady)) return;
+    const bool peeked = slot.peeked.exchange(0, std::memory_order_relaxed) != 0;
+    if (!bytes || !wants(slot, kPostReady)) return;
+    if (peeked) return look_at_answered(table.descriptor(slot));
     if (post_bytes(slot, bytes, length)) wake(*region());
 }
 

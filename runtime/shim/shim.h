@@ -60,6 +60,9 @@ void post_ready(Slot& slot, const void* bytes, std::size_t length);
 bool peek_ready(int descriptor);                 // true: something was posted, and the server is to be woken
 void mapped(int fd, int protection, int flags);  // read.cpp: it has been
 // ready.cpp
+// A request that was told of has been received from `socket`: looks whether some socket of which the same was said
+// before has got its next one, which the program cannot see before it waits again.
+void look_at_answered(int socket);
 int epoll_ready(int epoll_descriptor, const epoll_event* events, int count);  // count, unchanged
 void epoll_changed(int epoll, int operation, int fd, const epoll_event* event);
 inline constexpr std::int64_t kAtPosition = -1;  // the read began where the descriptor's offset was

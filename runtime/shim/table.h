@@ -62,6 +62,7 @@ class Table {
     bool duplicate(int from, int to);  // `to` must be clear
     Closed clear(int descriptor);
     Opening& opening(const Slot& slot) const { return openings_[slot.link.load(std::memory_order_relaxed) % kSlots]; }
+    int descriptor(const Slot& slot) const { return static_cast<int>(&slot - slots_); }
     // No descriptor above this one is watched, and no socket is unless there are sockets.
     int highest() const { return highest_.load(std::memory_order_relaxed); }
     // For the code that looks up a descriptor without us: 65,536 slots of 24 bytes, of each the state first.

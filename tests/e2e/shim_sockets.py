@@ -103,12 +103,20 @@ CASES += [
      "e = watch(s, EPOLLIN, 5); CHECK(epoll_wait(e, x, 8, 0) == 0);", []),
     ("much there", "s = taken(\"\"); memset(b, 'z', 8192); CHECK(write(peer, b, 8192) == 8192); e = watch(s, EPOLLIN, 5); size_t all = 0;"
      "CHECK(recv(s, b, 8192, MSG_PEEK | MSG_WAITALL) == 8192); CHECK(epoll_wait(e, x, 8, 9000) == 1); CHECK(recv(s, b, 8192, MSG_WAITALL) == 8192);", [ready("z" * 4096)]),
+    ("the next request, seen while another is received", "s = taken(\"one\"); int s1 = s, peer1 = peer; peer = client(\"two\"); int s2 = accept(listener, 0, 0); e = watch(s1, EPOLLIN, 1);"
+     "struct epoll_event y = {EPOLLIN, {.u64 = 2}}; CHECK(epoll_ctl(e, EPOLL_CTL_ADD, s2, &y) == 0); CHECK(epoll_wait(e, x, 8, 9000) == 2);"
+     "got(\"one\", read(s1, b, 9)); CHECK(write(peer1, \"three\", 5) == 5); got(\"two\", read(s2, b, 9)); CHECK(write(peer, \"four\", 4) == 4);"
+     "CHECK(epoll_wait(e, x, 8, 9000) == 2); got(\"three\", read(s1, b, 9)); got(\"four\", read(s2, b, 9));", [ready(each) for each in ("two", "one", "three", "four")]),
     ("a connection that was reset, epoll", "s = taken(\"\"); setsockopt(peer, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)); close(peer);"
      "e = watch(s, EPOLLIN, 5); CHECK(epoll_wait(e, x, 8, 9000) == 1); CHECK(read(s, b, 9) == -1 && errno == ECONNRESET);", []),
     ("a connection that was reset, poll", "s = taken(\"\"); setsockopt(peer, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)); close(peer);"
      "struct pollfd p = {s, POLLIN}; CHECK(poll(&p, 1, 9000) == 1); CHECK(read(s, b, 9) == -1 && errno == ECONNRESET);", []),
     ("a connection that was reset, select", "s = taken(\"\"); setsockopt(peer, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)); close(peer);"
      "fd_set r; FD_ZERO(&r); FD_SET(s, &r); CHECK(select(s + 1, &r, 0, 0, 0) == 1); CHECK(read(s, b, 9) == -1 && errno == ECONNRESET);", []),
+    ("a connection that was reset while another was served", "s = taken(\"one\"); int s1 = s, peer1 = peer; peer = client(\"two\"); int s2 = accept(listener, 0, 0); e = watch(s1, EPOLLIN, 1);"
+     "struct epoll_event y = {EPOLLIN, {.u64 = 2}}; CHECK(epoll_ctl(e, EPOLL_CTL_ADD, s2, &y) == 0); CHECK(epoll_wait(e, x, 8, 9000) == 2); got(\"one\", read(s1, b, 9));"
+     "setsockopt(peer1, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)); close(peer1); got(\"two\", read(s2, b, 9));"
+     "CHECK(read(s1, b, 9) == -1 && errno == ECONNRESET);", [ready("two"), ready("one")]),
     ("UDP, recvfrom", "s = datagram(\"udp\"); got(\"udp\", recvfrom(s, b, 99, 0, 0, 0));", [("ready", 1, "udp")]),
     ("UDP, epoll", "s = datagram(\"udp\"); e = watch(s, EPOLLIN, 1); CHECK(epoll_wait(e, x, 8, 9000) == 1); got(\"udp\", recv(s, b, 99, 0));", [("ready", 1, "udp")]),
     ("UDP, recvmmsg", "s = datagram(\"udp\"); struct iovec w = {b, 99}; struct mmsghdr q[2] = {{{.msg_iov = &w, .msg_iovlen = 1}}};"
