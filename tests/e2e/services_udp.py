@@ -1,19 +1,14 @@
 #!/usr/bin/env python3
 """A spec's services over udp: by IPv4 and IPv6, several requests and several datagrams, what is of bad form or too long, overload, the end."""
-import json
-import os
 import pathlib
-import re
-import signal
 import socket
 import struct
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import daemon
 import netns
 import runs
 from runs import BUILD, expect
@@ -47,24 +42,12 @@ DATA = b"".join((b"%09d " % number) * 100 for number in range(ROWS))
 PATIENCE = netns.PATIENCE
 
 
-class Server:
+class Server(daemon.Daemon):
     ENDPOINTS = 3  # of the spec
 
     def __init__(self, folder, *options, bind="127.0.0.1", prefix=()):
-        self.path = folder / f"control-{time.monotonic_ns()}"
-        command = [*prefix, BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.bpf.o", "--bind", bind, "--port", "lines=0", "--port",
-                   "plain=0", "--file", f"rows={folder / 'a.rows'}", "--socket", self.path, *options]
-        self.process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        self.ports, self.said = {}, []
-        for line in self.process.stderr:
-            self.said.append(line)
-            if found := re.match(r"service (\S+) at (udp|tcp) \S+ port (\d+):", line):
-                self.ports[found[1], found[2]] = int(found[3])
-            if line.startswith("serving at"):
-                break
+        super().__init__(folder / "app.bpf.o", "--bind", bind, "--port", "lines=0", "--port", "plain=0", *options, prefix=prefix)
         assert len(self.ports) == self.ENDPOINTS, self.said
-        self.rest = threading.Thread(target=self.process.stderr.read)
-        self.rest.start()
 
     def client(self, service="lines", address="127.0.0.1"):
         made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
@@ -73,24 +56,11 @@ class Server:
         made.connect((address, self.ports[service, "udp"]))
         return made
 
-    def all_stats(self):
-        with socket.socket(socket.AF_UNIX) as control:
-            control.settimeout(PATIENCE)
-            control.connect(str(self.path))
-            control.sendall(b'{"op": "stats"}\n')
-            return json.loads(control.makefile().readline())["stats"]
-
     def stats(self, service="lines"):
         return next(entry for entry in self.all_stats()["services"] if (entry["name"], entry["transport"]) == (service, "udp"))
 
     def wait_for(self, name, value, service="lines"):
         netns.until(f"{name} {value}", lambda: self.stats(service)[name] == value)
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=60)
-        self.rest.join()
-        return code
 
 
 def reply(sock, number=None):

@@ -67,26 +67,22 @@ def answer(name, number, content=ord("a")):
     return b"%s %s %s\n" % (name, whole, name)
 
 
-class Server:
-    """Port 0: the kernel chooses; None: that of the spec."""
-    def __init__(self, folder, *options, prefix=(), address="127.0.0.1", service="lines", port=0):
-        self.folder, self.path, self.port = folder, folder / f"control-{time.monotonic_ns()}", port
-        chosen = [] if port is None else ["--port", f"{service}={port}"]
-        command = [*prefix, BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--bind", address, *chosen, "--file",
-                   f"rows={folder / 'a.rows'}", "--socket", self.path, *map(str, options)]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        self.said = []
+class Daemon:
+    """chainio-runtime over an artifact and the file of rows beside it, once it serves; `ports` by service and transport."""
+    def __init__(self, artifact, *options, prefix=()):
+        self.folder = artifact.parent
+        self.path = self.folder / f"control-{time.monotonic_ns()}"
+        command = [*prefix, BUILD / "bin" / "chainio-runtime", "--spec", artifact, "--file", f"rows={self.folder / 'a.rows'}", "--socket", self.path, *options]
+        self.process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.said, self.ports = [], {}
         for line in self.process.stderr:
             self.said.append(line)
-            if found := re.match(r"service \w+ at tcp \S+ port (\d+):", line):
-                self.port = int(found[1])
+            if found := re.match(r"service (\S+) at (udp|tcp) \S+ port (\d+):", line):
+                self.ports[found[1], found[2]] = int(found[3])
             if line.startswith("serving at"):
                 break
         self.rest = threading.Thread(target=lambda: self.said.extend(self.process.stderr))
         self.rest.start()
-
-    def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
 
     def control(self, request):
         with socket.socket(socket.AF_UNIX) as control:
@@ -95,8 +91,28 @@ class Server:
             control.sendall(json.dumps(request).encode() + b"\n")
             return json.loads(control.makefile().readline())
 
-    def stats(self):
+    def all_stats(self):
         return self.control({"op": "stats"})["stats"]
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=60)
+        self.rest.join()
+        return code
+
+
+class Server(Daemon):
+    """Of one service over tcp. Port 0: the kernel chooses; None: that of the spec."""
+    def __init__(self, folder, *options, prefix=(), address="127.0.0.1", service="lines", port=0):
+        chosen = [] if port is None else ["--port", f"{service}={port}"]
+        super().__init__(folder / "app.o", "--bind", address, *chosen, *options, prefix=prefix)
+        self.port = next((number for (_, transport), number in self.ports.items() if transport == "tcp"), port)
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+
+    def stats(self):
+        return self.all_stats()
 
     def wait_for(self, what, holds):
         until = time.monotonic() + 60
@@ -116,12 +132,6 @@ class Server:
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=60)
-        self.rest.join()
-        return code
 
 
 def receive(sock, length):
