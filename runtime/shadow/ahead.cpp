@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "runtime/shadow/clock.h"
 
@@ -72,7 +73,8 @@ void Ahead::free_item(std::uint32_t index) {
 
 void Ahead::ask_range(std::uint32_t chain, ShadowFile& file, std::uint64_t offset, std::uint64_t length) {
     const std::uint64_t wanted = length == 0 ? UINT64_MAX : length;
-    if (offset >= file.size || wanted > file.size - offset) {
+    const bool sized = std::exchange(file.sized, false);
+    if (!sized && (offset >= file.size || wanted > file.size - offset)) {
         struct stat info{};
         if (fstat(file.fd, &info) == 0) file.size = static_cast<std::uint64_t>(info.st_size);
     }

@@ -146,20 +146,30 @@ void Files::forget_oldest() {
             --at;
             if (at->pins != 0) continue;
             if (at->fd >= 0) close_file(at);
-            by_inode_.erase({at->device, at->inode});
-            const auto path = by_path_.find(at->path);
-            if (path != by_path_.end() && path->second == Key{at->device, at->inode}) by_path_.erase(path);
-            closed_.erase(at);
+            forget(at);
             return;
         }
     }
+}
+
+// A closed one.
+void Files::forget(List::iterator at) {
+    by_inode_.erase({at->device, at->inode});
+    const auto path = by_path_.find(at->path);
+    if (path != by_path_.end() && path->second == Key{at->device, at->inode}) by_path_.erase(path);
+    closed_.erase(at);
+}
+
+void Files::close_or_forget(List::iterator at) {
+    close_file(at);
+    if (at->named) forget(at);
 }
 
 void Files::close_some() {
     for (auto behind = opened_.end(); opened_.size() >= most_open_ && behind != opened_.begin();) {
         const auto at = std::prev(behind);
         if (at->pins == 0) {
-            close_file(at);
+            close_or_forget(at);
         } else {
             behind = at;
         }
@@ -193,6 +203,7 @@ void Files::opened(std::uint64_t device, std::uint64_t inode, std::string_view p
     ShadowFile& file = add(device, inode, path);
     file.direct = direct;
     file.served = direct && immutable;
+    file.named = false;
     file.unusable = false;
 }
 
@@ -216,8 +227,9 @@ ShadowFile* Files::search(std::uint32_t process, std::uint64_t device, std::uint
         if (info.st_dev != device || info.st_ino != inode) continue;
         char path[4096];
         const ssize_t length = readlinkat(dirfd(directory), entry->d_name, path, sizeof path);
-        if (length > 0 && path[0] == '/' && static_cast<std::size_t>(length) < sizeof path)
-            result = &add(device, inode, std::string_view(path, static_cast<std::size_t>(length)));
+        if (length <= 0 || path[0] != '/' || static_cast<std::size_t>(length) >= sizeof path) continue;
+        result = &add(device, inode, std::string_view(path, static_cast<std::size_t>(length)));
+        result->named = false;
     }
     closedir(directory);
     return result;
@@ -253,6 +265,7 @@ std::expected<ShadowFile*, FileRefusal> Files::take(int fd, const std::string& p
         return std::unexpected(why);
     }
     ShadowFile& file = add(info.st_dev, info.st_ino, path);
+    file.sized = true;
     file.checked_ns = now_ns;
     file.size = static_cast<std::uint64_t>(info.st_size);
     if (file.fd >= 0) {

@@ -22,10 +22,12 @@ struct ShadowFile {
     std::uint64_t device = 0, inode = 0, key = 0;
     std::string path;
     int fd = -1;
+    bool named = true;      // by chains only: once it is closed nothing of it need be remembered
     bool unusable = false;  // opening it went wrong; it is not tried again until it is opened anew
     bool direct = false;    // the program reads it with O_DIRECT
     bool served = false;    // and its class is immutable: what is fetched goes into served memory (direct.h)
     std::uint64_t size = 0;
+    bool sized = false;            // just now: nobody has gone by the size yet
     std::uint64_t read_ahead = 0;  // how far the kernel reads ahead on its device, bytes; 0: not known
     // While it is ready to be served.
     int direct_fd = -1;
@@ -99,6 +101,8 @@ class Files {
     std::uint64_t read_ahead_of(std::uint64_t device);
     void has_opened(ShadowFile& file, int fd, std::uint64_t size);
     void close_file(List::iterator at);
+    void close_or_forget(List::iterator at);
+    void forget(List::iterator at);
     void forget_oldest();
     void close_some();
 

@@ -31,13 +31,27 @@ TEST_F(FilesTest, TheOneUsedLongestAgoIsClosedAndForgottenFirst) {
         EXPECT_LE(files_.open_count(), kOpen);
         EXPECT_LE(files_.known(), kKnown);
     }
-    ShadowFile &oldest = get("f17"), &other = get("f18");
+    const ShadowFile oldest = get("f17");
+    const ShadowFile& other = get("f18");
     get("f16");
-    EXPECT_GE(oldest.fd, 0);
+    EXPECT_NE(files_.find(oldest.device, oldest.inode), nullptr);
+    get("f18");
+    get("f16");
     EXPECT_GE(other.fd, 0);
     get("f15");
-    EXPECT_LT(oldest.fd, 0) << "of f17, f18, f16 and f15 it was used first";
+    EXPECT_EQ(files_.find(oldest.device, oldest.inode), nullptr) << "of f17, f18, f16 and f15 it was used first";
     EXPECT_GE(other.fd, 0);
+}
+
+TEST_F(FilesTest, AClosedOneIsRememberedOnlyWhereAProgramHasOpenedIt) {
+    for (int i = 0; i < 8; i++) folder_.write("f" + std::to_string(i), "x");
+    ShadowFile& told = get("f0");
+    files_.opened(told.device, told.inode, told.path, false);
+    for (int i = 1; i < 8; i++) get("f" + std::to_string(i));
+    EXPECT_LT(told.fd, 0);
+    EXPECT_EQ(files_.find(told.device, told.inode), &told);
+    EXPECT_EQ(files_.known(), kOpen + 1);
+    EXPECT_TRUE(files_.open(told)) << "by the path that is remembered";
 }
 
 TEST_F(FilesTest, WhatIsInUseStaysOpenAndIsOpenedOnce) {
