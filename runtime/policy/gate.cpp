@@ -37,7 +37,7 @@ double Gate::rate() const {
 void Gate::clear() {
     history_ = {};
     count_ = 0;
-    requests_ = fetched_ = resolved_ = 0;
+    requests_ = in_memory_ = fetched_ = resolved_ = 0;
     probe_since_ns_ = 0;
 }
 
@@ -84,7 +84,7 @@ bool Gate::update_on(std::uint64_t now_ns) {
             return true;
         }
     }
-    if (requests_ < (any_fetched_ ? options_.use_window : options_.least_requests)) return false;
+    if (requests_ < options_.use_window && !was_never_needed()) return false;
     const bool of_use = static_cast<double>(fetched_) >= options_.least_fetched * static_cast<double>(requests_);
     requests_ = fetched_ = 0;
     if (of_use) return false;
@@ -97,8 +97,7 @@ bool Gate::update_probe(std::uint64_t now_ns) {
     if (probe_since_ns_ == 0) probe_since_ns_ = now_ns;
     const bool all_out = requests_ >= options_.probe_requests;
     const bool timed_out = now_ns - probe_since_ns_ >= options_.longest_probe_ns;
-    const bool nothing = !any_fetched_ && requests_ >= options_.least_requests;
-    const bool known = nothing || count_ >= options_.probe_outcomes || (all_out && resolved_ >= fetched_);
+    const bool known = was_never_needed() || count_ >= options_.probe_outcomes || (all_out && resolved_ >= fetched_);
     if (!known && !timed_out) return false;
     if (fetched_ == 0 || count_ == 0) {
         go_off(now_ns, fetched_ == 0 ? Reason::no_use : Reason::wasted);

@@ -13,8 +13,8 @@
 // has not had at least `least_fetched` of them fetched goes off too. The share is small because one fetch saves a
 // hundred times what a needless request costs, and because many requests may want one page (rows that share a leaf):
 // those are told apart as duplicates by the caller, who counts them neither as requests nor as fetches. A chain that
-// has never had anything fetched goes off after `least_requests`, and its pauses grow by four: a program that starts
-// over warm data, or that waits only for what no chain names, is to pay for no more.
+// has never had anything fetched goes off after `least_in_memory` such requests, and its pauses grow by four: a program
+// that starts over warm data, or that waits only for what no chain names, is to pay for no more.
 //
 // Off lasts `first_pause`, doubled at each failure up to `longest_pause`. Then the chain is probed: `probe_requests`
 // requests go out, and it comes back on when at least `probe_outcomes` of them (or all that were fetched) have a rate
@@ -37,7 +37,7 @@ struct GateOptions {
     unsigned window = 128;  // outcomes, at most 128
     unsigned least = 32;
     unsigned use_window = 256;  // requests
-    unsigned least_requests = 16;
+    unsigned least_in_memory = 16;
     double least_fetched = 0.01;
     unsigned probe_requests = 64;
     unsigned probe_outcomes = 16;
@@ -67,6 +67,8 @@ class Gate {
         fetched_++;
         any_fetched_ = true;
     }
+    // What a request was for was in memory.
+    void in_memory() { in_memory_++; }
     void useful() { outcome(true); }
     void wasted() { outcome(false); }
     // There may be something to fetch again: one that went off for want of that is probed soon.
@@ -87,6 +89,7 @@ class Gate {
     bool update_probe(std::uint64_t now_ns);
     void go_off(std::uint64_t now_ns, Reason reason);
     std::uint64_t shortest_until() const;
+    bool was_never_needed() const { return !any_fetched_ && in_memory_ >= options_.least_in_memory; }
 
     GateOptions options_;
     State state_ = State::on;
@@ -94,7 +97,7 @@ class Gate {
     bool any_fetched_ = false;                // ever
     std::array<std::uint64_t, 2> history_{};  // one bit an outcome, the newest lowest in [0]
     unsigned count_ = 0;                      // outcomes in it
-    std::uint64_t requests_ = 0, fetched_ = 0, resolved_ = 0;
+    std::uint64_t requests_ = 0, in_memory_ = 0, fetched_ = 0, resolved_ = 0;
     std::uint64_t pause_ns_, off_ns_ = 0, until_ns_ = 0, probe_since_ns_ = 0;
 };
 

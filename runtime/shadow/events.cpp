@@ -23,6 +23,8 @@ constexpr std::uint32_t kMostDescriptors = 65536;
 // Where a chain's walks end it seldom has more to ask for: after so many such pages in a row one in so many is shown
 // to it.
 constexpr std::uint32_t kSilentPages = 32, kShown = 16;
+// And one in so many openings to chains on them that are quiet.
+constexpr std::uint32_t kShownOpenings = 4;
 
 std::string_view text_of(const Message& message) {
     return {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()};
@@ -54,6 +56,7 @@ Events::Events(const Parts& parts, bool explain)
       on_ready_(parts.plan.sockets.size()),
       on_probe_(shim::kMaxProbes),
       silent_(parts.plan.chains.size()),
+      passed_(parts.plan.chains.size()),
       last_reads_(shim::kRings * parts.plan.classes.size()) {
     to_run_.reserve(parts.plan.chains.size());
     for (std::uint32_t i = 0; i < parts.plan.chains.size(); i++) {
@@ -84,8 +87,14 @@ void Events::on_message(const Message& message) {
     }
 }
 
-bool Events::wanted(const std::vector<std::uint32_t>& chains) const {
-    return std::ranges::any_of(chains, [&](std::uint32_t chain) { return parts_.score.wants_events(chain); });
+// To to_run_: those of some chains on openings that are to see this one. Opening a file once more costs more than most
+// chains win by it, and so quiet ones see few.
+void Events::find_wanted(const std::vector<std::uint32_t>& chains) {
+    to_run_.clear();
+    for (std::uint32_t chain : chains) {
+        const bool skipped = parts_.score.is_quiet(chain) && ++passed_[chain] % kShownOpenings != 0;
+        if (parts_.score.wants_events(chain) && !skipped) to_run_.push_back(chain);
+    }
 }
 
 void Events::on_opened(const Message& message) {
@@ -100,10 +109,11 @@ void Events::on_opened(const Message& message) {
     const bool only_writes = (event.offset & O_ACCMODE) == O_WRONLY;
     if (!only_writes || parts_.files.find(event.device, event.inode) == nullptr)
         parts_.files.opened(event.device, event.inode, text_of(message), direct, immutable);
-    if (!wanted(on_open_[event.source])) return;
+    find_wanted(on_open_[event.source]);
+    if (to_run_.empty()) return;
     ShadowFile* file = file_of(event);
     if (file == nullptr) return;
-    for (std::uint32_t chain : on_open_[event.source]) {
+    for (std::uint32_t chain : to_run_) {
         const std::uint32_t file_class = parts_.plan.classes[event.source];
         const auto* header = parts_.files.header(*file, file_class);
         if (header == nullptr) {

@@ -62,7 +62,7 @@ class Events final : public MessageSink {
     bool passes_over(std::uint32_t chain, const Ranges::Touched& touched);
     void follow(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
     void follow_named(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
-    bool wanted(const std::vector<std::uint32_t>& chains) const;
+    void find_wanted(const std::vector<std::uint32_t>& chains);
     void refuse(std::uint32_t chain, FileRefusal why);
     void count(const std::string& what);
     // Nothing where /proc does not say.
@@ -74,6 +74,7 @@ class Events final : public MessageSink {
     Runner runner_;
     ByMode on_read_, on_open_, on_ready_, on_probe_;
     std::vector<std::uint32_t> silent_;      // by chain: pages of its own walks in a row at which it asked for nothing
+    std::vector<std::uint32_t> passed_;      // by chain: openings while it was quiet
     std::vector<std::uint32_t> last_reads_;  // by ring and class: how long the thread's latest read was
     std::vector<std::uint32_t> to_run_;      // chains at the event at hand
     std::vector<std::uint32_t> processes_;

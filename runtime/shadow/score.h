@@ -21,11 +21,18 @@ class Score final : public RangeSink {
     void on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) override;
 
     bool wants_events(std::uint32_t chain) const { return !use_gates_ || gates_[chain].wants_events(); }
+    // Has had nothing to ask for lately.
+    bool is_quiet(std::uint32_t chain) const {
+        return listens_[chain] == Listens::to_slow_reads || listens_[chain] == Listens::in_its_sleep;
+    }
     // One range or walk more may go out; refused by the gate it counts as dropped.
     bool admit(std::uint32_t chain);
     void take_back(std::uint32_t chain) { gates_[chain].take_back(); }  // an admitted one has to wait
     void duplicate(std::uint32_t chain);                                // an admitted one was wanted already
-    void cached(std::uint32_t chain) { add(stats(chain).cached); }
+    void cached(std::uint32_t chain) {
+        gates_[chain].in_memory();
+        add(stats(chain).cached);
+    }
     void dropped(std::uint32_t chain, std::uint64_t times = 1) { add(stats(chain).dropped, times); }
     void fetched(std::uint32_t chain, std::uint64_t bytes);
     void walked(std::uint32_t chain) { add(stats(chain).walks); }

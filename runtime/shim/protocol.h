@@ -104,7 +104,7 @@ inline constexpr std::uint32_t kWakeOpens =
 // Instead of kPostReads: one read in kLookedAt is timed, and when it waited for a device it is posted with the next
 // kPostedAfter of the thread. The server need not be quick for that to end.
 inline constexpr std::uint32_t kPostSlowReads = 16, kLookedAt = 8, kPostedAfter = 64;
-// Besides kPostSlowReads: they do not wake the server.
+// Besides kPostSlowReads: they do not wake the server, unless they are long.
 inline constexpr std::uint32_t kLetSleep = 64;
 // Besides kPostReads: reads by one buffer that ask for at least kLongRead are told of before they begin. What they need
 // next can then be read beside them; of shorter ones the telling takes as long as the reading.

@@ -112,7 +112,7 @@ void post_read(int descriptor, const Slot& slot, EventKind kind, std::int64_t of
     Event event = event_of(slot, kind, offset, static_cast<std::uint64_t>(length));
     event.took_ns = waited ? took : std::min(took, kSlowReadNs);
     post(*found, event, nullptr, 0);
-    if (waited && !wants(slot, kLetSleep)) wake(*found);
+    if (waited && (length >= kLongRead || !wants(slot, kLetSleep))) wake(*found);
 }
 
 namespace {

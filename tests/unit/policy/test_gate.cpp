@@ -86,6 +86,7 @@ TEST(Gate, AProgramThatWaitsIsLookedAtAgainSooner) {
     const auto off_for_want_of_use = [](Gate& gate) {
         while (gate.state() != State::off) {
             ASSERT_TRUE(gate.admit());
+            gate.in_memory();
             gate.update(1000);
         }
     };
@@ -111,11 +112,15 @@ TEST(Gate, AProgramThatWaitsIsLookedAtAgainSooner) {
 
 TEST(Gate, WhatIsInMemoryAlreadyIsOfNoUse) {
     Gate gate;
-    for (unsigned i = 0; i < 15; i++) {
+    for (unsigned i = 0; i < 100; i++) {
         EXPECT_TRUE(gate.admit());
+        EXPECT_FALSE(gate.update(1)) << "nobody knows yet";
+    }
+    for (unsigned i = 0; i < 15; i++) {
+        gate.in_memory();
         EXPECT_FALSE(gate.update(1));
     }
-    EXPECT_TRUE(gate.admit());
+    gate.in_memory();
     EXPECT_TRUE(gate.update(1));
     EXPECT_EQ(gate.reason(), Reason::no_use);
 
@@ -195,9 +200,11 @@ TEST(Gate, WhatWasNeverFetchedIsSoonKnownAndSeldomAskedFor) {
     Gate gate;
     std::uint64_t now = 0;
     for (const std::uint64_t pause : {50, 200, 800, 2000, 2000}) {
-        for (int i = 0; i < 15; i++) EXPECT_TRUE(gate.admit());
-        EXPECT_FALSE(gate.update(now));
-        EXPECT_TRUE(gate.admit());
+        for (int i = 0; i < 16; i++) {
+            EXPECT_FALSE(gate.update(now));
+            EXPECT_TRUE(gate.admit());
+            gate.in_memory();
+        }
         EXPECT_TRUE(gate.update(now));
         EXPECT_EQ(gate.reason(), Reason::no_use);
         EXPECT_FALSE(gate.update(now + pause * kMs - 1));

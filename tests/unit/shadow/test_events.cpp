@@ -79,6 +79,29 @@ chain head on open(columns) as c { when c.last_read >= 256KiB { prefetch c.file 
     EXPECT_EQ(pages_in_memory(first, 0, kPages), 0u);
 }
 
+// Each look at an opening opens the file once more.
+TEST(Events, AChainThatAsksForNothingSeesFewOpenings) {
+    const Folder folder;
+    const std::string small = folder.write("a.col", std::string(kPage, 'x')), large = column(folder, "b.col");
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+chain large on open(columns) as c { when c.file.file_size > 4096 { prefetch c.file at 0 for 4096 } }
+)"));
+    Poster poster(running.region(), 0);
+    drop_pages(large);
+    const auto open_all = [&](const std::string& path, unsigned times) {
+        for (unsigned i = 0; i < times; i++)
+            while (!poster.opened(0, path)) std::this_thread::yield();
+        return happens([&] { return poster.taken(); });
+    };
+    ASSERT_TRUE(open_all(small, 64 + 32));
+    EXPECT_TRUE(happens([&] { return running.chain().events == 64u + 8; })) << running.chain().events;
+    EXPECT_EQ(running.region().class_posts[0].load(), shim::kPostOpens);
+    ASSERT_TRUE(open_all(large, 4));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(large, 0, 1) == 1; })) << "it is looked at now and then";
+    EXPECT_NE(running.region().class_posts[0].load() & shim::kWakeOpens, 0u);
+}
+
 TEST(Events, AChainIsToldHowFarTheKernelReadsAhead) {
     const Folder folder;
     const std::string path = column(folder, "a.col");
