@@ -26,6 +26,9 @@ struct Closer {
 };
 void close_link(bpf_link* link) { bpf_link__destroy(link); }
 using Object = std::unique_ptr<bpf_object, Closer<bpf_object, bpf_object__close>>;
+// BPF_TRACE_UPROBE_MULTI, which older headers do not know.
+constexpr auto kUprobeMulti = static_cast<bpf_attach_type>(48);
+
 using Link = std::unique_ptr<bpf_link, Closer<bpf_link, close_link>>;
 using RingBuffer = std::unique_ptr<ring_buffer, Closer<ring_buffer, ring_buffer__free>>;
 
@@ -145,6 +148,8 @@ std::expected<void, std::string> Attached::load(std::span<const std::uint8_t> ar
         for (std::size_t i = 0; i < sites.size(); i++)
             wanted |= !sites[i].empty() && name == fmt::format("cio_probe_{}", i);
         bpf_program__set_autoload(each, wanted);
+        // Kernels before 6.6, which know no such links, take no notice.
+        if (bpf_program__type(each) == BPF_PROG_TYPE_KPROBE) bpf_program__set_expected_attach_type(each, kUprobeMulti);
     }
     for (const char* unused : {"cio_io_map", "cio_block_map"})
         if (bpf_map* map = bpf_object__find_map_by_name(object_.get(), unused)) bpf_map__set_autocreate(map, false);
@@ -190,6 +195,27 @@ std::expected<void, std::string> Attached::follow_processes() {
     return {};
 }
 
+// By a link of its own kind, which takes CAP_BPF and CAP_PERFMON; before Linux 6.6 by a perf event, which takes
+// CAP_SYS_ADMIN too.
+Link attach_uprobe(const bpf_program* handler, const Site& site, std::uint64_t cookie) {
+    const unsigned long offset = site.offset, counter = site.semaphore;
+    bpf_uprobe_multi_opts options{};
+    options.sz = sizeof(options);
+    options.offsets = &offset;
+    options.ref_ctr_offsets = counter != 0 ? &counter : nullptr;
+    const __u64 cookies = cookie;
+    options.cookies = &cookies;
+    options.cnt = 1;
+    Link link(bpf_program__attach_uprobe_multi(handler, -1, site.file.c_str(), nullptr, &options));
+    if (link || errno != EINVAL) return link;
+    bpf_uprobe_opts older{};
+    older.sz = sizeof(older);
+    older.ref_ctr_offset = site.semaphore;
+    older.bpf_cookie = cookie;
+    older.attach_mode = PROBE_ATTACH_MODE_LINK;  // the oldest way leaves something behind when the process is killed
+    return Link(bpf_program__attach_uprobe_opts(handler, -1, site.file.c_str(), site.offset, &older));
+}
+
 std::expected<void, std::string> Attached::attach_site(std::size_t probe, const Site& site) {
     bpf_program* handler = program(fmt::format("cio_probe_{}", probe));
     if (handler == nullptr) return std::unexpected("the artifact has no program for it; compile its spec again");
@@ -205,13 +231,7 @@ std::expected<void, std::string> Attached::attach_site(std::size_t probe, const 
         if (const int error = bpf_map_update_elem(sites, &row, &site.arguments, BPF_ANY); error != 0)
             return std::unexpected(reason("its arguments cannot be described to the kernel", error));
         next_site_++;
-        bpf_uprobe_opts options{};
-        options.sz = sizeof(options);
-        options.ref_ctr_offset = site.semaphore;
-        options.bpf_cookie = row;
-        options.attach_mode =
-            PROBE_ATTACH_MODE_LINK;  // the older way leaves something behind when the process is killed
-        link.reset(bpf_program__attach_uprobe_opts(handler, -1, site.file.c_str(), site.offset, &options));
+        link = attach_uprobe(handler, site, row);
     }
     if (!link) return std::unexpected(reason(fmt::format("the kernel does not attach it to {}", site.file), errno));
     links_.push_back(std::move(link));

@@ -133,6 +133,25 @@ def unprivileged(folder):
     expect("  the other one runs", chain(summary, "opened")["runs"], 1)
 
 
+def two_capabilities(folder):
+    """CAP_BPF and CAP_PERFMON are enough, for USDT and functions, and for another user whose file has them."""
+    path = spec(folder, 'probe fire = usdt "probed:fire" ()\nprobe put = uprobe "libc.so.6:puts" ()\n'
+                'chain hinted on probe(fire) as p { prefetch data["x"] at 0 for 1 }\nchain heard on probe(put) as p { prefetch data["x"] at 0 for 1 }\n')
+    release = list(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
+    if release < [6, 6]:
+        print("note: before Linux 6.6 probes need CAP_SYS_ADMIN too")
+        return
+    only = ["setpriv", "--bounding-set=-all,+bpf,+perfmon", "--inh-caps=-all"]
+    file = folder.path / "summary.json"
+    file.unlink(missing_ok=True)
+    command = [*only, *folder.command(["--spec", path, "--json", "--summary", file], [PROBED])]
+    done = subprocess.run(command, env=folder.environment, input=b"fire x\n", capture_output=True, timeout=runs.LONGEST)
+    expect("with the two capabilities alone the program runs", (done.returncode, done.stdout, done.stderr), (0, b"done\ndone\n", b""))
+    summary = runs.json.loads(file.read_text())
+    expect("  nothing is off", summary["refused"], [])
+    expect("  both probes are heard", [chain(summary, name)["runs"] >= 1 for name in ("hinted", "heard")], [True, True])
+
+
 def capabilities(process):
     return int(re.search(r"CapEff:\s*(\w+)", pathlib.Path(f"/proc/{process}/status").read_text())[1], 16)
 
@@ -168,6 +187,7 @@ def main():
         own(folder)
         wrong_sites(folder)
         unprivileged(folder)
+        two_capabilities(folder)
         killed(folder)
     sys.exit(1 if runs.failures else 0)
 
