@@ -1,6 +1,5 @@
 #include "runtime/shadow/events.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -9,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
 #include <string_view>
 
 #include "runtime/shadow/clock.h"
@@ -32,8 +30,8 @@ std::string_view text_of(const Message& message) {
 
 const char* note_text(shim::Note note) {
     switch (note) {
-        case shim::Note::io_uring: return "a process has set up an io_uring: its operations on it are not seen";
-        case shim::Note::aio: return "a process has set up a kernel AIO context: its operations on it are not seen";
+        case shim::Note::io_uring:
+        case shim::Note::aio: break;  // ProcessRings counts them, with those that only /proc shows
         case shim::Note::static_program: return "a static program was started, which runs plain";
         case shim::Note::no_ring: return "more threads than there are rings: some were not seen";
         case shim::Note::descriptors: return "descriptors above the table's size were opened and not looked at";
@@ -317,6 +315,8 @@ void Events::refuse(std::uint32_t chain, FileRefusal why) {
 
 void Events::on_note(const Message& message) {
     const auto note = static_cast<shim::Note>(message.event.source);
+    if (note == shim::Note::io_uring) return rings_.told(message.event.process, ProcessRings::uring);
+    if (note == shim::Note::aio) return rings_.told(message.event.process, ProcessRings::aio);
     const char* text = note_text(note);
     if (text == nullptr) return count("a note that nobody knows was posted");
     std::string line = text;
@@ -355,37 +355,12 @@ void Events::explain(const Message& message, const char* why) {
     }
 }
 
-std::optional<bool> Events::io_uring_of(std::uint32_t process) {
-    const std::string base = "/proc/" + std::to_string(process) + "/fd";
-    DIR* directory = opendir(base.c_str());
-    if (directory == nullptr) return std::nullopt;
-    bool found = false;
-    for (std::uint32_t seen = 0; !found && seen < kMostDescriptors; seen++) {
-        const dirent* entry = readdir(directory);
-        if (entry == nullptr) break;
-        char target[64];
-        const ssize_t length = readlinkat(dirfd(directory), entry->d_name, target, sizeof target);
-        found = length > 0 && std::string_view(target, static_cast<std::size_t>(length)) == "anon_inode:[io_uring]";
-    }
-    closedir(directory);
-    return found;
-}
-
-bool Events::has_no_rings(std::uint32_t process) {
-    if (io_uring_of(process).value_or(true)) return false;
-    std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
-    bool any = false;
-    for (std::string line; std::getline(maps, line); any = true)
-        if (line.find("/[aio]") != std::string::npos) return false;
-    return any;
-}
-
 // Reads of a process that has such rings are not served; where /proc does not say, it may have.
 bool Events::may_serve(std::uint32_t process) {
     if (!parts_.direct.any() || process == 0) return false;
     if (grants_.size() >= kMostDescriptors && !grants_.contains(process)) return false;
     Grant& grant = grants_[process];
-    if (!grant.looked && grant.served) grant.served = has_no_rings(process);
+    if (!grant.looked && grant.served) grant.served = ProcessRings::held_by(process) == 0U;
     grant.looked = true;
     return grant.served;
 }
@@ -393,22 +368,7 @@ bool Events::may_serve(std::uint32_t process) {
 void Events::look_again() {
     std::erase_if(grants_, [](const auto& entry) { return kill(static_cast<pid_t>(entry.first), 0) != 0; });
     for (auto& [process, grant] : grants_) grant.looked = false;
-}
-
-void Events::on_process(std::uint32_t process) {
-    if (io_uring_of(process).value_or(false)) {
-        count(note_text(shim::Note::io_uring));
-    } else if (processes_.size() < kMostDescriptors) {
-        processes_.push_back(process);
-    }
-}
-
-void Events::look_at_processes() {
-    std::erase_if(processes_, [&](std::uint32_t process) {
-        const bool found = io_uring_of(process).value_or(false);
-        if (found) count(note_text(shim::Note::io_uring));
-        return found;
-    });
+    rings_.tick();
 }
 
 std::vector<std::string> Events::notes() const {
@@ -425,6 +385,11 @@ std::vector<std::string> Events::notes() const {
             ": what is fetched into the page cache does not reach them; declare the class `immutable` if its "
             "bytes never change");
     if (gone_ != 0) notes.push_back("the bytes of a read could not be read again " + times(gone_));
+    if (const auto holders = rings_.holders(ProcessRings::uring); holders != 0)
+        notes.push_back("a process has set up an io_uring: its operations on it are not seen (" + times(holders) + ")");
+    if (const auto holders = rings_.holders(ProcessRings::aio); holders != 0)
+        notes.push_back("a process has set up a kernel AIO context: its operations on it are not seen (" +
+                        times(holders) + ")");
     for (const auto& [what, count] : counts_) notes.push_back(what + " (" + times(count) + ")");
     return notes;
 }

@@ -3,12 +3,12 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/shadow/ahead.h"
 #include "runtime/shadow/inbox.h"
+#include "runtime/shadow/process_rings.h"
 #include "runtime/shadow/runner.h"
 #include "runtime/shadow/server.h"
 
@@ -29,13 +29,13 @@ class Events final : public MessageSink {
     Events(const Parts& parts, bool explain);
 
     void on_message(const Message& message) override;
-    void on_process(std::uint32_t process) override;
+    void on_process(std::uint32_t process) override { rings_.watch(process); }
     bool pauses() const override { return asked_ && parts_.ahead.in_flight() < kFewUnderWay; }
     bool may_serve(std::uint32_t process) override;
-    // Whether processes still may is found out anew.
+    // Whether processes still may is found out anew, and which hold rings. To be called now and then.
     void look_again();
     // Looks once more at the processes that posted; before the report.
-    void look_at_processes();
+    void look_at_processes() { rings_.look_at_all(); }
     // Sentences with counts: what did not go the way it was meant to.
     std::vector<std::string> notes() const;
     std::vector<Explained> explained() const;
@@ -65,9 +65,6 @@ class Events final : public MessageSink {
     void find_wanted(const std::vector<std::uint32_t>& chains);
     void refuse(std::uint32_t chain, FileRefusal why);
     void count(const std::string& what);
-    // Nothing where /proc does not say.
-    static std::optional<bool> io_uring_of(std::uint32_t process);
-    static bool has_no_rings(std::uint32_t process);
 
     Parts parts_;
     bool explain_;
@@ -77,7 +74,7 @@ class Events final : public MessageSink {
     std::vector<std::uint32_t> passed_;      // by chain: openings while it was quiet
     std::vector<std::uint32_t> last_reads_;  // by ring and class: how long the thread's latest read was
     std::vector<std::uint32_t> to_run_;      // chains at the event at hand
-    std::vector<std::uint32_t> processes_;
+    ProcessRings rings_;
     struct Grant {
         bool looked = false, served = true;
     };

@@ -357,6 +357,53 @@ def test_top(folder, spec):
     expect("a process of no run", (done.returncode, done.stderr), (1, f"chainio top: process {os.getpid()} is no `chainio run`, nor started by one\n"))
 
 
+# Sets up a ring by a system call of its own, which the library cannot see, reads what matches and waits.
+RINGED = """#include <fcntl.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static long raw(long number, long a, void* b) {
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b) : "rcx", "r11", "memory");
+    return result;
+}
+int main(int count, char** words) {
+    static char parameters[512], bytes[100];
+    long result = count == 1 ? 0 : words[1][0] == 'a' ? raw(SYS_io_setup, 4, parameters) : raw(SYS_io_uring_setup, 4, parameters);
+    if (read(open("a.note", O_RDONLY), bytes, sizeof bytes) != sizeof bytes) return 1;
+    printf("ready %ld\\n", result);
+    fflush(stdout);
+    return getchar() == EOF ? 0 : 1;
+}
+"""
+
+
+def is_seen(run):
+    """Waits until the server has looked at the run's process."""
+    deadline = time.monotonic() + runs.LONGEST
+    while time.monotonic() < deadline:
+        done = subprocess.run([CHAINIO, "top", str(run.pid), "--once", "--json"], capture_output=True, text=True, timeout=runs.LONGEST)
+        if json.loads(done.stdout or "{}").get("processes"):
+            return True
+    return False
+
+
+def test_rings(folder):
+    (folder.path / "ringed.c").write_text(RINGED)
+    subprocess.run(["clang-19", "ringed.c", "-o", "ringed"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+    for words, named in (([], []), (["aio"], ["a kernel AIO context"]), (["uring"], ["an io_uring"])):
+        file = folder.path / "rings.json"
+        with folder.start(["--spec", "good.chain", "--json", "--summary", file], ["./ringed", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
+            ready = until(p.stdout, "ready")
+            if words and int(ready.split()[1]) < 0:
+                print(f"note: no {words[0]} here: {ready}")
+                named = []
+            is_seen(p)
+        found = [note for note in json.loads(file.read_text())["notes"] if "its operations" in note]
+        expect(f"rings of {words or 'no kind'} that are set up past libc are named", (p.returncode, found),
+               (0, [f"a process has set up {what}: its operations on it are not seen (once)" for what in named]))
+
+
 def main():
     with runs.Folder() as folder:
         (folder.path / "good.chain").write_text(SPEC)
@@ -371,6 +418,7 @@ def main():
                 test(folder, spec)
         test_handover(folder)
         test_killed(folder)
+        test_rings(folder)
         test_refusals(folder)
         test_cache(folder)
     sys.exit(1 if runs.failures else 0)

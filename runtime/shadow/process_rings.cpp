@@ -1,0 +1,90 @@
+#include "runtime/shadow/process_rings.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace chainio::shadow {
+namespace {
+
+constexpr std::size_t kMostProcesses = 65536;
+constexpr std::uint32_t kMostDescriptors = 65536;
+constexpr unsigned kRarest = 16;  // ticks between two looks
+constexpr std::string_view kUring = "anon_inode:[io_uring]";
+
+std::optional<unsigned> among_descriptors(const std::string& base) {
+    DIR* directory = opendir((base + "/fd").c_str());
+    if (directory == nullptr) return std::nullopt;
+    unsigned kinds = 0;
+    for (std::uint32_t seen = 0; kinds == 0 && seen < kMostDescriptors; seen++) {
+        const dirent* entry = readdir(directory);
+        if (entry == nullptr) break;
+        char target[64];
+        const ssize_t length = readlinkat(dirfd(directory), entry->d_name, target, sizeof target);
+        if (length > 0 && std::string_view(target, static_cast<std::size_t>(length)) == kUring)
+            kinds = ProcessRings::uring;
+    }
+    closedir(directory);
+    return kinds;
+}
+
+// A context of kernel AIO is a mapping and nothing else; a ring whose descriptor is closed still is one.
+std::optional<unsigned> among_mappings(const std::string& base) {
+    std::ifstream maps(base + "/maps");
+    unsigned kinds = 0;
+    bool any = false;
+    for (std::string line; std::getline(maps, line); any = true) {
+        if (line.find("/[aio]") != std::string::npos) kinds |= ProcessRings::aio;
+        if (line.find(kUring) != std::string::npos) kinds |= ProcessRings::uring;
+    }
+    return any ? std::optional(kinds) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<unsigned> ProcessRings::held_by(std::uint32_t process) {
+    const std::string base = "/proc/" + std::to_string(process);
+    const auto open = among_descriptors(base), mapped = among_mappings(base);
+    if (!open || !mapped) return std::nullopt;
+    return *open | *mapped;
+}
+
+void ProcessRings::found(Watched& watched, unsigned kinds) {
+    const unsigned fresh = kinds & ~watched.found;
+    watched.found |= kinds;
+    urings_ += (fresh & uring) != 0;
+    aios_ += (fresh & aio) != 0;
+}
+
+void ProcessRings::look_at(std::uint32_t process, Watched& watched) {
+    if (watched.found != (uring | aio)) found(watched, held_by(process).value_or(0));
+}
+
+void ProcessRings::watch(std::uint32_t process) {
+    if (watched_.size() < kMostProcesses || watched_.contains(process)) look_at(process, watched_[process]);
+}
+
+void ProcessRings::told(std::uint32_t process, Kind kind) {
+    if (watched_.size() < kMostProcesses || watched_.contains(process)) found(watched_[process], kind);
+}
+
+void ProcessRings::tick() {
+    std::erase_if(watched_,
+                  [](const auto& entry) { return kill(static_cast<pid_t>(entry.first), 0) != 0 && errno == ESRCH; });
+    for (auto& [process, watched] : watched_) {
+        watched.ticks++;
+        if (std::has_single_bit(watched.ticks) || watched.ticks % kRarest == 0) look_at(process, watched);
+    }
+}
+
+void ProcessRings::look_at_all() {
+    for (auto& [process, watched] : watched_) look_at(process, watched);
+}
+
+}  // namespace chainio::shadow

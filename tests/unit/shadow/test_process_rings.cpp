@@ -1,0 +1,80 @@
+// Which processes hold rings, whoever set them up: those here are set up by system calls that nobody tells of.
+#include <gtest/gtest.h>
+#include <linux/aio_abi.h>
+#include <linux/io_uring.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "runtime/shadow/process_rings.h"
+
+namespace chainio::shadow::test {
+namespace {
+
+std::uint32_t own() { return static_cast<std::uint32_t>(getpid()); }
+
+class Context {
+  public:
+    Context() { failed_ = syscall(SYS_io_setup, 4, &context_) != 0; }
+    ~Context() {
+        if (!failed_) syscall(SYS_io_destroy, context_);
+    }
+    Context(const Context&) = delete;
+    Context& operator=(const Context&) = delete;
+    bool failed() const { return failed_; }
+
+  private:
+    aio_context_t context_ = 0;
+    bool failed_;
+};
+
+TEST(ProcessRings, AContextOfAioIsFoundAtTheFirstLook) {
+    const Context context;
+    ASSERT_FALSE(context.failed()) << std::strerror(errno);
+    ProcessRings rings;
+    rings.watch(own());
+    EXPECT_EQ(rings.holders(ProcessRings::aio), 1u);
+    EXPECT_EQ(rings.holders(ProcessRings::uring), 0u);
+    EXPECT_EQ(ProcessRings::held_by(own()), ProcessRings::aio);
+}
+
+TEST(ProcessRings, WhatIsSetUpLaterIsFoundLaterAndOnce) {
+    ProcessRings rings;
+    rings.watch(own());
+    for (int i = 0; i < 100; i++) rings.tick();
+    EXPECT_EQ(rings.holders(ProcessRings::aio), 0u);
+    const Context context;
+    ASSERT_FALSE(context.failed()) << std::strerror(errno);
+    for (int i = 0; i < 16; i++) rings.tick();
+    EXPECT_EQ(rings.holders(ProcessRings::aio), 1u);
+    io_uring_params parameters{};
+    const int ring = static_cast<int>(syscall(SYS_io_uring_setup, 4, &parameters));
+    if (ring < 0) GTEST_SKIP() << "there is no io_uring here: " << std::strerror(errno);
+    EXPECT_EQ(ProcessRings::held_by(own()), ProcessRings::aio | ProcessRings::uring);
+    rings.look_at_all();
+    rings.told(own(), ProcessRings::uring);
+    rings.told(own(), ProcessRings::aio);
+    rings.watch(own());
+    close(ring);
+    EXPECT_EQ(rings.holders(ProcessRings::aio), 1u);
+    EXPECT_EQ(rings.holders(ProcessRings::uring), 1u);
+}
+
+TEST(ProcessRings, WhatIsToldCountsWithoutALook) {
+    ProcessRings rings;
+    rings.told(own(), ProcessRings::uring);
+    EXPECT_EQ(rings.holders(ProcessRings::uring), 1u);
+    EXPECT_EQ(rings.holders(ProcessRings::aio), 0u);
+}
+
+TEST(ProcessRings, OfAProcessThatIsNotThereNothingIsSaid) {
+    EXPECT_EQ(ProcessRings::held_by(0x7fffffff), std::nullopt);
+    ProcessRings rings;
+    rings.watch(0x7fffffff);
+    rings.tick();
+    EXPECT_EQ(rings.holders(ProcessRings::uring) + rings.holders(ProcessRings::aio), 0u);
+}
+
+}  // namespace
+}  // namespace chainio::shadow::test
