@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""db_bench's direct reads beside std/rocksdb_shadow.chain: every key is found, every block's checksum is right, and indexes were served."""
+"""RocksDB's own programs beside std/rocksdb_shadow.chain: db_bench finds every key and has indexes served, and of ldb all keys and values are what they are without."""
 import pathlib
+import random
 import re
 import shutil
 import subprocess
@@ -8,9 +9,11 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs
-from runs import ROOT, expect
+from runs import ROOT, drop_from_memory, expect
 
 KEYS, GETS, TRIES = 100_000, 400, 3
+SEED = 20265
+SPEC = ["--spec", "std/rocksdb_shadow.chain", "-I", ROOT / "stdlib-chains"]
 # Filters and indexes are blocks like others, in a cache too small for them.
 COMMON = [f"--num={KEYS}", "--value_size=200", "--key_size=16", "--bloom_bits=10", "--cache_index_and_filter_blocks=1", "--cache_size=65536",
           "--compression_type=none", "--disable_auto_compactions=1", "--write_buffer_size=67108864"]
@@ -19,6 +22,37 @@ COMMON = [f"--num={KEYS}", "--value_size=200", "--key_size=16", "--bloom_bits=10
 def found(text):
     match = re.search(r"readrandom.*\((\d+) of (\d+) found\)", text)
     return match and match.groups()
+
+
+def answers(folder, program, asked, tables, least_served):
+    """What the program says plain and beside the chains."""
+    plain = subprocess.run(program, input=asked, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+    for _ in range(TRIES):
+        drop_from_memory(*tables)
+        done, summary = folder.summarized(SPEC, program, input=asked)
+        same = (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+        if not same or summary["classes"][0]["served"] >= least_served:
+            break
+    return plain, same, summary
+
+
+def test_values(folder):
+    """All keys and values, in a row and one by one, by reads of the page cache and by direct ones."""
+    ldb = shutil.which("ldb")
+    if not ldb:
+        print("skip: ldb (package rocksdb-tools) is not installed, values are not compared")
+        return
+    tables = sorted((folder.path / "db").glob("*.sst"))
+    choose = random.Random(SEED)
+    gets = "".join(f"get 0x{choose.randrange(KEYS):016X}{'30' * 8}\n" for _ in range(10 * GETS))
+    for way, direct, least_served in (("from the page cache", "false", 0), ("directly", "true", 1)):
+        for options in (folder.path / "db").glob("OPTIONS-*"):  # which ldb goes by
+            options.write_text(re.sub("use_direct_reads=.*", f"use_direct_reads={direct}", options.read_text()))
+        for what, asked, lines, served in (("scan", b"", KEYS, least_served), ("query", gets.encode(), 10 * GETS, 0)):
+            plain, same, summary = answers(folder, [ldb, f"--db={folder.path / 'db'}", "--hex", what], asked, tables, served)
+            expect(f"ldb {what}, {way}: it says all keys and values", (plain.returncode, plain.stdout.count(b"\n"), summary["plain"]), (0, lines, None))
+            expect("  and the same beside the chains", same, True)
+            expect("  which saw its reads", summary["classes"][0], lambda c: c["reads"] > 20 and c["served"] >= served)
 
 
 def main():
@@ -34,9 +68,8 @@ def main():
         if found(plain.stdout) is None:
             print("skip: db_bench does not read directly here:", (plain.stdout + plain.stderr)[-300:])
             sys.exit(77)
-        spec = ["--spec", "std/rocksdb_shadow.chain", "-I", ROOT / "stdlib-chains"]
         for turn in range(TRIES):  # a server that a loaded machine starts late serves nothing
-            done, summary = folder.summarized(spec, [*read, f"--seed={turn + 1}"])
+            done, summary = folder.summarized(SPEC, [*read, f"--seed={turn + 1}"])
             expect("what db_bench finds", (done.returncode, found(done.stdout.decode())), (0, found(plain.stdout)))
             if summary["classes"][0]["served"] != 0:
                 break
@@ -44,6 +77,7 @@ def main():
         expect("by the chain that fetches what lies behind a filter", runs.chain(summary, "behind_filter"), lambda c: c["fetches"] > 0 and c["failed"] == 0)
         expect("and the one that keeps filters", runs.chain(summary, "filter_again"), lambda c: c["fetches"] > 0 and c["failed"] == 0)
         expect("no fetch failed", [note for note in summary["notes"] if "fail" in note], [])
+        test_values(folder)
     sys.exit(1 if runs.failures else 0)
 
 
