@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Mixed load across a veth pair while clients are killed, the interface goes down and up, the spec is reloaded and the file is replaced, by a seed.
+"""Mixed load over tcp across a veth pair while clients are killed, the interface goes down and up, the spec is reloaded and the file is replaced, by a seed.
 
 Some seconds in a check, ten minutes in tools/soak. CHAINIO_SEED=N: another sequence of events."""
 import errno
@@ -168,6 +168,7 @@ class Scene:
                lambda left: 0 <= left <= self.did["kill_client"] + 2 * self.did["vanish"])
         expect("nothing was shed, refused, malformed or too long",
                [service[what] for what in ("shed", "refused", "malformed", "too_long")], [0] * 4)
+        expect("as many reloads as were asked for", stats["reloads"]["done"], lambda done: done >= (100 if SOAK else 1))
         expect("no frame leaked", stats["leaked_frames"], 0)
         late = self.server.resident_kib()
         expect("memory is flat", late - early, lambda grown: grown < 8 << 10)
