@@ -242,7 +242,8 @@ void Disk::arm_wake(std::atomic<std::uint32_t>& word) {
 
 void Disk::wait(std::atomic<std::uint32_t>& word, std::uint64_t ns, bool for_reads) {
     if (!fetched_.empty() || !ready_.empty() || !plain_.empty()) return;
-    const bool ring_waits = for_reads && ring_ && bind();
+    // Who wakes `word` wakes one that waits for it: while the ring still does, nobody else would hear of it.
+    const bool ring_waits = (for_reads || wake_armed_) && ring_ && bind();
     if (ring_waits) arm_wake(word);
     calls_++;
     if (!ring_waits || (!can_wake_ && under_way_ == 0)) {

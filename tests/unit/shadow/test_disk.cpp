@@ -2,6 +2,8 @@
 #include "runtime/shadow/disk.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "runtime/shadow/clock.h"
@@ -44,6 +46,26 @@ TEST(Disk, TheEndOfAReadEndsTheSleepOnlyOfWhoWaitsForReads) {
     EXPECT_EQ(disk.fetched()[0].number, 7u);
     EXPECT_EQ(pages_in_memory(path, 0, 1), 1u);
     close(fd);
+}
+
+// A sleep that waits for reads goes by the ring, which goes on waiting for the word when its time is over; and who
+// wakes one wakes that.
+TEST(Disk, AWakeUpReachesWhoSleepsHoweverTheLastSleepWas) {
+    constexpr std::uint64_t kShort = 1'000'000, kLong = 20'000'000'000;
+    NoWalks watcher;
+    metrics::Fallbacks fallbacks;
+    Disk disk(4, 0, watcher, fallbacks);
+    std::atomic<std::uint32_t> word{1};
+    disk.wait(word, kShort, true);
+    std::thread waker([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        word = 0;
+        syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    });
+    const std::uint64_t before = now_ns();
+    disk.wait(word, kLong, false);
+    EXPECT_LT(now_ns() - before, kLong / 2);
+    waker.join();
 }
 
 }  // namespace
