@@ -67,13 +67,13 @@ def write_rows(folder, version):
 
 
 class OnVeth(Server):
-    ENDPOINTS = 4
+    SERVICES, ENDPOINTS = ("lines", "plain", "keyed"), 4
 
     def __init__(self, folder, pair, *options, spec="long.bpf.o"):
         self.pair = pair
         (folder / "app.bpf.o").unlink(missing_ok=True)
         (folder / "app.bpf.o").symlink_to(folder / spec)
-        super().__init__(folder, "--port", "keyed=0", "--interface", "vb", *options, bind="::", prefix=pair.command(pair.there))
+        super().__init__(folder, "--interface", "vb", *options, bind="::", prefix=pair.command(pair.there))
 
     def client(self, service="lines", address=THERE[0]):
         made = netns.udp(self.pair.here, family=socket.AF_INET6 if ":" in address else socket.AF_INET)

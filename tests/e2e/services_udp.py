@@ -43,10 +43,12 @@ PATIENCE = netns.PATIENCE
 
 
 class Server(daemon.Daemon):
-    ENDPOINTS = 3  # of the spec
+    ARTIFACT = "app.bpf.o"
+    SERVICES, ENDPOINTS = ("lines", "plain"), 3  # of the spec
 
     def __init__(self, folder, *options, bind="127.0.0.1", prefix=()):
-        super().__init__(folder / "app.bpf.o", "--bind", bind, "--port", "lines=0", "--port", "plain=0", *options, prefix=prefix)
+        ports = [word for service in self.SERVICES for word in ("--port", f"{service}=0")]
+        super().__init__(folder / self.ARTIFACT, "--bind", bind, *ports, *options, prefix=prefix)
         assert len(self.ports) == self.ENDPOINTS, self.said
 
     def client(self, service="lines", address="127.0.0.1"):

@@ -68,11 +68,14 @@ def answer(name, number, content=ord("a")):
 
 
 class Daemon:
-    """chainio-runtime over an artifact and the file of rows beside it, once it serves; `ports` by service and transport."""
+    """chainio-runtime over an artifact and the file beside it, once it serves; `ports` by service and transport."""
+    FILE = "rows", "a.rows"  # its class, its name
+
     def __init__(self, artifact, *options, prefix=()):
         self.folder = artifact.parent
         self.path = self.folder / f"control-{time.monotonic_ns()}"
-        command = [*prefix, BUILD / "bin" / "chainio-runtime", "--spec", artifact, "--file", f"rows={self.folder / 'a.rows'}", "--socket", self.path, *options]
+        command = [*prefix, BUILD / "bin" / "chainio-runtime", "--spec", artifact, "--file",
+                   f"{self.FILE[0]}={self.folder / self.FILE[1]}", "--socket", self.path, *options]
         self.process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.said, self.ports = [], {}
         for line in self.process.stderr:
