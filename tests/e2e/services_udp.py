@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A spec's services over udp: by IPv4 and IPv6, several requests and several datagrams, what is of bad form or too long, overload, the end."""
 import pathlib
+import re
 import socket
 import struct
 import subprocess
@@ -128,20 +129,42 @@ def test_plain(server):
     sock.close()
 
 
-def test_overload(folder):
-    """One request runs and two wait: of the rest, the least urgent is told at once. All are answered, none twice."""
-    server = Server(folder, "--requests", 1, "--waiting", 2, "--no-ring")
+def hold_the_only_place(server, connection):
+    """Over tcp, a request whose reply nobody takes: it stays once its socket takes no more, and nothing is sent however often one looks."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.sendall(b"row 0 60000 64\n" * 8)
+    sent = []
+
+    def stuck():
+        sent.append(next(entry for entry in server.all_stats()["services"] if entry["transport"] == "tcp")["bytes_out"])
+        return sent[-1] != 0 and len(sent) > 50 and len({*sent[-50:]}) == 1
+    netns.until("the reply is stuck", stuck)
+
+
+def test_overload(server, connection):
+    """One request holds the only place and four wait: of the rest the least urgent are told at once, and no urgent one while there is another."""
+    hold_the_only_place(server, connection)
     plain, lines = server.client("plain"), server.client()
-    for number in range(200):
+    before = server.stats("plain")["requests"], server.stats()["requests"]
+    for number in range(10):
         plain.send(struct.pack("!II", number, 10))
+    server.wait_for("requests", before[0] + 10, "plain")
+    for number in range(4):
         lines.send(struct.pack("!I", number) + b"row 1 10 1\n")
-    got = [plain.recv(100) for _ in range(200)]
-    other = [reply(lines)[0] for _ in range(200)]
-    expect("each is answered", {*got} <= {b"sorry", *(DATA[n * 1000:n * 1000 + 10] for n in range(200))}, True)
-    expect("each of the urgent ones, too", {*other} <= {b"sorry", b"000000001 |"}, True)
-    stats = server.stats("plain"), server.stats()
-    expect("what was shed is counted", sum(s["shed"] for s in stats), [*got, *other].count(b"sorry"))
+    server.wait_for("requests", before[1] + 4)
+    expect("the least urgent are shed, and no urgent one", (server.stats("plain")["shed"], server.stats()["shed"]), (10, 0))
+    expect("  and told", [plain.recv(100) for _ in range(10)], [b"sorry"] * 10)
+    lines.send(struct.pack("!I", 4) + b"row 1 10 1\n")
+    expect("among equals the last", reply(lines, 4)[0], b"sorry")
+    connection.close()
+    expect("the others had only to wait", [reply(lines, number)[0] for number in range(4)], [b"000000001 |"] * 4)
+    plain.send(struct.pack("!II", 20, 10))
+    expect("and then each is answered", plain.recv(100), DATA[20000:20010])
+    plain.close()
+    lines.close()
     expect("ends", server.stop(), 0)
+    said = [re.fullmatch(r"overload: (\d+) requests of service '(\w+)' were shed, (\d+) in all\n", line) for line in server.said]
+    expect("standard error says what was shed", {found[2]: int(found[3]) for found in said if found}, {"plain": 10, "lines": 1})
 
 
 def test_end(folder):
@@ -186,7 +209,8 @@ def main():
         test_lines(server)
         test_plain(server)
         expect("ends", server.stop(), 0)
-        test_overload(folder)
+        server = Server(folder, "--requests", 1, "--waiting", 4)
+        test_overload(server, socket.create_connection(("127.0.0.1", server.ports["lines", "tcp"]), timeout=PATIENCE))
         test_end(folder)
         test_addresses(folder)
     print("FAILED" if runs.failures else "all ok")

@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns
 import runs
 from runs import BUILD, expect
-from services_udp import DATA, SPEC, Server, ask, reply, whole
+from services_udp import DATA, SPEC, Server, ask, reply, test_overload, whole
 
 HERE, THERE = ("10.9.0.1", "fd09::1"), ("10.9.0.2", "fd09::2")
 PASS = ('__attribute__((section("xdp.frags"), used)) int pass(void *ctx) { return 2; }\n'
@@ -203,6 +203,13 @@ def test_reload(folder, pair):
     expect("ends", server.stop(), 0)
 
 
+def test_overload_there(folder, pair):
+    server = OnVeth(folder, pair, "--interface", "vb", "--requests", 1, "--waiting", 4)
+    with netns.inside(pair.here):
+        connection = socket.create_connection((THERE[0], server.ports["lines", "tcp"]), timeout=netns.PATIENCE)
+    test_overload(server, connection)
+
+
 def test_end(folder, pair):
     server = OnVeth(folder, pair, "--interface", "vb")
     sock = server.client()
@@ -229,6 +236,7 @@ def main():
         test_little_memory(folder, pair)
         test_fallbacks(folder, pair)
         test_reload(folder, pair)
+        test_overload_there(folder, pair)
         test_end(folder, pair)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
