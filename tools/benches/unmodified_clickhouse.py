@@ -3,7 +3,6 @@ import collections
 import contextlib
 import dataclasses
 import os
-import subprocess
 import sys
 import time
 
@@ -35,27 +34,6 @@ FIRST = "a point query"
 SCANS = {"Q6": (("l_shipdate", "l_discount", "l_quantity", "l_extendedprice"), "1994"), "sum(length(l_comment))": (("l_comment",), "")}
 
 
-class Served(clickhouse.Server):
-    """Over a folder that stays, plain or beside its shadow chains."""
-
-    def __init__(self, path, prefix):
-        super().__init__(path)
-        self.prefix = prefix
-
-    def __enter__(self):
-        for name in ("data", "tmp", "files"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
-        (self.folder / "users.xml").write_text(clickhouse.USERS)
-        self.port = clickhouse.free_port()
-        (self.folder / "config.xml").write_text(clickhouse.CONFIG.format(folder=self.folder, port=self.port))
-        words = [*self.prefix, clickhouse.program(), f"--config-file={self.folder}/config.xml"]
-        self.process = subprocess.Popen(list(map(str, words)), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        if not self.answers():
-            self.stop()
-            raise RuntimeError(f"clickhouse-server does not answer; see {self.folder}/error.log")
-        return self
-
-
 def forget_columns(data):
     """Parts come and go meanwhile: the server merges them and removes what it has merged."""
     for folder_path, _, names in os.walk(data):
@@ -82,7 +60,7 @@ class ClickHouse(Section):
         path = folder("unmodified") / f"clickhouse-{self.count}"
         if not (path / "made").exists():
             progress(f"clickhouse-server makes {self.count:,} rows …")
-            with Served(path, []) as server:
+            with clickhouse.Server(path) as server:
                 server.query("DROP TABLE IF EXISTS lineitem")
                 server.query(TABLE)
                 for piece in range(PIECES):
@@ -106,7 +84,7 @@ class ClickHouse(Section):
     def all_queries(self, path, prefix, who, samples, turn):
         """The first query of a server is timed apart: the chains come up beside it. All is in the page cache then."""
         bring([file for end in ("bin", "mrk") for file in (path / "data" / "data").rglob(f"*.{end}")])
-        with Served(path, prefix) as server:
+        with clickhouse.Server(path, prefix) as server:
             samples[FIRST][f"{who}: first"].append(self.ask(server, FIRST, turn))
             for query in QUERIES:
                 self.ask(server, query, turn)

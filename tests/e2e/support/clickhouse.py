@@ -47,19 +47,23 @@ def free_port():
 
 
 class Server:
-    def __init__(self, folder):
+    """Over a folder that may have tables already. `prefix` is what starts the server, if not it itself."""
+
+    def __init__(self, folder, prefix=(), environment=None):
         self.folder = pathlib.Path(folder)
+        self.prefix, self.environment = prefix, environment
         self.process = None
         self.port = 0
 
     def __enter__(self):
         for name in ("data", "tmp", "files"):
-            (self.folder / name).mkdir(parents=True)
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "users.xml").write_text(USERS)
         for _ in range(5):  # somebody else may take the port between the probe and the server
             self.port = free_port()
             (self.folder / "config.xml").write_text(CONFIG.format(folder=self.folder, port=self.port))
-            self.process = subprocess.Popen([program(), f"--config-file={self.folder}/config.xml"], cwd=self.folder,
+            words = [*self.prefix, program(), f"--config-file={self.folder}/config.xml"]
+            self.process = subprocess.Popen(list(map(str, words)), cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
                                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             if self.answers():
                 return self
