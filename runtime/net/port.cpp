@@ -108,8 +108,9 @@ std::expected<std::unique_ptr<Port>, Refusal> Port::open(const PortOptions& opti
     port->assembling_.assign(*queues, umem::kNoFrame);
     port->last_.assign(*queues, umem::kNoFrame);
     const bool frames = port->mode_.multi_buffer && !options.whole_requests;
-    const std::uint32_t longest = frames ? kLongestPacket : kChunk - kHeadroom;
-    if (auto taken = port->program_.take(options.ports, port->interface_.addresses, longest); !taken)
+    port->longest_frame_ = frames ? kLongestPacket : kChunk - kHeadroom;
+    port->ports_ = options.ports;
+    if (auto taken = port->program_.take(port->ports_, port->interface_.addresses, port->longest_frame_); !taken)
         return std::unexpected(taken.error());
     port->note_fallbacks(options, fallbacks);
     return port;
@@ -305,6 +306,14 @@ void Port::stop_taking() {
     for (std::uint32_t number = 0; number < queues_.size(); number++)
         bpf_map_delete_elem(program_.sockets_map(), &number);
     program_.replies().stop();
+}
+
+// The program may look at the table while it is written: what it does not find then is the kernel's.
+std::expected<void, Refusal> Port::look_at_addresses() {
+    auto now = find_interface(interface_.name);
+    if (!now || now->addresses == interface_.addresses) return {};
+    interface_.addresses = std::move(now->addresses);
+    return program_.take(ports_, interface_.addresses, longest_frame_);
 }
 
 void Port::look_at_peer() {

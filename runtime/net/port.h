@@ -88,6 +88,8 @@ class Port {
     }
     // From here on everything goes to the kernel, as before the port was opened; what was received can be answered.
     void stop_taking();
+    // Datagrams to the addresses that the interface has by now are taken.
+    std::expected<void, Refusal> look_at_addresses();
     // Sums a stretch once and keeps the sum with its frame, for answer_from() of the same stretch.
     void keep_sum(umem::Frame frame, std::uint32_t offset, std::uint32_t length);
     // Sends a whole packet from a frame that belongs to `owner`, as a client of somebody else's service does.
@@ -175,6 +177,8 @@ class Port {
         last_;  // by queue: a request whose parts have not all come, and its last part
     std::vector<Chunk> chunks_;
     std::uint32_t serial_ = 0;
+    std::vector<std::uint16_t> ports_;
+    std::uint32_t longest_frame_ = 0;
     unsigned first_queue_ = 0;  // whose turn it is to be read first
     std::uint64_t unanswered_ = 0, sending_ = 0;
     PortCounters counters_;

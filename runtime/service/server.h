@@ -7,12 +7,15 @@
 #include <expected>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/engine/priority_queue.h"
 #include "runtime/metrics/fallbacks.h"
 #include "runtime/net/feature_news.h"
+#include "runtime/net/link_news.h"
 #include "runtime/net/port.h"
 #include "runtime/service/connection.h"
 #include "runtime/service/datagram.h"
@@ -64,7 +67,7 @@ class Server {
 
     const std::vector<Listening>& listening() const { return listening_; }
     int next_timeout_ms() const {
-        const auto opening = [](const Interface& each) { return each.tries != 0; };
+        const auto opening = [](const Interface& each) { return each.tries != 0 || each.until_ns != 0; };
         if (draining_ || before_ || std::ranges::any_of(interfaces_, opening)) return kEndingTickMs;
         return used_ == 0 ? -1 : kTickMs;
     }
@@ -95,7 +98,15 @@ class Server {
     void forget_replies();
     std::string describe() const { return net_->describe(); }
     // Those whose datagrams are taken at the moment.
-    std::vector<const net::Port*> interfaces() const;
+    struct Taken {
+        const net::Port* port;
+        std::uint64_t opened;  // how often, since the start
+    };
+    std::vector<Taken> interfaces() const;
+    // How often one was removed while its datagrams were taken.
+    std::uint64_t interfaces_gone() const { return gone_; }
+    // What became of interfaces since the last time, a sentence each.
+    std::vector<std::string> take_news() { return std::exchange(news_, {}); }
     unsigned running() const { return now_->requests.running() + (before_ ? before_->requests.running() : 0); }
 
   private:
@@ -120,10 +131,13 @@ class Server {
         std::uint64_t until_ns = 0;  // it is to be let go; by then at the latest
         unsigned tries = 0;          // left, to open it while its queues are not free yet
         bool answers = true;         // its driver does, as it was said last
+        unsigned tried = 0;          // it was up under this number when it was tried last; 0: it was not up
+        std::uint64_t opened = 0;    // how often
     };
     static constexpr std::uint32_t kMostWatched = 64;  // queues of an interface
-    // What is watched behind them: the news of interfaces.
+    // What is watched behind them: the news of interfaces' features, and of interfaces.
     std::uint32_t place_of_news() const { return static_cast<std::uint32_t>(interfaces_.size()) * kMostWatched; }
+    std::uint32_t place_of_links() const { return place_of_news() + 1; }
     struct Listener {
         int fd = -1;
         Generation* generation = nullptr;
@@ -167,7 +181,14 @@ class Server {
     }
 
     // server_xdp.cpp
+    bool any_by_xdp() const;
     void open_interfaces();
+    void hear_of_links();
+    void look_at_links(std::span<const unsigned> removed);
+    void look_at_link(std::uint32_t index, std::span<const unsigned> removed);
+    void close_gone();
+    void let_go(std::uint32_t index, std::uint64_t until_ns);
+    static bool is_over(const Interface& interface);
     void open_interface(std::uint32_t index, unsigned tries);
     void let_interfaces_go();
     void was_watched(const NetEvent& event);
@@ -232,6 +253,9 @@ class Server {
     unsigned datagrams_used_ = 0;      // of the sockets'
     std::vector<Interface> interfaces_;
     std::optional<net::FeatureNews> feature_news_;
+    std::optional<net::LinkNews> link_news_;
+    std::vector<std::string> news_;
+    std::uint64_t gone_ = 0;
     std::vector<std::uint32_t> free_xdp_;  // places for what comes by an interface
     metrics::Fallbacks* fallbacks_ = nullptr;
     std::vector<NetEvent> events_;

@@ -38,19 +38,37 @@ void add(net::KeptCounters& sum, const net::KeptCounters& more) {
     sum.kept += more.kept;
 }
 
+// The number of an interface that is up, else 0.
+unsigned up_as(const std::expected<net::Interface, std::string>& interface) {
+    return interface && interface->up ? interface->index : 0;
+}
+
 std::uint16_t destination_port(const std::uint8_t* payload) {
     return static_cast<std::uint16_t>(payload[-6] << 8 | payload[-5]);
 }
 
 }  // namespace
 
+bool Server::any_by_xdp() const {
+    return std::ranges::any_of(listeners_, [](const Listener& each) { return each.xdp && each.fd >= 0; });
+}
+
 // Each interface that cannot be had is named and counted; its datagrams come by the sockets then.
 void Server::open_interfaces() {
-    const bool any = std::ranges::any_of(listeners_, [](const Listener& each) { return each.xdp && each.fd >= 0; });
+    const bool any = any_by_xdp();
     if (any && interfaces_.empty())
         fallbacks_->note("xdp-no-interface", "`via xdp` wants an interface (--interface NAME); served via uring");
+    if (any && !interfaces_.empty() && !link_news_) hear_of_links();
     for (std::uint32_t i = 0; any && i < interfaces_.size(); i++) open_interface(i, kTries);
     if (any && !interfaces_.empty() && !feature_news_) hear_of_peers();
+}
+
+void Server::hear_of_links() {
+    link_news_ = net::LinkNews::subscribe();
+    if (link_news_) return net_->watch(place_of_links(), link_news_->fd());
+    fallbacks_->note("xdp-not-watched",
+                     "no netlink socket (`RestrictAddressFamilies=AF_NETLINK` lets systemd's services have one): an "
+                     "interface that goes or comes is only noticed with the next reload");
 }
 
 // Peers get programs and lose them. Where the kernel does not say so, they are looked at every second.
@@ -65,6 +83,7 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
     Interface& interface = interfaces_[index];
     interface.services.clear();
     interface.tries = 0;
+    interface.tried = up_as(net::find_interface(interface.name));
     net::PortOptions wanted;
     for (const Listener& listener : listeners_) {
         if (!listener.xdp || listener.fd < 0 || listener.leaving) continue;
@@ -85,7 +104,8 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
     if (!port) return fallbacks_->note("xdp-refused", fmt::format("{}; served via uring", port.error().message));
     interface.port = std::move(*port);
     interface.generation = now_.get();
-    interface.until_ns = 0;
+    interface.opened++;
+    news_.push_back(interface.port->describe());
     look_at_peer(interface);
     for (const int fd : interface.port->fds()) net_->watch(index * kMostWatched + interface.watched++, fd);
 }
@@ -94,12 +114,55 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
 // everything comes by the sockets.
 void Server::let_interfaces_go() {
     for (std::uint32_t i = 0; i < interfaces_.size(); i++) {
+        interfaces_[i].tries = 0;
+        if (interfaces_[i].port != nullptr && interfaces_[i].until_ns == 0) let_go(i, now_ns() + kLettingGo);
+    }
+}
+
+void Server::let_go(std::uint32_t index, std::uint64_t until_ns) {
+    Interface& interface = interfaces_[index];
+    interface.port->stop_taking();
+    interface.until_ns = until_ns;
+    for (std::uint32_t queue = 0; queue < interface.watched; queue++) net_->stop_watching(index * kMostWatched + queue);
+}
+
+// Reloads end with all interfaces opened anew, so that nothing is to be done while one runs.
+void Server::look_at_links(std::span<const unsigned> removed) {
+    for (std::uint32_t i = 0; i < interfaces_.size() && !before_; i++) look_at_link(i, removed);
+}
+
+// One that is gone is let go of; one that is up, and was not when it was tried last, is opened.
+void Server::look_at_link(std::uint32_t index, std::span<const unsigned> removed) {
+    Interface& interface = interfaces_[index];
+    const auto there = net::find_interface(interface.name);
+    if (interface.port == nullptr) {
+        const unsigned up = up_as(there);
+        const bool other = up != interface.tried;
+        if (other && up != 0 && !draining_ && any_by_xdp()) return open_interface(index, kTries);
+        interface.tried = up;
+        return;
+    }
+    if (interface.until_ns != 0) return;
+    const unsigned ours = interface.port->interface().index;
+    const bool same = there && there->index == ours && std::ranges::find(removed, ours) == removed.end();
+    if (same) {
+        if (const auto looked = interface.port->look_at_addresses(); !looked)
+            fallbacks_->note("xdp-addresses", fmt::format("{}; datagrams to its newer addresses come by the socket",
+                                                          looked.error().message));
+        return;
+    }
+    gone_++;
+    news_.push_back(fmt::format("{} is gone: AF_XDP on it ends, its services are served via uring", interface.name));
+    let_go(index, now_ns());  // nothing that waits to be sent will leave
+}
+
+// Once the last requests of a removed interface have ended its frames are back, and the next one of its name is opened.
+void Server::close_gone() {
+    for (std::uint32_t i = 0; i < interfaces_.size(); i++) {
         Interface& interface = interfaces_[i];
-        interface.tries = 0;
-        if (interface.port == nullptr) continue;
-        interface.port->stop_taking();
-        interface.until_ns = now_ns() + kLettingGo;
-        for (std::uint32_t queue = 0; queue < interface.watched; queue++) net_->stop_watching(i * kMostWatched + queue);
+        if (interface.port == nullptr || interface.until_ns == 0 || !is_over(interface)) continue;
+        close_interface(interface);
+        if (!draining_) open_interface(i, kTries);
     }
 }
 
@@ -107,6 +170,11 @@ void Server::was_watched(const NetEvent& event) {
     if (event.index == place_of_news()) {
         if (feature_news_->take()) look_at_peers();
         if (!event.more) net_->watch(event.index, feature_news_->fd());
+        return;
+    }
+    if (event.index == place_of_links()) {
+        if (const auto removed = link_news_->take()) look_at_links(*removed);
+        if (!event.more) net_->watch(event.index, link_news_->fd());
         return;
     }
     if (event.more) return;
@@ -122,13 +190,18 @@ bool Server::interfaces_idle() {
     bool idle = true;
     for (Interface& interface : interfaces_) {
         if (interface.port == nullptr || interface.until_ns == 0) continue;
-        const bool sending = interface.port->sending() != 0 && now_ns() < interface.until_ns;
-        if (interface.watched != 0 || interface.port->unanswered() != 0 || sending)
-            idle = false;
-        else
+        if (is_over(interface))
             close_interface(interface);
+        else
+            idle = false;
     }
     return idle;
+}
+
+// Whether an interface that is let go of has nothing left to do.
+bool Server::is_over(const Interface& interface) {
+    if (interface.watched != 0 || interface.port->unanswered() != 0) return false;
+    return interface.port->sending() == 0 || now_ns() >= interface.until_ns;
 }
 
 // What its program has counted goes over to the services.
@@ -136,6 +209,7 @@ void Server::close_interface(Interface& interface) {
     for (std::size_t number = 0; number < interface.services.size(); number++)
         add(interface.generation->udp_counters[interface.services[number].second]->kept, interface.port->kept(number));
     interface.port.reset();
+    interface.until_ns = 0;
 }
 
 std::optional<net::KeptCounters> Server::kept(std::uint32_t service) const {
@@ -176,10 +250,11 @@ void Server::look_at_peers() {
         if (interface.port != nullptr && interface.until_ns == 0) look_at_peer(interface);
 }
 
-std::vector<const net::Port*> Server::interfaces() const {
-    std::vector<const net::Port*> taken;
+std::vector<Server::Taken> Server::interfaces() const {
+    std::vector<Taken> taken;
     for (const Interface& interface : interfaces_)
-        if (interface.port != nullptr && interface.until_ns == 0) taken.push_back(interface.port.get());
+        if (interface.port != nullptr && interface.until_ns == 0)
+            taken.push_back({interface.port.get(), interface.opened});
     return taken;
 }
 

@@ -1,10 +1,13 @@
 // Call requests over a Unix socket: one JSON object a line in, one a line out, in the order in which chains end.
 #pragma once
+#include <array>
 #include <chrono>
 #include <expected>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/engine/engine.h"
@@ -37,7 +40,7 @@ class Service {
     std::expected<void, std::string> run();
     std::uint64_t answered() const;
     // What is served where, a line each, and what does not go the way it was meant to.
-    std::string report() const;
+    std::string report();
 
   private:
     struct Asked {
@@ -69,9 +72,11 @@ class Service {
     int next_timeout_ms() const;
     void tell_overload(bool at_end);
     void tell_choice();
+    void tell_news();
     // service_reload.cpp
     std::expected<void, std::string> make_server(Edition& edition);
     std::expected<void, std::string> make_inside(Edition& edition, service::ServerOptions& wanted);
+    std::string news();
     void reload_if_due();
     bool look_at_files(bool at_once);
     void answer_all(std::vector<Asked>& asked, const std::expected<void, Problem>& result);
@@ -92,7 +97,9 @@ class Service {
     std::unique_ptr<service::Inside> inside_;  // what the kernel answers by itself
     FileWatch watch_;
     std::chrono::steady_clock::time_point looked_, told_;
-    std::map<std::string, std::uint64_t> shed_;  // by service, as far as it was told
+    std::map<std::string, std::uint64_t> shed_;           // by service, as far as it was told
+    std::set<std::pair<std::string, std::string>> said_;  // fallbacks, by name and reason
+    std::array<std::uint64_t, 3> looked_for_news_{};      // the edition, its engine's fallbacks and ours, as they were
     std::string path_;
     int listener_ = -1, signals_ = -1;
     unsigned stops_ = 0;

@@ -68,18 +68,33 @@ std::expected<void, std::string> Service::make_inside(Edition& edition, service:
     return {};
 }
 
-std::string Service::report() const {
-    std::string text = tool::fallbacks_text(now_->engine->fallbacks()) + tool::fallbacks_text(fallbacks_);
+// Each fallback is told once, with its reason: what an edition's engine notes again as the one before did is no news.
+std::string Service::news() {
+    std::string text;
+    if (server_ != nullptr)
+        for (const std::string& line : server_->take_news()) text += line + "\n";
+    const auto& of_engine = now_->engine->fallbacks().all();
+    const std::array looked{std::uint64_t{now_->number}, std::uint64_t{of_engine.size()},
+                            std::uint64_t{fallbacks_.all().size()}};
+    if (std::exchange(looked_for_news_, looked) == looked) return text;
+    metrics::Fallbacks fresh;
+    for (const auto* all : {&of_engine, &fallbacks_.all()})
+        for (const metrics::Fallback& each : *all)
+            if (said_.emplace(each.name, each.reason).second) fresh.note(each.name, each.reason, each.count);
+    return text + tool::fallbacks_text(fresh);
+}
+
+std::string Service::report() {
+    std::string text;
     if (inside_ != nullptr)
         for (const service::Listening& at : inside_->listening())
             text += fmt::format("service {} at tcp {} port {}: {}\n", now_->loaded->module().services[at.service].name,
                                 at.address, at.port, inside_->loop().describe());
-    if (server_ == nullptr) return text;
+    if (server_ == nullptr) return news() + text;
     for (const service::Listening& at : server_->listening())
         text += fmt::format("service {} at {} {} port {}: {}\n", now_->loaded->module().services[at.service].name,
                             at.tcp ? "tcp" : "udp", at.address, at.port, server_->describe());
-    for (const net::Port* port : server_->interfaces()) text += port->describe() + "\n";
-    return text;
+    return news() + text;
 }
 
 // True when the name of an open file leads to another file by now.

@@ -50,6 +50,10 @@ void Service::tell_choice() {
     choosing_ = open ? now_->number : 0;
 }
 
+void Service::tell_news() {
+    if (const std::string text = news(); !text.empty()) fmt::print(stderr, "{}", text);
+}
+
 // What has come with the last turn, and what follows from it without the kernel: requests start chains, and chains that
 // end let requests go on. True: there is more to be done.
 std::expected<bool, std::string> Service::serve_what_came() {
@@ -74,6 +78,7 @@ std::expected<void, std::string> Service::run() {
         end_edition();
         reload_if_due();
         tell_overload(false);
+        tell_news();
         drop_finished();
         for (const auto& [key, client] : clients_) *ready = *ready || (client->has_line() && may_start());
         if (auto waited = wait(*ready || must_not_wait() ? 0 : next_timeout_ms()); !waited) return waited;
@@ -83,6 +88,7 @@ std::expected<void, std::string> Service::run() {
     if (auto drained = drain_server(); !drained) return drained;
     if (auto drained = drain_inside(); !drained) return drained;
     tell_overload(true);
+    tell_news();
     // What was taken on is answered; lines that were not started are not.
     while (in_flight() > 0 && stops_ < 2) {
         if (auto collected = collect(); !collected) return std::unexpected(collected.error());

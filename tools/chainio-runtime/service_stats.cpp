@@ -9,10 +9,11 @@ namespace {
 
 nlohmann::ordered_json interface_stats(const service::Server& server) {
     auto json = nlohmann::ordered_json::array();
-    for (const net::Port* port : server.interfaces()) {
+    for (const auto& [port, opened] : server.interfaces()) {
         const net::PortCounters counters = port->counters();
         json.push_back({{"name", port->interface().name},
                         {"mode", port->describe()},
+                        {"opened", opened},
                         {"received", counters.received},
                         {"replies", counters.answered},
                         {"payload_copies", counters.payload_copies},
@@ -126,6 +127,9 @@ nlohmann::ordered_json Service::stats() const {
     json["reloads"] = {{"done", reloads_}, {"refused", refused_}, {"for_files", for_files_}, {"last", last_}};
     json["leaked_frames"] = leaked_;
     json["clients"] = clients_.size();
+    json["fallbacks"] = tool::fallbacks_json(fallbacks_);
+    for (auto& fallback : tool::fallbacks_json(now_->engine->fallbacks()))
+        json["fallbacks"].push_back(std::move(fallback));
     json["chains"] = nlohmann::ordered_json::array();
     const auto& chains = now_->loaded->module().chains;
     for (std::uint32_t i = 0; i < chains.size(); i++) {
@@ -141,6 +145,7 @@ nlohmann::ordered_json Service::stats() const {
         json["network"] = server_->describe();
         for (auto& service : service_stats()) json["services"].push_back(std::move(service));
         json["interfaces"] = interface_stats(*server_);
+        json["interfaces_gone"] = server_->interfaces_gone();
         json["frames_in_use"] = now_->engine->slab().accounting().in_use;
     }
     return json;

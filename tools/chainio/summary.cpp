@@ -29,6 +29,13 @@ std::string fallbacks_text(const metrics::Fallbacks& fallbacks) {
     return text;
 }
 
+nlohmann::ordered_json fallbacks_json(const metrics::Fallbacks& fallbacks) {
+    auto json = nlohmann::ordered_json::array();
+    for (const auto& fallback : fallbacks.all())
+        json.push_back({{"name", fallback.name}, {"reason", fallback.reason}, {"count", fallback.count}});
+    return json;
+}
+
 std::string summary_text(const engine::Engine& engine, std::uint32_t chain, double seconds) {
     const auto& module = engine.spec().module();
     const auto& runs = engine.chain_counters(chain);
@@ -84,10 +91,7 @@ std::string summary_json(const engine::Engine& engine, std::uint32_t chain, doub
         json["latency_ns"][fmt::format("p{}", percent)] = runs.latency_ns.percentile(percent);
     }
     json["latency_ns"]["max"] = runs.latency_ns.max();
-    json["fallbacks"] = nlohmann::ordered_json::array();
-    for (const auto& fallback : engine.fallbacks().all()) {
-        json["fallbacks"].push_back({{"name", fallback.name}, {"reason", fallback.reason}, {"count", fallback.count}});
-    }
+    json["fallbacks"] = fallbacks_json(engine.fallbacks());
     return json.dump();
 }
 

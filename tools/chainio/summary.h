@@ -1,5 +1,6 @@
 // What a run did, for people and for programs.
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "runtime/engine/engine.h"
@@ -11,5 +12,6 @@ std::string summary_text(const engine::Engine& engine, std::uint32_t chain, doub
 std::string summary_json(const engine::Engine& engine, std::uint32_t chain, double seconds);
 // One line for each fallback; empty without any.
 std::string fallbacks_text(const metrics::Fallbacks& fallbacks);
+nlohmann::ordered_json fallbacks_json(const metrics::Fallbacks& fallbacks);
 
 }  // namespace chainio::tool

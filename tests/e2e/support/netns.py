@@ -38,22 +38,27 @@ class Pair:
 
     def __init__(self, mtu=9000, queues=2, name=""):
         self.here, self.there = (f"chainio-{os.getpid()}{name}-{side}" for side in "ab")
-        self.made = []
+        self.made, self.mtu, self.queues = [], mtu, queues
         try:
             for name in (self.here, self.there):
                 ip("netns", "add", name)
                 self.made.append(name)
-            many = ["numrxqueues", queues, "numtxqueues", queues]
-            ip("link", "add", "va", "netns", self.here, *many, "type", "veth", "peer", "name", "vb", "netns", self.there, *many)
-            for namespace, device, number in ((self.here, "va", 1), (self.there, "vb", 2)):
-                ip("addr", "add", f"10.9.0.{number}/24", "dev", device, namespace=namespace)
-                ip("addr", "add", f"fd09::{number}/64", "dev", device, "nodad", namespace=namespace)
-                ip("link", "set", "lo", "up", namespace=namespace)
-                ip("link", "set", device, "mtu", mtu, "up", namespace=namespace)
-            self.mac = {device: self.link(namespace, device)["address"] for namespace, device in ((self.here, "va"), (self.there, "vb"))}
+                ip("link", "set", "lo", "up", namespace=name)
+            self.connect()
         except BaseException:
             self.remove()
             raise
+
+    def connect(self, index=None):
+        """The pair, also after it was removed; vb has this number, if any."""
+        many = ["numrxqueues", self.queues, "numtxqueues", self.queues]
+        numbered = ["index", index] if index else []
+        ip("link", "add", "va", "netns", self.here, *many, "type", "veth", "peer", "name", "vb", *numbered, "netns", self.there, *many)
+        for namespace, device, number in ((self.here, "va", 1), (self.there, "vb", 2)):
+            ip("link", "set", device, "mtu", self.mtu, "up", namespace=namespace)
+            ip("addr", "add", f"10.9.0.{number}/24", "dev", device, namespace=namespace)
+            ip("addr", "add", f"fd09::{number}/64", "dev", device, "nodad", namespace=namespace)
+        self.mac = {device: self.link(namespace, device)["address"] for namespace, device in ((self.here, "va"), (self.there, "vb"))}
 
     def link(self, namespace, device):
         return json.loads(ip("-j", "-d", "link", "show", "dev", device, namespace=namespace))[0]

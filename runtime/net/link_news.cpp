@@ -1,0 +1,45 @@
+#include "runtime/net/link_news.h"
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <netlink/netlink.h>
+#include <netlink/socket.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+namespace chainio::net {
+
+void LinkNews::Close::operator()(nl_sock* socket) const { nl_socket_free(socket); }
+
+std::optional<LinkNews> LinkNews::subscribe() {
+    std::unique_ptr<nl_sock, Close> socket(nl_socket_alloc());
+    if (socket == nullptr || nl_connect(socket.get(), NETLINK_ROUTE) != 0 ||
+        nl_socket_add_memberships(socket.get(), RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, 0) != 0 ||
+        nl_socket_set_nonblocking(socket.get()) != 0)
+        return std::nullopt;
+    return LinkNews(std::move(socket));
+}
+
+int LinkNews::fd() const { return nl_socket_get_fd(socket_.get()); }
+
+std::optional<std::vector<unsigned>> LinkNews::take() {
+    std::optional<std::vector<unsigned>> found;
+    struct {
+        nlmsghdr header;
+        ifinfomsg link;
+    } message{};
+    for (;;) {
+        // News come one in a packet; which attributes the interface has is not looked at.
+        const ssize_t got = recv(fd(), &message, sizeof message, MSG_TRUNC);
+        // More than the socket holds was said: that is news as well.
+        if (got < 0 && errno != ENOBUFS && errno != EINTR) return found;
+        if (!found) found.emplace();
+        // A bridge says the same of interfaces that leave it.
+        if (got >= static_cast<ssize_t>(sizeof message) && message.header.nlmsg_type == RTM_DELLINK &&
+            message.link.ifi_family == AF_UNSPEC)
+            found->push_back(static_cast<unsigned>(message.link.ifi_index));
+    }
+}
+
+}  // namespace chainio::net

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Interfaces that come, go and come back under a running daemon: AF_XDP is had again, what becomes of it is said and counted, no frame is lost."""
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import netns
+import runs
+from netns import ip, until
+from runs import BUILD, expect
+from services_udp import DATA, SPEC, ask
+from services_xdp import THERE, OnVeth
+
+GONE = "vb is gone: AF_XDP on it ends, its services are served via uring\n"
+
+
+class Flapping(OnVeth):
+    def right(self, what, address=THERE[0], by_interface=True):
+        """One request and its reply, and which way they went."""
+        before = self.interface()["received"] if by_interface else 0
+        with self.client(address=address) as sock:
+            expect(f"{what}: a reply", ask(sock, 9, b"row 1 10 1\n")[0], DATA[1000:1010] + b"|")
+        interfaces = self.all_stats()["interfaces"]
+        expect("  by the interface" if by_interface else "  by the socket", interfaces[0]["received"] - before if by_interface else interfaces, 1 if by_interface else [])
+
+    def opened(self, times):
+        until(f"vb is opened, number {times}", lambda: [(each["name"], each["opened"]) for each in self.all_stats()["interfaces"]] == [("vb", times)])
+
+    def has_said(self, line, times):
+        """What a line of standard error begins with, and how often."""
+        until(f"'{line}' is said", lambda: sum(said.startswith(line) for said in self.said) >= times)
+        expect(f"said: {line.strip()}", sum(said.startswith(line) for said in self.said), times)
+
+    def fallbacks(self, name):
+        return [(each["reason"], each["count"]) for each in self.all_stats()["fallbacks"] if each["name"] == name]
+
+    def reload(self):
+        edition = self.all_stats()["edition"]
+        self.process.send_signal(signal.SIGHUP)
+        until("the next edition runs alone", lambda: (lambda now: now["edition"] == edition + 1 and not now["before_runs"])(self.all_stats()))
+
+
+def frames(server):
+    stats = server.all_stats()
+    return stats["frames_in_use"] - sum(each["frames_posted"] for each in stats["interfaces"])
+
+
+def test_reload_while_down(folder, pair):
+    server = Flapping(folder, pair, "--interface", "vb")
+    server.right("at the start")
+    base = frames(server)
+    ip("link", "set", "vb", "down", namespace=pair.there)
+    for count in (1, 2):
+        server.reload()
+        until("it is refused", lambda: server.fallbacks("xdp-refused") == [("vb is down: `ip link set vb up` first; served via uring", count)])
+    server.has_said("fallback xdp-refused (1x): vb is down: `ip link set vb up` first; served via uring", 1)
+    expect("no interface while it is down", server.all_stats()["interfaces"], [])
+    until("nor any of its frames", lambda: server.all_stats()["frames_in_use"] == 0)
+    ip("link", "set", "vb", "up", namespace=pair.there)
+    server.opened(2)
+    server.has_said("AF_XDP on vb", 2)
+    server.right("after it is up again")
+    # Down and up alone: the sockets stay.
+    ip("link", "set", "vb", "down", namespace=pair.there)
+    ip("link", "set", "vb", "up", namespace=pair.there)
+    server.right("after a mere down and up")
+    ip("addr", "add", "10.9.0.7/24", "dev", "vb", namespace=pair.there)
+    until("an address that it gets later is taken", lambda: taken_at(server, "10.9.0.7"))
+    expect("it was not opened for that", (server.interface()["opened"], server.all_stats()["interfaces_gone"]), (2, 0))
+    server.no_frame_is_lost()
+    expect("as many frames as before", frames(server), base)
+    expect("ends", server.stop(), 0)
+    expect("nothing else was said of vb", [line for line in server.said if "vb" in line and line.startswith(("fallback xdp-refused", "vb "))],
+           lambda lines: len(lines) == 1)
+    ip("addr", "del", "10.9.0.7/24", "dev", "vb", namespace=pair.there)
+
+
+def taken_at(server, address):
+    before = server.interface()["received"]
+    with server.client(address=address) as sock:
+        ask(sock, 9, b"row 1 10 1\n")
+    return server.interface()["received"] > before
+
+
+def test_removed(folder, pair, *options):
+    server = Flapping(folder, pair, "--interface", "vb", *options)
+    server.right("at the start")
+    base = frames(server)
+    for times in (1, 2):
+        index = pair.link(pair.there, "vb")["ifindex"]
+        ip("link", "del", "vb", namespace=pair.there)
+        until("it is noticed", lambda: server.all_stats()["interfaces_gone"] == times)
+        server.has_said(GONE, times)
+        until("all its frames are back", lambda: server.all_stats()["frames_in_use"] == 0)
+        expect("no interface", server.all_stats()["interfaces"], [])
+        until("why, is counted", lambda: server.fallbacks("xdp-refused") == [("there is no network interface 'vb': `ip link` lists them; served via uring", times)])
+        if times == 2:
+            server.reload()
+        # The second time under the number that it had.
+        pair.connect(index if times == 2 else None)
+        server.opened(1 + times)
+        until("its addresses are taken", lambda: all(taken_at(server, address) for address in THERE))
+        server.right("after it is back")
+        expect("its program is attached", "xdp" in pair.link(pair.there, "vb"), True)
+        server.no_frame_is_lost()
+        expect("as many frames as before", frames(server), base)
+    # Removed and made again before anybody looks, with requests in its queues: their replies have nowhere to go.
+    before = server.stats()["datagrams"]
+    server.process.send_signal(signal.SIGSTOP)
+    with server.client() as sock:
+        for number in range(100):
+            sock.send(struct.pack("!I", number) + b"row 1 5000 1\n")
+    index = pair.link(pair.there, "vb")["ifindex"]
+    ip("link", "del", "vb", namespace=pair.there)
+    pair.connect(index)
+    server.process.send_signal(signal.SIGCONT)
+    server.opened(4)
+    expect("what was in its queues was taken", server.stats()["datagrams"] - before, 100)
+    until("its addresses are taken", lambda: all(taken_at(server, address) for address in THERE))
+    server.has_said(GONE, 3)
+    server.has_said("AF_XDP on vb", 4)
+    server.no_frame_is_lost()
+    expect("as many frames as before", frames(server), base)
+    expect("no edition has kept a frame", server.all_stats()["leaked_frames"], 0)
+    expect("ends", server.stop(), 0)
+    expect("the program is gone with it", "xdp" in pair.link(pair.there, "vb"), False)
+
+
+def test_comes_later(folder, pair):
+    ip("link", "del", "vb", namespace=pair.there)
+    server = Flapping(folder, pair, "--interface", "vb")
+    server.has_said("fallback xdp-refused (1x): there is no network interface 'vb': `ip link` lists them; served via uring", 1)
+    pair.connect()
+    server.opened(1)
+    until("its addresses are taken", lambda: all(taken_at(server, address) for address in THERE))
+    server.has_said("AF_XDP on vb", 1)
+    ip("link", "set", "vb", "name", "vc", namespace=pair.there)
+    server.has_said(GONE, 1)
+    until("all its frames are back", lambda: server.all_stats()["frames_in_use"] == 0)
+    ip("link", "set", "vc", "up", namespace=pair.there)
+    server.right("under another name", by_interface=False)
+    expect("ends", server.stop(), 0)
+    ip("link", "set", "vc", "name", "vb", namespace=pair.there)
+
+
+def main():
+    if why := netns.why_not():
+        print(f"skipped: {why}")
+        return 77
+    with tempfile.TemporaryDirectory() as name, netns.Pair() as pair:
+        folder = pathlib.Path(name)
+        (folder / "app.chain").write_text(SPEC.replace("udp 7001 via uring", "udp 7001 via xdp").replace("udp 7002 via auto", "udp 7002 via xdp"))
+        (folder / "a.rows").write_bytes(DATA)
+        subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.bpf.o"], check=True)
+        test_reload_while_down(folder, pair)
+        test_removed(folder, pair)
+        test_comes_later(folder, pair)
+    print("FAILED" if runs.failures else "all ok")
+    return 1 if runs.failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
