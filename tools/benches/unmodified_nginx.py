@@ -10,6 +10,7 @@ import time
 from common import RELEASE, Trouble, output_of, progress
 from unmodified_common import Sample, Section, beside, folder, forget, load, median, program, rate_row, share_row
 
+SPEC = "std/http.chain"
 FILES, QUICK_FILES, BYTES = 20_000, 600, 16_384
 ROUNDS, QUICK_ROUNDS = 5, 1
 # Connections, and whether sendfile is on, as Debian has it.
@@ -57,9 +58,7 @@ class Server:
         config.write_text(CONFIG.format(folder=where, user=user, port=self.port, root=root, workers=workers, more=more, sendfile="on" if sendfile else "off"))
         words = [program("nginx"), "-c", config, "-e", where / "error.log"]
         if ours:
-            source = where / "ahead.chain"
-            source.write_text(SPEC.format(root=root, port=self.port))
-            words = beside(source, [], words, where / "summary.json")
+            words = beside(SPEC, ["--param", f"PORT={self.port}", "--param", f"docroot={root}/**"], words, where / "summary.json")
         self.process = subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def __enter__(self):
@@ -79,18 +78,6 @@ class Server:
         self.errors = self.process.communicate()[1]
 
 
-SPEC = """
-app web {{
-  match exe "nginx"
-  files docroot = "{root}/*" {{ root "{root}" }}
-  socket clients = tcp port {port}
-  class ahead {{ priority 7  weight 10 }}
-}}
-text HttpGet {{ "GET " path: token(max 1024) " HTTP/1." rest: rest(max 4096) }}
-chain ahead_of_ready on ready(clients) as c in class ahead {{ when c.text(HttpGet) as g {{ prefetch docroot[g.path] }} }}
-"""
-
-
 class Nginx(Section):
     name = "nginx"
 
@@ -99,7 +86,7 @@ class Nginx(Section):
         self.files = QUICK_FILES if quick else FILES
         self.rounds = QUICK_ROUNDS if quick else ROUNDS
         self.seed = 0
-        self.port = free_port()  # one for all: it stands in the spec, which is compiled anew for another
+        self.port = free_port()  # one for all: it is a parameter of the spec, which is compiled anew for another
 
     def missing(self):
         return None if program("nginx") else "nginx is not installed"
