@@ -4,6 +4,7 @@ clients that never stop; a peer that takes no packets from a program."""
 import os
 import pathlib
 import random
+import signal
 import socket
 import struct
 import subprocess
@@ -60,9 +61,13 @@ def row(number, version):
     return (b"%06d.%08d." % (number, version)) * 250
 
 
+def all_rows(version):
+    return b"".join(row(number, version) for number in range(ROWS))
+
+
 def write_rows(folder, version):
     """Another file under the name, in one step."""
-    (folder / "new").write_bytes(b"".join(row(number, version) for number in range(ROWS)))
+    (folder / "new").write_bytes(all_rows(version))
     os.rename(folder / "new", folder / "a.rows")
 
 
@@ -89,6 +94,11 @@ class OnVeth(Server):
         stats = self.stats(service)
         return stats["requests"], stats["cache"]["hits"]
 
+    def passed_on(self, service="lines"):
+        """What the driver has left to the runtime, as it had no reply, or an old one."""
+        cache = self.cache(service)
+        return cache["misses"], cache["stale"]
+
     def forget(self):
         done = subprocess.run([BUILD / "bin" / "chainio", "control", self.path, "invalidate"], capture_output=True, text=True, timeout=netns.PATIENCE * 2)
         assert done.returncode == 0, done.stderr
@@ -108,23 +118,24 @@ def test_hits(server):
         server.forget()
         sock = server.client(address=address)
         for length in (1, 2, 15, 16, 100, 150):
-            asked, hits = server.both()
+            (asked, hits), (misses, stale) = server.both(), server.passed_on()
             got = [ask(sock, 7, length, id_) for id_ in (5, 0xfffefdfc, 0, 77)]
             expect(f"{length} bytes by {address}, with each request's own begin", got, [right(7, length, 1, id_) for id_ in (5, 0xfffefdfc, 0, 77)])
-            expect("  once by the runtime, then by the driver", server.both(), (asked + 1, hits + 3))
+            first = (misses + 1, stale) if address == THERE[0] else (misses, stale + 1)  # then it is there, and of before
+            expect("  once by the runtime, then by the driver", (server.both(), server.passed_on()), ((asked + 1, hits + 3), first))
         asked, hits = server.both()
         got = [ask(sock, 7, 100, 9, kind) for kind in (1, 2, 1)]
         expect("a field that the handler does not name is not compared", (got, server.both()), ([right(7, 100, 1, 9)] * 3, (asked, hits + 3)))
         sock.close()
         sock = server.client("plain", address)
-        asked, hits = server.both("plain")
+        (asked, hits), passed_on = server.both("plain"), sum(server.passed_on("plain"))
         got = []
         for number, length in ((3, 1), (3, 1), (3, 2), (3, 2), (4, 1), (4, 200), (4, 200)):
             sock.send(struct.pack("!II", number, length))
             got.append(sock.recv(1 << 16))
         expect("without `on datagram`, shorter and longer than the request", got,
                [row(number, 1)[:length] for number, length in ((3, 1), (3, 1), (3, 2), (3, 2), (4, 1), (4, 200), (4, 200))])
-        expect("  what differs is asked for", server.both("plain"), (asked + 4, hits + 3))
+        expect("  what differs is asked for", (server.both("plain"), sum(server.passed_on("plain"))), ((asked + 4, hits + 3), passed_on + 4))
         sock.close()
 
 
@@ -144,12 +155,12 @@ def test_not_kept(server):
     """What must not come from the driver, or cannot."""
     sock = server.client()
     def twice(what, request, want):
-        asked, hits = server.both()
+        (asked, hits), (misses, stale) = server.both(), server.passed_on()
         got = []
         for _ in range(2):
             sock.send(request)
             got += [sock.recv(1 << 16) for _ in want]
-        expect(what, (got, server.both()), (want * 2, (asked + 2 * len(want), hits)))
+        expect(what, (got, server.both(), server.passed_on()), (want * 2, (asked + 2 * len(want), hits), (misses + 2, stale)))
 
     head = struct.pack("!IHH", 4, 0, 1)
     twice("a request of bad form is answered each time", struct.pack("!IH", 4, 0) + b"rwo\n", [head + b"bad"])
@@ -227,6 +238,53 @@ def test_replaced(folder, server, rounds):
     expect("  no edition has kept a frame", server.all_stats()["leaked_frames"], 0)
 
 
+def test_unasked(folder, server):
+    """A file that is replaced, or written to in place against its `immutable`, while the driver answers, and nobody says so: the runtime looks once a second."""
+    sock = server.client()
+
+    def by_the_driver(version):
+        """The row of that version, from the driver; until then that of the version before, from whoever has it."""
+        hits = server.cache()["hits"]
+        got = [ask(sock, 8, 48, id_) for id_ in range(20)]
+        wrong.extend(one for id_, one in enumerate(got) if one not in (right(8, 48, version, id_), right(8, 48, version - 1, id_)))
+        return got == [right(8, 48, version, id_) for id_ in range(20)] and server.cache()["hits"] == hits + 20
+
+    wrong, version = [], 0
+    for what in ("replaced", "written to"):
+        version += 1
+        write_rows(folder, version)
+        server.forget()
+        netns.until("the driver answers", lambda: by_the_driver(version))
+        opened = server.all_stats()["reloads"]["for_files"]
+        version += 1
+        if what == "replaced":
+            write_rows(folder, version)
+        else:
+            with open(folder / "a.rows", "r+b") as file:
+                file.write(all_rows(version))
+        netns.until(f"the driver answers from a file that was {what}", lambda: by_the_driver(version))
+        expect(f"a file that was {what} is noticed", server.all_stats()["reloads"]["for_files"], lambda now: now > opened)
+    expect("  each answer was a row of before or after", wrong, [])
+    sock.close()
+
+
+def test_reload(folder, pair):
+    """Another spec by SIGHUP, over replies that the driver keeps: its answers come, by the runtime and then by the driver."""
+    write_rows(folder, 1)
+    server = OnVeth(folder, pair)
+    sock = server.client()
+    expect("kept", ([ask(sock, 5, 40) for _ in range(3)], server.both()), ([right(5, 40, 1)] * 3, (1, 2)))
+    (folder / "app.bpf.o").unlink()
+    (folder / "app.bpf.o").symlink_to(folder / "other.bpf.o")
+    server.process.send_signal(signal.SIGHUP)
+    netns.until("the other spec is served", lambda: server.all_stats()["edition"] == 2 and not server.all_stats()["before_runs"])
+    other = right(5, 40, 1).replace(b"5 ", b"5=")
+    (asked, hits) = server.both()
+    expect("after SIGHUP the other spec's answers", ([ask(sock, 5, 40) for _ in range(3)], server.both()), ([other] * 3, (asked + 1, hits + 2)))
+    sock.close()
+    expect("ends", server.stop(), 0)
+
+
 def served(folder, pair, *options):
     write_rows(folder, 1)
     server = OnVeth(folder, pair, *options)
@@ -239,6 +297,7 @@ def served(folder, pair, *options):
     test_forgotten(server)
     test_more_than_fit(server)
     test_replaced(folder, server, 6)
+    test_unasked(folder, server)
     netns.until("only posted frames are in use", lambda: (lambda stats: stats["frames_in_use"] == stats["interfaces"][0]["frames_posted"])(server.all_stats()))
     expect("ends", server.stop(), 0)
 
@@ -303,6 +362,8 @@ def main():
         (folder / "app.chain").write_text(SPEC)
         for out, options in (("long.bpf.o", ()), ("short.bpf.o", ("-D", "TTL=200ms"))):
             subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", *options, "-o", folder / out], check=True)
+        (folder / "other.chain").write_text(SPEC.replace('line.number:dec " "', 'line.number:dec "="'))
+        subprocess.run([BUILD / "bin" / "chainc", folder / "other.chain", "-o", folder / "other.bpf.o"], check=True)
         (folder / "pass.c").write_text(PASS)
         pair.program = folder / "pass.o"
         subprocess.run(["clang-19", "--target=bpfel", "-O2", "-g", "-c", folder / "pass.c", "-o", pair.program], check=True)
@@ -310,6 +371,7 @@ def main():
         served(folder, pair)
         served(folder, pair, "--xdp-attach", "generic", "--no-ring")
         test_ttl(folder, pair)
+        test_reload(folder, pair)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
 
