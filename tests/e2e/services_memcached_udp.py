@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""std/memcached.chain over UDP, on a veth pair: memcached's own datagrams for the same requests, byte for byte; unmodified tools.
+"""std/memcached.chain over UDP, on a veth pair and on loopback: memcached's own datagrams for the same requests, byte for byte; unmodified tools.
 The interpreter is the distribution's, as services_memcached has its packages."""
 import pathlib
 import random
@@ -14,6 +14,7 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns
 import runs
+from pymemcache.client.base import Client
 from runs import BUILD, ROOT, expect
 from services_memcached import escaped, items
 
@@ -29,8 +30,8 @@ def header(number, at=0, count=1):
 class Asker:
     """Sends a request and `version` behind it, whose answer says that nothing more will come: both servers answer in order.
     It goes along with several commands, which other datagrams may come between."""
-    def __init__(self, pair, port, address=ADDRESS):
-        self.sock = netns.udp(pair.here, family=socket.AF_INET6 if ":" in address else socket.AF_INET)
+    def __init__(self, namespace, port, address=ADDRESS):
+        self.sock = netns.udp(namespace, family=socket.AF_INET6 if ":" in address else socket.AF_INET)
         netns.take_much(self.sock)
         self.sock.connect((address, port))
 
@@ -124,6 +125,15 @@ def own_answers(ours):
     expect("quit", ours.datagrams(b"quit\r\nget a\r\n"), [])
 
 
+def python_client(pair, held):
+    """pymemcache, over tcp at the same port."""
+    with netns.inside(pair.here):
+        client = Client((ADDRESS, OURS), timeout=netns.PATIENCE)
+        expect("pymemcache over veth", (client.get("a"), client.get("long"), client.get("nothing", "none")), (held[b"a"][1], held[b"long"][1], "none"))
+        expect("  many", client.get_many([*held, b"nothing"]) == {key: value for key, (_, value) in held.items()}, True)
+        client.close()
+
+
 def tools(folder, pair, ours):
     """libmemcached's tools only write over UDP, and wait for no answer: their frames are understood and the writes refused."""
     (folder / "a").write_text("other")
@@ -150,11 +160,15 @@ def main():
             for options in ((), ("--interface", "vb")):
                 print("      " + (" ".join(options) or "by a socket"))
                 process, rest = start_ours(folder, pair, store, options)
-                ours = Asker(pair, OURS)
-                same_datagrams(ours, Asker(pair, THEIRS), held, rng)
-                expect("over IPv6", Asker(pair, OURS, "fd09::2").datagrams(b"get a\r\n"), [header(7) + b"VALUE a 5 3\r\nabc\r\nEND\r\n"])
+                ours = Asker(pair.here, OURS)
+                same_datagrams(ours, Asker(pair.here, THEIRS), held, rng)
+                expect("over IPv6", Asker(pair.here, OURS, "fd09::2").datagrams(b"get a\r\n"), [header(7) + b"VALUE a 5 3\r\nabc\r\nEND\r\n"])
                 own_answers(ours)
                 tools(folder, pair, ours)
+                python_client(pair, held)
+                if not options:
+                    print("      over 127.0.0.1")
+                    same_datagrams(*(Asker(pair.there, port, "127.0.0.1") for port in (OURS, THEIRS)), held, rng)
                 process.terminate()
                 expect("ends", process.wait(timeout=60), 0)
                 rest.join()
