@@ -93,13 +93,15 @@ class Server:
     def connect(self, service="lines"):
         return socket.create_connection(("127.0.0.1", self.ports[service]), timeout=60)
 
-    def stats(self, service="lines"):
+    def all_stats(self):
         with socket.socket(socket.AF_UNIX) as control:
             control.settimeout(60)
             control.connect(str(self.path))
             control.sendall(b'{"op": "stats"}\n')
-            answer = json.loads(control.makefile().readline())
-        return next(entry for entry in answer["stats"]["services"] if entry["name"] == service)
+            return json.loads(control.makefile().readline())["stats"]
+
+    def stats(self, service="lines"):
+        return next(entry for entry in self.all_stats()["services"] if entry["name"] == service)
 
     def wait_for(self, name, value, service="lines"):
         until = time.monotonic() + 60
@@ -185,6 +187,7 @@ def test_binary(server):
 
 def test_slow_clients(folder):
     server = Server(folder, "--timeout", 300, "--requests", 1)
+    frames = server.all_stats()["frames_in_use"]
     half = server.connect()
     half.sendall(b"row ")
     expect("half a request is given up", everything(half), b"")
@@ -200,6 +203,7 @@ def test_slow_clients(folder):
     vanished.close()
     expect("nor does one who is gone hold it", asked(server, b"row 3\n"), lines_of(3))
     expect("no connection is left", (slow.close(), server.wait_for("connections", 0))[1], 0)
+    expect("and no frame is held for them", server.all_stats()["frames_in_use"], frames)
     idle = server.connect()
     idle.sendall(b"row 3\n")
     receive(idle, len(lines_of(3)))
@@ -213,6 +217,7 @@ def test_slow_clients(folder):
 def test_overload(folder):
     """One request that nobody takes the reply of holds the only place, so that all others wait."""
     server = Server(folder, "--requests", 1, "--waiting", 4)
+    frames = server.all_stats()["frames_in_use"]
     slow = server.connect()
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     slow.sendall(b"long\n" * 200)
@@ -223,6 +228,7 @@ def test_overload(folder):
         same = same + 1 if now == sent and now != 0 else 0
         sent = now
         time.sleep(0.1)
+    expect("and frames", server.all_stats()["frames_in_use"], lambda held: held > frames)
     waiting = []
     for service, request in [("binary", struct.pack(">BI", 1, 7))] * 2 + [("lines", b"row 3\n")] * 4:
         waiting.append(server.connect(service))
@@ -238,6 +244,8 @@ def test_overload(folder):
     expect("the others had only to wait", [receive(sock, len(lines_of(3))) for sock in waiting[2:6]], [lines_of(3)] * 4)
     for sock in waiting:
         sock.close()
+    server.wait_for("connections", 0)
+    expect("no frame is held for anybody any more", server.all_stats()["frames_in_use"], frames)
     expect("ends", server.stop(), 0)
     said = [re.fullmatch(r"overload: (\d+) requests of service '(\w+)' were shed, (\d+) in all\n", line) for line in server.said]
     expect("and standard error says what was shed", {found[2]: int(found[3]) for found in said if found}, {"binary": 2, "lines": 1})
