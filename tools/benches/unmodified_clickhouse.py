@@ -2,12 +2,14 @@
 import collections
 import contextlib
 import dataclasses
+import functools
 import os
 import sys
 import time
 
 from common import ROOT, progress
-from unmodified_common import Sample, Section, beside, bring, folder, forget, hits_of, load, median, share_row, time_row
+from unmodified_common import (Sample, Section, beside, best_read_ahead, bring, folder, forget, hits_of, load, median, share_row, time_row, turned,
+                               with_read_ahead)
 from unmodified_nginx import ticks
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e" / "support"))
@@ -81,6 +83,26 @@ class ClickHouse(Section):
         self.check(answer == wanted, f"clickhouse: {text}: {answer} instead of {wanted}")
         return Sample(took, after[0] - before[0], after[1] - before[1])
 
+    def cold(self, server, path, query, turn):
+        forget_columns(path / "data" / "data")
+        server.query("SYSTEM DROP MARK CACHE")
+        return self.ask(server, query, turn)
+
+    def best_read_aheads(self, path):
+        """Of each query; of none where it cannot be set."""
+        with clickhouse.Server(path) as server:
+            for query in QUERIES:
+                self.ask(server, query, 0)
+            best = {query: best_read_ahead(path, functools.partial(self.cold, server, path, query, 0)) for query in QUERIES}
+        return {} if None in best.values() else best
+
+    def with_read_aheads(self, path, samples, turn):
+        with clickhouse.Server(path) as server:
+            for query in QUERIES:
+                self.ask(server, query, turn)
+            for query, found in samples.items():
+                found["read-ahead"].append(with_read_ahead(path, self.kib[query], functools.partial(self.cold, server, path, query, turn)))
+
     def all_queries(self, path, prefix, who, samples, turn):
         """The first query of a server is timed apart: the chains come up beside it. All is in the page cache then."""
         bring([file for end in ("bin", "mrk") for file in (path / "data" / "data").rglob(f"*.{end}")])
@@ -89,9 +111,7 @@ class ClickHouse(Section):
             for query in QUERIES:
                 self.ask(server, query, turn)
             for query, found in samples.items():
-                forget_columns(path / "data" / "data")
-                server.query("SYSTEM DROP MARK CACHE")
-                found[f"{who}: cold"].append(self.ask(server, query, turn))
+                found[f"{who}: cold"].append(self.cold(server, path, query, turn))
                 for name in ("warm", "again"):
                     times = [self.ask(server, query, turn) for _ in range(WARM_TIMES)]
                     found[f"{who}: {name}"].append(Sample(*(median(times, what) for what in ("seconds", "cpu", "switches"))))
@@ -109,11 +129,15 @@ class ClickHouse(Section):
             self.notes.append("clickhouse: a quick run measures it on the cloud volume only")
             return
         samples = {query: collections.defaultdict(list) for query in QUERIES}
+        self.kib = {} if self.quick else self.best_read_aheads(path)
         for turn in range(self.rounds):
             progress(f"clickhouse, {volume}, round {turn + 1} of {self.rounds} …")
-            runs = [("plain", []), ("ours", beside("std/clickhouse_shadow.chain", [], [], self.summary))]
-            for who, prefix in runs if turn % 2 == 0 else runs[::-1]:
-                self.all_queries(path, prefix, who, samples, turn)
+            runs = {"plain": [], "ours": beside("std/clickhouse_shadow.chain", [], [], self.summary), **({"read-ahead": []} if self.kib else {})}
+            for who in turned(runs, turn):
+                if who == "read-ahead":
+                    self.with_read_aheads(path, samples, turn)
+                else:
+                    self.all_queries(path, runs[who], who, samples, turn)
             self.most(path, samples)
         self.notes.append(f"clickhouse, {volume}: {load()}; {hits_of(self.summary)}")
         for query, found in samples.items():
@@ -123,6 +147,8 @@ class ClickHouse(Section):
         what = f"clickhouse {query}, {volume}"
         goals = {"Q6": 1.30, "sum(length(l_comment))": 1.37} if volume == "cloud" else {}
         rows = [time_row(what, found, "ours: cold", "plain: cold", "cold", goal=goals.get(query, 1.0))]
+        if self.kib:
+            rows.append(time_row(what, found, "ours: cold", "read-ahead", f"kernel read-ahead at its best: {self.kib[query]} KiB"))
         if query in SCANS:
             rows.append(time_row(f"{what}, the most there is", found, "most", "plain: cold", "cold (ours only reads)"))
             ends = {"cold": found["plain: cold"], "warm": found["plain: warm"], "ours": found["ours: cold"], "most": found["most"]}

@@ -195,8 +195,17 @@ def best_read_ahead(path, run):
 
 
 def with_read_ahead(path, kib, run):
-    with read_ahead(path, kib):
+    """A run at this read-ahead; at that of the volume for none."""
+    with read_ahead(path, kib) if kib is not None else contextlib.nullcontext():
         return run()
+
+
+def turned(names, turn):
+    """The order of a round: each name comes first in its turn, forwards in one round and backwards in the next."""
+    names = list(names)
+    begin = turn // 2 % len(names)
+    order = names[begin:] + names[:begin]
+    return order if turn % 2 == 0 else order[::-1]
 
 
 def folder(name):

@@ -9,10 +9,12 @@ import subprocess
 import time
 
 from common import RELEASE, Trouble, output_of, progress
-from unmodified_common import Sample, Section, beside, bring, folder, forget, load, program, rate_row, share_row
+from unmodified_common import (Sample, Section, beside, best_read_ahead, bring, folder, forget, load, program, rate_row, share_row, turned,
+                               with_read_ahead)
 
 SPEC = "std/http.chain"
 FILES, QUICK_FILES, BYTES = 20_000, 600, 16_384
+TRIED_FILES = 2_000  # with each read-ahead, of which the best is taken
 ROUNDS, QUICK_ROUNDS = 5, 1
 # Connections, and whether it is as Debian sets it, with sendfile on among others.
 SETTINGS, QUICK_SETTINGS = [(8, False), (8, True), (32, False), (32, True)], [(8, True), (32, False)]
@@ -117,18 +119,19 @@ class Nginx(Section):
             output_of(["sync", "-f", path])
         return path
 
-    def ask(self, root, connections, cold, ours, sendfile, **settings):
+    def ask(self, root, connections, cold, ours, sendfile, kib=None, files=None, **settings):
+        files = files or self.files
         if cold:
             forget(*(root / f"f{i}" for i in range(self.files)))
         self.seed += 1
         with Server(folder("unmodified") / "nginx", root, self.port, ours, sendfile, **settings) as server:
-            words = [RELEASE / "bin" / "bench_http_load", "--port", server.port, "--files", self.files, "--bytes", BYTES, "--connections", connections, "--seed", self.seed]
+            words = [RELEASE / "bin" / "bench_http_load", "--port", server.port, "--files", files, "--bytes", BYTES, "--connections", connections, "--seed", self.seed]
             if not cold:  # what a server costs once it has started: its start is a row of its own
                 output_of(words)
             before = ticks(server.process.pid)
-            found = json.loads(output_of(words))
+            found = json.loads(with_read_ahead(root, kib, lambda: output_of(words)))
             after = ticks(server.process.pid)
-        self.check(found["wrong"] == 0 and found["requests"] == self.files, f"nginx: {found}")
+        self.check(found["wrong"] == 0 and found["requests"] == files, f"nginx: {found}")
         return Sample(found["seconds"], after[0] - before[0], after[1] - before[1])
 
     def run(self, volume, path):
@@ -145,10 +148,13 @@ class Nginx(Section):
     def compare(self, volume, root, connections, sendfile):
         what = f"nginx {connections} connections, {'as Debian sets it' if sendfile else 'sendfile off'}, {volume}"
         contenders = {"cold": {}, "ours": {"ours": True}, "warm": {"cold": False}, "warm ours": {"cold": False, "ours": True}, "warm again": {"cold": False}, **PEERS}
+        self.kib = None if self.quick else best_read_ahead(root, lambda: self.ask(root, connections, True, False, sendfile, files=TRIED_FILES))
+        if self.kib is not None:
+            contenders["read-ahead"] = {"kib": self.kib}
         samples = {name: [] for name in contenders}
         for turn in range(self.rounds):
-            order = list(contenders.items()) if turn % 2 == 0 else list(contenders.items())[::-1]
-            for name, settings in order:
+            for name in turned(contenders, turn):
+                settings = contenders[name]
                 progress(f"{what}, round {turn + 1} of {self.rounds}: {name} …")
                 # Whoever comes before a warm run may have left it cold.
                 if not settings.get("cold", True):
@@ -166,5 +172,7 @@ class Nginx(Section):
             self.rows.append(share_row(f"{what}, share closed", samples, "ours", 0.6, "wanted", 1.0, self.files))
         for name in PEERS:
             self.rows.append(rate_row(what, samples, "ours", name, f"its own {name}", self.files, 1.0 if volume == "local" else None))
+        if self.kib is not None:
+            self.rows.append(rate_row(what, samples, "ours", "read-ahead", f"kernel read-ahead at its best: {self.kib} KiB", self.files))
         self.rows.append(rate_row(f"{what}, warm", samples, "warm ours", "warm", "warm", self.files))
         self.rows.append(rate_row(f"{what}, warm, A/A", samples, "warm again", "warm", "warm (both plain)", self.files))

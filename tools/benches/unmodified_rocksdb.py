@@ -1,10 +1,11 @@
 """RocksDB's db_bench, unmodified: gets from tables whose filters and indexes are not in memory."""
+import functools
 import re
 import statistics
 
 from common import Trouble, progress
 from unmodified_common import (Sample, Section, beside, best_read_ahead, bring, folder, forget, hits_of, load, measured, program, share_row, time_row,
-                               with_read_ahead)
+                               turned, with_read_ahead)
 
 KEYS, QUICK_KEYS, GETS, QUICK_GETS = 4_000_000, 400_000, 400, 100
 ROUNDS, QUICK_ROUNDS = 7, 1
@@ -103,7 +104,7 @@ class RocksDb(Section):
 
     def run_buffered(self, volume, path):
         peers = {"async_io": [ASYNC]}
-        samples = {name: [] for name in ("cold", "cold again", "ours", *peers)}
+        samples = {name: [] for name in ("cold", "cold again", "ours", "read-ahead", *peers)}
         warm = {name: [] for name in ("warm", "ours", "again")}
         starts = {name: [] for name in warm}
         tables = sorted(self.database(path, BUFFERED).glob("*.sst"))
@@ -113,19 +114,18 @@ class RocksDb(Section):
             progress(f"rocksdb, {volume}, round {turn + 1} of {self.rounds} …")
             plain = self.words(path, BUFFERED, turn + 1)
             ours = beside("std/rocksdb_shadow.chain", [], plain, self.summary)
-            runs = [("cold", plain), ("ours", ours), ("cold again", plain), *((name, self.words(path, BUFFERED, turn + 1, *more)) for name, more in peers.items())]
-            for name, words in runs if turn % 2 == 0 else runs[::-1]:
-                samples[name].append(forgotten(words))
+            runs = {"cold": plain, "ours": ours, "cold again": plain, **{name: self.words(path, BUFFERED, turn + 1, *more) for name, more in peers.items()}}
+            if kib is not None:
+                runs["read-ahead"] = self.words(path, BUFFERED, turn + 1, ADVISED)
+            for name in turned(runs, turn):
+                samples[name].append(with_read_ahead(path, kib if name == "read-ahead" else None, functools.partial(forgotten, runs[name])))
                 if name == "ours" and turn == 0:
                     self.notes.append(f"rocksdb, {volume}: {len(tables)} tables; {load()}; {hits_of(self.summary)}")
-            if kib is not None:
-                advised = self.words(path, BUFFERED, turn + 1, ADVISED)
-                samples.setdefault("read-ahead", []).append(with_read_ahead(path, kib, lambda: forgotten(advised)))
             bring(tables)
             many = self.words(path, BUFFERED, turn + 1, turns=1 + WARM_TURNS)
-            runs = [("warm", many), ("ours", beside("std/rocksdb_shadow.chain", [], many, self.summary)), ("again", many)]
-            for name, words in runs if turn % 2 == 0 else runs[::-1]:
-                first, others = self.warm(words)
+            runs = {"warm": many, "ours": beside("std/rocksdb_shadow.chain", [], many, self.summary), "again": many}
+            for name in turned(runs, turn):
+                first, others = self.warm(runs[name])
                 starts[name].append(first)
                 warm[name].append(others)
         samples["warm"] = warm["warm"]

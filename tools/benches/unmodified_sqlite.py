@@ -6,7 +6,7 @@ import tempfile
 
 from common import RELEASE, Trouble, output_of, progress
 from unmodified_common import (Sample, Section, beside, best_read_ahead, folder, forget, hits_of, load, measured, program, share_row, time_row,
-                               with_read_ahead)
+                               turned, with_read_ahead)
 
 ROWS, QUICK_ROWS, FOUND = 6_000_000, 400_000, 2_182
 ROUNDS, QUICK_ROUNDS = 9, 3
@@ -96,7 +96,7 @@ class Sqlite(Section):
         self.answers = {}
         path = path / self.file
         rng = random.Random(7)
-        samples = {name: [] for name in ("cold", "ours", "oracle", "warm", "warm again", "warm ours", "lookup", "lookup ours", "lookup again")}
+        samples = {name: [] for name in ("cold", "ours", "oracle", "warm", "warm again", "warm ours", "lookup", "lookup ours", "lookup again", "read-ahead")}
         forgotten = lambda sql: (forget(path), self.query(self.words(path), sql))[1]
         low = rng.randrange(self.rows_in_file - self.found)
         self.kib = None if self.quick else best_read_ahead(path, lambda: forgotten(QUERY.format(low=low, high=low + self.found - 1)))
@@ -105,23 +105,24 @@ class Sqlite(Section):
             low = rng.randrange(self.rows_in_file - self.found)
             sql = QUERY.format(low=low, high=low + self.found - 1)
             ranges = self.recorded(path, sql)
-            runs = [("cold", lambda: self.query(self.words(path), sql)), ("ours", lambda: self.ours(path, sql)),
-                    ("oracle", lambda: self.oracle(path, sql, ranges))]
-            for name, run in runs if turn % 2 == 0 else runs[::-1]:
+            plain, ours = lambda: self.query(self.words(path), sql), lambda: self.ours(path, sql)
+            runs = {"cold": plain, "ours": ours, "oracle": lambda: self.oracle(path, sql, ranges)}
+            if self.kib is not None:
+                runs["read-ahead"] = lambda: with_read_ahead(path, self.kib, plain)
+            for name in turned(runs, turn):
                 forget(path)
-                samples[name].append(run())
+                samples[name].append(runs[name]())
                 if turn == 0 and name == "ours":
                     self.notes.append(f"sqlite, {volume}: {ranges.splitlines()[0]} reads; {load()}; {hits_of(self.summary)}")
-            if self.kib is not None:
-                samples.setdefault("read-ahead", []).append(with_read_ahead(path, self.kib, lambda: forgotten(sql)))
             sql = "\n".join([sql] * WARM_QUERIES)
-            for name, run in (("warm", runs[0][1]), ("warm ours", runs[1][1]), ("warm again", runs[0][1])):
-                samples[name].append(run())
+            runs = {"warm": plain, "warm ours": ours, "warm again": plain}
+            for name in turned(runs, turn):
+                samples[name].append(runs[name]())
             sql = LOOKUP.format(ids=",".join(str(rng.randrange(1, self.rows_in_file)) for _ in range(LOOKUPS)))
-            runs = [("lookup", runs[0][1]), ("lookup ours", runs[1][1]), ("lookup again", runs[0][1])]
-            for name, run in runs if turn % 2 == 0 else runs[::-1]:
+            runs = {"lookup": plain, "lookup ours": ours, "lookup again": plain}
+            for name in turned(runs, turn):
                 forget(path)
-                samples[name].append(run())
+                samples[name].append(runs[name]())
         self.report(volume, samples)
 
     def report(self, volume, samples):
