@@ -343,6 +343,8 @@ void Events::explain(const Message& message, const char* why) {
             reason = "it is opened with O_DIRECT and its class is not immutable: it is left alone";
         if ((message.event.offset & O_DIRECT) != 0 && files.immutable)
             reason = "it is opened with O_DIRECT: what is fetched goes into memory that its reads are served from";
+    } else if (message.event.source != 0) {
+        by = parts_.spec.module().sockets[parts_.plan.sockets[message.event.source - 1U]].name;
     } else {
         reason = "no class matches";
     }

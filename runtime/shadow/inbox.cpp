@@ -159,7 +159,7 @@ bool Inbox::plausible(const shim::Event& event) const {
         case EventKind::closed: return event.source < classes_;
         case EventKind::ready: return event.source < sockets_ && event.length <= shim::kMaxPeek;
         case EventKind::probe: return event.source < shim::kMaxProbes && event.length <= shim::kMaxProbeBytes;
-        case EventKind::passed: return event.length < shim::kMaxPath;
+        case EventKind::passed: return event.source <= sockets_ && event.length < shim::kMaxPath;
         case EventKind::note: return event.length < shim::kMaxPath;
         case EventKind::loop: return true;
         case EventKind::skip: break;

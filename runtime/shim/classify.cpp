@@ -67,9 +67,10 @@ std::size_t name_of_descriptor(int descriptor, char (&out)[kMaxPath + 1]) {
     return out[0] == '/' ? std::strlen(out) : 0;
 }
 
-void post_text(Region& region, EventKind kind, const char* text) {
+void post_text(Region& region, EventKind kind, const char* text, int source = 0) {
     Event event{};
     event.kind = kind;
+    event.source = static_cast<std::uint8_t>(source);
     event.length = static_cast<std::uint32_t>(strnlen(text, kMaxPath));
     post(region, event, text, event.length);
 }
@@ -146,7 +147,7 @@ int socket_rule(const Plan& plan, std::uint16_t port, bool tcp) {
 }
 
 // "connect tcp port 80": by hand, since printf may allocate.
-void explain_socket(Region& region, const char* call, std::uint16_t port, bool tcp) {
+void explain_socket(Region& region, const char* call, std::uint16_t port, bool tcp, int rule = kNoRule) {
     if (region.plan.explain == 0 || port == 0) return;
     char text[64];
     char* at = stpcpy(stpcpy(text, call), tcp ? " tcp port " : " udp port ");
@@ -155,13 +156,14 @@ void explain_socket(Region& region, const char* call, std::uint16_t port, bool t
     for (unsigned rest = port; rest != 0; rest /= 10) digits[count++] = static_cast<char>('0' + rest % 10);
     while (count != 0) *at++ = digits[--count];
     *at = 0;
-    post_text(region, EventKind::passed, text);
+    post_text(region, EventKind::passed, text, rule == kNoRule ? 0 : rule + 1);
 }
 
 void watch_socket(Region& region, int descriptor, Kind kind, const char* call, std::uint16_t port) {
     const bool tcp = option(descriptor, SO_TYPE) == SOCK_STREAM;
     const int found = socket_rule(region.plan, port, tcp);
-    if (found == kNoRule) return explain_socket(region, call, port, tcp);
+    explain_socket(region, call, port, tcp, found);
+    if (found == kNoRule) return;
     table.clear(descriptor);
     table.put_socket(descriptor, kind, static_cast<unsigned>(found));
 }

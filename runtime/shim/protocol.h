@@ -30,7 +30,8 @@ enum class EventKind : std::uint8_t {
     probe = 4,    // payload: the probe's arguments in order: an integer in 8 bytes; a C string: its length in 8 bytes,
                   // then its bytes without the NUL, filled up to a multiple of 8
     closed = 5,   // the last descriptor of that opening was closed
-    passed = 6,   // a file or socket that no class matches, only while Plan::explain; payload: path or address
+    passed = 6,   // a file or socket that no class matches (`source` is 0), or one more than the number of the socket's
+                  // rule; only while Plan::explain; payload: path or address
     note = 7,     // something that the report must say: `source` is a Note; payload: text, may be empty
     loop = 8,     // the program waits for events again (epoll_wait, poll, select is about to sleep)
     begun = 9,    // a read of a matched file begins that asks for `length` bytes from `offset`; only while kPostBegun

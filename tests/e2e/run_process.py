@@ -404,6 +404,47 @@ def test_rings(folder):
                (0, [f"a process has set up {what}: its operations on it are not seen (once)" for what in named]))
 
 
+EXPLAINED = """#include <arpa/inet.h>
+#include <fcntl.h>
+#include <unistd.h>
+static int to(int port) {
+    struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    return connect(socket(AF_INET, SOCK_DGRAM, 0), (struct sockaddr*)&there, sizeof there);
+}
+int main(void) {
+    for (int i = 0; i < 2; i++) close(open("a.note", O_RDONLY));
+    return open("a.text", O_RDONLY) < 0 || to(4321) != 0 || to(4322) != 0;
+}
+"""
+# What stands behind the word `explained`, of a run in the folder.
+SAID = """  explained: what the program opened, and the class that took it, of notes = "*.note", peers = udp port 4321
+    {0}/a.note  2x  notes
+    {0}/a.text  1x  no class: no class matches
+    connect udp port 4321  1x  peers
+    connect udp port 4322  1x  no class: no class matches
+"""
+
+
+def test_explain(folder):
+    (folder.path / "explained.c").write_text(EXPLAINED)
+    subprocess.run(["clang-19", "explained.c", "-o", "explained"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+    (folder.path / "a.text").write_text("t")
+    where = folder.path.resolve()
+    both = SPEC.replace('"*.note"', '"*.note" { root "/" }') + 'socket peers = udp port 4321\nchain more on ready(peers) as c { prefetch notes["a.note"] at 0 for 1 }\n'
+    (folder.path / "both.chain").write_text(both)
+    done = folder.run(["--spec", "both.chain", "--explain"], ["./explained"])
+    text = done.stderr.decode()
+    expect("--explain says what each file and socket is", (done.returncode, text[text.find("  explained:"):]), (0, SAID.format(where)))
+    summary = folder.summarized(["--spec", "both.chain", "--explain"], ["./explained"])[1]
+    expect("in JSON, too", (summary["patterns"], [line["by"] for line in summary["explained"]]),
+           (['notes = "*.note"', "peers = udp port 4321"], ["notes", None, "peers", None]))
+    (folder.path / "others.chain").write_text('match exe "other*"\n' + both)
+    done = folder.run(["--spec", "others.chain", "--explain"], ["./explained"])
+    expect("a program that the spec is not for", (done.returncode, done.stderr.decode().splitlines()[-3:]),
+           (0, ["  note: the spec is for programs that match other*, and ./explained does not",
+                '  explained: what the program opened, and the class that took it, of notes = "*.note", peers = udp port 4321', "    nothing"]))
+
+
 def main():
     with runs.Folder() as folder:
         (folder.path / "good.chain").write_text(SPEC)
@@ -419,6 +460,7 @@ def main():
         test_handover(folder)
         test_killed(folder)
         test_rings(folder)
+        test_explain(folder)
         test_refusals(folder)
         test_cache(folder)
     sys.exit(1 if runs.failures else 0)

@@ -1,6 +1,7 @@
 #include "tools/chainio/run/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <csignal>
@@ -98,8 +99,9 @@ std::string ending(const Summary& s) {
     return fmt::format("ended with {}", s.ended.code);
 }
 
-std::string explained_text(const std::vector<shadow::Explained>& lines) {
-    std::string out = "  explained: what the program opened, and the class that took it\n";
+std::string explained_text(const std::vector<shadow::Explained>& lines, const std::vector<std::string>& patterns) {
+    std::string out = fmt::format("  explained: what the program opened, and the class that took it, of {}\n",
+                                  fmt::join(patterns, ", "));
     std::vector<std::vector<std::string>> rows;
     for (const auto& line : lines) {
         rows.push_back({"  " + line.what, fmt::format("{}x", line.times), line.by.empty() ? "no class" : line.by});
@@ -213,7 +215,7 @@ std::string summary_text(const Summary& s) {
     if (s.rewriting) out += rewriting_text(*s.rewriting);
     for (const std::string& refused : s.report.refused) out += "  off: " + refused + "\n";
     for (const std::string& note : s.report.notes) out += "  note: " + note + "\n";
-    if (s.explain) out += explained_text(s.report.explained);
+    if (s.explain) out += explained_text(s.report.explained, s.patterns);
     return out;
 }
 
@@ -231,6 +233,7 @@ std::string summary_json(const Summary& s) {
     out["refused"] = s.report.refused;
     out["notes"] = s.report.notes;
     if (s.explain) {
+        out["patterns"] = s.patterns;
         out["explained"] = Json::array();
         for (const auto& line : s.report.explained)
             out["explained"].push_back({{"what", line.what},

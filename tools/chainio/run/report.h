@@ -42,6 +42,7 @@ struct Summary {
     Figures figures;
     shadow::Report report;
     bool explain = false;
+    std::vector<std::string> patterns;          // with explain: what the spec is about
     std::optional<RewritingFigures> rewriting;  // when it was asked for
 };
 std::string summary_text(const Summary& summary);

@@ -111,6 +111,15 @@ bool any_use(const Figures& figures) {
            std::ranges::any_of(figures.chains, [](const ChainFigures& c) { return c.runs != 0; });
 }
 
+// Of files and sockets, as the spec has them.
+std::vector<std::string> patterns_of(const ir::Module& module) {
+    std::vector<std::string> all;
+    for (const auto& file : module.files) all.push_back(fmt::format("{} = \"{}\"", file.name, file.pattern));
+    for (const auto& socket : module.sockets)
+        all.push_back(fmt::format("{} = {} port {}", socket.name, socket.tcp ? "tcp" : "udp", socket.port));
+    return all;
+}
+
 // What stands behind a run that nothing came of.
 std::vector<std::string> why_unused(const ir::Module& module, const std::string& program) {
     const auto matches = [&](const std::string& pattern) {
@@ -119,11 +128,9 @@ std::vector<std::string> why_unused(const ir::Module& module, const std::string&
     if (!module.match_exe.empty() && std::ranges::none_of(module.match_exe, matches))
         return {fmt::format("the spec is for programs that match {}, and {} does not",
                             fmt::join(module.match_exe, ", "), program)};
-    std::vector<std::string> classes;
-    for (const auto& file : module.files) classes.push_back(fmt::format("{} = \"{}\"", file.name, file.pattern));
     return {
         fmt::format("nothing that the program opened is in a class of the spec ({}); --explain lists what it opened",
-                    fmt::join(classes, ", "))};
+                    fmt::join(patterns_of(module), ", "))};
 }
 
 Summary summary_of(const RunOptions& options, const Prepared& made, const std::string& program, const Child& child,
@@ -146,6 +153,7 @@ Summary summary_of(const RunOptions& options, const Prepared& made, const std::s
     }
     auto& notes = s.report.notes;
     notes.insert(notes.begin(), made.spec.notes.begin(), made.spec.notes.end());
+    if (s.explain) s.patterns = patterns_of(made.spec.loaded->module());
     if (!made.spec.loaded->native())
         notes.push_back("steps are interpreted: " + made.spec.loaded->interpreter_reason());
     if (!any_use(s.figures)) {
