@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from common import Trouble, output_of, progress
-from unmodified_common import Sample, Section, beside, folder, load, program, rate_row
+from unmodified_common import Sample, Section, beside, folder, goal_of_warm, load, program, rate_row
 from unmodified_nginx import free_port, ticks
 
 REQUESTS, QUICK_REQUESTS, ROUNDS, QUICK_ROUNDS = 400_000, 10_000, 9, 1
@@ -82,7 +82,7 @@ class Cached(Section):
                 for kind, sample in self.samples(where, with_spec, count).items():
                     found[kind][name].append(sample)
         for kind, samples in found.items():
-            self.rows += [rate_row(f"{self.name} {kind}", samples, "ours", "plain", "plain", count),
+            self.rows += [rate_row(f"{self.name} {kind}", samples, "ours", "plain", "plain", count, goal_of_warm(samples, "plain", "again")),
                           rate_row(f"{self.name} {kind}, A/A", samples, "again", "plain", "plain (both)", count)]
         self.notes.append(f"{self.name}: {load()}")
 

@@ -8,7 +8,7 @@ import sys
 import time
 
 from common import ROOT, progress
-from unmodified_common import (Sample, Section, beside, best_read_ahead, bring, folder, forget, hits_of, load, median, share_row, time_row, turned,
+from unmodified_common import (Sample, Section, beside, best_read_ahead, bring, folder, forget, goal_of_warm, hits_of, load, median, share_row, time_row, turned,
                                with_read_ahead)
 from unmodified_nginx import ticks
 
@@ -155,7 +155,7 @@ class ClickHouse(Section):
             if volume == "local":
                 rows.append(share_row(f"{what}, share closed", ends, "ours", 0.5, "wanted", 1.0))
             rows.append(share_row(f"{what}, share closed", ends, "ours", "most", "the most there is"))
-        rows += [time_row(f"{what}, warm", found, "ours: warm", "plain: warm", "warm"),
+        rows += [time_row(f"{what}, warm", found, "ours: warm", "plain: warm", "warm", goal=goal_of_warm(found, "plain: warm", "plain: again")),
                  time_row(f"{what}, warm, A/A", found, "plain: again", "plain: warm", "warm (both plain)")]
         if query == FIRST:
             rows.append(time_row(f"{what}, a server's first", found, "ours: first", "plain: first", "first"))

@@ -163,6 +163,13 @@ def rate_row(what, samples, ours, peer, peer_name, count, goal=None):
     return Row(what, mine, theirs, peer_name, "requests/s", mine / theirs, goal, f"{spread(rates[ours])} / {spread(rates[peer])}; a request: {costs}")
 
 
+def goal_of_warm(samples, plain, again):
+    """The ratio of what has nothing to win: within 2 %, or within what plain and plain are apart in the median round."""
+    ratios = [second.seconds / first.seconds for first, second in zip(samples[plain], samples[again])]
+    apart = [1 - min(ratio, 1 / ratio) for ratio in ratios]
+    return round(1 - max(0.02, statistics.median(apart)), 3)
+
+
 @contextlib.contextmanager
 def read_ahead(path, kib):
     """The kernel reads so far ahead on the volume of the path; what it was before comes back."""

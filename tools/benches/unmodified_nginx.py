@@ -9,7 +9,7 @@ import subprocess
 import time
 
 from common import RELEASE, Trouble, output_of, progress
-from unmodified_common import (Sample, Section, beside, best_read_ahead, bring, folder, forget, load, program, rate_row, share_row, turned,
+from unmodified_common import (Sample, Section, beside, best_read_ahead, bring, folder, forget, goal_of_warm, load, program, rate_row, share_row, turned,
                                with_read_ahead)
 
 SPEC = "std/http.chain"
@@ -174,5 +174,5 @@ class Nginx(Section):
             self.rows.append(rate_row(what, samples, "ours", name, f"its own {name}", self.files, 1.0 if volume == "local" else None))
         if self.kib is not None:
             self.rows.append(rate_row(what, samples, "ours", "read-ahead", f"kernel read-ahead at its best: {self.kib} KiB", self.files))
-        self.rows.append(rate_row(f"{what}, warm", samples, "warm ours", "warm", "warm", self.files))
+        self.rows.append(rate_row(f"{what}, warm", samples, "warm ours", "warm", "warm", self.files, goal_of_warm(samples, "warm", "warm again")))
         self.rows.append(rate_row(f"{what}, warm, A/A", samples, "warm again", "warm", "warm (both plain)", self.files))

@@ -4,7 +4,7 @@ import re
 import statistics
 
 from common import Trouble, progress
-from unmodified_common import (Sample, Section, beside, best_read_ahead, bring, folder, forget, hits_of, load, measured, program, share_row, time_row,
+from unmodified_common import (Sample, Section, beside, best_read_ahead, bring, folder, forget, goal_of_warm, hits_of, load, measured, program, share_row, time_row,
                                turned, with_read_ahead)
 
 KEYS, QUICK_KEYS, GETS, QUICK_GETS = 4_000_000, 400_000, 400, 100
@@ -135,6 +135,6 @@ class RocksDb(Section):
                       *(time_row(what, samples, "ours", name, f"its own {name}", "us", None, self.gets) for name in peers),
                       *([time_row(what, samples, "ours", "read-ahead", f"kernel read-ahead at its best: {kib} KiB", "us", None, self.gets)] if kib is not None else []),
                       time_row(f"{what}, A/A", samples, "cold again", "cold", "cold (both plain)", "us", None, self.gets),
-                      time_row(f"{what}, warm", warm, "ours", "warm", "warm", "us", None, self.gets),
+                      time_row(f"{what}, warm", warm, "ours", "warm", "warm", "us", goal_of_warm(warm, "warm", "again"), self.gets),
                       time_row(f"{what}, warm, A/A", warm, "again", "warm", "warm (both plain)", "us", None, self.gets),
                       time_row(f"{what}, warm, the first {self.gets}", starts, "ours", "warm", "warm", "us", None, self.gets)]

@@ -3,10 +3,12 @@ import os
 import statistics
 import time
 
-from unmodified_common import Sample, Section, beside, folder, measured, program, time_row
+from common import Row
+from unmodified_common import Sample, Section, beside, folder, measured, median, program, time_row
 
 STARTS, QUICK_STARTS, ROUNDS, QUICK_ROUNDS = 400, 50, 5, 2
 RUNS, QUICK_RUNS = 1000, 40
+WANTED_MS = 1.0
 SPEC = "std/sqlite_shadow.chain"
 # The shell's own clock would count in hundredths of a second: the kernel's counts in nanoseconds.
 SCRIPT = """import os, sys, time
@@ -38,11 +40,12 @@ class Start(Section):
                 _, status, usage = os.wait4(process, 0)
                 samples[name].append(Sample(1000 * (time.monotonic() - begin), usage.ru_utime + usage.ru_stime, usage.ru_nvcsw + usage.ru_nivcsw))
                 self.check(status == 0, f"{commands[name]}: status {status}")
-        self.rows += [time_row("chainio run -- true", samples, "ours", "plain", "plain", "ms"),
+        more = max(0.001, median(samples["ours"]) - median(samples["plain"]))
+        self.rows += [Row("chainio run -- true, more than plain", more, WANTED_MS, "wanted at most", "ms", WANTED_MS / more, 1.0),
+                      time_row("chainio run -- true", samples, "ours", "plain", "plain", "ms"),
                       time_row("chainio run -- true, A/A", samples, "again", "plain", "plain (both)", "ms")]
         quick = [statistics.quantiles([s.seconds for s in samples[name]], n=10)[0] for name in ("ours", "plain")]
-        self.notes.append(f"start: `chainio run -- true` takes {self.rows[0].ours - self.rows[0].peer:.2f} ms more than true (at most 1 ms is wanted); "
-                          f"{quick[0] - quick[1]:.2f} ms more where the machine was least busy (the quickest tenths)")
+        self.notes.append(f"start: where the machine was least busy (the quickest tenths), `chainio run -- true` takes {quick[0] - quick[1]:.2f} ms more than true")
 
     def run(self, volume, path):
         if self.done:  # no volume has a part in it
@@ -58,4 +61,4 @@ class Start(Section):
                 samples[name].append(Sample(float(text), cpu, switches))
         self.rows += [time_row("starting /bin/true", samples, "ours", "plain", "plain", "ms", None, starts),
                       time_row("starting /bin/true, A/A", samples, "again", "plain", "plain (both)", "ms", None, starts)]
-        self.notes.append(f"start: of that, the preloaded library's part is {self.rows[2].ours - self.rows[2].peer:.3f} ms")
+        self.notes.append(f"start: of that, the preloaded library's part is {median(samples['ours']) - median(samples['plain']):.3f} ms")
