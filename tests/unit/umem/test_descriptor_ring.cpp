@@ -115,6 +115,80 @@ TEST(DescriptorRing, IsMadeAndFoundOnlyWhereItFits) {
               "ChainIO on both sides");
 }
 
+// A ring by the offsets and numbers of docs/protocol.md alone, with nothing of the headers' names.
+struct ByHand {
+    alignas(64) std::array<std::uint8_t, 192 + 8 * 32> bytes{};
+
+    explicit ByHand(std::uint32_t tail, std::uint32_t head) {
+        put(0, std::uint32_t{0x676e7263});
+        put(4, std::uint16_t{1});
+        put(6, std::uint16_t{32});
+        put(8, std::uint32_t{8});
+        put(64, tail);
+        put(128, head);
+    }
+    template <typename T>
+    void put(std::size_t at, T value) {
+        std::memcpy(bytes.data() + at, &value, sizeof value);
+    }
+    template <typename T>
+    T get(std::size_t at) const {
+        T value;
+        std::memcpy(&value, bytes.data() + at, sizeof value);
+        return value;
+    }
+    void put_entry(std::size_t at, std::uint8_t kind) {
+        put(at, kind);
+        put(at + 1, std::uint8_t{3});
+        put(at + 2, std::uint16_t{0x1234});
+        for (std::uint32_t word = 4; word < 32; word += 4) put(at + word, word * kind);
+    }
+};
+
+TEST(DescriptorRing, IsReadWhereItWasWrittenByTheProtocolsOffsets) {
+    ByHand ring(2, 0xfffffffd);
+    const std::array kinds = {Kind::read, Kind::receive, Kind::send, Kind::message, Kind::release};
+    for (std::uint8_t kind = 1; kind <= 5; kind++) ring.put_entry(192 + 32 * ((0xfffffffd + kind - 1) % 8), kind);
+    auto consumer = Consumer::attach(ring.bytes, kLimits);
+    ASSERT_TRUE(consumer) << consumer.error();
+    for (std::uint32_t kind = 1; kind <= 5; kind++) {
+        Descriptor out{};
+        ASSERT_TRUE(consumer->pop(out).value_or(false)) << kind;
+        EXPECT_EQ(out.kind, kinds[kind - 1]);
+        EXPECT_EQ(out.class_index, 3);
+        EXPECT_EQ(out.step, 0x1234);
+        EXPECT_EQ((std::array{out.frame, out.offset, out.length, out.target, out.chain, out.serial, out.depends_on}),
+                  (std::array{4 * kind, 8 * kind, 12 * kind, 16 * kind, 20 * kind, 24 * kind, 28 * kind}));
+        EXPECT_EQ(ring.get<std::uint32_t>(128), 0xfffffffd + kind);
+    }
+    Descriptor none{};
+    EXPECT_FALSE(consumer->pop(none).value_or(true));
+    EXPECT_EQ(ring.get<std::uint32_t>(64), 2u);
+}
+
+TEST(DescriptorRing, IsWrittenWhereTheProtocolSays) {
+    ByHand ring(0xffffffff, 0xfffffff8), want(0, 0xfffffff8);
+    auto producer = Producer::attach(ring.bytes);
+    ASSERT_TRUE(producer) << producer.error();
+    const Descriptor descriptor{.kind = Kind::send,
+                                .class_index = 3,
+                                .step = 0x1234,
+                                .frame = 12,
+                                .offset = 24,
+                                .length = 36,
+                                .target = 48,
+                                .chain = 60,
+                                .serial = 72,
+                                .depends_on = 84};
+    ASSERT_TRUE(producer->push(descriptor).value_or(false));
+    want.put_entry(192 + 32 * 7, 3);
+    EXPECT_EQ(ring.bytes, want.bytes);
+    EXPECT_FALSE(producer->push(descriptor).value_or(true)) << "it is full";
+    EXPECT_EQ(ring.bytes, want.bytes);
+    ASSERT_TRUE(make_ring(ring.bytes, 8));
+    EXPECT_EQ(ring.bytes, ByHand(0, 0).bytes);
+}
+
 // Against a queue, a million operations, in rings whose indexes pass 2^32 on the way.
 TEST(DescriptorRing, MillionOperationsAgreeWithAQueue) {
     std::mt19937_64 random(tests::soak_seed());
