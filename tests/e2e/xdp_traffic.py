@@ -12,7 +12,7 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns
-from netns import datagram, ethernet, ip, ipv4, ipv6, until
+from netns import datagram, ethernet, ipv4, ipv6, until
 import runs
 from runs import expect
 from xdp_server import PORT, Server
@@ -224,27 +224,6 @@ def kernel_clients(pair, data, folder):
     expect("  released", report["released"], 2)
 
 
-def tagged(pair):
-    """A VLAN device's tag is not in the frame: the program must know by the address that the datagram is not its own."""
-    try:
-        ip("link", "add", "link", "va", "name", "va.5", "type", "vlan", "id", "5", namespace=pair.here)
-    except RuntimeError as error:
-        print(f"this kernel has no VLAN devices, tags are only sent as raw frames: {error}")
-        return
-    ip("link", "del", "va.5", namespace=pair.here)
-    for namespace, device, number in ((pair.here, "va", 1), (pair.there, "vb", 2)):
-        ip("link", "add", "link", device, "name", f"{device}.5", "type", "vlan", "id", "5", namespace=namespace)
-        ip("addr", "add", f"10.9.5.{number}/24", "dev", f"{device}.5", namespace=namespace)
-        ip("link", "set", f"{device}.5", "up", namespace=namespace)
-    server = Server(pair)
-    with netns.udp(pair.there, ("10.9.5.2", PORT)) as plain, netns.udp(pair.here) as client:
-        client.sendto(b"Etagged", ("10.9.5.2", PORT))
-        expect("  a VLAN's datagram is its socket's", plain.recv(100), b"Etagged")
-    expect("  and was not taken", server.end()["taken"], 0)
-    ip("link", "del", "va.5", namespace=pair.here)
-    ip("link", "del", "vb.5", namespace=pair.there)
-
-
 def main():
     reason = netns.why_not()
     if reason:
@@ -253,7 +232,6 @@ def main():
     with netns.Pair() as pair, tempfile.TemporaryDirectory() as folder:
         untouched(pair)
         kernel_clients(pair, RANDOM.randbytes(64 << 10), pathlib.Path(folder))
-        tagged(pair)
     expect("no namespace is left", [name for name in os.listdir("/run/netns") if name.startswith(f"chainio-{os.getpid()}-")], [])
     print("declared traffic is answered, everything else is the kernel's" if runs.failures == 0 else f"{runs.failures} failures")
     return 1 if runs.failures else 0
