@@ -404,6 +404,36 @@ def test_rings(folder):
                (0, [f"a process has set up {what}: its operations on it are not seen (once)" for what in named]))
 
 
+# Executes what it is told to, where capset fails.
+KEPT = """#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int count, char** words) {
+    struct sock_filter code[] = {{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr)}, {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_capset},
+                                 {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM}, {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+    struct sock_fprog filter = {4, code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) return 99;
+    return execv(words[1], words + 1);
+}
+"""
+
+
+def test_kept_privileges(folder):
+    (folder.path / "kept.c").write_text(KEPT)
+    subprocess.run(["clang-19", "kept.c", "-o", "kept"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+    file = folder.path / "kept.json"
+    for spec in ("good.o", "good.chain"):
+        words = folder.command(["--spec", spec, "--json", "--summary", file], ["cat", "a.note"])
+        done = subprocess.run(["./kept", *words], env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+        found = [note for note in json.loads(file.read_text())["notes"] if "privileges" in note]
+        expect(f"{spec}: privileges that cannot be given up are told of", (done.returncode, len(done.stdout), found),
+               (0, 100_000, ["chainio goes on with the privileges that it has, more than it needs beside a program: cannot give up capabilities: Operation not permitted"]))
+
+
 EXPLAINED = """#include <arpa/inet.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -461,6 +491,7 @@ def main():
         test_killed(folder)
         test_rings(folder)
         test_explain(folder)
+        test_kept_privileges(folder)
         test_refusals(folder)
         test_cache(folder)
     sys.exit(1 if runs.failures else 0)

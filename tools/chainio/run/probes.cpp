@@ -15,12 +15,19 @@ std::string name_of(const ir::Probe& probe) {
 
 }  // namespace
 
+void give_up_privileges(std::vector<std::string>& notes) {
+    const auto dropped = probe::drop_privileges();
+    if (dropped) return;
+    const std::string note = fmt::format(
+        "chainio goes on with the privileges that it has, more than it needs beside a program: {}", dropped.error());
+    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(note);
+}
+
 std::unique_ptr<probe::Session> attach_probes(const spec::Loaded& spec, const std::string& program,
-                                              shadow::Server& server) {
+                                              shadow::Server& server, std::vector<std::string>& notes) {
     auto session = probe::Session::attach(spec.probe_object(), spec.module(), program);
     if (!session->attached().empty()) server.listen_to(*session);
-    // A kernel that does not let go of a privilege is no reason against the program.
-    (void)probe::drop_privileges();
+    give_up_privileges(notes);
     return session;
 }
 

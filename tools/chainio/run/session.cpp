@@ -13,7 +13,6 @@
 #include <exception>
 #include <optional>
 
-#include "runtime/probe/privileges.h"
 #include "runtime/shim/glob.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/run/child.h"
@@ -42,6 +41,7 @@ struct Prepared {
     std::optional<shadow::RegionFile> region;  // until there is a server
     std::unique_ptr<probe::Session> probes;    // outlives the server, which reads it
     std::unique_ptr<shadow::Server> server;
+    std::vector<std::string> notes;
 };
 
 std::expected<void, std::string> make_server(Prepared& made, const RunOptions& options, const std::string& program) {
@@ -49,7 +49,7 @@ std::expected<void, std::string> make_server(Prepared& made, const RunOptions& o
     made.region.reset();
     if (!server) return std::unexpected(std::move(server.error()));
     made.server = std::move(*server);
-    made.probes = attach_probes(*made.spec.loaded, program, *made.server);
+    made.probes = attach_probes(*made.spec.loaded, program, *made.server, made.notes);
     return {};
 }
 
@@ -152,6 +152,7 @@ Summary summary_of(const RunOptions& options, const Prepared& made, const std::s
         return s;
     }
     auto& notes = s.report.notes;
+    notes.insert(notes.begin(), made.notes.begin(), made.notes.end());
     notes.insert(notes.begin(), made.spec.notes.begin(), made.spec.notes.end());
     if (s.explain) s.patterns = patterns_of(made.spec.loaded->module());
     if (!made.spec.loaded->native())
@@ -222,9 +223,9 @@ int run(const RunOptions& options) {
     const std::string& name = options.words.front();
     const auto program = find_program(name);
     if (const auto started = take_started()) {
-        (void)probe::drop_privileges();
-        Child child = Child::adopt(started->program, started->signals, options.follow);
         Prepared made;
+        give_up_privileges(made.notes);
+        Child child = Child::adopt(started->program, started->signals, options.follow);
         made.region_path = started->region;
         made.spec.name = options.spec.name;
         accompany(made, options, program.value_or(name), child, started->since_ns, true);
