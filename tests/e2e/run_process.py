@@ -42,6 +42,8 @@ def bits(*numbers):
 
 
 def arrange_signals():
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
     for number in (signal.SIGPIPE, signal.SIGUSR1, 34, 40):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2, 34, 41})
