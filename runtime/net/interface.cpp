@@ -16,7 +16,9 @@
 #include <cerrno>
 #include <cstring>
 
-extern "C" unsigned if_nametoindex(const char* name);  // <net/if.h> does not go together with <linux/if.h>
+// <net/if.h> does not go together with <linux/if.h>.
+extern "C" unsigned if_nametoindex(const char* name);
+extern "C" char* if_indextoname(unsigned index, char* name);
 
 namespace chainio::net {
 namespace {
@@ -44,10 +46,12 @@ class Asker {
     ifreq request_{};
 };
 
-std::vector<Address> addresses_of(const std::string& name) {
+}  // namespace
+
+std::optional<std::vector<Address>> addresses_of(const std::string& name) {
     std::vector<Address> found;
     ifaddrs* list = nullptr;
-    if (getifaddrs(&list) != 0) return found;
+    if (getifaddrs(&list) != 0) return std::nullopt;
     for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
         if (each->ifa_addr == nullptr || name != each->ifa_name) continue;
         Address address{};
@@ -65,7 +69,11 @@ std::vector<Address> addresses_of(const std::string& name) {
     return found;
 }
 
-}  // namespace
+bool is_gone(const Interface& interface) {
+    char name[IFNAMSIZ];
+    if (if_indextoname(interface.index, name) == nullptr) return errno == ENXIO;
+    return interface.name != name;
+}
 
 std::expected<Interface, std::string> find_interface(const std::string& name) {
     Interface found;
@@ -85,7 +93,10 @@ std::expected<Interface, std::string> find_interface(const std::string& name) {
     ethtool_drvinfo driver{};
     driver.cmd = ETHTOOL_GDRVINFO;
     if (asker.ethtool(&driver)) found.driver = driver.driver;
-    found.addresses = addresses_of(name);
+    auto addresses = addresses_of(name);
+    if (!addresses)
+        return std::unexpected(fmt::format("cannot ask for the addresses of '{}': {}", name, std::strerror(errno)));
+    found.addresses = std::move(*addresses);
     return found;
 }
 

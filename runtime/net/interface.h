@@ -21,6 +21,13 @@ struct Interface {
 
 std::expected<Interface, std::string> find_interface(const std::string& name);
 
+// Those that an interface has; nothing where the kernel cannot be asked.
+std::optional<std::vector<Address>> addresses_of(const std::string& name);
+
+// Whether no interface has this number and this name together any more. False, too, where the kernel cannot be asked: a
+// process without a descriptor to spare still has its interface.
+bool is_gone(const Interface& interface);
+
 // An XDP program that is attached already.
 struct AttachedProgram {
     std::uint32_t id = 0;

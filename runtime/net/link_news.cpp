@@ -23,8 +23,8 @@ std::optional<LinkNews> LinkNews::subscribe() {
 
 int LinkNews::fd() const { return nl_socket_get_fd(socket_.get()); }
 
-std::optional<std::vector<unsigned>> LinkNews::take() {
-    std::optional<std::vector<unsigned>> found;
+std::optional<LinkChanges> LinkNews::take() {
+    std::optional<LinkChanges> found;
     struct {
         nlmsghdr header;
         ifinfomsg link;
@@ -35,10 +35,12 @@ std::optional<std::vector<unsigned>> LinkNews::take() {
         // More than the socket holds was said: that is news as well.
         if (got < 0 && errno != ENOBUFS && errno != EINTR) return found;
         if (!found) found.emplace();
+        const bool of_address = message.header.nlmsg_type == RTM_NEWADDR || message.header.nlmsg_type == RTM_DELADDR;
+        found->addresses = found->addresses || got < 0 || of_address;
         // A bridge says the same of interfaces that leave it.
         if (got >= static_cast<ssize_t>(sizeof message) && message.header.nlmsg_type == RTM_DELLINK &&
             message.link.ifi_family == AF_UNSPEC)
-            found->push_back(static_cast<unsigned>(message.link.ifi_index));
+            found->removed.push_back(static_cast<unsigned>(message.link.ifi_index));
     }
 }
 

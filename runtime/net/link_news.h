@@ -8,15 +8,19 @@ struct nl_sock;
 
 namespace chainio::net {
 
+struct LinkChanges {
+    std::vector<unsigned> removed;  // numbers of interfaces; one may belong to another interface by now
+    bool addresses = false;         // some interface may have others
+};
+
 class LinkNews {
   public:
     // Of the interfaces in the process's network namespace. Nothing where the process may have no netlink socket.
     static std::optional<LinkNews> subscribe();
     // Readable when there is something that take() has not taken.
     int fd() const;
-    // What has happened since the last time: nothing, or something, and then the numbers of interfaces that were
-    // removed; all else is to be asked for. A number may belong to another interface by now.
-    std::optional<std::vector<unsigned>> take();
+    // What has happened since the last time, if anything has; what it does not say is to be asked for.
+    std::optional<LinkChanges> take();
 
   private:
     struct Close {

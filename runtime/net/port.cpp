@@ -310,10 +310,11 @@ void Port::stop_taking() {
 
 // The program may look at the table while it is written: what it does not find then is the kernel's.
 std::expected<void, Refusal> Port::look_at_addresses() {
-    auto now = find_interface(interface_.name);
-    if (!now || now->addresses == interface_.addresses) return {};
-    interface_.addresses = std::move(now->addresses);
-    return program_.take(ports_, interface_.addresses, longest_frame_);
+    auto now = addresses_of(interface_.name);
+    if (!now || *now == interface_.addresses) return {};
+    auto taken = program_.take(ports_, *now, longest_frame_);
+    if (taken) interface_.addresses = std::move(*now);
+    return taken;
 }
 
 void Port::look_at_peer() {

@@ -184,8 +184,8 @@ class Server {
     bool any_by_xdp() const;
     void open_interfaces();
     void hear_of_links();
-    void look_at_links(std::span<const unsigned> removed);
-    void look_at_link(std::uint32_t index, std::span<const unsigned> removed);
+    void look_at_links(const net::LinkChanges& changes);
+    void look_at_link(std::uint32_t index, const net::LinkChanges& changes);
     void close_gone();
     void let_go(std::uint32_t index, std::uint64_t until_ns);
     static bool is_over(const Interface& interface);

@@ -127,25 +127,25 @@ void Server::let_go(std::uint32_t index, std::uint64_t until_ns) {
 }
 
 // Reloads end with all interfaces opened anew, so that nothing is to be done while one runs.
-void Server::look_at_links(std::span<const unsigned> removed) {
-    for (std::uint32_t i = 0; i < interfaces_.size() && !before_; i++) look_at_link(i, removed);
+void Server::look_at_links(const net::LinkChanges& changes) {
+    for (std::uint32_t i = 0; i < interfaces_.size() && !before_; i++) look_at_link(i, changes);
 }
 
 // One that is gone is let go of; one that is up, and was not when it was tried last, is opened.
-void Server::look_at_link(std::uint32_t index, std::span<const unsigned> removed) {
+void Server::look_at_link(std::uint32_t index, const net::LinkChanges& changes) {
     Interface& interface = interfaces_[index];
-    const auto there = net::find_interface(interface.name);
     if (interface.port == nullptr) {
-        const unsigned up = up_as(there);
+        const unsigned up = up_as(net::find_interface(interface.name));
         const bool other = up != interface.tried;
         if (other && up != 0 && !draining_ && any_by_xdp()) return open_interface(index, kTries);
         interface.tried = up;
         return;
     }
     if (interface.until_ns != 0) return;
-    const unsigned ours = interface.port->interface().index;
-    const bool same = there && there->index == ours && std::ranges::find(removed, ours) == removed.end();
-    if (same) {
+    const net::Interface& ours = interface.port->interface();
+    const bool removed = std::ranges::find(changes.removed, ours.index) != changes.removed.end();
+    if (!removed && !net::is_gone(ours)) {
+        if (!changes.addresses) return;
         if (const auto looked = interface.port->look_at_addresses(); !looked)
             fallbacks_->note("xdp-addresses", fmt::format("{}; datagrams to its newer addresses come by the socket",
                                                           looked.error().message));
@@ -153,7 +153,8 @@ void Server::look_at_link(std::uint32_t index, std::span<const unsigned> removed
     }
     gone_++;
     news_.push_back(fmt::format("{} is gone: AF_XDP on it ends, its services are served via uring", interface.name));
-    let_go(index, now_ns());  // nothing that waits to be sent will leave
+    // Nothing that waits to be sent will leave one that was removed; one that is called otherwise now sends it still.
+    let_go(index, now_ns() + (removed ? 0 : kLettingGo));
 }
 
 // Once the last requests of a removed interface have ended its frames are back, and the next one of its name is opened.
@@ -173,7 +174,7 @@ void Server::was_watched(const NetEvent& event) {
         return;
     }
     if (event.index == place_of_links()) {
-        if (const auto removed = link_news_->take()) look_at_links(*removed);
+        if (const auto changes = link_news_->take()) look_at_links(*changes);
         if (!event.more) net_->watch(event.index, link_news_->fd());
         return;
     }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Interfaces that come, go and come back under a running daemon: AF_XDP is had again, what becomes of it is said and counted, no frame is lost."""
 import pathlib
+import resource
 import signal
 import struct
 import subprocess
@@ -77,6 +78,25 @@ def test_reload_while_down(folder, pair):
     expect("nothing else was said of vb", [line for line in server.said if "vb" in line and line.startswith(("fallback xdp-refused", "vb "))],
            lambda lines: len(lines) == 1)
     ip("addr", "del", "10.9.0.7/24", "dev", "vb", namespace=pair.there)
+
+
+def test_no_descriptor_left(folder, pair):
+    """News of links while the daemon may open nothing more: it cannot ask, and keeps what it has."""
+    server = Flapping(folder, pair, "--interface", "vb")
+    server.right("at the start")
+    before = server.interface()
+    limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+    for change in ("add", "del"):
+        ip("addr", change, "10.9.0.8/24", "dev", "vb", namespace=pair.there)
+    for _ in range(100):  # turns of the daemon, whose one loop hears the news
+        with server.client() as sock:
+            ask(sock, 9, b"row 1 10 1\n")
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
+    after = server.interface()
+    expect("the interface is the one before, and took all", (after["opened"], after["received"] - before["received"]), (before["opened"], 100))
+    expect("nothing was said to be gone", server.all_stats()["interfaces_gone"], 0)
+    expect("ends", server.stop(), 0)
 
 
 def taken_at(server, address):
@@ -157,6 +177,7 @@ def main():
         (folder / "a.rows").write_bytes(DATA)
         subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.bpf.o"], check=True)
         test_reload_while_down(folder, pair)
+        test_no_descriptor_left(folder, pair)
         test_removed(folder, pair)
         test_comes_later(folder, pair)
     print("FAILED" if runs.failures else "all ok")
