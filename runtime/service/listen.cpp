@@ -7,10 +7,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <optional>
+#include <span>
 
 namespace chainio::service {
 namespace {
@@ -52,7 +55,9 @@ std::uint16_t port_of(int fd) {
 bool is_any(const Address& address) {
     if (address.storage.ss_family == AF_INET6) {
         const auto& six = reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr;
-        return IN6_IS_ADDR_UNSPECIFIED(&six) != 0;
+        const bool any_ipv4 =
+            IN6_IS_ADDR_V4MAPPED(&six) != 0 && std::ranges::all_of(std::span(six.s6_addr).last(4), std::logical_not());
+        return IN6_IS_ADDR_UNSPECIFIED(&six) != 0 || any_ipv4;
     }
     return reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr.s_addr == htonl(INADDR_ANY);
 }
