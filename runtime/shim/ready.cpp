@@ -95,6 +95,14 @@ bool holds_bytes(int descriptor) {
     return !failed(raw_call(SYS_ioctl, descriptor, FIONREAD, word(&bytes))) && bytes > 0;
 }
 
+// A look at a socket with an error would take the error away; select says nothing of errors.
+bool readable_without_error(int descriptor) {
+    pollfd one{descriptor, POLLIN, 0};
+    timespec at_once{};
+    return raw_call(SYS_ppoll, word(&one), 1, word(&at_once), 0, 0) == 1 &&
+           (one.revents & (POLLIN | POLLERR)) == POLLIN;
+}
+
 bool is_tcp_socket(int descriptor) {
     const Slot* slot = table.watched(descriptor);
     const Region* found = live_region();
@@ -109,7 +117,8 @@ void look_at_answered(int socket) {
     constexpr std::uint32_t kInVain = 6;  // then its client is slow, or has gone
     Answered& answered = producer.answered;
     bool posted = false;
-    for (unsigned i = 0; i < kLooks && answered.first != answered.end; ++i) {
+    // A signal handler that receives as well may have gone further meanwhile.
+    for (unsigned i = 0; i < kLooks && static_cast<std::int32_t>(answered.end - answered.first) > 0; ++i) {
         const int fd = answered.sockets[answered.first % Answered::kRoom];
         const bool holds = is_tcp_socket(fd) && holds_bytes(fd);
         if (holds) {
@@ -120,6 +129,7 @@ void look_at_answered(int socket) {
         ++answered.first;
         answered.in_vain = 0;
     }
+    if (static_cast<std::int32_t>(answered.end - answered.first) < 0) answered.first = answered.end;
     if (answered.end - answered.first < Answered::kRoom && is_tcp_socket(socket))
         answered.sockets[answered.end++ % Answered::kRoom] = static_cast<std::uint16_t>(socket);
     wake_if(posted);
@@ -166,7 +176,8 @@ int select_ready(int size, const fd_set* readable, int count) {
     // By words and not by FD_ISSET, since programs use sets that are longer than FD_SETSIZE.
     const auto* words = reinterpret_cast<const fd_mask*>(readable);
     for (int fd = 0; fd < std::min(size, table.highest() + 1); ++fd)
-        if (words[fd / kBits] >> fd % kBits & 1 && table.watched(fd) && holds_bytes(fd)) posted |= peek_ready(fd);
+        if (words[fd / kBits] >> fd % kBits & 1 && table.watched(fd) && readable_without_error(fd))
+            posted |= peek_ready(fd);
     wake_if(posted);
     return count;
 }
