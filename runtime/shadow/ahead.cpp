@@ -143,12 +143,13 @@ bool Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
         item.offset += piece;
         item.length -= piece;
         if (!begin_piece(wanted, now_ns)) continue;
+        wanted.presses = presses(wanted);
+        pressing_ += wanted.presses;
         const std::uint32_t slot = free_fetch_;
         free_fetch_ = fetch_slots_[slot].next_free;
         fetch_slots_[slot] = wanted;
         file.pins++;
         fetches_++;
-        pressing_ += presses(wanted);
         score_.fetched(chain, piece);
         if (in_flight() >= limit_) return item.length == 0;
     }
@@ -195,7 +196,12 @@ bool Ahead::hand_to_disk(const Fetch& fetch, std::uint32_t slot) {
                                direct_.data(fetch.frame));
 }
 
-bool Ahead::presses(const Fetch& fetch) { return fetch.frame != shim::kNoFrame || fetch.length > kInOneGo; }
+// Whether it needs this thread before it ends. Where the kernel does not read ahead, each page is read when the one
+// before has come.
+bool Ahead::presses(const Fetch& fetch) {
+    const bool by_pages = fetch.file->read_ahead == 0 && fetch.length > kPageBytes;
+    return fetch.frame != shim::kNoFrame || by_pages || fetch.length > kInOneGo;
+}
 
 // Whether what was read into frames is what the file held all the while; they are free again otherwise.
 bool Ahead::settle_frames(const Fetch& fetch, std::int32_t result) {
@@ -222,7 +228,7 @@ void Ahead::finish_fetch(FetchDone done, std::uint64_t now_ns) {
     } else {
         ranges_.failed(fetch.range);
     }
-    pressing_ -= presses(fetch);
+    pressing_ -= fetch.presses;
     fetch.file->pins--;
     fetch.next_free = free_fetch_;
     free_fetch_ = done.number;

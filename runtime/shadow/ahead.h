@@ -61,6 +61,7 @@ class Ahead {
         std::uint32_t frame = shim::kNoFrame;  // the first, of a file that is served
         std::uint32_t next_free = kNoRange;
         std::uint8_t tries = 0;
+        bool presses = false;
     };
     Item* new_item(std::uint32_t chain, ShadowFile& file);
     void free_item(std::uint32_t index);

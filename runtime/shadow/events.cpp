@@ -111,6 +111,7 @@ void Events::on_opened(const Message& message) {
     if (to_run_.empty()) return;
     ShadowFile* file = file_of(event);
     if (file == nullptr) return;
+    file->pins++;  // a chain may name so many others that this one would be closed for them
     for (std::uint32_t chain : to_run_) {
         const std::uint32_t file_class = parts_.plan.classes[event.source];
         const auto* header = parts_.files.header(*file, file_class);
@@ -122,6 +123,7 @@ void Events::on_opened(const Message& message) {
             {.offset = 0, .length = 0, .total = last_read(message), .file = file, .header = header, .arguments = {}},
             file);
     }
+    file->pins--;
 }
 
 // The opened file of an event, unless it is to be left alone.

@@ -9,13 +9,15 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace chainio::shadow {
 namespace {
 
 constexpr std::size_t kMostProcesses = 65536;
-constexpr std::uint32_t kMostDescriptors = 65536;
-constexpr unsigned kRarest = 16;  // ticks between two looks
+constexpr std::uint32_t kMostDescriptors = 4096;
+constexpr unsigned kRarest = 16;      // ticks between two looks
+constexpr unsigned kLooksOfTick = 4;  // each takes the server some microseconds a descriptor and a mapping
 constexpr std::string_view kUring = "anon_inode:[io_uring]";
 
 std::optional<unsigned> among_descriptors(const std::string& base) {
@@ -79,7 +81,15 @@ void ProcessRings::tick() {
                   [](const auto& entry) { return kill(static_cast<pid_t>(entry.first), 0) != 0 && errno == ESRCH; });
     for (auto& [process, watched] : watched_) {
         watched.ticks++;
-        if (std::has_single_bit(watched.ticks) || watched.ticks % kRarest == 0) look_at(process, watched);
+        watched.due = watched.due || std::has_single_bit(watched.ticks) || watched.ticks % kRarest == 0;
+    }
+    auto at = watched_.upper_bound(last_);
+    for (std::size_t seen = 0, looks = 0; seen < watched_.size() && looks < kLooksOfTick; seen++, at++) {
+        if (at == watched_.end()) at = watched_.begin();
+        if (!std::exchange(at->second.due, false)) continue;
+        look_at(at->first, at->second);
+        last_ = at->first;
+        looks++;
     }
 }
 

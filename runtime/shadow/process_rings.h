@@ -17,8 +17,8 @@ class ProcessRings {
     void watch(std::uint32_t process);
     // The process said itself that it has set one up.
     void told(std::uint32_t process, Kind kind);
-    // A while has passed: looks again, the more rarely the longer a process is known, and forgets those that have
-    // ended.
+    // A while has passed: looks again, the more rarely the longer a process is known, at a few at most, and forgets
+    // those that have ended.
     void tick();
     void look_at_all();
     // How many processes have been found to hold one.
@@ -27,11 +27,13 @@ class ProcessRings {
   private:
     struct Watched {
         unsigned found = 0, ticks = 0;
+        bool due = false;
     };
     void look_at(std::uint32_t process, Watched& watched);
     void found(Watched& watched, unsigned kinds);
 
     std::map<std::uint32_t, Watched> watched_;
+    std::uint32_t last_ = 0;  // the process that was looked at last
     std::uint64_t urings_ = 0, aios_ = 0;
 };
 
