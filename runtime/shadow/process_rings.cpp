@@ -15,24 +15,26 @@ namespace chainio::shadow {
 namespace {
 
 constexpr std::size_t kMostProcesses = 65536;
-constexpr std::uint32_t kMostDescriptors = 4096;
-constexpr unsigned kRarest = 16;      // ticks between two looks
-constexpr unsigned kLooksOfTick = 4;  // each takes the server some microseconds a descriptor and a mapping
+constexpr std::uint32_t kMostOfLook = 4096;  // descriptors, of a look for the report
+constexpr unsigned kRarest = 16;             // ticks between two looks
+constexpr unsigned kLooksOfTick = 4;         // each takes the server some microseconds a descriptor and a mapping
 constexpr std::string_view kUring = "anon_inode:[io_uring]";
 
-std::optional<unsigned> among_descriptors(const std::string& base) {
+std::string folder_of(std::uint32_t process) { return "/proc/" + std::to_string(process); }
+
+std::optional<unsigned> among_descriptors(const std::string& base, std::uint32_t most) {
     DIR* directory = opendir((base + "/fd").c_str());
     if (directory == nullptr) return std::nullopt;
     unsigned kinds = 0;
-    for (std::uint32_t seen = 0; kinds == 0 && seen < kMostDescriptors; seen++) {
-        const dirent* entry = readdir(directory);
-        if (entry == nullptr) break;
+    const dirent* entry = nullptr;
+    for (std::uint32_t seen = 0; (entry = readdir(directory)) != nullptr && kinds == 0 && seen < most; seen++) {
         char target[64];
         const ssize_t length = readlinkat(dirfd(directory), entry->d_name, target, sizeof target);
         if (length > 0 && std::string_view(target, static_cast<std::size_t>(length)) == kUring)
             kinds = ProcessRings::uring;
     }
     closedir(directory);
+    if (entry != nullptr && kinds == 0) return std::nullopt;  // not all were looked at
     return kinds;
 }
 
@@ -50,9 +52,9 @@ std::optional<unsigned> among_mappings(const std::string& base) {
 
 }  // namespace
 
-std::optional<unsigned> ProcessRings::held_by(std::uint32_t process) {
-    const std::string base = "/proc/" + std::to_string(process);
-    const auto open = among_descriptors(base), mapped = among_mappings(base);
+std::optional<unsigned> ProcessRings::held_by(std::uint32_t process, std::uint32_t most_descriptors) {
+    const std::string base = folder_of(process);
+    const auto open = among_descriptors(base, most_descriptors), mapped = among_mappings(base);
     if (!open || !mapped) return std::nullopt;
     return *open | *mapped;
 }
@@ -65,7 +67,9 @@ void ProcessRings::found(Watched& watched, unsigned kinds) {
 }
 
 void ProcessRings::look_at(std::uint32_t process, Watched& watched) {
-    if (watched.found != (uring | aio)) found(watched, held_by(process).value_or(0));
+    if (watched.found == (uring | aio)) return;
+    const std::string base = folder_of(process);
+    found(watched, among_descriptors(base, kMostOfLook).value_or(0) | among_mappings(base).value_or(0));
 }
 
 void ProcessRings::watch(std::uint32_t process) {

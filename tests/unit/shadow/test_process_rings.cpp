@@ -68,6 +68,11 @@ TEST(ProcessRings, WhatIsToldCountsWithoutALook) {
     EXPECT_EQ(rings.holders(ProcessRings::aio), 0u);
 }
 
+TEST(ProcessRings, OfMoreDescriptorsThanAreLookedAtNothingIsSaid) {
+    EXPECT_EQ(ProcessRings::held_by(own()), 0u);
+    EXPECT_EQ(ProcessRings::held_by(own(), 2), std::nullopt);
+}
+
 TEST(ProcessRings, OfAProcessThatIsNotThereNothingIsSaid) {
     EXPECT_EQ(ProcessRings::held_by(0x7fffffff), std::nullopt);
     ProcessRings rings;
