@@ -15,15 +15,12 @@
 namespace chainio::shim {
 namespace {
 
-std::int64_t offset_at(long pointer) {
-    return pointer != 0 ? *reinterpret_cast<const std::int64_t*>(pointer) : kAtPosition;
-}
-
 // What a call reads, when it reads from a descriptor that something matches.
 struct Reading {
     Slot* slot = nullptr;
     int fd = -1;
     std::int64_t offset = kAtPosition;
+    const std::int64_t* place = nullptr;  // where the call finds the offset, of those that move it on
     const void* buffer = nullptr;
 };
 
@@ -36,9 +33,9 @@ Reading reading(long number, const Arguments& in) {
         case SYS_pread64:
         case SYS_preadv:
         case SYS_preadv2: found.offset = in.d; break;
-        case SYS_sendfile: found.offset = offset_at(in.c); break;
+        case SYS_sendfile: found.place = reinterpret_cast<const std::int64_t*>(in.c); break;
         case SYS_splice:
-        case SYS_copy_file_range: found.offset = offset_at(in.b); break;
+        case SYS_copy_file_range: found.place = reinterpret_cast<const std::int64_t*>(in.b); break;
         case SYS_read: found.buffer = reinterpret_cast<const void*>(in.b); break;
         case SYS_recvfrom:
             if (in.d & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)) found.slot = nullptr;
@@ -75,7 +72,9 @@ long open_by_number(Six call, long number, const Arguments& in) {
 long read_by_number(Six call, long number, const Arguments& in) {
     const Reading found = reading(number, in);
     const auto read = [=] { return call(number, in.a, in.b, in.c, in.d, in.e, in.f); };
-    return found.slot ? read_seen(*found.slot, found.fd, found.offset, found.buffer, 0, read) : read();
+    if (!found.slot) return read();
+    if (found.place) return moved_seen(*found.slot, found.fd, found.place, read);
+    return read_seen(*found.slot, found.fd, found.offset, found.buffer, 0, read);
 }
 
 // Of a socket that does not block, the call says that it is under way: the kernel's own way, or libc's.

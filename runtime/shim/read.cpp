@@ -26,7 +26,7 @@ ssize_t moved(int in, const off_t* offset, Call call) {
     Slot* slot = table.watched(in);
     if (!slot || slot->kind() != Kind::file) [[likely]]
         return call();
-    return read_seen(*slot, in, offset ? *offset : kAtPosition, nullptr, 0, call);
+    return moved_seen(*slot, in, offset, call);
 }
 
 template <class Call>

@@ -79,10 +79,10 @@ inline std::uint32_t since(std::uint64_t before) {
 }
 
 // Calls `call`, which reads from `slot`'s descriptor into `buffer`, and tells the server what it read. `asked`: bytes,
-// where one buffer takes all; else 0.
+// where one buffer takes all; else 0. `offset` is looked at again after the call, which may set it.
 template <class Call>
-[[gnu::noinline]] auto read_seen(Slot& slot, int descriptor, std::int64_t offset, const void* buffer, std::size_t asked,
-                                 Call call) {
+[[gnu::noinline]] auto read_seen(Slot& slot, int descriptor, const std::int64_t& offset, const void* buffer,
+                                 std::size_t asked, Call call) {
     const Kind kind = slot.kind();
     if (kind == Kind::file && looks_at_read(slot, asked >= kLongRead)) {
         const bool told = asked >= kLongRead && post_begun(descriptor, slot, offset, asked);
@@ -98,6 +98,18 @@ template <class Call>
     const auto result = call();
     if (kind == Kind::socket && result > 0) post_ready(slot, buffer, static_cast<std::size_t>(result));
     return result;
+}
+
+// The same of calls that move bytes out of a file from `*place` on, or from its position. That the pointer is good only
+// the kernel can say, which has moved it on when anything was read.
+template <class Call>
+auto moved_seen(Slot& slot, int descriptor, const std::int64_t* place, Call call) {
+    std::int64_t offset = kAtPosition;
+    return read_seen(slot, descriptor, offset, nullptr, 0, [&] {
+        const auto moved = call();
+        if (moved > 0 && place) offset = *place - static_cast<std::int64_t>(moved);
+        return moved;
+    });
 }
 
 }  // namespace chainio::shim

@@ -70,6 +70,10 @@ READS = [(call, f"int f = open(P, 0); lseek(f, 100, 0); {call}; close(f);", [O, 
     ("int s[2]; pipe(s); off_t o = 9; splice(f, &o, s[1], 0, 60, 0)", [r(9, 60)]),
     ("int g = open(\"out\", O_RDWR | O_CREAT, 0600); copy_file_range(f, 0, g, 0, 80, 0)", [r(100, 80)]),
     ("int g = open(\"out\", O_RDWR | O_CREAT, 0600); off_t o = 11; syscall(SYS_copy_file_range, f, &o, g, 0L, 80L, 0)", [r(11, 80)]),
+    ("int s[2]; socketpair(1, 1, 0, s); if (sendfile(s[0], f, (off_t*)8, 50) != -1 || errno != EFAULT) abort()", []),
+    ("int s[2]; socketpair(1, 1, 0, s); if (syscall(SYS_sendfile, s[0], f, 8L, 50L) != -1 || errno != EFAULT) abort()", []),
+    ("int s[2]; pipe(s); if (splice(f, (off_t*)8, s[1], 0, 60, 0) != -1 || errno != EFAULT) abort()", []),
+    ("int g = open(\"out\", O_RDWR | O_CREAT, 0600); if (copy_file_range(f, (off_t*)8, g, 0, 80, 0) != -1 || errno != EFAULT) abort()", []),
     ("mmap(0, 100, PROT_READ, MAP_PRIVATE, f, 0); mmap64(0, 100, PROT_READ, MAP_SHARED, f, 0)", [("note", 6, "")]),
     ("mmap(0, 100, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, f, 0)", []))]
 DESCRIPTORS = [(call, f"int f = open(P, 0), g = -1; {call}", [O, *events]) for call, events in (
