@@ -72,11 +72,19 @@ def main():
             case("a granule", "more_of_column", "{ file: c.bin, at: 4096, for: 65536 }", "{ prefetch_count: 0 }"),
             case("a column behind a scan", "head_of_column", "{ file: c.bin, for: 0, total: 1048576 }", prefetches("{ same: true, at: 0, for: 1048576 }")),
             case("a column behind a granule", "head_of_column", "{ file: c.bin, for: 0, total: 65536 }", "{ prefetch_count: 0 }")])
-        rows = [(5, 1), (5, 2), (70_000, 9), [(8, 1), (8, 2), (3, 1)], (200_000, 1), (9, 4)]
-        heap = lambda number: f"{{ files: heap, path: 5/77, at: {number * 8192}, for: 8192 }}"
-        check(folder, "postgresql_shadow.chain", ['HEAP="5/77"'], {"leaf": btree_leaf(rows, 0), "linked": btree_leaf([(5, 1)], 6), "rest": b"\1" * 8192}, [
-            case("a leaf", "rows_of_leaf", "{ file: leaf, at: 0, for: 8192 }", prefetches(heap(5), heap(70_000), heap(8), heap(3), heap(9))),
-            case("and the next", "rows_of_leaf", "{ file: linked, at: 0, for: 8192 }", prefetches("{ same: true, at: 49152, for: 8192 }", heap(5)))])
+        # Each of the three chains takes a third of a leaf's tuples.
+        rows = [(5, 1), (5, 2), (70_000, 9), [(8, 1), (8, 2), (3, 1)], (200_000, 1), (300_000, 1)]
+        heap = lambda number, path="5/77": f"{{ files: heap, path: {path}, at: {number * 8192}, for: 8192 }}"
+        leaf = lambda name: f"{{ file: {name}, at: 0, for: 8192 }}"
+        long_list = [[(number, 1) for number in range(130)], [(number, 1) for number in range(130, 260)], [(1, 1)]]
+        check(folder, "postgresql_shadow.chain", ['HEAP="5/77"', 'HEAP_1="5/77.1"'],
+              {"leaf": btree_leaf(rows, 0), "linked": btree_leaf([(5, 1)], 6), "long": btree_leaf(long_list, 0), "rest": b"\1" * 8192}, [
+            case("a leaf", "first.rows", leaf("leaf"), prefetches(heap(5))),
+            case("its second third, with a list of equal keys", "second.rows", leaf("leaf"), prefetches(heap(70_000), heap(8), heap(3))),
+            case("rows of the table's second file, and of one without a name", "third.rows", leaf("leaf"), prefetches(heap(200_000 - 131_072, "5/77.1"))),
+            case("the next leaf, by one chain", "first.rows", leaf("linked"), prefetches("{ same: true, at: 49152, for: 8192 }")),
+            case("and not by others", "third.rows", leaf("linked"), prefetches(heap(5))),
+            case("a list that takes a tenth of a page", "first.rows", leaf("long"), prefetches(*map(heap, range(130))))])
     sys.exit(1 if runs.failures else 0)
 
 

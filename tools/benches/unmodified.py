@@ -9,6 +9,7 @@ import os
 import unmodified_cached
 import unmodified_clickhouse
 import unmodified_nginx
+import unmodified_postgresql
 import unmodified_rocksdb
 import unmodified_sqlite
 import unmodified_start
@@ -17,8 +18,8 @@ from unmodified_common import folder, load
 from volumes import Cloud, describe, is_cloud, measure
 
 SECTIONS = {section.name: section for section in (unmodified_sqlite.Sqlite, unmodified_nginx.Nginx, unmodified_rocksdb.RocksDb,
-                                                  unmodified_clickhouse.ClickHouse, unmodified_cached.Redis, unmodified_cached.Memcached,
-                                                  unmodified_start.Start)}
+                                                  unmodified_clickhouse.ClickHouse, unmodified_postgresql.PostgreSql, unmodified_cached.Redis,
+                                                  unmodified_cached.Memcached, unmodified_start.Start)}
 
 
 def chosen(variable, names):
