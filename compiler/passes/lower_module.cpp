@@ -57,10 +57,11 @@ void lower_chain(ModuleContext& m, const checked::Chain& chain) {
     m.out.chains.push_back(std::move(context.out));
 }
 
-std::int32_t lower_handler(ModuleContext& m, const std::string& name, const std::optional<checked::Handler>& handler) {
+std::int32_t lower_handler(ModuleContext& m, const std::string& name, const std::optional<checked::Handler>& handler,
+                           bool whole = true) {
     if (!handler) return -1;
     ProgramLowering lowering(m, nullptr, name, ir::ProgramKind::handler);
-    lowering.handler(*handler, handler->body);
+    lowering.handler(*handler, handler->body, whole);
     return add_program(m, lowering.finish());
 }
 
@@ -68,7 +69,7 @@ std::int32_t lower_key(ModuleContext& m, const std::string& name, const std::opt
                        const std::optional<checked::Body>& key) {
     if (!key || !handler) return -1;
     ProgramLowering lowering(m, nullptr, name, ir::ProgramKind::handler);
-    lowering.handler(*handler, *key);
+    lowering.handler(*handler, *key, true);
     return add_program(m, lowering.finish());
 }
 
@@ -78,7 +79,8 @@ void lower_service(ModuleContext& m, const checked::Service& service) {
     out.on_request_tcp = lower_handler(m, service.name + ".tcp", service.tcp);
     out.on_malformed = lower_handler(m, service.name + ".malformed", service.malformed);
     out.on_failure = lower_handler(m, service.name + ".failure", service.failure);
-    out.on_datagram = lower_handler(m, service.name + ".datagram", service.datagram);
+    // Requests of bad form are answered, too: by what there is of them.
+    out.on_datagram = lower_handler(m, service.name + ".datagram", service.datagram, false);
     out.cache_key_udp = lower_key(m, service.name + ".key.udp", service.udp, service.udp_key);
     out.cache_key_tcp = lower_key(m, service.name + ".key.tcp", service.tcp, service.tcp_key);
     m.out.services.push_back(std::move(out));

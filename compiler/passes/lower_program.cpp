@@ -90,7 +90,7 @@ void ProgramLowering::header(const checked::Record& record) {
     }
 }
 
-void ProgramLowering::handler(const checked::Handler& request, const checked::Body& body) {
+void ProgramLowering::handler(const checked::Handler& request, const checked::Body& body, bool whole) {
     locals_.assign(std::max<std::size_t>(body.locals.size(), 1), {});
     local_types_ = &body.locals;
     env_ = &locals_;
@@ -98,7 +98,7 @@ void ProgramLowering::handler(const checked::Handler& request, const checked::Bo
     bool is_text = !body.locals.empty() && body.locals[0].type.kind == checked::TypeKind::text;
     if (request.request_record >= 0) {
         locals_[0] =
-            make_view(m_.checked.records[static_cast<std::size_t>(request.request_record)], Operand::imm(0), true);
+            make_view(m_.checked.records[static_cast<std::size_t>(request.request_record)], Operand::imm(0), whole);
     } else if (is_text) {
         locals_[0] = text_match(m_.checked.texts[body.locals[0].type.record], block_bytes());
         b_.check(*locals_[0].present, CIO_MALFORMED);

@@ -89,12 +89,14 @@ def test_udp(server, held):
             expect("an item whose sum is wrong", ask(sock, number, DAMAGED), FAILED)
         expect("what follows a key does not count", ask(sock, 6, NOTHING + b"1"), NOT_FOUND)
         expect("a datagram that is longer than the buffers", ask(sock, 7, NOTHING * 1250), FAILED)
-        for short in (b"", struct.pack("!Q", 8)[:7], struct.pack("!Q", 8), struct.pack("!Q", 8) + NOTHING[:15]):
+        for key in (b"", NOTHING[:1], NOTHING[:15]):
+            expect(f"a request with {len(key)} bytes of a key", ask(sock, 8, key), FAILED)
+        for short in (b"", struct.pack("!Q", 8)[:7]):
             sock.send(short)
-        expect("what is shorter than a request is not answered", ask(sock, 9, NOTHING), NOT_FOUND)
+        expect("what is shorter than a request's number is not answered", ask(sock, 9, NOTHING), NOT_FOUND)
         sock.close()
     after = server.stats()
-    expect("counted", [after[name] - before[name] for name in ("malformed", "too_long", "vanished", "shed")], [2 * 5, 2, 0, 0])
+    expect("counted", [after[name] - before[name] for name in ("malformed", "too_long", "vanished", "shed")], [2 * 6, 2, 0, 0])
 
 
 def test_tcp(server, held):

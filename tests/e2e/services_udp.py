@@ -37,6 +37,12 @@ service plain on udp 7002 via auto in class slow {
   on malformed { reply "bad" }
   on failure { reply "sorry" }
 }
+service marked on udp 7003 via uring in class slow {
+  request { id: u16be  mark: u16be == 0x4b56  key: u32be }
+  on request { reply "good" }
+  on datagram { reply request.id:u16be }
+  on malformed { reply "bad" }
+}
 """
 ROWS = 500
 DATA = b"".join((b"%09d " % number) * 100 for number in range(ROWS))
@@ -45,7 +51,7 @@ PATIENCE = netns.PATIENCE
 
 class Server(daemon.Daemon):
     ARTIFACT = "app.bpf.o"
-    SERVICES, ENDPOINTS = ("lines", "plain"), 3  # of the spec
+    SERVICES, ENDPOINTS = ("lines", "plain", "marked"), 4  # of the spec
 
     def __init__(self, folder, *options, bind="127.0.0.1", prefix=()):
         ports = [word for service in self.SERVICES for word in ("--port", f"{service}=0")]
@@ -129,6 +135,21 @@ def test_plain(server):
     sock.close()
 
 
+def test_marked(server, **where):
+    """A request need not be whole for `on datagram`: what that names has to be there, and nothing else."""
+    sock = server.client("marked", **where)
+    good = struct.pack("!HHI", 0xfeed, 0x4b56, 1)
+    for what, request, want in (("a request", good, b"good"), ("one with another mark", good[:2] + b"no" + good[4:], b"bad"), ("the half of one", good[:4], b"bad"),
+                                ("its first field", good[:2], b"bad")):
+        sock.send(request)
+        expect(f"{what} is answered behind its number", sock.recv(100), good[:2] + want)
+    sock.send(good[:1])
+    sock.send(b"")
+    sock.send(good)
+    expect("less than its number is not", sock.recv(100), good[:2] + b"good")
+    sock.close()
+
+
 def hold_the_only_place(server, connection):
     """Over tcp, a request whose reply nobody takes: it stays once its socket takes no more, and nothing is sent however often one looks."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -208,6 +229,7 @@ def main():
         server = Server(folder, bind="::")
         test_lines(server)
         test_plain(server)
+        test_marked(server)
         expect("ends", server.stop(), 0)
         server = Server(folder, "--requests", 1, "--waiting", 4)
         test_overload(server, socket.create_connection(("127.0.0.1", server.ports["lines", "tcp"]), timeout=PATIENCE))
