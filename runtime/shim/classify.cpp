@@ -5,9 +5,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include <cstdio>
+#include <cstddef>
 #include <cstring>
 
+#include "runtime/shim/endings.h"
 #include "runtime/shim/glob.h"
 #include "runtime/shim/shim.h"
 
@@ -22,7 +23,7 @@ const char* last_part(const char* path) {
     return slash ? slash + 1 : path;
 }
 
-// Most opens are refused by one character: that with which both must end.
+// Most classes are refused by one character: that with which both must end.
 bool ends_alike(const char* pattern, const char* path) {
     const std::size_t length = std::strlen(pattern), path_length = std::strlen(path);
     if (length == 0 || path_length == 0) return length == path_length;
@@ -75,8 +76,7 @@ void post_text(Region& region, EventKind kind, const char* text, int source = 0)
     post(region, event, text, event.length);
 }
 
-void watch_as(Region& region, int descriptor, const char* path, unsigned rule, std::uint64_t flags,
-              std::uint32_t took) {
+void watch_as(Region& region, int descriptor, const char* path, unsigned rule, std::uint64_t flags) {
     struct stat status;
     if (failed(raw_call(SYS_fstat, descriptor, word(&status))) ||
         (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode)))
@@ -92,46 +92,44 @@ void watch_as(Region& region, int descriptor, const char* path, unsigned rule, s
     event.device = status.st_dev;
     event.inode = status.st_ino;
     event.offset = flags;
-    event.took_ns = took;
     event.length = static_cast<std::uint32_t>(strnlen(path, kMaxPath));
     post(region, event, path, event.length);
-    if (took >= kSlowReadNs || posts & kWakeOpens) wake(region);
+    if (posts & kWakeOpens) wake(region);
 }
 
 // Apart from its caller, since the path takes much of a small stack: a signal handler's, or a thread's.
-[[gnu::noinline]] void watch_resolved(Region& region, int descriptor, const char* given, std::uint64_t flags,
-                                      std::uint32_t took) {
+[[gnu::noinline]] void watch_resolved(Region& region, int descriptor, const char* given, std::uint64_t flags) {
     char path[kMaxPath + 1];
     const bool named = name_of_descriptor(descriptor, path) != 0;
     const int found = named && (!given || may_match(region.plan, given)) ? class_of(region.plan, path) : kNoRule;
-    if (found != kNoRule) return watch_as(region, descriptor, path, static_cast<unsigned>(found), flags, took);
+    if (found != kNoRule) return watch_as(region, descriptor, path, static_cast<unsigned>(found), flags);
     if (region.plan.explain != 0) post_text(region, EventKind::passed, named || !given ? path : given);
 }
 
 // The path counts as it was given when that is absolute, else as the kernel resolves it.
-void watch_file(Region& region, int descriptor, const char* given, std::uint64_t flags, std::uint32_t took) {
+void watch_file(Region& region, int descriptor, const char* given, std::uint64_t flags) {
     const bool absolute = given && given[0] == '/';
     const int found = absolute ? class_of(region.plan, given) : kNoRule;
-    if (found != kNoRule) return watch_as(region, descriptor, given, static_cast<unsigned>(found), flags, took);
-    if (!given || may_match(region.plan, given)) return watch_resolved(region, descriptor, given, flags, took);
+    if (found != kNoRule) return watch_as(region, descriptor, given, static_cast<unsigned>(found), flags);
+    if (!given || may_match(region.plan, given)) return watch_resolved(region, descriptor, given, flags);
     if (region.plan.explain == 0) return;
-    if (!absolute) return watch_resolved(region, descriptor, given, flags, took);
+    if (!absolute) return watch_resolved(region, descriptor, given, flags);
     post_text(region, EventKind::passed, given);
 }
 
 // Ports are compared in the byte order of the machine. 0: not an IP address.
-std::uint16_t port_of(const sockaddr_storage& address, unsigned bytes) {
-    if (address.ss_family == AF_INET && bytes >= sizeof(sockaddr_in))
-        return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
-    if (address.ss_family == AF_INET6 && bytes >= sizeof(sockaddr_in6))
-        return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
-    return 0;
+std::uint16_t port_in(const void* address, unsigned bytes) {
+    static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
+    sockaddr_in head;
+    if (!address || bytes < sizeof head) return 0;
+    std::memcpy(&head, address, sizeof head);
+    return head.sin_family == AF_INET || head.sin_family == AF_INET6 ? ntohs(head.sin_port) : 0;
 }
 
 std::uint16_t port_of(int descriptor, long call) {
     sockaddr_storage address{};
     socklen_t bytes = sizeof address;
-    return failed(raw_call(call, descriptor, word(&address), word(&bytes))) ? 0 : port_of(address, bytes);
+    return failed(raw_call(call, descriptor, word(&address), word(&bytes))) ? 0 : port_in(&address, bytes);
 }
 
 int option(int descriptor, int name) {
@@ -144,6 +142,13 @@ int socket_rule(const Plan& plan, std::uint16_t port, bool tcp) {
     for (unsigned i = 0; i < plan.socket_count && port != 0; ++i)
         if (plan.sockets[i].port == port && (plan.sockets[i].tcp != 0) == tcp) return static_cast<int>(i);
     return kNoRule;
+}
+
+// Asked before anything that takes a system call.
+bool is_of_interest(const Plan& plan, std::uint16_t port) {
+    for (unsigned i = 0; i < plan.socket_count; ++i)
+        if (plan.sockets[i].port == port) return true;
+    return plan.explain != 0;
 }
 
 // "connect tcp port 80": by hand, since printf may allocate.
@@ -170,17 +175,26 @@ void watch_socket(Region& region, int descriptor, Kind kind, const char* call, s
 
 }  // namespace
 
-void opened(int descriptor, const char* path, std::uint64_t flags, std::uint32_t took) {
+constinit Endings endings;
+
+int may_end_alike(int descriptor, const char* path, std::uint64_t flags) {
+    if (!table.may_be_watched(descriptor) && !endings.may_match(path)) return descriptor;
+    return may_be_matched(descriptor, path, flags);
+}
+
+[[gnu::noinline]] int may_be_matched(int descriptor, const char* path, std::uint64_t flags) {
     Region* found = start();
-    if (!found || descriptor < 0 || !path || in_vfork_child()) return;
+    if (!found || descriptor < 0 || !path) return descriptor;
     if (static_cast<unsigned>(descriptor) >= kSlots) {
         static constinit std::atomic<bool> said{false};
-        if (!said.exchange(true)) post_note(Note::descriptors, path);
-        return;
+        if (!in_vfork_child() && !said.exchange(true)) post_note(Note::descriptors, path);
+        return descriptor;
     }
     closing(descriptor);  // a close that nobody saw
-    if (!live_region() || flags & (O_PATH | O_DIRECTORY) || (flags & O_TMPFILE) == O_TMPFILE) return;
-    watch_file(*found, descriptor, path, flags, took);
+    if (!endings.may_match(path) || !live_region() || in_vfork_child()) return descriptor;
+    if (!(flags & (O_PATH | O_DIRECTORY)) && (flags & O_TMPFILE) != O_TMPFILE)
+        watch_file(*found, descriptor, path, flags);
+    return descriptor;
 }
 
 void inherited(int descriptor) {
@@ -190,7 +204,7 @@ void inherited(int descriptor) {
     if (S_ISREG(status.st_mode) && found.plan.class_count != 0) {
         const long flags = raw_call(SYS_fcntl, descriptor, F_GETFL);
         if (!failed(flags) && !(flags & O_PATH))
-            watch_file(found, descriptor, nullptr, static_cast<std::uint64_t>(flags), 0);
+            watch_file(found, descriptor, nullptr, static_cast<std::uint64_t>(flags));
     } else if (S_ISSOCK(status.st_mode) && found.plan.socket_count != 0) {
         const bool listens = option(descriptor, SO_ACCEPTCONN) == 1;
         watch_socket(found, descriptor, listens ? Kind::listener : Kind::socket, "inherit",
@@ -220,14 +234,16 @@ void duplicated(int from, int to) {
     table.duplicate(from, to);
 }
 
-void listening(int descriptor, const char* call) {
+void listening(int descriptor, const char* call, const void* address, unsigned bytes) {
     Region* found = start();
-    if (!found || !live_region() || in_vfork_child()) return;
-    if (found->plan.socket_count == 0 && found->plan.explain == 0) return;
+    if (!found || (found->plan.socket_count == 0 && found->plan.explain == 0)) return;
+    std::uint16_t port = port_in(address, bytes);
+    if (port == 0) port = port_of(descriptor, SYS_getsockname);
+    if (!is_of_interest(found->plan, port) || !live_region() || in_vfork_child()) return;
     const bool tcp = option(descriptor, SO_TYPE) == SOCK_STREAM;
     if (tcp == (call[0] == 'b'))
         return;  // bound TCP sockets are looked at when they listen; nothing else is bound for good
-    watch_socket(*found, descriptor, tcp ? Kind::listener : Kind::socket, call, port_of(descriptor, SYS_getsockname));
+    watch_socket(*found, descriptor, tcp ? Kind::listener : Kind::socket, call, port);
 }
 
 void accepted(int listener, int descriptor) {
@@ -241,11 +257,9 @@ void accepted(int listener, int descriptor) {
 
 void connected(int descriptor, const void* address, unsigned bytes) {
     Region* found = start();
-    if (!found || !live_region() || !address || bytes < sizeof(sa_family_t) || in_vfork_child()) return;
-    if (found->plan.socket_count == 0 && found->plan.explain == 0) return;
-    sockaddr_storage copy{};
-    std::memcpy(&copy, address, bytes < sizeof copy ? bytes : sizeof copy);
-    watch_socket(*found, descriptor, Kind::socket, "connect", port_of(copy, bytes));
+    const std::uint16_t port = port_in(address, bytes);
+    if (!found || !is_of_interest(found->plan, port) || !live_region() || in_vfork_child()) return;
+    watch_socket(*found, descriptor, Kind::socket, "connect", port);
 }
 
 }  // namespace chainio::shim

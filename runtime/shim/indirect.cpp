@@ -58,14 +58,10 @@ std::uint64_t flags_of(long number, const Arguments& in) {
 }
 
 long open_by_number(Six call, long number, const Arguments& in) {
-    start();
-    const std::uint64_t before = now_ns();
     const long fd = call(number, in.a, in.b, in.c, in.d, in.e, in.f);
-    const std::uint32_t took = since(before);
     const bool in_folder = number == SYS_openat || number == SYS_openat2;
     if (fd >= 0)
-        opened(static_cast<int>(fd), reinterpret_cast<const char*>(in_folder ? in.b : in.a), flags_of(number, in),
-               took);
+        opened(static_cast<int>(fd), reinterpret_cast<const char*>(in_folder ? in.b : in.a), flags_of(number, in));
     return fd;
 }
 
@@ -101,7 +97,9 @@ void after_call(long number, const Arguments& in, long result) {
             return duplicated(static_cast<int>(in.a), static_cast<int>(result));
         case SYS_mmap: return mapped(static_cast<int>(in.e), static_cast<int>(in.c), static_cast<int>(in.d));
         case SYS_listen: return listening(static_cast<int>(in.a), "listen");
-        case SYS_bind: return listening(static_cast<int>(in.a), "bind");
+        case SYS_bind:
+            return listening(static_cast<int>(in.a), "bind", reinterpret_cast<const void*>(in.b),
+                             static_cast<unsigned>(in.c));
         case SYS_accept:
         case SYS_accept4: return accepted(static_cast<int>(in.a), static_cast<int>(result));
         case SYS_epoll_ctl:

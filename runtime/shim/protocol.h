@@ -60,7 +60,7 @@ struct Event {
     std::uint64_t device, inode;  // of the file
     std::uint64_t offset;
     std::uint32_t length;   // read: bytes; others: bytes of payload that count
-    std::uint32_t took_ns;  // read, opened: how long the program's own call took (saturated)
+    std::uint32_t took_ns;  // read: how long the program's own call took (saturated)
 };
 static_assert(sizeof(Event) == 40);
 

@@ -94,6 +94,7 @@ Region* try_start() {
     if (found->server.load() != 0 && exe_matches(found->plan)) {
         own = make_process();
         if (own && table.create()) {
+            endings.learn(found->plan, found->plan.explain != 0);
             if (serves_any(found->plan)) served_beside(path);
             release_key_made = pthread_key_create(&release_key, thread_ends) == 0;
             shared.store(found, std::memory_order_release);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/shim/endings.h"
 #include "runtime/shim/post.h"
 #include "runtime/shim/protocol.h"
 #include "runtime/shim/raw.h"
@@ -31,12 +32,21 @@ void leaving();                   // the same, of a program that nobody can name
 void may_share_memory();          // the thread is about to start a child that shares its memory, and waits for it
 
 // ---- classify.cpp ----
-// A new descriptor: finds out whether a class matches it. `took` is what the open took.
-void opened(int descriptor, const char* path, std::uint64_t flags, std::uint32_t took);
+extern constinit Endings endings;
+// A new descriptor, which they return: finds out whether a class matches it. Most are refused by the last two bytes of
+// their path, so that an open costs little more, and most others by all that are known.
+int may_be_matched(int descriptor, const char* path, std::uint64_t flags);
+int may_end_alike(int descriptor, const char* path, std::uint64_t flags);
+inline int opened(int descriptor, const char* path, std::uint64_t flags) {
+    if (table.may_be_watched(descriptor) || endings.ends_well(path)) [[unlikely]]
+        return may_end_alike(descriptor, path, flags);
+    return descriptor;
+}
 void inherited(int descriptor);  // one that was there before the program
 void closing(int descriptor);    // it is about to be closed, or has been replaced
 void duplicated(int from, int to);
-void listening(int descriptor, const char* call);  // a TCP socket listens, or a UDP socket is bound
+// A TCP socket listens, or a UDP socket is bound, to `address` when that is known.
+void listening(int descriptor, const char* call, const void* address = nullptr, unsigned bytes = 0);
 void accepted(int listener, int descriptor);
 void connected(int descriptor, const void* address, unsigned bytes);
 

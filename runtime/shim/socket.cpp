@@ -11,9 +11,7 @@ namespace chainio::shim {
 namespace {
 
 int after_connect(int result, int fd, const void* address, unsigned bytes) {
-    const int error = errno;
-    if (result == 0 || error == EINPROGRESS) connected(fd, address, bytes);
-    errno = error;
+    if (result == 0 || errno == EINPROGRESS) connected(fd, address, bytes);
     return result;
 }
 
@@ -37,7 +35,7 @@ void message_received(Slot& slot, const msghdr& message, std::size_t bytes) {
 CHAINIO_CALL(int, bind, int fd, const sockaddr* address, socklen_t bytes) {
     const int result = CHAINIO_NEXT(bind)(fd, address, bytes);
     if (result == 0 && address && (address->sa_family == AF_INET || address->sa_family == AF_INET6))
-        listening(fd, "bind");
+        listening(fd, "bind", address, bytes);
     return result;
 }
 CHAINIO_CALL(int, listen, int fd, int backlog) {

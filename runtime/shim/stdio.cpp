@@ -23,12 +23,8 @@ std::uint64_t flags_of(const char* mode) {
 
 template <class Call>
 FILE* file_opened(const char* path, const char* mode, Call call) {
-    start();
-    if (!live_region()) [[likely]]
-        return call();
-    const std::uint64_t before = now_ns();
     FILE* file = call();
-    if (file && file->_fileno >= 0) opened(file->_fileno, path, flags_of(mode), since(before));
+    if (file && file->_fileno >= 0) opened(file->_fileno, path, flags_of(mode));
     return file;
 }
 

@@ -57,6 +57,11 @@ class Table {
         Slot& slot = slots_[descriptor];
         return slot.state.load(std::memory_order_relaxed) != 0 ? &slot : nullptr;
     }
+    // The same as yes or no; yes also of those that are not in the table.
+    bool may_be_watched(int descriptor) const {
+        return static_cast<unsigned>(descriptor) >= size_.load(std::memory_order_acquire) ||
+               slots_[descriptor].state.load(std::memory_order_relaxed) != 0;
+    }
     bool put_file(int descriptor, unsigned rule, std::uint64_t device, std::uint64_t inode, bool served = false);
     void put_socket(int descriptor, Kind kind, unsigned rule);
     bool duplicate(int from, int to);  // `to` must be clear

@@ -7,6 +7,7 @@ CHAINIO_BENCH_VOLUMES=local,cloud choose.
 import os
 
 import unmodified_cached
+import unmodified_calls
 import unmodified_clickhouse
 import unmodified_nginx
 import unmodified_postgresql
@@ -19,7 +20,7 @@ from volumes import Cloud, describe, is_cloud, measure
 
 SECTIONS = {section.name: section for section in (unmodified_sqlite.Sqlite, unmodified_nginx.Nginx, unmodified_rocksdb.RocksDb,
                                                   unmodified_clickhouse.ClickHouse, unmodified_postgresql.PostgreSql, unmodified_cached.Redis,
-                                                  unmodified_cached.Memcached, unmodified_start.Start)}
+                                                  unmodified_cached.Memcached, unmodified_start.Start, unmodified_calls.Calls)}
 
 
 def chosen(variable, names):

@@ -4,7 +4,6 @@
 // differences; with SITES, a chainio-sites, the rows of calls that go past libc show what it costs to catch them
 #include <fcntl.h>
 #include <spawn.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -20,6 +19,7 @@
 
 #include "runtime/shim/protocol.h"
 #include "runtime/shim/raw.h"
+#include "tests/bench/shim/region.h"
 
 namespace {
 
@@ -61,25 +61,6 @@ int child(const char* path) {
     measure("pread 4 KiB", [&] { static_cast<void>(!pread(fd, bytes, sizeof bytes, 0)); });
     measure("open and close", [&] { close(open(path, O_RDONLY)); });
     return 0;
-}
-
-Region* make_region(const std::string& path, const char* sites) {
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0 || ftruncate(fd, chainio::shim::kRegionBytes) != 0) return nullptr;
-    void* memory = mmap(nullptr, chainio::shim::kRegionBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (memory == MAP_FAILED) return nullptr;
-    auto* region = static_cast<Region*>(memory);
-    std::strcpy(region->plan.classes[0].pattern, "*.idx");
-    std::strcpy(region->plan.classes[1].pattern, "/var/lib/other/*.dat");
-    region->plan.class_count = 2;
-    region->class_posts[0] = region->class_posts[1] = chainio::shim::kPostOpens | chainio::shim::kPostReads;
-    if (sites) std::strncpy(region->plan.sites_program, sites, chainio::shim::kMaxPath - 1);
-    region->version = chainio::shim::kVersion;
-    region->bytes = static_cast<std::uint32_t>(chainio::shim::kRegionBytes);
-    region->server = static_cast<std::uint32_t>(getpid());
-    region->magic = chainio::shim::kMagic;
-    return region;
 }
 
 using Times = std::map<std::string, std::map<std::string, std::vector<double>>>;
@@ -131,7 +112,7 @@ int main(int argc, char** argv) {
     if (!mkdtemp(folder)) return 1;
     const std::string base = folder, region_path = base + "/region", matched = base + "/a.idx",
                       unmatched = base + "/a.txt";
-    Region* region = make_region(region_path, argc > 3 ? argv[3] : nullptr);
+    Region* region = chainio::bench_shim::make_region(region_path, argc > 3 ? argv[3] : nullptr);
     if (!region) return 1;
     for (const auto& path : {matched, unmatched})
         if (FILE* file = std::fopen(path.c_str(), "w"))
