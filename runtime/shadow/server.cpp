@@ -8,6 +8,7 @@
 #include "runtime/shadow/direct.h"
 #include "runtime/shadow/events.h"
 #include "runtime/shadow/region.h"
+#include "runtime/shadow/spinning.h"
 
 namespace chainio::shadow {
 namespace {
@@ -85,6 +86,7 @@ class ServerImpl final : public Server {
     unsigned take_probes(unsigned most);
     void switch_probes();
     void keep_house(std::uint64_t now);
+    bool looks_on(std::uint64_t now);
     void sleep(const std::function<bool()>& stop);
     std::expected<void, std::string> finish();
 
@@ -104,6 +106,9 @@ class ServerImpl final : public Server {
     probe::Poller* probes_ = nullptr;
     std::string failure_;  // of the ring; the server then only watches
     std::uint64_t sleep_ns_ = kSleepNs, house_ns_ = 0, reclaim_ns_ = 0, new_rings_ns_ = 0;
+    Spinning spinning_;
+    bool may_spin_ = false, spins_ = false;  // since something moved: it may look on, and does
+    std::uint64_t last_moved_ = 0;
 };
 
 // One look at everything; whether anything happened that makes another look at once worth while.
@@ -125,6 +130,7 @@ bool ServerImpl::turn(std::uint64_t now) {
         ahead_->drop_waiting();
     }
     if (events != 0) sleep_ns_ = kSleepNs;
+    if (events != 0 && spins_) spinning_.found();
     if (events != 0) file_.get().stats.server_ns.fetch_add(now_ns() - now, std::memory_order_relaxed);
     if (now - house_ns_ >= kHousekeepingNs) keep_house(now);
     return moved || events >= kEventsAtOnce;
@@ -185,21 +191,28 @@ void ServerImpl::sleep(const std::function<bool()>& stop) {
     if (region.asleep.exchange(0, std::memory_order_seq_cst) == 0) new_rings_ns_ = 0;
 }
 
+// Without reads under way it looks on for a moment, as a program that has just been helped will come back soon.
+bool ServerImpl::looks_on(std::uint64_t now) {
+    if (ahead_->in_flight() != 0 || now - last_moved_ >= options_.spin_ns) {
+        if (std::exchange(spins_, false)) spinning_.in_vain();
+        return false;
+    }
+    if (std::exchange(may_spin_, false)) spins_ = spinning_.begins();
+    return spins_;
+}
+
 std::expected<void, std::string> ServerImpl::run(const std::function<bool()>& stop) {
-    std::uint64_t last_moved = 0;
     const auto waker = probes_ != nullptr ? probe::Waker::start(probes_->fd(), file_.get().asleep) : nullptr;
     while (!stop()) {
         const std::uint64_t now = now_ns();
         if (turn(now)) {
-            last_moved = now;
-            continue;
-        }
-        // Without reads under way it looks on for a moment, as a program that has just been helped will come back soon.
-        if (ahead_->in_flight() == 0 && now - last_moved < options_.spin_ns) {
+            last_moved_ = now;
+            may_spin_ = true;
+        } else if (looks_on(now)) {
             file_.get().stats.spins_ns.fetch_add(now_ns() - now, std::memory_order_relaxed);
-            continue;
+        } else {
+            sleep(stop);
         }
-        sleep(stop);
     }
     return finish();
 }

@@ -1,0 +1,25 @@
+// Whether an idle server looks on for a moment before it sleeps. Something that comes while it looks spares a program
+// the wake-up and its chain the delay; nothing has come for the price of a processor that the program may want itself.
+// The one is worth some three of the other, so looking on pays where one look in three is not in vain. Where it does
+// not, one in kTry is made all the same.
+#pragma once
+#include <algorithm>
+
+namespace chainio::shadow {
+
+class Spinning {
+  public:
+    static constexpr int kFound = 3, kVain = 1, kMost = 32;
+    static constexpr unsigned kTry = 16;
+
+    // Whether to look on this time.
+    bool begins() { return credit_ > 0 || ++passed_ % kTry == 0; }
+    void found() { credit_ = std::min(credit_ + kFound, kMost); }
+    void in_vain() { credit_ = std::max(credit_ - kVain, 0); }
+
+  private:
+    int credit_ = kMost / 2;
+    unsigned passed_ = 0;
+};
+
+}  // namespace chainio::shadow
