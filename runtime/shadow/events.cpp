@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <string_view>
+#include <utility>
 
 #include "runtime/shadow/clock.h"
 
@@ -23,6 +24,10 @@ constexpr std::uint32_t kMostDescriptors = 65536;
 constexpr std::uint32_t kSilentPages = 32, kShown = 16;
 // And one in so many openings to chains on them that are quiet.
 constexpr std::uint32_t kShownOpenings = 4;
+constexpr std::uint64_t kForetoldFor = 1'000'000'000;  // ns in which an opening that was foretold is not shown again
+// Siblings of a class that were named so often in a row and were not there are most likely not there at all: one in so
+// many is looked for.
+constexpr std::uint32_t kMissing = 32, kLookedFor = 16;
 
 std::string_view text_of(const Message& message) {
     return {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()};
@@ -55,7 +60,8 @@ Events::Events(const Parts& parts, bool explain)
       on_probe_(shim::kMaxProbes),
       silent_(parts.plan.chains.size()),
       passed_(parts.plan.chains.size()),
-      last_reads_(shim::kRings * parts.plan.classes.size()) {
+      last_reads_(shim::kRings * parts.plan.classes.size()),
+      missing_(parts.spec.module().files.size()) {
     to_run_.reserve(parts.plan.chains.size());
     for (std::uint32_t i = 0; i < parts.plan.chains.size(); i++) {
         const ChainPlan& chain = parts.plan.chains[i];
@@ -111,19 +117,39 @@ void Events::on_opened(const Message& message) {
     if (to_run_.empty()) return;
     ShadowFile* file = file_of(event);
     if (file == nullptr) return;
-    file->pins++;  // a chain may name so many others that this one would be closed for them
+    const std::uint64_t now = now_ns();
+    const bool was_foretold = elapsed_ns(std::exchange(file->foretold_ns, 0), now) < kForetoldFor;
+    if (!was_foretold) run_opened(message, *file);
+    foretell(message, *file, now);
+}
+
+// Runs the chains of to_run_.
+void Events::run_opened(const Message& message, ShadowFile& file) {
+    const std::uint32_t file_class = parts_.plan.classes[message.event.source];
+    file.pins++;  // a chain may name so many others that this one would be closed for them
     for (std::uint32_t chain : to_run_) {
-        const std::uint32_t file_class = parts_.plan.classes[event.source];
-        const auto* header = parts_.files.header(*file, file_class);
+        const auto* header = parts_.files.header(file, file_class);
         if (header == nullptr) {
             refuse(chain, FileRefusal::bad_header);
             continue;
         }
         run(chain,
-            {.offset = 0, .length = 0, .total = last_read(message), .file = file, .header = header, .arguments = {}},
-            file);
+            {.offset = 0, .length = 0, .total = last_read(message), .file = &file, .header = header, .arguments = {}},
+            &file);
     }
-    file->pins--;
+    file.pins--;
+}
+
+// A thread that goes from folder to folder is shown to the chains one folder ahead, as what it opens there is all the
+// more in time the sooner it is asked for.
+void Events::foretell(const Message& message, const ShadowFile& file, std::uint64_t now) {
+    if (file.direct) return;
+    const std::string path = succession_.after(message.ring, file.path, now);
+    if (path.empty()) return;
+    const auto next = parts_.files.at(path, parts_.plan.classes[message.event.source], now);
+    if (!next) return;
+    (*next)->foretold_ns = now;
+    run_opened(message, **next);
 }
 
 // The opened file of an event, unless it is to be left alone.
@@ -303,9 +329,13 @@ void Events::follow(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFil
 void Events::follow_named(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file) {
     const auto name = runner_.name_of(prefetch);
     if (!name || prefetch.target >= parts_.spec.module().files.size()) return parts_.score.dropped(chain);
+    const bool beside = prefetch.kind == CIO_PREFETCH_SIBLING;
+    std::uint32_t& missing = missing_[prefetch.target];
+    if (beside && missing >= kMissing && ++missing % kLookedFor != 0) return refuse(chain, FileRefusal::cannot_open);
     const std::uint64_t now = now_ns();
-    auto target = prefetch.kind == CIO_PREFETCH_SIBLING ? parts_.files.sibling(*file, *name, prefetch.target, now)
-                                                        : parts_.files.under_root(*name, prefetch.target, now);
+    auto target = beside ? parts_.files.sibling(*file, *name, prefetch.target, now)
+                         : parts_.files.under_root(*name, prefetch.target, now);
+    if (beside) missing = target ? 0 : missing + 1;
     if (!target) return refuse(chain, target.error());
     parts_.ahead.ask_range(chain, **target, prefetch.offset, prefetch.length);
 }

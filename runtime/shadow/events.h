@@ -11,6 +11,7 @@
 #include "runtime/shadow/process_rings.h"
 #include "runtime/shadow/runner.h"
 #include "runtime/shadow/server.h"
+#include "runtime/shadow/succession.h"
 
 namespace chainio::shadow {
 
@@ -47,6 +48,8 @@ class Events final : public MessageSink {
     static constexpr unsigned kFewUnderWay = 16;
     using ByMode = std::vector<std::vector<std::uint32_t>>;  // chains by source
     void on_opened(const Message& message);
+    void run_opened(const Message& message, ShadowFile& file);
+    void foretell(const Message& message, const ShadowFile& file, std::uint64_t now);
     void on_read(const Message& message);
     void on_begun(const Message& message);
     std::uint32_t& last_read(const Message& message);
@@ -73,8 +76,10 @@ class Events final : public MessageSink {
     std::vector<std::uint32_t> silent_;      // by chain: pages of its own walks in a row at which it asked for nothing
     std::vector<std::uint32_t> passed_;      // by chain: openings while it was quiet
     std::vector<std::uint32_t> last_reads_;  // by ring and class: how long the thread's latest read was
+    std::vector<std::uint32_t> missing_;     // by class of the module: siblings in a row that were not there
     std::vector<std::uint32_t> to_run_;      // chains at the event at hand
     ProcessRings rings_;
+    Succession succession_{shim::kRings};
     struct Grant {
         bool looked = false, served = true;
     };

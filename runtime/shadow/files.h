@@ -32,7 +32,8 @@ struct ShadowFile {
     // While it is ready to be served.
     int direct_fd = -1;
     std::uint64_t served_id = 0, served_stamp = 0, served_size = 0;
-    std::uint64_t checked_ns = 0;  // when the path was last known to lead to it
+    std::uint64_t checked_ns = 0;   // when the path was last known to lead to it
+    std::uint64_t foretold_ns = 0;  // when chains on openings were last shown it before it was opened
     struct Header {
         std::uint32_t file_class;
         std::vector<std::uint64_t> fields;
@@ -74,6 +75,11 @@ class Files {
     // The file beside it whose last part ends otherwise.
     std::expected<ShadowFile*, FileRefusal> sibling(const ShadowFile& file, std::string_view ending,
                                                     std::uint32_t file_class, std::uint64_t now_ns);
+    // The one at an absolute path.
+    std::expected<ShadowFile*, FileRefusal> at(const std::string& path, std::uint32_t file_class,
+                                               std::uint64_t now_ns) {
+        return by_path(-1, {}, path, file_class, now_ns);
+    }
     // A percent-encoded path under the class's root.
     std::expected<ShadowFile*, FileRefusal> under_root(std::string_view encoded, std::uint32_t file_class,
                                                        std::uint64_t now_ns);

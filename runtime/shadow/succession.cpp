@@ -1,0 +1,102 @@
+#include "runtime/shadow/succession.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/shadow/clock.h"
+
+namespace chainio::shadow {
+namespace {
+
+constexpr std::size_t kMostParents = 16;
+constexpr std::uint64_t kGoodFor = 100'000'000;  // ns until folders that come and go are looked at again
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// The run of digits at the begin, without leading zeros; `text` is then what lies behind it.
+std::string_view take_number(std::string_view& text) {
+    const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
+    const std::size_t begin = std::min(text.find_first_not_of('0'), end);
+    const std::string_view number = text.substr(begin, end - begin);
+    text.remove_prefix(end);
+    return number;
+}
+
+std::string_view folder_of(std::string_view path) { return path.substr(0, std::min(path.rfind('/'), path.size())); }
+std::string_view last_part(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+std::uint64_t change_of(const std::string& folder) {
+    struct stat info{};
+    if (stat(folder.c_str(), &info) != 0) return 0;
+    return static_cast<std::uint64_t>(info.st_mtim.tv_sec) * 1'000'000'000u +
+           static_cast<std::uint64_t>(info.st_mtim.tv_nsec);
+}
+
+std::vector<std::string> read_folders(const std::string& parent) {
+    std::vector<std::string> folders;
+    DIR* directory = opendir(parent.c_str());
+    if (directory == nullptr) return folders;
+    while (const dirent* entry = readdir(directory)) {
+        if (entry->d_type == DT_DIR && entry->d_name[0] != '.') folders.emplace_back(entry->d_name);
+        if (folders.size() > Succession::kMostFolders) {
+            folders.clear();
+            break;
+        }
+    }
+    closedir(directory);
+    std::ranges::sort(folders, comes_before);
+    return folders;
+}
+
+}  // namespace
+
+bool comes_before(std::string_view name, std::string_view other) {
+    std::string_view left = name, right = other;
+    while (!left.empty() && !right.empty()) {
+        if (is_digit(left[0]) && is_digit(right[0])) {
+            const std::string_view first = take_number(left), second = take_number(right);
+            if (first.size() != second.size()) return first.size() < second.size();
+            if (first != second) return first < second;
+        } else {
+            if (left[0] != right[0]) return static_cast<unsigned char>(left[0]) < static_cast<unsigned char>(right[0]);
+            left.remove_prefix(1);
+            right.remove_prefix(1);
+        }
+    }
+    if (left.empty() != right.empty()) return left.empty();
+    return name < other;  // alike but for leading zeros
+}
+
+const std::vector<std::string>& Succession::folders_of(const std::string& parent, std::uint64_t now_ns) {
+    if (parents_.size() >= kMostParents && !parents_.contains(parent)) parents_.clear();
+    const auto [at, is_new] = parents_.try_emplace(parent);
+    Parent& known = at->second;
+    if (!is_new && elapsed_ns(known.read_ns, now_ns) < kGoodFor) return known.folders;
+    known.read_ns = now_ns;
+    const std::uint64_t changed = change_of(parent);
+    if (is_new || changed != known.changed) known.folders = read_folders(parent);
+    known.changed = changed;
+    return known.folders;
+}
+
+std::string Succession::after(std::uint32_t thread, std::string_view path, std::uint64_t now_ns) {
+    Thread& walks = threads_[thread % threads_.size()];
+    const std::string_view folder = folder_of(path), parent = folder_of(folder);
+    if (folder != walks.folder) {
+        walks.next.clear();
+        const std::string before = std::exchange(walks.folder, std::string(folder));
+        if (!parent.empty() && folder_of(before) == parent) {
+            const auto& folders = folders_of(std::string(parent), now_ns);
+            const auto at = std::ranges::lower_bound(folders, last_part(before), comes_before);
+            const bool known = folders.end() - at > 2 && *at == last_part(before);
+            if (known && *(at + 1) == last_part(folder)) walks.next = std::string(parent) + '/' + *(at + 2);
+        }
+    }
+    if (walks.next.empty()) return {};
+    return walks.next + '/' + std::string(last_part(path));
+}
+
+}  // namespace chainio::shadow

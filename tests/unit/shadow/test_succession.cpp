@@ -1,0 +1,120 @@
+// Threads that go from folder to folder: what they open next is asked for before they come to it.
+#include "runtime/shadow/succession.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/unit/shadow/fixture.h"
+
+namespace chainio::shadow::test {
+namespace {
+
+using tests::Poster;
+
+constexpr std::uint64_t kLater = 1'000'000'000;
+
+// Makes the folders below `folder`, each with the files; returns the path of the first file of each.
+std::vector<std::string> parts(const Folder& folder, const std::vector<std::string>& names,
+                               const std::vector<std::string>& files = {"a.col"}) {
+    std::vector<std::string> paths;
+    for (const auto& name : names) {
+        std::filesystem::create_directory(folder.path() + "/" + name);
+        for (const auto& file : files) folder.write(name + "/" + file, std::string(8192, 'x'));
+        paths.push_back(folder.path() + "/" + name + "/" + files[0]);
+    }
+    return paths;
+}
+
+TEST(Succession, CountsAsPeopleDo) {
+    const std::vector<std::string> ordered = {"part_9_1",    "part_69_1", "part_69_2", "part_069_2",
+                                              "part_1442_0", "parts",     "parts_1",   "q"};
+    for (std::size_t i = 0; i < ordered.size(); i++) {
+        for (std::size_t j = 0; j < ordered.size(); j++) {
+            const bool alike = (i == 2 && j == 3) || (i == 3 && j == 2);
+            if (!alike) EXPECT_EQ(comes_before(ordered[i], ordered[j]), i < j) << ordered[i] << " " << ordered[j];
+        }
+    }
+    EXPECT_NE(comes_before("part_69_2", "part_069_2"), comes_before("part_069_2", "part_69_2"));
+    EXPECT_FALSE(comes_before("", ""));
+}
+
+TEST(Succession, ForetellsWhoHasGoneOneFolderOn) {
+    const Folder folder;
+    const auto in = parts(folder, {"p_1", "p_2", "p_10", "p_11"});
+    Succession succession(2);
+    EXPECT_EQ(succession.after(0, in[0], 0), "") << "nobody knows yet how it goes on";
+    EXPECT_EQ(succession.after(1, in[2], 0), "") << "each thread goes by itself";
+    EXPECT_EQ(succession.after(0, in[1], 0), in[2]);
+    EXPECT_EQ(succession.after(0, folder.path() + "/p_2/b.col", 0), folder.path() + "/p_10/b.col");
+    EXPECT_EQ(succession.after(0, in[2], 0), in[3]);
+    EXPECT_EQ(succession.after(0, in[3], 0), "") << "the last one";
+    EXPECT_EQ(succession.after(0, in[0], 0), "");
+    EXPECT_EQ(succession.after(0, in[2], 0), "") << "one was left out";
+    EXPECT_EQ(succession.after(0, in[1], 0), "") << "back";
+    EXPECT_EQ(succession.after(0, "/elsewhere/p_10/a.col", 0), "");
+    EXPECT_EQ(succession.after(0, "a.col", 0), "");
+}
+
+TEST(Succession, SeesFoldersThatComeAndGo) {
+    const Folder folder;
+    const auto in = parts(folder, {"p_1", "p_2", "p_3"});
+    Succession succession(1);
+    succession.after(0, in[0], 0);
+    EXPECT_EQ(succession.after(0, in[1], 0), in[2]);
+    const auto between = parts(folder, {"p_2_merged"});
+    succession.after(0, in[0], kLater);
+    EXPECT_EQ(succession.after(0, in[1], kLater), between[0]);
+    std::filesystem::remove_all(folder.path() + "/p_2_merged");
+    succession.after(0, in[0], 2 * kLater);
+    EXPECT_EQ(succession.after(0, in[1], 2 * kLater), in[2]);
+}
+
+TEST(Succession, LeavesVeryManyFoldersAlone) {
+    const Folder folder;
+    for (std::size_t i = 0; i <= Succession::kMostFolders; i++)
+        std::filesystem::create_directory(folder.path() + "/" + std::to_string(i));
+    Succession succession(1);
+    succession.after(0, folder.path() + "/1/a", 0);
+    EXPECT_EQ(succession.after(0, folder.path() + "/2/a", 0), "");
+}
+
+const char* const kParts = R"(
+app parts { files columns = "*.col"  files marks = "*.mrk"  files other = "*.mrk2" }
+chain beside on open(columns) as c { prefetch marks.sibling(c, ".mrk")  prefetch other.sibling(c, ".mrk2") }
+)";
+
+TEST(Succession, AChainOnOpeningsRunsAheadOfTheThreadAndNotAgain) {
+    const Folder folder;
+    const auto in = parts(folder, {"p_1", "p_2", "p_3"}, {"a.col", "a.mrk"});
+    const auto mark = [&](int part) { return folder.path() + "/p_" + std::to_string(part) + "/a.mrk"; };
+    for (int part = 1; part <= 3; part++) drop_pages(mark(part));
+    Running running(server_of(kParts));
+    Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, in[0]));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(mark(1), 0, 2) == 2; }));
+    EXPECT_EQ(pages_in_memory(mark(2), 0, 2), 0u);
+    ASSERT_TRUE(poster.opened(0, in[1]));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(mark(3), 0, 2) == 2; })) << "before anybody has opened it";
+    EXPECT_EQ(running.chain().events, 3u);
+    ASSERT_TRUE(poster.opened(0, in[2]));
+    ASSERT_TRUE(happens([&] { return poster.taken(); }));
+    EXPECT_EQ(running.chain().events, 3u) << "it has been shown this one";
+    ASSERT_TRUE(poster.opened(0, in[2]));
+    EXPECT_TRUE(happens([&] { return running.chain().events == 4; })) << "opened once more";
+}
+
+// Each look for a file that is not there is a walk through its folders.
+TEST(Succession, SiblingsThatAreNeverThereAreSeldomLookedFor) {
+    const Folder folder;
+    const std::string column = folder.write("a.col", "x");
+    Running running(server_of(kParts, {.gate = false}));
+    Poster poster(running.region(), 0);
+    for (int i = 0; i < 40; i++) ASSERT_TRUE(poster.opened(0, column));
+    ASSERT_TRUE(happens([&] { return running.chain().dropped == 80; }));
+    folder.write("a.mrk", std::string(4096, 'x'));
+    for (int i = 0; i < 16; i++) ASSERT_TRUE(poster.opened(0, column));
+    EXPECT_TRUE(happens([&] { return running.chain().cached + running.chain().fetches >= 1; })) << "found all the same";
+}
+
+}  // namespace
+}  // namespace chainio::shadow::test
