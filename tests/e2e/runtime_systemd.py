@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""The unit as it is installed, under a systemd that is PID 1 of namespaces: it starts, answers, reloads, drains and is started again; it has what it is given
+and no more, with the drop-in for `via xdp` too, and what is closed to it breaks neither io_uring nor BPF nor AF_XDP."""
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import manager
+import netns
+import runs
+from daemon import everything
+from runs import BUILD, expect
+from runtime_unit import DROP_IN, SPEC, UNIT, control
+
+ADDRESS, PORT = "10.9.0.2", 7001
+OPTIONS = "--file rows=/etc/chainio/a.rows --memory 1MiB --in-flight 8"  # within the limit of locked memory, which not everybody may raise
+# LimitMEMLOCK=infinity cannot be had everywhere; this has no limit either.
+UNLIMITED = """[Service]
+CapabilityBoundingSet=CAP_IPC_LOCK
+AmbientCapabilities=CAP_IPC_LOCK
+"""
+GIVEN = ["CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_BPF", "CAP_PERFMON"]
+NUMBERS = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_IPC_LOCK": 14, "CAP_PERFMON": 38, "CAP_BPF": 39}
+
+
+def compiled(folder, to, text):
+    source = folder / f"{to.stem}.chain"
+    source.write_text(text)
+    subprocess.run([BUILD / "bin" / "chainc", source, "-o", to], check=True)
+
+
+def may_lock_memory():
+    """Whether a manager that is started here can lift the limit of its services."""
+    return subprocess.run(["prlimit", "--memlock=unlimited:unlimited", "true"], capture_output=True).returncode == 0
+
+
+def prepared(folder):
+    """What an administrator writes, and what `ninja install` puts where the unit looks for it."""
+    files, units = folder / "files", folder / "units"
+    program = pathlib.Path(re.search(r"^ExecStart=(\S+)", UNIT.read_text(), flags=re.M)[1])
+    for path in (files / "etc" / "chainio", units / "chainio@fast.service.d", files / program.parent.relative_to("/")):
+        path.mkdir(parents=True)
+    shutil.copy(BUILD / "bin" / "chainio-runtime", files / program.relative_to("/"))
+    shutil.copy(UNIT, units)
+    shutil.copy(DROP_IN, units / "chainio@fast.service.d")
+    if not may_lock_memory():
+        (units / "chainio@fast.service.d" / "memory.conf").write_text(UNLIMITED)
+    here = files / "etc" / "chainio"
+    compiled(folder, here / "kv.o", SPEC)
+    compiled(folder, here / "next.o", SPEC.replace("reply v", 'reply "next " v'))
+    compiled(folder, here / "fast.o", SPEC.replace("tcp 7001 via uring", "udp 7001 via xdp"))
+    (here / "a.rows").write_bytes(b"".join((b"%09d " % n) * 100 for n in range(100)))
+    (here / "kv.conf").write_text(f"OPTIONS={OPTIONS}\n")
+    (here / "fast.conf").write_text(f"OPTIONS={OPTIONS} --interface vb\n")
+    return files, units, ["/etc", f"/{program.parts[1]}"]
+
+
+def connected(pair):
+    with netns.inside(pair.here):
+        return socket.create_connection((ADDRESS, PORT), timeout=netns.PATIENCE)
+
+
+def asked(pair, number):
+    with connected(pair) as sock:
+        sock.sendall(b"row %d\n" % number)
+        return sock.makefile("rb").readline()
+
+
+def test_closed(systemd, unit, given):
+    """What the kernel says of the process, its file system and its devices."""
+    pid, = systemd.shown(unit, "MainPID")
+    text = (systemd.root / "proc" / pid / "status").read_text()
+    mask = sum(1 << NUMBERS[name] for name in given)
+    expect(f"its capabilities are {given}", {name: int(value, 16) for name, value in re.findall(r"(Cap\w+):\s+(\w+)", text)},
+           {f"Cap{kind}": mask for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")})
+    expect("it gains none by a program that it starts, and its calls are filtered", re.findall(r"(?:NoNewPrivs|Seccomp):\s+(\d)", text), ["1", "2"])
+    users = [int(user) for user in re.search(r"Uid:\s+(.*)", text)[1].split()]
+    expect("it is a user of its own", users, lambda found: len(set(found)) == 1 and 61184 <= found[0] <= 65519)
+    root = systemd.root / "proc" / pid / "root"
+    read_only = lambda path: bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    expect("/etc, which others may write to, it may not", (read_only(systemd.root / "etc"), read_only(root / "etc")), (False, True))
+    devices = {path.name for path in (root / "dev").iterdir() if path.is_block_device() or path.name in ("mem", "kmsg", "fuse")}
+    expect("it sees no disk, nor the kernel's messages or memory", devices, set())
+
+
+def test_service(systemd, pair):
+    unit = "chainio@kv"
+    expect("systemctl start", systemd.systemctl("start", unit), (0, ""))
+    state = systemd.shown(unit, "ActiveState", "StatusText", "MainPID")
+    expect("it is active, and says of what", state[:2], lambda s: s[0] == "active" and s[1].startswith("edition 1 of"))
+    expect("it answers", asked(pair, 7), b"000000007 \n")
+    test_closed(systemd, unit, [])
+    stats = control(systemd.root / "run/chainio/kv/control", {"op": "stats"})["stats"]
+    # The file lies on an overlay here, of which the kernel cannot be asked that.
+    expect("nothing falls back: it has its io_uring", [each for each in stats["fallbacks"] if each["name"] != "no-nowait"], [])
+    print("reload")
+    before = connected(pair)
+    (systemd.root / "etc/chainio/next.o").rename(systemd.root / "etc/chainio/kv.o")
+    expect("systemctl reload", systemd.systemctl("reload", unit), (0, ""))
+    netns.until("the next edition runs", lambda: systemd.shown(unit, "StatusText")[0].startswith("edition 2 of"))
+    expect("by the same process", systemd.shown(unit, "ActiveState", "MainPID"), ["active", state[2]])
+    expect("it answers by the new artifact", asked(pair, 8), b"next 000000008 \n")
+    before.sendall(b"row 9\n")
+    expect("and on the connection of before", before.makefile("rb").readline(), b"next 000000009 \n")
+    before.close()
+    print("it is killed")
+    expect("systemctl kill", systemd.systemctl("kill", "--kill-whom=main", "--signal=KILL", unit), (0, ""))
+    netns.until("it is started again", lambda: (lambda now: now[0] == "active" and now[1] not in ("0", state[2]))(systemd.shown(unit, "ActiveState", "MainPID")))
+    expect("and answers", asked(pair, 7), b"next 000000007 \n")
+    print("stop")
+    with connected(pair) as sock:
+        sock.sendall(b"".join(b"row %d\n" % (n % 100) for n in range(300)))
+        expect("systemctl stop", systemd.systemctl("stop", unit), (0, ""))
+        expect("what had come is answered, and then the connection ends", everything(sock), b"".join(b"next %09d \n" % (n % 100) for n in range(300)))
+    expect("it ended well", systemd.shown(unit, "ActiveState", "Result"), ["inactive", "success"])
+    expect("its folder is gone", (systemd.root / "run/chainio/kv").exists(), False)
+
+
+def test_xdp(systemd, pair):
+    unit = "chainio@fast"
+    print("with the drop-in for xdp")
+    expect("systemctl start", systemd.systemctl("start", unit), (0, ""))
+    test_closed(systemd, unit, GIVEN if may_lock_memory() else [*GIVEN, "CAP_IPC_LOCK"])
+    with netns.udp(pair.here) as client:
+        client.connect((ADDRESS, PORT))
+        client.send(b"row 7\n")
+        expect("it answers", client.recv(100), b"000000007 \n")
+    stats = control(systemd.root / "run/chainio/fast/control", {"op": "stats"})["stats"]
+    expect("nothing falls back but what a veth has not", {each["name"] for each in stats["fallbacks"]} - {"no-nowait"}, {"xdp-copy"})
+    expect("by AF_XDP, from its XDP program on", [(side["name"], side["received"]) for side in stats["interfaces"]], [("vb", 1)])
+    expect("which is attached", "xdp" in pair.link(pair.there, "vb"), True)
+    expect("systemctl stop", systemd.systemctl("stop", unit), (0, ""))
+    expect("it ended well, and the program is gone", (systemd.shown(unit, "ActiveState", "Result"), "xdp" in pair.link(pair.there, "vb")), (["inactive", "success"], False))
+
+
+def main():
+    if why := netns.why_not() or manager.why_not():
+        print(f"skip  the systemd unit under a systemd: {why}")
+        return 77
+    with tempfile.TemporaryDirectory() as name, netns.Pair(mtu=1500) as pair:
+        folder = pathlib.Path(name)
+        files, units, tops = prepared(folder)
+        with manager.Manager(folder, files, units, tops, pair.there) as systemd:
+            test_service(systemd, pair)
+            test_xdp(systemd, pair)
+            if runs.failures:
+                print(systemd.log.read_text(errors="replace")[-4000:])
+    print("FAILED" if runs.failures else "all ok")
+    return 1 if runs.failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
