@@ -42,6 +42,11 @@ class Backend {
     virtual int enter(unsigned wait_for, std::span<ReadDone> done) = 0;
     // A read on the calling thread. With `only_cached` it does not wait for a device: -EAGAIN instead.
     virtual std::int32_t read_now(const ReadOp& op, bool only_cached) = 0;
+    // The number under which the ring of others that it uses knows this memory for operations of theirs; -1: none.
+    virtual int buffer_of(const std::uint8_t* data, std::size_t length) const {
+        (void)data, (void)length;
+        return -1;
+    }
     // A descriptor that poll() finds readable once a read is done, until the next enter(); -1 when there is none.
     virtual int poll_fd() { return -1; }
     // Whether reads go out, and completions come in, with the turns of a ring that others use and somebody else enters.

@@ -113,6 +113,8 @@ class Engine {
     // A frame for the caller, likewise; blocks that are only kept for later yield to it. kNoFrame: there is none.
     umem::Frame take_frame(std::uint32_t bytes);
     umem::Slab& memory() { return slab_; }
+    // The registered buffer of the ring that it was given in which such bytes of memory() lie; -1: none.
+    int buffer_of(const std::uint8_t* data, std::size_t length) const { return backend_->buffer_of(data, length); }
     // Ends the chains that were submitted with this number and have not ended: `cancelled`, handed over like the
     // others. Gives how many they were. Their reads that the device has already are left to arrive.
     unsigned cancel(std::uint64_t user_data);

@@ -36,6 +36,9 @@ class RingBackend final : public Backend {
     unsigned capacity() const override { return depth_; }
     int poll_fd() override { return by_turns() ? -1 : ring().event_fd(); }
     bool by_turns() const override { return own_ == nullptr; }
+    int buffer_of(const std::uint8_t* data, std::size_t length) const override {
+        return by_turns() && registered(data, length) ? static_cast<int>(seat_->buffer_slot()) : -1;
+    }
 
     bool add_file(std::uint32_t slot, int fd) override {
         files_[slot] = {fd, seat_->register_file(slot, fd, fallbacks_)};
@@ -50,7 +53,7 @@ class RingBackend final : public Backend {
         io_uring_sqe* sqe = seat_->next_sqe(op.token);
         const File& file = files_[op.file];
         const int fd = file.registered ? static_cast<int>(seat_->file_slot(op.file)) : file.fd;
-        if (op.data >= registered_begin_ && op.data + op.length <= registered_end_) {
+        if (registered(op.data, op.length)) {
             io_uring_prep_read_fixed(sqe, fd, op.data, op.length, op.offset, static_cast<int>(seat_->buffer_slot()));
             counters_.fixed_reads++;
         } else {
@@ -88,6 +91,9 @@ class RingBackend final : public Backend {
         bool registered = false;
     };
     ring::Ring& ring() const { return seat_->shared().ring(); }
+    bool registered(const std::uint8_t* data, std::size_t length) const {
+        return data >= registered_begin_ && data + length <= registered_end_;
+    }
 
     std::unique_ptr<ring::Shared> own_;
     std::unique_ptr<ring::Seat> seat_;

@@ -27,18 +27,6 @@ void Input::take(std::size_t length) {
     if (begin_ == end_) begin_ = end_ = 0;
 }
 
-std::size_t Output::add(std::span<const std::uint8_t> bytes) {
-    const std::size_t length = std::min(bytes.size(), room());
-    if (length != 0) std::memcpy(memory_ + end_, bytes.data(), length);
-    end_ += length;
-    return length;
-}
-
-void Output::sent(std::size_t length) {
-    begin_ += std::min(length, end_ - begin_);
-    if (begin_ == end_) begin_ = end_ = 0;
-}
-
 void Connection::reset(int descriptor) {
     Input kept_input = input;
     Output kept_output = output;

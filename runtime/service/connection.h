@@ -6,14 +6,14 @@
 
 #include "runtime/engine/flight.h"
 #include "runtime/service/framing.h"
-#include "runtime/service/sink.h"
+#include "runtime/service/output.h"
+#include "runtime/service/peers.h"
 
 namespace chainio::service {
 
 struct Generation;
 
-inline constexpr std::size_t kInput = CIO_MAX_BLOCK;           // of which a request may take all
-inline constexpr std::size_t kOutput = std::size_t{64} << 10;  // that wait for the socket
+inline constexpr std::size_t kInput = CIO_MAX_BLOCK;  // of which a request may take all
 
 // Received bytes; requests are taken from the front.
 class Input {
@@ -40,24 +40,6 @@ class Input {
     bool pinned_ = false;
 };
 
-// Replies; what was added is sent from the front.
-class Output : public Sink {
-  public:
-    Output(std::uint8_t* memory, std::size_t size) : memory_(memory), size_(size) {}
-    std::size_t room() const { return size_ - end_; }
-    bool empty() const { return begin_ == end_; }
-    std::size_t add(std::span<const std::uint8_t> bytes) override;
-    std::span<std::uint8_t> space() override { return {memory_ + end_, room()}; }
-    void took(std::size_t length) override { end_ += length; }
-    std::span<const std::uint8_t> unsent() const { return {memory_ + begin_, end_ - begin_}; }
-    void sent(std::size_t length);
-    void clear() { begin_ = end_ = 0; }
-
-  private:
-    std::uint8_t* memory_;
-    std::size_t size_, begin_ = 0, end_ = 0;
-};
-
 // One of the server's places for connections, used for one after the other.
 struct Connection {
     Connection(std::uint8_t* input_memory, std::uint8_t* output_memory)
@@ -74,22 +56,26 @@ struct Connection {
     std::uint32_t held_head = engine::kNoIndex,
                   held_tail = engine::kNoIndex;  // received buffers without room in `input`
     std::uint16_t rank = 0;
-    bool waiting = false;    // its first request waits for a slot
-    bool receiving = false;  // an operation of this kind is with the kernel
-    bool sending = false;
-    bool stopping = false;   // the receive was told to end, as there is no room
-    bool at_end = false;     // the peer sends no more
-    bool leaving = false;    // ends once what was replied is sent
-    bool lingering = false;  // everything is sent and the peer was told; what still comes is thrown away
-    bool blocked = false;    // its reply waits for room
-    bool shut = false;       // both ways, so that its operations end
-    bool broken = false;     // nothing can be sent or received any more
-    bool dirty = false;      // to be looked at before the server waits
-    bool no_buffer = false;  // the receive found no buffer, and is asked for again after a while
+    std::uint16_t sending = 0;  // sends that are with the kernel, one behind the other
+    std::uint16_t peer = Peers::kUnknown;
+    bool waiting = false;     // its first request waits for a slot
+    bool receiving = false;   // an operation of this kind is with the kernel
+    bool stopping = false;    // the receive was told to end, as there is no room
+    bool at_end = false;      // the peer sends no more
+    bool leaving = false;     // ends once what was replied is sent
+    bool lingering = false;   // everything is sent and the peer was told; what still comes is thrown away
+    bool blocked = false;     // its reply waits for room
+    bool shut = false;        // both ways, so that its operations end
+    bool broken = false;      // nothing can be sent or received any more
+    bool dirty = false;       // to be looked at before the server waits
+    bool no_buffer = false;   // the receive found no buffer, and is asked for again after a while
+    bool plain = false;       // nothing is sent without a copy any more
+    bool reset_peer = false;  // what the kernel kept for the peer was thrown away
     // The newer spec has no place for the connection: until then what its peer sends is answered under the one before.
     std::uint64_t parting_until_ns = 0;
     // When the connection is given up, because the rest of a request has not come, or nobody takes a reply; 0: never.
     std::uint64_t request_deadline_ns = 0, send_deadline_ns = 0;
+    std::uint64_t kept_deadline_ns = 0;  // the kernel is to let go of a frame by then, as the peer has what is in it
 
     bool used() const { return fd >= 0; }
     bool parting() const { return parting_until_ns != 0; }

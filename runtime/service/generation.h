@@ -8,6 +8,7 @@
 
 #include "runtime/metrics/histogram.h"
 #include "runtime/net/replies.h"
+#include "runtime/service/output.h"
 #include "runtime/service/requests.h"
 
 namespace chainio::service {
@@ -19,8 +20,9 @@ struct ServiceCounters {
     std::uint64_t bytes_in = 0, bytes_out = 0;
     std::uint64_t datagrams = 0, reply_too_long = 0;
     std::uint64_t payload_copies = 0;  // of chains' results, by this program
-    net::KeptCounters kept;            // of interfaces that are closed by now
-    metrics::Histogram latency_ns;     // from a request's last byte to the end of its handler
+    std::uint64_t zero_copy_sends = 0, zero_copy_copied = 0, zero_copy_refused = 0;  // copied: by the kernel, even so
+    net::KeptCounters kept;         // of interfaces that are closed by now
+    metrics::Histogram latency_ns;  // from a request's last byte to the end of its handler
 };
 
 struct Generation {
@@ -38,6 +40,7 @@ struct Generation {
     std::vector<std::uint32_t> starved, again;                             // slots that the engine had no room for
     std::vector<std::shared_ptr<ServiceCounters>> counters, udp_counters;  // by service: of connections, of datagrams
     unsigned connections = 0;                                              // and datagrams, whose requests run here
+    Lender lender;                                                         // its frames that leave by connections
     unsigned closing = 0;  // listeners of it that may still hand over a connection
 };
 

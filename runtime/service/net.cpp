@@ -12,8 +12,6 @@ namespace {
 
 constexpr int kBufferGroup = 0, kDatagramGroup = 1;
 
-std::uint64_t name_of(NetOp op, std::uint32_t index) { return static_cast<std::uint64_t>(op) << 32 | index; }
-
 }  // namespace
 
 std::expected<std::unique_ptr<Net>, std::string> Net::create(ring::Shared& ring, metrics::Fallbacks& fallbacks) {
@@ -29,8 +27,6 @@ std::expected<std::unique_ptr<Net>, std::string> Net::create(ring::Shared& ring,
     net->receive_form_.msg_controllen = kControlBytes;
     return net;
 }
-
-io_uring_sqe* Net::next_sqe(NetOp op, std::uint32_t index) { return seat_->next_sqe(name_of(op, index)); }
 
 Net::Message& Net::next_message() {
     const std::uint64_t submissions = seat_->shared().submissions();
@@ -63,11 +59,6 @@ void Net::stop_receiving(std::uint32_t connection) { cancel(NetOp::receive, conn
 
 void Net::stop_accepting(std::uint32_t listener) { cancel(NetOp::accept, listener); }
 
-void Net::send(std::uint32_t connection, int fd, std::span<const std::uint8_t> bytes) {
-    io_uring_sqe* sqe = next_sqe(NetOp::send, connection);
-    io_uring_prep_send(sqe, fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_WAITALL);
-}
-
 void Net::receive_from(std::uint32_t index, int fd) {
     io_uring_sqe* sqe = next_sqe(NetOp::receive_from, index);
     io_uring_prep_recvmsg_multishot(sqe, fd, &receive_form_, 0);
@@ -98,8 +89,7 @@ std::optional<Received> Net::datagram(std::uint32_t buffer, std::size_t length) 
 }
 
 void Net::send_to(std::uint32_t index, int fd, const Received& to, std::span<const iovec> parts) {
-    ring::Shared& ring = seat_->shared();
-    while (messages_used_ == messages_.size() && messages_of_ == ring.submissions()) ring.submit();
+    make_room(1);
     io_uring_sqe* sqe = next_sqe(NetOp::send_to, index);
     Message& message = next_message();  // of the same submission as the operation
     std::ranges::copy(parts, message.parts.begin());
@@ -117,10 +107,13 @@ unsigned Net::take(std::span<NetEvent> events) {
     const auto count = static_cast<unsigned>(std::min<std::size_t>(seat_->waiting(), events.size()));
     for (NetEvent& event : events.first(count)) {
         const ring::Came came = seat_->take();
-        event.op = static_cast<NetOp>(came.data >> 32);
+        event.op = static_cast<NetOp>(came.data >> 40);
         event.index = static_cast<std::uint32_t>(came.data);
+        event.part = static_cast<std::uint8_t>(came.data >> 32);
         event.result = came.result;
         event.more = (came.flags & IORING_CQE_F_MORE) != 0;
+        event.let_go = (came.flags & IORING_CQE_F_NOTIF) != 0;
+        event.copied = event.let_go && (static_cast<std::uint32_t>(came.result) & IORING_NOTIF_USAGE_ZC_COPIED) != 0;
         event.buffer =
             (came.flags & IORING_CQE_F_BUFFER) != 0 ? came.flags >> IORING_CQE_BUFFER_SHIFT : engine::kNoIndex;
         if (event.buffer != engine::kNoIndex) (event.op == NetOp::receive_from ? datagrams_ : buffers_).used();

@@ -19,7 +19,7 @@
 
 namespace chainio::service {
 
-enum class NetOp : std::uint8_t { accept, receive, send, cancel, receive_from, send_to, readable };
+enum class NetOp : std::uint8_t { accept, receive, send, send_zero_copy, cancel, receive_from, send_to, readable };
 
 struct NetEvent {
     NetOp op = NetOp::cancel;
@@ -27,6 +27,18 @@ struct NetEvent {
     std::int32_t result = 0;
     bool more = false;                        // the operation goes on
     std::uint32_t buffer = engine::kNoIndex;  // received bytes are in it, until give_back()
+    std::uint32_t part = 0;                   // of what is sent without a copy
+    bool let_go =
+        false;  // a send without a copy whose event said `more`: the kernel has no use for its bytes any more,
+    bool copied = false;  // which it has copied all the same
+};
+
+// A piece of what is sent; with a registered buffer, without a copy.
+struct Outgoing {
+    const std::uint8_t* data = nullptr;
+    std::uint32_t length = 0;
+    std::uint32_t part = 0;
+    int buffer = -1;
 };
 
 // A datagram where it was received: the bytes, who sent it, and to which of our addresses.
@@ -46,7 +58,12 @@ class Net {
     void receive(std::uint32_t connection, int fd);
     void stop_receiving(std::uint32_t connection);
     void stop_accepting(std::uint32_t listener);
-    void send(std::uint32_t connection, int fd, std::span<const std::uint8_t> bytes);
+    // Sends some of the first pieces, and gives how many events there will be, beside those of bytes that the kernel
+    // lets go of.
+    unsigned send(std::uint32_t connection, int fd, std::span<const Outgoing> pieces);
+    // A kernel that does not send so: nothing is, from then on.
+    void without_zero_copy();
+    bool zero_copy() const { return zero_copy_; }
 
     // Datagrams; `index` is given back with each event. A datagram's buffer holds what send_to() needs, so that it is
     // given back last. The bytes at `parts` stay until the event of their send.
@@ -93,7 +110,11 @@ class Net {
     static constexpr std::size_t kMessages = 256;
 
     void cancel(NetOp op, std::uint32_t index);
-    io_uring_sqe* next_sqe(NetOp op, std::uint32_t index);
+    static std::uint64_t name_of(NetOp op, std::uint32_t index, std::uint32_t part = 0) {
+        return static_cast<std::uint64_t>(op) << 40 | std::uint64_t{part} << 32 | index;
+    }
+    io_uring_sqe* next_sqe(NetOp op, std::uint32_t index) { return seat_->next_sqe(name_of(op, index)); }
+    void make_room(std::size_t operations);
     Message& next_message();
 
     std::unique_ptr<ring::Seat> seat_;
@@ -103,7 +124,7 @@ class Net {
     std::size_t messages_used_ = 0;
     std::uint64_t messages_of_ = 0;  // the ring's submission that those wait for
     msghdr receive_form_{};
-    bool multishot_ = true;
+    bool multishot_ = true, zero_copy_ = true;
 };
 
 }  // namespace chainio::service

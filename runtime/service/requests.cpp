@@ -294,14 +294,14 @@ bool Requests::answer_plain(Slot& slot, std::uint32_t outcome, ir::ResultKind ki
 
 void Requests::answer_kept(Slot& slot, const engine::Stretch& kept) {
     Kept& of_result = slot.kept[slot.run->call().result];
-    give_back(of_result);
+    give_back(slot, of_result);
     of_result = {kept, true};
     slot.run->answer(kept.length, {engine_.memory().data(kept.frame) + kept.offset, kept.length});
 }
 
 void Requests::answer_copy(Slot& slot, std::span<const std::uint8_t> bytes) {
     const std::uint16_t result = slot.run->call().result;
-    give_back(slot.kept[result]);
+    give_back(slot, slot.kept[result]);
     const std::size_t length = std::min(bytes.size(), result_stride_);
     std::uint8_t* to = slot.results + result_stride_ * result;
     if (length != 0) std::memcpy(to, bytes.data(), length);
@@ -309,13 +309,16 @@ void Requests::answer_copy(Slot& slot, std::span<const std::uint8_t> bytes) {
     slot.run->answer(length, {to, length});
 }
 
-void Requests::give_back(Kept& kept) {
-    if (kept.ours) engine_.memory().release(kept.at.frame, engine::kHandedOut);
+void Requests::give_back(Slot& slot, Kept& kept) {
+    if (kept.ours)
+        engine_.memory().release(kept.at.frame, engine::kHandedOut);
+    else if (kept.at.frame != umem::kNoFrame && slot.output != nullptr)
+        slot.output->let_go(kept.at.frame);
     kept = {};
 }
 
 void Requests::give_back_all(Slot& slot) {
-    for (Kept& kept : slot.kept) give_back(kept);
+    for (Kept& kept : slot.kept) give_back(slot, kept);
 }
 
 // Whether a part of the reply goes out from the frame that the chain has read it into.

@@ -117,7 +117,7 @@ class Requests {
     bool write_reply(Slot& slot);
     static void write_plain(Slot& slot, const std::vector<ir::ReplyPart>& parts);
     bool refer(Slot& slot, const ir::Slice& from, ir::Bytes bytes);
-    void give_back(Kept& kept);
+    void give_back(Slot& slot, Kept& kept);
     void give_back_all(Slot& slot);
 
     engine::Engine& engine_;

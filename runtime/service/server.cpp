@@ -139,7 +139,8 @@ void Server::take_event(const NetEvent& event) {
     switch (event.op) {
         case NetOp::accept: return accepted(event);
         case NetOp::receive: return received(event);
-        case NetOp::send: return was_sent(event);
+        case NetOp::send:
+        case NetOp::send_zero_copy: return was_sent(event);
         case NetOp::receive_from: return received_from(event);
         case NetOp::send_to: return was_sent_to(event);
         case NetOp::readable: return was_watched(event);

@@ -38,6 +38,8 @@ struct ServerOptions {
     bool share = false;                         // the interfaces with XDP programs that others attach by libxdp
     std::uint64_t timeout_ns = 10'000'000'000;  // for the rest of a request, and for a peer to take a reply
     std::vector<std::uint32_t> inside;          // services whose requests over tcp the kernel answers
+    // Results of that many bytes and more leave a connection without a copy, where they do; 0: none.
+    std::uint32_t zero_copy_bytes = 49152;
 };
 
 struct Listening {
@@ -111,6 +113,7 @@ class Server {
 
   private:
     static constexpr int kTickMs = 250, kEndingTickMs = 20;
+    static constexpr std::uint32_t kLentAlways = 4096;  // results that are worth a piece of their own
     // Requests are known by their connection's number, or their datagram's and this.
     static constexpr std::uint32_t kFirstDatagram = 1u << 30;
     struct WaitingLink {
@@ -160,6 +163,17 @@ class Server {
     void part(std::uint32_t index);
     void end_generation();
 
+    // server_sends.cpp
+    void start_sending(std::uint32_t index);
+    int buffer_for(Connection& connection, const Output::Piece& piece, std::uint64_t now);
+    void was_sent(const NetEvent& event);
+    void send_failed(Connection& connection, const NetEvent& event);
+    void was_let_go(Connection& connection, const NetEvent& event);
+    static void reset_peer(Connection& connection);
+    std::uint32_t lends_from() const {
+        return options_.zero_copy_bytes == 0 ? kLentAlways : std::min(options_.zero_copy_bytes, kLentAlways);
+    }
+
     // server_datagrams.cpp
     void received_from(const NetEvent& event);
     void was_sent_to(const NetEvent& event);
@@ -207,7 +221,6 @@ class Server {
     void accepted(const NetEvent& event);
     void add_connection(std::uint32_t listener, int fd);
     void received(const NetEvent& event);
-    void was_sent(const NetEvent& event);
     void mark(std::uint32_t index);
     bool& dirty(std::uint32_t index);
     std::uint16_t& rank(std::uint32_t index);
@@ -247,6 +260,7 @@ class Server {
     engine::PriorityQueue<WaitingLink> waiting_;
     std::unique_ptr<Generation> now_, before_;           // before_: some of its requests or connections have not ended
     std::vector<std::optional<std::uint32_t>> goes_to_;  // by service of before_: its place in now_
+    Peers peers_;
     std::vector<Listener> listeners_;
     std::vector<Listening> listening_;
     std::vector<Datagram> datagrams_;  // first by the buffer that holds it, then those of interfaces

@@ -187,6 +187,7 @@ void Server::part(std::uint32_t index) {
 void Server::end_generation() {
     if (!before_) return close_gone();
     if (before_->connections != 0 || before_->closing != 0 || before_->requests.running() != 0) return;
+    if (before_->lender.frames != 0) return;
     if (!interfaces_idle()) return;
     before_.reset();
     if (!draining_) open_interfaces();

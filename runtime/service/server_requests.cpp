@@ -33,14 +33,10 @@ void Server::settle(std::uint32_t index) {
     }
     // A reply goes out when it is whole, or fills the room for it.
     const bool whole = connection.request == engine::kNoIndex || connection.blocked;
-    if (!connection.sending && !connection.output.empty() && whole) {
-        const auto bytes = connection.output.unsent();
-        net_->send(index, connection.fd, bytes);
-        connection.sending = true;
-        connection.send_deadline_ns = now_ns() + options_.timeout_ns;
-    }
+    if (connection.sending == 0 && !connection.output.empty() && whole) start_sending(index);
     if (connection.lingering && connection.at_end) return drop(index);
-    if (connection.leaving && !connection.lingering && connection.request == engine::kNoIndex && !connection.sending)
+    if (connection.leaving && !connection.lingering && connection.request == engine::kNoIndex &&
+        connection.sending == 0)
         return finish(index);
     const bool no_room = connection.held_head != engine::kNoIndex;
     if (no_room && connection.receiving && net_->multishot() && !connection.stopping) {
@@ -115,6 +111,7 @@ void Server::begin(std::uint32_t index, bool is_shed) {
     const auto bytes = connection.input.bytes().first(request_length_[index]);
     if (too_long_[index]) counters_of(connection).too_long++;
     Requests& requests = connection.generation->requests;
+    connection.output.use(connection.generation->lender, lends_from());
     if (is_shed) {
         connection.request = requests.start_failed(connection.service, Ending::failed, bytes, connection.output, index);
     } else if (too_long_[index]) {
@@ -174,26 +171,6 @@ void Server::completed(const engine::Engine& engine, const engine::Completion& c
     start_waiting();
 }
 
-void Server::was_sent(const NetEvent& event) {
-    Connection& connection = connections_[event.index];
-    connection.sending = false;
-    connection.send_deadline_ns = 0;
-    mark(event.index);
-    if (event.result < 0) {
-        if (event.result == -EINTR || event.result == -EAGAIN) return;
-        if (!connection.broken) counters_of(connection).vanished++;
-        connection.broken = true;
-        return;
-    }
-    counters_of(connection).bytes_out += static_cast<std::uint32_t>(event.result);
-    connection.output.sent(static_cast<std::size_t>(event.result));
-    // A reply that found no room goes on once all of what was there is sent.
-    if (connection.blocked && connection.output.empty() && !connection.broken) {
-        connection.blocked = false;
-        go_on(*connection.generation, connection.request);
-    }
-}
-
 // Everything is sent: the peer is told, and what it still sends is read, as closing with unread bytes would take the
 // last replies away from it.
 void Server::finish(std::uint32_t index) {
@@ -201,6 +178,7 @@ void Server::finish(std::uint32_t index) {
     connection.input.clear();
     fill_input(connection);
     connection.input.clear();
+    if (connection.at_end && connection.output.kept() != 0) return;
     if (connection.at_end || shutdown(connection.fd, SHUT_WR) != 0) {
         connection.broken = true;
         return drop(index);
@@ -225,9 +203,14 @@ void Server::drop(std::uint32_t index) {
         connection.input.clear();
         fill_input(connection);
     }
-    if (connection.receiving || connection.sending) {
+    if (connection.receiving || connection.sending != 0) {
         if (!connection.shut) shutdown(connection.fd, SHUT_RDWR);
         connection.shut = true;
+        return;
+    }
+    connection.output.abandon();
+    if (connection.output.kept() != 0) {
+        if (connection.broken) reset_peer(connection);
         return;
     }
     close(connection.fd);
@@ -252,8 +235,12 @@ void Server::give_up_late() {
         Connection& connection = connections_[i];
         if (!connection.used()) continue;
         const auto late = [now](std::uint64_t deadline_ns) { return deadline_ns != 0 && now > deadline_ns; };
-        if (!connection.broken && (late(connection.request_deadline_ns) || late(connection.send_deadline_ns))) {
-            if (!connection.lingering) counters_of(connection).timeouts++;
+        // Who has not got the last replies yet has the time for taking them, not that for closing.
+        const bool taking = connection.output.kept() != 0;
+        const bool untaken = late(connection.send_deadline_ns) || late(connection.kept_deadline_ns);
+        const bool idle = late(connection.request_deadline_ns) && !(connection.lingering && taking);
+        if (!connection.broken && (untaken || idle)) {
+            if (!connection.lingering || taking) counters_of(connection).timeouts++;
             connection.broken = true;
             mark(i);
         }

@@ -23,6 +23,8 @@ class Sink {
         (void)bytes;
         return false;
     }
+    // No more bytes of a frame that refer() took will follow.
+    virtual void let_go(umem::Frame frame) { (void)frame; }
 };
 
 }  // namespace chainio::service

@@ -111,10 +111,10 @@ int main(int argc, char** argv) {
         app.add_option("--spin", options.spin_us,
                        "kernel engine: microseconds that it looks for completions before it sleeps")
             ->check(CLI::Range(0, 1'000'000));
-        app.add_option("--zero-copy", options.zero_copy_bytes,
-                       "kernel engine: replies of that many bytes and more are sent without a copy; 0: none")
-            ->check(CLI::Range(0, 65536))
-            ->capture_default_str();
+        app.add_option("--zero-copy", options.zero_copy,
+                       "over tcp, results of that many bytes and more are sent without a copy (49152); inside the "
+                       "kernel, replies (16384); 0: none")
+            ->check(CLI::Range(0, 65536));
         app.add_flag("--interpret", options.interpret, "run steps by the IR interpreter");
         app.add_flag("--no-ring", options.no_ring, "read by plain preads instead of io_uring");
         app.add_flag("--json", options.json, "print tables as JSON");

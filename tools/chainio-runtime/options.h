@@ -1,6 +1,7 @@
 // What the command line of chainio-runtime says.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,8 @@ struct Options {
     std::string xdp_copy = "automatic", xdp_attach = "automatic";
     unsigned in_flight = 64;
     unsigned timeout_ms = 10000;
-    unsigned spin_us = 0;              // of the kernel engine
-    unsigned zero_copy_bytes = 16384;  // of a reply that the kernel engine sends without a copy
+    unsigned spin_us = 0;               // of the kernel engine
+    std::optional<unsigned> zero_copy;  // else as the engines have it
     std::uint64_t memory = 0;
     service::ServerOptions server;
     bool check = false, check_system = false, json = false, interpret = false, no_ring = false;

@@ -6,6 +6,11 @@
 #include "tools/chainio/summary.h"
 
 namespace chainio::runtime_tool {
+namespace {
+
+constexpr unsigned kZeroCopyInside = 16384;  // bytes of a reply that the kernel engine sends without a copy
+
+}  // namespace
 
 std::expected<void, std::string> Service::begin() {
     watch_.look_after(*now_);
@@ -14,6 +19,7 @@ std::expected<void, std::string> Service::begin() {
 
 std::expected<void, std::string> Service::make_server(Edition& edition) {
     service::ServerOptions wanted = options_.server;
+    if (options_.zero_copy) wanted.zero_copy_bytes = *options_.zero_copy;
     if (options_.xdp_copy != "automatic")
         wanted.copy = options_.xdp_copy == "copy" ? net::Copy::copy : net::Copy::zero_copy;
     if (options_.xdp_attach != "automatic")
@@ -50,7 +56,7 @@ std::expected<void, std::string> Service::make_inside(Edition& edition, service:
                                          .request_bytes = wanted.request_bytes,
                                          .timeout_ns = wanted.timeout_ns,
                                          .spin_us = options_.spin_us,
-                                         .zero_copy_bytes = options_.zero_copy_bytes},
+                                         .zero_copy_bytes = options_.zero_copy.value_or(kZeroCopyInside)},
                                         edition.ports, fallbacks_);
     if (made) {
         inside_ = std::move(*made);

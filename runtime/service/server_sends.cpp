@@ -1,0 +1,111 @@
+// Replies over tcp: what leaves by a send, what leaves from its frame without a copy, and until when the kernel may
+// keep such a frame.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "runtime/service/server.h"
+
+namespace chainio::service {
+namespace {
+
+std::uint64_t now_ns() {
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+}  // namespace
+
+void Server::start_sending(std::uint32_t index) {
+    Connection& connection = connections_[index];
+    std::array<Output::Piece, Output::kMostPieces> room;
+    std::array<Outgoing, Output::kMostPieces> outgoing;
+    const auto pieces = connection.output.unsent(room, kOutput);
+    const std::uint64_t now = now_ns();
+    for (std::size_t i = 0; i < pieces.size(); i++)
+        outgoing[i] = {pieces[i].data, pieces[i].length, pieces[i].lent, buffer_for(connection, pieces[i], now)};
+    connection.sending = static_cast<std::uint16_t>(
+        net_->send(index, connection.fd, std::span<const Outgoing>(outgoing).first(pieces.size())));
+    connection.send_deadline_ns = now + options_.timeout_ns;
+}
+
+// The registered buffer from which a piece is sent without a copy, or -1.
+int Server::buffer_for(Connection& connection, const Output::Piece& piece, std::uint64_t now) {
+    if (piece.lent == Output::kText || options_.zero_copy_bytes == 0 || piece.length < options_.zero_copy_bytes)
+        return -1;
+    if (!net_->zero_copy() || connection.plain) return -1;
+    if (connection.peer == Peers::kUnknown) {
+        sockaddr_storage address{};
+        socklen_t size = sizeof address;
+        getpeername(connection.fd, reinterpret_cast<sockaddr*>(&address), &size);
+        connection.peer = Peers::place_of(address);
+    }
+    if (peers_.copies(connection.peer, now)) return -1;
+    const int buffer = connection.output.lender_of(piece.lent).engine.buffer_of(piece.data, piece.length);
+    if (buffer < 0) {
+        connection.plain = true;
+        fallbacks_->note("zero-copy-unregistered",
+                         "replies are copied that lie in memory which is not registered with the sockets' io_uring");
+    }
+    return buffer;
+}
+
+void Server::was_sent(const NetEvent& event) {
+    Connection& connection = connections_[event.index];
+    mark(event.index);
+    if (event.let_go) return was_let_go(connection, event);
+    connection.sending--;
+    if (connection.sending == 0) connection.send_deadline_ns = 0;
+    if (event.op == NetOp::send_zero_copy && event.more) {
+        connection.output.keeps(event.part);
+        counters_of(connection).zero_copy_sends += event.result > 0 ? 1 : 0;
+        if (connection.kept_deadline_ns == 0) connection.kept_deadline_ns = now_ns() + options_.timeout_ns;
+    }
+    if (event.result < 0) return send_failed(connection, event);
+    counters_of(connection).bytes_out += static_cast<std::uint32_t>(event.result);
+    connection.output.sent(static_cast<std::size_t>(event.result));
+    // A reply that found no room goes on once all of what was there is sent.
+    if (connection.blocked && connection.output.empty() && !connection.broken) {
+        connection.blocked = false;
+        go_on(*connection.generation, connection.request);
+    }
+}
+
+void Server::send_failed(Connection& connection, const NetEvent& event) {
+    // Cancelled is what stands behind a send that did not take all.
+    if (event.result == -EINTR || event.result == -EAGAIN || event.result == -ECANCELED) return;
+    if (event.op == NetOp::send_zero_copy && !connection.broken) {
+        const bool unknown = event.result == -EINVAL || event.result == -EOPNOTSUPP;
+        if (unknown) net_->without_zero_copy();
+        connection.plain = unknown || event.result == -ENOMEM || event.result == -ENOBUFS || event.result == -EFAULT;
+        if (connection.plain) {
+            counters_of(connection).zero_copy_refused++;
+            return;
+        }
+    }
+    if (!connection.broken) counters_of(connection).vanished++;
+    connection.broken = true;
+}
+
+// The kernel has no use for the bytes of an earlier send any more: the peer has them, or it was copied after all.
+void Server::was_let_go(Connection& connection, const NetEvent& event) {
+    connection.output.let_go_of(event.part);
+    const std::uint64_t now = now_ns();
+    connection.kept_deadline_ns = connection.output.kept() == 0 ? 0 : now + options_.timeout_ns;
+    if (!event.copied) return peers_.was_not_copied(connection.peer);
+    counters_of(connection).zero_copy_copied++;
+    if (peers_.was_copied(connection.peer, now))
+        fallbacks_->note("zero-copy-copied",
+                         "the kernel copies replies to some peers all the same (loopback, veth, devices that do not "
+                         "gather); for a minute they are sent to plainly");
+}
+
+// What the kernel keeps for a peer that does not take it, it throws away when the connection is reset.
+void Server::reset_peer(Connection& connection) {
+    if (std::exchange(connection.reset_peer, true)) return;
+    const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
+    connect(connection.fd, &nobody, sizeof nobody);
+}
+
+}  // namespace chainio::service
