@@ -48,6 +48,9 @@ struct Producer {
 };
 extern constinit thread_local Producer producer [[gnu::tls_model("initial-exec")]];
 
+// What a read of so many bytes may take without having waited for a device, ns: to copy 8 bytes takes less than one.
+inline constexpr std::uint64_t quick_for(std::uint64_t bytes) { return kSlowReadNs + bytes / 8; }
+
 // Posts from the calling thread; `region` and `process` are those of the process.
 void post_event(Region& region, Process& process, Event event, const void* payload, std::uint32_t payload_bytes);
 void release_ring(Process& process);  // the thread ends, or executes another program

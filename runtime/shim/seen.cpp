@@ -63,8 +63,8 @@ std::uint64_t now_ns() {
 
 // A read that took long has waited for a device only if the thread gave up its processor by itself. Others were put
 // aside for somebody else's sake, which is no reason to read ahead, or copied much.
-static bool has_waited(std::uint32_t took) {
-    if (took < kSlowReadNs) return false;
+static bool has_waited(std::uint32_t took, std::int64_t bytes) {
+    if (took < quick_for(static_cast<std::uint64_t>(bytes))) return false;
     const long before = producer.waits;
     note_waits();
     return producer.waits != before;
@@ -96,7 +96,7 @@ void post_read(int descriptor, const Slot& slot, EventKind kind, std::int64_t of
                std::uint32_t took) {
     Region* found = live_region();
     if (!found) return;
-    const bool waited = has_waited(took);
+    const bool waited = has_waited(took, length);
     if (waited) {
         producer.posted_after = kPostedAfter;
     } else if (!wants(slot, kPostReads)) {
