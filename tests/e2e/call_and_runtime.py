@@ -10,6 +10,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import started  # noqa: E402
+
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
 SPEC = """
@@ -136,7 +139,7 @@ def test_runtime(app, tree, folder):
     expect("refused: spin", run("--spec", app, "--spin", 50, tool="chainio-runtime"), lambda r: r[0] == 2 and "--spin goes only with --engine=kernel" in r[2])
     expect("check-system", run("--check-system", tool="chainio-runtime"), lambda r: r[0] == 0 and "io_uring" in r[1])
     path = folder / "s"
-    server = subprocess.Popen([BUILD / "bin" / "chainio-runtime", "--spec", app, "--socket", path, "--file", f"pages={tree}"],
+    server = started.start([BUILD / "bin" / "chainio-runtime", "--spec", app, "--socket", path, "--file", f"pages={tree}"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     for line in server.stderr:
         if line.startswith("serving"):

@@ -16,6 +16,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns  # noqa: E402
 import runs  # noqa: E402
+import started  # noqa: E402
 from runs import BUILD, expect  # noqa: E402
 
 UNIT = BUILD / "tools" / "chainio-runtime" / "chainio@.service"
@@ -117,7 +118,7 @@ def test_daemon(folder):
     command = ["strace", "-f", "-qq", "-o", trace, *privileges, BUILD / "bin" / "chainio-runtime", "--spec",
                folder / "app.o", "--bind", "127.0.0.1", "--port", "lines=0", "--file", f"rows={folder / 'a.rows'}", "--socket", path,
                "--memory", "1MiB", "--in-flight", "8"]  # two editions within the usual limit of locked memory
-    server = subprocess.Popen(list(map(str, command)), env=os.environ | {"NOTIFY_SOCKET": str(folder / "notify")}, preexec_fn=closed,
+    server = started.start(command, env=os.environ | {"NOTIFY_SOCKET": str(folder / "notify")}, preexec_fn=closed,
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     said = []
     for line in server.stderr:
@@ -183,7 +184,7 @@ def test_xdp(folder):
         command = pair.command(pair.there, "strace", "-f", "-qq", "-o", trace, "setpriv",
                                f"--bounding-set=-all{capabilities}", "--inh-caps=-all", "--no-new-privs", BUILD / "bin" / "chainio-runtime", "--spec", folder / "xdp.o",
                                "--file", f"rows={folder / 'a.rows'}", "--interface", "vb", "--socket", folder / "run" / "xdp")
-        server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        server = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         said = []
         for line in server.stderr:
             said.append(line)

@@ -7,12 +7,16 @@ import random
 import re
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 
 from pymemcache.client.base import Client
 from pymemcache.exceptions import MemcacheServerError
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import started  # noqa: E402
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
@@ -46,14 +50,13 @@ class Ours:
                         folder / "memcached.o"], check=True)
         command = [BUILD / "bin" / "chainio-runtime", "--spec", folder / "memcached.o", "--bind", "127.0.0.1", "--port", "memcached=0", "--file",
                    f"values={store}", "--socket", folder / f"{store.name}.control"]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.process = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             if found := re.match(r"service memcached at tcp \S+ port (\d+):", line):
                 self.port = int(found[1])
             if line.startswith("serving at"):
                 break
-        self.rest = threading.Thread(target=self.process.stderr.read)
-        self.rest.start()
+        self.rest = started.rest_of(self.process.stderr, [])
 
     def connect(self):
         return socket.create_connection(("127.0.0.1", self.port), timeout=60)
@@ -69,7 +72,7 @@ class Theirs:
     """memcached, with the same items."""
     def __init__(self, folder, held):
         self.path = folder / "theirs"
-        self.process = subprocess.Popen(["memcached", "-u", "root", "-s", self.path, "-m", "512", "-I", "1m"])
+        self.process = started.start(["memcached", "-u", "root", "-s", self.path, "-m", "512", "-I", "1m"])
         while not self.path.exists() and self.process.poll() is None:
             time.sleep(0.01)
         stored = ask(self, b"".join(b"set %s %d 0 %d\r\n%s\r\n" % (key, flags, len(value), value) for key, (flags, value) in held.items()))

@@ -14,6 +14,7 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns
 import runs
+import started
 from pymemcache.client.base import Client
 from runs import BUILD, ROOT, expect
 from services_memcached import escaped, items
@@ -57,17 +58,15 @@ def start_ours(folder, pair, store, options):
     # One request at a time, so that those of different datagrams end in the order in which they came.
     command = pair.command(pair.there, BUILD / "bin" / "chainio-runtime", "--spec", folder / "memcached.o", "--file", f"values={store}",
                            "--socket", folder / "control", "--requests", 1, *options)
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     for line in process.stderr:
         if line.startswith("serving at"):
             break
-    rest = threading.Thread(target=process.stderr.read)
-    rest.start()
-    return process, rest
+    return process, started.rest_of(process.stderr, [])
 
 
 def start_theirs(pair, held):
-    process = subprocess.Popen(pair.command(pair.there, "memcached", "-u", "root", "-p", THEIRS, "-U", THEIRS, "-m", "512", "-I", "1m", "-t", "1"))
+    process = started.start(pair.command(pair.there, "memcached", "-u", "root", "-p", THEIRS, "-U", THEIRS, "-m", "512", "-I", "1m", "-t", "1"))
 
     def there():
         with netns.inside(pair.here):

@@ -16,6 +16,7 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns
 import runs
+import started
 from runs import BUILD, ROOT, expect
 from services_cache import PASS
 
@@ -45,14 +46,13 @@ class Runtime:
     def __init__(self, folder, pair):
         self.control = folder / "control"
         subprocess.run([BUILD / "bin" / "chainc", ROOT / "stdlib-chains" / "std" / "memcached.chain", "-I", ROOT / "stdlib-chains", "-o", folder / "memcached.o"], check=True)
-        self.process = subprocess.Popen(pair.command(pair.there, BUILD / "bin" / "chainio-runtime", "--spec", folder / "memcached.o", "--file",
+        self.process = started.start(pair.command(pair.there, BUILD / "bin" / "chainio-runtime", "--spec", folder / "memcached.o", "--file",
                                                      f"values={folder / 'main.store'}", "--socket", self.control, "--interface", "vb"),
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             if line.startswith("serving at"):
                 break
-        self.rest = threading.Thread(target=self.process.stderr.read)
-        self.rest.start()
+        self.rest = started.rest_of(self.process.stderr, [])
 
     def invalidate(self):
         """Returns once the file under the name is the one that is read."""

@@ -17,6 +17,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns  # noqa: E402
 import runs  # noqa: E402
+import started  # noqa: E402
 from daemon import LONG, ROWS, Server, answer, compiled, receive_line, write_rows  # noqa: E402
 from runs import expect  # noqa: E402
 
@@ -97,7 +98,7 @@ class Scene:
     def start_client(self):
         self.started += 1
         words = self.pair.command(self.pair.here, sys.executable, __file__, "client", "10.9.0.2", self.server.port, SEED + self.started)
-        self.clients.append(subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        self.clients.append(started.start(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
 
     def kill_client(self):
         killed = self.clients.pop(self.rng.randrange(len(self.clients)))

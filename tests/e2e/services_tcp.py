@@ -8,9 +8,13 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import started  # noqa: E402
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
@@ -79,7 +83,7 @@ class Server:
         self.path = folder / f"control-{time.monotonic_ns()}"
         command = [BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.bpf.o", "--bind", "127.0.0.1", "--port", "lines=0", "--port",
                    "binary=0", "--file", f"rows={folder / 'a.rows'}", "--socket", self.path, *map(str, options)]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.process = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.said, self.ports = [], {}
         for line in self.process.stderr:
             self.said.append(line)
@@ -87,8 +91,7 @@ class Server:
                 self.ports[found[1]] = int(found[2])
             if line.startswith("serving at"):
                 break
-        self.rest = threading.Thread(target=lambda: self.said.extend(self.process.stderr))
-        self.rest.start()
+        self.rest = started.rest_of(self.process.stderr, self.said)
 
     def connect(self, service="lines"):
         return socket.create_connection(("127.0.0.1", self.ports[service]), timeout=60)

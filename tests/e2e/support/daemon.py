@@ -6,9 +6,9 @@ import re
 import signal
 import socket
 import subprocess
-import threading
 import time
 
+import started
 from runs import BUILD, expect
 
 # A reply names the edition of the spec in front and behind: it is of one edition or something is wrong.
@@ -76,7 +76,7 @@ class Daemon:
         self.path = self.folder / f"control-{time.monotonic_ns()}"
         command = [*prefix, BUILD / "bin" / "chainio-runtime", "--spec", artifact, "--file",
                    f"{self.FILE[0]}={self.folder / self.FILE[1]}", "--socket", self.path, *options]
-        self.process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.process = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.said, self.ports = [], {}
         for line in self.process.stderr:
             self.said.append(line)
@@ -84,8 +84,7 @@ class Daemon:
                 self.ports[found[1], found[2]] = int(found[3])
             if line.startswith("serving at"):
                 break
-        self.rest = threading.Thread(target=lambda: self.said.extend(self.process.stderr))
-        self.rest.start()
+        self.rest = started.rest_of(self.process.stderr, self.said)
 
     def control(self, request):
         with socket.socket(socket.AF_UNIX) as control:

@@ -1,10 +1,10 @@
 """`bench_xdp serve` on one end of a pair of interfaces."""
-import atexit
 import json
 import signal
 import subprocess
 
 import netns
+import started
 from runs import BUILD, expect
 
 BENCH = BUILD / "bin" / "bench_xdp"
@@ -19,8 +19,7 @@ class Server:
     """`bench_xdp serve` on vb; says at its end what it counted."""
 
     def __init__(self, pair, *options, port=PORT):
-        self.process = subprocess.Popen(serve_command(pair, *options, port=port), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        atexit.register(self.kill)  # where a test fails, it ends no server
+        self.process = started.start(serve_command(pair, *options, port=port), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.mode = self.process.stdout.readline().strip()  # it serves from here on
         if not self.mode:
             raise AssertionError(f"the server did not start: {self.process.stderr.read()}")
@@ -37,6 +36,4 @@ class Server:
         return report
 
     def kill(self):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        started.end(self.process)

@@ -1,0 +1,40 @@
+"""Processes that end with the script that has started them, however that ends."""
+import atexit
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import threading
+
+
+def start(words, **options):
+    """As subprocess.Popen; what still runs when the script ends is killed."""
+    process = subprocess.Popen([str(word) for word in words], **options)
+    atexit.register(end, process)
+    return process
+
+
+def below(pid):
+    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
+    with contextlib.suppress(OSError):
+        for child in children.read_text().split():
+            yield from below(child)
+            yield int(child)
+
+
+def end(process):
+    """It and what it has started, such as the program that strace traces, by their ids."""
+    if process.poll() is not None:
+        return
+    for pid in [*below(process.pid), process.pid]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def rest_of(stream, said):
+    """Reads what else a process says into a list. The script's end does not wait for this thread: it has to come before the process's."""
+    thread = threading.Thread(target=lambda: said.extend(stream), daemon=True)
+    thread.start()
+    return thread
