@@ -203,7 +203,7 @@ def test_end(folder):
 def test_addresses(folder):
     """Over veth, to an address that is not the interface's first: the reply comes from there."""
     if why := netns.why_not():
-        print(f"skipped: addresses over veth: {why}")
+        print(f"skip  addresses over veth: {why}")
         return
     with netns.Pair() as pair:
         netns.ip("addr", "add", "10.9.0.77/24", "dev", "vb", namespace=pair.there)
