@@ -36,11 +36,13 @@ std::optional<LinkChanges> LinkNews::take() {
         if (got < 0 && errno != ENOBUFS && errno != EINTR) return found;
         if (!found) found.emplace();
         const bool of_address = message.header.nlmsg_type == RTM_NEWADDR || message.header.nlmsg_type == RTM_DELADDR;
+        found->missed = found->missed || got < 0;
         found->addresses = found->addresses || got < 0 || of_address;
         // A bridge says the same of interfaces that leave it.
-        if (got >= static_cast<ssize_t>(sizeof message) && message.header.nlmsg_type == RTM_DELLINK &&
-            message.link.ifi_family == AF_UNSPEC)
-            found->removed.push_back(static_cast<unsigned>(message.link.ifi_index));
+        if (got < static_cast<ssize_t>(sizeof message) || message.link.ifi_family != AF_UNSPEC) continue;
+        const auto index = static_cast<unsigned>(message.link.ifi_index);
+        if (message.header.nlmsg_type == RTM_DELLINK) found->removed.push_back(index);
+        if (message.header.nlmsg_type == RTM_NEWLINK) found->changed.push_back(index);
     }
 }
 

@@ -1,4 +1,4 @@
-// Says that interfaces were made, removed, switched on or off, or have got or lost addresses.
+// Says that interfaces were made, removed, switched on or off, changed, or have got or lost addresses.
 #pragma once
 #include <memory>
 #include <optional>
@@ -10,7 +10,9 @@ namespace chainio::net {
 
 struct LinkChanges {
     std::vector<unsigned> removed;  // numbers of interfaces; one may belong to another interface by now
+    std::vector<unsigned> changed;  // likewise; nobody looks at what has changed
     bool addresses = false;         // some interface may have others
+    bool missed = false;            // more was said than could be kept: any may have changed
 };
 
 class LinkNews {

@@ -90,6 +90,12 @@ class Port {
     void stop_taking();
     // Datagrams to the addresses that the interface has by now are taken.
     std::expected<void, Refusal> look_at_addresses();
+    // What longest_reply() goes by from here on. What is kept for the driver was made for the one before, and is
+    // forgotten.
+    void use_mtu(unsigned mtu) {
+        interface_.mtu = mtu;
+        program_.replies().forget();
+    }
     // Sums a stretch once and keeps the sum with its frame, for answer_from() of the same stretch.
     void keep_sum(umem::Frame frame, std::uint32_t offset, std::uint32_t length);
     // Sends a whole packet from a frame that belongs to `owner`, as a client of somebody else's service does.

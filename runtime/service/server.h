@@ -200,6 +200,7 @@ class Server {
     void hear_of_links();
     void look_at_links(const net::LinkChanges& changes);
     void look_at_link(std::uint32_t index, const net::LinkChanges& changes);
+    bool look_at_attributes(std::uint32_t index);
     void close_gone();
     void let_go(std::uint32_t index, std::uint64_t until_ns);
     static bool is_over(const Interface& interface);

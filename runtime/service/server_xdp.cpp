@@ -145,7 +145,8 @@ void Server::look_at_link(std::uint32_t index, const net::LinkChanges& changes) 
     const net::Interface& ours = interface.port->interface();
     const bool removed = std::ranges::find(changes.removed, ours.index) != changes.removed.end();
     if (!removed && !net::is_gone(ours)) {
-        if (!changes.addresses) return;
+        const bool told = changes.missed || std::ranges::find(changes.changed, ours.index) != changes.changed.end();
+        if ((told && !look_at_attributes(index)) || !changes.addresses) return;
         if (const auto looked = interface.port->look_at_addresses(); !looked)
             fallbacks_->note("xdp-addresses", fmt::format("{}; datagrams to its newer addresses come by the socket",
                                                           looked.error().message));
@@ -155,6 +156,25 @@ void Server::look_at_link(std::uint32_t index, const net::LinkChanges& changes) 
     news_.push_back(fmt::format("{} is gone: AF_XDP on it ends, its services are served via uring", interface.name));
     // Nothing that waits to be sent will leave one that was removed; one that is called otherwise now sends it still.
     let_go(index, now_ns() + (removed ? 0 : kLettingGo));
+}
+
+// The MTU says how long replies may be. The MAC address is a constant of the program, which leaves to the kernel what
+// is not sent to it: with another one the interface is opened anew. False: it is.
+bool Server::look_at_attributes(std::uint32_t index) {
+    Interface& interface = interfaces_[index];
+    const net::Interface& ours = interface.port->interface();
+    const auto now = net::find_interface(interface.name);
+    if (!now || now->index != ours.index) return true;
+    if (now->mac != ours.mac) {
+        news_.push_back(fmt::format("{} has another MAC address: AF_XDP on it begins anew", interface.name));
+        let_go(index, now_ns() + kLettingGo);
+        return false;
+    }
+    if (now->mtu == ours.mtu) return true;
+    news_.push_back(fmt::format("{} has an MTU of {} instead of {}: replies by AF_XDP keep to it", interface.name,
+                                now->mtu, ours.mtu));
+    interface.port->use_mtu(now->mtu);
+    return true;
 }
 
 // Once the last requests of a removed interface have ended its frames are back, and the next one of its name is opened.
