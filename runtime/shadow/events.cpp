@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "runtime/shadow/clock.h"
+#include "runtime/shim/glob.h"
 
 namespace chainio::shadow {
 namespace {
@@ -105,6 +106,10 @@ void Events::on_opened(const Message& message) {
     const shim::Event& event = message.event;
     parts_.region.stats.classes[event.source].opened.fetch_add(1, std::memory_order_relaxed);
     const bool direct = (event.offset & O_DIRECT) != 0;
+    if (!matches(event, std::string(text_of(message)))) {
+        refusals_[static_cast<std::size_t>(FileRefusal::no_match)]++;
+        return;
+    }
     if (explain_) explain(message, nullptr);
     // Files that no chain is about are only prefetched, by paths that chains make themselves.
     if (on_read_[event.source].empty() && on_open_[event.source].empty()) return;
@@ -152,6 +157,12 @@ void Events::foretell(const Message& message, const ShadowFile& file, std::uint6
     run_opened(message, **next);
 }
 
+// Whoever posts can claim anything, and the server may read what the program that posts may not.
+bool Events::matches(const shim::Event& event, const std::string& path) const {
+    return shim::glob_matches(parts_.spec.module().files[parts_.plan.classes[event.source]].pattern.c_str(),
+                              path.c_str());
+}
+
 // The opened file of an event, unless it is to be left alone.
 ShadowFile* Events::file_of(const shim::Event& event) {
     ShadowFile* file = parts_.files.find(event.device, event.inode);
@@ -160,6 +171,10 @@ ShadowFile* Events::file_of(const shim::Event& event) {
         if (now - last_search_ns_ >= kBetweenSearches) {
             last_search_ns_ = now;
             file = parts_.files.search(event.process, event.device, event.inode);
+            if (file != nullptr && !matches(event, file->path)) {
+                refusals_[static_cast<std::size_t>(FileRefusal::no_match)]++;
+                return nullptr;
+            }
         }
         if (file == nullptr) {
             refusals_[static_cast<std::size_t>(FileRefusal::no_path)]++;

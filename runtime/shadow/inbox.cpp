@@ -71,7 +71,8 @@ void Inbox::find_rings(MessageSink& sink) {
             note_process(process, sink);
         }
         const std::uint32_t serves = sink.may_serve(process) ? process : 0;
-        if (ring.serves.load(std::memory_order_relaxed) != serves) ring.serves.store(serves, std::memory_order_relaxed);
+        std::atomic<std::uint32_t>& told = region_.serves[i];
+        if (told.load(std::memory_order_relaxed) != serves) told.store(serves, std::memory_order_relaxed);
         return false;
     });
 }

@@ -34,6 +34,7 @@ pid_t owner_of(const std::string& name) {
 
 void remove_run(const std::string& directory) {
     unlink((directory + kFile).c_str());
+    unlink((directory + shim::kPlanFile).c_str());
     unlink((directory + shim::kServedFile).c_str());
     rmdir(directory.c_str());
 }
@@ -48,7 +49,49 @@ void remove_left_overs(const std::string& base) {
     }
 }
 
+bool make_file(const std::string& path, std::size_t bytes) {
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return false;
+    const bool sized = ftruncate(fd, static_cast<off_t>(bytes)) == 0;
+    const int error = errno;
+    close(fd);
+    errno = error;
+    return sized;
+}
+
+// The first `bytes` of a file, in the place of what is at `place`.
+void* map_file(const std::string& path, std::size_t bytes, bool writable, void* place) {
+    const int fd = open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return MAP_FAILED;
+    struct stat status{};
+    void* at = MAP_FAILED;
+    if (fstat(fd, &status) == 0 && status.st_size >= static_cast<off_t>(bytes))
+        at = mmap(place, bytes, PROT_READ | (writable ? PROT_WRITE : 0),
+                  MAP_SHARED | (place != nullptr ? MAP_FIXED : 0), fd, 0);
+    const int error = errno;
+    close(fd);
+    errno = error;
+    return at;
+}
+
+std::string plan_beside(const std::string& path) { return path.substr(0, path.rfind('/')) + shim::kPlanFile; }
+
 }  // namespace
+
+bool make_region(const std::string& path) {
+    return make_file(plan_beside(path), shim::kPlanBytes) && make_file(path, shim::kRegionBytes);
+}
+
+shim::Region* map_region(const std::string& path, bool writable) {
+    void* const at = map_file(path, shim::kRegionBytes, writable, nullptr);
+    if (at == MAP_FAILED) return nullptr;
+    if (map_file(plan_beside(path), shim::kPlanBytes, writable, at) != MAP_FAILED)
+        return static_cast<shim::Region*>(at);
+    const int error = errno;
+    munmap(at, shim::kRegionBytes);
+    errno = error;
+    return nullptr;
+}
 
 std::vector<std::string> run_bases() {
     std::vector<std::string> bases;
@@ -99,35 +142,22 @@ std::expected<RegionFile, std::string> RegionFile::create_in(const std::string& 
     if (mkdtemp(directory.data()) == nullptr) return fail("no directory can be made");
     made.directory_ = directory;
     made.path_ = directory + kFile;
-    const int fd = open(made.path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) return fail("no file can be made");
-    void* at = MAP_FAILED;
-    const bool sized = ftruncate(fd, static_cast<off_t>(shim::kRegionBytes)) == 0;
-    if (sized) at = mmap(nullptr, shim::kRegionBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    const int error = errno;
-    close(fd);
-    errno = error;
-    if (at == MAP_FAILED) return fail(sized ? "the file cannot be mapped" : "the file cannot be made large enough");
-    made.region_ = static_cast<shim::Region*>(at);
+    if (!make_region(made.path_)) return fail("no file can be made large enough");
+    made.region_ = map_region(made.path_, true);
+    if (made.region_ == nullptr) return fail("the files cannot be mapped");
     return made;
 }
 
 std::expected<RegionFile, std::string> RegionFile::adopt(const std::string& path) {
     RegionFile made;
-    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    struct stat status{};
-    void* at = MAP_FAILED;
-    if (fd >= 0 && fstat(fd, &status) == 0 && status.st_size == static_cast<off_t>(shim::kRegionBytes))
-        at = mmap(nullptr, shim::kRegionBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (fd >= 0) close(fd);
-    if (at == MAP_FAILED) return std::unexpected(path + ": cannot be mapped");
-    const auto* region = static_cast<const shim::Region*>(at);
+    shim::Region* region = map_region(path, true);
+    if (region == nullptr) return std::unexpected(path + ": cannot be mapped");
     if (region->magic != shim::kMagic || region->version != shim::kVersion ||
         region->server != static_cast<std::uint32_t>(getpid())) {
-        munmap(at, shim::kRegionBytes);
+        munmap(region, shim::kRegionBytes);
         return std::unexpected(path + ": is no region of this process");
     }
-    made.region_ = static_cast<shim::Region*>(at);
+    made.region_ = region;
     made.path_ = path;
     made.directory_ = path.substr(0, path.rfind('/'));
     return made;

@@ -1,4 +1,5 @@
-// The file that the server and the programs of its run map, in a directory of its own that goes away with the server.
+// The files that the server and the programs of its run map, in a directory of their own that goes away with the
+// server.
 #pragma once
 #include <expected>
 #include <string>
@@ -30,6 +31,11 @@ class RegionFile {
     std::string directory_, path_;
     shim::Region* region_ = nullptr;
 };
+
+// The two files of a region (protocol.h), empty: `path` and the one beside it. False, with errno, when it cannot.
+bool make_region(const std::string& path);
+// Maps them as one; null, with errno, when they cannot be mapped. Programs get less: they cannot write the plan.
+shim::Region* map_region(const std::string& path, bool writable);
 
 // Directories of runs are called chainio-run.PID.XXXXXX; `chainio top` looks for them in the same places.
 std::vector<std::string> run_directories_in(const std::string& base);

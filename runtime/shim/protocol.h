@@ -1,9 +1,12 @@
 // The memory that unmodified programs and the shadow server beside them share: what is matched, what the programs did,
-// and the figures that `chainio top` shows. One file of kRegionBytes in a directory of the run, mapped by every process
-// of the run.
+// and the figures that `chainio top` shows. Two files in a directory of the run, mapped behind each other by every
+// process of the run.
 //
-// The programs write events and read the plan; the server writes everything else. Both sides treat what the other wrote
-// as untrusted: every length and index is checked where it is used. All integers are in the byte order of the machine.
+// The first kPlanBytes come from kPlanFile. The server alone writes them: programs map them from a descriptor that can
+// only be read, so that no process of the run can change what another goes by, one that has kept its mappings and given
+// up its privileges least of all. The rest everybody writes: programs their events and what they count, the server how
+// far it has read and what it counts. Both sides treat it as untrusted: every length and index is checked where it is
+// used. All integers are in the byte order of the machine.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -12,8 +15,11 @@
 namespace chainio::shim {
 
 inline constexpr std::uint64_t kMagic = 0x316d696873'6f6963;  // "ciosshm1"
-inline constexpr std::uint32_t kVersion = 5;
+inline constexpr std::uint32_t kVersion = 6;
 inline constexpr char kRegionVariable[] = "CHAINIO_REGION";  // environment: absolute path of the region's file
+inline constexpr char kPlanFile[] = "/plan";                 // beside it: its beginning
+// Environment: absolute path of chainio-sites, where system calls are to be caught that go past libc.
+inline constexpr char kSitesVariable[] = "CHAINIO_SITES";
 
 inline constexpr unsigned kRings = 256;  // threads that can post at the same time; others are counted as `no_ring`
 inline constexpr std::uint32_t kRingBytes = 64 * 1024;
@@ -75,7 +81,6 @@ struct Ring {
     alignas(64) std::atomic<std::uint32_t> tail;  // written by the producer
     std::atomic<std::uint32_t> lost;              // events that found no room
     alignas(64) std::atomic<std::uint32_t> head;  // written by the server
-    std::atomic<std::uint32_t> serves;  // as well: the process whose reads may be served, while it is `process`
     alignas(64) std::uint8_t data[kRingBytes];
 };
 
@@ -95,7 +100,6 @@ struct Plan {
     char exes[kMaxExes][kMaxPattern];  // globs over the executable's path or its last part; none: every program
     ClassRule classes[kMaxClasses];
     SocketRule sockets[kMaxSockets];
-    char sites_program[kMaxPath];  // chainio-sites, when system calls are to be caught that go past libc; else empty
 };
 
 // What the server wants to hear of a class or a socket just now; the gate clears bits and sets them again.
@@ -155,24 +159,34 @@ struct Rewriting {
     Counter missed;    // made without being looked at, since there was no stack to look from
 };
 
+// Whole pages of every machine.
+inline constexpr std::size_t kPlanBytes = 64 * 1024, kLeastPage = 4096, kPlanUses = 11 * kLeastPage;
+
 struct Region {
+    // ---- of kPlanFile ----
     std::uint64_t magic;
     std::uint32_t version, bytes;
-    std::atomic<std::uint32_t> server;  // its process; 0 once it has ended: programs go on plain
-    std::atomic<std::uint32_t> asleep;  // futex: 1 while the server waits to be woken; a program sets 0 and wakes it
+    std::atomic<std::uint32_t> server;                    // its process; 0 once it has ended: programs go on plain
     std::atomic<std::uint32_t> class_posts[kMaxClasses];  // kPost…
     std::atomic<std::uint32_t> socket_posts[kMaxSockets];
-    // One bit a ring, set by the first thread that takes it: the server leaves the memory of the others untouched.
-    std::atomic<std::uint64_t> used_rings[kRings / 64];
-    std::atomic<std::uint64_t> served;    // bytes of the file kServedFile beside this one (served.h); 0: there is none
+    std::atomic<std::uint32_t> serves[kRings];  // the process whose reads may be served, while it is Ring::process
+    std::atomic<std::uint64_t>
+        served;  // bytes of the file kServedFile beside the region's (served.h); 0: there is none
+    Plan plan;
+    alignas(kLeastPage) std::uint8_t unused[kPlanBytes - kPlanUses];
+
+    // ---- of the file that kRegionVariable names, whose first kPlanBytes nobody uses ----
+    std::atomic<std::uint32_t> asleep;    // futex: 1 while the server waits to be woken; a program sets 0 and wakes it
     std::atomic<std::uint32_t> arrivals;  // futex: counts up when frames have arrived while somebody waits
     std::atomic<std::uint32_t> waiting;   // threads that wait for frames; those killed meanwhile stay counted
-    Plan plan;
+    // One bit a ring, set by the first thread that takes it: the server leaves the memory of the others untouched.
+    std::atomic<std::uint64_t> used_rings[kRings / 64];
     Stats stats;
     alignas(64) Rewriting rewriting;
     Ring rings[kRings];
 };
 inline constexpr std::size_t kRegionBytes = sizeof(Region);
+static_assert(offsetof(Region, asleep) == kPlanBytes);
 
 // A read that took longer than this, and in which the thread slept, waited for a device: it wakes a sleeping server. Of
 // others that took longer, this is told. They leave their event for when the server next looks, so that a warm program

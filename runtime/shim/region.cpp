@@ -37,20 +37,17 @@ bool valid(const Region& found) {
         if (!ends_in(plan.classes[i].pattern, kMaxPattern)) return false;
     for (unsigned i = 0; i < plan.exe_count; ++i)
         if (!ends_in(plan.exes[i], kMaxPattern)) return false;
-    return ends_in(plan.sites_program, kMaxPath);
+    return true;
 }
 
 Region* map_region(const char* path) {
-    const long fd = raw_call(SYS_openat, AT_FDCWD, word(path), O_RDWR | O_CLOEXEC);
-    if (failed(fd)) return nullptr;
-    struct stat status;
-    long memory = -1;
-    if (!failed(raw_call(SYS_fstat, fd, word(&status))) && status.st_size >= static_cast<off_t>(kRegionBytes))
-        memory = raw_call(SYS_mmap, 0, static_cast<long>(kRegionBytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    raw_call(SYS_close, fd);
+    Beside plan;
+    if (!beside(path, kPlanFile, plan)) return nullptr;
+    const long memory = map_file(path, O_RDWR, kRegionBytes, 0);
     if (failed(memory)) return nullptr;
     auto* found = reinterpret_cast<Region*>(memory);
-    if (valid(*found)) return found;
+    // What the kernel maps from a descriptor that can only be read can never be made writable.
+    if (!failed(map_file(plan, O_RDONLY, kPlanBytes, memory)) && valid(*found)) return found;
     raw_call(SYS_munmap, memory, static_cast<long>(kRegionBytes));
     return nullptr;
 }
@@ -111,10 +108,32 @@ Region* try_start() {
     start();
     int from_environment_less = unknown;  // an early call may have come before libc knew its environment
     stage.compare_exchange_strong(from_environment_less, plain);
-    if (Region* found = live_region()) rewrite(*found);
+    if (Region* found = live_region()) rewrite(*found, secure_getenv(kSitesVariable));
 }
 
 }  // namespace
+
+bool beside(const char* path, const char* name, Beside& out) {
+    const char* slash = std::strrchr(path, '/');
+    const auto folder = static_cast<std::size_t>(slash - path);
+    if (!slash || folder + std::strlen(name) >= sizeof out) return false;
+    std::memcpy(out, path, folder);
+    std::strcpy(out + folder, name);
+    return true;
+}
+
+long map_file(const char* path, int flags, std::uint64_t bytes, long place) {
+    const long fd = raw_call(SYS_openat, AT_FDCWD, word(path), flags | O_CLOEXEC | O_NOFOLLOW);
+    if (failed(fd)) return fd;
+    const int protection = PROT_READ | ((flags & O_ACCMODE) == O_RDWR ? PROT_WRITE : 0);
+    struct stat status;
+    long memory = -1;
+    if (!failed(raw_call(SYS_fstat, fd, word(&status))) && static_cast<std::uint64_t>(status.st_size) >= bytes)
+        memory = raw_call(SYS_mmap, place, static_cast<long>(bytes), protection,
+                          MAP_SHARED | (place != 0 ? MAP_FIXED : 0), fd, 0);
+    raw_call(SYS_close, fd);
+    return memory;
+}
 
 Region* region() { return shared.load(std::memory_order_acquire); }
 Process& process() { return *own; }

@@ -223,11 +223,11 @@ const char* take(Region& region, const Program& program, const SiteList& list, c
     return nullptr;
 }
 
-const char* try_rewrite(Region& region) {
+const char* try_rewrite(Region& region, const char* sites_program) {
     const Opened file(moved_up(raw_call(SYS_openat, AT_FDCWD, word("/proc/self/exe"), O_RDONLY | O_CLOEXEC)));
     const Opened found(moved_up(raw_call(SYS_memfd_create, word("chainio-sites"), MFD_CLOEXEC)));
     if (!file || !found) return "its file cannot be read";
-    if (!run_helper({region.plan.sites_program, file.get(), found.get()})) return "chainio-sites does not run";
+    if (!run_helper({sites_program, file.get(), found.get()})) return "chainio-sites does not run";
     struct stat status;
     if (failed(raw_call(SYS_fstat, found.get(), word(&status))) || status.st_size < static_cast<long>(sizeof(SiteList)))
         return "chainio-sites said nothing";
@@ -244,9 +244,9 @@ const char* try_rewrite(Region& region) {
 
 }  // namespace
 
-void rewrite(Region& region) {
-    if (region.plan.sites_program[0] == 0) return;
-    if (const char* why = try_rewrite(region)) post_note(Note::not_rewritten, why);
+void rewrite(Region& region, const char* sites_program) {
+    if (!sites_program || sites_program[0] != '/') return;
+    if (const char* why = try_rewrite(region, sites_program)) post_note(Note::not_rewritten, why);
 }
 
 }  // namespace chainio::shim

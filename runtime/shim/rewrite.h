@@ -9,8 +9,10 @@
 namespace chainio::shim {
 
 // ---- rewrite.cpp ----
-// Replaces the calls of the program that was started, when the run asks for that. Before its first instruction.
-void rewrite(Region& region);
+// Replaces the calls of the program that was started. Before its first instruction. `sites_program`: chainio-sites;
+// null when the run does not ask for that. Whoever could name it would have it run by every process of the run, so it
+// never comes out of shared memory.
+void rewrite(Region& region, const char* sites_program);
 
 // ---- caught.cpp ----
 // What calls are looked at, from here on; false, with a reason, when this machine cannot do it.

@@ -23,16 +23,10 @@ enum Mapping : int { unknown, making, made, none };
 
 constinit std::atomic<int> mapping{unknown};
 constinit ServedParts parts;
-constinit char path[kMaxPath + sizeof kServedFile];
+constinit Beside path = {};
 
-bool map_file(std::uint64_t bytes) {
-    const long fd = raw_call(SYS_openat, AT_FDCWD, word(path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (failed(fd)) return false;
-    struct stat status;
-    long memory = -1;
-    if (!failed(raw_call(SYS_fstat, fd, word(&status))) && static_cast<std::uint64_t>(status.st_size) >= bytes)
-        memory = raw_call(SYS_mmap, 0, static_cast<long>(bytes), PROT_READ, MAP_SHARED, fd, 0);
-    raw_call(SYS_close, fd);
+bool map_frames(std::uint64_t bytes) {
+    const long memory = map_file(path, O_RDONLY, bytes, 0);
     if (failed(memory)) return false;
     if (served_parts(reinterpret_cast<std::uint8_t*>(memory), bytes, parts)) return true;
     raw_call(SYS_munmap, memory, static_cast<long>(bytes));
@@ -46,16 +40,16 @@ const ServedParts* memory(const Region& region) {
         return &parts;
     const std::uint64_t bytes = region.served.load(std::memory_order_acquire);
     if (now != unknown || bytes == 0 || path[0] == 0 || !mapping.compare_exchange_strong(now, making)) return nullptr;
-    const bool done = map_file(bytes);
+    const bool done = map_frames(bytes);
     mapping.store(done ? made : none, std::memory_order_release);
     return done ? &parts : nullptr;
 }
 
 // The server has found no io_uring and no AIO context in this process, and none was set up where it could be seen.
-bool granted() {
+bool granted(const Region& region) {
     const Ring* ring = producer.ring;
     if (!ring || producer.process != process_id(process())) return false;
-    return ring->serves.load(std::memory_order_relaxed) == producer.process &&
+    return region.serves[ring - region.rings].load(std::memory_order_relaxed) == producer.process &&
            process().rings.load(std::memory_order_relaxed) == 0;
 }
 
@@ -130,16 +124,12 @@ bool writable(void* buffer, std::uint64_t length) {
 }  // namespace
 
 void served_beside(const char* region_path) {
-    const char* slash = std::strrchr(region_path, '/');
-    const auto folder = static_cast<std::size_t>(slash - region_path);
-    if (folder > kMaxPath) return;
-    std::memcpy(path, region_path, folder);
-    std::memcpy(path + folder, kServedFile, sizeof kServedFile);
+    if (!beside(region_path, kServedFile, path)) path[0] = 0;
 }
 
 ssize_t serve(const Slot& slot, int descriptor, std::int64_t at, void* buffer, std::size_t size) {
     Region* region = live_region();
-    if (!region || at < 0 || size == 0 || !granted()) return 0;
+    if (!region || at < 0 || size == 0 || !granted(*region)) return 0;
     const ServedParts* from = memory(*region);
     if (!from) return 0;
     const Opening& opening = table.opening(slot);

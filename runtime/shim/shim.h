@@ -23,7 +23,13 @@ Region* start();
 Region* region();       // null before start(), too
 Region* live_region();  // null also when no server looks
 Process& process();
-void stop();            // from here on everything is plain
+void stop();  // from here on everything is plain
+// The path of a file in the folder of `path`. False: it is too long, or there is no folder.
+using Beside = char[kMaxPath + 16];
+bool beside(const char* path, const char* name, Beside& out);
+// Maps the first `bytes` of a file, to be written with O_RDWR; at `place`, in whose place whatever is there goes, or 0:
+// anywhere. The kernel's answer.
+long map_file(const char* path, int flags, std::uint64_t bytes, long place);
 bool in_vfork_child();  // the caller shares its memory with a parent that has other descriptors
 
 // ---- process.cpp ----

@@ -55,6 +55,13 @@ CASES = [
     ("vfork: the child's opens are not the parent's", "",
      "f = open(\"b.txt\", 0); pid_t c = vfork(); if (!c) { close(f); if (open(P, 0) != f) _exit(1); _exit(0); } reaped(c); read(f, b, 10);"
      "close(f); f = open(P, 0); read(f, b, 5); close(f);", [O, r(0, 5), C], 1),
+    ("the plan cannot be written, by whatever way", "",
+     "f = open(P, 0); unsigned long plan = 0, rest = 0; char line[4096], how[5] = {}; FILE* maps = fopen(\"/proc/self/maps\", \"r\");"
+     "while (fgets(line, sizeof line, maps)) { if (strstr(line, \"/plan\\n\")) sscanf(line, \"%lx-%*x %4s\", &plan, how); if (strstr(line, \"/region\\n\")) sscanf(line, \"%lx\", &rest); }"
+     "CHECK(plan && rest == plan + 65536 && !strcmp(how, \"r--s\"));"
+     "CHECK(mprotect((void*)plan, 4096, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);"
+     "int memory = open(\"/proc/self/mem\", O_RDWR); CHECK(memory < 0 || pwrite(memory, b, 8, plan) == -1); long before = *(long*)plan;"
+     "if (remap_file_pages((void*)rest, 4096, 0, 0, 0) == 0) *(long*)rest = 1; CHECK(before && *(long*)plan == before);", [O], 1),
     ("vfork and exec", "",
      "f = open(P, O_CLOEXEC); pid_t c = vfork(); if (!c) { execlp(\"cat\", \"cat\", P, (char*)0); _exit(1); } reaped(c); read(f, b, 7);",
      [O, O, r(0, 10000), C, r(0, 7)], 2),

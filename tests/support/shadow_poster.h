@@ -11,19 +11,15 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/shadow/region.h"
 #include "runtime/shim/protocol.h"
 
 namespace chainio::tests {
 
-// The region's file, mapped a second time, as a program maps it.
+// The region, mapped a second time.
 class MappedRegion {
   public:
-    explicit MappedRegion(const std::string& path) {
-        const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
-        void* at = mmap(nullptr, shim::kRegionBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        close(fd);
-        region_ = at == MAP_FAILED ? nullptr : static_cast<shim::Region*>(at);
-    }
+    explicit MappedRegion(const std::string& path) : region_(shadow::map_region(path, true)) {}
     ~MappedRegion() {
         if (region_ != nullptr) munmap(region_, shim::kRegionBytes);
     }

@@ -2,12 +2,10 @@
 // JSON.
 //
 // usage: shim_server REGION < PLAN   where PLAN is one line: {"classes": ["*.idx"], "sockets": [{"port": 1, "tcp": 1}],
-// "exes": [], "explain": false, "sites": "…/chainio-sites", "posts": {"class": 3, "socket": 4}}. It prints "ready", and
+// "exes": [], "explain": false, "posts": {"class": 3, "socket": 4}}. It prints "ready", and
 // serves until its input ends or says "stop". A line "asleep" makes it sleep as far as programs can see; the next line
 // of its output after all programs' events counts wakes.
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -16,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "runtime/shadow/region.h"
 #include "runtime/shim/protocol.h"
 
 using chainio::shim::Event;
@@ -28,14 +27,6 @@ namespace {
 
 const char* const kKinds[] = {"skip",   "opened", "read", "ready", "probe", "closed",
                               "passed", "note",   "loop", "begun", "ended"};
-
-Region* make_region(const char* path) {
-    const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0 || ftruncate(fd, chainio::shim::kRegionBytes) != 0) return nullptr;
-    void* memory = mmap(nullptr, chainio::shim::kRegionBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    return memory == MAP_FAILED ? nullptr : static_cast<Region*>(memory);
-}
 
 void copy_text(char* to, std::size_t room, const std::string& text) {
     std::memcpy(to, text.c_str(), std::min(room - 1, text.size()));
@@ -52,7 +43,6 @@ void fill(Region& region, const json& plan) {
     }
     for (const auto& exe : plan.value("exes", json::array()))
         copy_text(region.plan.exes[region.plan.exe_count++], chainio::shim::kMaxPattern, exe);
-    copy_text(region.plan.sites_program, chainio::shim::kMaxPath, plan.value("sites", std::string()));
     region.plan.explain = plan.value("explain", false) ? 1 : 0;
     for (auto& bits : region.class_posts) bits = posts.value("class", 3U);
     for (auto& bits : region.socket_posts) bits = posts.value("socket", 4U);
@@ -132,7 +122,7 @@ int main(int argc, char** argv) {
     if (argc != 2) return 2;
     std::string line;
     std::getline(std::cin, line);
-    Region* region = make_region(argv[1]);
+    Region* region = chainio::shadow::make_region(argv[1]) ? chainio::shadow::map_region(argv[1], true) : nullptr;
     if (!region) {
         std::perror(argv[1]);
         return 1;

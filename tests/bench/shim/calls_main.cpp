@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
     const std::vector<std::string> files = {base + "/a.log", base + "/a.txt", base + "/a.dat", base + "/a.lines"};
     for (const std::string& path : files)
         std::ofstream(path) << std::string(4000, 'x') + "\n" + std::string(4000, '\n');
-    if (!chainio::bench_shim::make_region(region, nullptr)) return 1;
+    if (!chainio::bench_shim::make_region(region)) return 1;
     const std::vector<std::string> with = {"LD_PRELOAD=" + std::string(argv[1]),
                                            std::string(chainio::shim::kRegionVariable) + "=" + region};
     Table table;
@@ -97,5 +97,6 @@ int main(int argc, char** argv) {
     }
     for (const std::string& path : files) unlink(path.c_str());
     unlink(region.c_str());
+    unlink((base + chainio::shim::kPlanFile).c_str());
     rmdir(folder);
 }

@@ -112,23 +112,24 @@ int main(int argc, char** argv) {
     if (!mkdtemp(folder)) return 1;
     const std::string base = folder, region_path = base + "/region", matched = base + "/a.idx",
                       unmatched = base + "/a.txt";
-    Region* region = chainio::bench_shim::make_region(region_path, argc > 3 ? argv[3] : nullptr);
+    Region* region = chainio::bench_shim::make_region(region_path);
     if (!region) return 1;
     for (const auto& path : {matched, unmatched})
         if (FILE* file = std::fopen(path.c_str(), "w"))
             std::fclose((std::fputs(std::string(8192, 'x').c_str(), file), file));
     const std::string load = "LD_PRELOAD=" + std::string(argv[1]),
-                      where = std::string(chainio::shim::kRegionVariable) + "=" + region_path;
+                      where = std::string(chainio::shim::kRegionVariable) + "=" + region_path,
+                      sites = std::string(chainio::shim::kSitesVariable) + "=" + (argc > 3 ? argv[3] : "");
     Times times;
     for (int i = 0; i < rounds; ++i)
         for (const std::string& path : {unmatched, matched}) {
             const std::string kind = path == matched ? "matched" : "unmatched";
             run(kind + ", plain", {argv[0], "--child", path}, {}, *region, times);
-            run(kind + ", with", {argv[0], "--child", path}, {load, where}, *region, times);
+            run(kind + ", with", {argv[0], "--child", path}, {load, where, sites}, *region, times);
             for (int start = 0; start < 50; ++start) {
                 run(kind + ", plain", {"/bin/true"}, {}, *region, times);
-                run(kind + ", with", {"/bin/true"}, kind == "matched" ? std::vector{load, where} : std::vector{load},
-                    *region, times);
+                run(kind + ", with", {"/bin/true"},
+                    kind == "matched" ? std::vector{load, where, sites} : std::vector{load}, *region, times);
             }
         }
     for (auto& [name, variants] : times)
@@ -138,6 +139,6 @@ int main(int argc, char** argv) {
             std::printf("%-36s %-10s plain %10.1f   with %10.1f   difference %8.1f\n", name.c_str(), kind, plain, with,
                         with - plain);
         }
-    for (const auto& path : {matched, unmatched, region_path}) unlink(path.c_str());
+    for (const auto& path : {matched, unmatched, region_path, base + chainio::shim::kPlanFile}) unlink(path.c_str());
     rmdir(folder);
 }

@@ -14,16 +14,19 @@ SERVER = BUILD / "tests" / "shim_server"
 COMPILER = shutil.which("clang-19") or shutil.which("cc")
 
 
-def environment(region=None):
-    made = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "CHAINIO_REGION")}
+def environment(region=None, sites=None):
+    made = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "CHAINIO_REGION", "CHAINIO_SITES")}
     if region:
         made |= {"LD_PRELOAD": str(LIBRARY), "CHAINIO_REGION": str(region)}
+    if sites:
+        made["CHAINIO_SITES"] = str(sites)
     return made
 
 
 class Server:
-    """A region made from a plan. `events` holds what was posted once the `with` has ended."""
-    def __init__(self, folder, **plan):
+    """A region made from a plan; `sites`: programs are rewritten. `events` holds what was posted once the `with` has ended."""
+    def __init__(self, folder, sites=None, **plan):
+        self.sites = sites
         self.region = pathlib.Path(tempfile.mkdtemp(dir=folder, prefix="region-")) / "region"
         self.plan, self.events, self.end = plan, [], None
 
@@ -54,7 +57,7 @@ class Server:
         shutil.rmtree(self.region.parent)
 
     def run(self, *command, **options):
-        return subprocess.run([str(word) for word in command], env=environment(self.region) | options.pop("extra", {}), **options)
+        return subprocess.run([str(word) for word in command], env=environment(self.region, self.sites) | options.pop("extra", {}), **options)
 
     def of(self, kind, **fields):
         return [event for event in self.events if event["kind"] == kind and all(event[k] == v for k, v in fields.items())]

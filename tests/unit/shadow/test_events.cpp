@@ -118,6 +118,23 @@ chain behind on read(columns) as r {
     EXPECT_TRUE(happens([&] { return pages_in_memory(path, 64, 1) == 1; }));
 }
 
+TEST(Events, APathThatTheClassDoesNotMatchIsNotOpened) {
+    const Folder folder;
+    const std::string named = column(folder, "a.col"), other = column(folder, "shadow");
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+chain first on open(columns) as r { prefetch r.file at 0 for 4096 }
+)"));
+    Poster poster(running.region(), 0);
+    drop_pages(named);
+    drop_pages(other);
+    ASSERT_TRUE(poster.opened(0, other));
+    ASSERT_TRUE(poster.opened(0, named));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(named, 0, 1) == 1; }));
+    EXPECT_EQ(pages_in_memory(other, 0, kPages), 0u);
+    EXPECT_EQ(running.chain().events, 1u);
+}
+
 TEST(Events, OfAFileThatIsReadPastThePageCacheItReadsNothingAhead) {
     const Folder folder;
     const std::string direct = column(folder, "a.col"), buffered = column(folder, "b.col");

@@ -254,7 +254,7 @@ TEST(Served, WhatIsFetchedOfAFileThatIsReadDirectlyIsInMemoryOfItsOwn) {
     EXPECT_TRUE(happens([&] { return running.chain().hits == 1; }));
     EXPECT_EQ(running.chain().served, 1u);
     // This process has an io_uring, the server's own.
-    EXPECT_EQ(running.region().rings[0].serves, 0u);
+    EXPECT_EQ(running.region().serves[0], 0u);
 }
 
 TEST(Served, AFileThatChangesIsServedNoMore) {

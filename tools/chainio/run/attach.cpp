@@ -1,9 +1,8 @@
 #include "tools/chainio/run/attach.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
@@ -54,13 +53,8 @@ bool Attached::alive() const {
 
 // Null when the file is no region of this version.
 std::unique_ptr<Attached> attach_to(const std::string& path) {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    struct stat status{};
-    if (!file || ::fstat(file.get(), &status) != 0 || status.st_size < static_cast<off_t>(shim::kRegionBytes))
-        return nullptr;
-    void* at = ::mmap(nullptr, shim::kRegionBytes, PROT_READ, MAP_SHARED, file.get(), 0);
-    if (at == MAP_FAILED) return nullptr;
-    const auto* region = static_cast<const shim::Region*>(at);
+    const shim::Region* region = shadow::map_region(path, false);
+    if (region == nullptr) return nullptr;
     const auto server = static_cast<int>(region->server.load());
     auto attached = std::unique_ptr<Attached>(new Attached(region, server));
     const bool right = region->magic == shim::kMagic && region->version == shim::kVersion && server > 0;

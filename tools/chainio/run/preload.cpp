@@ -31,19 +31,15 @@ std::expected<std::string, std::string> find_library(const std::string& given) {
     return std::unexpected("there is no libchainio.so: looked at " + tried + "; --library names it");
 }
 
-void ask_for_rewriting(shim::Plan& plan) {
-    const std::string path = executable_folder() + "/chainio-sites";
-    if (path.size() < sizeof plan.sites_program) std::ranges::copy(path, plan.sites_program);
-}
-
-std::vector<std::string> environment_for(const std::string& library, const std::string& region) {
+std::vector<std::string> environment_for(const std::string& library, const std::string& region, bool rewrite) {
     constexpr std::string_view kPreload = "LD_PRELOAD=";
     const std::string variable = std::string(shim::kRegionVariable) + "=";
+    const std::string sites = std::string(shim::kSitesVariable) + "=";
     std::vector<std::string> out;
     std::string preload = std::string(kPreload) + library;
     for (char** each = environ; *each != nullptr; each++) {
         const std::string_view entry(*each);
-        if (entry.starts_with(variable)) continue;
+        if (entry.starts_with(variable) || entry.starts_with(sites)) continue;
         if (entry.starts_with(kPreload)) {
             if (entry.size() > kPreload.size()) preload += ":" + std::string(entry.substr(kPreload.size()));
             continue;
@@ -52,6 +48,7 @@ std::vector<std::string> environment_for(const std::string& library, const std::
     }
     out.push_back(std::move(preload));
     out.push_back(variable + region);
+    if (rewrite) out.push_back(sites + executable_folder() + "/chainio-sites");
     return out;
 }
 

@@ -10,8 +10,7 @@ namespace chainio::run {
 
 // `given`, or the one that stands beside this program.
 std::expected<std::string, std::string> find_library(const std::string& given);
-// That programs have their own system calls rewritten as they start; each says for itself when it has not.
-void ask_for_rewriting(shim::Plan& plan);
-std::vector<std::string> environment_for(const std::string& library, const std::string& region);
+// With `rewrite` programs have their own system calls rewritten as they start; each says for itself when it has not.
+std::vector<std::string> environment_for(const std::string& library, const std::string& region, bool rewrite);
 
 }  // namespace chainio::run

@@ -68,7 +68,6 @@ std::expected<Prepared, SpecError> prepare(const RunOptions& options, const std:
     auto region = shadow::RegionFile::create();
     if (!region) return plain(std::move(region.error()));
     made.region_path = region->path();
-    if (options.rewrite) ask_for_rewriting(region->get().plan);
     made.region.emplace(std::move(*region));
     if (auto server = make_server(made, options, program); !server) return plain(std::move(server.error()));
     return made;
@@ -246,8 +245,8 @@ int run(const RunOptions& options) {
         return error.exit_code;
     }
     const std::uint64_t start = now_ns();
-    auto child =
-        Child::start({*program, options.words, environment_for(made->library, made->region_path)}, options.follow);
+    auto child = Child::start(
+        {*program, options.words, environment_for(made->library, made->region_path, options.rewrite)}, options.follow);
     if (!child) return cannot_start(name, child.error());
     accompany(*made, options, *program, *child, start, false);
 }

@@ -78,7 +78,7 @@ std::optional<Begun> begin(const Arguments& arguments) {
     (void)probe::drop_privileges();
     const std::uint64_t since = monotonic_ns();
     run::guard_standard_descriptors();
-    auto child = run::Child::start({*program, arguments.words, run::environment_for(*library, region->path())},
+    auto child = run::Child::start({*program, arguments.words, run::environment_for(*library, region->path(), false)},
                                    arguments.follow);
     if (!child) return std::nullopt;
     return Begun{std::move(*region), *child, since, *program};
