@@ -1,5 +1,6 @@
 #include "runtime/net/interface.h"
 
+#include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
@@ -15,6 +16,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
+#include <string_view>
 
 // <net/if.h> does not go together with <linux/if.h>.
 extern "C" unsigned if_nametoindex(const char* name);
@@ -22,6 +25,13 @@ extern "C" char* if_indextoname(unsigned index, char* name);
 
 namespace chainio::net {
 namespace {
+
+constexpr Address kAnyIpv4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0};
+
+// The kernel lists an IPv4 address that has a label of its own, as rvb:1, under that.
+bool is_of(const std::string& name, std::string_view listed) {
+    return listed.starts_with(name) && (listed.size() == name.size() || listed[name.size()] == ':');
+}
 
 // A socket to ask the kernel about interfaces with.
 class Asker {
@@ -48,12 +58,29 @@ class Asker {
 
 }  // namespace
 
+std::optional<Address> address_of(const std::string& text) {
+    Address address{};
+    if (inet_pton(AF_INET6, text.c_str(), address.data()) == 1) return address;
+    address = kAnyIpv4;
+    if (inet_pton(AF_INET, text.c_str(), &address[12]) == 1) return address;
+    return std::nullopt;
+}
+
+std::vector<Address> heard_at(const Address& bound, std::vector<Address> addresses) {
+    if (bound == Address{}) return addresses;
+    std::erase_if(addresses, [&](const Address& each) {
+        return bound == kAnyIpv4 ? !std::ranges::equal(std::span(each).first(12), std::span(bound).first(12))
+                                 : each != bound;
+    });
+    return addresses;
+}
+
 std::optional<std::vector<Address>> addresses_of(const std::string& name) {
     std::vector<Address> found;
     ifaddrs* list = nullptr;
     if (getifaddrs(&list) != 0) return std::nullopt;
     for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-        if (each->ifa_addr == nullptr || name != each->ifa_name) continue;
+        if (each->ifa_addr == nullptr || !is_of(name, each->ifa_name)) continue;
         Address address{};
         if (each->ifa_addr->sa_family == AF_INET) {
             address[10] = address[11] = 0xff;

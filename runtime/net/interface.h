@@ -21,6 +21,11 @@ struct Interface {
 
 std::expected<Interface, std::string> find_interface(const std::string& name);
 
+// An address as a person writes it, in numbers.
+std::optional<Address> address_of(const std::string& text);
+// Those at which a socket hears that is bound to `bound`: all of ::, the IPv4 ones of ::ffff:0.0.0.0.
+std::vector<Address> heard_at(const Address& bound, std::vector<Address> addresses);
+
 // Those that an interface has; nothing where the kernel cannot be asked.
 std::optional<std::vector<Address>> addresses_of(const std::string& name);
 

@@ -110,6 +110,8 @@ std::expected<std::unique_ptr<Port>, Refusal> Port::open(const PortOptions& opti
     const bool frames = port->mode_.multi_buffer && !options.whole_requests;
     port->longest_frame_ = frames ? kLongestPacket : kChunk - kHeadroom;
     port->ports_ = options.ports;
+    port->bound_ = options.bound;
+    port->interface_.addresses = heard_at(port->bound_, std::move(port->interface_.addresses));
     if (auto taken = port->program_.take(port->ports_, port->interface_.addresses, port->longest_frame_); !taken)
         return std::unexpected(taken.error());
     port->note_fallbacks(options, fallbacks);
@@ -311,9 +313,11 @@ void Port::stop_taking() {
 // The program may look at the table while it is written: what it does not find then is the kernel's.
 std::expected<void, Refusal> Port::look_at_addresses() {
     auto now = addresses_of(interface_.name);
-    if (!now || *now == interface_.addresses) return {};
-    auto taken = program_.take(ports_, *now, longest_frame_);
-    if (taken) interface_.addresses = std::move(*now);
+    if (!now) return {};
+    auto heard = heard_at(bound_, std::move(*now));
+    if (heard == interface_.addresses) return {};
+    auto taken = program_.take(ports_, heard, longest_frame_);
+    if (taken) interface_.addresses = std::move(heard);
     return taken;
 }
 

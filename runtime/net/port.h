@@ -29,6 +29,7 @@ using Parts = std::array<std::span<std::uint8_t>, kMostParts>;
 struct PortOptions {
     std::string interface;
     std::vector<std::uint16_t> ports;
+    Address bound{};               // what the services' sockets are bound to: nothing else is taken; zeroes: any
     unsigned queues = 0;           // 0: all that the interface has
     std::uint32_t entries = 1024;  // frames a queue, a power of two
     Attach attach = Attach::automatic;
@@ -88,7 +89,7 @@ class Port {
     }
     // From here on everything goes to the kernel, as before the port was opened; what was received can be answered.
     void stop_taking();
-    // Datagrams to the addresses that the interface has by now are taken.
+    // Datagrams to the addresses that the interface has by now are taken, as far as services are bound to them.
     std::expected<void, Refusal> look_at_addresses();
     // What longest_reply() goes by from here on. What is kept for the driver was made for the one before, and is
     // forgotten.
@@ -184,6 +185,7 @@ class Port {
     std::vector<Chunk> chunks_;
     std::uint32_t serial_ = 0;
     std::vector<std::uint16_t> ports_;
+    Address bound_{};
     std::uint32_t longest_frame_ = 0;
     unsigned first_queue_ = 0;  // whose turn it is to be read first
     std::uint64_t unanswered_ = 0, sending_ = 0;

@@ -53,6 +53,14 @@ bool Server::any_by_xdp() const {
     return std::ranges::any_of(listeners_, [](const Listener& each) { return each.xdp && each.fd >= 0; });
 }
 
+// Whether services hear at any of its addresses; those that do not stay the kernel's, as for their sockets.
+void Server::look_at_bound(const Interface& interface) {
+    if (!interface.port->interface().addresses.empty() || options_.address == "::") return;
+    fallbacks_->note("xdp-not-bound", fmt::format("{} has no address at which services listen (--bind {}); its "
+                                                  "datagrams are left to the kernel",
+                                                  interface.name, options_.address));
+}
+
 // Each interface that cannot be had is named and counted; its datagrams come by the sockets then.
 void Server::open_interfaces() {
     const bool any = any_by_xdp();
@@ -92,6 +100,7 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
         wanted.kept.push_back(kept_of(now_->module.services[listener.service], listener.port));
     }
     wanted.interface = interface.name;
+    wanted.bound = net::address_of(options_.address).value_or(net::Address{});  // the sockets have taken it
     wanted.copy = options_.copy;
     wanted.attach = options_.attach;
     wanted.share = options_.share;
@@ -106,6 +115,7 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
     interface.generation = now_.get();
     interface.opened++;
     news_.push_back(interface.port->describe());
+    look_at_bound(interface);
     look_at_peer(interface);
     for (const int fd : interface.port->fds()) net_->watch(index * kMostWatched + interface.watched++, fd);
 }
@@ -150,7 +160,7 @@ void Server::look_at_link(std::uint32_t index, const net::LinkChanges& changes) 
         if (const auto looked = interface.port->look_at_addresses(); !looked)
             fallbacks_->note("xdp-addresses", fmt::format("{}; datagrams to its newer addresses come by the socket",
                                                           looked.error().message));
-        return;
+        return look_at_bound(interface);
     }
     gone_++;
     news_.push_back(fmt::format("{} is gone: AF_XDP on it ends, its services are served via uring", interface.name));

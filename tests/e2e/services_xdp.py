@@ -22,9 +22,9 @@ PASS = ('__attribute__((section("xdp.frags"), used)) int pass(void *ctx) { retur
 
 
 class OnVeth(Server):
-    def __init__(self, folder, pair, *options):
+    def __init__(self, folder, pair, *options, bind="::"):
         self.pair = pair
-        super().__init__(folder, *options, bind="::", prefix=pair.command(pair.there))
+        super().__init__(folder, *options, bind=bind, prefix=pair.command(pair.there))
 
     def client(self, service="lines", address=THERE[0]):
         made = netns.udp(self.pair.here, family=socket.AF_INET6 if ":" in address else socket.AF_INET)
@@ -89,6 +89,37 @@ def test_replies(folder, pair, *options):
     server.no_frame_is_lost()
     expect("ends", server.stop(), 0)
     expect("the program is gone with it", "xdp" in server.pair.link(pair.there, "vb"), False)
+
+
+def test_bound(folder, pair):
+    """AF_XDP answers at no address at which the socket would not."""
+    other = "10.9.0.3"
+    netns.ip("addr", "add", f"{other}/24", "dev", "vb", "label", "vb:1", namespace=pair.there)
+
+    def asked(server, address):
+        before = server.interface()["received"]
+        with server.client(address=address) as sock:
+            try:
+                sock.send(struct.pack("!I", 9) + b"row 1 10 1\n")
+                answered = reply(sock, 9)[0] == DATA[1000:1010] + b"|"
+            except ConnectionRefusedError:
+                answered = False
+        return answered, server.interface()["received"] - before
+
+    hears, not_there = (True, 1), (False, 0)
+    for bind, where in ((other, {other}), ("0.0.0.0", {THERE[0], other}), ("::ffff:0.0.0.0", {THERE[0], other}), (THERE[1], {THERE[1]}),
+                        ("::", {*THERE, other}), ("127.0.0.1", set())):
+        server = OnVeth(folder, pair, "--interface", "vb", bind=bind)
+        for address in (*THERE, other):
+            expect(f"--bind {bind}: {address}", asked(server, address), hears if address in where else not_there)
+        expect("  what is not taken is said", sum(line.startswith("fallback xdp-not-bound") for line in server.said), 0 if where else 1)
+        if bind == other:
+            netns.ip("addr", "del", f"{other}/24", "dev", "vb", namespace=pair.there)
+            netns.until("its address is gone", lambda: [each["count"] for each in server.all_stats()["fallbacks"] if each["name"] == "xdp-not-bound"] == [1])
+            netns.ip("addr", "add", f"{other}/24", "dev", "vb", "label", "vb:1", namespace=pair.there)
+            netns.until("it is back, and taken", lambda: asked(server, other) == hears)
+        expect("ends", server.stop(), 0)
+    netns.ip("addr", "del", f"{other}/24", "dev", "vb", namespace=pair.there)
 
 
 def test_little_memory(folder, pair):
@@ -233,6 +264,7 @@ def main():
         subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.bpf.o"], check=True)
         test_replies(folder, pair)
         test_replies(folder, pair, "--xdp-attach", "generic", "--no-ring")
+        test_bound(folder, pair)
         test_little_memory(folder, pair)
         test_fallbacks(folder, pair)
         test_reload(folder, pair)
