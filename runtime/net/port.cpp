@@ -282,21 +282,35 @@ void Port::let_go(umem::Frame frame) {
     sending_--;
 }
 
-void Port::kick(Queue& queue) {
-    // The kernel sends 32 at a time in copy mode, so one kick does not always do.
-    for (std::uint32_t turn = 0; turn <= queue.tx.size / 32 && queue.unsent(); turn++) {
-        if (mode_.need_wakeup && !xsk_ring_prod__needs_wakeup(&queue.tx)) return;
+// True: something is left, and has to be tried again without an event.
+bool Port::kick(Queue& queue) {
+    // The kernel sends 32 at a time in copy mode, so one kick does not always do; EBUSY ends it at each packet that the
+    // driver drops, which is off the ring then.
+    std::uint32_t turns = 0, dropped = 0;
+    while (queue.unsent()) {
+        if (mode_.need_wakeup && !xsk_ring_prod__needs_wakeup(&queue.tx)) return false;
+        if (turns > queue.tx.size / 32 || dropped > queue.tx.size) return true;
         counters_.kicks++;
-        if (sendto(queue.send_fd(), nullptr, 0, MSG_DONTWAIT, nullptr, 0) >= 0) continue;
-        if (errno == ENETDOWN || errno == ENXIO) counters_.down++;
-        if (errno != EAGAIN) return;  // what is left goes with a later turn
-        reap(queue);
+        if (sendto(queue.send_fd(), nullptr, 0, MSG_DONTWAIT, nullptr, 0) >= 0) {
+            turns++;
+        } else if (errno == EBUSY) {
+            dropped++;
+        } else if (errno == EAGAIN) {
+            turns++;
+            reap(queue);
+        } else {
+            if (errno != ENETDOWN && errno != ENXIO) return true;
+            counters_.down++;
+            return false;  // goes once the interface is up again, which is an event
+        }
     }
+    return false;
 }
 
 void Port::flush() {
+    unsent_ = false;
     for (auto& queue : queues_) {
-        kick(*queue);
+        unsent_ = kick(*queue) || unsent_;
         reap(*queue);
         post(*queue);
         if (mode_.need_wakeup && xsk_ring_prod__needs_wakeup(&queue->fill))

@@ -114,6 +114,8 @@ class Port {
 
     // Hands over what waits to be sent, takes back what has left, and posts frames. To be called once a turn.
     void flush();
+    // Whether something could not be handed over that no event will tell of: flush() is to be called again soon.
+    bool unsent() const { return unsent_; }
     // Until something came in or the time is over.
     void wait(int milliseconds);
     std::vector<int> fds() const;
@@ -155,7 +157,7 @@ class Port {
                   std::size_t& count);
     void post(Queue& queue);
     void reap(Queue& queue);
-    void kick(Queue& queue);
+    bool kick(Queue& queue);
     // Pieces of one packet, at most kMostParts.
     struct Packet {
         std::array<Piece, kMostParts> pieces;
@@ -190,7 +192,7 @@ class Port {
     unsigned first_queue_ = 0;  // whose turn it is to be read first
     std::uint64_t unanswered_ = 0, sending_ = 0;
     PortCounters counters_;
-    bool answering_ = false;
+    bool answering_ = false, unsent_ = false;
 };
 
 }  // namespace chainio::net

@@ -75,8 +75,9 @@ class Server {
     }
     // Does what has come with the ring's last turn, and what can be done without waiting or asking the kernel.
     void step();
-    // Has AF_XDP's replies leave; before each turn.
-    void flush();
+    // Has AF_XDP's replies leave; before each turn. The turn may then last that long at most, in milliseconds, or as
+    // long as may be: -1.
+    int flush();
     void completed(const engine::Engine& engine, const engine::Completion& completion);
 
     // From now on requests run with another engine, spec and files; what has begun ends as it began. Connections go
@@ -112,7 +113,7 @@ class Server {
     unsigned running() const { return now_->requests.running() + (before_ ? before_->requests.running() : 0); }
 
   private:
-    static constexpr int kTickMs = 250, kEndingTickMs = 20;
+    static constexpr int kTickMs = 250, kEndingTickMs = 20, kUnsentTickMs = 3;
     static constexpr std::uint32_t kLentAlways = 4096;  // results that are worth a piece of their own
     // Requests are known by their connection's number, or their datagram's and this.
     static constexpr std::uint32_t kFirstDatagram = 1u << 30;

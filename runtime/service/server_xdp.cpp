@@ -364,16 +364,19 @@ void Server::keep_reply(const Datagram& datagram, std::uint32_t slot, std::span<
                                                     datagram.rest, {parts.data(), stretches.size()});
 }
 
-void Server::flush() {
-    if (interfaces_.empty()) return;
+int Server::flush() {
+    if (interfaces_.empty()) return -1;
     if (!feature_news_ && now_ns() - peers_looked_ns_ > kLookAtPeers) {
         peers_looked_ns_ = now_ns();
         look_at_peers();
     }
+    bool unsent = false;
     for (std::uint32_t i = 0; i < interfaces_.size(); i++) {
         if (interfaces_[i].port != nullptr) interfaces_[i].port->flush();
         if (interfaces_[i].tries != 0 && !draining_) open_interface(i, interfaces_[i].tries);
+        unsent = unsent || (interfaces_[i].port != nullptr && interfaces_[i].port->unsent());
     }
+    return unsent ? kUnsentTickMs : -1;
 }
 
 }  // namespace chainio::service

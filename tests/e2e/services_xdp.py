@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns
@@ -120,6 +121,26 @@ def test_bound(folder, pair):
             netns.until("it is back, and taken", lambda: asked(server, other) == hears)
         expect("ends", server.stop(), 0)
     netns.ip("addr", "del", f"{other}/24", "dev", "vb", namespace=pair.there)
+
+
+def test_dropped(folder):
+    """A reply that the driver drops, as it is longer than its peer takes, does not keep those behind it."""
+    with netns.Pair(queues=1, name="-one") as pair:
+        netns.ip("link", "set", "va", "mtu", 1500, namespace=pair.here)
+        server = OnVeth(folder, pair, "--interface", "vb")
+        waited = []
+        with server.client("plain") as long, server.client("plain") as short:
+            for _ in range(7):
+                server.process.send_signal(signal.SIGSTOP)  # so that both are of one turn
+                long.send(struct.pack("!II", 2, 5000))
+                short.send(struct.pack("!II", 2, 10))
+                begin = time.monotonic()
+                server.process.send_signal(signal.SIGCONT)
+                expect("the reply behind it", short.recv(100), DATA[2000:2010])
+                waited.append(time.monotonic() - begin)
+        expect("  comes at once: seconds, the median of seven", sorted(waited)[3], lambda median: median < 0.2)
+        server.no_frame_is_lost()
+        expect("ends", server.stop(), 0)
 
 
 def test_little_memory(folder, pair):
@@ -265,6 +286,7 @@ def main():
         test_replies(folder, pair)
         test_replies(folder, pair, "--xdp-attach", "generic", "--no-ring")
         test_bound(folder, pair)
+        test_dropped(folder)
         test_little_memory(folder, pair)
         test_fallbacks(folder, pair)
         test_reload(folder, pair)

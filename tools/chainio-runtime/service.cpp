@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -202,7 +203,8 @@ std::expected<void, std::string> Service::wait(int timeout_ms) {
         waits_->want(client->fd(), EPOLLHUP | (read ? EPOLLIN : 0) | (client->wants_write() ? EPOLLOUT : 0),
                      key_of(Source::client, key));
     }
-    if (server_ != nullptr) server_->flush();
+    if (const int soon = server_ != nullptr ? server_->flush() : -1; soon >= 0)
+        timeout_ms = timeout_ms < 0 ? soon : std::min(timeout_ms, soon);
     const auto events = waits_->wait(timeout_ms);
     if (!events) return std::unexpected(events.error());
     for (const epoll_event& event : *events) {
