@@ -87,6 +87,8 @@ class Port {
     std::uint32_t longest_reply(const umem::Descriptor& request) const {
         return largest_payload(chunk(request.frame).v6);
     }
+    // That of one that any request like it may be answered with: the program sends what it keeps over IPv4 and IPv6.
+    std::uint32_t longest_kept() const { return largest_payload(true); }
     // From here on everything goes to the kernel, as before the port was opened; what was received can be answered.
     void stop_taking();
     // Datagrams to the addresses that the interface has by now are taken, as far as services are bound to them.

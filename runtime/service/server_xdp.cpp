@@ -358,8 +358,12 @@ void Server::keep_reply(const Datagram& datagram, std::uint32_t slot, std::span<
     if (!interfaces_[datagram.port].answers) return;  // a copy that serves nobody
     if (requests.ending(slot) != Ending::answered || requests.closes(slot)) return;
     std::array<std::span<const std::uint8_t>, Answer::kMostStretches + 1> parts;
-    for (std::size_t i = 0; i < stretches.size(); i++)
+    std::size_t length = 0;
+    for (std::size_t i = 0; i < stretches.size(); i++) {
         parts[i] = {datagram.answer.data(stretches[i]), stretches[i].length};
+        length += stretches[i].length;
+    }
+    if (length > interfaces_[datagram.port].port->longest_kept()) return;
     interfaces_[datagram.port].port->replies().keep(datagram.kept_number, datagram.kept_epoch, datagram.arrived_ns,
                                                     datagram.rest, {parts.data(), stretches.size()});
 }

@@ -345,6 +345,23 @@ def test_peer(folder, pair):
     expect("ends", server.stop(), 0)
 
 
+def test_both_protocols(folder):
+    """What is kept is sent over IPv4 and IPv6, so that it has to fit both."""
+    with PassPair(mtu=1500, name="-short") as pair:
+        pair.program = folder / "pass.o"
+        pair.link_pass()
+        write_rows(folder, 1)
+        server = OnVeth(folder, pair)
+        sock = server.client("plain")
+        for length, kept in ((1452, 1), (1453, 0), (1472, 0)):
+            before = server.cache("plain")["kept"]
+            sock.send(struct.pack("!II", 3, length))
+            expect(f"a reply of {length} bytes over IPv4", sock.recv(1 << 16), row(3, 1)[:length])
+            expect("  is kept where IPv6 takes it", server.cache("plain")["kept"] - before, kept)
+        sock.close()
+        expect("ends", server.stop(), 0)
+
+
 class PassPair(netns.Pair):
     def link_pass(self):
         netns.ip("link", "set", "dev", "va", "xdp", "obj", self.program, "sec", "xdp.frags", namespace=self.here)
@@ -372,6 +389,7 @@ def main():
         served(folder, pair, "--xdp-attach", "generic", "--no-ring")
         test_ttl(folder, pair)
         test_reload(folder, pair)
+        test_both_protocols(folder)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
 
