@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Reloads under datagrams: 32 requests are on their way at any time, by a socket and by AF_XDP, while the spec is reloaded and the file replaced. Each
+request has one reply, which is right; none is lost and none comes twice. Short, by a seed; CHAINIO_SOAK=1 reloads a hundred times."""
+import os
+import pathlib
+import random
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import netns  # noqa: E402
+import runs  # noqa: E402
+from runs import BUILD, expect  # noqa: E402
+from services_udp import DATA, SPEC, Server  # noqa: E402
+
+RELOADS = 100 if os.environ.get("CHAINIO_SOAK") else 12
+SEED = int(os.environ.get("CHAINIO_SEED", "20284"))
+OUTSTANDING, LOST = 32, 5  # requests; seconds after which one is
+
+
+class Load(threading.Thread):
+    """A client that has as many requests on their way as it may, and looks at each reply."""
+    def __init__(self, sock, seed):
+        super().__init__()
+        self.sock, self.random = sock, random.Random(seed)
+        self.waiting, self.next, self.answered, self.wrong, self.lost = {}, 0, 0, [], 0
+        self.ended = threading.Event()
+        self.sock.settimeout(LOST)
+
+    def ask(self):
+        row, length = self.random.randrange(400), self.random.choice((1, 100, 700, 1300))
+        self.waiting[self.next] = DATA[row * 1000:row * 1000 + length] + b"|"
+        self.sock.send(struct.pack("!I", self.next) + b"row %d %d 1\n" % (row, length))
+        self.next += 1
+
+    def run(self):
+        for _ in range(OUTSTANDING):
+            self.ask()
+        while self.waiting:
+            try:
+                data = self.sock.recv(1 << 16)
+            except TimeoutError:
+                self.lost += len(self.waiting)
+                return
+            number, at, count = struct.unpack("!IHH", data[:8])
+            if self.waiting.pop(number, None) != data[8:] or (at, count) != (0, 1):
+                self.wrong.append((number, data[:60]))
+            self.answered += 1
+            if not self.ended.is_set():
+                self.ask()
+
+
+def test_reloads(what, folder, server, sock, random_):
+    load = Load(sock, random_.random())
+    load.start()
+    for _ in range(RELOADS):
+        if random_.randrange(3) == 0:  # the same bytes in another file
+            (folder / "new").write_bytes(DATA)
+            os.rename(folder / "new", folder / "a.rows")
+        answer = server.control({"op": "reload"})
+        if "error" in answer:
+            expect("a reload", answer, "done")
+        time.sleep(random_.uniform(0, 0.15))
+    load.ended.set()
+    load.join()
+    reloads = server.all_stats()["reloads"]["done"]
+    expect(f"{what}: {load.answered} requests over {reloads} reloads: lost, wrong", (load.lost, load.wrong[:3]), (0, []))
+    expect("  as many as were asked for, and under load", (reloads >= RELOADS, load.answered > 100 * RELOADS // 12), (True, True))
+    sock.settimeout(0.2)
+    try:
+        expect("  nothing comes twice", sock.recv(1 << 16), "nothing")
+    except TimeoutError:
+        pass
+    netns.until("the edition before has ended", lambda: not server.all_stats()["before_runs"])
+    expect("  no frame is lost", server.all_stats()["leaked_frames"], 0)
+    sock.close()
+
+
+def main():
+    random_ = random.Random(SEED)
+    print(f"      seed {SEED}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "a.rows").write_bytes(DATA)
+        (folder / "app.chain").write_text(SPEC)
+        compile_ = [BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.bpf.o"]
+        subprocess.run(compile_, check=True)
+        server = Server(folder)
+        sock = server.client()
+        test_reloads("udp via uring", folder, server, sock, random_)
+        expect("ends", server.stop(), 0)
+        if why := netns.why_not():
+            print(f"skip  via xdp: {why}")
+        else:
+            (folder / "app.chain").write_text(SPEC.replace("udp 7001 via uring", "udp 7001 via xdp"))
+            subprocess.run(compile_, check=True)
+            with netns.Pair() as pair:
+                server = Server(folder, "--interface", "vb", bind="::", prefix=pair.command(pair.there))
+                sock = netns.udp(pair.here)
+                netns.take_much(sock)
+                sock.connect(("10.9.0.2", server.ports["lines", "udp"]))
+                before = server.all_stats()["interfaces"][0]["opened"]
+                test_reloads("udp via xdp", folder, server, sock, random_)
+                netns.until("the interface is taken again", lambda: server.all_stats()["interfaces"])
+                expect("  the interface was opened anew", server.all_stats()["interfaces"][0]["opened"] > before, True)
+                expect("ends", server.stop(), 0)
+    print("FAILED" if runs.failures else "all ok")
+    return 1 if runs.failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
