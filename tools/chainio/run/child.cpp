@@ -1,73 +1,21 @@
 #include "tools/chainio/run/child.h"
 
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 
+#include "tools/chainio/run/passing.h"
 #include "tools/chainio/run/signals.h"
 
 namespace chainio::run {
 namespace {
-
-// What the handlers touch. The child is not reaped before `g_program` is 0, so its number cannot be another's.
-std::atomic<pid_t> g_program{0};
-std::atomic<bool> g_child_changed{false};
-std::atomic<bool> g_stop_following{false};
-std::atomic<std::atomic<std::uint32_t>*> g_woken{nullptr};
-static_assert(std::atomic<pid_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
-
-void wake() {
-    auto* word = g_woken.load();
-    if (word == nullptr) return;
-    const int error = errno;
-    word->store(0);
-    ::syscall(SYS_futex, word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
-    errno = error;
-}
-
-void on_child(int, siginfo_t*, void*) {
-    g_child_changed.store(true);
-    wake();
-}
-
-void on_signal(int number, siginfo_t* info, void*) {
-    const int error = errno;
-    const pid_t program = g_program.load();
-    // The terminal sends its signals to the whole process group, the program included. What the program sends us ends
-    // here.
-    const bool came_to_all = info->si_code == SI_KERNEL;
-    if (program != 0 && !came_to_all && info->si_pid != program) ::kill(program, number);
-    if (program == 0 && (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT))
-        g_stop_following.store(true);
-    wake();
-    errno = error;
-}
-
-void ignore_pipe(int, siginfo_t*, void*) {}
-
-constexpr int kPassedOn[] = {SIGHUP,  SIGINT,    SIGQUIT,  SIGTERM, SIGUSR1, SIGUSR2,
-                             SIGALRM, SIGVTALRM, SIGWINCH, SIGCONT, SIGPWR,  SIGIO};
-
-void pass_on(int number) {
-    const bool was_ignored = handle_signal(number, on_signal);
-    if (was_ignored) ignore_signal(number);  // nohup: the program ignores it too
-}
-
-void install_handlers() {
-    handle_signal(SIGPIPE, ignore_pipe);  // a reader of our report that has gone is no reason to lose the exit status
-    for (const int number : kPassedOn) pass_on(number);
-    for (int number = kFirstRealTime; number <= kLastSignal; number++) pass_on(number);
-}
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
     std::vector<char*> out;
@@ -105,33 +53,39 @@ std::expected<Child, int> Child::start(const Start& what, bool whole_tree) {
     if (whole_tree) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     // A signal that comes before the program is there waits until it is.
     const SignalSet before = block_signals(kAllSignals);
-    handle_signal(SIGCHLD, on_child);  // before there is a child: nobody could ask after one whose end is ignored
+    watch_children();
     pid_t pid = 0;
     const int error = spawn(what, before, pid);
-    install_handlers();  // after it, so that the program has of this process what it would have without it
-    if (error == 0) g_program.store(pid);
+    // After it, so that the program has of this process what it would have without it.
+    if (error == 0) pass_signals_to(pid);
     block_signals(before & ~signal_bit(SIGCHLD));
     if (error != 0) return std::unexpected(error);
     return Child(pid, whole_tree);
 }
 
 Child Child::adopt(int pid, SignalSet signals, bool whole_tree) {
-    handle_signal(SIGCHLD, on_child);
-    install_handlers();
-    g_program.store(pid);
-    g_child_changed.store(true);  // it may have ended before anybody looked
+    watch_children();
+    pass_signals_to(pid);
+    children_may_have_changed();  // before anybody looked
     block_signals(signals);
     return Child(pid, whole_tree);
 }
-
-void Child::wakes(std::atomic<std::uint32_t>* word) { g_woken.store(word); }
 
 int Child::look(siginfo_t& info) const {
     return ::waitid(whole_tree_ ? P_ALL : P_PID, static_cast<id_t>(whole_tree_ ? 0 : pid_), &info,
                     WEXITED | WNOHANG | WNOWAIT);
 }
 
+void Child::follow_stops() const {
+    siginfo_t info{};
+    while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WCONTINUED | WNOHANG) == 0 && info.si_pid != 0) {
+        if (info.si_code == CLD_STOPPED) stop_by(info.si_status);
+        info = {};
+    }
+}
+
 bool Child::any_over() const {
+    follow_stops();
     siginfo_t info{};
     return look(info) == 0 && info.si_pid != 0;
 }
@@ -142,7 +96,7 @@ bool Child::collect() {
     if (error != 0 && errno == ECHILD) all_ended_ = true;
     if (error != 0 || info.si_pid == 0) return false;
     if (info.si_pid == pid_) {
-        g_program.store(0);
+        program_is_over();
         program_ended_ = true;
         how_ = info.si_code == CLD_EXITED ? Ended{info.si_status, 0} : Ended{0, info.si_status};
         if (!whole_tree_) all_ended_ = true;
@@ -152,8 +106,9 @@ bool Child::collect() {
 }
 
 bool Child::ended() {
-    if (program_ended_ && g_stop_following.load()) return true;
-    if (!all_ended_ && g_child_changed.exchange(false)) {
+    if (program_ended_ && asked_to_end()) return true;
+    if (!all_ended_ && children_changed()) {
+        if (!program_ended_) follow_stops();
         while (!all_ended_ && collect()) {}
     }
     return all_ended_;

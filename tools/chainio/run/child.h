@@ -1,9 +1,7 @@
 // The program as a child: same process group, same terminal, same descriptors; signals that are sent to chainio reach
 // it.
 #pragma once
-#include <atomic>
 #include <csignal>
-#include <cstdint>
 #include <expected>
 #include <string>
 #include <vector>
@@ -23,8 +21,7 @@ struct Ended {
     int signal = 0;  // not 0: it died of this one
 };
 
-// One in a process. Handlers stay installed until the process ends, since the program's last moments are when they
-// matter.
+// One in a process.
 class Child {
   public:
     // With `whole_tree`, orphans of the program become children of this process, and ended() waits for them as well.
@@ -34,12 +31,10 @@ class Child {
     static Child adopt(int pid, SignalSet signals, bool whole_tree);
     int pid() const { return pid_; }
 
-    // When a child changes, 0 is stored there and whoever waits for that word is woken. Null: no longer.
-    static void wakes(std::atomic<std::uint32_t>* word);
-
+    // These two stop this process when the program has stopped, and return when both go on.
     // Whether a child has ended: the program, or with `whole_tree` any. Nothing is collected, so that adopt() finds it.
     bool any_over() const;
-    // Whether all that was waited for has ended. Quick as long as no child has.
+    // Whether all that was waited for has ended. Quick as long as no child has changed.
     bool ended();
     void wait();  // until ended()
     // Of the program itself.
@@ -48,6 +43,7 @@ class Child {
   private:
     Child(int pid, bool whole_tree) : pid_(pid), whole_tree_(whole_tree) {}
     int look(siginfo_t& info) const;
+    void follow_stops() const;
     bool collect();
 
     int pid_;

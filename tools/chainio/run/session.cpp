@@ -18,6 +18,7 @@
 #include "tools/chainio/run/child.h"
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/handover.h"
+#include "tools/chainio/run/passing.h"
 #include "tools/chainio/run/preload.h"
 #include "tools/chainio/run/probes.h"
 #include "tools/chainio/run/program.h"
@@ -188,10 +189,10 @@ std::string serve(Prepared& made, const RunOptions& options, const std::string& 
         if (!failure.empty()) {
             made.region.reset();
         } else if (made.server != nullptr) {
-            Child::wakes(&made.server->sleeping());
+            wake_at_changes(&made.server->sleeping());
             if (const auto served = made.server->run([&child] { return child.ended(); }); !served)
                 failure = served.error();
-            Child::wakes(nullptr);
+            wake_at_changes(nullptr);
         }
     } catch (const std::exception& error) {
         failure = error.what();

@@ -20,6 +20,7 @@
 #include "tools/chainio/run/child.h"
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/handover.h"
+#include "tools/chainio/run/passing.h"
 #include "tools/chainio/run/preload.h"
 #include "tools/chainio/run/program.h"
 #include "tools/chainio/run/signals.h"
@@ -90,14 +91,14 @@ bool anything_posted(const shim::Region& region) {
 
 // Until the program has opened something that matches, or a child has ended. No thread, no ring, no clock.
 void wait_for_use(shim::Region& region, const run::Child& child) {
-    run::Child::wakes(&region.asleep);
+    run::wake_at_changes(&region.asleep);
     while (true) {
         region.asleep.store(1);
         std::atomic_thread_fence(std::memory_order_seq_cst);
         if (child.any_over() || anything_posted(region)) break;
         ::syscall(SYS_futex, &region.asleep, FUTEX_WAIT, 1, nullptr, nullptr, 0);
     }
-    run::Child::wakes(nullptr);
+    run::wake_at_changes(nullptr);
     region.asleep.store(0);
 }
 

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""chainio run between whoever sends signals and the program: each reaches it, once and with its value, and chainio stops and goes on as it does."""
+import ctypes
+import os
+import pathlib
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import runs
+from runs import expect
+
+SPEC = 'files notes = "*.note"\nchain ahead on read(notes) as r { prefetch r.file at r.offset + r.length for 4KiB }\n'
+PYTHON = sys.executable
+# Says which signals came, with their values, until its input ends.
+TELLS = """#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+static void tell(int number, siginfo_t* info, void* context) {
+    char line[64];
+    write(1, line, snprintf(line, sizeof line, "got %d with %d\\n", number, info->si_code == SI_QUEUE ? info->si_value.sival_int : -1));
+    (void)context;
+}
+int main(void) {
+    struct sigaction action = {.sa_sigaction = tell, .sa_flags = SA_SIGINFO | SA_RESTART};
+    for (int number = 1; number <= SIGRTMAX; number++)
+        if (number != SIGKILL && number != SIGSTOP && number != SIGCHLD && number != SIGTTIN && number != SIGTTOU) sigaction(number, &action, NULL);
+    char byte;
+    write(1, "ready\\n", 6);
+    while (read(0, &byte, 1) > 0) if (byte == 's') raise(SIGSTOP);
+    return 7;
+}
+"""
+# One process: a shell that is stopped between vfork and the command's exec never says that it has stopped.
+ECHO = 'print("be" "gun", flush=True)\nwhile True:\n try: print(input().upper(), flush=True)\n except EOFError: break\nprint("en" "ded", flush=True)'
+PASSED_ON = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTRAP, signal.SIGABRT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE, signal.SIGALRM, signal.SIGTERM,
+             signal.SIGCONT, signal.SIGTSTP, signal.SIGURG, signal.SIGXCPU, signal.SIGXFSZ, signal.SIGVTALRM, signal.SIGPROF, signal.SIGWINCH, signal.SIGIO,
+             signal.SIGPWR, signal.SIGSYS, signal.SIGRTMIN, signal.SIGRTMAX]
+
+
+def as_they_were():
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+        signal.signal(number, signal.SIG_DFL)
+
+
+def start(folder, spec, **more):
+    p = folder.start([*spec, "--quiet"], ["./tells"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **more)
+    expect("it has started", p.stdout.readline(), b"ready\n")
+    return p
+
+
+def finish(p):
+    p.stdin.close()
+    expect("nothing else came, and it ends as the program does", (p.stdout.read(), p.wait(runs.LONGEST), runs.left_overs(p.pid)), (b"", 7, []))
+    p.stdout.close()
+
+
+def queue(pid, number, value):
+    if ctypes.CDLL(None, use_errno=True).sigqueue(pid, int(number), ctypes.c_void_p(value)) != 0:
+        raise OSError(ctypes.get_errno(), "sigqueue")
+
+
+def test_sent(folder, spec):
+    p = start(folder, spec, preexec_fn=as_they_were)
+    for number in PASSED_ON:
+        p.send_signal(number)
+        expect(f"{number.name} is passed on", p.stdout.readline(), f"got {int(number)} with -1\n".encode())
+    for number in (signal.SIGUSR1, signal.SIGRTMIN):
+        queue(p.pid, number, 42)
+        expect(f"{number.name} with its value", p.stdout.readline(), f"got {int(number)} with 42\n".encode())
+    finish(p)
+    p = start(folder, spec, preexec_fn=lambda: signal.setitimer(signal.ITIMER_REAL, 0.3))
+    expect("an alarm that was set before", p.stdout.readline(), f"got {int(signal.SIGALRM)} with -1\n".encode())
+    finish(p)
+
+
+def test_hangup(folder, spec):
+    """chainio leads the session: the terminal tells nobody else that it has gone."""
+    told = folder.path / "told"
+    told.unlink(missing_ok=True)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder.path)
+        os.execve(runs.CHAINIO, folder.command([*spec, "--quiet"], ["sh", "-c", "trap 'echo hung up > told; exit 3' HUP; echo ready; while :; do read line || sleep 0.05; done"]),
+                  folder.environment)
+    os.read(terminal, 5)
+    os.close(terminal)
+    expect("the end of the terminal reaches the program", (os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), told.exists() and told.read_text()), (3, "hung up\n"))
+
+
+def has_stopped(pid):
+    return os.waitpid(pid, os.WUNTRACED)[1]
+
+
+def test_stops(folder, spec):
+    p = start(folder, spec, process_group=0)
+    p.stdin.write(b"s")
+    expect("chainio stops when the program does", os.WSTOPSIG(has_stopped(p.pid)), signal.SIGSTOP)
+    p.send_signal(signal.SIGCONT)
+    expect("and continues it", p.stdout.readline(), f"got {int(signal.SIGCONT)} with -1\n".encode())
+    p.stdin.write(b"s")
+    has_stopped(p.pid)
+    os.killpg(p.pid, signal.SIGCONT)
+    expect("what comes to the whole group comes to the program", p.stdout.readline(), f"got {int(signal.SIGCONT)} with -1\n".encode())
+    finish(p)
+    p = folder.start([*spec, "--quiet"], ["sh", "-c", "kill -TSTP $$; exit 5"], process_group=0)
+    expect("by the same signal", os.WSTOPSIG(has_stopped(p.pid)), signal.SIGTSTP)
+    p.send_signal(signal.SIGCONT)
+    expect("and both go on", p.wait(runs.LONGEST), 5)
+
+
+def test_jobs(folder, spec):
+    """ctrl-Z and fg of a shell."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder.path)
+        os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"], {**folder.environment, "PS1": "> ", "TERM": "dumb", "HISTFILE": ""})
+    def shows(what, typed, text):
+        """What is typed while the shell changes the terminal's mode may be lost: it is typed again."""
+        seen, deadline = b"", time.monotonic() + runs.LONGEST
+        os.write(terminal, typed)
+        while text not in seen and time.monotonic() < deadline:
+            if not select.select([terminal], [], [], 2)[0]:
+                os.write(terminal, typed)
+                continue
+            try:
+                seen += os.read(terminal, 4096)
+            except OSError:
+                break
+        expect(what, text in seen or seen, True)
+
+    command = " ".join(f"$'{word}'" for word in folder.command([*spec, "--quiet"], [PYTHON, "-c", ECHO.replace("\n", "\\n")]))
+    shows("the program runs", command.encode() + b"\n", b"begun")
+    shows("ctrl-Z stops the job", b"\x1a", b"Stopped")
+    shows("fg names it", b"fg\n", b'"en" "ded"')
+    shows("and continues it: it reads and writes", b"words\n", b"WORDS")
+    shows("ctrl-Z stops it again", b"\x1a", b"Stopped")
+    shows("fg continues it once more", b"fg\n", b'"en" "ded"')
+    shows("and it reads once more", b"more\n", b"MORE")
+    shows("and ends", b"\x04", b"ended")
+    os.close(terminal)
+    os.waitpid(pid, 0)
+
+
+def main():
+    with runs.Folder() as folder:
+        (folder.path / "good.chain").write_text(SPEC)
+        (folder.path / "tells.c").write_text(TELLS)
+        subprocess.run(["clang-19", "tells.c", "-o", "tells"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+        subprocess.run([runs.CHAINC, "good.chain", "-o", "good.o"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+        folder.run(["--spec", "good.chain"], ["true"])
+        # The server is made before the program starts, or there is a launcher and none is made.
+        for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
+            for test in (test_sent, test_hangup, test_stops, test_jobs):
+                test(folder, spec)
+    sys.exit(1 if runs.failures else 0)
+
+
+if __name__ == "__main__":
+    main()
