@@ -89,6 +89,8 @@ int named_descriptor(std::string_view path) {
 
 }  // namespace
 
+bool is_descriptor(std::string_view path) { return named_descriptor(path) >= 0; }
+
 std::expected<std::string, ReadError> read_source(const std::string& name) {
     const bool is_stdin = name == "-";
     Descriptor file(is_stdin ? 0 : ::open(name.c_str(), O_RDONLY | O_CLOEXEC));

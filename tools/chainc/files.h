@@ -19,6 +19,9 @@ struct ReadError {
 // `name` "-" is standard input.
 std::expected<std::string, ReadError> read_source(const std::string& name);
 
+// Whether it names standard input or output or an open descriptor, which is used as it stands.
+bool is_descriptor(std::string_view path);
+
 // All or nothing: a temporary file beside `path`, then a rename. "-" is standard output, and what is not a regular file
 // (a device, a pipe) is written to directly. The error is the system's reason.
 std::expected<void, std::string> write_output(const std::string& path, std::span<const std::uint8_t> bytes);

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "compiler/syntax/parse.h"
+#include "tools/chainc/collisions.h"
 #include "tools/chainc/deps.h"
 #include "tools/chainc/files.h"
 #include "tools/chainc/pipeline.h"
@@ -76,10 +77,41 @@ void write(Compilation& c, const std::string& path, const auto& data) {
                          "choose another place with `-o FILE`");
 }
 
-void write_dependencies(Compilation& c, const std::string& output) {
-    const std::string target = output.empty() || output == "-" ? stem(c.options) + ".bpf.o" : output;
-    const std::string path = c.options.deps_file.empty() ? without_object_suffix(target) + ".d" : c.options.deps_file;
-    write(c, path, std::string_view(dependency_rule(target, c.loader)));
+struct Output {
+    OutputPlace place;
+    const Kind* kind = nullptr;  // null: the source map or the dependency rule
+};
+
+std::string dependency_target(const Options& o, const std::string& output) {
+    return output.empty() || output == "-" ? stem(o) + ".bpf.o" : output;
+}
+
+std::vector<Output> outputs(const Options& o) {
+    std::vector<Output> all;
+    const auto names = wanted(o);
+    for (const std::string& name : names) {
+        const Kind& kind = kind_named(name);
+        all.push_back({{"the output", "-o", path_for(o, kind, names.size())}, &kind});
+    }
+    const std::string first = all.empty() ? "" : all.front().place.path;
+    if (!o.source_map.empty()) all.push_back({{"the source map", "--source-map", o.source_map}});
+    if (o.write_deps) {
+        const std::string beside = without_object_suffix(dependency_target(o, first)) + ".d";
+        all.push_back({{"the dependency rule", "-MF", o.deps_file.empty() ? beside : o.deps_file}});
+    }
+    return all;
+}
+
+void write_one(Compilation& c, const Output& output, const std::string& first) {
+    const auto& [what, option, path] = output.place;
+    if (output.kind != nullptr && output.kind->text == nullptr)
+        write(c, path, std::span<const std::uint8_t>(c.elf));
+    else if (output.kind != nullptr)
+        write(c, path, std::string_view(output.kind->text(c)));
+    else if (option == "--source-map")
+        write(c, path, std::string_view(SourceMap(c.loader).to_json(c.sources)));
+    else
+        write(c, path, std::string_view(dependency_rule(dependency_target(c.options, first), c.loader)));
 }
 
 std::size_t position(std::string_view stage) {
@@ -109,21 +141,13 @@ bool emits_to_stdout(const Options& o) {
 }
 
 void write_outputs(Compilation& c) {
-    const auto names = wanted(c.options);
-    std::string first_path;
-    for (const std::string& name : names) {
-        const Kind& kind = kind_named(name);
-        const std::string path = path_for(c.options, kind, names.size());
-        if (first_path.empty()) first_path = path;
-        if (kind.text) {
-            write(c, path, std::string_view(kind.text(c)));
-        } else {
-            write(c, path, std::span<const std::uint8_t>(c.elf));
-        }
-    }
-    if (!c.options.source_map.empty())
-        write(c, c.options.source_map, std::string_view(SourceMap(c.loader).to_json(c.sources)));
-    if (c.options.write_deps) write_dependencies(c, first_path);
+    const std::vector<Output> all = outputs(c.options);
+    std::vector<OutputPlace> places;
+    for (const Output& output : all) places.push_back(output.place);
+    refuse_collisions(places, c.loader, c.diagnostics);
+    if (c.diagnostics.has_errors()) return;
+    const std::string first = wanted(c.options).empty() ? "" : all.front().place.path;
+    for (const Output& output : all) write_one(c, output, first);
 }
 
 }  // namespace chainio::chainc

@@ -16,13 +16,14 @@ int status_of(int code) {
         case 501:
         case 600:
         case 606: return status_system;
-        // A bad value of -D, -W or --target; the first three codes are those of semantic analysis for what only it can
-        // judge.
+        // A bad value of -D, -W or --target, or outputs in each other's place; the first three codes are those of
+        // semantic analysis for what only it can judge.
         case 125:
         case 126:
         case 325:
         case 504:
-        case 505: return status_usage;
+        case 505:
+        case 508: return status_usage;
         case 605: return status_not_permitted;
         default: return status_wrong_input;
     }
