@@ -8,6 +8,7 @@
 #include "tools/chainc/files.h"
 #include "tools/chainc/loader.h"
 #include "tools/chainc/status.h"
+#include "tools/chainc/stdlib.h"
 
 namespace chainio::chainc {
 namespace {
@@ -24,7 +25,9 @@ Span first_difference(const diag::Sources& sources, FileId id, std::string_view 
 void format_one(const Options& options, const std::string& input, diag::Sources& sources,
                 diag::Diagnostics& diagnostics) {
     const std::size_t errors_before = diagnostics.error_count();
-    FileLoader loader(sources, diagnostics, {}, {});
+    // The library is read and never rewritten.
+    const bool in_place = options.fmt == FmtMode::in_place;
+    FileLoader loader(sources, diagnostics, {}, in_place ? std::string() : find_stdlib(options.stdlib));
     const LoadedFile* file = loader.load_root(input);
     if (!file || diagnostics.error_count() != errors_before) return;  // what could not be read would be lost
     const std::string formatted =
@@ -38,7 +41,6 @@ void format_one(const Options& options, const std::string& input, diag::Sources&
         }
         return;
     }
-    const bool in_place = options.fmt == FmtMode::in_place;
     if (in_place && same) return;  // keeps the file's time, so that nothing is rebuilt for it
     const std::string target = in_place ? input : options.output.empty() ? "-" : options.output;
     const auto written = write_output(target, formatted);

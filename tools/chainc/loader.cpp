@@ -50,17 +50,29 @@ FileLoader::FileLoader(diag::Sources& sources, diag::Diagnostics& diagnostics, s
       stdlib_(std::move(stdlib)) {}
 
 LoadedFile* FileLoader::load_root(const std::string& path) {
-    const std::string shown = path == "-" ? "<stdin>" : path;
+    std::string found = path;
     auto text = read_source(path);
+    const bool in_library = path != "-" && !stdlib_.empty() && !fs::path(path).is_absolute();
+    if (!text && text.error().missing && in_library) {
+        const std::string there = (fs::path(stdlib_) / path).string();
+        auto library_text = read_source(there);
+        if (library_text || !library_text.error().missing) {
+            found = there;
+            text = std::move(library_text);
+        }
+    }
+    const std::string shown = path == "-" ? "<stdin>" : found;
     if (!text) {
+        const std::string library =
+            in_library ? fmt::format(" specs of the library (`std/…`) are in {};", stdlib_) : "";
         diagnostics_.report(500, {}, fmt::format("cannot read `{}`: {}", shown, text.error().reason),
-                            "check the path; `-` reads standard input");
+                            fmt::format("check the path;{} `-` reads standard input", library));
         return nullptr;
     }
     FileId id = 0;
     if (!add_text(shown, std::move(*text), id)) return nullptr;
-    LoadedFile* file = parse(id, path, {});
-    if (path != "-") by_real_path_[real_path(path)] = file;
+    LoadedFile* file = parse(id, found, {});
+    if (path != "-") by_real_path_[real_path(found)] = file;
     return file;
 }
 

@@ -25,7 +25,7 @@ class FileLoader {
     FileLoader(diag::Sources& sources, diag::Diagnostics& diagnostics, std::vector<std::string> include_dirs,
                std::string stdlib);
 
-    // Null when it cannot be read (reported).
+    // A name that is no file's is looked for in the library. Null when it cannot be read (reported).
     LoadedFile* load_root(const std::string& path);
     // For sema::check. A file that several files import is parsed once.
     sema::Loaded load_import(const std::string& path, FileId importing);
