@@ -49,14 +49,24 @@ void remove_left_overs(const std::string& base) {
     }
 }
 
-bool make_file(const std::string& path, std::size_t bytes) {
+// Whether the library can have a ring's pages made before it touches them (post.cpp); Linux 5.14.
+bool kernel_makes_pages() {
+    constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, which older headers lack
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const char here = 0;
+    return madvise(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(&here) / page * page), page,
+                   kPopulateWrite) == 0;
+}
+
+// With memory from `first` to `end`: a page that found no room when it is first touched would end who touches it.
+bool make_file(const std::string& path, std::size_t bytes, std::size_t first, std::size_t end) {
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return false;
-    const bool sized = ftruncate(fd, static_cast<off_t>(bytes)) == 0;
-    const int error = errno;
+    int error = ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+    if (error == 0) error = posix_fallocate(fd, static_cast<off_t>(first), static_cast<off_t>(end - first));
     close(fd);
     errno = error;
-    return sized;
+    return error == 0;
 }
 
 // The first `bytes` of a file, in the place of what is at `place`.
@@ -79,7 +89,9 @@ std::string plan_beside(const std::string& path) { return path.substr(0, path.rf
 }  // namespace
 
 bool make_region(const std::string& path) {
-    return make_file(plan_beside(path), shim::kPlanBytes) && make_file(path, shim::kRegionBytes);
+    const std::size_t end = kernel_makes_pages() ? offsetof(shim::Region, rings) : shim::kRegionBytes;
+    return make_file(plan_beside(path), shim::kPlanBytes, 0, shim::kPlanBytes) &&
+           make_file(path, shim::kRegionBytes, shim::kPlanBytes, end);
 }
 
 shim::Region* map_region(const std::string& path, bool writable) {
@@ -132,7 +144,7 @@ std::expected<RegionFile, std::string> RegionFile::create_in(const std::string& 
     };
     struct statvfs room{};
     if (statvfs(base.c_str(), &room) != 0) return fail("cannot be looked at");
-    // A page that finds no room when it is first touched would end the program that touches it.
+    // For rings, too, which get their memory when a thread takes them.
     if (room.f_bavail * room.f_frsize < 2 * shim::kRegionBytes) {
         errno = ENOSPC;
         return fail("less than " + std::to_string(2 * shim::kRegionBytes >> 20) + " MiB are free");

@@ -1,6 +1,7 @@
 #include "runtime/shim/post.h"
 
 #include <linux/futex.h>
+#include <sys/auxv.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -56,6 +57,17 @@ void look_for_server(Region& region, Process& process, std::uint32_t lost) {
     if (server != 0 && raw_call(SYS_kill, server, 0) == -ESRCH) process.alone.store(1, std::memory_order_relaxed);
 }
 
+// Whether the ring has memory. Touching a page for which its file system has no room would end the program; the kernel
+// is asked first. Where it cannot be (before Linux 5.14), the server has made all of them.
+bool has_memory(Ring& ring) {
+    constexpr std::uintptr_t kPopulateWrite = 23;  // MADV_POPULATE_WRITE, which older headers lack
+    const std::uintptr_t page = getauxval(AT_PAGESZ);
+    const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(&ring) / page * page;
+    const std::uintptr_t bytes = reinterpret_cast<std::uintptr_t>(&ring + 1) - first;
+    const long result = raw_call(SYS_madvise, static_cast<long>(first), static_cast<long>(bytes), kPopulateWrite);
+    return result == 0 || result == -EINVAL;
+}
+
 // A server that sleeps finds quick reads when it next looks, unless they are many.
 void wake_if_filling(Region& region, Ring& ring) {
     constexpr std::uint32_t kHalf = kRingBytes / 2;
@@ -98,9 +110,13 @@ bool put(Ring& ring, std::uint32_t& seen_head, const Event& event, const void* p
 }
 
 Ring* claim(Region& region, std::uint32_t thread, std::uint32_t process) {
+    bool room = true;  // for rings that nobody has taken yet
     for (unsigned i = 0; i < kRings; ++i) {
         const unsigned index = (thread + i) % kRings;
         Ring& ring = region.rings[index];
+        const bool used = (region.used_rings[index / 64].load(std::memory_order_acquire) >> index % 64 & 1) != 0;
+        if (!used && room) room = has_memory(ring);
+        if (!used && !room) continue;
         std::uint32_t free = 0;
         if (ring.owner.load(std::memory_order_relaxed) != 0 || !ring.owner.compare_exchange_strong(free, thread))
             continue;

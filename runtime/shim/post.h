@@ -11,7 +11,7 @@ namespace chainio::shim {
 // when the caller last looked. False, and counted in Ring::lost, when there is no room.
 bool put(Ring& ring, std::uint32_t& seen_head, const Event& event, const void* payload, std::uint32_t payload_bytes);
 
-// Takes a free ring for a thread, or nullptr when all are taken.
+// Takes a free ring for a thread, or nullptr when all are taken or there is no memory for another.
 Ring* claim(Region& region, std::uint32_t thread, std::uint32_t process);
 
 // Memory of the process that a child of fork finds zeroed, however it was forked.

@@ -451,6 +451,17 @@ TEST(Posts, AreAllReadsWhileWhatWasFetchedIsRead) {
     EXPECT_EQ(running.region().class_posts[0].load(), shim::kPostOpens | shim::kPostSlowReads);
 }
 
+TEST(Region, WhatProgramsTouchHasItsMemoryFromTheBeginning) {
+    const auto server = server_of(kPointers);
+    const std::string path = server->region_path();
+    struct stat info{};
+    ASSERT_EQ(stat(path.c_str(), &info), 0);
+    EXPECT_GE(info.st_blocks * 512, static_cast<off_t>(offsetof(shim::Region, rings) - shim::kPlanBytes));
+    EXPECT_LT(info.st_blocks * 512, static_cast<off_t>(shim::kRegionBytes / 4)) << "but for rings that nobody took";
+    ASSERT_EQ(stat((path.substr(0, path.rfind('/')) + shim::kPlanFile).c_str(), &info), 0);
+    EXPECT_GE(info.st_blocks * 512, static_cast<off_t>(shim::kPlanBytes));
+}
+
 TEST(Region, OfADeadServerIsCleanedUp) {
     const pid_t child = fork();
     if (child == 0) {

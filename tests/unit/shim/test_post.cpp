@@ -57,6 +57,24 @@ std::string payload_of(std::uint64_t number, std::size_t size) {
 
 // Random posts and looks of the server: what is read is what was posted, in order, less what was refused and counted;
 // and nothing is refused while there is room for it.
+// As where the file system has no room: pages behind the end of a file cannot be touched either.
+TEST(Claim, WithoutMemoryForARingThereIsNone) {
+    const int fd = memfd_create("region", MFD_CLOEXEC);
+    const auto sized = [&](std::size_t rings) {
+        return ftruncate(fd, static_cast<off_t>(offsetof(Region, rings) + rings * sizeof(Ring))) == 0;
+    };
+    ASSERT_TRUE(sized(0));
+    void* memory = mmap(nullptr, kRegionBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    const std::unique_ptr<Region, Unmap> region(static_cast<Region*>(memory));
+    EXPECT_EQ(claim(*region, 1, 1), nullptr);
+    ASSERT_TRUE(sized(8));
+    EXPECT_EQ(claim(*region, 5, 1), &region->rings[5]);
+    region->rings[5].owner = 0;
+    EXPECT_EQ(claim(*region, 20, 1), &region->rings[5]) << "one that was taken before has its memory";
+    close(fd);
+}
+
 TEST(Post, RingAgreesWithAQueue) {
     auto region = make_region();
     int refused = 0, wrapped = 0;
