@@ -12,7 +12,8 @@
 namespace chainio::shadow {
 namespace {
 
-constexpr std::size_t kMostProcesses = 4096;  // remembered by number
+constexpr std::size_t kMostProcesses = 4096;    // remembered by number
+constexpr std::uint32_t kMostRead = 256 << 20;  // bytes of a read that count: each page is looked up
 
 bool thread_lives(std::uint32_t process, std::uint32_t thread) {
     if (process == 0 || process > INT32_MAX || thread > INT32_MAX) return false;
@@ -143,6 +144,7 @@ bool Inbox::take(std::uint32_t index, std::uint32_t available, MessageSink& sink
         std::memcpy(copy_.data(), ring.data + at + sizeof event, length);
     }
     if (!plausible(event)) return false;
+    if (!has_payload(event.kind)) event.length = std::min(event.length, kMostRead);
     sink.on_message({event, std::span(copy_).first(length), index});
     return true;
 }

@@ -72,6 +72,17 @@ TEST_F(InboxTest, EventsArriveInOrderThroughManyTurnsOfTheRing) {
     EXPECT_EQ(taken_.processes, std::vector<std::uint32_t>{static_cast<std::uint32_t>(getpid())});
 }
 
+// Each page of it is looked up.
+TEST_F(InboxTest, OfAReadThatNobodyMakesOnlySoMuchCounts) {
+    Poster poster(*region_, 0);
+    Event event = read_event(0);
+    event.length = UINT32_MAX;
+    ASSERT_TRUE(poster.post(event));
+    EXPECT_EQ(drain(), 1u);
+    ASSERT_EQ(taken_.all.size(), 1u);
+    EXPECT_EQ(taken_.all[0].first.length, 256u << 20);
+}
+
 // The region is sparse: looking at a ring's head would give it memory.
 TEST(Inbox, RingsThatNobodyTookTakeNoMemory) {
     const int fd = memfd_create("region", MFD_CLOEXEC);
