@@ -359,124 +359,6 @@ def test_top(folder, spec):
     expect("a process of no run", (done.returncode, done.stderr), (1, f"chainio top: process {os.getpid()} is no `chainio run`, nor started by one\n"))
 
 
-# Sets up a ring by a system call of its own, which the library cannot see, reads what matches and waits.
-RINGED = """#include <fcntl.h>
-#include <stdio.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-static long raw(long number, long a, void* b) {
-    long result;
-    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b) : "rcx", "r11", "memory");
-    return result;
-}
-int main(int count, char** words) {
-    static char parameters[512], bytes[100];
-    long result = count == 1 ? 0 : words[1][0] == 'a' ? raw(SYS_io_setup, 4, parameters) : raw(SYS_io_uring_setup, 4, parameters);
-    if (read(open("a.note", O_RDONLY), bytes, sizeof bytes) != sizeof bytes) return 1;
-    printf("ready %ld\\n", result);
-    fflush(stdout);
-    return getchar() == EOF ? 0 : 1;
-}
-"""
-
-
-def is_seen(run):
-    """Waits until the server has looked at the run's process."""
-    deadline = time.monotonic() + runs.LONGEST
-    while time.monotonic() < deadline:
-        done = subprocess.run([CHAINIO, "top", str(run.pid), "--once", "--json"], capture_output=True, text=True, timeout=runs.LONGEST)
-        if json.loads(done.stdout or "{}").get("processes"):
-            return True
-    return False
-
-
-def test_rings(folder):
-    (folder.path / "ringed.c").write_text(RINGED)
-    subprocess.run(["clang-19", "ringed.c", "-o", "ringed"], cwd=folder.path, check=True, timeout=runs.LONGEST)
-    for words, named in (([], []), (["aio"], ["a kernel AIO context"]), (["uring"], ["an io_uring"])):
-        file = folder.path / "rings.json"
-        with folder.start(["--spec", "good.chain", "--json", "--summary", file], ["./ringed", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
-            ready = until(p.stdout, "ready")
-            if words and int(ready.split()[1]) < 0:
-                print(f"note: no {words[0]} here: {ready}")
-                named = []
-            is_seen(p)
-        found = [note for note in json.loads(file.read_text())["notes"] if "its operations" in note]
-        expect(f"rings of {words or 'no kind'} that are set up past libc are named", (p.returncode, found),
-               (0, [f"a process has set up {what}: its operations on it are not seen (once)" for what in named]))
-
-
-# Executes what it is told to, where capset fails.
-KEPT = """#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-int main(int count, char** words) {
-    struct sock_filter code[] = {{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr)}, {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_capset},
-                                 {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM}, {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
-    struct sock_fprog filter = {4, code};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) return 99;
-    return execv(words[1], words + 1);
-}
-"""
-
-
-def test_kept_privileges(folder):
-    (folder.path / "kept.c").write_text(KEPT)
-    subprocess.run(["clang-19", "kept.c", "-o", "kept"], cwd=folder.path, check=True, timeout=runs.LONGEST)
-    file = folder.path / "kept.json"
-    for spec in ("good.o", "good.chain"):
-        words = folder.command(["--spec", spec, "--json", "--summary", file], ["cat", "a.note"])
-        done = subprocess.run(["./kept", *words], env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
-        found = [note for note in json.loads(file.read_text())["notes"] if "privileges" in note]
-        expect(f"{spec}: privileges that cannot be given up are told of", (done.returncode, len(done.stdout), found),
-               (0, 100_000, ["chainio goes on with the privileges that it has, more than it needs beside a program: cannot give up capabilities: Operation not permitted"]))
-
-
-EXPLAINED = """#include <arpa/inet.h>
-#include <fcntl.h>
-#include <unistd.h>
-static int to(int port) {
-    struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    return connect(socket(AF_INET, SOCK_DGRAM, 0), (struct sockaddr*)&there, sizeof there);
-}
-int main(void) {
-    for (int i = 0; i < 2; i++) close(open("a.note", O_RDONLY));
-    return open("a.text", O_RDONLY) < 0 || to(4321) != 0 || to(4322) != 0;
-}
-"""
-# What stands behind the word `explained`, of a run in the folder.
-SAID = """  explained: what the program opened, and the class that took it, of notes = "*.note", peers = udp port 4321
-    {0}/a.note  2x  notes
-    {0}/a.text  1x  no class: no class matches
-    connect udp port 4321  1x  peers
-    connect udp port 4322  1x  no class: no class matches
-"""
-
-
-def test_explain(folder):
-    (folder.path / "explained.c").write_text(EXPLAINED)
-    subprocess.run(["clang-19", "explained.c", "-o", "explained"], cwd=folder.path, check=True, timeout=runs.LONGEST)
-    (folder.path / "a.text").write_text("t")
-    where = folder.path.resolve()
-    both = SPEC.replace('"*.note"', '"*.note" { root "/" }') + 'socket peers = udp port 4321\nchain more on ready(peers) as c { prefetch notes["a.note"] at 0 for 1 }\n'
-    (folder.path / "both.chain").write_text(both)
-    done = folder.run(["--spec", "both.chain", "--explain"], ["./explained"])
-    text = done.stderr.decode()
-    expect("--explain says what each file and socket is", (done.returncode, text[text.find("  explained:"):]), (0, SAID.format(where)))
-    summary = folder.summarized(["--spec", "both.chain", "--explain"], ["./explained"])[1]
-    expect("in JSON, too", (summary["patterns"], [line["by"] for line in summary["explained"]]),
-           (['notes = "*.note"', "peers = udp port 4321"], ["notes", None, "peers", None]))
-    (folder.path / "others.chain").write_text('match exe "other*"\n' + both)
-    done = folder.run(["--spec", "others.chain", "--explain"], ["./explained"])
-    expect("a program that the spec is not for", (done.returncode, done.stderr.decode().splitlines()[-3:]),
-           (0, ["  note: the spec is for programs that match other*, and ./explained does not",
-                '  explained: what the program opened, and the class that took it, of notes = "*.note", peers = udp port 4321', "    nothing"]))
-
-
 def main():
     with runs.Folder() as folder:
         (folder.path / "good.chain").write_text(SPEC)
@@ -491,9 +373,6 @@ def main():
                 test(folder, spec)
         test_handover(folder)
         test_killed(folder)
-        test_rings(folder)
-        test_explain(folder)
-        test_kept_privileges(folder)
         test_refusals(folder)
         test_cache(folder)
     sys.exit(1 if runs.failures else 0)
