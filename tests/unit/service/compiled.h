@@ -5,25 +5,15 @@
 #include <memory>
 
 #include "compiler/backends/backends.h"
-#include "compiler/diag/diag.h"
 #include "compiler/passes/lower.h"
-#include "compiler/sema/check.h"
-#include "compiler/syntax/parse.h"
 #include "runtime/spec/loaded.h"
+#include "tests/unit/passes/spec.h"
 
 namespace chainio::service {
 
 inline ir::Artifact lowered(const char* spec) {
-    diag::Sources sources;
-    diag::Diagnostics diagnostics;
-    FileId id = sources.add("test.chain", spec);
-    auto tree = syntax::parse_chain(id, sources, diagnostics);
-    syntax::print_chain(*tree);
-    auto none = [](const std::string&, FileId) { return sema::Loaded{}; };
-    auto checked = sema::check(*tree, "test.chain", none, {}, diagnostics);
-    EXPECT_FALSE(diagnostics.has_errors()) << diag::render_text(diagnostics, sources, false);
     ir::Artifact artifact;
-    artifact.module = passes::lower(*checked);
+    artifact.module = passes::test::lowered(spec);
     passes::run_passes(artifact.module);
     artifact.layout = ir::layout_of(artifact.module);
     EXPECT_EQ(ir::validate(artifact.module), "");
