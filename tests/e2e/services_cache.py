@@ -50,8 +50,6 @@ service keyed on udp 7003 via xdp {
   on request { reply row(rows["a.rows"], request.number, 16) request.note:u32be }
 }
 """
-PASS = ('__attribute__((section("xdp.frags"), used)) int pass(void *ctx) { return 2; }\n'
-        'char _license[] __attribute__((section("license"), used)) = "GPL";\n')
 THERE = "10.9.0.2", "fd09::2"
 ROWS, SEED = 300, 20281
 
@@ -381,9 +379,7 @@ def main():
             subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", *options, "-o", folder / out], check=True)
         (folder / "other.chain").write_text(SPEC.replace('line.number:dec " "', 'line.number:dec "="'))
         subprocess.run([BUILD / "bin" / "chainc", folder / "other.chain", "-o", folder / "other.bpf.o"], check=True)
-        (folder / "pass.c").write_text(PASS)
-        pair.program = folder / "pass.o"
-        subprocess.run(["clang-19", "--target=bpfel", "-O2", "-g", "-c", folder / "pass.c", "-o", pair.program], check=True)
+        pair.program = netns.passing(folder)
         test_peer(folder, pair)
         served(folder, pair)
         served(folder, pair, "--xdp-attach", "generic", "--no-ring")

@@ -4,7 +4,6 @@ import pathlib
 import resource
 import signal
 import struct
-import subprocess
 import sys
 import tempfile
 
@@ -12,8 +11,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns
 import runs
 from netns import ip, until
-from runs import BUILD, expect
-from services_udp import DATA, SPEC, ask
+from runs import expect
+from services_udp import DATA, ask, prepare
 from services_xdp import THERE, OnVeth
 
 GONE = "vb is gone: AF_XDP on it ends, its services are served via uring\n"
@@ -173,9 +172,7 @@ def main():
         return 77
     with tempfile.TemporaryDirectory() as name, netns.Pair() as pair:
         folder = pathlib.Path(name)
-        (folder / "app.chain").write_text(SPEC.replace("udp 7001 via uring", "udp 7001 via xdp").replace("udp 7002 via auto", "udp 7002 via xdp"))
-        (folder / "a.rows").write_bytes(DATA)
-        subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.bpf.o"], check=True)
+        prepare(folder, "xdp")
         test_reload_while_down(folder, pair)
         test_no_descriptor_left(folder, pair)
         test_removed(folder, pair)

@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns
 import runs
 from runs import BUILD, ROOT, expect
-from services_cache import PASS, PassPair
+from services_cache import PassPair
 from services_memcached import escaped
 from services_tcp import everything
 from services_xdp import THERE, OnVeth as OnVethBefore
@@ -140,9 +140,7 @@ def main():
         make_store(folder / "main.store", held, rng)
         library = ROOT / "stdlib-chains"
         subprocess.run([BUILD / "bin" / "chainc", library / "std" / "kv.chain", "-I", library, "-o", folder / "kv.o"], check=True)
-        (folder / "pass.c").write_text(PASS)
-        pair.program = folder / "pass.o"
-        subprocess.run(["clang-19", "--target=bpfel", "-O2", "-g", "-c", folder / "pass.c", "-o", pair.program], check=True)
+        pair.program = netns.passing(folder)
         pair.link_pass()
         for options in ((), ("--interface", "vb"), ("--interface", "vb", "--xdp-attach", "generic", "--no-ring")):
             print("      " + (" ".join(options) or "by a socket"))

@@ -18,7 +18,6 @@ import netns
 import runs
 import started
 from runs import BUILD, ROOT, expect
-from services_cache import PASS
 
 PORT, ADDRESS = 11211, "10.9.0.2"
 KEYS, VERSIONS, STOPS, SEED = 120, 4, 8, 20282
@@ -178,9 +177,7 @@ def main():
         folder, rng, truth = pathlib.Path(name), random.Random(SEED), Truth()
         build(folder)
         shutil.copy(folder / "0.store", folder / "main.store")
-        (folder / "pass.c").write_text(PASS)
-        subprocess.run(["clang-19", "--target=bpfel", "-O2", "-g", "-c", folder / "pass.c", "-o", folder / "pass.o"], check=True)
-        netns.ip("link", "set", "dev", "va", "xdp", "obj", folder / "pass.o", "sec", "xdp.frags", namespace=pair.here)
+        netns.ip("link", "set", "dev", "va", "xdp", "obj", netns.passing(folder), "sec", "xdp.frags", namespace=pair.here)
         runtime = Runtime(folder, pair)
         # From the server's own namespace datagrams come by the socket, and not by the interface.
         clients = [Client("tcp via uring", Stream(pair.here), truth), Client("udp via uring", Datagrams(pair.there), truth), Client("udp via xdp", Datagrams(pair.here), truth)]

@@ -220,12 +220,18 @@ def test_addresses(folder):
         expect("ends", server.stop(), 0)
 
 
+def prepare(folder, via="uring"):
+    """The spec's artifact, its services by udp `via` this, and its file."""
+    text = SPEC if via == "uring" else re.sub(r"(udp \d+) via \w+", rf"\1 via {via}", SPEC)
+    (folder / "app.chain").write_text(text)
+    (folder / "a.rows").write_bytes(DATA)
+    subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.bpf.o"], check=True)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        (folder / "app.chain").write_text(SPEC)
-        (folder / "a.rows").write_bytes(DATA)
-        subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.bpf.o"], check=True)
+        prepare(folder)
         server = Server(folder, bind="::")
         test_lines(server)
         test_plain(server)

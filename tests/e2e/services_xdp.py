@@ -14,12 +14,10 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns
 import runs
-from runs import BUILD, expect
-from services_udp import DATA, SPEC, Server, ask, reply, test_overload, whole
+from runs import expect
+from services_udp import DATA, Server, ask, prepare, reply, test_marked, test_overload, whole
 
 HERE, THERE = ("10.9.0.1", "fd09::1"), ("10.9.0.2", "fd09::2")
-PASS = ('__attribute__((section("xdp.frags"), used)) int pass(void *ctx) { return 2; }\n'
-        'char _license[] __attribute__((section("license"), used)) = "GPL";\n')
 
 
 class OnVeth(Server):
@@ -85,7 +83,8 @@ def test_replies(folder, pair, *options):
     expect("all of them came by the interface", after["received"] - before["received"], 2 * 9 + 1 + 4)
     expect("and none was lost there", [after[name] for name in ("dropped", "invalid", "malformed", "no_frame", "ring_full")], [0] * 5)
     sock.close()
-    test_passed_on(server, after)
+    test_marked(server)
+    test_passed_on(server, server.interface())
     many(server)
     server.no_frame_is_lost()
     expect("ends", server.stop(), 0)
@@ -213,9 +212,7 @@ def test_fallbacks(folder, pair):
     served("without --interface", (), "xdp-no-interface")
     served("an interface that is not there", ("--interface", "vx"), "xdp-refused")
     served("zero-copy on veth", ("--interface", "vb", "--xdp-copy", "zero-copy"), "its driver has no zero-copy mode")
-    (folder / "pass.c").write_text(PASS)
-    subprocess.run(["clang-19", "--target=bpfel", "-O2", "-g", "-c", folder / "pass.c", "-o", folder / "pass.o"], check=True)
-    netns.ip("link", "set", "dev", "vb", "xdp", "obj", folder / "pass.o", "sec", "xdp.frags", namespace=pair.there)
+    netns.ip("link", "set", "dev", "vb", "xdp", "obj", netns.passing(folder), "sec", "xdp.frags", namespace=pair.there)
     served("a program of somebody else's", ("--interface", "vb"), "is not replaced")
     expect("it is still there", "xdp" in pair.link(pair.there, "vb"), True)
     netns.ip("link", "set", "dev", "vb", "xdp", "off", namespace=pair.there)
@@ -280,9 +277,7 @@ def main():
         return 77
     with tempfile.TemporaryDirectory() as name, netns.Pair() as pair:
         folder = pathlib.Path(name)
-        (folder / "app.chain").write_text(SPEC.replace("udp 7001 via uring", "udp 7001 via xdp").replace("udp 7002 via auto", "udp 7002 via xdp"))
-        (folder / "a.rows").write_bytes(DATA)
-        subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.bpf.o"], check=True)
+        prepare(folder, "xdp")
         test_replies(folder, pair)
         test_replies(folder, pair, "--xdp-attach", "generic", "--no-ring")
         test_bound(folder, pair)

@@ -43,7 +43,7 @@ def prepare(folder):
     (folder / "app.chain").write_text(services_cache.SPEC)
     subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.o"], check=True)
     (folder / "foreign.c").write_text(FOREIGN)
-    (folder / "pass.c").write_text(services_cache.PASS)
+    (folder / "pass.c").write_text(netns.PASS)
     compile_bpf = ["clang-19", "--target=bpfel", "-O2", "-g", f"-I/usr/include/{os.uname().machine}-linux-gnu", "-c"]
     for name, _ in (FIRST, LAST):
         subprocess.run([*compile_bpf, folder / "foreign.c", f"-DNAME={name}", f"-DSEEN=seen_{name}", "-o", folder / f"{name}.o"], check=True)

@@ -10,6 +10,8 @@ import time
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
+PASS = ('__attribute__((section("xdp.frags"), used)) int pass(void *ctx) { return 2; }\n'
+        'char _license[] __attribute__((section("license"), used)) = "GPL";\n')
 PATIENCE = 30  # seconds until what has to happen has not
 
 
@@ -76,6 +78,13 @@ class Pair:
 
     def command(self, namespace, *words):
         return ["ip", "netns", "exec", namespace, *map(str, words)]
+
+
+def passing(folder):
+    """The object file of an XDP program that lets everything pass."""
+    (folder / "pass.c").write_text(PASS)
+    subprocess.run(["clang-19", "--target=bpfel", "-O2", "-g", "-c", folder / "pass.c", "-o", folder / "pass.o"], check=True)
+    return folder / "pass.o"
 
 
 @contextlib.contextmanager
