@@ -6,7 +6,7 @@ import subprocess
 from report import JOBS, LOGS, ROOT, Outcome, run
 
 # Threads live in the runtime only; the compiler is built under ThreadSanitizer as far as these tests link it.
-TSAN_MODULES = ("shim", "spec", "umem", "ring", "metrics", "engine", "bindings", "shadow", "net")
+TSAN_MODULES = ("shim", "spec", "umem", "ring", "metrics", "engine", "bindings", "shadow", "net", "service")
 
 
 def configure(preset, *options):
