@@ -51,14 +51,7 @@ class Marks {
   public:
     Marks(const checked::Module& module, const checked::Record& record)
         : module_(module), seen_(static_cast<std::size_t>(record.fixed_size)) {
-        for (const Field& field : record.fields) {
-            if (!has_condition(module, field)) continue;
-            if (field.fixed_offset < 0 || field.fixed_size < 0)
-                all();
-            else
-                mark(
-                    {static_cast<std::size_t>(field.fixed_offset), static_cast<std::size_t>(field.fixed_size), &field});
-        }
+        conditions(record, 0);
     }
     void block(const Block& block) {
         for (const auto& stmt : block) {
@@ -72,6 +65,19 @@ class Marks {
     const std::vector<bool>& seen() const { return seen_; }
 
   private:
+    // The fields that a request of good form has to have a value of, those of records in it too.
+    void conditions(const checked::Record& record, std::size_t from) {
+        for (const Field& field : record.fields) {
+            if (!has_condition(module_, field)) continue;
+            if (field.fixed_offset < 0 || field.fixed_size < 0) return all();
+            const std::size_t at = from + static_cast<std::size_t>(field.fixed_offset);
+            const bool of_its_own = field.equals || field.when || !field.choices.empty();
+            if (!of_its_own && field.kind == Field::Kind::record)
+                conditions(module_.records[field.record], at);
+            else
+                mark({at, static_cast<std::size_t>(field.fixed_size), &field});
+        }
+    }
     void all() { seen_.assign(seen_.size(), true); }
     void mark(const KeptPlace& place) {
         for (std::size_t i = place.offset; i < place.offset + place.size && i < seen_.size(); i++) seen_[i] = true;

@@ -115,5 +115,19 @@ service kv on udp 9100 via xdp {
     EXPECT_GE(m.services[0].on_malformed, 0);
 }
 
+// Of a record in a request, a kept reply depends on the fields that have to have a value, and not on all of them.
+TEST(Handler, KeepsByTheConditionsOfARecord) {
+    const ir::Module m = lowered(R"(
+record Frame { id: u16be  parts: u16be == 1  _: u8 }
+service kv on udp 9100 via xdp {
+  request { frame: Frame  key: u16be }
+  cache 100 entries ttl 1s
+  on request { reply request.key:dec }
+  on datagram { reply request.frame.id:u16be }
+}
+)");
+    EXPECT_EQ(m.services[0].cache.compared, (std::vector<std::uint8_t>{0, 0, 1, 1, 0, 1, 1}));
+}
+
 }  // namespace
 }  // namespace chainio::passes::test
