@@ -17,17 +17,21 @@ SPEC = """param files notes = "*.note"
 param SIZE = 4KiB
 chain ahead on read(notes) as r { prefetch r.file at r.offset + r.length for SIZE }
 """
+# For programs that say something in signal handlers as well: print must not be called in the middle of print.
+SAYS = """import os, signal, sys
+def say(*words): os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+"""
 # Says how often it was interrupted, and ends at the end of its input.
-COUNTER = """import os, signal, sys
+COUNTER = SAYS + """
 count = [0]
 def more(number, frame):
     count[0] += 1
-    print("got", signal.Signals(number).name, flush=True)
+    say("got", signal.Signals(number).name)
 for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGRTMIN): signal.signal(number, more)
-print("ready", os.getpgrp(), flush=True)
+say("ready", os.getpgrp())
 for line in sys.stdin:
     if line == "end\\n": break
-print("count", count[0], flush=True)
+say("count", count[0])
 """
 PYTHON = sys.executable
 
@@ -262,12 +266,12 @@ def test_follow(folder, spec):
 
 
 # Opens what matches when it is told to, and says which signals came.
-PATIENT = """import signal, sys
-def got(number, frame): print("got", signal.Signals(number).name, flush=True)
+PATIENT = SAYS + """
+def got(number, frame): say("got", signal.Signals(number).name)
 for number in (signal.SIGUSR1, signal.SIGRTMIN, signal.SIGCHLD): signal.signal(number, got)
-print("ready", flush=True)
+say("ready")
 for line in sys.stdin:
-    if line == "open\\n": open("a.note", "rb", buffering=0).read(100); print("opened", flush=True)
+    if line == "open\\n": open("a.note", "rb", buffering=0).read(100); say("opened")
     if line == "end\\n": sys.exit(5)
 """
 
