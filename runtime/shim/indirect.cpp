@@ -38,8 +38,8 @@ Reading reading(long number, const Arguments& in) {
         case SYS_copy_file_range: found.place = reinterpret_cast<const std::int64_t*>(in.b); break;
         case SYS_read: found.buffer = reinterpret_cast<const void*>(in.b); break;
         case SYS_recvfrom:
-            if (in.d & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)) found.slot = nullptr;
-            found.buffer = reinterpret_cast<const void*>(in.b);
+            if (in.d & kTakesNothing) found.slot = nullptr;
+            found.buffer = shown(reinterpret_cast<const void*>(in.b), static_cast<int>(in.d));
             break;
         default: break;
     }
@@ -148,6 +148,9 @@ bool seen_by_number(Six call, long number, const Arguments& in, long& result) {
         case SYS_recvfrom: result = read_by_number(call, number, in); return true;
         case SYS_close:
         case SYS_close_range: before_close(number, in); return false;
+        case SYS_setsockopt:
+            if (in.b == SOL_SOCKET && in.c == SO_PEEK_OFF) may_not_peek(static_cast<int>(in.a));
+            return false;
         case SYS_seccomp:
         case SYS_prctl: before_sandbox(number, in); return false;
 #ifdef SYS_dup2

@@ -12,6 +12,7 @@
     RAW(__open64_2, open_raw)                       \
     RAW(openat, call<SYS_openat>)                   \
     RAW(openat64, call<SYS_openat>)                 \
+    RAW(openat2, call<SYS_openat2>)                 \
     RAW(__openat_2, call<SYS_openat>)               \
     RAW(__openat64_2, call<SYS_openat>)             \
     RAW(creat, creat_raw)                           \
@@ -52,6 +53,7 @@
     RAW(accept4, call<SYS_accept4>)                 \
     RAW(connect, call<SYS_connect>)                 \
     RAW(__connect, call<SYS_connect>)               \
+    RAW(setsockopt, call<SYS_setsockopt>)           \
     RAW(recv, call<SYS_recvfrom>)                   \
     RAW(__recv_chk, call<SYS_recvfrom>)             \
     RAW(recvfrom, call<SYS_recvfrom>)               \
@@ -82,6 +84,7 @@
     LIBC(posix_spawn)                               \
     LIBC(posix_spawnp)                              \
     RAW(prctl, call<SYS_prctl>)                     \
+    RAW(io_setup, raw<SYS_io_setup>)                \
     LIBC(syscall)                                   \
     LIBC(fopen)                                     \
     LIBC(fopen64)                                   \
@@ -107,9 +110,7 @@
 // These have no next one that the library would ask for by name: the linker's script reads them as it reads those
 // above.
 #define CHAINIO_NAMES_WITHOUT_NEXT(NAME) \
-    NAME(openat2)                        \
     NAME(dlsym)                          \
     NAME(execl)                          \
     NAME(execle)                         \
-    NAME(execlp)                         \
-    NAME(io_setup)
+    NAME(execlp)

@@ -24,6 +24,11 @@ template <long kNumber>
 long call(long a, long b, long c, long d, long e, long f) {
     return with_errno(raw_call(kNumber, a, b, c, d, e, f));
 }
+// Of functions that return minus the error.
+template <long kNumber>
+long raw(long a, long b, long c, long d, long e, long f) {
+    return raw_call(kNumber, a, b, c, d, e, f);
+}
 long open_raw(long path, long flags, long mode) {
     return with_errno(raw_call(SYS_openat, AT_FDCWD, path, flags, mode));
 }

@@ -2,8 +2,6 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 
-#include <cerrno>
-
 #include "runtime/shim/next.h"
 #include "runtime/shim/shim.h"
 
@@ -48,16 +46,10 @@ CHAINIO_OPENAT(__openat64_2)
 CHAINIO_CREAT(creat)
 CHAINIO_CREAT(creat64)
 
-// glibc 2.36 has no such function; a program that finds one in a newer libc finds ours, which is the system call and
-// nothing else.
+// glibc 2.36 has no such function; a newer libc's, or a library's own, is the next one.
 CHAINIO_CALL(int, openat2, int folder, const char* path, open_how* how, std::size_t bytes) {
     const std::uint64_t flags = how && bytes >= sizeof(*how) ? how->flags : 0;
-    return open_seen(path, flags, [=] {
-        const long result = raw_call(SYS_openat2, folder, word(path), word(how), static_cast<long>(bytes));
-        if (!failed(result)) return static_cast<int>(result);
-        errno = static_cast<int>(-result);
-        return -1;
-    });
+    return open_seen(path, flags, [=] { return CHAINIO_NEXT(openat2)(folder, path, how, bytes); });
 }
 
 }  // namespace chainio::shim

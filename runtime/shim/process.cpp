@@ -185,11 +185,11 @@ CHAINIO_CALL(int, prctl, int option, unsigned long a, unsigned long b, unsigned 
     return CHAINIO_NEXT(prctl)(option, a, b, c, d);
 }
 
-// libaio's own, which returns minus the error; it is this system call and nothing else.
+// libaio's own, which returns minus the error. Another library may have a function of that name that is something else.
 CHAINIO_CALL(int, io_setup, unsigned count, unsigned long* context) {
-    const long result = raw_call(SYS_io_setup, count, word(context));
+    const int result = CHAINIO_NEXT(io_setup)(count, context);
     if (result == 0) post_note(Note::aio, nullptr);
-    return static_cast<int>(result);
+    return result;
 }
 
 }  // namespace chainio::shim

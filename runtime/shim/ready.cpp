@@ -20,6 +20,7 @@ struct Registered {
     std::atomic<std::uint64_t> data;
     std::atomic<std::uint32_t> epoll;  // plus one; 0: free
     std::atomic<std::uint32_t> descriptor;
+    std::atomic<std::uint32_t> shared;  // several sockets have the same data: nobody can say which is meant
 };
 constexpr unsigned kRegistered = 65'536, kWays = 8;
 constinit std::atomic<Registered*> registered{nullptr};
@@ -50,6 +51,14 @@ bool believed(const Registered& entry, std::uint32_t epoll, std::uint64_t data) 
            slot->data.load(std::memory_order_relaxed) == data;
 }
 
+// Once two sockets have had the same data at a time, the data says nothing any more, whichever of them is left.
+bool shares(const Registered& entry, std::uint32_t epoll, std::uint64_t data, int fd) {
+    if (entry.data.load(std::memory_order_relaxed) != data) return false;
+    if (entry.shared.load(std::memory_order_relaxed) != 0) return true;
+    return entry.descriptor.load(std::memory_order_relaxed) != static_cast<std::uint32_t>(fd) &&
+           believed(entry, epoll, data);
+}
+
 void watch(int epoll_descriptor, int fd, std::uint64_t data) {
     Slot* slot = table.watched(fd);
     Registered* all = slot && slot->kind() == Kind::socket && !in_vfork_child() ? registrations() : nullptr;
@@ -58,18 +67,21 @@ void watch(int epoll_descriptor, int fd, std::uint64_t data) {
     slot->link.store(epoll, std::memory_order_relaxed);
     slot->data.store(data, std::memory_order_relaxed);
     Registered* place_for = &all[place(epoll, data, 0)];
+    bool shared = false;
     for (unsigned way = 0; way < kWays; ++way) {
         Registered& entry = all[place(epoll, data, way)];
         const std::uint32_t owner = entry.epoll.load(std::memory_order_relaxed);
         if (owner == 0 || (owner == epoll && entry.data.load(std::memory_order_relaxed) == data) ||
             !believed(entry, owner, entry.data.load(std::memory_order_relaxed))) {
             place_for = &entry;
+            shared = owner == epoll && shares(entry, epoll, data, fd);
             break;
         }
     }
     place_for->epoll.store(0, std::memory_order_relaxed);
     place_for->data.store(data, std::memory_order_relaxed);
     place_for->descriptor.store(static_cast<std::uint32_t>(fd), std::memory_order_relaxed);
+    place_for->shared.store(shared ? 1 : 0, std::memory_order_relaxed);
     place_for->epoll.store(epoll, std::memory_order_release);
 }
 
@@ -78,7 +90,9 @@ int descriptor_of(int epoll_descriptor, std::uint64_t data) {
     const auto epoll = static_cast<std::uint32_t>(epoll_descriptor) + 1;
     for (unsigned way = 0; all && way < kWays; ++way) {
         const Registered& entry = all[place(epoll, data, way)];
-        if (believed(entry, epoll, data)) return static_cast<int>(entry.descriptor.load(std::memory_order_relaxed));
+        if (!believed(entry, epoll, data)) continue;
+        if (entry.shared.load(std::memory_order_relaxed) != 0) return -1;
+        return static_cast<int>(entry.descriptor.load(std::memory_order_relaxed));
     }
     return -1;
 }

@@ -132,10 +132,26 @@ bool post_bytes(Slot& slot, const void* bytes, std::size_t length) {
 
 // A program that waits in the call itself rather than in epoll_wait: what it has just received is all there is to tell.
 void post_ready(Slot& slot, const void* bytes, std::size_t length) {
-    const bool peeked = slot.peeked.exchange(0, std::memory_order_relaxed) != 0;
+    const bool peeked = (slot.peeked.fetch_and(~kPosted, std::memory_order_relaxed) & kPosted) != 0;
     if (!bytes || !wants(slot, kPostReady)) return;
     if (peeked) return look_at_answered(table.descriptor(slot));
     if (post_bytes(slot, bytes, length)) wake(*region());
+}
+
+void may_not_peek(int descriptor) {
+    Slot* slot = table.watched(descriptor);
+    if (slot && slot->kind() == Kind::socket) slot->peeked.fetch_or(kMayNotPeek, std::memory_order_relaxed);
+}
+
+// A socket may have been given an offset for looks before it was the program's.
+static bool may_peek(Slot& slot, int descriptor) {
+    if (!(slot.peeked.load(std::memory_order_relaxed) & (kMayPeek | kMayNotPeek))) {
+        int offset = -1;
+        socklen_t bytes = sizeof offset;
+        const long asked = raw_call(SYS_getsockopt, descriptor, SOL_SOCKET, SO_PEEK_OFF, word(&offset), word(&bytes));
+        slot.peeked.fetch_or(!failed(asked) && offset >= 0 ? kMayNotPeek : kMayPeek, std::memory_order_relaxed);
+    }
+    return !(slot.peeked.load(std::memory_order_relaxed) & kMayNotPeek);
 }
 
 // Apart from its caller, since the bytes take much of a small stack.
@@ -143,14 +159,15 @@ void post_ready(Slot& slot, const void* bytes, std::size_t length) {
     char bytes[kMaxPeek];
     const long got = raw_call(SYS_recvfrom, descriptor, word(bytes), sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
     if (got <= 0) return false;
-    slot.peeked.store(1, std::memory_order_relaxed);
+    slot.peeked.fetch_or(kPosted, std::memory_order_relaxed);
     return post_bytes(slot, bytes, static_cast<std::size_t>(got));
 }
 
 bool peek_ready(int descriptor) {
     Slot* slot = table.watched(descriptor);
     if (!slot || slot->kind() != Kind::socket || !wants(*slot, kPostReady)) return false;
-    return slot->peeked.load(std::memory_order_relaxed) == 0 && peek(*slot, descriptor);
+    if (slot->peeked.load(std::memory_order_relaxed) & kPosted || !may_peek(*slot, descriptor)) return false;
+    return peek(*slot, descriptor);
 }
 
 }  // namespace chainio::shim

@@ -1,5 +1,6 @@
 // What the interposed functions share: the state of the process, and what they say about descriptors.
 #pragma once
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -73,7 +74,12 @@ inline EventKind kind_of_read(bool told, bool served) {
     return told ? EventKind::ended : EventKind::read;
 }
 void post_ready(Slot& slot, const void* bytes, std::size_t length);
+// Receives that leave a socket's bytes where they are: a request is told of by the call that takes it.
+inline constexpr int kTakesNothing = MSG_PEEK | MSG_ERRQUEUE | MSG_OOB;
+// Where a receive has put what it took: with MSG_TRUNC it says more than it has written, of a stream it writes nothing.
+inline const void* shown(const void* buffer, int flags) { return flags & MSG_TRUNC ? nullptr : buffer; }
 bool peek_ready(int descriptor);                 // true: something was posted, and the server is to be woken
+void may_not_peek(int descriptor);               // the program sets where its own looks begin
 void mapped(int fd, int protection, int flags);  // read.cpp: it has been
 // ready.cpp
 // A request that was told of has been received from `socket`: looks whether some socket of which the same was said

@@ -15,19 +15,18 @@ int after_connect(int result, int fd, const void* address, unsigned bytes) {
     return result;
 }
 
-// A look at the bytes does not take them: that is then said of the call that does.
 template <class Call>
 ssize_t received(int fd, const void* buffer, int flags, Call call) {
     Slot* slot = table.watched(fd);
-    if (!slot || flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)) [[likely]]
+    if (!slot || flags & kTakesNothing) [[likely]]
         return call();
-    return read_seen(*slot, fd, kAtPosition, buffer, 0, call);
+    return read_seen(*slot, fd, kAtPosition, shown(buffer, flags), 0, call);
 }
 
-void message_received(Slot& slot, const msghdr& message, std::size_t bytes) {
+void message_received(Slot& slot, const msghdr& message, std::size_t bytes, int flags) {
     if (!message.msg_iov || message.msg_iovlen == 0) return;
     const iovec& first = message.msg_iov[0];
-    post_ready(slot, first.iov_base, bytes < first.iov_len ? bytes : first.iov_len);
+    post_ready(slot, shown(first.iov_base, flags), bytes < first.iov_len ? bytes : first.iov_len);
 }
 
 }  // namespace
@@ -60,6 +59,11 @@ CHAINIO_CALL(int, __connect, int fd, const sockaddr* address, socklen_t bytes) {
     return after_connect(CHAINIO_NEXT(__connect)(fd, address, bytes), fd, address, bytes);
 }
 
+CHAINIO_CALL(int, setsockopt, int fd, int level, int option, const void* value, socklen_t bytes) {
+    if (level == SOL_SOCKET && option == SO_PEEK_OFF) may_not_peek(fd);
+    return CHAINIO_NEXT(setsockopt)(fd, level, option, value, bytes);
+}
+
 CHAINIO_CALL(ssize_t, recv, int fd, void* buffer, std::size_t size, int flags) {
     return received(fd, buffer, flags, [=] { return CHAINIO_NEXT(recv)(fd, buffer, size, flags); });
 }
@@ -76,15 +80,15 @@ CHAINIO_CALL(ssize_t, __recvfrom_chk, int fd, void* buffer, std::size_t size, st
 }
 CHAINIO_CALL(ssize_t, recvmsg, int fd, msghdr* message, int flags) {
     const ssize_t got = CHAINIO_NEXT(recvmsg)(fd, message, flags);
-    Slot* slot = got > 0 && !(flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)) ? table.watched(fd) : nullptr;
-    if (slot && slot->kind() == Kind::socket) message_received(*slot, *message, static_cast<std::size_t>(got));
+    Slot* slot = got > 0 && !(flags & kTakesNothing) ? table.watched(fd) : nullptr;
+    if (slot && slot->kind() == Kind::socket) message_received(*slot, *message, static_cast<std::size_t>(got), flags);
     return got;
 }
 CHAINIO_CALL(int, recvmmsg, int fd, mmsghdr* messages, unsigned count, int flags, timespec* timeout) {
     const int got = CHAINIO_NEXT(recvmmsg)(fd, messages, count, flags, timeout);
-    Slot* slot = got > 0 && !(flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)) ? table.watched(fd) : nullptr;
+    Slot* slot = got > 0 && !(flags & kTakesNothing) ? table.watched(fd) : nullptr;
     if (slot && slot->kind() == Kind::socket)
-        for (int i = 0; i < got; ++i) message_received(*slot, messages[i].msg_hdr, messages[i].msg_len);
+        for (int i = 0; i < got; ++i) message_received(*slot, messages[i].msg_hdr, messages[i].msg_len, flags);
     return got;
 }
 

@@ -24,12 +24,17 @@ struct Opening {
     std::atomic<std::uint32_t> served;  // 1: its positioned reads may be answered from served memory
 };
 
+// What is known of looks at a socket's bytes.
+inline constexpr std::uint32_t kPosted = 1;      // what it holds has been posted and not been received yet
+inline constexpr std::uint32_t kMayPeek = 2;     // a look changes nothing that the program can see
+inline constexpr std::uint32_t kMayNotPeek = 4;  // it would move where the program's own looks begin (SO_PEEK_OFF)
+
 struct Slot {
     std::atomic<std::uint32_t> state;  // Kind, and the rule above kRuleShift; 0: nothing of ours
     std::atomic<std::uint32_t>
         link;  // file: index of the opening; socket: the epoll descriptor that watches it, plus one
     std::atomic<std::uint64_t> data;    // socket: what that epoll descriptor gives back for it
-    std::atomic<std::uint32_t> peeked;  // socket: what it holds has been posted and not been received yet
+    std::atomic<std::uint32_t> peeked;  // socket: kPosted and the like
 
     Kind kind() const { return static_cast<Kind>(state.load(std::memory_order_acquire) & 0xff); }
     unsigned rule() const { return state.load(std::memory_order_relaxed) >> 8 & 0xff; }

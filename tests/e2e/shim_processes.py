@@ -156,6 +156,15 @@ def cases(checks, data):
     checks.same("no_ring", server.end["no_ring"], 0)
 
 
+def others_names(checks, data):
+    """A library's own function, of a name that another library gives to a system call."""
+    library = checks.compile("libown.so", "int io_setup(int a, int b) { return a + b; }", "-shared", "-fPIC")
+    program = checks.compile("own", "int io_setup(int, int); int main() { return io_setup(40, 2); }", str(library), f"-Wl,-rpath,{library.parent}")
+    with Server(checks.folder, classes=["*.idx"]) as server:
+        checks.same("a function called io_setup of a library", server.run(program, cwd=data).returncode, 42)
+    checks.same("and nothing said of it", server.events, [])
+
+
 def plain(checks, data):
     """Nothing is posted, and everything works, where there is nothing to post to."""
     program = checks.folder / "processes"
@@ -233,6 +242,7 @@ def main():
     cases(checks, data)
     plain(checks, data)
     states(checks, data)
+    others_names(checks, data)
     checks.finish()
 
 

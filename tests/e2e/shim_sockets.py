@@ -16,6 +16,7 @@ HEAD = """
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -47,6 +48,8 @@ static int datagram(const char* text) {
     int s = own_listener(SOCK_DGRAM), c = socket(AF_INET, SOCK_DGRAM, 0); struct sockaddr_in x = at(port);
     CHECK(sendto(c, text, strlen(text), 0, (void*)&x, sizeof x) == strlen(text)); return s;
 }
+/* The last bytes before memory that nobody may touch. */
+static char* edge(int bytes) { char* m = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); CHECK(munmap(m + 4096, 4096) == 0); return m + 4096 - bytes; }
 static void got(const char* text, ssize_t n) { CHECK(n == strlen(text) && memcmp(b, text, n) == 0); }
 static int watch(int s, unsigned how, unsigned long data) {
     int e = epoll_create1(0); struct epoll_event x = {how, {.u64 = data}}; CHECK(epoll_ctl(e, EPOLL_CTL_ADD, s, &x) == 0); return e;
@@ -61,7 +64,7 @@ def ready(text):
     return ("ready", 0, text)
 
 
-HELLO = [ready("hello")]
+HELLO, HELLO_ONE = [ready("hello")], [ready("one")]
 CASES = [(what, f"s = taken(\"hello\"); {body} got(\"hello\", read(s, b, 99)); close(s);", HELLO) for what, body in (
     ("read alone", ""),
     ("epoll_wait", "e = watch(s, EPOLLIN, s); CHECK(epoll_wait(e, x, 8, 9000) == 1 && x[0].data.u64 == s);"),
@@ -119,6 +122,22 @@ CASES += [
      "CHECK(read(s1, b, 9) == -1 && errno == ECONNRESET);", [ready("two"), ready("one")]),
     ("UDP, recvfrom", "s = datagram(\"udp\"); got(\"udp\", recvfrom(s, b, 99, 0, 0, 0));", [("ready", 1, "udp")]),
     ("UDP, epoll", "s = datagram(\"udp\"); e = watch(s, EPOLLIN, 1); CHECK(epoll_wait(e, x, 8, 9000) == 1); got(\"udp\", recv(s, b, 99, 0));", [("ready", 1, "udp")]),
+    ("the length of a datagram, and less of its bytes", "memset(b, 'q', 3000); b[3000] = 0; s = datagram(b); char* end = edge(16); CHECK(recv(s, end, 16, MSG_TRUNC) == 3000);"
+     "CHECK(memcmp(end, b, 16) == 0); close(s); s = datagram(b); CHECK(syscall(SYS_recvfrom, s, edge(16), 16, MSG_TRUNC, 0, 0) == 3000);", []),
+    ("bytes of a stream thrown away", "s = taken(\"hello\"); CHECK(recv(s, (void*)8, 5, MSG_TRUNC) == 5); close(s); close(listener); s = taken(\"hello\"); struct iovec w = {(void*)8, 5};"
+     "struct msghdr q = {.msg_iov = &w, .msg_iovlen = 1}; CHECK(recvmsg(s, &q, MSG_TRUNC) == 5);", []),
+    ("thrown away after it was seen, and another request", "s = taken(\"one\"); e = watch(s, EPOLLIN, 5); CHECK(epoll_wait(e, x, 8, 9000) == 1); CHECK(recv(s, 0, 3, MSG_TRUNC) == 3);"
+     "CHECK(write(peer, \"two\", 3) == 3); CHECK(epoll_wait(e, x, 8, 9000) == 1); got(\"two\", read(s, b, 9));", [ready("one"), ready("two")]),
+    ("sockets with the same data", "s = taken(\"one\"); e = watch(s, EPOLLIN, 7); int s1 = s; peer = client(\"\"); s = accept(listener, 0, 0); struct epoll_event y = {EPOLLIN, {.u64 = 7}};"
+     "CHECK(epoll_ctl(e, EPOLL_CTL_ADD, s, &y) == 0); setsockopt(peer, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)); close(peer);"
+     "CHECK(epoll_wait(e, x, 8, 9000) > 0); CHECK(read(s, b, 9) == -1 && errno == ECONNRESET); got(\"one\", read(s1, b, 9));", HELLO_ONE),
+    ("sockets with the same data, one of them gone", "s = taken(\"one\"); e = watch(s, EPOLLIN, 7); int s1 = s; struct epoll_event y = {EPOLLIN, {.u64 = 7}};"
+     "for (int i = 0; i < 2; ++i) { peer = client(\"\"); s = accept(listener, 0, 0); CHECK(epoll_ctl(e, EPOLL_CTL_ADD, s, &y) == 0); if (i == 0) close(s); }"
+     "CHECK(epoll_wait(e, x, 8, 9000) > 0); got(\"one\", read(s1, b, 9));", HELLO_ONE),
+    ("a socket whose looks have an offset", "s = taken(\"hello\"); int o = 0; CHECK(setsockopt(s, SOL_SOCKET, SO_PEEK_OFF, &o, sizeof o) == 0 || errno == EOPNOTSUPP); close(s);"
+     "s = own_listener(SOCK_DGRAM); CHECK(setsockopt(s, SOL_SOCKET, SO_PEEK_OFF, &o, sizeof o) == 0); int c = socket(AF_INET, SOCK_DGRAM, 0); struct sockaddr_in t = at(port);"
+     "CHECK(sendto(c, \"hello\", 5, 0, (void*)&t, sizeof t) == 5); e = watch(s, EPOLLIN, 1); CHECK(epoll_wait(e, x, 8, 9000) == 1); got(\"he\", recv(s, b, 2, MSG_PEEK));"
+     "got(\"llo\", recv(s, b, 9, MSG_PEEK)); got(\"hello\", recv(s, b, 9, 0));", [("ready", 1, "hello")]),
     ("UDP, recvmmsg", "s = datagram(\"udp\"); struct iovec w = {b, 99}; struct mmsghdr q[2] = {{{.msg_iov = &w, .msg_iovlen = 1}}};"
      "CHECK(recvmmsg(s, q, 2, MSG_WAITFORONE, 0) == 1 && q[0].msg_len == 3);", [("ready", 1, "udp")]),
 ]
