@@ -57,7 +57,8 @@ bool Direct::make_memory() {
 bool Direct::open(ShadowFile& file) {
     if (file.direct_fd >= 0) return true;
     const std::string path = "/proc/self/fd/" + std::to_string(file.fd);
-    file.direct_fd = ::open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    const int times = fcntl(file.fd, F_GETFL) & O_NOATIME;
+    file.direct_fd = ::open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | times);
     return file.direct_fd >= 0 || refuse(Why::cannot_open);
 }
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <fstream>
 #include <iterator>
 
@@ -102,13 +103,18 @@ std::string with_ending(const std::string& path, std::string_view ending) {
 }
 
 Files::Files(const spec::Loaded& spec, std::uint32_t most_known, std::uint32_t most_open)
-    : spec_(spec), most_known_(most_known), most_open_(most_open), roots_(spec.module().files.size(), -1) {}
+    : spec_(spec),
+      most_known_(most_known),
+      most_open_(most_open),
+      roots_(spec.module().files.size(), -1),
+      own_fds_(::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
 
 Files::~Files() {
     while (!opened_.empty()) close_file(opened_.begin());
     for (int fd : roots_) {
         if (fd >= 0) close(fd);
     }
+    if (own_fds_ >= 0) close(own_fds_);
 }
 
 void Files::touch(List::iterator at) {
@@ -240,30 +246,61 @@ std::expected<int, FileRefusal> Files::open(ShadowFile& file) {
     if (file.unusable) return std::unexpected(FileRefusal::cannot_open);
     close_some();
     file.unusable = true;
-    const int fd = ::open(file.path.c_str(), kOpenFlags);
-    if (fd < 0) return std::unexpected(FileRefusal::cannot_open);
-    struct stat info{};
-    FileRefusal why = FileRefusal::cannot_open;
-    bool good = fstat(fd, &info) == 0;
-    if (good && !S_ISREG(info.st_mode)) good = false, why = FileRefusal::not_regular;
-    if (good && (info.st_dev != file.device || info.st_ino != file.inode)) good = false, why = FileRefusal::replaced;
-    if (!good) {
-        close(fd);
-        return std::unexpected(why);
+    const auto made = open_regular(AT_FDCWD, file.path.c_str(), 0);
+    if (!made) return std::unexpected(made.error());
+    if (made->info.st_dev != file.device || made->info.st_ino != file.inode) {
+        close(made->fd);
+        return std::unexpected(FileRefusal::replaced);
     }
-    has_opened(file, fd, static_cast<std::uint64_t>(info.st_size));
-    return fd;
+    has_opened(file, made->fd, static_cast<std::uint64_t>(made->info.st_size));
+    return made->fd;
 }
 
-std::expected<ShadowFile*, FileRefusal> Files::take(int fd, const std::string& path, std::uint64_t now_ns) {
-    struct stat info{};
-    FileRefusal why = FileRefusal::cannot_open;
-    bool good = fstat(fd, &info) == 0;
-    if (good && !S_ISREG(info.st_mode)) good = false, why = FileRefusal::not_regular;
-    if (!good) {
-        close(fd);
-        return std::unexpected(why);
+// What the path leads to is looked at before it is opened: opening a pipe lets go of who waits at its other end, and a
+// device may do anything. A look at the path and an opening after it would not do, as it could lead elsewhere by then.
+std::expected<Files::Opened, FileRefusal> Files::open_regular(int at, const char* path, std::uint64_t resolve) {
+    const auto open_as = [&](int flags) {
+        if (resolve == 0) return ::openat(at, path, flags);
+        open_how how{};
+        how.flags = static_cast<std::uint64_t>(flags);
+        how.resolve = resolve;
+        return static_cast<int>(syscall(SYS_openat2, at, path, &how, sizeof how));
+    };
+    const int place = open_as(O_PATH | O_CLOEXEC);
+    if (place < 0) {
+        const bool left = resolve != 0 && (errno == EXDEV || errno == ELOOP);
+        return std::unexpected(left ? FileRefusal::leaves_root : FileRefusal::cannot_open);
     }
+    Opened made;
+    FileRefusal why = FileRefusal::cannot_open;
+    if (fstat(place, &made.info) == 0) {
+        if (!S_ISREG(made.info.st_mode)) {
+            why = FileRefusal::not_regular;
+        } else {
+            made.fd = own_fds_ >= 0 ? reopen(place, made.info.st_uid) : open_as(kOpenFlags);
+            if (own_fds_ < 0 && made.fd >= 0) fstat(made.fd, &made.info);  // the path may have changed
+        }
+    }
+    close(place);
+    if (made.fd < 0) return std::unexpected(why);
+    return made;
+}
+
+// What `place` stands for; without a trace in its access time where that is allowed, as to its owner.
+int Files::reopen(int place, std::uint32_t owner) {
+    char name[16]{};
+    std::to_chars(name, name + sizeof name - 1, place);
+    const bool own = owner == geteuid();
+    if (own || leaves_times_) {
+        const int fd = ::openat(own_fds_, name, kOpenFlags | O_NOATIME);
+        if (fd >= 0 || errno != EPERM) return fd;
+        if (!own) leaves_times_ = false;
+    }
+    return ::openat(own_fds_, name, kOpenFlags);
+}
+
+ShadowFile* Files::take(const Opened& made, const std::string& path, std::uint64_t now_ns) {
+    const auto& [fd, info] = made;
     ShadowFile& file = add(info.st_dev, info.st_ino, path);
     file.sized = true;
     file.checked_ns = now_ns;
@@ -287,16 +324,10 @@ std::expected<ShadowFile*, FileRefusal> Files::by_path(int at, const std::string
         ShadowFile* file = find(known->second.device, known->second.inode);
         if (file != nullptr && file->fd >= 0 && elapsed_ns(file->checked_ns, now_ns) < kPathGoodFor) return file;
     }
-    open_how how{};
-    how.flags = kOpenFlags;
-    how.resolve = at >= 0 ? RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS : 0;
-    const auto fd = static_cast<int>(
-        syscall(SYS_openat2, at >= 0 ? at : AT_FDCWD, at >= 0 ? relative.c_str() : path.c_str(), &how, sizeof how));
-    if (fd < 0) {
-        const bool left = errno == EXDEV || errno == ELOOP;
-        return std::unexpected(left ? FileRefusal::leaves_root : FileRefusal::cannot_open);
-    }
-    return take(fd, path, now_ns);
+    const auto made = at >= 0 ? open_regular(at, relative.c_str(), RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+                              : open_regular(AT_FDCWD, path.c_str(), 0);
+    if (!made) return std::unexpected(made.error());
+    return take(*made, path, now_ns);
 }
 
 std::expected<ShadowFile*, FileRefusal> Files::sibling(const ShadowFile& file, std::string_view ending,

@@ -1,6 +1,8 @@
 // The files that events are about and that chains prefetch from: found by device and inode, opened by path only when
 // needed.
 #pragma once
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <expected>
 #include <list>
@@ -101,7 +103,13 @@ class Files {
     ShadowFile& add(std::uint64_t device, std::uint64_t inode, std::string_view path);
     std::expected<ShadowFile*, FileRefusal> by_path(int at, const std::string& relative, const std::string& path,
                                                     std::uint32_t file_class, std::uint64_t now_ns);
-    std::expected<ShadowFile*, FileRefusal> take(int fd, const std::string& path, std::uint64_t now_ns);
+    struct Opened {
+        int fd = -1;
+        struct stat info{};
+    };
+    std::expected<Opened, FileRefusal> open_regular(int at, const char* path, std::uint64_t resolve);
+    int reopen(int place, std::uint32_t owner);
+    ShadowFile* take(const Opened& made, const std::string& path, std::uint64_t now_ns);
     int root_of(std::uint32_t file_class);
     void touch(List::iterator at);
     std::uint64_t read_ahead_of(std::uint64_t device);
@@ -119,6 +127,8 @@ class Files {
     std::unordered_map<std::string, Key> by_path_;
     std::vector<int> roots_;                             // by file class; -1: not opened yet
     std::map<std::uint64_t, std::uint64_t> read_ahead_;  // by device
+    int own_fds_;                                        // /proc/self/fd; -1: there is none
+    bool leaves_times_ = true;                           // files of other users can be read with O_NOATIME
     Closing closing_ = nullptr;
     void* closing_context_ = nullptr;
 };

@@ -1,6 +1,11 @@
 // Which files the server knows and keeps open.
 #include "runtime/shadow/files.h"
 
+#include <fcntl.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "runtime/shadow/clock.h"
 #include "tests/unit/shadow/fixture.h"
 
@@ -41,6 +46,24 @@ TEST_F(FilesTest, TheOneUsedLongestAgoIsClosedAndForgottenFirst) {
     get("f15");
     EXPECT_EQ(files_.find(oldest.device, oldest.inode), nullptr) << "of f17, f18, f16 and f15 it was used first";
     EXPECT_GE(other.fd, 0);
+}
+
+TEST_F(FilesTest, WhatIsNoRegularFileIsNeverOpened) {
+    const std::string path = folder_.path() + "/pipe";
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    ASSERT_GE(inotify_add_watch(watch, path.c_str(), IN_OPEN), 0);
+    const auto found = files_.under_root("pipe", 0, now_ns());
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error(), FileRefusal::not_regular);
+    char event[4096];
+    EXPECT_EQ(read(watch, event, sizeof event), -1) << "somebody has opened it";
+    close(watch);
+}
+
+TEST_F(FilesTest, AccessTimesAreLeftAlone) {
+    folder_.write("f", "x");
+    EXPECT_NE(fcntl(get("f").fd, F_GETFL) & O_NOATIME, 0);
 }
 
 TEST_F(FilesTest, AClosedOneIsRememberedOnlyWhereAProgramHasOpenedIt) {
