@@ -3,6 +3,7 @@ import hashlib
 import json
 import os
 import pathlib
+import platform
 import re
 import shutil
 import signal
@@ -42,6 +43,13 @@ chain fixed_places on read(fixed) as r {{ for w in r.records(Word, max 64) {{ pr
 chain whole on open(data) as r {{ prefetch r.file at 0 for 32KiB }}
 chain ahead on ready(web) as c {{ when c.text(Get) as g {{ prefetch data[g.path] }} }}
 """
+# What some batches add: a function of the program itself says which file it may be about to read.
+PROBE = """
+probe step = uprobe "chainio-random-program:chainio_random_step" (file: cstr(max 100))
+chain stepped on probe(step) as p {{ prefetch data[p.file] at 0 for 16KiB }}
+"""
+# How the programs of a batch are run. Only one of them keeps the gate from switching chains off and on again.
+KINDS = {"all on": ["--no-gate"], "gated": [], "rewritten": ["--rewrite"], "probed": []}
 
 
 def free_port():
@@ -57,19 +65,26 @@ class Beside:
             skip(f"{PROGRAM} was not built")
         self.folder = folder
         self.totals = {}
+        self.by_kind = {kind: {} for kind in KINDS}
+        self.skipped = {kind: reason for kind, reason in (("rewritten", cannot_rewrite()), ("probed", cannot_probe())) if reason}
         self.notes = {}
         self.new_port()
 
     def new_port(self):
         self.port = free_port()
-        source, self.spec = self.folder / "random.chain", self.folder / "random.bpf.o"
-        source.write_text(SPEC.format(root=self.folder / "beside" / "files", port=self.port))
-        subprocess.run([BUILD / "bin" / "chainc", source, "-I", ROOT / "stdlib-chains", "-o", self.spec], check=True)
+        self.spec, self.probed = (self.make_spec(name, text) for name, text in (("random", SPEC), ("probed", SPEC + PROBE)))
 
-    def words(self, command):
-        return [CHAINIO, "run", "--spec", self.spec, "--no-gate", "--json", "--summary", self.folder / "summary.json", "--", *command]
+    def make_spec(self, name, text):
+        source, spec = self.folder / f"{name}.chain", self.folder / f"{name}.bpf.o"
+        source.write_text(text.format(root=self.folder / "beside" / "files", port=self.port))
+        subprocess.run([BUILD / "bin" / "chainc", source, "-I", ROOT / "stdlib-chains", "-o", spec], check=True)
+        return spec
 
-    def count(self):
+    def words(self, command, kind="all on"):
+        spec = self.probed if kind == "probed" else self.spec
+        return [CHAINIO, "run", "--spec", spec, *KINDS[kind], "--json", "--summary", self.folder / "summary.json", "--", *command]
+
+    def count(self, kind="all on"):
         """Adds up what the summary of the last run says, to prove that the chains were at work."""
         path = self.folder / "summary.json"
         if not path.exists():
@@ -80,9 +95,33 @@ class Beside:
             for key, value in chain.items():
                 if isinstance(value, int):
                     self.totals[key] = self.totals.get(key, 0) + value
+                    self.by_kind[kind][key] = self.by_kind[kind].get(key, 0) + value
+            if chain["name"] == "stepped":
+                self.by_kind[kind]["stepped"] = self.by_kind[kind].get("stepped", 0) + chain["runs"]
+        for key, value in summary.get("rewritten", {}).items():
+            self.by_kind[kind][key] = self.by_kind[kind].get(key, 0) + value
         for note in summary.get("notes", []):
-            kind = re.sub(r"\d+ times|once|\d+", "n", str(note))
-            self.notes[kind] = self.notes.get(kind, 0) + 1
+            kind_of_note = re.sub(r"\d+ times|once|\d+", "n", str(note))
+            self.notes[kind_of_note] = self.notes.get(kind_of_note, 0) + 1
+
+    def idle(self):
+        """Of the kinds that ran, those whose own part did nothing: they would prove nothing."""
+        own = {"all on": "fetches", "gated": "gate_changes", "rewritten": "calls", "probed": "stepped"}
+        return [f"{kind}: no {own[kind]}" for kind, counts in self.by_kind.items() if counts and counts.get(own[kind], 0) == 0]
+
+
+def cannot_rewrite():
+    if platform.machine() != "x86_64":
+        return "system calls are rewritten on x86-64 only"
+    return None if os.geteuid() == 0 else "a page at address 0 takes root"
+
+
+def cannot_probe():
+    privileges = 1 << 38 | 1 << 39  # CAP_PERFMON, CAP_BPF
+    status = pathlib.Path("/proc/self/status").read_text()
+    if int(re.search(r"CapEff:\s*(\w+)", status)[1], 16) & privileges != privileges:
+        return "attaching probes takes CAP_BPF and CAP_PERFMON"
+    return None if os.path.exists("/sys/kernel/btf/vmlinux") else "attaching probes takes the kernel's BTF"
 
 
 def fresh(path):
@@ -138,17 +177,17 @@ def file_chunks(total, most):
     return [min(most, total - at) for at in range(0, total, most)]
 
 
-def run_batch(beside, seed, count):
+def run_batch(beside, seed, count, kind="all on"):
     """The same programs both ways, in folders whose names are alike; None or what differs."""
     for _ in range(5):
         words = [PROGRAM, "--seed", seed, "--count", count, "--port", beside.port, "--out"]
         plain, other = fresh(beside.folder / "plain" / "files"), fresh(beside.folder / "beside" / "files")
         first = execute([*words, plain])
-        second = execute(beside.words([*words, other])) if first[0] != PORT_TAKEN else first
+        second = execute(beside.words([*words, other], kind)) if first[0] != PORT_TAKEN else first
         if PORT_TAKEN not in (first[0], second[0]):
             break
         beside.new_port()
-    beside.count()
+    beside.count(kind)
     if first[0] != 0:
         return f"the plain program itself ended with {first[0]}: {first[1]}"
     if first != second:

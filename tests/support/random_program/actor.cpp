@@ -9,6 +9,11 @@
 #include <cstring>
 #include <utility>
 
+// A probe of a spec hears which file, below the folder of all programs, is about to be of interest.
+extern "C" [[gnu::noinline, gnu::used]] void chainio_random_step(const char* file) {
+    __asm__ volatile("" : : "r"(file));
+}
+
 namespace chainio::random_program {
 namespace {
 
@@ -26,7 +31,7 @@ Operations all_operations(const Actor& actor) {
     Operations out;
     for (const auto& part : {file_operations(), name_operations(), spelling_operations(), memory_operations(),
                              transfer_operations(), socket_operations(), event_operations(), signal_operations(),
-                             descriptor_operations(), process_operations(), thread_operations()}) {
+                             descriptor_operations(), process_operations(), thread_operations(), ring_operations()}) {
         for (const Operation& each : part) {
             if ((actor.alone || each.in_threads) && (actor.depth == 0 || each.nested)) out.push_back(each);
         }
@@ -55,6 +60,7 @@ std::uint64_t hash_of(const void* data, std::size_t bytes) {
 
 Actor::Actor(std::string folder_in, std::uint64_t seed, bool alone_in, int depth_in)
     : rng(seed), folder(std::move(folder_in)), alone(alone_in), depth(depth_in) {
+    program_ = process.base.substr(process.base.rfind('/') + 1) + "/";
     if (!folder.empty()) ::mkdir((process.base + "/" + folder).c_str(), 0755);
 }
 
@@ -74,6 +80,7 @@ void Actor::run(unsigned operations) {
         for (const Operation& each : table) {
             if (at < each.weight) {
                 log += fmt::format("{} {}\n", ++count_, each.name);
+                chainio_random_step((program_ + plain_path(count_ % kFiles)).c_str());
                 each.run(*this);
                 break;
             }

@@ -99,6 +99,7 @@ class Actor {
 
   private:
     std::vector<std::uint8_t> in_, out_;
+    std::string program_;  // the program's folder, below that of all
     unsigned count_ = 0;
 };
 
@@ -121,6 +122,7 @@ Operations signal_operations();
 Operations descriptor_operations();
 Operations process_operations();
 Operations thread_operations();
+Operations ring_operations();
 
 // Writes a log beside the files by calls of its own.
 void write_log(const std::string& path, std::string_view text);
