@@ -1,5 +1,10 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 
 #include "tests/unit/store/store_test.h"
@@ -174,6 +179,53 @@ TEST_F(StoreTest, ReplacesStoresAndNothingElse) {
               path("letter") + ": what is there is no store, and stays as it is; remove it, or name another file");
     EXPECT_EQ(read("letter"), "dear reader");
     EXPECT_EQ(files(), 2u);
+}
+
+TEST_F(StoreTest, KeepsModeOwnerAndLinkOfWhatItReplaces) {
+    Rows one(many(10)), two(many(20)), three(many(30));
+    std::filesystem::create_directory(path("folder"));
+    const std::string real = path("folder/a.store");
+    ASSERT_TRUE(build(one, {.path = real}));
+    ASSERT_EQ(chmod(real.c_str(), 0640), 0);
+    const bool root = geteuid() == 0;
+    if (root) ASSERT_EQ(chown(real.c_str(), 12345, 23456), 0);
+    std::filesystem::create_symlink("folder/a.store", path("link"));
+    ASSERT_TRUE(build(two, {.path = path("link")}));
+    EXPECT_TRUE(std::filesystem::is_symlink(path("link")));
+    struct stat now{};
+    ASSERT_EQ(stat(real.c_str(), &now), 0);
+    EXPECT_EQ(now.st_mode & 07777, mode_t{0640});
+    EXPECT_EQ(now.st_uid, root ? uid_t{12345} : geteuid());
+    EXPECT_EQ(now.st_gid, root ? gid_t{23456} : getegid());
+    EXPECT_EQ(check(real)->items, 20u);
+    // A link to nothing yet: what it names is made.
+    std::filesystem::create_symlink("folder/new.store", path("early"));
+    ASSERT_TRUE(build(three, {.path = path("early")}));
+    EXPECT_TRUE(std::filesystem::is_symlink(path("early")));
+    EXPECT_EQ(check(path("folder/new.store"))->items, 30u);
+    EXPECT_EQ(files(), 3u);
+}
+
+// Looks into the folder while a store is being made, as one would after the builder was killed there.
+class Watched : public Rows {
+  public:
+    Watched(std::vector<Made> rows, std::function<void()> look) : Rows(std::move(rows)), look_(std::move(look)) {}
+    std::expected<bool, Problem> next(Row& row) override {
+        look_();
+        return Rows::next(row);
+    }
+
+  private:
+    std::function<void()> look_;
+};
+
+TEST_F(StoreTest, HasNoNameUntilItIsWhole) {
+    const int probe = open(path(".").c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (probe < 0) GTEST_SKIP() << "this file system makes no files without a name";
+    close(probe);
+    Watched source(many(10), [this] { EXPECT_EQ(files(), 0u); });
+    ASSERT_TRUE(build(source, {.path = path("a.store")}));
+    EXPECT_EQ(files(), 1u);
 }
 
 TEST_F(StoreTest, CheckFindsEveryDamagedByte) {

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 namespace chainio::store {
@@ -17,6 +19,71 @@ std::string folder_of(const std::string& path) {
     const std::size_t slash = path.rfind('/');
     if (slash == std::string::npos) return ".";
     return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+constexpr int kMostLinks = 40;
+
+// Where the last of the links that begin at `path` leads, whether or not something is there.
+std::string target_of(std::string path) {
+    for (int i = 0; i < kMostLinks; i++) {
+        std::error_code error;
+        const std::filesystem::path link = std::filesystem::read_symlink(path, error);
+        if (error) break;
+        path = (std::filesystem::path(folder_of(path)) / link).string();
+    }
+    return path;
+}
+
+// A file without a name, or else one whose name is left in `name`.
+int make_file(const std::string& path, std::string& name) {
+    name.clear();
+    const int fd = open(folder_of(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0 && access("/proc/self/fd", X_OK) == 0) return fd;
+    if (fd >= 0) close(fd);  // without /proc it could not get its name
+    name = path + ".XXXXXX";
+    return mkostemp(name.data(), O_CLOEXEC);
+}
+
+// Signals wait while the file has a name that is not its last one.
+class Uninterrupted {
+  public:
+    Uninterrupted() {
+        sigset_t all;
+        sigfillset(&all);
+        sigprocmask(SIG_BLOCK, &all, &before_);
+    }
+    ~Uninterrupted() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+    Uninterrupted(const Uninterrupted&) = delete;
+    Uninterrupted& operator=(const Uninterrupted&) = delete;
+
+  private:
+    sigset_t before_{};
+};
+
+// A name beside `path` for a file that has none; empty when there is none to be had.
+std::string give_name(int fd, const std::string& path) {
+    const std::string there = "/proc/self/fd/" + std::to_string(fd);
+    for (int i = 0; i < 100; i++) {
+        std::string name = path + "." + std::to_string(getpid()) + "." + std::to_string(i);
+        if (linkat(AT_FDCWD, there.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) return name;
+        if (errno != EEXIST) break;
+    }
+    return {};
+}
+
+bool take_over_rights(int fd, const std::string& path) {
+    struct stat before{};
+    if (stat(path.c_str(), &before) != 0) {
+        const mode_t mask = umask(0);
+        umask(mask);
+        return fchmod(fd, 0666 & ~mask) == 0;
+    }
+    mode_t mode = before.st_mode & 0777;
+    if (fchown(fd, before.st_uid, before.st_gid) != 0 && fchown(fd, static_cast<uid_t>(-1), before.st_gid) != 0) {
+        // Another group gets no more than everybody.
+        mode &= ~mode_t{070} | ((mode & 07) << 3);
+    }
+    return fchmod(fd, mode) == 0;
 }
 
 }  // namespace
@@ -47,10 +114,11 @@ Done read_at(int fd, std::span<std::uint8_t> bytes, std::uint64_t at) {
 }
 
 std::expected<NewFile, std::string> NewFile::create(const std::string& path) {
-    std::string name = path + ".XXXXXX";
-    const int fd = mkostemp(name.data(), O_CLOEXEC);
-    if (fd < 0) return std::unexpected(system_text("no file can be made in '" + folder_of(path) + "'"));
-    return NewFile(fd, name, path);
+    const std::string target = target_of(path);
+    std::string name;
+    const int fd = make_file(target, name);
+    if (fd < 0) return std::unexpected(system_text("no file can be made in '" + folder_of(target) + "'"));
+    return NewFile(fd, name, target);
 }
 
 NewFile::NewFile(NewFile&& other) noexcept
@@ -59,14 +127,17 @@ NewFile::NewFile(NewFile&& other) noexcept
 NewFile::~NewFile() {
     if (fd_ < 0) return;
     close(fd_);
-    unlink(name_.c_str());
+    if (!name_.empty()) unlink(name_.c_str());
 }
 
 Done NewFile::commit() {
-    const mode_t mask = umask(0);
-    umask(mask);
-    if (fchmod(fd_, 0666 & ~mask) != 0 || fsync(fd_) != 0) return std::unexpected(system_text("cannot be written"));
-    if (rename(name_.c_str(), path_.c_str()) != 0) return std::unexpected(system_text("cannot be put in its place"));
+    if (!take_over_rights(fd_, path_) || fsync(fd_) != 0) return std::unexpected(system_text("cannot be written"));
+    {
+        const Uninterrupted uninterrupted;
+        if (name_.empty()) name_ = give_name(fd_, path_);
+        if (name_.empty() || rename(name_.c_str(), path_.c_str()) != 0)
+            return std::unexpected(system_text("cannot be put in its place"));
+    }
     close(std::exchange(fd_, -1));
     // The new name lasts when the folder is written as well.
     const int folder = open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -77,10 +148,10 @@ Done NewFile::commit() {
 }
 
 std::expected<int, std::string> NewFile::scratch() const {
-    std::string name = path_ + ".XXXXXX";
-    const int fd = mkostemp(name.data(), O_CLOEXEC);
+    std::string name;
+    const int fd = make_file(path_, name);
     if (fd < 0) return std::unexpected(system_text("no file can be made in '" + folder_of(path_) + "'"));
-    unlink(name.c_str());
+    if (!name.empty()) unlink(name.c_str());
     return fd;
 }
 

@@ -15,23 +15,26 @@ Done write_at(int fd, std::span<const std::uint8_t> bytes, std::uint64_t at);
 // All of them; what is behind the file's end is an error as well.
 Done read_at(int fd, std::span<std::uint8_t> bytes, std::uint64_t at);
 
-// A file beside the one that it will be: nobody sees it under that name until commit().
+// A file without a name in the folder of the one that it will be: nobody sees it before commit(), and nothing is left
+// of it when the program ends before that. (Where the file system makes no such files, it has a name of its own.)
 class NewFile {
   public:
+    // A link at `path` stays: what it leads to is replaced.
     static std::expected<NewFile, std::string> create(const std::string& path);
     NewFile(NewFile&& other) noexcept;
     NewFile& operator=(NewFile&&) = delete;
     NewFile(const NewFile&) = delete;
     ~NewFile();
     int fd() const { return fd_; }
+    // With the mode, the owner and the group of the file that it replaces, as far as this user may give them.
     Done commit();
-    // A file without a name, in the same folder: gone with its descriptor.
+    // Another one, in the same folder: gone with its descriptor.
     std::expected<int, std::string> scratch() const;
 
   private:
     NewFile(int fd, std::string name, std::string path) : fd_(fd), name_(std::move(name)), path_(std::move(path)) {}
     int fd_;
-    std::string name_, path_;  // what it is called now, and then
+    std::string name_, path_;  // what it is called now, or nothing, and then
 };
 
 // Collects what is written one behind the other into large pieces.
