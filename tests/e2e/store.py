@@ -93,6 +93,11 @@ def wrong(run):
          f"chainio store: {run.folder / 'no'}: cannot be opened: No such file or directory\n"),
         ("a folder that is not there", ("build", run.folder / "no" / "a", "--from", lines), 3,
          f"chainio store: {run.folder / 'no' / 'a'}: no file can be made in '{run.folder / 'no'}': No such file or directory\n"),
+        ("a table without a database", ("build", none, "--from", lines, "--table", "t"), 2, "chainio store build: --table and --query go with --from-sqlite\n"),
+        ("a source without items", ("build", none, "--from", "/dev/null"), 1,
+         f"chainio store: {none}: not made, since there are no items to put in; --allow-empty makes a store without any\n"),
+        ("what is no store", ("check", lines), 1, f"chainio store: {lines}: byte 0: this is no store; `chainio store build` makes one\n"),
+        ("a folder", ("check", run.folder), 3, f"chainio store: {run.folder}: is a folder, not a store; name a file in it\n"),
     ]:
         done = store(*words)
         run.same(what, (done.returncode, done.stderr.decode(), none.exists()), (code, text, False))
@@ -122,6 +127,10 @@ def main():
     run.same("the same items in the same order are the same bytes", path.read_bytes() == other.read_bytes(), True)
     damaged(run, path, want, rng)
     wrong(run)
+    keys = subprocess.run([str(BUILD / "bin" / "chainio"), "call", str(run.artifact), "find", "--file", f"store={path}", "--keys", str(run.folder)],
+                          capture_output=True)
+    run.same("keys of a folder", (keys.returncode, keys.stderr.splitlines()[-1].decode()),
+             (3, f"chainio call: cannot read keys '{run.folder}': Is a directory"))
     finish(run)
 
 

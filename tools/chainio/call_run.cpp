@@ -57,7 +57,10 @@ class Keys {
     }
     bool next(std::string& out) {
         const ssize_t length = ::getline(&line_, &capacity_, file_);
-        if (length < 0) return false;
+        if (length < 0) {
+            if (std::ferror(file_) != 0) trouble_ = std::strerror(errno);
+            return false;
+        }
         number_++;
         bytes_ += length;
         out.assign(line_, static_cast<std::size_t>(length));
@@ -65,10 +68,12 @@ class Keys {
         return true;
     }
     std::uint64_t number() const { return number_; }
+    const std::string& trouble() const { return trouble_; }  // why they ended early; empty: they did not
     int percent() const { return size_ <= 0 ? -1 : static_cast<int>(bytes_ * 100 / size_); }
 
   private:
     std::FILE* file_ = nullptr;
+    std::string trouble_;
     char* line_ = nullptr;
     std::size_t capacity_ = 0;
     std::uint64_t number_ = 0;
@@ -265,6 +270,8 @@ class Call {
             progress(keys, start);
         }
         clear_progress();
+        if (status && !keys.trouble().empty())
+            return fail(kExitSystem, fmt::format("cannot read keys '{}': {}", options_.keys, keys.trouble()));
         return status;
     }
 

@@ -28,6 +28,8 @@ int usage(const char* text) {
 
 int build(const Given& given) {
     if (given.tsv.empty() == given.sqlite.empty()) return usage("one of --from FILE and --from-sqlite DB is wanted");
+    if (given.sqlite.empty() && !(given.table.empty() && given.query.empty()))
+        return usage("--table and --query go with --from-sqlite");
     if (!given.sqlite.empty() && given.table.empty() == given.query.empty())
         return usage("with --from-sqlite, one of --table NAME and --query SQL is wanted");
     auto source =
@@ -47,7 +49,7 @@ int check(const std::string& path) {
     if (!checked) return problems({checked.error()}, true);
     if (!checked->problems.empty()) {
         const int code = problems(checked->problems, false);
-        fmt::print(stderr, "chainio store: {} is damaged; build it again\n", path);
+        if (checked->of_ours) fmt::print(stderr, "chainio store: {} is damaged; build it again\n", path);
         return code;
     }
     fmt::print("{}: whole, {} items in {} bytes, {} buckets and {} further ones\n", path, checked->items,
@@ -68,6 +70,7 @@ void add_build(CLI::App& parent, int& exit_code) {
     command->add_option("--duplicates", given->options.duplicates, "of a key that comes again: refuse, first or last")
         ->transform(CLI::CheckedTransformer(words))
         ->default_str("refuse");
+    command->add_flag("--allow-empty", given->options.allow_empty, "also make a store without any items");
     command->add_option("--seed", given->options.seed, "of the keys' hashes")->capture_default_str();
     command->add_option("--memory", given->options.memory, "bytes for sorting the index")
         ->transform(CLI::AsSizeValue(false))

@@ -81,8 +81,15 @@ TEST_F(StoreTest, HoldsWhatItWasGiven) {
 }
 
 TEST_F(StoreTest, OfNothingIsAStore) {
-    Rows source({});
-    ASSERT_TRUE(build(source, {.path = path("a.store")}));
+    Rows source({}), again({});
+    const auto refused = build(again, {.path = path("a.store")});
+    ASSERT_FALSE(refused);
+    EXPECT_FALSE(refused.error().system);
+    EXPECT_EQ(
+        refused.error().problems[0],
+        path("a.store") + ": not made, since there are no items to put in; --allow-empty makes a store without any");
+    EXPECT_EQ(files(), 0u);
+    ASSERT_TRUE(build(source, {.path = path("a.store"), .allow_empty = true}));
     const auto checked = check(path("a.store"));
     ASSERT_TRUE(checked);
     EXPECT_TRUE(checked->problems.empty());
@@ -179,6 +186,28 @@ TEST_F(StoreTest, ReplacesStoresAndNothingElse) {
               path("letter") + ": what is there is no store, and stays as it is; remove it, or name another file");
     EXPECT_EQ(read("letter"), "dear reader");
     EXPECT_EQ(files(), 2u);
+}
+
+TEST_F(StoreTest, WhatIsNoFileIsRefusedWithoutWaiting) {
+    Rows one(many(10)), two(many(10));
+    ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+    const auto built = build(one, {.path = path("pipe")});
+    ASSERT_FALSE(built);
+    EXPECT_EQ(built.error().problems[0], path("pipe") + ": is not a file on a disk; stores are");
+    const auto pipe = check(path("pipe"));
+    ASSERT_TRUE(pipe);
+    EXPECT_EQ(pipe->problems[0], path("pipe") + ": is not a file on a disk; stores are");
+    EXPECT_FALSE(pipe->of_ours);
+    const auto folder = check(path("."));
+    ASSERT_FALSE(folder);
+    EXPECT_EQ(folder.error(), path(".") + ": is a folder, not a store; name a file in it");
+    const auto into = build(two, {.path = path(".")});
+    ASSERT_FALSE(into);
+    EXPECT_TRUE(into.error().system);
+    const auto letter = check(write("letter", "dear reader"));
+    ASSERT_TRUE(letter);
+    EXPECT_EQ(letter->problems[0], path("letter") + ": byte 0: this is no store; `chainio store build` makes one");
+    EXPECT_FALSE(letter->of_ours);
 }
 
 TEST_F(StoreTest, KeepsModeOwnerAndLinkOfWhatItReplaces) {

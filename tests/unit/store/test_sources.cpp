@@ -56,6 +56,31 @@ TEST_F(StoreTest, TsvLinesThatAreWrong) {
             path + ":9: the value has 64001 bytes; values have at most 64000: divide it over several keys", "k=v/0"}));
 }
 
+TEST_F(StoreTest, AByteOrderMarkIsOfNoKey) {
+    const auto source = open_tsv(write("a.tsv",
+                                       "\xef\xbb\xbf"
+                                       "a\t1\n\xef\xbb\xbf"
+                                       "b\t2\n"));
+    ASSERT_TRUE(source);
+    EXPECT_EQ(all(**source), (std::vector<std::string>{"a=1/0",
+                                                       "\xef\xbb\xbf"
+                                                       "b=2/0"}));
+}
+
+TEST_F(StoreTest, WhatCannotBePrintedIsEscapedInMessages) {
+    const std::string path = write("a.tsv",
+                                   "k\tv\t\x1b[31m\xff\nk\ta\\\x07"
+                                   "b\n");
+    const auto source = open_tsv(path);
+    ASSERT_TRUE(source);
+    EXPECT_EQ(
+        all(**source),
+        (std::vector<std::string>{
+            path + ":1: '\\x1b[31m\\xff' is no number from 0 to 4294967295, which the third column holds; write a "
+                   "tab in a value as \\t",
+            path + ":2: '\\\\x07' in the value means nothing; there are \\t \\n \\r \\0 \\\\ and \\xHH"}));
+}
+
 TEST_F(StoreTest, ALineWithoutAnEndEndsTheReading) {
     const std::string path = write("a.tsv", "k\tv\n" + std::string(4 << 20, 'x'));
     const auto source = open_tsv(path);
@@ -137,6 +162,9 @@ TEST_F(SqliteTest, WhatIsWrong) {
     EXPECT_EQ(refusal("", "SELECT key FROM t"),
               db + ": the query gives 1 columns; the key, the value and perhaps the flags are wanted");
     EXPECT_EQ(refusal("", "SELECT nope FROM t"), db + ": no such column: nope, in `SELECT nope FROM t`");
+    EXPECT_EQ(refusal("", "SELECT key, value FROM t; DELETE FROM t"),
+              db + ": --query takes one statement, and ` DELETE FROM t` would be left out");
+    ASSERT_TRUE(open_sqlite(db, "", "SELECT key, value FROM t;  -- all of them"));
     write("a.db", "this is a letter and not a database, which SQLite finds out when it reads the first page of it");
     EXPECT_EQ(refusal("t", ""), path("a.db") + ": file is not a database");
 }

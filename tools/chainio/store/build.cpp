@@ -19,18 +19,6 @@ constexpr unsigned kMostSeeds = 16;
 // Far from the one before: with seeds close by, the hashes of many pairs of keys are the same, too.
 std::uint64_t next_seed(std::uint64_t seed) { return hash_of("another seed", seed); }
 
-// A key in a message: what cannot be printed as \xHH.
-std::string shown(std::string_view key) {
-    std::string out;
-    for (const char c : key.substr(0, 60)) {
-        if (c >= ' ' && c <= '~' && c != '\\')
-            out += c;
-        else
-            out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    }
-    return key.size() > 60 ? out + "…" : out;
-}
-
 BuildFailure failure(std::string text, bool system) {
     BuildFailure out;
     out.problems.push_back(std::move(text));
@@ -38,15 +26,22 @@ BuildFailure failure(std::string text, bool system) {
     return out;
 }
 
+struct Refusal {
+    std::string why;
+    bool system = false;
+};
+
 // What is there already is replaced only when it is a store.
-Done check_place(const std::string& path) {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return errno == ENOENT ? Done{} : std::unexpected(system_text("cannot be opened"));
+std::expected<void, Refusal> check_place(const std::string& path) {
+    const auto refused = [](std::string why, bool system) { return std::unexpected(Refusal{std::move(why), system}); };
+    const auto fd = open_regular(path);
+    if (!fd && fd.error().missing) return {};
+    if (!fd) return refused(fd.error().text, fd.error().system);
     Header there;
-    const bool read = read_at(fd, {reinterpret_cast<std::uint8_t*>(&there), sizeof there}, 0).has_value();
-    close(fd);
+    const bool read = read_at(*fd, {reinterpret_cast<std::uint8_t*>(&there), sizeof there}, 0).has_value();
+    close(*fd);
     if (read && there.magic == Header{}.magic) return {};
-    return std::unexpected("what is there is no store, and stays as it is; remove it, or name another file");
+    return refused("what is there is no store, and stays as it is; remove it, or name another file", false);
 }
 
 class Build {
@@ -113,6 +108,12 @@ std::expected<void, BuildFailure> Build::write_items() {
         if (auto added = add(row); !added) return std::unexpected(in_file(added.error()));
     }
     if (!wrong.problems.empty()) return std::unexpected(wrong);
+    if (sorter_.count() == 0 && !options_.allow_empty) {
+        return std::unexpected(failure(
+            fmt::format("{}: not made, since there are no items to put in; --allow-empty makes a store without any",
+                        options_.path),
+            false));
+    }
     auto end = items_.finish();
     if (!end) return std::unexpected(in_file(end.error()));
     index_at_ = *end;
@@ -205,7 +206,7 @@ std::expected<Built, BuildFailure> build(Source& source, const BuildOptions& opt
     const auto failed = [&](const std::string& why, bool system) {
         return std::unexpected(failure(options.path + ": " + why, system));
     };
-    if (auto place = check_place(options.path); !place) return failed(place.error(), false);
+    if (auto place = check_place(options.path); !place) return failed(place.error().why, place.error().system);
     auto file = NewFile::create(options.path);
     if (!file) return failed(file.error(), true);
     auto scratch = file->scratch();

@@ -15,6 +15,7 @@ struct BuildOptions {
     std::string path;
     Duplicates duplicates = Duplicates::refuse;
     std::uint64_t seed = 0;
+    bool allow_empty = false;                     // else a source that ended early could replace a good store
     std::size_t memory = std::size_t{256} << 20;  // for sorting the index
 };
 

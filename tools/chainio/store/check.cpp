@@ -45,6 +45,7 @@ class Check {
         if (!read_at(fd_, {reinterpret_cast<std::uint8_t*>(&header_), sizeof header_}, 0) ||
             header_.magic != Header{}.magic)
             return wrong(0, "this is no store; `chainio store build` makes one"), false;
+        out_.of_ours = true;
         if (header_.version != Header{}.version)
             return wrong(8, fmt::format("the store is of version {}, and this program knows {}", header_.version,
                                         Header{}.version)),
@@ -114,9 +115,12 @@ class Check {
 }  // namespace
 
 std::expected<Checked, std::string> check(const std::string& path) {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return std::unexpected(system_text(path + ": cannot be opened"));
-    return Check(fd, path).run();
+    const auto fd = open_regular(path);
+    if (!fd && fd.error().system) return std::unexpected(path + ": " + fd.error().text);
+    if (fd) return Check(*fd, path).run();
+    Checked out;
+    out.problems.push_back(path + ": " + fd.error().text);
+    return out;
 }
 
 }  // namespace chainio::store

@@ -113,6 +113,18 @@ Done read_at(int fd, std::span<std::uint8_t> bytes, std::uint64_t at) {
     return {};
 }
 
+std::expected<int, OpenFailure> open_regular(const std::string& path) {
+    // A named pipe would wait for its writer.
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return std::unexpected(OpenFailure{system_text("cannot be opened"), errno == ENOENT, true});
+    struct stat status{};
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) return fd;
+    close(fd);
+    return std::unexpected(S_ISDIR(status.st_mode)
+                               ? OpenFailure{"is a folder, not a store; name a file in it", false, true}
+                               : OpenFailure{"is not a file on a disk; stores are", false, false});
+}
+
 std::expected<NewFile, std::string> NewFile::create(const std::string& path) {
     const std::string target = target_of(path);
     std::string name;

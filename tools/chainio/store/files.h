@@ -37,6 +37,13 @@ class NewFile {
     std::string name_, path_;  // what it is called now, or nothing, and then
 };
 
+// Opens a regular file to read it; of another kind, nothing is waited for.
+struct OpenFailure {
+    std::string text;
+    bool missing = false, system = false;
+};
+std::expected<int, OpenFailure> open_regular(const std::string& path);
+
 // Collects what is written one behind the other into large pieces.
 class Writer {
   public:

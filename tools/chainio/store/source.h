@@ -36,6 +36,9 @@ std::expected<std::unique_ptr<Source>, Problem> open_tsv(const std::string& path
 std::expected<std::unique_ptr<Source>, Problem> open_sqlite(const std::string& path, const std::string& table,
                                                             const std::string& query);
 
+// Bytes of the input in a message: what cannot be printed as \xHH, and a backslash too unless it is `verbatim`.
+std::string shown(std::string_view bytes, bool verbatim = false);
+
 // What is wrong with the sizes of a key and a value; empty when nothing is.
 std::string wrong_sizes(std::size_t key, std::size_t value);
 

@@ -109,9 +109,16 @@ std::expected<std::unique_ptr<Source>, Problem> open_sqlite(const std::string& p
         text = *made;
     }
     sqlite3_stmt* statement = nullptr;
-    const int prepared = sqlite3_prepare_v2(db.get(), text.c_str(), -1, &statement, nullptr);
+    const char* rest = nullptr;
+    const int prepared = sqlite3_prepare_v2(db.get(), text.c_str(), -1, &statement, &rest);
     std::unique_ptr<sqlite3_stmt, Close> rows(statement);
     if (prepared != SQLITE_OK) return failed(fmt::format("{}, in `{}`", sqlite3_errmsg(db.get()), text), false);
+    // Blanks and comments prepare to no statement.
+    sqlite3_stmt* second = nullptr;
+    const bool nothing_follows = sqlite3_prepare_v2(db.get(), rest, -1, &second, nullptr) == SQLITE_OK && !second;
+    const std::unique_ptr<sqlite3_stmt, Close> others(second);
+    if (!nothing_follows)
+        return failed(fmt::format("--query takes one statement, and `{}` would be left out", shown(rest)), false);
     const int columns = rows == nullptr ? 0 : sqlite3_column_count(rows.get());
     if (columns != 2 && columns != 3) {
         return failed(

@@ -19,6 +19,8 @@ constexpr std::size_t kRead = std::size_t{1} << 20;
 // Every byte of the longest item as \xHH, and room to spare.
 constexpr std::size_t kMostLine = 4 * (kMaxKey + kMaxValue) + 64;
 
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 int hex_digit(char c) {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -65,6 +67,8 @@ class Tsv : public Source {
         std::string_view line;
         const auto there = next_line(line);
         if (!there || !*there) return there;
+        // Some programs begin UTF-8 text with it; it is not of the first key.
+        if (number_ == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
         if (auto wrong = parse(line, row); !wrong.empty())
             return std::unexpected(Problem{place(number_) + ": " + wrong, false, false});
         row.number = number_;
@@ -131,9 +135,9 @@ class Tsv : public Source {
             const auto read = std::from_chars(flags.data(), flags.data() + flags.size(), row.flags);
             if (flags.empty() || read.ec != std::errc{} || read.ptr != flags.data() + flags.size()) {
                 return fmt::format(
-                    "'{:.40}' is no number from 0 to 4294967295, which the third column holds; write a tab in a value "
+                    "'{}' is no number from 0 to 4294967295, which the third column holds; write a tab in a value "
                     "as \\t",
-                    flags);
+                    shown(flags));
             }
         }
         row.key = key_;
@@ -142,7 +146,8 @@ class Tsv : public Source {
     }
 
     static std::string escape_text(const char* what, const std::string& escape) {
-        return fmt::format("'{}' in the {} means nothing; there are \\t \\n \\r \\0 \\\\ and \\xHH", escape, what);
+        return fmt::format("'{}' in the {} means nothing; there are \\t \\n \\r \\0 \\\\ and \\xHH",
+                           shown(escape, true), what);
     }
 
     int fd_;
@@ -154,6 +159,17 @@ class Tsv : public Source {
 };
 
 }  // namespace
+
+std::string shown(std::string_view bytes, bool verbatim) {
+    std::string out;
+    for (const char c : bytes.substr(0, 60)) {
+        if (c >= ' ' && c <= '~' && (c != '\\' || verbatim))
+            out += c;
+        else
+            out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+    return bytes.size() > 60 ? out + "…" : out;
+}
 
 std::string wrong_sizes(std::size_t key, std::size_t value) {
     if (key == 0) return fmt::format("the key is empty; keys have 1 to {} bytes", kMaxKey);
