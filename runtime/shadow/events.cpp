@@ -86,7 +86,7 @@ void Events::on_message(const Message& message) {
         case shim::EventKind::probe: return on_probe(message);
         case shim::EventKind::passed: return explain(message, nullptr);
         case shim::EventKind::note: return on_note(message);
-        case shim::EventKind::closed:
+        case shim::EventKind::closed: return parts_.files.closed(message.event.device, message.event.inode);
         case shim::EventKind::loop:
         case shim::EventKind::skip: return;
     }

@@ -118,6 +118,7 @@ Files::~Files() {
 }
 
 void Files::touch(List::iterator at) {
+    at->used = turn_;
     List& list = at->fd >= 0 ? opened_ : closed_;
     list.splice(list.begin(), list, at);
 }
@@ -127,6 +128,7 @@ void Files::has_opened(ShadowFile& file, int fd, std::uint64_t size) {
     posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
     file.unusable = false;
     file.fd = fd;
+    file.used = turn_;
     file.size = size;
     file.read_ahead = read_ahead_of(file.device);
     opened_.splice(opened_.begin(), closed_, by_inode_.find({file.device, file.inode})->second);
@@ -182,6 +184,26 @@ void Files::close_some() {
     }
 }
 
+// An open file keeps the space of one that was deleted, and its file system from being unmounted; programs that have
+// ended have not closed theirs. What is served from memory is kept for a program that has it open, as opening it anew
+// would begin with nothing.
+void Files::let_go() {
+    constexpr std::uint32_t kGrace = 3, kLong = 20;  // turns
+    turn_++;
+    for (auto behind = opened_.end(); behind != opened_.begin();) {
+        const auto at = std::prev(behind);
+        const std::uint32_t idle = turn_ - at->used;
+        struct stat info{};
+        const bool deleted = fstat(at->fd, &info) == 0 && info.st_nlink == 0;
+        const bool unused = at->openings == 0 ? idle >= kGrace : idle >= kLong && !at->served;
+        if (at->pins == 0 && (deleted || unused)) {
+            close_or_forget(at);
+        } else {
+            behind = at;
+        }
+    }
+}
+
 ShadowFile& Files::add(std::uint64_t device, std::uint64_t inode, std::string_view path) {
     const auto found = by_inode_.find({device, inode});
     if (found != by_inode_.end()) {
@@ -211,6 +233,12 @@ void Files::opened(std::uint64_t device, std::uint64_t inode, std::string_view p
     file.served = direct && immutable;
     file.named = false;
     file.unusable = false;
+    file.openings++;
+}
+
+void Files::closed(std::uint64_t device, std::uint64_t inode) {
+    const auto found = by_inode_.find({device, inode});
+    if (found != by_inode_.end() && found->second->openings != 0) found->second->openings--;
 }
 
 ShadowFile* Files::find(std::uint64_t device, std::uint64_t inode) {

@@ -41,7 +41,9 @@ struct ShadowFile {
         std::vector<std::uint64_t> fields;
     };
     std::vector<Header> headers;
-    std::uint32_t pins = 0;  // walks and fetches under way: not to be closed
+    std::uint32_t pins = 0;      // walks and fetches under way: not to be closed
+    std::uint32_t openings = 0;  // of programs, that were seen and have not been closed
+    std::uint32_t used = 0;      // the turn of let_go() before which it was used last
 };
 
 // Why a file cannot be had; counted in the report.
@@ -69,6 +71,8 @@ class Files {
 
     // A program has opened it.
     void opened(std::uint64_t device, std::uint64_t inode, std::string_view path, bool direct, bool immutable = false);
+    // A program has closed an opening for good.
+    void closed(std::uint64_t device, std::uint64_t inode);
     ShadowFile* find(std::uint64_t device, std::uint64_t inode);
     // Looks for a file whose opening was not seen among the descriptors of a process.
     ShadowFile* search(std::uint32_t process, std::uint64_t device, std::uint64_t inode);
@@ -87,6 +91,9 @@ class Files {
                                                        std::uint64_t now_ns);
     // The header fields of an opened file, read once; null when its first bytes are not the class's header.
     const std::vector<std::uint64_t>* header(ShadowFile& file, std::uint32_t file_class);
+
+    // Closes what has been deleted, and what nobody has asked for lately. To be called every half second.
+    void let_go();
 
     std::uint32_t known() const { return static_cast<std::uint32_t>(closed_.size() + opened_.size()); }
     std::uint32_t open_count() const { return static_cast<std::uint32_t>(opened_.size()); }
@@ -121,7 +128,7 @@ class Files {
     void close_some();
 
     const spec::Loaded& spec_;
-    std::uint32_t most_known_, most_open_;
+    std::uint32_t most_known_, most_open_, turn_ = 0;
     List opened_, closed_;  // files with a descriptor and those without, the most recently used first
     std::unordered_map<Key, List::iterator, KeyHash> by_inode_;
     std::unordered_map<std::string, Key> by_path_;

@@ -171,6 +171,7 @@ void ServerImpl::keep_house(std::uint64_t now) {
     reclaim_ns_ = now;
     events_->look_again();
     inbox_.reclaim();
+    files_.let_go();
 }
 
 void ServerImpl::sleep(const std::function<bool()>& stop) {

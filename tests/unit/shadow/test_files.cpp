@@ -48,6 +48,44 @@ TEST_F(FilesTest, TheOneUsedLongestAgoIsClosedAndForgottenFirst) {
     EXPECT_GE(other.fd, 0);
 }
 
+TEST_F(FilesTest, WhatNobodyUsesAnyMoreIsClosed) {
+    for (const char* name : {"named", "open", "deleted"}) folder_.write(name, "x");
+    get("named");
+    ShadowFile &open = get("open"), &deleted = get("deleted");
+    files_.opened(open.device, open.inode, open.path, false);
+    files_.opened(deleted.device, deleted.inode, deleted.path, false);
+    files_.let_go();
+    files_.let_go();
+    EXPECT_EQ(files_.open_count(), 3u) << "a moment is nothing";
+    files_.let_go();
+    EXPECT_EQ(files_.open_count(), 2u) << "the named one";
+    ASSERT_EQ(unlink(deleted.path.c_str()), 0);
+    files_.let_go();
+    EXPECT_LT(deleted.fd, 0);
+    EXPECT_GE(open.fd, 0) << "a program has it open";
+    files_.closed(open.device, open.inode);
+    open.pins++;
+    files_.let_go();
+    EXPECT_GE(open.fd, 0) << "it is being read";
+    open.pins--;
+    files_.let_go();
+    EXPECT_LT(open.fd, 0);
+}
+
+TEST_F(FilesTest, OfAProgramThatEndedWithoutClosingItIsClosedLater) {
+    folder_.write("f", "x");
+    ShadowFile& file = get("f");
+    files_.opened(file.device, file.inode, file.path, false);
+    for (int i = 0; i < 19; i++) files_.let_go();
+    EXPECT_GE(file.fd, 0);
+    files_.let_go();
+    EXPECT_LT(file.fd, 0);
+    files_.opened(file.device, file.inode, file.path, true, true);
+    ASSERT_TRUE(files_.open(file));
+    for (int i = 0; i < 100; i++) files_.let_go();
+    EXPECT_GE(file.fd, 0) << "its bytes are served";
+}
+
 TEST_F(FilesTest, WhatIsNoRegularFileIsNeverOpened) {
     const std::string path = folder_.path() + "/pipe";
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
