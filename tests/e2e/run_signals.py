@@ -94,6 +94,29 @@ def test_hangup(folder, spec):
     expect("the end of the terminal reaches the program", (os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), told.exists() and told.read_text()), (3, "hung up\n"))
 
 
+def test_descriptors(folder, spec):
+    """What the program closes is closed: chainio holds nothing but standard error."""
+    for first in ("", "cat a.note > /dev/null; "):  # with a server and without
+        reading, writing = os.pipe()
+        p = folder.start([*spec, "--quiet"], ["sh", "-c", first + f"exec <&- >&- {writing}>&-; kill -STOP $$; exit 6"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                         pass_fds=[writing])
+        os.close(writing)
+        expect("pipes end when the program has closed them", (p.stdout.read(), os.read(reading, 1)), (b"", b""))
+        try:
+            p.stdin.write(b"x" * 100_000)
+            expect("nobody reads", "written", "refused")
+        except BrokenPipeError:
+            print("ok    who writes to it is told")
+        has_stopped(p.pid)
+        p.send_signal(signal.SIGCONT)
+        expect("while it runs", p.wait(runs.LONGEST), 6)
+        os.close(reading)
+        p.stdout.close()
+        p.stdin.detach()
+    done = folder.run([*spec, "--json", "--summary", "/dev/stdout"], ["echo", "words"])
+    expect("a summary on standard output", (done.returncode, done.stdout.startswith(b"words\n{"), done.stderr), (0, True, b""))
+
+
 def has_stopped(pid):
     return os.waitpid(pid, os.WUNTRACED)[1]
 
@@ -151,13 +174,14 @@ def test_jobs(folder, spec):
 def main():
     with runs.Folder() as folder:
         (folder.path / "good.chain").write_text(SPEC)
+        (folder.path / "a.note").write_bytes(b"n" * 100_000)
         (folder.path / "tells.c").write_text(TELLS)
         subprocess.run(["clang-19", "tells.c", "-o", "tells"], cwd=folder.path, check=True, timeout=runs.LONGEST)
         subprocess.run([runs.CHAINC, "good.chain", "-o", "good.o"], cwd=folder.path, check=True, timeout=runs.LONGEST)
         folder.run(["--spec", "good.chain"], ["true"])
         # The server is made before the program starts, or there is a launcher and none is made.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_sent, test_hangup, test_stops, test_jobs):
+            for test in (test_sent, test_hangup, test_descriptors, test_stops, test_jobs):
                 test(folder, spec)
     sys.exit(1 if runs.failures else 0)
 

@@ -1,5 +1,6 @@
 #include "tools/chainio/run/child.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
@@ -10,6 +11,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <memory>
 
 #include "tools/chainio/run/passing.h"
 #include "tools/chainio/run/signals.h"
@@ -138,6 +140,21 @@ void end_like(const Ended& how) {
         ::raise(how.signal);
     }
     ::_exit(how.signal != 0 ? 128 + how.signal : how.code);
+}
+
+void let_go_of_descriptors() {
+    const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (nothing >= 0) {
+        ::dup2(nothing, 0);
+        ::dup2(nothing, 1);
+        ::close(nothing);
+    }
+    const std::unique_ptr<DIR, int (*)(DIR*)> open_ones(::opendir("/proc/self/fd"), ::closedir);
+    for (const dirent* each = nullptr; open_ones != nullptr && (each = ::readdir(open_ones.get())) != nullptr;) {
+        const int fd = std::atoi(each->d_name);
+        // Those of this process close when it executes another program.
+        if (fd > 2 && ::fcntl(fd, F_GETFD) == 0) ::close(fd);
+    }
 }
 
 void guard_standard_descriptors() {

@@ -58,6 +58,10 @@ int replace_by(const Start& what);
 // Ends this process as the program ended.
 [[noreturn]] void end_like(const Ended& how);
 
+// What the program was given is the program's alone from then on: standard input and output become /dev/null here, and
+// whatever else was inherited is closed. A pipe ends when the program closes its end of it.
+void let_go_of_descriptors();
+
 // Closed standard descriptors are held by files that the program does not inherit, so that no file of ours gets their
 // numbers.
 void guard_standard_descriptors();

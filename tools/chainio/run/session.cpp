@@ -12,6 +12,7 @@
 #include <cstring>
 #include <exception>
 #include <optional>
+#include <string_view>
 
 #include "runtime/shim/glob.h"
 #include "tools/chainio/commands.h"
@@ -83,6 +84,16 @@ void print_summary(const RunOptions& options, const Summary& summary) {
     const Descriptor file(::open(options.summary_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (!file || !write_whole(file.get(), text))
         say(fmt::format("cannot write the summary to `{}`: {}", options.summary_file, std::strerror(errno)));
+}
+
+// Where the summary goes once this process has let go of its descriptors: one that the path names is kept.
+std::string kept_summary_file(const std::string& path) {
+    int fd = -1;
+    if (path == "/dev/stdout") fd = 1;
+    for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"})
+        if (path.starts_with(folder)) fd = std::atoi(path.c_str() + folder.size());
+    const int kept = fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    return kept < 0 ? path : fmt::format("/proc/self/fd/{}", kept);
 }
 
 int cannot_start(const std::string& name, int error) {
@@ -218,8 +229,10 @@ std::string serve(Prepared& made, const RunOptions& options, const std::string& 
 
 }  // namespace
 
-int run(const RunOptions& options) {
+int run(const RunOptions& given) {
     guard_standard_descriptors();
+    RunOptions options = given;
+    options.summary_file = kept_summary_file(given.summary_file);
     const std::string& name = options.words.front();
     const auto program = find_program(name);
     if (const auto started = take_started()) {
@@ -249,6 +262,7 @@ int run(const RunOptions& options) {
     auto child = Child::start(
         {*program, options.words, environment_for(made->library, made->region_path, options.rewrite)}, options.follow);
     if (!child) return cannot_start(name, child.error());
+    let_go_of_descriptors();
     accompany(*made, options, *program, *child, start, false);
 }
 

@@ -72,6 +72,8 @@ std::optional<Arguments> understand(Args argv) {
     while (!args.empty() && std::string_view(args.front()) != "--")
         if (!take_option(args, out, options)) return std::nullopt;
     if (args.size() < 2 || out.spec.name.empty()) return std::nullopt;
+    // Perhaps a descriptor, which has to be kept.
+    if (options.summary.starts_with("/dev/") || options.summary.starts_with("/proc/")) return std::nullopt;
     for (const char* word : args.subspan(1)) out.words.emplace_back(word);
     out.silent = options.quiet && options.summary.empty();
     return out;

@@ -82,6 +82,7 @@ std::optional<Begun> begin(const Arguments& arguments) {
     auto child = run::Child::start({*program, arguments.words, run::environment_for(*library, region->path(), false)},
                                    arguments.follow);
     if (!child) return std::nullopt;
+    run::let_go_of_descriptors();
     return Begun{std::move(*region), *child, since, *program};
 }
 
