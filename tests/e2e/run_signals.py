@@ -117,6 +117,17 @@ def test_descriptors(folder, spec):
     expect("a summary on standard output", (done.returncode, done.stdout.startswith(b"words\n{"), done.stderr), (0, True, b""))
 
 
+def test_privileges(folder, spec):
+    if os.getuid() != 0:
+        print("note: ambient capabilities are not looked at: this user has none")
+        return
+    kept = ["setpriv", "--inh-caps", "+sys_admin,+perfmon,+bpf", "--ambient-caps", "+sys_admin,+perfmon,+bpf"]
+    show = ["grep", "^Cap", "/proc/self/status"]
+    by_chainio = subprocess.run([*kept, *folder.command([*spec, "--quiet"], show)], env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+    plain = subprocess.run([*kept, *show], capture_output=True, timeout=runs.LONGEST)
+    expect("capabilities are what they were", (by_chainio.returncode, by_chainio.stdout), (plain.returncode, plain.stdout))
+
+
 def has_stopped(pid):
     return os.waitpid(pid, os.WUNTRACED)[1]
 
@@ -181,7 +192,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])
         # The server is made before the program starts, or there is a launcher and none is made.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_sent, test_hangup, test_descriptors, test_stops, test_jobs):
+            for test in (test_sent, test_hangup, test_descriptors, test_privileges, test_stops, test_jobs):
                 test(folder, spec)
     sys.exit(1 if runs.failures else 0)
 

@@ -135,6 +135,7 @@ void end_like(const Ended& how) {
     if (how.signal != 0) {
         const rlimit none{0, 0};  // the program has left its core; ours would replace it
         ::setrlimit(RLIMIT_CORE, &none);
+        ::prctl(PR_SET_DUMPABLE, 0);  // which a program that takes cores by a pipe goes by
         default_signal(how.signal);
         block_signals(block_signals(kAllSignals) & ~signal_bit(how.signal));
         ::raise(how.signal);

@@ -24,10 +24,9 @@ void give_up_privileges(std::vector<std::string>& notes) {
 }
 
 std::unique_ptr<probe::Session> attach_probes(const spec::Loaded& spec, const std::string& program,
-                                              shadow::Server& server, std::vector<std::string>& notes) {
+                                              shadow::Server& server) {
     auto session = probe::Session::attach(spec.probe_object(), spec.module(), program);
     if (!session->attached().empty()) server.listen_to(*session);
-    give_up_privileges(notes);
     return session;
 }
 

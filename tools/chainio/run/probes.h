@@ -17,7 +17,7 @@ void give_up_privileges(std::vector<std::string>& notes);
 // Attaches what the spec's chains listen to and lets the server hear it. Gives up the privilege that this takes,
 // whether or not it was used; before there are threads, and before the program starts.
 std::unique_ptr<probe::Session> attach_probes(const spec::Loaded& spec, const std::string& program,
-                                              shadow::Server& server, std::vector<std::string>& notes);
+                                              shadow::Server& server);
 
 // Chains that are off for want of their probe, slow sites, and events that were lost.
 void report_probes(const ir::Module& module, const probe::Session& session, bool explain, shadow::Report& report);

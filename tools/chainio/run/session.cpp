@@ -51,7 +51,7 @@ std::expected<void, std::string> make_server(Prepared& made, const RunOptions& o
     made.region.reset();
     if (!server) return std::unexpected(std::move(server.error()));
     made.server = std::move(*server);
-    made.probes = attach_probes(*made.spec.loaded, program, *made.server, made.notes);
+    made.probes = attach_probes(*made.spec.loaded, program, *made.server);
     return {};
 }
 
@@ -263,6 +263,7 @@ int run(const RunOptions& given) {
         {*program, options.words, environment_for(made->library, made->region_path, options.rewrite)}, options.follow);
     if (!child) return cannot_start(name, child.error());
     let_go_of_descriptors();
+    give_up_privileges(made->notes);  // the program has what was inherited
     accompany(*made, options, *program, *child, start, false);
 }
 

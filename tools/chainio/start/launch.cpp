@@ -75,14 +75,15 @@ std::optional<Begun> begin(const Arguments& arguments) {
     if (!library) return std::nullopt;
     auto region = shadow::RegionFile::create();
     if (!region || !shadow::launch_region(*launch, arguments.explain, region->get())) return std::nullopt;
-    // A kernel that does not let go of a privilege is no reason against the program.
-    (void)probe::drop_privileges();
     const std::uint64_t since = monotonic_ns();
     run::guard_standard_descriptors();
     auto child = run::Child::start({*program, arguments.words, run::environment_for(*library, region->path(), false)},
                                    arguments.follow);
     if (!child) return std::nullopt;
     run::let_go_of_descriptors();
+    // After the program has got what was inherited. A kernel that does not let go of it is no reason against the
+    // program.
+    (void)probe::drop_privileges();
     return Begun{std::move(*region), *child, since, *program};
 }
 
