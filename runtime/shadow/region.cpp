@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -176,6 +177,11 @@ std::expected<RegionFile, std::string> RegionFile::adopt(const std::string& path
 }
 
 std::expected<RegionFile, std::string> RegionFile::create() {
+    rlimit largest{};
+    // A file that is made larger than that ends the process (SIGXFSZ).
+    if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < shim::kRegionBytes)
+        return std::unexpected("files may not be as large as the memory that programs share with ChainIO, " +
+                               std::to_string(shim::kRegionBytes >> 20) + " MiB (ulimit -f)");
     std::string tried;
     for (const std::string& base : run_bases()) {
         remove_left_overs(base);

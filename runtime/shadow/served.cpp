@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -35,6 +36,9 @@ std::expected<std::unique_ptr<ServedMemory>, std::string> ServedMemory::create(c
     const std::uint32_t frames = bytes < kLeast ? 0 : frames_in(bytes);
     if (frames == 0) return fail("less than 1 MiB serves nothing");
     const std::uint64_t whole = shim::served_bytes(frames);
+    rlimit largest{};
+    if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < whole)
+        return fail("files may not be as large as that (ulimit -f)");
     struct statvfs room{};
     const std::string folder = path.substr(0, path.rfind('/'));
     if (statvfs(folder.c_str(), &room) != 0) return fail(std::strerror(errno));

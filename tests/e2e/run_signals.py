@@ -4,6 +4,7 @@ import ctypes
 import os
 import pathlib
 import pty
+import resource
 import select
 import signal
 import subprocess
@@ -128,6 +129,13 @@ def test_privileges(folder, spec):
     expect("capabilities are what they were", (by_chainio.returncode, by_chainio.stdout), (plain.returncode, plain.stdout))
 
 
+def test_limit(folder, spec):
+    """Memory of ours that is a file must not meet a limit of the program's."""
+    small = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+    done = folder.run(spec, ["sh", "-c", "ulimit -f; exit 5"], preexec_fn=small)
+    expect("a limit of file sizes", (done.returncode, done.stdout, done.stderr), lambda r: r[0] == 5 and r[1] != b"unlimited\n" and b"runs plain: files may not be as large" in r[2])
+
+
 def has_stopped(pid):
     return os.waitpid(pid, os.WUNTRACED)[1]
 
@@ -192,7 +200,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])
         # The server is made before the program starts, or there is a launcher and none is made.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_sent, test_hangup, test_descriptors, test_privileges, test_stops, test_jobs):
+            for test in (test_sent, test_hangup, test_descriptors, test_limit, test_privileges, test_stops, test_jobs):
                 test(folder, spec)
     sys.exit(1 if runs.failures else 0)
 
