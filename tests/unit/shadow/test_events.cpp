@@ -118,6 +118,24 @@ chain behind on read(columns) as r {
     EXPECT_TRUE(happens([&] { return pages_in_memory(path, 64, 1) == 1; }));
 }
 
+TEST(Events, WhatANameHoldsForATerminalIsShownAndNotDone) {
+    const Folder folder;
+    const std::string path = folder.write("\x1b[2J\n\xc3\xa4\xc2\x9b\xff\x7f.col", "x");
+    ServerOptions options;
+    options.explain = true;
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+chain first on open(columns) as r { prefetch r.file at 0 for 4096 }
+)",
+                              options));
+    Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(happens([&] { return running.chain().events == 1; }));
+    const auto all = running.server().report().explained;
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_TRUE(all[0].what.ends_with("/\\x1b[2J\\x0a\xc3\xa4\\xc2\\x9b\\xff\\x7f.col")) << all[0].what;
+}
+
 TEST(Events, APathThatTheClassDoesNotMatchIsNotOpened) {
     const Folder folder;
     const std::string named = column(folder, "a.col"), other = column(folder, "shadow");
