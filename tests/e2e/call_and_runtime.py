@@ -29,6 +29,9 @@ chain lookup(index: file pages, key: u64) in class fast -> u64 hops 8 {
 chain piece(index: file pages, at: u32, tag: bytes(max 8)) -> bytes(max 16) hops 1 {
   step all(b: block at at for 16 in index) { if b[0..tag.length] != tag { fail not_found }  return b }
 }
+chain named(index: file pages, name: u64, self: u64) -> u64 hops 1 {
+  step all(b: block at 0 for 16 in index) { return name + self }
+}
 chain ahead on read(pages) as r { prefetch r.file at r.offset for 4KiB }
 """
 failures = 0
@@ -135,7 +138,7 @@ def test_runtime(app, tree, folder):
     code, out, _ = run("--spec", app, "--check", tool="chainio-runtime")
     rows = [line.split(None, 3) for line in out.splitlines()]
     expect("plan", (code, [row[:3] for row in rows if row[0] in ("chain", "slo")]),
-           (0, [["chain", "lookup", "runs"], ["chain", "piece", "runs"], ["chain", "ahead", "refused"], ["slo", "fast", "recorded"]]))
+           (0, [["chain", "lookup", "runs"], ["chain", "piece", "runs"], ["chain", "named", "runs"], ["chain", "ahead", "refused"], ["slo", "fast", "recorded"]]))
     expect("refused: spin", run("--spec", app, "--spin", 50, tool="chainio-runtime"), lambda r: r[0] == 2 and "--spin goes only with --engine=kernel" in r[2])
     expect("check-system", run("--check-system", tool="chainio-runtime"), lambda r: r[0] == 0 and "io_uring" in r[1])
     path = folder / "s"
@@ -177,6 +180,7 @@ def test_python(app, tree, keys):
     with chainio.open(app, in_flight=16) as handle:
         index = handle.file(tree)
         expect("python: call", handle.call("lookup", index=index, key=42)[:3], ("ok", 294, 2))
+        expect("python: parameters `name` and `self`", handle.call("named", index=index, name=40, self=2).value, 42)
         expect("python: bytes", handle.call("piece", index=index, at=0, tag=b"\0\0").value, tree.read_bytes()[:16])
         rows = [{"index": index, "key": k} for k in keys]
         got = {row["key"]: result.value for row, result in handle.map("lookup", rows)}
@@ -204,6 +208,29 @@ def test_python(app, tree, keys):
             expect("python: refusal", "none", "an error")
         except chainio.ChainioError as error:
             expect("python: refusal", str(error), lambda e: "did you mean 'lookup'?" in e)
+
+
+def test_python_library(app, folder):
+    """Where the binding looks for its library, and what it says when it is not there."""
+    if not (BUILD / "lib" / "libchainio-call.so.0").exists():
+        print("skip  the Python binding's library: it is not built")
+        return
+    binding = pathlib.Path("runtime/bindings/python/chainio.py")
+    tree = folder / "sources"
+    (tree / binding).parent.mkdir(parents=True)
+    (tree / binding).write_bytes((ROOT / binding).read_bytes())
+    (tree / "build").mkdir()
+
+    def opened(**extra):
+        environment = {name: value for name, value in os.environ.items() if name != "CHAINIO_CALL_LIBRARY"} | extra
+        program = f"import chainio\ntry:\n    chainio.open({str(app)!r})\n    print('opened')\nexcept chainio.ChainioError as error:\n    print(error)"
+        return subprocess.run([sys.executable, "-c", program], cwd=(tree / binding).parent, env=environment, capture_output=True, text=True, timeout=60).stdout
+
+    remedy = "; install ChainIO (cmake --install build/release, then ldconfig), or name the library in CHAINIO_CALL_LIBRARY\n"
+    expect("python: the named library is not there", opened(CHAINIO_CALL_LIBRARY="/no/library"),
+           lambda text: text.startswith("libchainio-call cannot be loaded (/no/library") and text.endswith(remedy))
+    (tree / "build" / "release").symlink_to(BUILD)
+    expect("python: the library of the build tree beside it", opened(), "opened\n")
 
 
 def test_python_example(folder):
@@ -236,6 +263,7 @@ def main():
         test_refusals(app, tree, folder)
         test_runtime(app, tree, folder)
         test_python(app, tree, keys)
+        test_python_library(app, folder)
         test_python_example(folder)
     print(f"{failures} failed")
     return 1 if failures else 0

@@ -11,6 +11,7 @@ import collections
 import ctypes
 import ctypes.util
 import os
+import pathlib
 
 Result = collections.namedtuple("Result", "outcome value hops ns")
 
@@ -46,9 +47,24 @@ class _Completion(ctypes.Structure):
                 ("bytes", ctypes.c_void_p), ("ns", _u64), ("hops", _u32), ("reserved", _u32 * 3)]
 
 
+def _library():
+    """The one that CHAINIO_CALL_LIBRARY names, else the installed one, else the newest of the build trees that this file lies beside."""
+    named = os.environ.get("CHAINIO_CALL_LIBRARY")
+    root = pathlib.Path(__file__).resolve().parent.parent.parent.parent  # of the sources
+    built = sorted(root.glob("build/*/lib/libchainio-call.so.0"), key=lambda path: path.stat().st_mtime, reverse=True)
+    places = [named] if named else [ctypes.util.find_library("chainio-call") or "libchainio-call.so.0", *map(str, built)]
+    said = []
+    for place in places:
+        try:
+            return ctypes.CDLL(place)
+        except OSError as error:
+            said.append(str(error))
+    raise ChainioError(f"libchainio-call cannot be loaded ({'; '.join(said)}); install ChainIO (cmake --install build/release, then "
+                       "ldconfig), or name the library in CHAINIO_CALL_LIBRARY")
+
+
 def _load():
-    path = os.environ.get("CHAINIO_CALL_LIBRARY") or ctypes.util.find_library("chainio-call") or "libchainio-call.so.0"
-    lib = ctypes.CDLL(path)
+    lib = _library()
     handle = ctypes.c_void_p
     lib.chainio_error.restype = lib.chainio_describe.restype = lib.chainio_outcome_name.restype = ctypes.c_char_p
     lib.chainio_error.argtypes = lib.chainio_describe.argtypes = [handle]
@@ -170,8 +186,8 @@ class App:
                 value = ctypes.string_at(done.bytes, done.length) if done.length else b""
         return Result(outcome, value, done.hops, done.ns)
 
-    def call(self, name, **values):
-        """Runs one chain and waits for it."""
+    def call(self, name, /, **values):
+        """Runs one chain and waits for it. Its parameters may have any name, `name` too."""
         for _, result in self.map(name, [values]):
             return result
 
