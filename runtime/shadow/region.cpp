@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -40,13 +41,22 @@ void remove_run(const std::string& directory) {
     rmdir(directory.c_str());
 }
 
+// Whether a server has it mapped, be it one that cannot be seen from this PID namespace.
+bool in_use(const std::string& directory) {
+    const int fd = open((directory + kFile).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return false;
+    const bool used = flock(fd, LOCK_EX | LOCK_NB) != 0;
+    close(fd);
+    return used;
+}
+
 void remove_left_overs(const std::string& base) {
     for (const std::string& directory : run_directories_in(base)) {
         struct stat info{};
         const pid_t owner = owner_of(directory.substr(directory.rfind('/') + 1));
         // A directory of another user may belong to a process that this one cannot see.
         if (lstat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid()) continue;
-        if (kill(owner, 0) != 0 && errno == ESRCH) remove_run(directory);
+        if (kill(owner, 0) != 0 && errno == ESRCH && !in_use(directory)) remove_run(directory);
     }
 }
 
@@ -74,6 +84,8 @@ bool make_file(const std::string& path, std::size_t bytes, std::size_t first, st
 void* map_file(const std::string& path, std::size_t bytes, bool writable, void* place) {
     const int fd = open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return MAP_FAILED;
+    // The lock lasts as long as the mapping. A launcher has none while it becomes chainio-main.
+    if (writable) flock(fd, LOCK_SH | LOCK_NB);
     struct stat status{};
     void* at = MAP_FAILED;
     if (fstat(fd, &status) == 0 && status.st_size >= static_cast<off_t>(bytes))

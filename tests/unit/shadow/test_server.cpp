@@ -488,6 +488,24 @@ TEST(Region, OfADeadServerIsCleanedUp) {
     EXPECT_FALSE(left());
 }
 
+TEST(Region, OfAServerThatOnlyItsLockTellsOfStays) {
+    const pid_t gone = fork();
+    if (gone == 0) _exit(0);
+    ASSERT_EQ(waitpid(gone, nullptr, 0), gone);
+    const std::string own = server_of(kPointers)->region_path();
+    const std::string base = std::filesystem::path(own).parent_path().parent_path();
+    std::string directory = base + "/chainio-run." + std::to_string(gone) + ".XXXXXX";
+    ASSERT_NE(mkdtemp(directory.data()), nullptr);
+    ASSERT_TRUE(make_region(directory + "/region"));
+    shim::Region* region = map_region(directory + "/region", true);
+    ASSERT_NE(region, nullptr);
+    server_of(kPointers);
+    EXPECT_TRUE(std::filesystem::exists(directory));
+    munmap(region, shim::kRegionBytes);
+    server_of(kPointers);
+    EXPECT_FALSE(std::filesystem::exists(directory));
+}
+
 TEST(Plan, ASpecWithoutAShadowChainIsRefused) {
     auto server = Server::create(compiled("app a { files data = \"*.x\" }\n"), {});
     ASSERT_FALSE(server);
