@@ -250,6 +250,9 @@ Report ServerImpl::report() const {
     const shim::Stats& stats = file_.get().stats;
     if (stats.lost_events != 0)
         report.notes.push_back(std::to_string(stats.lost_events.load()) + " events found no room in their rings");
+    if (stats.no_ring != 0)
+        report.notes.push_back(std::to_string(stats.no_ring.load()) +
+                               " events were not posted: their threads found no free ring, or no memory for one");
     if (stats.bad_events != 0)
         report.notes.push_back(std::to_string(stats.bad_events.load()) + " events could not be understood");
     return report;

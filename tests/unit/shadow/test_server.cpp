@@ -451,6 +451,15 @@ TEST(Posts, AreAllReadsWhileWhatWasFetchedIsRead) {
     EXPECT_EQ(running.region().class_posts[0].load(), shim::kPostOpens | shim::kPostSlowReads);
 }
 
+TEST(Server, TellsOfThreadsThatFoundNoRing) {
+    Running running(server_of(kPointers));
+    running.region().stats.no_ring = 3;
+    const auto notes = running.server().report().notes;
+    EXPECT_EQ(
+        std::ranges::count(notes, "3 events were not posted: their threads found no free ring, or no memory for one"),
+        1);
+}
+
 TEST(Region, WhatProgramsTouchHasItsMemoryFromTheBeginning) {
     const auto server = server_of(kPointers);
     const std::string path = server->region_path();
