@@ -40,6 +40,15 @@ int main(void) {
 """
 # One process: a shell that is stopped between vfork and the command's exec never says that it has stopped.
 ECHO = 'print("be" "gun", flush=True)\nwhile True:\n try: print(input().upper(), flush=True)\n except EOFError: break\nprint("en" "ded", flush=True)'
+ORPHAN = """import glob, os, time
+if os.fork() == 0:
+    if os.fork() == 0: time.sleep(0.05)
+    os._exit(0)
+os.wait()
+end = time.monotonic() + 20
+while len(glob.glob("/proc/[0-9]*")) > 2 and time.monotonic() < end: time.sleep(0.01)
+print(len(glob.glob("/proc/[0-9]*")))
+"""
 PASSED_ON = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTRAP, signal.SIGABRT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE, signal.SIGALRM, signal.SIGTERM,
              signal.SIGCONT, signal.SIGTSTP, signal.SIGURG, signal.SIGXCPU, signal.SIGXFSZ, signal.SIGVTALRM, signal.SIGPROF, signal.SIGWINCH, signal.SIGIO,
              signal.SIGPWR, signal.SIGSYS, signal.SIGRTMIN, signal.SIGRTMAX]
@@ -136,6 +145,15 @@ def test_limit(folder, spec):
     expect("a limit of file sizes", (done.returncode, done.stdout, done.stderr), lambda r: r[0] == 5 and r[1] != b"unlimited\n" and b"runs plain: files may not be as large" in r[2])
 
 
+def test_first_process(folder, spec):
+    if os.getuid() != 0:
+        print("note: no container without privileges")
+        return
+    done = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", *folder.command([*spec, "--quiet"], [PYTHON, "-c", ORPHAN])], env=folder.environment,
+                          cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+    expect("as the first process it collects orphans", (done.returncode, done.stdout), (0, b"2\n"))
+
+
 def has_stopped(pid):
     return os.waitpid(pid, os.WUNTRACED)[1]
 
@@ -200,7 +218,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])
         # The server is made before the program starts, or there is a launcher and none is made.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_sent, test_hangup, test_descriptors, test_limit, test_privileges, test_stops, test_jobs):
+            for test in (test_sent, test_hangup, test_descriptors, test_first_process, test_limit, test_privileges, test_stops, test_jobs):
                 test(folder, spec)
     sys.exit(1 if runs.failures else 0)
 

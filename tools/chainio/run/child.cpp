@@ -86,8 +86,18 @@ void Child::follow_stops() const {
     }
 }
 
+void Child::collect_orphans() const {
+    if (whole_tree_ || ::getpid() != 1) return;
+    siginfo_t info{};
+    while (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0 && info.si_pid != pid_) {
+        ::waitpid(info.si_pid, nullptr, 0);
+        info = {};
+    }
+}
+
 bool Child::any_over() const {
     follow_stops();
+    collect_orphans();
     siginfo_t info{};
     return look(info) == 0 && info.si_pid != 0;
 }
@@ -111,6 +121,7 @@ bool Child::ended() {
     if (program_ended_ && asked_to_end()) return true;
     if (!all_ended_ && children_changed()) {
         if (!program_ended_) follow_stops();
+        collect_orphans();
         while (!all_ended_ && collect()) {}
     }
     return all_ended_;

@@ -44,6 +44,8 @@ class Child {
     Child(int pid, bool whole_tree) : pid_(pid), whole_tree_(whole_tree) {}
     int look(siginfo_t& info) const;
     void follow_stops() const;
+    // The first process of a container is the parent of all whose own has ended.
+    void collect_orphans() const;
     bool collect();
 
     int pid_;
