@@ -143,7 +143,7 @@ bool Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
         item.offset += piece;
         item.length -= piece;
         if (!begin_piece(wanted, now_ns)) continue;
-        wanted.presses = presses(wanted);
+        wanted.presses = presses(wanted.frame != shim::kNoFrame, file.read_ahead, wanted.length);
         pressing_ += wanted.presses;
         const std::uint32_t slot = free_fetch_;
         free_fetch_ = fetch_slots_[slot].next_free;
@@ -196,11 +196,9 @@ bool Ahead::hand_to_disk(const Fetch& fetch, std::uint32_t slot) {
                                direct_.data(fetch.frame));
 }
 
-// Whether it needs this thread before it ends. Where the kernel does not read ahead, each page is read when the one
-// before has come.
-bool Ahead::presses(const Fetch& fetch) {
-    const bool by_pages = fetch.file->read_ahead == 0 && fetch.length > kPageBytes;
-    return fetch.frame != shim::kNoFrame || by_pages || fetch.length > kInOneGo;
+bool Ahead::presses(bool into_frames, std::uint64_t read_ahead, std::uint32_t length) {
+    const bool by_pages = read_ahead == 0 && length > kPageBytes;
+    return into_frames || by_pages || length > kInOneGo;
 }
 
 // Whether what was read into frames is what the file held all the while; they are free again otherwise.

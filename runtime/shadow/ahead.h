@@ -34,6 +34,9 @@ class Ahead {
     // Whether something goes on when a read ends: a walk, a program that waits for a frame, what waits to begin. The
     // end of a short fetch into the page cache is only a matter of the score.
     bool hurries() const { return walks_.in_flight() > 0 || pressing_ > 0 || !waiting_.empty(); }
+    // Whether a fetch needs this thread before it ends. Where the kernel does not read ahead, each page is read when
+    // the one before has come.
+    static bool presses(bool into_frames, std::uint64_t read_ahead, std::uint32_t length);
     // Nobody has looked for a while whether reads have ended.
     void has_slept() { slept_ = true; }
 
@@ -72,7 +75,6 @@ class Ahead {
     bool begin_piece(Fetch& wanted, std::uint64_t now_ns);
     bool has_piece(const Fetch& wanted) const;
     bool hand_to_disk(const Fetch& fetch, std::uint32_t slot);
-    static bool presses(const Fetch& fetch);
     bool settle_frames(const Fetch& fetch, std::int32_t result);
     void finish_fetch(FetchDone done, std::uint64_t now_ns);
 

@@ -121,6 +121,12 @@ CASES += [
      "setsockopt(peer1, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)); close(peer1); got(\"two\", read(s2, b, 9));"
      "CHECK(read(s1, b, 9) == -1 && errno == ECONNRESET);", [ready("two"), ready("one")]),
     ("UDP, recvfrom", "s = datagram(\"udp\"); got(\"udp\", recvfrom(s, b, 99, 0, 0, 0));", [("ready", 1, "udp")]),
+    *(("UDP, an error that waits, " + what, "s = datagram(\"udp\"); int gone = socket(AF_INET, SOCK_DGRAM, 0); struct sockaddr_in y = at(0); socklen_t n = sizeof y;"
+       "CHECK(bind(gone, (void*)&y, n) == 0 && getsockname(gone, (void*)&y, &n) == 0); close(gone); CHECK(connect(s, (void*)&y, n) == 0 && send(s, \"x\", 1, 0) == 1);"
+       + wait + "CHECK(recv(s, b, 99, 0) == -1 && errno == ECONNREFUSED); got(\"udp\", recv(s, b, 99, 0));", [("ready", 1, "udp")]) for what, wait in (
+           ("select", "fd_set r; FD_ZERO(&r); FD_SET(s, &r); CHECK(select(s + 1, &r, 0, 0, 0) == 1);"),
+           ("poll", "struct pollfd o = {s, POLLIN, 0}; CHECK(poll(&o, 1, 9000) == 1 && o.revents == (POLLIN | POLLERR));"),
+           ("epoll_wait", "e = watch(s, EPOLLIN, 1); CHECK(epoll_wait(e, x, 8, 9000) == 1 && x[0].events == (EPOLLIN | EPOLLERR));"))),
     ("UDP, epoll", "s = datagram(\"udp\"); e = watch(s, EPOLLIN, 1); CHECK(epoll_wait(e, x, 8, 9000) == 1); got(\"udp\", recv(s, b, 99, 0));", [("ready", 1, "udp")]),
     ("the length of a datagram, and less of its bytes", "memset(b, 'q', 3000); b[3000] = 0; s = datagram(b); char* end = edge(16); CHECK(recv(s, end, 16, MSG_TRUNC) == 3000);"
      "CHECK(memcmp(end, b, 16) == 0); close(s); s = datagram(b); CHECK(syscall(SYS_recvfrom, s, edge(16), 16, MSG_TRUNC, 0, 0) == 3000);", []),

@@ -102,6 +102,31 @@ chain large on open(columns) as c { when c.file.file_size > 4096 { prefetch c.fi
     EXPECT_NE(running.region().class_posts[0].load() & shim::kWakeOpens, 0u);
 }
 
+// More others than are kept open: the file whose opening is told of stays, for the chains that come after.
+TEST(Events, AnOpenedFileStaysOpenWhileAChainNamesManyOthers) {
+    constexpr unsigned kOthers = 300;
+    const Folder folder;
+    const std::string path = column(folder, "a.col");
+    std::string spec =
+        "app columns { files columns = \"*.col\" files others = \"*.n*\" }\n"
+        "chain names on open(columns) as c {";
+    for (unsigned i = 0; i < kOthers; i++) {
+        folder.write("a.n" + std::to_string(i), std::string(kPage, 'x'));
+        spec += " prefetch others.sibling(c, \".n" + std::to_string(i) + "\") at 0 for 4096\n";
+    }
+    spec += "}\nchain last on open(columns) as c { prefetch c.file at 8192 for 4096 }\n";
+    Running running(server_of(spec));
+    Poster poster(running.region(), 0);
+    drop_pages(path);
+    ASSERT_TRUE(poster.opened(0, path));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 2, 1) == 1; }));
+    EXPECT_TRUE(happens([&] { return running.chain(1).events == 1; }));
+    running.stop();
+    EXPECT_EQ(running.chain(0).events, 1u);
+    EXPECT_EQ(running.chain(0).failed, 0u);
+    EXPECT_EQ(running.chain(1).fetches, 1u);
+}
+
 TEST(Events, AChainIsToldHowFarTheKernelReadsAhead) {
     const Folder folder;
     const std::string path = column(folder, "a.col");
