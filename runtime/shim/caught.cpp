@@ -8,7 +8,6 @@
 #include <linux/sched.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
 
 #include <cerrno>
 #include <cstring>
@@ -169,17 +168,9 @@ bool add_level() {
 
 long six(long number, long a, long b, long c, long d, long e, long f) { return raw_call(number, a, b, c, d, e, f); }
 
-// A thread that libc does not know has no thread-local memory, or another's: nothing of ours may run in it.
-void end_for(const char* why) {
-    post_note(Note::not_rewritten, why);
-    stop_catching();
-}
-
-// The program may have given any address: the kernel reads it.
 void starts_child_as(long arguments) {
     std::uint64_t flags = CLONE_VM;
-    const iovec to{&flags, sizeof flags}, from{reinterpret_cast<void*>(arguments), sizeof flags};
-    raw_call(SYS_process_vm_readv, raw_call(SYS_getpid), word(&to), 1, word(&from), 1, 0);
+    read_safely(arguments, &flags, sizeof flags);
     starts_child(flags);
 }
 
@@ -196,7 +187,7 @@ bool look(long number, const Arguments& in, long& result) {
         case SYS_execveat: leaving(); return false;
         case SYS_arch_prctl:
             if (in.a == ARCH_SET_FS)
-                end_for("it moves its thread-local memory; from then on its own system calls are not seen");
+                end_catching("it moves its thread-local memory; from then on its own system calls are not seen");
             return false;
         default: return seen_by_number(six, number, in, result);
     }
@@ -223,8 +214,8 @@ const char* choose_state() {
 void starts_child(std::uint64_t flags) {
     if (!(flags & CLONE_VM)) return;
     if (flags & CLONE_VFORK && !(flags & CLONE_SETTLS)) return may_share_memory();
-    if (chainio_catch_kinds[SYS_openat] != 0)
-        end_for("it starts threads without libc; from then on its own system calls are not seen");
+    // Such a thread has no thread-local memory, or another's: nothing of ours may run in it.
+    if (catching()) end_catching("it starts threads without libc; from then on its own system calls are not seen");
 }
 
 const char* start_catching(const Region& region) {
@@ -247,6 +238,13 @@ const char* start_catching(const Region& region) {
 
 void stop_catching() {
     for (const Number& row : kNumbers) chainio_catch_kinds[row.number] = 0;
+}
+
+bool catching() { return chainio_catch_kinds[SYS_openat] != 0; }
+
+void end_catching(const char* why) {
+    post_note(Note::not_rewritten, why);
+    stop_catching();
 }
 
 void release_levels() {
@@ -287,6 +285,8 @@ namespace chainio::shim {
 
 const char* start_catching(const Region&) { return "that takes a processor of the x86-64 kind"; }
 void stop_catching() {}
+bool catching() { return false; }
+void end_catching(const char*) {}
 void starts_child(std::uint64_t) {}
 void release_levels() {}
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "runtime/shim/next.h"
+#include "runtime/shim/rewrite.h"
 #include "runtime/shim/shim.h"
 
 namespace chainio::shim {
@@ -151,6 +152,7 @@ bool seen_by_number(Six call, long number, const Arguments& in, long& result) {
         case SYS_setsockopt:
             if (in.b == SOL_SOCKET && in.c == SO_PEEK_OFF) may_not_peek(static_cast<int>(in.a));
             return false;
+        case SYS_rt_sigaction: handles_by_number(in.a, in.b); return false;
         case SYS_seccomp:
         case SYS_prctl: before_sandbox(number, in); return false;
 #ifdef SYS_dup2

@@ -85,6 +85,8 @@
     LIBC(posix_spawnp)                              \
     RAW(prctl, call<SYS_prctl>)                     \
     RAW(io_setup, raw<SYS_io_setup>)                \
+    LIBC(sigaction)                                 \
+    LIBC(__sigaction)                               \
     LIBC(syscall)                                   \
     LIBC(fopen)                                     \
     LIBC(fopen64)                                   \

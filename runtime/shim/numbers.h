@@ -20,6 +20,7 @@ inline constexpr Number kNumbers[] = {
     {2, Care::always},        // open
     {3, Care::descriptor},    // close
     {9, Care::always},        // mmap
+    {13, Care::always},       // rt_sigaction
     {17, Care::descriptor},   // pread64
     {19, Care::descriptor},   // readv
     {32, Care::descriptor},   // dup

@@ -1,6 +1,9 @@
 // System calls that go past libc: they touch neither errno nor anything interposed, and are no cancellation points.
 #pragma once
 #include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include <cstddef>
 
 namespace chainio::shim {
 
@@ -33,5 +36,12 @@ inline long raw_call(long number, long a = 0, long b = 0, long c = 0, long d = 0
 
 inline long word(const volatile void* pointer) { return reinterpret_cast<long>(pointer); }
 inline bool failed(long result) { return result < 0 && result >= -4095; }
+
+// Bytes of the program, which may have given any address: the kernel reads them.
+inline bool read_safely(long address, void* to, std::size_t bytes) {
+    const iovec into{to, bytes}, from{reinterpret_cast<void*>(address), bytes};
+    return raw_call(SYS_process_vm_readv, raw_call(SYS_getpid), word(&into), 1, word(&from), 1, 0) ==
+           static_cast<long>(bytes);
+}
 
 }  // namespace chainio::shim

@@ -17,9 +17,14 @@ void rewrite(Region& region, const char* sites_program);
 // ---- caught.cpp ----
 // What calls are looked at, from here on; false, with a reason, when this machine cannot do it.
 const char* start_catching(const Region& region);
-void stop_catching();                    // every call goes on as it is
+void stop_catching();  // every call goes on as it is
+bool catching();
+void end_catching(const char* why);      // as stop_catching, and the report says why
 void release_levels();                   // the thread ends
 void starts_child(std::uint64_t flags);  // by clone, with these flags
+
+// ---- handlers.cpp ----
+void handles_by_number(long signal, long action);  // rt_sigaction is about to be made; the address may be any
 
 // ---- catch_site.cpp ----
 // The code that stands in for one site: room for it, and the code itself, for where it is to run.

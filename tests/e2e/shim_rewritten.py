@@ -24,6 +24,7 @@ HEAD = r"""
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -143,6 +144,39 @@ int main(int n, char** a) {
     return 0;
 }
 """
+# Two handlers on one stack of their own, the second in the middle of a call of the first.
+NESTED = HEAD + r"""
+static char* path; static volatile int bad = -1; static volatile int* shared;
+static void report(const char* what, long n) { char t[64]; CALL(SYS_write, 1, t, snprintf(t, sizeof t, "%s %ld\n", what, n), 0); }
+/* For the fifo: it has said that it is in its handler, which is all that it does before. */
+static int waits(pid_t p) { char t[256] = {0}, *e; int f; snprintf(t, sizeof t, "/proc/%d/stat", p); f = open(t, O_RDONLY); read(f, t, 255); close(f); e = strrchr(t, ')'); return shared[0] && e && e[2] == 'S'; }
+__attribute__((noinline)) static void two(int s) { volatile char mine[3000]; memset((void*)mine, 0xee, sizeof mine); }
+__attribute__((noinline)) static void one(int s) {
+    volatile char mine[2000]; memset((void*)mine, 0x11, sizeof mine); char b[8];
+    int f = CALL(SYS_openat, AT_FDCWD, path, O_RDONLY, 0); report("in a handler", CALL(SYS_read, f, b, 6, 0));
+    shared[0] = 1;
+    long opened = CALL(SYS_openat, AT_FDCWD, "fifo", O_RDONLY, 0);
+    bad = 0; for (unsigned i = 0; i < sizeof mine; i++) bad += mine[i] != 0x11;
+    report("opened", opened);
+}
+int main(int n, char** a) {
+    static char memory[1 << 16]; stack_t other = {memory, 0, sizeof memory}; char b[8]; path = a[1];
+    int f = CALL(SYS_openat, AT_FDCWD, path, O_RDONLY, 0); CALL(SYS_read, f, b, 5, 0);
+    struct { void (*handler)(int); unsigned long flags; void* restorer; unsigned long mask; } kernels = {0};
+    struct sigaction first = {.sa_handler = one, .sa_flags = SA_ONSTACK}, second = {.sa_handler = two, .sa_flags = SA_ONSTACK};
+    if (atoi(a[2]) == 2) { sigfillset(&first.sa_mask); sigfillset(&second.sa_mask); }
+    sigaltstack(&other, 0); sigaction(SIGUSR1, &first, 0);
+    if (atoi(a[2]) == 1) {  // without libc; its own sets what libc's would, and says what the kernel has
+        sigaction(SIGHUP, &second, 0); CALL(SYS_rt_sigaction, SIGHUP, 0, &kernels, 8); sigaction(SIGHUP, &(struct sigaction){.sa_handler = SIG_DFL}, 0);
+        CALL(SYS_rt_sigaction, SIGUSR2, &kernels, 0, 8);
+    } else sigaction(SIGUSR2, &second, 0);
+    mkfifo("fifo", 0600); shared = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0); pid_t me = getpid(), child = fork();
+    if (child == 0) { while (!waits(me)) usleep(1000); if (atoi(a[2]) == 2) close(open("fifo", O_WRONLY)); kill(me, SIGUSR2); _exit(0); }
+    raise(SIGUSR1); waitpid(child, 0, 0); unlink("fifo");
+    printf("changed %d, then %ld\n", bad, CALL(SYS_read, f, b, 7, 0));
+    return 0;
+}
+"""
 # Calls after which somebody else goes on: children on the same stack, on a new one, and another program.
 CHILDREN = HEAD + r"""
 static char stack[1 << 16];
@@ -235,11 +269,11 @@ def fill(checks):
     return path
 
 
-def both(checks, name, program, *words, **options):
+def both(checks, name, program, *words, cwd=None, **options):
     """Runs a program plainly and rewritten, and compares. The recording server of the second run."""
-    plain = subprocess.run([program, *map(str, words)], env=environment(), capture_output=True, timeout=300)
+    plain = subprocess.run([program, *map(str, words)], env=environment(), capture_output=True, timeout=300, cwd=cwd)
     with Server(checks.folder, classes=["*.idx"], sites=str(SITES), **options) as server:
-        done = server.run(program, *words, capture_output=True, timeout=300)
+        done = server.run(program, *words, capture_output=True, timeout=300, cwd=cwd)
     checks.same(f"{name}: what it says", (done.returncode, done.stdout, done.stderr), (plain.returncode, plain.stdout, plain.stderr))
     return server
 
@@ -297,6 +331,12 @@ def stays(checks, path):
     for on_own_stack in (0, 1):
         server = both(checks, f"signal handlers, own stack {on_own_stack}", program, path, on_own_stack)
         checks.true("  they were looked at", server.end["rewriting"]["calls"] > 9000 and not refusals(server), server.end)
+    program = checks.compile("nested", NESTED)
+    for how, looked_at in (("set by libc", False), ("set without libc", False), ("that block each other", True)):
+        number = ("set by libc", "set without libc", "that block each other").index(how)
+        server = both(checks, f"handlers on one stack, {how}", program, path, number, cwd=checks.folder)
+        told = [] if looked_at else ["its signal handlers have a stack of their own and may interrupt each other; from then on its own system calls are not seen"]
+        checks.same("  seen as long as nothing can happen to it", (refusals(server), [event["length"] for event in server.of("read")]), (told, [5, 6, 7] if looked_at else [5]))
     program = checks.compile("nulls", NULLS)
     for how in ("r0", "w0", "c0", "r8", "c9"):
         both(checks, f"null pointers, {how}", program, path, how)
