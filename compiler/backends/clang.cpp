@@ -67,7 +67,7 @@ std::expected<pid_t, std::string> start(const std::string& clang, const TempDir&
     posix_spawn_file_actions_addopen(actions.get(), 1, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(actions.get(), 2, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     pid_t pid = -1;
-    int error = posix_spawn(&pid, clang.c_str(), actions.get(), nullptr, argv.data(), env);
+    int error = Interruption::start(pid, clang.c_str(), *actions.get(), argv.data(), env);
     if (error != 0) return std::unexpected(fmt::format("cannot start {}: {}", clang, std::strerror(error)));
     return pid;
 }
@@ -75,8 +75,7 @@ std::expected<pid_t, std::string> start(const std::string& clang, const TempDir&
 // Nothing when it went well.
 std::string finish(pid_t pid, const std::string& clang, const ClangJob& job, const std::string& log) {
     int status = 0;
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR) return fmt::format("cannot wait for {}: {}", clang, std::strerror(errno));
+    if (Interruption::wait(pid, status) < 0) return fmt::format("cannot wait for {}: {}", clang, std::strerror(errno));
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
     std::vector<std::uint8_t> said = read_bytes(log);
     std::string how = WIFSIGNALED(status) ? fmt::format("was ended by signal {}", WTERMSIG(status))
@@ -95,14 +94,17 @@ std::vector<std::uint8_t> read_bytes(const std::string& path) {
 }
 
 std::expected<TempDir, std::string> TempDir::make() {
+    TempDir dir;
     std::string path = temp_root() + "/chainc.XXXXXX";
     if (mkdtemp(path.data()) == nullptr)
         return std::unexpected(fmt::format("cannot make a directory in {}: {}; set TMPDIR to one that can be written",
                                            temp_root(), std::strerror(errno)));
-    return TempDir(path);
+    dir.path_ = std::move(path);
+    return dir;
 }
 
-TempDir::TempDir(TempDir&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+TempDir::TempDir(TempDir&& other) noexcept
+    : interruption_(std::move(other.interruption_)), path_(std::exchange(other.path_, "")) {}
 
 TempDir::~TempDir() {
     std::error_code ignored;

@@ -2,12 +2,15 @@
 #pragma once
 #include <cstdint>
 #include <expected>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "compiler/backends/interruption.h"
+
 namespace chainio::backends {
 
-// A private directory, removed with everything in it.
+// A private directory, removed with everything in it, also when a signal ends the program.
 class TempDir {
   public:
     static std::expected<TempDir, std::string> make();
@@ -18,8 +21,9 @@ class TempDir {
     const std::string& path() const { return path_; }
 
   private:
-    explicit TempDir(std::string path) : path_(std::move(path)) {}
-    std::string path_;
+    TempDir() : interruption_(std::make_unique<Interruption>()) {}
+    std::unique_ptr<Interruption> interruption_;
+    std::string path_;  // empty: there is none
 };
 
 // The program to run, as an absolute path: `wanted` when given, else the first of clang-19, clang-20, clang-18, clang

@@ -2,6 +2,7 @@
 """chainio test itself: a case that holds is ok, each one that does not is FAIL and says why, whatever kind of expectation it is."""
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -119,6 +120,29 @@ def shadow_chains_run_natively(folder):
     check("the interpreter does not use it", code == 0, out + err)
 
 
+def interrupted(folder):
+    """A signal ends the tool and what it runs, and nothing is left; each child says its number on a pipe when it runs."""
+    work, pipe = folder / "work", folder / "running"
+    work.mkdir()
+    os.mkfifo(pipe)
+    (folder / "slow").write_text(f"#!/bin/sh\necho $$ > {pipe}\nsleep 1000\ntrue\n")
+    (folder / "slow").chmod(0o755)
+    (folder / "slow.test.yaml").write_text(f"spec: app.chain\ncommands: {folder}/slow\ncases: [{{chain: find, expect: {{value: 1}}}}]\n")
+    for what, command in (("chainio test", ["chainio", "test", "slow.test.yaml"]),
+                          ("chainc", ["chainc", "app.chain", "--clang", str(folder / "slow"), "--native=none", "-o", "interrupted.o"])):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            tool = subprocess.Popen([str(BUILD / "bin" / command[0]), *command[1:]], cwd=folder, env={**os.environ, "TMPDIR": str(work)},
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            child = int(pipe.read_text().split()[0])  # chainc runs several at once
+            check(f"{what} has a folder while it runs", len(list(work.iterdir())) == 1, list(work.iterdir()))
+            tool.send_signal(number)
+            code = tool.wait(30)
+            check(f"{what} ends by the signal {number}", code == -number, code)
+            check(f"{what} leaves nothing behind", not list(work.iterdir()) and not (folder / "interrupted.o").exists(), list(work.iterdir()))
+            alive = subprocess.run(["ps", "-o", "pid,stat,args", "-g", str(child)], capture_output=True, text=True).stdout
+            check(f"{what} ends what it runs", "sleep 1000" not in alive, alive)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -151,6 +175,7 @@ def main():
         code, out, err = run(folder, "wrong.test.yaml", "skip.test.yaml")
         check("a spec that does not compile fails the run, the other files still run", code == 1 and "absent.chain" in err and "1 skipped" in out, out + err)
         shadow_chains_run_natively(folder)
+        interrupted(folder)
         left = list(pathlib.Path(os.environ.get("TMPDIR", "/tmp")).glob("chainio-test-*"))
         check("no temporary folder is left", not [f for f in left if f.stat().st_mtime > (folder / "app.chain").stat().st_mtime], str(left))
     print(f"{len(CASES)} cases, each as expected")

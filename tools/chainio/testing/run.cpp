@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "compiler/backends/interruption.h"
 #include "tools/chainio/testing/bind.h"
 #include "tools/chainio/testing/check.h"
 #include "tools/chainio/testing/steps.h"
@@ -126,6 +127,7 @@ void skip_all(const Suite& suite, const Options& options, const std::string& rea
 void run_cases(const Suite& suite, const Options& options, const Engines& engines, Workspace& workspace,
                Counts& counts) {
     for (const auto& test : suite.cases) {
+        if (backends::Interruption::asked()) return;
         if (!selected(options, test)) continue;
         const auto lines = run_case(engines, test, workspace);
         fmt::print("{} {}\n", lines.empty() ? "ok  " : "FAIL", test.name);

@@ -47,7 +47,7 @@ std::expected<Ran, std::string> run(const std::vector<std::string>& command, con
     for (const auto& entry : extra_environment) environment.push_back(const_cast<char*>(entry.c_str()));
     environment.push_back(nullptr);
     pid_t child = 0;
-    const int error = posix_spawnp(&child, words[0], &actions, nullptr, words.data(), environment.data());
+    const int error = backends::Interruption::start(child, words[0], actions, words.data(), environment.data());
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     Ran ran;
@@ -61,7 +61,7 @@ std::expected<Ran, std::string> run(const std::vector<std::string>& command, con
     close(ends[0]);
     if (error != 0) return std::unexpected(fmt::format("cannot run {}: {}", command[0], std::strerror(error)));
     int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    backends::Interruption::wait(child, status);
     ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return ran;
 }
@@ -93,13 +93,14 @@ std::string last_line(std::string text) {
 
 }  // namespace
 
-Workspace::Workspace(const Suite& suite, std::string folder) : suite_(&suite), folder_(std::move(folder)) {
+Workspace::Workspace(const Suite& suite) : interruption_(std::make_unique<backends::Interruption>()), suite_(&suite) {
     std::error_code error;
     spec_folder_ = fs::absolute(fs::path(suite.path), error).parent_path().string();
 }
 
 Workspace::Workspace(Workspace&& other) noexcept
-    : suite_(other.suite_),
+    : interruption_(std::move(other.interruption_)),
+      suite_(other.suite_),
       folder_(std::exchange(other.folder_, {})),
       spec_folder_(std::move(other.spec_folder_)),
       loaded_(std::move(other.loaded_)) {}
@@ -110,13 +111,15 @@ Workspace::~Workspace() {
 }
 
 std::expected<Workspace, Trouble> Workspace::make(const Suite& suite) {
+    Workspace workspace(suite);
     const char* base = std::getenv("TMPDIR");
     std::string pattern = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/chainio-test-XXXXXX";
     if (mkdtemp(pattern.data()) == nullptr) {
         return std::unexpected(
             Trouble{false, fmt::format("cannot make a temporary folder {}: {}", pattern, std::strerror(errno))});
     }
-    return Workspace(suite, pattern);
+    workspace.folder_ = std::move(pattern);
+    return workspace;
 }
 
 std::expected<void, Trouble> Workspace::prepare() {

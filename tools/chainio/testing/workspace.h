@@ -2,8 +2,10 @@
 #pragma once
 #include <expected>
 #include <map>
+#include <memory>
 #include <string>
 
+#include "compiler/backends/interruption.h"
 #include "tools/chainio/testing/suite.h"
 
 namespace chainio::testing {
@@ -28,12 +30,13 @@ class Workspace {
     std::expected<const Bytes*, std::string> file(const std::string& name);
 
   private:
-    Workspace(const Suite& suite, std::string folder);
+    explicit Workspace(const Suite& suite);
     std::expected<Bytes, std::string> load(const FileSource& source);
     std::string beside(const std::string& path) const;
 
+    std::unique_ptr<backends::Interruption> interruption_;  // ends the program only when the folder is gone
     const Suite* suite_;
-    std::string folder_;  // empty once moved from
+    std::string folder_;  // empty: there is none
     std::string spec_folder_;
     std::map<std::string, Bytes> loaded_;
 };
