@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "tools/chainio-runtime/request.h"
@@ -20,31 +21,42 @@ bool Client::read_some() {
         closing_ = true;
         return true;
     }
-    input_.append(buffer, static_cast<std::size_t>(got));
-    if (input_.size() > kLongestLine && !has_line()) {
+    // No byte is looked at or moved once for each line in front of it.
+    if (taken_ > input_.size() / 2) input_.erase(0, std::exchange(taken_, 0));
+    const std::string_view came(buffer, static_cast<std::size_t>(got));
+    lines_ += static_cast<std::size_t>(std::ranges::count(came, '\n'));
+    input_.append(came);
+    if (input_.size() - taken_ > kLongestLine && lines_ == 0) {
         send(error_line(nullptr, "a line is longer than 1 MiB"));
         input_.clear();
+        taken_ = 0;
         closing_ = true;
     }
     return true;
 }
 
 std::optional<std::string> Client::next_line() {
-    const std::size_t end = input_.find('\n');
-    if (end == std::string::npos) return std::nullopt;
-    std::string line = input_.substr(0, end);
-    input_.erase(0, end + 1);
+    if (waiting_) return std::exchange(waiting_, std::nullopt);
+    if (lines_ == 0) return std::nullopt;
+    const std::size_t end = input_.find('\n', taken_);
+    std::string line = input_.substr(taken_, end - taken_);
+    taken_ = end + 1;
+    lines_--;
     return line;
 }
 
 bool Client::write_some() {
-    while (!output_.empty()) {
-        const ssize_t sent = ::send(fd_, output_.data(), output_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    std::size_t left = 0;
+    bool alive = true;
+    while (left < output_.size()) {
+        const ssize_t sent = ::send(fd_, output_.data() + left, output_.size() - left, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;
-        if (sent < 0) return errno == EAGAIN;
-        output_.erase(0, static_cast<std::size_t>(sent));
+        alive = sent >= 0 || errno == EAGAIN;
+        if (sent < 0) break;
+        left += static_cast<std::size_t>(sent);
     }
-    return true;
+    output_.erase(0, left);
+    return alive;
 }
 
 }  // namespace chainio::runtime_tool

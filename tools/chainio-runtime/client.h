@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace chainio::runtime_tool {
 
@@ -18,15 +19,20 @@ class Client {
     Client& operator=(const Client&) = delete;
 
     int fd() const { return fd_; }
-    // Reads what there is. False: the peer is gone, or sent a line that is too long (an error is answered first).
+    // Reads some of what there is. False: the peer is gone. After a line that is too long, which is answered with an
+    // error, no more is read.
     bool read_some();
     std::optional<std::string> next_line();
-    bool has_line() const { return input_.find('\n') != std::string::npos; }
+    bool has_line() const { return lines_ != 0 || waiting_.has_value(); }
+    // A line that cannot be done yet: the next one again.
+    void put_back(std::string line) { waiting_ = std::move(line); }
+    bool waits() const { return waiting_.has_value(); }
     void send(std::string_view text) { output_.append(text); }
     bool write_some();  // false: the peer is gone
     bool wants_write() const { return !output_.empty(); }
     // A peer that does not read its answers gets no more work done.
-    bool may_read() const { return !closing_ && output_.size() < kMostOutput && input_.size() <= kLongestLine; }
+    bool may_answer() const { return output_.size() < kMostOutput; }
+    bool may_read() const { return !closing_ && may_answer() && !waits() && input_.size() - taken_ <= kLongestLine; }
 
     unsigned in_flight = 0;  // its chains in the engine
     bool closing() const { return closing_; }
@@ -35,6 +41,9 @@ class Client {
   private:
     int fd_;
     std::string input_, output_;
+    std::size_t taken_ = 0;  // bytes of the input's begin
+    std::size_t lines_ = 0;  // whole ones, behind these
+    std::optional<std::string> waiting_;
     bool closing_ = false;  // no more is read; goes away when everything is answered
 };
 

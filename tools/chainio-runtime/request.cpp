@@ -9,6 +9,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int kDeepest = 32;  // levels of a request
+
 std::expected<engine::Argument, std::string> file_argument(const ir::Module& module, const ir::Param& param,
                                                            const Json* given, const std::vector<OpenFile>& files) {
     std::vector<std::string> names;
@@ -77,13 +79,23 @@ std::expected<void, std::string> bind(Request& request, const ir::Module& module
 
 std::expected<Request, RequestError> parse_request(std::string_view line, const spec::Loaded& spec,
                                                    const std::vector<OpenFile>& files) {
-    const Json json = Json::parse(line, nullptr, false);
+    bool deep = false;  // what is too deep is not kept, as whoever goes through it would do so by recursion
+    const auto shallow = [&](int depth, Json::parse_event_t, const Json&) {
+        deep = deep || depth > kDeepest;
+        return !deep;
+    };
+    const Json json = Json::parse(line, shallow, false);
     Request request;
     const auto fail = [&](std::string message) {
         return std::unexpected(RequestError{request.id, std::move(message)});
     };
+    if (deep) return fail(fmt::format("a request has at most {} levels of objects and lists", kDeepest));
     if (!json.is_object()) return fail("a request is one line with a JSON object: {\"chain\": …, \"args\": {…}}");
-    if (json.contains("id")) request.id = json["id"];
+    if (json.contains("id")) {
+        if (!json["id"].is_string() && !json["id"].is_number() && !json["id"].is_null())
+            return fail("an \"id\" is a string or a number");
+        request.id = json["id"];
+    }
     if (json.contains("op")) {
         request.op = json["op"] == "reload" ? Op::reload : json["op"] == "invalidate" ? Op::invalidate : Op::stats;
         if (request.op == Op::stats && json["op"] != "stats")

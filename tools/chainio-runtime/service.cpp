@@ -23,6 +23,7 @@ std::unexpected<std::string> system_error(const std::string& what) {
 
 // What a descriptor that is waited for belongs to, and which one of these.
 enum class Source : std::uint8_t { signals, listener, progress, client };
+constexpr unsigned kLinesATurn = 16;  // of a client of the control socket
 constexpr unsigned kSourceShift = 56;
 
 std::uint64_t key_of(Source source, std::uint64_t number) {
@@ -109,30 +110,40 @@ void Service::accept_clients() {
     }
 }
 
-void Service::start(std::uint64_t key, Client& client, const std::string& line) {
+// False: the line has to wait until chains have ended.
+bool Service::start(std::uint64_t key, Client& client, const std::string& line) {
     auto request = parse_request(line, *now_->loaded, now_->files);
-    if (!request) return client.send(error_line(request.error().id, request.error().message));
+    if (!request) {
+        client.send(error_line(request.error().id, request.error().message));
+        return true;
+    }
     switch (request->op) {
         case Op::stats: {
             nlohmann::ordered_json json;
             json["id"] = request->id;
             json["stats"] = stats();
-            return client.send(json.dump() + "\n");
+            client.send(json.dump() + "\n");
+            return true;
         }
         case Op::reload:
         case Op::invalidate:
             if (request->op == Op::invalidate && server_ != nullptr) server_->forget_replies();
             (request->op == Op::reload ? asked_ : forgetting_).push_back({key, std::move(request->id)});
             client.in_flight++;
-            return;
+            return true;
         case Op::call: break;
     }
+    if (!may_start()) return false;
     const std::uint32_t slot = now_->free.back();
     auto submitted = now_->engine->submit(request->chain, request->args, slot);
-    if (!submitted) return client.send(error_line(request->id, submitted.error().message));
+    if (!submitted) {
+        client.send(error_line(request->id, submitted.error().message));
+        return true;
+    }
     now_->free.pop_back();
     now_->calls[slot] = {key, std::move(request->id)};
     client.in_flight++;
+    return true;
 }
 
 void Service::answer(std::uint64_t client, const std::string& line) {
@@ -144,12 +155,16 @@ void Service::answer(std::uint64_t client, const std::string& line) {
 
 bool Service::may_start() const { return !now_->free.empty() && now_->engine->in_flight() < now_->engine->capacity(); }
 
+bool Service::may_take_line(const Client& client) const {
+    return client.has_line() && client.may_answer() && (!client.waits() || may_start());
+}
+
 void Service::take_lines(std::uint64_t key, Client& client) {
-    // What was sent before the peer closed its side is answered as well.
-    while (may_start()) {
+    // What was sent before the peer closed its side is answered as well. The rest goes with the next turn, so that no
+    // client keeps the services waiting.
+    for (unsigned taken = 0; taken < kLinesATurn && may_take_line(client); taken++) {
         auto line = client.next_line();
-        if (!line) return;
-        if (!line->empty()) start(key, client, *line);
+        if (!line->empty() && !start(key, client, *line)) return client.put_back(std::move(*line));
     }
 }
 
@@ -198,9 +213,10 @@ std::expected<void, std::string> Service::wait(int timeout_ms) {
     if (inside_ != nullptr && !inside_->loop().ended())
         waits_->want(inside_->loop().poll_fd(), EPOLLIN, key_of(Source::progress, 0));
     for (const auto& [key, client] : clients_) {
-        // While the engine is full, requests wait in the sockets.
-        const bool read = stops_ == 0 && client->may_read() && !now_->free.empty();
-        waits_->want(client->fd(), EPOLLHUP | (read ? EPOLLIN : 0) | (client->wants_write() ? EPOLLOUT : 0),
+        // While the engine is full, requests wait in the sockets. Who has hung up and is neither read from nor written
+        // to is not to be heard of: that would be so at every turn.
+        const bool read = stops_ == 0 && client->may_read();
+        waits_->want(client->fd(), (read ? EPOLLIN : 0u) | (client->wants_write() ? EPOLLOUT : 0u),
                      key_of(Source::client, key));
     }
     if (const int soon = server_ != nullptr ? server_->flush() : -1; soon >= 0)

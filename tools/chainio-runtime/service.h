@@ -53,9 +53,10 @@ class Service {
     // service.cpp: clients of the control socket
     void accept_clients();
     void take_lines(std::uint64_t key, Client& client);
-    void start(std::uint64_t key, Client& client, const std::string& line);
+    bool start(std::uint64_t key, Client& client, const std::string& line);
     void answer(std::uint64_t client, const std::string& line);
     bool may_start() const;
+    bool may_take_line(const Client& client) const;
     std::expected<unsigned, std::string> collect();
     std::expected<unsigned, std::string> collect_from(Edition& edition);
     static bool must_be_waited_for(engine::Engine& engine);

@@ -80,7 +80,7 @@ std::expected<void, std::string> Service::run() {
         tell_overload(false);
         tell_news();
         drop_finished();
-        for (const auto& [key, client] : clients_) *ready = *ready || (client->has_line() && may_start());
+        for (const auto& [key, client] : clients_) *ready = *ready || may_take_line(*client);
         if (auto waited = wait(*ready || must_not_wait() ? 0 : next_timeout_ms()); !waited) return waited;
     }
     notify_manager("STOPPING=1");
@@ -95,7 +95,8 @@ std::expected<void, std::string> Service::run() {
         if (in_flight() == 0) break;
         if (auto waited = wait(must_not_wait() ? 0 : -1); !waited) return waited;
     }
-    for (int spent = 0; spent < kDrainMs && stops_ < 2; spent += 100) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kDrainMs);
+    while (stops_ < 2 && std::chrono::steady_clock::now() < until) {
         bool left = false;
         for (auto it = clients_.begin(); it != clients_.end();) {
             if (!it->second->write_some()) {

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""The daemon under clients of its control socket, and under circumstances, that are not as they should be: it goes on, and serves as quickly as before."""
+import json
+import os
+import pathlib
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import daemon
+import netns
+import runs
+from runs import expect
+
+SPEC = daemon.SPEC.replace("service {service}", """chain first(rows: file rows) -> u8 hops 1 {{
+  step s(b: block at 0 for 1 in rows) {{ return b[0] }}
+}}
+service {service}""")
+
+
+def connected(server):
+    made = socket.socket(socket.AF_UNIX)
+    made.settimeout(netns.PATIENCE)
+    made.connect(str(server.path))
+    return made
+
+
+def asked(server, line):
+    with connected(server) as control:
+        control.sendall(line)
+        return json.loads(control.makefile().readline())
+
+
+def seconds_of_processor(server):
+    words = pathlib.Path(f"/proc/{server.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def share_of_processor(server, seconds=1.0):
+    before, begin = seconds_of_processor(server), time.monotonic()
+    time.sleep(seconds)
+    return (seconds_of_processor(server) - before) / (time.monotonic() - begin)
+
+
+def test_requests(server):
+    for levels in (40, 400_000):
+        expect(f"an id of {levels} levels", asked(server, b'{"op":"stats","id":' + b"[" * levels + b"]" * levels + b"}\n"),
+               {"id": None, "error": "a request has at most 32 levels of objects and lists"})
+    expect("an id that is a list", asked(server, b'{"op":"stats","id":[1]}\n'), {"id": None, "error": 'an "id" is a string or a number'})
+    expect("ids that are none, a number, a string", [asked(server, b'{"op":"invalidate"%s}\n' % id_)["id"] for id_ in (b"", b',"id":1.5', b',"id":"x"')],
+           [None, 1.5, "x"])
+    expect("a call", asked(server, b'{"chain":"first","id":2}\n')["value"], ord("a"))
+
+
+def test_many_lines(server):
+    """A client that sends short lines without an end leaves the services their time."""
+    def rounds(seconds):
+        taken, end = [], time.monotonic() + seconds
+        with server.connect() as sock:
+            while time.monotonic() < end:
+                begin = time.monotonic()
+                sock.sendall(b"row 3\n")
+                daemon.receive_line(sock)
+                taken.append(time.monotonic() - begin)
+        return statistics.median(taken)
+
+    stop = threading.Event()
+
+    def flood():
+        with connected(server) as control:
+            control.setblocking(False)
+            lines = b"\n" * 60_000 + b'{"id":1}\n' * 500
+            while not stop.is_set():
+                try:
+                    control.send(lines)
+                except BlockingIOError:
+                    pass
+                try:
+                    control.recv(1 << 20)
+                except BlockingIOError:
+                    pass
+
+    flooding = threading.Thread(target=flood)
+    flooding.start()
+    time.sleep(0.3)
+    median = rounds(1.0)
+    stop.set()
+    flooding.join()
+    expect("a request beside a flood of lines, the median: seconds", median, lambda seconds: seconds < 0.01)
+
+
+def test_pipelined(server):
+    """Ten thousand lines of one client are all answered, in the order of those that are answered at once."""
+    with connected(server) as control:
+        threading.Thread(target=control.sendall, args=(b"".join(b'{"op":"x","id":%d}\n' % i for i in range(10_000)),)).start()
+        with control.makefile() as answers:
+            expect("ten thousand lines at once", [json.loads(answers.readline())["id"] for _ in range(10_000)] == list(range(10_000)), True)
+    with connected(server) as control:
+        control.sendall(b'{"chain":"first","id":1}\n' * 3000)
+        control.shutdown(socket.SHUT_WR)
+        expect("calls of a client that has sent all it wants to", len(daemon.everything(control).splitlines()), 3000)
+
+
+def test_overload(server):
+    """While requests of the services have all chains, calls wait and the rest is answered."""
+    stop = threading.Event()
+
+    def load():
+        with server.connect() as sock:
+            reading = threading.Thread(target=daemon.everything, args=(sock,))
+            reading.start()
+            while not stop.is_set():
+                sock.sendall(b"".join(b"row %d\n" % number for number in range(200)))
+            sock.shutdown(socket.SHUT_WR)
+            reading.join()
+
+    loading = [threading.Thread(target=load) for _ in range(4)]
+    for each in loading:
+        each.start()
+    time.sleep(0.3)
+    begin = time.monotonic()
+    for op in ("stats", "invalidate") * 5:
+        server.control({"op": op})
+    taken = time.monotonic() - begin
+    stop.set()
+    for each in loading:
+        each.join()
+    expect("ten requests of the control socket under load: seconds", taken, lambda seconds: seconds < 5)
+
+
+def test_hung_up(server):
+    """A client that is gone while a reload that it asked for waits."""
+    held = server.connect()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    held.sendall(b"row 7777\n" * 100)  # is not read: the edition before the next one goes on
+    time.sleep(0.3)
+    server.control({"op": "reload"})
+    with connected(server) as gone:
+        gone.sendall(b'{"op":"reload"}\n')
+        time.sleep(0.2)
+    expect("the edition before runs still", server.all_stats()["before_runs"], True)
+    expect("one that hung up while it waits: share of a processor", share_of_processor(server), lambda share: share < 0.3)
+    edition = server.all_stats()["edition"]
+    held.close()
+    netns.until("what it asked for is done all the same", lambda: server.all_stats()["edition"] == edition + 1)
+
+
+def test_end(server):
+    """The five seconds for clients to take their answers are that by the clock, however often they ask; one that hung up is not waited for."""
+    with connected(server) as slow:
+        slow.sendall(b'{"op":"stats","id":1}\n' * 2000)
+        time.sleep(0.5)
+        begin = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        expect("a client that takes no answers: ends", server.process.wait(timeout=60), 0)
+        expect("  after seconds", time.monotonic() - begin, lambda seconds: 4 < seconds < 9)
+    server.rest.join()
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        daemon.SPEC = SPEC
+        daemon.write_rows(folder, ord("a"))
+        (folder / "app.o").write_bytes(daemon.compiled(folder, "one"))
+        server = daemon.Server(folder)
+        test_requests(server)
+        test_many_lines(server)
+        test_pipelined(server)
+        test_hung_up(server)
+        test_end(server)
+        server = daemon.Server(folder, "--in-flight", "1")
+        test_overload(server)
+        expect("ends", server.stop(), 0)
+    print("FAILED" if runs.failures else "all ok")
+    return 1 if runs.failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
