@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shlex
 import signal
 import socket
 import statistics
@@ -11,11 +12,13 @@ import sys
 import tempfile
 import threading
 import time
+import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import daemon
 import netns
 import runs
+import started
 from runs import expect
 
 SPEC = daemon.SPEC.replace("service {service}", """chain first(rows: file rows) -> u8 hops 1 {{
@@ -145,7 +148,7 @@ def test_hung_up(server):
         gone.sendall(b'{"op":"reload"}\n')
         time.sleep(0.2)
     expect("the edition before runs still", server.all_stats()["before_runs"], True)
-    expect("one that hung up while it waits: share of a processor", share_of_processor(server), lambda share: share < 0.3)
+    expect("one that hung up while it waits: share of a processor", share_of_processor(server), lambda share: share < 0.1)
     edition = server.all_stats()["edition"]
     held.close()
     netns.until("what it asked for is done all the same", lambda: server.all_stats()["edition"] == edition + 1)
@@ -153,14 +156,68 @@ def test_hung_up(server):
 
 def test_end(server):
     """The five seconds for clients to take their answers are that by the clock, however often they ask; one that hung up is not waited for."""
-    with connected(server) as slow:
+    with connected(server) as slow, connected(server) as gone:
         slow.sendall(b'{"op":"stats","id":1}\n' * 2000)
         time.sleep(0.5)
         begin = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        gone.close()
         expect("a client that takes no answers: ends", server.process.wait(timeout=60), 0)
         expect("  after seconds", time.monotonic() - begin, lambda seconds: 4 < seconds < 9)
     server.rest.join()
+
+
+def test_nobody_listens(folder):
+    """What is said is lost where the disk is full or nobody reads it; the daemon goes on."""
+    def heard_by(what, **streams):
+        path = folder / "unheard"
+        with started.start([runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}", "--bind", "127.0.0.1",
+                               "--port", "lines=0", "--socket", path], **streams) as process:
+            netns.until("it serves", path.exists)
+            if process.stderr is not None:
+                process.stderr.close()
+            server = types.SimpleNamespace(path=path)
+            for edition in (2, 3):
+                expect(f"{what}: edition {edition}", asked(server, b'{"op":"reload"}\n'), {"id": None, "edition": edition})
+                netns.until("the one before has ended", lambda: not asked(server, b'{"op":"stats"}\n')["stats"]["before_runs"])
+            process.send_signal(signal.SIGTERM)
+            expect("  ends", process.wait(timeout=60), 0)
+
+    with open("/dev/full", "wb") as full:
+        heard_by("a full disk", stdout=full, stderr=full)
+    heard_by("a pipe that nobody reads", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    closed = "exec " + shlex.join(map(str, (runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}", "--bind",
+                                            "127.0.0.1", "--port", "lines=0", "--socket", folder / "closed"))) + " <&- >&- 2>&-"
+    with started.start(["sh", "-c", closed]) as process:
+        netns.until("it serves", (folder / "closed").exists)
+        where = [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in range(3)]
+        expect("started without standard files: nothing else has their numbers", where, ["/dev/null"] * 3)
+        process.send_signal(signal.SIGTERM)
+        expect("  ends", process.wait(timeout=60), 0)
+
+
+def test_call_without_output(folder):
+    call = shlex.join(map(str, (runs.BUILD / "bin" / "chainio", "call", folder / "app.o", "first", "--file", folder / "a.rows")))
+    inspect = shlex.join(map(str, (runs.BUILD / "bin" / "chainio", "inspect", folder / "app.o")))
+    for where, why in (("/dev/null", None), ("/dev/full", "No space left on device"), ("&-", "Bad file descriptor")):
+        for command, said in ((call, "chainio call: cannot write the results\n"), (inspect, f"chainio: standard output: {why}\n")):
+            done = subprocess.run(["sh", "-c", f"{command} >{where}"], capture_output=True, text=True)
+            expect(f"what goes to {where}", (done.returncode, done.stderr), (3, said) if why else (0, ""))
+
+
+def test_names_of_bytes(folder):
+    """The name of a file need not be UTF-8."""
+    name = os.fsdecode(b"ma\xe4n.rows")
+    (folder / name).write_bytes((folder / "a.rows").read_bytes())
+    server = daemon.Server(folder, "--file", f"rows={folder / name}")
+    os.replace(folder / "a.rows", folder / name)
+    daemon.write_rows(folder, ord("a"))
+    netns.until("it is opened anew", lambda: server.all_stats()["reloads"]["done"] >= 1)
+    expect("what is said of it", server.all_stats()["reloads"]["last"], lambda last: "ma\ufffdn.rows" in last or "a.rows" in last)
+    (folder / name).unlink()
+    expect("a reload that misses it", server.control({"op": "reload"})["error"], lambda error: "ma\ufffdn.rows" in error)
+    expect("ends", server.stop(), 0)
 
 
 def main():
@@ -178,6 +235,9 @@ def main():
         server = daemon.Server(folder, "--in-flight", "1")
         test_overload(server)
         expect("ends", server.stop(), 0)
+        test_nobody_listens(folder)
+        test_call_without_output(folder)
+        test_names_of_bytes(folder)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
 

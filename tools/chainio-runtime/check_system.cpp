@@ -148,7 +148,7 @@ std::string facts_json(const std::vector<SystemFact>& facts) {
     for (const auto& fact : facts) {
         json.push_back({{"name", fact.name}, {"state", fact.state}, {"detail", fact.detail}, {"remedy", fact.remedy}});
     }
-    return json.dump();
+    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace chainio::runtime_tool

@@ -6,7 +6,9 @@
 
 #include "tools/chainio-runtime/check_system.h"
 #include "tools/chainio-runtime/plan.h"
+#include "tools/chainio-runtime/say.h"
 #include "tools/chainio-runtime/serve.h"
+#include "tools/chainio/standard_files.h"
 #include "tools/chainio/summary.h"
 
 namespace chainio::runtime_tool {
@@ -43,8 +45,7 @@ int run(const Options& options) {
     }
     std::fflush(stdout);
     if (options.check) {
-        fmt::print(stderr, "{}",
-                   tool::fallbacks_text((*edition)->engine->fallbacks()) + tool::fallbacks_text(fallbacks));
+        say(tool::fallbacks_text((*edition)->engine->fallbacks()) + tool::fallbacks_text(fallbacks));
         return kExitOk;
     }
     return serve(options, std::move(fallbacks), ring ? std::move(*ring) : nullptr, std::move(*edition));
@@ -54,6 +55,7 @@ int run(const Options& options) {
 }  // namespace chainio::runtime_tool
 
 int main(int argc, char** argv) {
+    if (!chainio::tool::hold_standard_files()) return chainio::runtime_tool::kExitSystem;
     try {
         chainio::runtime_tool::Options options;
         CLI::App app{"Says what an artifact's parts run with, and serves its call chains over a Unix socket.",

@@ -132,7 +132,7 @@ std::string plan_json(const std::vector<PlanRow>& rows) {
     auto json = nlohmann::ordered_json::array();
     for (const auto& row : rows)
         json.push_back({{"kind", row.kind}, {"name", row.name}, {"state", row.state}, {"why", row.why}});
-    return json.dump();
+    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace chainio::runtime_tool

@@ -120,11 +120,15 @@ std::expected<Request, RequestError> parse_request(std::string_view line, const 
     return request;
 }
 
+std::string json_line(const nlohmann::ordered_json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 std::string error_line(const Json& id, const std::string& message) {
     nlohmann::ordered_json json;
     json["id"] = id;
     json["error"] = message;
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    return json_line(json);
 }
 
 std::string completion_line(const Json& id, const spec::Loaded& spec, const engine::Completion& completion) {
@@ -133,7 +137,7 @@ std::string completion_line(const Json& id, const spec::Loaded& spec, const engi
     const auto& module = spec.module();
     json.update(nlohmann::ordered_json::parse(
         tool::result_json(module, module.chains[completion.chain], tool::keep(completion), "")));
-    return json.dump() + "\n";
+    return json_line(json);
 }
 
 }  // namespace chainio::runtime_tool

@@ -35,6 +35,8 @@ struct RequestError {
 std::expected<Request, RequestError> parse_request(std::string_view line, const spec::Loaded& spec,
                                                    const std::vector<OpenFile>& files);
 
+// One line; of what is no UTF-8 (names of files need not be) there is U+FFFD in it.
+std::string json_line(const nlohmann::ordered_json& json);
 std::string error_line(const nlohmann::json& id, const std::string& message);
 std::string completion_line(const nlohmann::json& id, const spec::Loaded& spec, const engine::Completion& completion);
 

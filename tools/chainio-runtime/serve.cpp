@@ -2,18 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
+
 #include "tools/chainio-runtime/notify.h"
+#include "tools/chainio-runtime/say.h"
 #include "tools/chainio-runtime/service.h"
 
 namespace chainio::runtime_tool {
 
 int fail(int code, const std::string& message) {
-    fmt::print(stderr, "chainio-runtime: {}\n", message);
+    say(fmt::format("chainio-runtime: {}\n", message));
     return code;
 }
 
 int serve(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<ring::Shared> ring,
           std::unique_ptr<Edition> edition) {
+    std::signal(SIGPIPE, SIG_IGN);  // whoever reads what is said may go
     if (auto opened = open_edition(options, *edition); !opened)
         return fail(opened.error().code, opened.error().message);
     Service service(options, std::move(fallbacks), std::move(ring), std::move(edition));
@@ -22,11 +26,11 @@ int serve(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<
     if (!options.socket.empty()) {
         if (auto listening = service.listen(options.socket); !listening) return fail(kExitSystem, listening.error());
     }
-    fmt::print(stderr, "{}", service.report());
-    if (!options.socket.empty()) fmt::print(stderr, "serving at {}\n", options.socket);
+    say(service.report());
+    if (!options.socket.empty()) say(fmt::format("serving at {}\n", options.socket));
     notify_manager("READY=1\nSTATUS=edition 1 of '" + options.spec + "' runs");
     if (auto served = service.run(); !served) return fail(kExitSystem, served.error());
-    fmt::print(stderr, "stopped after {} answers\n", service.answered());
+    say(fmt::format("stopped after {} answers\n", service.answered()));
     return kExitOk;
 }
 

@@ -122,7 +122,7 @@ bool Service::start(std::uint64_t key, Client& client, const std::string& line) 
             nlohmann::ordered_json json;
             json["id"] = request->id;
             json["stats"] = stats();
-            client.send(json.dump() + "\n");
+            client.send(json_line(json));
             return true;
         }
         case Op::reload:

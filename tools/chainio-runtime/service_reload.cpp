@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "tools/chainio-runtime/notify.h"
+#include "tools/chainio-runtime/say.h"
 #include "tools/chainio-runtime/service.h"
 #include "tools/chainio/summary.h"
 
@@ -110,7 +111,7 @@ bool Service::look_at_files(bool at_once) {
     looked_ = now;
     const auto notice = watch_.look();
     if (!notice) return false;
-    fmt::print(stderr, "{}\n", notice->message);
+    say(notice->message + "\n");
     if (notice->changed) file_notice_ = notice->message;
     return notice->changed;
 }
@@ -136,7 +137,7 @@ void Service::answer_all(std::vector<Asked>& asked, const std::expected<void, Pr
         nlohmann::ordered_json json;
         json["id"] = each.id;
         json["edition"] = now_->number;
-        answer(each.client, result ? json.dump() + "\n" : error_line(each.id, result.error().message));
+        answer(each.client, result ? json_line(json) : error_line(each.id, result.error().message));
     }
     asked.clear();
 }
@@ -172,7 +173,7 @@ void Service::told(const std::expected<void, Problem>& result, const std::string
         last_ = fmt::format("edition {} goes on, the reload ({}) is refused: {}", now_->number, why,
                             result.error().message);
     }
-    fmt::print(stderr, "{}\n", last_);
+    say(last_ + "\n");
     answer_all(asked_, result);
     answer_all(forgetting_, result);
 }
@@ -183,7 +184,7 @@ void Service::end_edition() {
     if (server_ != nullptr && server_->reloading()) return;
     for (const std::string& leak : before_->engine->leaks()) {
         leaked_++;
-        fmt::print(stderr, "edition {} has not given back: {}\n", before_->number, leak);
+        say(fmt::format("edition {} has not given back: {}\n", before_->number, leak));
     }
     before_.reset();
 }

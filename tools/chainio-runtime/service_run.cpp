@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "tools/chainio-runtime/notify.h"
+#include "tools/chainio-runtime/say.h"
 #include "tools/chainio-runtime/service.h"
 
 namespace chainio::runtime_tool {
@@ -37,8 +38,8 @@ void Service::tell_overload(bool at_end) {
         const std::uint64_t shed = server_->counters(i, true).shed + server_->counters(i, false).shed;
         std::uint64_t& before = shed_[services[i].name];
         if (shed > before)
-            fmt::print(stderr, "overload: {} requests of service '{}' were shed, {} in all\n", shed - before,
-                       services[i].name, shed);
+            say(fmt::format("overload: {} requests of service '{}' were shed, {} in all\n", shed - before,
+                            services[i].name, shed));
         before = shed;
     }
 }
@@ -46,13 +47,11 @@ void Service::tell_overload(bool at_end) {
 // Once a trial has ended: which engine --engine=auto goes on with, and why.
 void Service::tell_choice() {
     const bool open = now_->engine->choosing();
-    if (!open && choosing_ == now_->number) fmt::print(stderr, "{}\n", now_->engine->describe());
+    if (!open && choosing_ == now_->number) say(now_->engine->describe() + "\n");
     choosing_ = open ? now_->number : 0;
 }
 
-void Service::tell_news() {
-    if (const std::string text = news(); !text.empty()) fmt::print(stderr, "{}", text);
-}
+void Service::tell_news() { say(news()); }
 
 // What has come with the last turn, and what follows from it without the kernel: requests start chains, and chains that
 // end let requests go on. True: there is more to be done.

@@ -77,7 +77,9 @@ int control(const Parsed& parsed) {
         return kExitFailed;
     }
     json.erase("id");
-    fmt::print("{}\n", (json.contains("stats") ? json["stats"] : json).dump(2));
+    fmt::print(
+        "{}\n",
+        (json.contains("stats") ? json["stats"] : json).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return kExitOk;
 }
 

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -7,6 +9,7 @@
 
 #include "tools/chainio/call_args.h"
 #include "tools/chainio/commands.h"
+#include "tools/chainio/standard_files.h"
 
 namespace {
 
@@ -35,6 +38,7 @@ const std::vector<std::string>& chainio::tool::program_words() { return g_progra
 
 int main(int argc, char** argv) {
     using namespace chainio::tool;
+    if (!hold_standard_files()) return kExitSystem;
     try {
         CLI::App app{"Run programs with shadow chains beside them; run, inspect and test the chains of an artifact.",
                      "chainio"};
@@ -55,7 +59,9 @@ int main(int argc, char** argv) {
         } catch (const CLI::ParseError& error) {
             return app.exit(error) == 0 ? kExitOk : kExitUsage;
         }
-        return exit_code;
+        if (std::fflush(stdout) == 0) return exit_code;
+        std::fprintf(stderr, "chainio: standard output: %s\n", std::strerror(errno));
+        return kExitSystem;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "chainio: %s\n", error.what());
         return kExitSystem;

@@ -92,7 +92,7 @@ std::string summary_json(const engine::Engine& engine, std::uint32_t chain, doub
     }
     json["latency_ns"]["max"] = runs.latency_ns.max();
     json["fallbacks"] = fallbacks_json(engine.fallbacks());
-    return json.dump();
+    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace chainio::tool

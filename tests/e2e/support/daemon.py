@@ -76,7 +76,7 @@ class Daemon:
         self.path = self.folder / f"control-{time.monotonic_ns()}"
         command = [*prefix, BUILD / "bin" / "chainio-runtime", "--spec", artifact, "--file",
                    f"{self.FILE[0]}={self.folder / self.FILE[1]}", "--socket", self.path, *options]
-        self.process = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.process = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
         self.said, self.ports = [], {}
         for line in self.process.stderr:
             self.said.append(line)
