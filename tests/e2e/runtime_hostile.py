@@ -220,6 +220,25 @@ def test_names_of_bytes(folder):
     expect("ends", server.stop(), 0)
 
 
+def test_all_files_are_looked_at(folder):
+    """`invalidate` is not acknowledged while a reply comes from a file that was replaced, whatever became of others."""
+    class OfTwo(daemon.Server):
+        FILE = "rows", "first.rows"
+
+    (folder / "first.rows").write_bytes(b"x" * 1000)
+    server = OfTwo(folder, "--file", f"rows={folder / 'a.rows'}")
+    (folder / "first.rows").unlink()
+    daemon.write_rows(folder, ord("b"))
+    for which in ("one file is gone, the other one replaced", "asked again"):
+        expect(which, server.control({"op": "invalidate"}).get("error", "acknowledged"), lambda error: "first.rows" in error)
+    (folder / "first.rows").write_bytes(b"x" * 1000)
+    expect("both are there", server.control({"op": "invalidate"}), {"id": None, "edition": 2})
+    with server.connect() as sock:
+        sock.sendall(b"row 3\n")
+        expect("  and replies are of the newer one", daemon.receive_line(sock), daemon.answer(b"one", 3, ord("b")))
+    expect("ends", server.stop(), 0)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -238,6 +257,7 @@ def main():
         test_nobody_listens(folder)
         test_call_without_output(folder)
         test_names_of_bytes(folder)
+        test_all_files_are_looked_at(folder)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
 

@@ -109,6 +109,7 @@ class Service {
     std::vector<Asked> asked_;       // for a reload, by the control socket
     std::vector<Asked> forgetting_;  // whether files are others, likewise: what was kept is forgotten already
     std::string file_notice_;        // why files are to be opened anew
+    bool files_owed_ = false;        // that was tried in vain
     unsigned reloads_ = 0, refused_ = 0, for_files_ = 0;
     std::uint64_t leaked_ = 0;
     std::string last_;  // what came of the last reload

@@ -109,11 +109,14 @@ bool Service::look_at_files(bool at_once) {
     const auto now = std::chrono::steady_clock::now();
     if (watch_.empty() || (!at_once && now - looked_ < std::chrono::milliseconds(kLookMs))) return false;
     looked_ = now;
-    const auto notice = watch_.look();
-    if (!notice) return false;
-    say(notice->message + "\n");
-    if (notice->changed) file_notice_ = notice->message;
-    return notice->changed;
+    bool changed = false;
+    for (const FileWatch::Notice& notice : watch_.look()) {
+        say(notice.message + "\n");
+        if (notice.changed && !std::exchange(changed, true)) file_notice_ = notice.message;
+    }
+    // A newer file that could not be opened is tried again when somebody asks, as the older one is read until then.
+    files_owed_ = files_owed_ || changed;
+    return changed || (at_once && files_owed_);
 }
 
 // Two editions at most are there at once, so that a reload waits for the end of what the one before has begun.
@@ -161,6 +164,7 @@ std::expected<void, Problem> Service::reload(bool artifact) {
     before_ = std::move(now_);
     now_ = std::move(*next);
     watch_.look_after(*now_);
+    files_owed_ = false;
     return {};
 }
 

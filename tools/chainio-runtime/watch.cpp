@@ -30,24 +30,27 @@ void FileWatch::look_after(const Edition& edition) {
     }
 }
 
-std::optional<FileWatch::Notice> FileWatch::look() {
+std::vector<FileWatch::Notice> FileWatch::look() {
+    std::vector<Notice> notices;
     for (Watched& file : files_) {
         struct stat now{};
         if (stat(file.path.c_str(), &now) != 0) {
             if (file.gone) continue;
             file.gone = true;
-            return Notice{false,
-                          fmt::format("'{}': {}; what was opened is read further", file.path, std::strerror(errno))};
+            notices.push_back(
+                {false, fmt::format("'{}': {}; what was opened is read further", file.path, std::strerror(errno))});
+            continue;
         }
         file.gone = false;
         const bool replaced = !same_file(file.seen, now);
         if (!replaced && (!file.immutable || same_bytes(file.seen, now))) continue;
         file.seen = now;
-        return Notice{true, fmt::format("'{}' {}", file.path,
-                                        replaced ? "was replaced"
-                                                 : "is declared immutable and was written to; replace it by a rename")};
+        notices.push_back(
+            {true, fmt::format("'{}' {}", file.path,
+                               replaced ? "was replaced"
+                                        : "is declared immutable and was written to; replace it by a rename")});
     }
-    return std::nullopt;
+    return notices;
 }
 
 }  // namespace chainio::runtime_tool

@@ -3,7 +3,6 @@
 #pragma once
 #include <sys/stat.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +18,8 @@ class FileWatch {
     };
     void look_after(const Edition& edition);
     bool empty() const { return files_.empty(); }
-    // Each change is told once.
-    std::optional<Notice> look();
+    // What has become of all files since the last look; each change is told once.
+    std::vector<Notice> look();
 
   private:
     struct Watched {
