@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <cstring>
+
+#include "runtime/net/clock.h"
 
 namespace chainio::net {
 namespace {
@@ -13,10 +14,6 @@ static_assert(sizeof(cio_kept_set) == 64, "a set is a cache line");
 static_assert(sizeof(cio_kept_place) == 2048, "places do not straddle pages");
 static_assert(sizeof(cio_kept_epoch) == 64);
 static_assert(std::endian::native == std::endian::little);
-
-std::uint64_t now_ns() {
-    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
 
 template <class T>
 void put(T& at, T value) {

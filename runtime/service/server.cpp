@@ -11,10 +11,17 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/net/clock.h"
+
 namespace chainio::service {
 namespace {
 
 constexpr unsigned kEvents = 256, kMostRounds = 64;
+constexpr std::uint64_t kShortage = 100'000'000;  // ns, until it may be over
+
+bool is_shortage(int result) {
+    return result == -EMFILE || result == -ENFILE || result == -ENOMEM || result == -ENOBUFS;
+}
 
 // A peer that is gone without a word is noticed within some minutes.
 void keep_alive(int fd) {
@@ -132,6 +139,7 @@ void Server::step() {
         }
     }
     give_up_late();
+    accept_again();
     end_generation();
 }
 
@@ -155,9 +163,24 @@ void Server::accepted(const NetEvent& event) {
     listener.accepting = false;
     if (listener.fd < 0 && listener.generation != nullptr) listener.generation->closing--;
     if (draining_ || listener.fd < 0) return;
-    // A shortage of descriptors or memory ends the multishot accept; the connections wait in the backlog.
-    listener.accepting = true;
-    net_->accept(event.index, listener.fd);
+    if (!is_shortage(event.result)) return accept_at(event.index);
+    // It ends the multishot accept, and would do so again at once; the connections wait in the backlog.
+    accept_again_ns_ = net::now_ns() + kShortage;
+    fallbacks_->note("accept-waits", fmt::format("connections wait for descriptors or memory: {}; raise the limit "
+                                                 "(`ulimit -n`), or give fewer --connections",
+                                                 std::strerror(-event.result)));
+}
+
+void Server::accept_at(std::uint32_t index) {
+    listeners_[index].accepting = true;
+    net_->accept(index, listeners_[index].fd);
+}
+
+void Server::accept_again() {
+    if (accept_again_ns_ == 0 || net::now_ns() < accept_again_ns_) return;
+    accept_again_ns_ = 0;
+    for (std::uint32_t i = 0; i < listeners_.size() && !draining_; i++)
+        if (listeners_[i].fd >= 0 && listeners_[i].tcp && !listeners_[i].accepting) accept_at(i);
 }
 
 void Server::add_connection(std::uint32_t listener, int fd) {

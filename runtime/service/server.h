@@ -70,7 +70,8 @@ class Server {
     const std::vector<Listening>& listening() const { return listening_; }
     int next_timeout_ms() const {
         const auto opening = [](const Interface& each) { return each.tries != 0 || each.until_ns != 0; };
-        if (draining_ || before_ || std::ranges::any_of(interfaces_, opening)) return kEndingTickMs;
+        if (draining_ || before_ || accept_again_ns_ != 0 || std::ranges::any_of(interfaces_, opening))
+            return kEndingTickMs;
         return used_ == 0 ? -1 : kTickMs;
     }
     // Does what has come with the ring's last turn, and what can be done without waiting or asking the kernel.
@@ -222,6 +223,8 @@ class Server {
 
     void take_event(const NetEvent& event);
     void accepted(const NetEvent& event);
+    void accept_at(std::uint32_t index);
+    void accept_again();
     void add_connection(std::uint32_t listener, int fd);
     void received(const NetEvent& event);
     void mark(std::uint32_t index);
@@ -277,6 +280,7 @@ class Server {
     metrics::Fallbacks* fallbacks_ = nullptr;
     std::vector<NetEvent> events_;
     std::uint64_t last_look_ns_ = 0, peers_looked_ns_ = 0;
+    std::uint64_t accept_again_ns_ = 0;  // when; 0: no listener waits for a shortage to be over
     unsigned used_ = 0;
     bool draining_ = false;
 };

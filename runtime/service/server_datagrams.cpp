@@ -5,18 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "runtime/engine/owners.h"
+#include "runtime/net/clock.h"
 #include "runtime/service/server.h"
 
 namespace chainio::service {
 namespace {
 
-std::uint64_t now_ns() {
-    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
+using net::now_ns;
 
 // The reply leaves from the address to which the request came, by whichever way leads back.
 void answer_from_there(std::span<std::uint8_t> control) {

@@ -6,18 +6,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 
+#include "runtime/net/clock.h"
 #include "runtime/service/server.h"
 
 namespace chainio::service {
 namespace {
 
-constexpr std::uint64_t kLinger = 2'000'000'000;  // ns, for a peer to close its side once it was told
+using net::now_ns;
 
-std::uint64_t now_ns() {
-    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
+constexpr std::uint64_t kLinger = 2'000'000'000;  // ns, for a peer to close its side once it was told
 
 }  // namespace
 

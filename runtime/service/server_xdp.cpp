@@ -3,22 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "runtime/engine/owners.h"
+#include "runtime/net/clock.h"
 #include "runtime/service/server.h"
 
 namespace chainio::service {
 namespace {
 
+using net::now_ns;
+
 constexpr std::size_t kAtOnce = 64;
 constexpr std::uint64_t kLettingGo = 1'000'000'000;  // ns, for last replies to leave
 constexpr unsigned kTries = 100;                     // to take queues that the kernel is about to free
 
-std::uint64_t now_ns() {
-    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
 static_assert(Answer::kHeadroom >= net::kRoomForHeaders);
 
 constexpr std::uint64_t kLookAtPeers = 1'000'000'000;  // ns

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """The daemon under clients of its control socket, and under circumstances, that are not as they should be: it goes on, and serves as quickly as before."""
+import contextlib
 import json
 import os
 import pathlib
+import resource
 import shlex
 import signal
 import socket
@@ -29,8 +31,8 @@ service {service}""")
 
 def connected(server):
     made = socket.socket(socket.AF_UNIX)
+    made.connect(str(server.path))  # waits for a place in the backlog, which one with a time limit would not
     made.settimeout(netns.PATIENCE)
-    made.connect(str(server.path))
     return made
 
 
@@ -239,6 +241,52 @@ def test_all_files_are_looked_at(folder):
     expect("ends", server.stop(), 0)
 
 
+def free_ports(count):
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def test_limits(folder):
+    """At a limit the daemon waits, instead of trying again and again; where it could not have its connections, it does not start."""
+    server = daemon.Server(folder)
+    many = [connected(server) for _ in range(260)]
+    expect("more control clients than may be: share of a processor", share_of_processor(server), lambda share: share < 0.1)
+    for each in many:
+        each.close()
+    netns.until("they are gone", lambda: server.all_stats()["clients"] < 3)
+    expect("ends", server.stop(), 0)
+    before, after = free_ports(2)
+    (folder / "app.o").write_bytes(daemon.compiled(folder, "one", port=before))
+    server = daemon.Server(folder, port=None)
+    server.use(daemon.compiled(folder, "one", port=after))
+    limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (server.descriptors() + 30, limits[1]))
+    server.control({"op": "reload"})  # the listener of another port has the limit that is there when it begins
+    netns.until("the one before has ended", lambda: not server.all_stats()["before_runs"])
+    connections = [socket.create_connection(("127.0.0.1", after), timeout=netns.PATIENCE) for _ in range(60)]
+    expect("no descriptor is left: share of a processor", share_of_processor(server), lambda share: share < 0.1)
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
+    for each in connections:
+        each.sendall(b"row 3\n")
+    expect("then all are served", [daemon.receive_line(each) for each in connections], [daemon.answer(b"one", 3, ord("b"))] * 60)
+    expect("  and it was said", [each["name"] for each in server.all_stats()["fallbacks"]], lambda names: "accept-waits" in names)
+    for each in connections:
+        each.close()
+    expect("ends", server.stop(), 0)
+    if os.geteuid() == 0:  # may raise the hard limit, unless it has no capability for it
+        command = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource"]
+    else:
+        command = []
+    command += ["prlimit", "--nofile=300:300", runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}"]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    expect("too few open files to start with", (done.returncode, done.stderr),
+           (3, "chainio-runtime: 1024 connections want 1410 open files, and this process may have 300: raise its limit (`ulimit -n 1410`, "
+               "LimitNOFILE= of a systemd unit), or give fewer --connections\n"))
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -258,6 +306,7 @@ def main():
         test_call_without_output(folder)
         test_names_of_bytes(folder)
         test_all_files_are_looked_at(folder)
+        test_limits(folder)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
 

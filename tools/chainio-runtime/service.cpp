@@ -23,7 +23,8 @@ std::unexpected<std::string> system_error(const std::string& what) {
 
 // What a descriptor that is waited for belongs to, and which one of these.
 enum class Source : std::uint8_t { signals, listener, progress, client };
-constexpr unsigned kLinesATurn = 16;  // of a client of the control socket
+constexpr unsigned kLinesATurn = 16;                 // of a client of the control socket
+constexpr std::chrono::milliseconds kShortage{100};  // of descriptors: until it may be over
 constexpr unsigned kSourceShift = 56;
 
 std::uint64_t key_of(Source source, std::uint64_t number) {
@@ -32,9 +33,11 @@ std::uint64_t key_of(Source source, std::uint64_t number) {
 
 // Whether somebody answers at a socket file, or it was left by a process that is gone.
 bool is_served(const sockaddr_un& address) {
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return true;
-    const bool served = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    // EAGAIN: by somebody who is slow to accept.
+    const bool served =
+        connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 || errno == EAGAIN;
     close(fd);
     return served;
 }
@@ -105,7 +108,10 @@ std::expected<void, std::string> Service::watch_signals() {
 void Service::accept_clients() {
     while (clients_.size() < kMostClients) {
         const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0) return;
+        if (fd < 0) {
+            if (errno != EAGAIN) accept_again_ = std::chrono::steady_clock::now() + kShortage;
+            return;
+        }
         clients_.emplace(next_client_++, std::make_unique<Client>(fd));
     }
 }
@@ -204,7 +210,11 @@ std::expected<unsigned, std::string> Service::collect_from(Edition& edition) {
 // Takes a turn, and does what descriptors ask for.
 std::expected<void, std::string> Service::wait(int timeout_ms) {
     waits_->want(signals_, EPOLLIN, key_of(Source::signals, 0));
-    if (stops_ == 0) waits_->want(listener_, EPOLLIN, key_of(Source::listener, 0));
+    // Who cannot be accepted would be told of at every turn.
+    const bool short_of = std::chrono::steady_clock::now() < accept_again_;
+    if (short_of) timeout_ms = timeout_ms < 0 ? kShortage.count() : std::min<int>(timeout_ms, kShortage.count());
+    if (stops_ == 0 && !short_of && clients_.size() < kMostClients)
+        waits_->want(listener_, EPOLLIN, key_of(Source::listener, 0));
     for (Edition* edition : {now_.get(), before_.get()}) {
         if (edition == nullptr || edition->engine->in_flight() == 0) continue;
         waits_->want(edition->engine->poll_fd(), EPOLLIN, key_of(Source::progress, edition->number));

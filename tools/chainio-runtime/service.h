@@ -23,6 +23,8 @@ namespace chainio::runtime_tool {
 
 class Service {
   public:
+    static constexpr std::size_t kMostClients = 256;  // of the control socket
+
     // Without a ring no service can be served, and engines look for one of their own.
     Service(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<ring::Shared> ring,
             std::unique_ptr<Edition> edition);
@@ -47,7 +49,6 @@ class Service {
         std::uint64_t client = 0;
         nlohmann::json id;
     };
-    static constexpr std::size_t kMostClients = 256;
     static constexpr int kLookMs = 1000;  // between two looks at the files' names
 
     // service.cpp: clients of the control socket
@@ -98,6 +99,7 @@ class Service {
     std::unique_ptr<service::Inside> inside_;  // what the kernel answers by itself
     FileWatch watch_;
     std::chrono::steady_clock::time_point looked_, told_;
+    std::chrono::steady_clock::time_point accept_again_;  // clients of the control socket, after a shortage
     std::map<std::string, std::uint64_t> shed_;           // by service, as far as it was told
     std::set<std::pair<std::string, std::string>> said_;  // fallbacks, by name and reason
     std::array<std::uint64_t, 3> looked_for_news_{};      // the edition, its engine's fallbacks and ours, as they were
