@@ -110,6 +110,7 @@ std::expected<std::unique_ptr<Port>, Refusal> Port::open(const PortOptions& opti
     const bool frames = port->mode_.multi_buffer && !options.whole_requests;
     port->longest_frame_ = frames ? kLongestPacket : kChunk - kHeadroom;
     port->ports_ = options.ports;
+    port->whole_requests_ = options.whole_requests;
     port->bound_ = options.bound;
     port->interface_.addresses = heard_at(port->bound_, std::move(port->interface_.addresses));
     if (auto taken = port->program_.take(port->ports_, port->interface_.addresses, port->longest_frame_); !taken)
@@ -200,7 +201,10 @@ void Port::received(Queue& queue, unsigned number, const xdp_desc& desc, std::sp
     }
     Chunk& begin = chunk(whole);
     const auto headers = parse({slab_.data(whole) + begin.begin, begin.length}, bytes);
-    if (!headers || parts > kMostParts) {
+    // Whoever wants whole requests reads them where they begin, as far as their length says.
+    const bool cut =
+        whole_requests_ && headers && (parts != 1 || headers->payload_length > begin.length - headers->bytes);
+    if (!headers || parts > kMostParts || cut) {
         counters_.malformed++;
         give_back(whole);
         return;

@@ -1,6 +1,7 @@
 // Declared UDP traffic of one interface, in frames of the shared region: requests come as descriptors, and leave as
 // their own answers. Everything else on the interface stays with the kernel. One thread.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <expected>
@@ -168,7 +169,10 @@ class Port {
     };
     bool room(unsigned number, std::size_t pieces);
     void push(unsigned number, const Packet& packet);
-    std::uint32_t largest_payload(bool v6) const { return interface_.mtu - (v6 ? kIpv6 : kIpv4) - kUdp; }
+    // `lo` has an MTU of 65,536; the lengths of packets have 16 bits.
+    std::uint32_t largest_payload(bool v6) const {
+        return std::min(interface_.mtu, 65535u) - (v6 ? kIpv6 : kIpv4) - kUdp;
+    }
     void head(const umem::Descriptor& request, std::uint32_t length, std::uint16_t sum);
     void give_back(umem::Frame first);
     std::expected<void, AnswerError> reply_by_copy(const Chunk& request, std::span<const umem::Descriptor> data);
@@ -191,6 +195,7 @@ class Port {
     std::vector<std::uint16_t> ports_;
     Address bound_{};
     std::uint32_t longest_frame_ = 0;
+    bool whole_requests_ = false;
     unsigned first_queue_ = 0;  // whose turn it is to be read first
     std::uint64_t unanswered_ = 0, sending_ = 0;
     PortCounters counters_;

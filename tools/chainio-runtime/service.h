@@ -77,6 +77,7 @@ class Service {
     void tell_news();
     // service_reload.cpp
     std::expected<void, std::string> make_server(Edition& edition);
+    std::expected<void, std::string> make_server_outside(Edition& edition, const service::ServerOptions& wanted);
     std::expected<void, std::string> make_inside(Edition& edition, service::ServerOptions& wanted);
     std::string news();
     void reload_if_due();

@@ -29,6 +29,12 @@ std::expected<void, std::string> Service::make_server(Edition& edition) {
     if (edition.serves_inside()) {
         if (auto made = make_inside(edition, wanted); !made) return made;
     }
+    auto made = make_server_outside(edition, wanted);
+    if (!made) inside_.reset();  // it runs over the edition, which ends with this
+    return made;
+}
+
+std::expected<void, std::string> Service::make_server_outside(Edition& edition, const service::ServerOptions& wanted) {
     if (ring_ == nullptr) {
         // Once more for the reason.
         auto ring = make_ring(options_, fallbacks_);
