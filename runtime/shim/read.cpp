@@ -2,6 +2,8 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
+#include <cstdint>
+
 #include "runtime/shim/next.h"
 #include "runtime/shim/shim.h"
 
@@ -36,10 +38,12 @@ void* mapped_seen(int fd, int protection, int flags, Call call) {
     return memory;
 }
 
-// A read into one buffer from a place of its own, the only kind that may be served.
+// A read into one buffer from a place of its own, the only kind that may be served. One of more than there is `room`
+// for is libc's to refuse.
 template <class Call>
-ssize_t pread_seen(Slot& slot, int fd, std::int64_t at, void* buffer, std::size_t size, Call call) {
-    if (slot.kind() != Kind::file || table.opening(slot).served.load(std::memory_order_relaxed) == 0) [[likely]]
+ssize_t pread_seen(Slot& slot, int fd, std::int64_t at, void* buffer, std::size_t size, std::size_t room, Call call) {
+    if (slot.kind() != Kind::file || size > room || table.opening(slot).served.load(std::memory_order_relaxed) == 0)
+        [[likely]]
         return read_seen(slot, fd, at, buffer, size, call);
     return read_seen(slot, fd, at, buffer, size, [&] {
         const ssize_t got = serve(slot, fd, at, buffer, size);
@@ -65,12 +69,12 @@ void mapped(int fd, int protection, int flags) {
             return CHAINIO_NEXT(name)(__VA_ARGS__);                                                         \
         return read_seen(*slot, fd, offset, buffer, size, [=] { return CHAINIO_NEXT(name)(__VA_ARGS__); }); \
     }
-#define CHAINIO_PREAD(name, parameters, ...)                                                             \
-    CHAINIO_CALL(ssize_t, name, CHAINIO_LIST parameters) {                                               \
-        Slot* slot = table.watched(fd);                                                                  \
-        if (!slot) [[likely]]                                                                            \
-            return CHAINIO_NEXT(name)(__VA_ARGS__);                                                      \
-        return pread_seen(*slot, fd, at, buffer, size, [=] { return CHAINIO_NEXT(name)(__VA_ARGS__); }); \
+#define CHAINIO_PREAD(name, room, parameters, ...)                                                             \
+    CHAINIO_CALL(ssize_t, name, CHAINIO_LIST parameters) {                                                     \
+        Slot* slot = table.watched(fd);                                                                        \
+        if (!slot) [[likely]]                                                                                  \
+            return CHAINIO_NEXT(name)(__VA_ARGS__);                                                            \
+        return pread_seen(*slot, fd, at, buffer, size, room, [=] { return CHAINIO_NEXT(name)(__VA_ARGS__); }); \
     }
 #define CHAINIO_READV(name, offset, parameters, ...)                                                         \
     CHAINIO_CALL(ssize_t, name, CHAINIO_LIST parameters) {                                                   \
@@ -85,13 +89,13 @@ CHAINIO_READ(read, kAtPosition, (int fd, void* buffer, std::size_t size), fd, bu
 CHAINIO_READ(__read, kAtPosition, (int fd, void* buffer, std::size_t size), fd, buffer, size)
 CHAINIO_READ(__read_chk, kAtPosition, (int fd, void* buffer, std::size_t size, std::size_t room), fd, buffer, size,
              room)
-CHAINIO_PREAD(pread, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
-CHAINIO_PREAD(pread64, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
-CHAINIO_PREAD(__pread64, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
-CHAINIO_READ(__pread_chk, at, (int fd, void* buffer, std::size_t size, off_t at, std::size_t room), fd, buffer, size,
-             at, room)
-CHAINIO_READ(__pread64_chk, at, (int fd, void* buffer, std::size_t size, off_t at, std::size_t room), fd, buffer, size,
-             at, room)
+CHAINIO_PREAD(pread, SIZE_MAX, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
+CHAINIO_PREAD(pread64, SIZE_MAX, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
+CHAINIO_PREAD(__pread64, SIZE_MAX, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
+CHAINIO_PREAD(__pread_chk, room, (int fd, void* buffer, std::size_t size, off_t at, std::size_t room), fd, buffer, size,
+              at, room)
+CHAINIO_PREAD(__pread64_chk, room, (int fd, void* buffer, std::size_t size, off_t at, std::size_t room), fd, buffer,
+              size, at, room)
 CHAINIO_READV(readv, kAtPosition, (int fd, const iovec* list, int count), fd, list, count)
 CHAINIO_READV(preadv, at, (int fd, const iovec* list, int count, off_t at), fd, list, count, at)
 CHAINIO_READV(preadv64, at, (int fd, const iovec* list, int count, off_t at), fd, list, count, at)

@@ -82,6 +82,7 @@ def main():
         subprocess.run([COMPILER, "-O1", "-pthread", str(FIXTURE), "-o", program], check=True)
         summary = test_mode(folder, program, "places", 8)
         expect("the chain knows of it", runs.chain(summary, "whole"), lambda c: 0 < c["served"] <= c["hits"] + c["late"])
+        test_mode(folder, program, "fortified", 70)
         test_mode(folder, program, "copies", 5000)
         summary = test_mode(folder, program, "changes", 3)
         expect("that the file has changed is told", summary["notes"], lambda notes: any("though its class is immutable" in note for note in notes))
