@@ -8,6 +8,18 @@
 #include "tools/chainio/run/files.h"
 
 namespace chainio::run {
+namespace {
+
+// `$LIB` is for glibc's loader, and for no other. Programs of another C library, which cannot load ours, inherit what a
+// program of glibc was started with, and have to start all the same.
+std::string named_for_glibc(const std::string& library) {
+    const std::string folder = library.substr(0, library.rfind('/')) + "/chainio/";
+    constexpr std::string_view kName = "/libchainio.so";
+    const bool is_linked = resolved(folder + "lib/x86_64-linux-gnu" + std::string(kName)) == library;
+    return is_linked ? folder + "$LIB" + std::string(kName) : library;
+}
+
+}  // namespace
 
 std::expected<std::string, std::string> find_library(const std::string& given) {
     std::vector<std::string> places;
@@ -36,7 +48,7 @@ std::vector<std::string> environment_for(const std::string& library, const std::
     const std::string variable = std::string(shim::kRegionVariable) + "=";
     const std::string sites = std::string(shim::kSitesVariable) + "=";
     std::vector<std::string> out;
-    std::string preload = std::string(kPreload) + library;
+    std::string preload = std::string(kPreload) + named_for_glibc(library);
     for (char** each = environ; *each != nullptr; each++) {
         const std::string_view entry(*each);
         if (entry.starts_with(variable) || entry.starts_with(sites)) continue;
