@@ -130,7 +130,8 @@ Port::~Port() {
 }
 
 void Port::note_fallbacks(const PortOptions& options, metrics::Fallbacks& fallbacks) const {
-    const std::string of = fmt::format("{} ({})", interface_.name, interface_.driver);
+    const std::string of =
+        interface_.driver.empty() ? interface_.name : fmt::format("{} ({})", interface_.name, interface_.driver);
     if (options.attach == Attach::automatic && !program_.native())
         fallbacks.note("xdp-generic", fmt::format("the driver of {} runs no XDP programs; the kernel does, later", of));
     if (!program_.alone().empty())

@@ -19,7 +19,7 @@
 #include "runtime/net/dispatcher.h"
 #include "runtime/net/taken.h"
 
-// The object of bpf-templates/chainio_xdp.bpf.c, put in by embed.S.
+// The object of bpf-templates/chainio_xdp.bpf.c, put in by embed.cpp.
 extern "C" const std::uint8_t chainio_xdp_object[], chainio_xdp_object_end[];
 
 namespace chainio::net {

@@ -65,6 +65,8 @@ void Server::open_interfaces() {
     const bool any = any_by_xdp();
     if (any && interfaces_.empty())
         fallbacks_->note("xdp-no-interface", "`via xdp` wants an interface (--interface NAME); served via uring");
+    if (!any && !interfaces_.empty())
+        fallbacks_->note("xdp-unused", "--interface is for services `via xdp`, and none is served");
     if (any && !interfaces_.empty() && !link_news_) hear_of_links();
     for (std::uint32_t i = 0; any && i < interfaces_.size(); i++) open_interface(i, kTries);
     if (any && !interfaces_.empty() && !feature_news_) hear_of_peers();

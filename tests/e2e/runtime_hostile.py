@@ -60,6 +60,7 @@ def test_requests(server):
     expect("an id that is a list", asked(server, b'{"op":"stats","id":[1]}\n'), {"id": None, "error": 'an "id" is a string or a number'})
     expect("ids that are none, a number, a string", [asked(server, b'{"op":"invalidate"%s}\n' % id_)["id"] for id_ in (b"", b',"id":1.5', b',"id":"x"')],
            [None, 1.5, "x"])
+    expect("a number for a file", asked(server, b'{"chain":"first","args":{"rows":4}}\n')["error"], "parameter 'rows': the name of a file is wanted, as a string")
     expect("a call", asked(server, b'{"chain":"first","id":2}\n')["value"], ord("a"))
 
 
@@ -275,6 +276,9 @@ def test_limits(folder):
     expect("  and it was said", [each["name"] for each in server.all_stats()["fallbacks"]], lambda names: "accept-waits" in names)
     for each in connections:
         each.close()
+    expect("ends", server.stop(), 0)
+    server = daemon.Server(folder, "--interface", "nope0", port=None)
+    expect("an interface that no service is for", [each["name"] for each in server.all_stats()["fallbacks"]], ["xdp-unused"])
     expect("ends", server.stop(), 0)
     if os.geteuid() == 0:  # may raise the hard limit, unless it has no capability for it
         command = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource"]

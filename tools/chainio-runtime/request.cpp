@@ -17,13 +17,15 @@ std::expected<engine::Argument, std::string> file_argument(const ir::Module& mod
     const OpenFile* only = nullptr;
     for (const OpenFile& file : files) {
         if (file.file_class != param.file_class) continue;
-        if (given != nullptr && given->is_string() && (*given == file.path || *given == file.name))
+        if (given != nullptr && (*given == file.path || *given == file.name))
             return engine::Argument::file(file.handle);
         only = &file;
         names.push_back(file.name);
     }
     if (given == nullptr && names.size() == 1) return engine::Argument::file(only->handle);
-    const std::string word = given != nullptr && given->is_string() ? given->get<std::string>() : "";
+    if (given != nullptr && !given->is_string())
+        return std::unexpected(fmt::format("parameter '{}': the name of a file is wanted, as a string", param.name));
+    const std::string word = given != nullptr ? given->get<std::string>() : "";
     return std::unexpected(fmt::format("parameter '{}': no file '{}' is open for class '{}'{}", param.name, word,
                                        module.files[param.file_class].name,
                                        tool::suggestion(word, names, "open files")));

@@ -44,12 +44,15 @@ int serve(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<
     std::signal(SIGPIPE, SIG_IGN);  // whoever reads what is said may go
     if (auto opened = open_edition(options, *edition); !opened)
         return fail(opened.error().code, opened.error().message);
+    const bool serves = edition->serves();
     Service service(options, std::move(fallbacks), std::move(ring), std::move(edition));
     if (auto watched = service.watch_signals(); !watched) return fail(kExitSystem, watched.error());
     if (auto begun = service.begin(); !begun) return fail(kExitSystem, begun.error());
     if (!options.socket.empty()) {
         if (auto listening = service.listen(options.socket); !listening) return fail(kExitSystem, listening.error());
     }
+    if (!serves && !options.server.interfaces.empty())
+        say("chainio-runtime: --interface is for services, and the spec has none that is served\n");
     say(service.report());
     if (!options.socket.empty()) say(fmt::format("serving at {}\n", options.socket));
     notify_manager("READY=1\nSTATUS=edition 1 of '" + options.spec + "' runs");
