@@ -210,6 +210,24 @@ def test_python(app, tree, keys):
             expect("python: refusal", str(error), lambda e: "did you mean 'lookup'?" in e)
 
 
+def test_full_disk(app, tree, folder):
+    """What cannot be printed is an error with its cause, whatever prints it."""
+    store = folder / "full.store"
+    subprocess.run([BUILD / "bin" / "chainio", "store", "build", store, "--from", "-"], input=b"k\tv\n", check=True, capture_output=True)
+    cause = ": No space left on device"
+    for tool, *words in (("chainio", "inspect", app), ("chainio", "inspect", "--json", app), ("chainio", "outcomes"), ("chainio", "store", "check", store),
+                         ("chainio", "store", "build", store, "--from", tree.with_name("one.tsv")), ("chainio", "--help"), ("chainio", "--version"),
+                         ("chainio-runtime", "--spec", app, "--check"), ("chainio-runtime", "--check-system"), ("chainio-runtime", "--help")):
+        tree.with_name("one.tsv").write_text("k\tv\n")
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([BUILD / "bin" / tool, *map(str, words)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        expect(f"full disk: {tool} {words[0]}", (done.returncode, done.stderr),
+               lambda got, tool=tool: got[0] == 3 and f"{tool}: cannot write " in got[1] and cause in got[1])
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([BUILD / "bin" / "chainio", "call", app, "lookup", "--file", f"index={tree}", "--key", "42"], stdout=full, stderr=subprocess.PIPE, text=True)
+    expect("full disk: call", (done.returncode, done.stderr), (3, "chainio call: cannot write the results: No space left on device\n"))
+
+
 def test_python_library(app, folder):
     """Where the binding looks for its library, and what it says when it is not there."""
     if not (BUILD / "lib" / "libchainio-call.so.0").exists():
@@ -262,6 +280,7 @@ def main():
         test_call(app, tree, keys, folder)
         test_refusals(app, tree, folder)
         test_runtime(app, tree, folder)
+        test_full_disk(app, tree, folder)
         test_python(app, tree, keys)
         test_python_library(app, folder)
         test_python_example(folder)

@@ -204,7 +204,8 @@ def test_call_without_output(folder):
     call = shlex.join(map(str, (runs.BUILD / "bin" / "chainio", "call", folder / "app.o", "first", "--file", folder / "a.rows")))
     inspect = shlex.join(map(str, (runs.BUILD / "bin" / "chainio", "inspect", folder / "app.o")))
     for where, why in (("/dev/null", None), ("/dev/full", "No space left on device"), ("&-", "Bad file descriptor")):
-        for command, said in ((call, "chainio call: cannot write the results\n"), (inspect, f"chainio: standard output: {why}\n")):
+        for command, said in ((call, f"chainio call: cannot write the results: {why}\n"),
+                              (inspect, f"chainio: cannot write standard output: {why}; free some space, or redirect it elsewhere\n")):
             done = subprocess.run(["sh", "-c", f"{command} >{where}"], capture_output=True, text=True)
             expect(f"what goes to {where}", (done.returncode, done.stderr), (3, said) if why else (0, ""))
 

@@ -3,11 +3,13 @@
 
 #include <CLI/CLI.hpp>
 #include <exception>
+#include <sstream>
 
 #include "tools/chainio-runtime/check_system.h"
 #include "tools/chainio-runtime/plan.h"
 #include "tools/chainio-runtime/say.h"
 #include "tools/chainio-runtime/serve.h"
+#include "tools/chainio/printed.h"
 #include "tools/chainio/standard_files.h"
 #include "tools/chainio/summary.h"
 
@@ -18,7 +20,7 @@ int run(const Options& options) {
     if (options.check_system) {
         const auto facts = check_system();
         fmt::print("{}{}", options.json ? facts_json(facts) : facts_text(facts), options.json ? "\n" : "");
-        return kExitOk;
+        return tool::printed("chainio-runtime", kExitOk);
     }
     if (options.spec.empty()) return fail(kExitUsage, "--spec ARTIFACT is wanted (or --check-system)");
     const bool kernel = options.engine == "kernel";
@@ -43,11 +45,11 @@ int run(const Options& options) {
     } else {
         fmt::print("{}{}\n", plan_text(rows), (*edition)->engine->describe());
     }
-    std::fflush(stdout);
     if (options.check) {
         say(tool::fallbacks_text((*edition)->engine->fallbacks()) + tool::fallbacks_text(fallbacks));
-        return kExitOk;
+        return tool::printed("chainio-runtime", kExitOk);
     }
+    std::fflush(stdout);
     return serve(options, std::move(fallbacks), ring ? std::move(*ring) : nullptr, std::move(*edition));
 }
 
@@ -130,7 +132,10 @@ int main(int argc, char** argv) {
         try {
             app.parse(argc, argv);
         } catch (const CLI::ParseError& error) {
-            return app.exit(error) == 0 ? 0 : 2;
+            std::ostringstream text;  // stdout alone keeps why it could not be written
+            const int code = app.exit(error, text);
+            std::fputs(text.str().c_str(), stdout);
+            return code == 0 ? chainio::tool::printed("chainio-runtime", 0) : 2;
         }
         return chainio::runtime_tool::run(options);
     } catch (const std::exception& error) {

@@ -11,6 +11,7 @@
 
 #include "runtime/spec/outcomes.h"
 #include "tools/chainio/commands.h"
+#include "tools/chainio/printed.h"
 #include "tools/chainio/summary.h"
 
 namespace chainio::tool {
@@ -108,7 +109,8 @@ class Call {
         const auto start = Clock::now();
         auto status = options_.keys.empty() ? run_once() : run_keys(start);
         const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-        if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return fail(kExitSystem, "cannot write the results");
+        if (const std::string trouble = printing_trouble(); !trouble.empty())
+            return fail(kExitSystem, "cannot write the results: " + trouble);
         report(seconds);
         if (!status) return std::unexpected(status.error());
         return failed_ == 0 ? kExitOk : kExitFailed;

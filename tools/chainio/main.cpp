@@ -1,14 +1,14 @@
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <exception>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tools/chainio/call_args.h"
 #include "tools/chainio/commands.h"
+#include "tools/chainio/printed.h"
 #include "tools/chainio/standard_files.h"
 
 namespace {
@@ -57,11 +57,12 @@ int main(int argc, char** argv) {
         try {
             app.parse(take_program(argc, argv), argv);
         } catch (const CLI::ParseError& error) {
-            return app.exit(error) == 0 ? kExitOk : kExitUsage;
+            std::ostringstream text;  // stdout alone keeps why it could not be written
+            const int code = app.exit(error, text);
+            std::fputs(text.str().c_str(), stdout);
+            return code == 0 ? printed("chainio", 0) : kExitUsage;
         }
-        if (std::fflush(stdout) == 0) return exit_code;
-        std::fprintf(stderr, "chainio: standard output: %s\n", std::strerror(errno));
-        return kExitSystem;
+        return printed("chainio", exit_code);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "chainio: %s\n", error.what());
         return kExitSystem;
