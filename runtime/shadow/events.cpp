@@ -73,7 +73,6 @@ const char* note_text(shim::Note note) {
         case shim::Note::io_uring:
         case shim::Note::aio: break;  // ProcessRings counts them, with those that only /proc shows
         case shim::Note::static_program: return "a static program was started, which runs plain";
-        case shim::Note::no_ring: return "more threads than there are rings: some were not seen";
         case shim::Note::descriptors: return "descriptors above the table's size were opened and not looked at";
         case shim::Note::sandbox:
             return "a process restricted its own system calls (seccomp) and went on plain from there";
@@ -121,7 +120,6 @@ void Events::on_message(const Message& message) {
         case shim::EventKind::passed: return explain(message, nullptr);
         case shim::EventKind::note: return on_note(message);
         case shim::EventKind::closed: return parts_.files.closed(message.event.device, message.event.inode);
-        case shim::EventKind::loop:
         case shim::EventKind::skip: return;
     }
 }

@@ -28,8 +28,7 @@ bool has_payload(shim::EventKind kind) {
         case EventKind::ended:
         case EventKind::served:
         case EventKind::served_ended:
-        case EventKind::closed:
-        case EventKind::loop: return false;
+        case EventKind::closed: return false;
         default: return true;
     }
 }
@@ -164,7 +163,6 @@ bool Inbox::plausible(const shim::Event& event) const {
         case EventKind::probe: return event.source < shim::kMaxProbes && event.length <= shim::kMaxProbeBytes;
         case EventKind::passed: return event.source <= sockets_ && event.length < shim::kMaxPath;
         case EventKind::note: return event.length < shim::kMaxPath;
-        case EventKind::loop: return true;
         case EventKind::skip: break;
     }
     return false;

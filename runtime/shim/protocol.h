@@ -39,7 +39,6 @@ enum class EventKind : std::uint8_t {
     passed = 6,   // a file or socket that no class matches (`source` is 0), or one more than the number of the socket's
                   // rule; only while Plan::explain; payload: path or address
     note = 7,     // something that the report must say: `source` is a Note; payload: text, may be empty
-    loop = 8,     // the program waits for events again (epoll_wait, poll, select is about to sleep)
     begun = 9,    // a read of a matched file begins that asks for `length` bytes from `offset`; only while kPostBegun
     ended = 10,   // as `read`, of one that was said to begin
     served = 11,  // as `read`, of one whose bytes came from served memory (served.h) and not from the disk
@@ -50,7 +49,6 @@ enum class Note : std::uint8_t {
     io_uring = 1,        // the process has set up an io_uring: its operations are not seen
     aio = 2,             // the process has set up a kernel AIO context
     static_program = 3,  // it is about to execute a static program, which runs plain; payload: path
-    no_ring = 4,         // more than kRings threads
     descriptors = 5,     // a descriptor above the table's size was opened and not looked at
     mapped = 6,          // a matched file is mapped: reads through the mapping are not seen
     sandbox = 7,         // the process allows itself fewer system calls from here on, and goes on plain

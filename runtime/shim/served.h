@@ -23,7 +23,7 @@ struct ServedFile {
     std::atomic<std::uint64_t> device, inode;
     std::atomic<std::uint64_t> stamp, size;                 // stamp_of() what fstat said, and the size in it
     std::atomic<std::uint32_t> memory_align, offset_align;  // what the kernel asks of reads with O_DIRECT
-    std::uint64_t spare[2];
+    std::uint64_t unused[2];                                // a cache line in all
 };
 static_assert(sizeof(ServedFile) == 64);
 

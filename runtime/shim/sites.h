@@ -12,9 +12,9 @@ inline constexpr std::uint32_t kMaxSites = 1024, kMaxWindow = 32, kJumpBytes = 5
 struct SiteList {
     std::uint64_t magic;
     std::uint32_t count;
-    std::uint32_t others;   // calls by a number that nobody looks at
-    std::uint32_t unknown;  // bytes outside of any function that could be a call
-    std::uint32_t spare;
+    std::uint32_t others;      // calls by a number that nobody looks at
+    std::uint32_t unknown;     // bytes outside of any function that could be a call
+    std::uint32_t unused;      // where padding would be
     char refused[kMaxReason];  // why nothing is to be replaced, or empty; ends with a NUL
 };
 
@@ -25,7 +25,7 @@ struct Site {
     std::uint8_t bytes;     // of all of them, at least kJumpBytes
     std::uint8_t call_at;   // where in them the two bytes of the call are
     std::uint8_t code[kMaxWindow];
-    std::uint8_t spare[6];
+    std::uint8_t unused[6];  // as well
 };
 static_assert(sizeof(Site) == 48);
 

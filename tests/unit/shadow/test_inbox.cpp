@@ -108,7 +108,7 @@ TEST(Inbox, RingsThatNobodyTookTakeNoMemory) {
     EXPECT_EQ(blocks(), before);
     EXPECT_LT(before * 512, 1 << 17);
     Event event{};
-    event.kind = EventKind::loop;
+    event.kind = EventKind::closed;
     ASSERT_TRUE(poster.post(event));
     EXPECT_TRUE(inbox.pending(true));
     inbox.drain(taken, 10, true);

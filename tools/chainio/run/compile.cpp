@@ -104,7 +104,7 @@ std::vector<std::string> prerequisites(std::string_view rule) {
 std::expected<Compiled, CompileError> compile(const CompileRequest& request) {
     const Outputs outputs{memory_file("artifact"), memory_file("dependencies"), memory_file("messages")};
     if (!outputs.artifact || !outputs.dependencies || !outputs.messages) {
-        return std::unexpected(CompileError{3, fmt::format("memfd_create: {}", std::strerror(errno))});
+        return std::unexpected(CompileError{3, fmt::format("cannot make a file in memory: {}", std::strerror(errno))});
     }
     pid_t pid = -1;
     if (const int error = start(words_of(request), outputs, pid); error != 0) {
