@@ -110,7 +110,9 @@ bool FileLoader::add_text(const std::string& shown_name, std::string text, FileI
     if (bad == std::string::npos) return true;
     const std::string_view kept = sources_.text(id);
     const auto byte = static_cast<unsigned char>(kept[bad]);
-    diagnostics_.report(502, place_of_byte(kept, id, bad), fmt::format("byte 0x{:02x} is not UTF-8 text", byte),
+    const std::string what =
+        byte == 0 ? "byte 0x00 stands in no spec" : fmt::format("byte 0x{:02x} is not UTF-8 text", byte);
+    diagnostics_.report(502, place_of_byte(kept, id, bad), what,
                         byte == 0 ? "give the source of the spec, not a compiled file" : "save the file as UTF-8");
     return false;
 }
