@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """chainio run and what is inherited: by the program from whoever started chainio, and by the program's children from it."""
 import pathlib
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -29,15 +31,47 @@ def test_other_libc(folder, spec):
     expect("a copy of the library elsewhere is preloaded as it is", (done.returncode, summary["classes"][0]["opened"]), (0, 1))
 
 
+def ignore_children():
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    for number in (signal.SIGCHLD, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def test_ignored_children(folder, spec):
+    """Whoever started chainio ignores the end of children: the program finds it so, and chainio sees its end all the same."""
+    show = ["sh", "-c", "grep ^SigIgn /proc/self/status; exit 5"]
+    plain = subprocess.run(show, capture_output=True, preexec_fn=ignore_children, timeout=runs.LONGEST)
+    done = folder.run([*spec, "--quiet"], show, preexec_fn=ignore_children)
+    expect("SIGCHLD is ignored as it was", (done.returncode, done.stdout), (5, plain.stdout))
+    done = folder.run([*spec, "--quiet"], ["./text"], preexec_fn=ignore_children)
+    expect("a program that cannot be executed is told once", (done.returncode, done.stdout, done.stderr), (126, b"", b"chainio run: ./text: Permission denied\n"))
+    done = folder.run([*spec, "--quiet"], ["./foreign"], preexec_fn=ignore_children)
+    expect("so is one that the kernel refuses", (done.returncode, done.stderr.count(b"\n")), (127, 1))
+
+
+def test_own_number(folder, spec):
+    """systemd says for which process its sockets and its watchdog are: for the program, not for chainio."""
+    command = shlex.join(folder.command([*spec, "--quiet"], ["sh", "-c", "echo $$ $LISTEN_PID $WATCHDOG_PID"]))
+    for given, means in (("$$ WATCHDOG_PID=$$", lambda own, listen, watchdog: own == listen == watchdog), ("1 WATCHDOG_PID=2", lambda own, *rest: rest == ("1", "2"))):
+        done = subprocess.run(["sh", "-c", f"export LISTEN_PID={given}; exec {command}"], env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+        expect(f"LISTEN_PID={given}", (done.returncode, done.stdout.decode().split()), lambda r, means=means: r[0] == 0 and means(*r[1]))
+
+
 def main():
     with runs.Folder() as folder:
         (folder.path / "good.chain").write_text(SPEC)
         (folder.path / "a.note").write_bytes(b"n" * 100_000)
+        (folder.path / "text").write_text("words\n")
+        # Looks like a program to whoever asks beforehand; its loader is not there.
+        foreign = folder.path / "foreign"
+        foreign.write_text("#!/nonexistent\n")
+        foreign.chmod(0o755)
         subprocess.run([CHAINC, "good.chain", "-o", "good.o"], cwd=folder.path, check=True, timeout=runs.LONGEST)
         folder.run(["--spec", "good.chain"], ["true"])  # fills the cache
         # An artifact is the whole program's from the start; a source from the cache the launcher's.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_other_libc,):
+            for test in (test_other_libc, test_ignored_children, test_own_number):
                 test(folder, spec)
     sys.exit(1 if runs.failures else 0)
 

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -17,51 +16,21 @@
 #include "tools/chainio/run/signals.h"
 
 namespace chainio::run {
-namespace {
-
-std::vector<char*> pointers(const std::vector<std::string>& strings) {
-    std::vector<char*> out;
-    for (const std::string& each : strings) out.push_back(const_cast<char*>(each.c_str()));
-    out.push_back(nullptr);
-    return out;
-}
-
-// What a shell does with an executable file that the kernel does not know: it is a script of /bin/sh.
-std::vector<std::string> as_script(const Start& what) {
-    std::vector<std::string> words{"/bin/sh", what.path};
-    if (!what.words.empty()) words.insert(words.end(), what.words.begin() + 1, what.words.end());
-    return words;
-}
-
-int spawn(const Start& what, SignalSet blocked, pid_t& pid) {
-    const sigset_t mask = to_libc(blocked);
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    posix_spawnattr_setsigmask(&attributes, &mask);
-    const auto environment = pointers(what.environment);
-    int error =
-        posix_spawn(&pid, what.path.c_str(), nullptr, &attributes, pointers(what.words).data(), environment.data());
-    if (error == ENOEXEC)
-        error =
-            posix_spawn(&pid, "/bin/sh", nullptr, &attributes, pointers(as_script(what)).data(), environment.data());
-    posix_spawnattr_destroy(&attributes);
-    return error;
-}
-
-}  // namespace
-
 std::expected<Child, int> Child::start(const Start& what, bool whole_tree) {
     if (whole_tree) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     // A signal that comes before the program is there waits until it is.
     const SignalSet before = block_signals(kAllSignals);
-    watch_children();
-    pid_t pid = 0;
-    const int error = spawn(what, before, pid);
+    const bool were_ignored = watch_children();
+    int pid = 0;
+    const int error = spawn(what, {before, were_ignored}, pid);
+    if (error != 0) {
+        leave_children(were_ignored);  // this process may become another, and start the program then
+        block_signals(before);
+        return std::unexpected(error);
+    }
     // After it, so that the program has of this process what it would have without it.
-    if (error == 0) pass_signals_to(pid);
+    pass_signals_to(pid);
     block_signals(before & ~signal_bit(SIGCHLD));
-    if (error != 0) return std::unexpected(error);
     return Child(pid, whole_tree);
 }
 
@@ -133,13 +102,6 @@ void Child::wait() {
     const sigset_t waiting = to_libc(before);
     while (!ended()) ::ppoll(nullptr, 0, nullptr, &waiting);
     block_signals(before);
-}
-
-int replace_by(const Start& what) {
-    const auto environment = pointers(what.environment);
-    ::execve(what.path.c_str(), pointers(what.words).data(), environment.data());
-    if (errno == ENOEXEC) ::execve("/bin/sh", pointers(as_script(what)).data(), environment.data());
-    return errno;
 }
 
 void end_like(const Ended& how) {

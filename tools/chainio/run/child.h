@@ -3,18 +3,11 @@
 #pragma once
 #include <csignal>
 #include <expected>
-#include <string>
-#include <vector>
 
 #include "tools/chainio/run/signals.h"
+#include "tools/chainio/run/spawn.h"
 
 namespace chainio::run {
-
-struct Start {
-    std::string path;                      // of the executable
-    std::vector<std::string> words;        // argv
-    std::vector<std::string> environment;  // NAME=VALUE; all of it
-};
 
 struct Ended {
     int code = 0;
@@ -53,9 +46,6 @@ class Child {
     bool program_ended_ = false, all_ended_ = false;
     Ended how_;
 };
-
-// Replaces this process by the program. Returns an errno when it cannot.
-int replace_by(const Start& what);
 
 // Ends this process as the program ended.
 [[noreturn]] void end_like(const Ended& how);

@@ -104,6 +104,12 @@ void pass_on(int number) {
 }  // namespace
 
 bool watch_children() { return handle_signal(SIGCHLD, on_child); }
+void leave_children(bool were_ignored) {
+    if (were_ignored)
+        ignore_signal(SIGCHLD);
+    else
+        default_signal(SIGCHLD);
+}
 bool children_changed() { return g_child_changed.exchange(false); }
 void children_may_have_changed() { g_child_changed.store(true); }
 void wake_at_changes(std::atomic<std::uint32_t>* word) { g_woken.store(word); }

@@ -8,6 +8,8 @@ namespace chainio::run {
 
 // Before there is a child: nobody could ask after one whose end is ignored. Whether SIGCHLD was ignored.
 bool watch_children();
+// As before watch_children(), which returned this.
+void leave_children(bool were_ignored);
 // Whether a child has changed since it was asked last; children_may_have_changed() says so of itself.
 bool children_changed();
 void children_may_have_changed();

@@ -1,0 +1,106 @@
+#include "tools/chainio/run/spawn.h"
+
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <string_view>
+
+#include "tools/chainio/run/passing.h"
+
+namespace chainio::run {
+namespace {
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+    std::vector<char*> out;
+    for (const std::string& each : strings) out.push_back(const_cast<char*>(each.c_str()));
+    out.push_back(nullptr);
+    return out;
+}
+
+// What a shell does with an executable file that the kernel does not know: it is a script of /bin/sh.
+std::vector<std::string> as_script(const Start& what) {
+    std::vector<std::string> words{"/bin/sh", what.path};
+    if (!what.words.empty()) words.insert(words.end(), what.words.begin() + 1, what.words.end());
+    return words;
+}
+
+// Everything that execve() takes, made before there is a child that shares this process's memory.
+struct Prepared {
+    explicit Prepared(const Start& what)
+        : path(what.path.c_str()),
+          script(as_script(what)),
+          words(pointers(what.words)),
+          script_words(pointers(script)),
+          environment(pointers(what.environment)) {}
+
+    int execute() const {
+        ::execve(path, words.data(), environment.data());
+        if (errno == ENOEXEC) ::execve("/bin/sh", script_words.data(), environment.data());
+        return errno;
+    }
+
+    const char* path;
+    std::vector<std::string> script;
+    std::vector<char*> words, script_words, environment;
+};
+
+struct Birth {
+    const Prepared& prepared;
+    const Inherited& inherited;
+    std::vector<std::string> own;        // entries of the environment with room for a number
+    std::vector<std::size_t> number_at;  // in each
+    int error = 0;
+};
+
+// Those by which systemd says for which process its sockets and its watchdog are.
+void find_own(const Start& what, Birth& birth, Prepared& prepared) {
+    constexpr std::size_t kLongest = 11;  // of a number, with its end
+    const std::string self = std::to_string(::getpid());
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < what.environment.size(); i++) {
+        const std::string_view entry(what.environment[i]);
+        for (const std::string_view name : {"LISTEN_PID=", "WATCHDOG_PID="}) {
+            if (!entry.starts_with(name) || entry.substr(name.size()) != self) continue;
+            birth.own.emplace_back(std::string(name) + std::string(kLongest, '\0'));
+            birth.number_at.push_back(name.size());
+            places.push_back(i);
+        }
+    }
+    for (std::size_t i = 0; i < places.size(); i++) prepared.environment[places[i]] = birth.own[i].data();
+}
+
+// The child, on a stack of its own in its parent's memory. The parent waits until it executes or ends.
+int begin(void* argument) {
+    Birth& birth = *static_cast<Birth*>(argument);
+    for (std::size_t i = 0; i < birth.own.size(); i++) {
+        char* const number = birth.own[i].data() + birth.number_at[i];
+        *std::to_chars(number, birth.own[i].data() + birth.own[i].size() - 1, ::getpid()).ptr = '\0';
+    }
+    // No handler of the parent's may run here once signals are no longer blocked.
+    leave_children(birth.inherited.ignores_children);
+    block_signals(birth.inherited.blocked);
+    birth.error = birth.prepared.execute();
+    ::_exit(127);
+}
+
+}  // namespace
+
+int spawn(const Start& what, const Inherited& inherited, int& pid) {
+    constexpr std::size_t kStack = 32768;
+    alignas(16) char stack[kStack];
+    Prepared prepared(what);
+    Birth birth{prepared, inherited, {}, {}};
+    find_own(what, birth, prepared);
+    pid = ::clone(begin, stack + kStack, CLONE_VM | CLONE_VFORK | SIGCHLD, &birth);
+    if (pid < 0) return errno;
+    if (birth.error != 0) ::waitpid(pid, nullptr, 0);
+    return birth.error;
+}
+
+int replace_by(const Start& what) { return Prepared(what).execute(); }
+
+}  // namespace chainio::run

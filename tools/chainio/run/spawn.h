@@ -1,0 +1,29 @@
+// How this process becomes the program, or starts it.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tools/chainio/run/signals.h"
+
+namespace chainio::run {
+
+struct Start {
+    std::string path;                      // of the executable
+    std::vector<std::string> words;        // argv
+    std::vector<std::string> environment;  // NAME=VALUE; all of it
+};
+
+// What the program finds as this process found it.
+struct Inherited {
+    SignalSet blocked;
+    bool ignores_children;  // SIGCHLD is ignored
+};
+
+// With all signals blocked. What the environment says is for this process (LISTEN_PID, WATCHDOG_PID) is for the
+// program. Returns an errno when it cannot.
+int spawn(const Start& what, const Inherited& inherited, int& pid);
+
+// Replaces this process by the program. Returns an errno when it cannot.
+int replace_by(const Start& what);
+
+}  // namespace chainio::run
