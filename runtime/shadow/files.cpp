@@ -185,8 +185,8 @@ void Files::close_some() {
 }
 
 // An open file keeps the space of one that was deleted, and its file system from being unmounted; programs that have
-// ended have not closed theirs. What is served from memory is kept for a program that has it open, as opening it anew
-// would begin with nothing.
+// ended have not closed theirs, and what a fork shares is closed once in each process. What is served from memory is
+// kept for a program that has it open, as opening it anew would begin with nothing.
 void Files::let_go() {
     constexpr std::uint32_t kGrace = 3, kLong = 20;  // turns
     turn_++;
@@ -195,7 +195,8 @@ void Files::let_go() {
         const std::uint32_t idle = turn_ - at->used;
         struct stat info{};
         const bool deleted = fstat(at->fd, &info) == 0 && info.st_nlink == 0;
-        const bool unused = at->openings == 0 ? idle >= kGrace : idle >= kLong && !at->served;
+        const std::uint32_t grace = at->openings == 0 && !at->served ? kGrace : kLong;
+        const bool unused = idle >= grace && (at->openings == 0 || !at->served);
         if (at->pins == 0 && (deleted || unused)) {
             close_or_forget(at);
         } else {

@@ -233,6 +233,7 @@ const char* start_catching(const Region& region) {
         if (row.care == Care::sockets && !sockets) continue;
         chainio_catch_kinds[row.number] = row.care == Care::descriptor ? 1 : 2;
     }
+    look_at_handlers();
     return nullptr;
 }
 

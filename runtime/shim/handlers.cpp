@@ -33,9 +33,13 @@ struct Handler {
     std::uint64_t flags, mask;
 };
 
-// Before it is set: afterwards it may be called at any time.
+constexpr char kUnsafe[] =
+    "its signal handlers have a stack of their own and may interrupt each other; from then on its own system calls are "
+    "not seen";
+
+// Before it is set: afterwards it may be called at any time. A child of vfork sets its own, and shares our memory.
 void handles(long signal, const Handler& handler) {
-    if (signal < 1 || signal > kSignals) return;
+    if (signal < 1 || signal > kSignals || in_vfork_child()) return;
     const int number = static_cast<int>(signal);
     if (!handler.is_function || !(handler.flags & SA_ONSTACK)) {
         on_stack.fetch_and(~bit(number), std::memory_order_relaxed);
@@ -43,22 +47,35 @@ void handles(long signal, const Handler& handler) {
     }
     blocked[number].store(handler.mask | (handler.flags & SA_NODEFER ? 0 : bit(number)), std::memory_order_relaxed);
     on_stack.fetch_or(bit(number), std::memory_order_relaxed);
-    if (may_interrupt_each_other())
-        end_catching(
-            "its signal handlers have a stack of their own and may interrupt each other; from then on its own system "
-            "calls are not seen");
+    if (may_interrupt_each_other()) end_catching(kUnsafe);
 }
 
 bool is_function(std::uint64_t handler) { return handler != 0 && handler != 1; }
 
 }  // namespace
 
+// What the kernel has of a handler, on x86-64: the only processors where calls are caught.
+struct Kernels {
+    std::uint64_t handler, flags, restorer, mask;
+};
+
+static void handles_as(long signal, const Kernels& action) {
+    handles(signal, {is_function(action.handler), action.flags, action.mask});
+}
+
 void handles_by_number(long signal, long action) {
-    struct {
-        std::uint64_t handler, flags, restorer, mask;
-    } kernels{};  // of x86-64, the only one where calls are caught
-    if (!catching() || action == 0 || !read_safely(action, &kernels, sizeof kernels)) return;
-    handles(signal, {is_function(kernels.handler), kernels.flags, kernels.mask});
+    if (!catching() || action == 0) return;
+    Kernels kernels{};
+    if (!read_safely(action, &kernels, sizeof kernels)) return end_catching("its signal handlers cannot be looked at");
+    handles_as(signal, kernels);
+}
+
+void look_at_handlers() {
+    for (int signal = 1; signal <= kSignals; ++signal) {
+        Kernels kernels{};
+        if (!failed(raw_call(SYS_rt_sigaction, signal, 0, word(&kernels), sizeof kernels.mask)))
+            handles_as(signal, kernels);
+    }
 }
 
 static void handles_by_name(int signal, const struct sigaction* action) {

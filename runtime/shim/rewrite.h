@@ -25,6 +25,7 @@ void starts_child(std::uint64_t flags);  // by clone, with these flags
 
 // ---- handlers.cpp ----
 void handles_by_number(long signal, long action);  // rt_sigaction is about to be made; the address may be any
+void look_at_handlers();                           // those that libraries set before calls are caught
 
 // ---- catch_site.cpp ----
 // The code that stands in for one site: room for it, and the code itself, for where it is to run.

@@ -112,7 +112,11 @@ std::expected<Compiled, CompileError> compile(const CompileRequest& request) {
             CompileError{3, fmt::format("cannot start {}: {}", request.compiler, std::strerror(error))});
     }
     int status = 0;
-    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    pid_t waited = 0;
+    while ((waited = ::waitpid(pid, &status, 0)) < 0 && errno == EINTR) {}
+    if (waited < 0)
+        return std::unexpected(
+            CompileError{3, fmt::format("cannot wait for {}: {}", request.compiler, std::strerror(errno))});
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         std::string message = content(outputs.messages);
         while (message.ends_with('\n')) message.pop_back();
