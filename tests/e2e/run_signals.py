@@ -32,6 +32,9 @@ int main(void) {
     struct sigaction action = {.sa_sigaction = tell, .sa_flags = SA_SIGINFO | SA_RESTART};
     for (int number = 1; number <= SIGRTMAX; number++)
         if (number != SIGKILL && number != SIGSTOP && number != SIGCHLD && number != SIGTTIN && number != SIGTTOU) sigaction(number, &action, NULL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     char byte;
     write(1, "ready\\n", 6);
     while (read(0, &byte, 1) > 0) if (byte == 's') raise(SIGSTOP);
@@ -49,7 +52,7 @@ end = time.monotonic() + 20
 while len(glob.glob("/proc/[0-9]*")) > 2 and time.monotonic() < end: time.sleep(0.01)
 print(len(glob.glob("/proc/[0-9]*")))
 """
-PASSED_ON = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTRAP, signal.SIGABRT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE, signal.SIGALRM, signal.SIGTERM,
+PASSED_ON = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTRAP, signal.SIGABRT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE, signal.SIGALRM, signal.SIGTERM, signal.SIGSTKFLT,
              signal.SIGCONT, signal.SIGTSTP, signal.SIGURG, signal.SIGXCPU, signal.SIGXFSZ, signal.SIGVTALRM, signal.SIGPROF, signal.SIGWINCH, signal.SIGIO,
              signal.SIGPWR, signal.SIGSYS, signal.SIGRTMIN, signal.SIGRTMAX]
 
@@ -88,6 +91,34 @@ def test_sent(folder, spec):
     p = start(folder, spec, preexec_fn=lambda: signal.setitimer(signal.ITIMER_REAL, 0.3))
     expect("an alarm that was set before", p.stdout.readline(), f"got {int(signal.SIGALRM)} with -1\n".encode())
     finish(p)
+
+
+def test_as_they_were_before(folder, spec):
+    """What chainio finds ignored or blocked the program finds so too, and may change."""
+    numbers = {signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGRTMIN}
+
+    def ignore():
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+    for how, arrange in (("ignored", ignore), ("blocked", lambda: signal.pthread_sigmask(signal.SIG_BLOCK, numbers))):
+        p = start(folder, spec, preexec_fn=arrange)
+        for number in sorted(numbers):
+            p.send_signal(number)
+            expect(f"{number.name}, {how} before, is passed on", p.stdout.readline(), f"got {int(number)} with -1\n".encode())
+        finish(p)
+
+
+def test_locks(folder, spec):
+    """A lock that chainio's process has had before it was chainio."""
+    (folder.path / "lock").touch()
+    first = "import fcntl, os, sys; f = open('lock', 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); os.set_inheritable(f.fileno(), True); os.execv(sys.argv[1], sys.argv[1:])"
+    p = subprocess.Popen([PYTHON, "-c", first, *folder.command([*spec, "--quiet"], ["./tells"])], env=folder.environment, cwd=folder.path, stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, bufsize=0)
+    p.stdout.readline()
+    second = "import fcntl; fcntl.lockf(open('lock', 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    expect("a lock is kept", subprocess.run([PYTHON, "-c", second], cwd=folder.path, capture_output=True).returncode, 1)
+    finish(p)
+    expect("and given back", subprocess.run([PYTHON, "-c", second], cwd=folder.path, capture_output=True).returncode, 0)
 
 
 def test_hangup(folder, spec):
@@ -169,6 +200,8 @@ def test_stops(folder, spec):
     os.killpg(p.pid, signal.SIGCONT)
     expect("what comes to the whole group comes to the program", p.stdout.readline(), f"got {int(signal.SIGCONT)} with -1\n".encode())
     finish(p)
+    p = folder.start([*spec, "--quiet"], ["sh", "-c", "(while ! grep -q '^State:.T' /proc/$$/status; do :; done; kill -CONT $$) & kill -STOP $$; exit 3"])
+    expect("the program alone is continued, and chainio ends with it", (p.wait(runs.LONGEST), runs.left_overs(p.pid)), (3, []))
     p = folder.start([*spec, "--quiet"], ["sh", "-c", "kill -TSTP $$; exit 5"], process_group=0)
     expect("by the same signal", os.WSTOPSIG(has_stopped(p.pid)), signal.SIGTSTP)
     p.send_signal(signal.SIGCONT)
@@ -218,7 +251,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])
         # The server is made before the program starts, or there is a launcher and none is made.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_sent, test_hangup, test_descriptors, test_first_process, test_limit, test_privileges, test_stops, test_jobs):
+            for test in (test_sent, test_as_they_were_before, test_locks, test_hangup, test_descriptors, test_first_process, test_limit, test_privileges, test_stops, test_jobs):
                 test(folder, spec)
     sys.exit(1 if runs.failures else 0)
 

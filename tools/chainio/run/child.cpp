@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 
@@ -30,7 +31,7 @@ std::expected<Child, int> Child::start(const Start& what, bool whole_tree) {
     }
     // After it, so that the program has of this process what it would have without it.
     pass_signals_to(pid);
-    block_signals(before & ~signal_bit(SIGCHLD));
+    block_signals(before & ~signal_bit(SIGCHLD) & ~passed_signals());
     return Child(pid, whole_tree);
 }
 
@@ -38,7 +39,7 @@ Child Child::adopt(int pid, SignalSet signals, bool whole_tree) {
     watch_children();
     pass_signals_to(pid);
     children_may_have_changed();  // before anybody looked
-    block_signals(signals);
+    block_signals(signals & ~passed_signals());
     return Child(pid, whole_tree);
 }
 
@@ -116,7 +117,20 @@ void end_like(const Ended& how) {
     ::_exit(how.signal != 0 ? 128 + how.signal : how.code);
 }
 
+// Whether this process, which somebody else was before, has a lock of records (fcntl, lockf) by some descriptor. It
+// would lose that with any descriptor of the same file.
+static bool holds_locks() {
+    std::unique_ptr<FILE, int (*)(FILE*)> locks(std::fopen("/proc/locks", "re"), std::fclose);
+    char line[256];
+    while (locks != nullptr && std::fgets(line, sizeof line, locks.get()) != nullptr) {
+        int owner = 0;
+        if (std::sscanf(line, "%*d: POSIX %*s %*s %d", &owner) == 1 && owner == ::getpid()) return true;
+    }
+    return false;
+}
+
 void let_go_of_descriptors() {
+    if (holds_locks()) return;
     const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     if (nothing >= 0) {
         ::dup2(nothing, 0);

@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "tools/chainio/run/signals.h"
+#include "tools/chainio/run/stops.h"
 
 namespace chainio::run {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 std::atomic<pid_t> g_program{0};
 std::atomic<bool> g_child_changed{false};
 std::atomic<bool> g_asked_to_end{false};
+std::atomic<SignalSet> g_ignored{0};  // before they were passed on
 std::atomic<std::atomic<std::uint32_t>*> g_woken{nullptr};
 static_assert(std::atomic<pid_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
@@ -81,7 +83,8 @@ void on_signal(int number, siginfo_t* info, void*) {
         }
     } else if (program == 0) {
         if (number == SIGTSTP) ::raise(SIGSTOP);
-        if (is_any_of(number, {SIGINT, SIGTERM, SIGHUP, SIGQUIT})) g_asked_to_end.store(true);
+        const bool was_ignored = (g_ignored.load() & signal_bit(number)) != 0;  // nohup
+        if (is_any_of(number, {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) && !was_ignored) g_asked_to_end.store(true);
     } else if (!came_to_all(number, *info) && !came_from(program, *info) &&
                !(number == SIGCONT && was_continued(program))) {
         // What the program sends us ends here.
@@ -92,14 +95,17 @@ void on_signal(int number, siginfo_t* info, void*) {
 }
 
 // SIGPIPE is among them: a reader of our report that has gone is no reason to lose the exit status.
-constexpr int kPassedOn[] = {SIGHUP,  SIGINT,    SIGQUIT, SIGTRAP,  SIGABRT, SIGUSR1, SIGUSR2,
-                             SIGPIPE, SIGALRM,   SIGTERM, SIGCONT,  SIGTSTP, SIGURG,  SIGXCPU,
-                             SIGXFSZ, SIGVTALRM, SIGPROF, SIGWINCH, SIGIO,   SIGPWR,  SIGSYS};
+constexpr int kPassedOn[] = {SIGHUP,    SIGINT,  SIGQUIT,   SIGTRAP, SIGABRT, SIGUSR1, SIGUSR2, SIGPIPE,
+                             SIGALRM,   SIGTERM, SIGSTKFLT, SIGCONT, SIGTSTP, SIGURG,  SIGXCPU, SIGXFSZ,
+                             SIGVTALRM, SIGPROF, SIGWINCH,  SIGIO,   SIGPWR,  SIGSYS};
 
+// Also what was ignored, as for jobs in the background of a script: the program ignores it too, or has a handler by
+// now.
 void pass_on(int number) {
-    const bool was_ignored = handle_signal(number, on_signal);
-    if (was_ignored) ignore_signal(number);  // nohup: the program ignores it too
+    if (handle_signal(number, on_signal)) g_ignored.fetch_or(signal_bit(number));
 }
+
+bool is_real_time(int number) { return number >= kFirstRealTime && number <= kLastSignal; }
 
 }  // namespace
 
@@ -122,13 +128,33 @@ void pass_signals_to(int program) {
     g_program.store(program);
 }
 
-void stop_by(int number) {
-    const SignalSet before = block_signals(kAllSignals);
+SignalSet passed_signals() {
+    SignalSet all = 0;
+    for (int number = 1; number <= kLastSignal; number++)
+        if (is_real_time(number) || std::ranges::find(kPassedOn, number) != std::end(kPassedOn))
+            all |= signal_bit(number);
+    return all;
+}
+
+void ignore_as_before() {
+    for (int number = 1; number <= kLastSignal; number++)
+        if ((g_ignored.load() & signal_bit(number)) != 0) ignore_signal(number);
+}
+
+static void stop_while_watched(int number) {
+    const Watcher watcher(g_program.load());
+    if (!watcher) return;
     const bool is_handled = std::ranges::find(kPassedOn, number) != std::end(kPassedOn);
     if (is_handled) default_signal(number);
     ::raise(number);
     block_signals(kAllSignals & ~signal_bit(number));  // stops here
+    block_signals(kAllSignals);
     if (is_handled) pass_on(number);
+}
+
+void stop_by(int number) {
+    const SignalSet before = block_signals(kAllSignals);
+    stop_while_watched(number);
     block_signals(before);
 }
 

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "tools/chainio/run/signals.h"
+
 namespace chainio::run {
 
 // Before there is a child: nobody could ask after one whose end is ignored. Whether SIGCHLD was ignored.
@@ -18,6 +20,10 @@ void wake_at_changes(std::atomic<std::uint32_t>* word);
 
 // From then on; before it, signals are blocked.
 void pass_signals_to(int program);
+// Those that are passed on, a bit each: they are not to be blocked, whatever was. The program has its own mask.
+SignalSet passed_signals();
+// What was ignored before is so again, for a program that this process is about to become. Signals are blocked.
+void ignore_as_before();
 // Before it is collected, so that its number is no other's.
 void program_is_over();
 // By a signal, when there was no program any more to send it on to.

@@ -110,6 +110,7 @@ void hand_over(const Begun& begun, char** argv) {
     const std::string variable = run::variable_of({begun.child.pid(), begun.since_ns, signals, begun.region.path()});
     const std::size_t name = variable.find('=');
     ::setenv(variable.substr(0, name).c_str(), variable.c_str() + name + 1, 1);
+    run::ignore_as_before();
     become_main(argv);
     run::block_signals(signals);
 }
