@@ -129,7 +129,8 @@ bool Checker::return_stmt(const ast::Stmt& s, const ast::Return& n, checked::Blo
         const bool shadow = env_.site == Site::shadow;
         error(return_in_shadow, s.span,
               std::string("`return` in ") + (shadow ? "a shadow chain, which has no result" : "a service's handler"),
-              shadow ? "say what the program will want with `prefetch`" : "answer with `reply`");
+              shadow ? "say what the program will want with `prefetch`"
+                     : "answer with `reply`; the handler ends behind its last statement, or with `fail`");
         return true;
     }
     if (!env_.chain) return true;

@@ -139,8 +139,13 @@ bool Checker::let_stmt(const ast::Stmt& s, const ast::Let& n, checked::Block& ou
         }
         if (!ends) {
             const Span place = n.otherwise ? n.otherwise->span : n.otherwise_block->span;
-            error(else_falls_through, place, "after this, `" + n.name.text + "` would have no value",
-                  "end it with goto, return, fail, break or continue");
+            error(
+                else_falls_through, place, "after this, `" + n.name.text + "` would have no value",
+                env_.site == Site::handler
+                    ? "end it with `fail`, in a loop also with `break` or `continue`; `when … as NAME { … }` runs only "
+                      "if there is a value, and what comes after it runs in any case"
+                : env_.site == Site::shadow ? "end it with `fail`, in a loop also with `break` or `continue`"
+                                            : "end it with goto, return, fail, break or continue");
         }
     }
     if (!v) {
