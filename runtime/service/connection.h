@@ -76,6 +76,7 @@ struct Connection {
     // When the connection is given up, because the rest of a request has not come, or nobody takes a reply; 0: never.
     std::uint64_t request_deadline_ns = 0, send_deadline_ns = 0;
     std::uint64_t kept_deadline_ns = 0;  // the kernel is to let go of a frame by then, as the peer has what is in it
+    std::uint64_t acknowledged = 0;      // bytes that the peer had taken at the last look
 
     bool used() const { return fd >= 0; }
     bool parting() const { return parting_until_ns != 0; }

@@ -171,6 +171,7 @@ class Server {
     void was_sent(const NetEvent& event);
     void send_failed(Connection& connection, const NetEvent& event);
     void was_let_go(Connection& connection, const NetEvent& event);
+    bool takes_nothing(Connection& connection, std::uint64_t now) const;
     static void reset_peer(Connection& connection);
     std::uint32_t lends_from() const {
         return options_.zero_copy_bytes == 0 ? kLentAlways : std::min(options_.zero_copy_bytes, kLentAlways);

@@ -232,11 +232,11 @@ void Server::give_up_late() {
     for (std::uint32_t i = 0; i < connections_.size(); i++) {
         Connection& connection = connections_[i];
         if (!connection.used()) continue;
-        const auto late = [now](std::uint64_t deadline_ns) { return deadline_ns != 0 && now > deadline_ns; };
         // Who has not got the last replies yet has the time for taking them, not that for closing.
         const bool taking = connection.output.kept() != 0;
-        const bool untaken = late(connection.send_deadline_ns) || late(connection.kept_deadline_ns);
-        const bool idle = late(connection.request_deadline_ns) && !(connection.lingering && taking);
+        const bool untaken = !connection.broken && takes_nothing(connection, now);
+        const bool begun = connection.request_deadline_ns != 0;
+        const bool idle = begun && now > connection.request_deadline_ns && !(connection.lingering && taking);
         if (!connection.broken && (untaken || idle)) {
             if (!connection.lingering || taking) counters_of(connection).timeouts++;
             connection.broken = true;

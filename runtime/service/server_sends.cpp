@@ -1,5 +1,7 @@
 // Replies over tcp: what leaves by a send, what leaves from its frame without a copy, and until when the kernel may
 // keep such a frame.
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -99,6 +101,20 @@ void Server::was_let_go(Connection& connection, const NetEvent& event) {
         fallbacks_->note("zero-copy-copied",
                          "the kernel copies replies to some peers all the same (loopback, veth, devices that do not "
                          "gather); for a minute they are sent to plainly");
+}
+
+// Whether the time for taking is over. A send ends, and a frame is let go of, only once all that stands in front of it
+// in the socket is taken, so that a late one may be on its way still: the socket knows.
+bool Server::takes_nothing(Connection& connection, std::uint64_t now) const {
+    const auto late = [now](std::uint64_t deadline_ns) { return deadline_ns != 0 && now > deadline_ns; };
+    if (!late(connection.send_deadline_ns) && !late(connection.kept_deadline_ns)) return false;
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    if (getsockopt(connection.fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
+    if (std::exchange(connection.acknowledged, info.tcpi_bytes_acked) == info.tcpi_bytes_acked) return true;
+    for (std::uint64_t* deadline_ns : {&connection.send_deadline_ns, &connection.kept_deadline_ns})
+        if (late(*deadline_ns)) *deadline_ns = now + options_.timeout_ns;
+    return false;
 }
 
 // What the kernel keeps for a peer that does not take it, it throws away when the connection is reset.
