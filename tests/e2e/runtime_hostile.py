@@ -113,6 +113,15 @@ def test_pipelined(server):
         expect("calls of a client that has sent all it wants to", len(daemon.everything(control).splitlines()), 3000)
 
 
+def test_long_line_behind_others(server):
+    """A line without an end is refused also where whole ones were in front of it, and its place is free again."""
+    with connected(server) as control:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it is closed before all is sent
+            control.sendall(b"\n" * 60_000 + b"x" * (3 << 20))
+        expect("3 MiB without an end behind short lines", json.loads(control.makefile().readline()), {"id": None, "error": "a line is longer than 1 MiB"})
+        netns.until("  its place is free", lambda: server.all_stats()["clients"] == 1)
+
+
 def test_overload(server):
     """While requests of the services have all chains, calls wait and the rest is answered."""
     stop = threading.Event()
@@ -302,6 +311,7 @@ def main():
         test_requests(server)
         test_many_lines(server)
         test_pipelined(server)
+        test_long_line_behind_others(server)
         test_hung_up(server)
         test_end(server)
         server = daemon.Server(folder, "--in-flight", "1")

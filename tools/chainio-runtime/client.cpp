@@ -26,13 +26,17 @@ bool Client::read_some() {
     const std::string_view came(buffer, static_cast<std::size_t>(got));
     lines_ += static_cast<std::size_t>(std::ranges::count(came, '\n'));
     input_.append(came);
-    if (input_.size() - taken_ > kLongestLine && lines_ == 0) {
-        send(error_line(nullptr, "a line is longer than 1 MiB"));
-        input_.clear();
-        taken_ = 0;
-        closing_ = true;
-    }
+    refuse_long_line();
     return true;
+}
+
+// What is behind the last whole line is looked at once that one is taken.
+void Client::refuse_long_line() {
+    if (lines_ != 0 || input_.size() - taken_ <= kLongestLine) return;
+    send(error_line(nullptr, "a line is longer than 1 MiB"));
+    input_.clear();
+    taken_ = 0;
+    closing_ = true;
 }
 
 std::optional<std::string> Client::next_line() {
@@ -42,6 +46,7 @@ std::optional<std::string> Client::next_line() {
     std::string line = input_.substr(taken_, end - taken_);
     taken_ = end + 1;
     lines_--;
+    refuse_long_line();
     return line;
 }
 

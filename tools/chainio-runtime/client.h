@@ -39,6 +39,8 @@ class Client {
     void close_when_done() { closing_ = true; }
 
   private:
+    void refuse_long_line();
+
     int fd_;
     std::string input_, output_;
     std::size_t taken_ = 0;  // bytes of the input's begin
