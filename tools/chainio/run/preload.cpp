@@ -13,10 +13,11 @@ namespace {
 // `$LIB` is for glibc's loader, and for no other. Programs of another C library, which cannot load ours, inherit what a
 // program of glibc was started with, and have to start all the same.
 std::string named_for_glibc(const std::string& library) {
-    const std::string folder = library.substr(0, library.rfind('/')) + "/chainio/";
     constexpr std::string_view kName = "/libchainio.so";
-    const bool is_linked = resolved(folder + "lib/x86_64-linux-gnu" + std::string(kName)) == library;
-    return is_linked ? folder + "$LIB" + std::string(kName) : library;
+    if (!library.ends_with(kName)) return library;
+    const std::string folder = library.substr(0, library.size() - kName.size()) + "/chainio/";
+    const std::string linked = folder + "lib/x86_64-linux-gnu" + std::string(kName);
+    return ::access(linked.c_str(), R_OK) == 0 ? folder + "$LIB" + std::string(kName) : library;
 }
 
 }  // namespace
