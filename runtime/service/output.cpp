@@ -69,16 +69,23 @@ void Output::give_back(Lent& lent) {
     lent = {};
 }
 
-std::span<const Output::Piece> Output::unsent(std::span<Piece> out, std::size_t most) const {
+void Output::end_reply() {
+    of_whole_ = 0;
+    for (std::size_t i = 0; i < count_; i++) of_whole_ += piece(i).length;
+}
+
+std::span<const Output::Piece> Output::unsent(std::span<Piece> out, std::size_t most, std::size_t limit) const {
     std::size_t made = 0;
-    for (std::size_t length = 0; made < std::min(count_, out.size()) && length < most; made++) {
+    for (std::size_t length = 0; made < std::min(count_, out.size()) && length < std::min(most, limit); made++) {
         out[made] = piece(made);
+        out[made].length = static_cast<std::uint32_t>(std::min<std::size_t>(out[made].length, limit - length));
         length += out[made].length;
     }
     return out.first(made);
 }
 
 void Output::sent(std::size_t length) {
+    of_whole_ -= std::min(of_whole_, length);
     while (length != 0 && count_ != 0) {
         Piece& front = piece(0);
         const auto here = static_cast<std::uint32_t>(std::min<std::size_t>(length, front.length));
@@ -109,7 +116,7 @@ void Output::let_go_of(std::uint32_t lent) {
 }
 
 void Output::abandon() {
-    begin_ = end_ = count_ = 0;
+    begin_ = end_ = count_ = of_whole_ = 0;
     for (Lent& lent : lents_) {
         lent.pieces = 0;
         lent.wanted = false;

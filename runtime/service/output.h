@@ -46,8 +46,12 @@ class Output : public Sink {
     bool refer(const engine::Stretch& bytes) override;
     void let_go(umem::Frame frame) override;
 
-    // What is to be sent next, `most` bytes or few more.
-    std::span<const Piece> unsent(std::span<Piece> out, std::size_t most) const;
+    // What is there so far is of whole replies; what comes from here on is of another one.
+    void end_reply();
+    // Bytes that are left of whole replies, in front of those of one that goes on.
+    std::size_t of_whole() const { return of_whole_; }
+    // What is to be sent next: `most` bytes or few more, and none behind the first `limit`.
+    std::span<const Piece> unsent(std::span<Piece> out, std::size_t most, std::size_t limit = SIZE_MAX) const;
     const Lender& lender_of(std::uint32_t lent) const { return *lents_[lent].lender; }
     void sent(std::size_t length);
     // The kernel has bytes of the frame until it says otherwise: once for each time.
@@ -75,7 +79,7 @@ class Output : public Sink {
     std::uint8_t* memory_;
     std::size_t size_, begin_ = 0, end_ = 0;  // of the text
     std::array<Piece, kMostPieces> pieces_{};
-    std::size_t first_ = 0, count_ = 0;
+    std::size_t first_ = 0, count_ = 0, of_whole_ = 0;
     std::array<Lent, kMostLent> lents_{};
     unsigned kept_ = 0;
     Lender* lender_ = nullptr;

@@ -166,7 +166,7 @@ class Server {
     void end_generation();
 
     // server_sends.cpp
-    void start_sending(std::uint32_t index);
+    void start_sending(std::uint32_t index, std::size_t limit);
     int buffer_for(Connection& connection, const Output::Piece& piece, std::uint64_t now);
     void was_sent(const NetEvent& event);
     void send_failed(Connection& connection, const NetEvent& event);

@@ -29,9 +29,9 @@ void Server::settle(std::uint32_t index) {
         if (connection.generation != now_.get() && !connection.parting()) go_over(connection);
         if (!connection.leaving) look_for_request(index);
     }
-    // A reply goes out when it is whole, or fills the room for it.
-    const bool whole = connection.request == engine::kNoIndex || connection.blocked;
-    if (connection.sending == 0 && !connection.output.empty() && whole) start_sending(index);
+    // A reply goes out when it is whole, also while the next request runs, or fills the room for it.
+    const std::size_t ready = connection.blocked ? SIZE_MAX : connection.output.of_whole();
+    if (connection.sending == 0 && !connection.output.empty() && ready != 0) start_sending(index, ready);
     if (connection.lingering && connection.at_end) return drop(index);
     if (connection.leaving && !connection.lingering && connection.request == engine::kNoIndex &&
         connection.sending == 0)
@@ -158,6 +158,7 @@ void Server::ended(Generation& generation, std::uint32_t slot) {
     // Behind a request without an end nothing can be told apart.
     connection.leaving = connection.leaving || requests.closes(slot) || too_long_[index];
     connection.request = engine::kNoIndex;
+    connection.output.end_reply();
     connection.input.pin(false);
     connection.input.take(request_length_[index]);
     requests.release(slot);

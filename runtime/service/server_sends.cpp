@@ -19,11 +19,12 @@ std::uint64_t now_ns() {
 
 }  // namespace
 
-void Server::start_sending(std::uint32_t index) {
+// Sends what there is, no byte behind the first `limit`.
+void Server::start_sending(std::uint32_t index, std::size_t limit) {
     Connection& connection = connections_[index];
     std::array<Output::Piece, Output::kMostPieces> room;
     std::array<Outgoing, Output::kMostPieces> outgoing;
-    const auto pieces = connection.output.unsent(room, kOutput);
+    const auto pieces = connection.output.unsent(room, kOutput, limit);
     const std::uint64_t now = now_ns();
     for (std::size_t i = 0; i < pieces.size(); i++)
         outgoing[i] = {pieces[i].data, pieces[i].length, pieces[i].lent, buffer_for(connection, pieces[i], now)};

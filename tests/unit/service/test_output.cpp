@@ -68,6 +68,34 @@ TEST(Output, IsTextAndFramesInTheirOrder) {
     EXPECT_EQ(made.unsent(), "!");
 }
 
+TEST(Output, WholeRepliesLeaveWhileTheNextOneIsWritten) {
+    Lending made;
+    std::array<Output::Piece, Output::kMostPieces> room;
+    made.output.add(bytes("<a>"));
+    EXPECT_EQ(made.output.of_whole(), 0u);
+    made.output.end_reply();
+    made.output.add(bytes("<b"));
+    EXPECT_EQ(made.output.of_whole(), 3u);
+    const auto first = made.output.unsent(room, SIZE_MAX, made.output.of_whole());
+    ASSERT_EQ(first.size(), 1u);
+    EXPECT_EQ(first[0].length, 3u) << "no byte of the reply that goes on, though it is the same piece of text";
+    made.output.sent(2);
+    EXPECT_EQ(made.output.of_whole(), 1u);
+    made.output.sent(1);
+    EXPECT_EQ(made.output.of_whole(), 0u);
+    EXPECT_TRUE(made.output.unsent(room, SIZE_MAX, 0).empty());
+    const engine::Stretch value = made.filled("value");
+    ASSERT_TRUE(made.output.refer(value));
+    made.output.add(bytes(">"));
+    made.output.end_reply();
+    made.output.add(bytes("<c"));
+    EXPECT_EQ(made.output.of_whole(), 8u) << "text, a frame and text";
+    EXPECT_EQ(made.output.unsent(room, SIZE_MAX, 8).size(), 3u);
+    made.output.sent(10);
+    EXPECT_EQ(made.output.of_whole(), 0u) << "a blocked reply is sent from as well";
+    made.output.let_go(value.frame);
+}
+
 TEST(Output, AFrameIsKeptWhileItsRequestOrTheKernelHasAUseForIt) {
     Lending made;
     const engine::Stretch value = made.filled("value");
