@@ -37,7 +37,7 @@ Output::Lent* Output::lend(const engine::Stretch& bytes) {
     if (free == lents_.end() || lender_->bytes + size > lender_->most) return nullptr;
     lender_->bytes += size;
     lender_->frames++;
-    *free = {lender_, bytes.frame, 0, 0, true};
+    *free = {lender_, bytes.frame, 0, 0, 0, true};
     return &*free;
 }
 
@@ -104,15 +104,19 @@ void Output::sent(std::size_t length) {
     if (begin_ == end_) begin_ = end_ = 0;
 }
 
-void Output::keeps(std::uint32_t lent) {
+void Output::keeps(std::uint32_t lent, bool any) {
     lents_[lent].kept++;
+    if (!any) lents_[lent].kept_nothing++;
     kept_++;
 }
 
-void Output::let_go_of(std::uint32_t lent) {
+bool Output::let_go_of(std::uint32_t lent, bool copied) {
+    const bool of_nothing = copied && lents_[lent].kept_nothing != 0;
+    if (of_nothing) lents_[lent].kept_nothing--;
     lents_[lent].kept--;
     kept_--;
     give_back(lents_[lent]);
+    return !of_nothing;
 }
 
 void Output::abandon() {

@@ -54,9 +54,10 @@ class Output : public Sink {
     std::span<const Piece> unsent(std::span<Piece> out, std::size_t most, std::size_t limit = SIZE_MAX) const;
     const Lender& lender_of(std::uint32_t lent) const { return *lents_[lent].lender; }
     void sent(std::size_t length);
-    // The kernel has bytes of the frame until it says otherwise: once for each time.
-    void keeps(std::uint32_t lent);
-    void let_go_of(std::uint32_t lent);
+    // The kernel has bytes of the frame until it says otherwise: once for each time; also of a send that took none.
+    void keeps(std::uint32_t lent, bool any = true);
+    // Of a send that took none the kernel says that it copied. False: what it says is of such a one.
+    bool let_go_of(std::uint32_t lent, bool copied = false);
     // How often it has to say so.
     unsigned kept() const { return kept_; }
     // Nothing more is sent; what the kernel still has is given back when it lets go of it.
@@ -67,8 +68,8 @@ class Output : public Sink {
     struct Lent {
         Lender* lender = nullptr;
         umem::Frame frame = umem::kNoFrame;
-        std::uint32_t pieces = 0, kept = 0;
-        bool wanted = false;  // its request may refer to it again
+        std::uint32_t pieces = 0, kept = 0, kept_nothing = 0;  // of the kept: sends that took no byte
+        bool wanted = false;                                   // its request may refer to it again
     };
     bool extends() const;
     Piece& piece(std::size_t number) { return pieces_[(first_ + number) % kMostPieces]; }

@@ -61,7 +61,7 @@ void Server::was_sent(const NetEvent& event) {
     connection.sending--;
     if (connection.sending == 0) connection.send_deadline_ns = 0;
     if (event.op == NetOp::send_zero_copy && event.more) {
-        connection.output.keeps(event.part);
+        connection.output.keeps(event.part, event.result > 0);
         counters_of(connection).zero_copy_sends += event.result > 0 ? 1 : 0;
         if (connection.kept_deadline_ns == 0) connection.kept_deadline_ns = now_ns() + options_.timeout_ns;
     }
@@ -93,9 +93,10 @@ void Server::send_failed(Connection& connection, const NetEvent& event) {
 
 // The kernel has no use for the bytes of an earlier send any more: the peer has them, or it was copied after all.
 void Server::was_let_go(Connection& connection, const NetEvent& event) {
-    connection.output.let_go_of(event.part);
+    const bool of_bytes = connection.output.let_go_of(event.part, event.copied);
     const std::uint64_t now = now_ns();
     connection.kept_deadline_ns = connection.output.kept() == 0 ? 0 : now + options_.timeout_ns;
+    if (!of_bytes) return;
     if (!event.copied) return peers_.was_not_copied(connection.peer);
     counters_of(connection).zero_copy_copied++;
     if (peers_.was_copied(connection.peer, now))

@@ -121,6 +121,24 @@ TEST(Output, AFrameIsKeptWhileItsRequestOrTheKernelHasAUseForIt) {
     EXPECT_EQ(made.engine->slab().accounting().refused, 0u);
 }
 
+TEST(Output, ASendThatTookNothingIsNoVerdictOnCopying) {
+    Lending made;
+    const engine::Stretch value = made.filled("value");
+    ASSERT_TRUE(made.output.refer(value));
+    std::array<Output::Piece, Output::kMostPieces> room;
+    const std::uint32_t lent = made.output.unsent(room, SIZE_MAX)[0].lent;
+    made.output.keeps(lent);
+    made.output.keeps(lent, false);
+    made.output.keeps(lent);
+    EXPECT_TRUE(made.output.let_go_of(lent, false));
+    EXPECT_FALSE(made.output.let_go_of(lent, true)) << "one of the two is said of the send without bytes";
+    EXPECT_TRUE(made.output.let_go_of(lent, true));
+    EXPECT_EQ(made.output.kept(), 0u);
+    made.output.sent(5);
+    made.output.let_go(value.frame);
+    EXPECT_EQ(made.in_use(), 0u);
+}
+
 TEST(Output, WhoVanishesLeavesOnlyWhatTheKernelStillHas) {
     Lending made;
     for (const char* text : {"first", "second", "third"}) ASSERT_TRUE(made.output.refer(made.filled(text)));
