@@ -46,11 +46,9 @@ int Server::buffer_for(Connection& connection, const Output::Piece& piece, std::
     }
     if (peers_.copies(connection.peer, now)) return -1;
     const int buffer = connection.output.lender_of(piece.lent).engine.buffer_of(piece.data, piece.length);
-    if (buffer < 0) {
-        connection.plain = true;
+    if (buffer < 0)
         fallbacks_->note("zero-copy-unregistered",
                          "replies are copied that lie in memory which is not registered with the sockets' io_uring");
-    }
     return buffer;
 }
 
