@@ -155,7 +155,7 @@ def test_behind_others(server):
             slow.sendall(ask(n % ROWS, 0))
             receive(slow, SHORT)
         slow.sendall(b"".join(ask(n, 0) for n in numbers) + ask(1))
-        until("all is with the kernel", lambda: server.service()["zero_copy_sends"] == 1)
+        time.sleep(0.3)  # how much of it the kernel takes before anything is read is its own affair
         got, part = b"", b"begin"
         while len(got) < len(want) and part:
             try:
@@ -165,7 +165,8 @@ def test_behind_others(server):
             got += part
             time.sleep(0.2)
     expect("a slow reader of replies in front of one that is not copied gets all", (len(got), got == want), (len(want), True))
-    expect("and is not given up", server.service()["timeouts"], 0)
+    service = server.service()
+    expect("and is not given up", (service["timeouts"], service["zero_copy_sends"] > 0), (0, True))
     server.at_rest("replies in front of one that is not copied")
 
 
