@@ -1,6 +1,5 @@
 // What paths end in that some class could match: an open of any other costs its program this look and no more. It is
-// written out here since each instruction counts that follows a system
-// call.
+// written out here since each instruction counts that follows a system call.
 #pragma once
 #include <bit>
 #include <cstddef>
@@ -18,7 +17,7 @@ namespace chainio::shim {
 // As strlen, in a few instructions: after a system call each of them counts, and each jump to another place does more.
 // Whole blocks are read, which no page's end divides.
 #ifdef __SSE2__
-[[clang::no_sanitize("address")]] inline std::size_t length_of(const char* text) {
+[[clang::no_sanitize("address", "thread")]] inline std::size_t length_of(const char* text) {
     constexpr std::size_t kBlock = sizeof(__m128i);
     const std::size_t skipped = reinterpret_cast<std::uintptr_t>(text) % kBlock;
     const auto* block = reinterpret_cast<const __m128i*>(text - skipped);

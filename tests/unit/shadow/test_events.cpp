@@ -156,6 +156,7 @@ chain first on open(columns) as r { prefetch r.file at 0 for 4096 }
     Poster poster(running.region(), 0);
     ASSERT_TRUE(poster.opened(0, path));
     ASSERT_TRUE(happens([&] { return running.chain().events == 1; }));
+    running.stop();
     const auto all = running.server().report().explained;
     ASSERT_EQ(all.size(), 1u);
     EXPECT_TRUE(all[0].what.ends_with("/\\x1b[2J\\x0a\xc3\xa4\\xc2\\x9b\\xff\\x7f.col")) << all[0].what;
