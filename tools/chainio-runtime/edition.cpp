@@ -83,7 +83,11 @@ std::expected<std::vector<service::Server::Port>, Problem> ports_of(const Option
         if (found == names.end())
             return problem(kExitUsage,
                            fmt::format("there is no service '{}'{}", name, tool::suggestion(name, names, "services")));
-        ports.push_back({static_cast<std::uint32_t>(found - names.begin()), port});
+        const auto index = static_cast<std::uint32_t>(found - names.begin());
+        if (std::ranges::find(ports, index, &service::Server::Port::service) != ports.end())
+            return problem(kExitUsage,
+                           fmt::format("--port is given twice for service '{}'; keep one of the two", name));
+        ports.push_back({index, port});
     }
     return ports;
 }

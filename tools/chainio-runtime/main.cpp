@@ -3,12 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <exception>
-#include <sstream>
 
 #include "tools/chainio-runtime/check_system.h"
 #include "tools/chainio-runtime/plan.h"
 #include "tools/chainio-runtime/say.h"
 #include "tools/chainio-runtime/serve.h"
+#include "tools/chainio/parse_end.h"
 #include "tools/chainio/printed.h"
 #include "tools/chainio/standard_files.h"
 #include "tools/chainio/summary.h"
@@ -132,10 +132,7 @@ int main(int argc, char** argv) {
         try {
             app.parse(argc, argv);
         } catch (const CLI::ParseError& error) {
-            std::ostringstream text;  // stdout alone keeps why it could not be written
-            const int code = app.exit(error, text);
-            std::fputs(text.str().c_str(), stdout);
-            return code == 0 ? chainio::tool::printed("chainio-runtime", 0) : 2;
+            return chainio::tool::parse_end(app, error);
         }
         return chainio::runtime_tool::run(options);
     } catch (const std::exception& error) {

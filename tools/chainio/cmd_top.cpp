@@ -116,7 +116,7 @@ void add_top(CLI::App& root, int& exit_code) {
     command
         ->add_option("pid", parsed->pid,
                      "of the `chainio run`, or of a process that it has started; needed when there are several")
-        ->check(CLI::PositiveNumber);
+        ->check(CLI::Range(1, 1 << 22));  // the most that pid_max can be
     command->add_flag("--once", parsed->once, "print the figures once and end");
     command->add_flag("--json", parsed->json, "one JSON object a line");
     command->add_option("--interval", parsed->interval, "seconds between pages (default 1)")

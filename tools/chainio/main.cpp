@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tools/chainio/call_args.h"
 #include "tools/chainio/commands.h"
+#include "tools/chainio/parse_end.h"
 #include "tools/chainio/printed.h"
 #include "tools/chainio/standard_files.h"
 
@@ -57,10 +57,7 @@ int main(int argc, char** argv) {
         try {
             app.parse(take_program(argc, argv), argv);
         } catch (const CLI::ParseError& error) {
-            std::ostringstream text;  // stdout alone keeps why it could not be written
-            const int code = app.exit(error, text);
-            std::fputs(text.str().c_str(), stdout);
-            return code == 0 ? printed("chainio", 0) : kExitUsage;
+            return parse_end(app, error);
         }
         return printed("chainio", exit_code);
     } catch (const std::exception& error) {

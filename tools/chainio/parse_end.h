@@ -1,0 +1,27 @@
+// What is said, and the exit code, when parsing a command line ends the program: help, the version, or wrong usage.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <sstream>
+#include <string>
+
+#include "tools/chainio/printed.h"
+
+namespace chainio::tool {
+
+inline int parse_end(const CLI::App& app, const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {
+        std::ostringstream text;  // stdout alone keeps why it could not be written
+        app.exit(error, text);
+        std::fputs(text.str().c_str(), stdout);
+        return printed(app.get_name().c_str(), 0);
+    }
+    std::string command = app.get_name();
+    for (auto chosen = app.get_subcommands(); !chosen.empty(); chosen = chosen.front()->get_subcommands())
+        command += " " + chosen.front()->get_name();
+    std::fprintf(stderr, "%s: %s\n  hint: `%s --help` lists the options\n", command.c_str(), error.what(),
+                 command.c_str());
+    return 2;
+}
+
+}  // namespace chainio::tool
