@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include "tools/chainio/run/passing.h"
@@ -117,32 +118,45 @@ void end_like(const Ended& how) {
     ::_exit(how.signal != 0 ? 128 + how.signal : how.code);
 }
 
-// Whether this process, which somebody else was before, has a lock of records (fcntl, lockf) by some descriptor. It
-// would lose that with any descriptor of the same file.
-static bool holds_locks() {
-    std::unique_ptr<FILE, int (*)(FILE*)> locks(std::fopen("/proc/locks", "re"), std::fclose);
+// Whether this process, which somebody else was before, has a lock of records (fcntl, lockf) by that descriptor. (All
+// locks are in /proc/locks, but reading that waits for every processor.)
+static bool holds_lock(const char* descriptor) {
+    const std::string path = std::string("/proc/self/fdinfo/") + descriptor;
+    std::unique_ptr<FILE, int (*)(FILE*)> info(std::fopen(path.c_str(), "re"),
+                                               [](FILE* file) { return file != nullptr ? std::fclose(file) : 0; });
     char line[256];
-    while (locks != nullptr && std::fgets(line, sizeof line, locks.get()) != nullptr) {
-        int owner = 0;
-        if (std::sscanf(line, "%*d: POSIX %*s %*s %d", &owner) == 1 && owner == ::getpid()) return true;
-    }
+    while (info != nullptr && std::fgets(line, sizeof line, info.get()) != nullptr)
+        if (std::strncmp(line, "lock:", 5) == 0 && std::strstr(line, "POSIX") != nullptr) return true;
     return false;
 }
 
-void let_go_of_descriptors() {
-    if (holds_locks()) return;
-    const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (nothing >= 0) {
-        ::dup2(nothing, 0);
-        ::dup2(nothing, 1);
-        ::close(nothing);
-    }
-    const std::unique_ptr<DIR, int (*)(DIR*)> open_ones(::opendir("/proc/self/fd"), ::closedir);
+// Those that were there before this program, but for standard error. None where there is a lock: it would end with any
+// descriptor of its file.
+static std::vector<int> inherited_descriptors() {
+    std::vector<int> found;
+    const std::unique_ptr<DIR, int (*)(DIR*)> open_ones(
+        ::opendir("/proc/self/fd"), [](DIR* folder) { return folder != nullptr ? ::closedir(folder) : 0; });
     for (const dirent* each = nullptr; open_ones != nullptr && (each = ::readdir(open_ones.get())) != nullptr;) {
         const int fd = std::atoi(each->d_name);
         // Those of this process close when it executes another program.
-        if (fd > 2 && ::fcntl(fd, F_GETFD) == 0) ::close(fd);
+        if (each->d_name[0] == '.' || fd == 2 || ::fcntl(fd, F_GETFD) != 0) continue;
+        if (holds_lock(each->d_name)) return {};
+        found.push_back(fd);
     }
+    return found;
+}
+
+void let_go_of_descriptors() {
+    const std::vector<int> inherited = inherited_descriptors();
+    const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (const int fd : inherited) {
+        if (fd > 2) {
+            ::close(fd);
+        } else if (nothing >= 0) {
+            ::dup2(nothing, fd);
+        }
+    }
+    if (nothing > 2) ::close(nothing);
 }
 
 void guard_standard_descriptors() {

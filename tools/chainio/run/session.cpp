@@ -262,8 +262,8 @@ int run(const RunOptions& given) {
     auto child = Child::start(
         {*program, options.words, environment_for(made->library, made->region_path, options.rewrite)}, options.follow);
     if (!child) return cannot_start(name, child.error());
-    let_go_of_descriptors();
     give_up_privileges(made->notes);  // the program has what was inherited
+    let_go_of_descriptors();
     accompany(*made, options, *program, *child, start, false);
 }
 

@@ -80,10 +80,10 @@ std::optional<Begun> begin(const Arguments& arguments) {
     auto child = run::Child::start({*program, arguments.words, run::environment_for(*library, region->path(), false)},
                                    arguments.follow);
     if (!child) return std::nullopt;
-    run::let_go_of_descriptors();
     // After the program has got what was inherited. A kernel that does not let go of it is no reason against the
     // program.
     (void)probe::drop_privileges();
+    run::let_go_of_descriptors();
     return Begun{std::move(*region), *child, since, *program};
 }
 
