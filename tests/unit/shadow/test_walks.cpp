@@ -1,5 +1,7 @@
 // What a server makes of the pages that its walks have read, of chains that have nothing to ask for, and of those that
 // need not see what was read.
+#include <optional>
+
 #include "tests/unit/shadow/fixture.h"
 
 namespace chainio::shadow::test {
@@ -38,8 +40,9 @@ std::string pages_naming(std::uint32_t further) {
     return bytes;
 }
 
-// The program reads page 0, and then all that it names; gives how often the chain ran.
-std::uint64_t runs_over(std::uint32_t further) {
+// The program reads page 0, and then all that it names; gives how often the chain ran. Nothing when the disk was so
+// quick that a page was there before a walk could wait for it: then it is not one that was fetched.
+std::optional<std::uint64_t> try_runs_over(std::uint32_t further) {
     const Folder folder;
     const std::string path = folder.write("a.ptr", pages_naming(further));
     ServerOptions options;
@@ -50,11 +53,19 @@ std::uint64_t runs_over(std::uint32_t further) {
     EXPECT_TRUE(poster.opened(0, path));
     EXPECT_TRUE(poster.read(0, path, 0, kPage));
     EXPECT_TRUE(happens([&] { return pages_in_memory(path, 1, kNamed) == kNamed; }));
-    EXPECT_TRUE(happens([&] { return running.chain().fetches >= kNamed; }));
+    EXPECT_TRUE(happens([&] { return running.chain().fetches + running.chain().cached >= kNamed; }));
+    if (running.chain().cached != 0) return std::nullopt;
     for (std::uint32_t page = 1; page <= kNamed; page++) EXPECT_TRUE(poster.read(0, path, page * kPage, kPage, 2'000));
     EXPECT_TRUE(happens([&] { return running.chain().hits == kNamed; })) << running.chain().hits;
     running.stop();
     return running.chain().events;
+}
+
+std::uint64_t runs_over(std::uint32_t further) {
+    for (int tries = 0; tries < 100; tries++)
+        if (const auto runs = try_runs_over(further)) return *runs;
+    ADD_FAILURE() << "the disk is always too quick";
+    return 0;
 }
 
 TEST(Walks, WhereTheyEndTheirChainIsSeldomAskedAgain) { EXPECT_EQ(runs_over(0), 1u + 32 + 2); }
