@@ -79,6 +79,7 @@ std::expected<std::unique_ptr<Server>, std::string> Server::create(engine::Engin
     server->use_listeners(std::move(*listeners));
     server->fallbacks_ = &fallbacks;
     server->open_interfaces();
+    server->wait_for_queues();
     return server;
 }
 

@@ -135,6 +135,7 @@ class Server {
         unsigned watched = 0;        // sockets of its queues
         std::uint64_t until_ns = 0;  // it is to be let go; by then at the latest
         unsigned tries = 0;          // left, to open it while its queues are not free yet
+        std::uint64_t try_ns = 0;    // when the next of them is due
         bool answers = true;         // its driver does, as it was said last
         unsigned tried = 0;          // it was up under this number when it was tried last; 0: it was not up
         std::uint64_t opened = 0;    // how often
@@ -200,6 +201,8 @@ class Server {
     // server_xdp.cpp
     bool any_by_xdp() const;
     void open_interfaces();
+    void wait_for_queues();
+    void open_busy_interfaces();
     void hear_of_links();
     void look_at_links(const net::LinkChanges& changes);
     void look_at_link(std::uint32_t index, const net::LinkChanges& changes);

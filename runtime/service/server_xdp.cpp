@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "runtime/engine/owners.h"
@@ -16,7 +18,9 @@ using net::now_ns;
 
 constexpr std::size_t kAtOnce = 64;
 constexpr std::uint64_t kLettingGo = 1'000'000'000;  // ns, for last replies to leave
-constexpr unsigned kTries = 100;                     // to take queues that the kernel is about to free
+constexpr std::uint64_t kWaitAtStart = 1'000'000'000;
+constexpr unsigned kTries = 100;                 // to take queues that the kernel is about to free
+constexpr std::uint64_t kTryAgain = 20'000'000;  // ns from one to the next: each loads the program anew
 
 static_assert(Answer::kHeadroom >= net::kRoomForHeaders);
 
@@ -72,6 +76,22 @@ void Server::open_interfaces() {
     if (any && !interfaces_.empty() && !feature_news_) hear_of_peers();
 }
 
+// Queues of a process that has just ended are freed a moment later. Nobody is served yet when the server is made, so
+// that whoever starts it again finds its interfaces open as soon as it says that it serves.
+void Server::wait_for_queues() {
+    const std::uint64_t until = now_ns() + kWaitAtStart;
+    const auto busy = [](const Interface& each) { return each.tries != 0; };
+    while (std::ranges::any_of(interfaces_, busy) && now_ns() < until) {
+        std::this_thread::sleep_for(std::chrono::nanoseconds(kTryAgain));
+        open_busy_interfaces();
+    }
+}
+
+void Server::open_busy_interfaces() {
+    for (std::uint32_t i = 0; i < interfaces_.size(); i++)
+        if (interfaces_[i].tries != 0 && now_ns() >= interfaces_[i].try_ns) open_interface(i, interfaces_[i].tries);
+}
+
 void Server::hear_of_links() {
     link_news_ = net::LinkNews::subscribe();
     if (link_news_) return net_->watch(place_of_links(), link_news_->fd());
@@ -109,6 +129,7 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
     auto port = net::Port::open(wanted, now_->engine.memory(), *fallbacks_);
     if (!port && port.error().why == net::Refusal::Why::busy && tries > 1) {
         interface.tries = tries - 1;
+        interface.try_ns = now_ns() + kTryAgain;
         return;
     }
     if (!port) return fallbacks_->note("xdp-refused", fmt::format("{}; served via uring", port.error().message));
@@ -375,13 +396,15 @@ int Server::flush() {
         peers_looked_ns_ = now_ns();
         look_at_peers();
     }
-    bool unsent = false;
-    for (std::uint32_t i = 0; i < interfaces_.size(); i++) {
-        if (interfaces_[i].port != nullptr) interfaces_[i].port->flush();
-        if (interfaces_[i].tries != 0 && !draining_) open_interface(i, interfaces_[i].tries);
-        unsent = unsent || (interfaces_[i].port != nullptr && interfaces_[i].port->unsent());
+    if (!draining_) open_busy_interfaces();
+    bool unsent = false, busy = false;
+    for (const Interface& interface : interfaces_) {
+        if (interface.port != nullptr) interface.port->flush();
+        unsent = unsent || (interface.port != nullptr && interface.port->unsent());
+        busy = busy || interface.tries != 0;
     }
-    return unsent ? kUnsentTickMs : -1;
+    if (unsent) return kUnsentTickMs;
+    return busy && !draining_ ? static_cast<int>(kTryAgain / 1'000'000) : -1;
 }
 
 }  // namespace chainio::service

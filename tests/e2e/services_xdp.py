@@ -218,6 +218,20 @@ def test_fallbacks(folder, pair):
     netns.ip("link", "set", "dev", "vb", "xdp", "off", namespace=pair.there)
 
 
+def test_begun_again(folder, pair):
+    """The kernel frees the queues of a process that has ended a moment later, which the next one waits for before it says that it serves."""
+    by_socket = []
+    for number in range(20):
+        server = OnVeth(folder, pair, "--interface", "vb")
+        sock = server.client()
+        ask(sock, number, b"row 1 10 1\n")
+        if [each["received"] for each in server.all_stats()["interfaces"]] != [1]:
+            by_socket.append(number)
+        sock.close()
+        server.stop()
+    expect("twenty times begun again, the first request comes by the interface", by_socket, [])
+
+
 def test_reload(folder, pair):
     """Editions come and go while clients ask: no request is lost, and the interface is taken again for each edition."""
     server = OnVeth(folder, pair, "--interface", "vb")
@@ -284,6 +298,7 @@ def main():
         test_dropped(folder)
         test_little_memory(folder, pair)
         test_fallbacks(folder, pair)
+        test_begun_again(folder, pair)
         test_reload(folder, pair)
         test_overload_there(folder, pair)
         test_end(folder, pair)
