@@ -84,6 +84,8 @@ class Daemon:
                 self.ports[found[1], found[2]] = int(found[3])
             if line.startswith("serving at"):
                 break
+        else:
+            raise AssertionError(f"ended with {self.process.wait(timeout=60)} before it served: {''.join(self.said)}")
         self.rest = started.rest_of(self.process.stderr, self.said)
 
     def control(self, request):
