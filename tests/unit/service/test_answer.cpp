@@ -7,15 +7,10 @@
 
 #include "runtime/engine/owners.h"
 #include "runtime/service/answer.h"
+#include "tests/unit/service/nothing.h"
 
 namespace chainio::service {
 namespace {
-
-std::unique_ptr<engine::Engine> engine_of_nothing() {
-    auto engine = engine::Engine::create(spec::Loaded::from_artifact(ir::Artifact{}),
-                                         {.umem_bytes = std::size_t{4} << 20, .use_ring = false});
-    return engine ? std::move(*engine) : nullptr;
-}
 
 std::vector<std::uint8_t> random_bytes(std::mt19937& random, std::size_t length) {
     std::vector<std::uint8_t> made(length);

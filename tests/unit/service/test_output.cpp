@@ -10,15 +10,10 @@
 #include "runtime/engine/owners.h"
 #include "runtime/service/output.h"
 #include "runtime/service/peers.h"
+#include "tests/unit/service/nothing.h"
 
 namespace chainio::service {
 namespace {
-
-std::unique_ptr<engine::Engine> engine_of_nothing() {
-    auto engine = engine::Engine::create(spec::Loaded::from_artifact(ir::Artifact{}),
-                                         {.umem_bytes = std::size_t{4} << 20, .use_ring = false});
-    return engine ? std::move(*engine) : nullptr;
-}
 
 std::span<const std::uint8_t> bytes(std::string_view text) {
     return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};

@@ -16,6 +16,15 @@
 
 namespace chainio::shadow::test {
 
+// A page of a file names other pages of it: a count, and the numbers.
+inline const char* const kPointers = R"(
+app pointers { files data = "*.ptr" }
+record Page { count: u32le  page: u32le[count max 64] }
+chain follow on read(data) as r {
+  for p in r.record(Page).page max 64 { prefetch r.file at p * 4096 for 4096 }
+}
+)";
+
 // A spec's text, compiled without clang: its programs are interpreted. Imports are found in the library of the sources.
 std::shared_ptr<const spec::Loaded> compiled(const std::string& text);
 

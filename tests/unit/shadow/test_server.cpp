@@ -1,7 +1,6 @@
 // The whole server, driven through its region over real files.
 #include <sqlite3.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <fstream>
@@ -26,15 +25,6 @@ std::string bytes_of(unsigned pages) {
 void put_u32(std::string& bytes, std::size_t at, std::uint32_t value) {
     for (int i = 0; i < 4; i++) bytes[at + static_cast<std::size_t>(i)] = static_cast<char>(value >> 8 * i);
 }
-
-// A page of a file names other pages of it: a count, and the numbers.
-const char* const kPointers = R"(
-app pointers { files data = "*.ptr" }
-record Page { count: u32le  page: u32le[count max 64] }
-chain follow on read(data) as r {
-  for p in r.record(Page).page max 64 { prefetch r.file at p * 4096 for 4096 }
-}
-)";
 
 std::string pointing_to(const std::vector<std::uint32_t>& pages, unsigned total) {
     std::string bytes = bytes_of(total);
@@ -339,12 +329,16 @@ TEST(Server, KeepsItsBounds) {
     options.in_flight = 4;
     options.ahead_bytes = std::uint64_t{64} * kPage;
     options.gate = false;
-    Running running(server_of(kPointers, options));
-    Poster poster(running.region(), 0);
-    for (int file = 0; file < 4; file++) {
-        const std::string path = folder.write("f" + std::to_string(file) + ".ptr", pointing_to(pages, 64));
+    std::vector<std::string> paths;
+    for (int file = 0; file < 4; file++)
+        paths.push_back(folder.write("f" + std::to_string(file) + ".ptr", pointing_to(pages, 64)));
+    for (const std::string& path : paths) {
         drop_pages(path);
         program_reads(path, 0, kPage);
+    }
+    Running running(server_of(kPointers, options));
+    Poster poster(running.region(), 0);
+    for (const std::string& path : paths) {
         ASSERT_TRUE(poster.opened(0, path));
         ASSERT_TRUE(poster.read(0, path, 0, kPage));
     }
@@ -371,24 +365,6 @@ TEST(Server, TellsWhichProcessesHaveAnIoUring) {
     const bool found = std::ranges::any_of(
         notes, [](const std::string& note) { return note.starts_with("a process has set up an io_uring"); });
     EXPECT_TRUE(found);
-}
-
-TEST(Region, IsPrivateAndGoesAwayWithItsServer) {
-    std::string path, directory;
-    {
-        auto server = server_of(kPointers);
-        path = server->region_path();
-        directory = path.substr(0, path.rfind('/'));
-        struct stat info{};
-        ASSERT_EQ(stat(path.c_str(), &info), 0);
-        EXPECT_EQ(info.st_mode & 0777, 0600u);
-        EXPECT_EQ(info.st_size, static_cast<off_t>(shim::kRegionBytes));
-        ASSERT_EQ(stat(directory.c_str(), &info), 0);
-        EXPECT_EQ(info.st_mode & 0777, 0700u);
-        EXPECT_EQ(server->region().server, static_cast<std::uint32_t>(getpid()));
-        EXPECT_STREQ(server->region().plan.classes[0].pattern, "*.ptr");
-    }
-    EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
 // What is posted costs the program; a chain that says nothing hears of what is slow, until it has something to say.
@@ -454,65 +430,11 @@ TEST(Posts, AreAllReadsWhileWhatWasFetchedIsRead) {
 TEST(Server, TellsOfThreadsThatFoundNoRing) {
     Running running(server_of(kPointers));
     running.region().stats.no_ring = 3;
+    running.stop();
     const auto notes = running.server().report().notes;
     EXPECT_EQ(
         std::ranges::count(notes, "3 events were not posted: their threads found no free ring, or no memory for one"),
         1);
-}
-
-TEST(Region, WhatProgramsTouchHasItsMemoryFromTheBeginning) {
-    const auto server = server_of(kPointers);
-    const std::string path = server->region_path();
-    struct stat info{};
-    ASSERT_EQ(stat(path.c_str(), &info), 0);
-    EXPECT_GE(info.st_blocks * 512, static_cast<off_t>(offsetof(shim::Region, rings) - shim::kPlanBytes));
-    EXPECT_LT(info.st_blocks * 512, static_cast<off_t>(shim::kRegionBytes / 4)) << "but for rings that nobody took";
-    ASSERT_EQ(stat((path.substr(0, path.rfind('/')) + shim::kPlanFile).c_str(), &info), 0);
-    EXPECT_GE(info.st_blocks * 512, static_cast<off_t>(shim::kPlanBytes));
-}
-
-TEST(Region, OfADeadServerIsCleanedUp) {
-    const pid_t child = fork();
-    if (child == 0) {
-        auto server = Server::create(compiled(kPointers), {});
-        _exit(server ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_EQ(status, 0);
-    const auto left = [&] {
-        const std::string mark = "chainio-run." + std::to_string(child) + ".";
-        const char* own = std::getenv("XDG_RUNTIME_DIR");
-        for (const char* base : {"/dev/shm", "/tmp", own}) {
-            std::error_code ignored;
-            if (base == nullptr) continue;
-            for (const auto& entry : std::filesystem::directory_iterator(base, ignored)) {
-                if (entry.path().filename().string().starts_with(mark)) return true;
-            }
-        }
-        return false;
-    };
-    ASSERT_TRUE(left()) << "the child left nothing behind that could be cleaned up";
-    server_of(kPointers);
-    EXPECT_FALSE(left());
-}
-
-TEST(Region, OfAServerThatOnlyItsLockTellsOfStays) {
-    const pid_t gone = fork();
-    if (gone == 0) _exit(0);
-    ASSERT_EQ(waitpid(gone, nullptr, 0), gone);
-    const std::string own = server_of(kPointers)->region_path();
-    const std::string base = std::filesystem::path(own).parent_path().parent_path();
-    std::string directory = base + "/chainio-run." + std::to_string(gone) + ".XXXXXX";
-    ASSERT_NE(mkdtemp(directory.data()), nullptr);
-    ASSERT_TRUE(make_region(directory + "/region"));
-    shim::Region* region = map_region(directory + "/region", true);
-    ASSERT_NE(region, nullptr);
-    server_of(kPointers);
-    EXPECT_TRUE(std::filesystem::exists(directory));
-    munmap(region, shim::kRegionBytes);
-    server_of(kPointers);
-    EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
 TEST(Plan, ASpecWithoutAShadowChainIsRefused) {

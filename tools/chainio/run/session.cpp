@@ -20,6 +20,7 @@
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/handover.h"
 #include "tools/chainio/run/passing.h"
+#include "tools/chainio/run/posted.h"
 #include "tools/chainio/run/preload.h"
 #include "tools/chainio/run/probes.h"
 #include "tools/chainio/run/program.h"
@@ -173,10 +174,6 @@ Summary summary_of(const RunOptions& options, const Prepared& made, const std::s
         notes.insert(notes.end(), why.begin(), why.end());
     }
     return s;
-}
-
-bool anything_posted(const shim::Region& region) {
-    return std::ranges::any_of(region.used_rings, [](const auto& word) { return word.load() != 0; });
 }
 
 // What a program that runs already needs. Without a server it goes on plain.

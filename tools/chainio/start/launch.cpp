@@ -21,6 +21,7 @@
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/handover.h"
 #include "tools/chainio/run/passing.h"
+#include "tools/chainio/run/posted.h"
 #include "tools/chainio/run/preload.h"
 #include "tools/chainio/run/program.h"
 #include "tools/chainio/run/signals.h"
@@ -87,17 +88,13 @@ std::optional<Begun> begin(const Arguments& arguments) {
     return Begun{std::move(*region), *child, since, *program};
 }
 
-bool anything_posted(const shim::Region& region) {
-    return std::ranges::any_of(region.used_rings, [](const auto& word) { return word.load() != 0; });
-}
-
 // Until the program has opened something that matches, or a child has ended. No thread, no ring, no clock.
 void wait_for_use(shim::Region& region, const run::Child& child) {
     run::wake_at_changes(&region.asleep);
     while (true) {
         region.asleep.store(1);
         std::atomic_thread_fence(std::memory_order_seq_cst);
-        if (child.any_over() || anything_posted(region)) break;
+        if (child.any_over() || run::anything_posted(region)) break;
         ::syscall(SYS_futex, &region.asleep, FUTEX_WAIT, 1, nullptr, nullptr, 0);
     }
     run::wake_at_changes(nullptr);
@@ -127,7 +124,7 @@ void launch(int argc, char** argv) {
     if (expects_matches(region.plan, begun->program, words.subspan(1))) hand_over(*begun, argv);
     wait_for_use(begun->region.get(), begun->child);
     // With --follow there may be others than the program to wait for.
-    if (!arguments->silent || arguments->follow || anything_posted(begun->region.get())) hand_over(*begun, argv);
+    if (!arguments->silent || arguments->follow || run::anything_posted(begun->region.get())) hand_over(*begun, argv);
     begun->region.get().server = 0;
     begun->child.wait();
     const run::Ended how = begun->child.how();

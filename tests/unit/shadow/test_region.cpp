@@ -1,0 +1,95 @@
+// The region's files: whose they are, what memory they have, and when they go away.
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/unit/shadow/fixture.h"
+
+namespace chainio::shadow::test {
+namespace {
+
+// Servers of tests and programs beside would clean up what is left here, so that regions lie in a folder of the test's.
+class Region : public testing::Test {
+  protected:
+    Region() {
+        EXPECT_NE(mkdtemp(base_.data()), nullptr);
+        setenv("XDG_RUNTIME_DIR", base_.c_str(), 1);
+    }
+    ~Region() override {
+        if (before_.empty())
+            unsetenv("XDG_RUNTIME_DIR");
+        else
+            setenv("XDG_RUNTIME_DIR", before_.c_str(), 1);
+        std::filesystem::remove_all(base_);
+    }
+    const std::string& base() const { return base_; }
+
+  private:
+    std::string before_ = std::getenv("XDG_RUNTIME_DIR") == nullptr ? "" : std::getenv("XDG_RUNTIME_DIR");
+    std::string base_ = "/dev/shm/chainio-test.XXXXXX";
+};
+
+TEST_F(Region, IsPrivateAndGoesAwayWithItsServer) {
+    std::string path, directory;
+    {
+        auto server = server_of(kPointers);
+        path = server->region_path();
+        directory = path.substr(0, path.rfind('/'));
+        struct stat info{};
+        ASSERT_EQ(stat(path.c_str(), &info), 0);
+        EXPECT_EQ(info.st_mode & 0777, 0600u);
+        EXPECT_EQ(info.st_size, static_cast<off_t>(shim::kRegionBytes));
+        ASSERT_EQ(stat(directory.c_str(), &info), 0);
+        EXPECT_EQ(info.st_mode & 0777, 0700u);
+        EXPECT_EQ(server->region().server, static_cast<std::uint32_t>(getpid()));
+        EXPECT_STREQ(server->region().plan.classes[0].pattern, "*.ptr");
+    }
+    EXPECT_FALSE(std::filesystem::exists(directory));
+}
+
+TEST_F(Region, WhatProgramsTouchHasItsMemoryFromTheBeginning) {
+    const auto server = server_of(kPointers);
+    const std::string path = server->region_path();
+    struct stat info{};
+    ASSERT_EQ(stat(path.c_str(), &info), 0);
+    EXPECT_GE(info.st_blocks * 512, static_cast<off_t>(offsetof(shim::Region, rings) - shim::kPlanBytes));
+    EXPECT_LT(info.st_blocks * 512, static_cast<off_t>(shim::kRegionBytes / 4)) << "but for rings that nobody took";
+    ASSERT_EQ(stat((path.substr(0, path.rfind('/')) + shim::kPlanFile).c_str(), &info), 0);
+    EXPECT_GE(info.st_blocks * 512, static_cast<off_t>(shim::kPlanBytes));
+}
+
+TEST_F(Region, OfADeadServerIsCleanedUp) {
+    const pid_t child = fork();
+    if (child == 0) {
+        auto server = Server::create(compiled(kPointers), {});
+        _exit(server ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0);
+    const auto left = [&] { return !std::filesystem::is_empty(base()); };
+    ASSERT_TRUE(left()) << "the child left nothing behind that could be cleaned up";
+    server_of(kPointers);
+    EXPECT_FALSE(left());
+}
+
+TEST_F(Region, OfAServerThatOnlyItsLockTellsOfStays) {
+    const pid_t gone = fork();
+    if (gone == 0) _exit(0);
+    ASSERT_EQ(waitpid(gone, nullptr, 0), gone);
+    std::string directory = base() + "/chainio-run." + std::to_string(gone) + ".XXXXXX";
+    ASSERT_NE(mkdtemp(directory.data()), nullptr);
+    ASSERT_TRUE(make_region(directory + "/region"));
+    shim::Region* region = map_region(directory + "/region", true);
+    ASSERT_NE(region, nullptr);
+    server_of(kPointers);
+    EXPECT_TRUE(std::filesystem::exists(directory));
+    munmap(region, shim::kRegionBytes);
+    server_of(kPointers);
+    EXPECT_FALSE(std::filesystem::exists(directory));
+}
+
+}  // namespace
+}  // namespace chainio::shadow::test
