@@ -33,7 +33,22 @@ void Shared::submit() {
     if (io_uring_sq_ready(ring_.get()) == 0) submissions_++;
 }
 
+bool Shared::submit_all() {
+    for (unsigned refusals = 0; failed_ == 0; refusals++) {
+        submit();
+        if (io_uring_sq_ready(ring_.get()) == 0) return true;
+        hand_out();  // a full completion queue may be why
+        if (refusals > kMostRefusals) failed_ = -EAGAIN;
+    }
+    return false;
+}
+
+bool Shared::has_room(unsigned operations) {
+    return failed_ == 0 && (io_uring_sq_space_left(ring_.get()) >= operations || submit_all());
+}
+
 int Shared::turn(unsigned wait_for, int timeout_ms) {
+    if (failed_ != 0) return failed_;
     if (const int bound = ring_.bind_to_thread(); bound < 0) return bound;
     ring_.drain_events();
     io_uring* ring = ring_.get();
@@ -82,12 +97,7 @@ Seat::~Seat() {
 }
 
 io_uring_sqe* Seat::next_sqe(std::uint64_t data) {
-    io_uring_sqe* sqe = io_uring_get_sqe(shared_.ring_.get());
-    while (sqe == nullptr) {
-        // The kernel takes all that is in the queue.
-        shared_.submit();
-        sqe = io_uring_get_sqe(shared_.ring_.get());
-    }
+    io_uring_sqe* sqe = shared_.has_room(1) ? io_uring_get_sqe(shared_.ring_.get()) : &shared_.nowhere_;
     io_uring_sqe_set_data64(sqe, user_data(data));
     return sqe;
 }

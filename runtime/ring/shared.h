@@ -45,6 +45,11 @@ class Shared {
     // on.
     std::uint64_t submissions() const { return submissions_; }
     void submit();
+    // Has the kernel take all that was started. One that has no memory is asked again, not for ever: false, and the
+    // next turn() says it. What is started from then on goes nowhere.
+    bool submit_all();
+    // Whether that many operations more are taken together.
+    bool has_room(unsigned operations);
     // 0 or -errno: the ring belongs to the calling thread from now on. turn() does so as well.
     int bind() { return ring_.bind_to_thread(); }
     Ring& ring() { return ring_; }
@@ -65,6 +70,8 @@ class Shared {
     std::array<Place, kMostSeats> places_{};
     std::uint64_t submissions_ = 0;
     unsigned refused_in_a_row_ = 0;
+    int failed_ = 0;          // -errno for good
+    io_uring_sqe nowhere_{};  // what is started then
 };
 
 class Seat {

@@ -69,13 +69,13 @@ struct Connection {
     bool broken = false;      // nothing can be sent or received any more
     bool dirty = false;       // to be looked at before the server waits
     bool no_buffer = false;   // the receive found no buffer, and is asked for again after a while
-    bool plain = false;       // nothing is sent without a copy any more
     bool reset_peer = false;  // what the kernel kept for the peer was thrown away
     // The newer spec has no place for the connection: until then what its peer sends is answered under the one before.
     std::uint64_t parting_until_ns = 0;
     // When the connection is given up, because the rest of a request has not come, or nobody takes a reply; 0: never.
     std::uint64_t request_deadline_ns = 0, send_deadline_ns = 0;
     std::uint64_t kept_deadline_ns = 0;  // the kernel is to let go of a frame by then, as the peer has what is in it
+    std::uint64_t plain_until_ns = 0;    // nothing is sent without a copy
     std::uint64_t acknowledged = 0;      // bytes that the peer had taken at the last look
 
     bool used() const { return fd >= 0; }

@@ -11,8 +11,10 @@ namespace chainio::service {
 // Operations that are linked are submitted together, and messages are of one submission.
 void Net::make_room(std::size_t operations) {
     ring::Shared& ring = seat_->shared();
-    if (io_uring_sq_space_left(ring.ring().get()) < operations) ring.submit();
-    while (messages_used_ + operations > messages_.size() && messages_of_ == ring.submissions()) ring.submit();
+    bool goes_out = ring.has_room(static_cast<unsigned>(operations));
+    if (messages_used_ + operations > messages_.size() && messages_of_ == ring.submissions())
+        goes_out = goes_out && ring.submit_all();
+    if (!goes_out) messages_used_ = 0;  // nothing that points to them does
 }
 
 // Sends one piece without a copy, or none where the first one is not to be sent so, and the others up to the next such

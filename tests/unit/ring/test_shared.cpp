@@ -56,6 +56,51 @@ std::unique_ptr<Shared> ring_for(unsigned seats, metrics::Fallbacks& fallbacks, 
     return ring ? std::move(*ring) : nullptr;
 }
 
+// A kernel that refuses whatever it is asked, until the end of the scope.
+class Refusing {
+  public:
+    explicit Refusing(Shared& ring) : ring_(ring.ring().get()), before_(ring_->enter_ring_fd) {
+        ring_->enter_ring_fd = 1'000'000;  // neither a descriptor nor a registered ring
+    }
+    ~Refusing() { ring_->enter_ring_fd = before_; }
+
+  private:
+    io_uring* ring_;
+    int before_;
+};
+
+TEST(Shared, AKernelThatTakesNothingIsNotAskedForEver) {
+    metrics::Fallbacks fallbacks;
+    const auto ring = ring_for(1, fallbacks);
+    if (ring == nullptr) GTEST_SKIP() << "no io_uring here";
+    const auto seat = ring->sit();
+    ASSERT_TRUE(ring->has_room(8));
+    const Refusing refusing(*ring);
+    for (int i = 0; i < 20; i++) io_uring_prep_nop(seat->next_sqe(1));
+    EXPECT_FALSE(ring->has_room(1));
+    EXPECT_FALSE(ring->submit_all());
+    EXPECT_EQ(ring->turn(0), -EAGAIN);
+}
+
+TEST(Shared, OperationsThatHaveRoomAreTakenTogether) {
+    metrics::Fallbacks fallbacks;
+    const auto ring = ring_for(1, fallbacks);
+    if (ring == nullptr) GTEST_SKIP() << "no io_uring here";
+    const auto seat = ring->sit();
+    for (int i = 0; i < 7; i++) io_uring_prep_nop(seat->next_sqe(1));
+    const std::uint64_t before = ring->submissions();
+    ASSERT_TRUE(ring->has_room(2));
+    EXPECT_EQ(ring->submissions(), before + 1);
+    io_uring_prep_nop(seat->next_sqe(2));
+    io_uring_prep_nop(seat->next_sqe(3));
+    EXPECT_EQ(ring->submissions(), before + 1);
+    unsigned came = 0;
+    while (came < 9) {
+        ASSERT_EQ(ring->turn(1), 0);
+        for (; seat->waiting() != 0; came++) seat->take();
+    }
+}
+
 TEST(Shared, OneTurnServesAllAndEachReadsItsOwn) {
     metrics::Fallbacks fallbacks;
     auto ring = ring_for(3, fallbacks);
