@@ -119,6 +119,10 @@ bool Output::let_go_of(std::uint32_t lent, bool copied) {
     return !of_nothing;
 }
 
+bool Output::has_of(const Lender& lender) const {
+    return std::ranges::any_of(lents_, [&](const Lent& each) { return each.lender == &lender; });
+}
+
 void Output::abandon() {
     begin_ = end_ = count_ = of_whole_ = 0;
     for (Lent& lent : lents_) {

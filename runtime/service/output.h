@@ -60,6 +60,8 @@ class Output : public Sink {
     bool let_go_of(std::uint32_t lent, bool copied = false);
     // How often it has to say so.
     unsigned kept() const { return kept_; }
+    // Whether frames of that memory wait here, or the kernel has them.
+    bool has_of(const Lender& lender) const;
     // Nothing more is sent; what the kernel still has is given back when it lets go of it.
     void abandon();
     void clear();

@@ -13,6 +13,8 @@
 namespace chainio::service {
 namespace {
 
+constexpr std::uint64_t kPlain = 1'000'000'000;  // ns, for which a kernel without memory is not asked again
+
 std::uint64_t now_ns() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
@@ -37,7 +39,7 @@ void Server::start_sending(std::uint32_t index, std::size_t limit) {
 int Server::buffer_for(Connection& connection, const Output::Piece& piece, std::uint64_t now) {
     if (piece.lent == Output::kText || options_.zero_copy_bytes == 0 || piece.length < options_.zero_copy_bytes)
         return -1;
-    if (!net_->zero_copy() || connection.plain) return -1;
+    if (!net_->zero_copy() || now < connection.plain_until_ns) return -1;
     if (connection.peer == Peers::kUnknown) {
         sockaddr_storage address{};
         socklen_t size = sizeof address;
@@ -79,8 +81,9 @@ void Server::send_failed(Connection& connection, const NetEvent& event) {
     if (event.op == NetOp::send_zero_copy && !connection.broken) {
         const bool unknown = event.result == -EINVAL || event.result == -EOPNOTSUPP;
         if (unknown) net_->without_zero_copy();
-        connection.plain = unknown || event.result == -ENOMEM || event.result == -ENOBUFS || event.result == -EFAULT;
-        if (connection.plain) {
+        const bool short_of_memory = event.result == -ENOMEM || event.result == -ENOBUFS;
+        if (unknown || short_of_memory || event.result == -EFAULT) {
+            connection.plain_until_ns = short_of_memory ? now_ns() + kPlain : UINT64_MAX;
             counters_of(connection).zero_copy_refused++;
             return;
         }
@@ -108,6 +111,8 @@ void Server::was_let_go(Connection& connection, const NetEvent& event) {
 bool Server::takes_nothing(Connection& connection, std::uint64_t now) const {
     const auto late = [now](std::uint64_t deadline_ns) { return deadline_ns != 0 && now > deadline_ns; };
     if (!late(connection.send_deadline_ns) && !late(connection.kept_deadline_ns)) return false;
+    // An edition that has ended but for the frames that somebody takes slowly holds up the next reload.
+    if (before_ && connection.output.has_of(before_->lender)) return true;
     tcp_info info{};
     socklen_t size = sizeof info;
     if (getsockopt(connection.fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;

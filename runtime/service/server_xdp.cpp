@@ -17,10 +17,10 @@ namespace {
 using net::now_ns;
 
 constexpr std::size_t kAtOnce = 64;
-constexpr std::uint64_t kLettingGo = 1'000'000'000;  // ns, for last replies to leave
-constexpr std::uint64_t kWaitAtStart = 1'000'000'000;
-constexpr unsigned kTries = 100;                 // to take queues that the kernel is about to free
-constexpr std::uint64_t kTryAgain = 20'000'000;  // ns from one to the next: each loads the program anew
+constexpr std::uint64_t kLettingGo = 1'000'000'000;    // ns, for last replies to leave
+constexpr std::uint64_t kWaitAtStart = 5'000'000'000;  // they are freed one after the other
+constexpr unsigned kTries = 250;                       // to take queues that the kernel is about to free
+constexpr std::uint64_t kTryAgain = 20'000'000;        // ns from one to the next: each loads the program anew
 
 static_assert(Answer::kHeadroom >= net::kRoomForHeaders);
 

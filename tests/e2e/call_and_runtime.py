@@ -125,6 +125,9 @@ def test_refusals(app, tree, folder):
         expect("refused: kernel engine", call("lookup", "--file", tree, "--key", 3, "--engine=kernel"),
                lambda r: r[0] == 3 and r[1] == "" and "has no io_uring_bpf_ops; the kernel engine needs Linux 7.1" in r[2])
     expect("refused: artifact", run("call", "/nonexistent.o", "lookup"), lambda r: r[0] == 3 and "No such file" in r[2])
+    cut = folder / "cut.o"
+    cut.write_bytes(app.read_bytes()[:1000])
+    expect("refused: an artifact that is cut short", run("call", cut, "lookup"), lambda r: r[0] == 1 and "as when it is cut short; `chainc" in r[2])
     expect("refused: not an artifact", run("call", tree, "lookup"), lambda r: r[0] == 1 and "not an ELF file" in r[2])
     short = folder / "short.idx"
     short.write_bytes(tree.read_bytes()[:600])
@@ -139,6 +142,11 @@ def test_runtime(app, tree, folder):
     rows = [line.split(None, 3) for line in out.splitlines()]
     expect("plan", (code, [row[:3] for row in rows if row[0] in ("chain", "slo")]),
            (0, [["chain", "lookup", "runs"], ["chain", "piece", "runs"], ["chain", "named", "runs"], ["chain", "ahead", "refused"], ["slo", "fast", "recorded"]]))
+    expect("a file and a port that are right", run("--spec", app, "--check", "--file", f"pages={tree}", tool="chainio-runtime")[0], 0)
+    for what, words, code, part in (("a file that is not there", ("--file", f"pages={folder / 'none'}"), 3, "No such file or directory"),
+                                    ("another class", ("--file", f"page={tree}"), 2, "there is no file class 'page'; did you mean 'pages'?"),
+                                    ("a service that is not there", ("--port", "none=1"), 2, "there is no service 'none'")):
+        expect(f"refused by --check: {what}", run("--spec", app, "--check", *words, tool="chainio-runtime"), lambda r, code=code, part=part: (r[0], r[1]) == (code, "") and part in r[2])
     expect("refused: spin", run("--spec", app, "--spin", 50, tool="chainio-runtime"), lambda r: r[0] == 2 and "--spin goes only with --engine=kernel" in r[2])
     expect("check-system", run("--check-system", tool="chainio-runtime"), lambda r: r[0] == 0 and "io_uring" in r[1])
     path = folder / "s"

@@ -252,11 +252,6 @@ def test_all_files_are_looked_at(folder):
     expect("ends", server.stop(), 0)
 
 
-# Ports of the spec are asked for at an address that is nobody else's, so that what runs beside takes none of them.
-OWN = f"127.{os.getpid() >> 16 & 0xff | 0x80}.{os.getpid() >> 8 & 0xff}.{os.getpid() & 0xff}"
-PORTS = 7001, 7002
-
-
 def test_limits(folder):
     """At a limit the daemon waits, instead of trying again and again; where it could not have its connections, it does not start."""
     server = daemon.Server(folder)
@@ -266,15 +261,15 @@ def test_limits(folder):
         each.close()
     netns.until("they are gone", lambda: server.all_stats()["clients"] < 3)
     expect("ends", server.stop(), 0)
-    before, after = PORTS
+    before, after = daemon.PORTS
     (folder / "app.o").write_bytes(daemon.compiled(folder, "one", port=before))
-    server = daemon.Server(folder, port=None, address=OWN)
+    server = daemon.Server(folder, port=None, address=daemon.OWN)
     server.use(daemon.compiled(folder, "one", port=after))
     limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (server.descriptors() + 30, limits[1]))
     server.control({"op": "reload"})  # the listener of another port has the limit that is there when it begins
     netns.until("the one before has ended", lambda: not server.all_stats()["before_runs"])
-    connections = [socket.create_connection((OWN, after), timeout=netns.PATIENCE) for _ in range(60)]
+    connections = [socket.create_connection((daemon.OWN, after), timeout=netns.PATIENCE) for _ in range(60)]
     expect("no descriptor is left: share of a processor", share_of_processor(server), lambda share: share < 0.1)
     resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
     for each in connections:
@@ -287,11 +282,22 @@ def test_limits(folder):
     server = daemon.Server(folder, "--interface", "nope0")
     expect("an interface that no service is for", [each["name"] for each in server.all_stats()["fallbacks"]], ["xdp-unused"])
     expect("ends", server.stop(), 0)
-    if os.geteuid() == 0:  # may raise the hard limit, unless it has no capability for it
-        command = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource"]
-    else:
-        command = []
-    command += ["prlimit", "--nofile=300:300", runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}"]
+
+
+def test_too_few_open_files(folder):
+    """At the start, and at a reload from a spec of chains to one of services."""
+    # Root may raise the hard limit, unless it has no capability for it.
+    limited = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource"] if os.geteuid() == 0 else []
+    (folder / "chains.chain").write_text('app kv { files rows = "*.rows" { immutable } }\n'
+                                         'chain row(file: file rows) -> bytes(max 64) hops 1 { step s(b: block at 0 for 12 in file) { return b } }\n')
+    services = (folder / "app.o").read_bytes()
+    subprocess.run([runs.BUILD / "bin" / "chainc", folder / "chains.chain", "-o", folder / "app.o"], check=True)
+    server = daemon.Server(folder, port=None, prefix=[*limited, "prlimit", "--nofile=400:400"])
+    server.use(services)
+    expect("a reload to services that have too few", server.control({"op": "reload"}).get("error", "done"), lambda said: "1024 connections want 1410 open files, and this process may have 400: raise its limit" in said)
+    expect("ends", server.stop(), 0)
+    (folder / "app.o").write_bytes(services)
+    command = [*limited, "prlimit", "--nofile=300:300", runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}"]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     expect("too few open files to start with", (done.returncode, done.stderr),
            (3, "chainio-runtime: 1024 connections want 1410 open files, and this process may have 300: raise its limit (`ulimit -n 1410`, "
@@ -319,6 +325,7 @@ def main():
         test_names_of_bytes(folder)
         test_all_files_are_looked_at(folder)
         test_limits(folder)
+        test_too_few_open_files(folder)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
 

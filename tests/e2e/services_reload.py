@@ -12,6 +12,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs  # noqa: E402
+import daemon  # noqa: E402
 from daemon import LONG, ROWS, Server, answer, compiled, everything, receive, receive_line, row, write_rows  # noqa: E402
 from runs import expect  # noqa: E402
 
@@ -154,33 +155,30 @@ def test_files(folder, artifacts):
     expect("ends", server.stop(), 0)
 
 
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
-
-
 def test_endpoints(folder, artifacts):
     """Another port, another framing, another name: what cannot go over is answered and told."""
-    port, other = free_port(), free_port()
+    port, other = daemon.PORTS
     first, moved = compiled(folder, "A", service="kv", port=port), compiled(folder, "B", service="kv", port=other)
     semicolons, renamed = compiled(folder, "A", end=";", service="kv", port=other), compiled(folder, "B", end=";", service="other", port=other)
     server = Server(folder)
     server.use(first)
     expect("an option for a service that is gone refuses", server.control({"op": "reload"}), lambda a: "there is no service 'lines'" in a["error"])
     expect("ends", server.stop(), 0)
-    server = Server(folder)
-    expect("as it does at the start", server.stop(), 2)
-    server = Server(folder, service="kv", port=None)
+    try:
+        Server(folder)
+        expect("as it does at the start", "it serves", "ended")
+    except daemon.NotServed as ended:
+        expect("as it does at the start", ended.code, 2)
+    server = Server(folder, service="kv", port=None, address=daemon.OWN)
     server.port = port
     sock = server.connect()
     sock.sendall(b"row 1\nrow ")
     expect("at the first port", receive_line(sock), answer(b"A", 1))
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", other))
+        taken.bind((daemon.OWN, other))
         taken.listen()
         server.use(moved)
-        expect("a port that is taken refuses", server.control({"op": "reload"}), lambda a: "cannot listen at tcp 127.0.0.1 port" in a["error"])
+        expect("a port that is taken refuses", server.control({"op": "reload"}), lambda a: f"cannot listen at tcp {daemon.OWN} port" in a["error"])
     sock.sendall(b"2\n")
     expect("and nothing has changed", receive_line(sock), answer(b"A", 2))
     sock.sendall(b"row ")

@@ -3,6 +3,7 @@
 once, whatever becomes of the client: slow, idle, killed, cut off, half closed, under a reload or at the end. The path that does not copy is a veth
 pair whose far end runs an XDP program: the kernel counts what goes there as not copied, and holds frames until they are acknowledged."""
 import atexit
+import contextlib
 import pathlib
 import random
 import re
@@ -12,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
@@ -170,6 +172,30 @@ def test_behind_others(server):
     server.at_rest("replies in front of one that is not copied")
 
 
+def test_reload_behind_slow(server):
+    """Who takes frames of the edition before a little at a time has the time of one who takes nothing, since the next reload waits for them."""
+    slow = server.connect(room=8192)
+    slow.sendall(ask(4) * 8)
+    until("frames are with the kernel", lambda: server.frames() > 0)
+    ended = threading.Event()
+
+    def take_slowly():
+        with contextlib.suppress(ConnectionResetError):
+            while not ended.wait(0.2) and slow.recv(2000):
+                pass
+    taker = threading.Thread(target=take_slowly)
+    taker.start()
+    server.process.send_signal(signal.SIGHUP)
+    until("another edition runs beside it", lambda: server.stats()["edition"] == 2)
+    until("the one before ends although its replies are taken slowly", lambda: not server.stats()["before_runs"])
+    expect("  since that connection is given up", server.service()["timeouts"], 1)
+    ended.set()
+    taker.join()
+    slow.close()
+    expect("another reload", server.control({"op": "reload"}), {"id": None, "edition": 3})
+    server.at_rest("a reload behind a slow one")
+
+
 CLIENT = """
 import socket, struct, sys, time
 sock = socket.socket()  # with as much room as sockets have: sends end, and wait to be taken
@@ -276,8 +302,8 @@ def main():
             subprocess.run(["clang-19", "-O2", "-target", "bpf", "-c", folder / "pass.c", "-o", folder / "pass.o"], check=True)
             with netns.Pair(mtu=1500) as pair:
                 netns.ip("link", "set", "dev", "vb", "xdpdrv", "obj", folder / "pass.o", "sec", "xdp.frags", namespace=pair.there)
-                for test in (test_replies, test_slow, test_behind_others, test_reload):
-                    server = OverVeth(folder, pair, "--timeout", 1500)
+                for test, patience_ms in ((test_replies, 1500), (test_slow, 1500), (test_behind_others, 1500), (test_reload, 30000), (test_reload_behind_slow, 1500)):
+                    server = OverVeth(folder, pair, "--timeout", patience_ms)
                     test(server)
                     test_end(server)
                 test_vanished(folder, pair)

@@ -1,12 +1,14 @@
 #include "tools/chainio-runtime/edition.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <bit>
 #include <charconv>
 
 #include "runtime/net/interface.h"
+#include "tools/chainio-runtime/service.h"
 #include "tools/chainio/call_args.h"
 
 namespace chainio::runtime_tool {
@@ -38,11 +40,10 @@ std::expected<OpenFile, Problem> open_file(engine::Engine& engine, std::uint32_t
     return OpenFile{path, path.substr(path.rfind('/') + 1), file_class, *handle};
 }
 
-std::expected<std::vector<OpenFile>, Problem> open_files(const Options& options, engine::Engine& engine) {
+std::expected<std::vector<OpenFile>, Problem> open_given(const Options& options, engine::Engine& engine) {
     std::vector<OpenFile> files;
     std::vector<std::string> names;
-    const auto& classes = engine.spec().module().files;
-    for (const auto& file : classes) names.push_back(file.name);
+    for (const auto& file : engine.spec().module().files) names.push_back(file.name);
     for (const std::string& pair : options.files) {
         const std::size_t equals = pair.find('=');
         if (equals == std::string::npos)
@@ -56,6 +57,14 @@ std::expected<std::vector<OpenFile>, Problem> open_files(const Options& options,
         if (!file) return std::unexpected(file.error());
         files.push_back(std::move(*file));
     }
+    return files;
+}
+
+std::expected<std::vector<OpenFile>, Problem> open_files(const Options& options, engine::Engine& engine) {
+    auto given = open_given(options, engine);
+    if (!given) return given;
+    std::vector<OpenFile>& files = *given;
+    const auto& classes = engine.spec().module().files;
     // A class whose pattern is one file needs no --file.
     for (std::uint32_t i = 0; i < classes.size(); i++) {
         const std::string& pattern = classes[i].pattern;
@@ -65,7 +74,7 @@ std::expected<std::vector<OpenFile>, Problem> open_files(const Options& options,
         if (!file) return std::unexpected(file.error());
         files.push_back(std::move(*file));
     }
-    return files;
+    return given;
 }
 
 std::expected<std::vector<service::Server::Port>, Problem> ports_of(const Options& options, const ir::Module& module) {
@@ -157,6 +166,27 @@ std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& opt
     edition->calls.resize(edition->engine->capacity());
     for (std::uint32_t i = edition->engine->capacity(); i-- > 0;) edition->free.push_back(i);
     return edition;
+}
+
+std::expected<void, std::string> make_room(const Options& options, const Edition& edition) {
+    constexpr rlim_t kOthers = 128 + Service::kMostClients, kOfInterface = 128;
+    const unsigned connections = edition.serves() ? options.server.connections : 0;
+    const rlim_t wanted =
+        kOthers + connections + 2 * options.files.size() + kOfInterface * options.server.interfaces.size();
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return {};
+    const rlimit raised{wanted, std::max(limit.rlim_max, wanted)};
+    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) return {};
+    return std::unexpected(
+        fmt::format("{} connections want {} open files, and this process may have {}: raise its limit (`ulimit -n {}`, "
+                    "LimitNOFILE= of a systemd unit), or give fewer --connections",
+                    connections, wanted, limit.rlim_cur, wanted));
+}
+
+std::expected<void, Problem> look_at_given(const Options& options, Edition& edition) {
+    if (auto files = open_given(options, *edition.engine); !files) return std::unexpected(files.error());
+    if (auto ports = ports_of(options, edition.loaded->module()); !ports) return std::unexpected(ports.error());
+    return {};
 }
 
 std::expected<void, Problem> open_edition(const Options& options, Edition& edition) {

@@ -36,6 +36,11 @@ int run(const Options& options) {
     auto edition = make_edition(options, *loaded, ring ? ring->get() : nullptr);
     if (!edition) return fail(edition.error().code, edition.error().message);
 
+    if (options.check) {
+        if (auto looked = look_at_given(options, **edition); !looked)
+            return fail(looked.error().code, looked.error().message);
+    }
+
     const std::string why = kernel           ? "kernel engine (as asked)"
                             : tries(options) ? fmt::format("user engine ({})", (*edition)->engine->choice())
                                              : "user engine (as asked)";

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <sys/resource.h>
-
-#include <algorithm>
 #include <csignal>
 
 #include "tools/chainio-runtime/notify.h"
@@ -17,26 +14,6 @@ int fail(int code, const std::string& message) {
     say(fmt::format("chainio-runtime: {}\n", message));
     return code;
 }
-
-namespace {
-
-// Raises the limit of open files as far as it goes; what does not do is said here, and not by clients who wait.
-std::expected<void, std::string> make_room(const Options& options, const Edition& edition) {
-    constexpr rlim_t kOthers = 128 + Service::kMostClients, kOfInterface = 128;
-    const unsigned connections = edition.serves() ? options.server.connections : 0;
-    const rlim_t wanted =
-        kOthers + connections + 2 * options.files.size() + kOfInterface * options.server.interfaces.size();
-    rlimit limit{};
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return {};
-    const rlimit raised{wanted, std::max(limit.rlim_max, wanted)};
-    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) return {};
-    return std::unexpected(
-        fmt::format("{} connections want {} open files, and this process may have {}: raise its limit (`ulimit -n {}`, "
-                    "LimitNOFILE= of a systemd unit), or give fewer --connections",
-                    connections, wanted, limit.rlim_cur, wanted));
-}
-
-}  // namespace
 
 int serve(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<ring::Shared> ring,
           std::unique_ptr<Edition> edition) {

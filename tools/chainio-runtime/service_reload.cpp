@@ -165,7 +165,8 @@ std::expected<void, Problem> Service::reload(bool artifact) {
     if (server_ != nullptr)
         taken = server_->reload(*(*next)->engine, (*next)->named_files(), (*next)->ports);
     else if ((*next)->serves())
-        taken = make_server(**next);
+        taken = make_room(options_, **next);
+    if (taken && server_ == nullptr && (*next)->serves()) taken = make_server(**next);
     if (!taken) return std::unexpected(Problem{kExitSystem, taken.error()});
     before_ = std::move(now_);
     now_ = std::move(*next);
