@@ -126,6 +126,7 @@ std::expected<OpenedFile, FileError> open_class_file(const spec::Loaded& spec, s
         auto first = read_first(fd.get(), std::min<std::uint32_t>(declared.header_bytes, CIO_MAX_BLOCK));
         if (!first) return fail(true, "its header cannot be read: " + first.error());
         auto header = run_header(spec, file_class, *first);
+        if (!header && first->empty()) return fail(false, "it is empty, and the spec declares a header of it");
         if (!header) {
             return fail(false, "its first " + std::to_string(first->size()) +
                                    " bytes are not the header that the spec declares (" + header.error() + ")");

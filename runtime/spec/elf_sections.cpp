@@ -53,18 +53,23 @@ struct Header {
     std::string_view name;
 };
 
+std::unexpected<std::string> damaged(const char* what) {
+    return std::unexpected(std::string(what) +
+                           ", as when it is cut short; `chainc app.chain -o app.bpf.o` makes it anew");
+}
+
 std::expected<std::vector<Header>, std::string> headers_of(Elf* elf, std::span<const std::uint8_t> file) {
     std::size_t names_index = 0;
-    if (elf_getshdrstrndx(elf, &names_index) != 0) return std::unexpected("its section names cannot be read");
+    if (elf_getshdrstrndx(elf, &names_index) != 0) return damaged("its section names cannot be read");
     std::vector<Header> headers;
     Elf_Scn* section = nullptr;
     while ((section = elf_nextscn(elf, section)) != nullptr && headers.size() < kMostSections) {
         GElf_Shdr header;
-        if (gelf_getshdr(section, &header) == nullptr) return std::unexpected("a section header cannot be read");
+        if (gelf_getshdr(section, &header) == nullptr) return damaged("a section header cannot be read");
         headers.push_back({header, {}});
     }
     // Section 0 is not among those that elf_nextscn hands out, so number n is at n - 1.
-    if (names_index == 0 || names_index > headers.size()) return std::unexpected("it has no section names");
+    if (names_index == 0 || names_index > headers.size()) return damaged("it has no section names");
     const auto names = section_bytes(headers[names_index - 1].header, file);
     for (auto& entry : headers) entry.name = string_at(names, entry.header.sh_name);
     return headers;

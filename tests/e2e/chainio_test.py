@@ -174,6 +174,9 @@ def main():
         (folder / "wrong.test.yaml").write_text("spec: absent.chain\ncases: [{chain: find, expect: {value: 1}}]\n")
         code, out, err = run(folder, "wrong.test.yaml", "skip.test.yaml")
         check("a spec that does not compile fails the run, the other files still run", code == 1 and "absent.chain" in err and "1 skipped" in out, out + err)
+        code, out, err = run(folder, "none.test.yaml", "skip.test.yaml")
+        check("a file that is not there is exit code 3 with the cause, the other files still run",
+              code == 3 and "none.test.yaml: cannot be read: No such file or directory" in err and "1 skipped" in out, out + err)
         shadow_chains_run_natively(folder)
         interrupted(folder)
         left = list(pathlib.Path(os.environ.get("TMPDIR", "/tmp")).glob("chainio-test-*"))

@@ -93,6 +93,8 @@ def wrong(run):
          f"chainio store: {run.folder / 'no'}: cannot be opened: No such file or directory\n"),
         ("a folder that is not there", ("build", run.folder / "no" / "a", "--from", lines), 3,
          f"chainio store: {run.folder / 'no' / 'a'}: no file can be made in '{run.folder / 'no'}': No such file or directory\n"),
+        ("other duplicates", ("build", none, "--from", lines, "--duplicates", "both"), 2,
+         "chainio store build: --duplicates: both not in {refuse,first,last}\n  hint: `chainio store build --help` lists the options\n"),
         ("a table without a database", ("build", none, "--from", lines, "--table", "t"), 2, "chainio store build: --table and --query go with --from-sqlite\n"),
         ("a source without items", ("build", none, "--from", "/dev/null"), 1,
          f"chainio store: {none}: not made, since there are no items to put in; --allow-empty makes a store without any\n"),

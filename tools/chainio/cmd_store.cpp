@@ -13,7 +13,7 @@ namespace {
 
 struct Given {
     store::BuildOptions options;
-    std::string tsv, sqlite, table, query;
+    std::string tsv, sqlite, table, query, duplicates = "refuse";
 };
 
 int problems(const std::vector<std::string>& lines, bool system) {
@@ -65,18 +65,21 @@ void add_build(CLI::App& parent, int& exit_code) {
     command->add_option("--from-sqlite", given->sqlite, "an SQLite database");
     command->add_option("--table", given->table, "of it, with the columns key, value and perhaps flags");
     command->add_option("--query", given->query, "SQL that gives key, value and perhaps flags");
-    const std::map<std::string, store::Duplicates> words{
-        {"refuse", store::Duplicates::refuse}, {"first", store::Duplicates::first}, {"last", store::Duplicates::last}};
-    command->add_option("--duplicates", given->options.duplicates, "of a key that comes again: refuse, first or last")
-        ->transform(CLI::CheckedTransformer(words))
-        ->default_str("refuse");
+    command->add_option("--duplicates", given->duplicates, "of a key that comes again: refuse, first or last")
+        ->check(CLI::IsMember({"refuse", "first", "last"}))
+        ->capture_default_str();
     command->add_flag("--allow-empty", given->options.allow_empty, "also make a store without any items");
     command->add_option("--seed", given->options.seed, "of the keys' hashes")->capture_default_str();
     command->add_option("--memory", given->options.memory, "bytes for sorting the index")
         ->transform(CLI::AsSizeValue(false))
         ->check(CLI::Range(std::size_t{1} << 16, std::size_t{1} << 40))
         ->default_str("256MiB");
-    command->callback([given, &exit_code] { exit_code = build(*given); });
+    command->callback([given, &exit_code] {
+        given->options.duplicates = given->duplicates == "first"  ? store::Duplicates::first
+                                    : given->duplicates == "last" ? store::Duplicates::last
+                                                                  : store::Duplicates::refuse;
+        exit_code = build(*given);
+    });
 }
 
 }  // namespace

@@ -20,13 +20,14 @@ struct Given {
 int run(const Given& given) {
     testing::Counts counts;
     for (const auto& file : given.files) testing::run_file(file, given.options, counts);
-    if (given.options.list) return counts.wrong_file ? kExitFailed : kExitOk;
+    if (given.options.list) return counts.unread_file ? kExitSystem : counts.wrong_file ? kExitFailed : kExitOk;
     if (counts.passed + counts.failed + counts.skipped == 0 && !counts.wrong_file) {
         fmt::print(stderr, "chainio test: no case's name contains '{}'; --list prints them\n", given.options.filter);
         counts.wrong_file = true;
     }
     fmt::print("{} passed, {} failed, {} skipped\n", counts.passed, counts.failed, counts.skipped);
-    return counts.failed > 0 || counts.wrong_file ? kExitFailed : kExitOk;
+    if (counts.failed > 0) return kExitFailed;
+    return counts.unread_file ? kExitSystem : counts.wrong_file ? kExitFailed : kExitOk;
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ class SuiteRead : public ::testing::Test {
     }
     void TearDown() override { std::filesystem::remove_all(folder_); }
 
-    std::expected<Suite, std::string> read(const std::string& text) {
+    std::expected<Suite, SuiteError> read(const std::string& text) {
         const std::string path = folder_ + "/app.test.yaml";
         std::ofstream(path) << text;
         return read_suite(path);
@@ -28,7 +28,7 @@ class SuiteRead : public ::testing::Test {
     std::string error(const std::string& text) {
         auto suite = read(text);
         if (suite) return "no error";
-        return suite.error().substr(folder_.size() + 1);
+        return suite.error().message.substr(folder_.size() + 1);
     }
     std::string folder_;
 };
@@ -53,7 +53,7 @@ cases:
     event: { file: tree, at: 512, for: 512, total: 1048576 }
     expect: { prefetches: [{ via: lookup, args: [7] }, { path: /a }, { same: true, for: 3 }] }
 )");
-    ASSERT_TRUE(suite) << suite.error();
+    ASSERT_TRUE(suite) << suite.error().message;
     EXPECT_EQ(suite->options, (std::vector<std::string>{"-D", "N=3"}));
     EXPECT_EQ(suite->commands, std::vector<std::string>{"echo"});
     const FileSource& cut = suite->files.at("cut");

@@ -145,7 +145,10 @@ void run_file(const std::string& path, const Options& options, Counts& counts) {
         counts.wrong_file = true;
     };
     const auto suite = read_suite(path);
-    if (!suite) return fail(suite.error());
+    if (!suite) {
+        counts.unread_file = counts.unread_file || suite.error().system;
+        return fail(suite.error().message);
+    }
     if (options.list) {
         for (const auto& test : suite->cases) fmt::print("{}:{}: {}\n", path, test.line, test.name);
         return;

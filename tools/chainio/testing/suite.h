@@ -84,8 +84,12 @@ struct Suite {
     std::vector<Case> cases;
 };
 
-// The error is `FILE:LINE:COLUMN: what is wrong and what is meant`.
-std::expected<Suite, std::string> read_suite(const std::string& path);
+struct SuiteError {
+    std::string message;  // `FILE:LINE:COLUMN: what is wrong and what is meant`
+    bool system = false;  // the file cannot be read
+};
+
+std::expected<Suite, SuiteError> read_suite(const std::string& path);
 
 std::string quoted(const Bytes& bytes);  // as text where it is text, else in hexadecimal; shortened when long
 

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -160,20 +162,22 @@ Suite read_root(const YAML::Node& root, const std::string& path) {
 
 }  // namespace
 
-std::expected<Suite, std::string> read_suite(const std::string& path) {
+std::expected<Suite, SuiteError> read_suite(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
     std::ostringstream text;
     text << in.rdbuf();
-    if (!in) return std::unexpected(fmt::format("{}: cannot be read", path));
+    if (!in)
+        return std::unexpected(SuiteError{fmt::format("{}: cannot be read: {}", path, std::strerror(errno)), true});
     try {
         const YAML::Node root = YAML::Load(text.str());
         if (!root.IsMap())
-            return std::unexpected(fmt::format("{}:1:1: a test file is a map with spec, files and cases", path));
+            return std::unexpected(
+                SuiteError{fmt::format("{}:1:1: a test file is a map with spec, files and cases", path)});
         return read_root(root, path);
     } catch (const YAML::Exception& error) {
         const bool placed = !error.mark.is_null();
-        return std::unexpected(fmt::format("{}:{}:{}: {}", path, placed ? error.mark.line + 1 : 1,
-                                           placed ? error.mark.column + 1 : 1, error.msg));
+        return std::unexpected(SuiteError{fmt::format("{}:{}:{}: {}", path, placed ? error.mark.line + 1 : 1,
+                                                      placed ? error.mark.column + 1 : 1, error.msg)});
     }
 }
 
