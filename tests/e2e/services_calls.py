@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""docs/a-request.md holds: the system calls of a daemon that answers one request after the other, seen by strace, are those that it names, as often as it says."""
+import collections
+import pathlib
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import daemon
+import netns
+import runs
+from runs import BUILD, expect
+from services_cache import PassPair
+
+SPEC = """
+app kv { files cold = "*.cold" { immutable direct }  files warm = "*.warm" { immutable } }
+chain from_disk(file: file cold, number: u32) -> bytes(max 4096) hops 1 {
+  step s(b: block at number * 4096 for 4096 in file) { return b }
+}
+chain from_memory(file: file warm, number: u32, length: u32) -> bytes(max 64KiB) hops 1 {
+  step s(b: block at number * 4096 for length in file) { return b }
+}
+service disk on udp 7001 via xdp, tcp 7001 via uring { request { number: u32be }  on request { reply from_disk(cold["a.cold"], request.number) } }
+service memory on udp 7002 via xdp { request { number: u32be }  on request { reply from_memory(warm["a.warm"], request.number, 1000) } }
+service kept on udp 7003 via xdp { request { number: u32be }  cache 64 entries ttl 3600s  on request { reply from_memory(warm["a.warm"], request.number, 100) } }
+service sockets on udp 7004 via uring { request { number: u32be }  on request { reply from_disk(cold["a.cold"], request.number) } }
+service stream on tcp 7005 via uring { request { number: u32be }  on request { reply from_memory(warm["a.warm"], request.number, 61440) } }
+"""
+ADDRESS = "10.9.0.2"
+ROWS, ASKED = 300, 200
+# What is done by the clock: the files' names are looked at once a second.
+LOOKS = {"newfstatat", "statx", "fstat", "stat"}
+
+
+def row(number):
+    return (b"%07d " % number) * 512
+
+
+class OnVeth(daemon.Daemon):
+    FILE = "cold", "a.cold"
+
+    def __init__(self, folder, pair, *options):
+        ports = [word for service in ("disk", "memory", "kept", "sockets", "stream") for word in ("--port", f"{service}=0")]
+        super().__init__(folder / "app.o", "--file", f"warm={folder / 'a.warm'}", "--bind", ADDRESS, "--interface", "vb", *ports, *options,
+                         prefix=pair.command(pair.there))
+
+    def client(self, pair, service, transport):
+        if transport == "udp":
+            made = netns.udp(pair.here)
+        else:
+            with netns.inside(pair.here):
+                made = socket.socket()
+            made.settimeout(netns.PATIENCE)
+        made.connect((ADDRESS, self.ports[service, transport]))
+        return made
+
+
+def ask(sock, number, length):
+    sock.sendall(struct.pack("!I", number))
+    got = b""
+    while len(got) < length and (part := sock.recv(1 << 17)):
+        got += part
+    return got
+
+
+def calls_of(process, folder, during):
+    """How often each system call is made by any thread of the process, meanwhile; and how many seconds that took."""
+    out = folder / "calls"
+    tracer = subprocess.Popen(["strace", "-f", "-p", str(process), "-o", str(out)], stderr=subprocess.PIPE, text=True)
+    said = tracer.stderr.readline()
+    if "attached" not in said:
+        tracer.kill()
+        print(f"skip  strace cannot look at a process here: {said.strip()}")
+        raise SystemExit(77)
+    begin = time.monotonic()
+    try:
+        during()
+    finally:
+        seconds = time.monotonic() - begin
+        tracer.send_signal(signal.SIGINT)
+        tracer.communicate(timeout=netns.PATIENCE)
+    names = re.findall(r"^\d+ +(\w+)\(", out.read_text(), flags=re.M)
+    return collections.Counter(name for name in names if name not in LOOKS), seconds
+
+
+def test_counts(server, folder, pair, service, transport, content, allowed, different=ASKED):
+    sock, wrong = server.client(pair, service, transport), []
+
+    def ask_all():
+        for number in range(ASKED):
+            want = content(number % different)
+            if ask(sock, number % different, len(want)) != want:
+                wrong.append(number)
+    ask_all()  # so that what is done once has been done
+    calls, seconds = calls_of(server.process.pid, folder, ask_all)
+    sock.close()
+    expect(f"{service} over {transport}: {2 * ASKED} replies are right", wrong, [])
+    print("      " + ", ".join(f"{name} {count}" for name, count in calls.most_common()))
+    clock = 20 + 10 * seconds  # it wakes by the clock, too
+    above = {name: count for name, count in calls.items() if name not in allowed and name != "io_uring_enter" or count > allowed.get(name, 0) * ASKED + clock}
+    expect(f"  by no other calls than {allowed} a request", above, {})
+
+
+def main():
+    if why := netns.why_not():
+        print(f"skipped: {why}")
+        return 77
+    with tempfile.TemporaryDirectory() as name, PassPair() as pair:
+        folder = pathlib.Path(name)
+        (folder / "app.chain").write_text(SPEC)
+        subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.o"], check=True)
+        for file in ("a.cold", "a.warm"):
+            (folder / file).write_bytes(b"".join(map(row, range(ROWS))))
+        pair.program = netns.passing(folder)
+        pair.link_pass()  # a veth's peer takes what the driver answers only if it has a program, too
+        server = OnVeth(folder, pair)
+        xdp = {"sendto": 1, "recvfrom": 1}
+        # Over tcp a reply that is not copied ends once more, when the kernel lets go of its frame.
+        for case in (("disk", "udp", row, {"io_uring_enter": 2, **xdp}),
+                     ("memory", "udp", lambda number: row(number)[:1000], {"io_uring_enter": 1, "preadv2": 1, **xdp}),
+                     ("kept", "udp", lambda number: row(number)[:100], {}, 8),
+                     ("sockets", "udp", row, {"io_uring_enter": 3}),
+                     ("disk", "tcp", row, {"io_uring_enter": 3}),
+                     ("stream", "tcp", lambda number: b"".join(map(row, range(number, number + 15))), {"io_uring_enter": 3, "preadv2": 1})):
+            test_counts(server, folder, pair, *case)
+        expect("ends", server.stop(), 0)
+    print("FAILED" if runs.failures else "all ok")
+    return 1 if runs.failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
