@@ -91,6 +91,7 @@ def ask_for_all(port):
 
 
 def test_sendfile(folder, www, files, sendfile):
+    """Gives whether files were fetched in time; on a loaded machine they may not be."""
     drop_from_memory(*files)
     server, port = start(folder, www, sendfile)
     wrong = 0
@@ -107,10 +108,9 @@ def test_sendfile(folder, www, files, sendfile):
     summary = json.loads((folder.path / "summary.json").read_text())
     expect("it did not run plain", summary["plain"], None)
     ahead = chain(summary, "ahead_of_ready")
-    expect("requests were peeked", ahead["runs"], lambda n: n > FILES // 4)
-    expect("files were fetched, and hit", ahead, lambda c: c["fetches"] > 0 and c["hits"] > 0)
     expect("no request failed", ahead["failed"], 0)
     expect("nothing is left of the run", runs.left_overs(server.pid), [])
+    return ahead["runs"] > FILES // 4 and ahead["fetches"] > 0 and ahead["hits"] > 0
 
 
 def main():
@@ -125,7 +125,8 @@ def main():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(body(number))
         for sendfile in ("off", "on"):
-            test_sendfile(folder, www, files, sendfile)
+            in_time = any(test_sendfile(folder, www, files, sendfile) for _ in range(runs.TRIES))
+            expect("requests were peeked, and files fetched in time", in_time, True)
     sys.exit(1 if runs.failures else 0)
 
 

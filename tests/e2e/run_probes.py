@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Probes on unmodified programs: what is fetched follows their arguments, the privilege does not reach them, and nothing stays."""
+import json
 import os
 import pathlib
 import re
@@ -156,8 +157,21 @@ def capabilities(process):
     return int(re.search(r"CapEff:\s*(\w+)", pathlib.Path(f"/proc/{process}/status").read_text())[1], 16)
 
 
+def over(process):
+    try:
+        return "Z" in pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[-1][:3]
+    except OSError:
+        return True
+
+
+def probe_programs():
+    said = subprocess.run(["bpftool", "-j", "prog", "show"], capture_output=True, text=True, check=True).stdout
+    return {each["id"] for each in json.loads(said) if each.get("name", "").startswith("cio_probe_")}
+
+
 def killed(folder):
     path = spec(folder, 'probe fire = usdt "probed:fire" ()\nchain hinted on probe(fire) as p { prefetch data["x"] at 0 for 1 }\n')
+    before = probe_programs()
     run = folder.start(["--spec", path], [PROBED], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     run.stdout.readline()  # its first "done": it runs
     children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
@@ -166,16 +180,18 @@ def killed(folder):
     expect("  the server has given up what it attached with", until(lambda: capabilities(run.pid) & PRIVILEGES == 0), True)
     expect("  the program has what a program started here has", capabilities(children[0]), capabilities("self"))
     expect("  the probe is attached", say(run, b"semaphore"), b"1\n")
+    ours = probe_programs() - before
+    expect("  by a program of the kernel", len(ours), lambda count: count > 0)
     run.send_signal(signal.SIGKILL)
     run.wait()
     expect("  when the server is killed nothing stays attached", until(lambda: say(run, b"semaphore") == b"0\n"), True)
     expect("  and the program goes on", say(run, b"fire x"), b"")
-    expect("  no program of a probe is left in the kernel", until(lambda: "cio_probe_" not in subprocess.run(["bpftool", "prog", "show"], capture_output=True, text=True).stdout), True)
+    expect("  no program of a probe is left in the kernel", until(lambda: not ours & probe_programs()), True)
     run.stdin.close()
     run.stdout.close()
     for region in runs.left_overs(run.pid):
-        shutil.rmtree(region)
-    until(lambda: not pathlib.Path(f"/proc/{children[0]}").exists() or "Z" in pathlib.Path(f"/proc/{children[0]}/stat").read_text().rsplit(")", 1)[-1][:3])
+        shutil.rmtree(region, ignore_errors=True)  # a run beside clears up as well
+    until(lambda: over(children[0]))
 
 
 def main():

@@ -27,7 +27,7 @@ def found(text):
 def answers(folder, program, asked, tables, least_served):
     """What the program says plain and beside the chains."""
     plain = subprocess.run(program, input=asked, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
-    for _ in range(TRIES):
+    for _ in range(runs.TRIES):
         drop_from_memory(*tables)
         done, summary = folder.summarized(SPEC, program, input=asked)
         same = (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
@@ -68,7 +68,7 @@ def main():
         if found(plain.stdout) is None:
             print("skip: db_bench does not read directly here:", (plain.stdout + plain.stderr)[-300:])
             sys.exit(77)
-        for turn in range(TRIES):  # a server that a loaded machine starts late serves nothing
+        for turn in range(runs.TRIES):  # a server that a loaded machine starts late serves nothing
             done, summary = folder.summarized(SPEC, [*read, f"--seed={turn + 1}"])
             expect("what db_bench finds", (done.returncode, found(done.stdout.decode())), (0, found(plain.stdout)))
             if summary["classes"][0]["served"] != 0:

@@ -88,7 +88,7 @@ def test_sent(folder, spec):
         queue(p.pid, number, 42)
         expect(f"{number.name} with its value", p.stdout.readline(), f"got {int(number)} with 42\n".encode())
     finish(p)
-    p = start(folder, spec, preexec_fn=lambda: signal.setitimer(signal.ITIMER_REAL, 0.3))
+    p = start(folder, spec, preexec_fn=lambda: signal.setitimer(signal.ITIMER_REAL, 3))
     expect("an alarm that was set before", p.stdout.readline(), f"got {int(signal.SIGALRM)} with -1\n".encode())
     finish(p)
 

@@ -63,7 +63,7 @@ def test_mtu(folder, pair):
 def test_mac(server, pair):
     sock, said = server.client(), len(server.said)
     ip("link", "set", "vb", "address", "02:00:00:00:09:02", namespace=pair.there)
-    until("it is opened anew", lambda: server.all_stats()["interfaces"] and server.interface()["opened"] == 2)
+    until("it is opened anew", lambda: [each["opened"] for each in server.all_stats()["interfaces"]] == [2])
     ip("neigh", "flush", "dev", "va", namespace=pair.here)
     ask(sock, 1, b"row 1 1 1\n")  # by which the neighbour is found
     before = server.interface()

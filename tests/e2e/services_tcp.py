@@ -219,7 +219,7 @@ def test_slow_clients(folder):
 
 def test_overload(folder):
     """One request that nobody takes the reply of holds the only place, so that all others wait."""
-    server = Server(folder, "--requests", 1, "--waiting", 4)
+    server = Server(folder, "--requests", 1, "--waiting", 4, "--timeout", 60000)
     frames = server.all_stats()["frames_in_use"]
     slow = server.connect()
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -237,7 +237,7 @@ def main():
         test_plain(server)
         test_marked(server)
         expect("ends", server.stop(), 0)
-        server = Server(folder, "--requests", 1, "--waiting", 4)
+        server = Server(folder, "--requests", 1, "--waiting", 4, "--timeout", 60000)
         test_overload(server, socket.create_connection(("127.0.0.1", server.ports["lines", "tcp"]), timeout=PATIENCE))
         test_end(folder)
         test_addresses(folder)

@@ -137,7 +137,7 @@ def test_dropped(folder):
                 server.process.send_signal(signal.SIGCONT)
                 expect("the reply behind it", short.recv(100), DATA[2000:2010])
                 waited.append(time.monotonic() - begin)
-        expect("  comes at once: seconds, the median of seven", sorted(waited)[3], lambda median: median < 0.2)
+        expect("  comes at once: seconds, the median of seven", sorted(waited)[3], lambda median: median < 0.5)
         server.no_frame_is_lost()
         expect("ends", server.stop(), 0)
 
@@ -267,7 +267,7 @@ def test_reload(folder, pair):
 
 
 def test_overload_there(folder, pair):
-    server = OnVeth(folder, pair, "--interface", "vb", "--requests", 1, "--waiting", 4)
+    server = OnVeth(folder, pair, "--interface", "vb", "--requests", 1, "--waiting", 4, "--timeout", 60000)
     with netns.inside(pair.here):
         connection = socket.create_connection((THERE[0], server.ports["lines", "tcp"]), timeout=netns.PATIENCE)
     test_overload(server, connection)

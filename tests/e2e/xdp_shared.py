@@ -122,7 +122,9 @@ class Server(services_cache.OnVeth):
 
 
 def seen(program):
-    said = json.loads(subprocess.run(["bpftool", "-j", "map", "dump", "name", f"seen_{program[0]}"], capture_output=True, text=True, check=True).stdout)
+    maps = json.loads(subprocess.run(["bpftool", "-j", "map", "list"], capture_output=True, text=True, check=True).stdout)
+    latest = max(each["id"] for each in maps if each.get("name") == f"seen_{program[0]}")  # one before may not be freed yet
+    said = json.loads(subprocess.run(["bpftool", "-j", "map", "dump", "id", str(latest)], capture_output=True, text=True, check=True).stdout)
     return int.from_bytes(bytes(int(byte, 16) for byte in said[0]["value"]), "little")
 
 

@@ -1,4 +1,7 @@
 """The database of a million rows that quickstart and the lookup benchmark read, made by the real sqlite3."""
+import pathlib
+import tempfile
+
 from common import WORK, Trouble, output_of, progress
 
 ROWS = 1_000_000
@@ -17,11 +20,11 @@ def database(rows=ROWS):
         return path
     WORK.mkdir(parents=True, exist_ok=True)
     progress(f"sqlite3 makes a database of {rows:,} rows …")
-    half_made = path.with_suffix(".new")
-    half_made.unlink(missing_ok=True)
-    output_of(["sqlite3", half_made], input=SQL.format(rows=rows))
-    output_of(["sync", "-f", half_made])
-    half_made.rename(path)
+    with tempfile.TemporaryDirectory(dir=WORK) as folder:  # somebody else may be at it as well
+        half_made = pathlib.Path(folder) / path.name
+        output_of(["sqlite3", half_made], input=SQL.format(rows=rows))
+        output_of(["sync", "-f", half_made])
+        half_made.rename(path)
     progress("")
     return path
 

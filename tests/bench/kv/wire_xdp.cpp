@@ -8,6 +8,7 @@
 
 #include "runtime/net/port.h"
 #include "tests/bench/kv/wire.h"
+#include "tests/bench/open_port.h"
 
 namespace chainio::bench_kv {
 namespace {
@@ -23,12 +24,7 @@ class Datagrams final : public Wire {
 
     bool open(const Load& load) {
         const net::PortOptions wanted{.interface = load.interface, .ports = {kOwnPort}};
-        auto opened = net::Port::open(wanted, slab_, fallbacks_);
-        // The kernel frees a queue some time after its last socket was closed.
-        for (int turn = 0; turn < 100 && !opened && opened.error().why == net::Refusal::Why::busy; turn++) {
-            poll(nullptr, 0, 20);
-            opened = net::Port::open(wanted, slab_, fallbacks_);
-        }
+        auto opened = bench::open_port(wanted, slab_, fallbacks_);
         if (!opened) {
             std::fprintf(stderr, "bench_kv load: %s\n", opened.error().message.c_str());
             return false;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "tests/bench/open_port.h"
 #include "tests/bench/xdp/bench_xdp.h"
 
 namespace chainio::bench {
@@ -54,7 +55,7 @@ int ping_xdp(const Options& options) {
     if (!region) return 3;
     umem::Slab slab(std::move(*region));
     metrics::Fallbacks fallbacks;
-    auto opened = net::Port::open(options.port, slab, fallbacks);
+    auto opened = open_port(options.port, slab, fallbacks);
     if (!opened) {
         fmt::print(stderr, "bench_xdp: {}\n", opened.error().message);
         return 3;

@@ -17,6 +17,7 @@
 
 #include "runtime/ring/ring.h"
 #include "runtime/umem/descriptor_ring.h"
+#include "tests/bench/open_port.h"
 #include "tests/bench/xdp/bench_xdp.h"
 
 namespace chainio::bench {
@@ -93,7 +94,7 @@ class Server {
             ring_->bind_to_thread();
         }
         if (options_.worker) start_worker();
-        auto port = net::Port::open(options_.port, slab_, fallbacks_);
+        auto port = open_port(options_.port, slab_, fallbacks_);
         if (!port) return port.error().message;
         port_ = std::move(*port);
         return {};

@@ -8,6 +8,7 @@ import tempfile
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[3]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
 CHAINIO, CHAINC = str(BUILD / "bin" / "chainio"), str(BUILD / "bin" / "chainc")
+TRIES = 3  # of what a loaded machine may do too late
 LONGEST = 120  # seconds that anything here may take on a loaded machine
 failures = 0
 
