@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "runtime/shadow/clock.h"
-#include "runtime/shim/glob.h"
 
 namespace chainio::shadow {
 namespace {
@@ -138,18 +137,19 @@ void Events::on_opened(const Message& message) {
     const shim::Event& event = message.event;
     parts_.region.stats.classes[event.source].opened.fetch_add(1, std::memory_order_relaxed);
     const bool direct = (event.offset & O_DIRECT) != 0;
-    if (!matches(event, std::string(text_of(message)))) {
+    const std::uint32_t file_class = parts_.plan.classes[event.source];
+    // Whoever posts can claim anything, and the server may read what the program that posts may not.
+    if (!parts_.files.matches(file_class, std::string(text_of(message)).c_str())) {
         refusals_[static_cast<std::size_t>(FileRefusal::no_match)]++;
         return;
     }
     if (explain_) explain(message, nullptr);
     // Files that no chain is about are only prefetched, by paths that chains make themselves.
     if (on_read_[event.source].empty() && on_open_[event.source].empty()) return;
-    const bool immutable = parts_.spec.module().files[parts_.plan.classes[event.source]].immutable;
     // Who only writes says nothing about how the file is read.
     const bool only_writes = (event.offset & O_ACCMODE) == O_WRONLY;
     if (!only_writes || parts_.files.find(event.device, event.inode) == nullptr)
-        parts_.files.opened(event.device, event.inode, text_of(message), direct, immutable);
+        parts_.files.opened(event.device, event.inode, text_of(message), direct, file_class);
     find_wanted(on_open_[event.source]);
     if (to_run_.empty()) return;
     ShadowFile* file = file_of(event);
@@ -189,29 +189,24 @@ void Events::foretell(const Message& message, const ShadowFile& file, std::uint6
     run_opened(message, **next);
 }
 
-// Whoever posts can claim anything, and the server may read what the program that posts may not.
-bool Events::matches(const shim::Event& event, const std::string& path) const {
-    return shim::glob_matches(parts_.spec.module().files[parts_.plan.classes[event.source]].pattern.c_str(),
-                              path.c_str());
+// One whose opening was not seen. Looking for it takes a while.
+std::expected<ShadowFile*, FileRefusal> Events::search(const shim::Event& event) {
+    const std::uint64_t now = now_ns();
+    if (now - last_search_ns_ < kBetweenSearches) return std::unexpected(FileRefusal::no_path);
+    last_search_ns_ = now;
+    return parts_.files.search(event.process, event.device, event.inode, parts_.plan.classes[event.source]);
 }
 
 // The opened file of an event, unless it is to be left alone.
 ShadowFile* Events::file_of(const shim::Event& event) {
     ShadowFile* file = parts_.files.find(event.device, event.inode);
     if (file == nullptr) {
-        const std::uint64_t now = now_ns();
-        if (now - last_search_ns_ >= kBetweenSearches) {
-            last_search_ns_ = now;
-            file = parts_.files.search(event.process, event.device, event.inode);
-            if (file != nullptr && !matches(event, file->path)) {
-                refusals_[static_cast<std::size_t>(FileRefusal::no_match)]++;
-                return nullptr;
-            }
-        }
-        if (file == nullptr) {
-            refusals_[static_cast<std::size_t>(FileRefusal::no_path)]++;
+        const auto found = search(event);
+        if (!found) {
+            refusals_[static_cast<std::size_t>(found.error())]++;
             return nullptr;
         }
+        file = *found;
     }
     const ir::FileClass& declared = parts_.spec.module().files[parts_.plan.classes[event.source]];
     if (file->direct && !declared.immutable) {

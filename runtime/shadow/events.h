@@ -58,7 +58,7 @@ class Events final : public MessageSink {
     void on_probe(const Message& message);
     void on_note(const Message& message);
     void explain(const Message& message, const char* why);
-    bool matches(const shim::Event& event, const std::string& path) const;
+    std::expected<ShadowFile*, FileRefusal> search(const shim::Event& event);
     ShadowFile* file_of(const shim::Event& event);
     bool bytes_for(const ShadowFile& file, const shim::Event& event, std::uint32_t& length);
     bool read_block(const ShadowFile& file, const shim::Event& event, std::uint32_t& length);

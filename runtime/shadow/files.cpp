@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <fstream>
@@ -45,6 +46,13 @@ std::uint64_t kernel_read_ahead(std::uint64_t device) {
     return 0;
 }
 
+// The name of a descriptor in /proc/self/fd.
+std::array<char, 16> number_of(int fd) {
+    std::array<char, 16> name{};
+    std::to_chars(name.data(), name.data() + name.size() - 1, fd);
+    return name;
+}
+
 bool has_parent_step(std::string_view path) {
     for (std::size_t at = 0; at <= path.size();) {
         const std::size_t end = std::min(path.find('/', at), path.size());
@@ -70,6 +78,9 @@ const char* refusal_text(FileRefusal why) {
         case FileRefusal::replaced: return "its path leads to another file by now";
         case FileRefusal::leaves_root: return "the path is no path under the class's root";
         case FileRefusal::no_match: return "the path does not match the class's pattern";
+        case FileRefusal::elsewhere:
+            return "its path leads out of the class by a link or `..`, which ChainIO as root does not follow; name in "
+                   "the spec where it leads";
         case FileRefusal::bad_header: return "its first bytes are not the header that the class declares";
     }
     return "";
@@ -107,7 +118,8 @@ Files::Files(const spec::Loaded& spec, std::uint32_t most_known, std::uint32_t m
       most_known_(most_known),
       most_open_(most_open),
       roots_(spec.module().files.size(), -1),
-      own_fds_(::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
+      own_fds_(::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC)),
+      by_own_names_(geteuid() == 0) {}
 
 Files::~Files() {
     while (!opened_.empty()) close_file(opened_.begin());
@@ -228,10 +240,33 @@ ShadowFile& Files::add(std::uint64_t device, std::uint64_t inode, std::string_vi
     return file;
 }
 
-void Files::opened(std::uint64_t device, std::uint64_t inode, std::string_view path, bool direct, bool immutable) {
+bool Files::matches(std::uint32_t file_class, const char* path) const {
+    return shim::glob_matches(spec_.module().files[file_class].pattern.c_str(), path);
+}
+
+// Whoever has given up root can make a link to what only root may read, and call it as a class does.
+bool Files::may_be_of(std::uint32_t file_class, int fd) const {
+    if (!by_own_names_) return true;
+    char name[4096];
+    const ssize_t length = own_fds_ >= 0 ? readlinkat(own_fds_, number_of(fd).data(), name, sizeof name) : -1;
+    if (length <= 0 || static_cast<std::size_t>(length) >= sizeof name) return false;
+    name[length] = 0;
+    return matches(file_class, name);
+}
+
+// The class of an open file says whether it is served: a path that does not lead to it is not to say so.
+bool Files::may_be_called(const ShadowFile& file, std::string_view path, std::uint32_t file_class) const {
+    return (file.path == path && file.file_class == file_class) || may_be_of(file_class, file.fd);
+}
+
+void Files::opened(std::uint64_t device, std::uint64_t inode, std::string_view path, bool direct,
+                   std::uint32_t file_class) {
+    const auto known = by_inode_.find({device, inode});
+    if (known != by_inode_.end() && known->second->fd >= 0 && !may_be_called(*known->second, path, file_class)) return;
     ShadowFile& file = add(device, inode, path);
+    file.file_class = file_class;
     file.direct = direct;
-    file.served = direct && immutable;
+    file.served = direct && spec_.module().files[file_class].immutable;
     file.named = false;
     file.unusable = false;
     file.openings++;
@@ -249,12 +284,13 @@ ShadowFile* Files::find(std::uint64_t device, std::uint64_t inode) {
     return &*found->second;
 }
 
-ShadowFile* Files::search(std::uint32_t process, std::uint64_t device, std::uint64_t inode) {
+std::expected<ShadowFile*, FileRefusal> Files::search(std::uint32_t process, std::uint64_t device, std::uint64_t inode,
+                                                      std::uint32_t file_class) {
     const std::string base = "/proc/" + std::to_string(process) + "/fd";
     DIR* directory = opendir(base.c_str());
-    if (directory == nullptr) return nullptr;
-    ShadowFile* result = nullptr;
-    for (std::uint32_t seen = 0; result == nullptr && seen < kMostSearched; seen++) {
+    if (directory == nullptr) return std::unexpected(FileRefusal::no_path);
+    std::expected<ShadowFile*, FileRefusal> result = std::unexpected(FileRefusal::no_path);
+    for (std::uint32_t seen = 0; !result && seen < kMostSearched; seen++) {
         const dirent* entry = readdir(directory);
         if (entry == nullptr) break;
         struct stat info{};
@@ -263,8 +299,14 @@ ShadowFile* Files::search(std::uint32_t process, std::uint64_t device, std::uint
         char path[4096];
         const ssize_t length = readlinkat(dirfd(directory), entry->d_name, path, sizeof path);
         if (length <= 0 || path[0] != '/' || static_cast<std::size_t>(length) >= sizeof path) continue;
-        result = &add(device, inode, std::string_view(path, static_cast<std::size_t>(length)));
-        result->named = false;
+        path[length] = 0;
+        if (!matches(file_class, path)) {
+            result = std::unexpected(FileRefusal::no_match);
+            continue;
+        }
+        result = &add(device, inode, path);
+        (*result)->file_class = file_class;
+        (*result)->named = false;
     }
     closedir(directory);
     return result;
@@ -275,7 +317,7 @@ std::expected<int, FileRefusal> Files::open(ShadowFile& file) {
     if (file.unusable) return std::unexpected(FileRefusal::cannot_open);
     close_some();
     file.unusable = true;
-    const auto made = open_regular(AT_FDCWD, file.path.c_str(), 0);
+    const auto made = open_regular(AT_FDCWD, file.path.c_str(), 0, file.file_class);
     if (!made) return std::unexpected(made.error());
     if (made->info.st_dev != file.device || made->info.st_ino != file.inode) {
         close(made->fd);
@@ -287,7 +329,8 @@ std::expected<int, FileRefusal> Files::open(ShadowFile& file) {
 
 // What the path leads to is looked at before it is opened: opening a pipe lets go of who waits at its other end, and a
 // device may do anything. A look at the path and an opening after it would not do, as it could lead elsewhere by then.
-std::expected<Files::Opened, FileRefusal> Files::open_regular(int at, const char* path, std::uint64_t resolve) {
+std::expected<Files::Opened, FileRefusal> Files::open_regular(int at, const char* path, std::uint64_t resolve,
+                                                              std::uint32_t file_class) {
     const auto open_as = [&](int flags) {
         if (resolve == 0) return ::openat(at, path, flags);
         open_how how{};
@@ -305,6 +348,8 @@ std::expected<Files::Opened, FileRefusal> Files::open_regular(int at, const char
     if (fstat(place, &made.info) == 0) {
         if (!S_ISREG(made.info.st_mode)) {
             why = FileRefusal::not_regular;
+        } else if (resolve == 0 && !may_be_of(file_class, place)) {
+            why = FileRefusal::elsewhere;
         } else {
             made.fd = own_fds_ >= 0 ? reopen(place, made.info.st_uid) : open_as(kOpenFlags);
             if (own_fds_ < 0 && made.fd >= 0) fstat(made.fd, &made.info);  // the path may have changed
@@ -317,20 +362,20 @@ std::expected<Files::Opened, FileRefusal> Files::open_regular(int at, const char
 
 // What `place` stands for; without a trace in its access time where that is allowed, as to its owner.
 int Files::reopen(int place, std::uint32_t owner) {
-    char name[16]{};
-    std::to_chars(name, name + sizeof name - 1, place);
+    const auto name = number_of(place);
     const bool own = owner == geteuid();
     if (own || leaves_times_) {
-        const int fd = ::openat(own_fds_, name, kOpenFlags | O_NOATIME);
+        const int fd = ::openat(own_fds_, name.data(), kOpenFlags | O_NOATIME);
         if (fd >= 0 || errno != EPERM) return fd;
         if (!own) leaves_times_ = false;
     }
-    return ::openat(own_fds_, name, kOpenFlags);
+    return ::openat(own_fds_, name.data(), kOpenFlags);
 }
 
-ShadowFile* Files::take(const Opened& made, const std::string& path, std::uint64_t now_ns) {
+ShadowFile* Files::take(const Opened& made, const std::string& path, std::uint32_t file_class, std::uint64_t now_ns) {
     const auto& [fd, info] = made;
     ShadowFile& file = add(info.st_dev, info.st_ino, path);
+    file.file_class = file_class;
     file.sized = true;
     file.checked_ns = now_ns;
     file.size = static_cast<std::uint64_t>(info.st_size);
@@ -347,16 +392,15 @@ ShadowFile* Files::take(const Opened& made, const std::string& path, std::uint64
 
 std::expected<ShadowFile*, FileRefusal> Files::by_path(int at, const std::string& relative, const std::string& path,
                                                        std::uint32_t file_class, std::uint64_t now_ns) {
-    if (!shim::glob_matches(spec_.module().files[file_class].pattern.c_str(), path.c_str()))
-        return std::unexpected(FileRefusal::no_match);
+    if (!matches(file_class, path.c_str())) return std::unexpected(FileRefusal::no_match);
     if (const auto known = by_path_.find(path); known != by_path_.end()) {
         ShadowFile* file = find(known->second.device, known->second.inode);
         if (file != nullptr && file->fd >= 0 && elapsed_ns(file->checked_ns, now_ns) < kPathGoodFor) return file;
     }
-    const auto made = at >= 0 ? open_regular(at, relative.c_str(), RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
-                              : open_regular(AT_FDCWD, path.c_str(), 0);
+    const auto made = at >= 0 ? open_regular(at, relative.c_str(), RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS, file_class)
+                              : open_regular(AT_FDCWD, path.c_str(), 0, file_class);
     if (!made) return std::unexpected(made.error());
-    return take(*made, path, now_ns);
+    return take(*made, path, file_class, now_ns);
 }
 
 std::expected<ShadowFile*, FileRefusal> Files::sibling(const ShadowFile& file, std::string_view ending,

@@ -23,6 +23,7 @@ std::uint64_t file_key(std::uint64_t device, std::uint64_t inode);
 struct ShadowFile {
     std::uint64_t device = 0, inode = 0, key = 0;
     std::string path;
+    std::uint32_t file_class = 0;  // whose pattern matches the path
     int fd = -1;
     bool named = true;      // by chains only: once it is closed nothing of it need be remembered
     bool unusable = false;  // opening it went wrong; it is not tried again until it is opened anew
@@ -54,9 +55,10 @@ enum class FileRefusal : std::uint8_t {
     replaced,
     leaves_root,
     no_match,
+    elsewhere,
     bad_header
 };
-inline constexpr std::size_t kFileRefusals = 7;
+inline constexpr std::size_t kFileRefusals = 8;
 const char* refusal_text(FileRefusal why);
 
 class Files {
@@ -69,13 +71,16 @@ class Files {
     using Closing = void (*)(void* context, ShadowFile& file);
     void on_closing(Closing closing, void* context) { closing_ = closing, closing_context_ = context; }
 
-    // A program has opened it.
-    void opened(std::uint64_t device, std::uint64_t inode, std::string_view path, bool direct, bool immutable = false);
+    bool matches(std::uint32_t file_class, const char* path) const;
+    // A program has opened it, by a path that the class matches.
+    void opened(std::uint64_t device, std::uint64_t inode, std::string_view path, bool direct, std::uint32_t file_class);
     // A program has closed an opening for good.
     void closed(std::uint64_t device, std::uint64_t inode);
     ShadowFile* find(std::uint64_t device, std::uint64_t inode);
-    // Looks for a file whose opening was not seen among the descriptors of a process.
-    ShadowFile* search(std::uint32_t process, std::uint64_t device, std::uint64_t inode);
+    // Looks for a file whose opening was not seen among the descriptors of a process. Whoever posts can claim any, so
+    // that only one whose path the class matches is known from then on.
+    std::expected<ShadowFile*, FileRefusal> search(std::uint32_t process, std::uint64_t device, std::uint64_t inode,
+                                                   std::uint32_t file_class);
     // Opens it unless it is; the path must still lead to the same device and inode.
     std::expected<int, FileRefusal> open(ShadowFile& file);
     // The file beside it whose last part ends otherwise.
@@ -114,9 +119,12 @@ class Files {
         int fd = -1;
         struct stat info{};
     };
-    std::expected<Opened, FileRefusal> open_regular(int at, const char* path, std::uint64_t resolve);
+    bool may_be_of(std::uint32_t file_class, int fd) const;
+    bool may_be_called(const ShadowFile& file, std::string_view path, std::uint32_t file_class) const;
+    std::expected<Opened, FileRefusal> open_regular(int at, const char* path, std::uint64_t resolve,
+                                                    std::uint32_t file_class);
     int reopen(int place, std::uint32_t owner);
-    ShadowFile* take(const Opened& made, const std::string& path, std::uint64_t now_ns);
+    ShadowFile* take(const Opened& made, const std::string& path, std::uint32_t file_class, std::uint64_t now_ns);
     int root_of(std::uint32_t file_class);
     void touch(List::iterator at);
     std::uint64_t read_ahead_of(std::uint64_t device);
@@ -135,6 +143,7 @@ class Files {
     std::vector<int> roots_;                             // by file class; -1: not opened yet
     std::map<std::uint64_t, std::uint64_t> read_ahead_;  // by device
     int own_fds_;                                        // /proc/self/fd; -1: there is none
+    bool by_own_names_;                                  // this is root, and whoever posts may be less
     bool leaves_times_ = true;                           // files of other users can be read with O_NOATIME
     Closing closing_ = nullptr;
     void* closing_context_ = nullptr;

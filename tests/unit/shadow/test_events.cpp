@@ -1,5 +1,8 @@
 // What an event shows the chains that run over it.
 #include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "tests/unit/shadow/fixture.h"
 
@@ -177,6 +180,36 @@ chain first on open(columns) as r { prefetch r.file at 0 for 4096 }
     EXPECT_TRUE(happens([&] { return pages_in_memory(named, 0, 1) == 1; }));
     EXPECT_EQ(pages_in_memory(other, 0, kPages), 0u);
     EXPECT_EQ(running.chain().events, 1u);
+}
+
+// A program that may not read a file may hold a descriptor of it all the same, and post what it likes.
+TEST(Events, AReadOfAFileOutsideTheClassIsRefusedEachTime) {
+    const Folder folder;
+    const std::string named = column(folder, "a.col"), other = column(folder, "shadow");
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+chain more on read(columns) as r { prefetch r.file at 0 for 4096 }
+)"));
+    Poster poster(running.region(), 0);
+    drop_pages(named);
+    drop_pages(other);
+    const int held = open(other.c_str(), O_PATH | O_CLOEXEC);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_TRUE(poster.read(0, other, kScan, kPage));
+        ASSERT_TRUE(happens([&] { return poster.taken(); }));
+        std::this_thread::sleep_for(std::chrono::milliseconds(60));  // until it would look for the file anew
+    }
+    close(held);
+    ASSERT_TRUE(poster.opened(0, named));
+    ASSERT_TRUE(poster.read(0, named, kScan, kPage));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(named, 0, 1) == 1; }));
+    EXPECT_EQ(pages_in_memory(other, 0, kPages), 0u);
+    EXPECT_EQ(running.chain().events, 1u);
+    running.stop();
+    const auto notes = running.server().report().notes;
+    EXPECT_TRUE(std::ranges::any_of(notes, [](const std::string& note) {
+        return note == "a file was left alone 3 times: the path does not match the class's pattern";
+    }));
 }
 
 TEST(Events, OfAFileThatIsReadPastThePageCacheItReadsNothingAhead) {

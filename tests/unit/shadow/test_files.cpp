@@ -18,7 +18,9 @@ class FilesTest : public testing::Test {
     Folder folder_;
     std::shared_ptr<const spec::Loaded> spec_ =
         compiled("app web { files root = \"" + folder_.path() + "/*\" { root \"" + folder_.path() +
-                 "\" } }\nchain some on open(root) as r { prefetch r.file at 0 for 4096 }\n");
+                 "\" } files fixed = \"" + folder_.path() +
+                 "/**\" { immutable } files others = \"*.secret\" }\n"
+                 "chain some on open(root) as r { prefetch r.file at 0 for 4096 }\n");
     Files files_{*spec_, kKnown, kOpen};
 
     ShadowFile& get(const std::string& name) {
@@ -52,8 +54,8 @@ TEST_F(FilesTest, WhatNobodyUsesAnyMoreIsClosed) {
     for (const char* name : {"named", "open", "deleted"}) folder_.write(name, "x");
     get("named");
     ShadowFile &open = get("open"), &deleted = get("deleted");
-    files_.opened(open.device, open.inode, open.path, false);
-    files_.opened(deleted.device, deleted.inode, deleted.path, false);
+    files_.opened(open.device, open.inode, open.path, false, 0);
+    files_.opened(deleted.device, deleted.inode, deleted.path, false, 0);
     files_.let_go();
     files_.let_go();
     EXPECT_EQ(files_.open_count(), 3u) << "a moment is nothing";
@@ -75,12 +77,12 @@ TEST_F(FilesTest, WhatNobodyUsesAnyMoreIsClosed) {
 TEST_F(FilesTest, OfAProgramThatEndedWithoutClosingItIsClosedLater) {
     folder_.write("f", "x");
     ShadowFile& file = get("f");
-    files_.opened(file.device, file.inode, file.path, false);
+    files_.opened(file.device, file.inode, file.path, false, 0);
     for (int i = 0; i < 19; i++) files_.let_go();
     EXPECT_GE(file.fd, 0);
     files_.let_go();
     EXPECT_LT(file.fd, 0);
-    files_.opened(file.device, file.inode, file.path, true, true);
+    files_.opened(file.device, file.inode, file.path, true, 1);
     ASSERT_TRUE(files_.open(file));
     for (int i = 0; i < 100; i++) files_.let_go();
     EXPECT_GE(file.fd, 0) << "its bytes are served";
@@ -99,6 +101,45 @@ TEST_F(FilesTest, WhatIsNoRegularFileIsNeverOpened) {
     close(watch);
 }
 
+// A program that has given up root may make links, and post paths with `..`.
+TEST_F(FilesTest, WhereItIsRootAPathThatLeadsOutOfItsClassIsNotFollowed) {
+    if (geteuid() != 0) GTEST_SKIP() << "a server that is not root may read no more than its programs";
+    const Folder other;
+    const std::string path = other.write("a.secret", "x"), name = other.path().substr(other.path().rfind('/'));
+    folder_.write("f", "x");
+    folder_.write("in/f", "x");
+    ASSERT_EQ(symlink(path.c_str(), (folder_.path() + "/f.link").c_str()), 0);
+    ASSERT_EQ(symlink("in/f", (folder_.path() + "/inside").c_str()), 0);
+    const auto refusal = [&](const std::string& beneath) {
+        const auto found = files_.at(folder_.path() + beneath, 1, now_ns());
+        return found ? "none" : refusal_text(found.error());
+    };
+    const std::string elsewhere = refusal_text(FileRefusal::elsewhere);
+    EXPECT_EQ(refusal("/f.link"), elsewhere);
+    EXPECT_EQ(refusal("/.." + name + "/a.secret"), elsewhere);
+    EXPECT_STREQ(refusal("/inside"), "none");
+    const auto beside = files_.sibling(get("f"), ".link", 1, now_ns());
+    ASSERT_FALSE(beside);
+    EXPECT_EQ(beside.error(), FileRefusal::elsewhere);
+
+    struct stat info{};
+    ASSERT_EQ(stat(path.c_str(), &info), 0);
+    files_.opened(info.st_dev, info.st_ino, folder_.path() + "/f.link", false, 1);
+    ShadowFile* claimed = files_.find(info.st_dev, info.st_ino);
+    ASSERT_NE(claimed, nullptr);
+    EXPECT_EQ(files_.open(*claimed), std::unexpected(FileRefusal::elsewhere));
+    files_.opened(info.st_dev, info.st_ino, path, false, 2);
+    EXPECT_TRUE(files_.open(*claimed)) << "by its own name";
+    files_.opened(info.st_dev, info.st_ino, folder_.path() + "/f.link", true, 1);
+    EXPECT_FALSE(claimed->served) << "of the other class files are";
+
+    ASSERT_EQ(seteuid(65534), 0);
+    Files of_a_user(*spec_, kKnown, kOpen);
+    ASSERT_EQ(seteuid(0), 0);
+    EXPECT_TRUE(of_a_user.at(folder_.path() + "/f.link", 1, now_ns()))
+        << "programs of a user have their links followed";
+}
+
 TEST_F(FilesTest, AccessTimesAreLeftAlone) {
     folder_.write("f", "x");
     EXPECT_NE(fcntl(get("f").fd, F_GETFL) & O_NOATIME, 0);
@@ -107,7 +148,7 @@ TEST_F(FilesTest, AccessTimesAreLeftAlone) {
 TEST_F(FilesTest, AClosedOneIsRememberedOnlyWhereAProgramHasOpenedIt) {
     for (int i = 0; i < 8; i++) folder_.write("f" + std::to_string(i), "x");
     ShadowFile& told = get("f0");
-    files_.opened(told.device, told.inode, told.path, false);
+    files_.opened(told.device, told.inode, told.path, false, 0);
     for (int i = 1; i < 8; i++) get("f" + std::to_string(i));
     EXPECT_LT(told.fd, 0);
     EXPECT_EQ(files_.find(told.device, told.inode), &told);
