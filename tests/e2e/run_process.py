@@ -284,6 +284,16 @@ def is_now(pid, name):
     return len(os.listdir(f"/proc/{pid}/task"))
 
 
+def test_spec_by_descriptor(folder):
+    """A spec that is a descriptor of the shell's: whether or not the cache has it."""
+    (folder.path / "by_number.chain").write_text(SPEC.replace("4KiB", "12KiB"))
+    for what in ("compiled", "from the cache"):
+        with open(folder.path / "by_number.chain") as spec:
+            file = f"/dev/fd/{spec.fileno()}"
+            done, summary = folder.summarized(["--spec", file], ["cat", "a.note"], pass_fds=[spec.fileno()])
+        expect(f"a spec by its descriptor, {what}", (done.returncode, summary and (summary["plain"], [each["opened"] for each in summary["classes"]])), (0, (None, [1])))
+
+
 def test_handover(folder):
     """A spec from the cache: nothing is made before the program has opened what matches; then it is, in the same process."""
     spec, file = ["--spec", "good.chain"], folder.path / "handover.json"
@@ -375,6 +385,7 @@ def main():
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
             for test in (test_ends, test_surroundings, test_signals, test_terminal, test_plain, test_follow, test_top):
                 test(folder, spec)
+        test_spec_by_descriptor(folder)
         test_handover(folder)
         test_killed(folder)
         test_refusals(folder)

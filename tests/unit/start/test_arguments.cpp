@@ -54,6 +54,10 @@ TEST(Arguments, EverythingElseIsForTheWholeProgram) {
         {"chainio", "run", "--spec", "a", "--no-cache", "--", "true"},
         {"chainio", "run", "--spec", "a", "--in-flight", "8", "--", "true"},
         {"chainio", "run", "--spec", "a", "--quie", "--", "true"},
+        {"chainio", "run", "--spec", "/dev/fd/9", "--", "true"},
+        {"chainio", "run", "--spec", "/proc/self/fd/9", "--", "true"},
+        {"chainio", "run", "--spec", "a", "-I", "/dev/fd/9", "--", "true"},
+        {"chainio", "run", "--spec", "a", "--summary", "/dev/stdout", "--", "true"},
     };
     for (const auto& words : others) {
         std::string line;

@@ -18,32 +18,26 @@ namespace chainio::run {
 namespace {
 
 constexpr std::size_t kMostOutput = 64 << 20;
-// Descriptors that chainc finds its outputs at. Nothing of it touches the file system, so nothing is left when it is
-// killed.
-constexpr int kArtifact = 3, kDependencies = 4;
-
+// Nothing of it touches the file system, so nothing is left when chainc is killed. It finds them by the numbers that
+// they have here, which no descriptor has that a spec may be named by.
 struct Outputs {
     Descriptor artifact, dependencies, messages;
 };
 
-// A file in memory whose number is above those that the child uses, so that dup2 in the child hits none of them.
-Descriptor memory_file(const char* name) {
-    const Descriptor low(memfd_create(name, MFD_CLOEXEC));
-    return Descriptor(low ? ::fcntl(low.get(), F_DUPFD_CLOEXEC, 10) : -1);
-}
+Descriptor memory_file(const char* name) { return Descriptor(memfd_create(name, MFD_CLOEXEC)); }
 
 std::string content(const Descriptor& file) {
     ::lseek(file.get(), 0, SEEK_SET);
     return read_whole(file.get(), kMostOutput).value_or("");
 }
 
-std::vector<std::string> words_of(const CompileRequest& request) {
+std::vector<std::string> words_of(const CompileRequest& request, const Outputs& outputs) {
     std::vector<std::string> words{request.compiler,
                                    request.source,
                                    "-o",
-                                   fmt::format("/dev/fd/{}", kArtifact),
+                                   fmt::format("/dev/fd/{}", outputs.artifact.get()),
                                    "--write-deps",
-                                   fmt::format("--deps-file=/dev/fd/{}", kDependencies)};
+                                   fmt::format("--deps-file=/dev/fd/{}", outputs.dependencies.get())};
     for (const std::string& dir : request.include_dirs) words.insert(words.end(), {"-I", dir});
     for (const std::string& param : request.params) words.insert(words.end(), {"-D", param});
     if (!request.stdlib.empty()) words.push_back("--stdlib=" + request.stdlib);
@@ -60,8 +54,9 @@ int start(const std::vector<std::string>& words, const Outputs& outputs, pid_t& 
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, outputs.messages.get(), 1);
     posix_spawn_file_actions_adddup2(&actions, outputs.messages.get(), 2);
-    posix_spawn_file_actions_adddup2(&actions, outputs.artifact.get(), kArtifact);
-    posix_spawn_file_actions_adddup2(&actions, outputs.dependencies.get(), kDependencies);
+    // To the same number: from then on it stays open.
+    for (const int fd : {outputs.artifact.get(), outputs.dependencies.get()})
+        posix_spawn_file_actions_adddup2(&actions, fd, fd);
     std::vector<char*> argv;
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
@@ -107,7 +102,7 @@ std::expected<Compiled, CompileError> compile(const CompileRequest& request) {
         return std::unexpected(CompileError{3, fmt::format("cannot make a file in memory: {}", std::strerror(errno))});
     }
     pid_t pid = -1;
-    if (const int error = start(words_of(request), outputs, pid); error != 0) {
+    if (const int error = start(words_of(request, outputs), outputs, pid); error != 0) {
         return std::unexpected(
             CompileError{3, fmt::format("cannot start {}: {}", request.compiler, std::strerror(error))});
     }

@@ -62,6 +62,9 @@ bool take_option(Args& args, Arguments& out, Options& options) {
     return false;
 }
 
+// Which has to be kept for the whole program, and is not.
+bool may_be_descriptor(const std::string& path) { return path.starts_with("/dev/") || path.starts_with("/proc/"); }
+
 }  // namespace
 
 std::optional<Arguments> understand(Args argv) {
@@ -72,8 +75,9 @@ std::optional<Arguments> understand(Args argv) {
     while (!args.empty() && std::string_view(args.front()) != "--")
         if (!take_option(args, out, options)) return std::nullopt;
     if (args.size() < 2 || out.spec.name.empty()) return std::nullopt;
-    // Perhaps a descriptor, which has to be kept.
-    if (options.summary.starts_with("/dev/") || options.summary.starts_with("/proc/")) return std::nullopt;
+    if (may_be_descriptor(options.summary) || may_be_descriptor(out.spec.name) ||
+        std::ranges::any_of(out.spec.include_dirs, may_be_descriptor))
+        return std::nullopt;
     for (const char* word : args.subspan(1)) out.words.emplace_back(word);
     out.silent = options.quiet && options.summary.empty();
     return out;
