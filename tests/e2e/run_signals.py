@@ -13,6 +13,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs
+from run_summary import is_seen
 from runs import expect
 
 SPEC = 'files notes = "*.note"\nchain ahead on read(notes) as r { prefetch r.file at r.offset + r.length for 4KiB }\n'
@@ -119,6 +120,17 @@ def test_locks(folder, spec):
     expect("a lock is kept", subprocess.run([PYTHON, "-c", second], cwd=folder.path, capture_output=True).returncode, 1)
     finish(p)
     expect("and given back", subprocess.run([PYTHON, "-c", second], cwd=folder.path, capture_output=True).returncode, 0)
+
+
+def test_lock_by_standard_error(folder, spec):
+    """Which is kept, while standard output, another opening of the file, is not."""
+    first = "import fcntl, os, sys\nfor n in (1, 2):\n os.close(n)\n os.set_inheritable(os.open('lock', os.O_RDWR | os.O_CREAT), True)\nfcntl.lockf(2, fcntl.LOCK_EX)\nos.execv(sys.argv[1], sys.argv[1:])"
+    p = subprocess.Popen([PYTHON, "-c", first, *folder.command([*spec, "--quiet"], ["cat", "a.note", "-"])], env=folder.environment, cwd=folder.path, stdin=subprocess.PIPE)
+    seen = is_seen(p)
+    second = "import fcntl; fcntl.lockf(open('lock', 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    expect("a lock by standard error is kept", (seen, subprocess.run([PYTHON, "-c", second], cwd=folder.path, capture_output=True).returncode), (True, 1))
+    p.stdin.close()
+    expect("to the end", p.wait(runs.LONGEST), 0)
 
 
 def test_hangup(folder, spec):
@@ -251,7 +263,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])
         # The server is made before the program starts, or there is a launcher and none is made.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_sent, test_as_they_were_before, test_locks, test_hangup, test_descriptors, test_first_process, test_limit, test_privileges, test_stops, test_jobs):
+            for test in (test_sent, test_as_they_were_before, test_locks, test_lock_by_standard_error, test_hangup, test_descriptors, test_first_process, test_limit, test_privileges, test_stops, test_jobs):
                 test(folder, spec)
     sys.exit(1 if runs.failures else 0)
 

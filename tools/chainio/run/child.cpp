@@ -139,9 +139,9 @@ static std::vector<int> inherited_descriptors() {
     for (const dirent* each = nullptr; open_ones != nullptr && (each = ::readdir(open_ones.get())) != nullptr;) {
         const int fd = std::atoi(each->d_name);
         // Those of this process close when it executes another program.
-        if (each->d_name[0] == '.' || fd == 2 || ::fcntl(fd, F_GETFD) != 0) continue;
-        if (holds_lock(each->d_name)) return {};
-        found.push_back(fd);
+        if (each->d_name[0] == '.' || ::fcntl(fd, F_GETFD) != 0) continue;
+        if (holds_lock(each->d_name)) return {};  // by standard error as well: another may be of the same file
+        if (fd != 2) found.push_back(fd);
     }
     return found;
 }
