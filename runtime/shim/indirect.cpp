@@ -149,9 +149,6 @@ bool seen_by_number(Six call, long number, const Arguments& in, long& result) {
         case SYS_recvfrom: result = read_by_number(call, number, in); return true;
         case SYS_close:
         case SYS_close_range: before_close(number, in); return false;
-        case SYS_setsockopt:
-            if (in.b == SOL_SOCKET && in.c == SO_PEEK_OFF) may_not_peek(static_cast<int>(in.a));
-            return false;
         case SYS_rt_sigaction: handles_by_number(in.a, in.b); return false;
         case SYS_seccomp:
         case SYS_prctl: before_sandbox(number, in); return false;

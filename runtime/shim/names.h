@@ -53,7 +53,6 @@
     RAW(accept4, call<SYS_accept4>)                 \
     RAW(connect, call<SYS_connect>)                 \
     RAW(__connect, call<SYS_connect>)               \
-    RAW(setsockopt, call<SYS_setsockopt>)           \
     RAW(recv, call<SYS_recvfrom>)                   \
     RAW(__recv_chk, call<SYS_recvfrom>)             \
     RAW(recvfrom, call<SYS_recvfrom>)               \

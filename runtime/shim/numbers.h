@@ -31,7 +31,6 @@ inline constexpr Number kNumbers[] = {
     {45, Care::descriptor},   // recvfrom
     {49, Care::sockets},      // bind
     {50, Care::sockets},      // listen
-    {54, Care::sockets},      // setsockopt
     {56, Care::always},       // clone
     {58, Care::always},       // vfork
     {59, Care::always},       // execve

@@ -138,20 +138,13 @@ void post_ready(Slot& slot, const void* bytes, std::size_t length) {
     if (post_bytes(slot, bytes, length)) wake(*region());
 }
 
-void may_not_peek(int descriptor) {
-    Slot* slot = table.watched(descriptor);
-    if (slot && slot->kind() == Kind::socket) slot->peeked.fetch_or(kMayNotPeek, std::memory_order_relaxed);
-}
-
-// A socket may have been given an offset for looks before it was the program's.
-static bool may_peek(Slot& slot, int descriptor) {
-    if (!(slot.peeked.load(std::memory_order_relaxed) & (kMayPeek | kMayNotPeek))) {
-        int offset = -1;
-        socklen_t bytes = sizeof offset;
-        const long asked = raw_call(SYS_getsockopt, descriptor, SOL_SOCKET, SO_PEEK_OFF, word(&offset), word(&bytes));
-        slot.peeked.fetch_or(!failed(asked) && offset >= 0 ? kMayNotPeek : kMayPeek, std::memory_order_relaxed);
-    }
-    return !(slot.peeked.load(std::memory_order_relaxed) & kMayNotPeek);
+// Whether a look changes nothing that the program can see: it would move where the program's own looks begin
+// (SO_PEEK_OFF). Asked each time: another descriptor of the socket, in another process perhaps, may set that as well.
+static bool may_peek(int descriptor) {
+    int offset = -1;
+    socklen_t bytes = sizeof offset;
+    const long asked = raw_call(SYS_getsockopt, descriptor, SOL_SOCKET, SO_PEEK_OFF, word(&offset), word(&bytes));
+    return failed(asked) || offset < 0;
 }
 
 // Apart from its caller, since the bytes take much of a small stack.
@@ -166,7 +159,7 @@ static bool may_peek(Slot& slot, int descriptor) {
 bool peek_ready(int descriptor) {
     Slot* slot = table.watched(descriptor);
     if (!slot || slot->kind() != Kind::socket || !wants(*slot, kPostReady)) return false;
-    if (slot->peeked.load(std::memory_order_relaxed) & kPosted || !may_peek(*slot, descriptor)) return false;
+    if (slot->peeked.load(std::memory_order_relaxed) & kPosted || !may_peek(descriptor)) return false;
     return peek(*slot, descriptor);
 }
 

@@ -79,7 +79,6 @@ inline constexpr int kTakesNothing = MSG_PEEK | MSG_ERRQUEUE | MSG_OOB;
 // Where a receive has put what it took: with MSG_TRUNC it says more than it has written, of a stream it writes nothing.
 inline const void* shown(const void* buffer, int flags) { return flags & MSG_TRUNC ? nullptr : buffer; }
 bool peek_ready(int descriptor);                 // true: something was posted, and the server is to be woken
-void may_not_peek(int descriptor);               // the program sets where its own looks begin
 void mapped(int fd, int protection, int flags);  // read.cpp: it has been
 // ready.cpp
 // A request that was told of has been received from `socket`: looks whether some socket of which the same was said

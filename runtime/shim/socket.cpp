@@ -59,11 +59,6 @@ CHAINIO_CALL(int, __connect, int fd, const sockaddr* address, socklen_t bytes) {
     return after_connect(CHAINIO_NEXT(__connect)(fd, address, bytes), fd, address, bytes);
 }
 
-CHAINIO_CALL(int, setsockopt, int fd, int level, int option, const void* value, socklen_t bytes) {
-    if (level == SOL_SOCKET && option == SO_PEEK_OFF) may_not_peek(fd);
-    return CHAINIO_NEXT(setsockopt)(fd, level, option, value, bytes);
-}
-
 CHAINIO_CALL(ssize_t, recv, int fd, void* buffer, std::size_t size, int flags) {
     return received(fd, buffer, flags, [=] { return CHAINIO_NEXT(recv)(fd, buffer, size, flags); });
 }

@@ -25,9 +25,7 @@ struct Opening {
 };
 
 // What is known of looks at a socket's bytes.
-inline constexpr std::uint32_t kPosted = 1;      // what it holds has been posted and not been received yet
-inline constexpr std::uint32_t kMayPeek = 2;     // a look changes nothing that the program can see
-inline constexpr std::uint32_t kMayNotPeek = 4;  // it would move where the program's own looks begin (SO_PEEK_OFF)
+inline constexpr std::uint32_t kPosted = 1;  // what it holds has been posted and not been received yet
 
 struct Slot {
     std::atomic<std::uint32_t> state;  // Kind, and the rule above kRuleShift; 0: nothing of ours

@@ -144,6 +144,12 @@ CASES += [
      "s = own_listener(SOCK_DGRAM); CHECK(setsockopt(s, SOL_SOCKET, SO_PEEK_OFF, &o, sizeof o) == 0); int c = socket(AF_INET, SOCK_DGRAM, 0); struct sockaddr_in t = at(port);"
      "CHECK(sendto(c, \"hello\", 5, 0, (void*)&t, sizeof t) == 5); e = watch(s, EPOLLIN, 1); CHECK(epoll_wait(e, x, 8, 9000) == 1); got(\"he\", recv(s, b, 2, MSG_PEEK));"
      "got(\"llo\", recv(s, b, 9, MSG_PEEK)); got(\"hello\", recv(s, b, 9, 0));", [("ready", 1, "hello")]),
+    *((f"looks that are given an offset by {what}", "s = own_listener(SOCK_DGRAM); e = watch(s, EPOLLIN, 1); int o = 0, c = socket(AF_INET, SOCK_DGRAM, 0); struct sockaddr_in t = at(port);"
+       "CHECK(sendto(c, \"one\", 3, 0, (void*)&t, sizeof t) == 3); CHECK(epoll_wait(e, x, 8, 9000) == 1); got(\"one\", read(s, b, 9));" + body +
+       "CHECK(sendto(c, \"hello\", 5, 0, (void*)&t, sizeof t) == 5); CHECK(epoll_wait(e, x, 8, 9000) == 1); got(\"he\", recv(s, b, 2, MSG_PEEK | MSG_DONTWAIT));"
+       "got(\"llo\", recv(s, b, 9, MSG_PEEK | MSG_DONTWAIT)); got(\"hello\", recv(s, b, 9, 0));", [("ready", 1, "one"), ("ready", 1, "hello")])
+      for what, body in (("a copy of the socket", "CHECK(setsockopt(dup(s), SOL_SOCKET, SO_PEEK_OFF, &o, sizeof o) == 0);"),
+                         ("a child", "if (fork() == 0) { CHECK(setsockopt(s, SOL_SOCKET, SO_PEEK_OFF, &o, sizeof o) == 0); _exit(0); } CHECK(syscall(SYS_wait4, -1, 0, 0, 0) > 0);"))),
     ("UDP, recvmmsg", "s = datagram(\"udp\"); struct iovec w = {b, 99}; struct mmsghdr q[2] = {{{.msg_iov = &w, .msg_iovlen = 1}}};"
      "CHECK(recvmmsg(s, q, 2, MSG_WAITFORONE, 0) == 1 && q[0].msg_len == 3);", [("ready", 1, "udp")]),
 ]
