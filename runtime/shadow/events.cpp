@@ -136,7 +136,6 @@ void Events::find_wanted(const std::vector<std::uint32_t>& chains) {
 void Events::on_opened(const Message& message) {
     const shim::Event& event = message.event;
     parts_.region.stats.classes[event.source].opened.fetch_add(1, std::memory_order_relaxed);
-    const bool direct = (event.offset & O_DIRECT) != 0;
     const std::uint32_t file_class = parts_.plan.classes[event.source];
     // Whoever posts can claim anything, and the server may read what the program that posts may not.
     if (!parts_.files.matches(file_class, std::string(text_of(message)).c_str())) {
@@ -146,10 +145,7 @@ void Events::on_opened(const Message& message) {
     if (explain_) explain(message, nullptr);
     // Files that no chain is about are only prefetched, by paths that chains make themselves.
     if (on_read_[event.source].empty() && on_open_[event.source].empty()) return;
-    // Who only writes says nothing about how the file is read.
-    const bool only_writes = (event.offset & O_ACCMODE) == O_WRONLY;
-    if (!only_writes || parts_.files.find(event.device, event.inode) == nullptr)
-        parts_.files.opened(event.device, event.inode, text_of(message), direct, file_class);
+    parts_.files.opened(event.device, event.inode, text_of(message), event.offset, file_class);
     find_wanted(on_open_[event.source]);
     if (to_run_.empty()) return;
     ShadowFile* file = file_of(event);

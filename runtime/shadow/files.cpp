@@ -256,17 +256,23 @@ bool Files::may_be_of(std::uint32_t file_class, int fd) const {
 
 // The class of an open file says whether it is served: a path that does not lead to it is not to say so.
 bool Files::may_be_called(const ShadowFile& file, std::string_view path, std::uint32_t file_class) const {
-    return (file.path == path && file.file_class == file_class) || may_be_of(file_class, file.fd);
+    if (file.fd < 0 || (file.path == path && file.file_class == file_class)) return true;
+    return may_be_of(file_class, file.fd);
 }
 
-void Files::opened(std::uint64_t device, std::uint64_t inode, std::string_view path, bool direct,
+void Files::opened(std::uint64_t device, std::uint64_t inode, std::string_view path, std::uint64_t flags,
                    std::uint32_t file_class) {
+    // Who only writes says nothing about how the file is read, but closes it as others do.
+    const bool only_writes = (flags & O_ACCMODE) == O_WRONLY;
     const auto known = by_inode_.find({device, inode});
-    if (known != by_inode_.end() && known->second->fd >= 0 && !may_be_called(*known->second, path, file_class)) return;
+    if (known != by_inode_.end() && (only_writes || !may_be_called(*known->second, path, file_class))) {
+        known->second->openings++;
+        return;
+    }
     ShadowFile& file = add(device, inode, path);
     file.file_class = file_class;
-    file.direct = direct;
-    file.served = direct && spec_.module().files[file_class].immutable;
+    file.direct = (flags & O_DIRECT) != 0;
+    file.served = file.direct && spec_.module().files[file_class].immutable;
     file.named = false;
     file.unusable = false;
     file.openings++;

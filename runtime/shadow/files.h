@@ -72,8 +72,9 @@ class Files {
     void on_closing(Closing closing, void* context) { closing_ = closing, closing_context_ = context; }
 
     bool matches(std::uint32_t file_class, const char* path) const;
-    // A program has opened it, by a path that the class matches.
-    void opened(std::uint64_t device, std::uint64_t inode, std::string_view path, bool direct, std::uint32_t file_class);
+    // A program has opened it with these flags, by a path that the class matches.
+    void opened(std::uint64_t device, std::uint64_t inode, std::string_view path, std::uint64_t flags,
+                std::uint32_t file_class);
     // A program has closed an opening for good.
     void closed(std::uint64_t device, std::uint64_t inode);
     ShadowFile* find(std::uint64_t device, std::uint64_t inode);

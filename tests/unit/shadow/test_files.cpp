@@ -54,8 +54,8 @@ TEST_F(FilesTest, WhatNobodyUsesAnyMoreIsClosed) {
     for (const char* name : {"named", "open", "deleted"}) folder_.write(name, "x");
     get("named");
     ShadowFile &open = get("open"), &deleted = get("deleted");
-    files_.opened(open.device, open.inode, open.path, false, 0);
-    files_.opened(deleted.device, deleted.inode, deleted.path, false, 0);
+    files_.opened(open.device, open.inode, open.path, 0, 0);
+    files_.opened(deleted.device, deleted.inode, deleted.path, 0, 0);
     files_.let_go();
     files_.let_go();
     EXPECT_EQ(files_.open_count(), 3u) << "a moment is nothing";
@@ -77,15 +77,29 @@ TEST_F(FilesTest, WhatNobodyUsesAnyMoreIsClosed) {
 TEST_F(FilesTest, OfAProgramThatEndedWithoutClosingItIsClosedLater) {
     folder_.write("f", "x");
     ShadowFile& file = get("f");
-    files_.opened(file.device, file.inode, file.path, false, 0);
+    files_.opened(file.device, file.inode, file.path, 0, 0);
     for (int i = 0; i < 19; i++) files_.let_go();
     EXPECT_GE(file.fd, 0);
     files_.let_go();
     EXPECT_LT(file.fd, 0);
-    files_.opened(file.device, file.inode, file.path, true, 1);
+    files_.opened(file.device, file.inode, file.path, O_DIRECT, 1);
     ASSERT_TRUE(files_.open(file));
     for (int i = 0; i < 100; i++) files_.let_go();
     EXPECT_GE(file.fd, 0) << "its bytes are served";
+}
+
+TEST_F(FilesTest, WhoOnlyWritesTakesNothingFromWhoReads) {
+    folder_.write("f", "x");
+    ShadowFile& file = get("f");
+    files_.opened(file.device, file.inode, file.path, O_DIRECT, 1);
+    files_.opened(file.device, file.inode, file.path, O_WRONLY, 1);
+    EXPECT_TRUE(file.served);
+    files_.closed(file.device, file.inode);
+    for (int i = 0; i < 100; i++) files_.let_go();
+    EXPECT_GE(file.fd, 0) << "a program that reads has it open";
+    files_.closed(file.device, file.inode);
+    for (int i = 0; i < 100; i++) files_.let_go();
+    EXPECT_LT(file.fd, 0);
 }
 
 TEST_F(FilesTest, WhatIsNoRegularFileIsNeverOpened) {
@@ -124,13 +138,13 @@ TEST_F(FilesTest, WhereItIsRootAPathThatLeadsOutOfItsClassIsNotFollowed) {
 
     struct stat info{};
     ASSERT_EQ(stat(path.c_str(), &info), 0);
-    files_.opened(info.st_dev, info.st_ino, folder_.path() + "/f.link", false, 1);
+    files_.opened(info.st_dev, info.st_ino, folder_.path() + "/f.link", 0, 1);
     ShadowFile* claimed = files_.find(info.st_dev, info.st_ino);
     ASSERT_NE(claimed, nullptr);
     EXPECT_EQ(files_.open(*claimed), std::unexpected(FileRefusal::elsewhere));
-    files_.opened(info.st_dev, info.st_ino, path, false, 2);
+    files_.opened(info.st_dev, info.st_ino, path, 0, 2);
     EXPECT_TRUE(files_.open(*claimed)) << "by its own name";
-    files_.opened(info.st_dev, info.st_ino, folder_.path() + "/f.link", true, 1);
+    files_.opened(info.st_dev, info.st_ino, folder_.path() + "/f.link", O_DIRECT, 1);
     EXPECT_FALSE(claimed->served) << "of the other class files are";
 
     ASSERT_EQ(seteuid(65534), 0);
@@ -148,7 +162,7 @@ TEST_F(FilesTest, AccessTimesAreLeftAlone) {
 TEST_F(FilesTest, AClosedOneIsRememberedOnlyWhereAProgramHasOpenedIt) {
     for (int i = 0; i < 8; i++) folder_.write("f" + std::to_string(i), "x");
     ShadowFile& told = get("f0");
-    files_.opened(told.device, told.inode, told.path, false, 0);
+    files_.opened(told.device, told.inode, told.path, 0, 0);
     for (int i = 1; i < 8; i++) get("f" + std::to_string(i));
     EXPECT_LT(told.fd, 0);
     EXPECT_EQ(files_.find(told.device, told.inode), &told);
