@@ -41,9 +41,13 @@ void remove_run(const std::string& directory) {
     rmdir(directory.c_str());
 }
 
-// Whether a server has it mapped, be it one that cannot be seen from this PID namespace.
+int open_directory(const std::string& directory) {
+    return open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+// Whether a run holds it, be it one that cannot be seen from this PID namespace.
 bool in_use(const std::string& directory) {
-    const int fd = open((directory + kFile).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const int fd = open_directory(directory);
     if (fd < 0) return false;
     const bool used = flock(fd, LOCK_EX | LOCK_NB) != 0;
     close(fd);
@@ -84,8 +88,6 @@ bool make_file(const std::string& path, std::size_t bytes, std::size_t first, st
 void* map_file(const std::string& path, std::size_t bytes, bool writable, void* place) {
     const int fd = open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return MAP_FAILED;
-    // The lock lasts as long as the mapping. A launcher has none while it becomes chainio-main.
-    if (writable) flock(fd, LOCK_SH | LOCK_NB);
     struct stat status{};
     void* at = MAP_FAILED;
     if (fstat(fd, &status) == 0 && status.st_size >= static_cast<off_t>(bytes))
@@ -139,6 +141,7 @@ std::vector<std::string> run_directories_in(const std::string& base) {
 RegionFile::RegionFile(RegionFile&& other) noexcept
     : directory_(std::move(other.directory_)),
       path_(std::move(other.path_)),
+      lock_(std::exchange(other.lock_, -1)),
       region_(std::exchange(other.region_, nullptr)) {
     other.directory_.clear();
 }
@@ -149,6 +152,12 @@ RegionFile::~RegionFile() {
         munmap(region_, shim::kRegionBytes);
     }
     if (!directory_.empty()) remove_run(directory_);
+    if (lock_ >= 0) close(lock_);
+}
+
+int RegionFile::hand_on_lock() const {
+    fcntl(lock_, F_SETFD, 0);
+    return lock_;
 }
 
 std::expected<RegionFile, std::string> RegionFile::create_in(const std::string& base) {
@@ -167,14 +176,17 @@ std::expected<RegionFile, std::string> RegionFile::create_in(const std::string& 
     if (mkdtemp(directory.data()) == nullptr) return fail("no directory can be made");
     made.directory_ = directory;
     made.path_ = directory + kFile;
+    made.lock_ = open_directory(directory);
+    if (made.lock_ < 0 || flock(made.lock_, LOCK_SH) != 0) return fail("the directory cannot be locked");
     if (!make_region(made.path_)) return fail("no file can be made large enough");
     made.region_ = map_region(made.path_, true);
     if (made.region_ == nullptr) return fail("the files cannot be mapped");
     return made;
 }
 
-std::expected<RegionFile, std::string> RegionFile::adopt(const std::string& path) {
+std::expected<RegionFile, std::string> RegionFile::adopt(const std::string& path, int lock) {
     RegionFile made;
+    made.lock_ = lock;
     shim::Region* region = map_region(path, true);
     if (region == nullptr) return std::unexpected(path + ": cannot be mapped");
     if (region->magic != shim::kMagic || region->version != shim::kVersion ||

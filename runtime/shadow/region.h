@@ -14,8 +14,8 @@ class RegionFile {
     // In $XDG_RUNTIME_DIR, else /dev/shm, else /tmp: the first that can be written and has room. Also removes the
     // directories of servers of this user that have died.
     static std::expected<RegionFile, std::string> create();
-    // One that this process has made before it executed another program.
-    static std::expected<RegionFile, std::string> adopt(const std::string& path);
+    // One that this process has made before it executed another program, and the lock that it has handed on.
+    static std::expected<RegionFile, std::string> adopt(const std::string& path, int lock);
     RegionFile(RegionFile&& other) noexcept;
     RegionFile& operator=(RegionFile&&) = delete;
     RegionFile(const RegionFile&) = delete;
@@ -24,11 +24,14 @@ class RegionFile {
 
     shim::Region& get() const { return *region_; }
     const std::string& path() const { return path_; }
+    // A descriptor, for the program that this process is about to become.
+    int hand_on_lock() const;
 
   private:
     RegionFile() = default;
     static std::expected<RegionFile, std::string> create_in(const std::string& base);
     std::string directory_, path_;
+    int lock_ = -1;  // the directory: by its lock those who cannot see this process know that it is in use
     shim::Region* region_ = nullptr;
 };
 

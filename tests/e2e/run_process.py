@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -327,12 +328,38 @@ def test_handover(folder):
     p.stdin.close()
     expect("which ends as the program does", (p.wait(runs.LONGEST), runs.left_overs(p.pid)), (5, []))
     p.stdout.close()
-    folder.environment["CHAINIO_STARTED"] = f"{os.getpid()} 0 0 /dev/null"
+    folder.environment["CHAINIO_STARTED"] = f"{os.getpid()} 0 0 0 /dev/null"
     done = folder.run(["--spec", "good.o", "--quiet"], ["sh", "-c", "exit 6"])
     del folder.environment["CHAINIO_STARTED"]
     expect("a variable that came from elsewhere means nothing", done.returncode, 6)
     expect("an option that only the whole program knows", folder.run([*spec, "--in-flight", "8", "--quiet"], ["sh", "-c", "exit 7"]).returncode, 7)
     expect("a wrong one", folder.run([*spec, "--in-flight", "0"], ["true"]).returncode, 2)
+
+
+# In the place of chainio-main: whether the run's folder is locked, and what it would become.
+BETWEEN = """#!/bin/sh
+region="${CHAINIO_STARTED#* * * * }"
+flock -n -E 9 "${region%%/region}" true
+echo $? >> between
+exec %s/bin/chainio-main "$@"
+"""
+
+
+def test_lock_at_handover(folder):
+    """Those who cannot see the process know by its lock that the run's folder is in use: also while one program becomes the other."""
+    place = folder.path / "bin"
+    place.mkdir()
+    shutil.copy(CHAINIO, place / "chainio")
+    (place / "chainio-main").write_text(BETWEEN % runs.BUILD.resolve())
+    (place / "chainio-main").chmod(0o755)
+    own = {**folder.environment, "PATH": f"{runs.BUILD.resolve()}/bin:{os.environ['PATH']}"}
+    fds = [PYTHON, "-c", "import os; open('a.note').read(); print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1])"]
+    command = [place / "chainio", "run", "--spec", "good.chain", "--library", runs.BUILD / "lib" / "libchainio.so", "--quiet", "--", *fds]
+    for _ in range(2):
+        (folder.path / "between").write_text("")
+        done = subprocess.run(command, env=own, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+    expect("the folder is locked at the handover, by nothing that the program has", (done.returncode, done.stdout, (folder.path / "between").read_text()),
+           (0, b"[0, 1, 2]\n", "9\n"))
 
 
 def test_killed(folder):
@@ -387,6 +414,7 @@ def main():
                 test(folder, spec)
         test_spec_by_descriptor(folder)
         test_handover(folder)
+        test_lock_at_handover(folder)
         test_killed(folder)
         test_refusals(folder)
         test_cache(folder)

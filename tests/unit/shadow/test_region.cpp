@@ -1,6 +1,9 @@
 // The region's files: whose they are, what memory they have, and when they go away.
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -81,14 +84,32 @@ TEST_F(Region, OfAServerThatOnlyItsLockTellsOfStays) {
     ASSERT_EQ(waitpid(gone, nullptr, 0), gone);
     std::string directory = base() + "/chainio-run." + std::to_string(gone) + ".XXXXXX";
     ASSERT_NE(mkdtemp(directory.data()), nullptr);
-    ASSERT_TRUE(make_region(directory + "/region"));
-    shim::Region* region = map_region(directory + "/region", true);
-    ASSERT_NE(region, nullptr);
+    const int lock = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ASSERT_EQ(flock(lock, LOCK_SH), 0);
     server_of(kPointers);
-    EXPECT_TRUE(std::filesystem::exists(directory));
-    munmap(region, shim::kRegionBytes);
+    EXPECT_TRUE(std::filesystem::exists(directory)) << "it has nothing in it yet";
+    ASSERT_TRUE(make_region(directory + "/region"));
+    server_of(kPointers);
+    EXPECT_TRUE(std::filesystem::exists(directory + "/region"));
+    close(lock);
     server_of(kPointers);
     EXPECT_FALSE(std::filesystem::exists(directory));
+}
+
+TEST_F(Region, IsLockedFromItsBeginningToItsEnd) {
+    const auto is_locked = [](const std::string& directory) {
+        const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        const bool locked = flock(fd, LOCK_EX | LOCK_NB) != 0;
+        close(fd);
+        return locked;
+    };
+    auto made = RegionFile::create();
+    ASSERT_TRUE(made) << made.error();
+    const std::string directory = made->path().substr(0, made->path().rfind('/'));
+    const auto server = server_of(kPointers);
+    for (const std::string& path : {made->path(), server->region_path()})
+        EXPECT_TRUE(is_locked(path.substr(0, path.rfind('/')))) << path;
+    EXPECT_EQ(fcntl(made->hand_on_lock(), F_GETFD), 0) << "for the program that this process is to become";
 }
 
 }  // namespace

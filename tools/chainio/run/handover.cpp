@@ -1,5 +1,6 @@
 #include "tools/chainio/run/handover.h"
 
+#include <fcntl.h>
 #include <sys/wait.h>
 
 #include <charconv>
@@ -23,7 +24,7 @@ bool take_number(std::string_view& text, Number& number) {
 
 std::string variable_of(const Started& started) {
     return std::string(kVariable) + "=" + std::to_string(started.program) + " " + std::to_string(started.since_ns) +
-           " " + std::to_string(started.signals) + " " + started.region;
+           " " + std::to_string(started.signals) + " " + std::to_string(started.lock) + " " + started.region;
 }
 
 std::optional<Started> take_started() {
@@ -34,13 +35,14 @@ std::optional<Started> take_started() {
     std::string_view rest(kept);
     Started started;
     if (!take_number(rest, started.program) || !take_number(rest, started.since_ns) ||
-        !take_number(rest, started.signals) || started.program <= 0)
+        !take_number(rest, started.signals) || !take_number(rest, started.lock) || started.program <= 0)
         return std::nullopt;
     started.region = rest;
     siginfo_t info{};
     // A variable that came from elsewhere names no child of ours.
     if (::waitid(P_PID, static_cast<id_t>(started.program), &info, WEXITED | WNOHANG | WNOWAIT) != 0)
         return std::nullopt;
+    ::fcntl(started.lock, F_SETFD, FD_CLOEXEC);
     return started;
 }
 

@@ -11,6 +11,7 @@ struct Started {
     int program = 0;             // its process
     std::uint64_t since_ns = 0;  // when, by the steady clock
     std::uint64_t signals = 0;   // those that are blocked outside of the handover, a bit each
+    int lock = -1;               // the descriptor by which the region is in use
     std::string region;          // the path of its file
 };
 

@@ -13,6 +13,7 @@
 #include <exception>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "runtime/shim/glob.h"
 #include "tools/chainio/commands.h"
@@ -41,6 +42,7 @@ void say(const std::string& text) { (void)write_whole(2, "chainio run: " + text 
 struct Prepared {
     Spec spec;
     std::string library, region_path;
+    int region_lock = -1;                      // of a region that was made before this program
     std::optional<shadow::RegionFile> region;  // until there is a server
     std::unique_ptr<probe::Session> probes;    // outlives the server, which reads it
     std::unique_ptr<shadow::Server> server;
@@ -178,7 +180,7 @@ Summary summary_of(const RunOptions& options, const Prepared& made, const std::s
 
 // What a program that runs already needs. Without a server it goes on plain.
 std::string make_late(Prepared& made, const RunOptions& options, const std::string& program, Child& child) {
-    auto region = shadow::RegionFile::adopt(made.region_path);
+    auto region = shadow::RegionFile::adopt(made.region_path, std::exchange(made.region_lock, -1));
     if (!region) return region.error();
     made.region.emplace(std::move(*region));
     auto spec = load_spec(options.spec);
@@ -237,6 +239,7 @@ int run(const RunOptions& given) {
         give_up_privileges(made.notes);
         Child child = Child::adopt(started->program, started->signals, options.follow);
         made.region_path = started->region;
+        made.region_lock = started->lock;
         made.spec.name = options.spec.name;
         accompany(made, options, program.value_or(name), child, started->since_ns, true);
     }

@@ -104,7 +104,8 @@ void wait_for_use(shim::Region& region, const run::Child& child) {
 // The program goes on as a child of what this process becomes; where that cannot be, it goes on plain.
 void hand_over(const Begun& begun, char** argv) {
     const run::SignalSet signals = run::block_signals(run::kAllSignals);
-    const std::string variable = run::variable_of({begun.child.pid(), begun.since_ns, signals, begun.region.path()});
+    const std::string variable = run::variable_of(
+        {begun.child.pid(), begun.since_ns, signals, begun.region.hand_on_lock(), begun.region.path()});
     const std::size_t name = variable.find('=');
     ::setenv(variable.substr(0, name).c_str(), variable.c_str() + name + 1, 1);
     run::ignore_as_before();
