@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """chainio run and what is inherited: by the program from whoever started chainio, and by the program's children from it."""
+import os
 import pathlib
 import shlex
 import shutil
@@ -58,6 +59,18 @@ def test_own_number(folder, spec):
         expect(f"LISTEN_PID={given}", (done.returncode, done.stdout.decode().split()), lambda r, means=means: r[0] == 0 and means(*r[1]))
 
 
+def test_closed_files():
+    """Where there is nothing to open in the place of a standard file that is closed, that is said."""
+    if os.getuid() != 0:
+        print("note: /dev/null is there, and cannot be taken away without privileges")
+        return
+    for name, words in (("chainio", ["top"]), ("chainio-runtime", ["--check-system"])):
+        script = f'mount -t tmpfs none /dev && exec {shlex.join([str(BUILD / "bin" / name), *words])} <&-'
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, timeout=runs.LONGEST)
+        text = f"{name}: file 0 is closed, and /dev/null cannot be opened in its place: No such file or directory; give it an open one\n"
+        expect(f"{name} without a standard file, and without /dev/null", (done.returncode, done.stdout, done.stderr.decode()), (3, b"", text))
+
+
 def main():
     with runs.Folder() as folder:
         (folder.path / "good.chain").write_text(SPEC)
@@ -73,6 +86,7 @@ def main():
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
             for test in (test_other_libc, test_ignored_children, test_own_number):
                 test(folder, spec)
+    test_closed_files()
     sys.exit(1 if runs.failures else 0)
 
 

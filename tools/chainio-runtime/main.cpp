@@ -62,7 +62,7 @@ int run(const Options& options) {
 }  // namespace chainio::runtime_tool
 
 int main(int argc, char** argv) {
-    if (!chainio::tool::hold_standard_files()) return chainio::runtime_tool::kExitSystem;
+    if (!chainio::tool::hold_standard_files("chainio-runtime")) return chainio::runtime_tool::kExitSystem;
     try {
         chainio::runtime_tool::Options options;
         CLI::App app{"Says what an artifact's parts run with, and serves its call chains over a Unix socket.",

@@ -38,7 +38,7 @@ const std::vector<std::string>& chainio::tool::program_words() { return g_progra
 
 int main(int argc, char** argv) {
     using namespace chainio::tool;
-    if (!hold_standard_files()) return kExitSystem;
+    if (!hold_standard_files("chainio")) return kExitSystem;
     try {
         CLI::App app{"Run programs with shadow chains beside them; run, inspect and test the chains of an artifact.",
                      "chainio"};

@@ -1,15 +1,20 @@
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <thread>
 
 #include "tests/unit/store/store_test.h"
 #include "tools/chainio/store/build.h"
 #include "tools/chainio/store/check.h"
+#include "tools/chainio/store/files.h"
 #include "tools/chainio/store/format.h"
 
 namespace chainio::store {
@@ -289,6 +294,37 @@ TEST_F(StoreTest, CheckFindsEveryDamagedByte) {
               (std::vector<std::string>{path("bad") + ": byte 0: the store has " + std::to_string(good.size()) +
                                         " bytes, and the file " + std::to_string(good.size() - 4096)}));
     EXPECT_FALSE(check(path("none")));
+}
+
+// The name that a file has before its own; what a signal handler has seen of it.
+std::string* g_other_name = nullptr;
+std::atomic<unsigned> g_looks{0}, g_found{0};
+void look_for_it(int) {
+    g_looks++;
+    if (access(g_other_name->c_str(), F_OK) == 0) g_found++;
+}
+
+// A signal that ends the program leaves nothing behind: none comes while there is such a name.
+TEST_F(StoreTest, NoSignalSeesTheNameThatAFileHasBeforeItsOwn) {
+    std::string name = path("a.store") + "." + std::to_string(getpid()) + ".0";
+    g_other_name = &name;
+    const auto before = signal(SIGUSR1, look_for_it);
+    std::atomic<bool> ends{false};
+    std::thread sender([&, there = pthread_self()] {
+        while (!ends) pthread_kill(there, SIGUSR1);
+    });
+    for (int i = 0; i < 100; i++) {
+        auto made = NewFile::create(path("a.store"));
+        if (i == 50) std::filesystem::create_directories(path("a.store/in/the/way"));
+        EXPECT_EQ(made && made->commit(), i < 50);
+        if (i == 49) std::filesystem::remove(path("a.store"));
+    }
+    ends = true;
+    sender.join();
+    signal(SIGUSR1, before);
+    EXPECT_GT(g_looks, 100u);
+    EXPECT_EQ(g_found, 0u);
+    EXPECT_EQ(files(), 1u);
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace chainio::run {
 // a note.
 void give_up_privileges(std::vector<std::string>& notes);
 
-// Attaches what the spec's chains listen to and lets the server hear it. Gives up the privilege that this takes,
-// whether or not it was used; before there are threads, and before the program starts.
+// Attaches what the spec's chains listen to and lets the server hear it: before the program starts, and before what
+// this takes is given up.
 std::unique_ptr<probe::Session> attach_probes(const spec::Loaded& spec, const std::string& program,
                                               shadow::Server& server);
 

@@ -147,8 +147,12 @@ Done NewFile::commit() {
     {
         const Uninterrupted uninterrupted;
         if (name_.empty()) name_ = give_name(fd_, path_);
-        if (name_.empty() || rename(name_.c_str(), path_.c_str()) != 0)
-            return std::unexpected(system_text("cannot be put in its place"));
+        if (name_.empty() || rename(name_.c_str(), path_.c_str()) != 0) {
+            auto failure = std::unexpected(system_text("cannot be put in its place"));
+            if (!name_.empty()) unlink(name_.c_str());
+            name_.clear();
+            return failure;
+        }
     }
     close(std::exchange(fd_, -1));
     // The new name lasts when the folder is written as well.
