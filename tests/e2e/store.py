@@ -105,6 +105,12 @@ def wrong(run):
         run.same(what, (done.returncode, done.stderr.decode(), none.exists()), (code, text, False))
 
 
+def empty(run):
+    path = run.folder / "empty.store"
+    done = store("build", path, "--from", "/dev/null", "--allow-empty")
+    run.same("a store without items, as asked", (done.returncode, done.stdout.split(b",")[0], done.stderr), (0, b"%s: 0 items in 8192 bytes" % bytes(path), b""))
+
+
 def main():
     rng = random.Random(SEED)
     run = Run("std/store.chain")
@@ -129,6 +135,7 @@ def main():
     run.same("the same items in the same order are the same bytes", path.read_bytes() == other.read_bytes(), True)
     damaged(run, path, want, rng)
     wrong(run)
+    empty(run)
     keys = subprocess.run([str(BUILD / "bin" / "chainio"), "call", str(run.artifact), "find", "--file", f"store={path}", "--keys", str(run.folder)],
                           capture_output=True)
     run.same("keys of a folder", (keys.returncode, keys.stderr.splitlines()[-1].decode()),

@@ -75,6 +75,9 @@ class Poster {
         event.offset = static_cast<std::uint64_t>(flags);
         return post_text(event, path);
     }
+    bool closed(std::uint8_t file_class, const std::string& path) {
+        return post(of_file(shim::EventKind::closed, file_class, path));
+    }
     bool read(std::uint8_t file_class, const std::string& path, std::uint64_t offset, std::uint32_t length,
               std::uint32_t took_ns = 100'000) {
         shim::Event event = of_file(shim::EventKind::read, file_class, path);

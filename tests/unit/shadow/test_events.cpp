@@ -212,6 +212,31 @@ chain more on read(columns) as r { prefetch r.file at 0 for 4096 }
     }));
 }
 
+bool held_here(const std::string& path) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+        if (std::filesystem::read_symlink(entry, ignored) == path) return true;
+    return false;
+}
+
+TEST(Events, WhatAProgramHasClosedTheServerClosesBeforeWhatAProgramHasOpen) {
+    const Folder folder;
+    const std::string open = column(folder, "a.col"), closed = column(folder, "b.col");
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+chain more on read(columns) as r { prefetch r.file at 0 for 4096 }
+)"));
+    Poster poster(running.region(), 0);
+    for (const auto& path : {open, closed}) {
+        ASSERT_TRUE(poster.opened(0, path));
+        ASSERT_TRUE(poster.read(0, path, kScan, kPage));
+        ASSERT_TRUE(happens([&] { return held_here(path); }));
+    }
+    ASSERT_TRUE(poster.closed(0, closed));
+    EXPECT_TRUE(happens([&] { return !held_here(closed); }));
+    EXPECT_TRUE(held_here(open)) << "though it was used before the other";
+}
+
 TEST(Events, OfAFileThatIsReadPastThePageCacheItReadsNothingAhead) {
     const Folder folder;
     const std::string direct = column(folder, "a.col"), buffered = column(folder, "b.col");

@@ -88,6 +88,20 @@ TEST_F(FilesTest, OfAProgramThatEndedWithoutClosingItIsClosedLater) {
     EXPECT_GE(file.fd, 0) << "its bytes are served";
 }
 
+// Another program may open it again, and find in memory what it was served before.
+TEST_F(FilesTest, WhatIsServedStaysOpenForAWhileWhenNobodyHasItOpen) {
+    for (const char* name : {"f", "served"}) folder_.write(name, "x");
+    ShadowFile &file = get("f"), &served = get("served");
+    files_.opened(file.device, file.inode, file.path, 0, 0);
+    files_.opened(served.device, served.inode, served.path, O_DIRECT, 1);
+    for (const ShadowFile* each : {&file, &served}) files_.closed(each->device, each->inode);
+    for (int i = 0; i < 19; i++) files_.let_go();
+    EXPECT_LT(file.fd, 0);
+    EXPECT_GE(served.fd, 0);
+    files_.let_go();
+    EXPECT_LT(served.fd, 0);
+}
+
 TEST_F(FilesTest, WhoOnlyWritesTakesNothingFromWhoReads) {
     folder_.write("f", "x");
     ShadowFile& file = get("f");

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <rapidcheck.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <random>
@@ -50,6 +51,21 @@ TEST(Served, IsNoLargerThanAskedAndNoSmallerThanUseful) {
     EXPECT_GT(memory_in(folder)->bytes(), kSmall * 9 / 10);
     EXPECT_FALSE(ServedMemory::create(folder.path() + "/none", kSmall - 1));
     EXPECT_FALSE(ServedMemory::create(folder.path() + "/no/folder", kSmall));
+}
+
+// The signal for a file that grows beyond the limit would end the process.
+TEST(Served, IsNotMadeWhereFilesMayNotBeAsLarge) {
+    const Folder folder;
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const rlimit small{kSmall / 2, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const std::string path = folder.path() + "/served";
+    const auto made = ServedMemory::create(path, kSmall);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error(), path + ": files may not be as large as that (ulimit -f)");
+    EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(Served, PagesAreOnTheirWayThenHereThenAnothers) {
