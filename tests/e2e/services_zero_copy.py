@@ -181,7 +181,7 @@ def test_reload_behind_slow(server):
 
     def take_slowly():
         with contextlib.suppress(ConnectionResetError):
-            while not ended.wait(0.2) and slow.recv(2000):
+            while not ended.wait(0.2) and slow.recv(8000):
                 pass
     taker = threading.Thread(target=take_slowly)
     taker.start()
