@@ -74,6 +74,7 @@ TEST(Shared, AKernelThatTakesNothingIsNotAskedForEver) {
     const auto ring = ring_for(1, fallbacks);
     if (ring == nullptr) GTEST_SKIP() << "no io_uring here";
     const auto seat = ring->sit();
+    ASSERT_EQ(ring->bind(), 0);
     ASSERT_TRUE(ring->has_room(8));
     const Refusing refusing(*ring);
     for (int i = 0; i < 20; i++) io_uring_prep_nop(seat->next_sqe(1));
