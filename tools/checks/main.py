@@ -58,8 +58,8 @@ def summary(suites):
 
 
 def hear_signals():
-    """What a shell starts in the background ignores ctrl-C, and so would the programs that tests send SIGINT to."""
-    for number in (signal.SIGINT, signal.SIGQUIT):
+    """What a shell starts in the background ignores ctrl-C, below nohup the end of the terminal as well, and so would the programs that tests send these to."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
 
