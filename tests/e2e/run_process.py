@@ -266,6 +266,27 @@ def test_follow(folder, spec):
         p.stdout.close()
 
 
+def test_follow_ignored(folder, spec):
+    """What was ignored when chainio began does not end its waiting for the rest of a program: nohup."""
+    for name in ("rest", "go"):
+        (folder.path / name).unlink(missing_ok=True)
+    os.mkfifo(folder.path / "go")
+    p = folder.start([*spec, "--quiet", "--follow"], ["sh", "-c", "cat a.note > /dev/null; (cat go > rest) & echo $$; exit 4"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                     preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    program = pathlib.Path("/proc", p.stdout.readline().strip())
+    deadline = time.monotonic() + runs.LONGEST
+    while program.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    p.send_signal(signal.SIGHUP)
+    try:
+        expect("an ignored hangup does not end it", p.wait(1), "nothing yet")
+    except subprocess.TimeoutExpired:
+        print("ok    an ignored hangup does not end it")
+    (folder.path / "go").write_text("late")
+    expect("the rest does", (p.wait(runs.LONGEST), (folder.path / "rest").read_text()), (4, "late"))
+    p.stdout.close()
+
+
 # Opens what matches when it is told to, and says which signals came.
 PATIENT = SAYS + """
 def got(number, frame): say("got", signal.Signals(number).name)
@@ -410,7 +431,7 @@ def main():
             expect(f"{name}: the program has run with the library", folder.summarized(spec, ["cat", "a.note"])[1], lambda s: s["plain"] is None and s["processes"] == 1)
         # An artifact is loaded before the program starts; a source from the cache after it.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_ends, test_surroundings, test_signals, test_terminal, test_plain, test_follow, test_top):
+            for test in (test_ends, test_surroundings, test_signals, test_terminal, test_plain, test_follow, test_follow_ignored, test_top):
                 test(folder, spec)
         test_spec_by_descriptor(folder)
         test_handover(folder)

@@ -177,6 +177,28 @@ int main(int n, char** a) {
     return 0;
 }
 """
+# Handlers that were there before the preload library looked: of a library that the program is linked to.
+EARLY = """#define _GNU_SOURCE
+#include <signal.h>
+static void nothing(int s) {}
+__attribute__((constructor)) static void begins(void) {
+    struct sigaction own = {.sa_handler = nothing, .sa_flags = SA_ONSTACK};
+    sigaction(SIGUSR1, &own, 0); sigaction(SIGUSR2, &own, 0);
+}
+"""
+# A child of vfork, which shares the memory, sets what is no handler of its parent.
+VFORKS = HEAD + r"""
+static void nothing(int s) {}
+int main(int n, char** a) {
+    struct sigaction own = {.sa_handler = nothing, .sa_flags = SA_ONSTACK};
+    char b[8]; int f = CALL(SYS_openat, AT_FDCWD, a[1], O_RDONLY, 0); CALL(SYS_read, f, b, 5, 0);
+    pid_t child = n > 2 ? vfork() : -1;
+    if (child == 0) { sigaction(SIGUSR1, &own, 0); sigaction(SIGUSR2, &own, 0); _exit(0); }
+    if (child > 0) waitpid(child, 0, 0);
+    printf("%ld\n", CALL(SYS_read, f, b, 7, 0));
+    return 0;
+}
+"""
 # Calls after which somebody else goes on: children on the same stack, on a new one, and another program.
 CHILDREN = HEAD + r"""
 static char stack[1 << 16];
@@ -263,6 +285,9 @@ two: printf("%d %ld\n", r > 0, CALL(SYS_read, f, b, 3, 0));
 """
 
 
+MAY_INTERRUPT = "its signal handlers have a stack of their own and may interrupt each other; from then on its own system calls are not seen"
+
+
 def fill(checks):
     path = checks.folder / "a.idx"
     path.write_bytes(b"".join(b"line %06d" % i for i in range(1000)))
@@ -335,8 +360,13 @@ def stays(checks, path):
     for how, looked_at in (("set by libc", False), ("set without libc", False), ("that block each other", True)):
         number = ("set by libc", "set without libc", "that block each other").index(how)
         server = both(checks, f"handlers on one stack, {how}", program, path, number, cwd=checks.folder)
-        told = [] if looked_at else ["its signal handlers have a stack of their own and may interrupt each other; from then on its own system calls are not seen"]
+        told = [] if looked_at else [MAY_INTERRUPT]
         checks.same("  seen as long as nothing can happen to it", (refusals(server), [event["length"] for event in server.of("read")]), (told, [5, 6, 7] if looked_at else [5]))
+    checks.compile("libearly.so", EARLY, "-shared", "-fPIC")
+    early = checks.compile("early", VFORKS, f"-Wl,-rpath,{checks.folder}", "-Wl,--no-as-needed", checks.folder / "libearly.so")
+    for name, program, words, told in (("of a library, set before", early, (), [MAY_INTERRUPT]), ("of a child of vfork", checks.compile("vforks", VFORKS), ("vfork",), [])):
+        server = both(checks, f"handlers on one stack, {name}", program, path, *words)
+        checks.same("  seen where they are not this process's", (refusals(server), [event["length"] for event in server.of("read")]), (told, [] if told else [5, 7]))
     program = checks.compile("nulls", NULLS)
     for how in ("r0", "w0", "c0", "r8", "c9"):
         both(checks, f"null pointers, {how}", program, path, how)

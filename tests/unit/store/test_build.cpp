@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -240,6 +241,44 @@ TEST_F(StoreTest, KeepsModeOwnerAndLinkOfWhatItReplaces) {
     EXPECT_EQ(files(), 3u);
 }
 
+TEST_F(StoreTest, ANewOneHasTheModeThatTheUserGivesToFiles) {
+    Rows rows(many(10));
+    const mode_t before = umask(027);
+    const auto built = build(rows, {.path = path("a.store")});
+    umask(before);
+    ASSERT_TRUE(built);
+    struct stat now{};
+    ASSERT_EQ(stat(path("a.store").c_str(), &now), 0);
+    EXPECT_EQ(now.st_mode & 07777, mode_t{0640});
+}
+
+// Who may not give a file its group gives another group no more than everybody has.
+TEST_F(StoreTest, AnotherGroupGetsNoMoreThanEverybody) {
+    if (geteuid() != 0) GTEST_SKIP() << "without privileges there is no file of a group that is not this user's";
+    constexpr unsigned kOther = 12345;
+    const std::vector<std::pair<mode_t, mode_t>> modes{{0664, 0644}, {0675, 0655}, {0757, 0757}};
+    ASSERT_EQ(chmod(path(".").c_str(), 0777), 0);
+    for (const auto& [had, has] : modes) {
+        Rows first(many(5));
+        ASSERT_TRUE(build(first, {.path = path("a.store")}));
+        ASSERT_EQ(chmod(path("a.store").c_str(), had), 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            Rows rows(many(10));
+            const bool other = setresgid(kOther, kOther, kOther) == 0 && setresuid(kOther, kOther, kOther) == 0;
+            _exit(other && build(rows, {.path = path("a.store")}) ? 0 : 1);
+        }
+        int status = -1;
+        ASSERT_EQ(waitpid(child, &status, 0), child);
+        ASSERT_EQ(status, 0);
+        struct stat now{};
+        ASSERT_EQ(stat(path("a.store").c_str(), &now), 0);
+        EXPECT_EQ(now.st_gid, kOther);
+        EXPECT_EQ(now.st_mode & 07777, has);
+        std::filesystem::remove(path("a.store"));
+    }
+}
+
 // Looks into the folder while a store is being made, as one would after the builder was killed there.
 class Watched : public Rows {
   public:
@@ -313,6 +352,7 @@ TEST_F(StoreTest, NoSignalSeesTheNameThatAFileHasBeforeItsOwn) {
     std::thread sender([&, there = pthread_self()] {
         while (!ends) pthread_kill(there, SIGUSR1);
     });
+    while (g_looks == 0) std::this_thread::yield();
     for (int i = 0; i < 100; i++) {
         auto made = NewFile::create(path("a.store"));
         if (i == 50) std::filesystem::create_directories(path("a.store/in/the/way"));
@@ -322,7 +362,6 @@ TEST_F(StoreTest, NoSignalSeesTheNameThatAFileHasBeforeItsOwn) {
     ends = true;
     sender.join();
     signal(SIGUSR1, before);
-    EXPECT_GT(g_looks, 100u);
     EXPECT_EQ(g_found, 0u);
     EXPECT_EQ(files(), 1u);
 }
