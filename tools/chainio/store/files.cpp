@@ -149,6 +149,8 @@ Done NewFile::commit() {
         if (name_.empty()) name_ = give_name(fd_, path_);
         if (name_.empty() || rename(name_.c_str(), path_.c_str()) != 0) {
             auto failure = std::unexpected(system_text("cannot be put in its place"));
+            if (!name_.empty()) unlink(name_.c_str());
+            name_.clear();
             return failure;
         }
     }
