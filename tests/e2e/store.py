@@ -111,6 +111,13 @@ def empty(run):
     run.same("a store without items, as asked", (done.returncode, done.stdout.split(b",")[0], done.stderr), (0, b"%s: 0 items in 8192 bytes" % bytes(path), b""))
 
 
+def empty(run):
+    path = run.folder / "empty.store"
+    path.touch()
+    done = subprocess.run([str(BUILD / "bin" / "chainio"), "call", str(run.artifact), "find", "--file", str(path), "--key", "a"], capture_output=True, text=True)
+    run.same("an empty file", (done.returncode, "it is empty, and the spec declares a header of it" in done.stderr), (1, True))
+
+
 def main():
     rng = random.Random(SEED)
     run = Run("std/store.chain")
@@ -135,6 +142,7 @@ def main():
     run.same("the same items in the same order are the same bytes", path.read_bytes() == other.read_bytes(), True)
     damaged(run, path, want, rng)
     wrong(run)
+    empty(run)
     empty(run)
     keys = subprocess.run([str(BUILD / "bin" / "chainio"), "call", str(run.artifact), "find", "--file", f"store={path}", "--keys", str(run.folder)],
                           capture_output=True)

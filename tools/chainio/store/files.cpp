@@ -139,7 +139,12 @@ NewFile::NewFile(NewFile&& other) noexcept
 NewFile::~NewFile() {
     if (fd_ < 0) return;
     close(fd_);
+    remove_name();
+}
+
+void NewFile::remove_name() {
     if (!name_.empty()) unlink(name_.c_str());
+    name_.clear();
 }
 
 Done NewFile::commit() {
@@ -149,8 +154,7 @@ Done NewFile::commit() {
         if (name_.empty()) name_ = give_name(fd_, path_);
         if (name_.empty() || rename(name_.c_str(), path_.c_str()) != 0) {
             auto failure = std::unexpected(system_text("cannot be put in its place"));
-            if (!name_.empty()) unlink(name_.c_str());
-            name_.clear();
+            remove_name();
             return failure;
         }
     }

@@ -33,6 +33,7 @@ class NewFile {
 
   private:
     NewFile(int fd, std::string name, std::string path) : fd_(fd), name_(std::move(name)), path_(std::move(path)) {}
+    void remove_name();
     int fd_;
     std::string name_, path_;  // what it is called now, or nothing, and then
 };
