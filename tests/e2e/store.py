@@ -111,8 +111,8 @@ def empty(run):
     run.same("a store without items, as asked", (done.returncode, done.stdout.split(b",")[0], done.stderr), (0, b"%s: 0 items in 8192 bytes" % bytes(path), b""))
 
 
-def empty(run):
-    path = run.folder / "empty.store"
+def no_header(run):
+    path = run.folder / "no-header.store"
     path.touch()
     done = subprocess.run([str(BUILD / "bin" / "chainio"), "call", str(run.artifact), "find", "--file", str(path), "--key", "a"], capture_output=True, text=True)
     run.same("an empty file", (done.returncode, "it is empty, and the spec declares a header of it" in done.stderr), (1, True))
@@ -143,7 +143,7 @@ def main():
     damaged(run, path, want, rng)
     wrong(run)
     empty(run)
-    empty(run)
+    no_header(run)
     keys = subprocess.run([str(BUILD / "bin" / "chainio"), "call", str(run.artifact), "find", "--file", f"store={path}", "--keys", str(run.folder)],
                           capture_output=True)
     run.same("keys of a folder", (keys.returncode, keys.stderr.splitlines()[-1].decode()),
