@@ -162,11 +162,12 @@ std::expected<void, Problem> Service::reload(bool artifact) {
     if (auto opened = open_edition(options_, **next); !opened) return opened;
     (*next)->number = now_->number + 1;
     std::expected<void, std::string> taken;
-    if (server_ != nullptr)
+    if (server_ != nullptr) {
         taken = server_->reload(*(*next)->engine, (*next)->named_files(), (*next)->ports);
-    else if ((*next)->serves())
+    } else if ((*next)->serves()) {
         taken = make_room(options_, **next);
-    if (taken && server_ == nullptr && (*next)->serves()) taken = make_server(**next);
+        if (taken) taken = make_server(**next);
+    }
     if (!taken) return std::unexpected(Problem{kExitSystem, taken.error()});
     before_ = std::move(now_);
     now_ = std::move(*next);
