@@ -156,7 +156,8 @@ void past_libc(Actor& a) {
     const int again = a.call_fd("open", [&] { return ::open(two.c_str(), O_RDONLY | O_CLOEXEC); });
     a.bytes(into.data(), a.call("read", [&] { return ::read(again, into.data(), 2000); }));
     a.note("raw close", raw_call(SYS_close, again));
-    a.bytes(into.data(), a.call("read of a closed one", [&] { return ::read(again, into.data(), 10); }));
+    // Beside other threads the number may stand for what one of them has opened by now.
+    if (a.alone) a.bytes(into.data(), a.call("read of a closed one", [&] { return ::read(again, into.data(), 10); }));
     read("raw read of it", raw_call(SYS_read, copy, word(into.data()), 700));
     a.note("raw close", raw_call(SYS_close, copy));
     a.note("raw no such", raw_call(SYS_read, -1, word(into.data()), 1));
