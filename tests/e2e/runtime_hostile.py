@@ -36,6 +36,14 @@ def connected(server):
     return made
 
 
+def listens(path):
+    """Whether somebody takes connections there: the name of a socket is in its folder before that."""
+    with socket.socket(socket.AF_UNIX) as asking, contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+        asking.connect(str(path))
+        return True
+    return False
+
+
 def asked(server, line):
     with connected(server) as control:
         control.sendall(line)
@@ -186,7 +194,7 @@ def test_nobody_listens(folder):
         path = folder / "unheard"
         with started.start([runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}", "--bind", "127.0.0.1",
                                "--port", "lines=0", "--socket", path], **streams) as process:
-            netns.until("it serves", path.exists)
+            netns.until("it serves", lambda: listens(path))
             if process.stderr is not None:
                 process.stderr.close()
             server = types.SimpleNamespace(path=path)
@@ -202,7 +210,7 @@ def test_nobody_listens(folder):
     closed = "exec " + shlex.join(map(str, (runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}", "--bind",
                                             "127.0.0.1", "--port", "lines=0", "--socket", folder / "closed"))) + " <&- >&- 2>&-"
     with started.start(["sh", "-c", closed]) as process:
-        netns.until("it serves", (folder / "closed").exists)
+        netns.until("it serves", lambda: listens(folder / "closed"))
         where = [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in range(3)]
         expect("started without standard files: nothing else has their numbers", where, ["/dev/null"] * 3)
         process.send_signal(signal.SIGTERM)

@@ -8,9 +8,16 @@ import subprocess
 import threading
 
 
+class Started(subprocess.Popen):
+    def __exit__(self, error, *rest):
+        if error is not None:
+            end(self)  # it would be waited for, and nobody would hear of the error
+        return super().__exit__(error, *rest)
+
+
 def start(words, **options):
-    """As subprocess.Popen; what still runs when the script ends is killed."""
-    process = subprocess.Popen([str(word) for word in words], **options)
+    """As subprocess.Popen; what still runs when the script ends is killed, and what still runs when its `with` fails."""
+    process = Started([str(word) for word in words], **options)
     atexit.register(end, process)
     return process
 
