@@ -28,7 +28,7 @@ def cold(folder, options, command, db, enough=lambda summary: True):
     """As often as it takes for the server to have done enough: on a loaded machine it may come too late."""
     drop_from_memory(db)
     plain = subprocess.run(command, capture_output=True, timeout=runs.LONGEST)
-    for _ in range(runs.TRIES):
+    for _ in runs.tries():
         drop_from_memory(db)
         done, summary = folder.summarized(options, command)
         expect("  the answer is the same", (done.returncode, done.stdout, done.stderr), (plain.returncode, plain.stdout, plain.stderr))

@@ -125,7 +125,7 @@ def main():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(body(number))
         for sendfile in ("off", "on"):
-            in_time = any(test_sendfile(folder, www, files, sendfile) for _ in range(runs.TRIES))
+            in_time = any(test_sendfile(folder, www, files, sendfile) for _ in runs.tries())
             expect("requests were peeked, and files fetched in time", in_time, True)
     sys.exit(1 if runs.failures else 0)
 

@@ -85,7 +85,7 @@ def compare(folder, cluster, files, asked):
         expect("  PostgreSQL goes by it", server.query(f"{settings} EXPLAIN {query.format(low=LOWS[0])}"), lambda text: plan in text and index in text)
         plain = answers(cluster, server, settings, query)
     expect("  it finds rows", [text.count("\n") for text in plain], lambda counts: min(counts) > 59 * EACH)
-    for _ in range(runs.TRIES):
+    for _ in runs.tries():
         beside = Beside(folder, cluster, files["orders"], files[index])
         with beside as server:
             expect("  and the same beside the chains", answers(cluster, server, settings, query) == plain, True)
@@ -114,7 +114,7 @@ def main():
         print("several clients at once, and changes")
         with postgres.Server(cluster) as server:
             plain = at_once(cluster, server)
-        for _ in range(runs.TRIES):
+        for _ in runs.tries():
             beside = Beside(folder, cluster, files["orders"], files["by_customer"])
             with beside as server:
                 expect("  each has its answer", at_once(cluster, server) == plain, True)

@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs
 from runs import ROOT, drop_from_memory, expect
 
-KEYS, GETS, TRIES = 100_000, 400, 3
+KEYS, GETS = 100_000, 400
 SEED = 20265
 SPEC = ["--spec", "std/rocksdb_shadow.chain", "-I", ROOT / "stdlib-chains"]
 # Filters and indexes are blocks like others, in a cache too small for them.
@@ -27,7 +27,7 @@ def found(text):
 def answers(folder, program, asked, tables, least_served):
     """What the program says plain and beside the chains."""
     plain = subprocess.run(program, input=asked, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
-    for _ in range(runs.TRIES):
+    for _ in runs.tries():
         drop_from_memory(*tables)
         done, summary = folder.summarized(SPEC, program, input=asked)
         same = (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
@@ -68,7 +68,7 @@ def main():
         if found(plain.stdout) is None:
             print("skip: db_bench does not read directly here:", (plain.stdout + plain.stderr)[-300:])
             sys.exit(77)
-        for turn in range(runs.TRIES):  # a server that a loaded machine starts late serves nothing
+        for turn in runs.tries():  # a server that a loaded machine starts late serves nothing
             done, summary = folder.summarized(SPEC, [*read, f"--seed={turn + 1}"])
             expect("what db_bench finds", (done.returncode, found(done.stdout.decode())), (0, found(plain.stdout)))
             if summary["classes"][0]["served"] != 0:

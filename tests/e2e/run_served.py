@@ -41,7 +41,7 @@ def served(summary):
 
 def test_mode(folder, program, mode, least):
     before = plain(folder, program, mode)
-    for _ in range(runs.TRIES):
+    for _ in runs.tries():
         fill(folder.path)
         done, summary = folder.summarized(["--spec", "reads.chain", "--no-gate"], [program, mode])
         same = done.stdout == before.stdout

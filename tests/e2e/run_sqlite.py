@@ -24,7 +24,7 @@ def cold(folder, db, options, query, of=None, enough=lambda figures: True):
     the first run in which the chain `of` has done enough: on a loaded machine the server may come too late."""
     drop_from_memory(db)
     plain = subprocess.run(["sqlite3", db, query], capture_output=True, check=True, timeout=runs.LONGEST).stdout
-    for _ in range(runs.TRIES):
+    for _ in runs.tries():
         drop_from_memory(db)
         done, summary = folder.summarized(options, ["sqlite3", db, query])
         expect("  exit code and no word on standard error", (done.returncode, done.stderr), (0, b""))
