@@ -45,15 +45,18 @@ def sqlite(folder):
     path.write_text(source)
     for statement, fetches in (("select amount from orders where id = 777", False), ("select sum(amount) from orders", True)):
         plain = subprocess.run(["sqlite3", database, statement], capture_output=True, check=True).stdout
-        drop_from_memory(database)
-        done, summary = folder.summarized(["--spec", path, "--explain"], ["sqlite3", database, statement])
-        expect(f"sqlite3: {statement}: the same answer", (done.returncode, done.stdout, done.stderr), (0, plain, b""))
-        ahead = chain(summary, "scan_ahead")
+        half = database.stat().st_size // 2
+        for _ in runs.tries():
+            drop_from_memory(database)
+            done, summary = folder.summarized(["--spec", path, "--explain"], ["sqlite3", database, statement])
+            expect(f"sqlite3: {statement}: the same answer", (done.returncode, done.stdout, done.stderr), (0, plain, b""))
+            ahead = chain(summary, "scan_ahead")
+            if not fetches or (ahead["fetched_bytes"] >= half and ahead["hits"] > 0):
+                break
         expect("  the probe was reached", ahead["runs"], lambda n: n >= 1)
         expect("  nothing is off", summary["refused"], [])
-        size = database.stat().st_size
         if fetches:
-            expect("  the database was fetched", ahead["fetched_bytes"], lambda n: n >= size // 2)
+            expect("  the database was fetched", ahead["fetched_bytes"], lambda n: n >= half)
             expect("  and read from memory", ahead["hits"], lambda n: n > 0)
         else:
             expect("  nothing was fetched", ahead["fetched_bytes"], 0)
