@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""What goes on while reads of the disk do not end: replies of a connection to the requests in front, and what the control socket is asked."""
+import contextlib
+import json
+import pathlib
+import signal
+import socket
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import daemon  # noqa: E402
+import fuse_file  # noqa: E402
+import netns  # noqa: E402
+import runs  # noqa: E402
+from daemon import ROWS, Server, answer, compiled, receive, receive_line, row, write_rows  # noqa: E402
+from netns import until  # noqa: E402
+from runs import expect  # noqa: E402
+
+HELD = 100  # reads of this row, and of those behind it, wait
+SPEC = daemon.SPEC.replace("service {service}", """chain first(rows: file rows, number: u32) -> u8 hops 1 {{
+  step s(b: block at number * 1000 for 1000 in rows) {{ return b[0] }}
+}}
+service {service}""")
+CONTENT = b"".join(row(n, ord("a")) for n in range(ROWS))
+
+
+def connected(server):
+    made = socket.socket(socket.AF_UNIX)
+    made.settimeout(netns.PATIENCE)
+    made.connect(str(server.path))
+    return made
+
+
+def call(number, id_):
+    return json.dumps({"chain": "first", "args": {"number": number}, "id": id_}).encode() + b"\n"
+
+
+@contextlib.contextmanager
+def held_rows(folder):
+    held = fuse_file.Held(HELD * 1000)
+    with fuse_file.fuse_file(folder / "a.rows", CONTENT, held):
+        try:
+            yield held
+        finally:
+            held.let_go()
+
+
+def test_replies_in_front(folder):
+    """The reply to a request leaves when it is whole, though the next one of the connection waits for the disk."""
+    with held_rows(folder) as held:
+        server = Server(folder)
+        with server.connect() as sock:
+            sock.sendall(b"row 3\nrow 4\nrow %d\nrow 5\n" % HELD)
+            until("the third waits for the disk", lambda: held.pages)
+            until("two are answered", lambda: server.stats()["services"][0]["answered"] == 2)
+            in_front = answer(b"one", 3) + answer(b"one", 4)
+            sock.settimeout(10)
+            try:
+                expect("the replies in front of one that waits have left", receive(sock, len(in_front)), in_front)
+            except TimeoutError:
+                expect("the replies in front of one that waits have left", False, True)
+            expect("  and no more", server.stats()["services"][0]["bytes_out"], len(in_front))
+            held.let_go()
+            expect("then the others, in their order", receive(sock, len(in_front)), answer(b"one", HELD) + answer(b"one", 5))
+        expect("ends", server.stop(), 0)
+
+
+def test_calls_that_wait(folder):
+    """Calls that have all places wait for the disk, and others for them; what needs no place is answered at once."""
+    with held_rows(folder) as held:
+        server = Server(folder, "--in-flight", 2)
+        with connected(server) as full, connected(server) as behind, full.makefile() as answers, behind.makefile() as late:
+            full.sendall(call(HELD, 1) + call(HELD + 50, 2))
+            until("both wait for the disk", lambda: len(held.pages) == 2)
+            behind.sendall(call(1, 3) + b'{"op":"stats","id":4}\n')
+            stats = server.all_stats()
+            expect("stats while calls wait", (stats["in_flight"], stats["clients"]), (2, 3))
+            expect("  again, by a client that stays", [asked(server)["in_flight"] for _ in range(3)], [2] * 3)
+            expect("a reload while calls wait", server.control({"op": "reload"}), {"id": None, "edition": 2})
+            expect("  which the calls outlive", server.all_stats()["before_runs"], True)
+            held.let_go()
+            expect("the calls' answers", sorted(json.loads(answers.readline())["id"] for _ in range(2)), [1, 2])
+            expect("and those behind them, in their order", [json.loads(late.readline())["id"] for _ in range(2)], lambda ids: sorted(ids) == [3, 4])
+        expect("ends", server.stop(), 0)
+
+
+def asked(server):
+    with connected(server) as control:
+        control.sendall(b'{"op":"stats"}\n')
+        return json.loads(control.makefile().readline())["stats"]
+
+
+def test_turns(folder):
+    """A client that sends thousands of lines at once has sixteen of them done, and then it is the others' turn."""
+    write_rows(folder, ord("a"))
+    server = Server(folder)
+    with connected(server) as many, server.connect() as other, many.makefile() as answers:
+        many.sendall(b'{"op":"stats"}\n')
+        answers.readline()
+        server.process.send_signal(signal.SIGSTOP)
+        status = pathlib.Path(f"/proc/{server.process.pid}/stat")
+        until("it is stopped", lambda: status.read_text().rpartition(")")[2].split()[0] == "T")
+        many.sendall(b'{"op":"stats"}\n' * 4000)
+        other.sendall(b"row 3\n")
+        server.process.send_signal(signal.SIGCONT)
+        before = 0  # answers in which the other's request has not come
+        while json.loads(answers.readline())["stats"]["services"][0]["requests"] == 0:
+            before += 1
+        expect("lines that are done before the request that came with them", before, lambda count: 0 < count <= 64)
+        expect("which is answered", receive_line(other), answer(b"one", 3))
+    expect("ends", server.stop(), 0)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        daemon.SPEC = SPEC
+        (folder / "app.o").write_bytes(compiled(folder, "one"))
+        if why := fuse_file.why_not():
+            print(f"skip  reads that do not end: {why}")
+        else:
+            test_replies_in_front(folder)
+            test_calls_that_wait(folder)
+        test_turns(folder)
+    print("FAILED" if runs.failures else "all ok")
+    return 1 if runs.failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,101 @@
+"""A file that a FUSE server of our own keeps, which decides of each read when it ends and how."""
+import contextlib
+import ctypes
+import errno
+import mmap
+import os
+import stat
+import struct
+import threading
+
+IN, OUT = struct.Struct("<IIQQIIII"), struct.Struct("<IiQ")  # what begins a request, and a reply: /usr/include/linux/fuse.h
+FORGET, GETATTR, OPEN, READ, RELEASE, INIT, INTERRUPT, BATCH_FORGET = 2, 3, 14, 15, 18, 26, 36, 42
+VERSION = 7, 38
+ASYNC_READ = 1  # FUSE_ASYNC_READ: who starts to read ahead does not wait for it
+DIRECT_IO, KEEP_CACHE = 1, 2  # FOPEN_…
+MODE = stat.S_IFREG | 0o444
+LARGEST = 4096  # write, which nobody does
+MNT_DETACH = 2
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def reply_to(what, content, direct):
+    """The body of a reply, but for reads; None: there is no such operation."""
+    if what == INIT:
+        return struct.pack("<4I2H2I2HI7I", *VERSION, 0, ASYNC_READ, 0, 0, LARGEST, 1, 0, 0, 0, *[0] * 7)
+    if what == GETATTR:
+        return struct.pack("<Q2I6Q10I", 1, 0, 0, 1, len(content), 1, 0, 0, 0, 0, 0, 0, MODE, 1, 0, 0, 0, 512, 0)
+    if what == OPEN:
+        return struct.pack("<Q2I", 0, DIRECT_IO if direct else KEEP_CACHE, 0)
+    return b"" if what == RELEASE else None
+
+
+def serve(device, content, error_of, direct):
+    """Until the file is unmounted. Each read has a thread, so that one which waits holds up no other."""
+    def send(unique, body, error=0):
+        with contextlib.suppress(FileNotFoundError):  # nobody waits for it any more
+            os.write(device, OUT.pack(OUT.size + len(body), -error, unique) + body)
+
+    def read(unique, offset, size):
+        error = error_of(offset)
+        send(unique, b"" if error else content[offset:offset + size], error)
+
+    while True:
+        try:
+            request = os.read(device, LARGEST + 8192)
+        except OSError as end:
+            if end.errno == errno.ENODEV:
+                return
+            raise
+        _, what, unique, *_ = IN.unpack_from(request)
+        if what in (FORGET, INTERRUPT, BATCH_FORGET):
+            continue
+        if what == READ:
+            _, offset, size = struct.unpack_from("<2QI", request, IN.size)
+            threading.Thread(target=read, args=(unique, offset, size)).start()
+            continue
+        body = reply_to(what, content, direct)
+        send(unique, body or b"", errno.ENOSYS if body is None else 0)
+
+
+@contextlib.contextmanager
+def fuse_file(path, content, error_of, direct=False):
+    """`path` holds `content` meanwhile. `error_of` has the place of each read, and says which error it ends with, or 0; the read takes as long as it does.
+    A read is of a page that is not in memory; with `direct`, it is each that a program does, as long as that one's, and who does it by an io_uring is held up."""
+    path.touch()
+    device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        options = f"fd={device},rootmode={MODE:o},user_id=0,group_id=0"
+        if libc.mount(b"chainio-test", os.fsencode(path), b"fuse", 0, options.encode()) != 0:
+            raise OSError(ctypes.get_errno(), "no FUSE file", str(path))
+        server = threading.Thread(target=serve, args=(device, content, error_of, direct))
+        server.start()
+        try:
+            yield
+        finally:
+            libc.umount2(os.fsencode(path), MNT_DETACH)
+            server.join()
+    finally:
+        os.close(device)
+
+
+class Held:
+    """Reads of pages from that of `begin` on wait until they are let go of."""
+    def __init__(self, begin):
+        self.begin, self.pages, self.gate = begin // mmap.PAGESIZE * mmap.PAGESIZE, set(), threading.Event()
+
+    def __call__(self, offset):
+        if offset >= self.begin:
+            self.pages.add(offset)
+            self.gate.wait()
+        return 0
+
+    def let_go(self):
+        self.gate.set()
+
+
+def why_not():
+    """Why no such file can be had here; empty when one can."""
+    if os.geteuid() != 0:
+        return "mounting a file of FUSE wants root"
+    return "" if os.path.exists("/dev/fuse") else "the kernel has no FUSE"
