@@ -79,10 +79,12 @@ void Server::send_failed(Connection& connection, const NetEvent& event) {
     // Cancelled is what stands behind a send that did not take all.
     if (event.result == -EINTR || event.result == -EAGAIN || event.result == -ECANCELED) return;
     if (event.op == NetOp::send_zero_copy && !connection.broken) {
-        const bool unknown = event.result == -EINVAL || event.result == -EOPNOTSUPP;
+        const bool unknown = event.result == -EINVAL;
         if (unknown) net_->without_zero_copy();
         const bool short_of_memory = event.result == -ENOMEM || event.result == -ENOBUFS;
-        if (unknown || short_of_memory || event.result == -EFAULT) {
+        // A socket of another kind of sending, as one in a map of sockets, says nothing of the others.
+        const bool here = event.result == -EOPNOTSUPP || event.result == -EFAULT;
+        if (unknown || short_of_memory || here) {
             connection.plain_until_ns = short_of_memory ? now_ns() + kPlain : UINT64_MAX;
             counters_of(connection).zero_copy_refused++;
             return;

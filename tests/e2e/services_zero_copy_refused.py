@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Replies over tcp where the kernel refuses to send without a copy, in each way that it has: they are sent plainly, whole, by whom that concerns and for
+as long as it does. An older kernel, memory that is not registered and a kernel without memory are a library's in front of liburing, which changes the
+operations on their way; a socket that cannot is one of a map of sockets."""
+import contextlib
+import ctypes
+import os
+import pathlib
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import netns  # noqa: E402
+import runs  # noqa: E402
+from daemon import Server, receive  # noqa: E402
+from netns import until  # noqa: E402
+from runs import BUILD, ROOT, expect  # noqa: E402
+from services_zero_copy import CONTENT, SPEC, answer, ask  # noqa: E402
+
+# REFUSE is what becomes of the first TIMES sends: an operation that no kernel knows, a buffer that is not there, and one that ends with ENOBUFS.
+LIBRARY = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <liburing.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void change(struct io_uring *ring) {
+    static int left = -1;
+    if (left < 0) left = atoi(getenv("TIMES"));
+    for (unsigned at = ring->sq.sqe_head; at != ring->sq.sqe_tail; at++) {
+        struct io_uring_sqe *sqe = &ring->sq.sqes[at & ring->sq.ring_mask];
+        if (sqe->opcode != IORING_OP_SEND_ZC || left == 0) continue;
+        left--;
+        if (strcmp(getenv("REFUSE"), "unknown") == 0) sqe->opcode = 255;
+        else if (strcmp(getenv("REFUSE"), "unregistered") == 0) sqe->buf_index = 60000;
+        else {  /* receives into a group of buffers that is none */
+            const struct io_uring_sqe was = *sqe;
+            memset(sqe, 0, sizeof *sqe);
+            sqe->opcode = IORING_OP_RECV, sqe->fd = was.fd, sqe->user_data = was.user_data;
+            sqe->flags = was.flags | IOSQE_BUFFER_SELECT, sqe->buf_group = 999;
+        }
+    }
+}
+#define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+int io_uring_submit(struct io_uring *ring) { change(ring); return NEXT(io_uring_submit)(ring); }
+int io_uring_submit_and_get_events(struct io_uring *ring) { change(ring); return NEXT(io_uring_submit_and_get_events)(ring); }
+int io_uring_submit_and_wait(struct io_uring *ring, unsigned count) { change(ring); return NEXT(io_uring_submit_and_wait)(ring, count); }
+int io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **cqe, unsigned count, struct __kernel_timespec *time, sigset_t *mask) {
+    change(ring);
+    return NEXT(io_uring_submit_and_wait_timeout)(ring, cqe, count, time, mask);
+}
+"""
+BPF, PIDFD_GETFD, SOCKMAP = 321, 438, 15
+LISTENS = "0A"  # in /proc/net/tcp
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextlib.contextmanager
+def refusing(folder, how, times):
+    prefix = ["env", f"LD_PRELOAD={folder / 'refuse.so'}", f"REFUSE={how}", f"TIMES={times}"]
+    server = Server(folder, prefix=prefix)
+    yield server
+    expect("ends", server.stop(), 0)
+
+
+def asked(sock, number, times=1):
+    sock.sendall(ask(number, times))
+    want = answer(number, times)
+    return receive(sock, len(want)) == want
+
+
+def sends(server):
+    """How many were let through by the kernel, and how many were not."""
+    service = server.stats()["services"][0]
+    return service["zero_copy_sends"], service["zero_copy_refused"]
+
+
+def fallbacks(server, name):
+    return [each["count"] for each in server.stats()["fallbacks"] if each["name"] == name]
+
+
+def test_unknown(folder):
+    with refusing(folder, "unknown", 1) as server, server.connect() as first, server.connect() as second:
+        expect("a kernel that does not know how: a result between text, twice", asked(first, 3, 2), True)
+        expect("  further replies", [asked(sock, n) for n in range(5) for sock in (first, second)], [True] * 10)
+        expect("  it is asked once, for all connections", sends(server), (0, 1))
+        expect("  which is named", fallbacks(server, "no-zero-copy"), [1])
+        expect("  and nobody has vanished", server.stats()["services"][0]["vanished"], 0)
+
+
+def test_unregistered(folder):
+    with refusing(folder, "unregistered", 1) as server, server.connect() as first:
+        expect("memory that the kernel does not know: a reply", asked(first, 3, 2), True)
+        expect("  further ones of the connection", [asked(first, n) for n in range(3)], [True] * 3)
+        expect("  are sent plainly", sends(server), (0, 1))
+        with server.connect() as second:
+            expect("  another connection's", asked(second, 5), True)
+        expect("  without a copy", sends(server), (1, 1))
+        expect("  nothing is said of the kernel", fallbacks(server, "no-zero-copy"), [])
+
+
+def test_no_memory(folder):
+    with refusing(folder, "memory", 2) as server, server.connect() as first:
+        expect("a kernel without memory: a reply", asked(first, 3, 2), True)
+        expect("  is sent plainly, and so is the next one", (asked(first, 4), sends(server)), (True, (0, 1)))
+        time.sleep(1.1)  # for one second the kernel is not asked again
+        expect("  a second later it has none still", (asked(first, 5), sends(server)), (True, (0, 2)))
+        time.sleep(1.1)
+        expect("  and then it has", (asked(first, 6), sends(server)), (True, (1, 2)))
+        expect("  nothing is said of the kernel", fallbacks(server, "no-zero-copy"), [])
+
+
+def system_call(*words):
+    result = libc.syscall(*words)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), f"system call {words[0]}")
+    return result
+
+
+def bpf(command, *words):
+    attributes = ctypes.create_string_buffer(struct.pack(*words).ljust(128, b"\0"))
+    return system_call(BPF, command, attributes, 128)
+
+
+def accepted_by(server, client):
+    """A descriptor of ours of the daemon's end of a connection."""
+    ours = f":{client.getsockname()[1]:04X}"
+    table = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    inode = next(words[9] for words in table if words[2].endswith(ours) and words[1].endswith(f":{server.port:04X}"))
+    folder = pathlib.Path(f"/proc/{server.process.pid}/fd")
+    number = next(int(fd.name) for fd in folder.iterdir() if os.readlink(fd) == f"socket:[{inode}]")
+    return system_call(PIDFD_GETFD, os.pidfd_open(server.process.pid), number, 0)
+
+
+def test_socket(folder):
+    """One whose kind of sending was changed, as for a map of sockets, cannot; the others can."""
+    try:
+        sockets = bpf(0, "<4I", SOCKMAP, 4, 4, 1)
+    except OSError as error:
+        return print(f"skip  a socket of a map: {error}")
+    server = Server(folder)
+    with server.connect() as first, server.connect() as second:
+        expect("a reply, so that the connection is there", asked(first, 1, 0), True)
+        taken = accepted_by(server, first)
+        key, value = ctypes.c_uint32(0), ctypes.c_uint32(taken)
+        bpf(2, "<IIQQ", sockets, 0, ctypes.addressof(key), ctypes.addressof(value))
+        expect("a socket that does not send without a copy: replies", [asked(first, n) for n in range(3)], [True] * 3)
+        expect("  it is asked once", sends(server), (0, 1))
+        expect("  another one's", asked(second, 5), True)
+        expect("  without a copy", sends(server), (1, 1))
+        expect("  nothing is said of the kernel", fallbacks(server, "no-zero-copy"), [])
+        os.close(taken)
+    os.close(sockets)
+    until("no connection is left", lambda: server.stats()["services"][0]["connections"] == 0)
+    expect("ends", server.stop(), 0)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "app.chain").write_text(SPEC)
+        (folder / "a.rows").write_bytes(CONTENT)
+        subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.o"], check=True)
+        (folder / "refuse.c").write_text(LIBRARY)
+        subprocess.run(["clang-19", "-shared", "-fPIC", "-O1", "-idirafter", ROOT / "runtime" / "ring" / "compat", "-o", folder / "refuse.so", folder / "refuse.c"], check=True)
+        for test in (test_unknown, test_unregistered, test_no_memory, test_socket):
+            test(folder)
+    print("FAILED" if runs.failures else "all ok")
+    return 1 if runs.failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
