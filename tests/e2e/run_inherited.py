@@ -2,6 +2,7 @@
 """chainio run and what is inherited: by the program from whoever started chainio, and by the program's children from it."""
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import signal
@@ -9,10 +10,12 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import netns
 import runs
 from runs import BUILD, CHAINC, expect
 
 SPEC = 'files notes = "*.note"\nchain ahead on read(notes) as r { prefetch r.file at r.offset + r.length for 4KiB }\n'
+PRIVILEGES = 1 << 21 | 1 << 38 | 1 << 39  # CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF
 MUSL, MUSL_LOADER = pathlib.Path("/usr/lib/x86_64-linux-musl"), "/lib/ld-musl-x86_64.so.1"
 
 
@@ -59,6 +62,41 @@ def test_own_number(folder, spec):
         expect(f"LISTEN_PID={given}", (done.returncode, done.stdout.decode().split()), lambda r, means=means: r[0] == 0 and means(*r[1]))
 
 
+def capabilities(process):
+    return int(re.search(r"CapPrm:\s*(\w+)", pathlib.Path(f"/proc/{process}/status").read_text())[1], 16)
+
+
+def given_up(process, name):
+    """Whether that program goes on there, without what probes need."""
+    return os.readlink(f"/proc/{process}/exe").endswith(f"/{name}") and capabilities(process) & PRIVILEGES == 0
+
+
+def test_privileges(folder, spec):
+    """chainio gives up what probes need, for good, once the program has got what it would have got without it: by its user, and by what is handed on to it."""
+    if os.getuid() != 0:
+        print("note: only root has privileges to hand on")
+        return
+    handed_on = ["setpriv", "--securebits=+noroot", "--inh-caps=-all,+bpf,+perfmon", "--ambient-caps=-all,+bpf,+perfmon"]
+    script = ["sh", "-c", "grep -E '^Cap(Prm|Amb)' /proc/self/status; read line; cat *.note > /dev/null; echo; read line"]
+    for prefix, words in (([], "root"), (handed_on, "who has them by its parent")):
+        plain = subprocess.run([*prefix, *script], cwd=folder.path, input=b"\n\n", capture_output=True, timeout=runs.LONGEST).stdout
+        run = subprocess.Popen([*prefix, *folder.command([*spec, "--quiet"], script)], env=folder.environment, cwd=folder.path,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        expect(f"{words}: the program has what it has without chainio", run.stdout.readline() + run.stdout.readline() + b"\n", plain)
+        # An artifact is the whole program's from the start.
+        first = "chainio-main" if spec[-1].endswith(".o") else "chainio"
+        netns.until("  whoever started it has given them up", lambda run=run, first=first: given_up(run.pid, first))
+        for what in ("and goes on so, as the whole program, when a file was opened", ""):
+            run.stdin.write(b"\n")
+            run.stdin.flush()
+            if what:
+                run.stdout.readline()
+                netns.until(what, lambda run=run: given_up(run.pid, "chainio-main"))
+        expect("  it ends", run.wait(timeout=runs.LONGEST), 0)
+        run.stdin.close()
+        run.stdout.close()
+
+
 def test_closed_files():
     """Where there is nothing to open in the place of a standard file that is closed, that is said."""
     if os.getuid() != 0:
@@ -84,7 +122,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])  # fills the cache
         # An artifact is the whole program's from the start; a source from the cache the launcher's.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_other_libc, test_ignored_children, test_own_number):
+            for test in (test_other_libc, test_ignored_children, test_own_number, test_privileges):
                 test(folder, spec)
     test_closed_files()
     sys.exit(1 if runs.failures else 0)
