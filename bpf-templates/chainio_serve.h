@@ -96,7 +96,7 @@ struct cio_service {
 	__u32 stretch_least; /* as in its connections */
 	/* counters */
 	__u64 accepted, refused, open;
-	__u64 requests, answered, malformed, failed, timeouts, vanished;
+	__u64 requests, answered, malformed, failed, unanswered, timeouts, vanished;
 	__u64 bytes_in, bytes_out, partial_sends, waited_sends, zero_copy_sends, zero_copy_copied, zero_copy_refused;
 };
 enum cio_accept { CIO_ACCEPT_NO = 0, CIO_ACCEPT_ARM = 1, CIO_ACCEPT_ARMED = 2, CIO_ACCEPT_STOP = 3, CIO_ACCEPT_STOPPING = 4 };

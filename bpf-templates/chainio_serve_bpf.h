@@ -14,6 +14,8 @@ CIO_GLOBAL int cio_serve_look(struct cio_conn *c, struct cio_service *s)
 	if (!have)
 		c->in_from = c->in_to = 0;
 	if (c->leaving || (c->at_end && have < s->request_bytes)) {
+		if (!c->leaving && have)
+			s->unanswered++; /* the rest of it will not come */
 		c->state = c->at_end ? CIO_CONN_CLOSE : CIO_CONN_TELL;
 	} else if (have >= s->request_bytes) {
 		c->state = CIO_CONN_RUN;

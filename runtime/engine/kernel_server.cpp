@@ -259,6 +259,7 @@ KernelServerCounters KernelServer::counters(std::uint32_t service) const {
                .answered = seen(from.answered),
                .malformed = seen(from.malformed),
                .failed = seen(from.failed),
+               .unanswered = seen(from.unanswered),
                .timeouts = seen(from.timeouts),
                .vanished = seen(from.vanished),
                .bytes_in = seen(from.bytes_in),

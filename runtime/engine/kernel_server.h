@@ -17,7 +17,7 @@ namespace chainio::engine {
 
 struct KernelServerCounters {
     std::uint64_t accepted = 0, refused = 0, open = 0;
-    std::uint64_t requests = 0, answered = 0, malformed = 0, failed = 0, timeouts = 0, vanished = 0;
+    std::uint64_t requests = 0, answered = 0, malformed = 0, failed = 0, unanswered = 0, timeouts = 0, vanished = 0;
     std::uint64_t bytes_in = 0, bytes_out = 0, partial_sends = 0, waited_sends = 0;
     std::uint64_t zero_copy_sends = 0, zero_copy_copied = 0, zero_copy_refused = 0;
 };

@@ -16,6 +16,7 @@ namespace chainio::service {
 struct ServiceCounters {
     std::uint64_t accepted = 0, refused = 0, open = 0;  // connections; refused: there was no place
     std::uint64_t requests = 0, answered = 0, malformed = 0, failed = 0;
+    std::uint64_t unanswered = 0;  // of bad form, and nothing could be said to whoever sent them
     std::uint64_t shed = 0, timeouts = 0, too_long = 0, vanished = 0;
     std::uint64_t bytes_in = 0, bytes_out = 0;
     std::uint64_t datagrams = 0, reply_too_long = 0;

@@ -105,6 +105,7 @@ void Server::shed_datagram(std::uint32_t index) {
     Datagram& datagram = datagrams_[index];
     counters_of(datagram).shed++;
     if (datagram.generation->requests.any_spare()) return begin_datagram(index, true);
+    counters_of(datagram).unanswered++;
     datagram.waiting = false;
     mark(kFirstDatagram + index);
 }
@@ -127,7 +128,11 @@ void Server::datagram_ended(Generation& generation, std::uint32_t slot) {
     ServiceCounters& counters = counters_of(datagram);
     const Ending ending = requests.ending(slot);
     const bool closes = requests.closes(slot);
-    if (datagram.answer.length() != 0 && !send_reply(index, slot)) return datagram_reply_too_long(generation, slot);
+    // Who answers a request with nothing has been asked for that, as memcached's `quit` does.
+    Sent sent = ending == Ending::answered ? Sent::all : Sent::nothing;
+    if (datagram.answer.length() != 0) sent = send_reply(index, slot);
+    if (sent == Sent::too_long) return datagram_reply_too_long(generation, slot);
+    counters.unanswered += sent == Sent::nothing ? 1 : 0;
     switch (ending) {
         case Ending::answered: counters.answered++; break;
         case Ending::malformed: counters.malformed++; break;
@@ -143,8 +148,8 @@ void Server::datagram_ended(Generation& generation, std::uint32_t slot) {
     mark(kFirstDatagram + index);
 }
 
-// False: the reply is longer than may be sent. Nothing was sent then.
-bool Server::send_reply(std::uint32_t index, std::uint32_t slot) {
+// Longer than may be sent: nothing was, and something shorter may be said instead.
+Server::Sent Server::send_reply(std::uint32_t index, std::uint32_t slot) {
     Datagram& datagram = datagrams_[index];
     Answer& answer = datagram.answer;
     Requests& requests = datagram.generation->requests;
@@ -154,16 +159,17 @@ bool Server::send_reply(std::uint32_t index, std::uint32_t slot) {
     if (program >= 0) {
         // Without it nobody could tell which request the reply belongs to: it is not sent.
         const auto written = requests.datagram_head(slot, program, 0, 1, head);
-        if (!written) return true;
+        if (!written) return Sent::nothing;
         head_length = *written;
         longest = std::min(options_.datagram_bytes, longest);
-        if (longest <= head_length) return false;
+        if (longest <= head_length) return Sent::too_long;
         longest -= head_length;
     }
     const std::size_t count = (answer.length() + longest - 1) / longest;
-    if ((program < 0 ? count > 1 : count > kMostDatagrams) || !answer.make_heads(count)) return false;
+    if ((program < 0 ? count > 1 : count > kMostDatagrams) || !answer.make_heads(count)) return Sent::too_long;
     const bool by_socket = datagram.port == engine::kNoIndex;
-    if (!by_socket && !interfaces_[datagram.port].port->begin_reply(answer.frames(), engine::kHandedOut)) return false;
+    if (!by_socket && !interfaces_[datagram.port].port->begin_reply(answer.frames(), engine::kHandedOut))
+        return Sent::too_long;
     for (std::size_t number = 0; number < count; number++) {
         const engine::Stretch room = answer.head(number);
         // That of a single one was written above.
@@ -185,7 +191,7 @@ bool Server::send_reply(std::uint32_t index, std::uint32_t slot) {
         interfaces_[datagram.port].port->end_reply(answer.frames());
         answer.forget();
     }
-    return true;
+    return Sent::all;
 }
 
 void Server::send_stretches(std::uint32_t index, std::span<const engine::Stretch> stretches) {

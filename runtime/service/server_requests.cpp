@@ -62,6 +62,7 @@ void Server::look_for_request(std::uint32_t index) {
             connection.request_deadline_ns = now_ns() + options_.timeout_ns;
         const bool to_end = draining_ || connection.parting();
         if (connection.at_end || (to_end && quiet(connection))) connection.leaving = true;
+        if (begun && connection.at_end) counters_of(connection).unanswered++;  // the rest of it will not come
         return;
     }
     connection.request_deadline_ns = 0;

@@ -96,7 +96,7 @@ def test_udp(server, held):
         expect("what is shorter than a request's number is not answered", ask(sock, 9, NOTHING), NOT_FOUND)
         sock.close()
     after = server.stats()
-    expect("counted", [after[name] - before[name] for name in ("malformed", "too_long", "vanished", "shed")], [2 * 6, 2, 0, 0])
+    expect("counted", [after[name] - before[name] for name in ("malformed", "too_long", "unanswered", "vanished", "shed")], [2 * 6, 2, 2 * 2, 0, 0])
 
 
 def test_tcp(server, held):
@@ -112,6 +112,8 @@ def test_tcp(server, held):
         sender.join()
         expect(f"{len(keys)} requests over tcp by {address}", got == b"".join(answers[key] for key in keys), True)
         sock.close()
+    of_tcp = next(entry for entry in server.all_stats()["services"] if entry["transport"] == "tcp")
+    expect("counted", [of_tcp[name] for name in ("malformed", "unanswered", "vanished")], [0, len(THERE), 0])
 
 
 def test_driver(server, held):
