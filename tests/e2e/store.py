@@ -118,6 +118,20 @@ def no_header(run):
     run.same("an empty file", (done.returncode, "it is empty, and the spec declares a header of it" in done.stderr), (1, True))
 
 
+def lost(run):
+    """What the store before had and this one cannot be given is said."""
+    path = run.folder / "labelled.store"
+    store("build", path, "--from", "-", input=b"k\tv\n")
+    try:
+        os.setxattr(path, "security.SMACK64", b"kept")
+    except OSError as error:
+        return print(f"note: no label can be given here: {error}")
+    command = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", BUILD / "bin" / "chainio", "store", "build", path, "--from", "-"]
+    done = subprocess.run(command, input=b"k\tv\n", capture_output=True)
+    run.same("a label that cannot be kept", (done.returncode, done.stderr.decode()),
+             (0, f"chainio store: {path}: the store before had what this one could not be given: the attribute security.SMACK64: Operation not permitted\n"))
+
+
 def main():
     rng = random.Random(SEED)
     run = Run("std/store.chain")
@@ -144,6 +158,7 @@ def main():
     wrong(run)
     empty(run)
     no_header(run)
+    lost(run)
     keys = subprocess.run([str(BUILD / "bin" / "chainio"), "call", str(run.artifact), "find", "--file", f"store={path}", "--keys", str(run.folder)],
                           capture_output=True)
     run.same("keys of a folder", (keys.returncode, keys.stderr.splitlines()[-1].decode()),

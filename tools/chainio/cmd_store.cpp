@@ -41,6 +41,9 @@ int build(const Given& given) {
                built->bytes, built->buckets, built->overflow, built->seed);
     if (built->dropped != 0) fmt::print("; {} of a key that was there already were left out", built->dropped);
     fmt::print("\n");
+    for (const std::string& lost : built->lost)
+        fmt::print(stderr, "chainio store: {}: the store before had what this one could not be given: {}\n",
+                   given.options.path, lost);
     return kExitOk;
 }
 

@@ -213,7 +213,9 @@ std::expected<Built, BuildFailure> build(Source& source, const BuildOptions& opt
     if (!scratch) return failed(scratch.error(), true);
     auto built = Build(source, options, file->fd(), *scratch).run();
     if (!built) return built;
-    if (auto committed = file->commit(); !committed) return failed(committed.error(), true);
+    auto committed = file->commit();
+    if (!committed) return failed(committed.error(), true);
+    built->lost = std::move(*committed);
     return built;
 }
 

@@ -21,7 +21,8 @@ struct BuildOptions {
 
 struct Built {
     std::uint64_t items = 0, dropped = 0, buckets = 0, overflow = 0, bytes = 0;
-    std::uint64_t seed = 0;  // the one that was asked for, or one that keeps all hashes apart
+    std::uint64_t seed = 0;         // the one that was asked for, or one that keeps all hashes apart
+    std::vector<std::string> lost;  // of what the store before had, other than items
 };
 
 struct BuildFailure {

@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "tools/chainio/store/rights.h"
+
 namespace chainio::store {
 namespace {
 
@@ -69,21 +71,6 @@ std::string give_name(int fd, const std::string& path) {
         if (errno != EEXIST) break;
     }
     return {};
-}
-
-bool take_over_rights(int fd, const std::string& path) {
-    struct stat before{};
-    if (stat(path.c_str(), &before) != 0) {
-        const mode_t mask = umask(0);
-        umask(mask);
-        return fchmod(fd, 0666 & ~mask) == 0;
-    }
-    mode_t mode = before.st_mode & 0777;
-    if (fchown(fd, before.st_uid, before.st_gid) != 0 && fchown(fd, static_cast<uid_t>(-1), before.st_gid) != 0) {
-        // Another group gets no more than everybody.
-        mode &= ~mode_t{070} | ((mode & 07) << 3);
-    }
-    return fchmod(fd, mode) == 0;
 }
 
 }  // namespace
@@ -147,8 +134,10 @@ void NewFile::remove_name() {
     name_.clear();
 }
 
-Done NewFile::commit() {
-    if (!take_over_rights(fd_, path_) || fsync(fd_) != 0) return std::unexpected(system_text("cannot be written"));
+std::expected<std::vector<std::string>, std::string> NewFile::commit() {
+    auto lost = take_over_rights(fd_, path_);
+    if (!lost) return lost;
+    if (fsync(fd_) != 0) return std::unexpected(system_text("cannot be written"));
     {
         const Uninterrupted uninterrupted;
         if (name_.empty()) name_ = give_name(fd_, path_);
@@ -161,10 +150,10 @@ Done NewFile::commit() {
     close(std::exchange(fd_, -1));
     // The new name lasts when the folder is written as well.
     const int folder = open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) return {};
+    if (folder < 0) return lost;
     fsync(folder);
     close(folder);
-    return {};
+    return lost;
 }
 
 std::expected<int, std::string> NewFile::scratch() const {

@@ -26,8 +26,8 @@ class NewFile {
     NewFile(const NewFile&) = delete;
     ~NewFile();
     int fd() const { return fd_; }
-    // With the mode, the owner and the group of the file that it replaces, as far as this user may give them.
-    Done commit();
+    // With the rights of the file that it replaces; what of them it could not be given, in words.
+    std::expected<std::vector<std::string>, std::string> commit();
     // Another one, in the same folder: gone with its descriptor.
     std::expected<int, std::string> scratch() const;
 
