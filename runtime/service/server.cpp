@@ -97,7 +97,8 @@ Server::~Server() {
 }
 
 bool Server::drained() const {
-    const auto closed = [](const Listener& listener) { return listener.fd < 0; };
+    // Until its accept has ended, the kernel may have taken a connection that we have not heard of.
+    const auto closed = [](const Listener& listener) { return listener.fd < 0 && !listener.accepting; };
     const auto idle = [](const Interface& each) {
         return each.port == nullptr || (each.port->unanswered() == 0 && each.port->sending() == 0);
     };

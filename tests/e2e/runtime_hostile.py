@@ -188,6 +188,30 @@ def test_end(server):
     server.rest.join()
 
 
+def test_end_at_the_start(folder):
+    """A connection and SIGTERM of which the daemon hears at once, as it waits until somebody reads what it says: the client has its answers."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    full = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            full += os.write(writing, b"-" * 4096)
+    os.set_blocking(writing, True)
+    command = [runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}", "--bind", daemon.OWN]
+    with started.start(command, stdout=subprocess.DEVNULL, stderr=writing) as process, socket.socket() as sock:
+        os.close(writing)
+        sock.settimeout(netns.PATIENCE)
+        netns.until("it listens", lambda: sock.connect_ex((daemon.OWN, daemon.PORTS[0])) == 0)
+        sock.sendall(b"row 3\n" * 300)
+        process.send_signal(signal.SIGTERM)
+        with open(reading, "rb") as said:
+            said.read(full)
+            expect("what was sent before it was told to end is answered", daemon.everything(sock), daemon.answer(b"one", 3) * 300)
+            sock.close()
+            said.read()
+        expect("  and it ends", process.wait(timeout=60), 0)
+
+
 def test_nobody_listens(folder):
     """What is said is lost where the disk is full or nobody reads it; the daemon goes on."""
     def heard_by(what, **streams):
@@ -328,6 +352,7 @@ def main():
         server = daemon.Server(folder, "--in-flight", "1")
         test_overload(server)
         expect("ends", server.stop(), 0)
+        test_end_at_the_start(folder)
         test_nobody_listens(folder)
         test_call_without_output(folder)
         test_names_of_bytes(folder)
