@@ -1,6 +1,7 @@
 #include "runtime/net/port.h"
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <fmt/format.h>
 #include <linux/if_xdp.h>
 #include <poll.h>
@@ -20,10 +21,21 @@
 namespace chainio::net {
 namespace {
 
-constexpr std::uint32_t kHeadroom = 256;  // that the kernel leaves in front of what it receives
+constexpr std::uint64_t kZeroCopyFeature = 8;  // NETDEV_XDP_ACT_XSK_ZEROCOPY
+constexpr std::uint32_t kHeadroom = 256;       // that the kernel leaves in front of what it receives
+// The MTU whose packets all fit into a frame, with two VLAN tags and a frame check, as Linux counts.
+constexpr unsigned kLongestAlone = kChunk - kHeadroom - kEthernet - 12;
 constexpr std::uint32_t kLongestPacket = kEthernet + 65535;
 constexpr std::size_t kLine = 64, kFetched = 2 * kLine;  // of a packet: its headers, and where the request begins
 constexpr unsigned kMostQueues = 64, kMostFds = kMostQueues;
+
+// What a driver says of itself, from Linux 6.3 on.
+bool driver_has_zero_copy(const Interface& interface) {
+    bpf_xdp_query_opts found{};
+    found.sz = sizeof found;
+    return bpf_xdp_query(static_cast<int>(interface.index), 0, &found) == 0 &&
+           (found.feature_flags & kZeroCopyFeature) != 0;
+}
 
 Refusal bind_refusal(const Interface& interface, const PortOptions& options, unsigned queue, int error) {
     const std::string what = fmt::format("an AF_XDP socket cannot be bound to queue {} of {}", queue, interface.name);
@@ -39,7 +51,13 @@ Refusal bind_refusal(const Interface& interface, const PortOptions& options, uns
         case EOPNOTSUPP:
         case EINVAL:
             if (options.copy == Copy::zero_copy)
-                return because(Refusal::Why::unsupported, "its driver has no zero-copy mode; copy mode works with any");
+                return because(
+                    Refusal::Why::unsupported,
+                    driver_has_zero_copy(interface) && interface.mtu > kLongestAlone
+                        ? fmt::format("its driver has no zero-copy mode for packets of several frames, which an MTU of "
+                                      "{} needs; set one of at most {}, or take copy mode",
+                                      interface.mtu, kLongestAlone)
+                        : "its driver has no zero-copy mode; copy mode works with any");
             break;
         default: break;
     }
@@ -63,6 +81,33 @@ std::expected<unsigned, Refusal> queues_of(const Interface& interface, const Por
     if (wanted > kMostQueues)
         return refuse(fmt::format("at most {} queues can be served, not {}", kMostQueues, wanted));
     return wanted;
+}
+
+bool keeps(const PortOptions& options) {
+    return std::ranges::any_of(options.kept, [](const KeptService& service) { return service.entries != 0; });
+}
+
+// In zero-copy mode Linux leaves no room in front of what a program sends back, where virtio_net wants its own header,
+// and so drops it.
+bool loses_what_is_sent_back(const Interface& interface) { return interface.driver == "virtio_net"; }
+
+std::string why_copied(std::string_view of, const Interface& interface, bool keeps) {
+    const auto because = [&](std::string_view words) {
+        return fmt::format("{}; the kernel copies packets (zero-copy can be demanded)", words);
+    };
+    if (!driver_has_zero_copy(interface))
+        return fmt::format("the driver of {} has no zero-copy mode; the kernel copies packets", of);
+    if (keeps && loses_what_is_sent_back(interface))
+        return because(
+            fmt::format("in zero-copy mode the driver of {} drops what an XDP program sends back, which the "
+                        "services' caches live on",
+                        of));
+    if (interface.mtu > kLongestAlone)
+        return because(
+            fmt::format("the driver of {} has no zero-copy mode for packets of several frames, which an MTU "
+                        "of {} may take",
+                        of, interface.mtu));
+    return because(fmt::format("the zero-copy mode of the driver of {} cannot be had here", of));
 }
 
 }  // namespace
@@ -89,11 +134,13 @@ std::expected<std::unique_ptr<Port>, Refusal> Port::open(const PortOptions& opti
     }
     if (!program) return std::unexpected(program.error());
     std::unique_ptr<Port> port(new Port(std::move(*interface), std::move(*program), slab));
+    const bool copied = options.copy == Copy::automatic && keeps(options) && loses_what_is_sent_back(port->interface_);
     const QueueOptions queue_options{.interface = options.interface,
                                      .entries = options.entries,
-                                     .copy = options.copy,
+                                     .copy = copied ? Copy::copy : options.copy,
                                      .need_wakeup = options.need_wakeup,
-                                     .multi_buffer = options.multi_buffer};
+                                     .multi_buffer = options.multi_buffer,
+                                     .long_packets = port->interface_.mtu > kLongestAlone};
     for (unsigned number = 0; number < *queues; number++) {
         auto queue = Queue::create(port->umem_, slab.region(), queue_options, number, port->mode_);
         if (!queue) return std::unexpected(bind_refusal(port->interface_, options, number, queue.error()));
@@ -139,11 +186,15 @@ void Port::note_fallbacks(const PortOptions& options, metrics::Fallbacks& fallba
                                                 "dispatcher cannot be had: {}",
                                                 interface_.name, program_.alone()));
     if (options.copy == Copy::automatic && !mode_.zero_copy)
-        fallbacks.note("xdp-copy",
-                       fmt::format("the driver of {} has no zero-copy mode; the kernel copies packets", of));
+        fallbacks.note("xdp-copy", why_copied(of, interface_, keeps(options)));
     if (options.multi_buffer && !mode_.multi_buffer)
         fallbacks.note("xdp-single-buffer",
-                       "the kernel has no multi-buffer AF_XDP: Linux 6.6 has; answers of several frames are refused");
+                       mode_.zero_copy
+                           ? fmt::format("the driver of {} has no packets of several frames in zero-copy mode; longer "
+                                         "requests are the kernel's, replies that lie in two frames are copied",
+                                         of)
+                           : "the kernel has no multi-buffer AF_XDP: Linux 6.6 has; longer requests are the kernel's, "
+                             "replies that lie in two frames are copied");
 }
 
 std::size_t Port::receive(std::span<umem::Descriptor> out) {
@@ -294,6 +345,8 @@ bool Port::kick(Queue& queue) {
     std::uint32_t turns = 0, dropped = 0;
     while (queue.unsent()) {
         if (mode_.need_wakeup && !xsk_ring_prod__needs_wakeup(&queue.tx)) return false;
+        // A driver in zero-copy mode fetches by itself, soon after it is told.
+        if (mode_.zero_copy && turns > 0) return true;
         if (turns > queue.tx.size / 32 || dropped > queue.tx.size) return true;
         counters_.kicks++;
         if (sendto(queue.send_fd(), nullptr, 0, MSG_DONTWAIT, nullptr, 0) >= 0) {
@@ -341,8 +394,16 @@ std::expected<void, Refusal> Port::look_at_addresses() {
 }
 
 void Port::look_at_peer() {
-    const bool before = std::exchange(answering_, program_.sends_back());
+    const bool lost = mode_.zero_copy && loses_what_is_sent_back(interface_);
+    const bool before = std::exchange(answering_, !lost && program_.sends_back());
     if (before != answering_) program_.answer(answering_);
+}
+
+std::string Port::why_silent() const {
+    if (mode_.zero_copy && loses_what_is_sent_back(interface_))
+        return fmt::format("its driver ({}) drops what a program sends back in zero-copy mode: take copy mode",
+                           interface_.driver);
+    return "its peer takes no packets from an XDP program: attach one there (XDP_PASS does), or switch its GRO on";
 }
 
 void Port::wait(int milliseconds) {
@@ -381,7 +442,7 @@ PortCounters Port::counters() const {
     all.passed = of_program.passed;
     for (const auto& queue : queues_) {
         const xdp_statistics of_queue = queue->statistics();
-        all.dropped += of_queue.rx_dropped + of_queue.rx_ring_full + of_queue.rx_fill_ring_empty_descs;
+        all.dropped += of_queue.rx_dropped + of_queue.rx_ring_full;
         all.invalid += of_queue.rx_invalid_descs + of_queue.tx_invalid_descs;
     }
     return all;

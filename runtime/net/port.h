@@ -114,6 +114,7 @@ class Port {
     KeptCounters kept(std::size_t service) const { return program_.kept(service); }
     void look_at_peer();
     bool answering() const { return answering_; }
+    std::string why_silent() const;  // where it is not answering
 
     // Hands over what waits to be sent, takes back what has left, and posts frames. To be called once a turn.
     void flush();
@@ -171,7 +172,8 @@ class Port {
     void push(unsigned number, const Packet& packet);
     // `lo` has an MTU of 65,536; the lengths of packets have 16 bits.
     std::uint32_t largest_payload(bool v6) const {
-        return std::min(interface_.mtu, 65535u) - (v6 ? kIpv6 : kIpv4) - kUdp;
+        const std::uint32_t most = mode_.multi_buffer ? 65535u : std::uint32_t{kChunk} - kEthernet;
+        return std::min(interface_.mtu, most) - (v6 ? kIpv6 : kIpv4) - kUdp;
     }
     void head(const umem::Descriptor& request, std::uint32_t length, std::uint16_t sum);
     void give_back(umem::Frame first);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 #include <vector>
 
 // Linux 6.6 and later; the distribution's headers may be older.
@@ -18,14 +19,14 @@ namespace chainio::net {
 namespace {
 
 std::vector<Mode> modes_to_try(const QueueOptions& options) {
-    std::vector<Mode> modes;
-    for (const bool zero_copy : {true, false}) {
-        if (options.copy != Copy::automatic && zero_copy != (options.copy == Copy::zero_copy)) continue;
-        for (const bool multi_buffer : {true, false}) {
-            if (multi_buffer && !options.multi_buffer) continue;
-            modes.push_back({zero_copy, options.need_wakeup, multi_buffer});
-        }
-    }
+    const bool wakeup = options.need_wakeup;
+    std::vector<Mode> modes = {
+        {true, wakeup, true}, {true, wakeup, false}, {false, wakeup, true}, {false, wakeup, false}};
+    if (options.long_packets) std::swap(modes[1], modes[2]);
+    std::erase_if(modes, [&](const Mode& mode) {
+        const bool other = options.copy != Copy::automatic && mode.zero_copy != (options.copy == Copy::zero_copy);
+        return other || (mode.multi_buffer && !options.multi_buffer);
+    });
     return modes;
 }
 

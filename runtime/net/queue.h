@@ -24,6 +24,7 @@ struct QueueOptions {
     Copy copy = Copy::automatic;
     bool need_wakeup = true;
     bool multi_buffer = true;
+    bool long_packets = false;  // packets of the interface may be longer than a frame: multi-buffer before zero-copy
 };
 
 // What a socket has in fact.

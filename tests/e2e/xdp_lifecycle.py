@@ -154,7 +154,7 @@ def queues(pair):
     expect("  and not all", 0 < served < 64, True)
 
 
-def down_and_up(pair):
+def down_and_up(pair, removed=True):
     server = Server(pair)
     with connected(pair, timeout=0.2) as client:
         for turn in range(3):
@@ -164,6 +164,8 @@ def down_and_up(pair):
     with connected(pair) as client:
         until("an answer after the last time", lambda: answered(client) == b"Ehello")
     expect("the interface goes down and up under it", server.end()["answered"], lambda n: n >= 4)
+    if not removed:
+        return
     server = Server(pair)
     ip("link", "del", "vb", namespace=pair.there)
     server.end()

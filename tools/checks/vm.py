@@ -99,6 +99,6 @@ def vm():
         with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
             # The newest kernel has most to do: it begins.
             found = pool.map(lambda line: of_kernel(line, folder, page), reversed(archive.LINES))
-            tools = [pool.submit(one, name, [str(ROOT / "tests" / "vm" / name)], f"vm/{name}.log", SECONDS) for name in ("claims_are_compared", "machines_end", "bench_counts")]
+            tools = [pool.submit(one, name, [str(ROOT / "tests" / "vm" / name)], f"vm/{name}.log", SECONDS) for name in ("claims_are_compared", "zero_copy", "machines_end", "bench_counts")]
             here = pool.submit(of_host, folder, page)
             return not_compared + here.result() + [tool.result() for tool in tools] + [outcome for outcomes in found for outcome in outcomes]

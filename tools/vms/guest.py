@@ -105,9 +105,17 @@ def make_disks(run, path):
                    env={**os.environ, "PATH": path}, capture_output=True)
 
 
+def wire():
+    """Two NICs that are joined. Only with `iommu_platform` does the driver ask the kernel for addresses of memory, which AF_XDP's zero-copy mode takes."""
+    ends = (f"-netdev hubport,hubid=1,id=wire{end} -device virtio-net-pci,netdev=wire{end},mac=52:54:00:00:00:0{end},disable-legacy=on,iommu_platform=on"
+            for end in (1, 2))
+    return " ".join(ends)
+
+
 def boot_command(kernel, run, options, program, busybox):
     disks = " ".join(f"-drive file={run}/{name},if=none,format=raw,cache=unsafe,id={name}" for name in ("raw", "ext4"))
     disks += " -device nvme,serial=chainio,id=nvme0 -device nvme-ns,drive=raw,nsid=1 -device nvme-ns,drive=ext4,nsid=2"
+    disks += f" {wire()}"
     if options.icount:
         disks += " -icount shift=0"  # an instruction is a nanosecond of the guest's clock
     command = ["vng", "--run", kernel / "vmlinuz", "--disable-kvm", "--disable-microvm", "--force-9p", "--user", "root", "--verbose",

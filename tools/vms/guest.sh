@@ -6,6 +6,7 @@ run=$1
     modprobe nvme
     modprobe null_blk nr_devices=1 gb=1 irqmode=0 completion_nsec=0
     modprobe ext4
+    modprobe virtio_net
     mkdir -p /tmp/chainio-ext4
     # Newer kernels name namespaces in the order in which they answer: only the number in sysfs says which is which.
     tries=0
@@ -18,7 +19,12 @@ run=$1
     done
     mount -t ext4 "/dev/$formatted" /tmp/chainio-ext4
 } >"$run/disks" 2>&1 || { echo 125 >"$run/code"; exit; }
-export CHAINIO_VM_NVME=/dev/$raw CHAINIO_VM_NULL_BLK=/dev/nullb0 CHAINIO_VM_EXT4=/tmp/chainio-ext4
+# The two NICs that are joined, by the addresses that they are booted with.
+for end in 1 2; do
+    nic=$(grep -lx "52:54:00:00:00:0$end" /sys/class/net/*/address | cut -d/ -f5)
+    CHAINIO_VM_NICS="$CHAINIO_VM_NICS $nic"
+done
+export CHAINIO_VM_NICS CHAINIO_VM_NVME=/dev/$raw CHAINIO_VM_NULL_BLK=/dev/nullb0 CHAINIO_VM_EXT4=/tmp/chainio-ext4
 export TMPDIR=/tmp HOME=/tmp PATH="$PATH:/usr/sbin:/sbin"
 ulimit -l unlimited
 sh "$run/command" >"$run/out" 2>"$run/err" </dev/null

@@ -51,11 +51,14 @@ class Pair:
             self.remove()
             raise
 
-    def connect(self, index=None):
-        """The pair, also after it was removed; vb has this number, if any."""
+    def make(self, index):
         many = ["numrxqueues", self.queues, "numtxqueues", self.queues]
         numbered = ["index", index] if index else []
         ip("link", "add", "va", "netns", self.here, *many, "type", "veth", "peer", "name", "vb", *numbered, "netns", self.there, *many)
+
+    def connect(self, index=None):
+        """The pair, also after it was removed; vb has this number, if any."""
+        self.make(index)
         for namespace, device, number in ((self.here, "va", 1), (self.there, "vb", 2)):
             ip("link", "set", device, "mtu", self.mtu, "up", namespace=namespace)
             ip("addr", "add", f"10.9.0.{number}/24", "dev", device, namespace=namespace)
