@@ -359,14 +359,15 @@ bool Port::kick(Queue& queue) {
         } else {
             if (errno != ENETDOWN && errno != ENXIO) return true;
             counters_.down++;
-            return false;  // goes once the interface is up again, which is an event
+            down_ = true;
+            return false;
         }
     }
     return false;
 }
 
 void Port::flush() {
-    unsent_ = false;
+    unsent_ = down_ = false;
     for (auto& queue : queues_) {
         unsent_ = kick(*queue) || unsent_;
         reap(*queue);

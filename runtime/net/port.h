@@ -120,6 +120,8 @@ class Port {
     void flush();
     // Whether something could not be handed over that no event will tell of: flush() is to be called again soon.
     bool unsent() const { return unsent_; }
+    // Whether something waits for the interface to be up again, of which netlink tells.
+    bool waits_for_link() const { return down_; }
     // Until something came in or the time is over.
     void wait(int milliseconds);
     std::vector<int> fds() const;
@@ -201,7 +203,7 @@ class Port {
     unsigned first_queue_ = 0;  // whose turn it is to be read first
     std::uint64_t unanswered_ = 0, sending_ = 0;
     PortCounters counters_;
-    bool answering_ = false, unsent_ = false;
+    bool answering_ = false, unsent_ = false, down_ = false;
 };
 
 }  // namespace chainio::net

@@ -114,7 +114,7 @@ class Server {
     unsigned running() const { return now_->requests.running() + (before_ ? before_->requests.running() : 0); }
 
   private:
-    static constexpr int kTickMs = 250, kEndingTickMs = 20, kUnsentTickMs = 3;
+    static constexpr int kTickMs = 250, kEndingTickMs = 20, kUnsentTickMs = 3, kLinkTickMs = 100;
     static constexpr std::uint32_t kLentAlways = 4096;  // results that are worth a piece of their own
     // Requests are known by their connection's number, or their datagram's and this.
     static constexpr std::uint32_t kFirstDatagram = 1u << 30;

@@ -394,14 +394,18 @@ int Server::flush() {
         look_at_peers();
     }
     if (!draining_) open_busy_interfaces();
-    bool unsent = false, busy = false;
+    bool unsent = false, busy = false, down = false;
     for (const Interface& interface : interfaces_) {
-        if (interface.port != nullptr) interface.port->flush();
-        unsent = unsent || (interface.port != nullptr && interface.port->unsent());
         busy = busy || interface.tries != 0;
+        if (interface.port == nullptr) continue;
+        interface.port->flush();
+        unsent = unsent || interface.port->unsent();
+        down = down || interface.port->waits_for_link();
     }
     if (unsent) return kUnsentTickMs;
-    return busy && !draining_ ? static_cast<int>(kTryAgain / 1'000'000) : -1;
+    if (busy && !draining_) return static_cast<int>(kTryAgain / 1'000'000);
+    // Whom nobody tells that an interface is up again looks for himself.
+    return down && !link_news_ ? kLinkTickMs : -1;
 }
 
 }  // namespace chainio::service

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Interfaces that come, go and come back under a running daemon: AF_XDP is had again, what becomes of it is said and counted, no frame is lost."""
+import json
 import pathlib
 import resource
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -166,6 +168,39 @@ def test_comes_later(folder, pair):
     ip("link", "set", "vc", "name", "vb", namespace=pair.there)
 
 
+class Echo(Flapping):
+    """Without a file, which would be looked at once a second."""
+    ARTIFACT, FILE, SERVICES, ENDPOINTS = "echo.o", None, ("echo",), 1
+
+
+def test_without_news(folder, pair):
+    """A reply that waits for its interface to be up again leaves soon, also where nobody tells that it is."""
+    (folder / "echo.chain").write_text("service echo on udp 7001 via xdp {\n  request { n: u32be }\n  on request { reply request.n:u32be }\n}\n")
+    subprocess.run([runs.CHAINC, folder / "echo.chain", "-o", folder / "echo.o"], check=True)
+    (folder / "unheard.c").write_text("int nl_connect(void *socket, int protocol) { (void)socket, (void)protocol; return -1; }\n")
+    subprocess.run(["clang-19", "-shared", "-fPIC", "-o", folder / "unheard.so", folder / "unheard.c"], check=True)
+    server = Echo(folder, pair, "--interface", "vb", preload=folder / "unheard.so")
+    expect("it has no netlink socket", [count for _, count in server.fallbacks("xdp-not-watched")], [1])
+
+    def received():
+        return json.loads(ip("-j", "-s", "link", "show", "dev", "vb", namespace=pair.there))[0]["stats64"]["rx"]["packets"]
+
+    with server.client("echo") as sock:
+        sock.send(b"here")
+        expect("a reply by the interface", (sock.recv(100), server.interface()["replies"]), (b"here", 1))
+        server.process.send_signal(signal.SIGSTOP)
+        before = received()
+        sock.send(b"down")
+        until("the request is there", lambda: received() > before)
+        ip("link", "set", "vb", "down", namespace=pair.there)
+        server.process.send_signal(signal.SIGCONT)
+        until("the reply waits", lambda: server.interface()["down"] > 0)
+        ip("link", "set", "vb", "up", namespace=pair.there)
+        expect("it leaves when the interface is up again", sock.recv(100), b"down")
+    server.no_frame_is_lost()
+    expect("ends", server.stop(), 0)
+
+
 def main():
     if why := netns.why_not():
         print(f"skipped: {why}")
@@ -177,6 +212,7 @@ def main():
         test_no_descriptor_left(folder, pair)
         test_removed(folder, pair)
         test_comes_later(folder, pair)
+        test_without_news(folder, pair)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
 

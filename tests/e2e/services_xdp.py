@@ -21,9 +21,9 @@ HERE, THERE = ("10.9.0.1", "fd09::1"), ("10.9.0.2", "fd09::2")
 
 
 class OnVeth(Server):
-    def __init__(self, folder, pair, *options, bind="::"):
+    def __init__(self, folder, pair, *options, bind="::", preload=None):
         self.pair = pair
-        super().__init__(folder, *options, bind=bind, prefix=pair.command(pair.there))
+        super().__init__(folder, *options, bind=bind, prefix=pair.command(pair.there, *(["env", f"LD_PRELOAD={preload}"] if preload else [])))
 
     def client(self, service="lines", address=THERE[0]):
         made = netns.udp(self.pair.here, family=socket.AF_INET6 if ":" in address else socket.AF_INET)

@@ -80,13 +80,13 @@ def answer(name, number, content=ord("a")):
 
 class Daemon:
     """chainio-runtime over an artifact and the file beside it, once it serves; `ports` by service and transport."""
-    FILE = "rows", "a.rows"  # its class, its name
+    FILE = "rows", "a.rows"  # its class, its name; None: there is no file
 
     def __init__(self, artifact, *options, prefix=()):
         self.folder = artifact.parent
         self.path = self.folder / f"control-{time.monotonic_ns()}"
-        command = [*prefix, BUILD / "bin" / "chainio-runtime", "--spec", artifact, "--file",
-                   f"{self.FILE[0]}={self.folder / self.FILE[1]}", "--socket", self.path, *options]
+        file = ["--file", f"{self.FILE[0]}={self.folder / self.FILE[1]}"] if self.FILE else []
+        command = [*prefix, BUILD / "bin" / "chainio-runtime", "--spec", artifact, *file, "--socket", self.path, *options]
         self.process = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
         self.said, self.ports = [], {}
         for line in self.process.stderr:
