@@ -1,10 +1,10 @@
 // Says that interfaces were made, removed, switched on or off, changed, or have got or lost addresses.
 #pragma once
-#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
-struct nl_sock;
+#include "runtime/net/news_socket.h"
 
 namespace chainio::net {
 
@@ -20,16 +20,13 @@ class LinkNews {
     // Of the interfaces in the process's network namespace. Nothing where the process may have no netlink socket.
     static std::optional<LinkNews> subscribe();
     // Readable when there is something that take() has not taken.
-    int fd() const;
+    int fd() const { return socket_.fd(); }
     // What has happened since the last time, if anything has; what it does not say is to be asked for.
     std::optional<LinkChanges> take();
 
   private:
-    struct Close {
-        void operator()(nl_sock* socket) const;
-    };
-    explicit LinkNews(std::unique_ptr<nl_sock, Close> socket) : socket_(std::move(socket)) {}
-    std::unique_ptr<nl_sock, Close> socket_;
+    explicit LinkNews(NewsSocket socket) : socket_(std::move(socket)) {}
+    NewsSocket socket_;
 };
 
 }  // namespace chainio::net

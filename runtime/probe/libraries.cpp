@@ -11,6 +11,7 @@
 
 #include "compiler/diag/diag.h"
 #include "runtime/probe/elf_view.h"
+#include "runtime/probe/last_part.h"
 
 namespace chainio::probe {
 namespace fs = std::filesystem;
@@ -42,8 +43,6 @@ std::string text_at(std::span<const std::uint8_t> bytes, std::uint32_t at) {
     const std::size_t length = strnlen(begin, std::min<std::size_t>(bytes.size() - at, 4096));
     return {begin, length};
 }
-
-std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 std::string real_path(const std::string& path) {
     std::error_code error;
@@ -133,7 +132,7 @@ std::expected<Libraries, std::string> Libraries::of(const std::string& program) 
         if (found.empty()) return std::unexpected(fmt::format("cannot find {}, which runs the script {}", next, path));
         path = found;
     }
-    out.parts_.push_back({last_part(program), path});
+    out.parts_.push_back({std::string(last_part(program)), path});
     std::set<std::string> seen{path};
     const char* variable = std::getenv("LD_LIBRARY_PATH");
     const std::string user_folders = variable != nullptr ? variable : "";
@@ -157,7 +156,7 @@ std::expected<Libraries, std::string> Libraries::of(const std::string& program) 
             for (const char* folder : kFolders)
                 if (found.empty()) found = real_path(std::string(folder) + "/" + name);
             if (!found.empty() && out.parts_.size() < kMostParts && seen.insert(found).second)
-                out.parts_.push_back({last_part(name), found});
+                out.parts_.push_back({std::string(last_part(name)), found});
         }
     }
     return out;
@@ -167,7 +166,7 @@ std::expected<Library, std::string> Libraries::find(std::string_view name) const
     if (name.contains('/')) {
         std::string path = real_path(std::string(name));
         if (path.empty()) return std::unexpected(fmt::format("there is no file {}", name));
-        return Library{last_part(path), path};
+        return Library{std::string(last_part(path)), path};
     }
     for (const auto* list : {&parts_, &cache_}) {
         const auto found = matching(*list, name);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "runtime/probe/last_part.h"
 #include "runtime/shadow/clock.h"
 
 namespace chainio::shadow {
@@ -29,7 +30,6 @@ std::string_view take_number(std::string_view& text) {
 }
 
 std::string_view folder_of(std::string_view path) { return path.substr(0, std::min(path.rfind('/'), path.size())); }
-std::string_view last_part(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 std::uint64_t change_of(const std::string& folder) {
     struct stat info{};
@@ -103,13 +103,13 @@ std::string Succession::after(std::uint32_t thread, std::string_view path, std::
         const std::string before = std::exchange(walks.folder, std::string(folder));
         if (!parent.empty() && folder_of(before) == parent) {
             const auto& folders = folders_of(std::string(parent), now_ns);
-            const auto at = std::ranges::lower_bound(folders, last_part(before), comes_before);
-            const bool known = folders.end() - at > 2 && *at == last_part(before);
-            if (known && *(at + 1) == last_part(folder)) walks.next = std::string(parent) + '/' + *(at + 2);
+            const auto at = std::ranges::lower_bound(folders, probe::last_part(before), comes_before);
+            const bool known = folders.end() - at > 2 && *at == probe::last_part(before);
+            if (known && *(at + 1) == probe::last_part(folder)) walks.next = std::string(parent) + '/' + *(at + 2);
         }
     }
     if (walks.next.empty()) return {};
-    return walks.next + '/' + std::string(last_part(path));
+    return walks.next + '/' + std::string(probe::last_part(path));
 }
 
 }  // namespace chainio::shadow

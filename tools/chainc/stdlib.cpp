@@ -3,12 +3,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <string_view>
 
 namespace chainio::chainc {
-
 namespace {
 
 bool is_directory(const std::string& path) {
@@ -16,22 +16,21 @@ bool is_directory(const std::string& path) {
     return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// The folder above the one that this program lies in; empty when it cannot be found out.
-std::string installation() {
+}  // namespace
+
+std::string executable_folder() {
     char program[PATH_MAX];
     const ssize_t size = ::readlink("/proc/self/exe", program, sizeof program);
-    std::string_view path(program, size > 0 ? static_cast<std::size_t>(size) : 0);
-    for (int level = 0; level < 2; level++) path = path.substr(0, path.rfind('/'));
-    return std::string(path);
+    const std::string_view path(program, size > 0 ? static_cast<std::size_t>(size) : 0);
+    return std::string(path.substr(0, std::max<std::size_t>(path.rfind('/'), 1)));
 }
-
-}  // namespace
 
 std::string find_stdlib(const std::string& given) {
     if (!given.empty()) return given;
     if (const char* from_environment = std::getenv("CHAINIO_STDLIB"); from_environment && *from_environment)
         return from_environment;
-    const std::string installed = installation() + "/share/chainio/stdlib";
+    const std::string folder = executable_folder();
+    const std::string installed = folder.substr(0, folder.rfind('/')) + "/share/chainio/stdlib";
     if (is_directory(installed)) return installed;
     if (is_directory(CHAINIO_SOURCE_STDLIB)) return CHAINIO_SOURCE_STDLIB;
     return {};

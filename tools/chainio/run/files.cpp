@@ -64,13 +64,6 @@ std::string fingerprint(std::string_view bytes) {
     return digits;
 }
 
-std::string executable_folder() {
-    char program[PATH_MAX];
-    const ssize_t size = ::readlink("/proc/self/exe", program, sizeof program);
-    const std::string_view path(program, size > 0 ? static_cast<std::size_t>(size) : 0);
-    return std::string(path.substr(0, std::max<std::size_t>(path.rfind('/'), 1)));
-}
-
 std::string resolved(const std::string& path) {
     char real[PATH_MAX];
     return ::realpath(path.c_str(), real) == nullptr ? std::string() : std::string(real);

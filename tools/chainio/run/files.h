@@ -43,8 +43,6 @@ bool write_whole(int fd, std::string_view bytes);
 // 32 hexadecimal digits that stand for the bytes.
 std::string fingerprint(std::string_view bytes);
 
-std::string executable_folder();  // of this program; empty when it cannot be found out
-
 // Without links and dots, as the kernel names an open file; empty when there is no such file.
 std::string resolved(const std::string& path);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "tools/chainc/stdlib.h"
 #include "tools/chainio/run/files.h"
 
 namespace chainio::run {
@@ -26,7 +27,7 @@ std::expected<std::string, std::string> find_library(const std::string& given) {
     std::vector<std::string> places;
     if (!given.empty()) {
         places.push_back(given);
-    } else if (const std::string folder = executable_folder(); !folder.empty()) {
+    } else if (const std::string folder = chainc::executable_folder(); !folder.empty()) {
         places.push_back(folder + "/../lib/libchainio.so");
         places.push_back(folder + "/../" CHAINIO_LIBDIR "/libchainio.so");
     }
@@ -61,7 +62,7 @@ std::vector<std::string> environment_for(const std::string& library, const std::
     }
     out.push_back(std::move(preload));
     out.push_back(variable + region);
-    if (rewrite) out.push_back(sites + executable_folder() + "/chainio-sites");
+    if (rewrite) out.push_back(sites + chainc::executable_folder() + "/chainio-sites");
     return out;
 }
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <optional>
 
+#include "runtime/probe/last_part.h"
 #include "tools/chainio/run/files.h"
 
 namespace chainio::run {
@@ -54,8 +55,6 @@ std::optional<std::string> loader_of(const Descriptor& file) {
     }
     return std::string();
 }
-
-std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // Programs that gain rights by being executed: the loader ignores LD_PRELOAD in them.
 std::string gains_rights(const Descriptor& file) {
@@ -122,7 +121,7 @@ std::string cannot_preload(const std::string& path) {
         if (!loader && (::pread(file.get(), magic, 4, 0) != 4 || std::memcmp(magic, ELFMAG, SELFMAG) != 0)) return {};
         if (!loader) return "it is a program for another kind of machine than chainio";
         if (loader->empty()) return "it is statically linked, so its calls cannot be seen";
-        if (last_part(*loader) != kLoader)
+        if (probe::last_part(*loader) != kLoader)
             return "its loader is " + *loader + ", and libchainio.so is for " + std::string(kLoader);
         return {};
     }

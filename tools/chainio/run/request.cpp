@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tools/chainc/stdlib.h"
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/program.h"
 
@@ -38,7 +39,7 @@ std::string shadow_file_beside(const std::string& path, const std::string& stdli
 }
 
 std::string find_compiler() {
-    const std::string beside = executable_folder() + "/chainc";
+    const std::string beside = chainc::executable_folder() + "/chainc";
     if (::access(beside.c_str(), X_OK) == 0) return beside;
     const auto found = find_program("chainc");
     return found ? *found : std::string();

@@ -33,7 +33,7 @@ namespace {
 
 // Returns only when it cannot.
 void become_main(char** argv) {
-    const std::string program = run::executable_folder() + "/chainio-main";
+    const std::string program = chainc::executable_folder() + "/chainio-main";
     ::execv(program.c_str(), argv);
     const std::string text = "chainio: cannot execute " + program +
                              ", which this program becomes: " + std::strerror(errno) +
