@@ -2,7 +2,9 @@
 #define FUSE_USE_VERSION 312
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
+#include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -64,6 +66,25 @@ int serve(const Options& options, fuse_session* session, Volume& volume) {
     return result < 0 ? 1 : 0;
 }
 
+// As soon as our end of its socket is closed, fusermount3 looks whether the mount is dead; of a process that is killed
+// the kernel may close that end before `device`, and then the mount would be left. A child keeps it open until we are
+// gone.
+void stay_connected(int device) {
+    const auto ourselves = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
+    if (ourselves < 0 || ::fork() != 0) {
+        ::close(ourselves);
+        return;
+    }
+    ::setsid();
+    sigset_t all;
+    sigfillset(&all);
+    ::sigprocmask(SIG_BLOCK, &all, nullptr);
+    for (const int fd : {0, 1, 2, device}) ::close(fd);
+    pollfd gone = {.fd = ourselves, .events = POLLIN, .revents = 0};
+    ::poll(&gone, 1, -1);
+    ::_exit(0);
+}
+
 int run(const Options& options) {
     // fusermount3 stays beside a mount of auto_unmount and takes it away whatever ends this process.
     const char* words[] = {"cloud-volume", "-oauto_unmount", "-ofsname=cloud-volume", "-oallow_other", nullptr};
@@ -73,6 +94,7 @@ int run(const Options& options) {
     int result = 1;
     if (session && fuse_set_signal_handlers(session) == 0 &&
         fuse_session_mount(session, options.mountpoint.c_str()) == 0) {
+        stay_connected(fuse_session_fd(session));
         result = serve(options, session, *volume);
         fuse_session_unmount(session);
     } else {
