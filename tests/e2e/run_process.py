@@ -203,6 +203,21 @@ def test_plain(folder, spec):
     expect("no clang to compile the spec with", (done.returncode, done.stdout, done.stderr.decode()), lambda r: r[:2] == (0, b"on\n") and "runs plain: " in r[2] and r[2].count("\n") == 1)
 
 
+def test_sanitizer(folder, spec):
+    """The runtime of gcc's AddressSanitizer wants to be in front of all libraries; it still sees what it is for."""
+    source = folder.path / "sanitized.cpp"
+    source.write_text('#include <cstdio>\n#include <cstdlib>\nint main(int count, char **words) {\n  char *room = new char[4];\n  FILE *file = std::fopen("a.note", "r");\n'
+                      "  std::size_t got = std::fread(room, 1, 4, file);\n  room[std::atoi(words[count - 1])] = 0;\n  std::fclose(file);\n  delete[] room;\n  return got == 4 ? 0 : 1;\n}\n")
+    subprocess.run(["g++", "-g", "-fsanitize=address", source, "-o", folder.path / "sanitized"], check=True, timeout=runs.LONGEST)
+    for way, words in (("itself", ["./sanitized"]), ("by another program", ["sh", "-c", '"$@"; exit $?', "sh", "./sanitized"])):
+        done, summary = folder.summarized(spec, [*words, "3"])
+        expect(f"a program of gcc's AddressSanitizer runs, started {way}", (done.returncode, summary["plain"], summary["chains"][0]["runs"]), lambda r: r[:2] == (0, None) and r[2] > 0)
+        folder.environment["ASAN_OPTIONS"] = "exitcode=77"
+        done = folder.run(spec, [*words, "4"])
+        del folder.environment["ASAN_OPTIONS"]
+        expect("  and its mistakes are found, as it was asked to", (done.returncode, b"heap-buffer-overflow" in done.stderr), (77, True))
+
+
 def test_cache(folder):
     """What is kept is used when it is good, and not otherwise."""
     kept = folder.path / "cache" / "chainio"
@@ -433,6 +448,7 @@ def main():
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
             for test in (test_ends, test_surroundings, test_signals, test_terminal, test_plain, test_follow, test_follow_ignored, test_top):
                 test(folder, spec)
+        test_sanitizer(folder, ["--spec", "good.o"])
         test_spec_by_descriptor(folder)
         test_handover(folder)
         test_lock_at_handover(folder)

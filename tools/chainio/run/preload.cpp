@@ -49,6 +49,10 @@ std::vector<std::string> environment_for(const std::string& library, const std::
     constexpr std::string_view kPreload = "LD_PRELOAD=";
     const std::string variable = std::string(shim::kRegionVariable) + "=";
     const std::string sites = std::string(shim::kSitesVariable) + "=";
+    // The runtime of AddressSanitizer, where it is a library (gcc's is), ends programs in which it is not the first
+    // one.
+    constexpr std::string_view kSanitizer = "ASAN_OPTIONS=";
+    std::string sanitizer = std::string(kSanitizer) + "verify_asan_link_order=0";
     std::vector<std::string> out;
     std::string preload = std::string(kPreload) + named_for_glibc(library);
     for (char** each = environ; *each != nullptr; each++) {
@@ -58,9 +62,14 @@ std::vector<std::string> environment_for(const std::string& library, const std::
             if (entry.size() > kPreload.size()) preload += ":" + std::string(entry.substr(kPreload.size()));
             continue;
         }
+        if (entry.starts_with(kSanitizer)) {
+            sanitizer += ":" + std::string(entry.substr(kSanitizer.size()));  // what is said last counts
+            continue;
+        }
         out.emplace_back(entry);
     }
     out.push_back(std::move(preload));
+    out.push_back(std::move(sanitizer));
     out.push_back(variable + region);
     if (rewrite) out.push_back(sites + chainc::executable_folder() + "/chainio-sites");
     return out;
