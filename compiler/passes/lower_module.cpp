@@ -31,10 +31,16 @@ void lower_file_class(ModuleContext& m, const checked::FileClass& file) {
     m.out.files.push_back(std::move(out));
 }
 
+// The name of a program that is no step: one that is called so keeps its name for itself.
+std::string name_of_program(const checked::Chain& chain, std::string name) {
+    while (std::ranges::find(chain.steps, name, &checked::Step::name) != chain.steps.end()) name += '_';
+    return chain.name + "." + name;
+}
+
 void lower_chain(ModuleContext& m, const checked::Chain& chain) {
     ChainContext context(m, chain);
     if (chain.mode == ir::ChainMode::call) {
-        ProgramLowering entry(m, &context, chain.name + ".entry", ir::ProgramKind::entry);
+        ProgramLowering entry(m, &context, name_of_program(chain, "entry"), ir::ProgramKind::entry);
         entry.entry(chain.steps.front());
         context.out.entry = add_program(m, entry.finish());
         for (const checked::Step& step : chain.steps) {
@@ -49,7 +55,7 @@ void lower_chain(ModuleContext& m, const checked::Chain& chain) {
         context.out.shadow = add_program(m, shadow.finish());
     }
     if (chain.done) {
-        ProgramLowering done(m, &context, chain.name + ".done", ir::ProgramKind::done);
+        ProgramLowering done(m, &context, name_of_program(chain, "done"), ir::ProgramKind::done);
         done.body(*chain.done);
         context.out.done = add_program(m, done.finish());
     }

@@ -121,6 +121,7 @@ class Checker {
     Symbol* find_qualified(const ast::QualifiedName&, Code missing, const char* what);
     std::vector<std::string> names_of(Instance&, std::optional<SymbolKind>);
     Symbol* symbol_of(const ast::QualifiedName&, SymbolKind, Code missing, const char* what);
+    void warn_nothing();
     void warn_unused();
 
     // ---- constants (constants.cpp) ----

@@ -186,6 +186,7 @@ enum Code : int {
     objective_recorded = 406,
     match_misses = 407,
     reason_spelling = 408,
+    nothing_declared = 409,
     // of the other areas
     internal = 606,
 };

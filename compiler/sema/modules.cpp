@@ -303,10 +303,21 @@ std::optional<std::uint32_t> Checker::record_named(const ast::QualifiedName& nam
     return found->index;
 }
 
+void Checker::warn_nothing() {
+    Span where{.file = root_.id, .line = 1, .col = 1, .end_line = 1, .end_col = 1};
+    for (const ast::Item& item : root_.items) {
+        const auto* app = std::get_if<ast::App>(&item.node);
+        if (app == nullptr || !app->items.empty()) return;
+        where = item.span;
+    }
+    warn(nothing_declared, where, "this spec declares nothing", "declare a chain or a service, or name another file");
+}
+
 // Something that nothing refers to is most often a slip; a file without chains is a library, whose names are for
 // others.
 void Checker::warn_unused() {
     Instance& root = instances_.front();
+    warn_nothing();
     bool has_chain = !services_.empty();
     for (const auto& c : chains_) has_chain |= c.scope == &root;
     for (const auto& import : root_imports_) {
