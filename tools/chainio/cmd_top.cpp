@@ -12,14 +12,16 @@
 #include "tools/chainio/run/attach.h"
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/report.h"
+#include "tools/chainio/run/screen.h"
 
 namespace chainio::tool {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::atomic<bool> g_quit{false};
+std::atomic<bool> g_quit{false}, g_resized{false};
 void on_quit(int) { g_quit.store(true); }
+void on_resize(int) { g_resized.store(true); }
 
 struct Parsed {
     int pid = 0;
@@ -37,13 +39,13 @@ std::string rates(const run::Figures& now, const run::Figures& before, double se
     for (std::size_t i = 0; i < now.chains.size() && i < before.chains.size(); i++) {
         const auto &a = now.chains[i], &b = before.chains[i];
         out += fmt::format("  {}: {:.0f} runs/s, {:.0f} fetched/s, {:.0f} hits/s, {:.0f} late/s, {:.0f} wasted/s\n",
-                           a.name, per_second(a.runs, b.runs, seconds), per_second(a.fetches, b.fetches, seconds),
-                           per_second(a.hits, b.hits, seconds), per_second(a.late, b.late, seconds),
-                           per_second(a.wasted, b.wasted, seconds));
+                           run::visible(a.name), per_second(a.runs, b.runs, seconds),
+                           per_second(a.fetches, b.fetches, seconds), per_second(a.hits, b.hits, seconds),
+                           per_second(a.late, b.late, seconds), per_second(a.wasted, b.wasted, seconds));
     }
     for (std::size_t i = 0; i < now.classes.size() && i < before.classes.size(); i++) {
         const auto &a = now.classes[i], &b = before.classes[i];
-        out += fmt::format("  {}: {:.0f} reads/s, {:.0f} of them from disk\n", a.name,
+        out += fmt::format("  {}: {:.0f} reads/s, {:.0f} of them from disk\n", run::visible(a.name),
                            per_second(a.reads, b.reads, seconds), per_second(a.slow_reads, b.slow_reads, seconds));
     }
     return out;
@@ -58,24 +60,41 @@ std::string page(int server, const run::Figures& now) {
 
 bool print(const std::string& text) { return run::write_whole(1, text); }
 
-// On a terminal each page replaces the one before; elsewhere they follow one another.
+// In the place of the page before, as much of it as there is room for.
+bool show(const std::string& text) { return print("\x1b[H\x1b[2J" + run::fitted(text, run::size_of_terminal(1))); }
+
+// Until it is time for the next page. A terminal whose size changes meanwhile has the same page in that size.
+bool wait_until(Clock::time_point due, const std::string& shown) {
+    while (!g_quit.load() && Clock::now() < due) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(due - Clock::now());
+        ::poll(nullptr, 0, static_cast<int>(left.count()));
+        if (g_resized.exchange(false) && !show(shown)) return false;
+    }
+    return true;
+}
+
+// On a terminal each page, of which the first comes at once, replaces the one before; elsewhere they follow one
+// another.
 int watch(const run::Attached& run, const Parsed& options) {
     std::signal(SIGINT, on_quit);
     std::signal(SIGTERM, on_quit);
     const bool terminal = ::isatty(1) == 1 && !options.json;
+    if (terminal) std::signal(SIGWINCH, on_resize);
     run::Figures before = run::figures_of(run.region().stats);
+    std::string text = page(run.server(), before);
+    if (terminal && !show(text)) return kExitSystem;
     auto then = Clock::now();
+    const auto interval = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.interval));
     while (!g_quit.load() && run.alive()) {
-        ::poll(nullptr, 0, static_cast<int>(options.interval * 1000));
+        if (!wait_until(then + interval, text)) return kExitSystem;
         const run::Figures now = run::figures_of(run.region().stats);
         const double seconds = std::chrono::duration<double>(Clock::now() - then).count();
-        const std::string text =
-            options.json ? run::figures_json(now) + "\n"
-                         : (terminal ? "\x1b[H\x1b[2J" : "") + page(run.server(), now) + rates(now, before, seconds);
-        if (!print(text)) return kExitSystem;
+        text = options.json ? run::figures_json(now) + "\n" : page(run.server(), now) + rates(now, before, seconds);
+        if (!(terminal ? show(text) : print(text))) return kExitSystem;
         before = now;
         then = Clock::now();
     }
+    if (terminal) print("\n");
     if (!options.json && !run.alive()) print("the run has ended\n");
     return kExitOk;
 }
@@ -85,7 +104,7 @@ std::expected<int, std::string> only_run() {
     if (runs.size() == 1) return runs.front().server;
     if (runs.empty()) return std::unexpected("no `chainio run` is running that this user may look at");
     std::string list = "several runs: name one by its process id";
-    for (const auto& each : runs) list += fmt::format("\n  {}  {}", each.server, each.command_line);
+    for (const auto& each : runs) list += fmt::format("\n  {}  {}", each.server, run::visible(each.command_line));
     return std::unexpected(std::move(list));
 }
 

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""What chainio top and the summary show on a terminal: pages that fit, also when its size changes, and names that do nothing to it."""
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+import pathlib
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import runs
+from runs import CHAINIO, expect
+
+SPEC = 'files notes = "*.note"\nchain ahead on read(notes) as r { prefetch r.file at r.offset + r.length for 4KiB }\n'
+CLEAR = b"\x1b[H\x1b[2J"
+PROGRAM = "f = open('a.note', 'rb', buffering=0); f.read(100); print('runs', flush=True); input()"
+
+
+def resize(terminal, rows, columns):
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def next_page(terminal):
+    """The lines of a page that came whole: nothing follows it for a while."""
+    data, end = b"", time.monotonic() + runs.LONGEST
+    while time.monotonic() < end:
+        readable, _, _ = select.select([terminal], [], [], 0.5 if data else 10)
+        if not readable and data:
+            break
+        if readable:
+            data += os.read(terminal, 1 << 16)
+    pages = data.split(CLEAR)
+    expect("  the page takes the place of the one before", (len(pages), pages[0]), (2, b""))
+    return pages[-1].decode().split("\r\n")
+
+
+def test_sizes(folder):
+    """Pages come once an hour, so that what is shown meanwhile is of another size only."""
+    run = folder.start(["--spec", "good.chain", "--quiet"], [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    run.stdout.readline()
+    terminal, side = pty.openpty()
+    resize(terminal, 24, 200)
+    top = subprocess.Popen([CHAINIO, "top", str(run.pid), "--interval", "3600"], stdin=side, stdout=side, stderr=side)
+    whole = next_page(terminal)
+    expect("the first page comes at once, and whole", (len(whole), whole[0].startswith(f"chainio run {run.pid}: 1 process")), (5, True))
+    for rows, columns, lines in ((24, 20, 5), (3, 20, 3), (1, 7, 1), (24, 200, 5)):
+        resize(terminal, rows, columns)
+        top.send_signal(signal.SIGWINCH)
+        got = next_page(terminal)
+        expect(f"{columns} x {rows}", (len(got), max(map(len, got)) <= columns), (lines, True))
+        expect("  the begin of its lines", [line for line, all_ in zip(got, whole) if not all_.startswith(line)], ["(3 lines more)"] if rows == 3 else [])
+    top.send_signal(signal.SIGINT)
+    expect("ctrl-C ends it", top.wait(timeout=runs.LONGEST), 0)
+    os.close(side)
+    os.close(terminal)
+    run.communicate(b"\n", timeout=runs.LONGEST)
+
+
+def test_names(folder):
+    name = "a\x1b[31m\r\n.note"
+    (folder.path / name).write_bytes(b"n" * 100)
+    done = folder.run(["--spec", "good.chain", "--explain"], ["cat", name])
+    said = done.stderr.decode()
+    expect("a name with an escape and an end of line, in the summary", (done.returncode, "\x1b" in said, "\r" in said), (0, False, False))
+    expect("  is one line of it", [line for line in said.splitlines() if "x1b" in line], lambda lines: len(lines) == 1 and r"a\x1b[31m\x0d\x0a.note" in lines[0])
+    shown = [folder.start(["--spec", "good.chain", "--quiet"], [sys.executable, "-c", PROGRAM, "\x1b[31m"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]
+    for run in shown:
+        run.stdout.readline()
+    several = subprocess.run([CHAINIO, "top", "--once"], capture_output=True, text=True, timeout=runs.LONGEST)
+    expect("words of a command line, in the list of runs", (several.returncode, "\x1b" in several.stderr, several.stderr.count(r"\x1b[31m") >= 2), (1, False, True))
+    for run in shown:
+        run.communicate(b"\n", timeout=runs.LONGEST)
+
+
+def main():
+    with runs.Folder() as folder:
+        (folder.path / "good.chain").write_text(SPEC)
+        (folder.path / "a.note").write_bytes(b"n" * 100_000)
+        folder.run(["--spec", "good.chain"], ["true"])  # fills the cache
+        test_sizes(folder)
+        test_names(folder)
+    sys.exit(1 if runs.failures else 0)
+
+
+if __name__ == "__main__":
+    main()
