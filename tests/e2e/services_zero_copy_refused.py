@@ -3,19 +3,16 @@
 as long as it does. An older kernel, memory that is not registered and a kernel without memory are a library's in front of liburing, which changes the
 operations on their way; a socket that cannot is one of a map of sockets."""
 import contextlib
-import ctypes
 import os
 import pathlib
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
-import netns  # noqa: E402
 import runs  # noqa: E402
+import sockmap  # noqa: E402
 from daemon import Server, receive  # noqa: E402
 from netns import until  # noqa: E402
 from runs import BUILD, ROOT, expect  # noqa: E402
@@ -55,9 +52,6 @@ int io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe 
     return NEXT(io_uring_submit_and_wait_timeout)(ring, cqe, count, time, mask);
 }
 """
-BPF, PIDFD_GETFD, SOCKMAP = 321, 438, 15
-LISTENS = "0A"  # in /proc/net/tcp
-libc = ctypes.CDLL(None, use_errno=True)
 
 
 @contextlib.contextmanager
@@ -115,40 +109,23 @@ def test_no_memory(folder):
         expect("  nothing is said of the kernel", fallbacks(server, "no-zero-copy"), [])
 
 
-def system_call(*words):
-    result = libc.syscall(*words)
-    if result < 0:
-        raise OSError(ctypes.get_errno(), f"system call {words[0]}")
-    return result
-
-
-def bpf(command, *words):
-    attributes = ctypes.create_string_buffer(struct.pack(*words).ljust(128, b"\0"))
-    return system_call(BPF, command, attributes, 128)
-
-
-def accepted_by(server, client):
+def daemons_end(server, client):
     """A descriptor of ours of the daemon's end of a connection."""
     ours = f":{client.getsockname()[1]:04X}"
-    table = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    inode = next(words[9] for words in table if words[2].endswith(ours) and words[1].endswith(f":{server.port:04X}"))
-    folder = pathlib.Path(f"/proc/{server.process.pid}/fd")
-    number = next(int(fd.name) for fd in folder.iterdir() if os.readlink(fd) == f"socket:[{inode}]")
-    return system_call(PIDFD_GETFD, os.pidfd_open(server.process.pid), number, 0)
+    return sockmap.socket_of(server.process.pid, lambda words: words[2].endswith(ours) and words[1].endswith(f":{server.port:04X}"))
 
 
 def test_socket(folder):
     """One whose kind of sending was changed, as for a map of sockets, cannot; the others can."""
     try:
-        sockets = bpf(0, "<4I", SOCKMAP, 4, 4, 1)
+        sockets = sockmap.create()
     except OSError as error:
         return print(f"skip  a socket of a map: {error}")
     server = Server(folder)
     with server.connect() as first, server.connect() as second:
         expect("a reply, so that the connection is there", asked(first, 1, 0), True)
-        taken = accepted_by(server, first)
-        key, value = ctypes.c_uint32(0), ctypes.c_uint32(taken)
-        bpf(2, "<IIQQ", sockets, 0, ctypes.addressof(key), ctypes.addressof(value))
+        taken = daemons_end(server, first)
+        sockmap.put(sockets, taken)
         expect("a socket that does not send without a copy: replies", [asked(first, n) for n in range(3)], [True] * 3)
         expect("  it is asked once", sends(server), (0, 1))
         expect("  another one's", asked(second, 5), True)
