@@ -1,18 +1,10 @@
-// What is shown on a terminal: nothing that a name holds does anything to it, and no page is larger than it is.
+// No page is larger than the terminal.
 #include <gtest/gtest.h>
 
 #include "tools/chainio/run/screen.h"
 
 namespace chainio::run {
 namespace {
-
-TEST(Screen, NamesMoveNoCursor) {
-    EXPECT_EQ(visible("plain.rows, ünïcödé 文"), "plain.rows, ünïcödé 文");
-    EXPECT_EQ(visible("\x1b[31mred\r\n\t\x7f"), "\\x1b[31mred\\x0d\\x0a\\x09\\x7f");
-    EXPECT_EQ(visible("\xc2\x9b\x31m"), "\\xc2\\x9b1m") << "a control of terminals of 8 bits";
-    EXPECT_EQ(visible("a\xe4z \xe6\x96"), "a\\xe4z \\xe6\\x96") << "no UTF-8, and the begin of a character";
-    EXPECT_EQ(visible(""), "");
-}
 
 TEST(Screen, PagesFit) {
     const std::string page = "one two three\n文文文文\nx\n";

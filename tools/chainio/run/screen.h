@@ -1,13 +1,10 @@
-// What is shown on a terminal: names that programs and users have made, and pages that fit.
+// Pages that fit on a terminal.
 #pragma once
 #include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace chainio::run {
-
-// Text in one line, with `\xNN` for what would move the cursor, colour the rest, or cannot be shown.
-std::string visible(std::string_view text);
 
 struct Size {
     std::size_t columns = 0, rows = 0;  // 0: any
