@@ -5,6 +5,8 @@
 #include <linux/close_range.h>
 
 #include <cerrno>
+#include <initializer_list>
+
 #include "runtime/shim/raw.h"
 
 namespace chainio::shim {

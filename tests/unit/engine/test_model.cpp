@@ -1,7 +1,6 @@
 // Thousands of random chains on a disk with faults: every chain ends once, as the reference executor ends it, and leaks
 // nothing.
 #include <gtest/gtest.h>
-#include <rapidcheck.h>
 
 #include <map>
 #include <random>
@@ -9,6 +8,7 @@
 #include "compiler/ir/artifact.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/reference.h"
+#include "tests/support/properties.h"
 #include "tests/support/soak.h"
 #include "tests/unit/engine/fake_backend.h"
 #include "tests/unit/engine/machine.h"

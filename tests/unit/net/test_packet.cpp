@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
-#include <rapidcheck.h>
 
 #include <algorithm>
 #include <vector>
 
 #include "runtime/net/packet.h"
+#include "tests/support/properties.h"
 
 namespace chainio::net {
 namespace {

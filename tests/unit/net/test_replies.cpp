@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <rapidcheck.h>
 
 #include <algorithm>
 #include <chrono>
@@ -7,6 +6,7 @@
 #include <vector>
 
 #include "runtime/net/replies.h"
+#include "tests/support/properties.h"
 
 namespace chainio::net {
 namespace {

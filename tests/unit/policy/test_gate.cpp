@@ -1,10 +1,10 @@
 // The gate as pure maths: when it goes off, when it comes back, and what it costs in between.
 #include <gtest/gtest.h>
-#include <rapidcheck.h>
 
 #include <random>
 
 #include "runtime/policy/gate.h"
+#include "tests/support/properties.h"
 #include "tests/support/soak.h"
 
 namespace chainio::policy {

@@ -1,6 +1,5 @@
 // What programs write into rings: every event arrives once and in order, and nothing that is written there can do harm.
 #include <gtest/gtest.h>
-#include <rapidcheck.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -10,6 +9,7 @@
 #include <thread>
 
 #include "runtime/shadow/inbox.h"
+#include "tests/support/properties.h"
 #include "tests/support/shadow_poster.h"
 #include "tests/support/soak.h"
 

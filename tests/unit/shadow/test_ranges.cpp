@@ -1,6 +1,5 @@
 // Ranges against a model that keeps one list, over random fetches, reads and time.
 #include <gtest/gtest.h>
-#include <rapidcheck.h>
 
 #include <algorithm>
 #include <iterator>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "runtime/shadow/ranges.h"
+#include "tests/support/properties.h"
 
 namespace chainio::shadow::test {
 namespace {

@@ -1,6 +1,5 @@
 // The memory that programs are served from: one writer, many readers, and what a reader may believe.
 #include <fcntl.h>
-#include <rapidcheck.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -8,6 +7,7 @@
 #include <random>
 
 #include "runtime/shadow/served.h"
+#include "tests/support/properties.h"
 #include "tests/unit/shadow/fixture.h"
 
 namespace chainio::shadow::test {

@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <rapidcheck.h>
 
 #include <memory>
 #include <string>
@@ -8,6 +7,7 @@
 #include "runtime/shim/endings.h"
 #include "runtime/shim/glob.h"
 #include "runtime/shim/protocol.h"
+#include "tests/support/properties.h"
 
 namespace {
 

@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <rapidcheck.h>
 
 #include <chrono>
 #include <string>
@@ -7,6 +6,7 @@
 
 #include "runtime/shim/glob.h"
 #include "runtime/shim/protocol.h"
+#include "tests/support/properties.h"
 
 namespace {
 

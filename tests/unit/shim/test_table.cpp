@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
-#include <rapidcheck.h>
 
 #include <map>
 #include <thread>
 #include <vector>
 
 #include "runtime/shim/table.h"
+#include "tests/support/properties.h"
 
 namespace chainio::shim {
 namespace {
