@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What chainio top and the summary show on a terminal: pages that fit, also when its size changes, and names that do nothing to it."""
 import fcntl
+import json
 import os
+import pathlib
 import pty
 import select
 import signal
@@ -10,9 +12,9 @@ import subprocess
 import sys
 import termios
 import time
-import pathlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import netns
 import runs
 from runs import CHAINIO, expect
 
@@ -43,6 +45,11 @@ def test_sizes(folder):
     """Pages come once an hour, so that what is shown meanwhile is of another size only."""
     run = folder.start(["--spec", "good.chain", "--quiet"], [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     run.stdout.readline()
+
+    def heard_of():
+        done = subprocess.run([CHAINIO, "top", str(run.pid), "--once", "--json"], capture_output=True, text=True, timeout=runs.LONGEST)
+        return done.returncode == 0 and json.loads(done.stdout)["processes"] == 1
+    netns.until("the server has heard of the program", heard_of)
     terminal, side = pty.openpty()
     resize(terminal, 24, 200)
     top = subprocess.Popen([CHAINIO, "top", str(run.pid), "--interval", "3600"], stdin=side, stdout=side, stderr=side)
