@@ -3,17 +3,20 @@
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
 #include <poll.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,7 +32,7 @@ constexpr unsigned kReceivers = 2;
 
 // How much longer than the delay a read takes that a program makes: the median, since on a busy machine some wait much
 // longer.
-std::int64_t measure_overhead(const std::string& mountpoint, std::int64_t delay_ns) {
+std::optional<std::int64_t> measure_overhead(const std::string& mountpoint, std::int64_t delay_ns) {
     const int fd = ::open((mountpoint + "/" + kProbe).c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
     const std::unique_ptr<void, decltype(&std::free)> block(std::aligned_alloc(4096, 4096), &std::free);
     std::vector<std::int64_t> took;
@@ -39,7 +42,7 @@ std::int64_t measure_overhead(const std::string& mountpoint, std::int64_t delay_
         took.push_back(now_ns() - begin);
     }
     ::close(fd);
-    if (took.size() != kProbes) return 0;
+    if (took.size() != kProbes) return std::nullopt;
     // The first half teaches the timer how late it wakes.
     std::sort(took.begin() + kProbes / 2, took.end());
     return std::min(took[kProbes * 3 / 4] - delay_ns, kMostOverhead);
@@ -51,9 +54,43 @@ struct Options {
     bool with_parent = false;
 };
 
+// A child beside the volume; what it measures comes through the descriptor that this gives, or -1. Of a process that
+// reads its own mount neither SIGTERM nor SIGKILL would be the end while a read waits for it. Nor does the child end
+// before the volume: fusermount3 looks whether the mount is dead as soon as our end of its socket is closed, which the
+// kernel may do before it closes `device`.
+int measure_beside(const Options& options, int device) {
+    int ends[2] = {-1, -1};
+    const auto ourselves = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
+    if (ourselves < 0 || ::pipe2(ends, O_CLOEXEC) != 0) return -1;
+    const pid_t made = ::fork();
+    if (made != 0) {
+        ::close(ourselves);
+        ::close(ends[1]);
+        return made > 0 ? ends[0] : -1;
+    }
+    ::setsid();
+    sigset_t all;
+    sigfillset(&all);
+    ::sigprocmask(SIG_BLOCK, &all, nullptr);
+    for (const int fd : {0, 1, 2, device, ends[0]}) ::close(fd);
+    if (const auto overhead = measure_overhead(options.mountpoint, options.pace.delay_ns)) {
+        [[maybe_unused]] const ssize_t told = ::write(ends[1], &*overhead, sizeof *overhead);
+    }
+    ::close(ends[1]);
+    pollfd gone = {.fd = ourselves, .events = POLLIN, .revents = 0};
+    ::poll(&gone, 1, -1);
+    // Not even then does fusermount3 take it away where other mounts come and go at that moment, so we do if we may.
+    if (::open(options.mountpoint.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC) < 0 && errno == ENOTCONN)
+        ::umount2(options.mountpoint.c_str(), MNT_DETACH);
+    ::_exit(0);
+}
+
 int serve(const Options& options, fuse_session* session, Volume& volume) {
+    const int measured = measure_beside(options, fuse_session_fd(session));
+    if (measured < 0) return std::perror("cloud-volume: a process beside it"), 1;
     std::thread calibration([&] {
-        const std::int64_t overhead = measure_overhead(options.mountpoint, options.pace.delay_ns);
+        std::int64_t overhead = 0;
+        if (::read(measured, &overhead, sizeof overhead) != sizeof overhead) return;  // it was ended before
         pace_of(volume).set_overhead(overhead);
         std::printf("mounted; %lld ns of the delay are spent on the way\n", static_cast<long long>(overhead));
         std::fflush(stdout);
@@ -62,27 +99,10 @@ int serve(const Options& options, fuse_session* session, Volume& volume) {
     fuse_loop_cfg_set_max_threads(config, kReceivers);
     const int result = fuse_session_loop_mt(session, config);
     fuse_loop_cfg_destroy(config);
+    fuse_session_unmount(session);  // a read that is still measured ends by it
     calibration.join();
+    ::close(measured);
     return result < 0 ? 1 : 0;
-}
-
-// As soon as our end of its socket is closed, fusermount3 looks whether the mount is dead; of a process that is killed
-// the kernel may close that end before `device`, and then the mount would be left. A child keeps it open until we are
-// gone.
-void stay_connected(int device) {
-    const auto ourselves = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
-    if (ourselves < 0 || ::fork() != 0) {
-        ::close(ourselves);
-        return;
-    }
-    ::setsid();
-    sigset_t all;
-    sigfillset(&all);
-    ::sigprocmask(SIG_BLOCK, &all, nullptr);
-    for (const int fd : {0, 1, 2, device}) ::close(fd);
-    pollfd gone = {.fd = ourselves, .events = POLLIN, .revents = 0};
-    ::poll(&gone, 1, -1);
-    ::_exit(0);
 }
 
 int run(const Options& options) {
@@ -94,9 +114,7 @@ int run(const Options& options) {
     int result = 1;
     if (session && fuse_set_signal_handlers(session) == 0 &&
         fuse_session_mount(session, options.mountpoint.c_str()) == 0) {
-        stay_connected(fuse_session_fd(session));
         result = serve(options, session, *volume);
-        fuse_session_unmount(session);
     } else {
         std::fprintf(stderr,
                      "cloud-volume: %s cannot be mounted: see the line above; /dev/fuse and fusermount3 (package "
