@@ -181,7 +181,8 @@ Expectation expectation(const Failure& f) {
         if (type <= 0) continue;
         const auto kind = static_cast<std::size_t>(type);
         std::string text = token_text(kind);
-        const std::string literal = f.vocabulary->getLiteralName(kind);
+        const std::string literal(
+            f.vocabulary->getLiteralName(kind));  // older runtimes give a string, newer ones a view
         if (text.empty() && literal.size() > 2)
             text = in_ticks(std::string_view(literal).substr(1, literal.size() - 2));
         if (!text.empty()) each.push_back(text);

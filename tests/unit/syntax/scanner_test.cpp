@@ -46,7 +46,7 @@ TEST(Scanner, AgreesWithTheGrammarOnEveryWordAndOperator) {
     const auto& vocabulary = grammar::ChainLexer(nullptr).getVocabulary();
     std::size_t checked = 0;
     for (std::size_t type = 1; type <= vocabulary.getMaxTokenType(); ++type) {
-        const std::string literal = vocabulary.getLiteralName(type);
+        const std::string literal(vocabulary.getLiteralName(type));
         if (literal.empty()) continue;
         const std::string text = literal.substr(1, literal.size() - 2);
         EXPECT_EQ(by_hand(text), (std::vector<Seen>{{type, text}})) << text;
