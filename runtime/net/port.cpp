@@ -92,22 +92,19 @@ bool keeps(const PortOptions& options) {
 bool loses_what_is_sent_back(const Interface& interface) { return interface.driver == "virtio_net"; }
 
 std::string why_copied(std::string_view of, const Interface& interface, bool keeps) {
-    const auto because = [&](std::string_view words) {
-        return fmt::format("{}; the kernel copies packets (zero-copy can be demanded)", words);
-    };
     if (!driver_has_zero_copy(interface))
         return fmt::format("the driver of {} has no zero-copy mode; the kernel copies packets", of);
     if (keeps && loses_what_is_sent_back(interface))
-        return because(
-            fmt::format("in zero-copy mode the driver of {} drops what an XDP program sends back, which the "
-                        "services' caches live on",
-                        of));
+        return fmt::format(
+            "in zero-copy mode the driver of {} drops what an XDP program sends back, which the services' "
+            "caches live on; the kernel copies packets (zero-copy can be demanded)",
+            of);
     if (interface.mtu > kLongestAlone)
-        return because(
-            fmt::format("the driver of {} has no zero-copy mode for packets of several frames, which an MTU "
-                        "of {} may take",
-                        of, interface.mtu));
-    return because(fmt::format("the zero-copy mode of the driver of {} cannot be had here", of));
+        return fmt::format(
+            "the driver of {} has no zero-copy mode for packets of several frames, which an MTU of {} may "
+            "take; the kernel copies packets (not with an MTU of {} or less)",
+            of, interface.mtu, kLongestAlone);
+    return fmt::format("the zero-copy mode of the driver of {} cannot be had here; the kernel copies packets", of);
 }
 
 }  // namespace
