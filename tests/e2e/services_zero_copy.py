@@ -288,12 +288,16 @@ def ask_loopback(server, number):
         return everything(sock) == answer(number, 2) + answer(number)
 
 
+def prepare(folder):
+    (folder / "app.chain").write_text(SPEC)
+    (folder / "a.rows").write_bytes(CONTENT)
+    subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.o"], check=True)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        (folder / "app.chain").write_text(SPEC)
-        (folder / "a.rows").write_bytes(CONTENT)
-        subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.o"], check=True)
+        prepare(folder)
         test_copied(folder)
         if why := netns.why_not():
             print(f"skip  sends that are not copied: {why}")

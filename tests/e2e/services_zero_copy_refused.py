@@ -15,8 +15,8 @@ import runs  # noqa: E402
 import sockmap  # noqa: E402
 from daemon import Server, receive  # noqa: E402
 from netns import until  # noqa: E402
-from runs import BUILD, ROOT, expect  # noqa: E402
-from services_zero_copy import CONTENT, SPEC, answer, ask  # noqa: E402
+from runs import ROOT, expect  # noqa: E402
+from services_zero_copy import answer, ask, prepare  # noqa: E402
 
 # REFUSE is what becomes of the first TIMES sends: an operation that no kernel knows, a buffer that is not there, and one that ends with ENOBUFS.
 LIBRARY = r"""
@@ -140,9 +140,7 @@ def test_socket(folder):
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        (folder / "app.chain").write_text(SPEC)
-        (folder / "a.rows").write_bytes(CONTENT)
-        subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.o"], check=True)
+        prepare(folder)
         (folder / "refuse.c").write_text(LIBRARY)
         subprocess.run(["clang-19", "-shared", "-fPIC", "-O1", "-idirafter", ROOT / "runtime" / "ring" / "compat", "-o", folder / "refuse.so", folder / "refuse.c"], check=True)
         for test in (test_unknown, test_unregistered, test_no_memory, test_socket):

@@ -63,6 +63,8 @@ def modes(pair, folder):
     with connected(pair) as client, netns.udp(pair.there, TO) as plain:
         expect("  an answer from a file is copied", answered(client, b"R" + struct.pack("<II", 3, 1000)), (bytes(range(256)) * 64)[3:1003])
         expect("  what needs several frames is refused", answered(client, b"R" + struct.pack("<II", 0, 8000)), b"too_large")
+        longest = 4096 - 14 - 20 - 8  # of a datagram in a frame
+        expect("  what cannot be one frame is told from what has no room", [answered(client, b"L" + struct.pack("<I", longest + more)) for more in (0, 1)], [b"bad_range", b"too_large"])
         client.send(b"E" * 5000)
         expect("  what comes in several is the kernel's", plain.recv(65535), b"E" * 5000)
     expect("  and the copy is counted", server.end()["copies"], 1)
