@@ -7,6 +7,7 @@ import time
 
 import kernel
 from report import JOBS, LOGS, PATIENCE, ROOT, Outcome, one
+from scripts import with_parts
 
 sys.path.insert(0, str(ROOT / "tools" / "vms"))
 import archive  # noqa: E402
@@ -64,8 +65,7 @@ def of_check(line, check):
 
 def complaints(line, console):
     text = console.read_text(errors="replace") if console.exists() else ""
-    found = [each for each in text.splitlines() if kernel.COMPLAINT.search(each)]
-    return Outcome(f"{line} kernel log", "failed" if found else "passed", "\n".join(found))
+    return kernel.judged(f"{line} kernel log", text.splitlines())
 
 
 def of_kernel(line, folder, page):
@@ -85,6 +85,11 @@ def of_kernel(line, folder, page):
     return outcomes
 
 
+def of_script(name):
+    log = f"vm/{name}.log"
+    return with_parts(one(name, [str(ROOT / "tests" / "vm" / name)], log, SECONDS), log)
+
+
 def vm():
     page = pathlib.Path(matrix.PAGE).read_text()
     (LOGS / "vm").mkdir(parents=True, exist_ok=True)
@@ -99,6 +104,6 @@ def vm():
         with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
             # The newest kernel has most to do: it begins.
             found = pool.map(lambda line: of_kernel(line, folder, page), reversed(archive.LINES))
-            tools = [pool.submit(one, name, [str(ROOT / "tests" / "vm" / name)], f"vm/{name}.log", SECONDS) for name in ("claims_are_compared", "zero_copy", "machines_end", "bench_counts")]
+            tools = [pool.submit(of_script, name) for name in ("claims_are_compared", "zero_copy", "machines_end", "bench_counts")]
             here = pool.submit(of_host, folder, page)
-            return not_compared + here.result() + [tool.result() for tool in tools] + [outcome for outcomes in found for outcome in outcomes]
+            return not_compared + here.result() + [outcome for tool in tools for outcome in tool.result()] + [outcome for outcomes in found for outcome in outcomes]

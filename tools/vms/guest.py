@@ -14,6 +14,7 @@ from place import CACHE, LOG, ROOT, Unavailable, last_line, locked
 
 TIMED_OUT, GUEST_FAILED = 124, 125
 BOOTS = 3  # emulated kernels die now and then while they boot, when code is patched that the other processor runs
+WATCHDOG = 60  # seconds, half of what counts as a soft lockup: an emulated processor on a busy machine does a twentieth of a real one's work
 DISK = 1 << 30  # bytes of each NVMe namespace; the files are sparse
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -120,7 +121,7 @@ def boot_command(kernel, run, options, program, busybox):
         disks += " -icount shift=0"  # an instruction is a nanosecond of the guest's clock
     command = ["vng", "--run", kernel / "vmlinuz", "--disable-kvm", "--disable-microvm", "--force-9p", "--user", "root", "--verbose",
                "--qemu", program, "--busybox", busybox, f"--qemu-opts=-cpu max {disks}", "--cpus", str(options.cpus), "--memory", options.memory,
-               "--rwdir", str(run), "--cwd", "/", "--exec", f"sh {HERE}/guest.sh {run}"]
+               "--append", f"watchdog_thresh={WATCHDOG}", "--rwdir", str(run), "--cwd", "/", "--exec", f"sh {HERE}/guest.sh {run}"]
     # The guest has a /tmp and a /run of its own: what lies there on the host is shown to it by name.
     for folder in (ROOT, kernel):
         if folder.parts[1] in ("tmp", "run"):
