@@ -65,20 +65,29 @@ def stop(number, _):
     sys.exit(128 + number)  # the guest is ended on the way out
 
 
+def run(options):
+    if options.list:
+        return print_list(options)
+    if options.kernel == "matrix":
+        import matrix
+        return matrix.write(options)
+    return run_lines(options)
+
+
 def main(arguments):
     options = parse(arguments)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
     try:
-        if options.list:
-            return print_list(options)
-        if options.kernel == "matrix":
-            import matrix
-            return matrix.write(options)
-        return run_lines(options)
+        code = run(options)
+        sys.stdout.flush()
+        return code
     except Unavailable as error:
         print(f"vm: no kernel can be booted here: {error}", file=sys.stderr)
         return UNAVAILABLE
+    except BrokenPipeError:  # nobody reads on, as behind `head`; the guest has been ended on the way here
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
 
 
 if __name__ == "__main__":
