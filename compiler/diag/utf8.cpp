@@ -77,6 +77,25 @@ std::vector<Cell> cells_of(std::string_view line) {
     return cells;
 }
 
+std::string escaped(std::string_view text) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    std::string out;
+    for (std::size_t at = 0; at < text.size();) {
+        const Decoded d = decode(text, at);
+        const std::string_view bytes = text.substr(at, d.length);
+        at += d.length;
+        if (d.good && !is_unprintable(d.point)) {
+            out += bytes;
+            continue;
+        }
+        for (const char c : bytes) {
+            const auto byte = static_cast<unsigned char>(c);
+            out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+        }
+    }
+    return out;
+}
+
 std::size_t first_bad_byte(std::string_view text) {
     for (std::size_t at = 0; at < text.size();) {
         const Decoded d = decode(text, at);

@@ -1,4 +1,4 @@
-// UTF-8 for diagnostics: what a byte of a source line looks like on a terminal.
+// UTF-8 for people: what bytes of a source line, or of a name that somebody else chose, look like on a terminal.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -17,6 +17,10 @@ struct Cell {
 
 // The characters of a line as they are shown, tabs expanded to every fourth column.
 std::vector<Cell> cells_of(std::string_view line);
+
+// What anybody has named, which may hold any byte: those that control or rearrange a terminal, or are no UTF-8, as
+// `\x1b`.
+std::string escaped(std::string_view text);
 
 // The offset of the first byte that is not part of well-formed UTF-8, or npos.
 std::size_t first_bad_byte(std::string_view text);

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "compiler/diag/utf8.h"
 #include "runtime/shadow/clock.h"
-#include "runtime/shadow/shown.h"
 
 namespace chainio::shadow {
 namespace {
@@ -357,7 +357,7 @@ void Events::on_note(const Message& message) {
     const char* text = note_text(note);
     if (text == nullptr) return count("a note that nobody knows was posted");
     std::string line = text;
-    if (!message.payload.empty()) line += " ('" + shown(text_of(message)) + "')";
+    if (!message.payload.empty()) line += " ('" + diag::escaped(text_of(message)) + "')";
     count(line);
 }
 
@@ -385,7 +385,7 @@ void Events::explain(const Message& message, const char* why) {
     } else {
         reason = "no class matches";
     }
-    const std::pair key{shown(text_of(message)), by + "\n" + reason};
+    const std::pair key{diag::escaped(text_of(message)), by + "\n" + reason};
     const auto found = explained_.find(key);
     if (found != explained_.end()) {
         found->second.times++;

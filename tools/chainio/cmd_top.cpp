@@ -8,7 +8,7 @@
 #include <csignal>
 #include <memory>
 
-#include "runtime/shadow/shown.h"
+#include "compiler/diag/utf8.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/run/attach.h"
 #include "tools/chainio/run/files.h"
@@ -40,13 +40,13 @@ std::string rates(const run::Figures& now, const run::Figures& before, double se
     for (std::size_t i = 0; i < now.chains.size() && i < before.chains.size(); i++) {
         const auto &a = now.chains[i], &b = before.chains[i];
         out += fmt::format("  {}: {:.0f} runs/s, {:.0f} fetched/s, {:.0f} hits/s, {:.0f} late/s, {:.0f} wasted/s\n",
-                           shadow::shown(a.name), per_second(a.runs, b.runs, seconds),
+                           diag::escaped(a.name), per_second(a.runs, b.runs, seconds),
                            per_second(a.fetches, b.fetches, seconds), per_second(a.hits, b.hits, seconds),
                            per_second(a.late, b.late, seconds), per_second(a.wasted, b.wasted, seconds));
     }
     for (std::size_t i = 0; i < now.classes.size() && i < before.classes.size(); i++) {
         const auto &a = now.classes[i], &b = before.classes[i];
-        out += fmt::format("  {}: {:.0f} reads/s, {:.0f} of them from disk\n", shadow::shown(a.name),
+        out += fmt::format("  {}: {:.0f} reads/s, {:.0f} of them from disk\n", diag::escaped(a.name),
                            per_second(a.reads, b.reads, seconds), per_second(a.slow_reads, b.slow_reads, seconds));
     }
     return out;
@@ -105,7 +105,7 @@ std::expected<int, std::string> only_run() {
     if (runs.size() == 1) return runs.front().server;
     if (runs.empty()) return std::unexpected("no `chainio run` is running that this user may look at");
     std::string list = "several runs: name one by its process id";
-    for (const auto& each : runs) list += fmt::format("\n  {}  {}", each.server, shadow::shown(each.command_line));
+    for (const auto& each : runs) list += fmt::format("\n  {}  {}", each.server, diag::escaped(each.command_line));
     return std::unexpected(std::move(list));
 }
 

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compiler/diag/utf8.h"
 #include "runtime/spec/outcomes.h"
 
 namespace chainio::tool {
@@ -48,23 +49,10 @@ std::string printable(std::span<const std::uint8_t> bytes) {
             text += "\\n";
         else if (byte == '\t')
             text += "\\t";
-        else if (byte < 0x20 || byte == 0x7f)
-            text += fmt::format("\\x{:02x}", byte);
         else
             text += static_cast<char>(byte);
     }
-    // Bytes above 0x7f stay as they are when they make up UTF-8; otherwise a terminal could not show them.
-    try {
-        static_cast<void>(nlohmann::json(text).dump());
-        return text;
-    } catch (const nlohmann::json::exception&) {
-        std::string escaped;
-        for (const char c : text) {
-            const auto byte = static_cast<std::uint8_t>(c);
-            escaped += byte < 0x80 ? std::string(1, c) : fmt::format("\\x{:02x}", byte);
-        }
-        return escaped;
-    }
+    return diag::escaped(text);
 }
 
 std::string value_text(const ir::Chain& chain, const Result& result, Output output) {

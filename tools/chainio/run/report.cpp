@@ -8,8 +8,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "runtime/shadow/shown.h"
-
+#include "compiler/diag/utf8.h"
 namespace chainio::run {
 namespace {
 
@@ -76,7 +75,7 @@ Json json_of(const Figures& f) {
 
 // Columns are as wide as their widest cell; the first is aligned to the left.
 std::string table(std::vector<std::vector<std::string>> rows) {
-    for (auto& row : rows) row.front() = shadow::shown(row.front());  // the others are ours
+    for (auto& row : rows) row.front() = diag::escaped(row.front());  // the others are ours
     std::vector<std::size_t> widths(rows.front().size(), 0);
     for (const auto& row : rows) {
         for (std::size_t i = 0; i < row.size(); i++) widths[i] = std::max(widths[i], row[i].size());
@@ -113,7 +112,7 @@ std::string explained_text(const std::vector<shadow::Explained>& lines, const st
     for (auto& row : rows) {  // reasons are long, and stand to the left
         std::string text = fmt::format("  {}  {}  {}", row[0], row[1], row[2]);
         if (row.size() > 3) text += ": " + row[3];
-        out += shadow::shown(text) + "\n";
+        out += diag::escaped(text) + "\n";
     }
     if (rows.empty()) out += "    nothing\n";
     return out;
@@ -210,14 +209,14 @@ std::string figures_json(const Figures& figures) {
 }
 
 std::string summary_text(const Summary& s) {
-    std::string out = fmt::format("chainio: {} {}", shadow::shown(s.program), ending(s));
+    std::string out = fmt::format("chainio: {} {}", diag::escaped(s.program), ending(s));
     if (!s.plain.empty()) return out + fmt::format("; it ran plain: {}\n", s.plain);
-    out += fmt::format(" after {:.3f} s; {}, {} process{}\n", s.seconds, shadow::shown(s.spec), s.figures.processes,
+    out += fmt::format(" after {:.3f} s; {}, {} process{}\n", s.seconds, diag::escaped(s.spec), s.figures.processes,
                        s.figures.processes == 1 ? "" : "es");
     out += figures_table(s.figures);
     if (s.rewriting) out += rewriting_text(*s.rewriting);
-    for (const std::string& refused : s.report.refused) out += "  off: " + shadow::shown(refused) + "\n";
-    for (const std::string& note : s.report.notes) out += "  note: " + shadow::shown(note) + "\n";
+    for (const std::string& refused : s.report.refused) out += "  off: " + diag::escaped(refused) + "\n";
+    for (const std::string& note : s.report.notes) out += "  note: " + diag::escaped(note) + "\n";
     if (s.explain) out += explained_text(s.report.explained, s.patterns);
     return out;
 }
