@@ -28,10 +28,19 @@ constexpr std::uint32_t kShownOpenings = 4;
 constexpr std::uint64_t kForetoldFor = 1'000'000'000;  // ns in which an opening that was foretold is not shown again
 // Siblings of a class that were named so often in a row and were not there are most likely not there at all: one in so
 // many is looked for.
-constexpr std::uint32_t kMissing = 32, kLookedFor = 16;
+constexpr std::uint32_t kMissing = 8, kLookedFor = 16;
 
 std::string_view text_of(const Message& message) {
     return {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()};
+}
+
+// Whether a chain goes by more of its file than where it is read and how far the kernel reads ahead there.
+bool goes_by_contents(const ir::Module& module, const SpecPlan& plan, const ChainPlan& chain) {
+    const bool on_open = chain.mode == ir::ChainMode::on_open;
+    if (!on_open && !chain.blind) return true;
+    const auto& taken = module.chains[chain.chain].header_args;
+    const auto is_of_file = [](const ir::HeaderArg& one) { return one.field != ir::kReadAheadField; };
+    return module.files[plan.classes[chain.source]].header_program >= 0 || std::ranges::any_of(taken, is_of_file);
 }
 
 const char* note_text(shim::Note note) {
@@ -65,6 +74,7 @@ Events::Events(const Parts& parts, bool explain)
     to_run_.reserve(parts.plan.chains.size());
     for (std::uint32_t i = 0; i < parts.plan.chains.size(); i++) {
         const ChainPlan& chain = parts.plan.chains[i];
+        looks_into_.push_back(goes_by_contents(parts.spec.module(), parts.plan, chain));
         if (!chain.asks) continue;
         if (chain.mode == ir::ChainMode::on_read) on_read_[chain.source].push_back(i);
         if (chain.mode == ir::ChainMode::on_open) on_open_[chain.source].push_back(i);
@@ -119,25 +129,36 @@ void Events::on_opened(const Message& message) {
     if (file == nullptr) return;
     const std::uint64_t now = now_ns();
     const bool was_foretold = elapsed_ns(std::exchange(file->foretold_ns, 0), now) < kForetoldFor;
-    if (!was_foretold) run_opened(message, *file);
-    foretell(message, *file, now);
+    // What has nothing to say of this one has nothing to say of the next.
+    if (was_foretold || run_opened(message, *file)) foretell(message, *file, now);
 }
 
-// Runs the chains of to_run_.
-void Events::run_opened(const Message& message, ShadowFile& file) {
-    const std::uint32_t file_class = parts_.plan.classes[message.event.source];
+// Runs the chains of to_run_; whether one of them has asked for anything, or may ask for more of another file.
+bool Events::run_opened(const Message& message, ShadowFile& file) {
+    bool any = false;
     file.pins++;  // a chain may name so many others that this one would be closed for them
     for (std::uint32_t chain : to_run_) {
-        const auto* header = parts_.files.header(file, file_class);
-        if (header == nullptr) {
-            refuse(chain, FileRefusal::bad_header);
-            continue;
-        }
-        run(chain,
-            {.offset = 0, .length = 0, .total = last_read(message), .file = &file, .header = header, .arguments = {}},
-            &file);
+        Runner::Event shown{.total = last_read(message), .file = &file, .arguments = {}};
+        if (!show(chain, message.event.source, file, shown)) continue;
+        any = run(chain, shown, &file) || looks_into_[chain] || any;
     }
     file.pins--;
+    return any;
+}
+
+// Whether the chain can be shown this file. To open it takes longer than most chains do to say that they want nothing.
+bool Events::show(std::uint32_t chain, std::uint32_t source, ShadowFile& file, Runner::Event& shown) {
+    if (!looks_into_[chain] && file.fd < 0 && parts_.files.glances_at(file)) return true;
+    if (!opens(file)) return false;
+    shown.header = parts_.files.header(file, parts_.plan.classes[source]);
+    if (shown.header == nullptr) refuse(chain, FileRefusal::bad_header);
+    return shown.header != nullptr;
+}
+
+bool Events::opens(ShadowFile& file) {
+    const auto opened = parts_.files.open(file);
+    if (!opened) refusals_[static_cast<std::size_t>(opened.error())]++;
+    return opened.has_value();
 }
 
 // A thread that goes from folder to folder is shown to the chains one folder ahead, as what it opens there is all the
@@ -160,7 +181,7 @@ std::expected<ShadowFile*, FileRefusal> Events::search(const shim::Event& event)
     return parts_.files.search(event.process, event.device, event.inode, parts_.plan.classes[event.source]);
 }
 
-// The opened file of an event, unless it is to be left alone.
+// The file of an event, unless it is to be left alone; not opened before something of it is wanted.
 ShadowFile* Events::file_of(const shim::Event& event) {
     ShadowFile* file = parts_.files.find(event.device, event.inode);
     if (file == nullptr) {
@@ -174,10 +195,6 @@ ShadowFile* Events::file_of(const shim::Event& event) {
     const ir::FileClass& declared = parts_.spec.module().files[parts_.plan.classes[event.source]];
     if (file->direct && !declared.immutable) {
         direct_++;
-        return nullptr;
-    }
-    if (auto opened = parts_.files.open(*file); !opened) {
-        refusals_[static_cast<std::size_t>(opened.error())]++;
         return nullptr;
     }
     return file;
@@ -216,11 +233,7 @@ void Events::on_read(const Message& message) {
     ShadowFile* file = file_of(event);
     if (file == nullptr) return;
     std::uint32_t length = 0;
-    if (!bytes_for(*file, event, length)) {
-        gone_++;
-        return;
-    }
-    run_over(event, length, touched.walker, *file);
+    if (bytes_for(*file, event, length)) run_over(event, length, touched.walker, *file);
 }
 
 // What the chains say that need not see the bytes can be read beside them.
@@ -239,17 +252,9 @@ void Events::on_begun(const Message& message) {
 void Events::run_over(const shim::Event& event, std::uint32_t length, std::uint32_t walker, ShadowFile& file) {
     file.pins++;
     for (std::uint32_t chain : to_run_) {
-        const auto* header = parts_.files.header(file, parts_.plan.classes[event.source]);
-        if (header == nullptr) {
-            refuse(chain, FileRefusal::bad_header);
-            continue;
-        }
-        Runner::Event shown{.offset = event.offset,
-                            .length = length,
-                            .total = event.length,
-                            .file = &file,
-                            .header = header,
-                            .arguments = {}};
+        Runner::Event shown{
+            .offset = event.offset, .length = length, .total = event.length, .file = &file, .arguments = {}};
+        if (!show(chain, event.source, file, shown)) continue;
         if (parts_.plan.chains[chain].blind) {
             shown.length = std::min<std::uint32_t>(event.length, CIO_MAX_BLOCK);
             shown.offset = event.offset + event.length - shown.length;
@@ -267,10 +272,14 @@ bool Events::passes_over(std::uint32_t chain, const Ranges::Touched& touched) {
 }
 
 // What the chains of to_run_ are shown; without a look at the file when none of them sees a byte.
-bool Events::bytes_for(const ShadowFile& file, const shim::Event& event, std::uint32_t& length) {
+bool Events::bytes_for(ShadowFile& file, const shim::Event& event, std::uint32_t& length) {
     length = std::min<std::uint32_t>(event.length, CIO_MAX_BLOCK);
     const auto blind = [&](std::uint32_t chain) { return parts_.plan.chains[chain].blind; };
-    return std::ranges::all_of(to_run_, blind) || read_block(file, event, length);
+    if (std::ranges::all_of(to_run_, blind)) return true;
+    if (!opens(file)) return false;
+    if (read_block(file, event, length)) return true;
+    gone_++;
+    return false;
 }
 
 // The bytes that the program has just read. They are in the page cache, unless it reads past it.
@@ -308,7 +317,8 @@ void Events::on_probe(const Message& message) {
 // Whether the chain has asked for anything.
 bool Events::run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file) {
     const std::uint32_t outcome = runner_.run(parts_.plan.chains[chain].chain, event);
-    const auto prefetches = outcome == CIO_OK ? runner_.prefetches() : std::span<const cio_prefetch>{};
+    auto prefetches = outcome == CIO_OK ? runner_.prefetches() : std::span<const cio_prefetch>{};
+    if (!prefetches.empty() && file != nullptr && !opens(*file)) prefetches = {};
     parts_.score.ran(chain, outcome == CIO_OK, !prefetches.empty());
     for (const cio_prefetch& prefetch : prefetches) follow(chain, prefetch, file);
     asked_ = asked_ || !prefetches.empty();

@@ -48,7 +48,9 @@ class Events final : public MessageSink {
     static constexpr unsigned kFewUnderWay = 16;
     using ByMode = std::vector<std::vector<std::uint32_t>>;  // chains by source
     void on_opened(const Message& message);
-    void run_opened(const Message& message, ShadowFile& file);
+    bool run_opened(const Message& message, ShadowFile& file);
+    bool show(std::uint32_t chain, std::uint32_t source, ShadowFile& file, Runner::Event& shown);
+    bool opens(ShadowFile& file);
     void foretell(const Message& message, const ShadowFile& file, std::uint64_t now);
     void on_read(const Message& message);
     void on_begun(const Message& message);
@@ -60,7 +62,7 @@ class Events final : public MessageSink {
     void explain(const Message& message, const char* why);
     std::expected<ShadowFile*, FileRefusal> search(const shim::Event& event);
     ShadowFile* file_of(const shim::Event& event);
-    bool bytes_for(const ShadowFile& file, const shim::Event& event, std::uint32_t& length);
+    bool bytes_for(ShadowFile& file, const shim::Event& event, std::uint32_t& length);
     bool read_block(const ShadowFile& file, const shim::Event& event, std::uint32_t& length);
     bool run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file);
     bool passes_over(std::uint32_t chain, const Ranges::Touched& touched);
@@ -74,6 +76,7 @@ class Events final : public MessageSink {
     bool explain_;
     Runner runner_;
     ByMode on_read_, on_open_, on_ready_, on_probe_;
+    std::vector<bool> looks_into_;           // by chain: it goes by more of a file than a glance tells
     std::vector<std::uint32_t> silent_;      // by chain: pages of its own walks in a row at which it asked for nothing
     std::vector<std::uint32_t> passed_;      // by chain: openings while it was quiet
     std::vector<std::uint32_t> last_reads_;  // by ring and class: how long the thread's latest read was

@@ -146,6 +146,13 @@ void Files::has_opened(ShadowFile& file, int fd, std::uint64_t size) {
     opened_.splice(opened_.begin(), closed_, by_inode_.find({file.device, file.inode})->second);
 }
 
+// Who posts may claim any device: none is asked about before a file of it has been opened.
+bool Files::glances_at(ShadowFile& file) const {
+    const auto found = read_ahead_.find(file.device);
+    if (found != read_ahead_.end()) file.read_ahead = found->second;
+    return found != read_ahead_.end();
+}
+
 std::uint64_t Files::read_ahead_of(std::uint64_t device) {
     const auto [at, is_new] = read_ahead_.try_emplace(device, 0);
     if (is_new) at->second = kernel_read_ahead(device);

@@ -82,6 +82,8 @@ class Files {
     // that only one whose path the class matches is known from then on.
     std::expected<ShadowFile*, FileRefusal> search(std::uint32_t process, std::uint64_t device, std::uint64_t inode,
                                                    std::uint32_t file_class);
+    // Whether it is known without opening it how far the kernel reads ahead on its device.
+    bool glances_at(ShadowFile& file) const;
     // Opens it unless it is; the path must still lead to the same device and inode.
     std::expected<int, FileRefusal> open(ShadowFile& file);
     // The file beside it whose last part ends otherwise.

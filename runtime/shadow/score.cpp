@@ -29,10 +29,12 @@ Score::Score(const ir::Module& module, const SpecPlan& plan, shim::Region& regio
       gates_(plan.chains.size()),
       turns_(plan.chains.size()),
       times_off_(plan.chains.size()),
-      silence_(plan.chains.size()),
       listens_(plan.chains.size()),
       first_turn_(plan.chains.size()),
       misses_(plan.classes.size()) {
+    silence_.reserve(plan.chains.size());
+    for (const ChainPlan& chain : plan.chains)
+        silence_.emplace_back(chain.mode == ir::ChainMode::on_read && !chain.blind);
     tell_programs();
 }
 
@@ -83,10 +85,18 @@ void Score::duplicate(std::uint32_t chain) {
     add(stats(chain).duplicate);
 }
 
+void Score::cached(std::uint32_t chain) {
+    add(stats(chain).cached);
+    gates_[chain].in_memory();
+    silence_[chain].in_memory();
+    if (listens(chain) != listens_[chain]) tell_programs();
+}
+
 void Score::fetched(std::uint32_t chain, std::uint64_t bytes) {
     add(stats(chain).fetches);
     add(stats(chain).fetched_bytes, bytes);
     gates_[chain].fetched();
+    silence_[chain].useful();
     if (listens(chain) != listens_[chain]) tell_programs();
 }
 

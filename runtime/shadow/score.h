@@ -29,10 +29,7 @@ class Score final : public RangeSink {
     bool admit(std::uint32_t chain);
     void take_back(std::uint32_t chain) { gates_[chain].take_back(); }  // an admitted one has to wait
     void duplicate(std::uint32_t chain);                                // an admitted one was wanted already
-    void cached(std::uint32_t chain) {
-        gates_[chain].in_memory();
-        add(stats(chain).cached);
-    }
+    void cached(std::uint32_t chain);                                   // what it was for was in memory
     void dropped(std::uint32_t chain, std::uint64_t times = 1) { add(stats(chain).dropped, times); }
     void fetched(std::uint32_t chain, std::uint64_t bytes);
     void walked(std::uint32_t chain) { add(stats(chain).walks); }

@@ -2,8 +2,10 @@
 // the disk anyway, for then each event wakes the server.
 //
 // A chain that asks for nothing at kQuiet events in a row, and of whose fetches none is read meanwhile, hears of slow
-// reads only. Where it has asked for something before, that takes kQuietAgain: a page of an index may name hundreds of
-// rows, and is followed by their pages, of which the chain has nothing to say.
+// reads only. Where it sees what is read and has asked for something before, that takes kQuietAgain: a page of an index
+// may name hundreds of rows, and is followed by their pages, of which the chain has nothing to say. Chains that go by
+// openings, and by the places of reads, have no such pages; with most of them it is whatever the program does that they
+// ask for something, so that what is in memory already is nothing either.
 //
 // While reads are slow that is no rest. One that has nothing to say of kInVain more events is told of slow reads as
 // before, but they wake nobody: the server finds them when it next looks, after 10 to 160 ms, and an index scan that
@@ -19,12 +21,18 @@ class Silence {
   public:
     static constexpr std::uint32_t kQuiet = 64, kQuietAgain = 1024, kInVain = 32;
 
+    // `sees_bytes`: of what is read.
+    explicit Silence(bool sees_bytes) : sees_bytes_(sees_bytes) {}
+
     void asked() {
         has_asked_ = true;
-        silent_ = 0;
+        if (sees_bytes_) silent_ = 0;
     }
-    // Something was read that it has fetched.
+    // What it has asked for was not in memory, or is read now.
     void useful() { silent_ = 0; }
+    void in_memory() {
+        if (!sees_bytes_) nothing();
+    }
     // An event at which it has asked for nothing.
     void nothing() {
         if (silent_ < quiet_at() + kInVain) silent_++;
@@ -35,9 +43,9 @@ class Silence {
     }
 
   private:
-    std::uint32_t quiet_at() const { return has_asked_ ? kQuietAgain : kQuiet; }
+    std::uint32_t quiet_at() const { return has_asked_ && sees_bytes_ ? kQuietAgain : kQuiet; }
 
-    bool has_asked_ = false;
+    bool sees_bytes_, has_asked_ = false;
     std::uint32_t silent_ = 0;
 };
 

@@ -18,6 +18,13 @@ std::string column(const Folder& folder, const char* name) {
     return folder.write(name, std::string(std::size_t{kPages} * kPage, 'x'));
 }
 
+bool held_here(const std::string& path) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+        if (std::filesystem::read_symlink(entry, ignored) == path) return true;
+    return false;
+}
+
 TEST(Events, ALongReadIsToldFromAShortOneByItsWholeLength) {
     const Folder folder;
     const std::string path = column(folder, "a.col");
@@ -103,6 +110,65 @@ chain large on open(columns) as c { when c.file.file_size > 4096 { prefetch c.fi
     ASSERT_TRUE(open_all(large, 4));
     EXPECT_TRUE(happens([&] { return pages_in_memory(large, 0, 1) == 1; })) << "it is looked at now and then";
     EXPECT_NE(running.region().class_posts[0].load() & shim::kWakeOpens, 0u);
+}
+
+// Nor does a chain that goes by no byte of it need an open file to say that it wants nothing.
+TEST(Events, AFileIsOpenedWhenSomethingOfItIsWanted) {
+    const Folder folder;
+    const std::string first = column(folder, "a.col"), second = column(folder, "b.col");
+    const std::string third = column(folder, "c.col");
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+chain more on read(columns) as r {
+  if r.total >= 4096MiB && r.file.read_ahead < 4096MiB { prefetch r.file at 0 for 4096 }
+}
+chain head on open(columns) as c {
+  when c.last_read >= 256KiB && c.file.read_ahead < 4096MiB { prefetch c.file at 0 for 64KiB }
+}
+)"));
+    Poster poster(running.region(), 0);
+    drop_pages(third);
+    const auto events = [&](unsigned reads, unsigned openings) {
+        return happens([&] { return running.chain(0).events == reads && running.chain(1).events == openings; });
+    };
+    ASSERT_TRUE(poster.opened(0, first));
+    ASSERT_TRUE(events(0, 1));
+    EXPECT_TRUE(held_here(first)) << "how far the kernel reads ahead was not known of its device";
+    ASSERT_TRUE(poster.opened(0, second));
+    ASSERT_TRUE(poster.begun(0, second, 0, kScan));
+    ASSERT_TRUE(events(1, 2));
+    EXPECT_FALSE(held_here(second));
+    ASSERT_TRUE(poster.opened(0, third));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(third, 0, kPages) == 16; }));
+    EXPECT_TRUE(held_here(third));
+}
+
+// It is looked at then, as one is that was opened at once.
+TEST(Events, AFileThatWasReplacedBeforeSomethingOfItIsWantedIsLeftAlone) {
+    const Folder folder;
+    const std::string first = column(folder, "a.col"), second = column(folder, "b.col");
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+chain more on read(columns) as r { if r.total >= 256KiB { prefetch r.file at 0 for 4096 } }
+)"));
+    Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, first));
+    ASSERT_TRUE(poster.begun(0, first, 0, kScan));
+    ASSERT_TRUE(poster.opened(0, second));
+    ASSERT_TRUE(poster.begun(0, second, 0, kScan - 1));
+    ASSERT_TRUE(happens([&] { return running.chain().events == 2; }));
+    const std::string moved = folder.path() + "/moved";
+    std::filesystem::rename(second, moved);
+    column(folder, "b.col");
+    drop_pages(second);
+    ASSERT_TRUE(poster.begun(0, moved, 0, kScan));
+    ASSERT_TRUE(happens([&] { return running.chain().events == 3; }));
+    running.stop();
+    EXPECT_EQ(pages_in_memory(second, 0, kPages), 0u);
+    const auto notes = running.server().report().notes;
+    EXPECT_TRUE(std::ranges::any_of(notes, [](const std::string& note) {
+        return note == "a file was left alone once: its path leads to another file by now";
+    }));
 }
 
 // More others than are kept open: the file whose opening is told of stays, for the chains that come after.
@@ -210,13 +276,6 @@ chain more on read(columns) as r { prefetch r.file at 0 for 4096 }
     EXPECT_TRUE(std::ranges::any_of(notes, [](const std::string& note) {
         return note == "a file was left alone 3 times: the path does not match the class's pattern";
     }));
-}
-
-bool held_here(const std::string& path) {
-    std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
-        if (std::filesystem::read_symlink(entry, ignored) == path) return true;
-    return false;
 }
 
 TEST(Events, WhatAProgramHasClosedTheServerClosesBeforeWhatAProgramHasOpen) {

@@ -18,7 +18,7 @@ unsigned until_otherwise(Silence& silence) {
 }
 
 TEST(Silence, IsQuickWhereNothingWasEverAskedForAndPatientElse) {
-    Silence never, before;
+    Silence never(true), before(true);
     before.asked();
     EXPECT_EQ(until_otherwise(never), Silence::kQuiet);
     EXPECT_EQ(until_otherwise(before), Silence::kQuietAgain);
@@ -32,6 +32,24 @@ TEST(Silence, IsQuickWhereNothingWasEverAskedForAndPatientElse) {
     EXPECT_EQ(before.hears(), Listens::to_all) << "what it has fetched is read";
     never.asked();
     EXPECT_EQ(never.hears(), Listens::to_all);
+}
+
+// Of those that go by openings, and by the places of reads alone.
+TEST(Silence, WhatIsInMemoryIsNothingToChainsThatSeeNoByte) {
+    Silence blind(false), seeing(true);
+    for (Silence* silence : {&blind, &seeing}) {
+        for (unsigned i = 0; i < Silence::kQuiet; i++) {
+            silence->asked();
+            silence->in_memory();
+        }
+    }
+    EXPECT_EQ(blind.hears(), Listens::to_slow_reads);
+    EXPECT_EQ(seeing.hears(), Listens::to_all);
+    blind.asked();
+    EXPECT_EQ(blind.hears(), Listens::to_slow_reads) << "it may be in memory, too";
+    blind.useful();
+    EXPECT_EQ(blind.hears(), Listens::to_all) << "it was not";
+    EXPECT_EQ(until_otherwise(blind), Silence::kQuiet) << "though it has asked for something before";
 }
 
 // A class of files that two chains run on, and a third fetches from.
