@@ -1,7 +1,9 @@
 // Reads of files and receives of sockets by read(2) and its relatives, and what leaves a file by other ways.
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 
+#include <cerrno>
 #include <cstdint>
 
 #include "runtime/shim/next.h"
@@ -22,13 +24,38 @@ ssize_t vector_seen(Slot& slot, int fd, std::int64_t offset, const iovec* list, 
     return got;
 }
 
+// Tries to read without waiting. A read that would wait is preceded by a look at who asks; the bytes of one that need
+// not, or 0: the program's own call is to be made. Long reads are told of before they begin, and some file systems
+// (FUSE) know no such try.
+ssize_t read_or_look(int fd, std::int64_t at, void* buffer, std::size_t size) {
+    if (size >= kLongRead || at < 0 || !looks_before_waits()) [[likely]]
+        return 0;
+    pthread_testcancel();  // as the call would
+    const iovec vector{buffer, size};
+    const long got = raw_call(SYS_preadv2, fd, word(&vector), 1, at, 0, RWF_NOWAIT);
+    if (got == -EAGAIN) look_before_waiting();
+    return got == static_cast<long>(size) ? got : 0;
+}
+
+// The same of bytes that go from a file's place elsewhere.
+void look_if_waits(int fd, const off_t* place, std::size_t size) {
+    if (!place || size >= kLongRead || !looks_before_waits()) [[likely]]
+        return;
+    off_t at = 0;
+    char first;
+    if (read_safely(word(place), &at, sizeof at)) read_or_look(fd, at, &first, sizeof first);
+}
+
 // What moves from a file to a socket, a pipe or another file is read by the program as far as the disk is concerned.
 template <class Call>
-ssize_t moved(int in, const off_t* offset, Call call) {
+ssize_t moved(int in, const off_t* offset, std::size_t size, Call call) {
     Slot* slot = table.watched(in);
     if (!slot || slot->kind() != Kind::file) [[likely]]
         return call();
-    return moved_seen(*slot, in, offset, call);
+    return moved_seen(*slot, in, offset, [&] {
+        look_if_waits(in, offset, size);
+        return call();
+    });
 }
 
 template <class Call>
@@ -42,11 +69,10 @@ void* mapped_seen(int fd, int protection, int flags, Call call) {
 // for is libc's to refuse.
 template <class Call>
 ssize_t pread_seen(Slot& slot, int fd, std::int64_t at, void* buffer, std::size_t size, std::size_t room, Call call) {
-    if (slot.kind() != Kind::file || size > room || table.opening(slot).served.load(std::memory_order_relaxed) == 0)
-        [[likely]]
-        return read_seen(slot, fd, at, buffer, size, call);
+    if (slot.kind() != Kind::file || size > room) return read_seen(slot, fd, at, buffer, size, call);
+    const bool served = table.opening(slot).served.load(std::memory_order_relaxed) != 0;
     return read_seen(slot, fd, at, buffer, size, [&] {
-        const ssize_t got = serve(slot, fd, at, buffer, size);
+        const ssize_t got = served ? serve(slot, fd, at, buffer, size) : read_or_look(fd, at, buffer, size);
         return got > 0 ? got : call();
     });
 }
@@ -102,19 +128,20 @@ CHAINIO_READV(preadv64, at, (int fd, const iovec* list, int count, off_t at), fd
 CHAINIO_READV(preadv2, at, (int fd, const iovec* list, int count, off_t at, int flags), fd, list, count, at, flags)
 CHAINIO_READV(preadv64v2, at, (int fd, const iovec* list, int count, off_t at, int flags), fd, list, count, at, flags)
 
-#define CHAINIO_SENDFILE(name)                                                               \
-    CHAINIO_CALL(ssize_t, name, int out, int in, off_t* offset, std::size_t size) {          \
-        return moved(in, offset, [=] { return CHAINIO_NEXT(name)(out, in, offset, size); }); \
+#define CHAINIO_SENDFILE(name)                                                                     \
+    CHAINIO_CALL(ssize_t, name, int out, int in, off_t* offset, std::size_t size) {                \
+        return moved(in, offset, size, [=] { return CHAINIO_NEXT(name)(out, in, offset, size); }); \
     }
 CHAINIO_SENDFILE(sendfile)
 CHAINIO_SENDFILE(sendfile64)
 
 CHAINIO_CALL(ssize_t, splice, int in, off_t* in_offset, int out, off_t* out_offset, std::size_t size, unsigned flags) {
-    return moved(in, in_offset, [=] { return CHAINIO_NEXT(splice)(in, in_offset, out, out_offset, size, flags); });
+    return moved(in, in_offset, size,
+                 [=] { return CHAINIO_NEXT(splice)(in, in_offset, out, out_offset, size, flags); });
 }
 CHAINIO_CALL(ssize_t, copy_file_range, int in, off_t* in_offset, int out, off_t* out_offset, std::size_t size,
              unsigned flags) {
-    return moved(in, in_offset,
+    return moved(in, in_offset, size,
                  [=] { return CHAINIO_NEXT(copy_file_range)(in, in_offset, out, out_offset, size, flags); });
 }
 

@@ -117,10 +117,32 @@ bool readable_without_error(int descriptor) {
            (one.revents & (POLLIN | POLLERR)) == POLLIN;
 }
 
-bool is_tcp_socket(int descriptor) {
+bool may_be_asked_on(int descriptor) {
     const Slot* slot = table.watched(descriptor);
     const Region* found = live_region();
-    return slot && found && slot->kind() == Kind::socket && found->plan.sockets[slot->rule() % kMaxSockets].tcp != 0;
+    return slot && found && slot->kind() == Kind::socket && found->plan.sockets[slot->rule() % kMaxSockets].tcp != 0 &&
+           wants(*slot, kPostReady);
+}
+
+// The socket that was answered the longest ago; -1: there is none. A signal handler that receives as well may have gone
+// further than the list.
+int oldest_answered() {
+    Answered& answered = producer.answered;
+    if (static_cast<std::int32_t>(answered.end - answered.first) < 0) answered.first = answered.end;
+    return answered.first == answered.end ? -1 : answered.sockets[answered.first % Answered::kRoom];
+}
+
+void forget_oldest() {
+    ++producer.answered.first;
+    producer.answered.in_vain = 0;
+}
+
+// Whether it has its next request, which has been told of then.
+bool has_asked(int socket, bool& posted) {
+    if (!may_be_asked_on(socket) || !holds_bytes(socket)) return false;
+    posted |= peek_ready(socket);
+    forget_oldest();
+    return true;
 }
 
 }  // namespace
@@ -131,21 +153,29 @@ void look_at_answered(int socket) {
     constexpr std::uint32_t kInVain = 6;  // then its client is slow, or has gone
     Answered& answered = producer.answered;
     bool posted = false;
-    // A signal handler that receives as well may have gone further meanwhile.
-    for (unsigned i = 0; i < kLooks && static_cast<std::int32_t>(answered.end - answered.first) > 0; ++i) {
-        const int fd = answered.sockets[answered.first % Answered::kRoom];
-        const bool holds = is_tcp_socket(fd) && holds_bytes(fd);
-        if (holds) {
-            posted |= peek_ready(fd);
-        } else if (++answered.in_vain < kInVain) {
-            break;
-        }
-        ++answered.first;
-        answered.in_vain = 0;
+    for (unsigned i = 0; i < kLooks; ++i) {
+        const int oldest = oldest_answered();
+        if (oldest < 0) break;
+        if (has_asked(oldest, posted)) continue;
+        if (++answered.in_vain < kInVain) break;
+        forget_oldest();
     }
-    if (static_cast<std::int32_t>(answered.end - answered.first) < 0) answered.first = answered.end;
-    if (answered.end - answered.first < Answered::kRoom && is_tcp_socket(socket))
+    oldest_answered();
+    if (answered.end - answered.first < Answered::kRoom && may_be_asked_on(socket))
         answered.sockets[answered.end++ % Answered::kRoom] = static_cast<std::uint16_t>(socket);
+    wake_if(posted);
+}
+
+bool looks_before_waits() {
+    // The next epoll_wait tells of many requests at once, which costs the server less than being told of each.
+    constexpr std::uint32_t kMany = 10;
+    const int oldest = oldest_answered();
+    return oldest >= 0 && producer.answered.end - producer.answered.first < kMany && may_be_asked_on(oldest);
+}
+
+void look_before_waiting() {
+    bool posted = false;
+    for (int oldest = oldest_answered(); oldest >= 0 && has_asked(oldest, posted);) oldest = oldest_answered();
     wake_if(posted);
 }
 

@@ -84,6 +84,10 @@ void mapped(int fd, int protection, int flags);  // read.cpp: it has been
 // A request that was told of has been received from `socket`: looks whether some socket of which the same was said
 // before has got its next one, which the program cannot see before it waits again.
 void look_at_answered(int socket);
+// Whether the thread has such sockets, so that it should look at them before a file keeps it waiting: nobody sees what
+// arrives while it waits.
+bool looks_before_waits();
+void look_before_waiting();
 int epoll_ready(int epoll_descriptor, const epoll_event* events, int count);  // count, unchanged
 void epoll_changed(int epoll, int operation, int fd, const epoll_event* event);
 inline constexpr std::int64_t kAtPosition = -1;  // the read began where the descriptor's offset was
