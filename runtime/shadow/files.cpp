@@ -119,7 +119,7 @@ Files::Files(const spec::Loaded& spec, std::uint32_t most_known, std::uint32_t m
       most_open_(most_open),
       roots_(spec.module().files.size(), -1),
       own_fds_(::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC)),
-      by_own_names_(geteuid() == 0) {}
+      user_(geteuid()) {}
 
 Files::~Files() {
     while (!opened_.empty()) close_file(opened_.begin());
@@ -253,7 +253,7 @@ bool Files::matches(std::uint32_t file_class, const char* path) const {
 
 // Whoever has given up root can make a link to what only root may read, and call it as a class does.
 bool Files::may_be_of(std::uint32_t file_class, int fd) const {
-    if (!by_own_names_) return true;
+    if (user_ != 0) return true;
     char name[4096];
     const ssize_t length = own_fds_ >= 0 ? readlinkat(own_fds_, number_of(fd).data(), name, sizeof name) : -1;
     if (length <= 0 || static_cast<std::size_t>(length) >= sizeof name) return false;
@@ -376,7 +376,7 @@ std::expected<Files::Opened, FileRefusal> Files::open_regular(int at, const char
 // What `place` stands for; without a trace in its access time where that is allowed, as to its owner.
 int Files::reopen(int place, std::uint32_t owner) {
     const auto name = number_of(place);
-    const bool own = owner == geteuid();
+    const bool own = owner == user_;
     if (own || leaves_times_) {
         const int fd = ::openat(own_fds_, name.data(), kOpenFlags | O_NOATIME);
         if (fd >= 0 || errno != EPERM) return fd;

@@ -146,7 +146,7 @@ class Files {
     std::vector<int> roots_;                             // by file class; -1: not opened yet
     std::map<std::uint64_t, std::uint64_t> read_ahead_;  // by device
     int own_fds_;                                        // /proc/self/fd; -1: there is none
-    bool by_own_names_;                                  // this is root, and whoever posts may be less
+    std::uint32_t user_;                                 // ours; root may open what those who post may not
     bool leaves_times_ = true;                           // files of other users can be read with O_NOATIME
     Closing closing_ = nullptr;
     void* closing_context_ = nullptr;

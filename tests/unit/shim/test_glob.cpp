@@ -81,6 +81,12 @@ TEST(Glob, MeansWhatItsHeaderSays) {
         {"/a/**.idx", "/a/b/c.idx", true},
         {"/a/**/c", "/a/b/d/c", true},
         {"/a/**/c", "/a/c", false},
+        {"/a/**", "/a/b/c", true},
+        {"/a/**", "/a/", true},
+        {"/a/**", "/a", false},
+        {"/a/*", "/a/b/c", false},
+        {"/a/*b", "/a/b", true},
+        {"/a/*bb", "/a/b", false},
         {"/a/?", "/a//", false},
         {"/a/?/c", "/a/b/c", true},
         {"x[0-9]", "x5", true},
@@ -123,6 +129,11 @@ TEST(Glob, AgreesWithTheNaiveOne) {
         const bool wanted = Naive{pattern}.matches(path);
         matched += wanted ? 1 : 0;
         RC_ASSERT(glob_matches(pattern.c_str(), path.c_str()) == wanted);
+    }));
+    EXPECT_TRUE(many([&] {
+        const std::string pattern = *rc::gen::resize(6, text("ab/**"));
+        const std::string path = *rc::gen::resize(8, text("ab/"));
+        RC_ASSERT(glob_matches(pattern.c_str(), path.c_str()) == Naive{pattern}.matches(path));
     }));
     // Patterns made from their path by widening it do match, so both answers are compared often.
     EXPECT_TRUE(many([&] {
