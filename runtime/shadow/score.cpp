@@ -19,6 +19,11 @@ bool is_about(const ChainPlan& chain, std::uint32_t file_class) {
     return files && chain.source == file_class;
 }
 
+// Whether programs read in the class what the chain fetches, or what it goes by.
+bool has_to_do_with(const ChainPlan& chain, std::uint32_t file_class) {
+    return is_about(chain, file_class) || std::ranges::find(chain.targets, file_class) != chain.targets.end();
+}
+
 }  // namespace
 
 Score::Score(const ir::Module& module, const SpecPlan& plan, shim::Region& region, bool use_gates)
@@ -127,6 +132,7 @@ void Score::waited(std::uint32_t file_class, std::uint64_t now_ns) {
     if (!use_gates_) return;
     bool any = false;
     for (std::uint32_t i = 0; i < plan_.chains.size(); i++) {
+        if (has_to_do_with(plan_.chains[i], file_class)) gates_[i].program_waited();
         if (!is_about(plan_.chains[i], file_class) || !gates_[i].may_look(now_ns)) continue;
         any = true;
         gates_[i].look_again();
@@ -139,11 +145,16 @@ void Score::program_read(std::uint32_t file_class, std::uint64_t bytes, std::uin
     add(out.reads);
     add(out.read_bytes, bytes);
     add(out.read_ns, took_ns);
-    if (took_ns <= shim::kSlowReadNs) return;
+    if (took_ns <= shim::kSlowReadNs) return read_at_once(file_class);
     add(out.slow_reads);
     add(out.slow_ns, took_ns);
     if (touched) return;
     misses_[file_class].add(took_ns);
+}
+
+void Score::read_at_once(std::uint32_t file_class) {
+    for (std::uint32_t i = 0; i < plan_.chains.size(); i++)
+        if (has_to_do_with(plan_.chains[i], file_class)) gates_[i].program_read();
 }
 
 void Score::expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool served) {

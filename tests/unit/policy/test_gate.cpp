@@ -267,5 +267,61 @@ TEST(Gate, WhateverHappensItsStateIsOneOfThreeAndItsRateAShare) {
     }));
 }
 
+// Rows that lie beside those that a warm program wants: nobody waits for them.
+TEST(Gate, FetchesLittleUntilItIsKnownThatTheProgramWaits) {
+    Gate gate;
+    for (unsigned i = 0; i < 8; i++) {
+        EXPECT_FALSE(gate.holds_back()) << i;
+        gate.fetched();
+    }
+    EXPECT_TRUE(gate.holds_back());
+    gate.program_waited();
+    for (unsigned i = 0; i < 16; i++) {
+        EXPECT_FALSE(gate.holds_back()) << i;
+        gate.fetched();
+    }
+    EXPECT_TRUE(gate.holds_back()) << "one wait is for so many";
+    gate.useful();
+    for (unsigned i = 0; i < 1000; i++) gate.fetched();
+    EXPECT_FALSE(gate.holds_back()) << "it is known that it helps";
+}
+
+TEST(Gate, GoesOffWhileItHoldsBackAndTheProgramWaitsForNothing) {
+    Gate gate;
+    const auto reads = [&](unsigned count) {
+        for (unsigned i = 0; i < count; i++) gate.program_read();
+        return gate.update(1);
+    };
+    EXPECT_FALSE(reads(1000)) << "nothing is held back yet";
+    for (unsigned i = 0; i < 8; i++) gate.fetched();
+    EXPECT_FALSE(reads(63));
+    gate.program_waited();
+    EXPECT_FALSE(reads(1000)) << "nor after a wait";
+    for (unsigned i = 0; i < 16; i++) gate.fetched();
+    EXPECT_FALSE(reads(63));
+    EXPECT_TRUE(reads(1));
+    EXPECT_EQ(gate.state(), State::off);
+    EXPECT_EQ(gate.reason(), Reason::no_use) << "slow reads are to bring it back";
+    EXPECT_FALSE(gate.holds_back()) << "what it had held back is refused";
+}
+
+// What was asked for a moment ago is no request, and warm programs ask for the same again and again.
+TEST(Gate, AProbeEndsWhenTheProgramWaitsForNothing) {
+    Gate gate, used;
+    for (Gate* each : {&gate, &used}) {
+        put_off(*each, 1);
+        EXPECT_TRUE(each->update(1 + 50 * kMs));
+        ASSERT_EQ(each->state(), State::probing);
+    }
+    used.fetched();
+    used.useful();
+    for (Gate* each : {&gate, &used})
+        for (unsigned i = 0; i < 64; i++) each->program_read();
+    EXPECT_TRUE(gate.update(2 + 50 * kMs));
+    EXPECT_EQ(gate.state(), State::off);
+    EXPECT_EQ(gate.reason(), Reason::no_use);
+    EXPECT_FALSE(used.update(2 + 50 * kMs)) << "nobody waits since it helps";
+}
+
 }  // namespace
 }  // namespace chainio::policy
