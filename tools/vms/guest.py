@@ -13,7 +13,10 @@ import archive
 from place import CACHE, LOG, ROOT, Unavailable, last_line, locked
 
 TIMED_OUT, GUEST_FAILED = 124, 125
-BOOTS = 3  # emulated kernels die now and then while they boot, when code is patched that the other processor runs
+BOOTS = 3  # of a machine that is gone before the command is begun
+# One thread of QEMU runs the guest's processors in turns. With a thread for each, QEMU before 8.1 may translate code in the moment in which another processor
+# patches it, and goes on with what stood there: the kernel dies of an int3, when it boots or whenever it switches something on.
+EMULATION = "-accel tcg,thread=single"
 WATCHDOG = 60  # seconds, half of what counts as a soft lockup: an emulated processor on a busy machine does a twentieth of a real one's work
 DISK = 1 << 30  # bytes of each NVMe namespace; the files are sparse
 HERE = pathlib.Path(__file__).resolve().parent
@@ -120,7 +123,7 @@ def boot_command(kernel, run, options, program, busybox):
     if options.icount:
         disks += " -icount shift=0"  # an instruction is a nanosecond of the guest's clock
     command = ["vng", "--run", kernel / "vmlinuz", "--disable-kvm", "--disable-microvm", "--force-9p", "--user", "root", "--verbose",
-               "--qemu", program, "--busybox", busybox, f"--qemu-opts=-cpu max {disks}", "--cpus", str(options.cpus), "--memory", options.memory,
+               "--qemu", program, "--busybox", busybox, f"--qemu-opts={EMULATION} -cpu max {disks}", "--cpus", str(options.cpus), "--memory", options.memory,
                "--append", f"watchdog_thresh={WATCHDOG}", "--rwdir", str(run), "--cwd", "/", "--exec", f"sh {HERE}/guest.sh {run}"]
     # The guest has a /tmp and a /run of its own: what lies there on the host is shown to it by name.
     for folder in (ROOT, kernel):
