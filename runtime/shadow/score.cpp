@@ -132,7 +132,11 @@ void Score::waited(std::uint32_t file_class, std::uint64_t now_ns) {
     if (!use_gates_) return;
     bool any = false;
     for (std::uint32_t i = 0; i < plan_.chains.size(); i++) {
-        if (has_to_do_with(plan_.chains[i], file_class)) gates_[i].program_waited();
+        if (has_to_do_with(plan_.chains[i], file_class)) {
+            gates_[i].program_waited();
+            silence_[i].program_waited();
+            if (listens(i) != listens_[i]) tell_programs();
+        }
         if (!is_about(plan_.chains[i], file_class) || !gates_[i].may_look(now_ns)) continue;
         any = true;
         gates_[i].look_again();

@@ -33,6 +33,11 @@ class Silence {
     void in_memory() {
         if (!sees_bytes_) nothing();
     }
+    // For the disk. What such a chain goes by (what is asked for, before it is known what there is) it hears only
+    // aloud.
+    void program_waited() {
+        if (!sees_bytes_) silent_ = 0;
+    }
     // An event at which it has asked for nothing.
     void nothing() {
         if (silent_ < quiet_at() + kInVain) silent_++;

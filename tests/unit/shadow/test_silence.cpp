@@ -50,6 +50,9 @@ TEST(Silence, WhatIsInMemoryIsNothingToChainsThatSeeNoByte) {
     blind.useful();
     EXPECT_EQ(blind.hears(), Listens::to_all) << "it was not";
     EXPECT_EQ(until_otherwise(blind), Silence::kQuiet) << "though it has asked for something before";
+    blind.program_waited();
+    EXPECT_EQ(blind.hears(), Listens::to_all)
+        << "a read that it is told of when it has ended does not say what was asked";
 }
 
 // A class of files that two chains run on, and a third fetches from.
