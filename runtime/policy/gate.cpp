@@ -36,7 +36,7 @@ double Gate::rate() const {
 
 void Gate::clear() {
     history_ = {};
-    count_ = quick_ = 0;
+    count_ = 0;
     requests_ = in_memory_ = fetched_ = resolved_ = 0;
     probe_since_ns_ = 0;
 }
@@ -47,8 +47,6 @@ void Gate::go_off(std::uint64_t now_ns, Reason reason) {
     off_ns_ = now_ns;
     until_ns_ = now_ns + pause_ns_;
     pause_ns_ = std::min(pause_ns_ * (any_fetched_ ? 2 : 4), options_.longest_pause_ns);
-    proven_ = false;
-    left_ = options_.unproven;
     clear();
 }
 
@@ -78,10 +76,6 @@ bool Gate::update(std::uint64_t now_ns) {
 }
 
 bool Gate::update_on(std::uint64_t now_ns) {
-    if (is_vain()) {
-        go_off(now_ns, Reason::no_use);
-        return true;
-    }
     if (count_ >= options_.least) {
         const double p = options_.break_even;
         const double scatter = std::sqrt(p * (1 - p) / count_);
@@ -99,10 +93,6 @@ bool Gate::update_on(std::uint64_t now_ns) {
 }
 
 bool Gate::update_probe(std::uint64_t now_ns) {
-    if (is_vain()) {
-        go_off(now_ns, Reason::no_use);
-        return true;
-    }
     if (requests_ == 0) return false;
     if (probe_since_ns_ == 0) probe_since_ns_ = now_ns;
     const bool all_out = requests_ >= options_.probe_requests;

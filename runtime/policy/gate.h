@@ -24,15 +24,9 @@
 // A chain that went off because all was in memory is probed after a quarter of its pause when the program waits for the
 // disk (look_again). Not at once: on a busy machine a read from memory may look as if it had waited.
 //
-// What nobody waits for need not be fetched. Until the program has used something that was fetched, a chain has no more
-// than `unproven` ranges fetched, and `for_a_wait` more each time that the program waits for the disk; what else it
-// asks for has to wait for that. After `quick_reads` reads that waited for nothing it goes off, as one whose data is in
-// memory: what it asks for lies beside what the program wants. So does one that is probed meanwhile.
-//
 // While off, a chain that would gain G a second loses at most longest_pause·G until it is noticed. While on in vain, at
 // most 32 outcomes or `use_window` requests a pause are lost.
 #pragma once
-#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -45,9 +39,6 @@ struct GateOptions {
     unsigned use_window = 256;  // requests
     unsigned least_in_memory = 16;
     double least_fetched = 0.01;
-    unsigned unproven = 8;
-    unsigned for_a_wait = 16;
-    unsigned quick_reads = 64;
     unsigned probe_requests = 64;
     unsigned probe_outcomes = 16;
     std::uint64_t least_pause_ns = 10'000'000;  // with look_again()
@@ -61,8 +52,7 @@ class Gate {
     enum class State : std::uint8_t { on, off, probing };
     enum class Reason : std::uint8_t { none, wasted, no_use };
 
-    explicit Gate(const GateOptions& options = {})
-        : options_(options), left_(options.unproven), pause_ns_(options.first_pause_ns) {}
+    explicit Gate(const GateOptions& options = {}) : options_(options), pause_ns_(options.first_pause_ns) {}
 
     State state() const { return state_; }
     Reason reason() const { return reason_; }  // of the last time that it went off
@@ -76,23 +66,11 @@ class Gate {
     void fetched() {
         fetched_++;
         any_fetched_ = true;
-        if (left_ != 0) left_--;
     }
     // What a request was for was in memory.
     void in_memory() { in_memory_++; }
-    void useful() {
-        proven_ = true;
-        outcome(true);
-    }
+    void useful() { outcome(true); }
     void wasted() { outcome(false); }
-    // The program has read something that was not fetched, and has waited for it or not.
-    void program_waited() {
-        left_ = std::min(left_ + options_.for_a_wait, options_.window);
-        quick_ = 0;
-    }
-    void program_read() { quick_ += is_unproven() ? 1 : 0; }
-    // Whether nothing more is to be fetched before it is known that anybody waits.
-    bool holds_back() const { return !proven_ && left_ == 0; }
     // There may be something to fetch again: one that went off for want of that is probed soon.
     void look_again();
     // Whether look_again() would have it probed at once.
@@ -111,20 +89,14 @@ class Gate {
     bool update_probe(std::uint64_t now_ns);
     void go_off(std::uint64_t now_ns, Reason reason);
     std::uint64_t shortest_until() const;
-    // Whether quick reads say something.
-    bool is_unproven() const { return holds_back() || (state_ == State::probing && !proven_); }
-    bool is_vain() const { return is_unproven() && quick_ >= options_.quick_reads; }
     bool was_never_needed() const { return !any_fetched_ && in_memory_ >= options_.least_in_memory; }
 
     GateOptions options_;
     State state_ = State::on;
     Reason reason_ = Reason::none;
     bool any_fetched_ = false;                // ever
-    bool proven_ = false;                     // something that was fetched was used since it was last off
-    unsigned left_;                           // to be fetched before it is
     std::array<std::uint64_t, 2> history_{};  // one bit an outcome, the newest lowest in [0]
     unsigned count_ = 0;                      // outcomes in it
-    unsigned quick_ = 0;                      // reads in a row that waited for nothing, while it is unproven
     std::uint64_t requests_ = 0, in_memory_ = 0, fetched_ = 0, resolved_ = 0;
     std::uint64_t pause_ns_, off_ns_ = 0, until_ns_ = 0, probe_since_ns_ = 0;
 };

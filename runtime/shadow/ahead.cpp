@@ -14,7 +14,6 @@ namespace {
 constexpr std::uint32_t kMostWaiting = 16384;
 constexpr std::uint64_t kLongestRange = std::uint64_t{64} << 20;  // of one prefetch
 constexpr std::uint8_t kMostTries = 4;
-constexpr std::uint64_t kHeldFor = 2'000'000'000;  // ns at most
 // As far as the kernel reads ahead at least: a fetch that is no longer needs nobody's help once it has begun.
 constexpr std::uint32_t kInOneGo = 128 * 1024;
 constexpr unsigned kAtOnce = 16;  // begun until the device hears of them: it is to work while more are begun
@@ -107,36 +106,15 @@ bool Ahead::begin(std::uint32_t index, std::uint64_t now_ns) {
     const bool done = item.is_walk ? begin_walk(item, now_ns) : begin_fetch(item, now_ns);
     if (done) {
         free_item(index);
-    } else if (score_.holds_back(item.walk.chain)) {
-        item.held_ns = now_ns;
-        held_.push_back(index);
-        return true;  // others need not wait for that
     } else {
         waiting_.push_front(plan_.chains[item.walk.chain].rank, index);
     }
     return done;
 }
 
-// Not for ever: what is asked for keeps its file open.
-void Ahead::release_held(std::uint64_t now_ns) {
-    std::erase_if(held_, [&](std::uint32_t index) {
-        const std::uint32_t chain = items_[index].walk.chain;
-        const bool holds = score_.holds_back(chain);
-        if (holds && now_ns - items_[index].held_ns < kHeldFor) return false;
-        if (holds) {
-            score_.dropped(chain);
-            free_item(index);
-        } else {
-            waiting_.push(plan_.chains[chain].rank, index);
-        }
-        return true;
-    });
-}
-
 // False: it has to wait.
 bool Ahead::begin_walk(const Item& item, std::uint64_t now_ns) {
     const std::uint32_t chain = item.walk.chain;
-    if (score_.holds_back(chain)) return false;
     if (!score_.admit(chain)) return true;
     switch (walks_.start(item.walk, now_ns)) {
         case Walks::Started::yes: return true;
@@ -158,7 +136,7 @@ bool Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
     }
     if (file.served) item.length = std::min(item.length, file.served_size - std::min(file.served_size, item.offset));
     while (item.length > 0) {
-        if (free_fetch_ == kNoRange || score_.holds_back(chain)) return false;
+        if (free_fetch_ == kNoRange) return false;
         const auto piece = static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length, kPiece));
         if (!score_.admit(chain)) return true;
         Fetch wanted{.file = &file, .offset = item.offset, .length = piece, .chain = chain};
@@ -269,7 +247,6 @@ std::expected<bool, std::string> Ahead::advance() {
     Disk& disk = walks_.disk();
     const unsigned before = in_flight();
     const std::uint64_t now = now_ns();
-    release_held(now);
     for (unsigned begun = 0; in_flight() < limit_ && begun < limit_;) {
         const std::uint32_t index = waiting_.pop();
         if (index == engine::kNoIndex) break;
@@ -289,8 +266,6 @@ std::expected<bool, std::string> Ahead::advance() {
 }
 
 void Ahead::drop_waiting() {
-    for (const std::uint32_t index : held_) free_item(index);
-    held_.clear();
     for (std::uint32_t index; (index = waiting_.pop()) != engine::kNoIndex;) free_item(index);
 }
 

@@ -40,7 +40,7 @@ class Ahead {
     // Nobody has looked for a while whether reads have ended.
     void has_slept() { slept_ = true; }
 
-    bool idle() const { return waiting_.empty() && held_.empty() && in_flight() == 0; }
+    bool idle() const { return waiting_.empty() && in_flight() == 0; }
     unsigned in_flight() const { return fetches_ + walks_.in_flight(); }
     unsigned waiting() const { return waiting_.size(); }
     std::uint64_t failed() const { return failed_; }
@@ -50,7 +50,6 @@ class Ahead {
     struct Item {
         WalkRequest walk;  // its chain and file are a fetch's, too
         std::uint64_t offset = 0, length = 0;
-        std::uint64_t held_ns = 0;  // since when
         bool is_walk = false;
         engine::QueueLink link;
     };
@@ -71,7 +70,6 @@ class Ahead {
     void free_item(std::uint32_t index);
     bool begin(std::uint32_t index, std::uint64_t now_ns);
     std::expected<void, std::string> hand_over();
-    void release_held(std::uint64_t now_ns);
     bool begin_walk(const Item& item, std::uint64_t now_ns);
     bool begin_fetch(Item& item, std::uint64_t now_ns);
     bool begin_piece(Fetch& wanted, std::uint64_t now_ns);
@@ -87,7 +85,6 @@ class Ahead {
     Direct& direct_;
     const unsigned limit_;
     std::vector<Item> items_;
-    std::vector<std::uint32_t> held_;  // of chains that hold back, in their order
     std::vector<Fetch> fetch_slots_;
     std::uint32_t free_item_ = kNoRange, free_fetch_ = kNoRange;
     engine::PriorityQueue<ItemLink> waiting_;

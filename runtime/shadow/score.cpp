@@ -133,7 +133,6 @@ void Score::waited(std::uint32_t file_class, std::uint64_t now_ns) {
     bool any = false;
     for (std::uint32_t i = 0; i < plan_.chains.size(); i++) {
         if (has_to_do_with(plan_.chains[i], file_class)) {
-            gates_[i].program_waited();
             silence_[i].program_waited();
             if (listens(i) != listens_[i]) tell_programs();
         }
@@ -149,16 +148,11 @@ void Score::program_read(std::uint32_t file_class, std::uint64_t bytes, std::uin
     add(out.reads);
     add(out.read_bytes, bytes);
     add(out.read_ns, took_ns);
-    if (took_ns <= shim::kSlowReadNs) return read_at_once(file_class);
+    if (took_ns <= shim::kSlowReadNs) return;
     add(out.slow_reads);
     add(out.slow_ns, took_ns);
     if (touched) return;
     misses_[file_class].add(took_ns);
-}
-
-void Score::read_at_once(std::uint32_t file_class) {
-    for (std::uint32_t i = 0; i < plan_.chains.size(); i++)
-        if (has_to_do_with(plan_.chains[i], file_class)) gates_[i].program_read();
 }
 
 void Score::expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool served) {

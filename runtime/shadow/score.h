@@ -25,8 +25,6 @@ class Score final : public RangeSink {
     bool is_quiet(std::uint32_t chain) const {
         return listens_[chain] == Listens::to_slow_reads || listens_[chain] == Listens::in_its_sleep;
     }
-    // Whether nothing more is to be fetched for it before it is known that the program waits for anything.
-    bool holds_back(std::uint32_t chain) const { return use_gates_ && gates_[chain].holds_back(); }
     // One range or walk more may go out; refused by the gate it counts as dropped.
     bool admit(std::uint32_t chain);
     void take_back(std::uint32_t chain) { gates_[chain].take_back(); }  // an admitted one has to wait
@@ -56,7 +54,6 @@ class Score final : public RangeSink {
     static void add(shim::Counter& counter, std::uint64_t n = 1) { counter.fetch_add(n, std::memory_order_relaxed); }
     shim::ChainStats& stats(std::uint32_t chain) { return region_.stats.chains[chain]; }
     void tell_programs();
-    void read_at_once(std::uint32_t file_class);
     void useful(std::uint32_t chain, bool counts);
     Listens listens(std::uint32_t chain) const;
 
