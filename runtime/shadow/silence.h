@@ -11,6 +11,7 @@
 // before, but they wake nobody: the server finds them when it next looks, after 10 to 160 ms, and an index scan that
 // has begun meanwhile is followed from then on.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "runtime/shadow/plan.h"
@@ -20,6 +21,7 @@ namespace chainio::shadow {
 class Silence {
   public:
     static constexpr std::uint32_t kQuiet = 64, kQuietAgain = 1024, kInVain = 32;
+    static constexpr std::uint32_t kMostPatience = 1 << 16;
 
     // `sees_bytes`: of what is read.
     explicit Silence(bool sees_bytes) : sees_bytes_(sees_bytes) {}
@@ -29,14 +31,20 @@ class Silence {
         if (sees_bytes_) silent_ = 0;
     }
     // What it has asked for was not in memory, or is read now.
-    void useful() { silent_ = 0; }
+    void useful() {
+        silent_ = waits_ = 0;
+        patience_ = 1;
+    }
     void in_memory() {
         if (!sees_bytes_) nothing();
     }
-    // For the disk. What such a chain goes by (what is asked for, before it is known what there is) it hears only
-    // aloud.
+    // For the disk, while the chain is quiet. What one goes by that sees no byte (what is asked for, before it is known
+    // what there is) it hears only aloud: so it hears all again, at first after one such read, and each time that this
+    // was in vain after twice as many.
     void program_waited() {
-        if (!sees_bytes_) silent_ = 0;
+        if (sees_bytes_ || silent_ < quiet_at() || ++waits_ < patience_) return;
+        silent_ = waits_ = 0;
+        patience_ = std::min(2 * patience_, kMostPatience);
     }
     // An event at which it has asked for nothing.
     void nothing() {
@@ -52,6 +60,7 @@ class Silence {
 
     bool sees_bytes_, has_asked_ = false;
     std::uint32_t silent_ = 0;
+    std::uint32_t waits_ = 0, patience_ = 1;  // reads that waited while it was quiet, and how many end that
 };
 
 }  // namespace chainio::shadow

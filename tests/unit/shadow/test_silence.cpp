@@ -55,6 +55,28 @@ TEST(Silence, WhatIsInMemoryIsNothingToChainsThatSeeNoByte) {
         << "a read that it is told of when it has ended does not say what was asked";
 }
 
+// RocksDB's chains find nothing to say of most that it waits for.
+TEST(Silence, SlowReadsThatBringNothingEndItLessAndLessOften) {
+    Silence blind(false);
+    const auto waits_until_aloud = [&] {
+        unsigned waits = 0;
+        for (; blind.hears() != Listens::to_all && waits < 1000; waits++) blind.program_waited();
+        return waits;
+    };
+    for (const unsigned wanted : {1u, 2u, 4u, 8u}) {
+        for (unsigned i = 0; i < Silence::kQuiet; i++) blind.nothing();
+        EXPECT_EQ(waits_until_aloud(), wanted);
+    }
+    blind.useful();
+    for (unsigned i = 0; i < Silence::kQuiet; i++) {
+        blind.nothing();
+        blind.program_waited();
+    }
+    EXPECT_NE(blind.hears(), Listens::to_slow_reads) << "the last of these waits was while it was quiet";
+    for (unsigned i = 0; i < Silence::kQuiet; i++) blind.nothing();
+    EXPECT_EQ(waits_until_aloud(), 2u);
+}
+
 // A class of files that two chains run on, and a third fetches from.
 TEST(Silence, NobodyIsWokenForChainsThatHearInTheirSleep) {
     const auto chain = [](ir::ChainMode mode) { return ChainPlan{.mode = mode, .targets = {0}}; };
