@@ -21,7 +21,7 @@ namespace chainio::shadow {
 class Silence {
   public:
     static constexpr std::uint32_t kQuiet = 64, kQuietAgain = 1024, kInVain = 32;
-    static constexpr std::uint32_t kMostPatience = 1 << 16;
+    static constexpr std::uint32_t kMostWaits = 5, kLeastHeard = 3;  // halvings and doublings
 
     // `sees_bytes`: of what is read.
     explicit Silence(bool sees_bytes) : sees_bytes_(sees_bytes) {}
@@ -33,18 +33,19 @@ class Silence {
     // What it has asked for was not in memory, or is read now.
     void useful() {
         silent_ = waits_ = 0;
-        patience_ = 1;
+        vain_ = 0;
     }
     void in_memory() {
         if (!sees_bytes_) nothing();
     }
     // For the disk, while the chain is quiet. What one goes by that sees no byte (what is asked for, before it is known
-    // what there is) it hears only aloud: so it hears all again, at first after one such read, and each time that this
-    // was in vain after twice as many.
+    // what there is) it hears only aloud: so it hears kQuiet events again after one such read, and each time that this
+    // was in vain half as many after twice as many reads.
     void program_waited() {
-        if (sees_bytes_ || silent_ < quiet_at() || ++waits_ < patience_) return;
-        silent_ = waits_ = 0;
-        patience_ = std::min(2 * patience_, kMostPatience);
+        if (sees_bytes_ || silent_ < quiet_at() || ++waits_ < 1u << std::min(vain_, kMostWaits)) return;
+        waits_ = 0;
+        silent_ = quiet_at() - (kQuiet >> std::min(vain_, kLeastHeard));
+        vain_++;
     }
     // An event at which it has asked for nothing.
     void nothing() {
@@ -60,7 +61,8 @@ class Silence {
 
     bool sees_bytes_, has_asked_ = false;
     std::uint32_t silent_ = 0;
-    std::uint32_t waits_ = 0, patience_ = 1;  // reads that waited while it was quiet, and how many end that
+    std::uint32_t waits_ = 0;  // reads that waited while it was quiet
+    std::uint32_t vain_ = 0;   // times that they ended it and brought nothing
 };
 
 }  // namespace chainio::shadow

@@ -63,18 +63,19 @@ TEST(Silence, SlowReadsThatBringNothingEndItLessAndLessOften) {
         for (; blind.hears() != Listens::to_all && waits < 1000; waits++) blind.program_waited();
         return waits;
     };
-    for (const unsigned wanted : {1u, 2u, 4u, 8u}) {
-        for (unsigned i = 0; i < Silence::kQuiet; i++) blind.nothing();
-        EXPECT_EQ(waits_until_aloud(), wanted);
+    EXPECT_EQ(until_otherwise(blind), Silence::kQuiet);
+    struct {
+        unsigned waits, events;
+    } const wanted[] = {{1, 64}, {2, 32}, {4, 16}, {8, 8}, {16, 8}, {32, 8}, {32, 8}};
+    for (const auto& [waits, events] : wanted) {
+        EXPECT_EQ(waits_until_aloud(), waits);
+        blind.program_waited();  // it hears of this one
+        EXPECT_EQ(until_otherwise(blind), events);
     }
+    EXPECT_EQ(waits_until_aloud(), 32u);
     blind.useful();
-    for (unsigned i = 0; i < Silence::kQuiet; i++) {
-        blind.nothing();
-        blind.program_waited();
-    }
-    EXPECT_NE(blind.hears(), Listens::to_slow_reads) << "the last of these waits was while it was quiet";
-    for (unsigned i = 0; i < Silence::kQuiet; i++) blind.nothing();
-    EXPECT_EQ(waits_until_aloud(), 2u);
+    EXPECT_EQ(until_otherwise(blind), Silence::kQuiet);
+    EXPECT_EQ(waits_until_aloud(), 1u);
 }
 
 // A class of files that two chains run on, and a third fetches from.
