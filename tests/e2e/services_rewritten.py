@@ -57,6 +57,9 @@ class Runtime:
         """Returns once the file under the name is the one that is read."""
         subprocess.run([BUILD / "bin" / "chainio", "control", self.control, "invalidate"], check=True, stdout=subprocess.DEVNULL)
 
+    def stats(self):
+        return json.loads(subprocess.run([BUILD / "bin" / "chainio", "control", self.control, "stats"], check=True, capture_output=True, text=True).stdout)
+
     def stop(self):
         self.process.terminate()
         code = self.process.wait(timeout=60)
@@ -192,6 +195,8 @@ def main():
                 else:
                     in_place(folder, runtime, clients, truth, version, then, rng)
                 version = then
+            # An interface is opened anew after each new edition; meanwhile sockets serve.
+            netns.until("datagrams come by the interface again, and hot ones from the driver", lambda: all(ways(runtime.stats())))
         finally:
             truth.over = True
             for client in clients:
@@ -199,8 +204,7 @@ def main():
         for client in clients:
             expect(f"{client.name}: {client.replies} replies, {client.errors} errors: none wrong", client.wrong, [])
             expect("  and values that are half written were met", client.errors, lambda n: n >= 3 * STOPS)
-        stats = subprocess.run([BUILD / "bin" / "chainio", "control", runtime.control, "stats"], check=True, capture_output=True, text=True).stdout
-        expect("datagrams came by both ways, and hot ones from the driver", ways(stats), (True, True, True))
+        expect("datagrams came by both ways, and hot ones from the driver", ways(runtime.stats()), (True, True, True))
         expect("it ends", runtime.stop(), 0)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
@@ -208,7 +212,6 @@ def main():
 
 def ways(stats):
     """Whether datagrams came by AF_XDP, by the socket, and to the driver alone."""
-    stats = json.loads(stats)
     udp = next(each for each in stats["services"] if each["transport"] == "udp")
     by_interface = sum(each["received"] for each in stats["interfaces"])
     return by_interface > 0, udp["datagrams"] > by_interface, udp["cache"]["hits"] > 0
