@@ -4,7 +4,6 @@ and up, clients vanish, the spec is reloaded and the store is replaced, by a see
 
 Some seconds in a check, ten minutes in tools/soak. CHAINIO_SEED=N: another sequence of events."""
 import errno
-import json
 import os
 import pathlib
 import random
@@ -85,7 +84,7 @@ class Scene:
         return out.read_bytes()
 
     def stats(self):
-        return json.loads(subprocess.run([BUILD / "bin" / "chainio", "control", self.runtime.control, "stats"], check=True, capture_output=True, text=True).stdout)
+        return self.runtime.stats()
 
     def put(self, artifact):
         fresh = self.folder / "memcached.new"
@@ -171,6 +170,7 @@ class Scene:
         hits = self.hits()
         answered(self.clients, 100)
         expect("the driver answers to the end", self.hits() - hits, lambda more: more > 0)
+        netns.until("datagrams come by the interface again, and hot ones from the driver", lambda: all(ways(self.stats())))
         self.truth.over = True
         for client in self.clients:
             client.join()
@@ -179,7 +179,7 @@ class Scene:
         late = self.resident_kib()
         stats = self.stats()
         expect("as many reloads as were asked for", stats["reloads"]["done"], lambda done: done >= RELOADS)
-        expect("datagrams came by both ways, and hot ones from the driver", ways(json.dumps(stats)), (True, True, True))
+        expect("datagrams came by both ways, and hot ones from the driver", ways(stats), (True, True, True))
         expect("no frame leaked", stats["leaked_frames"], 0)
         expect("memory is flat", late - early, lambda grown: grown < 8 << 10)
         print(f"      seed {SEED}: {sum(each.replies for each in self.clients)} replies, {stats['reloads']['done']} reloads, {self.did}; KiB resident {early}, then {late}")
