@@ -21,7 +21,7 @@ namespace chainio::shadow {
 class Silence {
   public:
     static constexpr std::uint32_t kQuiet = 64, kQuietAgain = 1024, kInVain = 32;
-    static constexpr std::uint32_t kMostWaits = 5, kLeastHeard = 3;  // halvings and doublings
+    static constexpr std::uint32_t kMostWaits = 5, kLeastHeard = 3;  // doublings and halvings
 
     // `sees_bytes`: of what is read.
     explicit Silence(bool sees_bytes) : sees_bytes_(sees_bytes) {}
@@ -31,10 +31,7 @@ class Silence {
         if (sees_bytes_) silent_ = 0;
     }
     // What it has asked for was not in memory, or is read now.
-    void useful() {
-        silent_ = waits_ = 0;
-        vain_ = 0;
-    }
+    void useful() { silent_ = waits_ = vain_ = 0; }
     void in_memory() {
         if (!sees_bytes_) nothing();
     }

@@ -99,8 +99,8 @@ bool stars_match(const char* tail, const char* text, bool crosses) {
     return crosses || std::memchr(text, '/', length - tail_length) == nullptr;
 }
 
-// What a pattern comes to of which nothing but stars at one place is special, as most are: the matcher below takes a
-// microsecond for a path, beside the opening of a file. `pattern` and `text` go past what stands for itself at first.
+// What a pattern comes to of which nothing but stars at one place is special, as most are: the matcher below takes half
+// a microsecond for a path, beside the opening of a file. `pattern` and `text` go past what stands for itself at first.
 enum class Plain { matches, differs, neither };
 Plain match_plainly(const char*& pattern, const char*& text) {
     const std::size_t same = std::strcspn(pattern, kSpecial);

@@ -24,26 +24,32 @@ ssize_t vector_seen(Slot& slot, int fd, std::int64_t offset, const iovec* list, 
     return got;
 }
 
-// Tries to read without waiting. A read that would wait is preceded by a look at who asks; the bytes of one that need
-// not, or 0: the program's own call is to be made. Long reads are told of before they begin, and some file systems
-// (FUSE) know no such try.
-ssize_t read_or_look(int fd, std::int64_t at, void* buffer, std::size_t size) {
-    if (size >= kLongRead || at < 0 || !looks_before_waits()) [[likely]]
-        return 0;
-    pthread_testcancel();  // as the call would
+// Tries to read without waiting, which some file systems (FUSE) do not know; a read that would wait is preceded by a
+// look at who asks. What the kernel says of the try.
+long try_or_look(int fd, std::int64_t at, void* buffer, std::size_t size) {
+    if (at < 0) return -EINVAL;  // for this call -1 is the descriptor's own place, which would move on
     const iovec vector{buffer, size};
     const long got = raw_call(SYS_preadv2, fd, word(&vector), 1, at, 0, RWF_NOWAIT);
     if (got == -EAGAIN) look_before_waiting();
-    return got == static_cast<long>(size) ? got : 0;
+    return got;
 }
 
-// The same of bytes that go from a file's place elsewhere.
+// The bytes of a whole read that need not wait, or 0: the program's own call is to be made. Long reads are told of
+// before they begin.
+ssize_t read_or_look(int fd, std::int64_t at, void* buffer, std::size_t size) {
+    if (size >= kLongRead || !looks_before_waits()) [[likely]]
+        return 0;
+    pthread_testcancel();  // as the call would
+    return try_or_look(fd, at, buffer, size) == static_cast<long>(size) ? static_cast<ssize_t>(size) : 0;
+}
+
+// Of bytes that go from a file's place elsewhere, by calls that are made in any case: the first says it for all.
 void look_if_waits(int fd, const off_t* place, std::size_t size) {
     if (!place || size >= kLongRead || !looks_before_waits()) [[likely]]
         return;
     off_t at = 0;
     char first;
-    if (read_safely(word(place), &at, sizeof at)) read_or_look(fd, at, &first, sizeof first);
+    if (read_safely(word(place), &at, sizeof at)) try_or_look(fd, at, &first, sizeof first);
 }
 
 // What moves from a file to a socket, a pipe or another file is read by the program as far as the disk is concerned.

@@ -176,8 +176,12 @@ if (a[4][0] == 'c') {
     for (int i = 0; i < 1000 && there & 1; ++i) { if (i) usleep(1000); CHECK(posix_fadvise(f, 0, 0, POSIX_FADV_DONTNEED) == 0 && mincore(p, 4096, &there) == 0); }
     syscall(SYS_munmap, p, 4096); if (there & 1) _exit(77);
 }
-CHECK(write(peer1, "three", 5) == 5); off_t o = 0;
+CHECK(write(peer1, "three", 5) == 5); off_t o = 0, nowhere = -1;
+CHECK(sendfile(out, f, &nowhere, 4096) == -1 && errno == EINVAL && lseek(f, 0, SEEK_CUR) == 0);
+/* sendfile is no place at which a thread may be cancelled. */
+CHECK(a[4][1] != 's' || pthread_cancel(pthread_self()) == 0);
 switch (a[4][1]) { case 'p': CHECK(pread(f, b, 4096, 0) == 4096 && b[0] == 'i' && b[4095] == 'i'); break; case 's': CHECK(sendfile(out, f, &o, 4096) == 4096 && o == 4096); }
+CHECK(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, 0) == 0);
 CHECK(epoll_wait(e, x, 8, 9000) == 1); got("three", read(s1, b, 9)); break; }
 } return 0; }
 """
@@ -185,7 +189,7 @@ CHECK(epoll_wait(e, x, 8, 9000) == 1); got("three", read(s1, b, 9)); break; }
 
 def looks_before_it_waits(checks, port):
     """What has arrived by the time when a read has to wait is told of before it waits; of one that need not wait, nobody looks."""
-    program = checks.compile("reader", READER.replace("#include <unistd.h>", "#include <sys/sendfile.h>\n#include <unistd.h>", 1))
+    program = checks.compile("reader", READER.replace("#include <unistd.h>", "#include <pthread.h>\n#include <sys/sendfile.h>\n#include <unistd.h>", 1))
     path = checks.folder / "big.idx"
     with open(path, "wb") as file:
         file.write(b"i" * 4096)

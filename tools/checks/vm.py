@@ -15,7 +15,7 @@ import matrix  # noqa: E402
 import plan  # noqa: E402
 from place import CACHE, last_line  # noqa: E402
 
-SECONDS = 1200  # of one guest; half of it when nothing else runs
+SECONDS = 1200  # of one guest; a third of it when nothing else runs
 
 
 def verified(line, checks, page):

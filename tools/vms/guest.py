@@ -14,7 +14,7 @@ from place import CACHE, LOG, ROOT, Unavailable, last_line, locked
 
 TIMED_OUT, GUEST_FAILED = 124, 125
 BOOTS = 3  # of a machine that is gone before the command is begun
-# One thread of QEMU runs the guest's processors in turns. With a thread for each, QEMU before 8.1 may translate code in the moment in which another processor
+# One thread of QEMU runs the guest's processors in turns. With a thread for each, QEMU 7.2 may translate code in the moment in which another processor
 # patches it, and goes on with what stood there: the kernel dies of an int3, when it boots or whenever it switches something on.
 EMULATION = "-accel tcg,thread=single"
 WATCHDOG = 60  # seconds, half of what counts as a soft lockup: an emulated processor on a busy machine does a twentieth of a real one's work

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/diag/utf8.h"
+
 namespace chainio::run {
 namespace {
 
