@@ -368,6 +368,16 @@ TEST(Server, TellsWhichProcessesHaveAnIoUring) {
 }
 
 // What is posted costs the program; a chain that says nothing hears of what is slow, until it has something to say.
+// Posts reads of a page of the poster's first file, and waits until the chain has run on each.
+bool runs_on_reads(const Running& running, Poster& poster, const std::string& path, unsigned count, std::uint64_t page,
+                   std::uint32_t took_ns = 500) {
+    const auto before = running.chain().events.load();
+    for (unsigned i = 0; i < count; i++) {
+        while (!poster.read(0, path, page * kPage, kPage, took_ns)) std::this_thread::yield();
+    }
+    return happens([&] { return running.chain().events == before + count; });
+}
+
 TEST(Posts, AreSlowReadsOnlyWhileAChainAsksForNothing) {
     const Folder folder;
     std::string bytes = pointing_to({}, 8);
@@ -378,12 +388,8 @@ TEST(Posts, AreSlowReadsOnlyWhileAChainAsksForNothing) {
     Poster poster(running.region(), 3);
     ASSERT_TRUE(poster.opened(0, path));
     const auto posts = [&] { return running.region().class_posts[0].load(); };
-    const auto reads = [&](unsigned count, std::uint64_t offset, std::uint32_t took) {
-        const auto before = running.chain().events.load();
-        for (unsigned i = 0; i < count; i++) {
-            while (!poster.read(0, path, offset, kPage, took)) std::this_thread::yield();
-        }
-        return happens([&] { return running.chain().events == before + count; });
+    const auto reads = [&](unsigned count, std::uint64_t page, std::uint32_t took_ns) {
+        return runs_on_reads(running, poster, path, count, page, took_ns);
     };
     ASSERT_TRUE(reads(63, 0, 500));
     EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostReads);
@@ -394,8 +400,34 @@ TEST(Posts, AreSlowReadsOnlyWhileAChainAsksForNothing) {
     // What is slow has nothing for it either.
     ASSERT_TRUE(reads(2, 0, 100'000));
     EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostSlowReads | shim::kLetSleep);
-    ASSERT_TRUE(reads(1, kPage, 100'000));
+    ASSERT_TRUE(reads(1, 1, 100'000));
     EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostReads) << "it has asked for the fifth page";
+}
+
+// A chain that goes by the places of reads names something at each of them.
+TEST(Posts, AreSlowReadsOnlyWhileWhatAChainAsksForIsInMemory) {
+    constexpr unsigned kPages = 256;
+    const Folder folder;
+    const std::string path = folder.write("blind.row", bytes_of(kPages));
+    Running running(server_of(R"(
+files rows = "*.row"
+chain next on read(rows) as r { prefetch r.file at r.offset + r.length for 4096 }
+)"));
+    Poster poster(running.region(), 3);
+    drop_pages(path);
+    program_reads(path, 2 * kPage, (kPages - 2) * kPage);
+    ASSERT_TRUE(poster.opened(0, path));
+    const auto posts = [&] { return running.region().class_posts[0].load(); };
+    constexpr std::uint32_t aloud = shim::kPostOpens | shim::kPostReads | shim::kPostBegun;
+    ASSERT_TRUE(runs_on_reads(running, poster, path, 1, 0));
+    ASSERT_TRUE(happens([&] { return running.chain().fetches == 1; })) << "the second page is not in memory";
+    for (unsigned page = 2; page < 65; page++) ASSERT_TRUE(runs_on_reads(running, poster, path, 1, page));
+    ASSERT_TRUE(happens([&] { return running.chain().cached == 63; }));
+    EXPECT_EQ(posts(), aloud);
+    ASSERT_TRUE(runs_on_reads(running, poster, path, 1, 65));
+    EXPECT_TRUE(happens([&] { return posts() == (shim::kPostOpens | shim::kPostSlowReads); }));
+    ASSERT_TRUE(runs_on_reads(running, poster, path, 1, kPages - 1, 100'000));
+    EXPECT_TRUE(happens([&] { return posts() == aloud; })) << "somebody has waited";
 }
 
 // A page may name more than a thousand others: while they are read, the chain waits for the next such page.
@@ -410,11 +442,7 @@ TEST(Posts, AreAllReadsWhileWhatWasFetchedIsRead) {
     program_reads(path, 0, 2 * kPage);
     ASSERT_TRUE(poster.opened(0, path));
     const auto reads = [&](unsigned count, std::uint64_t page) {
-        const auto before = running.chain().events.load();
-        for (unsigned i = 0; i < count; i++) {
-            while (!poster.read(0, path, page * kPage, kPage, 500)) std::this_thread::yield();
-        }
-        return happens([&] { return running.chain().events == before + count; });
+        return runs_on_reads(running, poster, path, count, page);
     };
     ASSERT_TRUE(reads(1, 0));
     ASSERT_TRUE(happens([&] { return pages_in_memory(path, 5, 1) == 1; }));
