@@ -58,6 +58,7 @@ PROGRAMS = [
     ("git", "git", ["sh", "-c", "git init -q . && git add *.idx script.py && git -c user.name=x -c user.email=x@x commit -qm m --date=@1+0000 && git log --format=%T && "
                     "echo x >> a.idx && git diff --stat && git gc -q && git fsck --strict && git status --short | grep idx"], None),
     ("perl", "perl", ["perl", "-e", "open F, '<a.idx'; seek F, 100, 0; read F, $x, 20; print $x; local $/; $y = <F>; print length $y; open G, '-|', 'cat a.idx'; print length <G>; exit 7"], None),
+    ("valgrind", "valgrind", ["valgrind", "-q", "--error-exitcode=9", "cat", "a.idx"], None),
     ("a missing program", "sh", ["sh", "-c", "no-such-program; ./a.idx; exec /none"], None),
 ]
 
@@ -175,6 +176,8 @@ def binary(checks):
     forbidden = [name for name in undefined if re.match(r"_Z|__cxa_(?!finalize)|_Unwind|__gxx|malloc|calloc|realloc|free$|__asan|__tsan|__ubsan|__sanitizer|__tls_get_addr|pthread_create|printf", name)]
     checks.same("what it must not call", forbidden, [])
     checks.same("of what it interposes it calls nothing by name", sorted(set(undefined) & listed), [])
+    units = subprocess.run(["readelf", "-W", "--debug-dump=info", LIBRARY], capture_output=True, text=True, check=True).stdout
+    checks.same("versions of its debugging information, of which valgrind 3.19 reads no later one", set(re.findall(r"^ +Version: +(\d+)", units, re.M)), {"4"})
 
 
 def others(checks):
