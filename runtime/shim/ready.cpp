@@ -124,12 +124,17 @@ bool may_be_asked_on(int descriptor) {
            wants(*slot, kPostReady);
 }
 
-// The socket that was answered the longest ago; -1: there is none. A signal handler that receives as well may have gone
-// further than the list.
-int oldest_answered() {
+// Sockets in the thread's list. A signal handler that receives as well may have gone further than its end.
+std::uint32_t answered_sockets() {
     Answered& answered = producer.answered;
     if (static_cast<std::int32_t>(answered.end - answered.first) < 0) answered.first = answered.end;
-    return answered.first == answered.end ? -1 : answered.sockets[answered.first % Answered::kRoom];
+    return answered.end - answered.first;
+}
+
+// The one that was answered the longest ago; -1: there is none.
+int oldest_answered() {
+    const Answered& answered = producer.answered;
+    return answered_sockets() == 0 ? -1 : answered.sockets[answered.first % Answered::kRoom];
 }
 
 void forget_oldest() {
@@ -160,8 +165,7 @@ void look_at_answered(int socket) {
         if (++answered.in_vain < kInVain) break;
         forget_oldest();
     }
-    oldest_answered();
-    if (answered.end - answered.first < Answered::kRoom && may_be_asked_on(socket))
+    if (answered_sockets() < Answered::kRoom && may_be_asked_on(socket))
         answered.sockets[answered.end++ % Answered::kRoom] = static_cast<std::uint16_t>(socket);
     wake_if(posted);
 }
@@ -170,7 +174,7 @@ bool looks_before_waits() {
     // The next epoll_wait tells of many requests at once, which costs the server less than being told of each.
     constexpr std::uint32_t kMany = 10;
     const int oldest = oldest_answered();
-    return oldest >= 0 && producer.answered.end - producer.answered.first < kMany && may_be_asked_on(oldest);
+    return oldest >= 0 && answered_sockets() < kMany && may_be_asked_on(oldest);
 }
 
 void look_before_waiting() {

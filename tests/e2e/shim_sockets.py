@@ -166,9 +166,16 @@ OTHERS = [
      "errno = 33; close(own_listener(SOCK_STREAM)); CHECK(errno == 33);", []),
 ]
 
-# A request comes on a socket that was answered, and then the program reads a file that is in memory or not, as its third argument says; 77: it cannot be taken out of memory here.
+# A request comes on one of some sockets that were answered, and then the program reads a file that is in memory or not: its third argument says how, and how many
+# sockets. 77: it cannot be taken out of memory here.
 READER = HEAD + """
-case 0: { s = taken("one"); int s1 = s, peer1 = peer; e = watch(s1, EPOLLIN, 1); CHECK(epoll_wait(e, x, 8, 9000) == 1); got("one", read(s1, b, 9));
+case 0: { int s1 = -1, peer1 = -1, many = atoi(a[4] + 2);
+for (int i = 0; i < many; ++i) {
+    if (i) close(listener);
+    s = taken("one"); int w = watch(s, EPOLLIN, 1); CHECK(epoll_wait(w, x, 8, 9000) == 1); got("one", read(s, b, 9));
+    /* The first of many, who has asked for nothing since, is forgotten. */
+    if (i == many / 7) { s1 = s; peer1 = peer; e = w; }
+}
 int f = open(a[3], O_RDONLY), out = open("/dev/null", O_WRONLY); CHECK(f >= 0 && out >= 0); CHECK(pread(f, b, 4096, 0) == 4096);
 if (a[4][0] == 'c') {
     unsigned char there = 1; void* p = (void*)syscall(SYS_mmap, 0, 4096, PROT_READ, MAP_SHARED, f, 0); CHECK(p != MAP_FAILED);
@@ -188,14 +195,15 @@ CHECK(epoll_wait(e, x, 8, 9000) == 1); got("three", read(s1, b, 9)); break; }
 
 
 def looks_before_it_waits(checks, port):
-    """What has arrived by the time when a read has to wait is told of before it waits; of one that need not wait, nobody looks."""
+    """What has arrived by the time when a read has to wait is told of before it waits; of one that need not wait, nobody looks, nor where many were answered."""
     program = checks.compile("reader", READER.replace("#include <unistd.h>", "#include <pthread.h>\n#include <sys/sendfile.h>\n#include <unistd.h>", 1))
     path = checks.folder / "big.idx"
     with open(path, "wb") as file:
         file.write(b"i" * 4096)
         os.fsync(file.fileno())
     one, three, read = ready("one"), ready("three"), ("read", 0, 4096)
-    for how, wanted in (("wp", [one, read, read, three]), ("cp", [one, read, three, read]), ("ws", [one, read, read, three]), ("cs", [one, read, three, read])):
+    for how, wanted in (("wp1", [one, read, read, three]), ("cp1", [one, read, three, read]), ("ws1", [one, read, read, three]), ("cs1", [one, read, three, read]),
+                        ("cp10", [*[one] * 10, read, three, read]), ("cp11", [*[one] * 11, read, read, three])):
         with Server(checks.folder, classes=["*.idx"], sockets=[{"port": port, "tcp": 1}]) as server:
             done = server.run(program, 0, port, path, how, stderr=subprocess.PIPE)
         if done.returncode == 77:
