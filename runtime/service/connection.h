@@ -58,18 +58,20 @@ struct Connection {
     std::uint16_t rank = 0;
     std::uint16_t sending = 0;  // sends that are with the kernel, one behind the other
     std::uint16_t peer = Peers::kUnknown;
-    bool waiting = false;     // its first request waits for a slot
-    bool receiving = false;   // an operation of this kind is with the kernel
-    bool stopping = false;    // the receive was told to end, as there is no room
-    bool at_end = false;      // the peer sends no more
-    bool leaving = false;     // ends once what was replied is sent
-    bool lingering = false;   // everything is sent and the peer was told; what still comes is thrown away
-    bool blocked = false;     // its reply waits for room
-    bool shut = false;        // both ways, so that its operations end
-    bool broken = false;      // nothing can be sent or received any more
-    bool dirty = false;       // to be looked at before the server waits
-    bool no_buffer = false;   // the receive found no buffer, and is asked for again after a while
-    bool reset_peer = false;  // what the kernel kept for the peer was thrown away
+    bool waiting = false;      // its first request waits for a slot
+    bool receiving = false;    // an operation of this kind is with the kernel
+    bool stopping = false;     // the receive was told to end, as there is no room
+    bool at_end = false;       // the peer sends no more
+    bool leaving = false;      // ends once what was replied is sent
+    bool lingering = false;    // everything is sent and the peer was told; what still comes is thrown away
+    bool blocked = false;      // its reply waits for room,
+    bool was_blocked = false;  // as it did at the last look
+    bool slow = false;         // and others waited for its place, which it leaves to them from then on
+    bool shut = false;         // both ways, so that its operations end
+    bool broken = false;       // nothing can be sent or received any more
+    bool dirty = false;        // to be looked at before the server waits
+    bool no_buffer = false;    // the receive found no buffer, and is asked for again after a while
+    bool reset_peer = false;   // what the kernel kept for the peer was thrown away
     // The newer spec has no place for the connection: until then what its peer sends is answered under the one before.
     std::uint64_t parting_until_ns = 0;
     // When the connection is given up, because the rest of a request has not come, or nobody takes a reply; 0: never.

@@ -2,9 +2,13 @@
 
 namespace chainio::service {
 
-Generation::Generation(engine::Engine& with, Files opened, unsigned slots)
-    : engine(with), module(with.spec().module()), files(std::move(opened)), requests(with, files, slots), lender(with) {
-    for (auto* list : {&starved, &again}) list->reserve(slots);
+Generation::Generation(engine::Engine& with, Files opened, unsigned places, unsigned parked)
+    : engine(with),
+      module(with.spec().module()),
+      files(std::move(opened)),
+      requests(with, files, places, parked),
+      lender(with) {
+    for (auto* list : {&starved, &again}) list->reserve(places + parked);
     for (std::size_t i = 0; i < module.services.size(); i++) {
         counters.push_back(std::make_shared<ServiceCounters>());
         udp_counters.push_back(std::make_shared<ServiceCounters>());

@@ -27,7 +27,7 @@ struct ServiceCounters {
 };
 
 struct Generation {
-    Generation(engine::Engine& with, Files opened, unsigned slots);
+    Generation(engine::Engine& with, Files opened, unsigned places, unsigned parked);
     // Takes over the counters of the services that `before` has by the same names.
     void inherit_counters(const Generation& before);
     std::optional<std::uint32_t> find(std::string_view service) const;

@@ -74,20 +74,22 @@ std::size_t format(ir::Format format, std::uint64_t value, std::span<std::uint8_
 
 }  // namespace
 
-Requests::Requests(engine::Engine& engine, const Files& files, unsigned slots)
+Requests::Requests(engine::Engine& engine, const Files& files, unsigned places, unsigned parked)
     : engine_(engine),
       module_(engine.spec().module()),
       files_(files),
       io_stride_(io_size(engine.spec().artifact())),
       result_stride_(longest_result(module_)),
       results_stride_(result_stride_ * ir::results_of(module_)),
-      io_memory_(io_stride_ * (slots + 1)),  // the last one is the scout's
-      result_memory_(std::max<std::size_t>(results_stride_ * slots, 1)),
+      io_memory_(io_stride_ * (places + parked + 1)),  // the last one is the scout's
+      result_memory_(std::max<std::size_t>(results_stride_ * (places + parked), 1)),
+      places_(places),
       arguments_(CIO_MAX_ARGS),
       ahead_calls_(calls_ahead(module_)),
       aheads_(ahead_calls_.empty() ? 0 : engine.capacity() / 2),
       ahead_memory_(std::max<std::size_t>(result_stride_ * aheads_.size(), 1)),
       scout_memory_(engine.spec().artifact()) {
+    const unsigned slots = places + parked;
     slots_.reserve(slots);
     for (unsigned i = 0; i < slots; i++) {
         Slot& slot = slots_.emplace_back(engine.spec().artifact());
@@ -180,8 +182,30 @@ bool Requests::begin_next(Slot& slot) {
     return false;
 }
 
+void Requests::park(std::uint32_t index) {
+    Slot& slot = slots_[index];
+    if (slot.parked || parked_ == slots_.size() - places_) return;
+    std::size_t bytes = 0;
+    for (const Kept& kept : slot.kept)
+        if (kept.ours) bytes += engine_.memory().frame_bytes(kept.at.frame);
+    if (parked_bytes_ + bytes > engine_.slab().region().size() / 4) return;
+    // What was read ahead for it would lie in the memory as long: it is read again.
+    drop_ahead(slot);
+    slot.parked = true;
+    slot.parked_bytes = bytes;
+    parked_bytes_ += bytes;
+    parked_++;
+}
+
+void Requests::unpark(Slot& slot) {
+    if (!std::exchange(slot.parked, false)) return;
+    parked_bytes_ -= slot.parked_bytes;
+    parked_--;
+}
+
 RunState Requests::go_on(std::uint32_t index) {
     Slot& slot = slots_[index];
+    unpark(slot);
     while (slot.run) {
         if (slot.replying) {
             if (!write_reply(slot)) return RunState::full;
@@ -410,6 +434,7 @@ std::optional<std::size_t> Requests::datagram_head(std::uint32_t index, std::int
 }
 
 void Requests::release(std::uint32_t slot) {
+    unpark(slots_[slot]);
     drop_ahead(slots_[slot]);
     give_back_all(slots_[slot]);
     slots_[slot].run.reset();

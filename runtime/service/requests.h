@@ -26,11 +26,12 @@ enum class Ending : std::uint8_t { answered, malformed, failed };
 
 class Requests {
   public:
-    Requests(engine::Engine& engine, const Files& files, unsigned slots);
+    // `places` for requests that run, and room for so many more that are parked.
+    Requests(engine::Engine& engine, const Files& files, unsigned places, unsigned parked = 0);
 
-    // One slot more than was asked for is kept for telling a client that its request is not run.
-    bool any_free() const { return free_.size() > 1; }
-    bool any_spare() const { return !free_.empty(); }
+    // The last place is kept for telling a client that its request is not run.
+    bool any_free() const { return in_places() + 1 < places_; }
+    bool any_spare() const { return in_places() < places_; }
     unsigned running() const { return static_cast<unsigned>(slots_.size() - free_.size()) + aheads_used_; }
     // Starts a service's handler over a request that stays where it is until the end; replies go to `output`.
     std::uint32_t start(std::uint32_t service, std::int32_t program, std::span<const std::uint8_t> request,
@@ -39,6 +40,9 @@ class Requests {
     std::uint32_t start_failed(std::uint32_t service, Ending ending, std::span<const std::uint8_t> request,
                                Sink& output, std::uint32_t connection);
     RunState go_on(std::uint32_t slot);
+    // A request whose reply waits for room leaves its place to others until it is gone on with. It keeps the place
+    // where what it holds of the memory would be too much beside what the other parked ones hold.
+    void park(std::uint32_t slot);
     // Takes the result of a chain; the slot that waits for it, if one does, is to be gone on with.
     std::optional<std::uint32_t> take(const engine::Completion& completion);
     std::uint32_t connection(std::uint32_t slot) const { return slots_[slot].connection; }
@@ -77,8 +81,9 @@ class Requests {
         std::uint32_t service = 0, connection = 0;
         std::uint64_t copies = 0;
         std::size_t part = 0, within = 0;  // of the reply that is being written
+        std::size_t parked_bytes = 0;      // of the memory, held while it is parked
         Ending ending = Ending::answered;
-        bool replying = false, closes = false, in_engine = false;
+        bool replying = false, closes = false, in_engine = false, parked = false;
         bool on_malformed = false, on_failure = false;    // has run, or need not
         std::uint32_t ahead = kNone, last_ahead = kNone;  // chains that run for calls which the handler will make
         bool waits_ahead = false;                         // for the first of them
@@ -98,6 +103,8 @@ class Requests {
     };
     std::uint32_t take_slot(std::uint32_t service, std::span<const std::uint8_t> request, Sink& output,
                             std::uint32_t connection);
+    std::size_t in_places() const { return slots_.size() - free_.size() - parked_; }
+    void unpark(Slot& slot);
     void begin(Slot& slot, std::int32_t program);
     bool begin_next(Slot& slot);
     bool begin_handler_of(Slot& slot, Ending ending);
@@ -127,6 +134,8 @@ class Requests {
     engine::LazyMemory io_memory_, result_memory_;
     std::vector<Slot> slots_;
     std::vector<std::uint32_t> free_;
+    unsigned places_, parked_ = 0;
+    std::size_t parked_bytes_ = 0;
     std::vector<engine::Argument> arguments_;
     std::uint32_t close_outcome_ = 0;
 

@@ -46,7 +46,7 @@ Server::Server(engine::Engine& engine, Files files, const ServerOptions& options
       request_length_(options.connections),
       too_long_(options.connections),
       waiting_(ranks_of(engine.spec().module()), WaitingLink{&connections_, &datagrams_}),
-      now_(std::make_unique<Generation>(engine, std::move(files), options.requests + 1)),
+      now_(make_generation(engine, std::move(files))),
       events_(kEvents) {
     connections_.reserve(options.connections);
     for (unsigned i = 0; i < options.connections; i++) {
@@ -140,6 +140,7 @@ void Server::step() {
             start_waiting();
         }
     }
+    take_places_of_slow();
     give_up_late();
     accept_again();
     end_generation();

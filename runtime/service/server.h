@@ -70,7 +70,8 @@ class Server {
     const std::vector<Listening>& listening() const { return listening_; }
     int next_timeout_ms() const {
         const auto opening = [](const Interface& each) { return each.tries != 0 || each.until_ns != 0; };
-        if (draining_ || before_ || accept_again_ns_ != 0 || std::ranges::any_of(interfaces_, opening))
+        if (draining_ || before_ || accept_again_ns_ != 0 || !waiting_.empty() ||
+            std::ranges::any_of(interfaces_, opening))
             return kEndingTickMs;
         return used_ == 0 ? -1 : kTickMs;
     }
@@ -116,6 +117,7 @@ class Server {
   private:
     static constexpr int kTickMs = 250, kEndingTickMs = 20, kUnsentTickMs = 3, kLinkTickMs = 100;
     static constexpr std::uint32_t kLentAlways = 4096;  // results that are worth a piece of their own
+    static constexpr unsigned kMostParked = 1024;       // requests whose replies wait for slow peers
     // Requests are known by their connection's number, or their datagram's and this.
     static constexpr std::uint32_t kFirstDatagram = 1u << 30;
     struct WaitingLink {
@@ -155,6 +157,10 @@ class Server {
         bool leaving = false, stopping = false;  // of datagrams: closed once nothing is left to be received
     };
     Server(engine::Engine& engine, Files files, const ServerOptions& options, std::unique_ptr<Net> net);
+    std::unique_ptr<Generation> make_generation(engine::Engine& engine, Files files) const {
+        return std::make_unique<Generation>(engine, std::move(files), options_.requests + 1,
+                                            std::min(options_.connections, kMostParked));
+    }
     // server_reload.cpp: endpoints, and one spec in the place of another
     std::expected<std::vector<Listener>, std::string> listeners_for(Generation& generation,
                                                                     const std::vector<Port>& ports) const;
@@ -174,6 +180,7 @@ class Server {
     void was_let_go(Connection& connection, const NetEvent& event);
     bool takes_nothing(Connection& connection, std::uint64_t now) const;
     static void reset_peer(Connection& connection);
+    void take_places_of_slow();
     std::uint32_t lends_from() const {
         return options_.zero_copy_bytes == 0 ? kLentAlways : std::min(options_.zero_copy_bytes, kLentAlways);
     }
@@ -284,7 +291,7 @@ class Server {
     std::vector<std::uint32_t> free_xdp_;  // places for what comes by an interface
     metrics::Fallbacks* fallbacks_ = nullptr;
     std::vector<NetEvent> events_;
-    std::uint64_t last_look_ns_ = 0, peers_looked_ns_ = 0;
+    std::uint64_t last_look_ns_ = 0, peers_looked_ns_ = 0, places_looked_ns_ = 0;
     std::uint64_t accept_again_ns_ = 0;  // when; 0: no listener waits for a shortage to be over
     unsigned used_ = 0;
     bool draining_ = false;

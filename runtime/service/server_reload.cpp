@@ -130,7 +130,7 @@ void Server::close_listener(std::uint32_t index) {
 }
 
 std::expected<void, std::string> Server::reload(engine::Engine& engine, Files files, const std::vector<Port>& ports) {
-    auto next = std::make_unique<Generation>(engine, std::move(files), options_.requests + 1);
+    auto next = make_generation(engine, std::move(files));
     auto listeners = listeners_for(*next, ports);
     if (!listeners) return std::unexpected(listeners.error());
     next->inherit_counters(*now_);

@@ -132,6 +132,7 @@ void Server::go_on(Generation& generation, std::uint32_t slot) {
         case RunState::full:
             if (!stream) return datagram_reply_too_long(generation, slot);
             connections_[index].blocked = true;
+            if (connections_[index].slow) generation.requests.park(slot);
             break;
         case RunState::ended: stream ? ended(generation, slot) : datagram_ended(generation, slot); break;
     }
@@ -159,6 +160,7 @@ void Server::ended(Generation& generation, std::uint32_t slot) {
     // Behind a request without an end nothing can be told apart.
     connection.leaving = connection.leaving || requests.closes(slot) || too_long_[index];
     connection.request = engine::kNoIndex;
+    connection.slow = false;
     connection.output.end_reply();
     connection.input.pin(false);
     connection.input.take(request_length_[index]);

@@ -70,7 +70,7 @@ void Server::was_sent(const NetEvent& event) {
     connection.output.sent(static_cast<std::size_t>(event.result));
     // A reply that found no room goes on once all of what was there is sent.
     if (connection.blocked && connection.output.empty() && !connection.broken) {
-        connection.blocked = false;
+        connection.blocked = connection.was_blocked = false;
         go_on(*connection.generation, connection.request);
     }
 }
@@ -113,8 +113,9 @@ void Server::was_let_go(Connection& connection, const NetEvent& event) {
 bool Server::takes_nothing(Connection& connection, std::uint64_t now) const {
     const auto late = [now](std::uint64_t deadline_ns) { return deadline_ns != 0 && now > deadline_ns; };
     if (!late(connection.send_deadline_ns) && !late(connection.kept_deadline_ns)) return false;
-    // An edition that has ended but for the frames that somebody takes slowly holds up the next reload.
-    if (before_ && connection.output.has_of(before_->lender)) return true;
+    // An edition that has ended but for a reply that somebody takes slowly, or for its frames, holds up the next
+    // reload.
+    if (before_ && (connection.generation == before_.get() || connection.output.has_of(before_->lender))) return true;
     tcp_info info{};
     socklen_t size = sizeof info;
     if (getsockopt(connection.fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
@@ -122,6 +123,22 @@ bool Server::takes_nothing(Connection& connection, std::uint64_t now) const {
     for (std::uint64_t* deadline_ns : {&connection.send_deadline_ns, &connection.kept_deadline_ns})
         if (late(*deadline_ns)) *deadline_ns = now + options_.timeout_ns;
     return false;
+}
+
+// Where requests wait for a place, a reply whose peer has not made room for it from one look to the next leaves its own
+// to them, now and each time that it waits again.
+void Server::take_places_of_slow() {
+    if (waiting_.empty() || now_->requests.any_free()) return;
+    const std::uint64_t now = now_ns();
+    if (now - places_looked_ns_ < std::uint64_t{kEndingTickMs} * 1'000'000) return;
+    places_looked_ns_ = now;
+    for (Connection& connection : connections_) {
+        if (!connection.blocked || connection.slow || connection.request == engine::kNoIndex) continue;
+        if (!std::exchange(connection.was_blocked, true)) continue;
+        connection.slow = true;
+        connection.generation->requests.park(connection.request);
+    }
+    start_waiting();
 }
 
 // What the kernel keeps for a peer that does not take it, it throws away when the connection is reset.

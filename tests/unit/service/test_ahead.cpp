@@ -111,7 +111,8 @@ engine::test::FakeDisk disk_of_rows() {
 // Several requests at once over a disk that answers in any order.
 class Rig {
   public:
-    Rig(std::shared_ptr<const spec::Loaded> spec, unsigned in_flight, std::uint64_t seed)
+    Rig(std::shared_ptr<const spec::Loaded> spec, unsigned in_flight, std::uint64_t seed, unsigned places = 9,
+        unsigned parked = 0)
         : disk_(disk_of_rows()), context_{&disk_, seed, {}} {
         engine_ = std::move(*engine::Engine::create(std::move(spec), {.in_flight = in_flight, .umem_bytes = 1 << 20},
                                                     engine::test::make_fake, &context_));
@@ -119,9 +120,9 @@ class Rig {
         file.offset_align = file.memory_align = 1;
         file.size = disk_.files[0].size();
         files_ = std::make_unique<Files>(std::vector<NamedFile>{{"a", 0, *engine_->add_file(file)}});
-        requests = std::make_unique<Requests>(*engine_, *files_, 9);
+        requests = std::make_unique<Requests>(*engine_, *files_, places, parked);
     }
-    std::uint32_t start(const std::string& text, Collected& to) {
+    std::uint32_t start(const std::string& text, Sink& to) {
         const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
         const std::int32_t program = engine_->spec().module().services[0].on_request_tcp;
         return requests->start(0, program, {bytes, text.size()}, to, 0);
@@ -245,6 +246,59 @@ TEST(Ahead, RepliesAreAsWithout) {
         EXPECT_EQ(rig.engine().memory().accounting().in_use, 0u);
         EXPECT_TRUE(rig.engine().leaks().empty());
     }
+}
+
+// A reply with room for so many bytes.
+struct Narrow : Collected {
+    std::size_t room = 0;
+    std::size_t add(std::span<const std::uint8_t> bytes) override {
+        return Collected::add(bytes.first(std::min(bytes.size(), room - std::min(room, text.size()))));
+    }
+};
+
+TEST(Parked, LeaveTheirPlaceUntilTheyAreGoneOnWith) {
+    Rig rig(compiled(spec_of(kBody).c_str()), 64, 1, 2, 1);
+    Narrow slow, other;
+    slow.room = other.room = 20;
+    std::vector<std::uint32_t> ended;
+    const std::string text = "get 1 2 4 5 6\n", quick = "get 7\n";
+    const auto waits = [&](Narrow& reply) {
+        while (reply.text.size() < reply.room && !HasFatalFailure()) rig.turn(ended);
+    };
+    const std::uint32_t slot = rig.start(text, slow);
+    rig.go_on(slot, ended);
+    waits(slow);
+    EXPECT_FALSE(rig.requests->any_free());
+    rig.requests->park(slot);
+    EXPECT_TRUE(rig.requests->any_free());
+    EXPECT_EQ(answer_of(rig, quick), "<7:r7______>.");
+    // There is room for one that is parked, and another one keeps its place.
+    const std::uint32_t second = rig.start(text, other);
+    rig.go_on(second, ended);
+    waits(other);
+    rig.requests->park(second);
+    EXPECT_FALSE(rig.requests->any_free());
+    slow.room = other.room = 1000;
+    for (const std::uint32_t one : {slot, second}) rig.go_on(one, ended);
+    EXPECT_FALSE(rig.requests->any_free());
+    while (ended.size() < 2 && !HasFatalFailure()) rig.turn(ended);
+    for (const std::uint32_t one : ended) rig.requests->release(one);
+    EXPECT_EQ(slow.text, "<1:r1______><2:r2______><4:r4______><5:r5______><6:r6______>.");
+    EXPECT_EQ(other.text, slow.text);
+    EXPECT_TRUE(rig.requests->any_free());
+    // One whose client goes while it is parked leaves room for another.
+    for (int i = 0; i < 3; i++) {
+        Narrow gone;
+        gone.room = 20;
+        const std::uint32_t leaves = rig.start(text, gone);
+        rig.go_on(leaves, ended);
+        waits(gone);
+        rig.requests->park(leaves);
+        EXPECT_TRUE(rig.requests->any_free());
+        rig.forget(leaves);
+    }
+    while (rig.requests->running() != 0 && !HasFatalFailure()) rig.turn(ended);
+    EXPECT_TRUE(rig.engine().leaks().empty());
 }
 
 }  // namespace
