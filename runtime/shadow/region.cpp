@@ -200,12 +200,16 @@ std::expected<RegionFile, std::string> RegionFile::adopt(const std::string& path
     return made;
 }
 
-std::expected<RegionFile, std::string> RegionFile::create() {
+std::string RegionFile::forbidden() {
     rlimit largest{};
     // A file that is made larger than that ends the process (SIGXFSZ).
-    if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < shim::kRegionBytes)
-        return std::unexpected("files may not be as large as the memory that programs share with ChainIO, " +
-                               std::to_string(shim::kRegionBytes >> 20) + " MiB (ulimit -f)");
+    if (getrlimit(RLIMIT_FSIZE, &largest) != 0 || largest.rlim_cur >= shim::kRegionBytes) return {};
+    return "files may not be as large as the memory that programs share with ChainIO, " +
+           std::to_string(shim::kRegionBytes >> 20) + " MiB (ulimit -f)";
+}
+
+std::expected<RegionFile, std::string> RegionFile::create() {
+    if (std::string why = forbidden(); !why.empty()) return std::unexpected(std::move(why));
     std::string tried;
     for (const std::string& base : run_bases()) {
         remove_left_overs(base);

@@ -14,6 +14,8 @@ class RegionFile {
     // In $XDG_RUNTIME_DIR, else /dev/shm, else /tmp: the first that can be written and has room. Also removes the
     // directories of servers of this user that have died.
     static std::expected<RegionFile, std::string> create();
+    // Why this process may not: its limit of file sizes. Empty: it may.
+    static std::string forbidden();
     // One that this process has made before it executed another program, and the lock that it has handed on.
     static std::expected<RegionFile, std::string> adopt(const std::string& path, int lock);
     RegionFile(RegionFile&& other) noexcept;

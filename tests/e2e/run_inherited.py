@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -109,6 +110,25 @@ def test_closed_files():
         expect(f"{name} without a standard file, and without /dev/null", (done.returncode, done.stdout, done.stderr.decode()), (3, b"", text))
 
 
+def test_address_space(folder, spec):
+    """Whatever of ours a limit of address space has no room for, the program runs, and chainio ends as it does."""
+    ended = {}
+    for size in range(18, 60, 2):
+        done = folder.run(spec, ["sh", "-c", "cat a.note; exit 5"], preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size << 20, size << 20)))
+        ended[size] = (done.returncode, len(done.stdout), b"bad_alloc" in done.stderr)
+    expect("a limit of address space", ended, {size: (5, 100_000, False) for size in ended})
+
+
+def test_without_proc(folder, spec):
+    """chainio finds what stands beside it by the path by which it was executed."""
+    if os.getuid() != 0:
+        print("note: no mounts without privileges")
+        return
+    inside = shlex.join(folder.command([*spec, "--quiet"], ["sh", "-c", "cat a.note; exit 5"]))
+    done = subprocess.run(["unshare", "-m", "sh", "-c", f"umount -l /proc && exec {inside}"], env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+    expect("without /proc", (done.returncode, len(done.stdout), done.stderr), (5, 100_000, b""))
+
+
 def main():
     with runs.Folder() as folder:
         (folder.path / "good.chain").write_text(SPEC)
@@ -122,7 +142,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])  # fills the cache
         # An artifact is the whole program's from the start; a source from the cache the launcher's.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_other_libc, test_ignored_children, test_own_number, test_privileges):
+            for test in (test_other_libc, test_ignored_children, test_own_number, test_privileges, test_address_space, test_without_proc):
                 test(folder, spec)
     test_closed_files()
     sys.exit(1 if runs.failures else 0)

@@ -187,6 +187,8 @@ def test_limit(folder, spec):
     small = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
     done = folder.run(spec, ["sh", "-c", "ulimit -f; exit 5"], preexec_fn=small)
     expect("a limit of file sizes", (done.returncode, done.stdout, done.stderr), lambda r: r[0] == 5 and r[1] != b"unlimited\n" and b"runs plain: files may not be as large" in r[2])
+    done = folder.run([*spec, "--no-cache"], ["sh", "-c", "echo on; exit 5"], preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, 1 << 12)))
+    expect("one that the compiler's files exceed", (done.returncode, done.stdout, done.stderr), lambda r: r[:2] == (5, b"on\n") and b"runs plain: files may not be as large" in r[2])
 
 
 def test_first_process(folder, spec):

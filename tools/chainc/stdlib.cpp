@@ -1,11 +1,13 @@
 #include "tools/chainc/stdlib.h"
 
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 namespace chainio::chainc {
@@ -20,7 +22,11 @@ bool is_directory(const std::string& path) {
 
 std::string executable_folder() {
     char program[PATH_MAX];
-    const ssize_t size = ::readlink("/proc/self/exe", program, sizeof program);
+    ssize_t size = ::readlink("/proc/self/exe", program, sizeof program);
+    // Without /proc there is the path by which it was executed, which need not be whole.
+    const auto* executed = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+    if (size < 0 && executed != nullptr && ::realpath(executed, program) != nullptr)
+        size = static_cast<ssize_t>(std::strlen(program));
     const std::string_view path(program, size > 0 ? static_cast<std::size_t>(size) : 0);
     return std::string(path.substr(0, std::max<std::size_t>(path.rfind('/'), 1)));
 }

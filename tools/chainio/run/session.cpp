@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -50,8 +51,10 @@ struct Prepared {
 };
 
 std::expected<void, std::string> make_server(Prepared& made, const RunOptions& options, const std::string& program) {
-    auto server = shadow::Server::create(made.spec.loaded, options.server, std::move(*made.region));
+    // Nothing of the region is left where memory runs out on the way.
+    shadow::RegionFile region = std::move(*made.region);
     made.region.reset();
+    auto server = shadow::Server::create(made.spec.loaded, options.server, std::move(region));
     if (!server) return std::unexpected(std::move(server.error()));
     made.server = std::move(*server);
     made.probes = attach_probes(*made.spec.loaded, program, *made.server);
@@ -59,13 +62,15 @@ std::expected<void, std::string> make_server(Prepared& made, const RunOptions& o
 }
 
 std::expected<Prepared, SpecError> prepare(const RunOptions& options, const std::string& program) {
+    const auto plain = [](std::string why) {
+        return std::unexpected(SpecError{false, tool::kExitSystem, std::move(why)});
+    };
+    // A spec that is compiled makes files, too.
+    if (std::string why = shadow::RegionFile::forbidden(); !why.empty()) return plain(std::move(why));
     Prepared made;
     auto spec = load_spec(options.spec);
     if (!spec) return std::unexpected(std::move(spec.error()));
     made.spec = std::move(*spec);
-    const auto plain = [](std::string why) {
-        return std::unexpected(SpecError{false, tool::kExitSystem, std::move(why)});
-    };
     if (std::string why = cannot_preload(program); !why.empty()) return plain(std::move(why));
     auto library = find_library(options.library);
     if (!library) return plain(std::move(library.error()));
@@ -76,6 +81,20 @@ std::expected<Prepared, SpecError> prepare(const RunOptions& options, const std:
     made.region.emplace(std::move(*region));
     if (auto server = make_server(made, options, program); !server) return plain(std::move(server.error()));
     return made;
+}
+
+// Below a limit that the program may well do with.
+std::string in_words(const std::exception& error) {
+    if (dynamic_cast<const std::bad_alloc*>(&error) == nullptr) return error.what();
+    return "there is no memory for ChainIO beside it; a limit of address space (ulimit -v) counts here, too";
+}
+
+std::expected<Prepared, SpecError> try_to_prepare(const RunOptions& options, const std::string& program) {
+    try {
+        return prepare(options, program);
+    } catch (const std::exception& error) {
+        return std::unexpected(SpecError{false, tool::kExitSystem, in_words(error)});
+    }
 }
 
 void print_summary(const RunOptions& options, const Summary& summary) {
@@ -205,7 +224,7 @@ std::string serve(Prepared& made, const RunOptions& options, const std::string& 
             wake_at_changes(nullptr);
         }
     } catch (const std::exception& error) {
-        failure = error.what();
+        failure = in_words(error);
     }
     child.wait();
     return failure;
@@ -247,7 +266,7 @@ int run(const RunOptions& given) {
         say(fmt::format("{}: {}", name, program.error().why));
         return program.error().exit_code;
     }
-    auto made = prepare(options, *program);
+    auto made = try_to_prepare(options, *program);
     if (!made) {
         const SpecError& error = made.error();
         if (!error.refuses && !options.strict) return run_plain(options, *program, error.message);
