@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "runtime/shim/next.h"
+#include "runtime/shim/reach.h"
 #include "runtime/shim/rewrite.h"
 #include "runtime/shim/shim.h"
 
@@ -115,29 +116,41 @@ CHAINIO_CALL(int, clone, int (*function)(void*), void* stack, int flags, void* a
 
 CHAINIO_CALL(int, execve, const char* path, char* const* arguments, char* const* environment) {
     executes(path);
+    CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
     return CHAINIO_NEXT(execve)(path, arguments, environment);
 }
 CHAINIO_CALL(int, execv, const char* path, char* const* arguments) {
     executes(path);
+    char* const* environment = environ;
+    CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
+    if (environment != environ) [[unlikely]]
+        return CHAINIO_NEXT(execve)(path, arguments, environment);
     return CHAINIO_NEXT(execv)(path, arguments);
-}
-CHAINIO_CALL(int, execvp, const char* name, char* const* arguments) {
-    note_searched(name);
-    leaving();
-    return CHAINIO_NEXT(execvp)(name, arguments);
 }
 CHAINIO_CALL(int, execvpe, const char* name, char* const* arguments, char* const* environment) {
     note_searched(name);
     leaving();
+    CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
     return CHAINIO_NEXT(execvpe)(name, arguments, environment);
+}
+CHAINIO_CALL(int, execvp, const char* name, char* const* arguments) {
+    note_searched(name);
+    leaving();
+    char* const* environment = environ;
+    CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
+    if (environment != environ) [[unlikely]]
+        return CHAINIO_NEXT(execvpe)(name, arguments, environment);
+    return CHAINIO_NEXT(execvp)(name, arguments);
 }
 CHAINIO_CALL(int, fexecve, int fd, char* const* arguments, char* const* environment) {
     leaving();
+    CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
     return CHAINIO_NEXT(fexecve)(fd, arguments, environment);
 }
 CHAINIO_CALL(int, execveat, int folder, const char* path, char* const* arguments, char* const* environment, int flags) {
     if (path && path[0] == '/') note_program(path);
     leaving();
+    CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
     return CHAINIO_NEXT(execveat)(folder, path, arguments, environment, flags);
 }
 
@@ -168,11 +181,13 @@ CHAINIO_CALL(int, execle, const char* path, const char* first, ...) {
 CHAINIO_CALL(int, posix_spawn, pid_t* child, const char* path, const posix_spawn_file_actions_t* actions,
              const posix_spawnattr_t* attributes, char* const* arguments, char* const* environment) {
     note_program(path);
+    CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
     return CHAINIO_NEXT(posix_spawn)(child, path, actions, attributes, arguments, environment);
 }
 CHAINIO_CALL(int, posix_spawnp, pid_t* child, const char* name, const posix_spawn_file_actions_t* actions,
              const posix_spawnattr_t* attributes, char* const* arguments, char* const* environment) {
     note_searched(name);
+    CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
     return CHAINIO_NEXT(posix_spawnp)(child, name, actions, attributes, arguments, environment);
 }
 

@@ -8,6 +8,7 @@
 
 #include "runtime/shim/glob.h"
 #include "runtime/shim/next.h"
+#include "runtime/shim/reach.h"
 #include "runtime/shim/rewrite.h"
 #include "runtime/shim/shim.h"
 
@@ -105,6 +106,7 @@ Region* try_start() {
 // Resolves every function before a lock of the dynamic loader could be in the way, and starts.
 [[gnu::constructor(101)]] void library_loaded() {
     resolve_all();
+    learn_own_entry();
     start();
     int from_environment_less = unknown;  // an early call may have come before libc knew its environment
     stage.compare_exchange_strong(from_environment_less, plain);

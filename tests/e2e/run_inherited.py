@@ -19,6 +19,41 @@ SPEC = 'files notes = "*.note"\nchain ahead on read(notes) as r { prefetch r.fil
 PRIVILEGES = 1 << 21 | 1 << 38 | 1 << 39  # CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF
 MUSL, MUSL_LOADER = pathlib.Path("/usr/lib/x86_64-linux-musl"), "/lib/ld-musl-x86_64.so.1"
 
+# Each of the functions that execute a program, in a child.
+EXECUTES = """#define _GNU_SOURCE
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+static char* words[] = {"sh", "-c", "echo ${LD_PRELOAD-none}", 0};
+static void execute(int way) {
+    if (way == 0) execve("/bin/sh", words, environ);
+    if (way == 1) execv("/bin/sh", words);
+    if (way == 2) execvp("sh", words);
+    if (way == 3) execvpe("sh", words, environ);
+    if (way == 4) fexecve(open("/bin/sh", O_RDONLY), words, environ);
+    if (way == 5) execveat(AT_FDCWD, "/bin/sh", words, environ, 0);
+    if (way == 6) execl("/bin/sh", words[0], words[1], words[2], (char*)0);
+    if (way == 7) execlp("sh", words[0], words[1], words[2], (char*)0);
+    if (way == 8) execle("/bin/sh", words[0], words[1], words[2], (char*)0, environ);
+    _exit(1);
+}
+int main(void) {
+    for (int way = 0; way < 11; ++way) {
+        pid_t child = 0;
+        int status = 0;
+        if (way == 9) posix_spawn(&child, "/bin/sh", 0, 0, words, environ);
+        else if (way == 10) posix_spawnp(&child, "sh", 0, 0, words, environ);
+        else if ((child = fork()) == 0) execute(way);
+        waitpid(child, &status, 0);
+        if (status != 0) return way + 1;
+    }
+    return 0;
+}
+"""
+
 
 def test_other_libc(folder, spec):
     """A child of another C library, which cannot load ours."""
@@ -34,6 +69,21 @@ def test_other_libc(folder, spec):
     shutil.copy(BUILD / "lib" / "libchainio.so", copy)
     done, summary = folder.summarized([*spec, "--library", copy], ["cat", "a.note"])
     expect("a copy of the library elsewhere is preloaded as it is", (done.returncode, summary["classes"][0]["opened"]), (0, 1))
+
+
+def test_out_of_reach(folder, spec):
+    """Programs that cannot reach the library any more are started without it: the loader would say so on their standard error."""
+    (folder.path / "executes.c").write_text(EXECUTES)
+    subprocess.run(["clang-19", "executes.c", "-o", "executes"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+    library = folder.path / "within" / "libchainio.so"
+    for others, left in (("", "none"), ("libm.so.6", "libm.so.6"), ("libm.so.6:libdl.so.2", "libm.so.6:libdl.so.2")):
+        library.parent.mkdir()
+        shutil.copy(BUILD / "lib" / "libchainio.so", library)
+        folder.environment["LD_PRELOAD"] = others
+        done, summary = folder.summarized([*spec, "--library", library], ["sh", "-c", "cat a.note > /dev/null; rm -r within; exec ./executes"])
+        del folder.environment["LD_PRELOAD"]
+        expect(f"out of the library's reach, beside '{others}'", (done.returncode, done.stdout.decode().split(), done.stderr), (0, [left] * 11, b""))
+        expect("what could reach it was seen", summary["classes"][0]["opened"], 1)
 
 
 def ignore_children():
@@ -142,7 +192,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])  # fills the cache
         # An artifact is the whole program's from the start; a source from the cache the launcher's.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_other_libc, test_ignored_children, test_own_number, test_privileges, test_address_space, test_without_proc):
+            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_without_proc):
                 test(folder, spec)
     test_closed_files()
     sys.exit(1 if runs.failures else 0)

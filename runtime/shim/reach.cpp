@@ -1,0 +1,110 @@
+#include "runtime/shim/reach.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "runtime/shim/protocol.h"
+#include "runtime/shim/raw.h"
+
+namespace chainio::shim {
+namespace {
+
+constexpr char kName[] = "/libchainio.so", kExpanded[] = "/$LIB/";
+constexpr char kVariable[] = "LD_PRELOAD=";
+constexpr std::size_t kVariableLength = sizeof kVariable - 1;
+constexpr char kBetween[] = ": ";
+
+constinit char own[kMaxPath + 1] = {};
+constinit char place[kMaxPath + 1] = {};  // what of it has to be there: `$LIB` only the loader knows
+
+std::size_t length_of_part(const char* part) { return std::strcspn(part, kBetween); }
+const char* next_part(const char* part) {
+    part += length_of_part(part);
+    return part + std::strspn(part, kBetween);
+}
+
+bool is_ours(const char* part) {
+    const std::size_t length = length_of_part(part);
+    return std::strlen(own) == length && std::memcmp(part, own, length) == 0;
+}
+
+bool names_library(const char* part, std::size_t length) {
+    constexpr std::size_t kNameLength = sizeof kName - 1;
+    return part[0] == '/' && length >= kNameLength && length < sizeof own &&
+           std::memcmp(part + length - kNameLength, kName, kNameLength) == 0;
+}
+
+bool is_preload(const char* variable) { return std::strncmp(variable, kVariable, kVariableLength) == 0; }
+
+bool out_of_reach() { return own[0] != 0 && failed(raw_call(SYS_faccessat, AT_FDCWD, word(place), F_OK)); }
+
+// `to` has room for all of the variable; empty where nothing else is preloaded.
+char* copy_others(const char* variable, char* to) {
+    char* const begin = to;
+    for (const char* part = variable + kVariableLength; *part; part = next_part(part)) {
+        const std::size_t length = length_of_part(part);
+        if (length == 0 || is_ours(part)) continue;
+        if (to == begin) {
+            std::memcpy(to, kVariable, kVariableLength);
+            to += kVariableLength;
+        } else {
+            *to++ = ':';
+        }
+        std::memcpy(to, part, length);
+        to += length;
+    }
+    *to = 0;
+    return to;
+}
+
+}  // namespace
+
+void learn_own_entry() {
+    const char* list = secure_getenv("LD_PRELOAD");
+    for (const char* part = list; part && *part; part = next_part(part)) {
+        const std::size_t length = length_of_part(part);
+        if (!names_library(part, length)) continue;
+        std::memcpy(own, part, length);
+        std::memcpy(place, part, length);
+        if (char* expanded = std::strstr(place, kExpanded)) *expanded = 0;
+        return;
+    }
+}
+
+std::size_t room_without_us(char* const* environment) {
+    constexpr std::size_t kMostRoom = 16 * 1024;  // of a stack that may be small; then the loader says what it says
+    if (!environment || !out_of_reach()) [[likely]]
+        return 0;
+    std::size_t room = sizeof(char*);
+    bool ours = false;
+    for (char* const* each = environment; *each; ++each) {
+        room += sizeof(char*);
+        if (!is_preload(*each)) continue;
+        room += std::strlen(*each) + 1;
+        for (const char* part = *each + kVariableLength; *part; part = next_part(part)) ours = ours || is_ours(part);
+    }
+    return ours && room <= kMostRoom ? room : 0;
+}
+
+char* const* without_us(char* const* environment, void* room) {
+    auto** out = static_cast<char**>(room);
+    std::size_t count = 0;
+    while (environment[count]) ++count;
+    char* text = reinterpret_cast<char*>(out + count + 1);
+    for (char* const* each = environment; *each; ++each) {
+        if (!is_preload(*each)) {
+            *out++ = *each;
+            continue;
+        }
+        char* const end = copy_others(*each, text);
+        if (end != text) *out++ = text;
+        text = end + 1;
+    }
+    *out = nullptr;
+    return static_cast<char* const*>(room);
+}
+
+}  // namespace chainio::shim

@@ -1,0 +1,22 @@
+// Programs that cannot reach the library, since they have another root or fewer rights: glibc's loader would say so on
+// their standard error.
+#pragma once
+#include <cstddef>
+
+namespace chainio::shim {
+
+// What LD_PRELOAD calls the library; before the program can change its environment.
+void learn_own_entry();
+// Bytes that the environment takes without our entry; 0: it is passed on as it is.
+std::size_t room_without_us(char* const* environment);
+char* const* without_us(char* const* environment, void* room);
+
+// The environment for a program that is about to be executed, on the caller's stack where it is another one.
+#define CHAINIO_ENVIRONMENT_FOR_NEXT(environment)                            \
+    do {                                                                     \
+        const std::size_t room = room_without_us(environment);               \
+        if (room != 0) [[unlikely]]                                          \
+            (environment) = without_us(environment, __builtin_alloca(room)); \
+    } while (false)
+
+}  // namespace chainio::shim
