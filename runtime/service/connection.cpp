@@ -5,16 +5,30 @@
 
 namespace chainio::service {
 
+void Input::move_to_front() {
+    if (begin_ == 0 || pinned_) return;
+    std::memmove(memory_, memory_ + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+}
+
 std::size_t Input::add(std::span<const std::uint8_t> bytes) {
-    if (begin_ != 0 && !pinned_ && bytes.size() > size_ - end_) {
-        std::memmove(memory_, memory_ + begin_, end_ - begin_);
-        end_ -= begin_;
-        begin_ = 0;
-    }
+    if (bytes.size() > size_ - end_) move_to_front();
     const std::size_t length = std::min(bytes.size(), size_ - end_);
     if (length != 0) std::memcpy(memory_ + end_, bytes.data(), length);
     end_ += length;
     return length;
+}
+
+std::span<std::uint8_t> Input::lend() {
+    move_to_front();
+    lent_ = end_ != size_;
+    return {memory_ + end_, size_ - end_};
+}
+
+void Input::received(std::size_t length) {
+    if (lent_) end_ += length;
+    lent_ = false;
 }
 
 Request Input::first(const ir::Framing& framing, std::size_t most) {
@@ -24,7 +38,7 @@ Request Input::first(const ir::Framing& framing, std::size_t most) {
 void Input::take(std::size_t length) {
     begin_ += std::min(length, end_ - begin_);
     looked_ = 0;
-    if (begin_ == end_) begin_ = end_ = 0;
+    if (begin_ == end_ && !lent_) begin_ = end_ = 0;
 }
 
 void Connection::reset(int descriptor) {

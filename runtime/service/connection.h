@@ -23,21 +23,26 @@ class Input {
     std::size_t held() const { return end_ - begin_; }
     // Takes as many bytes as there is room for, and says how many.
     std::size_t add(std::span<const std::uint8_t> bytes);
+    // Room for bytes that are received right there; it stays where it is until received() says how many were.
+    std::span<std::uint8_t> lend();
+    void received(std::size_t length);
     Request first(const ir::Framing& framing, std::size_t most);
     std::span<const std::uint8_t> bytes() const { return {memory_ + begin_, end_ - begin_}; }
     // The bytes may move with the next add(), so that a request that runs is taken from the front only when it ends.
     void take(std::size_t length);
     void clear() {
         begin_ = end_ = looked_ = 0;
-        pinned_ = false;
+        pinned_ = lent_ = false;
     }
     // While the first request runs, its bytes stay where they are.
     void pin(bool pinned) { pinned_ = pinned; }
 
   private:
+    void move_to_front();
+
     std::uint8_t* memory_;
     std::size_t size_, begin_ = 0, end_ = 0, looked_ = 0;
-    bool pinned_ = false;
+    bool pinned_ = false, lent_ = false;
 };
 
 // One of the server's places for connections, used for one after the other.
@@ -70,7 +75,7 @@ struct Connection {
     bool shut = false;         // both ways, so that its operations end
     bool broken = false;       // nothing can be sent or received any more
     bool dirty = false;        // to be looked at before the server waits
-    bool no_buffer = false;    // the receive found no buffer, and is asked for again after a while
+    bool no_buffer = false;    // the receive found no buffer; the next one goes without
     bool reset_peer = false;   // what the kernel kept for the peer was thrown away
     // The newer spec has no place for the connection: until then what its peer sends is answered under the one before.
     std::uint64_t parting_until_ns = 0;

@@ -51,6 +51,10 @@ void Net::receive(std::uint32_t connection, int fd) {
     sqe->buf_group = kBufferGroup;
 }
 
+void Net::receive_to(std::uint32_t connection, int fd, std::span<std::uint8_t> room) {
+    io_uring_prep_recv(next_sqe(NetOp::receive, connection), fd, room.data(), room.size(), 0);
+}
+
 void Net::cancel(NetOp op, std::uint32_t index) {
     io_uring_prep_cancel64(next_sqe(NetOp::cancel, index), seat_->user_data(name_of(op, index)), 0);
 }

@@ -56,6 +56,8 @@ class Net {
 
     void accept(std::uint32_t listener, int fd);
     void receive(std::uint32_t connection, int fd);
+    // To there, once; the event names no buffer.
+    void receive_to(std::uint32_t connection, int fd, std::span<std::uint8_t> room);
     void stop_receiving(std::uint32_t connection);
     void stop_accepting(std::uint32_t listener);
     // Sends some of the first pieces, and gives how many events there will be, beside those of bytes that the kernel

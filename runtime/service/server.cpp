@@ -62,7 +62,7 @@ Server::Server(engine::Engine& engine, Files files, const ServerOptions& options
             free_xdp_.push_back(static_cast<std::uint32_t>(datagrams_.size() - 1));
         }
     }
-    dirty_.reserve(options.connections + datagrams_.size());
+    for (auto* list : {&dirty_, &turn_}) list->reserve(options.connections + datagrams_.size());
 }
 
 std::expected<std::unique_ptr<Server>, std::string> Server::create(engine::Engine& engine, Files files,
@@ -131,14 +131,15 @@ void Server::step() {
         for (unsigned i = 0; i < count; i++) take_event(events_[i]);
         // What is settled may start requests, and requests that end leave their connections to be settled.
         const bool asked = settle_sockets(), came = take_from_interfaces();
-        if (count == 0 && dirty_.empty() && !asked && !came) break;
-        while (!dirty_.empty()) {
-            const std::uint32_t index = dirty_.back();
-            dirty_.pop_back();
+        if (count == 0 && (dirty_.empty() || round != 0) && !asked && !came) break;
+        // One request of each and no more: who has sent thousands at once is marked anew, and others' come in between.
+        turn_.swap(dirty_);
+        for (const std::uint32_t index : turn_) {
             dirty(index) = false;
             index < kFirstDatagram ? settle(index) : settle_datagram(index - kFirstDatagram);
             start_waiting();
         }
+        turn_.clear();
     }
     take_places_of_slow();
     give_up_late();
@@ -214,15 +215,22 @@ void Server::received(const NetEvent& event) {
     Connection& connection = connections_[event.index];
     if (!event.more) connection.receiving = connection.stopping = false;
     mark(event.index);
-    if (event.result > 0) {
-        const auto length = static_cast<std::uint32_t>(event.result);
+    const auto length = static_cast<std::uint32_t>(std::max(event.result, 0));
+    if (event.buffer == engine::kNoIndex) connection.input.received(length);
+    if (length != 0) {
         counters_of(connection).bytes_in += length;
+        if (event.buffer == engine::kNoIndex) return;
         if (connection.broken || connection.lingering || connection.leaving) return net_->give_back(event.buffer);
         return hold(connection, event.buffer, length);
     }
     if (event.buffer != engine::kNoIndex) net_->give_back(event.buffer);
     // No buffer was free, or the receive was stopped for want of room: it is asked for again when there is some.
-    if (event.result == -ENOBUFS) connection.no_buffer = true;
+    if (event.result == -ENOBUFS) {
+        connection.no_buffer = true;
+        fallbacks_->note("no-receive-buffers",
+                         "all buffers hold what clients have sent ahead and there is no room for; "
+                         "others' requests are received one by one");
+    }
     if (event.result == -ENOBUFS || event.result == -ECANCELED || event.result == -EINTR) return;
     if (event.result == -EINVAL && net_->multishot()) return net_->without_multishot();
     connection.at_end = true;

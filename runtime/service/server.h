@@ -247,6 +247,7 @@ class Server {
     void fill_input(Connection& connection);
 
     void settle(std::uint32_t index);
+    void receive(std::uint32_t index);
     void look_for_request(std::uint32_t index);
     void wait_turn(std::uint32_t index);
     void start_waiting();
@@ -270,7 +271,7 @@ class Server {
     std::unique_ptr<Net> net_;
     engine::LazyMemory memory_;
     std::vector<Connection> connections_;
-    std::vector<std::uint32_t> free_, dirty_;
+    std::vector<std::uint32_t> free_, dirty_, turn_;
     std::vector<std::uint32_t> held_next_, held_from_, held_length_;  // by buffer
     std::vector<std::uint64_t> arrived_ns_;                           // by connection: its first request
     std::vector<std::size_t> request_length_;

@@ -41,10 +41,21 @@ void Server::settle(std::uint32_t index) {
         connection.stopping = true;
         net_->stop_receiving(index);
     }
-    if (!connection.receiving && !no_room && !connection.at_end && !connection.no_buffer) {
+    if (!connection.receiving && !no_room && !connection.at_end) receive(index);
+}
+
+// Who has sent ahead more than there is room for may have all buffers, which is nobody else's fault.
+void Server::receive(std::uint32_t index) {
+    Connection& connection = connections_[index];
+    if (!connection.no_buffer) {
         connection.receiving = true;
-        net_->receive(index, connection.fd);
+        return net_->receive(index, connection.fd);
     }
+    const auto room = connection.input.lend();
+    if (room.empty()) return;
+    connection.no_buffer = false;
+    connection.receiving = true;
+    net_->receive_to(index, connection.fd, room);
 }
 
 void Server::look_for_request(std::uint32_t index) {
@@ -247,8 +258,7 @@ void Server::give_up_late() {
             mark(i);
         }
         // Those that are to end are looked at until they are quiet.
-        if (draining_ || connection.parting() || connection.no_buffer) mark(i);
-        connection.no_buffer = false;
+        if (draining_ || connection.parting()) mark(i);
     }
 }
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Clients that take long replies slowly hold up nobody else: neither other clients' requests, nor reloads for longer than `--timeout`."""
+"""Clients that take long replies slowly, or send far ahead, hold up nobody else: neither other clients' requests, nor reloads for longer than `--timeout`."""
+import json
 import pathlib
+import signal
 import socket
 import sys
 import tempfile
@@ -11,7 +13,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import daemon  # noqa: E402
 from daemon import LONG, ROWS, Server, answer, compiled, receive, row, write_rows  # noqa: E402
 import runs  # noqa: E402
+from netns import until  # noqa: E402
 from runs import expect  # noqa: E402
+from runtime_hostile import connected  # noqa: E402
 
 # The long reply is more than the kernel keeps for a client, and of results that are copied to the connection's room.
 ROUNDS = 20
@@ -22,7 +26,7 @@ SPEC = daemon.SPEC.replace("""let v = long(rows["a.rows"]) else fail not_found
           reply v
         }}}}
       }}}}""")
-assert SPEC != daemon.SPEC
+SPEC = SPEC.replace("on failure", 'on malformed {{ reply "bad\\n" }}\n  on failure')
 LONG_REPLY = b"".join(row(n, ord("a")) for n in range(ROWS)) * ROUNDS
 
 
@@ -35,19 +39,24 @@ def slow_client(server):
     return sock
 
 
+def expect_answer(server, number):
+    with server.connect() as sock:
+        sock.settimeout(20)
+        sock.sendall(b"row %d\n" % number)
+        try:
+            got = receive(sock, len(answer(b"A", number)))
+        except TimeoutError:
+            got = "nothing"
+        expect(f"another client is answered: {number}", got, answer(b"A", number))
+
+
 def test_places(folder):
     """More clients take nothing of their replies than there are places for requests that run."""
     server = Server(folder, "--requests", 2, "--timeout", 60000)
     slow = [slow_client(server) for _ in range(5)]
     server.wait_for("all have asked", lambda stats: stats["services"][0]["requests"] == len(slow))
     for number in range(3):
-        with server.connect() as sock:
-            sock.settimeout(20)
-            sock.sendall(b"row %d\n" % number)
-            try:
-                expect(f"another client is answered: {number}", receive(sock, len(answer(b"A", number))), answer(b"A", number))
-            except TimeoutError:
-                expect(f"another client is answered: {number}", "nothing", answer(b"A", number))
+        expect_answer(server, number)
     slow.pop().close()
     for sock in slow:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
@@ -92,6 +101,59 @@ def test_reload(folder):
     expect("ends", server.stop(), 0)
 
 
+def test_sent_ahead(folder):
+    """What clients have sent beyond the room for it fills all buffers that sockets are read into."""
+    server = Server(folder, "--timeout", 60000)
+    slow, stop = [slow_client(server) for _ in range(300)], threading.Event()
+
+    def send():
+        while not stop.is_set():
+            for sock in slow:
+                try:
+                    sock.send(b"row %d\n" % LONG * 5000)
+                except BlockingIOError:
+                    pass
+            time.sleep(0.01)  # the pace at which they send
+    for sock in slow:
+        sock.setblocking(False)
+    sender = threading.Thread(target=send)
+    sender.start()
+    server.wait_for("no buffer is left", lambda stats: any(each["name"] == "no-receive-buffers" for each in stats["fallbacks"]))
+    for number in range(10):
+        expect_answer(server, number)
+    stop.set()
+    sender.join()
+    for sock in slow:
+        sock.close()
+    server.wait_for("nobody is there", lambda stats: stats["services"][0]["connections"] == 0)
+    expect_answer(server, 11)
+    expect("ends", server.stop(), 0)
+
+
+def test_turns(folder):
+    """Clients that have sent thousands of requests at once, which are answered without the disk, have some of them done and then it is the others' turn."""
+    server = Server(folder)
+    many = [server.connect() for _ in range(4)]
+    with connected(server) as control, control.makefile() as answers:
+        control.sendall(b'{"op":"stats"}\n')
+        answers.readline()
+        server.process.send_signal(signal.SIGSTOP)
+        status = pathlib.Path(f"/proc/{server.process.pid}/stat")
+        until("it is stopped", lambda: status.read_text().rpartition(")")[2].split()[0] == "T")
+        for sock in many:
+            sock.sendall(b"\n" * 60000)
+        control.sendall(b'{"op":"stats"}\n' * 4000)
+        server.process.send_signal(signal.SIGCONT)
+        done = [0]
+        while done[-1] < 60000:
+            done.append(json.loads(answers.readline())["stats"]["services"][0]["requests"])
+    expect("requests of four clients between two looks", max(b - a for a, b in zip(done, done[1:])), lambda most: most < 3000)
+    for sock in many:
+        expect("each is answered", receive(sock, 240000) == b"bad\n" * 60000, True)
+        sock.close()
+    expect("ends", server.stop(), 0)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -100,6 +162,8 @@ def main():
         (folder / "app.o").write_bytes(compiled(folder, "A"))
         test_places(folder)
         test_reload(folder)
+        test_sent_ahead(folder)
+        test_turns(folder)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
 

@@ -96,6 +96,34 @@ TEST(Input, ARequestThatRunsStaysWhereItIs) {
     EXPECT_EQ(text(input.bytes()), "3456789");
 }
 
+TEST(Input, BytesAreReceivedWhereTheRoomWas) {
+    std::vector<std::uint8_t> memory(8);
+    Input input(memory.data(), memory.size());
+    input.add(bytes("12345"));
+    input.take(2);
+    const auto room = input.lend();
+    ASSERT_EQ(room.size(), 5u) << "what is held is moved to the front";
+    // What is held is taken meanwhile; the kernel still writes to where it was told.
+    input.take(3);
+    EXPECT_EQ(input.held(), 0u);
+    std::ranges::copy(bytes("abcd"), room.begin());
+    input.received(4);
+    EXPECT_EQ(text(input.bytes()), "abcd");
+    // A request that runs is not moved for it.
+    input.pin(true);
+    EXPECT_EQ(input.lend().size(), 1u);
+    input.received(0);
+    input.pin(false);
+    EXPECT_EQ(input.add(bytes("efgh")), 4u);
+    EXPECT_TRUE(input.lend().empty());
+    // What comes behind the connection's end is nobody's.
+    input.take(3);
+    (void)input.lend();
+    input.clear();
+    input.received(3);
+    EXPECT_EQ(input.held(), 0u);
+}
+
 TEST(Output, IsSentFromTheFrontAndBounded) {
     std::vector<std::uint8_t> memory(4);
     Output output(memory.data(), memory.size());
