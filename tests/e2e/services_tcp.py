@@ -225,12 +225,8 @@ def test_overload(folder):
     folder = folder / "held"
     folder.mkdir()
     (folder / "app.bpf.o").write_bytes((folder.parent / "app.bpf.o").read_bytes())
-    held = fuse_file.Held(100 * 1000)
-    with fuse_file.fuse_file(folder / "a.rows", b"".join(row(n) for n in range(ROWS)), held):
-        try:
-            overloaded(folder, held)
-        finally:
-            held.let_go()
+    with fuse_file.held_file(folder / "a.rows", b"".join(row(n) for n in range(ROWS)), 100 * 1000) as held:
+        overloaded(folder, held)
 
 
 def overloaded(folder, held):

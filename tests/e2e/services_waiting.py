@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """What goes on while reads of the disk do not end: replies of a connection to the requests in front, and what the control socket is asked."""
-import contextlib
 import json
 import pathlib
 import signal
@@ -28,14 +27,8 @@ def call(number, id_):
     return json.dumps({"chain": "first", "args": {"number": number}, "id": id_}).encode() + b"\n"
 
 
-@contextlib.contextmanager
 def held_rows(folder):
-    held = fuse_file.Held(HELD * 1000)
-    with fuse_file.fuse_file(folder / "a.rows", CONTENT, held):
-        try:
-            yield held
-        finally:
-            held.let_go()
+    return fuse_file.held_file(folder / "a.rows", CONTENT, HELD * 1000)
 
 
 def test_replies_in_front(folder):

@@ -274,10 +274,7 @@ def test_reload(folder, pair, seconds=None):
 
 
 def test_overload_there(folder, pair):
-    server = OnVeth(folder, pair, "--interface", "vb", "--requests", 1, "--waiting", 4, "--timeout", 60000)
-    with netns.inside(pair.here):
-        connection = socket.create_connection((THERE[0], server.ports["lines", "tcp"]), timeout=netns.PATIENCE)
-    test_overload(server, connection)
+    test_overload(folder, lambda *options: OnVeth(folder, pair, "--interface", "vb", *options))
 
 
 def test_end(folder, pair):

@@ -94,6 +94,17 @@ class Held:
         self.gate.set()
 
 
+@contextlib.contextmanager
+def held_file(path, content, begin):
+    """`path` holds `content` meanwhile; reads of pages from that of `begin` on wait until what this gives lets go of them."""
+    held = Held(begin)
+    with fuse_file(path, content, held):
+        try:
+            yield held
+        finally:
+            held.let_go()
+
+
 def why_not():
     """Why no such file can be had here; empty when one can."""
     if os.geteuid() != 0:
