@@ -2,10 +2,12 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,6 +48,19 @@ std::uint64_t kernel_read_ahead(std::uint64_t device) {
     return 0;
 }
 
+// Nothing of it lies on a disk, and to open or read it may change something: a look at a trace stops the trace, some
+// counters begin anew.
+bool is_made_when_read(int fd) {
+    constexpr std::uint64_t kConfigFs = 0x62656570;
+    constexpr std::uint64_t kThose[] = {PROC_SUPER_MAGIC,    SYSFS_MAGIC,       DEBUGFS_MAGIC,  TRACEFS_MAGIC,
+                                        SECURITYFS_MAGIC,    SELINUX_MAGIC,     SMACK_MAGIC,    CGROUP_SUPER_MAGIC,
+                                        CGROUP2_SUPER_MAGIC, PSTOREFS_MAGIC,    EFIVARFS_MAGIC, BPF_FS_MAGIC,
+                                        BINFMTFS_MAGIC,      XENFS_SUPER_MAGIC, kConfigFs};
+    struct statfs system;
+    return fstatfs(fd, &system) == 0 &&
+           std::ranges::find(kThose, static_cast<std::uint64_t>(system.f_type)) != std::end(kThose);
+}
+
 // The name of a descriptor in /proc/self/fd.
 std::array<char, 16> number_of(int fd) {
     std::array<char, 16> name{};
@@ -75,6 +90,7 @@ const char* refusal_text(FileRefusal why) {
         case FileRefusal::no_path: return "its opening was not seen";
         case FileRefusal::cannot_open: return "it cannot be opened by its path";
         case FileRefusal::not_regular: return "it is not a regular file";
+        case FileRefusal::made_when_read: return "the kernel makes it when it is read, as those of /proc and /sys";
         case FileRefusal::replaced: return "its path leads to another file by now";
         case FileRefusal::leaves_root: return "the path is no path under the class's root";
         case FileRefusal::no_match: return "the path does not match the class's pattern";
@@ -361,6 +377,8 @@ std::expected<Files::Opened, FileRefusal> Files::open_regular(int at, const char
     if (fstat(place, &made.info) == 0) {
         if (!S_ISREG(made.info.st_mode)) {
             why = FileRefusal::not_regular;
+        } else if (is_made_when_read(place)) {
+            why = FileRefusal::made_when_read;
         } else if (resolve == 0 && !may_be_of(file_class, place)) {
             why = FileRefusal::elsewhere;
         } else {

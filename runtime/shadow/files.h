@@ -52,13 +52,14 @@ enum class FileRefusal : std::uint8_t {
     no_path,
     cannot_open,
     not_regular,
+    made_when_read,
     replaced,
     leaves_root,
     no_match,
     elsewhere,
     bad_header
 };
-inline constexpr std::size_t kFileRefusals = 8;
+inline constexpr std::size_t kFileRefusals = 9;
 const char* refusal_text(FileRefusal why);
 
 class Files {

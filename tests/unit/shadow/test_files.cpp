@@ -116,6 +116,20 @@ TEST_F(FilesTest, WhoOnlyWritesTakesNothingFromWhoReads) {
     EXPECT_LT(file.fd, 0);
 }
 
+TEST_F(FilesTest, WhatTheKernelMakesWhenItIsReadIsNeverOpened) {
+    for (const std::string path : {"/proc/self/status", "/sys/kernel/mm/transparent_hugepage/enabled"}) {
+        struct stat status{};
+        if (stat(path.c_str(), &status) != 0) continue;
+        ASSERT_TRUE(S_ISREG(status.st_mode)) << path;
+        files_.opened(status.st_dev, status.st_ino, path, 0, 0);
+        ShadowFile* file = files_.find(status.st_dev, status.st_ino);
+        ASSERT_NE(file, nullptr) << path;
+        const auto fd = files_.open(*file);
+        ASSERT_FALSE(fd) << path;
+        EXPECT_EQ(fd.error(), FileRefusal::made_when_read) << path;
+    }
+}
+
 TEST_F(FilesTest, WhatIsNoRegularFileIsNeverOpened) {
     const std::string path = folder_.path() + "/pipe";
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
