@@ -19,6 +19,24 @@ SPEC = 'files notes = "*.note"\nchain ahead on read(notes) as r { prefetch r.fil
 PRIVILEGES = 1 << 21 | 1 << 38 | 1 << 39  # CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF
 MUSL, MUSL_LOADER = pathlib.Path("/usr/lib/x86_64-linux-musl"), "/lib/ld-musl-x86_64.so.1"
 
+# Executes its arguments, and from then on no process has children.
+ALONE = """#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define REFUSE(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN)
+int main(int count, char** words) {
+    struct sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)), REFUSE(SYS_clone), REFUSE(SYS_clone3), REFUSE(SYS_fork),
+                                   REFUSE(SYS_vfork), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 99;
+    execv(words[1], words + 1);
+    return 98;
+}
+"""
 # Each of the functions that execute a program, in a child.
 EXECUTES = """#define _GNU_SOURCE
 #include <fcntl.h>
@@ -169,6 +187,18 @@ def test_address_space(folder, spec):
     expect("a limit of address space", ended, {size: (5, 100_000, False) for size in ended})
 
 
+def test_no_process(folder, spec):
+    """Where chainio may have no child, as at a limit of processes, it becomes the program."""
+    (folder.path / "alone.c").write_text(ALONE)
+    subprocess.run(["clang-19", "alone.c", "-o", "alone"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+    tells = "import ctypes, os; got = ctypes.c_int(); ctypes.CDLL(None).prctl(37, ctypes.byref(got)); print(got.value, len(open('a.note').read())); os._exit(5)"
+    runtime = {**folder.environment, "XDG_RUNTIME_DIR": str(folder.path)}
+    for options, right in ((["--follow"], lambda r: r[:2] == (5, b"0 100000\n") and b"runs plain: there can be no process for it: " in r[2]), (["--strict"], lambda r: r[:2] == (3, b""))):
+        done = subprocess.run(["./alone", *folder.command([*spec, *options], [sys.executable, "-c", tells])], env=runtime, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+        expect(f"no process of its own, {options}", (done.returncode, done.stdout, done.stderr), right)
+    expect("and nothing is left behind", [path.name for path in folder.path.glob("chainio-run*")], [])
+
+
 def test_without_proc(folder, spec):
     """chainio finds what stands beside it by the path by which it was executed."""
     if os.getuid() != 0:
@@ -192,7 +222,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])  # fills the cache
         # An artifact is the whole program's from the start; a source from the cache the launcher's.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_without_proc):
+            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_no_process, test_without_proc):
                 test(folder, spec)
     test_closed_files()
     sys.exit(1 if runs.failures else 0)

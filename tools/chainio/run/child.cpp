@@ -19,6 +19,8 @@
 
 namespace chainio::run {
 std::expected<Child, int> Child::start(const Start& what, bool whole_tree) {
+    int collected = 0;
+    ::prctl(PR_GET_CHILD_SUBREAPER, &collected);
     if (whole_tree) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     // A signal that comes before the program is there waits until it is.
     const SignalSet before = block_signals(kAllSignals);
@@ -26,7 +28,9 @@ std::expected<Child, int> Child::start(const Start& what, bool whole_tree) {
     int pid = 0;
     const int error = spawn(what, {before, were_ignored}, pid);
     if (error != 0) {
-        leave_children(were_ignored);  // this process may become another, and start the program then
+        // This process may become another, and start the program then, or become the program.
+        leave_children(were_ignored);
+        ::prctl(PR_SET_CHILD_SUBREAPER, collected);
         block_signals(before);
         return std::unexpected(error);
     }

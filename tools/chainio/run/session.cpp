@@ -139,6 +139,15 @@ int run_plain(const RunOptions& options, const std::string& program, const std::
     return cannot_start(options.words.front(), replace_by(what));
 }
 
+// A limit of processes hinders us alone: the program may have this one.
+int not_started(const RunOptions& options, const std::string& program, int error) {
+    if (error != EAGAIN && error != ENOMEM) return cannot_start(options.words.front(), error);
+    const std::string why = fmt::format("there can be no process for it: {}", std::strerror(error));
+    if (!options.strict) return run_plain(options, program, why);
+    say(why);
+    return tool::kExitSystem;
+}
+
 bool any_use(const Figures& figures) {
     return std::ranges::any_of(figures.classes, [](const ClassFigures& c) { return c.opened + c.reads != 0; }) ||
            std::ranges::any_of(figures.chains, [](const ChainFigures& c) { return c.runs != 0; });
@@ -280,7 +289,10 @@ int run(const RunOptions& given) {
     const std::uint64_t start = now_ns();
     auto child = Child::start(
         {*program, options.words, environment_for(made->library, made->region_path, options.rewrite)}, options.follow);
-    if (!child) return cannot_start(name, child.error());
+    if (!child) {
+        made = std::unexpected(SpecError{});  // removes the region
+        return not_started(options, *program, child.error());
+    }
     give_up_privileges(made->notes);  // the program has what was inherited
     let_go_of_descriptors();
     accompany(*made, options, *program, *child, start, false);
