@@ -50,12 +50,20 @@ def run_script(path):
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def scripts_of(folder):
+    """Its programs, and a failure for each that nobody would run."""
+    files = sorted(p for p in folder.glob("*") if p.is_file())
+    found = [p for p in files if os.access(p, os.X_OK)]
+    left_out = [Outcome(p.name, "failed", f"{p} begins with #! and is not executable: chmod +x") for p in files if p not in found and p.read_bytes()[:2] == b"#!"]
+    return found, left_out
+
+
 def e2e():
-    scripts = sorted(p for p in (ROOT / "tests" / "e2e").glob("*") if p.is_file() and os.access(p, os.X_OK))
+    scripts, left_out = scripts_of(ROOT / "tests" / "e2e")
     if not scripts:
         return [Outcome("e2e", "failed", "no executable files in tests/e2e")]
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        return list(itertools.chain(*pool.map(run_script, scripts)))
+        return [*left_out, *itertools.chain(*pool.map(run_script, scripts))]
 
 
 def run_fuzzer(program, made_seeds):
