@@ -80,6 +80,21 @@ def damaged(run, path, want, rng):
              (1, f"chainio store: {bad}: byte 8: the store is of version 2, and this program knows 1\nchainio store: {bad} is damaged; build it again\n"))
 
 
+def views(run, database, path):
+    """A view is as good as a table, whatever the case of its columns' names; one that cannot be read is named."""
+    with sqlite3.connect(database) as db:
+        db.execute("CREATE VIEW v AS SELECT flags AS Flags, value AS VALUE, key, 1 AS more FROM t ORDER BY rowid")
+        db.execute("CREATE VIEW bad AS SELECT key, value FROM gone")
+    db.close()
+    other = run.folder / "view.store"
+    done = store("build", other, "--from-sqlite", database, "--table", "v")
+    run.same("built from a view", (done.returncode, done.stderr), (0, b""))
+    run.same("  which gives the same", other.exists() and other.read_bytes() == path.read_bytes(), True)
+    for name, why in (("bad", "no such table: main.gone"), ("none", "there is no table 'none'")):
+        done = store("build", other, "--from-sqlite", database, "--table", name)
+        run.same(f"table {name}", (done.returncode, done.stderr.decode()), (1, f"chainio store: {database}: {why}\n"))
+
+
 def wrong(run):
     lines, none = run.folder / "bad.tsv", run.folder / "none.store"
     lines.write_bytes(b"a\t1\nb 2\nc\t3\nc\t4\n")
@@ -155,6 +170,7 @@ def main():
     run.same("built from SQLite", (done.returncode, done.stderr), (0, b""))
     run.same("the same items in the same order are the same bytes", path.read_bytes() == other.read_bytes(), True)
     damaged(run, path, want, rng)
+    views(run, database, path)
     wrong(run)
     empty(run)
     no_header(run)

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <set>
+#include <string>
+
 #include "tools/chainio/store/format.h"
 #include "tools/chainio/store/source.h"
 
@@ -71,13 +74,22 @@ std::string quoted(const std::string& name) {
     return out + "\"";
 }
 
-// A table's columns by their names; those that a query gives have a place instead.
+// The columns of a table or a view by their names; those that a query gives have a place instead.
 std::expected<std::string, std::string> query_of(sqlite3* db, const std::string& table) {
-    const auto has = [&](const char* column) {
-        return sqlite3_table_column_metadata(db, nullptr, table.c_str(), column, nullptr, nullptr, nullptr, nullptr,
-                                             nullptr) == SQLITE_OK;
-    };
-    if (!has(nullptr)) return std::unexpected(fmt::format("there is no table '{}'", table));
+    // A view has columns, too, which sqlite3_table_column_metadata() does not say.
+    sqlite3_stmt* statement = nullptr;
+    const int prepared =
+        sqlite3_prepare_v2(db, "SELECT lower(name) FROM pragma_table_xinfo(?)", -1, &statement, nullptr);
+    const std::unique_ptr<sqlite3_stmt, Close> names(statement);
+    if (prepared != SQLITE_OK) return std::unexpected(sqlite3_errmsg(db));
+    sqlite3_bind_text(statement, 1, table.c_str(), -1, SQLITE_STATIC);
+    std::set<std::string> columns;
+    int state = SQLITE_ROW;
+    while ((state = sqlite3_step(statement)) == SQLITE_ROW)
+        columns.emplace(reinterpret_cast<const char*>(sqlite3_column_text(statement, 0)));
+    if (state != SQLITE_DONE) return std::unexpected(sqlite3_errmsg(db));
+    const auto has = [&](const char* column) { return columns.contains(column); };
+    if (columns.empty()) return std::unexpected(fmt::format("there is no table '{}'", table));
     if (!has("key") || !has("value")) {
         return std::unexpected(fmt::format(
             "table '{}' has no columns 'key' and 'value'; name its own with --query 'SELECT name, text FROM {}'", table,
