@@ -71,6 +71,7 @@ long read_by_number(Six call, long number, const Arguments& in) {
     const auto read = [=] { return call(number, in.a, in.b, in.c, in.d, in.e, in.f); };
     if (!found.slot) return read();
     if (found.place) return moved_seen(*found.slot, found.fd, found.place, read);
+    if (!concerns_us(*found.slot)) return read();
     return read_seen(*found.slot, found.fd, found.offset, found.buffer, 0, read);
 }
 

@@ -18,7 +18,8 @@ enum class Name : unsigned {
 };
 
 extern constinit std::atomic<void*> next_functions[static_cast<unsigned>(Name::count)];
-void* resolve(Name name);
+// Leaves the registers alone, so that functions which need it once do not save them each time.
+[[clang::preserve_most]] void* resolve(Name name);
 void resolve_all();
 void* real_dlsym();  // past our own
 

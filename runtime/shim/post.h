@@ -29,6 +29,8 @@ struct Answered {
     std::uint16_t sockets[kRoom] = {};
     std::uint32_t first = 0, end = 0;  // count up
     std::uint32_t in_vain = 0;         // looks at the first that found nothing
+
+    bool empty() const { return first == end; }
 };
 
 // The thread's own state.

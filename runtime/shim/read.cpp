@@ -17,7 +17,7 @@ template <class Call>
 ssize_t vector_seen(Slot& slot, int fd, std::int64_t offset, const iovec* list, int count, Call call) {
     if (slot.kind() == Kind::file) return read_seen(slot, fd, offset, nullptr, 0, call);
     const ssize_t got = call();
-    if (got > 0 && count > 0 && slot.kind() == Kind::socket) {
+    if (got > 0 && count > 0) {
         const auto all = static_cast<std::size_t>(got);
         post_ready(slot, list[0].iov_base, all < list[0].iov_len ? all : list[0].iov_len);
     }
@@ -34,11 +34,8 @@ long try_or_look(int fd, std::int64_t at, void* buffer, std::size_t size) {
     return got;
 }
 
-// The bytes of a whole read that need not wait, or 0: the program's own call is to be made. Long reads are told of
-// before they begin.
+// The bytes of a whole read that need not wait, or 0: the program's own call is to be made.
 ssize_t read_or_look(int fd, std::int64_t at, void* buffer, std::size_t size) {
-    if (size >= kLongRead || !looks_before_waits()) [[likely]]
-        return 0;
     pthread_testcancel();  // as the call would
     return try_or_look(fd, at, buffer, size) == static_cast<long>(size) ? static_cast<ssize_t>(size) : 0;
 }
@@ -64,23 +61,47 @@ ssize_t moved(int in, const off_t* offset, std::size_t size, Call call) {
     });
 }
 
-template <class Call>
-void* mapped_seen(int fd, int protection, int flags, Call call) {
-    void* memory = call();
-    if (memory != MAP_FAILED) mapped(fd, protection, flags);
-    return memory;
+// What a read into one buffer from a place of its own is besides the call; the only kind that may be served.
+struct Concern {
+    bool seen = false;      // to be told of
+    bool served = false;    // may be answered from served memory
+    bool may_wait = false;  // to be tried without waiting first
+    bool any() const { return seen || served || may_wait; }
+};
+
+// Long reads are told of before they begin.
+Concern concern_of(const Slot& slot, std::size_t size) {
+    if (slot.kind() != Kind::file) return {};
+    const bool served = table.opening(slot).served.load(std::memory_order_relaxed) != 0;
+    return {concerns_us(slot, size), served, !served && size < kLongRead && looks_before_waits()};
 }
 
-// A read into one buffer from a place of its own, the only kind that may be served. One of more than there is `room`
-// for is libc's to refuse.
 template <class Call>
-ssize_t pread_seen(Slot& slot, int fd, std::int64_t at, void* buffer, std::size_t size, std::size_t room, Call call) {
-    if (slot.kind() != Kind::file || size > room) return read_seen(slot, fd, at, buffer, size, call);
-    const bool served = table.opening(slot).served.load(std::memory_order_relaxed) != 0;
-    return read_seen(slot, fd, at, buffer, size, [&] {
-        const ssize_t got = served ? serve(slot, fd, at, buffer, size) : read_or_look(fd, at, buffer, size);
+[[gnu::noinline]] ssize_t pread_seen(Slot& slot, int fd, std::int64_t at, void* buffer, std::size_t size,
+                                     Concern concern, Call call) {
+    const auto read = [&] {
+        const ssize_t got = concern.served     ? serve(slot, fd, at, buffer, size)
+                            : concern.may_wait ? read_or_look(fd, at, buffer, size)
+                                               : 0;
         return got > 0 ? got : call();
-    });
+    };
+    return concern.seen ? read_seen(slot, fd, at, buffer, size, read) : read();
+}
+
+// Reads of matched descriptors, apart from the look-up that every call pays for. The room behind the others is for the
+// functions that look at it; to the rest it is an argument that nobody reads. In the order in which the registers are.
+using Pread = ssize_t (*)(int, void*, std::size_t, off_t, std::size_t);
+[[gnu::noinline]] ssize_t pread_matched(int fd, void* buffer, std::size_t size, off_t at, Slot& slot, Pread next) {
+    const Concern concern = concern_of(slot, size);
+    if (!concern.any()) return next(fd, buffer, size, at, size);
+    return pread_seen(slot, fd, at, buffer, size, concern, [=] { return next(fd, buffer, size, at, size); });
+}
+
+using Read = ssize_t (*)(int, void*, std::size_t, std::size_t);
+[[gnu::noinline]] ssize_t read_matched(int fd, void* buffer, std::size_t size, std::size_t room, Slot& slot,
+                                       Read next) {
+    if (!concerns_us(slot, size)) return next(fd, buffer, size, room);
+    return read_seen(slot, fd, kAtPosition, buffer, size, [=] { return next(fd, buffer, size, room); });
 }
 
 }  // namespace
@@ -93,34 +114,34 @@ void mapped(int fd, int protection, int flags) {
     if (opening.mapped.exchange(1) == 0) post_note(Note::mapped, nullptr, opening.device.load(), opening.inode.load());
 }
 
-// The one look-up that a call pays for whose descriptor nothing matches; then it goes on as a jump.
-#define CHAINIO_READ(name, offset, parameters, ...)                                                         \
-    CHAINIO_CALL(ssize_t, name, CHAINIO_LIST parameters) {                                                  \
-        Slot* slot = table.watched(fd);                                                                     \
-        if (!slot) [[likely]]                                                                               \
-            return CHAINIO_NEXT(name)(__VA_ARGS__);                                                         \
-        return read_seen(*slot, fd, offset, buffer, size, [=] { return CHAINIO_NEXT(name)(__VA_ARGS__); }); \
+// The one look-up that a call pays for whose descriptor nothing matches; then it goes on as a jump. More than there is
+// room for is libc's to refuse.
+#define CHAINIO_READ(name, room, parameters, ...)                                                              \
+    CHAINIO_CALL(ssize_t, name, CHAINIO_LIST parameters) {                                                     \
+        Slot* slot = table.watched(fd);                                                                        \
+        if (!slot || size > room) [[likely]]                                                                   \
+            return CHAINIO_NEXT(name)(__VA_ARGS__);                                                            \
+        return read_matched(fd, buffer, size, room, *slot, reinterpret_cast<Read>(next_function(Name::name))); \
     }
 #define CHAINIO_PREAD(name, room, parameters, ...)                                                             \
     CHAINIO_CALL(ssize_t, name, CHAINIO_LIST parameters) {                                                     \
         Slot* slot = table.watched(fd);                                                                        \
-        if (!slot) [[likely]]                                                                                  \
+        if (!slot || size > room) [[likely]]                                                                   \
             return CHAINIO_NEXT(name)(__VA_ARGS__);                                                            \
-        return pread_seen(*slot, fd, at, buffer, size, room, [=] { return CHAINIO_NEXT(name)(__VA_ARGS__); }); \
+        return pread_matched(fd, buffer, size, at, *slot, reinterpret_cast<Pread>(next_function(Name::name))); \
     }
 #define CHAINIO_READV(name, offset, parameters, ...)                                                         \
     CHAINIO_CALL(ssize_t, name, CHAINIO_LIST parameters) {                                                   \
         Slot* slot = table.watched(fd);                                                                      \
-        if (!slot) [[likely]]                                                                                \
+        if (!slot || !concerns_us(*slot)) [[likely]]                                                         \
             return CHAINIO_NEXT(name)(__VA_ARGS__);                                                          \
         return vector_seen(*slot, fd, offset, list, count, [=] { return CHAINIO_NEXT(name)(__VA_ARGS__); }); \
     }
 #define CHAINIO_LIST(...) __VA_ARGS__
 
-CHAINIO_READ(read, kAtPosition, (int fd, void* buffer, std::size_t size), fd, buffer, size)
-CHAINIO_READ(__read, kAtPosition, (int fd, void* buffer, std::size_t size), fd, buffer, size)
-CHAINIO_READ(__read_chk, kAtPosition, (int fd, void* buffer, std::size_t size, std::size_t room), fd, buffer, size,
-             room)
+CHAINIO_READ(read, SIZE_MAX, (int fd, void* buffer, std::size_t size), fd, buffer, size)
+CHAINIO_READ(__read, SIZE_MAX, (int fd, void* buffer, std::size_t size), fd, buffer, size)
+CHAINIO_READ(__read_chk, room, (int fd, void* buffer, std::size_t size, std::size_t room), fd, buffer, size, room)
 CHAINIO_PREAD(pread, SIZE_MAX, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
 CHAINIO_PREAD(pread64, SIZE_MAX, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
 CHAINIO_PREAD(__pread64, SIZE_MAX, (int fd, void* buffer, std::size_t size, off_t at), fd, buffer, size, at)
@@ -153,8 +174,11 @@ CHAINIO_CALL(ssize_t, copy_file_range, int in, off_t* in_offset, int out, off_t*
 
 #define CHAINIO_MMAP(name)                                                                                        \
     CHAINIO_CALL(void*, name, void* address, std::size_t size, int protection, int flags, int fd, off_t offset) { \
-        return mapped_seen(fd, protection, flags,                                                                 \
-                           [=] { return CHAINIO_NEXT(name)(address, size, protection, flags, fd, offset); });     \
+        if (flags & MAP_ANONYMOUS || !table.watched(fd)) [[likely]]                                               \
+            return CHAINIO_NEXT(name)(address, size, protection, flags, fd, offset);                              \
+        void* memory = CHAINIO_NEXT(name)(address, size, protection, flags, fd, offset);                          \
+        if (memory != MAP_FAILED) mapped(fd, protection, flags);                                                  \
+        return memory;                                                                                            \
     }
 CHAINIO_MMAP(mmap)
 CHAINIO_MMAP(mmap64)

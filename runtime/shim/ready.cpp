@@ -170,7 +170,7 @@ void look_at_answered(int socket) {
     wake_if(posted);
 }
 
-bool looks_before_waits() {
+bool has_answered_few() {
     // The next epoll_wait tells of many requests at once, which costs the server less than being told of each.
     constexpr std::uint32_t kMany = 10;
     const int oldest = oldest_answered();
@@ -233,6 +233,8 @@ int select_ready(int size, const fd_set* readable, int count) {
 }  // namespace
 
 CHAINIO_CALL(int, epoll_ctl, int epoll, int operation, int fd, epoll_event* event) {
+    if (!table.watched(fd)) [[likely]]
+        return CHAINIO_NEXT(epoll_ctl)(epoll, operation, fd, event);
     const int result = CHAINIO_NEXT(epoll_ctl)(epoll, operation, fd, event);
     if (result == 0) epoll_changed(epoll, operation, fd, event);
     return result;

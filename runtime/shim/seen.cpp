@@ -55,6 +55,11 @@ bool looks_at_read(const Slot& slot, bool is_long) {
     return is_long || producer.posted_after != 0 || ++producer.unposted % kLookedAt == 0;
 }
 
+bool concerns_us(const Slot& slot, std::size_t asked) {
+    const Kind kind = slot.kind();
+    return kind == Kind::file ? looks_at_read(slot, asked >= kLongRead) : kind == Kind::socket;
+}
+
 std::uint64_t now_ns() {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -64,6 +64,10 @@ bool wants(const Slot& slot, std::uint32_t what);
 // Of a file: whether the next one is to be timed and passed to post_read. A long one (kLongRead) takes no time of note
 // to time.
 bool looks_at_read(const Slot& slot, bool is_long);
+// Whether a read of the slot's descriptor is more than the call itself; then it is read_seen()'s. Asked once for each
+// read. What is not is best gone on with as a jump: the kernel makes the processor forget where functions return to, so
+// that each frame of ours below a system call costs a return that is foretold wrongly.
+bool concerns_us(const Slot& slot, std::size_t asked = 0);
 // Whether it was told that the read begins.
 bool post_begun(int descriptor, const Slot& slot, std::int64_t offset, std::size_t asked);
 void post_read(int descriptor, const Slot& slot, EventKind kind, std::int64_t offset, std::int64_t length,
@@ -86,7 +90,8 @@ void mapped(int fd, int protection, int flags);  // read.cpp: it has been
 void look_at_answered(int socket);
 // Whether the thread has such sockets, so that it should look at them before a file keeps it waiting: nobody sees what
 // arrives while it waits.
-bool looks_before_waits();
+bool has_answered_few();
+inline bool looks_before_waits() { return !producer.answered.empty() && has_answered_few(); }
 void look_before_waiting();
 int epoll_ready(int epoll_descriptor, const epoll_event* events, int count);  // count, unchanged
 void epoll_changed(int epoll, int operation, int fd, const epoll_event* event);
@@ -103,13 +108,13 @@ inline std::uint32_t since(std::uint64_t before) {
     return took > UINT32_MAX ? UINT32_MAX : static_cast<std::uint32_t>(took);
 }
 
-// Calls `call`, which reads from `slot`'s descriptor into `buffer`, and tells the server what it read. `asked`: bytes,
-// where one buffer takes all; else 0. `offset` is looked at again after the call, which may set it.
+// Calls `call`, which reads from `slot`'s descriptor into `buffer` and concerns us, and tells the server what it read.
+// `asked`: bytes, where one buffer takes all; else 0. `offset` is looked at again after the call, which may set it.
 template <class Call>
 [[gnu::noinline]] auto read_seen(Slot& slot, int descriptor, const std::int64_t& offset, const void* buffer,
                                  std::size_t asked, Call call) {
     const Kind kind = slot.kind();
-    if (kind == Kind::file && looks_at_read(slot, asked >= kLongRead)) {
+    if (kind == Kind::file) {
         const bool told = asked >= kLongRead && post_begun(descriptor, slot, offset, asked);
         producer.served = false;
         const std::uint64_t before = now_ns();
@@ -129,6 +134,7 @@ template <class Call>
 // the kernel can say, which has moved it on when anything was read.
 template <class Call>
 auto moved_seen(Slot& slot, int descriptor, const std::int64_t* place, Call call) {
+    if (!concerns_us(slot)) return call();
     std::int64_t offset = kAtPosition;
     return read_seen(slot, descriptor, offset, nullptr, 0, [&] {
         const auto moved = call();

@@ -18,7 +18,7 @@ int after_connect(int result, int fd, const void* address, unsigned bytes) {
 template <class Call>
 ssize_t received(int fd, const void* buffer, int flags, Call call) {
     Slot* slot = table.watched(fd);
-    if (!slot || flags & kTakesNothing) [[likely]]
+    if (!slot || flags & kTakesNothing || !concerns_us(*slot)) [[likely]]
         return call();
     return read_seen(*slot, fd, kAtPosition, shown(buffer, flags), 0, call);
 }
