@@ -38,11 +38,12 @@ struct Producer {
     Ring* ring = nullptr;
     std::uint32_t process = 0;  // whose ring it is; a child of fork has another id
     std::uint32_t seen_head = 0;
-    std::uint32_t refused = 0;       // posts since no ring was free
-    std::uint32_t unposted = 0;      // reads of files of which only slow ones are wanted
-    std::uint32_t posted_after = 0;  // of those, how many more are posted since one was slow
-    long waits = 0;                  // how often it had given up its processor by itself when that was last asked
-    std::uint8_t nested = 0;         // posts lost in a row because a signal handler came while one was being written
+    std::uint32_t refused = 0;             // posts since no ring was free
+    std::uint32_t until_look = kLookedAt;  // reads of files of which only slow ones are wanted
+    std::uint32_t quick_looks = 0;         // how many of those that were timed were quick, since the last slow one
+    std::uint32_t posted_after = 0;        // of those, how many more are posted since one was slow
+    long waits = 0;                        // how often it had given up its processor by itself when that was last asked
+    std::uint8_t nested = 0;  // posts lost in a row because a signal handler came while one was being written
     volatile bool writing = false;
     bool may_be_vfork_child = false;
     bool served = false;  // the read that has just ended

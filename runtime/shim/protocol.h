@@ -105,8 +105,10 @@ inline constexpr std::uint32_t kPostOpens = 1, kPostReads = 2, kPostReady = 4;
 inline constexpr std::uint32_t kWakeOpens =
     8;  // an open wakes a sleeping server: a chain wants to be ahead of the first read
 // Instead of kPostReads: one read in kLookedAt is timed, and when it waited for a device it is posted with the next
-// kPostedAfter of the thread. The server need not be quick for that to end.
-inline constexpr std::uint32_t kPostSlowReads = 16, kLookedAt = 8, kPostedAfter = 64;
+// kPostedAfter of the thread. The server need not be quick for that to end. Of a thread whose reads were quick at
+// kQuickLooks looks one in twice as many is timed, and at twice kQuickLooks one in four times as many: a look takes a
+// third as long as a short read from memory.
+inline constexpr std::uint32_t kPostSlowReads = 16, kLookedAt = 8, kPostedAfter = 64, kQuickLooks = 16;
 // Besides kPostSlowReads: they do not wake the server, unless they are long.
 inline constexpr std::uint32_t kLetSleep = 64;
 // Besides kPostReads: reads by one buffer that ask for at least kLongRead are told of before they begin. What they need

@@ -46,13 +46,23 @@ bool wants(const Slot& slot, std::uint32_t what) {
     return found->socket_posts[slot.rule() % kMaxSockets].load(std::memory_order_relaxed) & what;
 }
 
+// Whether this read is one of those to be timed while only slow ones are wanted.
+static bool is_looked_at() {
+    if (producer.until_look > 1) {
+        --producer.until_look;
+        return false;
+    }
+    producer.until_look = kLookedAt << producer.quick_looks / kQuickLooks;
+    return true;
+}
+
 bool looks_at_read(const Slot& slot, bool is_long) {
     const Region* found = live_region();
     if (!found) return false;
     const std::uint32_t posts = found->class_posts[slot.rule() % kMaxClasses].load(std::memory_order_relaxed);
     if (posts & kPostReads) return true;
     if (!(posts & kPostSlowReads)) return false;
-    return is_long || producer.posted_after != 0 || ++producer.unposted % kLookedAt == 0;
+    return is_long || producer.posted_after != 0 || is_looked_at();
 }
 
 bool concerns_us(const Slot& slot, std::size_t asked) {
@@ -104,8 +114,12 @@ void post_read(int descriptor, const Slot& slot, EventKind kind, std::int64_t of
     const bool waited = has_waited(took, length);
     if (waited) {
         producer.posted_after = kPostedAfter;
+        producer.quick_looks = 0;
     } else if (!wants(slot, kPostReads)) {
-        if (producer.posted_after == 0) return;
+        if (producer.posted_after == 0) {
+            producer.quick_looks = std::min(producer.quick_looks + 1, 2 * kQuickLooks);
+            return;
+        }
         --producer.posted_after;
     }
     if (offset == kAtPosition) {

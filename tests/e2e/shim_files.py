@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every way in which a program opens, reads and closes a file: the events are exactly those that the calls say, in their order."""
 import os
+import subprocess
 
 from support.shim import LIBRARY, Checks, Server, summary
 
@@ -146,7 +147,7 @@ ssize_t pread64(int f, void* b, size_t n, off_t at) {
     static ssize_t (*next)(int, void*, size_t, off_t);
     if (!next) next = (ssize_t (*)(int, void*, size_t, off_t))dlsym(RTLD_NEXT, "pread64");
     struct timespec wait = {0, 1000000}, now, end;
-    if (at == 200) nanosleep(&wait, 0);
+    if (at == 104) nanosleep(&wait, 0);
     if (at == 8 || at == 304) {
         clock_gettime(CLOCK_MONOTONIC, &end);
         end.tv_sec += (end.tv_nsec + 1000000) / 1000000000;
@@ -158,7 +159,7 @@ ssize_t pread64(int f, void* b, size_t n, off_t at) {
 }
 """
 READS_IN_A_ROW = HEAD + "int f = open(P, 0); for (long at = 1; at <= 400; at++) pread64(f, b, 10, at); }"
-SLOW_NS, LOOKED_AT, POSTED_AFTER = 20_000, 8, 64
+SLOW_NS, LOOKED_AT, POSTED_AFTER, QUICK_LOOKS = 20_000, 8, 64, 16
 
 
 def slow_reads(checks, data):
@@ -169,7 +170,7 @@ def slow_reads(checks, data):
         code = server.run(program, cwd=data, extra={"LD_PRELOAD": f"{LIBRARY}:{slow}"}).returncode
     checks.same("slow reads: exit code", code, 0)
     posted = {event["offset"]: event["took"] for event in server.of("read")}
-    checks.same("a slow read and those behind it", [at for at in range(200, 200 + POSTED_AFTER + 1) if at not in posted], [])
+    checks.same("a slow read and those behind it", [at for at in range(104, 104 + POSTED_AFTER + 1) if at not in posted], [])
     # A busy machine may have others wait.
     waited = [at for at, took in posted.items() if took >= SLOW_NS]
     checks.same("one that took as long without a wait", [at for at in (8, 304) if at in posted and not any(0 < at - one <= POSTED_AFTER for one in waited)], [])
@@ -178,10 +179,60 @@ def slow_reads(checks, data):
     with Server(checks.folder, classes=["*.idx"]) as server:
         server.run(program, cwd=data, extra={"LD_PRELOAD": f"{LIBRARY}:{slow}"})
     took = {event["offset"]: event["took"] for event in server.of("read")}
-    checks.same("where all are wanted, a wait is told as long, the rest as short", (took[200] >= 1_000_000, took[8], took[304]), (True, SLOW_NS, SLOW_NS))
+    checks.same("where all are wanted, a wait is told as long, the rest as short", (took[104] >= 1_000_000, took[8], took[304]), (True, SLOW_NS, SLOW_NS))
     with Server(checks.folder, classes=["*.idx"], posts={"class": 1}) as server:
         server.run(program, cwd=data, extra={"LD_PRELOAD": f"{LIBRARY}:{slow}"})
     checks.same("nobody wants to hear of reads", len(server.of("read")), 0)
+
+
+# Stands behind the library under test, and says which reads that takes the time of. One of them waits.
+LOOKS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static int asked;
+int clock_gettime(clockid_t clock, struct timespec* now) { ++asked; return syscall(SYS_clock_gettime, clock, now); }
+ssize_t pread64(int f, void* b, size_t n, off_t at) {
+    static ssize_t (*next)(int, void*, size_t, off_t);
+    if (!next) next = (ssize_t (*)(int, void*, size_t, off_t))dlsym(RTLD_NEXT, "pread64");
+    struct timespec wait = {0, 1000000};
+    if (at == 616) nanosleep(&wait, 0);
+    if (asked % 2) dprintf(1, "%ld\\n", (long)at);
+    return next(f, b, n, at);
+}
+"""
+
+
+def looks(reads, slow):
+    """Which of so many reads are timed, one of which is slow: fewer and fewer, down to a quarter, and those behind the slow one."""
+    until, quick, after, found = LOOKED_AT, 0, 0, []
+    for at in range(1, reads + 1):
+        if after:
+            after -= 1
+        elif until > 1:
+            until -= 1
+            continue
+        else:
+            until = LOOKED_AT << quick // QUICK_LOOKS
+            quick = min(quick + 1, 2 * QUICK_LOOKS)
+            if at == slow:
+                quick, after = 0, POSTED_AFTER
+        found.append(at)
+    return found
+
+
+def quick_reads(checks, data):
+    library = checks.compile("looks.so", LOOKS, "-shared", "-fPIC", "-ldl")
+    program = checks.compile("quick", HEAD + "int f = open(P, 0); for (long at = 1; at <= 1000; at++) pread64(f, b, 10, at); }")
+    for _ in range(50):
+        with Server(checks.folder, classes=["*.idx"], posts={"class": 1 | 16}) as server:
+            done = server.run(program, cwd=data, extra={"LD_PRELOAD": f"{LIBRARY}:{library}"}, stdout=subprocess.PIPE)
+        if [event["offset"] for event in server.of("read")] == list(range(616, 617 + POSTED_AFTER)):  # else a busy machine had another one wait
+            break
+    checks.same("fewer and fewer of quick reads are timed", [int(at) for at in done.stdout.split()], looks(1000, 616))
 
 
 LONG, BEGUN = 32 * 1024, 32
@@ -237,6 +288,7 @@ def main():
                 checks.same(f"{what}: an absolute path", os.path.dirname(os.path.normpath(event["text"])), str(data))
     checks.same("lost", server.end["lost"], 0)
     slow_reads(checks, data)
+    quick_reads(checks, data)
     long_reads(checks, data)
     checks.finish()
 
