@@ -113,6 +113,7 @@ struct Pace {
     std::size_t received, sent;  // bytes at once, at most
     std::size_t room;            // for the text of replies
     std::uint32_t lends_from;    // bytes of a result that is sent from its frame
+    bool parks;                  // a reply without room leaves its place
 };
 
 class Talker {
@@ -123,7 +124,7 @@ class Talker {
                       std::move(loaded),
                       {.in_flight = 8, .umem_bytes = std::size_t{1} << 20, .use_ring = use_ring, .huge_pages = false}),
                   "no engine")),
-          generation_(*engine_, opened(*engine_, path), 2),
+          generation_(*engine_, opened(*engine_, path), 2, 1),
           service_(engine_->spec().module().services.front()),
           input_memory_(service::kInput) {}
 
@@ -167,8 +168,14 @@ class Talker {
         output.use(generation_.lender, pace.lends_from);
         const std::uint32_t slot = too_long ? requests.start_failed(0, service::Ending::malformed, bytes, output, 0)
                                             : requests.start(0, service_.on_request_tcp, bytes, output, 0);
-        for (auto state = requests.go_on(slot); state != service::RunState::ended; state = requests.go_on(slot))
-            state == service::RunState::full ? send(output, pace.sent) : reap();
+        for (auto state = requests.go_on(slot); state != service::RunState::ended; state = requests.go_on(slot)) {
+            if (state != service::RunState::full) {
+                reap();
+                continue;
+            }
+            if (pace.parks) requests.park(slot);
+            send(output, pace.sent);
+        }
         const bool closes = requests.closes(slot) || too_long;
         output.end_reply();
         input.pin(false);
@@ -234,9 +241,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Pair& pair = pairs()[data[0] % 2];
     const std::uint32_t piece = data[1];
     const Bytes stream(data + 2, size - 2);
-    const std::string whole = pair.whole.answer(stream, {stream.size(), SIZE_MAX, service::kOutput, UINT32_MAX});
+    const std::string whole = pair.whole.answer(stream, {stream.size(), SIZE_MAX, service::kOutput, UINT32_MAX, false});
     const std::string cut =
-        pair.cut.answer(stream, {piece % 16 + 1, piece + 1, 64 + piece / 16 * 64, 1 + piece % 4 * 64});
+        pair.cut.answer(stream, {piece % 16 + 1, piece + 1, 64 + piece / 16 * 64, 1 + piece % 4 * 64, piece % 2 == 0});
     demand(whole == cut, "one says\n" + whole + "\nthe other\n" + cut);
     return 0;
 }
