@@ -88,7 +88,8 @@ struct Helper {
     int in, out;
 };
 
-// Runs in a child that shares our memory, and only calls the kernel.
+// Runs in a child, and only calls the kernel. The child has its own memory: proot, which keeps the heaps of those whose
+// processes it watches, takes one that shares it and executes another program for the end of its parent's.
 int become_helper(void* argument) {
     const auto& helper = *static_cast<const Helper*>(argument);
     raw_call(SYS_dup3, helper.in, 0, 0);
@@ -108,7 +109,7 @@ bool run_helper(Helper helper) {
     sigset_t all, before;
     std::memset(&all, 0xff, sizeof all);
     raw_call(SYS_rt_sigprocmask, SIG_SETMASK, word(&all), word(&before), kKernelsSet);
-    const long child = clone(become_helper, stack.bytes() + kStack, CLONE_VM | CLONE_VFORK, &helper);
+    const long child = clone(become_helper, stack.bytes() + kStack, CLONE_VFORK, &helper);
     int status = -1;
     if (child > 0) raw_call(SYS_wait4, child, word(&status), __WALL, 0);
     raw_call(SYS_rt_sigprocmask, SIG_SETMASK, word(&before), 0, kKernelsSet);

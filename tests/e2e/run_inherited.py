@@ -187,6 +187,18 @@ def test_address_space(folder, spec):
     expect("a limit of address space", ended, {size: (5, 100_000, False) for size in ended})
 
 
+def test_proot(folder, spec):
+    """Below proot, which keeps the heap itself."""
+    if not shutil.which("proot"):
+        print("note: proot is not installed")
+        return
+    (folder.path / "heap.c").write_text('#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n'
+                                        'int main(void) { for (int i = 0; i < 100; ++i) memset(malloc(60000), 1, 60000); puts("on"); return 5; }\n')
+    subprocess.run(["clang-19", "-O0", "heap.c", "-o", "heap"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+    done = folder.run([*spec, "--rewrite", "--quiet"], ["proot", "-r", "/", folder.path / "heap"])
+    expect("rewritten below proot", (done.returncode, done.stdout, done.stderr), (5, b"on\n", b""))
+
+
 def test_no_process(folder, spec):
     """Where chainio may have no child, as at a limit of processes, it becomes the program."""
     (folder.path / "alone.c").write_text(ALONE)
@@ -222,7 +234,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])  # fills the cache
         # An artifact is the whole program's from the start; a source from the cache the launcher's.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_no_process, test_without_proc):
+            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_proot, test_no_process, test_without_proc):
                 test(folder, spec)
     test_closed_files()
     sys.exit(1 if runs.failures else 0)
