@@ -46,10 +46,16 @@ class Pair:
                 ip("netns", "add", name)
                 self.made.append(name)
                 ip("link", "set", "lo", "up", namespace=name)
+                self.refuse_at_once(name)
             self.connect()
         except BaseException:
             self.remove()
             raise
+
+    def refuse_at_once(self, namespace):
+        """Each datagram to a port where nobody listens is refused; by default the kernel says so once a second, after the first six."""
+        files = ("ipv4/icmp_ratelimit", "ipv6/icmp/ratelimit")
+        subprocess.run(self.command(namespace, "sh", "-c", "; ".join(f"echo 0 > /proc/sys/net/{name}" for name in files)), check=True)
 
     def make(self, index):
         many = ["numrxqueues", self.queues, "numtxqueues", self.queues]
