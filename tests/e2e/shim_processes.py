@@ -104,6 +104,11 @@ CASES = [
      "static void* t(void* x) { pthread_cleanup_push(undo, 0); pthread_cancel(pthread_self()); read(f, b, 1); hits = 50; pthread_cleanup_pop(0); return 0; }",
      "f = open(P, 0); pthread_t w; void* v; pthread_create(&w, 0, t, 0); CHECK(pthread_join(w, &v) == 0 && v == PTHREAD_CANCELED && hits == 1); close(f);",
      [O, C], 1),
+    ("more than there is room for is libc's to refuse",
+     "ssize_t __read_chk(int, void*, size_t, size_t); ssize_t __pread_chk(int, void*, size_t, off_t, size_t); ssize_t __pread64_chk(int, void*, size_t, off_t, size_t);",
+     "f = open(P, 0); for (int i = 0; i < 3; ++i) { pid_t c = fork(); if (!c) { setsid(); close(2); prctl(PR_SET_DUMPABLE, 0);"
+     "i == 0 ? __read_chk(f, b, 20, 10) : i == 1 ? __pread_chk(f, b, 20, 0, 10) : __pread64_chk(f, b, 20, 0, 10); _exit(0); }"
+     "int s; CHECK(waitpid(c, &s, 0) == c && WIFSIGNALED(s) && WTERMSIG(s) == SIGABRT); } close(f);", [O, C], 1),
     # As the kernel does, the loader keeps all registers there, when it looks up what the handler calls for the first time.
     ("a small signal stack", "static void h(int s) { int g = open(\"b.txt\", 0); CHECK(g >= 0 && read(g, b, 5) == 5 && close(g) == 0); ++hits; }",
      "char* m = mmap(0, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); CHECK(mprotect(m, 4096, PROT_NONE) == 0);"
