@@ -37,6 +37,15 @@ const Binding* Checker::event_of(const ast::Expr& e) {
     return b;
 }
 
+const char* Checker::what_event_has() const {
+    switch (env_.chain ? env_.chain->out->mode : ir::ChainMode::on_read) {
+        case ir::ChainMode::on_open: return "it has file and last_read";
+        case ir::ChainMode::on_ready:
+            return "it has bytes, offset, length, total, record(R), records(R) and text(Rule)";
+        default: return "it has bytes, offset, length, total, file, record(R), records(R) and text(Rule)";
+    }
+}
+
 // `block.offset`, and the same of a shadow chain's event.
 Value Checker::block_member(const ast::Name& field, Span span, const Binding* event) {
     if (event && env_.chain && env_.chain->out->mode == ir::ChainMode::on_probe) {
@@ -64,13 +73,12 @@ Value Checker::block_member(const ast::Name& field, Span span, const Binding* ev
         return make(ExprKind::block_tag, {TypeKind::integer}, span);
     std::vector<std::string> names{"offset", "length", event ? "bytes" : "tag"};
     if (event) names.insert(names.end(), {"total", "file", "record", "records", "text"});
+    if (event && env_.chain && env_.chain->out->mode == ir::ChainMode::on_open) names = {"file", "last_read"};
     const bool known = field.text == "offset" || field.text == "length" || field.text == "bytes" ||
                        field.text == (event ? "total" : "tag");
     if (!known) {
         error(unknown_field, field.span, std::string(event ? "an event" : "`block`") + " has no `" + field.text + "`",
-              suggestion(field.text, names,
-                         event ? "it has bytes, offset, length, total, file, record(R), records(R) and text(Rule)"
-                               : "it has offset, length and tag"));
+              suggestion(field.text, names, event ? what_event_has() : "it has offset, length and tag"));
         return {};
     }
     if (!need_block(span)) return {};

@@ -1,6 +1,9 @@
 // File classes, sockets, priority classes, batching and probes.
 #include <algorithm>
+#include <map>
+#include <set>
 
+#include "compiler/ir/patterns.h"
 #include "compiler/sema/checker.h"
 
 namespace chainio::sema {
@@ -60,6 +63,30 @@ void Checker::check_files(std::uint32_t index) {
     };
     reserved("file_size", "the length of the file");
     reserved("read_ahead", "how far the kernel reads ahead");
+}
+
+// Chains on a class to which no file can belong never run, and nobody sees why. A file belongs to the first class whose
+// pattern its path matches.
+void Checker::warn_patterns() {
+    std::set<std::uint32_t> sources;
+    for (const checked::Chain& chain : module_.chains)
+        if (chain.mode == ir::ChainMode::on_read || chain.mode == ir::ChainMode::on_open) sources.insert(chain.source);
+    std::map<std::string, std::string> taken;  // patterns, and the classes that have them
+    for (const std::uint32_t i : sources) {
+        const ir::FileClass& own = module_.files[i].info;
+        const Span span = files_[i].files->name.span;
+        const auto [before, is_first] = taken.try_emplace(own.pattern, own.name);
+        if (const auto instead = ir::anywhere_instead_of(own.pattern))
+            warn(pattern_matches_nothing, span,
+                 "the pattern of files `" + own.name + "`, \"" + own.pattern +
+                     "\", is compared with whole paths, which begin with `/`, and does not begin so",
+                 "write \"" + *instead + "\" for any folder, or the path from `/` on");
+        else if (!is_first)
+            warn(pattern_matches_nothing, span,
+                 "no file is one of the files `" + own.name + "`: `" + before->second +
+                     "` have the same pattern, and a file belongs to the first class that it matches",
+                 "let the chains be on one of the two classes");
+    }
 }
 
 void Checker::check_socket(std::uint32_t index) {

@@ -26,6 +26,7 @@ std::optional<checked::Module> Checker::run() {
     for (std::uint32_t i = 0; i < chains_.size(); i++) check_chain(i);
     for (std::uint32_t i = 0; i < services_.size(); i++) check_service(i);
     check_unused_fns();
+    warn_patterns();
     warn_unused();
     if (failed_ && !diags_.has_errors())
         diags_.report(internal, {}, "the spec was refused without a reason", "please report this, with the spec");

@@ -239,6 +239,7 @@ class Checker {
     Value view_field(Value view, const ast::Name&, Span);
     Value header_field(std::uint32_t file, const ast::Name&, Span);
     Value block_member(const ast::Name&, Span, const Binding* event);
+    const char* what_event_has() const;
     Value text_capture(Value, const ast::Name&, Span);
     Value bit_field(Value, const ast::Name&, Span);
     Value request_field(const ast::Name&, Span);
@@ -379,6 +380,7 @@ class Checker {
     // ---- applications (app.cpp) ----
     void declare_app(Instance&, const ast::App&);
     void check_files(std::uint32_t index);
+    void warn_patterns();
     void check_socket(std::uint32_t index);
     void check_class(const ast::PriorityClass&, ir::PriorityClass&, Instance&);
     void check_batch(const ast::Batch&, Instance&);

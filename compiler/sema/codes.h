@@ -187,6 +187,7 @@ enum Code : int {
     match_misses = 407,
     reason_spelling = 408,
     nothing_declared = 409,
+    pattern_matches_nothing = 410,
     // of the other areas
     internal = 606,
 };

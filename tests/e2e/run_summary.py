@@ -129,6 +129,16 @@ def test_explain(folder):
                 '  explained: what the program opened, and the class that took it, of notes = "*.note", peers = udp port 4321', "    nothing"]))
 
 
+def test_patterns(folder):
+    """A path such as a shell takes matches nothing, which is said with what would, also beside classes that match."""
+    for pattern, instead in (("data/a.note", "**/data/a.note"), ("./a.note", "**/a.note"), ("*/a.note", "**/a.note"), ("**/a.note", None), ("a.note", None)):
+        (folder.path / "pattern.chain").write_text(SPEC.replace('"*.note"', f'"{pattern}"'))
+        done, summary = folder.summarized(["--spec", "pattern.chain"], ["cat", "a.note"])
+        said = [f'the pattern notes = "{pattern}" is compared with whole paths, which begin with /, and does not begin so; write "{instead}" for any folder, or the path from / on',
+                f'nothing that the program opened is in a class of the spec (notes = "{pattern}"); --explain lists what it opened']
+        expect(f"the pattern {pattern}", (done.returncode, len(done.stdout), summary["notes"]), (0, 100_000, said if instead else []))
+
+
 def main():
     with runs.Folder() as folder:
         (folder.path / "good.chain").write_text(SPEC)
@@ -136,6 +146,7 @@ def main():
         subprocess.run([CHAINC, "good.chain", "-o", "good.o"], cwd=folder.path, check=True, timeout=runs.LONGEST)
         test_rings(folder)
         test_explain(folder)
+        test_patterns(folder)
         test_kept_privileges(folder)
     sys.exit(1 if runs.failures else 0)
 

@@ -13,9 +13,11 @@
 #include <exception>
 #include <new>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
+#include "compiler/ir/patterns.h"
 #include "runtime/shim/glob.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/run/child.h"
@@ -175,6 +177,23 @@ std::vector<std::string> why_unused(const ir::Module& module, const std::string&
                     fmt::join(patterns_of(module), ", "))};
 }
 
+// Most often a path that was given as a shell would take it: --param pages=data/big.db.
+std::vector<std::string> unmatchable(const ir::Module& module) {
+    std::set<std::uint32_t> sources;
+    for (const ir::Chain& chain : module.chains)
+        if (chain.mode == ir::ChainMode::on_read || chain.mode == ir::ChainMode::on_open) sources.insert(chain.source);
+    std::vector<std::string> notes;
+    for (const std::uint32_t source : sources) {
+        const ir::FileClass& files = module.files[source];
+        if (const auto instead = ir::anywhere_instead_of(files.pattern))
+            notes.push_back(
+                fmt::format("the pattern {} = \"{}\" is compared with whole paths, which begin with /, and does not "
+                            "begin so; write \"{}\" for any folder, or the path from / on",
+                            files.name, files.pattern, *instead));
+    }
+    return notes;
+}
+
 Summary summary_of(const RunOptions& options, const Prepared& made, const std::string& program, const Child& child,
                    double seconds) {
     Summary s;
@@ -199,6 +218,8 @@ Summary summary_of(const RunOptions& options, const Prepared& made, const std::s
     if (s.explain) s.patterns = patterns_of(made.spec.loaded->module());
     if (!made.spec.loaded->native())
         notes.push_back("steps are interpreted: " + made.spec.loaded->interpreter_reason());
+    const auto never = unmatchable(made.spec.loaded->module());
+    notes.insert(notes.end(), never.begin(), never.end());
     if (!any_use(s.figures)) {
         const auto why = why_unused(made.spec.loaded->module(), program);
         notes.insert(notes.end(), why.begin(), why.end());

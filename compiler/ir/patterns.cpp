@@ -1,0 +1,19 @@
+#include "compiler/ir/patterns.h"
+
+#include <algorithm>
+
+namespace chainio::ir {
+
+std::optional<std::string> anywhere_instead_of(std::string_view pattern) {
+    if (pattern.find('/') == std::string_view::npos) return std::nullopt;
+    // `\` may stand before a '/', and a set may hold one.
+    if (std::string_view("/\\[").find(pattern.front()) != std::string_view::npos || pattern.starts_with("**"))
+        return std::nullopt;
+    // "*/x" is "/x" and nothing else, since one star crosses no '/': nobody writes that for it.
+    if (pattern.front() == '*' && !pattern.starts_with("*/")) return "**/" + std::string(pattern);
+    for (const std::string_view begin : {"*/", "~/", "./", "../"})
+        while (pattern.starts_with(begin)) pattern.remove_prefix(begin.size());
+    return "**/" + std::string(pattern);
+}
+
+}  // namespace chainio::ir
