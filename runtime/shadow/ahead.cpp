@@ -16,6 +16,9 @@ constexpr std::uint64_t kLongestRange = std::uint64_t{64} << 20;  // of one pref
 constexpr std::uint8_t kMostTries = 4;
 // As far as the kernel reads ahead at least: a fetch that is no longer needs nobody's help once it has begun.
 constexpr std::uint32_t kInOneGo = 128 * 1024;
+// Ranges beside each other are one up to here: long enough that a device which counts reads has few of them, short
+// enough that others are read at the same time.
+constexpr std::uint64_t kJoined = 64 * 1024;
 constexpr unsigned kAtOnce = 16;  // begun until the device hears of them: it is to work while more are begun
 
 std::uint32_t pages_of(std::uint32_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes; }
@@ -84,10 +87,25 @@ void Ahead::ask_range(std::uint32_t chain, ShadowFile& file, std::uint64_t offse
         score_.dropped(chain);
         length = kLongestRange;
     }
+    if (joins_last(chain, file, offset, offset + length)) return;
     Item* item = new_item(chain, file);
     if (item == nullptr) return;
     item->offset = offset / kPageBytes * kPageBytes;
     item->length = offset + length - item->offset;
+    last_ = static_cast<std::uint32_t>(item - items_.data());
+}
+
+// What was asked for before and has not begun is made longer where this goes on behind it, as the leaves of a tree do
+// that was built in order. Only as far as the kernel takes it as one, which it does up to its read-ahead.
+bool Ahead::joins_last(std::uint32_t chain, const ShadowFile& file, std::uint64_t offset, std::uint64_t end) {
+    if (last_ == kNoRange || file.served) return false;
+    Item& last = items_[last_];
+    if (last.walk.chain != chain || last.walk.file != &file) return false;
+    const std::uint64_t last_end = last.offset + last.length;
+    const bool beside = offset > last.offset && offset / kPageBytes <= (last_end + kPageBytes - 1) / kPageBytes;
+    if (!beside || end <= last_end || end - last.offset > std::min(kJoined, file.read_ahead)) return false;
+    last.length = end - last.offset;
+    return true;
 }
 
 void Ahead::ask_walk(const WalkRequest& request) {
@@ -97,12 +115,14 @@ void Ahead::ask_walk(const WalkRequest& request) {
     }
     Item* item = new_item(request.chain, *request.file);
     if (item == nullptr) return;
+    last_ = kNoRange;  // the order stays what it was
     item->walk = request;
     item->is_walk = true;
 }
 
 bool Ahead::begin(std::uint32_t index, std::uint64_t now_ns) {
     Item& item = items_[index];
+    if (index == last_) last_ = kNoRange;
     const bool done = item.is_walk ? begin_walk(item, now_ns) : begin_fetch(item, now_ns);
     if (done) {
         free_item(index);
@@ -266,6 +286,7 @@ std::expected<bool, std::string> Ahead::advance() {
 }
 
 void Ahead::drop_waiting() {
+    last_ = kNoRange;
     for (std::uint32_t index; (index = waiting_.pop()) != engine::kNoIndex;) free_item(index);
 }
 

@@ -67,6 +67,7 @@ class Ahead {
         bool presses = false;
     };
     Item* new_item(std::uint32_t chain, ShadowFile& file);
+    bool joins_last(std::uint32_t chain, const ShadowFile& file, std::uint64_t offset, std::uint64_t end);
     void free_item(std::uint32_t index);
     bool begin(std::uint32_t index, std::uint64_t now_ns);
     std::expected<void, std::string> hand_over();
@@ -87,6 +88,7 @@ class Ahead {
     std::vector<Item> items_;
     std::vector<Fetch> fetch_slots_;
     std::uint32_t free_item_ = kNoRange, free_fetch_ = kNoRange;
+    std::uint32_t last_ = kNoRange;  // the range that was asked for last, until it begins
     engine::PriorityQueue<ItemLink> waiting_;
     unsigned fetches_ = 0, pressing_ = 0;
     bool slept_ = false;

@@ -1,6 +1,7 @@
 // The whole server, driven through its region over real files.
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <fstream>
@@ -44,7 +45,7 @@ void program_reads(const std::string& path, std::uint64_t offset, std::uint32_t 
 
 TEST(Server, FetchesExactlyTheRangesThatAReadNames) {
     const Folder folder;
-    const std::string path = folder.write("a.ptr", pointing_to({9, 20, 21, 40}, 64));
+    const std::string path = folder.write("a.ptr", pointing_to({9, 20, 22, 40}, 64));
     Running running(server_of(kPointers));
     Poster poster(running.region(), 0);
     drop_pages(path);
@@ -53,7 +54,7 @@ TEST(Server, FetchesExactlyTheRangesThatAReadNames) {
     ASSERT_TRUE(poster.opened(0, path));
     ASSERT_TRUE(poster.read(0, path, 0, kPage));
     EXPECT_TRUE(happens([&] { return pages_in_memory(path, 0, 64) == 5; })) << pages_in_memory(path, 0, 64);
-    for (const std::uint64_t page : {9u, 20u, 21u, 40u}) EXPECT_EQ(pages_in_memory(path, page, 1), 1u) << page;
+    for (const std::uint64_t page : {9u, 20u, 22u, 40u}) EXPECT_EQ(pages_in_memory(path, page, 1), 1u) << page;
     EXPECT_EQ(running.chain().events, 1u);
     EXPECT_EQ(running.chain().fetches, 4u);
     EXPECT_EQ(running.chain().fetched_bytes, 4u * kPage);
@@ -66,6 +67,27 @@ TEST(Server, FetchesExactlyTheRangesThatAReadNames) {
     EXPECT_EQ(running.chain().wasted, 2u);
     EXPECT_EQ(running.chain().late, 0u);
     EXPECT_EQ(running.stats().bad_events, 0u);
+}
+
+TEST(Server, FetchesRangesThatFollowOneAnotherAsOne) {
+    const Folder folder;
+    std::vector<std::uint32_t> pages{50, 51, 40};
+    for (std::uint32_t page = 1; page <= 32; page++) pages.push_back(page);
+    const std::string path = folder.write("a.ptr", pointing_to(pages, 64));
+    struct stat info{};
+    ASSERT_EQ(::stat(path.c_str(), &info), 0);
+    std::ifstream device("/sys/class/bdi/" + std::to_string(major(info.st_dev)) + ":" +
+                         std::to_string(minor(info.st_dev)) + "/read_ahead_kb");
+    unsigned kib = 0;
+    if (!(device >> kib) || kib < 64) GTEST_SKIP() << "the kernel does not say that it reads 64 KiB ahead here";
+    Running running(server_of(kPointers));
+    Poster poster(running.region(), 0);
+    drop_pages(path);
+    program_reads(path, 0, kPage);
+    ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(poster.read(0, path, 0, kPage));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 0, 64) == 36; })) << pages_in_memory(path, 0, 64);
+    EXPECT_EQ(running.chain().fetches, 4u) << "two pages, one, and 32 in pieces of 64 KiB";
 }
 
 // A table whose rows lie scattered, with an index on another column.
@@ -324,14 +346,14 @@ TEST(Server, AChainThatFetchesInVainGoesOffAndComesBackWhenItHelps) {
 TEST(Server, KeepsItsBounds) {
     const Folder folder;
     std::vector<std::uint32_t> pages(60);
-    for (std::uint32_t i = 0; i < 60; i++) pages[i] = i + 1;
+    for (std::uint32_t i = 0; i < 60; i++) pages[i] = 2 * i + 1;  // beside each other they were one range
     ServerOptions options;
     options.in_flight = 4;
     options.ahead_bytes = std::uint64_t{64} * kPage;
     options.gate = false;
     std::vector<std::string> paths;
     for (int file = 0; file < 4; file++)
-        paths.push_back(folder.write("f" + std::to_string(file) + ".ptr", pointing_to(pages, 64)));
+        paths.push_back(folder.write("f" + std::to_string(file) + ".ptr", pointing_to(pages, 128)));
     for (const std::string& path : paths) {
         drop_pages(path);
         program_reads(path, 0, kPage);
