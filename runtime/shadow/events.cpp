@@ -120,6 +120,11 @@ void Events::on_opened(const Message& message) {
         return;
     }
     if (explain_) explain(message, nullptr);
+    // Its reads are not told of, nor is its end; others may read the same file through the page cache.
+    if ((event.offset & O_DIRECT) != 0 && !parts_.spec.module().files[file_class].immutable) {
+        direct_++;
+        return;
+    }
     // Files that no chain is about are only prefetched, by paths that chains make themselves.
     if (on_read_[event.source].empty() && on_open_[event.source].empty()) return;
     parts_.files.opened(event.device, event.inode, text_of(message), event.offset, file_class);
@@ -193,11 +198,7 @@ ShadowFile* Events::file_of(const shim::Event& event) {
         file = *found;
     }
     const ir::FileClass& declared = parts_.spec.module().files[parts_.plan.classes[event.source]];
-    if (file->direct && !declared.immutable) {
-        direct_++;
-        return nullptr;
-    }
-    return file;
+    return file->direct && !declared.immutable ? nullptr : file;
 }
 
 // Of the same class. What a thread opens next it mostly reads as it has read the file before.
@@ -430,8 +431,8 @@ std::vector<std::string> Events::notes() const {
     }
     if (direct_ != 0)
         notes.push_back(
-            "reads with O_DIRECT were left alone " + times(direct_) +
-            ": what is fetched into the page cache does not reach them; declare the class `immutable` if its "
+            "a file that was opened with O_DIRECT was left alone " + times(direct_) +
+            ": what is fetched into the page cache does not reach its reads; declare the class `immutable` if its "
             "bytes never change");
     if (gone_ != 0) notes.push_back("the bytes of a read could not be read again " + times(gone_));
     if (const auto holders = rings_.holders(ProcessRings::uring); holders != 0)

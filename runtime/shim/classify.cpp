@@ -81,9 +81,12 @@ void watch_as(Region& region, int descriptor, const char* path, unsigned rule, s
     if (failed(raw_call(SYS_fstat, descriptor, word(&status))) ||
         (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode)))
         return;
-    const bool served = S_ISREG(status.st_mode) && region.plan.classes[rule].flags & kImmutable && flags & O_DIRECT &&
-                        (flags & O_ACCMODE) == O_RDONLY;
-    if (!table.put_file(descriptor, rule, status.st_dev, status.st_ino, served)) return;
+    const bool direct = (flags & O_DIRECT) != 0, immutable = (region.plan.classes[rule].flags & kImmutable) != 0;
+    const bool served = S_ISREG(status.st_mode) && immutable && direct && (flags & O_ACCMODE) == O_RDONLY;
+    // Reads past the page cache that cannot be served either are nobody's concern: the server is told of the opening
+    // alone.
+    const bool left_alone = direct && !immutable;
+    if (!left_alone && !table.put_file(descriptor, rule, status.st_dev, status.st_ino, served)) return;
     const std::uint32_t posts = region.class_posts[rule].load(std::memory_order_relaxed);
     if (!(posts & kPostOpens)) return;
     Event event{};
@@ -212,6 +215,13 @@ void inherited(int descriptor) {
         if (!listens && !table.watched(descriptor))
             watch_socket(found, descriptor, Kind::socket, "inherit", port_of(descriptor, SYS_getpeername));
     }
+}
+
+void past_the_cache(int descriptor) {
+    const Slot* slot = table.watched(descriptor);
+    if (!slot || slot->kind() != Kind::file || in_vfork_child() || !live_region()) return;
+    closing(descriptor);
+    inherited(descriptor);
 }
 
 void closing(int descriptor) {

@@ -46,11 +46,12 @@ CHAINIO_CALL(int, __dup2, int from, int to) { return copied(from, CHAINIO_NEXT(_
 CHAINIO_CALL(int, dup3, int from, int to, int flags) { return copied(from, CHAINIO_NEXT(dup3)(from, to, flags)); }
 
 // The third argument is passed on whether or not there is one.
-#define CHAINIO_FCNTL(name)                                                       \
-    CHAINIO_CALL(int, name, int fd, int command, long argument) {                 \
-        const int result = CHAINIO_NEXT(name)(fd, command, argument);             \
-        if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) copied(fd, result); \
-        return result;                                                            \
+#define CHAINIO_FCNTL(name)                                                               \
+    CHAINIO_CALL(int, name, int fd, int command, long argument) {                         \
+        const int result = CHAINIO_NEXT(name)(fd, command, argument);                     \
+        if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) copied(fd, result);         \
+        if (command == F_SETFL && argument & O_DIRECT && result == 0) past_the_cache(fd); \
+        return result;                                                                    \
     }
 CHAINIO_FCNTL(fcntl)
 CHAINIO_FCNTL(fcntl64)

@@ -89,6 +89,7 @@ void before_close(long number, const Arguments& in) {
 void after_call(long number, const Arguments& in, long result) {
     switch (number) {
         case SYS_fcntl:
+            if (in.b == F_SETFL && in.c & O_DIRECT) return past_the_cache(static_cast<int>(in.a));
             if (in.b != F_DUPFD && in.b != F_DUPFD_CLOEXEC) return;
             [[fallthrough]];
         case SYS_dup:

@@ -49,8 +49,9 @@ inline int opened(int descriptor, const char* path, std::uint64_t flags) {
         return may_end_alike(descriptor, path, flags);
     return descriptor;
 }
-void inherited(int descriptor);  // one that was there before the program
-void closing(int descriptor);    // it is about to be closed, or has been replaced
+void inherited(int descriptor);       // one that was there before the program
+void closing(int descriptor);         // it is about to be closed, or has been replaced
+void past_the_cache(int descriptor);  // it reads with O_DIRECT from now on
 void duplicated(int from, int to);
 // A TCP socket listens, or a UDP socket is bound, to `address` when that is known.
 void listening(int descriptor, const char* call, const void* address = nullptr, unsigned bytes = 0);
