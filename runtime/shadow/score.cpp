@@ -213,9 +213,10 @@ std::vector<std::string> Score::gate_notes() const {
     for (std::uint32_t i = 0; i < gates_.size(); i++) {
         if (times_off_[i] == 0) continue;
         const bool wasted = gates_[i].reason() == policy::Gate::Reason::wasted;
+        const std::string how_often =
+            times_off_[i] == 1 ? "once, because " : std::to_string(times_off_[i]) + " times, the last time because ";
         notes.push_back(
-            "chain '" + module_.chains[plan_.chains[i].chain].name + "' was switched off " +
-            std::to_string(times_off_[i]) + " times, the last time because " +
+            "chain '" + module_.chains[plan_.chains[i].chain].name + "' was switched off " + how_often +
             (wasted ? "too little of what it fetched was read" : "what it asked for was in memory already"));
     }
     return notes;

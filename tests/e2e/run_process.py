@@ -176,7 +176,11 @@ def test_refusals(folder):
     done = folder.run(["--spec", "good.o", "--param", "SIZE=1"], ["echo", "started"])
     expect("a parameter for an artifact", (done.returncode, done.stdout, done.stderr.decode()), lambda r: r[:2] == (2, b"") and "compiled already" in r[2])
     done = subprocess.run([CHAINIO, "run", "--spec", "good.chain", "echo"], capture_output=True, cwd=folder.path, timeout=runs.LONGEST)
-    expect("no `--`", (done.returncode, done.stdout), (2, b""))
+    expect("no `--`", (done.returncode, done.stdout, done.stderr.decode().splitlines()),
+           (2, b"", ["chainio run: The following argument was not expected: echo", "  hint: the program to run stands behind `--`: chainio run --spec SPEC -- PROGRAM …"]))
+    done = folder.run(["--spec", "std/sqlite"], ["echo", "started"])
+    expect("a spec without its ending", (done.returncode, done.stdout, done.stderr.decode()),
+           lambda r: r[:2] == (1, b"") and "did you mean `std/sqlite.chain`?" in r[2])
 
 
 def test_plain(folder, spec):

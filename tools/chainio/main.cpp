@@ -57,7 +57,12 @@ int main(int argc, char** argv) {
         try {
             app.parse(take_program(argc, argv), argv);
         } catch (const CLI::ParseError& error) {
-            return parse_end(app, error);
+            const bool no_program = argc > 1 && std::string_view(argv[1]) == "run" && program_words().empty();
+            const bool left_over = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+            return parse_end(app, error,
+                             no_program && left_over
+                                 ? "the program to run stands behind `--`: chainio run --spec SPEC -- PROGRAM …"
+                                 : "");
         }
         return printed("chainio", exit_code);
     } catch (const std::exception& error) {

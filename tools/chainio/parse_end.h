@@ -9,7 +9,8 @@
 
 namespace chainio::tool {
 
-inline int parse_end(const CLI::App& app, const CLI::ParseError& error) {
+// `hint`: what is likely to help, in place of the list of options.
+inline int parse_end(const CLI::App& app, const CLI::ParseError& error, const std::string& hint = {}) {
     if (error.get_exit_code() == 0) {
         std::ostringstream text;  // stdout alone keeps why it could not be written
         app.exit(error, text);
@@ -19,8 +20,9 @@ inline int parse_end(const CLI::App& app, const CLI::ParseError& error) {
     std::string command = app.get_name();
     for (auto chosen = app.get_subcommands(); !chosen.empty(); chosen = chosen.front()->get_subcommands())
         command += " " + chosen.front()->get_name();
-    std::fprintf(stderr, "%s: %s\n  hint: `%s --help` lists the options\n", command.c_str(), error.what(),
-                 command.c_str());
+    const std::string options = "`" + command + " --help` lists the options";
+    std::fprintf(stderr, "%s: %s\n  hint: %s\n", command.c_str(), error.what(),
+                 (hint.empty() ? options : hint).c_str());
     return 2;
 }
 

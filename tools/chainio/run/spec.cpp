@@ -48,7 +48,10 @@ std::expected<std::string, SpecError> locate(const SpecRequest& request, const s
     if (const auto found = std::ranges::find_if(places, is_file); found != places.end()) return *found;
     std::string message = fmt::format("there is no spec `{}`: looked at {}", request.name, fmt::join(places, ", "));
     const auto names = known_names({stdlib});
-    if (const auto near = diag::nearest(request.name, names)) message += fmt::format("; did you mean `{}`?", *near);
+    if (std::ranges::find(names, request.name + ".chain") != names.end())
+        message += fmt::format("; did you mean `{}.chain`?", request.name);
+    else if (const auto near = diag::nearest(request.name, names))
+        message += fmt::format("; did you mean `{}`?", *near);
     return refused(1, std::move(message));
 }
 
