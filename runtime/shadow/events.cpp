@@ -206,6 +206,12 @@ std::uint32_t& Events::last_read(const Message& message) {
     return last_reads_[std::size_t{message.ring} * parts_.plan.classes.size() + message.event.source];
 }
 
+// Whether the read begins where the one before has ended, so that the kernel had read it ahead by itself.
+bool Events::goes_on(ShadowFile& file, const shim::Event& event) {
+    const std::uint64_t before = std::exchange(file.read_end, event.offset + event.length);
+    return before != 0 && event.offset == before && event.length < file.read_ahead && !file.direct;
+}
+
 void Events::on_read(const Message& message) {
     const shim::Event& event = message.event;
     const bool waited = event.took_ns > shim::kSlowReadNs;
@@ -213,9 +219,9 @@ void Events::on_read(const Message& message) {
     const bool told = event.kind == shim::EventKind::ended || event.kind == shim::EventKind::served_ended;
     // Of one that was said to begin it is known what it asked for, whatever there was.
     if (!told) last_read(message) = event.length;
-    parts_.score.expect_saving(event.source, event.took_ns, served);
+    ShadowFile* known = parts_.files.find(event.device, event.inode);
+    parts_.score.expect_saving(event.source, event.took_ns, served, known != nullptr && goes_on(*known, event));
     // A read of such a file that was not served had nothing of what was fetched.
-    const ShadowFile* known = parts_.direct.any() ? parts_.files.find(event.device, event.inode) : nullptr;
     const std::uint64_t now = waited ? now_ns() : 0;
     const Took took{
         .waited = waited, .began_ns = now - std::min<std::uint64_t>(event.took_ns, now), .ns = event.took_ns};

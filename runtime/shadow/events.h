@@ -52,6 +52,7 @@ class Events final : public MessageSink {
     bool show(std::uint32_t chain, std::uint32_t source, ShadowFile& file, Runner::Event& shown);
     bool opens(ShadowFile& file);
     void foretell(const Message& message, const ShadowFile& file, std::uint64_t now);
+    static bool goes_on(ShadowFile& file, const shim::Event& event);
     void on_read(const Message& message);
     void on_begun(const Message& message);
     std::uint32_t& last_read(const Message& message);

@@ -32,6 +32,7 @@ struct ShadowFile {
     std::uint64_t size = 0;
     bool sized = false;            // just now: nobody has gone by the size yet
     std::uint64_t read_ahead = 0;  // how far the kernel reads ahead on its device, bytes; 0: not known
+    std::uint64_t read_end = 0;    // of the program's latest read of it
     // While it is ready to be served.
     int direct_fd = -1;
     std::uint64_t served_id = 0, served_stamp = 0, served_size = 0;

@@ -155,8 +155,10 @@ void Score::program_read(std::uint32_t file_class, std::uint64_t bytes, std::uin
     misses_[file_class].add(took_ns);
 }
 
-void Score::expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool served) {
+void Score::expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool served, bool goes_on) {
     served_ = served;
+    saving_ = 0;
+    if (goes_on) return;
     const std::uint64_t miss = misses_[file_class].ns, fetch = fetches_.ns;
     const std::uint64_t wait = miss == 0 || fetch == 0 ? std::max(miss, fetch) : std::min(miss, fetch);
     saving_ = wait > took_ns ? wait - took_ns : 0;

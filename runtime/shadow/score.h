@@ -42,8 +42,9 @@ class Score final : public RangeSink {
     // A program's read; `touched`: of a range that was fetched ahead. What a hit saves is what a read that nobody
     // helped takes in the mean, less what this one took.
     void program_read(std::uint32_t file_class, std::uint64_t bytes, std::uint64_t took_ns, bool touched);
-    // `served`: it came from served memory.
-    void expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool served);
+    // `served`: it came from served memory. `goes_on`: from where the one before had ended, which the kernel has read
+    // ahead in most cases.
+    void expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool served, bool goes_on);
     void fetch_took(std::uint64_t ns);
 
     void update_gates(std::uint64_t now_ns);

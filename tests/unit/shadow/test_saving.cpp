@@ -1,0 +1,56 @@
+// What the report says that chains have saved.
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "tests/unit/shadow/fixture.h"
+
+namespace chainio::shadow::test {
+namespace {
+
+constexpr std::uint32_t kPage = 4096;
+
+// What the kernel says that it reads ahead of files there; 0: nothing.
+unsigned read_ahead_kib(const std::string& path) {
+    struct stat info{};
+    unsigned kib = 0;
+    if (::stat(path.c_str(), &info) == 0)
+        std::ifstream("/sys/class/bdi/" + std::to_string(major(info.st_dev)) + ":" +
+                      std::to_string(minor(info.st_dev)) + "/read_ahead_kb") >>
+            kib;
+    return kib;
+}
+
+// Its first page names pages 1, 2, 20 and 40.
+std::string pointing_file(const Folder& folder) {
+    std::string bytes(std::size_t{64} * kPage, 'x');
+    const std::uint32_t words[] = {4, 1, 2, 20, 40};
+    std::memcpy(bytes.data(), words, sizeof words);
+    return folder.write("a.ptr", bytes);
+}
+
+TEST(Saving, IsOfReadsThatTheKernelHadNotReadAheadByItself) {
+    const Folder folder;
+    const std::string path = pointing_file(folder);
+    if (read_ahead_kib(path) < 64) GTEST_SKIP() << "the kernel does not say that it reads 64 KiB ahead here";
+    Running running(server_of(kPointers));
+    tests::Poster poster(running.region(), 0);
+    drop_pages(path);
+    ASSERT_TRUE(poster.opened(0, path));
+    // The server reads what the program has read, one page, and then what that names.
+    ASSERT_TRUE(poster.read(0, path, 0, kPage));
+    ASSERT_TRUE(happens([&] { return pages_in_memory(path, 40, 1) == 1 && pages_in_memory(path, 1, 2) == 2; }));
+    ASSERT_TRUE(poster.read(0, path, 60 * kPage, kPage, 900'000));  // says how long a read takes that waits
+    ASSERT_TRUE(poster.read(0, path, 0, kPage, 2'000));
+    ASSERT_TRUE(poster.read(0, path, kPage, kPage, 2'000));
+    ASSERT_TRUE(happens([&] { return running.chain().hits == 1; }));
+    EXPECT_EQ(running.chain().saved_ns, 0u) << "the program goes on behind what it has read before";
+    ASSERT_TRUE(poster.read(0, path, 20 * kPage, kPage, 2'000));
+    ASSERT_TRUE(happens([&] { return running.chain().hits == 2; }));
+    EXPECT_GT(running.chain().saved_ns, 0u);
+}
+
+}  // namespace
+}  // namespace chainio::shadow::test
