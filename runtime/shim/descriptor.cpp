@@ -4,6 +4,7 @@
 
 #include "runtime/shim/next.h"
 #include "runtime/shim/shim.h"
+#include "runtime/shim/straight.h"
 
 namespace chainio::shim {
 namespace {
@@ -17,6 +18,14 @@ int copied(int from, int to) {
     if (to >= 0) duplicated(from, to);
     return to;
 }
+
+int past_the_cache_if(int fd, int result) {
+    if (result == 0) past_the_cache(fd);
+    return result;
+}
+
+// A copy whose number is known before concerns us when either is watched.
+bool copy_concerns_us(int from, int to) { return table.watched(from) || table.watched(to); }
 
 }  // namespace
 
@@ -40,18 +49,26 @@ CHAINIO_CALL(void, closefrom, int first) {
     CHAINIO_NEXT(closefrom)(first);
 }
 
-CHAINIO_CALL(int, dup, int fd) { return copied(fd, CHAINIO_NEXT(dup)(fd)); }
-CHAINIO_CALL(int, dup2, int from, int to) { return copied(from, CHAINIO_NEXT(dup2)(from, to)); }
-CHAINIO_CALL(int, __dup2, int from, int to) { return copied(from, CHAINIO_NEXT(__dup2)(from, to)); }
-CHAINIO_CALL(int, dup3, int from, int to, int flags) { return copied(from, CHAINIO_NEXT(dup3)(from, to, flags)); }
+CHAINIO_CALL(int, dup, int fd) { return copied(fd, goes_straight() ? straight(SYS_dup, fd) : CHAINIO_NEXT(dup)(fd)); }
+
+#define CHAINIO_DUP2(name, ...)                                                       \
+    CHAINIO_CALL(int, name, int from, int to __VA_OPT__(, int) __VA_ARGS__) {         \
+        if (!copy_concerns_us(from, to)) [[likely]]                                   \
+            return CHAINIO_NEXT(name)(from, to __VA_OPT__(, ) __VA_ARGS__);           \
+        return copied(from, CHAINIO_NEXT(name)(from, to __VA_OPT__(, ) __VA_ARGS__)); \
+    }
+CHAINIO_DUP2(dup2)
+CHAINIO_DUP2(__dup2)
+CHAINIO_DUP2(dup3, flags)
 
 // The third argument is passed on whether or not there is one.
-#define CHAINIO_FCNTL(name)                                                               \
-    CHAINIO_CALL(int, name, int fd, int command, long argument) {                         \
-        const int result = CHAINIO_NEXT(name)(fd, command, argument);                     \
-        if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) copied(fd, result);         \
-        if (command == F_SETFL && argument & O_DIRECT && result == 0) past_the_cache(fd); \
-        return result;                                                                    \
+#define CHAINIO_FCNTL(name)                                                                                     \
+    CHAINIO_CALL(int, name, int fd, int command, long argument) {                                               \
+        if (command == F_SETFL && argument & O_DIRECT)                                                          \
+            return past_the_cache_if(fd, CHAINIO_NEXT(name)(fd, command, argument));                            \
+        if (command != F_DUPFD && command != F_DUPFD_CLOEXEC) return CHAINIO_NEXT(name)(fd, command, argument); \
+        return copied(fd, goes_straight() ? straight(SYS_fcntl, fd, command, argument)                          \
+                                          : CHAINIO_NEXT(name)(fd, command, argument));                         \
     }
 CHAINIO_FCNTL(fcntl)
 CHAINIO_FCNTL(fcntl64)

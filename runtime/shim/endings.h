@@ -41,7 +41,8 @@ class Endings {
     // Whether the last two bytes may be those of some ending.
     bool ends_well(const char* path) const {
         const std::size_t length = length_of(path);
-        return length < 2 || !refused_[mixed(path[length - 2], path[length - 1])];
+        const char* last = path + length + (length < 2) - 1;  // of one byte it is the zero behind it
+        return static_cast<unsigned>(length < 2) | !refused_[mixed(last[-1], *last)];
     }
     // False only when no class matches any file whose path has the same last part.
     bool may_match(const char* path) const;

@@ -66,13 +66,17 @@ long open_by_number(Six call, long number, const Arguments& in) {
     return fd;
 }
 
-long read_by_number(Six call, long number, const Arguments& in) {
+bool read_by_number(Six call, long number, const Arguments& in, long& result) {
     const Reading found = reading(number, in);
+    if (!found.slot) return false;
     const auto read = [=] { return call(number, in.a, in.b, in.c, in.d, in.e, in.f); };
-    if (!found.slot) return read();
-    if (found.place) return moved_seen(*found.slot, found.fd, found.place, read);
-    if (!concerns_us(*found.slot)) return read();
-    return read_seen(*found.slot, found.fd, found.offset, found.buffer, 0, read);
+    if (found.place) {
+        result = moved_seen(*found.slot, found.fd, found.place, read);
+        return true;
+    }
+    if (!concerns_us(*found.slot)) return false;
+    result = read_seen(*found.slot, found.fd, found.offset, found.buffer, 0, read);
+    return true;
 }
 
 // Of a socket that does not block, the call says that it is under way: the kernel's own way, or libc's.
@@ -148,7 +152,7 @@ bool seen_by_number(Six call, long number, const Arguments& in, long& result) {
         case SYS_sendfile:
         case SYS_splice:
         case SYS_copy_file_range:
-        case SYS_recvfrom: result = read_by_number(call, number, in); return true;
+        case SYS_recvfrom: return read_by_number(call, number, in, result);
         case SYS_close:
         case SYS_close_range: before_close(number, in); return false;
         case SYS_rt_sigaction: handles_by_number(in.a, in.b); return false;

@@ -71,6 +71,7 @@
     LIBC(select)                                    \
     LIBC(__select)                                  \
     LIBC(pselect)                                   \
+    LIBC(pthread_cancel)                            \
     LIBC(vfork)                                     \
     LIBC(__vfork)                                   \
     LIBC(clone)                                     \

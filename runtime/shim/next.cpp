@@ -2,24 +2,22 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <gnu/libc-version.h>
 #include <linux/close_range.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <initializer_list>
 
 #include "runtime/shim/raw.h"
+#include "runtime/shim/straight.h"
 
 namespace chainio::shim {
 
 constinit std::atomic<void*> next_functions[static_cast<unsigned>(Name::count)]{};
+constinit std::atomic<bool> next_is_libc{false};
 
 namespace {
-
-long with_errno(long result) {
-    if (!failed(result)) return result;
-    errno = static_cast<int>(-result);
-    return -1;
-}
 
 // What stands in for a libc function that is not there. The arguments are those of the system call, in its order.
 template <long kNumber>
@@ -60,6 +58,19 @@ const Entry entries[] = {
 #undef CHAINIO_LIBC
 };
 
+// Those that may be called straight.
+constexpr Name kStraight[] = {Name::open,  Name::open64,  Name::__open, Name::__open64, Name::openat,  Name::openat64,
+                              Name::creat, Name::creat64, Name::dup,    Name::fcntl,    Name::fcntl64, Name::__fcntl,
+                              Name::bind,  Name::listen,  Name::accept, Name::accept4,  Name::connect, Name::__connect};
+
+bool all_in_libc() {
+    dl_find_object libc, found;
+    if (_dl_find_object(reinterpret_cast<void*>(gnu_get_libc_version), &libc) != 0) return false;
+    return std::ranges::all_of(kStraight, [&](Name name) {
+        return _dl_find_object(next_function(name), &found) == 0 && found.dlfo_link_map == libc.dlfo_link_map;
+    });
+}
+
 constinit thread_local bool resolving [[gnu::tls_model("initial-exec")]] = false;
 constinit std::atomic<void*> found_dlsym{nullptr};
 
@@ -96,6 +107,7 @@ void resolve_all() {
     for (unsigned i = 0; i < static_cast<unsigned>(Name::count); ++i)
         missing |= resolve(static_cast<Name>(i)) == entries[i].fallback;
     if (missing) dlerror();  // a name that this libc does not have must not be the program's error
+    next_is_libc.store(all_in_libc(), std::memory_order_relaxed);
 }
 
 }  // namespace chainio::shim

@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "runtime/shim/reach.h"
 #include "runtime/shim/rewrite.h"
 #include "runtime/shim/shim.h"
+#include "runtime/shim/straight.h"
 
 namespace chainio::shim {
 namespace {
@@ -105,6 +107,13 @@ CHAINIO_CALL(pid_t, vfork) {
 CHAINIO_CALL(pid_t, __vfork) {
     may_share_memory();
     [[clang::musttail]] return CHAINIO_NEXT(__vfork)();
+}
+
+// A thread that is alone may ask for its own end, and meets it in libc's functions only. Of the variable that says that
+// it is alone, a program that has a copy has the wrong one then.
+CHAINIO_CALL(int, pthread_cancel, pthread_t thread) {
+    next_is_libc.store(false, std::memory_order_relaxed);
+    return CHAINIO_NEXT(pthread_cancel)(thread);
 }
 
 // By hand, a thread is made that libc does not know. What nobody passed is handed on and read by nobody.

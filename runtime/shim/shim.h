@@ -45,7 +45,8 @@ extern constinit Endings endings;
 int may_be_matched(int descriptor, const char* path, std::uint64_t flags);
 int may_end_alike(int descriptor, const char* path, std::uint64_t flags);
 inline int opened(int descriptor, const char* path, std::uint64_t flags) {
-    if (table.may_be_watched(descriptor) || endings.ends_well(path)) [[unlikely]]
+    const unsigned watched = table.may_be_watched(descriptor), well = endings.ends_well(path);
+    if (watched | well) [[unlikely]]
         return may_end_alike(descriptor, path, flags);
     return descriptor;
 }

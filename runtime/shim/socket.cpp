@@ -6,6 +6,7 @@
 
 #include "runtime/shim/next.h"
 #include "runtime/shim/shim.h"
+#include "runtime/shim/straight.h"
 
 namespace chainio::shim {
 namespace {
@@ -32,32 +33,37 @@ void message_received(Slot& slot, const msghdr& message, std::size_t bytes, int 
 }  // namespace
 
 CHAINIO_CALL(int, bind, int fd, const sockaddr* address, socklen_t bytes) {
-    const int result = CHAINIO_NEXT(bind)(fd, address, bytes);
+    const int result =
+        goes_straight() ? straight(SYS_bind, fd, word(address), bytes) : CHAINIO_NEXT(bind)(fd, address, bytes);
     if (result == 0 && address && (address->sa_family == AF_INET || address->sa_family == AF_INET6))
         listening(fd, "bind", address, bytes);
     return result;
 }
 CHAINIO_CALL(int, listen, int fd, int backlog) {
-    const int result = CHAINIO_NEXT(listen)(fd, backlog);
+    const int result = goes_straight() ? straight(SYS_listen, fd, backlog) : CHAINIO_NEXT(listen)(fd, backlog);
     if (result == 0) listening(fd, "listen");
     return result;
 }
 CHAINIO_CALL(int, accept, int fd, sockaddr* address, socklen_t* bytes) {
-    const int result = CHAINIO_NEXT(accept)(fd, address, bytes);
+    const int result = goes_straight_alone() ? straight(SYS_accept, fd, word(address), word(bytes))
+                                             : CHAINIO_NEXT(accept)(fd, address, bytes);
     if (result >= 0) accepted(fd, result);
     return result;
 }
 CHAINIO_CALL(int, accept4, int fd, sockaddr* address, socklen_t* bytes, int flags) {
-    const int result = CHAINIO_NEXT(accept4)(fd, address, bytes, flags);
+    const int result = goes_straight_alone() ? straight(SYS_accept4, fd, word(address), word(bytes), flags)
+                                             : CHAINIO_NEXT(accept4)(fd, address, bytes, flags);
     if (result >= 0) accepted(fd, result);
     return result;
 }
-CHAINIO_CALL(int, connect, int fd, const sockaddr* address, socklen_t bytes) {
-    return after_connect(CHAINIO_NEXT(connect)(fd, address, bytes), fd, address, bytes);
-}
-CHAINIO_CALL(int, __connect, int fd, const sockaddr* address, socklen_t bytes) {
-    return after_connect(CHAINIO_NEXT(__connect)(fd, address, bytes), fd, address, bytes);
-}
+#define CHAINIO_CONNECT(name)                                                                      \
+    CHAINIO_CALL(int, name, int fd, const sockaddr* address, socklen_t bytes) {                    \
+        const int result = goes_straight_alone() ? straight(SYS_connect, fd, word(address), bytes) \
+                                                 : CHAINIO_NEXT(name)(fd, address, bytes);         \
+        return after_connect(result, fd, address, bytes);                                          \
+    }
+CHAINIO_CONNECT(connect)
+CHAINIO_CONNECT(__connect)
 
 CHAINIO_CALL(ssize_t, recv, int fd, void* buffer, std::size_t size, int flags) {
     return received(fd, buffer, flags, [=] { return CHAINIO_NEXT(recv)(fd, buffer, size, flags); });
@@ -74,12 +80,16 @@ CHAINIO_CALL(ssize_t, __recvfrom_chk, int fd, void* buffer, std::size_t size, st
                     [=] { return CHAINIO_NEXT(__recvfrom_chk)(fd, buffer, size, room, flags, from, bytes); });
 }
 CHAINIO_CALL(ssize_t, recvmsg, int fd, msghdr* message, int flags) {
+    if (!table.watched(fd)) [[likely]]
+        return CHAINIO_NEXT(recvmsg)(fd, message, flags);
     const ssize_t got = CHAINIO_NEXT(recvmsg)(fd, message, flags);
     Slot* slot = got > 0 && !(flags & kTakesNothing) ? table.watched(fd) : nullptr;
     if (slot && slot->kind() == Kind::socket) message_received(*slot, *message, static_cast<std::size_t>(got), flags);
     return got;
 }
 CHAINIO_CALL(int, recvmmsg, int fd, mmsghdr* messages, unsigned count, int flags, timespec* timeout) {
+    if (!table.watched(fd)) [[likely]]
+        return CHAINIO_NEXT(recvmmsg)(fd, messages, count, flags, timeout);
     const int got = CHAINIO_NEXT(recvmmsg)(fd, messages, count, flags, timeout);
     Slot* slot = got > 0 && !(flags & kTakesNothing) ? table.watched(fd) : nullptr;
     if (slot && slot->kind() == Kind::socket)

@@ -60,10 +60,12 @@ class Table {
         Slot& slot = slots_[descriptor];
         return slot.state.load(std::memory_order_relaxed) != 0 ? &slot : nullptr;
     }
-    // The same as yes or no; yes also of those that are not in the table.
+    // The same as yes or no, without a jump; yes also of those that are not in the table.
     bool may_be_watched(int descriptor) const {
-        return static_cast<unsigned>(descriptor) >= size_.load(std::memory_order_acquire) ||
-               slots_[descriptor].state.load(std::memory_order_relaxed) != 0;
+        const auto number = static_cast<unsigned>(descriptor);
+        const bool outside = number >= size_.load(std::memory_order_acquire);
+        const std::uint32_t state = slots_[outside ? 0 : number].state.load(std::memory_order_relaxed);
+        return static_cast<unsigned>(outside) | state;
     }
     bool put_file(int descriptor, unsigned rule, std::uint64_t device, std::uint64_t inode, bool served = false);
     void put_socket(int descriptor, Kind kind, unsigned rule);
@@ -84,7 +86,8 @@ class Table {
     std::atomic<int> highest_{-1};
     std::atomic<int> sockets_{0};
     std::atomic<std::uint32_t> cursor_{0};
-    Slot* slots_ = nullptr;
+    Slot nothing_{};  // what there is before there is a table
+    Slot* slots_ = &nothing_;
     Opening* openings_ = nullptr;
 };
 

@@ -221,6 +221,35 @@ ssize_t read(int f, void* b, size_t n) {
         checks.true(f"{first.name} before {second.name}: seen", bool(server.of("read")), server.events)
 
 
+# Each call that ours makes without libc; those of a library behind ours refuse all with ENXIO.
+STRAIGHT = {"open": '"b.txt", 0', "open64": '"b.txt", 0', "openat": 'AT_FDCWD, "b.txt", 0', "openat64": 'AT_FDCWD, "b.txt", 0', "creat": '"c.txt", 0600', "creat64": '"c.txt", 0600',
+            "dup": "0", "fcntl": "0, F_DUPFD, 9", "fcntl64": "0, F_DUPFD, 9", "bind": "s, &no, sizeof no", "listen": "s, 4", "accept": "s, 0, 0", "accept4": "s, 0, 0, 0", "connect": "s, &no, sizeof no"}
+
+
+def others_behind(checks):
+    """A library behind ours that interposes what ours makes as a system call where libc would do no more."""
+    here = fill(checks.folder / "behind")
+    cases = "".join(f'if (!strcmp(a[1], "{name}")) result = {name}({arguments});\n' for name, arguments in STRAIGHT.items())
+    program = checks.compile("straight", """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+int main(int n, char** a) {
+    struct sockaddr no = {0};
+    int result = 0, s = -1;
+    """ + cases + "return result == -1 && errno == ENXIO; }\n")
+    for name in STRAIGHT:
+        source = checks.folder / "refuses.c"
+        source.write_text(f"#include <errno.h>\nint {name}() {{ errno = ENXIO; return -1; }}\n")
+        subprocess.run([COMPILER, "-shared", "-fPIC", "-fno-builtin", "-o", checks.folder / "refuses.so", source], check=True)
+        with Server(checks.folder, classes=["*.idx"]) as server:
+            refused = server.run(program, name, cwd=here, extra={"LD_PRELOAD": f"{LIBRARY}:{checks.folder / 'refuses.so'}"}).returncode
+            checks.same(f"{name} of a library behind ours", (refused, server.run(program, name, cwd=here).returncode), (1, 0))
+
+
 def early(checks):
     """A library whose constructor opens and reads before ours has been initialised, and one that has no environment to look into."""
     here = fill(checks.folder / "early")
@@ -248,6 +277,7 @@ def main():
     exact_reads(checks)
     direct(checks)
     others(checks)
+    others_behind(checks)
     early(checks)
     programs(checks)
     checks.finish()

@@ -1,0 +1,35 @@
+// Calls of which libc makes one system call and nothing else, made here: a function below ours is one more return that
+// the processor foretells wrongly, since the kernel leaves it nothing to foretell returns by.
+#pragma once
+#include <sys/single_threaded.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "runtime/shim/raw.h"
+
+namespace chainio::shim {
+
+// next.cpp: the next functions of all these are libc's own, and not another library's that interposes them.
+extern constinit std::atomic<bool> next_is_libc;
+
+// Of functions that no thread can be cancelled in.
+inline bool goes_straight() { return next_is_libc.load(std::memory_order_relaxed); }
+
+// Of cancellation points. A thread that is alone can only be cancelled by itself, after which nothing goes straight.
+inline bool goes_straight_alone() { return goes_straight() && __libc_single_threaded; }
+
+// What libc's function returns where the kernel says `result`.
+inline long with_errno(long result) {
+    if (!failed(result)) [[likely]]
+        return result;
+    errno = static_cast<int>(-result);
+    return -1;
+}
+
+template <class... Arguments>
+int straight(long number, Arguments... arguments) {
+    return static_cast<int>(with_errno(raw_call(number, arguments...)));
+}
+
+}  // namespace chainio::shim
