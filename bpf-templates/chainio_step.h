@@ -84,7 +84,7 @@ struct cio_io {
 	__u32 finished;    /* a `return` ran */
 	__u32 next_count;
 	__u32 result_kind;
-	__u64 result;
+	__u64 result;      /* of a handler: the bytes behind the request that are no requests */
 	__u32 slice_space;
 	__u32 slice_offset;
 	__u32 slice_length;

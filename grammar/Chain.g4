@@ -10,7 +10,7 @@
 //   RETURN_BARE  `return` with no value on its line
 //   PART, END    between the parts of a `reply`, and after the last one
 //   RESULT       between the `let`s of a function and its value
-//   IDENT        any word after a `.`, and `at` where it cannot be the keyword
+//   IDENT        any word after a `.`, `at` where it cannot be the keyword, and `skip` where it begins no statement
 // White space separates; the only places where a line's end matters are `return`, `reply` and the value of a function.
 grammar Chain;
 
@@ -126,6 +126,7 @@ leaf
     | fail=failStmt
     | fetch=prefetchStmt
     | answer=replyStmt
+    | skip=skipStmt
     | jump=(BREAK | CONTINUE)
     | act=actStmt
     ;
@@ -136,6 +137,7 @@ failStmt    : FAIL reason=word ;
 prefetchStmt: PREFETCH (VIA call=expr | target=expr (AT at=expr FOR length=expr)?) ;
 replyStmt   : REPLY parts+=replyPart ((PART | COMMA) parts+=replyPart)* END ;
 replyPart   : value=expr (COLON format=word)? ;
+skipStmt    : SKIPS amount=expr ;
 actStmt     : name=localWord (ASSIGN value=expr | call=callArgs suffixes+=suffix* | suffixes+=suffix+) | whole=BLOCK suffixes+=suffix+ ;
 
 serviceDecl : SERVICE name=word ON endpoints+=endpoint (COMMA endpoints+=endpoint)* (IN CLASS class_=word)?
@@ -194,7 +196,7 @@ BATCH: 'batch'; MIN: 'min'; MAX: 'max'; ADAPT: 'adapt'; RECORD: 'record'; LET: '
 CSTR: 'cstr'; BITS: 'bits'; WHEN: 'when'; TEXT: 'text'; FN: 'fn'; CHAIN: 'chain'; FILE: 'file'; ON: 'on'; READ: 'read';
 OPEN: 'open'; READY: 'ready'; PROBE: 'probe'; HOPS: 'hops'; STATE: 'state'; STEP: 'step'; DONE: 'done'; BLOCK: 'block';
 FROM: 'from'; AT: 'at'; FOR: 'for'; IN: 'in'; TAG: 'tag'; IF: 'if'; ELSE: 'else'; GOTO: 'goto'; NEXT: 'next';
-RETURN: 'return'; EMIT: 'emit'; FAIL: 'fail'; PREFETCH: 'prefetch'; REPLY: 'reply'; BREAK: 'break'; CONTINUE: 'continue';
+RETURN: 'return'; EMIT: 'emit'; FAIL: 'fail'; PREFETCH: 'prefetch'; REPLY: 'reply'; SKIPS: 'skip'; BREAK: 'break'; CONTINUE: 'continue';
 SERVICE: 'service'; VIA: 'via'; REQUEST: 'request'; MALFORMED: 'malformed'; FAILURE: 'failure'; DATAGRAM: 'datagram';
 ENTRIES: 'entries'; TTL: 'ttl'; KEY: 'key'; BY: 'by'; TRUE: 'true'; FALSE: 'false';
 

@@ -277,6 +277,9 @@ struct ReplyPart {
 struct Reply {
     std::vector<ReplyPart> parts;
 };
+struct Skip {
+    ExprPtr bytes;
+};
 struct Break {};
 struct Continue {};
 struct CallStmt {
@@ -287,8 +290,8 @@ struct Stmt {
     Span span;
     Comments comments;
     std::uint32_t canonical_line = 0;  // set by the printer: the line in the canonical form
-    std::variant<Let, Var, Assign, If, When, Match, For, Goto, Return, Emit, Fail, PrefetchVia, Prefetch, Reply, Break,
-                 Continue, CallStmt>
+    std::variant<Let, Var, Assign, If, When, Match, For, Goto, Return, Emit, Fail, PrefetchVia, Prefetch, Reply, Skip,
+                 Break, Continue, CallStmt>
         node;
 };
 

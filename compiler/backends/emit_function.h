@@ -73,6 +73,7 @@ class FunctionEmitter {
     std::string stmt(const ir::Prefetch&, Scope);
     std::string stmt(const ir::CallChain&, Scope);
     std::string stmt(const ir::Reply&, Scope);
+    std::string stmt(const ir::Skip&, Scope);
     std::string stmt(const ir::If&, Scope);
     std::string stmt(const ir::Loop&, Scope);
     std::string stmt(const ir::Break&, Scope);

@@ -81,6 +81,11 @@ std::string FunctionEmitter::argument(const ir::Param& param, const ir::CallChai
                operand(from.length), operand(from.length));
 }
 
+// Of native code only: what skips is not answered inside the kernel.
+std::string FunctionEmitter::stmt(const ir::Skip& n, Scope) {
+    return fmt::format("m->io.result += cio_min({}, {}ull);", operand(n.bytes), ir::kMaxSkip + 1);
+}
+
 std::string FunctionEmitter::stmt(const ir::CallChain& n, Scope) {
     if (calls_ == nullptr) return halt();
     const ir::Chain& chain = artifact_.module.chains[n.chain];

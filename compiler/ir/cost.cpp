@@ -47,6 +47,7 @@ constexpr Cost cost_of(const End&) { return {6}; }
 constexpr Cost cost_of(const Prefetch&) { return {80}; }
 constexpr Cost cost_of(const CallChain&) { return {1}; }  // handlers run outside of BPF
 constexpr Cost cost_of(const Reply&) { return {1}; }
+constexpr Cost cost_of(const Skip&) { return {1}; }
 constexpr Cost cost_of(const Break&) { return {6}; }
 constexpr Cost cost_of(const Continue&) { return {6}; }
 constexpr Cost cost_of(const Hash& n) {

@@ -7,7 +7,7 @@
 
 namespace chainio::ir {
 
-constexpr std::uint32_t kFormatVersion = 6;
+constexpr std::uint32_t kFormatVersion = 7;
 
 // The last value of each enum; the reader refuses greater ones.
 template <class E>
@@ -154,6 +154,10 @@ void describe(A& a, N& n) {
 template <class A, AnyOf<Reply> N>
 void describe(A& a, N& n) {
     a(n.parts);
+}
+template <class A, AnyOf<Skip> N>
+void describe(A& a, N& n) {
+    a(n.bytes);
 }
 template <class A, AnyOf<If> N>
 void describe(A& a, N& n) {

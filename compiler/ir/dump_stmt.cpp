@@ -150,6 +150,7 @@ class Printer {
                                                     : op(p.value) + ":" + std::string(name_of(p.format));
                });
     }
+    std::string text(const Skip& n) const { return "skip " + op(n.bytes); }
     std::string text(const Break&) const { return "break"; }
     std::string text(const Continue&) const { return "continue"; }
     std::string text(const If&) const { return "if"; }  // printed by body()

@@ -140,6 +140,11 @@ After HandlerRun::exec(const Reply& n) {
     return After::on;
 }
 
+After HandlerRun::exec(const Skip& n) {
+    io_.result += std::min(get(n.bytes), kMaxSkip + 1);
+    return After::on;
+}
+
 After HandlerRun::exec(const If& n) {
     const Body& body = get(n.cond) != 0 ? n.yes : n.no;
     if (!body.empty()) memory_.frames.push_back({.body = &body});

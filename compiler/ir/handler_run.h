@@ -46,6 +46,8 @@ class HandlerRun : Operations {
 
     Stop go_on();
     std::uint32_t outcome() const { return io_.outcome; }  // of a run that has ended
+    // Bytes behind the request that are no requests, as far as the run has said.
+    std::uint64_t skipped() const { return io_.result; }
 
     // After Stop::call and Stop::reply: the statement, and the values of its operands.
     const CallChain& call() const { return *call_; }
@@ -65,6 +67,7 @@ class HandlerRun : Operations {
     using Operations::exec;
     After exec(const CallChain& n);
     After exec(const Reply& n);
+    After exec(const Skip& n);
     After exec(const If& n);
     After exec(const Loop& n);
     void unwind(After flow);

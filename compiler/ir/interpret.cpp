@@ -39,6 +39,7 @@ class Run : Operations {
     using Operations::exec;
     After exec(const CallChain&) { return fail(CIO_UNSUPPORTED); }
     After exec(const Reply&) { return fail(CIO_UNSUPPORTED); }
+    After exec(const Skip&) { return fail(CIO_UNSUPPORTED); }
     After exec(const If& n) { return body(get(n.cond) != 0 ? n.yes : n.no); }
     After exec(const Loop& n) {
         std::uint64_t count = get(n.count);

@@ -40,6 +40,7 @@ constexpr std::uint32_t kMaxRegs = 8192, kMaxVars = 128, kMaxDepth = 200, kMaxSt
 constexpr std::uint32_t kMaxLiterals = 1 << 20;  // bytes
 constexpr Reg kMostBuiltRegs = 65535;  // of a program that the passes have not seen yet
 constexpr std::uint64_t kMaxCost = 16'000'000;
+constexpr std::uint64_t kMaxSkip = (std::uint64_t{1} << 31) - 1;  // bytes behind a request
 
 // As cio_space. `result` occurs in handlers only: a called chain's bytes result; the offset's upper 32 bits are the number of
 // the result (CallChain::result), the lower ones the byte.
@@ -116,6 +117,9 @@ struct CallChain { Reg ok, scalar; std::uint16_t chain, result; std::vector<Oper
 enum class Format : std::uint8_t { bytes, dec, hex, u8, u16le, u16be, u32le, u32be, u64le, u64be };
 struct ReplyPart { Format format; Operand value; Slice bytes; };  // `bytes` for Format::bytes, else `value`
 struct Reply { std::vector<ReplyPart> parts; };               // appends to the reply
+// Service handlers only: adds min(bytes, kMaxSkip + 1) to io.result. So many bytes behind the request are no requests; more than
+// kMaxSkip: nothing behind it is one.
+struct Skip { Operand bytes; };
 struct If { Operand cond; Body yes, no; };
 // for (counter = 0; counter < count && counter < max; counter++) body. A count above max fails with `outcome` first. The body does
 // not write the counter, and it is not readable after the loop.
@@ -132,7 +136,7 @@ struct Stmt {
     Line line;
     std::variant<Move, Unary, Binary, Select, GetInput, GetArg, Load, StoreState, Check, CheckRange, Varint, IntOfBytes, Compare, Hash, FindByte,
                  ParseDecimal, CopyToState, EmitInt, EmitBytes, Next, Return, Fail, End, Prefetch, CallChain, Reply, If, Loop, Break,
-                 Continue>
+                 Continue, Skip>
         node;
 };
 

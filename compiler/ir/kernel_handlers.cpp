@@ -179,6 +179,7 @@ class Handler {
         }
         return {};
     }
+    std::string check(const Skip&) const { return "its handler skips what is behind a request"; }
     std::string check(const CallChain& n) const {
         for (const CallFile& file : n.files) {
             const Slice& name = file.name;

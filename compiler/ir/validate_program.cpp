@@ -274,6 +274,9 @@ class Flow {
                 if (auto problem = slice(part.bytes)) return problem;
         return {};
     }
+    Problem operation(const Skip&) {
+        return c_.program.kind == ProgramKind::handler ? Problem{} : "bytes skipped outside of a handler";
+    }
 
     const ProgramContext& c_;
     Values values_;

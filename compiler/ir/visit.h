@@ -117,6 +117,7 @@ void for_each_use(S& stmt, F&& f) {
                            slice(part.bytes);
                        }
                    },
+                   [&]<AnyOf<Skip> N>(N& n) { f(n.bytes); },
                    [&]<AnyOf<Loop> N>(N& n) { f(n.count); },
                },
                stmt.node);

@@ -37,6 +37,7 @@ void ProgramLowering::statement(const checked::Stmt& s) {
         case StmtKind::prefetch: return prefetch(s);
         case StmtKind::prefetch_via: return prefetch_via(s);
         case StmtKind::reply: return reply(s);
+        case StmtKind::skip: return b_.add(ir::Skip{scalar(*s.value)});
         case StmtKind::break_: return b_.add(ir::Break{});
         case StmtKind::continue_: return b_.add(ir::Continue{});
     }

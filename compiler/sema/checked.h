@@ -203,6 +203,7 @@ enum class StmtKind : std::uint8_t {
                // bytes; bytes = sibling suffix
     prefetch_via,  // chain `index` with values
     reply,         // parts
+    skip,          // value: how many bytes behind the request are no requests
     break_,
     continue_,
 };

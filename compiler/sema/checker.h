@@ -337,6 +337,7 @@ class Checker {
     bool via_stmt(const ast::Stmt&, const ast::PrefetchVia&, checked::Block&);
     bool reply_stmt(const ast::Stmt&, const ast::Reply&, checked::Block&);
     bool reply_part(const ast::ReplyPart&, checked::Block&, const ast::Stmt&, checked::ReplyPart&);
+    bool skip_stmt(const ast::Stmt&, const ast::Skip&, checked::Block&);
     bool via_arguments_of(const ast::Stmt&, const ast::Call&, std::uint32_t chain, checked::Block&);
     bool via_file(const ast::Expr&, const checked::Param&);
     std::optional<std::uint32_t> request_text(const ast::NamedType&);
@@ -345,6 +346,8 @@ class Checker {
     void check_service(std::uint32_t index);
     void check_endpoints(const ast::Service&, checked::Service&);
     void check_cache(const ast::Service&, checked::Service&);
+    // skips.cpp
+    void skips_first(const checked::Block&);
     // kept.cpp
     void check_kept(const ast::Service&, checked::Service&);
     bool kept_head(const checked::Handler&, checked::Service&);

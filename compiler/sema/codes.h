@@ -155,6 +155,8 @@ enum Code : int {
     duplicate_handler = 300,
     call_argument = 301,
     call_outside_handler = 302,
+    skip_outside_service = 303,
+    skip_after_call = 304,
     // applications
     duplicate_app = 310,
     priority_range = 311,

@@ -190,6 +190,7 @@ std::optional<checked::Handler> Checker::handler(const ast::Service& n, const as
         out.body.locals.push_back({"request", {}, false});
     }
     block(h.body, out.body.block);
+    skips_first(out.body.block);
     return out;
 }
 

@@ -82,6 +82,7 @@ bool Checker::statement(const ast::Stmt& s, checked::Block& out) {
                           [&](const ast::PrefetchVia& n) { return via_stmt(s, n, out); },
                           [&](const ast::Prefetch& n) { return prefetch_stmt(s, n, out); },
                           [&](const ast::Reply& n) { return reply_stmt(s, n, out); },
+                          [&](const ast::Skip& n) { return skip_stmt(s, n, out); },
                           [&](const ast::Break&) {
                               if (env_.loops == 0)
                                   error(outside_loop, s.span, "`break` outside of a loop", "it leaves a `for`");

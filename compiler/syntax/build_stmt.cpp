@@ -112,6 +112,8 @@ void Builder::leaf_node(ast::Stmt& to, P::LeafContext* tree) {
             to.node = prefetch(tree->fetch);
     } else if (tree->answer != nullptr) {
         to.node = reply(tree->answer);
+    } else if (tree->skip != nullptr) {
+        to.node = ast::Skip{expr(tree->skip->amount)};
     } else if (tree->act->value != nullptr) {
         to.node = ast::Assign{name(tree->act->name), expr(tree->act->value)};
     } else {

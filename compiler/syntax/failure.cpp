@@ -54,8 +54,8 @@ constexpr std::string_view declaration_hint =
     "declarations are import, param, const, app, files, socket, class, batch, record, text, fn, chain, service and "
     "probe";
 constexpr std::string_view statement_hint =
-    "a statement begins with let, var, if, match, for, when, goto, next, return, fail, emit, prefetch, reply, break or "
-    "continue, or is "
+    "a statement begins with let, var, if, match, for, when, goto, next, return, fail, emit, prefetch, reply, skip, "
+    "break or continue, or is "
     "an assignment or a call";
 
 // What may stand inside the braces of a rule, when the failure is that the next token neither begins such a thing nor

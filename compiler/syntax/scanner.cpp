@@ -75,6 +75,7 @@ const std::unordered_map<std::string_view, std::size_t>& word_table() {
         {"fail", P::FAIL},
         {"prefetch", P::PREFETCH},
         {"reply", P::REPLY},
+        {"skip", P::SKIPS},
         {"break", P::BREAK},
         {"continue", P::CONTINUE},
         {"service", P::SERVICE},

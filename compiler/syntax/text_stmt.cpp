@@ -7,7 +7,7 @@ namespace {
 bool needs_comma(const std::string& part) {
     if (part.starts_with('(') || part.starts_with('-')) return true;
     const std::string word = part.substr(0, part.find_first_not_of("abcdefghijklmnopqrstuvwxyz"));
-    for (const char* begins : {"match", "emit", "reply", "prefetch", "next", "state", "step", "done"}) {
+    for (const char* begins : {"match", "emit", "reply", "prefetch", "next", "state", "step", "done", "skip"}) {
         if (word == begins) return true;
     }
     return false;
@@ -39,6 +39,7 @@ struct LeafText {
         }
         return out;
     }
+    std::string operator()(const ast::Skip& s) const { return "skip " + text_of(*s.bytes); }
     std::string operator()(const ast::Break&) const { return "break"; }
     std::string operator()(const ast::Continue&) const { return "continue"; }
     std::string operator()(const ast::CallStmt& s) const { return text_of(*s.call); }

@@ -63,7 +63,7 @@ bool begins_value(const SyntaxToken& token) {
 // A word that begins a statement wherever one may stand.
 bool begins_soft_stmt(std::size_t type) {
     return type == P::MATCH || type == P::EMIT || type == P::REPLY || type == P::PREFETCH || type == P::NEXT ||
-           type == P::STATE || type == P::STEP || type == P::DONE;
+           type == P::STATE || type == P::STEP || type == P::DONE || type == P::SKIPS;
 }
 
 SyntaxToken made(std::size_t type, const SyntaxToken& after) {
@@ -220,6 +220,7 @@ class Marker {
         const bool member = !out_.empty() && out_.back().type == P::DOT;
         if (member && is_word(token.type)) token.type = P::IDENT;
         if (token.type == P::AT && at_is_name()) token.type = P::IDENT;
+        if (token.type == P::SKIPS && !begins_skip(member)) token.type = P::IDENT;
         if (cuts_off(token)) out_.push_back(made(P::END, out_.back()));
         if (in_reply_) reply_part(token);
         if (fn_ == Fn::body) fn_part(token);
@@ -227,7 +228,7 @@ class Marker {
         if (token.type == P::IN && following().type == P::LPAREN) token.type = P::IN_SET;
         if (token.type == P::RETURN && return_is_bare()) token.type = P::RETURN_BARE;
         if (token.type == P::MAX && max_is_bound()) token.type = P::BOUND;
-        if (token.type == P::REPLY && begins_reply(member)) {
+        if (token.type == P::REPLY && begins_soft(member)) {
             in_reply_ = true;
             reply_at_ = out_.size();
             reply_depth_ = open_.size();
@@ -321,9 +322,9 @@ class Marker {
         return begins_value(next) && !next.first_on_line && next.type != P::LPAREN && next.type != P::MINUS;
     }
 
-    // `reply` is a fine name of a value as well.
-    bool begins_reply(bool member) const {
-        if (member || !begins_value(following())) return false;
+    // `reply` and `skip` are fine names of values as well, and functions have no statements.
+    bool begins_soft(bool member) const {
+        if (member || fn_ == Fn::body || !begins_value(following())) return false;
         if (out_.empty()) return stmt_;
         const SyntaxToken& before = out_.back();
         switch (before.type) {
@@ -338,6 +339,12 @@ class Marker {
         }
         const bool keyword = is_word(before.type) && before.type != P::IDENT;
         return ends_value(before) && (!keyword || in_[at_].first_on_line);
+    }
+
+    // `reply "a" skip "b"` has three parts.
+    bool begins_skip(bool member) const {
+        const bool part = in_reply_ && following().type == P::STRING && !in_[at_].first_on_line;
+        return !part && begins_soft(member);
     }
 
     // A declaration in the first column ends what is not finished above it, though its first word may be a name as

@@ -13,11 +13,14 @@ void Input::move_to_front() {
 }
 
 std::size_t Input::add(std::span<const std::uint8_t> bytes) {
+    const std::size_t skipped = std::min<std::uint64_t>(bytes.size(), skips_);
+    skips_ -= skipped;
+    bytes = bytes.subspan(skipped);
     if (bytes.size() > size_ - end_) move_to_front();
     const std::size_t length = std::min(bytes.size(), size_ - end_);
     if (length != 0) std::memcpy(memory_ + end_, bytes.data(), length);
     end_ += length;
-    return length;
+    return skipped + length;
 }
 
 std::span<std::uint8_t> Input::lend() {
@@ -29,6 +32,7 @@ std::span<std::uint8_t> Input::lend() {
 void Input::received(std::size_t length) {
     if (lent_) end_ += length;
     lent_ = false;
+    skip(0);
 }
 
 Request Input::first(const ir::Framing& framing, std::size_t most) {
@@ -39,6 +43,21 @@ void Input::take(std::size_t length) {
     begin_ += std::min(length, end_ - begin_);
     looked_ = 0;
     if (begin_ == end_ && !lent_) begin_ = end_ = 0;
+}
+
+void Input::skip(std::uint64_t length) {
+    skips_ += length;
+    const std::size_t here = std::min<std::uint64_t>(skips_, held());
+    if (here == 0) return;
+    skips_ -= here;
+    take(here);
+}
+
+bool Connection::time_begins() {
+    const std::uint64_t left = input.skips(), before = skips_before;
+    if (left == before || (left != 0 && before != 0 && before - left < kInput)) return false;
+    skips_before = left;
+    return true;
 }
 
 void Connection::reset(int descriptor) {

@@ -21,7 +21,7 @@ class Input {
     Input(std::uint8_t* memory, std::size_t size) : memory_(memory), size_(size) {}
     std::size_t room() const { return size_ - (end_ - begin_); }
     std::size_t held() const { return end_ - begin_; }
-    // Takes as many bytes as there is room for, and says how many.
+    // Takes as many bytes as there is room for, those that are skipped included, and says how many.
     std::size_t add(std::span<const std::uint8_t> bytes);
     // Room for bytes that are received right there; it stays where it is until received() says how many were.
     std::span<std::uint8_t> lend();
@@ -30,8 +30,12 @@ class Input {
     std::span<const std::uint8_t> bytes() const { return {memory_ + begin_, end_ - begin_}; }
     // The bytes may move with the next add(), so that a request that runs is taken from the front only when it ends.
     void take(std::size_t length);
+    // So many bytes behind those that were taken are thrown away, however they come; never while a request runs.
+    void skip(std::uint64_t length);
+    std::uint64_t skips() const { return skips_; }  // that have not come yet
     void clear() {
         begin_ = end_ = looked_ = 0;
+        skips_ = 0;
         pinned_ = lent_ = false;
     }
     // While the first request runs, its bytes stay where they are.
@@ -42,6 +46,7 @@ class Input {
 
     std::uint8_t* memory_;
     std::size_t size_, begin_ = 0, end_ = 0, looked_ = 0;
+    std::uint64_t skips_ = 0;  // none of the bytes that are held
     bool pinned_ = false, lent_ = false;
 };
 
@@ -84,9 +89,12 @@ struct Connection {
     std::uint64_t kept_deadline_ns = 0;  // the kernel is to let go of a frame by then, as the peer has what is in it
     std::uint64_t plain_until_ns = 0;    // nothing is sent without a copy
     std::uint64_t acknowledged = 0;      // bytes that the peer had taken at the last look
+    std::uint64_t skips_before = 0;      // that were to come when the time for them began
 
     bool used() const { return fd >= 0; }
     bool parting() const { return parting_until_ns != 0; }
+    // Whether the time for the rest of a request begins anew: bytes that are skipped have it for each 64 KiB of them.
+    bool time_begins();
     // Makes the place ready for another connection; its memory stays.
     void reset(int descriptor);
 };

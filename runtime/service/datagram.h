@@ -1,5 +1,8 @@
 // One of the server's places for datagrams: what came in, the requests in it one after the other, and the reply.
 #pragma once
+#include <algorithm>
+#include <cstdint>
+
 #include "runtime/engine/flight.h"
 #include "runtime/net/port.h"
 #include "runtime/service/answer.h"
@@ -27,6 +30,9 @@ struct Datagram {
     std::uint16_t rank = 0;
     bool used = false, waiting = false, dirty = false;
     bool too_long = false;  // the reply is more than fits; that is said instead, once
+
+    // Bytes behind the request belong to it, as far as the datagram has so many.
+    void skip(std::uint64_t length) { request_length += std::min<std::uint64_t>(length, rest.size() - request_length); }
 };
 
 }  // namespace chainio::service

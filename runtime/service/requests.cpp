@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "compiler/ir/ahead.h"
+#include "compiler/ir/visit.h"
 #include "runtime/engine/owners.h"
 
 namespace chainio::service {
@@ -43,6 +44,14 @@ std::vector<const ir::CallChain*> calls_ahead(const ir::Module& module) {
             std::ranges::copy(ir::calls_ahead(program), std::back_inserter(calls));
     std::ranges::sort(calls);
     return calls;
+}
+
+bool has_skip(const ir::Body& body) {
+    return std::ranges::any_of(body, [](const ir::Stmt& stmt) {
+        bool any = std::holds_alternative<ir::Skip>(stmt.node);
+        ir::for_each_body(stmt, [&](const ir::Body& nested) { any = any || has_skip(nested); });
+        return any;
+    });
 }
 
 constexpr std::size_t kDigits = 24;  // at most, of a formatted value
@@ -102,6 +111,7 @@ Requests::Requests(engine::Engine& engine, const Files& files, unsigned places, 
         aheads_[i].arguments.reserve(CIO_MAX_ARGS);
         aheads_[i].next = std::exchange(free_aheads_, i);
     }
+    for (const ir::Program& program : module_.programs) skipping_.push_back(has_skip(program.body));
     const auto found = std::ranges::find(module_.reasons, "close");
     if (found != module_.reasons.end())
         close_outcome_ = CIO_USER + static_cast<std::uint32_t>(found - module_.reasons.begin());
@@ -117,7 +127,7 @@ std::uint32_t Requests::take_slot(std::uint32_t service, std::span<const std::ui
     slot.output = &output;
     slot.connection = connection;
     slot.ending = Ending::answered;
-    slot.copies = 0;
+    slot.copies = slot.skips = slot.io->result = 0;
     slot.replying = slot.closes = slot.in_engine = slot.on_malformed = slot.on_failure = false;
     return index;
 }
@@ -130,9 +140,10 @@ std::uint32_t Requests::start(std::uint32_t service, std::int32_t program, std::
 }
 
 std::uint32_t Requests::start_failed(std::uint32_t service, Ending ending, std::span<const std::uint8_t> request,
-                                     Sink& output, std::uint32_t connection) {
+                                     Sink& output, std::uint32_t connection, std::uint64_t skips) {
     const std::uint32_t index = take_slot(service, request, output, connection);
     Slot& slot = slots_[index];
+    slot.skips = skips;
     slot.run.reset();
     if (!begin_handler_of(slot, ending)) slot.closes = true;
     return index;
@@ -140,15 +151,28 @@ std::uint32_t Requests::start_failed(std::uint32_t service, Ending ending, std::
 
 void Requests::begin(Slot& slot, std::int32_t program) {
     drop_ahead(slot);
-    cio_io& io = *slot.io;
+    slot.skips += slot.io->result;
+    slot.run.emplace(run_in(*slot.io, slot.memory, program, slot.request));
+    slot.replying = false;
+}
+
+ir::HandlerRun Requests::run_in(cio_io& io, ir::HandlerRun::Memory& memory, std::int32_t program,
+                                std::span<const std::uint8_t> request) const {
     io.block_offset = io.block_tag = 0;
-    io.block_length = static_cast<std::uint32_t>(slot.request.size());
+    io.block_length = static_cast<std::uint32_t>(request.size());
     io.outcome = CIO_OK;
     io.finished = io.next_count = io.out_length = io.prefetch_count = 0;
+    io.result = 0;
     const auto number = static_cast<std::uint32_t>(program);
-    slot.run.emplace(engine_.spec().artifact(), number, io, slot.request.data(), slot.memory,
-                     engine_.spec().handler(number));
-    slot.replying = false;
+    return {engine_.spec().artifact(), number, io, request.data(), memory, engine_.spec().handler(number)};
+}
+
+std::uint64_t Requests::would_skip(std::int32_t program, std::span<const std::uint8_t> request) {
+    if (!skipping_[static_cast<std::size_t>(program)]) return 0;
+    auto& io = *reinterpret_cast<cio_io*>(io_memory_.base() + io_stride_ * slots_.size());
+    ir::HandlerRun scout = run_in(io, scout_memory_, program, request);
+    while (scout.go_on() == ir::HandlerRun::Stop::reply) {}
+    return scout.skipped();
 }
 
 // The handler that says what went wrong, unless it was that one which failed. False: there is none.

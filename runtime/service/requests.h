@@ -38,7 +38,10 @@ class Requests {
                         Sink& output, std::uint32_t connection);
     // Starts what answers a request that is not run: `on failure`, or `on malformed`.
     std::uint32_t start_failed(std::uint32_t service, Ending ending, std::span<const std::uint8_t> request,
-                               Sink& output, std::uint32_t connection);
+                               Sink& output, std::uint32_t connection, std::uint64_t skips = 0);
+    // How many bytes behind it a request that is not run would have skipped; the handler says that before it calls
+    // anything.
+    std::uint64_t would_skip(std::int32_t program, std::span<const std::uint8_t> request);
     RunState go_on(std::uint32_t slot);
     // A request whose reply waits for room leaves its place to others until it is gone on with. It keeps the place
     // where what it holds of the memory would be too much beside what the other parked ones hold.
@@ -49,7 +52,9 @@ class Requests {
 
     // Of a slot that has ended. With `closes`, the connection is to be ended.
     Ending ending(std::uint32_t slot) const { return slots_[slot].ending; }
-    bool closes(std::uint32_t slot) const { return slots_[slot].closes; }
+    bool closes(std::uint32_t slot) const { return slots_[slot].closes || skips(slot) > ir::kMaxSkip; }
+    // Bytes behind the request that are no requests.
+    std::uint64_t skips(std::uint32_t slot) const { return slots_[slot].skips + slots_[slot].io->result; }
     // Bytes of chains' results that were copied since the last call.
     std::uint64_t take_copies(std::uint32_t slot) { return std::exchange(slots_[slot].copies, 0); }
     // The reply found no room at all: the slot goes on with what answers a request that failed.
@@ -80,6 +85,7 @@ class Requests {
         Sink* output = nullptr;
         std::uint32_t service = 0, connection = 0;
         std::uint64_t copies = 0;
+        std::uint64_t skips = 0;           // of the programs before the one that runs
         std::size_t part = 0, within = 0;  // of the reply that is being written
         std::size_t parked_bytes = 0;      // of the memory, held while it is parked
         Ending ending = Ending::answered;
@@ -106,6 +112,8 @@ class Requests {
     std::size_t in_places() const { return slots_.size() - free_.size() - parked_; }
     void unpark(Slot& slot);
     void begin(Slot& slot, std::int32_t program);
+    ir::HandlerRun run_in(cio_io& io, ir::HandlerRun::Memory& memory, std::int32_t program,
+                          std::span<const std::uint8_t> request) const;
     bool begin_next(Slot& slot);
     bool begin_handler_of(Slot& slot, Ending ending);
     std::optional<RunState> submit(Slot& slot, std::uint32_t index);
@@ -138,6 +146,7 @@ class Requests {
     std::size_t parked_bytes_ = 0;
     std::vector<engine::Argument> arguments_;
     std::uint32_t close_outcome_ = 0;
+    std::vector<bool> skipping_;  // by program
 
     std::vector<const ir::CallChain*> ahead_calls_;  // in ascending order
     std::vector<Ahead> aheads_;

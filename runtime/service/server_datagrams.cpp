@@ -89,13 +89,14 @@ void Server::begin_datagram(std::uint32_t index, bool is_shed) {
     const auto bytes = datagram.rest.first(datagram.request_length);
     const std::uint32_t number = kFirstDatagram + index;
     Requests& requests = datagram.generation->requests;
-    if (is_shed) {
-        datagram.request = requests.start_failed(datagram.service, Ending::failed, bytes, datagram.answer, number);
-    } else if (datagram.received.cut || bytes.size() > options_.request_bytes) {
-        counters_of(datagram).too_long++;
-        datagram.request = requests.start_failed(datagram.service, Ending::malformed, bytes, datagram.answer, number);
+    const std::int32_t program = service_of(datagram).on_request_udp;
+    const bool too_long = datagram.received.cut || bytes.size() > options_.request_bytes;
+    if (!is_shed && too_long) counters_of(datagram).too_long++;
+    if (is_shed || too_long) {
+        const Ending ending = is_shed ? Ending::failed : Ending::malformed;
+        datagram.request = requests.start_failed(datagram.service, ending, bytes, datagram.answer, number,
+                                                 requests.would_skip(program, bytes));
     } else {
-        const std::int32_t program = service_of(datagram).on_request_udp;
         datagram.request = requests.start(datagram.service, program, bytes, datagram.answer, number);
     }
     go_on(*datagram.generation, datagram.request);
@@ -107,6 +108,8 @@ void Server::shed_datagram(std::uint32_t index) {
     if (datagram.generation->requests.any_spare()) return begin_datagram(index, true);
     counters_of(datagram).unanswered++;
     datagram.waiting = false;
+    const auto bytes = datagram.rest.first(datagram.request_length);
+    datagram.skip(datagram.generation->requests.would_skip(service_of(datagram).on_request_udp, bytes));
     mark(kFirstDatagram + index);
 }
 
@@ -141,7 +144,7 @@ void Server::datagram_ended(Generation& generation, std::uint32_t slot) {
     counters.payload_copies += requests.take_copies(slot);
     counters.latency_ns.record(now_ns() - datagram.arrived_ns);
     // What is behind a request that ends the connection is not looked at.
-    if (closes) datagram.request_length = datagram.rest.size();
+    datagram.skip(closes ? UINT64_MAX : requests.skips(slot));
     datagram.request = engine::kNoIndex;
     requests.release(slot);
     if (datagram.sending == 0) datagram.answer.clear();

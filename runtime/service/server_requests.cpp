@@ -65,11 +65,12 @@ void Server::look_for_request(std::uint32_t index) {
         return;
     }
     const Request request = connection.input.first(service_of(connection).tcp_framing, options_.request_bytes);
+    if (connection.time_begins()) connection.request_deadline_ns = 0;
     if (request.cut == Cut::more) {
-        const bool begun = connection.input.held() != 0;
+        const bool begun = connection.input.held() != 0, skips = connection.input.skips() != 0;
         // The time for a request runs from its first byte, however its bytes trickle in.
-        if (!begun) connection.request_deadline_ns = 0;
-        if (begun && connection.request_deadline_ns == 0)
+        if (!begun && !skips) connection.request_deadline_ns = 0;
+        if ((begun || skips) && connection.request_deadline_ns == 0)
             connection.request_deadline_ns = now_ns() + options_.timeout_ns;
         const bool to_end = draining_ || connection.parting();
         if (connection.at_end || (to_end && quiet(connection))) connection.leaving = true;
@@ -122,13 +123,12 @@ void Server::begin(std::uint32_t index, bool is_shed) {
     if (too_long_[index]) counters_of(connection).too_long++;
     Requests& requests = connection.generation->requests;
     connection.output.use(connection.generation->lender, lends_from());
-    if (is_shed) {
-        connection.request = requests.start_failed(connection.service, Ending::failed, bytes, connection.output, index);
-    } else if (too_long_[index]) {
-        connection.request =
-            requests.start_failed(connection.service, Ending::malformed, bytes, connection.output, index);
+    const std::int32_t program = service_of(connection).on_request_tcp;
+    if (too_long_[index] || is_shed) {
+        const Ending ending = is_shed ? Ending::failed : Ending::malformed;
+        const std::uint64_t skips = too_long_[index] ? 0 : requests.would_skip(program, bytes);
+        connection.request = requests.start_failed(connection.service, ending, bytes, connection.output, index, skips);
     } else {
-        const std::int32_t program = service_of(connection).on_request_tcp;
         connection.request = requests.start(connection.service, program, bytes, connection.output, index);
     }
     go_on(*connection.generation, connection.request);
@@ -175,6 +175,7 @@ void Server::ended(Generation& generation, std::uint32_t slot) {
     connection.output.end_reply();
     connection.input.pin(false);
     connection.input.take(request_length_[index]);
+    connection.input.skip(requests.skips(slot));
     requests.release(slot);
 }
 

@@ -47,7 +47,10 @@ service plain on udp 7002 via xdp {
 service keyed on udp 7003 via xdp {
   request { number: u32be  note: u32be }
   cache 16 entries ttl TTL key request.number
-  on request { reply row(rows["a.rows"], request.number, 16) request.note:u32be }
+  on request {
+    skip request.note / 1000
+    reply row(rows["a.rows"], request.number, 16) request.note:u32be
+  }
 }
 """
 THERE = "10.9.0.2", "fd09::2"
@@ -146,6 +149,12 @@ def test_key(server):
         got.append(sock.recv(1 << 16))
     expect("under a key of its own", got, [row(number, 1)[:16] + struct.pack("!I", note) for number, note in ((3, 5), (3, 5), (4, 6), (3, 5))])
     expect("  only that is compared", server.both("keyed"), (asked + 2, hits + 2))
+    got = []
+    for note in (9000, 9001):
+        sock.send(struct.pack("!II", 5, note))
+        got.append(sock.recv(1 << 16))
+    want = [row(5, 1)[:16] + struct.pack("!I", note) for note in (9000, 9001)]
+    expect("what skips bytes behind it is not kept", (got, server.both("keyed")), (want, (asked + 4, hits + 2)))
     sock.close()
 
 

@@ -132,11 +132,37 @@ def same_answers(ours, theirs, held, rng):
     expect("all keys in one request", ask(ours, all_keys) == ask(theirs, all_keys), True)
 
 
+def same_refusals(ours, theirs):
+    """Where memcached refuses an object, which it does when it is too large, we refuse all: what follows and what is skipped is the same."""
+    too_large, read_only = b"SERVER_ERROR object too large for cache\r\n", b"SERVER_ERROR this store is read only\r\n"
+    size, key = 2_000_000, b"k" * 250
+    for line in [
+        *(command + b" a 1 2 %d" % size for command in (b"set", b"add", b"replace", b"append", b"prepend")), b"cas a 1 2 %d 7" % size,
+        b"set a 1 2 %d noreply" % size, b"cas a 1 2 %d 7 noreply" % size, b"set a 1 2 %d other" % size, b"set  a  1  2  %d " % size, b"set a 1 -1 %d" % size,
+        b"set a 1 2 0%d" % size, b"set a 4294967295 2 %d" % size, b"cas a 1 2 %d 18446744073709551615" % size, b"set %s 1 2 %d" % (key, size),
+        b"ms a %d" % size, b"ms a %d q" % size, b"ms a %d T0 F1 k O123 q" % size, b"ms  a  %d " % size, b"ms %s %d" % (key, size),
+    ]:
+        for data in (b"version\r\n" * (size // 9 + 1))[:size] + b"\r\n", b"x" * size + b"XX":
+            request = line + b"\r\n" + data + b"get key7\r\n"  # of the refused one memcached forgets what it had
+            expect(f"refused as memcached refuses: {line[:60]!r}", ask(ours, request).replace(read_only, too_large), ask(theirs, request))
+    for line in [
+        b"set", b"set a", b"set a 1", b"set a 1 2", b"set a 1 2 noreply", b"set a 1 2 x", b"set a 1 2 5x", b"set a 1 2 -1", b"set a 1 2 -1 noreply",
+        b"set a 1 2 x noreply", b"set a 1 2 3 4 5", b"set a 1 2 3 noreply noreply", b"set a x 2 3", b"set a 1 x 3", b"set a 1 - 3", b"set a -1 2 3", b"set a 0.5 2 3",
+        b"set a x 2 3 noreply", b"set a 1 2 2147483646", b"set a 1 2 2147483647", b"set a 1 2 2147483648", b"set a 1 2 0x5", b"set %sk 1 2 5" % key,
+        b"set %sk 1 2 5 noreply" % key, b"cas a 1 2", b"cas a 1 2 3", b"cas a 1 2 3 x", b"cas a 1 2 3 -1", b"cas a 1 2 3 18446744073709551616", b"cas a 1 2 3 x noreply",
+        b"ms", b"ms a", b"ms a x", b"ms a -1", b"ms a 5x", b"ms a q", b"ms a x q", b"ms a 2147483646", b"ms a S5", b"ms %sk 5" % key,
+    ]:
+        request = line + b"\r\nhello\r\nget key7\r\n"
+        expect(f"of bad form, and nothing skipped: {line[:60]!r}", ask(ours, request), ask(theirs, request))
+
+
 def own_answers(ours):
     expect("too many keys", ask(ours, b"get " + b"a " * 5000 + b"\r\nmn\r\n"), b"CLIENT_ERROR too many keys in one request\r\nMN\r\n")
     expect("version", ask(ours, b"version\r\n"), lambda text: re.fullmatch(rb"VERSION \d+\.\d+\.\d+\r\n", text) is not None)
     read_only = b"SERVER_ERROR this store is read only\r\n"
-    expect("set ends the connection, so that its data are no commands", ask(ours, b"set a 0 0 6\r\nget a \r\nget a\r\n"), read_only)
+    for command in (b"set a 0 0 6", b"set a 0 0 6 noreply", b"cas a 0 0 6 7", b"ms a 6", b"ms a 6 q"):
+        quiet = command.endswith(b"noreply")
+        expect(f"data are no commands: {command}", ask(ours, command + b"\r\nget a \r\nget a\r\n"), (b"" if quiet else read_only) + b"VALUE a 5 3\r\nabc\r\nEND\r\n")
     for command in (b"delete a", b"incr a 1", b"decr a 1", b"touch a 0", b"gat 0 a b", b"gats 0 a", b"md a", b"ma a q", b"flush_all", b"flush_all 0", b"delete noreply",
                     b"touch a noreply", b"gat 0 noreply"):
         expect(f"what has no data ends no connection: {command}", ask(ours, command + b"\r\nmn\r\n"), read_only + b"MN\r\n")
@@ -147,7 +173,15 @@ def own_answers(ours):
         client.sock = sock
         client.delete("a")  # pymemcache says `noreply` by itself
         client.touch("a")
+        client.set("a", "get a\r\n" * 10000)
         expect("a client goes on with its connection", (client.get("a"), client.sock is sock), (b"abc", True))
+        for what in (client.add, client.replace, client.append, client.prepend, client.set):
+            try:
+                what("a", b"value", noreply=False)
+                expect(f"{what.__name__}", "no error", "an error")
+            except MemcacheServerError as error:
+                expect(f"{what.__name__} is refused", "read only" in str(error), True)
+            expect("  and the next request is answered", client.get("a"), b"abc")
     one, two = (ask(ours, b"gets a empty\r\n") for _ in range(2))
     found = re.fullmatch(rb"VALUE a 5 3 (\d+)\r\nabc\r\nVALUE empty 0 0 (\d+)\r\n\r\nEND\r\n", one)
     expect("gets", (found is not None and found[1] != found[2], one == two), (True, True))
@@ -163,6 +197,8 @@ def clients(ours, held):
     expect("memcping", run("memcping", server).returncode, 0)
     done = run("memcrm", server, "a")
     expect("memcrm may not", (done.returncode != 0, b"read only" in done.stderr), (True, True))
+    done = run("memccp", server, __file__, __file__)
+    expect("nor memccp, which is told of each file on one connection", (done.returncode, done.stderr.count(b"read only")), (1, 2))
 
     client = Client(("127.0.0.1", ours.port), timeout=60)
     for key in [b"a", b"long", b"empty"]:
@@ -203,6 +239,7 @@ def main():
         ours, theirs = Ours(folder, store), Theirs(folder, held)
         try:
             same_answers(ours, theirs, held, rng)
+            same_refusals(ours, theirs)
             own_answers(ours)
             clients(ours, held)
         finally:

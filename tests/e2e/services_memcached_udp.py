@@ -120,7 +120,11 @@ def own_answers(ours):
     got = ours.datagrams(b"get a long a\r\n")
     expect("a reply's datagrams are numbered", [struct.unpack("!HHHH", data[:8]) for data in got], [(7, i, len(got), 0) for i in range(47)])
     expect("gets", ours.replies(b"gets a\r\n"), lambda text: re.fullmatch(rb"VALUE a 5 3 \d+\r\nabc\r\nEND\r\n", text) is not None)
-    expect("what would write, and what is behind it", ours.replies(b"set a 0 0 6\r\nget a \r\nget a\r\n"), b"SERVER_ERROR this store is read only\r\n")
+    read_only, found = b"SERVER_ERROR this store is read only\r\n", b"VALUE a 5 3\r\nabc\r\nEND\r\n"
+    for request, want in ((b"set a 0 0 6\r\nget a \r\nget a\r\n", read_only + found), (b"set a 0 0 6 noreply\r\nget a \r\nget a\r\n", found)):
+        expect(f"what would write, and what is behind it: {request}", b"".join(data[8:] for data in ours.datagrams(request, together=True)), want)
+    for request in (b"set a 0 0 6\r\n", b"set a 0 0 60\r\nget a\r\n"):
+        expect(f"its data end with the datagram, and its refusal is not kept: {request}", [ours.replies(request) for _ in range(2)], [read_only] * 2)
     expect("quit", ours.datagrams(b"quit\r\nget a\r\n"), [])
 
 

@@ -180,6 +180,7 @@ class Talker {
         output.end_reply();
         input.pin(false);
         input.take(length);
+        input.skip(requests.skips(slot));
         requests.release(slot);
         while (!output.empty()) send(output, pace.sent);
         return !closes;

@@ -180,6 +180,7 @@ TEST(Validate, WhatProgramsMayDoDependsOnTheirKind) {
     EXPECT_PROBLEM("outside of a shadow",
                    [](Builder& b) { b.add(Prefetch{PrefetchKind::same, 0, {}, imm(0), imm(1), {}}); });
     EXPECT_PROBLEM("outside of a handler", [](Builder& b) { b.add(Reply{}); });
+    EXPECT_PROBLEM("outside of a handler", [](Builder& b) { b.add(Skip{imm(1)}); });
     EXPECT_PROBLEM("wrong kind", [](Builder& b) { b.add(Return{ResultKind::scalar, imm(1), {}}); });
     EXPECT_PROBLEM("argument slot", [](Builder& b) { b.arg(3); });
     EXPECT_PROBLEM("unknown outcome", [](Builder& b) { b.add(Fail{CIO_OK}); });

@@ -47,6 +47,7 @@ service s on tcp 9000 via uring {
   on request {
     var sum = 0
     var rounds = 0
+    for k in line.keys { skip k[0] * 1000 + rounds }
     for k in line.keys {
       var last = 0
       let first = find(values["a"], k, 7) else {
@@ -75,11 +76,35 @@ service s on tcp 9000 via uring {
 }
 )";
 
+constexpr const char* kSkips = R"(
+files values = "*.idx"
+chain find(store: file values, key: bytes(max 16), extra: u8) -> bytes(max 64) hops 2 {
+  step s(b: block at 0 for 64 in store) { return b[0..8] }
+}
+service s on tcp 9000 via uring {
+  text Line { "get " numbers: int[1..8 by " "] "\n" }
+  request { line: Line }
+  on request {
+    for n in line.numbers {
+      if n == 13 { fail malformed }
+      skip n
+      reply n:dec ","
+    }
+    if line.numbers[0] == 7 {
+      let v = find(values["a"], "key", 7) else fail not_found
+      reply v
+    }
+  }
+  on malformed { skip 100  reply "bad" }
+}
+)";
+
 using Answer = std::function<std::optional<std::string>(const std::string& key)>;
 
 struct Ran {
     std::string reply, outcome;
     unsigned calls = 0;
+    std::uint64_t skipped = 0;
 };
 
 const spec::Loaded& small() {
@@ -129,6 +154,7 @@ Ran run_by(const spec::Loaded& spec, const ir::CompiledHandler* code, const std:
         }
     }
     ran.outcome = ir::outcome_name(artifact.module, handler.outcome());
+    ran.skipped = handler.skipped();
     return ran;
 }
 
@@ -142,6 +168,7 @@ Ran run_both(const spec::Loaded& spec, const std::string& request, const Answer&
     EXPECT_EQ(native.reply, ran.reply) << request;
     EXPECT_EQ(native.outcome, ran.outcome) << request;
     EXPECT_EQ(native.calls, ran.calls) << request;
+    EXPECT_EQ(native.skipped, ran.skipped) << request;
     return ran;
 }
 
@@ -186,6 +213,23 @@ TEST(Handler, AResultEndsWhereItEnds) {
     EXPECT_EQ(run("get ab\n", [](const std::string&) { return std::optional<std::string>("xyz"); }).reply, "<ab:yz>.1");
 }
 
+TEST(Handler, SkipsAddUpAndStayBehindAFailure) {
+    const auto spec = compiled(kSkips);
+    const auto skipped = [&](const std::string& numbers, const Answer& answer = known) {
+        return run_both(*spec, "get " + numbers + "\n", answer).skipped;
+    };
+    EXPECT_EQ(skipped("0"), 0u);
+    EXPECT_EQ(skipped("1 20 300"), 321u);
+    EXPECT_EQ(skipped("1 20 13 300"), 21u);
+    EXPECT_EQ(skipped("7 1"), 8u);
+    EXPECT_EQ(skipped("7 1", [](const std::string&) { return std::nullopt; }), 8u) << "what the chain says is later";
+    const std::string most = std::to_string(ir::kMaxSkip), all = std::to_string(UINT64_MAX);
+    EXPECT_EQ(skipped(most), ir::kMaxSkip);
+    EXPECT_EQ(skipped(most + " 1"), ir::kMaxSkip + 1);
+    EXPECT_EQ(skipped(all), ir::kMaxSkip + 1);
+    EXPECT_EQ(skipped(all + " " + all + " 2"), 2 * (ir::kMaxSkip + 1) + 2) << "it does not wrap";
+}
+
 // What chains answer depends on the key and on how many were asked before, so that both see the same.
 TEST(Handler, NativeCodeDoesWhatTheInterpreterDoes) {
     const auto wide = compiled(kWide);
@@ -220,6 +264,7 @@ TEST(Handler, NativeCodeDoesWhatTheInterpreterDoes) {
         ASSERT_EQ(native.reply, wanted.reply) << request;
         ASSERT_EQ(native.outcome, wanted.outcome) << request;
         ASSERT_EQ(native.calls, wanted.calls) << request;
+        ASSERT_EQ(native.skipped, wanted.skipped) << request;
         ended_well += wanted.outcome == "ok" && wanted.calls > 1 ? 1 : 0;
     }
     EXPECT_GT(ended_well, 200u);
