@@ -22,16 +22,22 @@ chain ahead on read(notes) as r { prefetch r.file at r.offset + r.length for SIZ
 SAYS = """import os, signal, sys
 def say(*words): os.write(1, (" ".join(map(str, words)) + "\\n").encode())
 """
-# Says how often it was interrupted, and ends at the end of its input.
-COUNTER = SAYS + """
+# Says how often it was interrupted, and ends at the end of its input. Python may be about to read when a signal comes, and would run the
+# handler after what it reads: so signals are something to read, too.
+COUNTER = SAYS.replace("import os,", "import os, select,") + """
 count = [0]
 def more(number, frame):
     count[0] += 1
     say("got", signal.Signals(number).name)
+came, comes = os.pipe()
+os.set_blocking(comes, False)
+signal.set_wakeup_fd(comes)
 for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGRTMIN): signal.signal(number, more)
 say("ready", os.getpgrp())
-for line in sys.stdin:
-    if line == "end\\n": break
+while True:
+    ready = select.select([0, came], [], [])[0]
+    if came in ready: os.read(came, 1)
+    elif os.read(0, 100) in (b"", b"end\\n"): break
 say("count", count[0])
 """
 PYTHON = sys.executable
