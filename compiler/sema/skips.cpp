@@ -1,5 +1,8 @@
 // `skip`: bytes behind a request that are no requests.
 #include <functional>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "compiler/sema/checker.h"
 
