@@ -3,10 +3,12 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gnu/libc-version.h>
+#include <link.h>
 #include <linux/close_range.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <initializer_list>
 
 #include "runtime/shim/raw.h"
@@ -63,11 +65,32 @@ constexpr Name kStraight[] = {Name::open,  Name::open64,  Name::__open, Name::__
                               Name::creat, Name::creat64, Name::dup,    Name::fcntl,    Name::fcntl64, Name::__fcntl,
                               Name::bind,  Name::listen,  Name::accept, Name::accept4,  Name::connect, Name::__connect};
 
+// The addresses between the first and the last byte of the loaded file that has `inside`.
+struct Extent {
+    std::uint64_t inside, begin = 0, end = 0;
+};
+
+int find_extent(dl_phdr_info* info, std::size_t, void* out) {
+    Extent& extent = *static_cast<Extent*>(out);
+    std::uint64_t begin = UINT64_MAX, end = 0;
+    for (unsigned i = 0; i < info->dlpi_phnum; ++i) {
+        const auto& segment = info->dlpi_phdr[i];
+        if (segment.p_type != PT_LOAD) continue;
+        begin = std::min(begin, info->dlpi_addr + segment.p_vaddr);
+        end = std::max(end, info->dlpi_addr + segment.p_vaddr + segment.p_memsz);
+    }
+    if (extent.inside < begin || extent.inside >= end) return 0;
+    extent.begin = begin;
+    extent.end = end;
+    return 1;
+}
+
 bool all_in_libc() {
-    dl_find_object libc, found;
-    if (_dl_find_object(reinterpret_cast<void*>(gnu_get_libc_version), &libc) != 0) return false;
+    Extent libc{reinterpret_cast<std::uint64_t>(gnu_get_libc_version)};
+    dl_iterate_phdr(find_extent, &libc);
     return std::ranges::all_of(kStraight, [&](Name name) {
-        return _dl_find_object(next_function(name), &found) == 0 && found.dlfo_link_map == libc.dlfo_link_map;
+        const auto next = reinterpret_cast<std::uint64_t>(next_function(name));
+        return next >= libc.begin && next < libc.end;
     });
 }
 
