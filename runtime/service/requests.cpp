@@ -46,10 +46,12 @@ std::vector<const ir::CallChain*> calls_ahead(const ir::Module& module) {
     return calls;
 }
 
-bool has_skip(const ir::Body& body) {
-    return std::ranges::any_of(body, [](const ir::Stmt& stmt) {
-        bool any = std::holds_alternative<ir::Skip>(stmt.node);
-        ir::for_each_body(stmt, [&](const ir::Body& nested) { any = any || has_skip(nested); });
+// Whether it says anything of what is behind a request: that it is none, or that the connection ends.
+bool tells(const ir::Body& body, std::uint32_t close_outcome) {
+    return std::ranges::any_of(body, [=](const ir::Stmt& stmt) {
+        const auto* fail = std::get_if<ir::Fail>(&stmt.node);
+        bool any = std::holds_alternative<ir::Skip>(stmt.node) || (fail != nullptr && fail->outcome == close_outcome);
+        ir::for_each_body(stmt, [&](const ir::Body& nested) { any = any || tells(nested, close_outcome); });
         return any;
     });
 }
@@ -111,10 +113,15 @@ Requests::Requests(engine::Engine& engine, const Files& files, unsigned places, 
         aheads_[i].arguments.reserve(CIO_MAX_ARGS);
         aheads_[i].next = std::exchange(free_aheads_, i);
     }
-    for (const ir::Program& program : module_.programs) skipping_.push_back(has_skip(program.body));
     const auto found = std::ranges::find(module_.reasons, "close");
     if (found != module_.reasons.end())
         close_outcome_ = CIO_USER + static_cast<std::uint32_t>(found - module_.reasons.begin());
+    for (const ir::Service& each : module_.services)
+        tells_.push_back(std::ranges::any_of(
+            std::array{each.on_request_tcp, each.on_request_udp, each.on_malformed, each.on_failure},
+            [&](std::int32_t program) {
+                return program >= 0 && tells(module_.programs[static_cast<std::size_t>(program)].body, close_outcome_);
+            }));
 }
 
 std::uint32_t Requests::take_slot(std::uint32_t service, std::span<const std::uint8_t> request, Sink& output,
@@ -139,13 +146,14 @@ std::uint32_t Requests::start(std::uint32_t service, std::int32_t program, std::
     return index;
 }
 
-std::uint32_t Requests::start_failed(std::uint32_t service, Ending ending, std::span<const std::uint8_t> request,
-                                     Sink& output, std::uint32_t connection, std::uint64_t skips) {
+std::uint32_t Requests::start_failed(std::uint32_t service, const Unrun& unrun, std::span<const std::uint8_t> request,
+                                     Sink& output, std::uint32_t connection) {
     const std::uint32_t index = take_slot(service, request, output, connection);
     Slot& slot = slots_[index];
-    slot.skips = skips;
+    slot.skips = unrun.skips;
+    slot.closes = unrun.closes;
     slot.run.reset();
-    if (!begin_handler_of(slot, ending)) slot.closes = true;
+    if (!begin_handler_of(slot, unrun.ending)) slot.closes = true;
     return index;
 }
 
@@ -167,12 +175,28 @@ ir::HandlerRun Requests::run_in(cio_io& io, ir::HandlerRun::Memory& memory, std:
     return {engine_.spec().artifact(), number, io, request.data(), memory, engine_.spec().handler(number)};
 }
 
-std::uint64_t Requests::would_skip(std::int32_t program, std::span<const std::uint8_t> request) {
-    if (!skipping_[static_cast<std::size_t>(program)]) return 0;
+Requests::Unrun Requests::unrun(std::uint32_t service, std::int32_t program, std::span<const std::uint8_t> request) {
+    if (!tells_[service]) return {};
     auto& io = *reinterpret_cast<cio_io*>(io_memory_.base() + io_stride_ * slots_.size());
     ir::HandlerRun scout = run_in(io, scout_memory_, program, request);
     while (scout.go_on() == ir::HandlerRun::Stop::reply) {}
-    return scout.skipped();
+    const std::uint32_t outcome = scout.outcome();
+    return {.ending = outcome == CIO_MALFORMED ? Ending::malformed : Ending::failed,
+            .skips = scout.skipped(),
+            .closes = outcome != CIO_OK && outcome == close_outcome_};
+}
+
+Requests::Unrun Requests::unanswered(std::uint32_t service, std::int32_t program,
+                                     std::span<const std::uint8_t> request) {
+    Unrun all = unrun(service, program, request);
+    const ir::Service& spec = module_.services[service];
+    const bool failure = all.ending == Ending::failed && spec.on_failure >= 0;
+    const std::int32_t handler = failure ? spec.on_failure : spec.on_malformed;
+    if (handler < 0) return all;
+    const Unrun answer = unrun(service, handler, request);
+    all.skips += answer.skips;
+    all.closes = all.closes || answer.closes;
+    return all;
 }
 
 // The handler that says what went wrong, unless it was that one which failed. False: there is none.
@@ -428,6 +452,12 @@ bool Requests::write_reply(Slot& slot) {
 
 void Requests::fail(std::uint32_t index) {
     Slot& slot = slots_[index];
+    // What it says behind the reply, of what is behind the request, holds even so.
+    if (std::exchange(slot.replying, false)) {
+        while (slot.run->go_on() == ir::HandlerRun::Stop::reply) {}
+        const std::uint32_t outcome = slot.run->outcome();
+        slot.closes = slot.closes || (outcome != CIO_OK && outcome == close_outcome_);
+    }
     if (!begin_handler_of(slot, Ending::failed)) {
         slot.run.reset();
         slot.closes = true;

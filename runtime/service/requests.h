@@ -36,12 +36,18 @@ class Requests {
     // Starts a service's handler over a request that stays where it is until the end; replies go to `output`.
     std::uint32_t start(std::uint32_t service, std::int32_t program, std::span<const std::uint8_t> request,
                         Sink& output, std::uint32_t connection);
+    // Of a request that is not run: what its handler says before it calls anything, of what is behind the request.
+    struct Unrun {
+        Ending ending = Ending::failed;  // or it is of bad form
+        std::uint64_t skips = 0;
+        bool closes = false;
+    };
+    Unrun unrun(std::uint32_t service, std::int32_t program, std::span<const std::uint8_t> request);
+    // The same with what would have answered it, where not even that is run.
+    Unrun unanswered(std::uint32_t service, std::int32_t program, std::span<const std::uint8_t> request);
     // Starts what answers a request that is not run: `on failure`, or `on malformed`.
-    std::uint32_t start_failed(std::uint32_t service, Ending ending, std::span<const std::uint8_t> request,
-                               Sink& output, std::uint32_t connection, std::uint64_t skips = 0);
-    // How many bytes behind it a request that is not run would have skipped; the handler says that before it calls
-    // anything.
-    std::uint64_t would_skip(std::int32_t program, std::span<const std::uint8_t> request);
+    std::uint32_t start_failed(std::uint32_t service, const Unrun& unrun, std::span<const std::uint8_t> request,
+                               Sink& output, std::uint32_t connection);
     RunState go_on(std::uint32_t slot);
     // A request whose reply waits for room leaves its place to others until it is gone on with. It keeps the place
     // where what it holds of the memory would be too much beside what the other parked ones hold.
@@ -146,7 +152,7 @@ class Requests {
     std::size_t parked_bytes_ = 0;
     std::vector<engine::Argument> arguments_;
     std::uint32_t close_outcome_ = 0;
-    std::vector<bool> skipping_;  // by program
+    std::vector<bool> tells_;  // by service: its handlers skip, or close
 
     std::vector<const ir::CallChain*> ahead_calls_;  // in ascending order
     std::vector<Ahead> aheads_;

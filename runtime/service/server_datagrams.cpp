@@ -93,9 +93,9 @@ void Server::begin_datagram(std::uint32_t index, bool is_shed) {
     const bool too_long = datagram.received.cut || bytes.size() > options_.request_bytes;
     if (!is_shed && too_long) counters_of(datagram).too_long++;
     if (is_shed || too_long) {
-        const Ending ending = is_shed ? Ending::failed : Ending::malformed;
-        datagram.request = requests.start_failed(datagram.service, ending, bytes, datagram.answer, number,
-                                                 requests.would_skip(program, bytes));
+        Requests::Unrun unrun = requests.unrun(datagram.service, program, bytes);
+        if (!is_shed) unrun.ending = Ending::malformed;
+        datagram.request = requests.start_failed(datagram.service, unrun, bytes, datagram.answer, number);
     } else {
         datagram.request = requests.start(datagram.service, program, bytes, datagram.answer, number);
     }
@@ -109,7 +109,9 @@ void Server::shed_datagram(std::uint32_t index) {
     counters_of(datagram).unanswered++;
     datagram.waiting = false;
     const auto bytes = datagram.rest.first(datagram.request_length);
-    datagram.skip(datagram.generation->requests.would_skip(service_of(datagram).on_request_udp, bytes));
+    const auto unrun =
+        datagram.generation->requests.unanswered(datagram.service, service_of(datagram).on_request_udp, bytes);
+    datagram.skip(unrun.closes || unrun.skips > ir::kMaxSkip ? UINT64_MAX : unrun.skips);
     mark(kFirstDatagram + index);
 }
 

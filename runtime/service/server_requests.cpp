@@ -125,9 +125,9 @@ void Server::begin(std::uint32_t index, bool is_shed) {
     connection.output.use(connection.generation->lender, lends_from());
     const std::int32_t program = service_of(connection).on_request_tcp;
     if (too_long_[index] || is_shed) {
-        const Ending ending = is_shed ? Ending::failed : Ending::malformed;
-        const std::uint64_t skips = too_long_[index] ? 0 : requests.would_skip(program, bytes);
-        connection.request = requests.start_failed(connection.service, ending, bytes, connection.output, index, skips);
+        Requests::Unrun unrun{.ending = is_shed ? Ending::failed : Ending::malformed};
+        if (!too_long_[index]) unrun = requests.unrun(connection.service, program, bytes);
+        connection.request = requests.start_failed(connection.service, unrun, bytes, connection.output, index);
     } else {
         connection.request = requests.start(connection.service, program, bytes, connection.output, index);
     }

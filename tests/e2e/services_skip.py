@@ -36,6 +36,8 @@ service lines on tcp 7001 via uring, udp 7001 via uring {{
       match w.name {{
         "put" {{ skip w.bytes  reply "put\\n" }}
         "late" {{ reply "late\\n"  skip w.bytes }}
+        "long" {{ for i in range(0, 40) {{ reply "{long}" }}  skip w.bytes }}
+        "longest" {{ for i in range(0, 40) {{ reply "{long}" }}  fail close }}
         "twice" {{ skip w.bytes  skip w.bytes  reply "twice\\n" }}
         "lost" {{ skip w.bytes  fail not_found }}
         "odd" {{ skip w.bytes  fail malformed }}
@@ -62,6 +64,7 @@ service fixed on tcp 7002 via uring {{
   request {{ op: u8 in {{ 1 get }}  more: u16be }}
   on request {{ skip request.more  reply "ok" }}
   on malformed {{ skip 3  reply "no" }}
+  on failure {{ reply "sorry" }}
 }}
 """
 ROWS, HELD = 500, 400
@@ -225,6 +228,8 @@ def test_overload(folder):
         expect("and nothing that it brings is a request", receive(shed, 6 * 20), b"sorry\n" * 20)
         shed.sendall(b"put %d\nrow 2\n" % (MOST + 1))
         expect("too much ends its connection", everything(shed), b"sorry\n")
+        expect("and so does what ends it", server.asked(b"last 6\nrow 1\nrow 2\n"), b"sorry\n")
+        expect("one of bad form skips as such", server.asked(b"\2xy" b"\1\0\0" b"\1\0\1" b"a" b"\2xy" b"\1\0\0", "fixed"), b"nosorryno")
         asker = udp(server)
         asker.send(struct.pack("!I", 5) + b"put 6\nrow 2\nput 12\nrow 2\nrow 2\n")
         expect("by udp", [asker.recv(100) for _ in range(2)], [b"sorry\n"] * 2)
@@ -262,12 +267,14 @@ def test_datagrams(server):
     ask(b"lost 6\nrow 1\nrow 2\n", b"sorry\n", row(2))
     ask(b"put %d\nrow 1\n" % (MOST + 1), b"put\n")
     ask(b"last 6\nrow 1\nrow 2\n", b"last\n")
+    ask(b"long 6\nrow 1\nrow 2\n", b"sorry\n", row(2))
+    ask(b"longest 6\nrow 1\nrow 2\n", b"sorry\n")
     asker.close()
 
 
 def compiled(folder, name):
     source = folder / f"{name}.chain"
-    source.write_text(SPEC.format(name=name, held=HELD))
+    source.write_text(SPEC.format(name=name, held=HELD, long="x" * 4000))
     subprocess.run([BUILD / "bin" / "chainc", source, "-o", folder / f"{name}.o"], check=True)
     return (folder / f"{name}.o").read_bytes()
 
