@@ -1,5 +1,6 @@
 #include "compiler/ir/handler_run.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <utility>

@@ -68,6 +68,7 @@ void Checker::check_files(std::uint32_t index) {
 // Chains on a class to which no file can belong never run, and nobody sees why. A file belongs to the first class whose
 // pattern its path matches.
 void Checker::warn_patterns() {
+    if (failed_ || diags_.has_errors()) return;  // a chain may be on what is not there
     std::set<std::uint32_t> sources;
     for (const checked::Chain& chain : module_.chains)
         if (chain.mode == ir::ChainMode::on_read || chain.mode == ir::ChainMode::on_open) sources.insert(chain.source);

@@ -51,9 +51,14 @@ void Printer::line(const std::string& text, const std::string& trailing) {
     ++line_;
 }
 
+// As they are: a comment may hold any character, soft breaks as well.
 void Printer::comment_lines(const Strings& comments) {
     if (!keep_) return;
-    for (const std::string& each : comments) line(each.empty() ? "#" : "# " + each);
+    for (const std::string& each : comments) {
+        out_.append(std::size_t{2} * level_, ' ');
+        out_ += each.empty() ? "#\n" : "# " + each + "\n";
+        ++line_;
+    }
 }
 
 void Printer::leading(const ast::Comments& comments, bool first) {

@@ -6,8 +6,8 @@
 
 namespace chainio::syntax {
 
-// Stands where a line may be broken; a blank otherwise. No text of the language holds it: strings escape control
-// characters.
+// Stands where a line may be broken; a blank otherwise. No text of the language holds it but that of comments: strings
+// escape control characters.
 constexpr char soft_break = '\x1f';
 std::string flat(std::string text);  // with blanks
 
