@@ -109,6 +109,14 @@ void watch_as(Region& region, int descriptor, const char* path, unsigned rule, s
     if (region.plan.explain != 0) post_text(region, EventKind::passed, named || !given ? path : given);
 }
 
+// It counts as opened anew by the rule that it has, whatever path it was matched by.
+[[gnu::noinline]] void watch_anew(Region& region, int descriptor, unsigned rule) {
+    char path[kMaxPath + 1];
+    const long flags = raw_call(SYS_fcntl, descriptor, F_GETFL);
+    if (failed(flags) || name_of_descriptor(descriptor, path) == 0) return;
+    watch_as(region, descriptor, path, rule, static_cast<std::uint64_t>(flags));
+}
+
 // The path counts as it was given when that is absolute, else as the kernel resolves it.
 void watch_file(Region& region, int descriptor, const char* given, std::uint64_t flags) {
     const bool absolute = given && given[0] == '/';
@@ -219,9 +227,11 @@ void inherited(int descriptor) {
 
 void past_the_cache(int descriptor) {
     const Slot* slot = table.watched(descriptor);
-    if (!slot || slot->kind() != Kind::file || in_vfork_child() || !live_region()) return;
+    Region* found = live_region();
+    if (!slot || slot->kind() != Kind::file || in_vfork_child() || !found) return;
+    const unsigned rule = slot->rule();
     closing(descriptor);
-    inherited(descriptor);
+    watch_anew(*found, descriptor, rule);
 }
 
 void closing(int descriptor) {

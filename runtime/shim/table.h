@@ -60,12 +60,11 @@ class Table {
         Slot& slot = slots_[descriptor];
         return slot.state.load(std::memory_order_relaxed) != 0 ? &slot : nullptr;
     }
-    // The same as yes or no, without a jump; yes also of those that are not in the table.
+    // The same as yes or no; yes also of those that are not in the table.
     bool may_be_watched(int descriptor) const {
         const auto number = static_cast<unsigned>(descriptor);
-        const bool outside = number >= size_.load(std::memory_order_acquire);
-        const std::uint32_t state = slots_[outside ? 0 : number].state.load(std::memory_order_relaxed);
-        return static_cast<unsigned>(outside) | state;
+        return number >= size_.load(std::memory_order_acquire) ||
+               slots_[number].state.load(std::memory_order_relaxed) != 0;
     }
     bool put_file(int descriptor, unsigned rule, std::uint64_t device, std::uint64_t inode, bool served = false);
     void put_socket(int descriptor, Kind kind, unsigned rule);
@@ -86,8 +85,7 @@ class Table {
     std::atomic<int> highest_{-1};
     std::atomic<int> sockets_{0};
     std::atomic<std::uint32_t> cursor_{0};
-    Slot nothing_{};  // what there is before there is a table
-    Slot* slots_ = &nothing_;
+    Slot* slots_ = nullptr;
     Opening* openings_ = nullptr;
 };
 

@@ -165,13 +165,14 @@ def direct(checks):
 #include <sys/syscall.h>
 #include <unistd.h>
 int main(int n, char** a) {
-    void* b; int f = open("a.idx", O_RDONLY);
+    void* b; int f = open(a[1], O_RDONLY);
     if (posix_memalign(&b, 4096, 4096) || pread(f, b, 4096, 0) != 4096) return 1;
-    if (n == 1 ? fcntl(f, F_SETFL, O_DIRECT) : syscall(SYS_fcntl, f, F_SETFL, O_DIRECT)) return 2;
+    if (n == 2 ? fcntl(f, F_SETFL, O_DIRECT) : syscall(SYS_fcntl, f, F_SETFL, O_DIRECT)) return 2;
     return pread(f, b, 4096, 4096) == 4096 && !close(f) ? 0 : 3;
 }""", "-O2")
-    for arguments in ([], ["by syscall"]):
-        with Server(checks.folder, classes=["*.idx"]) as server:
+    (here / "link.lnk").symlink_to("a.idx")
+    for pattern, *arguments in (("*.idx", "a.idx"), ("*.idx", "a.idx", "by syscall"), ("*.lnk", here / "link.lnk")):
+        with Server(checks.folder, classes=[pattern]) as server:
             done = server.run(program, *arguments, cwd=here)
         checks.same(f"of a file that is read so later, what was read before {arguments}", (done.returncode, [(event["kind"], event["kind"] == "opened" and bool(event["offset"] & os.O_DIRECT)) for event in server.events]),
                     (0, [("opened", False), ("read", False), ("closed", False), ("opened", True)]))

@@ -166,8 +166,9 @@ class Talker {
         const Bytes bytes = input.bytes().first(length);
         input.pin(true);
         output.use(generation_.lender, pace.lends_from);
-        const std::uint32_t slot = too_long ? requests.start_failed(0, {.ending = service::Ending::malformed}, bytes, output, 0)
-                                            : requests.start(0, service_.on_request_tcp, bytes, output, 0);
+        const std::uint32_t slot =
+            too_long ? requests.start_failed(0, {.ending = service::Ending::malformed}, bytes, output, 0)
+                     : requests.start(0, service_.on_request_tcp, bytes, output, 0);
         for (auto state = requests.go_on(slot); state != service::RunState::ended; state = requests.go_on(slot)) {
             if (state != service::RunState::full) {
                 reap();
