@@ -7,7 +7,6 @@
 #include <iterator>
 
 #include "compiler/ir/ahead.h"
-#include "compiler/ir/visit.h"
 #include "runtime/engine/owners.h"
 
 namespace chainio::service {
@@ -44,16 +43,6 @@ std::vector<const ir::CallChain*> calls_ahead(const ir::Module& module) {
             std::ranges::copy(ir::calls_ahead(program), std::back_inserter(calls));
     std::ranges::sort(calls);
     return calls;
-}
-
-// Whether it says anything of what is behind a request: that it is none, or that the connection ends.
-bool tells(const ir::Body& body, std::uint32_t close_outcome) {
-    return std::ranges::any_of(body, [=](const ir::Stmt& stmt) {
-        const auto* fail = std::get_if<ir::Fail>(&stmt.node);
-        bool any = std::holds_alternative<ir::Skip>(stmt.node) || (fail != nullptr && fail->outcome == close_outcome);
-        ir::for_each_body(stmt, [&](const ir::Body& nested) { any = any || tells(nested, close_outcome); });
-        return any;
-    });
 }
 
 constexpr std::size_t kDigits = 24;  // at most, of a formatted value
@@ -116,12 +105,7 @@ Requests::Requests(engine::Engine& engine, const Files& files, unsigned places, 
     const auto found = std::ranges::find(module_.reasons, "close");
     if (found != module_.reasons.end())
         close_outcome_ = CIO_USER + static_cast<std::uint32_t>(found - module_.reasons.begin());
-    for (const ir::Service& each : module_.services)
-        tells_.push_back(std::ranges::any_of(
-            std::array{each.on_request_tcp, each.on_request_udp, each.on_malformed, each.on_failure},
-            [&](std::int32_t program) {
-                return program >= 0 && tells(module_.programs[static_cast<std::size_t>(program)].body, close_outcome_);
-            }));
+    find_tellers();
 }
 
 std::uint32_t Requests::take_slot(std::uint32_t service, std::span<const std::uint8_t> request, Sink& output,
@@ -173,30 +157,6 @@ ir::HandlerRun Requests::run_in(cio_io& io, ir::HandlerRun::Memory& memory, std:
     io.result = 0;
     const auto number = static_cast<std::uint32_t>(program);
     return {engine_.spec().artifact(), number, io, request.data(), memory, engine_.spec().handler(number)};
-}
-
-Requests::Unrun Requests::unrun(std::uint32_t service, std::int32_t program, std::span<const std::uint8_t> request) {
-    if (!tells_[service]) return {};
-    auto& io = *reinterpret_cast<cio_io*>(io_memory_.base() + io_stride_ * slots_.size());
-    ir::HandlerRun scout = run_in(io, scout_memory_, program, request);
-    while (scout.go_on() == ir::HandlerRun::Stop::reply) {}
-    const std::uint32_t outcome = scout.outcome();
-    return {.ending = outcome == CIO_MALFORMED ? Ending::malformed : Ending::failed,
-            .skips = scout.skipped(),
-            .closes = outcome != CIO_OK && outcome == close_outcome_};
-}
-
-Requests::Unrun Requests::unanswered(std::uint32_t service, std::int32_t program,
-                                     std::span<const std::uint8_t> request) {
-    Unrun all = unrun(service, program, request);
-    const ir::Service& spec = module_.services[service];
-    const bool failure = all.ending == Ending::failed && spec.on_failure >= 0;
-    const std::int32_t handler = failure ? spec.on_failure : spec.on_malformed;
-    if (handler < 0) return all;
-    const Unrun answer = unrun(service, handler, request);
-    all.skips += answer.skips;
-    all.closes = all.closes || answer.closes;
-    return all;
 }
 
 // The handler that says what went wrong, unless it was that one which failed. False: there is none.

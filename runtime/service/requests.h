@@ -118,6 +118,7 @@ class Requests {
     std::size_t in_places() const { return slots_.size() - free_.size() - parked_; }
     void unpark(Slot& slot);
     void begin(Slot& slot, std::int32_t program);
+    void find_tellers();
     ir::HandlerRun run_in(cio_io& io, ir::HandlerRun::Memory& memory, std::int32_t program,
                           std::span<const std::uint8_t> request) const;
     bool begin_next(Slot& slot);

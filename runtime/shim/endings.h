@@ -38,7 +38,7 @@ class Endings {
   public:
     // `all`: every path is of interest, as before anything is learnt.
     void learn(const Plan& plan, bool all);
-    // Whether the last two bytes may be those of some ending.
+    // Whether the last two bytes may be those of some ending. An empty path cannot have been opened.
     bool ends_well(const char* path) const {
         const std::size_t length = length_of(path);
         const char* last = path + length + (length < 2) - 1;  // of one byte it is the zero behind it

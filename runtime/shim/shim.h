@@ -45,6 +45,7 @@ extern constinit Endings endings;
 int may_be_matched(int descriptor, const char* path, std::uint64_t flags);
 int may_end_alike(int descriptor, const char* path, std::uint64_t flags);
 inline int opened(int descriptor, const char* path, std::uint64_t flags) {
+    // One jump for both: each one behind a system call counts.
     const unsigned watched = table.may_be_watched(descriptor), well = endings.ends_well(path);
     if (watched | well) [[unlikely]]
         return may_end_alike(descriptor, path, flags);

@@ -8,7 +8,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
@@ -16,7 +15,7 @@ import daemon  # noqa: E402
 import fuse_file  # noqa: E402
 import netns  # noqa: E402
 import runs  # noqa: E402
-from daemon import everything, receive  # noqa: E402
+from daemon import asked_whole, everything, receive  # noqa: E402
 from runs import BUILD, expect  # noqa: E402
 
 SPEC = """
@@ -95,14 +94,7 @@ class Server(daemon.Daemon):
     def asked(self, request, service="lines"):
         """What comes until the server closes, behind all of the request."""
         with self.connect(service) as sock:
-            def send():
-                sock.sendall(request)
-                sock.shutdown(socket.SHUT_WR)
-            sender = threading.Thread(target=send)
-            sender.start()
-            data = everything(sock)
-            sender.join()
-        return data
+            return asked_whole(sock, request)
 
 
 def test_bytes(server):

@@ -16,6 +16,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import fuse_file  # noqa: E402
 import started  # noqa: E402
+from daemon import asked_whole, everything  # noqa: E402
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
@@ -120,14 +121,6 @@ class Server:
         return code
 
 
-def everything(sock):
-    """What the server sends until it closes."""
-    data = b""
-    while got := sock.recv(1 << 16):
-        data += got
-    return data
-
-
 def asked(server, request, service="lines"):
     with server.connect(service) as sock:
         sock.sendall(request)
@@ -172,14 +165,7 @@ def receive(sock, length):
 
 def asked_in_heaps(server, numbers):
     with server.connect() as sock:
-        def send():
-            sock.sendall(b"".join(b"row %d\n" % n for n in numbers))
-            sock.shutdown(socket.SHUT_WR)
-        sender = threading.Thread(target=send)
-        sender.start()
-        data = everything(sock)
-        sender.join()
-    return data
+        return asked_whole(sock, b"".join(b"row %d\n" % n for n in numbers))
 
 
 def test_binary(server):

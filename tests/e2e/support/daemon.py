@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 import started
@@ -168,4 +169,16 @@ def everything(sock):
     data = b""
     while got := sock.recv(1 << 16):
         data += got
+    return data
+
+
+def asked_whole(sock, request):
+    """What comes until the server closes, behind all of a request that is sent meanwhile."""
+    def send():
+        sock.sendall(request)
+        sock.shutdown(socket.SHUT_WR)
+    sender = threading.Thread(target=send)
+    sender.start()
+    data = everything(sock)
+    sender.join()
     return data
