@@ -143,9 +143,14 @@ def test_files(folder, artifacts):
     with open(folder / "a.rows", "r+b") as file:
         file.write(b"".join(row(n, ord("d")) for n in range(ROWS)))
     stats = server.wait_for("so is one that was written to", lambda s: asked(1) == answer(b"A", 1, ord("d")) and s["edition"] > 2)
+    edition, times = server.stats()["edition"], (folder / "a.rows").stat()
+    with open(folder / "a.rows", "r+b") as file:
+        file.write(b"".join(row(n, ord("g")) for n in range(ROWS)))
+    os.utime(folder / "a.rows", ns=(times.st_atime_ns, times.st_mtime_ns))
+    server.wait_for("and one whose time was put back, as by `cp -p`", lambda s: asked(1) == answer(b"A", 1, ord("g")) and s["edition"] > edition)
     (folder / "a.rows").unlink()
     server.wait_for("one that is gone", lambda s: any("what was opened is read further" in line for line in server.said))
-    expect("is read further", asked(2), answer(b"A", 2, ord("d")))
+    expect("is read further", asked(2), answer(b"A", 2, ord("g")))
     before = server.stats()["edition"]
     expect("but cannot be opened anew", server.control({"op": "reload"}), lambda a: "No such file" in a["error"])
     write_rows(folder, ord("e"))

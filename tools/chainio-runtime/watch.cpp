@@ -10,8 +10,20 @@ namespace {
 
 bool same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
 
+bool same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; }
+
 bool same_bytes(const struct stat& a, const struct stat& b) {
-    return a.st_size == b.st_size && a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
+    return a.st_size == b.st_size && same_time(a.st_mtim, b.st_mtim);
+}
+
+// What has happened to a file that is declared immutable; empty: nothing. Who writes can put its time back, as `cp -p`
+// and `rsync -t` do, but not the time of that.
+std::string change_of(const struct stat& before, const struct stat& now) {
+    if (!same_bytes(before, now)) return "is declared immutable and was written to; replace it by a rename";
+    if (!same_time(before.st_ctim, now.st_ctim))
+        return "is declared immutable and may have been written to, as its time of change (ctime) is another; it is "
+               "opened anew";
+    return {};
 }
 
 }  // namespace
@@ -42,13 +54,14 @@ std::vector<FileWatch::Notice> FileWatch::look() {
             continue;
         }
         file.gone = false;
-        const bool replaced = !same_file(file.seen, now);
-        if (!replaced && (!file.immutable || same_bytes(file.seen, now))) continue;
+        std::string change;
+        if (!same_file(file.seen, now))
+            change = "was replaced";
+        else if (file.immutable)
+            change = change_of(file.seen, now);
+        if (change.empty()) continue;
         file.seen = now;
-        notices.push_back(
-            {true, fmt::format("'{}' {}", file.path,
-                               replaced ? "was replaced"
-                                        : "is declared immutable and was written to; replace it by a rename")});
+        notices.push_back({true, fmt::format("'{}' {}", file.path, change)});
     }
     return notices;
 }
