@@ -336,6 +336,19 @@ def test_too_few_open_files(folder):
                "LimitNOFILE= of a systemd unit), or give fewer --connections\n"))
 
 
+def test_no_ring(folder):
+    """Where there is no io_uring, here since no memory may be locked for one, services are refused by --check as they are at the start; call chains are not."""
+    limited = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    command = [*limited, "prlimit", "--memlock=0:0", runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}"]
+    why = "io_uring cannot be set up: Cannot allocate memory (raise RLIMIT_MEMLOCK, `ulimit -l`)"
+    done = subprocess.run([*map(str, command), "--check", "--json"], capture_output=True, text=True)
+    rows = [(row["kind"], row["state"], row["why"]) for row in json.loads(done.stdout) if row["kind"] in ("chain", "service")]
+    expect("no io_uring: --check", rows, lambda rows: [row[:2] for row in rows] == [("chain", "runs")] * (len(rows) - 1) + [("service", "refused")]
+           and rows[-1][2].endswith(f": {why}"))
+    done = subprocess.run([*map(str, command), "--port", "lines=0"], capture_output=True, text=True)
+    expect("  and the start", (done.returncode, done.stderr), (3, f"chainio-runtime: {why}\n"))
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -359,6 +372,7 @@ def main():
         test_all_files_are_looked_at(folder)
         test_limits(folder)
         test_too_few_open_files(folder)
+        test_no_ring(folder)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
 

@@ -51,7 +51,9 @@ SystemFact kernel_fact(const utsname& name) {
 SystemFact ring_fact(std::vector<SystemFact>& more) {
     metrics::Fallbacks fallbacks;
     auto ring = ring::Ring::create({.entries = 64, .cq_entries = 128, .file_slots = 16}, fallbacks);
-    if (!ring) return {"io_uring", "missing", ring.error(), "without it blocks are read by pread, one at a time"};
+    if (!ring)
+        return {"io_uring", "missing", ring.error(),
+                "without it no service is served, and blocks of call chains are read by pread, one at a time"};
 
     constexpr std::size_t kWanted = std::size_t{64} << 20;
     void* memory = mmap(nullptr, kWanted, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -7,7 +7,7 @@ namespace chainio::runtime_tool {
 
 struct SystemFact {
     std::string name;
-    std::string state;   // "ok", "limited", "missing"
+    std::string state;   // "ok", "limited", "missing", "unknown"
     std::string detail;  // what was found
     std::string remedy;  // how to get more; empty when there is nothing to get
 };

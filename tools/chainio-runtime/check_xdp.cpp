@@ -13,7 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <expected>
+#include <string>
 
 #include "runtime/net/port.h"
 
@@ -79,34 +79,38 @@ int make_pair() {
     return request.ask();
 }
 
+// What came of it: the first letter, and what is said behind it.
+constexpr char kOk = '+', kMissing = '-', kUntried = '?';
+
 // What an AF_XDP socket on such a pair is, or why there is none. In a process that is about to end: its namespace goes
 // with it.
-std::expected<std::string, std::string> try_it() {
+std::string try_it() {
     if (unshare(CLONE_NEWNET) != 0)
-        return std::unexpected(std::string("no network namespace to try it in: ") + std::strerror(errno));
+        return kUntried + std::string("no network namespace to try it in: ") + std::strerror(errno);
     if (const int failed = make_pair(); failed != 0)
-        return std::unexpected(std::string("no pair of interfaces to try it on: ") + std::strerror(failed));
+        return kUntried + std::string("no pair of interfaces to try it on: ") + std::strerror(failed);
     auto region = umem::Region::create(std::size_t{4} << 20, true);
-    if (!region) return std::unexpected(region.error());
+    if (!region) return kMissing + region.error();
     umem::Slab slab(std::move(*region));
     metrics::Fallbacks fallbacks;
     auto port = net::Port::open({.interface = "chainio0", .ports = {9}, .entries = 64}, slab, fallbacks);
-    if (!port) return std::unexpected(port.error().message);
-    return (*port)->describe();
+    return port ? kOk + (*port)->describe() : kMissing + port.error().message;
 }
 
 }  // namespace
 
 SystemFact xdp_fact() {
-    const char* remedy = "services `via uring` need none of it";
+    const auto missing = [](const std::string& detail) {
+        return SystemFact{"AF_XDP", "missing", detail, "services `via uring` need none of it"};
+    };
     std::array<int, 2> answer{};
-    if (pipe2(answer.data(), O_CLOEXEC) != 0) return {"AF_XDP", "missing", std::strerror(errno), remedy};
+    if (pipe2(answer.data(), O_CLOEXEC) != 0) return missing(std::strerror(errno));
     std::fflush(nullptr);
     const pid_t child = fork();
+    const int failed = errno;
     if (child == 0) {
         alarm(kSeconds);  // a driver that does not come back must not keep the other rows
-        const auto tried = try_it();
-        const std::string line = (tried ? "+" : "-") + (tried ? *tried : tried.error());
+        const std::string line = try_it();
         _exit(write(answer[1], line.data(), line.size()) < 0 ? 1 : 0);
     }
     close(answer[1]);
@@ -114,10 +118,14 @@ SystemFact xdp_fact() {
     const ssize_t got = child < 0 ? 0 : read(answer[0], said.data(), said.size());
     close(answer[0]);
     if (child > 0) waitpid(child, nullptr, 0);
-    if (got < 1) return {"AF_XDP", "missing", "the process that tried it ended without an answer", remedy};
+    if (child < 0) return missing(std::string("no process to try it in: ") + std::strerror(failed));
+    if (got < 1) return missing("the process that tried it ended without an answer");
     const std::string detail(said.data() + 1, static_cast<std::size_t>(got - 1));
-    if (said[0] == '+') return {"AF_XDP", "ok", detail, ""};
-    return {"AF_XDP", "missing", detail, remedy};
+    if (said[0] == kOk) return {"AF_XDP", "ok", detail, ""};
+    if (said[0] == kMissing) return missing(detail);
+    return {"AF_XDP", "unknown", detail,
+            "run this as root, with veth in the kernel; services `via xdp` need less than the trial: CAP_NET_ADMIN, "
+            "CAP_NET_RAW, CAP_BPF and CAP_PERFMON"};
 }
 
 }  // namespace chainio::runtime_tool

@@ -44,7 +44,8 @@ int run(const Options& options) {
     const std::string why = kernel           ? "kernel engine (as asked)"
                             : tries(options) ? fmt::format("user engine ({})", (*edition)->engine->choice())
                                              : "user engine (as asked)";
-    const auto rows = plan_of(**loaded, why, kernel, (*edition)->engine->choosing());
+    const auto rows =
+        plan_of(**loaded, why, kernel, (*edition)->engine->choosing(), ring ? std::string() : ring.error());
     if (options.json) {
         fmt::print("{}\n", plan_json(rows));
     } else {

@@ -84,7 +84,8 @@ void add_recorded(const ir::Module& module, std::vector<PlanRow>& rows) {
 
 }  // namespace
 
-std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine, bool kernel, bool tried) {
+std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine, bool kernel, bool tried,
+                             const std::string& no_ring) {
     const ir::Module& module = spec.module();
     std::vector<PlanRow> rows;
     add_files(module, rows);
@@ -93,15 +94,16 @@ std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine
         const ir::Service& service = module.services[plan.service];
         const std::string endpoint = service::endpoint_text(service.endpoints[plan.endpoint]);
         const bool xdp = service.endpoints[plan.endpoint].via == "xdp";
-        std::string why = plan.refused;
+        std::string why = plan.refused.empty() ? no_ring : plan.refused;
+        const bool refused = !why.empty();
         if (why.empty() && xdp) why = "by AF_XDP on each --interface, else by a socket";
-        if (plan.inside) why = "accept, receive, chain and send inside io_uring_enter";
-        if (!plan.outside.empty()) why = "in user space: " + plan.outside;
-        if (tried && could_be_inside(module, plan))
+        if (!refused && plan.inside) why = "accept, receive, chain and send inside io_uring_enter";
+        if (!refused && !plan.outside.empty()) why = "in user space: " + plan.outside;
+        if (!refused && tried && could_be_inside(module, plan))
             why =
                 "in user space (auto: a service is not tried inside the kernel, where it cannot be reloaded; "
                 "--engine=kernel has it there, docs/kernel-engine.md what it costs)";
-        rows.push_back({"service", service.name, plan.refused.empty() ? "runs" : "refused",
+        rows.push_back({"service", service.name, refused ? "refused" : "runs",
                         why.empty() ? endpoint : fmt::format("{}: {}", endpoint, why)});
         if (service.cache.entries != 0 && plan.endpoint == 0) rows.push_back(cache_row(service));
     }

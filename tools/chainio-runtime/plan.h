@@ -13,8 +13,10 @@ struct PlanRow {
     std::string why;
 };
 
-// With `kernel` by the kernel engine; `tried`: by the user engine, until a trial is over.
-std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine, bool kernel, bool tried);
+// With `kernel` by the kernel engine; `tried`: by the user engine, until a trial is over. `no_ring`: why there is no
+// io_uring, without which no service runs; empty where there is one.
+std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine, bool kernel, bool tried,
+                             const std::string& no_ring);
 std::string plan_text(const std::vector<PlanRow>& rows);
 std::string plan_json(const std::vector<PlanRow>& rows);
 
