@@ -107,7 +107,16 @@
     LIBC(fgetc)                                     \
     LIBC(getc)                                      \
     LIBC(_IO_getc)                                  \
-    LIBC(__uflow)
+    LIBC(fgetc_unlocked)                            \
+    LIBC(getc_unlocked)                             \
+    LIBC(getchar)                                   \
+    LIBC(getchar_unlocked)                          \
+    LIBC(__uflow)                                   \
+    LIBC(fseek)                                     \
+    LIBC(fseeko)                                    \
+    LIBC(fseeko64)                                  \
+    LIBC(fsetpos)                                   \
+    LIBC(fsetpos64)
 
 // These have no next one that the library would ask for by name: the linker's script reads them as it reads those
 // above.

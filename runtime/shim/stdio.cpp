@@ -61,6 +61,43 @@ template <class Call>
 
 constexpr std::size_t kLine = 1;  // a line or a character: read on only when nothing at all is left
 
+// Whether libc reads when a FILE goes to `place`: it does from the block's begin on, so that what is read next lies in
+// the buffer, unless that has it already or the place is where a block begins. Of files that hold something to write
+// nobody can tell what was read.
+bool seek_reads(const FILE& file, std::int64_t place, int whence) {
+    if (file._IO_write_ptr > file._IO_write_base) return false;
+    if (whence == SEEK_END) return true;  // how long it is, only the kernel knows
+    if (whence == SEEK_CUR) {
+        if (file._offset < 0) return false;
+        place += file._offset - (file._IO_read_end - file._IO_read_ptr);
+    }
+    if (!file._IO_buf_base) return place > 0;
+    if (place < file._offset && place >= file._offset - (file._IO_read_end - file._IO_buf_base)) return false;
+    return (place & (file._IO_buf_end - file._IO_buf_base - 1)) != 0;
+}
+
+inline Slot* file_sought(FILE* file, std::int64_t place, int whence) {
+    Slot* slot = file ? table.watched(file->_fileno) : nullptr;
+    if (!slot) [[likely]]
+        return nullptr;
+    if (slot->kind() != Kind::file || !seek_reads(*file, place, whence)) return nullptr;
+    return looks_at_read(*slot, false) ? slot : nullptr;
+}
+
+// What was read is what the buffer holds, in front of the place that the FILE then has in the kernel.
+template <class Call>
+[[gnu::noinline]] int seek_seen(Slot& slot, FILE* file, Call call) {
+    const bool empty = file->_IO_read_end == file->_IO_read_base;
+    const std::int64_t place = file->_offset;
+    const std::uint64_t before = now_ns();
+    const int result = call();
+    const std::uint32_t took = since(before);
+    const std::int64_t length = file->_IO_read_end - file->_IO_read_base, end = file->_offset;
+    if (result == 0 && length > 0 && end >= length && (empty || end != place))
+        post_read(file->_fileno, slot, EventKind::read, end - length, length, took);
+    return result;
+}
+
 }  // namespace
 
 #define CHAINIO_FOPEN(name)                                                             \
@@ -114,6 +151,39 @@ CHAINIO_FILE_READ(ssize_t, __getdelim, kLine, (char** line, std::size_t* size, i
 CHAINIO_FILE_READ(int, fgetc, kLine, (FILE * file), file)
 CHAINIO_FILE_READ(int, getc, kLine, (FILE * file), file)
 CHAINIO_FILE_READ(int, _IO_getc, kLine, (FILE * file), file)
+CHAINIO_FILE_READ(int, fgetc_unlocked, kLine, (FILE * file), file)
+CHAINIO_FILE_READ(int, getc_unlocked, kLine, (FILE * file), file)
 CHAINIO_FILE_READ(int, __uflow, kLine, (FILE * file), file)
+
+#define CHAINIO_GETCHAR(name)                                                 \
+    CHAINIO_CALL(int, name) {                                                 \
+        Slot* slot = file_read(stdin, kLine);                                 \
+        if (!slot) [[likely]]                                                 \
+            return CHAINIO_NEXT(name)();                                      \
+        return file_seen(*slot, stdin, [=] { return CHAINIO_NEXT(name)(); }); \
+    }
+CHAINIO_GETCHAR(getchar)
+CHAINIO_GETCHAR(getchar_unlocked)
+
+#define CHAINIO_FSEEK(name)                                                                     \
+    CHAINIO_CALL(int, name, FILE* file, long place, int whence) {                               \
+        Slot* slot = file_sought(file, place, whence);                                          \
+        if (!slot) [[likely]]                                                                   \
+            return CHAINIO_NEXT(name)(file, place, whence);                                     \
+        return seek_seen(*slot, file, [=] { return CHAINIO_NEXT(name)(file, place, whence); }); \
+    }
+CHAINIO_FSEEK(fseek)
+CHAINIO_FSEEK(fseeko)
+CHAINIO_FSEEK(fseeko64)
+
+#define CHAINIO_FSETPOS(name)                                                           \
+    CHAINIO_CALL(int, name, FILE* file, const fpos_t* place) {                          \
+        Slot* slot = place ? file_sought(file, place->__pos, SEEK_SET) : nullptr;       \
+        if (!slot) [[likely]]                                                           \
+            return CHAINIO_NEXT(name)(file, place);                                     \
+        return seek_seen(*slot, file, [=] { return CHAINIO_NEXT(name)(file, place); }); \
+    }
+CHAINIO_FSETPOS(fsetpos)
+CHAINIO_FSETPOS(fsetpos64)
 
 }  // namespace chainio::shim
