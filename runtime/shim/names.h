@@ -83,6 +83,8 @@
     RAW(execveat, call<SYS_execveat>)               \
     LIBC(posix_spawn)                               \
     LIBC(posix_spawnp)                              \
+    LIBC(system)                                    \
+    LIBC(popen)                                     \
     RAW(prctl, call<SYS_prctl>)                     \
     RAW(io_setup, raw<SYS_io_setup>)                \
     LIBC(sigaction)                                 \

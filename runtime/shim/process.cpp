@@ -5,6 +5,7 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -198,6 +199,16 @@ CHAINIO_CALL(int, posix_spawnp, pid_t* child, const char* name, const posix_spaw
     note_searched(name);
     CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
     return CHAINIO_NEXT(posix_spawnp)(child, name, actions, attributes, arguments, environment);
+}
+
+// Their shell gets the environment as it is.
+CHAINIO_CALL(int, system, const char* command) {
+    leave_environment();
+    return CHAINIO_NEXT(system)(command);
+}
+CHAINIO_CALL(FILE*, popen, const char* command, const char* mode) {
+    leave_environment();
+    return CHAINIO_NEXT(popen)(command, mode);
 }
 
 // A process that allows itself few system calls could be ended by one of ours: from then on it makes only its own.

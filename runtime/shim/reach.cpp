@@ -18,7 +18,8 @@ constexpr std::size_t kVariableLength = sizeof kVariable - 1;
 constexpr char kBetween[] = ": ";
 
 constinit char own[kMaxPath + 1] = {};
-constinit char place[kMaxPath + 1] = {};  // what of it has to be there: `$LIB` only the loader knows
+constinit char place[kMaxPath + 1] = {};     // what of it has to be there: `$LIB` only the loader knows
+constinit const char* first_list = nullptr;  // in memory that the kernel has made for the program's environment
 
 std::size_t length_of_part(const char* part) { return std::strcspn(part, kBetween); }
 const char* next_part(const char* part) {
@@ -60,10 +61,29 @@ char* copy_others(const char* variable, char* to) {
     return to;
 }
 
+// Whether anything is left of a variable without our entry. What a program has put there itself is not written to: it
+// may be a constant.
+bool keeps_others(char* variable) {
+    char* part = variable + kVariableLength;
+    const bool writable = part == first_list;
+    bool others = false;
+    while (*part) {
+        char* next = const_cast<char*>(next_part(part));
+        const bool leaves = is_ours(part);
+        if (leaves && writable) {
+            std::memmove(part, next, std::strlen(next) + 1);
+            continue;
+        }
+        others |= !leaves;
+        part = next;
+    }
+    return others;
+}
+
 }  // namespace
 
 void learn_own_entry() {
-    const char* list = secure_getenv("LD_PRELOAD");
+    const char* list = first_list = secure_getenv("LD_PRELOAD");
     for (const char* part = list; part && *part; part = next_part(part)) {
         const std::size_t length = length_of_part(part);
         if (!names_library(part, length)) continue;
@@ -105,6 +125,18 @@ char* const* without_us(char* const* environment, void* room) {
     }
     *out = nullptr;
     return static_cast<char* const*>(room);
+}
+
+void leave_environment() {
+    if (!environ || !out_of_reach()) [[likely]]
+        return;
+    char** to = environ;
+    for (char** each = environ; *each; ++each) {
+        if (is_preload(*each) && !keeps_others(*each)) continue;
+        if (to != each) *to = *each;
+        ++to;
+    }
+    if (*to) *to = nullptr;
 }
 
 }  // namespace chainio::shim

@@ -10,6 +10,8 @@ void learn_own_entry();
 // Bytes that the environment takes without our entry; 0: it is passed on as it is.
 std::size_t room_without_us(char* const* environment);
 char* const* without_us(char* const* environment, void* room);
+// Takes our entry out of the program's own environment where the library is out of reach: what libc starts with it.
+void leave_environment();
 
 // The environment for a program that is about to be executed, on the caller's stack where it is another one.
 #define CHAINIO_ENVIRONMENT_FOR_NEXT(environment)                            \

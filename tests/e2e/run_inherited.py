@@ -42,6 +42,8 @@ EXECUTES = """#define _GNU_SOURCE
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 extern char **environ;
@@ -58,14 +60,23 @@ static void execute(int way) {
     if (way == 8) execle("/bin/sh", words[0], words[1], words[2], (char*)0, environ);
     _exit(1);
 }
-int main(void) {
-    for (int way = 0; way < 11; ++way) {
+static int show(FILE* stream) {
+    char line[200] = "";
+    fgets(line, sizeof line, stream);
+    write(1, line, strlen(line));
+    return pclose(stream);
+}
+int main(int count, char** arguments) {
+    unlink(arguments[1]);
+    for (int way = 0; way < 13; ++way) {
         pid_t child = 0;
         int status = 0;
         if (way == 9) posix_spawn(&child, "/bin/sh", 0, 0, words, environ);
         else if (way == 10) posix_spawnp(&child, "sh", 0, 0, words, environ);
+        else if (way == 11) status = system(words[2]);
+        else if (way == 12) status = show(popen(words[2], "r"));
         else if ((child = fork()) == 0) execute(way);
-        waitpid(child, &status, 0);
+        if (child) waitpid(child, &status, 0);
         if (status != 0) return way + 1;
     }
     return 0;
@@ -98,10 +109,11 @@ def test_out_of_reach(folder, spec):
         library.parent.mkdir()
         shutil.copy(BUILD / "lib" / "libchainio.so", library)
         folder.environment["LD_PRELOAD"] = others
-        done, summary = folder.summarized([*spec, "--library", library], ["sh", "-c", "cat a.note > /dev/null; rm -r within; exec ./executes"])
+        done, summary = folder.summarized([*spec, "--library", library], ["sh", "-c", "cat a.note > /dev/null; ./executes within/libchainio.so; ./executes none"])
         del folder.environment["LD_PRELOAD"]
-        expect(f"out of the library's reach, beside '{others}'", (done.returncode, done.stdout.decode().split(), done.stderr), (0, [left] * 11, b""))
+        expect(f"out of the library's reach, beside '{others}'", (done.returncode, done.stdout.decode().split(), done.stderr), (0, [left] * 26, b""))
         expect("what could reach it was seen", summary["classes"][0]["opened"], 1)
+        library.parent.rmdir()
 
 
 def ignore_children():
