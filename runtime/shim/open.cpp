@@ -70,8 +70,8 @@ CHAINIO_CREAT(creat64)
 
 // glibc 2.36 has no such function; a newer libc's, or a library's own, is the next one.
 CHAINIO_CALL(int, openat2, int folder, const char* path, open_how* how, std::size_t bytes) {
-    const std::uint64_t flags = how && bytes >= sizeof(*how) ? how->flags : 0;
-    return open_seen(path, flags, [=] { return CHAINIO_NEXT(openat2)(folder, path, how, bytes); });
+    const int fd = CHAINIO_NEXT(openat2)(folder, path, how, bytes);
+    return fd < 0 ? fd : opened(fd, path, how->flags);  // that it can be read, the kernel has said
 }
 
 }  // namespace chainio::shim

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "runtime/shim/next.h"
@@ -70,9 +71,12 @@ bool concerns_us(const Slot& slot, std::size_t asked) {
     return kind == Kind::file ? looks_at_read(slot, asked >= kLongRead) : kind == Kind::socket;
 }
 
+// The program's own clock (libfaketime) may set errno.
 std::uint64_t now_ns() {
     timespec now{};
+    const int before = errno;
     clock_gettime(CLOCK_MONOTONIC, &now);
+    errno = before;
     return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
 

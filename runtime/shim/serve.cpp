@@ -6,6 +6,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <cstring>
 
@@ -92,18 +93,25 @@ bool unchanged(int descriptor, const File& file, std::uint64_t device, std::uint
     return status.st_dev == device && status.st_ino == inode && stamp_of(status) == file.stamp;
 }
 
+// The kernel's own: where the program has a clock that stands still (libfaketime), a wait would not end.
+std::uint64_t kernels_now_ns() {
+    timespec now{};
+    raw_call(SYS_clock_gettime, CLOCK_MONOTONIC, word(&now));
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
 // Waits for what is on its way. It was asked for before the program could, and so comes sooner than a second read of
 // it.
 bool comes(Region& region, const ServedParts& from, std::uint64_t file, std::uint64_t offset, std::uint64_t length) {
     if (process().waits_in_vain.load(std::memory_order_relaxed) >= kWaitsInVain) return false;
-    const std::uint64_t until = now_ns() + kLongestWaitNs;
+    const std::uint64_t until = kernels_now_ns() + kLongestWaitNs;
     Look look = Look::on_its_way;
     region.waiting.fetch_add(1);
     while (true) {
         const std::uint32_t arrivals = region.arrivals.load(std::memory_order_acquire);
         std::atomic_thread_fence(std::memory_order_seq_cst);
         look = look_for(from, file, offset, length);
-        const std::uint64_t now = now_ns();
+        const std::uint64_t now = kernels_now_ns();
         if (look != Look::on_its_way || now >= until) break;
         const timespec rest{0, static_cast<long>(until - now)};
         raw_call(SYS_futex, word(&region.arrivals), FUTEX_WAIT, arrivals, word(&rest));
