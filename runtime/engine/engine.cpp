@@ -28,6 +28,11 @@ std::size_t automatic_umem(const EngineOptions& options) {
     return std::clamp(options.in_flight * std::size_t{2} * CIO_MAX_BLOCK, 2 * kMiB, 32 * kMiB);
 }
 
+std::size_t memory_of_machine() {
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages < 0 || page < 0 ? SIZE_MAX : static_cast<std::size_t>(pages) * static_cast<std::size_t>(page);
+}
+
 std::vector<ClassRank> ranks_of(const ir::Module& module) {
     std::vector<ClassRank> ranks;
     for (const auto& entry : module.classes) ranks.push_back({entry.priority, entry.weight});
@@ -56,9 +61,18 @@ std::expected<Engine::Memory, std::string> Engine::make_memory(const spec::Loade
     // The kernel engine has blocks of its own and caches none (kernel_loop.h): huge pages are not held twice.
     if (options.kernel) umem_bytes = 0;
     umem_bytes = std::max<std::size_t>(umem_bytes, 2 * umem::kSlabBytes);
+    std::size_t kept_bytes = 0;
     for (const auto& files : spec.module().files) {
-        if (!options.kernel && files.immutable && files.cache_levels != 0) umem_bytes += files.cache_bytes;
+        if (!options.kernel && files.immutable && files.cache_levels != 0) kept_bytes += files.cache_bytes;
     }
+    // Registered memory is taken at once: the machine would have none left, and end others before this process.
+    const std::size_t all = memory_of_machine();
+    if (umem_bytes > all || kept_bytes > all - umem_bytes)
+        return std::unexpected(std::to_string(umem_bytes / kMiB) + " MiB of block memory (--memory) and " +
+                               std::to_string(kept_bytes / kMiB) +
+                               " MiB for the caches of file classes are more than " + "this machine's " +
+                               std::to_string(all / kMiB) + " MiB; ask for less");
+    umem_bytes += kept_bytes;
     auto region = umem::Region::create((umem_bytes + umem::kSlabBytes - 1) / umem::kSlabBytes * umem::kSlabBytes,
                                        options.huge_pages);
     if (!region) return std::unexpected(region.error());

@@ -62,6 +62,20 @@ bool is_any(const Address& address) {
     return reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr.s_addr == htonl(INADDR_ANY);
 }
 
+// What whoever has chosen address and port can do; empty when that is not known.
+const char* remedy(int error) {
+    switch (error) {
+        case EADDRINUSE:
+            return "; `ss -lntup` says who has it: end that one, or take another port (--port SERVICE=PORT)";
+        case EACCES:
+            return "; ports below 1024 are for CAP_NET_BIND_SERVICE: have it, or take another port (--port "
+                   "SERVICE=PORT)";
+        case EADDRNOTAVAIL: return "; no interface has that address: `ip addr` lists what --bind can be";
+        case EINVAL: return "; --bind takes no address of a single link: `::` is heard at these, too";
+        default: return "";
+    }
+}
+
 // Whether the kernel knows the multishot recvmsg.
 bool has_datagrams() {
     utsname name{};
@@ -83,10 +97,10 @@ std::expected<Bound, std::string> listen_at(const std::string& wanted, std::uint
         fd = socket(AF_INET, type, 0);
     }
     const auto failed = [&](const char* what) {
-        auto error = std::unexpected(
-            fmt::format("cannot {} {} {} port {}: {}", what, tcp ? "tcp" : "udp", text, port, std::strerror(errno)));
+        const int why = errno;
         if (fd >= 0) close(fd);
-        return error;
+        return std::unexpected(fmt::format("cannot {} {} {} port {}: {}{}", what, tcp ? "tcp" : "udp", text, port,
+                                           std::strerror(why), remedy(why)));
     };
     if (fd < 0) return failed("open a socket for");
     const int on = 1, off = 0;

@@ -336,6 +336,27 @@ def test_too_few_open_files(folder):
                "LimitNOFILE= of a systemd unit), or give fewer --connections\n"))
 
 
+def test_refused_at_the_start(folder):
+    """Addresses that cannot be listened at, and more memory than there is: with what to do."""
+    command = [runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}"]
+    megabytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    memory = "{} MiB of block memory (--memory) and 0 MiB for the caches of file classes are more than this machine's {} MiB; ask for less"
+    link = "Invalid argument; --bind takes no address of a single link: `::` is heard at these, too"
+    for words, said in ((("--bind", "fe80::1"), f"service 'lines': cannot listen at tcp fe80::1 port 1: {link}"),
+                        (("--bind", "192.0.2.7"), "service 'lines': cannot listen at tcp 192.0.2.7 port 1: Cannot assign requested address; no interface has that "
+                                                  "address: `ip addr` lists what --bind can be"),
+                        (("--memory", f"{megabytes + 1}MiB"), memory.format(megabytes + 1, megabytes)),
+                        (("--memory", str(2 ** 64 - 1)), memory.format(2 ** 44 - 1, megabytes))):
+        done = subprocess.run([*map(str, command), "--port", "lines=1", *words], capture_output=True, text=True)
+        expect(f"refused: {' '.join(words)}", (done.returncode, done.stderr), (3, f"chainio-runtime: {said}\n"))
+    if int(pathlib.Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text()) > 1:
+        limited = ["setpriv", "--bounding-set=-net_bind_service", "--inh-caps=-all"] if os.geteuid() == 0 else []
+        done = subprocess.run([*limited, *map(str, command), "--bind", "127.0.0.1", "--port", "lines=1"], capture_output=True, text=True)
+        expect("refused: a port below 1024", (done.returncode, done.stderr),
+               (3, "chainio-runtime: service 'lines': cannot listen at tcp 127.0.0.1 port 1: Permission denied; ports below 1024 are for CAP_NET_BIND_SERVICE: have it, "
+                   "or take another port (--port SERVICE=PORT)\n"))
+
+
 def test_no_ring(folder):
     """Where there is no io_uring, here since no memory may be locked for one, services are refused by --check as they are at the start; call chains are not."""
     limited = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-all"] if os.geteuid() == 0 else []
@@ -372,6 +393,7 @@ def main():
         test_all_files_are_looked_at(folder)
         test_limits(folder)
         test_too_few_open_files(folder)
+        test_refused_at_the_start(folder)
         test_no_ring(folder)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
