@@ -42,7 +42,8 @@ Ahead::Ahead(const Parts& parts, const std::vector<engine::ClassRank>& ranks, un
       limit_(in_flight),
       items_(reserved<Item>(kMostWaiting)),
       fetch_slots_(in_flight),
-      waiting_(ranks, ItemLink{items_.data()}) {
+      waiting_(ranks, ItemLink{items_.data()}),
+      unheard_(in_flight) {
     for (std::uint32_t i = in_flight; i-- > 0;) {
         fetch_slots_[i].next_free = free_fetch_;
         free_fetch_ = i;
@@ -156,7 +157,7 @@ bool Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
     }
     if (file.served) item.length = std::min(item.length, file.served_size - std::min(file.served_size, item.offset));
     while (item.length > 0) {
-        if (free_fetch_ == kNoRange) return false;
+        if (free_fetch_ == kNoRange || under_way() >= limit_) return false;
         const auto piece = static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length, kPiece));
         if (!score_.admit(chain)) return true;
         Fetch wanted{.file = &file, .offset = item.offset, .length = piece, .chain = chain};
@@ -167,11 +168,11 @@ bool Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
         pressing_ += wanted.presses;
         const std::uint32_t slot = free_fetch_;
         free_fetch_ = fetch_slots_[slot].next_free;
+        wanted.mark = unheard_.mark();
         fetch_slots_[slot] = wanted;
         file.pins++;
         fetches_++;
         score_.fetched(chain, piece);
-        if (in_flight() >= limit_) return item.length == 0;
     }
     return true;
 }
@@ -183,7 +184,18 @@ bool Ahead::has_piece(const Fetch& wanted) const {
                        : walks_.disk().in_memory(file.fd, wanted.offset, wanted.length);
 }
 
-// Of one that was admitted; for the fetch slot that is free next.
+// Only tells the kernel to begin it, where that will do: it costs less than a read of the ring, which copies what has
+// come, and leaves nothing to be done at its end. Of what is longer than its read-ahead the kernel may begin less.
+bool Ahead::begin_unheard(const Fetch& wanted) {
+    const ShadowFile& file = *wanted.file;
+    if (!file.begins_reads || file.served || wanted.length > std::min<std::uint64_t>(kInOneGo, file.read_ahead))
+        return false;
+    if (!unheard_.may(in_flight()) || !walks_.disk().begin_read(file.fd, wanted.offset, wanted.length)) return false;
+    unheard_.begun();
+    return true;
+}
+
+// Of one that was admitted; for the fetch slot that is free next. False: it needs none.
 bool Ahead::begin_piece(Fetch& wanted, std::uint64_t now_ns) {
     const ShadowFile& file = *wanted.file;
     const std::uint32_t chain = wanted.chain;
@@ -198,6 +210,11 @@ bool Ahead::begin_piece(Fetch& wanted, std::uint64_t now_ns) {
         return false;
     }
     wanted.range = ranges_.begin(file.key, wanted.offset, wanted.length, chain, score_.turns()[chain], now_ns);
+    if (wanted.range != kNoRange && begin_unheard(wanted)) {
+        ranges_.arrived(wanted.range, now_ns);
+        score_.fetched(chain, wanted.length);
+        return false;
+    }
     if (wanted.range != kNoRange) {
         if (file.served) wanted.frame = direct_.begin(file, wanted.offset, pages_of(wanted.length));
         if ((!file.served || wanted.frame != shim::kNoFrame) && hand_to_disk(wanted, free_fetch_)) return true;
@@ -246,6 +263,7 @@ void Ahead::finish_fetch(FetchDone done, std::uint64_t now_ns) {
     } else {
         ranges_.failed(fetch.range);
     }
+    unheard_.come(fetch.mark);
     pressing_ -= fetch.presses;
     fetch.file->pins--;
     fetch.next_free = free_fetch_;
@@ -267,7 +285,7 @@ std::expected<bool, std::string> Ahead::advance() {
     Disk& disk = walks_.disk();
     const unsigned before = in_flight();
     const std::uint64_t now = now_ns();
-    for (unsigned begun = 0; in_flight() < limit_ && begun < limit_;) {
+    for (unsigned begun = 0; under_way() < limit_ && begun < limit_;) {
         const std::uint32_t index = waiting_.pop();
         if (index == engine::kNoIndex) break;
         moved = true;

@@ -8,6 +8,7 @@
 
 #include "runtime/engine/priority_queue.h"
 #include "runtime/shadow/direct.h"
+#include "runtime/shadow/unheard.h"
 #include "runtime/shadow/walks.h"
 
 namespace chainio::shadow {
@@ -42,6 +43,8 @@ class Ahead {
 
     bool idle() const { return waiting_.empty() && in_flight() == 0; }
     unsigned in_flight() const { return fetches_ + walks_.in_flight(); }
+    // With those of which nobody hears.
+    unsigned under_way() const { return in_flight() + unheard_.count(); }
     unsigned waiting() const { return waiting_.size(); }
     std::uint64_t failed() const { return failed_; }
     int last_error() const { return last_error_; }
@@ -63,6 +66,7 @@ class Ahead {
         std::uint32_t length = 0, range = kNoRange, chain = 0;
         std::uint32_t frame = shim::kNoFrame;  // the first, of a file that is served
         std::uint32_t next_free = kNoRange;
+        std::uint64_t mark = 0;
         std::uint8_t tries = 0;
         bool presses = false;
     };
@@ -75,6 +79,7 @@ class Ahead {
     bool begin_fetch(Item& item, std::uint64_t now_ns);
     bool begin_piece(Fetch& wanted, std::uint64_t now_ns);
     bool has_piece(const Fetch& wanted) const;
+    bool begin_unheard(const Fetch& wanted);
     bool hand_to_disk(const Fetch& fetch, std::uint32_t slot);
     bool settle_frames(const Fetch& fetch, std::int32_t result);
     void finish_fetch(FetchDone done, std::uint64_t now_ns);
@@ -91,6 +96,7 @@ class Ahead {
     std::uint32_t last_ = kNoRange;  // the range that was asked for last, until it begins
     engine::PriorityQueue<ItemLink> waiting_;
     unsigned fetches_ = 0, pressing_ = 0;
+    Unheard unheard_;
     bool slept_ = false;
     std::uint64_t failed_ = 0;
     int last_error_ = 0;

@@ -122,6 +122,14 @@ bool Disk::fetch(int fd, std::uint64_t offset, std::uint32_t length, std::uint32
     return true;
 }
 
+bool Disk::begin_read(int fd, std::uint64_t offset, std::uint32_t length) {
+    calls_++;
+    if (readahead(fd, static_cast<off64_t>(offset), length) == 0) return true;
+    fallbacks_.note("no-readahead", std::string("the kernel does not begin a read by itself (readahead: ") +
+                                        std::strerror(errno) + "), the ring does");
+    return false;
+}
+
 void Disk::take(std::uint64_t user_data, std::int32_t result) {
     if (user_data == kWake) {
         wake_armed_ = false;

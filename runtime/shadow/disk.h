@@ -55,6 +55,8 @@ class Disk final : public engine::Backend {
     // Starts with the next enter(). At most kPiece bytes; false when `depth` are under way.
     // Its bytes go to `to` where that is given, which must stay until it is done; not without a ring.
     bool fetch(int fd, std::uint64_t offset, std::uint32_t length, std::uint32_t number, std::uint8_t* to = nullptr);
+    // Has the kernel begin to read a range, of which nobody hears when it has come. False, and noted: it does not.
+    bool begin_read(int fd, std::uint64_t offset, std::uint32_t length);
     std::span<const FetchDone> fetched() const { return fetched_; }  // since clear_fetched()
     void clear_fetched() { fetched_.clear(); }
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 
 #include "runtime/engine/files.h"
 #include "runtime/shadow/clock.h"
+#include "runtime/shadow/ranges.h"
 #include "runtime/shim/glob.h"
 
 namespace chainio::shadow {
@@ -46,6 +48,15 @@ std::uint64_t kernel_read_ahead(std::uint64_t device) {
         if (std::ifstream(path) >> kib) return kib * 1024;
     }
     return 0;
+}
+
+// Whether a read that need not wait is known there, so that the kernel begins it and comes back. Asked behind the
+// file's end, where nothing is read. Elsewhere (FUSE, NFS) one who asks for many would wait for a few of them.
+bool begins_reads(int fd, std::uint64_t size) {
+    char byte = 0;
+    const iovec nowhere{&byte, 1};
+    const std::uint64_t behind = (size / kPageBytes + 1) * kPageBytes;
+    return preadv2(fd, &nowhere, 1, static_cast<off_t>(behind), RWF_NOWAIT) >= 0 || errno == EAGAIN;
 }
 
 // Nothing of it lies on a disk, and to open or read it may change something: a look at a trace stops the trace, some
@@ -158,20 +169,23 @@ void Files::has_opened(ShadowFile& file, int fd, std::uint64_t size) {
     file.fd = fd;
     file.used = turn_;
     file.size = size;
-    file.read_ahead = read_ahead_of(file.device);
+    const Device& device = device_of(file);
+    file.read_ahead = device.read_ahead;
+    file.begins_reads = device.begins_reads;
     opened_.splice(opened_.begin(), closed_, by_inode_.find({file.device, file.inode})->second);
 }
 
 // Who posts may claim any device: none is asked about before a file of it has been opened.
 bool Files::glances_at(ShadowFile& file) const {
-    const auto found = read_ahead_.find(file.device);
-    if (found != read_ahead_.end()) file.read_ahead = found->second;
-    return found != read_ahead_.end();
+    const auto found = devices_.find(file.device);
+    if (found != devices_.end()) file.read_ahead = found->second.read_ahead;
+    return found != devices_.end();
 }
 
-std::uint64_t Files::read_ahead_of(std::uint64_t device) {
-    const auto [at, is_new] = read_ahead_.try_emplace(device, 0);
-    if (is_new) at->second = kernel_read_ahead(device);
+// Of a file that is open.
+const Files::Device& Files::device_of(const ShadowFile& file) {
+    const auto [at, is_new] = devices_.try_emplace(file.device);
+    if (is_new) at->second = {kernel_read_ahead(file.device), begins_reads(file.fd, file.size)};
     return at->second;
 }
 

@@ -32,6 +32,7 @@ struct ShadowFile {
     std::uint64_t size = 0;
     bool sized = false;            // just now: nobody has gone by the size yet
     std::uint64_t read_ahead = 0;  // how far the kernel reads ahead on its device, bytes; 0: not known
+    bool begins_reads = false;     // its file system begins a read and lets go of who asked for it
     std::uint64_t read_end = 0;    // of the program's latest read of it
     // While it is ready to be served.
     int direct_fd = -1;
@@ -132,8 +133,12 @@ class Files {
     ShadowFile* take(const Opened& made, const std::string& path, std::uint32_t file_class, std::uint64_t now_ns);
     int root_of(std::uint32_t file_class);
     void touch(List::iterator at);
-    std::uint64_t read_ahead_of(std::uint64_t device);
     void has_opened(ShadowFile& file, int fd, std::uint64_t size);
+    struct Device {
+        std::uint64_t read_ahead = 0;
+        bool begins_reads = false;
+    };
+    const Device& device_of(const ShadowFile& file);
     void close_file(List::iterator at);
     void close_or_forget(List::iterator at);
     void forget(List::iterator at);
@@ -145,11 +150,11 @@ class Files {
     List opened_, closed_;  // files with a descriptor and those without, the most recently used first
     std::unordered_map<Key, List::iterator, KeyHash> by_inode_;
     std::unordered_map<std::string, Key> by_path_;
-    std::vector<int> roots_;                             // by file class; -1: not opened yet
-    std::map<std::uint64_t, std::uint64_t> read_ahead_;  // by device
-    int own_fds_;                                        // /proc/self/fd; -1: there is none
-    std::uint32_t user_;                                 // ours; root may open what those who post may not
-    bool leaves_times_ = true;                           // files of other users can be read with O_NOATIME
+    std::vector<int> roots_;                   // by file class; -1: not opened yet
+    std::map<std::uint64_t, Device> devices_;  // by number
+    int own_fds_;                              // /proc/self/fd; -1: there is none
+    std::uint32_t user_;                       // ours; root may open what those who post may not
+    bool leaves_times_ = true;                 // files of other users can be read with O_NOATIME
     Closing closing_ = nullptr;
     void* closing_context_ = nullptr;
 };
