@@ -3,6 +3,7 @@
 import json
 import pathlib
 import signal
+import subprocess
 import sys
 import tempfile
 
@@ -10,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import daemon  # noqa: E402
 import fuse_file  # noqa: E402
 import runs  # noqa: E402
-from daemon import ROWS, Server, answer, compiled, receive, receive_line, row, write_rows  # noqa: E402
+from daemon import ROWS, Server, answer, compiled, everything, receive, receive_line, row, write_rows  # noqa: E402
 from netns import until  # noqa: E402
 from runs import expect  # noqa: E402
 from runtime_hostile import connected  # noqa: E402
@@ -93,6 +94,58 @@ def test_turns(folder):
     expect("ends", server.stop(), 0)
 
 
+def test_end(folder):
+    """SIGTERM while reads wait: what ends in time is answered. Requests have five seconds, calls as long as they take, and a second signal waits for nothing."""
+    given_up = "stopped after 0 answers; {} chains are given up, whose reads have not ended\n"
+    with held_rows(folder) as held:
+        server = Server(folder)
+        with server.connect() as sock, connected(server) as caller, caller.makefile() as answers:
+            sock.sendall(b"row %d\n" % HELD)
+            caller.sendall(call(HELD + 50, 1))
+            until("both wait for the disk", lambda: len(held.pages) == 2)
+            server.process.send_signal(signal.SIGTERM)
+            until("it takes no connection any more", lambda: refuses(server))
+            held.let_go()
+            expect("reads that end behind SIGTERM are answered", (everything(sock), json.loads(answers.readline())["outcome"]), (answer(b"one", HELD), "ok"))
+        expect("  and then it ends", (server.process.wait(timeout=60), server.path.exists()), (0, False))
+    with held_rows(folder) as held:
+        server = Server(folder)
+        with server.connect() as sock:
+            sock.sendall(b"row 3\nrow %d\n" % HELD)
+            until("one waits for the disk", lambda: held.pages)
+            server.process.send_signal(signal.SIGTERM)
+            expect("a read that does not end: the requests in front are answered", everything(sock), answer(b"one", 3))
+        expect("  and it ends without it", ended(server), (0, given_up.format(1), False))
+    with held_rows(folder) as held:
+        server = Server(folder)
+        with connected(server) as caller:
+            caller.sendall(call(HELD, 1))
+            until("it waits for the disk", lambda: held.pages)
+            server.process.send_signal(signal.SIGTERM)
+            until("it takes no connection any more", lambda: refuses(server))
+            server.process.send_signal(signal.SIGTERM)
+            expect("a second signal ends it with a call that waits", ended(server), (0, given_up.format(1), False))
+
+
+def refuses(server):
+    try:
+        server.connect().close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def ended(server):
+    """How, what it said last, and whether its control socket is still there."""
+    try:
+        code = server.process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        server.process.kill()
+        return "not within 20 s"
+    server.rest.join()
+    return code, server.said[-1], server.path.exists()
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -103,6 +156,7 @@ def main():
         else:
             test_replies_in_front(folder)
             test_calls_that_wait(folder)
+            test_end(folder)
         test_turns(folder)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0

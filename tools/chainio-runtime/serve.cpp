@@ -34,6 +34,7 @@ int serve(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<
     if (!options.socket.empty()) say(fmt::format("serving at {}\n", options.socket));
     notify_manager("READY=1\nSTATUS=edition 1 of '" + options.spec + "' runs");
     if (auto served = service.run(); !served) return fail(kExitSystem, served.error());
+    service.leave_if_reads_are_held();
     say(fmt::format("stopped after {} answers\n", service.answered()));
     return kExitOk;
 }

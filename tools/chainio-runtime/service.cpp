@@ -13,6 +13,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 namespace chainio::runtime_tool {
 namespace {
@@ -53,11 +54,14 @@ Service::Service(const Options& options, metrics::Fallbacks fallbacks, std::uniq
       done_(now_->engine->capacity()) {}
 
 Service::~Service() {
-    if (listener_ >= 0) {
-        close(listener_);
-        unlink(path_.c_str());
-    }
+    stop_listening();
     if (signals_ >= 0) close(signals_);
+}
+
+void Service::stop_listening() {
+    if (listener_ < 0) return;
+    close(std::exchange(listener_, -1));
+    unlink(path_.c_str());
 }
 
 std::expected<void, std::string> Service::listen(const std::string& path) {

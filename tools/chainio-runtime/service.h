@@ -40,6 +40,8 @@ class Service {
     std::expected<void, std::string> watch_signals();
     // Serves until SIGTERM or SIGINT, then answers what it has taken on and returns. A second signal ends it at once.
     std::expected<void, std::string> run();
+    // After run(): ends the process where reads have not ended, instead of waiting for them.
+    void leave_if_reads_are_held();
     std::uint64_t answered() const;
     // What is served where, a line each, and what does not go the way it was meant to.
     std::string report();
@@ -52,6 +54,7 @@ class Service {
     static constexpr int kLookMs = 1000;  // between two looks at the files' names
 
     // service.cpp: clients of the control socket
+    void stop_listening();
     void accept_clients();
     void take_lines(std::uint64_t key, Client& client);
     bool start(std::uint64_t key, Client& client, const std::string& line);
@@ -70,6 +73,7 @@ class Service {
     std::expected<void, std::string> drain_server();
     std::expected<void, std::string> drain_inside();
     unsigned in_flight() const;
+    std::size_t calls_in_flight() const;
     bool must_not_wait() const;
     int next_timeout_ms() const;
     void tell_overload(bool at_end);

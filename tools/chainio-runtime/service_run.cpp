@@ -1,5 +1,6 @@
 // The loop of the daemon, and its end.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +18,12 @@ constexpr unsigned kMostRounds = 64;  // until the kernel is asked again
 }  // namespace
 
 unsigned Service::in_flight() const { return now_->engine->in_flight() + (before_ ? before_->engine->in_flight() : 0); }
+
+// Of these, call requests: what services have begun has an end of its own.
+std::size_t Service::calls_in_flight() const {
+    const auto of = [](const Edition& edition) { return edition.calls.size() - edition.free.size(); };
+    return of(*now_) + (before_ ? of(*before_) : 0);
+}
 
 bool Service::must_not_wait() const {
     return must_be_waited_for(*now_->engine) || (before_ && must_be_waited_for(*before_->engine));
@@ -89,9 +96,9 @@ std::expected<void, std::string> Service::run() {
     tell_overload(true);
     tell_news();
     // What was taken on is answered; lines that were not started are not.
-    while (in_flight() > 0 && stops_ < 2) {
+    while (calls_in_flight() > 0 && stops_ < 2) {
         if (auto collected = collect(); !collected) return std::unexpected(collected.error());
-        if (in_flight() == 0) break;
+        if (calls_in_flight() == 0) break;
         if (auto waited = wait(must_not_wait() ? 0 : -1); !waited) return waited;
     }
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kDrainMs);
@@ -109,6 +116,17 @@ std::expected<void, std::string> Service::run() {
         if (auto waited = wait(100); !waited) return waited;
     }
     return {};
+}
+
+// The kernel may write into an engine's memory as long as it has reads, so that nobody can end an engine before. A disk
+// that does not answer is not to keep the process, which the kernel takes down with the memory.
+void Service::leave_if_reads_are_held() {
+    const unsigned held = in_flight();
+    if (held == 0) return;
+    server_.reset();
+    stop_listening();
+    say(fmt::format("stopped after {} answers; {} chains are given up, whose reads have not ended\n", answered_, held));
+    _exit(kExitOk);
 }
 
 // What the services' clients have sent is answered, and they are told that there is no more.
