@@ -145,6 +145,7 @@ struct ClassStats {
 struct Stats {
     Counter lost_events, bad_events, no_ring, wakes, server_ns, spins_ns;
     std::atomic<std::uint32_t> chain_count, class_count, processes;
+    std::atomic<std::uint32_t> not_begun;  // counted by programs in which the library had no memory for itself
     ChainStats chains[kMaxChains];
     ClassStats classes[kMaxClasses];
 };

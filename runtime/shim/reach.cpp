@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "runtime/shim/protocol.h"
@@ -40,7 +41,12 @@ bool names_library(const char* part, std::size_t length) {
 
 bool is_preload(const char* variable) { return std::strncmp(variable, kVariable, kVariableLength) == 0; }
 
-bool out_of_reach() { return own[0] != 0 && failed(raw_call(SYS_faccessat, AT_FDCWD, word(place), F_OK)); }
+// A filter of system calls that refuses the question says nothing of the library.
+bool out_of_reach() {
+    if (own[0] == 0) return false;
+    const long found = raw_call(SYS_faccessat, AT_FDCWD, word(place), F_OK);
+    return failed(found) && found != -EPERM && found != -ENOSYS;
+}
 
 // `to` has room for all of the variable; empty where nothing else is preloaded.
 char* copy_others(const char* variable, char* to) {

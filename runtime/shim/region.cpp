@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "runtime/shim/glob.h"
@@ -41,10 +43,21 @@ bool valid(const Region& found) {
     return true;
 }
 
+// Where there is no room for all of the region there may be some for the page that the report is made of.
+void say_not_begun(const char* path) {
+    constexpr long kBytes = kPlanBytes + kLeastPage;
+    static_assert(offsetof(Region, stats) + offsetof(Stats, chains) <= kBytes);
+    const long memory = map_file(path, O_RDWR, kBytes, 0);
+    if (failed(memory)) return;
+    reinterpret_cast<Region*>(memory)->stats.not_begun.fetch_add(1);
+    raw_call(SYS_munmap, memory, kBytes);
+}
+
 Region* map_region(const char* path) {
     Beside plan;
     if (!beside(path, kPlanFile, plan)) return nullptr;
     const long memory = map_file(path, O_RDWR, kRegionBytes, 0);
+    if (memory == -ENOMEM) say_not_begun(path);
     if (failed(memory)) return nullptr;
     auto* found = reinterpret_cast<Region*>(memory);
     // What the kernel maps from a descriptor that can only be read can never be made writable.
@@ -98,6 +111,7 @@ Region* try_start() {
             shared.store(found, std::memory_order_release);
             return found;
         }
+        found->stats.not_begun.fetch_add(1);
     }
     raw_call(SYS_munmap, word(found), static_cast<long>(kRegionBytes));
     return nullptr;

@@ -19,7 +19,7 @@ SPEC = 'files notes = "*.note"\nchain ahead on read(notes) as r { prefetch r.fil
 PRIVILEGES = 1 << 21 | 1 << 38 | 1 << 39  # CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF
 MUSL, MUSL_LOADER = pathlib.Path("/usr/lib/x86_64-linux-musl"), "/lib/ld-musl-x86_64.so.1"
 
-# Executes its arguments, and from then on no process has children.
+# Executes its arguments, and from then on some system calls are refused: no process has children.
 ALONE = """#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -27,10 +27,18 @@ ALONE = """#include <errno.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#define REFUSE(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN)
+#define REFUSE(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ERROR)
+#ifndef ERROR
+#define ERROR EAGAIN
+#endif
 int main(int count, char** words) {
-    struct sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)), REFUSE(SYS_clone), REFUSE(SYS_clone3), REFUSE(SYS_fork),
-                                   REFUSE(SYS_vfork), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+#ifdef REFUSED
+                                   REFUSE(REFUSED),
+#else
+                                   REFUSE(SYS_clone), REFUSE(SYS_clone3), REFUSE(SYS_fork), REFUSE(SYS_vfork),
+#endif
+                                   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 99;
     execv(words[1], words + 1);
@@ -199,6 +207,23 @@ def test_address_space(folder, spec):
     expect("a limit of address space", ended, {size: (5, 100_000, False) for size in ended})
 
 
+def test_address_space_within(folder, spec):
+    """Below a limit that a program sets itself there is no room for the library, which the summary says."""
+    done, summary = folder.summarized(spec, ["sh", "-c", "cat a.note > /dev/null; ulimit -v 14000; cat a.note; exit 5"])
+    expect("a limit that comes later", (done.returncode, len(done.stdout), summary["classes"][0]["opened"]), (5, 100_000, 1))
+    done, summary = folder.summarized(spec, ["sh", "-c", "ulimit -v 14000; cat a.note a.note; exit 5"])
+    expect("nothing is seen, and the summary says why", (done.returncode, len(done.stdout), [note for note in summary["notes"] if "class of the spec" in note or "memory" in note]),
+           (5, 200_000, ["a program ran plain: there was no memory for what the library keeps in a program, as below a limit of address space (ulimit -v)"]))
+
+
+def test_filter(folder, spec):
+    """Filters that refuse the library its questions with an error: who starts others goes on with it."""
+    (folder.path / "alone.c").write_text(ALONE)
+    subprocess.run(["clang-19", "-DREFUSED=SYS_faccessat", "-DERROR=ENOSYS", "alone.c", "-o", "refuses"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+    done, summary = folder.summarized(spec, ["./refuses", "/bin/sh", "-c", "cat a.note > /dev/null; cat a.note; exit 5"])
+    expect("a filter that refuses faccessat", (done.returncode, len(done.stdout), summary["classes"][0]["opened"]), (5, 100_000, 2))
+
+
 def test_proot(folder, spec):
     """Below proot, which keeps the heap itself."""
     if not shutil.which("proot"):
@@ -246,7 +271,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])  # fills the cache
         # An artifact is the whole program's from the start; a source from the cache the launcher's.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_no_process, test_without_proc):
+            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_address_space_within, test_filter, test_no_process, test_without_proc):
                 test(folder, spec)
         test_proot(folder, ["--spec", "good.o"])
     test_closed_files()

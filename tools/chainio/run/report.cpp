@@ -143,6 +143,7 @@ RewritingFigures rewriting_of(const shim::Rewriting& counters) {
 Figures figures_of(const shim::Stats& s) {
     Figures f;
     f.processes = s.processes;
+    f.not_begun = s.not_begun;
     f.lost_events = s.lost_events;
     f.bad_events = s.bad_events;
     f.no_ring = s.no_ring;

@@ -25,6 +25,7 @@ struct Figures {
     std::vector<ChainFigures> chains;
     std::vector<ClassFigures> classes;
     std::uint64_t processes = 0, lost_events = 0, bad_events = 0, no_ring = 0, wakes = 0, server_ns = 0;
+    std::uint64_t not_begun = 0;  // programs in which the library had no memory
 };
 struct RewritingFigures {
     std::uint64_t programs = 0, sites = 0, others = 0, unknown = 0, calls = 0, missed = 0;

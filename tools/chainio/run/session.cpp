@@ -177,6 +177,13 @@ std::vector<std::string> why_unused(const ir::Module& module, const std::string&
                     fmt::join(patterns_of(module), ", "))};
 }
 
+std::string not_begun(std::uint64_t programs) {
+    return fmt::format(
+        "{} ran plain: there was no memory for what the library keeps in a program, as below a limit of address space "
+        "(ulimit -v)",
+        programs == 1 ? "a program" : fmt::format("{} programs", programs));
+}
+
 // Most often a path that was given as a shell would take it: --param pages=data/big.db.
 std::vector<std::string> unmatchable(const ir::Module& module) {
     std::set<std::uint32_t> sources;
@@ -220,7 +227,9 @@ Summary summary_of(const RunOptions& options, const Prepared& made, const std::s
         notes.push_back("steps are interpreted: " + made.spec.loaded->interpreter_reason());
     const auto never = unmatchable(made.spec.loaded->module());
     notes.insert(notes.end(), never.begin(), never.end());
-    if (!any_use(s.figures)) {
+    if (s.figures.not_begun != 0) {
+        notes.push_back(not_begun(s.figures.not_begun));
+    } else if (!any_use(s.figures)) {
         const auto why = why_unused(made.spec.loaded->module(), program);
         notes.insert(notes.end(), why.begin(), why.end());
     }
