@@ -45,11 +45,11 @@ def escaped(data):
 
 
 class Ours:
-    def __init__(self, folder, store):
+    def __init__(self, folder, store, *params):
         subprocess.run([BUILD / "bin" / "chainc", ROOT / "stdlib-chains" / "std" / "memcached.chain", "-I", ROOT / "stdlib-chains", "-o",
-                        folder / "memcached.o"], check=True)
+                        folder / "memcached.o", *params], check=True)
         command = [BUILD / "bin" / "chainio-runtime", "--spec", folder / "memcached.o", "--bind", "127.0.0.1", "--port", "memcached=0", "--file",
-                   f"values={store}", "--socket", folder / f"{store.name}.control"]
+                   f"values={store}", "--socket", folder / f"{store.name}{len(params)}.control"]
         self.process = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             if found := re.match(r"service memcached at tcp \S+ port (\d+):", line):
@@ -228,6 +228,16 @@ def damaged(folder, store, held):
     expect("ends", ours.stop(), 0)
 
 
+def values_in_memory(folder, store, theirs, held, rng):
+    """Values are kept beside the index, in so little memory that both are always displaced."""
+    ours = Ours(folder, store, "-D", "LEVELS=2", "-D", "INDEX=1MiB")
+    try:
+        for _ in range(3):
+            same_answers(ours, theirs, held, rng)
+    finally:
+        expect("with values in memory, ends", ours.stop(), 0)
+
+
 def main():
     rng = random.Random(SEED)
     held = items(rng)
@@ -239,6 +249,7 @@ def main():
         ours, theirs = Ours(folder, store), Theirs(folder, held)
         try:
             same_answers(ours, theirs, held, rng)
+            values_in_memory(folder, store, theirs, held, rng)
             same_refusals(ours, theirs)
             own_answers(ours)
             clients(ours, held)
