@@ -188,8 +188,7 @@ bool Ahead::has_piece(const Fetch& wanted) const {
 // come, and leaves nothing to be done at its end. Of what is longer than its read-ahead the kernel may begin less.
 bool Ahead::begin_unheard(const Fetch& wanted) {
     const ShadowFile& file = *wanted.file;
-    if (!file.begins_reads || file.served || wanted.length > std::min<std::uint64_t>(kInOneGo, file.read_ahead))
-        return false;
+    if (!file.begins_reads || file.served || wanted.length > file.read_ahead) return false;
     if (!unheard_.may(in_flight()) || !walks_.disk().begin_read(file.fd, wanted.offset, wanted.length)) return false;
     unheard_.begun();
     return true;
