@@ -7,6 +7,7 @@
 #include <ifaddrs.h>
 #include <linux/ethtool.h>
 #include <linux/if.h>
+#include <linux/if_arp.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
@@ -113,7 +114,11 @@ std::expected<Interface, std::string> find_interface(const std::string& name) {
         return std::unexpected(fmt::format("cannot ask about interface '{}': {}", name, std::strerror(errno)));
     found.up = (asker.answer().ifr_flags & IFF_UP) != 0;
     if (asker.ask(SIOCGIFMTU)) found.mtu = static_cast<unsigned>(asker.answer().ifr_mtu);
-    if (asker.ask(SIOCGIFHWADDR)) std::memcpy(found.mac.data(), asker.answer().ifr_hwaddr.sa_data, 6);
+    if (asker.ask(SIOCGIFHWADDR)) {
+        const sockaddr& address = asker.answer().ifr_hwaddr;
+        std::memcpy(found.mac.data(), address.sa_data, 6);
+        found.ethernet = address.sa_family == ARPHRD_ETHER || address.sa_family == ARPHRD_LOOPBACK;
+    }
     ethtool_channels channels{};
     channels.cmd = ETHTOOL_GCHANNELS;
     if (asker.ethtool(&channels)) found.queues = std::max({1u, channels.rx_count, channels.combined_count});

@@ -72,6 +72,11 @@ std::expected<unsigned, Refusal> queues_of(const Interface& interface, const Por
     if (std::ranges::count(options.ports, 0) != 0) return refuse("UDP port 0 cannot be served");
     if (!std::has_single_bit(options.entries) || options.entries < 64 || options.entries > 16384)
         return refuse(fmt::format("frames a queue are a power of two, 64 to 16384, not {}", options.entries));
+    if (!interface.ethernet)
+        return refuse(
+            fmt::format("{} has no Ethernet packets, as a tunnel's, and only of these datagrams are taken; give "
+                        "the interface that its packets leave by, or serve the port `via uring`",
+                        interface.name));
     // Its addresses may not be there yet, and they decide what is taken.
     if (!interface.up)
         return refuse(fmt::format("{} is down: `ip link set {} up` first", interface.name, interface.name));

@@ -148,6 +148,8 @@ def test_runtime(app, tree, folder):
                                     ("a service that is not there", ("--port", "none=1"), 2, "there is no service 'none'")):
         expect(f"refused by --check: {what}", run("--spec", app, "--check", *words, tool="chainio-runtime"), lambda r, code=code, part=part: (r[0], r[1]) == (code, "") and part in r[2])
     expect("refused: spin", run("--spec", app, "--spin", 50, tool="chainio-runtime"), lambda r: r[0] == 2 and "--spin goes only with --engine=kernel" in r[2])
+    expect("refused: an interface that is given twice", run("--spec", app, "--interface", "va", "--interface", "vb", "--interface", "va", tool="chainio-runtime"),
+           lambda r: (r[0], r[2]) == (2, "chainio-runtime: --interface is given twice for 'va'; keep one of the two\n"))
     expect("check-system", run("--check-system", tool="chainio-runtime"), lambda r: r[0] == 0 and "io_uring" in r[1])
     path = folder / "s"
     server = started.start([BUILD / "bin" / "chainio-runtime", "--spec", app, "--socket", path, "--file", f"pages={tree}"],

@@ -35,8 +35,8 @@ def connected(pair, timeout=netns.PATIENCE):
     return client
 
 
-def refused(pair, *options, port=PORT):
-    done = subprocess.run(serve_command(pair, *options, port=port), capture_output=True, text=True, timeout=netns.PATIENCE)
+def refused(pair, *options, port=PORT, interface="vb"):
+    done = subprocess.run(serve_command(pair, *options, port=port, interface=interface), capture_output=True, text=True, timeout=netns.PATIENCE)
     return done.returncode, done.stdout, done.stderr.strip().removeprefix("bench_xdp: ")
 
 
@@ -81,6 +81,16 @@ def refusals(pair):
     code, _, said = refused(pair)
     expect("down", (code, said), (3, "vb is down: `ip link set vb up` first"))
     ip("link", "set", "vb", "up", namespace=pair.there)
+    if os.path.exists("/dev/net/tun"):
+        ip("tuntap", "add", "tunnel", "mode", "tun", namespace=pair.there)
+        ip("link", "set", "tunnel", "up", namespace=pair.there)
+        code, _, said = refused(pair, interface="tunnel")
+        expect("packets without an Ethernet header", (code, said),
+               (3, "tunnel has no Ethernet packets, as a tunnel's, and only of these datagrams are taken; give the interface that its packets leave by, or serve "
+                   "the port `via uring`"))
+        ip("link", "del", "tunnel", namespace=pair.there)
+    else:
+        print("skip  packets without an Ethernet header: there is no /dev/net/tun")
     first = Server(pair)
     code, _, said = refused(pair, port=9002)
     program = attached(pair)["prog"]["id"]

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
 
 #include "tools/chainio-runtime/check_system.h"
@@ -28,6 +29,10 @@ int run(const Options& options) {
         return fail(kExitUsage, "--engine=kernel goes neither with --no-ring nor with --interpret");
     if (options.spin_us != 0 && !kernel)
         return fail(kExitUsage, "--spin goes only with --engine=kernel: the user engine sleeps at once");
+    const auto& interfaces = options.server.interfaces;
+    for (auto it = interfaces.begin(); it != interfaces.end(); ++it)
+        if (std::find(interfaces.begin(), it, *it) != it)
+            return fail(kExitUsage, fmt::format("--interface is given twice for '{}'; keep one of the two", *it));
     auto loaded = load(options);
     if (!loaded) return fail(loaded.error().code, loaded.error().message);
     metrics::Fallbacks fallbacks;

@@ -11,8 +11,8 @@ BENCH = BUILD / "bin" / "bench_xdp"
 PORT = 9000
 
 
-def serve_command(pair, *options, port=PORT):
-    return pair.command(pair.there, BENCH, "serve", "--interface", "vb", "--port", port, *options)
+def serve_command(pair, *options, port=PORT, interface="vb"):
+    return pair.command(pair.there, BENCH, "serve", "--interface", interface, "--port", port, *options)
 
 
 class Server:
