@@ -52,7 +52,7 @@ def show_command(db, spec, root, key):
 
 
 def main():
-    build("chainc", "chainio", "bench_lookup")
+    build("programs", "bench_lookup")
     WORK.mkdir(parents=True, exist_ok=True)
     db, spec = database(), compile_spec()
     root, page_size, rows, pages = facts(db)
@@ -67,6 +67,7 @@ def main():
     drawing.write_text(svg(series, f"{LOOKUPS:,} lookups in a SQLite database of {rows:,} rows"))
     print(f"The picture: {drawing.relative_to(ROOT)}")
     show_command(db, spec, root, 42)
+    print(f"All programs are in {(RELEASE / 'bin').relative_to(ROOT)}: put it on your PATH, or install them with `cmake --install {RELEASE.relative_to(ROOT)}`.")
     wrong = sum(result["wrong"] for _, result in results)
     reads = {result["reads"] for _, result in results}
     if wrong or len(reads) != 1:
