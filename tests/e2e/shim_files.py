@@ -275,6 +275,39 @@ def long_reads(checks, data):
         checks.same(f"long reads, with post bits {3 | bits}", seen, wanted if bits else plain)
 
 
+# Reads what is on its way into served memory and never comes, and says how many of the reads waited for it.
+WAITS = HEAD + """
+#include <time.h>
+static long now() { struct timespec t; syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000L + t.tv_nsec; }
+int main() {
+    int f = open("w.idx", O_RDONLY | O_DIRECT), waited = 0;
+    if (f < 0 || pread(f, b, 4096, 0) != 4096) return 77;
+    usleep(100000);
+    for (int i = 1; i <= 12; ++i) {
+        long before = now();
+        if (pread(f, b, 4096, 4096L * i) != 4096 || b[0] != i || b[4095] != i) abort();
+        waited += now() - before >= 20000000;
+    }
+    return waited;
+}
+"""
+STANDING = "#include <time.h>\nint clock_gettime(clockid_t clock, struct timespec* now) { now->tv_sec = 1000; now->tv_nsec = 5; return 0; }\n"
+
+
+def on_its_way(checks, data):
+    """What is on its way is waited for, not longer than 20 ms, and eight times at most; whatever the program's own clock says."""
+    (data / "w.idx").write_bytes(b"".join(bytes([i]) * 4096 for i in range(13)))
+    program = checks.compile("waits", WAITS.replace("int main(int n, char** a) {\n", ""))
+    standing = checks.compile("standing.so", STANDING, "-shared", "-fPIC")
+    for what, preloaded in (("", LIBRARY), (", by a clock that stands still", f"{LIBRARY}:{standing}")):
+        with Server(checks.folder, classes=["*.idx"], on_its_way=str(data / "w.idx")) as server:
+            code = server.run(program, cwd=data, extra={"LD_PRELOAD": str(preloaded)}, timeout=60).returncode
+        if code == 77:
+            return print("reads of served memory: not tried, this file system has no O_DIRECT")
+        # A busy machine may keep others waiting as long.
+        checks.true("reads that wait for served memory" + what, 8 <= code <= 10, code)
+
+
 def main():
     checks = Checks()
     data = checks.folder / "data"
@@ -311,6 +344,7 @@ def main():
     slow_reads(checks, data)
     quick_reads(checks, data)
     long_reads(checks, data)
+    on_its_way(checks, data)
     checks.finish()
 
 

@@ -2,19 +2,24 @@
 // JSON.
 //
 // usage: shim_server REGION < PLAN   where PLAN is one line: {"classes": ["*.idx"], "sockets": [{"port": 1, "tcp": 1}],
-// "exes": [], "explain": false, "posts": {"class": 3, "socket": 4}}. It prints "ready", and
+// "exes": [], "explain": false, "posts": {"class": 3, "socket": 4}, "on_its_way": FILE}. Of FILE, in a class that is
+// immutable then, all pages are on their way into memory that programs are served from, and never come. It prints
+// "ready", and
 // serves until its input ends or says "stop". A line "asleep" makes it sleep as far as programs can see; the next line
 // of its output after all programs' events counts wakes.
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "runtime/shadow/region.h"
+#include "runtime/shadow/served.h"
 #include "runtime/shim/protocol.h"
 
 using chainio::shim::Event;
@@ -50,6 +55,23 @@ void fill(Region& region, const json& plan) {
     region.bytes = static_cast<std::uint32_t>(chainio::shim::kRegionBytes);
     region.server = static_cast<std::uint32_t>(plan.value("server", getpid()));
     region.magic = plan.value("magic", chainio::shim::kMagic);
+}
+
+// Null when there is nothing to serve from.
+std::unique_ptr<chainio::shadow::ServedMemory> serve(Region& region, const std::string& path, const std::string& file) {
+    constexpr std::uint64_t kBytes = 1 << 20;
+    constexpr std::uint32_t kPage = chainio::shim::kServedPage;
+    struct stat status;
+    if (file.empty() || stat(file.c_str(), &status) != 0) return nullptr;
+    auto memory =
+        chainio::shadow::ServedMemory::create(path.substr(0, path.rfind('/')) + chainio::shim::kServedFile, kBytes);
+    if (!memory) return nullptr;
+    const auto size = static_cast<std::uint64_t>(status.st_size);
+    const auto id = (*memory)->add({status.st_dev, status.st_ino, chainio::shim::stamp_of(status), size, 1, 512});
+    (*memory)->begin(id, 0, static_cast<std::uint32_t>(size / kPage));
+    region.plan.classes[0].flags = chainio::shim::kImmutable;
+    region.served = (*memory)->bytes();
+    return std::move(*memory);
 }
 
 void print(const Event& event, const std::uint8_t* payload, unsigned ring, std::uint32_t owner) {
@@ -94,7 +116,10 @@ void drain(Ring& ring, unsigned index) {
 }
 
 void drain_all(Region& region) {
-    for (unsigned i = 0; i < chainio::shim::kRings; ++i) drain(region.rings[i], i);
+    for (unsigned i = 0; i < chainio::shim::kRings; ++i) {
+        drain(region.rings[i], i);
+        if (region.rings[i].owner != 0) region.serves[i] = region.rings[i].process.load();
+    }
 }
 
 json sums(const Region& region) {
@@ -127,7 +152,9 @@ int main(int argc, char** argv) {
         std::perror(argv[1]);
         return 1;
     }
-    fill(*region, json::parse(line));
+    const json plan = json::parse(line);
+    fill(*region, plan);
+    const auto memory = serve(*region, argv[1], plan.value("on_its_way", ""));
     std::cout << "ready" << std::endl;
     bool draining = true;
     while (true) {
