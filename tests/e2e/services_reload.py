@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Reloads of chainio-runtime under load: no request is lost or answered by two specs, what is refused changes nothing, and replaced files are noticed."""
+import contextlib
 import os
 import pathlib
 import random
@@ -165,6 +166,30 @@ def a_taken_port(answer):
                                "`ss -lntup` says who has it: end that one, or take another port (--port SERVICE=PORT)")
 
 
+def never_silent(sock, when_it_sends):
+    """What a client gets that sends more while it reads, until the server has ended its reading; not for ever."""
+    over, data = threading.Event(), []
+
+    def send():
+        with contextlib.suppress(OSError):  # the connection ends below it
+            while not over.is_set():
+                sock.sendall(b"row 4;" * 1000)
+    sender = threading.Thread(target=send)
+    sender.start()
+    data.append(sock.recv(1 << 16))
+    teller = threading.Thread(target=when_it_sends)
+    teller.start()
+    until = time.monotonic() + 30
+    while time.monotonic() < until and (got := sock.recv(1 << 16)):
+        data.append(got)
+    expect("  it is given up after a while", time.monotonic() < until, True)
+    over.set()
+    sock.shutdown(socket.SHUT_RDWR)
+    for each in (sender, teller):
+        each.join()
+    return b"".join(data)
+
+
 def test_endpoints(folder, artifacts):
     """Another port, another framing, another name: what cannot go over is answered and told."""
     port, other = daemon.PORTS
@@ -213,10 +238,16 @@ def test_endpoints(folder, artifacts):
     with server.connect() as fresh:
         fresh.sendall(b"row 5;")
         expect("at the same port", receive_line(fresh), answer(b"B", 5))
+    server.use(semicolons)
+    with server.connect() as endless:
+        rest = never_silent(endless, lambda: expect("a name that a client who never stops sending does not know", server.control({"op": "reload"})["edition"], 5))
+        whole, over = answer(b"B", 4), len(rest) // len(answer(b"B", 4))
+        expect("  what was answered is whole, and then it is told", (over > 0, rest == whole * over), (True, True))
+    server.wait_for("  and the edition before ends", lambda s: not s["before_runs"])
     for wrong in (b"no artifact", artifacts["A"][:5000], b""):
         server.use(wrong)
         expect(f"{wrong[:12]!r} is refused", server.control({"op": "reload"}), lambda a: "error" in a)
-    expect("and edition 4 runs", (server.stats()["edition"], server.stats()["reloads"]["refused"]), (4, 4))
+    expect("and edition 5 runs", (server.stats()["edition"], server.stats()["reloads"]["refused"]), (5, 4))
     expect("ends", server.stop(), 0)
 
 
