@@ -152,6 +152,9 @@ def test_files(folder, artifacts):
     (folder / "a.rows").unlink()
     server.wait_for("one that is gone", lambda s: any("what was opened is read further" in line for line in server.said))
     expect("is read further", asked(2), answer(b"A", 2, ord("g")))
+    for _ in range(3):
+        server.control({"op": "invalidate"})  # looks at once
+    expect("which is said once, however often it is looked", sum("what was opened is read further" in line for line in server.said), 1)
     before = server.stats()["edition"]
     expect("but cannot be opened anew", server.control({"op": "reload"}), lambda a: "No such file" in a["error"])
     write_rows(folder, ord("e"))
