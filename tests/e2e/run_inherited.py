@@ -240,7 +240,7 @@ def test_no_process(folder, spec):
     """Where chainio may have no child, as at a limit of processes, it becomes the program."""
     (folder.path / "alone.c").write_text(ALONE)
     subprocess.run(["clang-19", "alone.c", "-o", "alone"], cwd=folder.path, check=True, timeout=runs.LONGEST)
-    tells = "import ctypes, os; got = ctypes.c_int(); ctypes.CDLL(None).prctl(37, ctypes.byref(got)); print(got.value, len(open('a.note').read())); os._exit(5)"
+    tells = "import ctypes, os; got = ctypes.c_int(); ctypes.CDLL(None).prctl(37, ctypes.byref(got)); print(got.value, len(open('a.note').read()), flush=True); os._exit(5)"
     runtime = {**folder.environment, "XDG_RUNTIME_DIR": str(folder.path)}
     for options, right in ((["--follow"], lambda r: r[:2] == (5, b"0 100000\n") and b"runs plain: there can be no process for it: " in r[2]), (["--strict"], lambda r: r[:2] == (3, b""))):
         done = subprocess.run(["./alone", *folder.command([*spec, *options], [sys.executable, "-c", tells])], env=runtime, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)

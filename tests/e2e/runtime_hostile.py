@@ -100,13 +100,14 @@ def test_many_lines(server):
                 except BlockingIOError:
                     pass
 
+    alone = rounds(1.0)
     flooding = threading.Thread(target=flood)
     flooding.start()
     time.sleep(0.3)
     median = rounds(1.0)
     stop.set()
     flooding.join()
-    expect("a request beside a flood of lines, the median: seconds", median, lambda seconds: seconds < 0.01)
+    expect("a request beside a flood of lines takes some times as long as alone", median / alone, lambda times: times < 100)
 
 
 def test_pipelined(server):

@@ -112,7 +112,7 @@ def same_answers(ours, theirs, held, rng):
         b"get a\r\n", b"get a empty nothing\r\n", b"get  a   a \r\n", b"get a\n", b"get\r\n", b"get \r\n", b"\r\n", b"\n", b"GET a\r\n", b"bogus\r\n",
         b"bogus a b\r\n", b"get " + b"k" * 250 + b"\r\n", b"get " + b"k" * 251 + b"\r\n", b"get a " + b"k" * 251 + b" a\r\n", b"get long\r\n",
         b"get a\tb\r\n", b"mg a\r\n", b"mg a v\r\n", b"mg a v f k s t O123 \r\n", b"mg a k  v\r\n", b"mg nothing\r\n", b"mg nothing v k O9\r\n",
-        b"mg nothing q v\r\n", b"mg a q v\r\n", b"mg\r\n", b"mg  \r\n", b"mg a x\r\n", b"mg a v v\r\n", b"mg a sv\r\n", b"mg " + b"k" * 251 + b"\r\n",
+        b"mg nothing q v\r\n", b"mg a q v\r\n", b"mg\r\n", b"mg  \r\n", b"mg a z\r\n", b"mg a u\r\n", b"mg a v P12 u Labc k\r\n", b"mg a v v\r\n", b"mg a sv\r\n", b"mg " + b"k" * 251 + b"\r\n",
         b"mg a O\r\n", b"mg long v s\r\n", b"mg a " + b"v " * 30 + b"\r\n", b"mn\r\n", b"mg a v q\r\nmg nothing q\r\nmn\r\n",
     ]:
         expect(f"as memcached answers: {request[:60]!r}", ask(ours, request), ask(theirs, request))

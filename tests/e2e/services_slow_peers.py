@@ -41,7 +41,7 @@ def slow_client(server):
 
 def expect_answer(server, number):
     with server.connect() as sock:
-        sock.settimeout(20)
+        sock.settimeout(60)
         sock.sendall(b"row %d\n" % number)
         try:
             got = receive(sock, len(answer(b"A", number)))
