@@ -61,7 +61,7 @@ bool begins_reads(int fd, std::uint64_t size) {
 
 // Nothing of it lies on a disk, and to open or read it may change something: a look at a trace stops the trace, some
 // counters begin anew.
-bool is_made_when_read(int fd) {
+bool of_a_made_system(int fd) {
     constexpr std::uint64_t kConfigFs = 0x62656570;
     constexpr std::uint64_t kThose[] = {PROC_SUPER_MAGIC,    SYSFS_MAGIC,       DEBUGFS_MAGIC,  TRACEFS_MAGIC,
                                         SECURITYFS_MAGIC,    SELINUX_MAGIC,     SMACK_MAGIC,    CGROUP_SUPER_MAGIC,
@@ -370,6 +370,17 @@ std::expected<int, FileRefusal> Files::open(ShadowFile& file) {
     return made->fd;
 }
 
+// The kernel asks the file system's server (FUSE, NFS), which takes as long as a read: once in a while, as the number
+// of a device may be given to another one.
+bool Files::is_made_when_read(int place, std::uint64_t device) {
+    const std::uint64_t now = now_ns();
+    const auto known = stored_ns_.find(device);
+    if (known != stored_ns_.end() && elapsed_ns(known->second, now) < kPathGoodFor) return false;
+    if (of_a_made_system(place)) return true;
+    stored_ns_[device] = now;
+    return false;
+}
+
 // What the path leads to is looked at before it is opened: opening a pipe lets go of who waits at its other end, and a
 // device may do anything. A look at the path and an opening after it would not do, as it could lead elsewhere by then.
 std::expected<Files::Opened, FileRefusal> Files::open_regular(int at, const char* path, std::uint64_t resolve,
@@ -391,7 +402,7 @@ std::expected<Files::Opened, FileRefusal> Files::open_regular(int at, const char
     if (fstat(place, &made.info) == 0) {
         if (!S_ISREG(made.info.st_mode)) {
             why = FileRefusal::not_regular;
-        } else if (is_made_when_read(place)) {
+        } else if (is_made_when_read(place, made.info.st_dev)) {
             why = FileRefusal::made_when_read;
         } else if (resolve == 0 && !may_be_of(file_class, place)) {
             why = FileRefusal::elsewhere;

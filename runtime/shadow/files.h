@@ -127,6 +127,7 @@ class Files {
     };
     bool may_be_of(std::uint32_t file_class, int fd) const;
     bool may_be_called(const ShadowFile& file, std::string_view path, std::uint32_t file_class) const;
+    bool is_made_when_read(int place, std::uint64_t device);
     std::expected<Opened, FileRefusal> open_regular(int at, const char* path, std::uint64_t resolve,
                                                     std::uint32_t file_class);
     int reopen(int place, std::uint32_t owner);
@@ -150,11 +151,12 @@ class Files {
     List opened_, closed_;  // files with a descriptor and those without, the most recently used first
     std::unordered_map<Key, List::iterator, KeyHash> by_inode_;
     std::unordered_map<std::string, Key> by_path_;
-    std::vector<int> roots_;                   // by file class; -1: not opened yet
-    std::map<std::uint64_t, Device> devices_;  // by number
-    int own_fds_;                              // /proc/self/fd; -1: there is none
-    std::uint32_t user_;                       // ours; root may open what those who post may not
-    bool leaves_times_ = true;                 // files of other users can be read with O_NOATIME
+    std::vector<int> roots_;                            // by file class; -1: not opened yet
+    std::map<std::uint64_t, Device> devices_;           // by number
+    std::map<std::uint64_t, std::uint64_t> stored_ns_;  // by device: when its files were last known to be stored
+    int own_fds_;                                       // /proc/self/fd; -1: there is none
+    std::uint32_t user_;                                // ours; root may open what those who post may not
+    bool leaves_times_ = true;                          // files of other users can be read with O_NOATIME
     Closing closing_ = nullptr;
     void* closing_context_ = nullptr;
 };

@@ -4,10 +4,22 @@
 #include <fcntl.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "runtime/shadow/clock.h"
 #include "tests/unit/shadow/fixture.h"
+
+namespace {
+unsigned asked_for_systems = 0;
+}  // namespace
+
+// Counted for what is linked with it.
+extern "C" int fstatfs(int fd, struct statfs* system) noexcept {
+    asked_for_systems++;
+    return static_cast<int>(syscall(SYS_fstatfs, fd, system));
+}
 
 namespace chainio::shadow::test {
 namespace {
@@ -128,6 +140,17 @@ TEST_F(FilesTest, WhatTheKernelMakesWhenItIsReadIsNeverOpened) {
         ASSERT_FALSE(fd) << path;
         EXPECT_EQ(fd.error(), FileRefusal::made_when_read) << path;
     }
+}
+
+// FUSE and NFS ask somebody else, as for a read.
+TEST_F(FilesTest, OfWhichKindAFileSystemIsIsNotAskedForEachFile) {
+    for (int i = 0; i < 20; i++) folder_.write("f" + std::to_string(i), "x");
+    const unsigned before = asked_for_systems;
+    const std::uint64_t begin = now_ns();
+    for (int i = 0; i < 20; i++) get("f" + std::to_string(i));
+    const auto seconds = static_cast<unsigned>((now_ns() - begin) / 1'000'000'000);
+    EXPECT_GE(asked_for_systems - before, 1u);
+    EXPECT_LE(asked_for_systems - before, 1 + seconds);
 }
 
 TEST_F(FilesTest, WhatIsNoRegularFileIsNeverOpened) {
