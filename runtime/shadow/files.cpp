@@ -2,25 +2,19 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
-#include <sys/uio.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <iterator>
 
 #include "runtime/engine/files.h"
 #include "runtime/shadow/clock.h"
-#include "runtime/shadow/ranges.h"
 #include "runtime/shim/glob.h"
 
 namespace chainio::shadow {
@@ -35,41 +29,6 @@ int hex_of(char c) {
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
     if (c >= 'A' && c <= 'F') return c - 'A' + 10;
     return -1;
-}
-
-// Bytes; 0 where the kernel does not say. A partition has that of its disk, and what is no block device (FUSE, NFS) an
-// entry among the backing devices.
-std::uint64_t kernel_read_ahead(std::uint64_t device) {
-    const std::string number = std::to_string(major(device)) + ":" + std::to_string(minor(device));
-    const std::string block = "/sys/dev/block/" + number;
-    for (const std::string& path : {"/sys/class/bdi/" + number + "/read_ahead_kb", block + "/queue/read_ahead_kb",
-                                    block + "/../queue/read_ahead_kb"}) {
-        std::uint64_t kib = 0;
-        if (std::ifstream(path) >> kib) return kib * 1024;
-    }
-    return 0;
-}
-
-// Whether a read that need not wait is known there, so that the kernel begins it and comes back. Asked behind the
-// file's end, where nothing is read. Elsewhere (FUSE, NFS) one who asks for many would wait for a few of them.
-bool begins_reads(int fd, std::uint64_t size) {
-    char byte = 0;
-    const iovec nowhere{&byte, 1};
-    const std::uint64_t behind = (size / kPageBytes + 1) * kPageBytes;
-    return preadv2(fd, &nowhere, 1, static_cast<off_t>(behind), RWF_NOWAIT) >= 0 || errno == EAGAIN;
-}
-
-// Nothing of it lies on a disk, and to open or read it may change something: a look at a trace stops the trace, some
-// counters begin anew.
-bool of_a_made_system(int fd) {
-    constexpr std::uint64_t kConfigFs = 0x62656570;
-    constexpr std::uint64_t kThose[] = {PROC_SUPER_MAGIC,    SYSFS_MAGIC,       DEBUGFS_MAGIC,  TRACEFS_MAGIC,
-                                        SECURITYFS_MAGIC,    SELINUX_MAGIC,     SMACK_MAGIC,    CGROUP_SUPER_MAGIC,
-                                        CGROUP2_SUPER_MAGIC, PSTOREFS_MAGIC,    EFIVARFS_MAGIC, BPF_FS_MAGIC,
-                                        BINFMTFS_MAGIC,      XENFS_SUPER_MAGIC, kConfigFs};
-    struct statfs system;
-    return fstatfs(fd, &system) == 0 &&
-           std::ranges::find(kThose, static_cast<std::uint64_t>(system.f_type)) != std::end(kThose);
 }
 
 // The name of a descriptor in /proc/self/fd.
@@ -169,7 +128,7 @@ void Files::has_opened(ShadowFile& file, int fd, std::uint64_t size) {
     file.fd = fd;
     file.used = turn_;
     file.size = size;
-    const Device& device = device_of(file);
+    const Devices::Device& device = devices_.of(file.device, fd, size);
     file.read_ahead = device.read_ahead;
     file.begins_reads = device.begins_reads;
     opened_.splice(opened_.begin(), closed_, by_inode_.find({file.device, file.inode})->second);
@@ -177,16 +136,9 @@ void Files::has_opened(ShadowFile& file, int fd, std::uint64_t size) {
 
 // Who posts may claim any device: none is asked about before a file of it has been opened.
 bool Files::glances_at(ShadowFile& file) const {
-    const auto found = devices_.find(file.device);
-    if (found != devices_.end()) file.read_ahead = found->second.read_ahead;
-    return found != devices_.end();
-}
-
-// Of a file that is open.
-const Files::Device& Files::device_of(const ShadowFile& file) {
-    const auto [at, is_new] = devices_.try_emplace(file.device);
-    if (is_new) at->second = {kernel_read_ahead(file.device), begins_reads(file.fd, file.size)};
-    return at->second;
+    const Devices::Device* device = devices_.find(file.device);
+    if (device != nullptr) file.read_ahead = device->read_ahead;
+    return device != nullptr;
 }
 
 void Files::close_file(List::iterator at) {
@@ -370,17 +322,6 @@ std::expected<int, FileRefusal> Files::open(ShadowFile& file) {
     return made->fd;
 }
 
-// The kernel asks the file system's server (FUSE, NFS), which takes as long as a read: once in a while, as the number
-// of a device may be given to another one.
-bool Files::is_made_when_read(int place, std::uint64_t device) {
-    const std::uint64_t now = now_ns();
-    const auto known = stored_ns_.find(device);
-    if (known != stored_ns_.end() && elapsed_ns(known->second, now) < kPathGoodFor) return false;
-    if (of_a_made_system(place)) return true;
-    stored_ns_[device] = now;
-    return false;
-}
-
 // What the path leads to is looked at before it is opened: opening a pipe lets go of who waits at its other end, and a
 // device may do anything. A look at the path and an opening after it would not do, as it could lead elsewhere by then.
 std::expected<Files::Opened, FileRefusal> Files::open_regular(int at, const char* path, std::uint64_t resolve,
@@ -402,7 +343,7 @@ std::expected<Files::Opened, FileRefusal> Files::open_regular(int at, const char
     if (fstat(place, &made.info) == 0) {
         if (!S_ISREG(made.info.st_mode)) {
             why = FileRefusal::not_regular;
-        } else if (is_made_when_read(place, made.info.st_dev)) {
+        } else if (devices_.made_when_read(made.info.st_dev, place)) {
             why = FileRefusal::made_when_read;
         } else if (resolve == 0 && !may_be_of(file_class, place)) {
             why = FileRefusal::elsewhere;

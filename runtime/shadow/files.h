@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <expected>
 #include <list>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/shadow/devices.h"
 #include "runtime/spec/loaded.h"
 
 namespace chainio::shadow {
@@ -127,7 +127,6 @@ class Files {
     };
     bool may_be_of(std::uint32_t file_class, int fd) const;
     bool may_be_called(const ShadowFile& file, std::string_view path, std::uint32_t file_class) const;
-    bool is_made_when_read(int place, std::uint64_t device);
     std::expected<Opened, FileRefusal> open_regular(int at, const char* path, std::uint64_t resolve,
                                                     std::uint32_t file_class);
     int reopen(int place, std::uint32_t owner);
@@ -135,11 +134,6 @@ class Files {
     int root_of(std::uint32_t file_class);
     void touch(List::iterator at);
     void has_opened(ShadowFile& file, int fd, std::uint64_t size);
-    struct Device {
-        std::uint64_t read_ahead = 0;
-        bool begins_reads = false;
-    };
-    const Device& device_of(const ShadowFile& file);
     void close_file(List::iterator at);
     void close_or_forget(List::iterator at);
     void forget(List::iterator at);
@@ -151,12 +145,11 @@ class Files {
     List opened_, closed_;  // files with a descriptor and those without, the most recently used first
     std::unordered_map<Key, List::iterator, KeyHash> by_inode_;
     std::unordered_map<std::string, Key> by_path_;
-    std::vector<int> roots_;                            // by file class; -1: not opened yet
-    std::map<std::uint64_t, Device> devices_;           // by number
-    std::map<std::uint64_t, std::uint64_t> stored_ns_;  // by device: when its files were last known to be stored
-    int own_fds_;                                       // /proc/self/fd; -1: there is none
-    std::uint32_t user_;                                // ours; root may open what those who post may not
-    bool leaves_times_ = true;                          // files of other users can be read with O_NOATIME
+    std::vector<int> roots_;  // by file class; -1: not opened yet
+    Devices devices_;
+    int own_fds_;               // /proc/self/fd; -1: there is none
+    std::uint32_t user_;        // ours; root may open what those who post may not
+    bool leaves_times_ = true;  // files of other users can be read with O_NOATIME
     Closing closing_ = nullptr;
     void* closing_context_ = nullptr;
 };

@@ -1,0 +1,28 @@
+// What is known of the devices that files lie on, by their numbers: asked once each, or once in a while.
+#pragma once
+#include <cstdint>
+#include <map>
+
+namespace chainio::shadow {
+
+class Devices {
+  public:
+    struct Device {
+        std::uint64_t read_ahead = 0;  // how far the kernel reads ahead, bytes; 0: not known
+        bool begins_reads = false;     // its file system begins a read and lets go of who asked for it
+    };
+    // Null where none of its files was opened.
+    const Device* find(std::uint64_t number) const;
+    // Of an open file of that size.
+    const Device& of(std::uint64_t number, int fd, std::uint64_t size);
+    // Whether the kernel makes a file (of /proc and the like) when it is read; `fd` may be one of O_PATH. On FUSE and
+    // NFS the kernel asks the file system's server, which takes as long as a read: once in a while, as the number of a
+    // device may be given to another one.
+    bool made_when_read(std::uint64_t number, int fd);
+
+  private:
+    std::map<std::uint64_t, Device> devices_;
+    std::map<std::uint64_t, std::uint64_t> stored_ns_;  // when a device's files were last known not to be made
+};
+
+}  // namespace chainio::shadow
