@@ -88,6 +88,22 @@ unsigned pages_in_memory(const std::string& path, std::uint64_t first, std::uint
     return found;
 }
 
+// A fault on a mapping reads around its page, unless the mapping is read in no order.
+InMemory::InMemory(const std::string& path, std::uint64_t first, std::uint64_t count)
+    : at_(MAP_FAILED), bytes_(count * 4096) {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    at_ = mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(first * 4096));
+    close(fd);
+    EXPECT_NE(at_, MAP_FAILED) << path << " cannot be mapped: error " << errno;
+    if (at_ == MAP_FAILED) return;
+    EXPECT_EQ(madvise(at_, bytes_, MADV_RANDOM), 0);
+    EXPECT_EQ(mlock(at_, bytes_), 0) << bytes_ << " bytes cannot be locked (ulimit -l): error " << errno;
+}
+
+InMemory::~InMemory() {
+    if (at_ != MAP_FAILED) munmap(at_, bytes_);
+}
+
 bool happens(const std::function<bool()>& what) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (!what()) {

@@ -47,6 +47,20 @@ void drop_pages(const std::string& path);
 // How many of its pages are in memory, in [first, first + count).
 unsigned pages_in_memory(const std::string& path, std::uint64_t first, std::uint64_t count);
 
+// Pages of a file that are in memory while this lives, whoever wants them out: the machines of this project lose a few
+// pages of the cache every few seconds with most of their memory free.
+class InMemory {
+  public:
+    InMemory(const std::string& path, std::uint64_t first, std::uint64_t count);
+    ~InMemory();
+    InMemory(const InMemory&) = delete;
+    InMemory& operator=(const InMemory&) = delete;
+
+  private:
+    void* at_;
+    std::size_t bytes_;
+};
+
 // The address of `what` happening within a generous time.
 bool happens(const std::function<bool()>& what);
 

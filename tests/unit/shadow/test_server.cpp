@@ -285,7 +285,7 @@ TEST(Server, WhatIsInMemoryIsNotFetchedAndTheChainGoesOff) {
     const std::string path = folder.write("a.ptr", pointing_to(pages, 64));
     Running running(server_of(kPointers));
     Poster poster(running.region(), 0);
-    program_reads(path, 0, 64 * kPage);
+    const InMemory known(path, 0, 64);
     ASSERT_TRUE(poster.opened(0, path));
     EXPECT_TRUE(happens([&] {
         poster.read(0, path, 0, kPage, 1'000);
@@ -437,7 +437,7 @@ chain next on read(rows) as r { prefetch r.file at r.offset + r.length for 4096 
 )"));
     Poster poster(running.region(), 3);
     drop_pages(path);
-    program_reads(path, 2 * kPage, (kPages - 2) * kPage);
+    const InMemory known(path, 2, kPages - 2);
     ASSERT_TRUE(poster.opened(0, path));
     const auto posts = [&] { return running.region().class_posts[0].load(); };
     constexpr std::uint32_t aloud = shim::kPostOpens | shim::kPostReads | shim::kPostBegun;
