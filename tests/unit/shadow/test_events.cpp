@@ -41,6 +41,7 @@ chain more on read(columns) as r {
     ASSERT_TRUE(poster.begun(0, path, 0, kScan));
     EXPECT_TRUE(happens([&] { return pages_in_memory(path, 0, kPages) == 16; })) << pages_in_memory(path, 0, kPages);
     EXPECT_EQ(pages_in_memory(path, kScan / kPage, 16), 16u);
+    running.stop();
     EXPECT_EQ(running.chain().events, 2u);
     EXPECT_EQ(running.chain().fetches, 1u);
 }

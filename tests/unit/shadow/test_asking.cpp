@@ -1,0 +1,321 @@
+// What becomes of what chains ask for, step by step, without a server's thread: what is fetched and what is not, in
+// which order, and how much at a time.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "runtime/shadow/ahead.h"
+#include "runtime/shadow/clock.h"
+#include "tests/unit/shadow/fixture.h"
+
+namespace chainio::shadow::test {
+namespace {
+
+constexpr std::uint64_t kPage = kPageBytes;
+
+// Two chains, the second of which is the more urgent, and two that walk.
+const char* const kSpec = R"(
+app asking { files data = "*.ptr"  class bulk { priority 7  weight 1 }  class urgent { priority 0  weight 1 } }
+record Page { count: u32le }
+chain at(db: file data, page: u32) -> u8 hops 2 { step there(p: Page at page * 4096 for 4096 in db) { return 1 } }
+chain behind(db: file data, page: u32) -> u8 hops 2 {
+  step there(p: Page at page * 4096 + 4096 for 4096 in db) { return 1 }
+}
+chain slow on read(data) as r in class bulk { prefetch via at(r.file, 1)  prefetch via behind(r.file, 1) }
+chain quick on read(data) as r in class urgent { prefetch r.file at 0 for 4096 }
+)";
+constexpr std::uint32_t kSlow = 0, kQuick = 1;  // chains
+
+class Asking : public testing::Test {
+  protected:
+    void begin(unsigned in_flight) {
+        plan_ = *plan_of(spec_->module());
+        score_.emplace(spec_->module(), plan_, *region_, false);
+        ranges_.emplace(RangeLimits{}, 2, *score_);
+        auto walks = Walks::create({spec_, files_, *ranges_, *score_, fallbacks_}, in_flight, std::size_t{32} << 20);
+        ASSERT_TRUE(walks) << walks.error();
+        walks_ = std::move(*walks);
+        files_.on_closing([](void* test, ShadowFile& file) { static_cast<Asking*>(test)->walks_->file_closes(file); },
+                          this);
+        ahead_.emplace(Ahead::Parts{plan_, *ranges_, *score_, *walks_, direct_},
+                       std::vector<engine::ClassRank>{{7, 1}, {0, 1}, {4, 1}}, in_flight);
+    }
+    void TearDown() override { files_.on_closing(nullptr, nullptr); }
+
+    // None of its pages is in memory.
+    ShadowFile& file(const std::string& name, std::uint64_t pages) {
+        drop_pages(folder_.write(name, std::string(pages * kPage, 'x')));
+        auto found = files_.at(folder_.path() + "/" + name, 0, now_ns());
+        EXPECT_TRUE(found) << refusal_text(found.error());
+        (*found)->read_ahead = 128 * 1024;
+        (*found)->sized = false;  // as of one that has been gone by
+        return **found;
+    }
+    void ask(ShadowFile& file, std::uint64_t page, std::uint64_t pages = 1, std::uint32_t chain = kSlow) {
+        ahead_->ask_range(chain, file, page * kPage, pages * kPage);
+    }
+    WalkRequest walk(ShadowFile& file, std::uint64_t page, const char* target = "at") const {
+        const auto& chains = spec_->module().chains;
+        const auto found = std::ranges::find(chains, target, &ir::Chain::name);
+        return {.chain = kSlow,
+                .target = static_cast<std::uint32_t>(found - chains.begin()),
+                .file = &file,
+                .args = {page}};
+    }
+    void step() {
+        const auto moved = ahead_->advance();
+        ASSERT_TRUE(moved) << moved.error();
+    }
+    bool all_comes() {
+        return happens([&] {
+            step();
+            return ahead_->idle();
+        });
+    }
+    bool known(const ShadowFile& file, std::uint64_t page) const {
+        return ranges_->known(file.key, page * kPage, kPage) == Ranges::Known::all;
+    }
+    bool in_memory(const ShadowFile& file, std::uint64_t page, std::uint64_t pages) const {
+        return happens([&] { return pages_in_memory(file.path, page, pages) == pages; });
+    }
+    const shim::ChainStats& stats(std::uint32_t chain = kSlow) const { return region_->stats.chains[chain]; }
+
+    Folder folder_;
+    std::shared_ptr<const spec::Loaded> spec_ = compiled(kSpec);
+    SpecPlan plan_;
+    std::unique_ptr<shim::Region> region_ = std::make_unique<shim::Region>();
+    Files files_{*spec_, 128, 128};
+    metrics::Fallbacks fallbacks_;
+    Direct direct_{*region_, folder_.path() + "/region", 0};
+    std::optional<Score> score_;
+    std::optional<Ranges> ranges_;
+    std::unique_ptr<Walks> walks_;
+    std::optional<Ahead> ahead_;
+};
+
+TEST_F(Asking, WhatIsUnderWayIsNotFetchedAgain) {
+    begin(16);
+    ShadowFile& f = file("a.ptr", 16);
+    ask(f, 3);
+    ask(f, 3);
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(stats().fetches, 1u);
+    EXPECT_EQ(stats().duplicate, 1u);
+    ask(f, 2, 3);
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(stats().fetches, 2u) << "of these pages it was only the second";
+    EXPECT_TRUE(in_memory(f, 2, 3));
+    EXPECT_EQ(pages_in_memory(f.path, 0, 16), 3u);
+}
+
+TEST_F(Asking, EachPageThatARangeTouchesIsFetchedAndNoOther) {
+    begin(16);
+    ShadowFile &odd = file("odd.ptr", 32), &large = file("large.ptr", 512);
+    ahead_->ask_range(kSlow, odd, 3 * kPage + 100, kPage);
+    ahead_->ask_range(kSlow, odd, 20 * kPage, 1);
+    ask(large, 5, 256);
+    ASSERT_TRUE(all_comes());
+    EXPECT_TRUE(in_memory(odd, 3, 2) && in_memory(odd, 20, 1));
+    EXPECT_EQ(pages_in_memory(odd.path, 0, 32), 3u);
+    EXPECT_TRUE(in_memory(large, 5, 256));
+    EXPECT_EQ(pages_in_memory(large.path, 0, 512), 256u);
+    EXPECT_EQ(stats().fetched_bytes, 100 + kPage + 1 + 256 * kPage);
+}
+
+TEST_F(Asking, WhatIsAskedForBesideTheLastIsOneWithItForTheSameChainAndFileOnly) {
+    begin(16);
+    ShadowFile &f = file("f.ptr", 32), &g = file("g.ptr", 32), &h = file("h.ptr", 32);
+    const auto waits = [&](ShadowFile& file, std::uint64_t page, std::uint32_t chain) {
+        ask(file, page, 1, chain);
+        return ahead_->waiting();
+    };
+    EXPECT_EQ(waits(f, 1, kSlow), 1u);
+    EXPECT_EQ(waits(f, 2, kSlow), 1u);
+    EXPECT_EQ(waits(f, 3, kQuick), 2u);
+    EXPECT_EQ(waits(g, 4, kQuick), 3u);
+    EXPECT_EQ(waits(g, 5, kQuick), 3u);
+    ahead_->ask_walk(walk(g, 20));
+    EXPECT_EQ(waits(g, 6, kQuick), 5u) << "behind the walk";
+    ask(h, 1, 3);
+    EXPECT_EQ(waits(h, 2, kSlow), 7u);
+    g.served = true;
+    EXPECT_EQ(waits(g, 8, kQuick), 8u);
+    EXPECT_EQ(waits(g, 9, kQuick), 9u) << "what is served comes in frames of its own";
+    g.served = false;
+    ASSERT_TRUE(all_comes());
+    EXPECT_TRUE(in_memory(h, 1, 3)) << "a page of what was asked for before makes that no shorter";
+}
+
+TEST_F(Asking, NoMoreThanSoMuchIsFetchedAtOneRequest) {
+    begin(128);
+    constexpr std::uint64_t kMost = std::uint64_t{64} << 20;
+    ShadowFile& f = file("sparse.ptr", 1);
+    ASSERT_EQ(truncate(f.path.c_str(), static_cast<off_t>(kMost + 4 * kPage)), 0);
+    ahead_->ask_range(kSlow, f, kPage, 0);
+    EXPECT_EQ(stats().dropped, 1u);
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(stats().fetched_bytes, kMost);
+}
+
+TEST_F(Asking, BehindTheEndOfAFileAsItIsByThenNothingIsFetched) {
+    begin(16);
+    ShadowFile& f = file("a.ptr", 4);
+    ask(f, 4);
+    EXPECT_EQ(stats().dropped, 1u);
+    ASSERT_EQ(truncate(f.path.c_str(), 8 * kPage), 0);
+    ask(f, 6, 100);
+    EXPECT_EQ(stats().dropped, 1u) << "it has grown";
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(stats().fetched_bytes, 2 * kPage);
+    ASSERT_EQ(truncate(f.path.c_str(), 2 * kPage), 0);
+    ask(f, 8);
+    ask(f, 5);
+    EXPECT_EQ(stats().dropped, 3u) << "it is shorter again";
+    EXPECT_TRUE(ahead_->idle());
+}
+
+TEST_F(Asking, TheMoreUrgentComesFirstAndThenWhatWasAskedForFirst) {
+    begin(1);
+    ShadowFile& f = file("a.ptr", 64);
+    ask(f, 10);
+    ask(f, 20);
+    ask(f, 30, 1, kQuick);
+    step();
+    EXPECT_TRUE(known(f, 30) && !known(f, 10) && !known(f, 20));
+    ASSERT_TRUE(happens([&] {
+        step();
+        return known(f, 10) || known(f, 20);
+    }));
+    EXPECT_TRUE(known(f, 10) && !known(f, 20));
+    ASSERT_TRUE(all_comes());
+    EXPECT_TRUE(known(f, 20));
+}
+
+TEST_F(Asking, FetchesAndWalksTogetherAreNoMoreThanMayBeUnderWay) {
+    constexpr unsigned kMost = 8, kEach = 60;
+    begin(kMost);
+    ShadowFile &f = file("f.ptr", 2 * kEach), &g = file("g.ptr", 2 * kEach), &large = file("large.ptr", 1024);
+    for (unsigned i = 0; i < kEach; i++) {
+        ask(f, 2 * i, 1, kQuick);
+        ahead_->ask_walk(walk(g, 2 * i));
+        if (i % 20 == 2) ask(large, i / 20 * 300, 300, kQuick);
+    }
+    unsigned most = 0;
+    EXPECT_TRUE(happens([&] {
+        step();
+        most = std::max(most, ahead_->under_way());
+        return ahead_->idle();
+    }));
+    EXPECT_LE(most, kMost);
+    EXPECT_EQ(stats().walks, kEach);
+    EXPECT_EQ(stats(kQuick).fetched_bytes, (kEach + 3 * 300) * kPage);
+}
+
+// Else there would be no room for others for ever.
+TEST_F(Asking, WhatWasOnlyBegunIsUnderWayNoLongerThanWhatIsHeardOf) {
+    begin(128);
+    ShadowFile& f = file("a.ptr", 1024);
+    for (unsigned i = 0; i < 500; i++) ask(f, 2 * i);
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(stats().fetches, 500u);
+    EXPECT_LE(ahead_->under_way(), Unheard::kInARow);
+}
+
+TEST_F(Asking, NoMoreThanSoManyRequestsWait) {
+    constexpr unsigned kMost = 16384;
+    begin(1);
+    ShadowFile& f = file("a.ptr", 16);
+    for (unsigned i = 0; i < kMost + 10; i++) ask(f, i % 2 == 0 ? 10 : 3);
+    EXPECT_EQ(ahead_->waiting(), kMost);
+    EXPECT_EQ(stats().dropped, 10u);
+    EXPECT_EQ(f.pins, kMost);
+    ahead_->drop_waiting();
+    EXPECT_TRUE(ahead_->idle());
+    EXPECT_EQ(f.pins, 0u);
+}
+
+TEST_F(Asking, WhatCannotBeReadIsCountedAndNobodyIsSaidToHaveHadIt) {
+    begin(16);
+    ShadowFile& f = file("a.ptr", 16);
+    const int cannot_read = open(f.path.c_str(), O_WRONLY | O_CLOEXEC);
+    ASSERT_EQ(dup3(cannot_read, f.fd, O_CLOEXEC), f.fd);
+    close(cannot_read);
+    ask(f, 3);
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(ahead_->failed(), 1u);
+    EXPECT_EQ(ahead_->last_error(), EBADF);
+    EXPECT_EQ(ranges_->count(), 0u);
+    EXPECT_FALSE(ranges_->read(f.key, 3 * kPage, kPage, {}));
+    EXPECT_EQ(stats().hits + stats().wasted, 0u);
+}
+
+TEST_F(Asking, AWalkIsNotDoneAgainForAMoment) {
+    begin(16);
+    ShadowFile &f = file("f.ptr", 16), &g = file("g.ptr", 16);
+    constexpr std::uint64_t kThen = 1'000'000'000'000, kMoment = 250'000'000;
+    const auto started = [&](const WalkRequest& request, std::uint64_t at_ns) {
+        return walks_->start(request, at_ns) == Walks::Started::yes;
+    };
+    EXPECT_TRUE(started(walk(f, 1), kThen));
+    EXPECT_FALSE(started(walk(f, 1), kThen + kMoment - 1));
+    EXPECT_TRUE(started(walk(f, 2), kThen)) << "to another page";
+    EXPECT_TRUE(started(walk(g, 1), kThen)) << "of another file";
+    EXPECT_TRUE(started(walk(f, 1, "behind"), kThen)) << "by another chain";
+    EXPECT_TRUE(started(walk(f, 1), kThen + kMoment));
+    ASSERT_TRUE(all_comes());
+}
+
+TEST_F(Asking, AWalkOverWhatWasFetchedIsADuplicateAndOverWhatWasInMemoryNeedless) {
+    begin(16);
+    ShadowFile& f = file("a.ptr", 64);
+    ask(f, 7);
+    ahead_->ask_walk(walk(f, 7));
+    ask(f, 20);
+    ASSERT_TRUE(all_comes());
+    ASSERT_TRUE(in_memory(f, 7, 1) && in_memory(f, 20, 1));
+    EXPECT_EQ(stats().fetches, 2u) << "the walk came to a page that was under way";
+    const std::uint64_t before = stats().duplicate;
+    ahead_->ask_walk(walk(f, 20));
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(stats().duplicate, before + 1);
+    EXPECT_EQ(stats().cached, 0u);
+    const int fd = open(f.path.c_str(), O_RDONLY | O_CLOEXEC);
+    char byte = 0;
+    ASSERT_EQ(pread(fd, &byte, 1, 40 * kPage), 1);
+    close(fd);
+    ahead_->ask_walk(walk(f, 40));
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(stats().cached, 1u);
+    EXPECT_EQ(stats().duplicate, before + 1);
+    EXPECT_EQ(stats().walks, 3u);
+}
+
+TEST_F(Asking, WalksGoOverMoreFilesThanAnEngineHasOpen) {
+    constexpr unsigned kFiles = 70;
+    begin(16);
+    for (unsigned i = 0; i < kFiles; i++) {
+        ahead_->ask_walk(walk(file("f" + std::to_string(i) + ".ptr", 2), 1));
+        ASSERT_TRUE(all_comes());
+    }
+    EXPECT_EQ(stats().walks, kFiles);
+    EXPECT_EQ(stats().dropped, 0u);
+}
+
+TEST_F(Asking, AFileThatIsClosedIsClosedForWalksAsWell) {
+    begin(16);
+    ShadowFile& f = file("a.ptr", 4);
+    const std::string path = f.path;
+    ahead_->ask_walk(walk(f, 1));
+    ASSERT_TRUE(all_comes());
+    for (int i = 0; i < 3; i++) files_.let_go();
+    EXPECT_EQ(files_.open_count(), 0u);
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;
+        EXPECT_NE(std::filesystem::read_symlink(entry, gone).string(), path);
+    }
+}
+
+}  // namespace
+}  // namespace chainio::shadow::test
