@@ -224,6 +224,22 @@ def test_filter(folder, spec):
     expect("a filter that refuses faccessat", (done.returncode, len(done.stdout), summary["classes"][0]["opened"]), (5, 100_000, 2))
 
 
+def test_ends_unheard(folder, spec):
+    """Where chainio would wait for ever it becomes the program, and where another call is refused it does without."""
+    for call in ("waitid", "wait4"):
+        (folder.path / "alone.c").write_text(ALONE)
+        subprocess.run(["clang-19", f"-DREFUSED=SYS_{call}", "-DERROR=EPERM", "alone.c", "-o", call], cwd=folder.path, check=True, timeout=runs.LONGEST)
+    def ended(call, options):
+        words = [f"./{call}", *folder.command([*spec, *options], [sys.executable, "-c", "import os; print(len(open('a.note').read()), flush=True); os._exit(5)"])]
+        done = subprocess.run(words, env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+        return done.returncode, done.stdout, done.stderr.decode()
+    why = "chainio would not hear of its end: waitid() is refused here (Operation not permitted), most likely by a filter of system calls\n"
+    expect("waitid is refused", ended("waitid", []), (5, b"100000\n", f"chainio run: {sys.executable} runs plain: {why}"))
+    expect("waitid is refused, --strict", ended("waitid", ["--strict"]), (3, b"", f"chainio run: {why}"))
+    for options in ([], ["--follow"]):
+        expect(f"wait4 is refused, {options}", ended("wait4", [*options, "--quiet"]), (5, b"100000\n", ""))
+
+
 def test_proot(folder, spec):
     """Below proot, which keeps the heap itself."""
     if not shutil.which("proot"):
@@ -271,7 +287,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])  # fills the cache
         # An artifact is the whole program's from the start; a source from the cache the launcher's.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_address_space_within, test_filter, test_no_process, test_without_proc):
+            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_address_space_within, test_filter, test_ends_unheard, test_no_process, test_without_proc):
                 test(folder, spec)
         test_proot(folder, ["--spec", "good.o"])
     test_closed_files()

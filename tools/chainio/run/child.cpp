@@ -18,6 +18,23 @@
 #include "tools/chainio/run/signals.h"
 
 namespace chainio::run {
+namespace {
+
+// waitid() and no other call does both: a filter that lets this one through would refuse the other for ever.
+void collect_ended(pid_t child) {
+    siginfo_t info{};
+    ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG);
+}
+
+}  // namespace
+
+std::string cannot_hear_of_ends() {
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno == ECHILD) return {};
+    return std::string("chainio would not hear of its end: waitid() is refused here (") + std::strerror(errno) +
+           "), most likely by a filter of system calls";
+}
+
 std::expected<Child, int> Child::start(const Start& what, bool whole_tree) {
     int collected = 0;
     ::prctl(PR_GET_CHILD_SUBREAPER, &collected);
@@ -65,7 +82,7 @@ void Child::collect_orphans() const {
     if (whole_tree_ || ::getpid() != 1) return;
     siginfo_t info{};
     while (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0 && info.si_pid != pid_) {
-        ::waitpid(info.si_pid, nullptr, 0);
+        collect_ended(info.si_pid);
         info = {};
     }
 }
@@ -88,7 +105,7 @@ bool Child::collect() {
         how_ = info.si_code == CLD_EXITED ? Ended{info.si_status, 0} : Ended{0, info.si_status};
         if (!whole_tree_) all_ended_ = true;
     }
-    ::waitpid(info.si_pid, nullptr, 0);
+    collect_ended(info.si_pid);
     return true;
 }
 

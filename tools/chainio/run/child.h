@@ -3,6 +3,7 @@
 #pragma once
 #include <csignal>
 #include <expected>
+#include <string>
 
 #include "tools/chainio/run/signals.h"
 #include "tools/chainio/run/spawn.h"
@@ -13,6 +14,9 @@ struct Ended {
     int code = 0;
     int signal = 0;  // not 0: it died of this one
 };
+
+// Why this process would not hear that a child has ended; empty where it does. To be asked before there is one.
+std::string cannot_hear_of_ends();
 
 // One in a process.
 class Child {
