@@ -172,6 +172,41 @@ def probe_programs():
     return {each["id"] for each in json.loads(said) if each.get("name", "").startswith("cio_probe_")}
 
 
+# Says what its parent may do, as the first thing that it does.
+PARENT = """#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+    char path[64], text[8192];
+    snprintf(path, sizeof path, "/proc/%d/status", getppid());
+    const int fd = open(path, O_RDONLY);
+    const ssize_t length = read(fd, text, sizeof text - 1);
+    if (length <= 0) return 1;
+    text[length] = 0;
+    return puts(strstr(text, "CapEff")) < 0;
+}
+"""
+
+
+def before_it_begins(folder):
+    """The program begins beside a process that cannot attach anything any more."""
+    path = spec(folder, 'probe put = uprobe "libc.so.6:puts" ()\nchain heard on probe(put) as p { prefetch data["x"] at 0 for 1 }\n')
+    (folder.path / "parent.c").write_text(PARENT)
+    subprocess.run(["clang-19", "parent.c", "-o", "parent"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+    # On one processor, where none of the two goes before the other unless that waits: the program says it before its parent goes on.
+    one = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0))), "chrt", "--fifo", "1"]
+    file = folder.path / "summary.json"
+    file.unlink(missing_ok=True)
+    command = [*one, *folder.command(["--spec", path, "--json", "--summary", file], ["./parent"])]
+    done = subprocess.run(command, env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+    if b"chrt: failed" in done.stderr:
+        print("note: no real-time priorities here:", done.stderr.decode().strip())
+        return
+    expect("a program that looks at its server", (done.returncode, runs.json.loads(file.read_text())["refused"]), (0, []))
+    expect("  which has no privileges any more", int(re.search(rb"CapEff:\s*(\w+)", done.stdout)[1], 16) & PRIVILEGES, 0)
+
+
 def killed(folder):
     path = spec(folder, 'probe fire = usdt "probed:fire" ()\nchain hinted on probe(fire) as p { prefetch data["x"] at 0 for 1 }\n')
     before = probe_programs()
@@ -208,6 +243,7 @@ def main():
         wrong_sites(folder)
         unprivileged(folder)
         two_capabilities(folder)
+        before_it_begins(folder)
         killed(folder)
     sys.exit(1 if runs.failures else 0)
 

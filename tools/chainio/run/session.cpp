@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "compiler/ir/patterns.h"
+#include "runtime/probe/privileges.h"
 #include "runtime/shim/glob.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/run/child.h"
@@ -317,6 +318,7 @@ int run(const RunOptions& given) {
                           : error.message);
         return error.exit_code;
     }
+    probe::drop_own_privileges();  // probes are attached
     const std::uint64_t start = now_ns();
     auto child = Child::start(
         {*program, options.words, environment_for(made->library, made->region_path, options.rewrite)}, options.follow);
@@ -324,7 +326,7 @@ int run(const RunOptions& given) {
         made = std::unexpected(SpecError{});  // removes the region
         return not_started(options, *program, child.error());
     }
-    give_up_privileges(made->notes);  // the program has what was inherited
+    give_up_privileges(made->notes);  // the program has what is handed on
     let_go_of_descriptors();
     accompany(*made, options, *program, *child, start, false);
 }
