@@ -20,6 +20,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -170,6 +171,8 @@ struct Param {
 // args[slot] of a chain is field `field` of the header of file parameter `file`, filled in by the runtime.
 // HeaderArg::field: not a field of the header but the file's length; in shadow chains, how far the kernel reads ahead on its device
 inline constexpr std::uint16_t kFileSizeField = 0xffff, kReadAheadField = 0xfffe;
+// A header's field of this name is how long the file has to be.
+inline constexpr std::string_view kFileSizeName = "file_size";
 struct HeaderArg { std::uint16_t slot, file, field; };
 
 struct Step { std::string name; std::uint16_t program; };

@@ -305,8 +305,8 @@ Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span spa
     }
     const ir::ChainMode mode = env_.chain->out->mode;
     const bool has_event = mode == ir::ChainMode::on_read || mode == ir::ChainMode::on_open;
-    if (field.text == "file_size" || (field.text == "read_ahead" && has_event)) {
-        const std::uint16_t which = field.text == "file_size" ? ir::kFileSizeField : ir::kReadAheadField;
+    if (field.text == ir::kFileSizeName || (field.text == "read_ahead" && has_event)) {
+        const std::uint16_t which = field.text == ir::kFileSizeName ? ir::kFileSizeField : ir::kReadAheadField;
         env_.chain->header_fields.insert({file, which});
         Value size = make(ExprKind::header_field, {TypeKind::integer}, span);
         size.expr->index = file;

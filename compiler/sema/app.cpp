@@ -55,14 +55,18 @@ void Checker::check_files(std::uint32_t index) {
               "give every field of a header a fixed size, so that it is known how much of a file to read",
               {{records_[symbol->index].span, "the record is declared here"}});
     }
-    const auto reserved = [&](const char* name, const char* means) {
+    const auto named = [&](std::string_view name) {
         const auto it = records_[symbol->index].by_name.find(name);
-        if (it == records_[symbol->index].by_name.end()) return;
-        error(reserved_name, header.fields[it->second].span, "`" + std::string(name) + "` of a header means " + means,
-              "choose another name");
+        return it == records_[symbol->index].by_name.end() ? nullptr : &header.fields[it->second];
     };
-    reserved("file_size", "the length of the file");
-    reserved("read_ahead", "how far the kernel reads ahead");
+    if (const auto* ahead = named("read_ahead"))
+        error(reserved_name, ahead->span, "`read_ahead` of a header means how far the kernel reads ahead",
+              "choose another name");
+    const auto* size = named(ir::kFileSizeName);
+    if (!size || size->type.kind == TypeKind::none) return;
+    if (size->type.kind != TypeKind::integer || size->type.is_signed)
+        error(reserved_name, size->span, "`file_size` of a header is how long the file has to be",
+              "make it an unsigned integer, or choose another name");
 }
 
 // Chains on a class to which no file can belong never run, and nobody sees why. A file belongs to the first class whose

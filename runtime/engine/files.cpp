@@ -82,6 +82,16 @@ std::expected<std::vector<std::uint8_t>, std::string> read_first(int fd, std::ui
     return buffer;
 }
 
+// Where the header says how long the file is, a shorter one would be opened, and every request for what it lacks fail.
+std::string cut_short(const ir::FileClass& declared, const OpenedFile& file) {
+    const auto at = std::ranges::find(declared.header_fields, ir::kFileSizeName);
+    if (at == declared.header_fields.end()) return {};
+    const std::uint64_t wanted = file.header[static_cast<std::size_t>(at - declared.header_fields.begin())];
+    if (file.size >= wanted) return {};
+    return "it has " + std::to_string(file.size) + " bytes, and by its header it has to have " +
+           std::to_string(wanted) + ": it was cut short; copy it or make it again";
+}
+
 }  // namespace
 
 std::expected<std::vector<std::uint64_t>, std::string> run_header(const spec::Loaded& spec, std::uint32_t file_class,
@@ -132,6 +142,7 @@ std::expected<OpenedFile, FileError> open_class_file(const spec::Loaded& spec, s
                                    " bytes are not the header that the spec declares (" + header.error() + ")");
         }
         file.header = std::move(*header);
+        if (const std::string problem = cut_short(declared, file); !problem.empty()) return fail(false, problem);
     }
     const bool want_direct = mode == OpenMode::direct || (mode == OpenMode::as_declared && declared.direct);
     // O_NONBLOCK kept the open itself from waiting for a FIFO's writer; regular files and devices read without it.
