@@ -58,6 +58,66 @@ def test_rings(folder):
                (0, [f"a process has set up {what}: its operations on it are not seen (once)" for what in named]))
 
 
+# Opens what matches as the last descriptor that is looked at and as the one behind it, and reads by both and by a copy further on.
+MANY = """#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#ifndef SLOTS
+#define SLOTS 65536
+#endif
+static char bytes[100];
+static int reads(int fd) { return read(fd, bytes, sizeof bytes) == sizeof bytes && bytes[0] == 'n' && bytes[99] == 'n'; }
+int main(void) {
+    const struct rlimit enough = {SLOTS + 1001, SLOTS + 1001};
+    if (setrlimit(RLIMIT_NOFILE, &enough)) return 77;
+    for (int filled = 0; filled < SLOTS - 2;) if ((filled = dup(0)) < 0) return errno == EMFILE || errno == ENFILE ? 77 : 1;
+    const int last = open("a.note", O_RDONLY), behind = open("a.note", O_RDONLY), copy = fcntl(last, F_DUPFD, SLOTS + 1000);
+    if (last != SLOTS - 1 || behind != SLOTS || copy != SLOTS + 1000) return 2;
+    if (!reads(last) || !reads(behind) || !reads(copy) || lseek(last, 0, SEEK_CUR) != 200) return 3;
+    return close(copy) || close(behind) || !reads(last) || close(last) || read(behind, bytes, 1) != -1 || errno != EBADF ? 4 : 0;
+}
+"""
+# Gives descriptors such numbers where the kernel would not, and takes them.
+NUMBERS = """#include <sys/syscall.h>
+#include <unistd.h>
+enum { MORE = 65536 };
+static long raw(long number, long a, long b, long c) {
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+    return result < 0 ? -1 : result;
+}
+int open(const char* path, int flags, ...) { const long fd = raw(SYS_open, (long)path, flags, 0); return fd < 0 ? -1 : (int)fd + MORE; }
+ssize_t read(int fd, void* to, size_t bytes) { return raw(SYS_read, fd >= MORE ? fd - MORE : fd, (long)to, (long)bytes); }
+int close(int fd) { return (int)raw(SYS_close, fd >= MORE ? fd - MORE : fd, 0, 0); }
+"""
+NUMBERED = """#include <fcntl.h>
+#include <unistd.h>
+int main(void) {
+    char byte = 0;
+    const int fd = open("a.note", O_RDONLY);
+    return fd < 65536 || read(fd, &byte, 1) != 1 || byte != 'n' || close(fd) != 0 || close(fd) != -1;
+}
+"""
+
+
+def test_many_descriptors(folder):
+    for name, text, options in (("many", MANY, []), ("numbered", NUMBERED, []), ("numbers.so", NUMBERS, ["-shared", "-fPIC"])):
+        (folder.path / "descriptors.c").write_text(text)
+        subprocess.run(["clang-19", "-O1", *options, "descriptors.c", "-o", name], cwd=folder.path, check=True, timeout=runs.LONGEST)
+    said = ["descriptors above the table's size were opened and not looked at ('a.note') (once)"]
+    # By a library that stands behind ours, and by the kernel where a process may have so many.
+    for name, command, seen in (("numbered", ["sh", "-c", 'LD_PRELOAD="$LD_PRELOAD:./numbers.so" ./numbered'], (0, 0)), ("many", ["./many"], (1, 2))):
+        done, summary = folder.summarized(["--spec", "good.chain"], command)
+        if done.returncode == 77:
+            print("note: a process may not have so many descriptors here")
+            continue
+        files = summary["classes"][0]
+        expect(f"{name}: descriptors above 65,535 work, and are not looked at", (done.returncode, files["opened"], files["reads"]), (0, *seen))
+        expect("  which is said", [note for note in summary["notes"] if "descriptors" in note], said)
+
+
 # Executes what it is told to, where capset fails.
 KEPT = """#include <errno.h>
 #include <linux/filter.h>
@@ -148,6 +208,7 @@ def main():
         test_explain(folder)
         test_patterns(folder)
         test_kept_privileges(folder)
+        test_many_descriptors(folder)
     sys.exit(1 if runs.failures else 0)
 
 
