@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "runtime/shim/protocol.h"
@@ -46,6 +47,33 @@ bool out_of_reach() {
     if (own[0] == 0) return false;
     const long found = raw_call(SYS_faccessat, AT_FDCWD, word(place), F_OK);
     return failed(found) && found != -EPERM && found != -ENOSYS;
+}
+
+// The kernel says so of what this program cannot read. A filter of system calls that refuses the question says nothing.
+bool readable(const void* at, std::size_t bytes) {
+    char copy[sizeof(char*)];
+    const iovec into{copy, bytes}, from{const_cast<void*>(at), bytes};
+    const long got = raw_call(SYS_process_vm_readv, raw_call(SYS_getpid), word(&into), 1, word(&from), 1, 0);
+    return got == static_cast<long>(bytes) || (failed(got) && got != -EFAULT);
+}
+
+bool readable_text(const char* text) {
+    constexpr std::uintptr_t kPage = 4096;
+    while (readable(text, 1)) {
+        const std::size_t rest = kPage - reinterpret_cast<std::uintptr_t>(text) % kPage;
+        if (std::memchr(text, 0, rest)) return true;
+        text += rest;
+    }
+    return false;
+}
+
+// Of one that is not, the kernel tells who passes it on: EFAULT.
+bool readable_environment(char* const* environment) {
+    for (; readable(environment, sizeof *environment); ++environment) {
+        if (!*environment) return true;
+        if (!readable_text(*environment)) return false;
+    }
+    return false;
 }
 
 // `to` has room for all of the variable; empty where nothing else is preloaded.
@@ -104,6 +132,7 @@ std::size_t room_without_us(char* const* environment) {
     constexpr std::size_t kMostRoom = 16 * 1024;  // of a stack that may be small; then the loader says what it says
     if (!environment || !out_of_reach()) [[likely]]
         return 0;
+    if (!readable_environment(environment)) return 0;
     std::size_t room = sizeof(char*);
     bool ours = false;
     for (char* const* each = environment; *each; ++each) {

@@ -91,6 +91,44 @@ int main(int count, char** arguments) {
 }
 """
 
+# Each with environments that cannot be read: as a whole, in one of its entries, and from the end of a page on.
+UNREADABLE = """#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static char* words[] = {"true", 0};
+static int execute(int way, char** environment) {
+    pid_t child;
+    if (way == 0) return execve("/bin/true", words, environment) ? errno : 0;
+    if (way == 1) return execvpe("true", words, environment) ? errno : 0;
+    if (way == 2) return fexecve(open("/bin/true", O_RDONLY), words, environment) ? errno : 0;
+    if (way == 3) return execveat(AT_FDCWD, "/bin/true", words, environment, 0) ? errno : 0;
+    if (way == 4) return execle("/bin/true", words[0], (char*)0, environment) ? errno : 0;
+    return posix_spawn(&child, "/bin/true", 0, 0, words, environment);
+}
+int main(int count, char** arguments) {
+    char* const pages = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char* const end = pages + 4096;
+    char* entry[] = {"A=1", (char*)8, 0};
+    char* text[] = {"A=1", strcpy(end - 4, "LD_"), 0};
+    char** const open_ended = (char**)end - 1;
+    text[1][3] = 'P';
+    mprotect(end, 4096, PROT_NONE);
+    unlink(arguments[1]);
+    for (int way = 0; way < 6; ++way) {
+        printf("%d %d %d ", execute(way, (char**)8), execute(way, entry), execute(way, text));
+        *open_ended = "A=1";
+        printf("%d\\n", execute(way, open_ended));
+        memcpy(end - 4, "LD_P", 4);
+    }
+    return 0;
+}
+"""
+
 
 def test_other_libc(folder, spec):
     """A child of another C library, which cannot load ours."""
@@ -122,6 +160,15 @@ def test_out_of_reach(folder, spec):
         expect(f"out of the library's reach, beside '{others}'", (done.returncode, done.stdout.decode().split(), done.stderr), (0, [left] * 26, b""))
         expect("what could reach it was seen", summary["classes"][0]["opened"], 1)
         library.parent.rmdir()
+    (folder.path / "unreadable.c").write_text(UNREADABLE)
+    subprocess.run(["clang-19", "unreadable.c", "-o", "unreadable"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+    plain = subprocess.run(["./unreadable", "none"], cwd=folder.path, capture_output=True, timeout=runs.LONGEST).stdout.decode()
+    expect("environments that cannot be read, plain", plain, "14 14 14 14\n" * 6)
+    library.parent.mkdir()
+    shutil.copy(BUILD / "lib" / "libchainio.so", library)
+    done = folder.run([*spec, "--quiet", "--library", library], ["./unreadable", "within/libchainio.so"])
+    expect("  and out of the library's reach", (done.returncode, done.stdout.decode(), done.stderr), (0, plain, b""))
+    library.parent.rmdir()
 
 
 def ignore_children():
