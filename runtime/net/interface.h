@@ -22,7 +22,14 @@ struct Interface {
 
 std::expected<Interface, std::string> find_interface(const std::string& name);
 
-// An address as a person writes it, in numbers.
+// An address of a single link is said with its interface, by name or number, as fe80::1%eth0: several links may have
+// it.
+struct Linked {
+    std::string address;  // without it
+    unsigned link = 0;    // the interface's number; 0: none is named
+};
+std::expected<Linked, std::string> linked_of(const std::string& text);
+// An address as a person writes it, in numbers, and without an interface.
 std::optional<Address> address_of(const std::string& text);
 // Those at which a socket hears that is bound to `bound`: all of ::, the IPv4 ones of ::ffff:0.0.0.0.
 std::vector<Address> heard_at(const Address& bound, std::vector<Address> addresses);

@@ -12,8 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <optional>
 #include <span>
+
+#include "runtime/net/interface.h"
 
 namespace chainio::service {
 namespace {
@@ -26,20 +27,24 @@ struct Address {
     socklen_t length = 0;
 };
 
-std::optional<Address> address_of(const std::string& text, std::uint16_t port) {
+std::expected<Address, std::string> address_of(const std::string& said, std::uint16_t port) {
+    const auto linked = net::linked_of(said);
+    if (!linked) return std::unexpected(linked.error());
+    const std::string& text = linked->address;
     Address out;
     auto& six = reinterpret_cast<sockaddr_in6&>(out.storage);
     auto& four = reinterpret_cast<sockaddr_in&>(out.storage);
     if (inet_pton(AF_INET6, text.c_str(), &six.sin6_addr) == 1) {
         six.sin6_family = AF_INET6;
         six.sin6_port = htons(port);
+        six.sin6_scope_id = linked->link;
         out.length = sizeof six;
     } else if (inet_pton(AF_INET, text.c_str(), &four.sin_addr) == 1) {
         four.sin_family = AF_INET;
         four.sin_port = htons(port);
         out.length = sizeof four;
     } else {
-        return std::nullopt;
+        return std::unexpected(fmt::format("'{}' is no address; give one in numbers, as 127.0.0.1 or ::1", said));
     }
     return out;
 }
@@ -71,7 +76,7 @@ const char* remedy(int error) {
             return "; ports below 1024 are for CAP_NET_BIND_SERVICE: have it, or take another port (--port "
                    "SERVICE=PORT)";
         case EADDRNOTAVAIL: return "; no interface has that address: `ip addr` lists what --bind can be";
-        case EINVAL: return "; --bind takes no address of a single link: `::` is heard at these, too";
+        case EINVAL: return "; an address of a single link wants its interface: --bind fe80::1%eth0";
         default: return "";
     }
 }
@@ -87,8 +92,7 @@ bool has_datagrams() {
 std::expected<Bound, std::string> listen_at(const std::string& wanted, std::uint16_t port, bool tcp) {
     std::string text = wanted;
     auto address = address_of(text, port);
-    if (!address)
-        return std::unexpected(fmt::format("'{}' is no address; give one in numbers, as 127.0.0.1 or ::1", text));
+    if (!address) return std::unexpected(address.error());
     const int type = (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC;
     int fd = socket(address->storage.ss_family, type, 0);
     if (fd < 0 && errno == EAFNOSUPPORT && text == "::") {

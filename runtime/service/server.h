@@ -220,6 +220,7 @@ class Server {
     static bool is_over(const Interface& interface);
     void open_interface(std::uint32_t index, unsigned tries);
     void look_at_bound(const Interface& interface);
+    void not_bound(const Interface& interface);
     void let_interfaces_go();
     void was_watched(const NetEvent& event);
     bool interfaces_idle();

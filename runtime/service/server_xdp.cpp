@@ -58,7 +58,10 @@ bool Server::any_by_xdp() const {
 
 // Whether services hear at any of its addresses; those that do not stay the kernel's, as for their sockets.
 void Server::look_at_bound(const Interface& interface) {
-    if (!interface.port->interface().addresses.empty() || options_.address == "::") return;
+    if (interface.port->interface().addresses.empty() && options_.address != "::") not_bound(interface);
+}
+
+void Server::not_bound(const Interface& interface) {
     fallbacks_->note("xdp-not-bound", fmt::format("{} has no address at which services listen (--bind {}); its "
                                                   "datagrams are left to the kernel",
                                                   interface.name, options_.address));
@@ -112,7 +115,11 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
     Interface& interface = interfaces_[index];
     interface.services.clear();
     interface.tries = 0;
-    interface.tried = up_as(net::find_interface(interface.name));
+    const auto found = net::find_interface(interface.name);
+    interface.tried = up_as(found);
+    const auto bound = net::linked_of(options_.address);
+    // The same address at another link, or at one that is gone, is another address.
+    if (!bound || (bound->link != 0 && found && bound->link != found->index)) return not_bound(interface);
     net::PortOptions wanted;
     for (const Listener& listener : listeners_) {
         if (!listener.xdp || listener.fd < 0 || listener.leaving) continue;
@@ -121,7 +128,7 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
         wanted.kept.push_back(kept_of(now_->module.services[listener.service], listener.port));
     }
     wanted.interface = interface.name;
-    wanted.bound = net::address_of(options_.address).value_or(net::Address{});  // the sockets have taken it
+    wanted.bound = net::address_of(bound->address).value_or(net::Address{});  // the sockets have taken it
     wanted.copy = options_.copy;
     wanted.attach = options_.attach;
     wanted.share = options_.share;

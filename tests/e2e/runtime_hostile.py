@@ -342,8 +342,10 @@ def test_refused_at_the_start(folder):
     command = [runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}"]
     megabytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
     memory = "{} MiB of block memory (--memory) and 0 MiB for the caches of file classes are more than this machine's {} MiB; ask for less"
-    link = "Invalid argument; --bind takes no address of a single link: `::` is heard at these, too"
+    link = "Invalid argument; an address of a single link wants its interface: --bind fe80::1%eth0"
     for words, said in ((("--bind", "fe80::1"), f"service 'lines': cannot listen at tcp fe80::1 port 1: {link}"),
+                        (("--bind", "fe80::1%none"), "service 'lines': 'fe80::1%none': there is no interface 'none'; `ip link` lists them"),
+                        (("--bind", "::1%lo"), "service 'lines': '::1%lo' is no address; only those of a single link (fe80::1%eth0) name an interface"),
                         (("--bind", "192.0.2.7"), "service 'lines': cannot listen at tcp 192.0.2.7 port 1: Cannot assign requested address; no interface has that "
                                                   "address: `ip addr` lists what --bind can be"),
                         (("--memory", f"{megabytes + 1}MiB"), memory.format(megabytes + 1, megabytes)),

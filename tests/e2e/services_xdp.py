@@ -122,6 +122,35 @@ def test_bound(folder, pair):
     netns.ip("addr", "del", f"{other}/24", "dev", "vb", namespace=pair.there)
 
 
+def test_link(folder, pair):
+    """An address of a single link, by sockets and by AF_XDP of that link alone; another link has it as well."""
+    bind, others = "fe80::77", ("vc", "vd")
+    netns.ip("link", "add", others[0], "type", "veth", "peer", "name", others[1], namespace=pair.there)
+    for device in ("vb", others[0]):
+        netns.ip("link", "set", device, "up", namespace=pair.there)
+        netns.ip("addr", "add", f"{bind}/64", "dev", device, "nodad", namespace=pair.there)
+    netns.ip("addr", "add", "fe80::66/64", "dev", "va", "nodad", namespace=pair.here)
+    link = pair.link(pair.here, "va")["ifindex"]
+    for device, taken in (("vb", 1), (others[0], 0)):
+        server = OnVeth(folder, pair, "--interface", device, bind=f"{bind}%vb")
+        with netns.udp(pair.here, family=socket.AF_INET6) as sock:
+            sock.connect((bind, server.ports["lines", "udp"], 0, link))
+            expect(f"--bind {bind}%vb --interface {device}", ask(sock, 9, b"row 1 10 1\n")[0], DATA[1000:1010] + b"|")
+        with netns.inside(pair.here):
+            sock = socket.socket(socket.AF_INET6)
+        with sock:
+            sock.settimeout(netns.PATIENCE)
+            sock.connect((bind, server.ports["lines", "tcp"], 0, link))
+            sock.sendall(b"row 1 10 1\n")
+            expect("  over tcp", sock.recv(100), DATA[1000:1010] + b"|")
+        expect("  it says where it listens", any(f"tcp {bind}%vb port" in line for line in server.said), True)
+        expect("  taken off that interface", sum(each.get("received", 0) for each in server.all_stats()["interfaces"]), taken)
+        expect("  what is not taken is said", sum(line.startswith("fallback xdp-not-bound") and f"{device} has no address" in line for line in server.said), 1 - taken)
+        expect("ends", server.stop(), 0)
+    netns.ip("link", "del", others[0], namespace=pair.there)
+    netns.ip("addr", "del", f"{bind}/64", "dev", "vb", namespace=pair.there)
+
+
 def test_dropped(folder):
     """A reply that the driver drops, as it is longer than its peer takes, does not keep those behind it."""
     with netns.Pair(queues=1, name="-one") as pair:
@@ -299,6 +328,7 @@ def main():
         test_replies(folder, pair)
         test_replies(folder, pair, "--xdp-attach", "generic", "--no-ring")
         test_bound(folder, pair)
+        test_link(folder, pair)
         test_dropped(folder)
         test_little_memory(folder, pair)
         test_fallbacks(folder, pair)

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "runtime/net/interface.h"
@@ -9,6 +10,7 @@ namespace {
 using chainio::net::Address;
 using chainio::net::address_of;
 using chainio::net::heard_at;
+using chainio::net::linked_of;
 
 Address address(const char* text) { return address_of(text).value(); }
 
@@ -28,6 +30,26 @@ TEST(Interface, AnAddressIsReadInBothForms) {
     EXPECT_EQ(address_of("192.0.2.7"), address_of("::ffff:192.0.2.7"));
     EXPECT_EQ(address_of("0.0.0.0"), address_of("::ffff:0:0"));
     EXPECT_FALSE(address_of("localhost") || address_of("192.0.2") || address_of(""));
+}
+
+TEST(Interface, AnAddressOfALinkNamesItsInterface) {
+    const auto plain = linked_of("fe80::1");
+    ASSERT_TRUE(plain) << plain.error();
+    EXPECT_EQ(plain->address, "fe80::1");
+    EXPECT_EQ(plain->link, 0u);
+    const auto by_name = linked_of("fe80::1%lo"), by_number = linked_of("FE80::1%1");
+    ASSERT_TRUE(by_name && by_number);
+    EXPECT_EQ(by_name->address, "fe80::1");
+    EXPECT_EQ(by_name->link, by_number->link);
+    EXPECT_EQ(by_name->link, 1u) << "each network namespace begins with lo";
+    EXPECT_EQ(linked_of("127.0.0.1")->address, "127.0.0.1");
+    for (const char* other : {"::1%lo", "127.0.0.1%lo", "2001:db8::7%lo", "%lo", "fe80%lo"})
+        EXPECT_EQ(linked_of(other).error(), "'" + std::string(other) +
+                                                "' is no address; only those of a single link (fe80::1%eth0) name an "
+                                                "interface");
+    for (const char* none : {"", "0", "1x", "-1", "no", "4294967295", "99999999999", "lo%1", "a-name-that-is-too-long"})
+        EXPECT_EQ(linked_of("fe80::1%" + std::string(none)).error(),
+                  "'fe80::1%" + std::string(none) + "': there is no interface '" + none + "'; `ip link` lists them");
 }
 
 }  // namespace
