@@ -256,7 +256,7 @@ std::expected<void, std::string> Engine::close_file(FileHandle handle) {
 
 std::vector<std::string> Engine::leaks() {
     release_held();
-    return slab_.held(kCacheOwner);
+    return slab_.held({kCacheOwner, kHandedOut});
 }
 
 }  // namespace chainio::engine

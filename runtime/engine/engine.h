@@ -138,7 +138,8 @@ class Engine {
     bool choosing() const { return choice_ != nullptr && choice_->open; }
     std::string choice() const { return choice_ ? choice_->trial.describe() : ""; }
     const umem::Slab& slab() const { return slab_; }
-    // Frames that nothing accounts for; empty unless the engine has a defect. To be asked when no chain is in flight.
+    // Frames that nothing accounts for; empty unless something has a defect. To be asked when no chain is in flight and
+    // what was handed out has to be back.
     std::vector<std::string> leaks();
 
   private:

@@ -116,10 +116,10 @@ bool Slab::transfer(Frame frame, Owner from, Owner to) {
     return true;
 }
 
-std::vector<std::string> Slab::held(Owner below, std::size_t limit) const {
+std::vector<std::string> Slab::held(Owners but, std::size_t limit) const {
     std::vector<std::string> lines;
     for (Frame frame = 0; frame < owners_.size() && lines.size() < limit; frame++) {
-        if (owners_[frame] == 0 || owners_[frame] >= below) continue;
+        if (owners_[frame] == 0 || (owners_[frame] >= but.first && owners_[frame] < but.end)) continue;
         lines.push_back("frame " + std::to_string(frame) + " (" + std::to_string(frame_bytes(frame)) +
                         " bytes): owner " + std::to_string(owners_[frame]));
     }

@@ -41,9 +41,12 @@ class Slab {
     std::uint32_t frame_bytes(Frame frame) const { return kUnit << slabs_[frame / kUnitsPerSlab].size_class; }
     const Accounting& accounting() const { return accounting_; }
     const Region& region() const { return region_; }
-    // One line for each frame that an owner below `below` has ("frame 12 (4096 bytes): owner 7"), at most `limit` of
-    // them.
-    std::vector<std::string> held(Owner below = UINT32_MAX, std::size_t limit = 16) const;
+    // Owners from `first` to before `end`.
+    struct Owners {
+        Owner first, end;
+    };
+    // One line for each frame that somebody else has ("frame 12 (4096 bytes): owner 7"), at most `limit` of them.
+    std::vector<std::string> held(Owners but = {0, 0}, std::size_t limit = 16) const;
 
   private:
     static constexpr std::uint32_t kNone = UINT32_MAX;

@@ -35,7 +35,9 @@ int serve(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<
     notify_manager("READY=1\nSTATUS=edition 1 of '" + options.spec + "' runs");
     if (auto served = service.run(); !served) return fail(kExitSystem, served.error());
     service.leave_if_reads_are_held();
-    say(fmt::format("stopped after {} answers\n", service.answered()));
+    const std::uint64_t answered = service.answered();
+    service.end();
+    say(fmt::format("stopped after {} answers\n", answered));
     return kExitOk;
 }
 

@@ -42,6 +42,8 @@ class Service {
     std::expected<void, std::string> run();
     // After run(): ends the process where reads have not ended, instead of waiting for them.
     void leave_if_reads_are_held();
+    // Behind that: what serves ends, and looks whether the editions gave all frames back.
+    void end();
     std::uint64_t answered() const;
     // What is served where, a line each, and what does not go the way it was meant to.
     std::string report();
@@ -90,6 +92,7 @@ class Service {
     std::expected<void, Problem> reload(bool artifact);
     void told(const std::expected<void, Problem>& result, const std::string& why);
     void end_edition();
+    void tell_leaks(const Edition& edition);
     // service_stats.cpp
     nlohmann::ordered_json service_stats() const;
     nlohmann::ordered_json inside_stats() const;

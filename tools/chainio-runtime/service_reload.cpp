@@ -194,11 +194,15 @@ void Service::told(const std::expected<void, Problem>& result, const std::string
 void Service::end_edition() {
     if (before_ == nullptr || before_->engine->in_flight() > 0) return;
     if (server_ != nullptr && server_->reloading()) return;
-    for (const std::string& leak : before_->engine->leaks()) {
-        leaked_++;
-        say(fmt::format("edition {} has not given back: {}\n", before_->number, leak));
-    }
+    tell_leaks(*before_);
     before_.reset();
+}
+
+void Service::tell_leaks(const Edition& edition) {
+    for (const std::string& leak : edition.engine->leaks()) {
+        leaked_++;
+        say(fmt::format("edition {} has not given back: {}\n", edition.number, leak));
+    }
 }
 
 }  // namespace chainio::runtime_tool

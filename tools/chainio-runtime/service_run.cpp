@@ -129,6 +129,15 @@ void Service::leave_if_reads_are_held() {
     _exit(kExitOk);
 }
 
+void Service::end() {
+    // Who was given up may have frames; that is no leak.
+    const bool drained = (server_ == nullptr || server_->drained()) && (inside_ == nullptr || inside_->loop().ended());
+    inside_.reset();
+    server_.reset();
+    for (const Edition* edition : {before_.get(), now_.get()})
+        if (drained && edition != nullptr) tell_leaks(*edition);
+}
+
 // What the services' clients have sent is answered, and they are told that there is no more.
 std::expected<void, std::string> Service::drain_server() {
     if (server_ == nullptr) return {};

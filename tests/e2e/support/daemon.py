@@ -114,7 +114,8 @@ class Daemon:
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout=60)
         self.rest.join()
-        return code
+        leaked = [line for line in self.said if "has not given back" in line]
+        return f"{code}, and {leaked}" if leaked else code
 
 
 class Server(Daemon):

@@ -77,7 +77,9 @@ TEST(Slab, CountsDoubleFreesForeignFreesAndLeaks) {
     EXPECT_FALSE(slab.release(kNoFrame, 7));
     EXPECT_EQ(slab.held().size(), 1u);
     EXPECT_EQ(slab.held().front(), "frame " + std::to_string(frame) + " (4096 bytes): owner 7");
-    EXPECT_TRUE(slab.held(7).empty());
+    EXPECT_TRUE(slab.held({7, 8}).empty());
+    EXPECT_EQ(slab.held({8, 9}).size(), 1u);
+    EXPECT_EQ(slab.held({0, 7}).size(), 1u);
     EXPECT_TRUE(slab.transfer(frame, 7, 9));
     EXPECT_FALSE(slab.transfer(frame, 7, 9));
     EXPECT_FALSE(slab.release(frame, 7));
