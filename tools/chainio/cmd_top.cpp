@@ -30,28 +30,6 @@ struct Parsed {
     double interval = 1;
 };
 
-double per_second(std::uint64_t now, std::uint64_t before, double seconds) {
-    return now < before || seconds <= 0 ? 0 : static_cast<double>(now - before) / seconds;
-}
-
-// What has happened since the last look, under the totals.
-std::string rates(const run::Figures& now, const run::Figures& before, double seconds) {
-    std::string out;
-    for (std::size_t i = 0; i < now.chains.size() && i < before.chains.size(); i++) {
-        const auto &a = now.chains[i], &b = before.chains[i];
-        out += fmt::format("  {}: {:.0f} runs/s, {:.0f} fetched/s, {:.0f} hits/s, {:.0f} late/s, {:.0f} wasted/s\n",
-                           diag::escaped(a.name), per_second(a.runs, b.runs, seconds),
-                           per_second(a.fetches, b.fetches, seconds), per_second(a.hits, b.hits, seconds),
-                           per_second(a.late, b.late, seconds), per_second(a.wasted, b.wasted, seconds));
-    }
-    for (std::size_t i = 0; i < now.classes.size() && i < before.classes.size(); i++) {
-        const auto &a = now.classes[i], &b = before.classes[i];
-        out += fmt::format("  {}: {:.0f} reads/s, {:.0f} of them from disk\n", diag::escaped(a.name),
-                           per_second(a.reads, b.reads, seconds), per_second(a.slow_reads, b.slow_reads, seconds));
-    }
-    return out;
-}
-
 std::string page(int server, const run::Figures& now) {
     return fmt::format("chainio run {}: {} process{}, {} events lost, server busy for {}\n", server, now.processes,
                        now.processes == 1 ? "" : "es", now.lost_events,
@@ -90,7 +68,8 @@ int watch(const run::Attached& run, const Parsed& options) {
         if (!wait_until(then + interval, text)) return kExitSystem;
         const run::Figures now = run::figures_of(run.region().stats);
         const double seconds = std::chrono::duration<double>(Clock::now() - then).count();
-        text = options.json ? run::figures_json(now) + "\n" : page(run.server(), now) + rates(now, before, seconds);
+        text = options.json ? run::figures_json(now) + "\n"
+                            : page(run.server(), now) + run::rates_text(now, before, seconds);
         if (!(terminal ? show(text) : print(text))) return kExitSystem;
         before = now;
         then = Clock::now();

@@ -3,97 +3,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 
-#include "runtime/shadow/ahead.h"
-#include "runtime/shadow/clock.h"
-#include "tests/unit/shadow/fixture.h"
+#include "tests/unit/shadow/asking.h"
 
 namespace chainio::shadow::test {
 namespace {
-
-constexpr std::uint64_t kPage = kPageBytes;
-
-// Two chains, the second of which is the more urgent, and two that walk.
-const char* const kSpec = R"(
-app asking { files data = "*.ptr"  class bulk { priority 7  weight 1 }  class urgent { priority 0  weight 1 } }
-record Page { count: u32le }
-chain at(db: file data, page: u32) -> u8 hops 2 { step there(p: Page at page * 4096 for 4096 in db) { return 1 } }
-chain behind(db: file data, page: u32) -> u8 hops 2 {
-  step there(p: Page at page * 4096 + 4096 for 4096 in db) { return 1 }
-}
-chain slow on read(data) as r in class bulk { prefetch via at(r.file, 1)  prefetch via behind(r.file, 1) }
-chain quick on read(data) as r in class urgent { prefetch r.file at 0 for 4096 }
-)";
-constexpr std::uint32_t kSlow = 0, kQuick = 1;  // chains
-
-class Asking : public testing::Test {
-  protected:
-    void begin(unsigned in_flight) {
-        plan_ = *plan_of(spec_->module());
-        score_.emplace(spec_->module(), plan_, *region_, false);
-        ranges_.emplace(RangeLimits{}, 2, *score_);
-        auto walks = Walks::create({spec_, files_, *ranges_, *score_, fallbacks_}, in_flight, std::size_t{32} << 20);
-        ASSERT_TRUE(walks) << walks.error();
-        walks_ = std::move(*walks);
-        files_.on_closing([](void* test, ShadowFile& file) { static_cast<Asking*>(test)->walks_->file_closes(file); },
-                          this);
-        ahead_.emplace(Ahead::Parts{plan_, *ranges_, *score_, *walks_, direct_},
-                       std::vector<engine::ClassRank>{{7, 1}, {0, 1}, {4, 1}}, in_flight);
-    }
-    void TearDown() override { files_.on_closing(nullptr, nullptr); }
-
-    // None of its pages is in memory.
-    ShadowFile& file(const std::string& name, std::uint64_t pages) {
-        drop_pages(folder_.write(name, std::string(pages * kPage, 'x')));
-        auto found = files_.at(folder_.path() + "/" + name, 0, now_ns());
-        EXPECT_TRUE(found) << refusal_text(found.error());
-        (*found)->read_ahead = 128 * 1024;
-        (*found)->sized = false;  // as of one that has been gone by
-        return **found;
-    }
-    void ask(ShadowFile& file, std::uint64_t page, std::uint64_t pages = 1, std::uint32_t chain = kSlow) {
-        ahead_->ask_range(chain, file, page * kPage, pages * kPage);
-    }
-    WalkRequest walk(ShadowFile& file, std::uint64_t page, const char* target = "at") const {
-        const auto& chains = spec_->module().chains;
-        const auto found = std::ranges::find(chains, target, &ir::Chain::name);
-        return {.chain = kSlow,
-                .target = static_cast<std::uint32_t>(found - chains.begin()),
-                .file = &file,
-                .args = {page}};
-    }
-    void step() {
-        const auto moved = ahead_->advance();
-        ASSERT_TRUE(moved) << moved.error();
-    }
-    bool all_comes() {
-        return happens([&] {
-            step();
-            return ahead_->idle();
-        });
-    }
-    bool known(const ShadowFile& file, std::uint64_t page) const {
-        return ranges_->known(file.key, page * kPage, kPage) == Ranges::Known::all;
-    }
-    bool in_memory(const ShadowFile& file, std::uint64_t page, std::uint64_t pages) const {
-        return happens([&] { return pages_in_memory(file.path, page, pages) == pages; });
-    }
-    const shim::ChainStats& stats(std::uint32_t chain = kSlow) const { return region_->stats.chains[chain]; }
-
-    Folder folder_;
-    std::shared_ptr<const spec::Loaded> spec_ = compiled(kSpec);
-    SpecPlan plan_;
-    std::unique_ptr<shim::Region> region_ = std::make_unique<shim::Region>();
-    Files files_{*spec_, 128, 128};
-    metrics::Fallbacks fallbacks_;
-    Direct direct_{*region_, folder_.path() + "/region", 0};
-    std::optional<Score> score_;
-    std::optional<Ranges> ranges_;
-    std::unique_ptr<Walks> walks_;
-    std::optional<Ahead> ahead_;
-};
 
 TEST_F(Asking, WhatIsUnderWayIsNotFetchedAgain) {
     begin(16);
@@ -211,6 +126,75 @@ TEST_F(Asking, FetchesAndWalksTogetherAreNoMoreThanMayBeUnderWay) {
     EXPECT_LE(most, kMost);
     EXPECT_EQ(stats().walks, kEach);
     EXPECT_EQ(stats(kQuick).fetched_bytes, (kEach + 3 * 300) * kPage);
+}
+
+// Else it sleeps on when a read ends.
+TEST_F(Asking, TheServerIsInAHurryWhileSomethingGoesOnWhenAReadEnds) {
+    begin(1);
+    ShadowFile &f = file("a.ptr", 16), &large = file("large.ptr", 64);
+    f.begins_reads = large.begins_reads = false;
+    ask(f, 3);
+    ask(f, 9);
+    step();
+    EXPECT_TRUE(ahead_->hurries()) << "the second waits for the first";
+    ASSERT_TRUE(all_comes());
+    EXPECT_FALSE(ahead_->hurries());
+    ask(large, 0, 64);
+    step();
+    if (!ahead_->idle()) EXPECT_TRUE(ahead_->hurries()) << "it is read piece by piece";
+    ASSERT_TRUE(all_comes());
+    EXPECT_FALSE(ahead_->hurries());
+}
+
+// When it has come is not known: nobody has looked.
+TEST_F(Asking, HowLongAFetchTookIsNotTakenFromOneThatEndedWhileTheServerSlept) {
+    begin(16);
+    ShadowFile& f = file("a.ptr", 16);
+    f.begins_reads = false;
+    const auto saved_by_a_hit = [&](std::uint64_t page, bool sleeps) {
+        ask(f, page);
+        EXPECT_TRUE(happens([&] {
+            if (sleeps) ahead_->has_slept();
+            step();
+            return ahead_->idle();
+        }));
+        score_->expect_saving(0, 0, false, false);
+        EXPECT_TRUE(ranges_->read(f.key, page * kPage, kPage, {}));
+        return stats().saved_ns.load();
+    };
+    EXPECT_EQ(saved_by_a_hit(3, true), 0u);
+    EXPECT_GT(saved_by_a_hit(9, false), 0u);
+}
+
+// Of what is longer than its read-ahead the kernel may begin less.
+TEST_F(Asking, WhatIsLongerThanTheKernelReadsAheadIsHeardOf) {
+    begin(128);
+    ShadowFile& f = file("a.ptr", 64);
+    if (!f.begins_reads) GTEST_SKIP() << "this file system makes who begins a read wait";
+    f.read_ahead = 4 * kPage;
+    ask(f, 0, 5);
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(ahead_->under_way(), 0u);
+    ask(f, 20, 4);
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(ahead_->under_way(), 1u) << "nobody has heard of its end";
+}
+
+// A walk must not read it, and wait for it, as if it were there (on file systems that cannot read without waiting).
+TEST_F(Asking, AWalkIsToldOfWhatIsOnItsWay) {
+    begin(16);
+    ShadowFile& f = file("a.ptr", 16);
+    ahead_->ask_walk(walk(f, 10));
+    ASSERT_TRUE(all_comes());
+    std::uint8_t byte = 0;
+    const auto on_its_way = [&](std::uint64_t page) {
+        return walks_->read_on_its_way({.offset = page * kPage, .data = &byte, .length = 1, .file = 0, .token = 0});
+    };
+    EXPECT_FALSE(on_its_way(3));
+    ranges_->begin(f.key, 3 * kPage, kPage, kSlow, 0, now_ns());
+    EXPECT_TRUE(on_its_way(3));
+    EXPECT_FALSE(on_its_way(4));
+    EXPECT_FALSE(on_its_way(10)) << "it has come";
 }
 
 // Else there would be no room for others for ever.

@@ -66,6 +66,49 @@ chain named on read(columns) as r {
     EXPECT_EQ(running.chain().failed, 0u);
 }
 
+TEST(Events, OfAFileThatHasBecomeShorterIsShownWhatIsLeft) {
+    const Folder folder;
+    const std::string path = folder.write("a.col", "\x07" + std::string(99, 'x'));
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+record Head { piece: u8 }
+chain named on read(columns) as r { when r.length == 100 && r.record(Head).piece == 7 { prefetch r.file at 0 for 1 } }
+)"));
+    Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(poster.read(0, path, 0, kPage));
+    ASSERT_TRUE(poster.read(0, path, kPage, kPage));  // nothing is left
+    ASSERT_TRUE(happens([&] { return poster.taken(); }));
+    running.stop();
+    EXPECT_EQ(running.chain().events, 1u);
+    EXPECT_EQ(running.chain().cached + running.chain().fetches, 1u);
+    const auto notes = running.server().report().notes;
+    EXPECT_EQ(std::ranges::count(notes, "the bytes of a read could not be read again once"), 1);
+}
+
+TEST(Events, ThatAFileIsLeftAloneForItsFlagsIsExplained) {
+    const Folder folder;
+    const std::string path = column(folder, "a.col");
+    ServerOptions options;
+    options.explain = true;
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+chain first on open(columns) as r { prefetch r.file at 0 for 4096 }
+)",
+                              options));
+    Poster poster(running.region(), 0);
+    for (int i = 0; i < 3; i++) ASSERT_TRUE(poster.opened(0, path, O_DIRECT));
+    ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(happens([&] { return poster.taken(); }));
+    running.stop();
+    const auto all = running.server().report().explained;
+    ASSERT_EQ(all.size(), 2u);
+    EXPECT_EQ(all[0].why, "");
+    EXPECT_EQ(all[0].times, 1u);
+    EXPECT_EQ(all[1].why, "it is opened with O_DIRECT and its class is not immutable: it is left alone");
+    EXPECT_EQ(all[1].times, 3u);
+}
+
 // Of a class, and of the thread: another thread may go about the same files otherwise.
 TEST(Events, AnOpenTellsHowTheThreadReadTheLastFile) {
     const Folder folder;
@@ -315,6 +358,26 @@ chain again on read(columns) as r { when r.file.read_ahead == 0 { prefetch r.fil
     EXPECT_EQ(running.chain().events, 2u);
     EXPECT_EQ(pages_in_memory(buffered, 0, kPages), 0u);
     EXPECT_NE(running.region().served, 0u);
+}
+
+TEST(Events, TellsOfEventsThatItHasNotSeen) {
+    Running running(server_of(kPointers));
+    running.region().stats.lost_events = 3;
+    running.region().stats.bad_events = 4;
+    running.stop();
+    const auto notes = running.server().report().notes;
+    EXPECT_EQ(std::ranges::count(notes, "3 events found no room in their rings"), 1);
+    EXPECT_EQ(std::ranges::count(notes, "4 events could not be understood"), 1);
+}
+
+TEST(Events, TellsOfThreadsThatFoundNoRing) {
+    Running running(server_of(kPointers));
+    running.region().stats.no_ring = 3;
+    running.stop();
+    const auto notes = running.server().report().notes;
+    EXPECT_EQ(
+        std::ranges::count(notes, "3 events were not posted: their threads found no free ring, or no memory for one"),
+        1);
 }
 
 }  // namespace

@@ -221,6 +221,32 @@ TEST_F(FilesTest, AClosedOneIsRememberedOnlyWhereAProgramHasOpenedIt) {
     EXPECT_TRUE(files_.open(told)) << "by the path that is remembered";
 }
 
+TEST_F(FilesTest, AFileThatTookThePlaceOfAnotherIsFoundAfterAMoment) {
+    folder_.write("f", "x");
+    folder_.write("other", "y");
+    const std::uint64_t begin = now_ns(), inode = get("f").inode;
+    std::filesystem::rename(folder_.path() + "/other", folder_.path() + "/f");
+    const auto found = [&](std::uint64_t later) {
+        const auto file = files_.under_root("f", 0, begin + later);
+        return file ? (*file)->inode : 0;
+    };
+    EXPECT_EQ(found(900'000'000), inode) << "each look at a path takes time";
+    EXPECT_NE(found(30'000'000'000), inode);
+}
+
+TEST_F(FilesTest, AFileIsOpenedByTheNameThatAProgramKnewLast) {
+    const std::string before = folder_.write("f", "x"), after = folder_.path() + "/g";
+    struct stat info{};
+    ASSERT_EQ(stat(before.c_str(), &info), 0);
+    files_.opened(info.st_dev, info.st_ino, before, 0, 0);
+    std::filesystem::rename(before, after);
+    files_.opened(info.st_dev, info.st_ino, after, 0, 0);
+    ShadowFile* file = files_.find(info.st_dev, info.st_ino);
+    ASSERT_NE(file, nullptr);
+    EXPECT_TRUE(files_.open(*file));
+    EXPECT_EQ(files_.known(), 1u);
+}
+
 TEST_F(FilesTest, WhatIsInUseStaysOpenAndIsOpenedOnce) {
     for (int i = 0; i < 12; i++) folder_.write("f" + std::to_string(i), "x");
     ShadowFile& used = get("f0");

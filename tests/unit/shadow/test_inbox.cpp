@@ -160,6 +160,40 @@ TEST_F(InboxTest, WhatFindsNoRoomIsCounted) {
     EXPECT_EQ(region_->stats.lost_events, lost);
 }
 
+TEST_F(InboxTest, WhatARingLosesWhenItIsEmptyIsCountedAsWell) {
+    Poster poster(*region_, 0);
+    ASSERT_TRUE(poster.post(read_event(1)));
+    drain();
+    poster.ring().lost += 5;  // one that is longer than the ring
+    inbox_.reclaim();
+    EXPECT_EQ(region_->stats.lost_events, 5u);
+    inbox_.reclaim();
+    EXPECT_EQ(region_->stats.lost_events, 5u);
+}
+
+TEST_F(InboxTest, NoRingKeepsTheOthersWaiting) {
+    Poster first(*region_, 3), second(*region_, 4);
+    for (std::uint64_t i = 0; i < 5; i++) {
+        ASSERT_TRUE(first.post(read_event(i)));
+        ASSERT_TRUE(second.post(read_event(100 + i)));
+    }
+    EXPECT_EQ(inbox_.drain(taken_, 3, true), 6u);
+    EXPECT_EQ(taken_.all[3].first.offset, 100u);
+    EXPECT_EQ(inbox_.drain(taken_, 3, true), 4u);
+}
+
+TEST_F(InboxTest, AProcessIsHeardOfOnceWhateverRingsItHas) {
+    constexpr std::uint32_t kOther = 0x7ffffff0;
+    Poster first(*region_, 3), second(*region_, 4);
+    drain();
+    EXPECT_EQ(taken_.processes.size(), 1u);
+    EXPECT_EQ(region_->stats.processes, 1u);
+    Poster other(*region_, 4, kOther, kOther);  // has taken the ring over meanwhile
+    drain();
+    EXPECT_EQ(taken_.processes, (std::vector<std::uint32_t>{static_cast<std::uint32_t>(getpid()), kOther}));
+    EXPECT_EQ(region_->stats.processes, 2u);
+}
+
 struct Hostile {
     const char* name;
     void (*change)(Event&);

@@ -38,7 +38,20 @@ class FakeProbes final : public probe::Poller {
         return asleep_;
     }
     int fd() const override { return fd_; }
-    void want(std::uint16_t, bool) override {}
+    void want(std::uint16_t probe, bool wanted) override {
+        const std::lock_guard lock(mutex_);
+        EXPECT_EQ(probe, 0u);
+        switched_off_ = switched_off_ || (wanted_ && !wanted);
+        wanted_ = wanted;
+    }
+    bool switched_off() {
+        const std::lock_guard lock(mutex_);
+        return switched_off_;
+    }
+    bool wanted() {
+        const std::lock_guard lock(mutex_);
+        return wanted_;
+    }
     // Of `probe hint = … (page: u64, name: cstr(max 40))`.
     void reached(std::uint64_t page, const std::string& name) {
         std::vector<std::uint8_t> arguments(16 + (name.size() + 7) / 8 * 8);
@@ -64,7 +77,7 @@ class FakeProbes final : public probe::Poller {
     std::mutex mutex_;
     std::deque<std::vector<std::uint8_t>> events_;
     int fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    bool asleep_ = false;
+    bool asleep_ = false, wanted_ = false, switched_off_ = false;
     unsigned sleeps_ = 0;
 };
 
@@ -110,9 +123,26 @@ TEST(Probes, ArgumentsThatAreNoneFailAndFetchNothing) {
     std::vector<std::uint8_t> endless(16);
     std::memset(endless.data() + 8, 0xff, 8);
     probes.post(endless);
-    ASSERT_TRUE(happens([&] { return running.chain().events == 2; }));
-    EXPECT_EQ(running.chain().failed, 2u);
+    probes.reached(0, std::string(41, 'x'));
+    ASSERT_TRUE(happens([&] { return running.chain().events == 3; }));
+    EXPECT_EQ(running.chain().failed, 3u) << "the last is longer than the spec has it";
     EXPECT_EQ(running.chain().fetches, 0u);
+}
+
+// The program then pays for the trap alone.
+TEST(Probes, OfAChainThatIsOffAreSwitchedOff) {
+    const Folder folder;
+    FakeProbes probes;
+    folder.write("one.dat", std::string(64 * kPage, 'a'));  // in memory
+    auto server = server_of(spec_for(folder));
+    server->listen_to(probes);
+    Running running(std::move(server));
+    ASSERT_TRUE(happens([&] { return probes.wanted(); }));
+    EXPECT_TRUE(happens([&] {
+        probes.reached(0, "one.dat");
+        return probes.switched_off();
+    }));
+    EXPECT_TRUE(happens([&] { return probes.wanted(); })) << "it is probed again";
 }
 
 // What comes between the last look and the end is not lost.

@@ -1,11 +1,16 @@
 // The memory that programs are served from: one writer, many readers, and what a reader may believe.
 #include <fcntl.h>
+#include <linux/io_uring.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <random>
 
+#include "runtime/shadow/process_rings.h"
 #include "runtime/shadow/served.h"
 #include "tests/support/properties.h"
 #include "tests/unit/shadow/fixture.h"
@@ -271,6 +276,50 @@ TEST(Served, WhatIsFetchedOfAFileThatIsReadDirectlyIsInMemoryOfItsOwn) {
     EXPECT_EQ(running.chain().served, 1u);
     // This process has an io_uring, the server's own.
     EXPECT_EQ(running.region().serves[0], 0u);
+}
+
+// A process that does nothing but what it is told by a pipe: to set up an io_uring, and to end.
+class Other {
+  public:
+    Other() {
+        EXPECT_EQ(pipe2(orders_, O_CLOEXEC), 0);
+        pid_ = fork();
+        if (pid_ != 0) return;
+        char order = 0;
+        io_uring_params parameters{};
+        while (read(orders_[0], &order, 1) == 1 && order == 'r') syscall(SYS_io_uring_setup, 4, &parameters);
+        _exit(0);
+    }
+    ~Other() {
+        order('e');
+        waitpid(pid_, nullptr, 0);
+        for (const int end : orders_) close(end);
+    }
+    Other(const Other&) = delete;
+    Other& operator=(const Other&) = delete;
+    void order(char what) const { EXPECT_EQ(write(orders_[1], &what, 1), 1); }
+    std::uint32_t pid() const { return static_cast<std::uint32_t>(pid_); }
+
+  private:
+    int orders_[2] = {-1, -1};
+    pid_t pid_ = 0;
+};
+
+// Its operations on the ring would find other bytes than it is served.
+TEST(Served, AProcessIsServedUntilItHasAnIoUring) {
+    const Other other;  // before there are threads
+    const Folder folder;
+    const std::string path = folder.write("a.tab", std::string(20 * std::size_t{kServedPage}, 'a'));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until the file counts as quiet
+    Running running(server_of(kBehind));
+    tests::Poster poster(running.region(), 7, other.pid(), other.pid());
+    ASSERT_TRUE(poster.opened(0, path, O_DIRECT));
+    ASSERT_TRUE(poster.read(0, path, 0, kServedPage));
+    EXPECT_TRUE(happens([&] { return running.region().serves[7] == other.pid(); }));
+    other.order('r');
+    if (ProcessRings::held_by(static_cast<std::uint32_t>(getpid())).value_or(0) == 0)
+        GTEST_SKIP() << "no io_uring here";
+    EXPECT_TRUE(happens([&] { return running.region().serves[7] == 0u; }));
 }
 
 TEST(Served, AFileThatChangesIsServedNoMore) {

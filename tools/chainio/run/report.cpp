@@ -93,7 +93,8 @@ std::string table(std::vector<std::vector<std::string>> rows) {
 }
 
 std::string gate_cell(const ChainFigures& c) {
-    return c.gate_changes == 0 ? c.gate : fmt::format("{} ({} changes)", c.gate, c.gate_changes);
+    if (c.gate_changes == 0) return c.gate;
+    return fmt::format("{} ({} change{})", c.gate, c.gate_changes, c.gate_changes == 1 ? "" : "s");
 }
 
 std::string ending(const Summary& s) {
@@ -127,6 +128,10 @@ std::string rewriting_text(const RewritingFigures& r) {
     if (r.others != 0) out += fmt::format("; {} that nobody looks at", r.others);
     if (r.unknown != 0) out += fmt::format("; {} outside of functions may be more", r.unknown);
     return out + "\n";
+}
+
+double per_second(std::uint64_t now, std::uint64_t before, double seconds) {
+    return now < before || seconds <= 0 ? 0 : static_cast<double>(now - before) / seconds;
 }
 
 Json json_of(const RewritingFigures& r) {
@@ -204,6 +209,23 @@ std::string figures_table(const Figures& f) {
         if (served) classes.back().push_back(fmt::format("{}", c.served));
     }
     return (f.chains.empty() ? "" : table(chains)) + (f.classes.empty() ? "" : table(classes));
+}
+
+std::string rates_text(const Figures& now, const Figures& before, double seconds) {
+    std::string out;
+    for (std::size_t i = 0; i < now.chains.size() && i < before.chains.size(); i++) {
+        const auto &a = now.chains[i], &b = before.chains[i];
+        out += fmt::format("  {}: {:.0f} runs/s, {:.0f} fetched/s, {:.0f} hits/s, {:.0f} late/s, {:.0f} wasted/s\n",
+                           diag::escaped(a.name), per_second(a.runs, b.runs, seconds),
+                           per_second(a.fetches, b.fetches, seconds), per_second(a.hits, b.hits, seconds),
+                           per_second(a.late, b.late, seconds), per_second(a.wasted, b.wasted, seconds));
+    }
+    for (std::size_t i = 0; i < now.classes.size() && i < before.classes.size(); i++) {
+        const auto &a = now.classes[i], &b = before.classes[i];
+        out += fmt::format("  {}: {:.0f} reads/s, {:.0f} of them from disk\n", diag::escaped(a.name),
+                           per_second(a.reads, b.reads, seconds), per_second(a.slow_reads, b.slow_reads, seconds));
+    }
+    return out;
 }
 
 std::string figures_json(const Figures& figures) {

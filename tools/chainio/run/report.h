@@ -51,6 +51,8 @@ std::string summary_json(const Summary& summary);
 
 std::string figures_table(const Figures& figures);  // chains, then classes; for summary_text and top
 std::string figures_json(const Figures& figures);
+// What has happened between two looks, for top.
+std::string rates_text(const Figures& now, const Figures& before, double seconds);
 
 std::string human_time(double ns);
 std::string human_bytes(std::uint64_t bytes);

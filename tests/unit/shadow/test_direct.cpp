@@ -1,0 +1,89 @@
+// What is fetched of files that are read past the page cache: nothing is served that the file does not hold.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "tests/unit/shadow/asking.h"
+
+namespace chainio::shadow::test {
+namespace {
+
+class DirectTest : public Asking {
+  protected:
+    // Until it has not changed for a while.
+    bool becomes_ready(ShadowFile& file) {
+        return happens([&] { return direct_.ready(file); });
+    }
+    bool holds(const ShadowFile& file, std::uint64_t page) const { return direct_.holds(file, page * kPage, kPage); }
+};
+
+TEST_F(DirectTest, AFileThatHasJustChangedIsNotServedYet) {
+    begin(16);
+    ShadowFile& f = direct_file("a.fix", 8);
+    // The machine may be so busy that a moment has passed.
+    EXPECT_TRUE(happens([&] {
+        const bool wrote = truncate(f.path.c_str(), 8 * kPage) == 0;
+        return wrote && !direct_.ready(f);
+    }));
+    EXPECT_TRUE(becomes_ready(f));
+    ask(f, 3);
+    ASSERT_TRUE(all_comes());
+    EXPECT_TRUE(holds(f, 3));
+    EXPECT_FALSE(holds(f, 4));
+    const auto notes = direct_.notes();
+    EXPECT_TRUE(std::ranges::any_of(notes, [](const auto& note) { return note.ends_with(": it has just changed"); }));
+}
+
+TEST_F(DirectTest, WhatChangesWhileItIsReadIsNotServed) {
+    begin(16);
+    ShadowFile& f = direct_file("a.fix", 256);
+    ASSERT_TRUE(becomes_ready(f));
+    for (std::uint64_t page = 0; page < 256; page++) {
+        ASSERT_TRUE(becomes_ready(f));
+        ask(f, page);
+        step();
+        if (ahead_->idle()) continue;  // it has come already
+        ASSERT_EQ(truncate(f.path.c_str(), 256 * kPage), 0);
+        ASSERT_TRUE(all_comes());
+        EXPECT_FALSE(holds(f, page));
+        EXPECT_FALSE(known(f, page));
+        return;
+    }
+    GTEST_SKIP() << "the disk is so quick that nothing can happen meanwhile";
+}
+
+TEST_F(DirectTest, WhatCameShortIsNotServed) {
+    begin(16);
+    ShadowFile& f = direct_file("a.fix", 8);
+    ASSERT_TRUE(becomes_ready(f));
+    f.size = f.served_size = 16 * kPage;  // as if the rest had come to nothing
+    ask(f, 6, 4);
+    ask(f, 2, 2);
+    ASSERT_TRUE(all_comes());
+    for (const std::uint64_t page : {6, 7, 8, 9}) EXPECT_FALSE(holds(f, page)) << page;
+    EXPECT_TRUE(holds(f, 2) && holds(f, 3));
+}
+
+TEST_F(DirectTest, WhatHadToMakeRoomUnreadIsFetchedAgain) {
+    begin(16);
+    ShadowFile& f = direct_file("a.fix", 1024);
+    ASSERT_TRUE(becomes_ready(f));
+    ask(f, 1);
+    ASSERT_TRUE(all_comes());
+    ask(f, 1);
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(stats().duplicate, 1u);
+    for (std::uint64_t page = 16; holds(f, 1) && page < 1024; page += 32) {
+        ask(f, page, 32);
+        ASSERT_TRUE(all_comes());
+    }
+    ASSERT_FALSE(holds(f, 1));
+    ASSERT_TRUE(known(f, 1));
+    const std::uint64_t before = stats().fetches;
+    ask(f, 1);
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(stats().fetches, before + 1);
+    EXPECT_TRUE(holds(f, 1));
+}
+
+}  // namespace
+}  // namespace chainio::shadow::test
