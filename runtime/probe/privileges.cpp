@@ -1,5 +1,6 @@
 #include "runtime/probe/privileges.h"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -7,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 namespace chainio::probe {
@@ -31,6 +33,18 @@ constexpr unsigned kOfProbes[] = {CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN};
 // Who loses it hands it on to nobody.
 bool is_ambient(unsigned number) { return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, number, 0, 0) == 1; }
 
+// Where users are numbered as outside of all namespaces there is none of ours.
+bool is_in_user_namespace() {
+    const int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    char map[64]{};
+    const ssize_t got = read(fd, map, sizeof map - 1);
+    close(fd);
+    char* at = map;
+    const unsigned long inside = strtoul(at, &at, 10), outside = strtoul(at, &at, 10), count = strtoul(at, &at, 10);
+    return got > 0 && (inside != 0 || outside != 0 || count != UINT32_MAX);
+}
+
 std::string reason(const char* what) { return std::string(what) + ": " + std::strerror(errno); }
 
 }  // namespace
@@ -38,11 +52,14 @@ std::string reason(const char* what) { return std::string(what) + ": " + std::st
 std::string missing_privileges() {
     Capabilities mine;
     if (!mine.read()) return reason("cannot read this process's capabilities");
-    if (mine.has(CAP_SYS_ADMIN)) return "";
     std::string missing;
     if (!mine.has(CAP_BPF)) missing = "CAP_BPF";
     if (!mine.has(CAP_PERFMON)) missing += missing.empty() ? "CAP_PERFMON" : " and CAP_PERFMON";
-    if (missing.empty()) return "";
+    if (missing.empty() || mine.has(CAP_SYS_ADMIN))
+        return is_in_user_namespace()
+                   ? "attaching probes needs CAP_BPF and CAP_PERFMON, and those of a user namespace, "
+                     "as of a container, do not count; run as root outside of it"
+                   : "";
     return "attaching probes needs " + missing +
            "; run as root, or once: setcap cap_bpf,cap_perfmon+ep on chainio-main";
 }

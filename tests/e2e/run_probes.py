@@ -135,6 +135,19 @@ def unprivileged(folder):
            ['hinted: probe fire (usdt "probed:fire"): attaching probes needs CAP_BPF and CAP_PERFMON; run as root, or once: setcap '
             "cap_bpf,cap_perfmon+ep on chainio-main"])
     expect("  the other one runs", chain(summary, "opened")["runs"], 1)
+    outside = ["unshare", "--user", "--map-root-user"]
+    if subprocess.run([*outside, "true"], capture_output=True).returncode != 0:
+        print("note: no user namespaces here")
+        return
+    drop_from_memory(opened)
+    file.unlink()
+    command = [*outside, *command[len(DROPPED):]]
+    done = subprocess.run(command, env=folder.environment, input=f"fire x\nopen {opened}\n".encode(), capture_output=True, timeout=runs.LONGEST)
+    summary = runs.json.loads(file.read_text())
+    expect("in a user namespace the program runs", (done.returncode, done.stdout, done.stderr, chain(summary, "opened")["runs"]), (0, b"done\ndone\ndone\n", b"", 1))
+    expect("  the chain is off by name", summary["refused"],
+           ['hinted: probe fire (usdt "probed:fire"): attaching probes needs CAP_BPF and CAP_PERFMON, and those of a user namespace, as of a container, '
+            "do not count; run as root outside of it"])
 
 
 def two_capabilities(folder):
