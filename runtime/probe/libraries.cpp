@@ -184,8 +184,10 @@ std::expected<Library, std::string> Libraries::find(std::string_view name) const
             names.push_back(one.name.substr(0, one.name.find(".so") + 3));
         }
     const auto near = diag::nearest(name, names);
-    return std::unexpected(fmt::format("there is no library `{}`{}; the program consists of {}", name,
-                                       near ? fmt::format(", did you mean `{}`?", *near) : "", fmt::join(shown, ", ")));
+    return std::unexpected(
+        fmt::format("there is no library `{}`{}; the program consists of {}; what it loads later from a folder of its "
+                    "own is named by a path",
+                    name, near ? fmt::format(", did you mean `{}`?", *near) : "", fmt::join(shown, ", ")));
 }
 
 }  // namespace chainio::probe

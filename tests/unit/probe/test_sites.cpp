@@ -91,7 +91,7 @@ TEST(Sites, SayWhatThereIs) {
               fmt::format("{} has no function `eigth`, did you mean `eight`?", kProgram));
     EXPECT_EQ(refusal(probe("uprobe", "libcc.so.6:read")),
               "there is no library `libcc.so.6`, did you mean `libc.so.6`?; the program consists of probed, libc.so.6, "
-              "ld-linux-x86-64.so.2");
+              "ld-linux-x86-64.so.2; what it loads later from a folder of its own is named by a path");
     EXPECT_EQ(refusal(probe("uprobe", "/no/such.so:read")), "there is no file /no/such.so");
 }
 
