@@ -113,7 +113,8 @@ def same_answers(ours, theirs, held, rng):
         b"bogus a b\r\n", b"get " + b"k" * 250 + b"\r\n", b"get " + b"k" * 251 + b"\r\n", b"get a " + b"k" * 251 + b" a\r\n", b"get long\r\n",
         b"get a\tb\r\n", b"mg a\r\n", b"mg a v\r\n", b"mg a v f k s t O123 \r\n", b"mg a k  v\r\n", b"mg nothing\r\n", b"mg nothing v k O9\r\n",
         b"mg nothing q v\r\n", b"mg a q v\r\n", b"mg\r\n", b"mg  \r\n", b"mg a z\r\n", b"mg a u\r\n", b"mg a v P12 u Labc k\r\n", b"mg a v v\r\n", b"mg a sv\r\n", b"mg " + b"k" * 251 + b"\r\n",
-        b"mg a O\r\n", b"mg long v s\r\n", b"mg a " + b"v " * 30 + b"\r\n", b"mn\r\n", b"mg a v q\r\nmg nothing q\r\nmn\r\n",
+        b" get a\r\n", b"   gets  nothing\r\n", b"\tget a\r\n", b" \r\n", b"   \n", b"  get\r\n", b" bogus\r\n", b" mg a v k\r\n", b"  mn\r\n", b"  quit\r\nmn\r\n",
+        b" " * 2000 + b"get a\r\n", b"mg a O\r\n", b"mg long v s\r\n", b"mg a " + b"v " * 30 + b"\r\n", b"mn\r\n", b"mg a v q\r\nmg nothing q\r\nmn\r\n",
     ]:
         expect(f"as memcached answers: {request[:60]!r}", ask(ours, request), ask(theirs, request))
     keys = [*held, *(b"nothing%d" % i for i in range(500))]
@@ -139,14 +140,14 @@ def same_refusals(ours, theirs):
     for line in [
         *(command + b" a 1 2 %d" % size for command in (b"set", b"add", b"replace", b"append", b"prepend")), b"cas a 1 2 %d 7" % size,
         b"set a 1 2 %d noreply" % size, b"cas a 1 2 %d 7 noreply" % size, b"set a 1 2 %d other" % size, b"set  a  1  2  %d " % size, b"set a 1 -1 %d" % size,
-        b"set a 1 2 0%d" % size, b"set a 4294967295 2 %d" % size, b"cas a 1 2 %d 18446744073709551615" % size, b"set %s 1 2 %d" % (key, size),
+        b"set a 1 2 0%d" % size, b"set a 4294967295 2 %d" % size, b"  set a 1 2 %d" % size, b" ms a %d" % size, b"cas a 1 2 %d 18446744073709551615" % size, b"set %s 1 2 %d" % (key, size),
         b"ms a %d" % size, b"ms a %d q" % size, b"ms a %d T0 F1 k O123 q" % size, b"ms  a  %d " % size, b"ms %s %d" % (key, size),
     ]:
         for data in (b"version\r\n" * (size // 9 + 1))[:size] + b"\r\n", b"x" * size + b"XX":
             request = line + b"\r\n" + data + b"get key7\r\n"  # of the refused one memcached forgets what it had
             expect(f"refused as memcached refuses: {line[:60]!r}", ask(ours, request).replace(read_only, too_large), ask(theirs, request))
     for line in [
-        b"set", b"set a", b"set a 1", b"set a 1 2", b"set a 1 2 noreply", b"set a 1 2 x", b"set a 1 2 5x", b"set a 1 2 -1", b"set a 1 2 -1 noreply",
+        b" set a", b"set", b"set a", b"set a 1", b"set a 1 2", b"set a 1 2 noreply", b"set a 1 2 x", b"set a 1 2 5x", b"set a 1 2 -1", b"set a 1 2 -1 noreply",
         b"set a 1 2 x noreply", b"set a 1 2 3 4 5", b"set a 1 2 3 noreply noreply", b"set a x 2 3", b"set a 1 x 3", b"set a 1 - 3", b"set a -1 2 3", b"set a 0.5 2 3",
         b"set a x 2 3 noreply", b"set a 1 2 2147483646", b"set a 1 2 2147483647", b"set a 1 2 2147483648", b"set a 1 2 0x5", b"set %sk 1 2 5" % key,
         b"set %sk 1 2 5 noreply" % key, b"cas a 1 2", b"cas a 1 2 3", b"cas a 1 2 3 x", b"cas a 1 2 3 -1", b"cas a 1 2 3 18446744073709551616", b"cas a 1 2 3 x noreply",
