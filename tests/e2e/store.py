@@ -3,6 +3,7 @@
 import os
 import random
 import sqlite3
+import struct
 import subprocess
 import sys
 
@@ -74,10 +75,10 @@ def damaged(run, path, want, rng):
         run.true(f"damaged {number}", "malformed" in answers, "nothing was found")
         checked = store("check", bad)
         run.same(f"damaged {number}: check", (checked.returncode, len(checked.stderr.splitlines())), (1, 11))
-    bad.write_bytes(whole[:8] + b"\x02" + whole[9:])
+    bad.write_bytes(whole[:8] + b"\x03" + whole[9:])
     done = store("check", bad)
     run.same("another version", (done.returncode, done.stderr.decode()),
-             (1, f"chainio store: {bad}: byte 8: the store is of version 2, and this program knows 1\nchainio store: {bad} is damaged; build it again\n"))
+             (1, f"chainio store: {bad}: byte 8: the store is of version 3, and this program knows 1 and 2\nchainio store: {bad} is damaged; build it again\n"))
 
 
 def views(run, database, path):
@@ -93,6 +94,79 @@ def views(run, database, path):
     for name, why in (("bad", "no such table: main.gone"), ("none", "there is no table 'none'")):
         done = store("build", other, "--from-sqlite", database, "--table", name)
         run.same(f"table {name}", (done.returncode, done.stderr.decode()), (1, f"chainio store: {database}: {why}\n"))
+
+
+LONG = 64000  # longer values are in pieces
+MOST = 16 << 20
+
+
+def read_whole(path):
+    """The version of a store and its items, as docs/store.md says where they are."""
+    data = path.read_bytes()
+    version, buckets, further, index = struct.unpack_from("<8xI20xQQQ", data)
+    out = {}
+    for number in range(buckets + further):
+        bucket = index + number * 512
+        for slot in range(struct.unpack_from("<4xH", data, bucket)[0]):
+            at = (struct.unpack_from("<8xQ", data, bucket + 16 + slot * 16)[0] & (1 << 40) - 1) * 16
+            length, flags, key_size, pieces = struct.unpack_from("<4xIIHH", data, at)
+            key, place = data[at + 24:at + 24 + key_size], at + 24 + key_size
+            if pieces:
+                place, length = struct.unpack_from("<QQ", data, place)
+            out[key] = (flags, data[place:place + length])
+    return version, out
+
+
+def long_values(run, rng):
+    """Values up to 16 MiB, from either kind of source, and what is said of those that are longer."""
+    sizes = [5, LONG, LONG + 1, 100, 2 * 61440, 2 * 61440 + 1, 1 << 20, MOST, 17]
+    want = {b"key%d" % size: (rng.randrange(1 << 32), rng.randbytes(size)) for size in sizes}
+    text = b"".join(b"%s\t%s\t%d\n" % (key, escaped(value), flags) for key, (flags, value) in want.items())
+    paths = [run.folder / f"long{number}.store" for number in range(3)]
+    for path, memory in zip(paths, ("64KiB", "1GiB")):
+        done = store("build", path, "--from", "-", "--memory", memory, input=text)
+        run.same(f"long values with {memory}", (done.returncode, done.stderr), (0, b""))
+    database = run.folder / "long.db"
+    with sqlite3.connect(database) as db:
+        db.execute("CREATE TABLE t(key, value, flags INTEGER)")
+        db.executemany("INSERT INTO t VALUES (?, ?, ?)", ((key, value, flags) for key, (flags, value) in want.items()))
+        db.execute("CREATE TABLE longer AS SELECT 'k' AS key, zeroblob(?) AS value", (MOST + 1,))
+    db.close()
+    done = store("build", paths[2], "--from-sqlite", database, "--table", "t")
+    run.same("long values from SQLite", (done.returncode, done.stderr), (0, b""))
+    run.same("  are what was put in", read_whole(paths[0]) == (2, want), True)
+    run.same("  and the same bytes each time", [path.read_bytes() == paths[0].read_bytes() for path in paths], [True] * 3)
+    checked = store("check", paths[0])
+    run.same("  which are whole", (checked.returncode, checked.stdout.split(b",")[0].split(b": ")[1]), (0, b"whole"))
+    data, value = bytearray(paths[0].read_bytes()), want[b"key%d" % MOST][1]
+    first = data.index(value)
+    data[first + 100 * 61440] ^= 1
+    paths[0].write_bytes(data)
+    checked = store("check", paths[0])
+    item = first - 4096  # its head, key and table have less
+    run.same("a byte of a piece", (checked.returncode, checked.stderr.decode()),
+             (1, f"chainio store: {paths[0]}: byte {first + 100 * 61440}: the sum of piece 100 of the item at byte {data.index(b'key%d' % MOST, item) - 24} is wrong\n"
+                 f"chainio store: {paths[0]} is damaged; build it again\n"))
+    none = run.folder / "none.store"
+    for place, source, more in ((f"{database}: row 1", ("--from-sqlite", database, "--table", "longer"), b""),
+                                ("standard input:1", ("--from", "-"), b"k\t" + bytes(MOST + 1))):
+        done = store("build", none, *source, input=more)
+        run.same(f"too long in {place}", (done.returncode, done.stderr.decode(), none.exists()),
+                 (1, f"chainio store: {place}: the value has 16777217 bytes; values have at most 16777216: divide it over several keys\n", False))
+
+
+def memory(run):
+    """That lines may be long costs nothing where they are short."""
+    command = [str(BUILD / "bin" / "chainio"), "store", "build", str(run.folder / "short.store"), "--from", "-", "--memory", "64KiB"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as built:
+        for number in range(20000):
+            built.stdin.write(b"key%d\t%s\n" % (number, b"v" * 400))
+        built.stdin.flush()  # all but what a pipe holds has been read
+        with open(f"/proc/{built.pid}/status", encoding="ascii") as status:
+            most = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+        built.stdin.close()
+    run.same("short lines", built.returncode, 0)
+    run.true("  take little memory", most < 32 << 10, f"{most} KiB")
 
 
 def wrong(run):
@@ -171,6 +245,8 @@ def main():
     run.same("the same items in the same order are the same bytes", path.read_bytes() == other.read_bytes(), True)
     damaged(run, path, want, rng)
     views(run, database, path)
+    long_values(run, rng)
+    memory(run)
     wrong(run)
     empty(run)
     no_header(run)

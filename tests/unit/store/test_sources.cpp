@@ -53,7 +53,8 @@ TEST_F(StoreTest, TsvLinesThatAreWrong) {
                    "value as \\t",
             path + ":7: '\\q' in the value means nothing; there are \\t \\n \\r \\0 \\\\ and \\xHH",
             path + ":8: '\\x0' in the key means nothing; there are \\t \\n \\r \\0 \\\\ and \\xHH",
-            path + ":9: the value has 64001 bytes; values have at most 64000: divide it over several keys", "k=v/0"}));
+            path + ":9: the value has 16777217 bytes; values have at most 16777216: divide it over several keys",
+            "k=v/0"}));
 }
 
 TEST_F(StoreTest, AByteOrderMarkIsOfNoKey) {
@@ -82,12 +83,31 @@ TEST_F(StoreTest, WhatCannotBePrintedIsEscapedInMessages) {
 }
 
 TEST_F(StoreTest, ALineWithoutAnEndEndsTheReading) {
-    const std::string path = write("a.tsv", "k\tv\n" + std::string(4 << 20, 'x'));
+    const std::string path = write("a.tsv", "k\tv\n");
+    std::filesystem::resize_file(path, std::size_t{1} << 30);  // with zeros, which take no room on the disk
     const auto source = open_tsv(path);
     const auto rows = all(**source);
     ASSERT_EQ(rows.size(), 2u);
     EXPECT_EQ(rows[1],
-              path + ":2: the line is longer than any item can be; keys have 1 to 250 bytes, values up to 64000");
+              path + ":2: the line is longer than any item can be; keys have 1 to 250 bytes, values up to 16777216");
+}
+
+// The longest line that an item can have, with short ones around it; and a line of the same length that has no item.
+TEST_F(StoreTest, TheLongestLine) {
+    std::string escaped, key(kMaxKey, '\xfe'), value(kMaxValue, '\x01');
+    for (std::size_t i = 0; i < kMaxKey; i++) escaped += "\\xfe";
+    escaped += '\t';
+    for (std::size_t i = 0; i < kMaxValue; i++) escaped += "\\x01";
+    const auto source = open_tsv(write("a.tsv", "a\t1\n" + escaped + "\t4294967295\nb\t2\n" + escaped + "\\x01\nc\t3"));
+    const auto rows = all(**source);
+    ASSERT_EQ(rows.size(), 5u);
+    EXPECT_EQ(rows[0], "a=1/0");
+    EXPECT_TRUE(rows[1] == key + "=" + value + "/4294967295");
+    EXPECT_EQ(rows[2], "b=2/0");
+    EXPECT_EQ(
+        rows[3],
+        path("a.tsv") + ":4: the value has 16777217 bytes; values have at most 16777216: divide it over several keys");
+    EXPECT_EQ(rows[4], "c=3/0");
 }
 
 TEST_F(StoreTest, LinesAcrossPiecesOfReading) {
@@ -140,6 +160,21 @@ TEST_F(SqliteTest, TablesAndQueries) {
     const auto query = open_sqlite(db, "", "SELECT 'x' || key, value, 5 FROM plain WHERE key = 'a'");
     ASSERT_TRUE(query) << query.error().text;
     EXPECT_EQ(all(**query), (std::vector<std::string>{"xa=one/5"}));
+}
+
+TEST_F(SqliteTest, LongValues) {
+    const std::string db = database(
+        "CREATE TABLE t(key, value); INSERT INTO t VALUES ('a', zeroblob(16777216)), ('b', zeroblob(16777217)),"
+        "('c', zeroblob(60000000)), ('d', 'v')");
+    const auto source = open_sqlite(db, "t", "");
+    ASSERT_TRUE(source) << source.error().text;
+    const auto rows = all(**source);
+    ASSERT_EQ(rows.size(), 4u);
+    EXPECT_TRUE(rows[0] == "a=" + std::string(kMaxValue, '\0') + "/0");
+    const std::string most = " bytes; values have at most 16777216: divide it over several keys";
+    EXPECT_EQ(rows[1], db + ": row 2: the value has 16777217" + most);
+    EXPECT_EQ(rows[2], db + ": row 3: the value has 60000000" + most);
+    EXPECT_EQ(rows[3], "d=v/0");
 }
 
 TEST_F(SqliteTest, WhatIsWrong) {

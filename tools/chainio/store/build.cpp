@@ -190,6 +190,7 @@ Done Build::finish(IndexWriter& index) {
     for (const std::uint64_t length : {*end, built_.bytes})
         if (ftruncate(fd_, static_cast<off_t>(length)) != 0) return std::unexpected(system_text("cannot be written"));
     Header header;
+    if (items_.any_in_pieces()) header.version = kInPieces;
     header.seed = built_.seed;
     header.items = built_.items;
     header.buckets = built_.buckets;

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "tools/chainio/store/build.h"
 #include "tools/chainio/store/files.h"
 #include "tools/chainio/store/format.h"
@@ -46,9 +48,9 @@ class Check {
             header_.magic != Header{}.magic)
             return wrong(0, "this is no store; `chainio store build` makes one"), false;
         out_.of_ours = true;
-        if (header_.version != Header{}.version)
-            return wrong(8, fmt::format("the store is of version {}, and this program knows {}", header_.version,
-                                        Header{}.version)),
+        if (header_.version != kWhole && header_.version != kInPieces)
+            return wrong(8, fmt::format("the store is of version {}, and this program knows {} and {}", header_.version,
+                                        kWhole, kInPieces)),
                    false;
         if (header_.crc != crc_of(header_)) return wrong(0, "the header's sum is wrong"), false;
         const std::uint64_t size = (header_.buckets + header_.overflow) * sizeof(Bucket);
@@ -103,13 +105,45 @@ class Check {
         const std::string_view key = rest.substr(0, head.key_size);
         if (head.crc != crc_of(head, key, rest.substr(head.key_size))) return wrong(at, "the item's sum is wrong");
         if (hash_of(key, header_.seed) != slot.hash) wrong(at, "the item's key has another hash than its slot");
+        if (head.pieces != 0) pieces(at, size, head, rest.substr(head.key_size));
+    }
+
+    // Of the value of the item at `item`, which are where its table says.
+    void pieces(std::uint64_t item, std::uint64_t size, const ItemHead& head, std::string_view table) {
+        if (header_.version < kInPieces)
+            return wrong(item, "the item has a value in pieces, and stores of version 1 have none");
+        if (table.size() != table_size(head.pieces))
+            return wrong(item, fmt::format("the item's table has {} bytes, and for {} pieces it has {}", table.size(),
+                                           head.pieces, table_size(head.pieces)));
+        Pieces there;
+        std::memcpy(&there, table.data(), sizeof there);
+        if (there.length <= kMaxWhole || there.length > kMaxValue || pieces_of(there.length) != head.pieces)
+            return wrong(item, fmt::format("the item's value has {} bytes in {} pieces", there.length, head.pieces));
+        const std::uint64_t begin = padded(item + size, kPage);
+        if (there.at != begin)
+            return wrong(item, fmt::format("the item's table leads to byte {}, and its value's pieces begin at byte {}",
+                                           there.at, begin));
+        if (begin > header_.index || there.length > header_.index - begin)
+            return wrong(item, fmt::format("the item's value ends at byte {}, and the items at byte {}",
+                                           begin + there.length, header_.index));
+        std::vector<std::uint32_t> sums(head.pieces);
+        std::memcpy(sums.data(), table.data() + sizeof there, head.pieces * sizeof sums[0]);
+        for (std::uint64_t i = 0; i < head.pieces && !enough(); i++) piece(item, i, there, sums[i]);
+    }
+
+    void piece(std::uint64_t item, std::uint64_t number, const Pieces& of, std::uint32_t crc) {
+        const std::uint64_t at = of.at + number * kPiece;
+        const auto bytes = std::span(item_).first(std::min<std::uint64_t>(kPiece, of.at + of.length - at));
+        if (auto read = read_at(fd_, bytes, at); !read) return wrong(at, read.error());
+        if (ir::crc32c(bytes) != crc)
+            wrong(at, fmt::format("the sum of piece {} of the item at byte {} is wrong", number, item));
     }
 
     int fd_;
     std::string path_;
     Header header_;
     Checked out_;
-    std::vector<std::uint8_t> item_;
+    std::vector<std::uint8_t> item_;  // or a piece of a value
 };
 
 }  // namespace

@@ -13,9 +13,9 @@ namespace chainio::store {
 class Items {
   public:
     explicit Items(int fd) : fd_(fd), writer_(fd, kPage) {}
-    // Whether the longest item still has a place that a slot can name.
-    bool room() const { return (writer_.position() + padded(kMaxItem, kUnit)) / kUnit < kMostUnits; }
-    // Writes an item and says where it is.
+    bool room() const { return has_room(writer_.position()); }
+    bool any_in_pieces() const { return any_in_pieces_; }
+    // Writes an item, and the pieces of a long value behind it, and says where it is.
     std::expected<std::uint64_t, std::string> add(const Row& row);
     // The rest of them; says where the index begins.
     std::expected<std::uint64_t, std::string> finish();
@@ -26,10 +26,12 @@ class Items {
 
   private:
     Done read_head(std::uint64_t at, ItemHead& head, std::string& key) const;
+    Done add_pieces(std::string_view value);
 
     int fd_;
     Writer writer_;
     std::uint64_t end_ = 0;
+    bool any_in_pieces_ = false;
 };
 
 }  // namespace chainio::store

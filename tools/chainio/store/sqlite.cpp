@@ -10,7 +10,7 @@
 namespace chainio::store {
 namespace {
 
-constexpr int kMostRow = 4 << 20;  // SQLite allows a gigabyte by itself
+constexpr int kMostRow = 64 << 20;  // SQLite allows a gigabyte by itself
 
 struct Close {
     void operator()(sqlite3* db) const { sqlite3_close(db); }

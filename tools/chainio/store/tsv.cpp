@@ -18,6 +18,7 @@ namespace {
 constexpr std::size_t kRead = std::size_t{1} << 20;
 // Every byte of the longest item as \xHH, and room to spare.
 constexpr std::size_t kMostLine = 4 * (kMaxKey + kMaxValue) + 64;
+constexpr std::size_t kMostBuffer = kMostLine + kRead;
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
@@ -54,7 +55,7 @@ std::optional<std::string> unescape(std::string_view text, std::string& out) {
 
 class Tsv : public Source {
   public:
-    Tsv(int fd, std::string name) : fd_(fd), name_(std::move(name)), buffer_(kMostLine + kRead) {}
+    Tsv(int fd, std::string name) : fd_(fd), name_(std::move(name)), buffer_(2 * kRead) {}
     Tsv(const Tsv&) = delete;
     Tsv& operator=(const Tsv&) = delete;
     ~Tsv() override {
@@ -104,9 +105,11 @@ class Tsv : public Source {
     }
 
     std::expected<void, Problem> fill() {
-        std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+        if (begin_ != 0) std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
         end_ -= begin_;
         begin_ = 0;
+        // Only a line that is longer than kRead gets here.
+        if (buffer_.size() - end_ < kRead) buffer_.resize(std::min(2 * buffer_.size(), kMostBuffer));
         ssize_t got = 0;
         do {
             got = read(fd_, buffer_.data() + end_, buffer_.size() - end_);
