@@ -72,6 +72,30 @@ std::uint64_t bytes_of(const N&) {
     return 0;
 }
 
+// Others get their turn at each call of a chain, so that a loop which makes one in each round counts once.
+bool may_continue(const Body& body) {
+    return std::ranges::any_of(body, [](const Stmt& stmt) {
+        bool any = std::holds_alternative<Continue>(stmt.node);
+        for_each_body(stmt, [&](const Body& nested) { any = any || may_continue(nested); });
+        return any;
+    });
+}
+
+bool stops_each_round(const Body& body) {
+    for (const Stmt& stmt : body) {
+        if (std::holds_alternative<CallChain>(stmt.node)) return true;
+        bool passes = false;
+        for_each_body(stmt, [&](const Body& nested) { passes = passes || may_continue(nested); });
+        if (passes) return false;
+    }
+    return false;
+}
+
+std::uint64_t rounds_of(const Loop& n) {
+    const std::uint64_t rounds = n.count.is_imm ? std::min<std::uint64_t>(n.count.value, n.max) : n.max;
+    return stops_each_round(n.body) ? std::min<std::uint64_t>(rounds, 1) : rounds;
+}
+
 std::uint64_t cost(const Body& body) {
     std::uint64_t total = 0;
     for (const Stmt& stmt : body) {
@@ -79,9 +103,7 @@ std::uint64_t cost(const Body& body) {
             total, std::visit(Overloaded{
                                   [](const If& n) { return add(kIf.base, std::max(cost(n.yes), cost(n.no))); },
                                   [](const Loop& n) {
-                                      std::uint64_t rounds =
-                                          n.count.is_imm ? std::min<std::uint64_t>(n.count.value, n.max) : n.max;
-                                      return add(kLoop.base, mul(rounds, add(kIteration.base, cost(n.body))));
+                                      return add(kLoop.base, mul(rounds_of(n), add(kIteration.base, cost(n.body))));
                                   },
                                   [](const auto& n) { return add(cost_of(n).base, mul(cost_of(n).each, bytes_of(n))); },
                               },

@@ -7,7 +7,7 @@
 
 namespace chainio::ir {
 
-constexpr std::uint32_t kFormatVersion = 7;
+constexpr std::uint32_t kFormatVersion = 8;
 
 // The last value of each enum; the reader refuses greater ones.
 template <class E>
@@ -145,7 +145,7 @@ void describe(A& a, N& n) {
 }
 template <class A, AnyOf<CallChain> N>
 void describe(A& a, N& n) {
-    a(n.ok, n.scalar, n.chain, n.result, n.args, n.bytes_args, n.files);
+    a(n.ok, n.scalar, n.chain, n.result, n.args, n.bytes_args, n.files, n.closes);
 }
 template <class A, AnyOf<ReplyPart> N>
 void describe(A& a, N& n) {

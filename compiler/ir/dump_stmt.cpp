@@ -139,10 +139,11 @@ class Printer {
     }
     std::string text(const CallChain& n) const {
         return fmt::format(
-            "{}, {} = call {} (result {}) args ({}) bytes ({}) files ({})", reg(n.ok), reg(n.scalar), n.chain, n.result,
-            list(n.args, [&](const Operand& o) { return op(o); }),
+            "{}, {} = call {} (result {}) args ({}) bytes ({}) files ({}){}", reg(n.ok), reg(n.scalar), n.chain,
+            n.result, list(n.args, [&](const Operand& o) { return op(o); }),
             list(n.bytes_args, [&](const Slice& s) { return slice(s); }),
-            list(n.files, [&](const CallFile& f) { return fmt::format("{} {}", f.file_class, slice(f.name)); }));
+            list(n.files, [&](const CallFile& f) { return fmt::format("{} {}", f.file_class, slice(f.name)); }),
+            n.closes ? " closes" : "");
     }
     std::string text(const Reply& n) const {
         return "reply " + list(n.parts, [&](const ReplyPart& p) {

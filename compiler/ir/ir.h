@@ -112,9 +112,10 @@ struct End {};                                                // ends the step (
 struct Prefetch { PrefetchKind kind; std::uint32_t target; Slice name; Operand offset, length; std::vector<Operand> args; };
 // Service handlers only: runs a chain; ok is 1 or 0; `scalar` is a scalar result or the length of a bytes result, whose bytes
 // are number `result` of Space::result. `args` are the chain's scalars in order, `bytes_args` its bytes; `files` gives each file
-// parameter: a file class and the literal that names the file in it (empty: the class's only file).
+// parameter: a file class and the literal that names the file in it (empty: the class's only file). With `closes` a chain that
+// fails is as absent as one that finds nothing, and the reply is not whole: what follows ends the connection.
 struct CallFile { std::uint16_t file_class; Slice name; };
-struct CallChain { Reg ok, scalar; std::uint16_t chain, result; std::vector<Operand> args; std::vector<Slice> bytes_args; std::vector<CallFile> files; };
+struct CallChain { Reg ok, scalar; std::uint16_t chain, result; std::vector<Operand> args; std::vector<Slice> bytes_args; std::vector<CallFile> files; bool closes = false; };
 enum class Format : std::uint8_t { bytes, dec, hex, u8, u16le, u16be, u32le, u32be, u64le, u64be };
 struct ReplyPart { Format format; Operand value; Slice bytes; };  // `bytes` for Format::bytes, else `value`
 struct Reply { std::vector<ReplyPart> parts; };               // appends to the reply

@@ -181,6 +181,7 @@ class Handler {
     }
     std::string check(const Skip&) const { return "its handler skips what is behind a request"; }
     std::string check(const CallChain& n) const {
+        if (n.closes) return "its handler closes the connection where a chain fails";
         for (const CallFile& file : n.files) {
             const Slice& name = file.name;
             if (name.space != Space::literal || !name.offset.is_imm || !name.length.is_imm)

@@ -189,7 +189,8 @@ void ProgramLowering::reply(const checked::Stmt& s) {
 
 Value ProgramLowering::call_chain(const checked::Expr& e) {
     const checked::Chain& target = m_.checked.chains[e.index];
-    ir::CallChain call{b_.new_reg(), b_.new_reg(), static_cast<std::uint16_t>(e.index), results_++, {}, {}, {}};
+    ir::CallChain call{b_.new_reg(), b_.new_reg(), static_cast<std::uint16_t>(e.index), results_++, {}, {},
+                       {},           e.closes};
     for (const checked::ExprPtr& kid : e.kids) {
         if (kid->kind == checked::ExprKind::file_ref) {
             ir::Slice name = kid->kids.empty() || !kid->kids[0] ? m_.literal("") : bytes(*kid->kids[0]);

@@ -119,6 +119,7 @@ struct Expr {
     std::vector<ExprPtr> kids;
     std::uint64_t value = 0;
     std::uint32_t index = 0, index2 = 0;
+    bool closes = false;  // of a call_chain: see ir::CallChain
     std::string bytes;
     std::optional<Lambda> body;
     std::vector<Lambda> filters;

@@ -287,6 +287,7 @@ class Checker {
                        std::vector<std::pair<Value, checked::ExprPtr>>& lets);
     void check_unused_fns();
     Value call_chain(std::uint32_t chain, const ast::Call&, Span);
+    bool only_closes(const checked::Block&) const;
     Value chain_file_argument(const ast::Expr&, std::uint32_t file_class, const std::string& param);
 
     // ---- statements (stmts.cpp, control.cpp, reads.cpp) ----

@@ -302,6 +302,13 @@ std::uint32_t Checker::outcome(const ast::Name& reason) {
     return kFirstUserOutcome + it->second;
 }
 
+// `fail close` and nothing else.
+bool Checker::only_closes(const checked::Block& block) const {
+    const auto close = reasons_.find("close");
+    return block.size() == 1 && block[0]->kind == StmtKind::fail && close != reasons_.end() &&
+           block[0]->index == kFirstUserOutcome + close->second;
+}
+
 bool Checker::fail_stmt(const ast::Stmt& s, const ast::Fail& n, checked::Block& out) {
     if (n.reason.text.empty()) {
         failed_ = true;

@@ -153,6 +153,7 @@ bool Checker::let_stmt(const ast::Stmt& s, const ast::Let& n, checked::Block& ou
         bind_error(n.name);
         return false;
     }
+    if (v.expr->kind == ExprKind::call_chain) v.expr->closes = only_closes(otherwise);
     settle(v);
     Binding b;
     b.kind = Binding::Kind::value;

@@ -29,7 +29,7 @@ struct Datagram {
     engine::QueueLink waiting_link;
     std::uint16_t rank = 0;
     bool used = false, waiting = false, dirty = false;
-    bool too_long = false;  // the reply is more than fits; that is said instead, once
+    bool dropped = false;  // the reply is more than fits, or is not whole; that is said instead, once
 
     // Bytes behind the request belong to it, as far as the datagram has so many.
     void skip(std::uint64_t length) { request_length += std::min<std::uint64_t>(length, rest.size() - request_length); }

@@ -119,7 +119,7 @@ std::uint32_t Requests::take_slot(std::uint32_t service, std::span<const std::ui
     slot.connection = connection;
     slot.ending = Ending::answered;
     slot.copies = slot.skips = slot.io->result = 0;
-    slot.replying = slot.closes = slot.in_engine = slot.on_malformed = slot.on_failure = false;
+    slot.replying = slot.closes = slot.torn = slot.in_engine = slot.on_malformed = slot.on_failure = false;
     return index;
 }
 
@@ -182,6 +182,7 @@ bool Requests::begin_next(Slot& slot) {
     if (outcome == CIO_OK) return false;
     if (outcome == close_outcome_) {
         slot.closes = true;
+        if (slot.torn) slot.ending = Ending::failed;
         return false;
     }
     const Ending ending = outcome == CIO_MALFORMED && !slot.on_malformed ? Ending::malformed : Ending::failed;
@@ -267,7 +268,7 @@ std::uint32_t Requests::bind(const ir::HandlerRun& run, const ir::CallChain& cal
 std::optional<RunState> Requests::submit(Slot& slot, std::uint32_t index) {
     const ir::CallChain& call = slot.run->call();
     if (const std::uint32_t wrong = bind(*slot.run, call); wrong != CIO_OK) {
-        slot.run->give_up(wrong);
+        answer_failed(slot, wrong);
         return std::nullopt;
     }
     if (is_next(slot, call)) {
@@ -284,7 +285,7 @@ std::optional<RunState> Requests::submit(Slot& slot, std::uint32_t index) {
         return RunState::chain;
     }
     if (submitted.error().kind != engine::SubmitError::Kind::full) {
-        slot.run->give_up(CIO_BAD_ARGUMENT);
+        answer_failed(slot, CIO_BAD_ARGUMENT);
         return std::nullopt;
     }
     slot.run->call_again();
@@ -314,14 +315,22 @@ std::optional<std::uint32_t> Requests::take(const engine::Completion& completion
 bool Requests::answer_plain(Slot& slot, std::uint32_t outcome, ir::ResultKind kind, std::uint64_t scalar) {
     if (outcome == CIO_OK && kind == ir::ResultKind::scalar)
         slot.run->answer(scalar, {});
-    else if (is_absent(outcome))
-        slot.run->answer_absent();
     else if (outcome != CIO_OK)
         // Bytes of a file that are malformed do not make a request of bad form out of the one that needed them.
-        slot.run->give_up(outcome == CIO_MALFORMED ? std::uint32_t{CIO_IO_ERROR} : outcome);
+        answer_failed(slot, outcome == CIO_MALFORMED ? std::uint32_t{CIO_IO_ERROR} : outcome);
     else
         return false;
     return true;
+}
+
+// Of a call that ended otherwise than well.
+void Requests::answer_failed(Slot& slot, std::uint32_t outcome) {
+    const bool closes = slot.run->call().closes;
+    slot.torn = slot.torn || closes;
+    if (closes || is_absent(outcome))
+        slot.run->answer_absent();
+    else
+        slot.run->give_up(outcome);
 }
 
 void Requests::answer_kept(Slot& slot, const engine::Stretch& kept) {

@@ -59,6 +59,8 @@ class Requests {
     // Of a slot that has ended. With `closes`, the connection is to be ended.
     Ending ending(std::uint32_t slot) const { return slots_[slot].ending; }
     bool closes(std::uint32_t slot) const { return slots_[slot].closes || skips(slot) > ir::kMaxSkip; }
+    // What it has replied is not whole: a chain that its reply needs has failed (ir::CallChain::closes).
+    bool is_torn(std::uint32_t slot) const { return slots_[slot].torn; }
     // Bytes behind the request that are no requests.
     std::uint64_t skips(std::uint32_t slot) const { return slots_[slot].skips + slots_[slot].io->result; }
     // Bytes of chains' results that were copied since the last call.
@@ -95,7 +97,7 @@ class Requests {
         std::size_t part = 0, within = 0;  // of the reply that is being written
         std::size_t parked_bytes = 0;      // of the memory, held while it is parked
         Ending ending = Ending::answered;
-        bool replying = false, closes = false, in_engine = false, parked = false;
+        bool replying = false, closes = false, torn = false, in_engine = false, parked = false;
         bool on_malformed = false, on_failure = false;    // has run, or need not
         std::uint32_t ahead = kNone, last_ahead = kNone;  // chains that run for calls which the handler will make
         bool waits_ahead = false;                         // for the first of them
@@ -126,6 +128,7 @@ class Requests {
     std::optional<RunState> submit(Slot& slot, std::uint32_t index);
     std::uint32_t bind(const ir::HandlerRun& run, const ir::CallChain& call);
     bool answer_plain(Slot& slot, std::uint32_t outcome, ir::ResultKind kind, std::uint64_t scalar);
+    void answer_failed(Slot& slot, std::uint32_t outcome);
     void answer_kept(Slot& slot, const engine::Stretch& kept);
     void answer_copy(Slot& slot, std::span<const std::uint8_t> bytes);
 

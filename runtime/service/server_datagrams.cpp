@@ -75,7 +75,7 @@ void Server::look_for_datagram_request(std::uint32_t index) {
                 framing.end.size();
     }
     datagram.arrived_ns = now_ns();
-    datagram.too_long = false;
+    datagram.dropped = false;
     counters_of(datagram).requests++;
     datagram.waiting = true;
     waiting_.push(datagram.rank, kFirstDatagram + index);
@@ -118,10 +118,15 @@ void Server::shed_datagram(std::uint32_t index) {
 // A reply that is more than its datagrams hold is not sent in part: the client is told instead.
 void Server::datagram_reply_too_long(Generation& generation, std::uint32_t slot) {
     Datagram& datagram = datagrams_[generation.requests.connection(slot) - kFirstDatagram];
+    counters_of(datagram).reply_too_long += datagram.dropped ? 0 : 1;
+    drop_datagram_reply(generation, slot);
+}
+
+void Server::drop_datagram_reply(Generation& generation, std::uint32_t slot) {
+    Datagram& datagram = datagrams_[generation.requests.connection(slot) - kFirstDatagram];
     datagram.answer.clear();
-    if (datagram.too_long) return datagram_ended(generation, slot);
-    datagram.too_long = true;
-    counters_of(datagram).reply_too_long++;
+    if (datagram.dropped) return datagram_ended(generation, slot);
+    datagram.dropped = true;
     generation.requests.fail(slot);
     go_on(generation, slot);
 }
@@ -131,6 +136,7 @@ void Server::datagram_ended(Generation& generation, std::uint32_t slot) {
     const std::uint32_t index = requests.connection(slot) - kFirstDatagram;
     Datagram& datagram = datagrams_[index];
     ServiceCounters& counters = counters_of(datagram);
+    if (requests.is_torn(slot) && !datagram.dropped) return drop_datagram_reply(generation, slot);
     const Ending ending = requests.ending(slot);
     const bool closes = requests.closes(slot);
     // Who answers a request with nothing has been asked for that, as memcached's `quit` does.

@@ -1,0 +1,196 @@
+#!/usr/bin/python3
+"""Values that are longer than one read, which lie in pieces: std/memcached.chain and std/kv.chain give them whole, and where a
+piece cannot be read they end the connection instead of putting an error where the client waits for the value.
+The interpreter is the distribution's, as services_memcached has its packages."""
+import hashlib
+import json
+import pathlib
+import random
+import re
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import runs
+import started
+from runs import BUILD, ROOT, expect
+from services_memcached import escaped
+
+SEED = 20331
+PIECE = 61440
+SHORT = 64000  # values up to this are read at once
+DAMAGED = b"damaged"
+LIBRARY = ROOT / "stdlib-chains"
+
+
+def items(rng):
+    sizes = [0, 1000, SHORT, SHORT + 1, 80000, 2 * PIECE, 2 * PIECE + 1, 1 << 20, 16 << 20]
+    held = {b"value%d" % size: rng.randbytes(size) for size in sizes}
+    return held | {DAMAGED: rng.randbytes(80000), b"damaged long": rng.randbytes(6 * PIECE)}
+
+
+def make_store(path, held):
+    text = b"".join(b"%s\t%s\n" % (key, escaped(value)) for key, value in held.items())
+    subprocess.run([BUILD / "bin" / "chainio", "store", "build", path, "--from", "-"], input=text, check=True, stdout=subprocess.DEVNULL)
+    data = bytearray(path.read_bytes())
+    for key in (DAMAGED, b"damaged long"):
+        data[data.index(held[key][-100:])] ^= 1
+    path.write_bytes(data)
+
+
+class Server:
+    def __init__(self, folder, store, chain):
+        artifact = folder / f"{chain}.o"
+        defines = ("-D", "KEY=12") if chain == "kv" else ()
+        subprocess.run([BUILD / "bin" / "chainc", LIBRARY / "std" / f"{chain}.chain", "-I", LIBRARY, "-o", artifact, *defines], check=True)
+        self.control = folder / f"{chain}.control"
+        self.process = started.start([BUILD / "bin" / "chainio-runtime", "--spec", artifact, "--bind", "127.0.0.1", "--port", f"{chain}=0", "--file", f"values={store}", "--socket",
+                                      self.control], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.ports = {}
+        for line in self.process.stderr:
+            if found := re.match(rf"service {chain} at (tcp|udp) \S+ port (\d+)", line):
+                self.ports[found[1]] = int(found[2])
+            if line.startswith("serving at"):
+                break
+        self.chain = chain
+        self.rest = started.rest_of(self.process.stderr, [])
+
+    def tcp(self):
+        return socket.create_connection(("127.0.0.1", self.ports["tcp"]), timeout=60)
+
+    def udp(self):
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        sock.settimeout(60)
+        sock.connect(("127.0.0.1", self.ports["udp"]))
+        return sock
+
+    def counters(self):
+        text = subprocess.run([BUILD / "bin" / "chainio", "control", self.control, "stats"], check=True, stdout=subprocess.PIPE).stdout
+        return json.loads(text)
+
+    def service(self, transport):
+        return next(one for one in self.counters()["services"] if (one["name"], one["transport"]) == (self.chain, transport))
+
+    def stop(self):
+        self.process.terminate()
+        code = self.process.wait(timeout=60)
+        self.rest.join()
+        return code
+
+
+def told(what, got, want):
+    """Of long bytes only what they are is printed."""
+    expect(what, (len(got), hashlib.sha256(got).hexdigest()), (len(want), hashlib.sha256(want).hexdigest()))
+
+
+def all_of(sock, requests):
+    """What comes back to them until the server closes."""
+    sender = threading.Thread(target=sock.sendall, args=(requests,))
+    sender.start()
+    data = bytearray()
+    try:
+        while got := sock.recv(1 << 20):
+            data += got
+    except ConnectionResetError:
+        pass
+    sender.join()
+    sock.close()
+    return bytes(data)
+
+
+def got(key, value):
+    return b"VALUE %s 0 %d\r\n%s\r\n" % (key, len(value), value)
+
+
+def whole_values(server, held):
+    good = {key: value for key, value in held.items() if not key.startswith(DAMAGED)}
+    requests, replies = b"", b""
+    for key, value in good.items():
+        requests += b"get %s\r\nmg %s v s\r\nmg %s s\r\n" % (key, key, key)
+        replies += got(key, value) + b"END\r\n" + b"VA %d s%d\r\n%s\r\nHD s%d\r\n" % (len(value), len(value), value, len(value))
+    told("each value by get and mg, in one go", all_of(server.tcp(), requests + b"quit\r\n"), replies)
+    keys = list(good) + [b"nothing"] + list(good)[:-1]
+    told("many in one request", all_of(server.tcp(), b"get %s\r\nquit\r\n" % b" ".join(keys)),
+         b"".join(got(key, good[key]) for key in keys if key in good) + b"END\r\n")
+    with server.tcp() as slow, server.tcp() as other:
+        slow.sendall(b"get value%d\r\n" % (16 << 20))
+        begin = slow.recv(1000)
+        other.sendall(b"get value1000\r\n")
+        expect("others are answered while one takes nothing", other.recv(1 << 16, socket.MSG_PEEK) != b"", True)
+        slow.sendall(b"quit\r\n")
+        told("who takes a long value late gets it whole", begin + all_of(slow, b""), got(b"value%d" % (16 << 20), good[b"value%d" % (16 << 20)]) + b"END\r\n")
+
+
+def torn_values(server, held):
+    before = server.service("tcp")
+    for request, begin in [(b"get value1000 damaged value1000\r\n", got(b"value1000", held[b"value1000"]) + b"VALUE damaged 0 80000\r\n"),
+                           (b"mg damaged v\r\n", b"VA 80000\r\n")]:
+        told(f"a piece that is not as it was ends the connection: {request!r}", all_of(server.tcp(), request + b"version\r\n"), begin + held[DAMAGED][:PIECE])
+    after = server.service("tcp")
+    expect("counted as failed", after["failed"] - before["failed"], 2)
+    told("what of it needs no piece is told", all_of(server.tcp(), b"mg damaged s\r\nquit\r\n"), b"HD s80000\r\n")
+
+
+def datagrams(sock, request):
+    sock.send(struct.pack("!HHHH", 9, 0, 1, 0) + request)
+    parts, count = {}, 1
+    while len(parts) < count:
+        data = sock.recv(1 << 16)
+        _, at, count, _ = struct.unpack("!HHHH", data[:8])
+        parts[at] = data[8:]
+    return b"".join(parts[at] for at in range(count))
+
+
+def by_datagrams(server, held):
+    error = b"SERVER_ERROR the store cannot be read\r\n"
+    with server.udp() as sock:
+        told("a value of two pieces in datagrams", datagrams(sock, b"get value80000\r\n"), got(b"value80000", held[b"value80000"]) + b"END\r\n")
+        told("one that is more than they hold", datagrams(sock, b"get value%d\r\n" % (1 << 20)), error)
+        told("one of which a piece is not as it was", datagrams(sock, b"get value1000 damaged\r\n"), error)
+        told("the socket goes on", datagrams(sock, b"mg value1000 s\r\n"), b"HD s1000\r\n")
+    expect("of these one was too long, and two failed", server.service("udp")["failed"], 2)
+    expect("  as counted", server.service("udp")["reply_too_long"], 1)
+
+
+def binary(server, held):
+    good = [b"value1000\0\0\0", b"value80000\0\0", b"value1048576"]
+    found = b"".join(struct.pack("!I", len(held[key.rstrip(b"\0")])) + held[key.rstrip(b"\0")] for key in good)
+    torn = b"damaged\0\0\0\0\0"
+    told("std/kv.chain, and the end where a piece is not as it was", all_of(server.tcp(), b"".join(good) + torn + good[0]),
+         found + struct.pack("!I", 80000) + held[DAMAGED][:PIECE])
+
+
+def by_hand(folder, store):
+    artifact = folder / "store.o"
+    subprocess.run([BUILD / "bin" / "chainc", LIBRARY / "std" / "store.chain", "-I", LIBRARY, "-o", artifact], check=True)
+    call = [BUILD / "bin" / "chainio", "call", artifact]
+    ended = subprocess.run([*call, "find", "--file", f"store={store}", "--arg", "key=value80000"], capture_output=True, text=True)
+    expect("`find` says that the value is longer than one read", (ended.returncode != 0, "overflow" in ended.stdout + ended.stderr), (True, True))
+
+
+def main():
+    rng = random.Random(SEED)
+    held = items(rng)
+    with tempfile.TemporaryDirectory(dir=BUILD) as name:
+        folder = pathlib.Path(name)
+        make_store(folder / "main.store", held)
+        padded = {key.ljust(12, b"\0"): value for key, value in held.items() if len(key) <= 12}
+        make_store(folder / "padded.store", padded | {DAMAGED: held[DAMAGED], b"damaged long": held[b"damaged long"]})
+        for chain, tests in [("memcached", (whole_values, torn_values, by_datagrams)), ("kv", (binary,))]:
+            server = Server(folder, folder / ("main.store" if chain == "memcached" else "padded.store"), chain)
+            try:
+                for test in tests:
+                    test(server, held)
+            finally:
+                expect(f"{chain} ends well", server.stop(), 0)
+        by_hand(folder, folder / "main.store")
+    return 1 if runs.failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
