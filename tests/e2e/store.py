@@ -97,6 +97,7 @@ def views(run, database, path):
 
 
 LONG = 64000  # longer values are in pieces
+PIECE = 61440
 MOST = 16 << 20
 
 
@@ -117,9 +118,32 @@ def read_whole(path):
     return version, out
 
 
+def parts(run, path, want, what):
+    """Each value put together from its parts, as chains give them; `find` gives those that are one read."""
+    asked = [{"key": key, "number": number} for key, (_, value) in want.items() for number in range(-(-len(value) // PIECE) + 2)]
+    answers = iter(run.call("part", {"store": path}, {}, asked))
+    for key, (flags, value) in want.items():
+        item, *pieces = [next(answers) for _ in range(-(-len(value) // PIECE) + 2)]
+        if len(value) <= LONG:
+            run.same(f"{what}: {key!r}", (split(item), {piece.outcome for piece in pieces}), ((flags, value), {"not_found"}))
+            continue
+        same = b"".join(piece.value for piece in pieces[:-1]) == value
+        run.same(f"{what}: {key!r} in pieces", (split(item)[0], same, pieces[-1].outcome, pieces[0].hops), (flags, True, "not_found", 3))
+    found = run.call("find", {"store": path}, {}, [{"key": key} for key in want])
+    run.same(f"{what}: `find`", [answer.outcome for answer in found], ["overflow" if len(value) > LONG else "ok" for _, value in want.values()])
+
+
+def few_pieces(run, rng):
+    """Of a store that is small enough for virtual machines."""
+    path, want = run.folder / "pieces.store", {b"long": (5, rng.randbytes(2 * PIECE + 100)), b"short": (6, b"value")}
+    text = b"".join(b"%s\t%s\t%d\n" % (key, escaped(value), flags) for key, (flags, value) in want.items())
+    run.same("a store of few pieces", store("build", path, "--from", "-", input=text).returncode, 0)
+    parts(run, path, want, "pieces")
+
+
 def long_values(run, rng):
     """Values up to 16 MiB, from either kind of source, and what is said of those that are longer."""
-    sizes = [5, LONG, LONG + 1, 100, 2 * 61440, 2 * 61440 + 1, 1 << 20, MOST, 17]
+    sizes = [5, LONG, LONG + 1, 100, 2 * PIECE, 2 * PIECE + 1, 1 << 20, MOST, 17]
     want = {b"key%d" % size: (rng.randrange(1 << 32), rng.randbytes(size)) for size in sizes}
     text = b"".join(b"%s\t%s\t%d\n" % (key, escaped(value), flags) for key, (flags, value) in want.items())
     paths = [run.folder / f"long{number}.store" for number in range(3)]
@@ -138,15 +162,18 @@ def long_values(run, rng):
     run.same("  and the same bytes each time", [path.read_bytes() == paths[0].read_bytes() for path in paths], [True] * 3)
     checked = store("check", paths[0])
     run.same("  which are whole", (checked.returncode, checked.stdout.split(b",")[0].split(b": ")[1]), (0, b"whole"))
+    parts(run, paths[0], want, "long")
     data, value = bytearray(paths[0].read_bytes()), want[b"key%d" % MOST][1]
     first = data.index(value)
-    data[first + 100 * 61440] ^= 1
+    data[first + 100 * PIECE] ^= 1
     paths[0].write_bytes(data)
     checked = store("check", paths[0])
     item = first - 4096  # its head, key and table have less
     run.same("a byte of a piece", (checked.returncode, checked.stderr.decode()),
-             (1, f"chainio store: {paths[0]}: byte {first + 100 * 61440}: the sum of piece 100 of the item at byte {data.index(b'key%d' % MOST, item) - 24} is wrong\n"
+             (1, f"chainio store: {paths[0]}: byte {first + 100 * PIECE}: the sum of piece 100 of the item at byte {data.index(b'key%d' % MOST, item) - 24} is wrong\n"
                  f"chainio store: {paths[0]} is damaged; build it again\n"))
+    answers = run.call("part", {"store": paths[0]}, {}, [{"key": b"key%d" % MOST, "number": number} for number in (0, 100, 101, 102)])
+    run.same("  which the chain says of this one alone", [answer.outcome for answer in answers], ["ok", "ok", "malformed", "ok"])
     none = run.folder / "none.store"
     for place, source, more in ((f"{database}: row 1", ("--from-sqlite", database, "--table", "longer"), b""),
                                 ("standard input:1", ("--from", "-"), b"k\t" + bytes(MOST + 1))):
@@ -230,6 +257,7 @@ def main():
     done = store("build", path, "--from", "-", "--memory", "64KiB", input=text)
     run.same("built from standard input", (done.returncode, done.stderr), (0, b""))
     compare(run, path, want, "tsv")
+    few_pieces(run, rng)
     compare(run, path, dict(list(want.items())[:2000]), "direct", direct(run))
     checked = store("check", path)
     run.same("check", (checked.returncode, checked.stdout.split(b",")[0].split(b": ")[1]), (0, b"whole"))
