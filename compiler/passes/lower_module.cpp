@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "bpf-templates/chainio_step.h"
+#include "compiler/passes/begun_replies.h"
 #include "compiler/passes/lower.h"
 #include "compiler/passes/lower_program.h"
 
@@ -68,7 +69,9 @@ std::int32_t lower_handler(ModuleContext& m, const std::string& name, const std:
     if (!handler) return -1;
     ProgramLowering lowering(m, nullptr, name, ir::ProgramKind::handler);
     lowering.handler(*handler, handler->body, whole);
-    return add_program(m, lowering.finish());
+    ir::Program program = lowering.finish();
+    close_begun_replies(program);
+    return add_program(m, std::move(program));
 }
 
 std::int32_t lower_key(ModuleContext& m, const std::string& name, const std::optional<checked::Handler>& handler,

@@ -152,8 +152,9 @@ def by_datagrams(server, held):
         told("a value of two pieces in datagrams", datagrams(sock, b"get value80000\r\n"), got(b"value80000", held[b"value80000"]) + b"END\r\n")
         told("one that is more than they hold", datagrams(sock, b"get value%d\r\n" % (1 << 20)), error)
         told("one of which a piece is not as it was", datagrams(sock, b"get value1000 damaged\r\n"), error)
+        told("  and what follows it in the datagram", datagrams(sock, b"get damaged\r\nmn\r\n") + sock.recv(1 << 16)[8:], error + b"MN\r\n")
         told("the socket goes on", datagrams(sock, b"mg value1000 s\r\n"), b"HD s1000\r\n")
-    expect("of these one was too long, and two failed", server.service("udp")["failed"], 2)
+    expect("of these one was too long, and three failed", server.service("udp")["failed"], 3)
     expect("  as counted", server.service("udp")["reply_too_long"], 1)
 
 
@@ -163,6 +164,28 @@ def binary(server, held):
     torn = b"damaged\0\0\0\0\0"
     told("std/kv.chain, and the end where a piece is not as it was", all_of(server.tcp(), b"".join(good) + torn + good[0]),
          found + struct.pack("!I", 80000) + held[DAMAGED][:PIECE])
+
+
+def overwritten(folder):
+    """A store that is written over in place while a client takes a value of it: never a value of both."""
+    key, size = b"key", 16 << 20
+    for name in ("a", "b"):
+        subprocess.run([BUILD / "bin" / "chainio", "store", "build", folder / f"{name}.store", "--from", "-"],
+                       input=key + b"\t" + name.encode() * size + b"\n", check=True, stdout=subprocess.DEVNULL)
+    server = Server(folder, folder / "a.store", "memcached")
+    begin = b"VALUE key 0 %d\r\n" % size
+    with server.tcp() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.sendall(b"get key\r\n")
+        data = sock.recv(len(begin), socket.MSG_WAITALL)
+        with open(folder / "a.store", "r+b") as file:
+            file.write((folder / "b.store").read_bytes())
+        data += all_of(sock, b"quit\r\n")
+    got_all = begin + b"a" * size + b"\r\nEND\r\n"
+    expect("a value of the store before, as far as it goes", got_all.startswith(data), True)
+    expect("  which ends with the connection", len(data) < len(got_all), True)
+    told("the value behind it", all_of(server.tcp(), b"get key\r\nquit\r\n"), begin + b"b" * size + b"\r\nEND\r\n")
+    expect("ends well", server.stop(), 0)
 
 
 def by_hand(folder, store):
@@ -189,6 +212,7 @@ def main():
             finally:
                 expect(f"{chain} ends well", server.stop(), 0)
         by_hand(folder, folder / "main.store")
+        overwritten(folder)
     return 1 if runs.failures else 0
 
 

@@ -120,7 +120,9 @@ def read_whole(path):
 
 def parts(run, path, want, what):
     """Each value put together from its parts, as chains give them; `find` gives those that are one read."""
-    asked = [{"key": key, "number": number} for key, (_, value) in want.items() for number in range(-(-len(value) // PIECE) + 2)]
+    cas = {key: run.call("part", {"store": path}, {}, [{"key": key, "number": 0, "cas": b""}] * 2)[0].value[8:16] for key in want}
+    asked = [{"key": key, "number": number, "cas": cas[key] if number else b""}
+             for key, (_, value) in want.items() for number in range(-(-len(value) // PIECE) + 2)]
     answers = iter(run.call("part", {"store": path}, {}, asked))
     for key, (flags, value) in want.items():
         item, *pieces = [next(answers) for _ in range(-(-len(value) // PIECE) + 2)]
@@ -168,12 +170,15 @@ def long_values(run, rng):
     data[first + 100 * PIECE] ^= 1
     paths[0].write_bytes(data)
     checked = store("check", paths[0])
-    item = first - 4096  # its head, key and table have less
+    around = first - 4096  # its head, key and table have less
     run.same("a byte of a piece", (checked.returncode, checked.stderr.decode()),
-             (1, f"chainio store: {paths[0]}: byte {first + 100 * PIECE}: the sum of piece 100 of the item at byte {data.index(b'key%d' % MOST, item) - 24} is wrong\n"
+             (1, f"chainio store: {paths[0]}: byte {first + 100 * PIECE}: the sum of piece 100 of the item at byte {data.index(b'key%d' % MOST, around) - 24} is wrong\n"
                  f"chainio store: {paths[0]} is damaged; build it again\n"))
-    answers = run.call("part", {"store": paths[0]}, {}, [{"key": b"key%d" % MOST, "number": number} for number in (0, 100, 101, 102)])
+    item = run.call("part", {"store": paths[0]}, {}, [{"key": b"key%d" % MOST, "number": 0, "cas": b""}])[0].value
+    answers = run.call("part", {"store": paths[0]}, {}, [{"key": b"key%d" % MOST, "number": number, "cas": item[8:16]} for number in (0, 100, 101, 102)])
     run.same("  which the chain says of this one alone", [answer.outcome for answer in answers], ["ok", "ok", "malformed", "ok"])
+    answers = run.call("part", {"store": paths[0]}, {}, [{"key": b"key%d" % MOST, "number": 102, "cas": bytes(8)}])
+    run.same("  and of pieces of another value", [answer.outcome for answer in answers], ["malformed"])
     none = run.folder / "none.store"
     for place, source, more in ((f"{database}: row 1", ("--from-sqlite", database, "--table", "longer"), b""),
                                 ("standard input:1", ("--from", "-"), b"k\t" + bytes(MOST + 1))):

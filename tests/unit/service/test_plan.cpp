@@ -85,7 +85,7 @@ TEST(Plan, WhatCannotBeAnsweredInsideIsNamed) {
     EXPECT_EQ(
         obstacle(binary("let v = get(values[\"a\"], 1) else fail not_found\nif v == \"x\" { fail close }\nreply v")),
         "its handler looks into a result, or keeps bytes of its own");
-    EXPECT_EQ(obstacle(binary("let v = get(values[\"a\"], 1) else fail close\nreply v")),
+    EXPECT_EQ(obstacle(binary("reply \"a\"\nlet v = get(values[\"a\"], 1) else fail close\nreply v")),
               "its handler closes the connection where a chain fails");
     EXPECT_EQ(obstacle(binary("skip request.number\nreply \"x\"")), "its handler skips what is behind a request");
 }
