@@ -428,7 +428,7 @@ void Requests::fail(std::uint32_t index) {
         slot.closes = slot.closes || (outcome != CIO_OK && outcome == close_outcome_);
     }
     // Its end was that of the reply, which is thrown away; what follows in the datagram has nothing to do with it.
-    if (slot.torn) slot.closes = false;
+    if (std::exchange(slot.torn, false)) slot.closes = false;
     if (!begin_handler_of(slot, Ending::failed)) {
         slot.run.reset();
         slot.closes = true;

@@ -65,7 +65,7 @@ class Requests {
     std::uint64_t skips(std::uint32_t slot) const { return slots_[slot].skips + slots_[slot].io->result; }
     // Bytes of chains' results that were copied since the last call.
     std::uint64_t take_copies(std::uint32_t slot) { return std::exchange(slots_[slot].copies, 0); }
-    // The reply found no room at all: the slot goes on with what answers a request that failed.
+    // The reply found no room at all, or was thrown away: the slot goes on with what answers a request that failed.
     void fail(std::uint32_t slot);
     // What `program` puts at the begin of a datagram of the reply; nothing when it fails or `out` is too small for it.
     std::optional<std::size_t> datagram_head(std::uint32_t slot, std::int32_t program, std::uint64_t number,

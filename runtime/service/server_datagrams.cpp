@@ -122,6 +122,8 @@ void Server::datagram_reply_too_long(Generation& generation, std::uint32_t slot)
     drop_datagram_reply(generation, slot);
 }
 
+// Throws away what the reply holds, once, for what the spec says of a failure. Where that cannot be sent either,
+// nothing is.
 void Server::drop_datagram_reply(Generation& generation, std::uint32_t slot) {
     Datagram& datagram = datagrams_[generation.requests.connection(slot) - kFirstDatagram];
     datagram.answer.clear();
@@ -136,7 +138,10 @@ void Server::datagram_ended(Generation& generation, std::uint32_t slot) {
     const std::uint32_t index = requests.connection(slot) - kFirstDatagram;
     Datagram& datagram = datagrams_[index];
     ServiceCounters& counters = counters_of(datagram);
-    if (requests.is_torn(slot) && !datagram.dropped) return drop_datagram_reply(generation, slot);
+    if (requests.is_torn(slot)) {
+        if (!datagram.dropped) return drop_datagram_reply(generation, slot);
+        datagram.answer.clear();
+    }
     const Ending ending = requests.ending(slot);
     const bool closes = requests.closes(slot);
     // Who answers a request with nothing has been asked for that, as memcached's `quit` does.

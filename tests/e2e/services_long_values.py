@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs
@@ -43,10 +44,10 @@ def make_store(path, held):
 
 
 class Server:
-    def __init__(self, folder, store, chain):
+    def __init__(self, folder, store, chain, spec=None):
         artifact = folder / f"{chain}.o"
         defines = ("-D", "KEY=12") if chain == "kv" else ()
-        subprocess.run([BUILD / "bin" / "chainc", LIBRARY / "std" / f"{chain}.chain", "-I", LIBRARY, "-o", artifact, *defines], check=True)
+        subprocess.run([BUILD / "bin" / "chainc", spec or LIBRARY / "std" / f"{chain}.chain", "-I", LIBRARY, "-o", artifact, *defines], check=True)
         self.control = folder / f"{chain}.control"
         self.process = started.start([BUILD / "bin" / "chainio-runtime", "--spec", artifact, "--bind", "127.0.0.1", "--port", f"{chain}=0", "--file", f"values={store}", "--socket",
                                       self.control], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -75,6 +76,12 @@ class Server:
 
     def service(self, transport):
         return next(one for one in self.counters()["services"] if (one["name"], one["transport"]) == (self.chain, transport))
+
+    def wait_for(self, transport, counter, value):
+        end = time.monotonic() + 60
+        while (now := self.service(transport)[counter]) != value and time.monotonic() < end:
+            time.sleep(0.02)
+        expect(f"{counter} by {transport}", now, value)
 
     def stop(self):
         self.process.terminate()
@@ -158,6 +165,44 @@ def by_datagrams(server, held):
     expect("  as counted", server.service("udp")["reply_too_long"], 1)
 
 
+TORN_TWICE = """files values = "*" { immutable }
+chain part(of: file values, at: u64) -> bytes(max 8) { step piece(bytes: block at at for 8) { return bytes } }
+service torn on udp 9100 via uring {
+  request { first: u64be  second: u64be }
+  on request {
+    let first = part(values[""], request.first) else fail not_found
+    reply "begun " first
+    let second = part(values[""], request.second) else fail close
+    reply second
+  }
+  on failure {
+    reply "failed "
+    let why = part(values[""], 1024) else fail close
+    reply why
+  }
+}
+"""
+
+
+def torn_twice(folder):
+    """By datagrams, where what `on failure` says is not whole either: nothing of the two is sent."""
+    spec, file = folder / "torn.chain", folder / "torn.values"
+    spec.write_text(TORN_TWICE)
+    file.write_bytes(b"01234567")
+    server = Server(folder, file, "torn", spec)
+    try:
+        with server.udp() as sock:
+            # At the end one that is answered: whatever the others are sent is there before.
+            for number, begin in enumerate([0, 1024], 1):
+                sock.send(struct.pack("!QQ", begin, 1024))
+                server.wait_for("udp", "failed", number)
+            sock.send(bytes(16))
+            expect("nothing of them is sent", sock.recv(1 << 16), b"begun 0123456701234567")
+        expect("  which is counted", server.service("udp")["unanswered"], 2)
+    finally:
+        expect("torn ends well", server.stop(), 0)
+
+
 def binary(server, held):
     good = [b"value1000\0\0\0", b"value80000\0\0", b"value1048576"]
     found = b"".join(struct.pack("!I", len(held[key.rstrip(b"\0")])) + held[key.rstrip(b"\0")] for key in good)
@@ -211,6 +256,7 @@ def main():
                     test(server, held)
             finally:
                 expect(f"{chain} ends well", server.stop(), 0)
+        torn_twice(folder)
         by_hand(folder, folder / "main.store")
         overwritten(folder)
     return 1 if runs.failures else 0
