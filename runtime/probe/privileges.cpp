@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,18 +19,13 @@ struct Capabilities {
     bool read() { return syscall(SYS_capget, &head, data) == 0; }
     bool write() { return syscall(SYS_capset, &head, data) == 0; }
     bool has(unsigned number) const { return (data[number / 32].effective >> (number % 32) & 1) != 0; }
-    void remove(unsigned number, bool for_children) {
+    void remove(unsigned number) {
         const std::uint32_t keep = ~(std::uint32_t{1} << (number % 32));
         data[number / 32].effective &= keep;
         data[number / 32].permitted &= keep;
-        if (for_children) data[number / 32].inheritable &= keep;
+        data[number / 32].inheritable &= keep;
     }
 };
-
-constexpr unsigned kOfProbes[] = {CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN};
-
-// Who loses it hands it on to nobody.
-bool is_ambient(unsigned number) { return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, number, 0, 0) == 1; }
 
 // Where users are numbered as outside of all namespaces there is none of ours.
 bool is_in_user_namespace() {
@@ -67,17 +61,9 @@ std::string missing_privileges() {
 std::expected<void, std::string> drop_privileges() {
     Capabilities mine;
     if (!mine.read()) return std::unexpected(reason("cannot read this process's capabilities"));
-    for (unsigned number : kOfProbes) mine.remove(number, true);
+    for (unsigned number : {CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN}) mine.remove(number);
     if (!mine.write()) return std::unexpected(reason("cannot give up capabilities"));
     return {};
-}
-
-void drop_own_privileges() {
-    Capabilities mine;
-    if (!mine.read()) return;
-    for (unsigned number : kOfProbes)
-        if (!is_ambient(number)) mine.remove(number, false);
-    (void)mine.write();
 }
 
 }  // namespace chainio::probe

@@ -10,8 +10,5 @@ std::string missing_privileges();
 // Gives up, for good, what probes needed (CAP_BPF, CAP_PERFMON, and CAP_SYS_ADMIN, which stands for both). A program
 // that is executed later gets what its user and file give it, as ever. Of the calling thread and those that it starts.
 std::expected<void, std::string> drop_privileges();
-// Gives up as much of that as can be given up before a program is executed that is to get what it would have got: all
-// but what is ambient, which comes from this process and from nothing else.
-void drop_own_privileges();
 
 }  // namespace chainio::probe

@@ -219,6 +219,10 @@ def test_privileges(folder, spec):
         run = subprocess.Popen([*prefix, *folder.command([*spec, "--quiet"], script)], env=folder.environment, cwd=folder.path,
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         expect(f"{words}: the program has what it has without chainio", run.stdout.readline() + run.stdout.readline() + b"\n", plain)
+        # The kernel takes it from who gets a privilege that whoever executed it had not.
+        leaves_core = subprocess.run([*prefix, *folder.command([*spec, "--quiet"], [sys.executable, "-c", "import ctypes; print(ctypes.CDLL(None).prctl(3))"])],
+                                     env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+        expect("  it may leave a core file (PR_GET_DUMPABLE)", (leaves_core.returncode, leaves_core.stdout), (0, b"1\n"))
         # An artifact is the whole program's from the start.
         first = "chainio-main" if spec[-1].endswith(".o") else "chainio"
         netns.until("  whoever started it has given them up", lambda run=run, first=first: given_up(run.pid, first))

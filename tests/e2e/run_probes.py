@@ -210,14 +210,16 @@ def before_it_begins(folder):
     # On one processor, where none of the two goes before the other unless that waits: the program says it before its parent goes on.
     one = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0))), "chrt", "--fifo", "1"]
     file = folder.path / "summary.json"
-    file.unlink(missing_ok=True)
-    command = [*one, *folder.command(["--spec", path, "--json", "--summary", file], ["./parent"])]
-    done = subprocess.run(command, env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
-    if b"chrt: failed" in done.stderr:
-        print("note: no real-time priorities here:", done.stderr.decode().strip())
-        return
-    expect("a program that looks at its server", (done.returncode, runs.json.loads(file.read_text())["refused"]), (0, []))
-    expect("  which has no privileges any more", int(re.search(rb"CapEff:\s*(\w+)", done.stdout)[1], 16) & PRIVILEGES, 0)
+    ambient = ["setpriv", "--inh-caps=+bpf,+perfmon,+sys_admin", "--ambient-caps=+bpf,+perfmon,+sys_admin"]
+    for prefix, whose in (([], "root's"), (ambient, "ambient")):
+        file.unlink(missing_ok=True)
+        command = [*one, *prefix, *folder.command(["--spec", path, "--json", "--summary", file], ["./parent"])]
+        done = subprocess.run(command, env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+        if b"chrt: failed" in done.stderr:
+            print("note: no real-time priorities here:", done.stderr.decode().strip())
+            return
+        expect("a program that looks at its server", (done.returncode, runs.json.loads(file.read_text())["refused"]), (0, []))
+        expect(f"  which has no privileges any more: {whose}", int(re.search(rb"CapEff:\s*(\w+)", done.stdout)[1], 16) & PRIVILEGES, 0)
 
 
 def killed(folder):

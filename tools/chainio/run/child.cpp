@@ -35,7 +35,7 @@ std::string cannot_hear_of_ends() {
            "), most likely by a filter of system calls";
 }
 
-std::expected<Child, int> Child::start(const Start& what, bool whole_tree) {
+std::expected<Child, int> Child::start(const Start& what, bool whole_tree, const std::function<void()>& before_it) {
     int collected = 0;
     ::prctl(PR_GET_CHILD_SUBREAPER, &collected);
     if (whole_tree) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -43,7 +43,7 @@ std::expected<Child, int> Child::start(const Start& what, bool whole_tree) {
     const SignalSet before = block_signals(kAllSignals);
     const bool were_ignored = watch_children();
     int pid = 0;
-    const int error = spawn(what, {before, were_ignored}, pid);
+    const int error = spawn(what, {before, were_ignored}, before_it, pid);
     if (error != 0) {
         // This process may become another, and start the program then, or become the program.
         leave_children(were_ignored);

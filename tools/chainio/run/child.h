@@ -3,6 +3,7 @@
 #pragma once
 #include <csignal>
 #include <expected>
+#include <functional>
 #include <string>
 
 #include "tools/chainio/run/signals.h"
@@ -22,7 +23,9 @@ std::string cannot_hear_of_ends();
 class Child {
   public:
     // With `whole_tree`, orphans of the program become children of this process, and ended() waits for them as well.
-    static std::expected<Child, int> start(const Start& what, bool whole_tree);  // the error is an errno
+    // `before` is spawn()'s. The error is an errno.
+    static std::expected<Child, int> start(const Start& what, bool whole_tree,
+                                           const std::function<void()>& before = {});
 
     // A program that this process has started before it executed itself anew; `signals` are to be blocked from then on.
     static Child adopt(int pid, SignalSet signals, bool whole_tree);

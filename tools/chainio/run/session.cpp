@@ -18,7 +18,6 @@
 #include <utility>
 
 #include "compiler/ir/patterns.h"
-#include "runtime/probe/privileges.h"
 #include "runtime/shim/glob.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/run/child.h"
@@ -318,15 +317,16 @@ int run(const RunOptions& given) {
                           : error.message);
         return error.exit_code;
     }
-    probe::drop_own_privileges();  // probes are attached
     const std::uint64_t start = now_ns();
-    auto child = Child::start(
-        {*program, options.words, environment_for(made->library, made->region_path, options.rewrite)}, options.follow);
+    // Probes are attached. What this process gives up the program still has, and is not to get as something new, which
+    // would leave it without a core file.
+    auto child =
+        Child::start({*program, options.words, environment_for(made->library, made->region_path, options.rewrite)},
+                     options.follow, [&made] { give_up_privileges(made->notes); });
     if (!child) {
         made = std::unexpected(SpecError{});  // removes the region
         return not_started(options, *program, child.error());
     }
-    give_up_privileges(made->notes);  // the program has what is handed on
     let_go_of_descriptors();
     accompany(*made, options, *program, *child, start, false);
 }

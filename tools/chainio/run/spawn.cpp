@@ -1,12 +1,15 @@
 #include "tools/chainio/run/spawn.h"
 
+#include <fcntl.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <optional>
 #include <string_view>
 
 #include "tools/chainio/run/passing.h"
@@ -53,6 +56,7 @@ struct Birth {
     const Inherited& inherited;
     std::vector<std::string> own;        // entries of the environment with room for a number
     std::vector<std::size_t> number_at;  // in each
+    const class Turns* turns = nullptr;  // with somebody who does something before the child executes
     int error = 0;
 };
 
@@ -73,9 +77,55 @@ void find_own(const Start& what, Birth& birth, Prepared& prepared) {
     for (std::size_t i = 0; i < places.size(); i++) prepared.environment[places[i]] = birth.own[i].data();
 }
 
+// Two pipes, by which parent and child wait for each other. Until the child may go, it makes nothing but system calls:
+// what libc and sanitizers keep for each thread the two have in common.
+class Turns {
+  public:
+    Turns() {
+        if (::pipe2(go_, O_CLOEXEC) != 0) return;
+        if (::pipe2(begun_, O_CLOEXEC) == 0) return;
+        close_end(go_[0]);
+        close_end(go_[1]);
+    }
+    ~Turns() {
+        for (int* const end : {&go_[0], &go_[1], &begun_[0], &begun_[1]}) close_end(*end);
+    }
+    Turns(const Turns&) = delete;
+    Turns& operator=(const Turns&) = delete;
+    bool are_there() const { return begun_[0] >= 0; }
+
+    // The child's. It shares the parent's memory, but not its descriptors: a parent that is killed ends the pipe.
+    [[clang::disable_sanitizer_instrumentation]] void wait_for_parent() const {
+        ::syscall(SYS_close, go_[1]);
+        if (!got_byte(go_[0])) ::_exit(127);
+    }
+    // The parent's. Returns when the child's memory is another, or it has ended: its end of the pipe closes after that.
+    // The other end for reading is still open here, so that a child that was killed gives no SIGPIPE.
+    void let_child_go() {
+        close_end(begun_[1]);
+        while (::write(go_[1], "", 1) < 0 && errno == EINTR) {}
+        (void)got_byte(begun_[0]);
+    }
+
+  private:
+    static void close_end(int& fd) {
+        if (fd >= 0) ::close(fd);
+        fd = -1;
+    }
+    [[clang::disable_sanitizer_instrumentation]] static bool got_byte(int fd) {
+        char byte = 0;
+        long got = 0;
+        while ((got = ::syscall(SYS_read, fd, &byte, 1)) < 0 && errno == EINTR) {}
+        return got == 1;
+    }
+
+    int go_[2] = {-1, -1}, begun_[2] = {-1, -1};
+};
+
 // The child, on a stack of its own in its parent's memory. The parent waits until it executes or ends.
-int begin(void* argument) {
+[[clang::disable_sanitizer_instrumentation]] int begin(void* argument) {
     Birth& birth = *static_cast<Birth*>(argument);
+    if (birth.turns != nullptr) birth.turns->wait_for_parent();
     for (std::size_t i = 0; i < birth.own.size(); i++) {
         char* const number = birth.own[i].data() + birth.number_at[i];
         *std::to_chars(number, birth.own[i].data() + birth.own[i].size() - 1, ::getpid()).ptr = '\0';
@@ -89,14 +139,20 @@ int begin(void* argument) {
 
 }  // namespace
 
-int spawn(const Start& what, const Inherited& inherited, int& pid) {
+int spawn(const Start& what, const Inherited& inherited, const std::function<void()>& before, int& pid) {
     constexpr std::size_t kStack = 32768;
     alignas(16) char stack[kStack];
     Prepared prepared(what);
     Birth birth{prepared, inherited, {}, {}};
     find_own(what, birth, prepared);
-    pid = ::clone(begin, stack + kStack, CLONE_VM | CLONE_VFORK | SIGCHLD, &birth);
+    std::optional<Turns> turns;
+    if (before) turns.emplace();
+    if (turns && turns->are_there()) birth.turns = &*turns;
+    // The kernel has the parent wait from the beginning on, or nobody does.
+    pid = ::clone(begin, stack + kStack, CLONE_VM | SIGCHLD | (birth.turns == nullptr ? CLONE_VFORK : 0), &birth);
     if (pid < 0) return errno;
+    if (before) before();  // late, where there is no descriptor left for a pipe
+    if (birth.turns != nullptr) turns->let_child_go();
     if (birth.error != 0) ::waitpid(pid, nullptr, 0);
     return birth.error;
 }

@@ -1,5 +1,6 @@
 // How this process becomes the program, or starts it.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,9 @@ struct Inherited {
 
 // With all signals blocked. What the environment says is for this process (LISTEN_PID, WATCHDOG_PID) is for the
 // program. Returns an errno when it cannot.
-int spawn(const Start& what, const Inherited& inherited, int& pid);
+// `before`, if any, is done by this process when there is a child and before the program begins: what this process
+// gives up, its child keeps.
+int spawn(const Start& what, const Inherited& inherited, const std::function<void()>& before, int& pid);
 
 // Replaces this process by the program. Returns an errno when it cannot.
 int replace_by(const Start& what);
