@@ -23,7 +23,7 @@ Scanned prepare(FileId file, std::string_view text, const Reader::Around& around
     }
     Scanned scanned = scan(file, text, around.places, diags);
     given_up = !balance(scanned.tokens, diags, around.nested);
-    mark(scanned.tokens, around.stmt);
+    mark(scanned.tokens, around.kind);
     return scanned;
 }
 

@@ -10,6 +10,7 @@
 #include "compiler/syntax/failure.h"
 #include "compiler/syntax/scanner.h"
 #include "compiler/syntax/token_stream.h"
+#include "compiler/syntax/tokens.h"
 
 namespace chainio::syntax {
 
@@ -18,8 +19,8 @@ class Reader {
     // What a text is a part of, when it is not a file.
     struct Around {
         const std::vector<Place>* places = nullptr;  // as in scan(); it outlives the reader
-        bool stmt = false;                           // the text is one statement
-        std::size_t nested = 0;                      // levels of braces around it
+        TextKind kind = TextKind::file;
+        std::size_t nested = 0;  // levels of braces around it
     };
     Reader(FileId file, std::string_view text, const Around& around, diag::Diagnostics& diags);
 

@@ -189,7 +189,7 @@ class Balancer {
 
 class Marker {
   public:
-    Marker(Tokens& tokens, bool stmt) : in_(tokens), stmt_(stmt) {}
+    Marker(Tokens& tokens, TextKind kind) : in_(tokens), kind_(kind) {}
 
     void run() {
         out_.reserve(in_.size() + in_.size() / 8);
@@ -281,8 +281,14 @@ class Marker {
 
     // An offset is often called `at`. The keyword stands behind a value, a type or a name, and a value follows it.
     bool at_is_name() const {
-        if (out_.empty()) return false;
+        if (out_.empty()) return kind_ != TextKind::padding;
+        // In these the keyword has no place.
+        if (in_reply_ || fn_ == Fn::body || (kind_ == TextKind::file && open_.empty())) return true;
         const std::size_t before = out_.back().type;
+        if (before == P::STEP && following().type == P::LPAREN && out_.size() > 1) {
+            const std::size_t outside = out_[out_.size() - 2].type;
+            if (outside == P::LBRACE || outside == P::RBRACE) return true;  // its name
+        }
         if (before == P::COLON && out_.size() > 1 && out_[out_.size() - 2].type == P::UNDERSCORE) return false;
         if (!ends_value(out_.back()) && before != P::RBRACE) return true;
         const SyntaxToken& next = following();
@@ -325,7 +331,7 @@ class Marker {
     // `reply` and `skip` are fine names of values as well, and functions have no statements.
     bool begins_soft(bool member) const {
         if (member || fn_ == Fn::body || !begins_value(following())) return false;
-        if (out_.empty()) return stmt_;
+        if (out_.empty()) return kind_ == TextKind::stmt;
         const SyntaxToken& before = out_.back();
         switch (before.type) {
             case P::LBRACE:
@@ -394,7 +400,7 @@ class Marker {
     }
 
     Tokens& in_;
-    bool stmt_;  // the text is a statement, not an expression or a declaration
+    TextKind kind_;
     Tokens out_;
     std::size_t at_ = 0;
     std::vector<std::size_t> open_;
@@ -453,6 +459,6 @@ bool balance(std::vector<SyntaxToken>& tokens, diag::Diagnostics& diags, std::si
     return Balancer(tokens, diags, nested).run();
 }
 
-void mark(std::vector<SyntaxToken>& tokens, bool stmt) { Marker(tokens, stmt).run(); }
+void mark(std::vector<SyntaxToken>& tokens, TextKind kind) { Marker(tokens, kind).run(); }
 
 }  // namespace chainio::syntax

@@ -1,5 +1,6 @@
 // The pass over the tokens between the scanner and the generated parser; grammar/Chain.g4 lists what it marks.
 #pragma once
+#include <cstdint>
 #include <vector>
 
 #include "compiler/diag/diag.h"
@@ -15,10 +16,12 @@ constexpr std::size_t max_text = std::size_t{4} << 20U;
 // `nested`: levels around the text that count as well.
 bool balance(std::vector<SyntaxToken>& tokens, diag::Diagnostics& diags, std::size_t nested = 0);
 
+// What a text is: of the YAML form each is a part of a declaration, in which some words mean something at the begin.
+enum class TextKind : std::uint8_t { file, value, stmt, padding };
+
 // Puts in IN_SET, LENGTH, BOUND, RETURN_BARE, PART, END, RESULT and makes words after a dot IDENT; numbers the tokens.
 // Applying it to its own result changes nothing.
-// `stmt`: the whole text is one statement.
-void mark(std::vector<SyntaxToken>& tokens, bool stmt = false);
+void mark(std::vector<SyntaxToken>& tokens, TextKind kind = TextKind::file);
 
 // Whether a declaration may begin with this token.
 bool begins_item(const std::vector<SyntaxToken>& tokens, std::size_t at);

@@ -114,7 +114,7 @@ void YamlReader::stmt(const Node& node, ast::Block& to) {
                         broken_.push_back(std::move(each));
                 }
             },
-            true);
+            TextKind::stmt);
     } else if (stmt_node(*out, node)) {
         to.stmts.push_back(std::move(out));
     }
@@ -130,7 +130,7 @@ bool YamlReader::stmt_node(ast::Stmt& to, const Node& node) {
     } else if (kind == "for") {
         map(node, "a loop", {"for", "in", "max", "do"});
         ast::For out;
-        out.name = name(need(node, "for"));
+        out.name = local_name(need(node, "for"));
         out.range = expr(&need(node, "in"));
         out.max = expr(find(node, "max"));
         out.body = block(find(node, "do"));
@@ -145,7 +145,7 @@ bool YamlReader::stmt_node(ast::Stmt& to, const Node& node) {
     } else {
         map(node, "a `let`", {"let", "value", "else"});
         ast::Let out;
-        out.name = name(need(node, "let"));
+        out.name = local_name(need(node, "let"));
         out.value = expr(&need(node, "value"));
         if (const Node* otherwise = find(node, "else")) out.otherwise_block = block(otherwise);
         to.node = std::move(out);

@@ -198,9 +198,12 @@ void YamlReader::field(ast::Field& to, const Pair& entry) {
     to.name = key.text == "_" ? ast::Name{"_", key.span} : name(key);
     to.type.base = ast::NamedType{{{}, {"", value.span}}};
     if (!scalar(value, "the type of a field")) return;
-    fragment(value, [&](Reader& reader, Builder& builder) {
-        if (auto* tree = reader.read_one(&P::fieldBody)) builder.field_body(to, tree);
-    });
+    fragment(
+        value,
+        [&](Reader& reader, Builder& builder) {
+            if (auto* tree = reader.read_one(&P::fieldBody)) builder.field_body(to, tree);
+        },
+        to.name.text == "_" ? TextKind::padding : TextKind::value);
 }
 
 ast::TextRule YamlReader::text_rule(const Node& node) {

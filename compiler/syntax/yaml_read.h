@@ -29,10 +29,11 @@ class YamlReader {
 
     // yaml_values.cpp: texts
     template <typename Use>
-    void fragment(const Node& node, Use use, bool stmt = false);
+    void fragment(const Node& node, Use use, TextKind kind = TextKind::value);
     ast::ExprPtr expr(const Node* node);  // nullptr gives nullptr
     ast::ExprPtr unreadable(Span span);
     ast::Name name(const Node& node);
+    ast::Name local_name(const Node& node);
     std::optional<ast::Name> optional_name(const Node* node);
     ast::QualifiedName qualified(const Node& node);
     std::string string(const Node& node);
@@ -90,8 +91,8 @@ class YamlReader {
 };
 
 template <typename Use>
-void YamlReader::fragment(const Node& node, Use use, bool stmt) {
-    Reader reader(file_, node.text, {.places = &node.places, .stmt = stmt, .nested = nested_}, diags_);
+void YamlReader::fragment(const Node& node, Use use, TextKind kind) {
+    Reader reader(file_, node.text, {.places = &node.places, .kind = kind, .nested = nested_}, diags_);
     Builder builder(reader.comments(), reader.tokens(), diags_);
     use(reader, builder);
 }

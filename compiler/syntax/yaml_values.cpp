@@ -70,6 +70,16 @@ ast::Name YamlReader::name(const Node& node) {
     return out;
 }
 
+// Of what stands in statements: a word that begins one is none.
+ast::Name YamlReader::local_name(const Node& node) {
+    if (!scalar(node, "a name")) return {"", node.span};
+    ast::Name out{"", node.span};
+    fragment(node, [&](Reader& reader, Builder& builder) {
+        if (auto* tree = reader.read_one(&P::localWord)) out = builder.name(tree);
+    });
+    return out;
+}
+
 std::optional<ast::Name> YamlReader::optional_name(const Node* node) {
     if (node == nullptr) return std::nullopt;
     return name(*node);

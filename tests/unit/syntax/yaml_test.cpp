@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "tests/unit/syntax/read.h"
 
 namespace chainio::syntax::test {
@@ -66,6 +68,41 @@ chain walk(db: file pages, key: u64) -> u64 hops 8 {
 }
 
 // Line and column of an error inside a text, in every style that YAML has for texts.
+// A word of the language that is a fine name is one in both forms, also where a text of the YAML form begins with it.
+TEST(Yaml, NamesMayBeWords) {
+    const std::string_view form =
+        "fn W(a, W) = a != 0 ? W : W - 1\n"
+        "fn g(a) {\n  let W = a + 1\n  W - 2\n}\n"
+        "const W = 1\nconst A = W - 1\nclass W { priority W }\n"
+        "record W {\n  W: u8 at W\n  w: W\n  _: at 64\n}\n"
+        "text W { W: rest(max W) }\n"
+        "chain W(W: file W, k: W) -> u64 hops W {\n  state { W: u64 = W }\n"
+        "  step s(n: block at W for W in W) {\n    if k == 1 { let W = k - 1 }\n    var W = W - 1\n    W = W - 1\n"
+        "    for W in range(W, 2) max W { W.f(W) }\n    goto W at W for W\n  }\n"
+        "  step W(W: W at W) { return W - 1 }\n  done { return W }\n}\n"
+        "service W on udp W via W in class W {\n  request { W: u8 }\n  on request { reply 1 - W:dec }\n}\n";
+    for (const char* word : {"plain", "at", "from", "max", "on", "by", "header", "levels", "request", "key"}) {
+        std::string text(form);
+        for (std::size_t at = 0; (at = text.find('W', at)) != std::string::npos; at += std::strlen(word))
+            text.replace(at, 1, word);
+        const auto chain = read_chain(text);
+        ASSERT_EQ(chain->errors(), "") << chain->rendered();
+        const std::string yaml = print_yaml(*chain->file);
+        const auto got = read_yaml(yaml);
+        EXPECT_EQ(got->errors(), "") << yaml << got->rendered();
+        EXPECT_EQ(format_chain(*got->file), format_chain(*chain->file));
+    }
+}
+
+// A word that begins a statement in the .chain form names nothing in one.
+TEST(Yaml, NamesInStatementsBeginNone) {
+    for (const char* word : {"emit", "done", "step", "tag"}) {
+        const std::string name(word);
+        EXPECT_EQ(read_yaml("- chain: c\n  do:\n    - for: " + name + "\n      in: a\n")->errors(), "CH0001 3:12\n");
+        EXPECT_EQ(read_yaml("- chain: c\n  do:\n    - let: " + name + "\n      value: a\n")->errors(), "CH0001 3:12\n");
+    }
+}
+
 TEST(Yaml, ErrorsPointIntoTheTexts) {
     const std::pair<const char*, const char*> cases[] = {
         {"- const: N\n  value: 1 + * 2\n", "CH0001 2:14\n"},
