@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string>
 
+#include "compiler/sema/checked.h"
 #include "tools/chainc/source_map.h"
 
 namespace chainio::chainc {
@@ -19,6 +20,8 @@ class Places {
     }
 
   private:
+    const checked::Handler* handler_of(std::size_t program) const;
+
     const Compilation& compilation_;
     SourceMap map_;
 };

@@ -25,8 +25,8 @@ std::string_view mode_text(ir::ChainMode mode) {
     return "?";
 }
 
-// Handlers stay in the configuration and are not compiled, so they have no bounds.
-bool is_compiled(const ir::Program& program) { return program.kind != ir::ProgramKind::handler; }
+// A handler is no BPF program of its own, of which the stack would be known.
+bool is_handler(const ir::Program& program) { return program.kind == ir::ProgramKind::handler; }
 
 const backends::VerifiedProgram* verified(const Compilation& c, const std::string& name) {
     const auto found = std::ranges::find(c.verified.loaded, name, &backends::VerifiedProgram::program);
@@ -47,10 +47,9 @@ std::string report_table(const Compilation& c) {
     const std::size_t width = widest_name(module);
     std::string out = fmt::format("{:<{}}  instructions  stack\n", "program", width);
     for (std::size_t i = 0; i < module.programs.size(); i++) {
-        if (!is_compiled(module.programs[i])) continue;
-        const ir::ProgramBounds& bounds = c.artifact.bounds[i];
-        out +=
-            fmt::format("{:<{}}  {:>12}  {:>5}\n", module.programs[i].name, width, bounds.instructions, bounds.stack);
+        const ir::Program& program = module.programs[i];
+        const std::string stack = is_handler(program) ? "-" : std::to_string(c.artifact.bounds[i].stack);
+        out += fmt::format("{:<{}}  {:>12}  {:>5}\n", program.name, width, ir::instruction_bound(program), stack);
     }
     out += fmt::format("{:<{}}  {:>12}  {:>5}\n\n", "limit", width, most_instructions, most_stack);
     out += fmt::format("{:<{}}  mode      hops  in flight  largest read  state     memory\n", "chain", width);
@@ -69,7 +68,7 @@ std::string report_json(const Compilation& c) {
     root["app"] = module.app;
     root["programs"] = Json::array();
     for (std::size_t i = 0; i < module.programs.size(); i++) {
-        if (!is_compiled(module.programs[i])) continue;
+        if (is_handler(module.programs[i])) continue;
         Json one;
         one["name"] = module.programs[i].name;
         one["instructions"] = c.artifact.bounds[i].instructions;
@@ -80,6 +79,10 @@ std::string report_json(const Compilation& c) {
         }
         root["programs"].push_back(std::move(one));
     }
+    root["handlers"] = Json::array();
+    for (const ir::Program& program : module.programs)
+        if (is_handler(program))
+            root["handlers"].push_back({{"name", program.name}, {"instructions", ir::instruction_bound(program)}});
     root["chains"] = Json::array();
     for (const ir::Chain& chain : module.chains) {
         const ir::ChainBounds bounds = ir::chain_bounds(c.artifact.module, c.artifact.layout, chain);
