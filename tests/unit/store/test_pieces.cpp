@@ -1,5 +1,6 @@
 // Values that do not lie in their items.
 #include <algorithm>
+#include <fstream>
 
 #include "tests/unit/store/stores.h"
 #include "tools/chainio/store/build.h"
@@ -226,6 +227,20 @@ TEST_F(PiecesTest, TheLongestValueHasRoomBeforeTheLastPlace) {
     EXPECT_TRUE(has_room(end - 2 * kPage - kMaxValue - kUnit));
     EXPECT_FALSE(has_room(end - 2 * kPage - kMaxValue));
     EXPECT_FALSE(has_room(end));
+}
+
+// The specs that read stores know these numbers by heart.
+TEST(Pieces, AreThoseOfTheSpecs) {
+    const auto constant = [](const std::string& spec, const std::string& name) {
+        std::ifstream file(std::string(CHAINIO_SOURCE_DIR "/stdlib-chains/std/") + spec);
+        const std::string begin = "const " + name + " = ";
+        for (std::string line; std::getline(file, line);)
+            if (line.starts_with(begin)) return std::stoull(line.substr(begin.size()));
+        return 0ull;
+    };
+    EXPECT_EQ(constant("store.chain", "PIECE"), kPiece);
+    EXPECT_EQ(constant("memcached.chain", "PIECES"), pieces_of(kMaxValue));
+    EXPECT_EQ(constant("kv.chain", "PIECES"), pieces_of(kMaxValue));
 }
 
 }  // namespace
