@@ -77,8 +77,8 @@ void find_own(const Start& what, Birth& birth, Prepared& prepared) {
     for (std::size_t i = 0; i < places.size(); i++) prepared.environment[places[i]] = birth.own[i].data();
 }
 
-// Two pipes, by which parent and child wait for each other. Until the child may go, it makes nothing but system calls:
-// what libc and sanitizers keep for each thread the two have in common.
+// Two pipes, by which parent and child wait for each other. Whoever of the two is at work, the other one makes
+// nothing but system calls: what libc and sanitizers keep for a thread they have in common.
 class Turns {
   public:
     Turns() {
@@ -97,13 +97,14 @@ class Turns {
     // The child's. It shares the parent's memory, but not its descriptors: a parent that is killed ends the pipe.
     [[clang::disable_sanitizer_instrumentation]] void wait_for_parent() const {
         ::syscall(SYS_close, go_[1]);
-        if (!got_byte(go_[0])) ::_exit(127);
+        if (!got_byte(go_[0])) ::syscall(SYS_exit_group, 127);
     }
     // The parent's. Returns when the child's memory is another, or it has ended: its end of the pipe closes after that.
     // The other end for reading is still open here, so that a child that was killed gives no SIGPIPE.
-    void let_child_go() {
-        close_end(begun_[1]);
-        while (::write(go_[1], "", 1) < 0 && errno == EINTR) {}
+    [[clang::disable_sanitizer_instrumentation]] void let_child_go() {
+        ::syscall(SYS_close, begun_[1]);
+        begun_[1] = -1;
+        while (::syscall(SYS_write, go_[1], "", 1) < 0 && errno == EINTR) {}
         (void)got_byte(begun_[0]);
     }
 
