@@ -164,18 +164,18 @@ After HandlerRun::exec(const Loop& n) {
 void HandlerRun::answer(std::uint64_t scalar, Bytes bytes) {
     regs_[call_->ok] = 1;
     regs_[call_->scalar] = scalar;
-    set_result(bytes);
+    moved(call_->result, bytes);
 }
 
 void HandlerRun::answer_absent() {
     regs_[call_->ok] = 0;
     regs_[call_->scalar] = 0;
-    set_result({});
+    moved(call_->result, {});
 }
 
-void HandlerRun::set_result(Bytes bytes) {
-    memory_.results[call_->result] = bytes;
-    memory_.compiled_results[call_->result] = {bytes.data(), bytes.size()};
+void HandlerRun::moved(std::size_t result, Bytes bytes) {
+    memory_.results[result] = bytes;
+    memory_.compiled_results[result] = {bytes.data(), bytes.size()};
 }
 
 void HandlerRun::call_again() {

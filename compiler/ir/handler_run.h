@@ -58,6 +58,9 @@ class HandlerRun : Operations {
     // The result of the call at which the run stopped. `bytes` stay until another result has its number, or the end.
     void answer(std::uint64_t scalar, Bytes bytes);
     void answer_absent();
+    // The bytes of a result lie elsewhere from now on, and are the same.
+    void moved(std::size_t result, Bytes bytes);
+    Bytes result(std::size_t number) const { return memory_.results[number]; }
     // Nobody could run the chain now: go_on() stops at this call once more.
     void call_again();
     // Ends the run with an outcome, as `fail` does.
@@ -72,7 +75,6 @@ class HandlerRun : Operations {
     After exec(const Loop& n);
     void unwind(After flow);
     Stop go_on_compiled();
-    void set_result(Bytes bytes);
     void use_memory(std::uint64_t at);
 
     Memory& memory_;

@@ -70,6 +70,12 @@ class LazyMemory {
     LazyMemory(LazyMemory&& other) noexcept : base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_) {}
     LazyMemory& operator=(LazyMemory&&) = delete;
     std::uint8_t* base() const { return base_; }
+    // What lies there is of no use any more: whole pages of it take no room until they are touched again.
+    void forget(std::size_t offset, std::size_t length) {
+        constexpr std::size_t kPage = 4096;
+        const std::size_t begin = (offset + kPage - 1) / kPage * kPage, end = (offset + length) / kPage * kPage;
+        if (begin < end) madvise(base_ + begin, end - begin, MADV_DONTNEED);
+    }
 
   private:
     std::uint8_t* base_;

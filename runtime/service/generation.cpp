@@ -2,13 +2,13 @@
 
 namespace chainio::service {
 
-Generation::Generation(engine::Engine& with, Files opened, unsigned places, unsigned parked)
+Generation::Generation(engine::Engine& with, Files opened, unsigned places, unsigned parked, std::uint64_t patience_ns)
     : engine(with),
       module(with.spec().module()),
       files(std::move(opened)),
-      requests(with, files, places, parked),
+      requests(with, files, places, parked, patience_ns),
       lender(with) {
-    for (auto* list : {&starved, &again}) list->reserve(places + parked);
+    for (auto* list : {&starved, &again, &short_of_memory}) list->reserve(places + parked);
     for (std::size_t i = 0; i < module.services.size(); i++) {
         counters.push_back(std::make_shared<ServiceCounters>());
         udp_counters.push_back(std::make_shared<ServiceCounters>());

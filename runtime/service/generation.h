@@ -27,7 +27,7 @@ struct ServiceCounters {
 };
 
 struct Generation {
-    Generation(engine::Engine& with, Files opened, unsigned places, unsigned parked);
+    Generation(engine::Engine& with, Files opened, unsigned places, unsigned parked, std::uint64_t patience_ns);
     // Takes over the counters of the services that `before` has by the same names.
     void inherit_counters(const Generation& before);
     std::optional<std::uint32_t> find(std::string_view service) const;
@@ -39,6 +39,7 @@ struct Generation {
     const Files files;
     Requests requests;
     std::vector<std::uint32_t> starved, again;                             // slots that the engine had no room for
+    std::vector<std::uint32_t> short_of_memory;                            // slots whose chains found no frame
     std::vector<std::shared_ptr<ServiceCounters>> counters, udp_counters;  // by service: of connections, of datagrams
     unsigned connections = 0;                                              // and datagrams, whose requests run here
     Lender lender;                                                         // its frames that leave by connections

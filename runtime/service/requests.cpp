@@ -8,6 +8,7 @@
 
 #include "compiler/ir/ahead.h"
 #include "runtime/engine/owners.h"
+#include "runtime/net/clock.h"
 
 namespace chainio::service {
 namespace {
@@ -74,7 +75,8 @@ std::size_t format(ir::Format format, std::uint64_t value, std::span<std::uint8_
 
 }  // namespace
 
-Requests::Requests(engine::Engine& engine, const Files& files, unsigned places, unsigned parked)
+Requests::Requests(engine::Engine& engine, const Files& files, unsigned places, unsigned parked,
+                   std::uint64_t patience_ns)
     : engine_(engine),
       module_(engine.spec().module()),
       files_(files),
@@ -84,6 +86,7 @@ Requests::Requests(engine::Engine& engine, const Files& files, unsigned places, 
       io_memory_(io_stride_ * (places + parked + 1)),  // the last one is the scout's
       result_memory_(std::max<std::size_t>(results_stride_ * (places + parked), 1)),
       places_(places),
+      patience_ns_(patience_ns),
       arguments_(CIO_MAX_ARGS),
       ahead_calls_(calls_ahead(module_)),
       aheads_(ahead_calls_.empty() ? 0 : engine.capacity() / 2),
@@ -118,7 +121,8 @@ std::uint32_t Requests::take_slot(std::uint32_t service, std::span<const std::ui
     slot.output = &output;
     slot.connection = connection;
     slot.ending = Ending::answered;
-    slot.copies = slot.skips = slot.io->result = 0;
+    slot.copies = slot.skips = slot.io->result = slot.short_since_ns = 0;
+    slot.is_short = slot.was_short = slot.moved = false;
     slot.replying = slot.closes = slot.torn = slot.in_engine = slot.on_malformed = slot.on_failure = false;
     return index;
 }
@@ -194,27 +198,49 @@ bool Requests::begin_next(Slot& slot) {
 void Requests::park(std::uint32_t index) {
     Slot& slot = slots_[index];
     if (slot.parked || parked_ == slots_.size() - places_) return;
-    std::size_t bytes = 0;
-    for (const Kept& kept : slot.kept)
-        if (kept.ours) bytes += engine_.memory().frame_bytes(kept.at.frame);
-    if (parked_bytes_ + bytes > engine_.slab().region().size() / 4) return;
-    // What was read ahead for it would lie in the memory as long: it is read again.
-    drop_ahead(slot);
+    vacate(slot);
     slot.parked = true;
-    slot.parked_bytes = bytes;
-    parked_bytes_ += bytes;
     parked_++;
+}
+
+// Gives back all that it holds of the engine's memory: results are copied to memory of its own, and what was read ahead
+// is read again.
+void Requests::vacate(Slot& slot) {
+    drop_ahead(slot);
+    for (std::size_t i = 0; i < slot.kept.size(); i++) {
+        Kept& kept = slot.kept[i];
+        if (!kept.ours) continue;
+        const ir::Bytes bytes = slot.run->result(i);
+        std::uint8_t* to = slot.results + result_stride_ * i;
+        std::memcpy(to, bytes.data(), bytes.size());
+        slot.run->moved(i, {to, bytes.size()});
+        slot.copies++;
+        slot.moved = true;
+        give_back(slot, kept);
+    }
+}
+
+// Of a chain that has ended for want of a frame, whether it is to be made again: frames that replies lie in come back.
+// Those who wait hold none themselves, so that they do not wait for one another.
+bool Requests::waits_for_memory(Slot& slot) {
+    const std::uint64_t now = net::now_ns();
+    if (slot.short_since_ns == 0) slot.short_since_ns = now;
+    if (now - slot.short_since_ns >= patience_ns_) return false;
+    vacate(slot);
+    slot.is_short = slot.was_short = true;
+    slot.run->call_again();
+    return true;
 }
 
 void Requests::unpark(Slot& slot) {
     if (!std::exchange(slot.parked, false)) return;
-    parked_bytes_ -= slot.parked_bytes;
     parked_--;
 }
 
 RunState Requests::go_on(std::uint32_t index) {
     Slot& slot = slots_[index];
     unpark(slot);
+    if (std::exchange(slot.is_short, false)) return RunState::short_;
     while (slot.run) {
         if (slot.replying) {
             if (!write_reply(slot)) return RunState::full;
@@ -275,13 +301,13 @@ std::optional<RunState> Requests::submit(Slot& slot, std::uint32_t index) {
         slot.waits_ahead = !aheads_[slot.ahead].ended;
         if (slot.waits_ahead) return RunState::chain;
         answer_from_ahead(slot);
-        return std::nullopt;
+        return std::exchange(slot.is_short, false) ? std::optional(RunState::short_) : std::nullopt;
     }
     drop_ahead(slot);
     const auto submitted = engine_.submit(call.chain, arguments_, kOurs | index);
     if (submitted) {
         slot.in_engine = true;
-        look_ahead(slot, index);
+        if (!slot.was_short) look_ahead(slot, index);
         return RunState::chain;
     }
     if (submitted.error().kind != engine::SubmitError::Kind::full) {
@@ -301,6 +327,8 @@ std::optional<std::uint32_t> Requests::take(const engine::Completion& completion
         release(index);
         return std::nullopt;
     }
+    if (completion.outcome == CIO_NO_MEMORY && waits_for_memory(slot)) return index;
+    slot.short_since_ns = 0;
     if (answer_plain(slot, completion.outcome, completion.kind, completion.scalar)) return index;
     // The engine takes the bytes back with its next turn, unless it is told to leave the frame: the reply may come
     // later.
@@ -464,6 +492,7 @@ void Requests::release(std::uint32_t slot) {
     give_back_all(slots_[slot]);
     slots_[slot].run.reset();
     slots_[slot].output = nullptr;
+    if (std::exchange(slots_[slot].moved, false)) result_memory_.forget(results_stride_ * slot, results_stride_);
     free_.push_back(slot);
 }
 

@@ -19,6 +19,7 @@ inline constexpr std::uint64_t kOurs = std::uint64_t{1} << 63;
 enum class RunState : std::uint8_t {
     chain,    // a chain runs for it
     starved,  // the engine takes no chain now: to be gone on with after the next completions
+    short_,   // no frame was free for its chain: to be gone on with a little later
     full,     // the output has no room: to be gone on with once something was sent
     ended,
 };
@@ -26,8 +27,10 @@ enum class Ending : std::uint8_t { answered, malformed, failed };
 
 class Requests {
   public:
-    // `places` for requests that run, and room for so many more that are parked.
-    Requests(engine::Engine& engine, const Files& files, unsigned places, unsigned parked = 0);
+    // `places` for requests that run, and room for so many more that are parked. A request whose chain finds no frame
+    // for so many ns fails.
+    Requests(engine::Engine& engine, const Files& files, unsigned places, unsigned parked = 0,
+             std::uint64_t patience_ns = 0);
 
     // The last place is kept for telling a client that its request is not run.
     bool any_free() const { return in_places() + 1 < places_; }
@@ -49,8 +52,8 @@ class Requests {
     std::uint32_t start_failed(std::uint32_t service, const Unrun& unrun, std::span<const std::uint8_t> request,
                                Sink& output, std::uint32_t connection);
     RunState go_on(std::uint32_t slot);
-    // A request whose reply waits for room leaves its place to others until it is gone on with. It keeps the place
-    // where what it holds of the memory would be too much beside what the other parked ones hold.
+    // A request whose reply waits for room leaves its place, and what it holds of the engine's memory, to others until
+    // it is gone on with; unless as many as may have done so.
     void park(std::uint32_t slot);
     // Takes the result of a chain; the slot that waits for it, if one does, is to be gone on with.
     std::optional<std::uint32_t> take(const engine::Completion& completion);
@@ -95,9 +98,12 @@ class Requests {
         std::uint64_t copies = 0;
         std::uint64_t skips = 0;           // of the programs before the one that runs
         std::size_t part = 0, within = 0;  // of the reply that is being written
-        std::size_t parked_bytes = 0;      // of the memory, held while it is parked
+        std::uint64_t short_since_ns = 0;  // no frame has been free for its chain; 0: one was
         Ending ending = Ending::answered;
         bool replying = false, closes = false, torn = false, in_engine = false, parked = false;
+        bool is_short = false;                            // no frame was free
+        bool was_short = false;                           // once, so that it takes memory for one chain at a time
+        bool moved = false;                               // results from the engine's memory to its own
         bool on_malformed = false, on_failure = false;    // has run, or need not
         std::uint32_t ahead = kNone, last_ahead = kNone;  // chains that run for calls which the handler will make
         bool waits_ahead = false;                         // for the first of them
@@ -119,6 +125,8 @@ class Requests {
                             std::uint32_t connection);
     std::size_t in_places() const { return slots_.size() - free_.size() - parked_; }
     void unpark(Slot& slot);
+    void vacate(Slot& slot);
+    bool waits_for_memory(Slot& slot);
     void begin(Slot& slot, std::int32_t program);
     void find_tellers();
     ir::HandlerRun run_in(cio_io& io, ir::HandlerRun::Memory& memory, std::int32_t program,
@@ -153,7 +161,7 @@ class Requests {
     std::vector<Slot> slots_;
     std::vector<std::uint32_t> free_;
     unsigned places_, parked_ = 0;
-    std::size_t parked_bytes_ = 0;
+    std::uint64_t patience_ns_;
     std::vector<engine::Argument> arguments_;
     std::uint32_t close_outcome_ = 0;
     std::vector<bool> tells_;  // by service: its handlers skip, or close

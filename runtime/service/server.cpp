@@ -123,9 +123,21 @@ void Server::mark(std::uint32_t index) {
     dirty_.push_back(index);
 }
 
+// Whether so much time has gone by since it was so last.
+bool Server::is_due(std::uint64_t& last_ns, int each_ms) {
+    const std::uint64_t now = net::now_ns();
+    if (now - last_ns < static_cast<std::uint64_t>(each_ms) * 1'000'000) return false;
+    last_ns = now;
+    return true;
+}
+
 void Server::step() {
     go_on_starved(*now_);
     if (before_) go_on_starved(*before_);
+    if (any_short() && is_due(short_looked_ns_, kShortTickMs)) {
+        go_on_short(*now_);
+        if (before_) go_on_short(*before_);
+    }
     for (unsigned round = 0; round < kMostRounds; round++) {
         const unsigned count = net_->take(events_);
         for (unsigned i = 0; i < count; i++) take_event(events_[i]);

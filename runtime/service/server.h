@@ -69,6 +69,7 @@ class Server {
 
     const std::vector<Listening>& listening() const { return listening_; }
     int next_timeout_ms() const {
+        if (any_short()) return kShortTickMs;
         const auto opening = [](const Interface& each) { return each.tries != 0 || each.until_ns != 0; };
         if (draining_ || before_ || accept_again_ns_ != 0 || !waiting_.empty() ||
             std::ranges::any_of(interfaces_, opening))
@@ -115,7 +116,7 @@ class Server {
     unsigned running() const { return now_->requests.running() + (before_ ? before_->requests.running() : 0); }
 
   private:
-    static constexpr int kTickMs = 250, kEndingTickMs = 20, kUnsentTickMs = 3, kLinkTickMs = 100;
+    static constexpr int kTickMs = 250, kEndingTickMs = 20, kUnsentTickMs = 3, kLinkTickMs = 100, kShortTickMs = 3;
     static constexpr std::uint32_t kLentAlways = 4096;  // results that are worth a piece of their own
     static constexpr unsigned kMostParked = 1024;       // requests whose replies wait for slow peers
     // Requests are known by their connection's number, or their datagram's and this.
@@ -159,7 +160,7 @@ class Server {
     Server(engine::Engine& engine, Files files, const ServerOptions& options, std::unique_ptr<Net> net);
     std::unique_ptr<Generation> make_generation(engine::Engine& engine, Files files) const {
         return std::make_unique<Generation>(engine, std::move(files), options_.requests + 1,
-                                            std::min(options_.connections, kMostParked));
+                                            std::min(options_.connections, kMostParked), options_.timeout_ns);
     }
     // server_reload.cpp: endpoints, and one spec in the place of another
     std::expected<std::vector<Listener>, std::string> listeners_for(Generation& generation,
@@ -181,6 +182,7 @@ class Server {
     bool takes_nothing(Connection& connection, std::uint64_t now) const;
     static void reset_peer(Connection& connection);
     void take_places_of_slow();
+    static bool is_due(std::uint64_t& last_ns, int each_ms);
     std::uint32_t lends_from() const {
         return options_.zero_copy_bytes == 0 ? kLentAlways : std::min(options_.zero_copy_bytes, kLentAlways);
     }
@@ -257,6 +259,8 @@ class Server {
     void begin(std::uint32_t index, bool shed);
     void go_on(Generation& generation, std::uint32_t slot);
     void go_on_starved(Generation& generation);
+    void go_on_short(Generation& generation);
+    bool any_short() const { return !now_->short_of_memory.empty() || (before_ && !before_->short_of_memory.empty()); }
     void ended(Generation& generation, std::uint32_t slot);
     void finish(std::uint32_t index);
     void drop(std::uint32_t index);
@@ -294,7 +298,7 @@ class Server {
     std::vector<std::uint32_t> free_xdp_;  // places for what comes by an interface
     metrics::Fallbacks* fallbacks_ = nullptr;
     std::vector<NetEvent> events_;
-    std::uint64_t last_look_ns_ = 0, peers_looked_ns_ = 0, places_looked_ns_ = 0;
+    std::uint64_t last_look_ns_ = 0, peers_looked_ns_ = 0, places_looked_ns_ = 0, short_looked_ns_ = 0;
     std::uint64_t accept_again_ns_ = 0;  // when; 0: no listener waits for a shortage to be over
     unsigned used_ = 0;
     bool draining_ = false;

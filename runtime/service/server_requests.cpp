@@ -140,6 +140,11 @@ void Server::go_on(Generation& generation, std::uint32_t slot) {
     switch (generation.requests.go_on(slot)) {
         case RunState::chain: break;
         case RunState::starved: generation.starved.push_back(slot); break;
+        case RunState::short_:
+            generation.short_of_memory.push_back(slot);
+            fallbacks_->note("short-of-memory",
+                             "requests waited for memory that replies to other clients lay in; --memory gives more");
+            break;
         case RunState::full:
             if (!stream) return datagram_reply_too_long(generation, slot);
             connections_[index].blocked = true;
@@ -152,6 +157,12 @@ void Server::go_on(Generation& generation, std::uint32_t slot) {
 
 void Server::go_on_starved(Generation& generation) {
     generation.again.swap(generation.starved);
+    for (const std::uint32_t slot : generation.again) go_on(generation, slot);
+    generation.again.clear();
+}
+
+void Server::go_on_short(Generation& generation) {
+    generation.again.swap(generation.short_of_memory);
     for (const std::uint32_t slot : generation.again) go_on(generation, slot);
     generation.again.clear();
 }
@@ -208,7 +219,8 @@ void Server::drop(std::uint32_t index) {
     if (connection.waiting) waiting_.remove(connection.rank, index);
     connection.waiting = false;
     if (connection.request != engine::kNoIndex) {
-        std::erase(connection.generation->starved, connection.request);
+        for (auto* list : {&connection.generation->starved, &connection.generation->short_of_memory})
+            std::erase(*list, connection.request);
         connection.generation->requests.abandon(connection.request);
         connection.request = engine::kNoIndex;
     }
@@ -242,9 +254,8 @@ bool Server::quiet(const Connection& connection) const {
 }
 
 void Server::give_up_late() {
+    if (!is_due(last_look_ns_, kTickMs)) return;
     const std::uint64_t now = now_ns();
-    if (now - last_look_ns_ < std::uint64_t{kTickMs} * 1'000'000) return;
-    last_look_ns_ = now;
     for (std::uint32_t i = 0; i < connections_.size(); i++) {
         Connection& connection = connections_[i];
         if (!connection.used()) continue;

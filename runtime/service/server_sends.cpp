@@ -125,13 +125,11 @@ bool Server::takes_nothing(Connection& connection, std::uint64_t now) const {
     return false;
 }
 
-// Where requests wait for a place, a reply whose peer has not made room for it from one look to the next leaves its own
-// to them, now and each time that it waits again.
+// Where requests wait for a place or for memory, a reply whose peer has not made room for it from one look to the next
+// leaves its own to them, now and each time that it waits again.
 void Server::take_places_of_slow() {
-    if (waiting_.empty() || now_->requests.any_free()) return;
-    const std::uint64_t now = now_ns();
-    if (now - places_looked_ns_ < std::uint64_t{kEndingTickMs} * 1'000'000) return;
-    places_looked_ns_ = now;
+    const bool places = !waiting_.empty() && !now_->requests.any_free();
+    if ((!places && !any_short()) || !is_due(places_looked_ns_, kEndingTickMs)) return;
     for (Connection& connection : connections_) {
         if (!connection.blocked || connection.slow || connection.request == engine::kNoIndex) continue;
         if (!std::exchange(connection.was_blocked, true)) continue;

@@ -27,6 +27,8 @@ SPEC = daemon.SPEC.replace("""let v = long(rows["a.rows"]) else fail not_found
         }}}}
       }}}}""")
 SPEC = SPEC.replace("on failure", 'on malformed {{ reply "bad\\n" }}\n  on failure')
+LARGE_SPEC = SPEC.replace(f"range(0, {ROWS}) max {ROWS}", "range(0, 10) max 10").replace('v = row(rows["a.rows"], number as u32)', 'v = long(rows["a.rows"])', 1)
+LARGE_REPLY = b"".join(row(n, ord("a")) for n in range(60)) * 10 * ROUNDS
 LONG_REPLY = b"".join(row(n, ord("a")) for n in range(ROWS)) * ROUNDS
 
 
@@ -69,6 +71,27 @@ def test_places(folder):
     stats = server.wait_for("nobody is there", lambda stats: stats["services"][0]["connections"] == 0)
     service = stats["services"][0]
     expect("nothing was shed or given up", (service["shed"], service["timeouts"], service["failed"]), (0, 0, 0))
+    expect("ends", server.stop(), 0)
+
+
+def test_memory(folder):
+    """Replies that nobody takes want more memory than there is, and all places."""
+    server = Server(folder, "--memory", 1 << 20, "--timeout", 60000)
+    slow = [slow_client(server) for _ in range(100)]
+    for number in range(3):
+        expect_answer(server, number)
+    for sock in slow[4:]:
+        sock.close()
+    for sock in slow[:4]:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    got = [receive(sock, len(LARGE_REPLY)) for sock in slow[:4]]
+    expect("those who take their replies after all get them whole", [reply == LARGE_REPLY for reply in got], [True] * 4)
+    stats = server.wait_for("the others are gone", lambda stats: stats["services"][0]["connections"] == 4)
+    expect("nothing was shed, given up or failed", [stats["services"][0][each] for each in ("shed", "timeouts", "failed")], [0, 0, 0])
+    expect("requests waited for memory", [each["name"] for each in stats["fallbacks"] if each["name"] == "short-of-memory"], ["short-of-memory"])
+    expect("no frame is lost", stats["leaked_frames"], 0)
+    for sock in slow[:4]:
+        sock.close()
     expect("ends", server.stop(), 0)
 
 
@@ -164,6 +187,9 @@ def main():
         test_reload(folder)
         test_sent_ahead(folder)
         test_turns(folder)
+        daemon.SPEC = LARGE_SPEC
+        (folder / "app.o").write_bytes(compiled(folder, "A"))
+        test_memory(folder)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
 

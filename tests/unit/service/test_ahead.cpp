@@ -7,12 +7,16 @@
 #include <vector>
 
 #include "compiler/ir/ahead.h"
-#include "runtime/service/requests.h"
-#include "tests/unit/engine/fake_backend.h"
 #include "tests/unit/service/compiled.h"
+#include "tests/unit/service/rig.h"
 
 namespace chainio::service {
 namespace {
+
+using test::answer_of;
+using test::Collected;
+using test::Narrow;
+using test::Rig;
 
 std::string spec_of(const std::string& body) {
     return R"(
@@ -87,14 +91,6 @@ constexpr const char* kBody = R"(
     reply "."
 )";
 
-struct Collected : Sink {
-    std::string text;
-    std::size_t add(std::span<const std::uint8_t> bytes) override {
-        text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        return bytes.size();
-    }
-};
-
 // Rows of 64 bytes that say their numbers; every tenth is absent, and one in a hundred cannot be read.
 engine::test::FakeDisk disk_of_rows() {
     engine::test::FakeDisk disk;
@@ -108,71 +104,10 @@ engine::test::FakeDisk disk_of_rows() {
     return disk;
 }
 
-// Several requests at once over a disk that answers in any order.
-class Rig {
-  public:
-    Rig(std::shared_ptr<const spec::Loaded> spec, unsigned in_flight, std::uint64_t seed, unsigned places = 9,
-        unsigned parked = 0)
-        : disk_(disk_of_rows()), context_{&disk_, seed, {}} {
-        engine_ = std::move(*engine::Engine::create(std::move(spec), {.in_flight = in_flight, .umem_bytes = 1 << 20},
-                                                    engine::test::make_fake, &context_));
-        engine::OpenedFile file;
-        file.offset_align = file.memory_align = 1;
-        file.size = disk_.files[0].size();
-        files_ = std::make_unique<Files>(std::vector<NamedFile>{{"a", 0, *engine_->add_file(file)}});
-        requests = std::make_unique<Requests>(*engine_, *files_, places, parked);
-    }
-    std::uint32_t start(const std::string& text, Sink& to) {
-        const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
-        const std::int32_t program = engine_->spec().module().services[0].on_request_tcp;
-        return requests->start(0, program, {bytes, text.size()}, to, 0);
-    }
-    // Until one of `running` has ended; those of `running` are the slots.
-    void turn(std::vector<std::uint32_t>& ended) {
-        std::array<engine::Completion, 4> out;
-        const auto count = engine_->reap(out, 1);
-        ASSERT_TRUE(count.has_value());
-        for (unsigned i = 0; i < *count; i++)
-            if (const auto slot = requests->take(out[i])) go_on(*slot, ended);
-        std::vector<std::uint32_t> again;
-        again.swap(starved_);
-        for (const std::uint32_t slot : again) go_on(slot, ended);
-    }
-    void go_on(std::uint32_t slot, std::vector<std::uint32_t>& ended) {
-        switch (requests->go_on(slot)) {
-            case RunState::ended: ended.push_back(slot); break;
-            case RunState::starved: starved_.push_back(slot); break;
-            default: break;
-        }
-    }
-    void forget(std::uint32_t slot) {
-        std::erase(starved_, slot);
-        requests->abandon(slot);
-    }
-    engine::Engine& engine() { return *engine_; }
-    std::unique_ptr<Requests> requests;
-
-  private:
-    engine::test::FakeDisk disk_;
-    engine::test::FakeContext context_;
-    std::unique_ptr<engine::Engine> engine_;
-    std::unique_ptr<Files> files_;
-    std::vector<std::uint32_t> starved_;
-};
-
-std::string answer_of(Rig& rig, const std::string& text) {
-    Collected out;
-    std::vector<std::uint32_t> ended;
-    rig.go_on(rig.start(text, out), ended);
-    while (ended.empty() && !testing::Test::HasFatalFailure()) rig.turn(ended);
-    rig.requests->release(ended[0]);
-    return out.text;
-}
-
 TEST(Ahead, TheKeysOfARequestAreOnTheirWayTogether) {
     for (const auto& spec :
          {compiled(spec_of(kBody).c_str()), spec::Loaded::from_artifact(lowered(spec_of(kBody).c_str()))}) {
-        Rig rig(spec, 64, 1);
+        Rig rig(spec, disk_of_rows(), {});
         Collected out;
         std::vector<std::uint32_t> ended;
         const std::string text = "get 1 2 skip 13 4 5 6\n";
@@ -199,7 +134,8 @@ TEST(Ahead, RepliesAreAsWithout) {
     const auto spec = compiled(spec_of(kBody).c_str());
     std::mt19937 random(20261122);
     for (std::uint64_t round = 0; round < 60 && !HasFailure(); round++) {
-        Rig rig(spec, 2 + random() % 30, round), reference(spec, 1, round);
+        Rig rig(spec, disk_of_rows(), {.in_flight = static_cast<unsigned>(2 + random() % 30), .seed = round});
+        Rig reference(spec, disk_of_rows(), {.in_flight = 1, .seed = round});
         std::vector<std::string> texts(60);
         for (std::string& text : texts) {
             text = "get";
@@ -248,16 +184,8 @@ TEST(Ahead, RepliesAreAsWithout) {
     }
 }
 
-// A reply with room for so many bytes.
-struct Narrow : Collected {
-    std::size_t room = 0;
-    std::size_t add(std::span<const std::uint8_t> bytes) override {
-        return Collected::add(bytes.first(std::min(bytes.size(), room - std::min(room, text.size()))));
-    }
-};
-
 TEST(Parked, LeaveTheirPlaceUntilTheyAreGoneOnWith) {
-    Rig rig(compiled(spec_of(kBody).c_str()), 64, 1, 2, 1);
+    Rig rig(compiled(spec_of(kBody).c_str()), disk_of_rows(), {.places = 2, .parked = 1});
     Narrow slow, other;
     slow.room = other.room = 20;
     std::vector<std::uint32_t> ended;
