@@ -261,9 +261,10 @@ Report ServerImpl::report() const {
 }  // namespace
 
 std::string wrong_options(const ServerOptions& options) {
-    if (options.in_flight < 1 || options.in_flight > 1024) return "fetches and walks in flight must be 1 to 1024";
+    if (options.in_flight < 1 || options.in_flight > kMostInFlight)
+        return "fetches and walks in flight (--in-flight) must be 1 to " + std::to_string(kMostInFlight);
     if (options.ahead_bytes < kPiece || options.ahead_bytes > std::uint64_t{16} << 30)
-        return "what may be fetched ahead must be 256 KiB to 16 GiB";
+        return "what may be fetched ahead (--ahead) must be 256 KiB to 16 GiB";
     return {};
 }
 

@@ -15,6 +15,8 @@
 
 namespace chainio::shadow {
 
+constexpr unsigned kMostInFlight = 1024;
+
 struct ServerOptions {
     unsigned in_flight = 128;                              // fetches and chain walks together
     std::size_t memory_bytes = std::size_t{32} << 20;      // blocks of walks and scratch of fetches

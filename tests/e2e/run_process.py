@@ -184,6 +184,11 @@ def test_refusals(folder):
     done = subprocess.run([CHAINIO, "run", "--spec", "good.chain", "echo"], capture_output=True, cwd=folder.path, timeout=runs.LONGEST)
     expect("no `--`", (done.returncode, done.stdout, done.stderr.decode().splitlines()),
            (2, b"", ["chainio run: The following argument was not expected: echo", "  hint: the program to run stands behind `--`: chainio run --spec SPEC -- PROGRAM …"]))
+    for option, values, says in (("--in-flight", ("0", "1025"), "in range 1 to 1024"), ("--ahead", ("255KiB", "17GiB"), "(--ahead) must be 256 KiB to 16 GiB")):
+        for value in values:
+            done = folder.run(["--spec", "good.o", option, value], ["echo", "started"])
+            expect(f"{option} {value}", (done.returncode, done.stdout, done.stderr.decode()), lambda r, says=says: r[:2] == (2, b"") and says in r[2] and "--help" in r[2])
+    expect("the most in flight", folder.run(["--spec", "good.o", "--quiet", "--in-flight", "1024"], ["echo", "started"]).stderr, b"")
     done = folder.run(["--spec", "std/sqlite"], ["echo", "started"])
     expect("a spec without its ending", (done.returncode, done.stdout, done.stderr.decode()),
            lambda r: r[:2] == (1, b"") and "did you mean `std/sqlite.chain`?" in r[2])

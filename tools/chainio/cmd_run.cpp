@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string>
 
 #include "tools/chainio/commands.h"
 #include "tools/chainio/run/session.h"
@@ -46,10 +47,12 @@ void declare(CLI::App& command, Parsed& parsed) {
                      "also catch system calls that dynamic programs make without libc, as Go does (x86-64)");
     command.add_option("--library", o.library, "the libchainio.so to preload")->type_name("FILE");
     command.add_option("--in-flight", o.server.in_flight, "reads ahead at once (default 128)")
-        ->check(CLI::Range(1, 4096));
+        ->check(CLI::Range(1U, shadow::kMostInFlight));
     command.add_option("--memory", o.server.memory_bytes, "for blocks and scratch (default 32 MiB)")
         ->transform(CLI::AsSizeValue(false));
-    command.add_option("--ahead", o.server.ahead_bytes, "what may be fetched and not read yet (default 256 MiB)")
+    command
+        .add_option("--ahead", o.server.ahead_bytes,
+                    "what may be fetched and not read yet, 256 KiB to 16 GiB (default 256 MiB)")
         ->transform(CLI::AsSizeValue(false));
     command
         .add_option("--served", o.server.served_bytes,
@@ -76,6 +79,10 @@ void add_run(CLI::App& root, int& exit_code) {
             fmt::print(stderr,
                        "chainio run: the program to run stands behind `--`: chainio run --spec {} -- PROGRAM …\n",
                        options.spec.name);
+            return;
+        }
+        if (const std::string wrong = shadow::wrong_options(options.server); !wrong.empty()) {
+            fmt::print(stderr, "chainio run: {}\n  hint: `chainio run --help` lists the options\n", wrong);
             return;
         }
         exit_code = run::run(options);
