@@ -285,15 +285,21 @@ class Marker {
         // In these the keyword has no place.
         if (in_reply_ || fn_ == Fn::body || (kind_ == TextKind::file && open_.empty())) return true;
         const std::size_t before = out_.back().type;
-        if (before == P::STEP && following().type == P::LPAREN && out_.size() > 1) {
-            const std::size_t outside = out_[out_.size() - 2].type;
-            if (outside == P::LBRACE || outside == P::RBRACE) return true;  // its name
-        }
+        if (before == P::STEP && following().type == P::LPAREN && is_first_word()) return true;  // its name
+        const bool takes_value = before == P::EMIT || before == P::MATCH || before == P::PREFETCH;
+        if (before == P::SKIPS || (takes_value && is_first_word())) return true;
         if (before == P::COLON && out_.size() > 1 && out_[out_.size() - 2].type == P::UNDERSCORE) return false;
         if (!ends_value(out_.back()) && before != P::RBRACE) return true;
         const SyntaxToken& next = following();
         if (next.first_on_line && (before == P::EMIT || before == P::TAG)) return true;
         return !begins_value(next) && next.type != P::AT;
+    }
+
+    // Whether the last word begins a statement or a part of a declaration.
+    bool is_first_word() const {
+        if (out_.size() == 1 || out_.back().first_on_line) return true;
+        const std::size_t outside = out_[out_.size() - 2].type;
+        return outside == P::LBRACE || outside == P::RBRACE;
     }
 
     void nest(std::size_t type) {
@@ -325,12 +331,14 @@ class Marker {
     bool max_is_bound() const {
         if (out_.empty() || (out_.back().type != P::LPAREN && out_.back().type != P::COMMA)) return false;
         const SyntaxToken& next = following();
+        if (next.type == P::AT) return true;
         return begins_value(next) && !next.first_on_line && next.type != P::LPAREN && next.type != P::MINUS;
     }
 
     // `reply` and `skip` are fine names of values as well, and functions have no statements.
     bool begins_soft(bool member) const {
-        if (member || fn_ == Fn::body || !begins_value(following())) return false;
+        if (member || fn_ == Fn::body) return false;
+        if (!begins_value(following()) && following().type != P::AT) return false;
         if (out_.empty()) return kind_ == TextKind::stmt;
         const SyntaxToken& before = out_.back();
         switch (before.type) {

@@ -80,7 +80,11 @@ TEST(Yaml, NamesMayBeWords) {
         "  step s(n: block at W for W in W) {\n    if k == 1 { let W = k - 1 }\n    var W = W - 1\n    W = W - 1\n"
         "    for W in range(W, 2) max W { W.f(W) }\n    goto W at W for W\n  }\n"
         "  step W(W: W at W) { return W - 1 }\n  done { return W }\n}\n"
-        "service W on udp W via W in class W {\n  request { W: u8 }\n  on request { reply 1 - W:dec }\n}\n";
+        "chain V(W: u64) -> bytes(max W) {\n  step s(n: block at W for W) {\n    emit W - 1, W\n    match W - 1 { W { "
+        "emit W - W } }\n"
+        "    if W == 1 { emit W - 1 } else { prefetch W[W - 1] at W for W }\n  }\n}\n"
+        "service W on udp W via W in class W {\n  request { W: u8 }\n"
+        "  on request {\n    reply W:dec W - 1:dec \"x\" W - 1:u8\n    skip W - 1\n    reply W - 1:dec\n  }\n}\n";
     for (const char* word : {"plain", "at", "from", "max", "on", "by", "header", "levels", "request", "key"}) {
         std::string text(form);
         for (std::size_t at = 0; (at = text.find('W', at)) != std::string::npos; at += std::strlen(word))
