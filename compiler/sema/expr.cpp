@@ -129,7 +129,9 @@ Value Checker::unsigned_integer(const ast::Expr& e, const std::string& what) {
     if (!v) return v;
     if (v.flexible && !v.expr->type.is_signed) v.flexible = false;
     if (v.expr->type.is_signed) {
-        error(mixed_signedness, e.span, what + " is unsigned, and this is signed", "convert it: `(…) as u64`");
+        const bool negative = v.expr->kind == ExprKind::int_const && static_cast<std::int64_t>(v.expr->value) < 0;
+        error(mixed_signedness, e.span, what + " is unsigned, and this is " + (negative ? "negative" : "signed"),
+              negative ? "give a value from 0 on" : "convert it: `(…) as u64`");
         return {};
     }
     return v;

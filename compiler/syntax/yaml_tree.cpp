@@ -295,10 +295,12 @@ std::optional<YamlNode> read_yaml(FileId file, std::string_view text, diag::Diag
     } catch (const YAML::Exception& error) {
         const Place place =
             lines.at(std::min(static_cast<std::size_t>(std::max(error.mark.pos, 0)) + shift, text.size()));
-        diags.report(
-            code::yaml_syntax, {file, place.line, place.col, place.line, place.col + 1},
-            "this is not YAML: " + error.msg,
-            "values with `: ` or ` #` in them, or that begin with one of [ { & * ! | > ' \" % @, stand in quotes");
+        const bool tab = error.msg.contains("tab");
+        diags.report(code::yaml_syntax, {file, place.line, place.col, place.line, place.col + 1},
+                     "this is not YAML: " + error.msg,
+                     tab ? "indent with blanks"
+                         : "values with `: ` or ` #` in them, or that begin with one of [ { & * ! | > ' \" % @, stand "
+                           "in quotes");
     }
     return std::nullopt;
 }
