@@ -286,7 +286,7 @@ class Marker {
         if (in_reply_ || fn_ == Fn::body || (kind_ == TextKind::file && open_.empty())) return true;
         const std::size_t before = out_.back().type;
         if (before == P::STEP && following().type == P::LPAREN && is_first_word()) return true;  // its name
-        const bool takes_value = before == P::EMIT || before == P::MATCH || before == P::PREFETCH;
+        const bool takes_value = before == P::EMIT || before == P::MATCH;
         if (before == P::SKIPS || (takes_value && is_first_word())) return true;
         if (before == P::COLON && out_.size() > 1 && out_[out_.size() - 2].type == P::UNDERSCORE) return false;
         if (!ends_value(out_.back()) && before != P::RBRACE) return true;
