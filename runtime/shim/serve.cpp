@@ -85,6 +85,13 @@ bool aligned(const File& file, std::uint64_t offset, const void* buffer, std::si
            reinterpret_cast<std::uintptr_t>(buffer) % file.memory_align == 0;
 }
 
+// The number stands for a direct opening for reading, whoever may have closed and opened it where nobody looked: a
+// process that shares this one's descriptors, or a call past libc.
+bool reads_directly(int descriptor) {
+    const long flags = raw_call(SYS_fcntl, descriptor, F_GETFL);
+    return !failed(flags) && (flags & (O_ACCMODE | O_PATH | O_DIRECT)) == (O_RDONLY | O_DIRECT);
+}
+
 // The descriptor is the file's, and the file is as it was when its bytes were read: by its size and its times, which
 // the kernel sets before a byte changes.
 bool unchanged(int descriptor, const File& file, std::uint64_t device, std::uint64_t inode) {
@@ -153,7 +160,7 @@ ssize_t serve(const Slot& slot, int descriptor, std::int64_t at, void* buffer, s
     if (!writable(buffer, length)) return 0;
     if (look == Look::on_its_way && !comes(*region, *from, file.id, offset, length)) return 0;
     // What changes the file from here on does so beside this read, which may then find either.
-    if (!unchanged(descriptor, file, device, inode)) return 0;
+    if (!reads_directly(descriptor) || !unchanged(descriptor, file, device, inode)) return 0;
     if (!copy_from(*from, file.id, offset, length, buffer)) return 0;
     ClassStats& stats = region->stats.classes[slot.rule() % kMaxClasses];
     stats.served.fetch_add(1, std::memory_order_relaxed);

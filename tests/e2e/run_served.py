@@ -85,6 +85,7 @@ def main():
         test_mode(folder, program, "copies", 5000)
         summary = test_mode(folder, program, "changes", 3)
         expect("that the file has changed is told", summary["notes"], lambda notes: any("though its class is immutable" in note for note in notes))
+        test_mode(folder, program, "replaced", 2)
         test_mode(folder, program, "interrupted", 5000)
         test_killed(folder, program)
         test_refused(folder, program)
