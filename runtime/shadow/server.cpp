@@ -14,6 +14,7 @@ namespace chainio::shadow {
 namespace {
 
 constexpr std::uint32_t kDefaultPriority = 4;  // of chains without a class
+constexpr std::size_t kLeastMemory = 256 * 1024;
 constexpr std::uint64_t kHousekeepingNs = 2'000'000;
 constexpr std::uint64_t kReclaimNs = 500'000'000;
 constexpr std::uint64_t kNewRingsNs = 200'000;  // between looks for threads that have begun to post
@@ -265,6 +266,8 @@ std::string wrong_options(const ServerOptions& options) {
         return "fetches and walks in flight (--in-flight) must be 1 to " + std::to_string(kMostInFlight);
     if (options.ahead_bytes < kPiece || options.ahead_bytes > std::uint64_t{16} << 30)
         return "what may be fetched ahead (--ahead) must be 256 KiB to 16 GiB";
+    if (options.memory_bytes < kLeastMemory || options.memory_bytes > std::size_t{16} << 30)
+        return "the memory for blocks (--memory) must be 256 KiB to 16 GiB";
     return {};
 }
 

@@ -48,7 +48,7 @@ void declare(CLI::App& command, Parsed& parsed) {
     command.add_option("--library", o.library, "the libchainio.so to preload")->type_name("FILE");
     command.add_option("--in-flight", o.server.in_flight, "reads ahead at once (default 128)")
         ->check(CLI::Range(1U, shadow::kMostInFlight));
-    command.add_option("--memory", o.server.memory_bytes, "for blocks and scratch (default 32 MiB)")
+    command.add_option("--memory", o.server.memory_bytes, "for blocks and scratch, 256 KiB to 16 GiB (default 32 MiB)")
         ->transform(CLI::AsSizeValue(false));
     command
         .add_option("--ahead", o.server.ahead_bytes,
