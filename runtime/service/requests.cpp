@@ -210,12 +210,14 @@ void Requests::vacate(Slot& slot) {
     for (std::size_t i = 0; i < slot.kept.size(); i++) {
         Kept& kept = slot.kept[i];
         if (!kept.ours) continue;
-        const ir::Bytes bytes = slot.run->result(i);
-        std::uint8_t* to = slot.results + result_stride_ * i;
-        std::memcpy(to, bytes.data(), bytes.size());
-        slot.run->moved(i, {to, bytes.size()});
-        slot.copies++;
-        slot.moved = true;
+        // Nothing, where the same call has found nothing since.
+        if (const ir::Bytes bytes = slot.run->result(i); !bytes.empty()) {
+            std::uint8_t* to = slot.results + result_stride_ * i;
+            std::memcpy(to, bytes.data(), bytes.size());
+            slot.run->moved(i, {to, bytes.size()});
+            slot.copies++;
+            slot.moved = true;
+        }
         give_back(slot, kept);
     }
 }
