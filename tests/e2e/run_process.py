@@ -204,6 +204,12 @@ def test_plain(folder, spec):
            lambda r: r[:3] == (3, b"static\n", 1) and "./static runs plain: it is statically linked" in r[3])
     expect("so does the summary", summary["plain"], lambda why: "statically linked" in why)
     expect("--strict refuses it", folder.run([*spec, "--strict"], ["./static"]), lambda d: d.returncode == 3 and d.stdout == b"")
+    loader = "/lib64/ld-linux-x86-64.so.2"  # has no loader of its own, but preloads into the program behind it
+    done, summary = folder.summarized(spec, [loader, "/bin/cat", "a.note"])
+    expect("a program that the loader is told to load is seen", (done.returncode, done.stdout, summary["plain"], summary["chains"][0]["runs"]),
+           lambda r: r[:3] == (0, (folder.path / "a.note").read_bytes(), None) and r[3] > 0)
+    done = folder.run([*spec, "--quiet"], [loader, "--list", "/bin/cat"])
+    expect("the loader alone", (done.returncode, done.stderr), lambda r: r == (0, b"") and b"libc.so.6" in done.stdout)
     done = folder.run([*spec, "--library", "/nonexistent.so"], ["sh", "-c", "echo plain; exit 4"])
     expect("without the library", (done.returncode, done.stdout, done.stderr), lambda r: r[:2] == (4, b"plain\n") and b"runs plain: there is no libchainio.so" in r[2])
     if os.getuid() == 0:

@@ -17,8 +17,8 @@
 namespace chainio::run {
 namespace {
 
-constexpr std::string_view kLoader = "ld-linux-x86-64.so.2";  // of glibc, which libchainio.so is made for
-constexpr int kMostScripts = 4;                               // the kernel's own limit on interpreters that are scripts
+constexpr const char* kLoader = "/lib64/ld-linux-x86-64.so.2";  // of glibc, which libchainio.so is made for
+constexpr int kMostScripts = 4;  // the kernel's own limit on interpreters that are scripts
 
 std::optional<NotFound> check(const std::string& path) {
     struct stat status{};
@@ -54,6 +54,13 @@ std::optional<std::string> loader_of(const Descriptor& file) {
         return std::string(loader.c_str());
     }
     return std::string();
+}
+
+// Who executes the loader by name, with a program behind it, has it preload as the kernel would.
+bool is_the_loader(const Descriptor& file) {
+    struct stat status{}, loader{};
+    return ::fstat(file.get(), &status) == 0 && ::stat(kLoader, &loader) == 0 && status.st_dev == loader.st_dev &&
+           status.st_ino == loader.st_ino;
 }
 
 // Programs that gain rights by being executed: the loader ignores LD_PRELOAD in them.
@@ -120,9 +127,10 @@ std::string cannot_preload(const std::string& path) {
         char magic[4] = {};
         if (!loader && (::pread(file.get(), magic, 4, 0) != 4 || std::memcmp(magic, ELFMAG, SELFMAG) != 0)) return {};
         if (!loader) return "it is a program for another kind of machine than chainio";
+        if (loader->empty() && is_the_loader(file)) return {};
         if (loader->empty()) return "it is statically linked, so its calls cannot be seen";
-        if (probe::last_part(*loader) != kLoader)
-            return "its loader is " + *loader + ", and libchainio.so is for " + std::string(kLoader);
+        if (probe::last_part(*loader) != probe::last_part(kLoader))
+            return "its loader is " + *loader + ", and libchainio.so is for " + std::string(probe::last_part(kLoader));
         return {};
     }
     return {};
