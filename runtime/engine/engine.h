@@ -120,6 +120,8 @@ class Engine {
     unsigned cancel(std::uint64_t user_data);
     unsigned in_flight() const { return live_; }  // submitted and not handed over yet
     unsigned capacity() const { return options_.in_flight; }
+    // Of the user engine: reads that the back end has, and those of which it has said nothing yet that they are done.
+    unsigned reads_under_way() const { return on_device_; }
     // Whether chains run inside the kernel: then a reap() that waits for many ends them in one system call. May change
     // with a trial, as may poll_fd().
     bool in_kernel() const { return inside_; }

@@ -34,6 +34,7 @@ service stream on tcp 7005 via uring { request { number: u32be }  on request { r
 """
 ADDRESS = "10.9.0.2"
 ROWS, ASKED = 300, 200
+BURST = 32
 # What is done by the clock: the files' names are looked at once a second.
 LOOKS = {"newfstatat", "statx", "fstat", "stat"}
 
@@ -69,10 +70,10 @@ def ask(sock, number, length):
     return got
 
 
-def calls_of(process, folder, during):
+def calls_of(process, folder, during, *options):
     """How often each system call is made by any thread of the process, meanwhile; and how many seconds that took."""
     out = folder / "calls"
-    tracer = subprocess.Popen(["strace", "-f", "-p", str(process), "-o", str(out)], stderr=subprocess.PIPE, text=True)
+    tracer = subprocess.Popen(["strace", "-f", *options, "-p", str(process), "-o", str(out)], stderr=subprocess.PIPE, text=True)
     said = tracer.stderr.readline()
     if "attached" not in said:
         tracer.kill()
@@ -107,6 +108,29 @@ def test_counts(server, folder, pair, service, transport, content, allowed, diff
     expect(f"  by no other calls than {allowed} a request", above, {})
 
 
+def kicks_of_burst(server, folder, pair, service, content):
+    """How often the kernel is told of replies, where all that happens while the daemon waits comes at once."""
+    sock = server.client(pair, service, "udp")
+
+    def ask_at_once():
+        for number in range(BURST):
+            sock.send(struct.pack("!I", number))
+        got = sorted(sock.recv(1 << 17) for _ in range(BURST))
+        expect(f"{service}: {BURST} replies at once are right", got, sorted(map(content, range(BURST))))
+    calls, _ = calls_of(server.process.pid, folder, ask_at_once, "-e", "inject=io_uring_enter:delay_exit=100ms")
+    sock.close()
+    return calls["sendto"]
+
+
+def test_bursts(server, folder, pair):
+    """What a disk answers at once is replied to in pieces, so that nobody waits for all of it; what comes from memory is not."""
+    from_disk = kicks_of_burst(server, folder, pair, "disk", row)
+    from_memory = kicks_of_burst(server, folder, pair, "memory", lambda number: row(number)[:1000])
+    print(f"      told {from_disk} times of {BURST} replies from the disk, {from_memory} times of as many from memory")
+    expect("a burst from the disk leaves in pieces", from_disk >= 7, True)
+    expect("one from memory leaves whole", from_memory < 4, True)
+
+
 def main():
     if why := netns.why_not():
         print(f"skipped: {why}")
@@ -129,6 +153,7 @@ def main():
                      ("disk", "tcp", row, {"io_uring_enter": 3}),
                      ("stream", "tcp", lambda number: b"".join(map(row, range(number, number + 15))), {"io_uring_enter": 3, "preadv2": 1})):
             test_counts(server, folder, pair, *case)
+        test_bursts(server, folder, pair)
         expect("ends", server.stop(), 0)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0

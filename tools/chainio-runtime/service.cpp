@@ -183,18 +183,19 @@ bool Service::must_be_waited_for(engine::Engine& engine) {
     return engine.in_flight() > 0 && engine.poll_fd() < 0 && !engine.by_turns();
 }
 
-// How many chains have ended.
-std::expected<unsigned, std::string> Service::collect() {
-    auto count = collect_from(*now_);
+// How many chains have ended, at most so many of each edition.
+std::expected<unsigned, std::string> Service::collect(unsigned most) {
+    auto count = collect_from(*now_, most);
     if (!count || !before_) return count;
-    auto more = collect_from(*before_);
+    auto more = collect_from(*before_, most);
     if (!more) return more;
     return *count + *more;
 }
 
-std::expected<unsigned, std::string> Service::collect_from(Edition& edition) {
+std::expected<unsigned, std::string> Service::collect_from(Edition& edition, unsigned most) {
     engine::Engine& engine = *edition.engine;
-    auto count = engine.reap(done_, must_be_waited_for(engine) ? 1 : 0);
+    const auto room = std::span(done_).first(std::min<std::size_t>(most, done_.size()));
+    auto count = engine.reap(room, must_be_waited_for(engine) ? 1 : 0);
     if (!count) return std::unexpected(count.error());
     for (unsigned i = 0; i < *count; i++) {
         if ((done_[i].user_data & service::kOurs) != 0) {

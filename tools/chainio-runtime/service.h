@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <chrono>
+#include <climits>
 #include <expected>
 #include <map>
 #include <memory>
@@ -63,8 +64,8 @@ class Service {
     void answer(std::uint64_t client, const std::string& line);
     bool may_start() const;
     bool may_take_line(const Client& client) const;
-    std::expected<unsigned, std::string> collect();
-    std::expected<unsigned, std::string> collect_from(Edition& edition);
+    std::expected<unsigned, std::string> collect(unsigned most = UINT_MAX);
+    std::expected<unsigned, std::string> collect_from(Edition& edition, unsigned most);
     static bool must_be_waited_for(engine::Engine& engine);
     std::expected<void, std::string> wait(int timeout_ms);
     void take_signals();
@@ -72,9 +73,11 @@ class Service {
     void drop_finished();
     // service_run.cpp
     std::expected<bool, std::string> serve_what_came();
+    std::expected<void, std::string> hand_over();
     std::expected<void, std::string> drain_server();
     std::expected<void, std::string> drain_inside();
     unsigned in_flight() const;
+    bool reads() const;
     std::size_t calls_in_flight() const;
     bool must_not_wait() const;
     int next_timeout_ms() const;

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
+#include <cstring>
 
 #include "tools/chainio-runtime/notify.h"
+#include "tools/chainio-runtime/pieces.h"
 #include "tools/chainio-runtime/say.h"
 #include "tools/chainio-runtime/service.h"
 
@@ -18,6 +21,11 @@ constexpr unsigned kMostRounds = 64;  // until the kernel is asked again
 }  // namespace
 
 unsigned Service::in_flight() const { return now_->engine->in_flight() + (before_ ? before_->engine->in_flight() : 0); }
+
+// Whether some chain waits for a disk.
+bool Service::reads() const {
+    return now_->engine->reads_under_way() + (before_ ? before_->engine->reads_under_way() : 0) != 0;
+}
 
 // Of these, call requests: what services have begun has an end of its own.
 std::size_t Service::calls_in_flight() const {
@@ -63,14 +71,28 @@ void Service::tell_news() { say(news()); }
 // What has come with the last turn, and what follows from it without the kernel: requests start chains, and chains that
 // end let requests go on. True: there is more to be done.
 std::expected<bool, std::string> Service::serve_what_came() {
+    Pieces pieces;
+    bool by_disk = false;  // some of it is, so that a piece is worth a call
     for (unsigned round = 0; round < kMostRounds; round++) {
         if (server_ != nullptr) server_->step();
-        auto collected = collect();
+        by_disk = by_disk || (server_ != nullptr && reads());
+        const unsigned piece = by_disk ? Pieces::size(in_flight()) : UINT_MAX;
+        auto collected = collect(piece);
         if (!collected) return std::unexpected(collected.error());
         // Another chain that a request has started begins to read with the next collect().
         if (*collected == 0 && (server_ == nullptr || !server_->has_work())) return false;
+        if (!pieces.is_full(*collected, piece)) continue;
+        if (auto handed = hand_over(); !handed) return std::unexpected(handed.error());
     }
     return true;
+}
+
+// Replies leave and reads begin that were made so far, and what has come meanwhile comes in; waits for nothing.
+std::expected<void, std::string> Service::hand_over() {
+    server_->flush();
+    const int turned = ring_->turn(0);
+    if (turned >= 0) return {};
+    return std::unexpected(std::string("io_uring_enter: ") + std::strerror(-turned));
 }
 
 std::expected<void, std::string> Service::run() {

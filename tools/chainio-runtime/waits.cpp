@@ -58,7 +58,9 @@ std::expected<std::span<const epoll_event>, std::string> Waits::wait(int timeout
     if (ring_ == nullptr) return look(timeout_ms);
     // One look at a time, so that whatever is left from the last one is seen by the next.
     if (!std::exchange(armed_, true)) io_uring_prep_poll_add(seat_->next_sqe(0), epoll_, POLLIN);
-    if (const int turned = ring_->turn(timeout_ms == 0 ? 0 : 1, timeout_ms); turned < 0)
+    // A turn that somebody else took may have brought the look already.
+    const bool waits = timeout_ms != 0 && seat_->waiting() == 0;
+    if (const int turned = ring_->turn(waits ? 1 : 0, timeout_ms); turned < 0)
         return std::unexpected(std::string("io_uring_enter: ") + std::strerror(-turned));
     if (seat_->waiting() == 0) return std::span<const epoll_event>{};
     while (seat_->waiting() != 0) seat_->take();
