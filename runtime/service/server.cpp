@@ -226,6 +226,7 @@ void Server::add_connection(std::uint32_t listener, int fd) {
 void Server::received(const NetEvent& event) {
     Connection& connection = connections_[event.index];
     if (!event.more) connection.receiving = connection.stopping = false;
+    if (event.result > 0) connection.quiet_until_ns = 0;
     mark(event.index);
     const auto length = static_cast<std::uint32_t>(std::max(event.result, 0));
     if (event.buffer == engine::kNoIndex) connection.input.received(length);

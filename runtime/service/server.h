@@ -265,6 +265,7 @@ class Server {
     void finish(std::uint32_t index);
     void drop(std::uint32_t index);
     bool quiet(const Connection& connection) const;
+    bool stays_quiet(Connection& connection, bool amid_request) const;
     void give_up_late();
     static ServiceCounters& counters_of(const Connection& connection) {
         return *connection.generation->counters[connection.service];

@@ -15,7 +15,8 @@ namespace {
 
 using net::now_ns;
 
-constexpr std::uint64_t kLinger = 2'000'000'000;  // ns, for a peer to close its side once it was told
+constexpr std::uint64_t kLinger = 2'000'000'000;          // ns, for a peer to close its side once it was told
+constexpr std::uint64_t kQuietAmidRequest = 200'000'000;  // ns
 
 }  // namespace
 
@@ -73,7 +74,7 @@ void Server::look_for_request(std::uint32_t index) {
         if ((begun || skips) && connection.request_deadline_ns == 0)
             connection.request_deadline_ns = now_ns() + options_.timeout_ns;
         const bool to_end = draining_ || connection.parting();
-        if (connection.at_end || (to_end && quiet(connection))) connection.leaving = true;
+        if (connection.at_end || (to_end && stays_quiet(connection, begun || skips))) connection.leaving = true;
         if (begun && connection.at_end) counters_of(connection).unanswered++;  // the rest of it will not come
         return;
     }
@@ -251,6 +252,18 @@ void Server::drop(std::uint32_t index) {
 bool Server::quiet(const Connection& connection) const {
     int unread = 0;
     return connection.held_head == engine::kNoIndex && (ioctl(connection.fd, FIONREAD, &unread) != 0 || unread == 0);
+}
+
+// Of a request of which some has come, the rest may be on its way although it has been sent: it is not at once that
+// what fills one socket has gone over to the other.
+bool Server::stays_quiet(Connection& connection, bool amid_request) const {
+    if (!quiet(connection)) {
+        connection.quiet_until_ns = 0;
+        return false;
+    }
+    if (!amid_request) return true;
+    if (connection.quiet_until_ns == 0) connection.quiet_until_ns = now_ns() + kQuietAmidRequest;
+    return now_ns() >= connection.quiet_until_ns;
 }
 
 void Server::give_up_late() {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Bytes behind a request that are no requests (`skip`), over tcp and udp: however they come, none of them is taken for a request; time limits, overload,
 another edition and the end in the middle of them."""
+import contextlib
 import pathlib
 import signal
 import socket
@@ -199,6 +200,31 @@ def test_end(folder):
     server.rest.join()
 
 
+def rest_behind_the_end(folder):
+    """What is answered to a request of which the rest is sent when the daemon takes no more connections."""
+    server = Server(folder)
+    with server.connect() as sock:
+        sock.sendall(b"put 600000\n" + b"row 1\n" * 99999)
+        receive(sock, 4)
+        server.process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(ConnectionError):
+            while True:
+                server.connect().close()
+        try:
+            sock.sendall(b"row 1\nrow 2\n")
+            got = everything(sock)
+        except ConnectionError:
+            got = b""
+    server.process.wait(timeout=60)
+    server.rest.join()
+    return got
+
+
+def test_end_amid_request(folder):
+    # It is waited for for a moment: a machine that has none for this script gets more tries.
+    expect("the rest of a request that comes right behind the end is waited for", any(rest_behind_the_end(folder) == row(2) for _ in range(5)), True)
+
+
 def test_overload(folder):
     """Requests that are not run have skipped what they bring, by tcp and by udp."""
     if why := fuse_file.why_not():
@@ -287,6 +313,7 @@ def main():
         test_time(folder)
         test_overload(folder)
         test_end(folder)
+        test_end_amid_request(folder)
         test_editions(folder, other)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
