@@ -112,8 +112,8 @@ int read_options(const chainio_options* given, Options& options) {
                              "CHAINIO_KERNEL_ENGINE");
         options.engine.trial.emplace();
     }
-    if (known.spin_us != 0 && !options.engine.kernel)
-        return fail_open(EINVAL, "options->spin_us goes only with CHAINIO_KERNEL_ENGINE");
+    if (known.spin_us != 0 && !options.engine.use_ring)
+        return fail_open(EINVAL, "options->spin_us goes not with CHAINIO_NO_RING: a pread sleeps at once");
     if (known.spin_us > kMostSpin) return fail_open(EINVAL, "options->spin_us is at most 1000000");
     options.engine.spin_us = known.spin_us;
     options.engine.huge_pages = (known.flags & CHAINIO_NO_HUGE_PAGES) == 0;

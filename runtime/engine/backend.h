@@ -57,6 +57,7 @@ struct RingBackendOptions {
     unsigned depth = 64;  // reads under way at most
     unsigned file_slots = 64;
     ring::Shared* shared = nullptr;  // the ring to use; null, or without a free seat: one of its own
+    unsigned spin_us = 0;            // of one of its own
 };
 // io_uring with the slab's memory registered as far as allowed; plain preads (noted) where io_uring cannot be had.
 std::unique_ptr<Backend> make_ring_backend(const RingBackendOptions& options, umem::Slab& slab,

@@ -108,9 +108,11 @@ std::expected<std::unique_ptr<Engine>, std::string> Engine::create(std::shared_p
     } else if (options.use_ring) {
         // While engines are compared, each pays for its own system calls.
         const bool compared = options.trial && kernel_engine_obstacle().empty();
-        engine->backend_ =
-            make_ring_backend({device_depth(options), options.max_files, compared ? nullptr : options.ring},
-                              engine->slab_, engine->counters_, engine->fallbacks_);
+        engine->backend_ = make_ring_backend({.depth = device_depth(options),
+                                              .file_slots = options.max_files,
+                                              .shared = compared ? nullptr : options.ring,
+                                              .spin_us = options.spin_us},
+                                             engine->slab_, engine->counters_, engine->fallbacks_);
     } else {
         engine->backend_ = make_plain_backend(options.max_files, engine->counters_);
     }

@@ -33,7 +33,8 @@ struct EngineOptions {
     bool kernel = false;  // the kernel engine, or no engine
     // Begins with the user engine, and goes on with the kernel engine where a trial found it no worse.
     std::optional<TrialOptions> trial = {};
-    unsigned spin_us = 0;  // of the kernel engine: looks for completions that long before it sleeps
+    unsigned spin_us =
+        0;  // looks for completions that long before it sleeps; a ring that it was given has its own time
     bool huge_pages = true;
     // Of files that are not immutable, too: blocks from which a chain went on to another are kept for so long, and at
     // most so many bytes of each class. Chains then find their way by what the files said that long ago. 0: none are.
@@ -206,6 +207,9 @@ class Engine {
     void drop_read(std::uint32_t index, bool passed = false);
     void issue_waiting(bool may_block);
     Issued issue(std::uint32_t index, bool alone);
+    // Whether the next read may be made on this thread. One that is looked for is the ring's: a plain one sleeps at
+    // once.
+    bool reads_alone() const { return running_ == 1 && on_device_ == 0 && options_.spin_us == 0; }
     umem::Frame allocate(std::uint32_t bytes, umem::Owner owner);
     bool read_cached_page(std::uint32_t index, const ReadOp& op, File& file);
     ReadOp op_of(std::uint32_t index) const;

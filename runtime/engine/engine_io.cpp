@@ -90,7 +90,7 @@ void Engine::issue_waiting(bool may_block) {
         auto& queue = again_.empty() ? waiting_ : again_;
         const std::uint32_t index = queue.pop();
         if (index == kNoIndex) return;
-        const bool alone = may_block && running_ == 1 && on_device_ == 0 && waiting_.empty() && again_.empty();
+        const bool alone = may_block && reads_alone() && waiting_.empty() && again_.empty();
         const Issued issued = issue(index, alone);
         if (issued == Issued::yes) continue;
         if (issued == Issued::no_frame) {
@@ -207,7 +207,7 @@ Engine::GoOn Engine::go_on(std::uint32_t index, bool may_block) {
     const File& file = files_[read.file];
     const std::uint32_t wanted = flight_files_[index * files_per_flight_ + next.file];
     if (wanted != read.file || file.cache != nullptr || !waiting_.empty() || !again_.empty()) return GoOn::no;
-    const bool alone = may_block && running_ == 1 && on_device_ == 0;
+    const bool alone = may_block && reads_alone();
     // Reads that the page cache may answer take turns with those of the device (kRoundsBetweenPolls).
     if (!alone && (file.try_page_cache || on_device_ >= backend_->capacity())) return GoOn::no;
     const std::uint64_t mask = file.opened.offset_align - 1;

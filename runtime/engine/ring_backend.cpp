@@ -31,7 +31,7 @@ class RingBackend final : public Backend {
     std::string describe() const override {
         return std::string(by_turns() ? "the sockets' io_uring (" : "io_uring (") + ring().flags() + ", " +
                std::to_string((registered_end_ - registered_begin_) >> 10) + " KiB of registered buffers, " +
-               (ring().has_file_table() ? "registered" : "unregistered") + " files)";
+               (ring().has_file_table() ? "registered" : "unregistered") + " files" + spins() + ")";
     }
     unsigned capacity() const override { return depth_; }
     int poll_fd() override { return by_turns() ? -1 : ring().event_fd(); }
@@ -65,8 +65,10 @@ class RingBackend final : public Backend {
 
     int enter(unsigned wait_for, std::span<ReadDone> done) override {
         if (own_ != nullptr) {
-            counters_.syscalls++;
-            if (const int turned = own_->turn(wait_for); turned < 0) return turned;
+            const std::uint64_t before = own_->calls();
+            const int turned = own_->turn(wait_for);
+            counters_.syscalls += own_->calls() - before;
+            if (turned < 0) return turned;
         }
         // Who waits here, at the end or for a change of engines, does not wait for the turns of others.
         while (own_ == nullptr && seat_->waiting() < wait_for) {
@@ -91,6 +93,10 @@ class RingBackend final : public Backend {
         bool registered = false;
     };
     ring::Ring& ring() const { return seat_->shared().ring(); }
+    std::string spins() const {
+        const unsigned spin_us = seat_->shared().spin_us();
+        return spin_us == 0 ? "" : ", looks " + std::to_string(spin_us) + " us for completions before it sleeps";
+    }
     bool registered(const std::uint8_t* data, std::size_t length) const {
         return data >= registered_begin_ && data + length <= registered_end_;
     }
@@ -118,6 +124,7 @@ std::unique_ptr<Backend> make_ring_backend(const RingBackendOptions& options, um
     own.entries = std::bit_ceil(std::clamp(options.depth, 2u, 4096u));
     own.cq_entries = 2 * own.entries;
     own.file_slots = options.file_slots;
+    own.spin_us = options.spin_us;
     auto ring = ring::Shared::create(own, fallbacks);
     if (!ring) {
         fallbacks.note("no-ring", ring.error() + "; blocks are read by pread, one at a time");

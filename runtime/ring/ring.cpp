@@ -21,16 +21,17 @@ struct Setup {
 
 constexpr unsigned kNewest =
     IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL;
+constexpr unsigned kTold = IORING_SETUP_TASKRUN_FLAG;  // whether the kernel has completions that it has not shown yet
 
 constexpr unsigned kRewind = 1u << 20;  // IORING_SETUP_SQ_REWIND of Linux 7.0: SQEs are always taken from the first on
 
 constexpr std::array<Setup, 5> kSetups{{
-    {RingOptions::Level::newest, kNewest | IORING_SETUP_NO_SQARRAY, "SINGLE_ISSUER|DEFER_TASKRUN|NO_SQARRAY",
+    {RingOptions::Level::newest, kNewest | kTold | IORING_SETUP_NO_SQARRAY, "SINGLE_ISSUER|DEFER_TASKRUN|NO_SQARRAY",
      "NO_SQARRAY needs Linux 6.6"},
-    {RingOptions::Level::single_issuer, kNewest, "SINGLE_ISSUER|DEFER_TASKRUN",
+    {RingOptions::Level::single_issuer, kNewest | kTold, "SINGLE_ISSUER|DEFER_TASKRUN",
      "SINGLE_ISSUER and DEFER_TASKRUN need Linux 6.1"},
-    {RingOptions::Level::cooperative, IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
-     "COOP_TASKRUN", "COOP_TASKRUN needs Linux 5.19"},
+    {RingOptions::Level::cooperative, IORING_SETUP_COOP_TASKRUN | kTold | IORING_SETUP_SUBMIT_ALL, "COOP_TASKRUN",
+     "COOP_TASKRUN needs Linux 5.19"},
     {RingOptions::Level::plain, 0, "plain", ""},
     {RingOptions::Level::loop, kNewest | IORING_SETUP_NO_SQARRAY | kRewind,
      "SINGLE_ISSUER|DEFER_TASKRUN|NO_SQARRAY|SQ_REWIND", ""},

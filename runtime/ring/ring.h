@@ -48,6 +48,12 @@ class Ring {
     int event_fd();
     void drain_events();
 
+    // Whether the kernel has something to show that it shows only when it is asked.
+    bool has_more() const {
+        const unsigned flags = __atomic_load_n(state_->ring.sq.kflags, __ATOMIC_ACQUIRE);
+        return (flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
+    }
+
     io_uring* get() const { return &state_->ring; }
     unsigned entries() const { return state_->ring.sq.ring_entries; }
     bool has_file_table() const { return state_->file_table; }

@@ -1,8 +1,21 @@
 #include "runtime/ring/shared.h"
 
 #include <cerrno>
+#include <chrono>
 
 namespace chainio::ring {
+namespace {
+
+// Tells the processor that it is waited for somebody else.
+inline void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+}  // namespace
 
 std::expected<std::unique_ptr<Shared>, std::string> Shared::create(const SharedOptions& options,
                                                                    metrics::Fallbacks& fallbacks) {
@@ -47,21 +60,44 @@ bool Shared::has_room(unsigned operations) {
     return failed_ == 0 && (io_uring_sq_space_left(ring_.get()) >= operations || submit_all());
 }
 
+// Submits what was started, and looks for completions; whether there were enough before the time was over. A processor
+// that has gone to sleep takes longer to wake up than many a read takes.
+bool Shared::spin(unsigned wait_for) {
+    io_uring* ring = ring_.get();
+    calls_++;
+    if (io_uring_submit_and_get_events(ring) < 0) return false;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(options_.spin_us);
+    while (io_uring_cq_ready(ring) < wait_for) {
+        if (ring_.has_more()) {
+            calls_++;
+            if (io_uring_get_events(ring) < 0) return false;
+        } else if (std::chrono::steady_clock::now() >= until) {
+            return false;
+        } else {
+            pause();
+        }
+    }
+    return true;
+}
+
+int Shared::enter(unsigned wait_for, int timeout_ms) {
+    io_uring* ring = ring_.get();
+    calls_++;
+    if (wait_for == 0) return io_uring_submit_and_get_events(ring);
+    if (timeout_ms < 0) return io_uring_submit_and_wait(ring, wait_for);
+    __kernel_timespec limit{.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1'000'000LL};
+    io_uring_cqe* first = nullptr;
+    return io_uring_submit_and_wait_timeout(ring, &first, wait_for, &limit, nullptr);
+}
+
 int Shared::turn(unsigned wait_for, int timeout_ms) {
     if (failed_ != 0) return failed_;
     if (const int bound = ring_.bind_to_thread(); bound < 0) return bound;
     ring_.drain_events();
     io_uring* ring = ring_.get();
-    int result = 0;
-    if (wait_for == 0 || timeout_ms == 0) {
-        result = io_uring_submit_and_get_events(ring);
-    } else if (timeout_ms < 0) {
-        result = io_uring_submit_and_wait(ring, wait_for);
-    } else {
-        __kernel_timespec limit{.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1'000'000LL};
-        io_uring_cqe* first = nullptr;
-        result = io_uring_submit_and_wait_timeout(ring, &first, wait_for, &limit, nullptr);
-    }
+    const bool waits = wait_for != 0 && timeout_ms != 0;
+    const bool has_come = waits && options_.spin_us != 0 && spin(wait_for);
+    const int result = has_come ? 0 : enter(waits ? wait_for : 0, timeout_ms);
     if (io_uring_sq_ready(ring) == 0) submissions_++;
     hand_out();
     // A signal, or a full completion queue, only means that there is something to reap or to try again; a kernel that

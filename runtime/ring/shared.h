@@ -24,6 +24,7 @@ struct SharedOptions {
     unsigned entries = 64, cq_entries = 128;
     unsigned seats = 1;       // at most kMostSeats
     unsigned file_slots = 0;  // for each seat, which has room for one region of memory too
+    unsigned spin_us = 0;     // a turn that waits looks that long for completions before it sleeps
 };
 
 class Seat;
@@ -52,6 +53,8 @@ class Shared {
     bool has_room(unsigned operations);
     // 0 or -errno: the ring belongs to the calling thread from now on. turn() does so as well.
     int bind() { return ring_.bind_to_thread(); }
+    unsigned spin_us() const { return options_.spin_us; }
+    std::uint64_t calls() const { return calls_; }  // io_uring_enter of turns so far
     Ring& ring() { return ring_; }
     const Ring& ring() const { return ring_; }
 
@@ -59,6 +62,8 @@ class Shared {
     friend class Seat;
     Shared(Ring ring, const SharedOptions& options) : ring_(std::move(ring)), options_(options) {}
     void hand_out();
+    bool spin(unsigned wait_for);
+    int enter(unsigned wait_for, int timeout_ms);
 
     struct Place {
         Seat* seat = nullptr;
@@ -68,7 +73,7 @@ class Shared {
     Ring ring_;
     SharedOptions options_;
     std::array<Place, kMostSeats> places_{};
-    std::uint64_t submissions_ = 0;
+    std::uint64_t submissions_ = 0, calls_ = 0;
     unsigned refused_in_a_row_ = 0;
     int failed_ = 0;          // -errno for good
     io_uring_sqe nowhere_{};  // what is started then

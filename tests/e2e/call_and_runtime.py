@@ -70,6 +70,8 @@ def test_call(app, tree, keys, folder):
     expect("hexadecimal, by --NAME=VALUE", call("lookup", f"--index={tree}", "--key=0x2a"), (0, "294\n", ""))
     expect("interpreted, plain preads", call("lookup", "--file", tree, "--key", 42, "--interpret", "--no-ring"), (0, "294\n", ""))
     expect("direct", call("lookup", "--file", tree, "--key", 42, "--direct", "--quiet")[:2], (0, "294\n"))
+    expect("looking before sleeping", call("lookup", "--file", tree, "--key", 42, "--direct", "--spin", 1000, "--summary", "--engine=user"),
+           lambda r: r[:2] == (0, "294\n") and "2 by io_uring" in r[2] and "0 by pread" in r[2] and ", looks 1000 us for completions before it sleeps)" in r[2])
     expect("a chain that fails", call("lookup", "--file", tree, "--key", 43),
            lambda r: r[0] == 1 and r[1] == "" and "ended with not_found" in r[2])
     expect("the chain's own word", call("lookup", "--file", tree, "--key", 1), lambda r: r[0] == 1 and "too_small" in r[2])
@@ -118,7 +120,7 @@ def test_refusals(app, tree, folder):
         ("sign", ("lookup", "--file", tree, "--key=-3"), 2, "u64 has no negative values"),
         ("length", ("piece", "--file", tree, "--at", 0, "--tag", "123456789"), 2, "longer than 8 bytes"),
         ("engine", ("lookup", "--file", tree, "--key", 3, "--engine=kernel", "--interpret"), 2, "--engine=kernel goes neither with --no-ring nor with"),
-        ("spin", ("lookup", "--file", tree, "--key", 3, "--spin", 50), 2, "--spin goes only with --engine=kernel: the user engine sleeps at once"),
+        ("spin", ("lookup", "--file", tree, "--key", 3, "--spin", 50, "--no-ring"), 2, "--spin goes not with --no-ring: a pread sleeps at once"),
     ]:
         expect(f"refused: {what}", call(*args), lambda r: r[0] == code and r[1] == "" and text in r[2])
     if b"io_uring_bpf_ops" not in pathlib.Path("/sys/kernel/btf/vmlinux").read_bytes():
@@ -147,7 +149,9 @@ def test_runtime(app, tree, folder):
                                     ("another class", ("--file", f"page={tree}"), 2, "there is no file class 'page'; did you mean 'pages'?"),
                                     ("a service that is not there", ("--port", "none=1"), 2, "there is no service 'none'")):
         expect(f"refused by --check: {what}", run("--spec", app, "--check", *words, tool="chainio-runtime"), lambda r, code=code, part=part: (r[0], r[1]) == (code, "") and part in r[2])
-    expect("refused: spin", run("--spec", app, "--spin", 50, tool="chainio-runtime"), lambda r: r[0] == 2 and "--spin goes only with --engine=kernel" in r[2])
+    expect("spins", run("--spec", app, "--check", "--spin", 50, tool="chainio-runtime"), lambda r: r[0] == 0 and ", looks 50 us for completions before it sleeps)" in r[1])
+    expect("  or not", run("--spec", app, "--check", tool="chainio-runtime"), lambda r: "looks" not in r[1])
+    expect("refused: spin", run("--spec", app, "--spin", 50, "--no-ring", tool="chainio-runtime"), lambda r: (r[0], r[2]) == (2, "chainio-runtime: --spin goes not with --no-ring: a pread sleeps at once\n"))
     expect("refused: an interface that is given twice", run("--spec", app, "--interface", "va", "--interface", "vb", "--interface", "va", tool="chainio-runtime"),
            lambda r: (r[0], r[2]) == (2, "chainio-runtime: --interface is given twice for 'va'; keep one of the two\n"))
     expect("check-system", run("--check-system", tool="chainio-runtime"), lambda r: r[0] == 0 and "io_uring" in r[1])

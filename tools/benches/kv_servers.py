@@ -16,6 +16,8 @@ from runs import drop_from_memory  # noqa: E402
 VALUE = 1000
 CLIENT, SERVER = "10.9.0.1", "10.9.0.2"
 XDP, URING, TCP = "udp via xdp", "udp via uring", "tcp via uring"
+SPIN_US = 50
+XDP_SPINS = f"udp via xdp, --spin {SPIN_US}"
 PREAD, FIXED, EXTSTORE = "pread + sendto", "READ_FIXED + UDP", "extstore"
 MEMCACHED, MEMCACHED_UDP, MEMORY, ECHO = "memcached", "memcached over UDP", "values in memory", "XDP_TX echo"
 BENCH = RELEASE / "bin" / "bench_kv"
@@ -98,10 +100,10 @@ def files(items):
     return folder
 
 
-def ours(pair, folder, name, port, control=None):
+def ours(pair, folder, name, port, control=None, options=()):
     """Serves tcp and udp; udp by AF_XDP where there is a control socket to see that by."""
     words = [RELEASE / "bin" / "chainio-runtime", "--spec", folder / f"{name}.o", "--bind", SERVER, "--port", f"memcached={port}", "--file",
-             f"values={folder / 'kv.store'}", "--requests", 256, "--in-flight", 256]
+             f"values={folder / 'kv.store'}", "--requests", 256, "--in-flight", 256, *options]
     if control is not None:
         words += ["--interface", "vb", "--socket", control]
     return Server(pair, port, words, control=control)
@@ -129,7 +131,8 @@ def start(stack, pair_of, folder, items, controls):
     flat = ("--file", folder / "flat")
     disk, hot = run(ours(plain, folder, "disk", 9001)), run(ours(plain, folder, "hot", 9005))
     cache = run(memcached(plain, 9006))
-    misses = {XDP: (run(ours(pair_of("d"), folder, "disk", 9001, controls / "disk")), "udp"), URING: (disk, "udp"), TCP: (disk, "tcp"),
+    spins = run(ours(pair_of("s"), folder, "disk", 9001, controls / "spins", ("--spin", SPIN_US)))
+    misses = {XDP: (run(ours(pair_of("d"), folder, "disk", 9001, controls / "disk")), "udp"), XDP_SPINS: (spins, "udp"), URING: (disk, "udp"), TCP: (disk, "tcp"),
               PREAD: (run(by_hand("serve-pread", 9002, *flat)), "udp"), FIXED: (run(by_hand("serve-fixed", 9003, *flat)), "udp"),
               EXTSTORE: (run(memcached(plain, 9004, "-o", to_disk, evict=store)), "tcp")}
     of_memory = {XDP: (run(ours(pair_of("h"), folder, "hot", 9005, controls / "hot")), "udp"), URING: (hot, "udp"), TCP: (hot, "tcp"), MEMCACHED: (cache, "tcp"),

@@ -136,6 +136,8 @@ std::expected<std::unique_ptr<ring::Shared>, std::string> make_ring(const Option
     wanted.cq_entries = 4 * wanted.entries;
     wanted.seats = kSeats;
     wanted.file_slots = engine::EngineOptions{}.max_files;
+    // Inside the kernel the engine looks by itself, on a thread of its own.
+    wanted.spin_us = options.engine == "kernel" ? 0 : options.spin_us;
     return ring::Shared::create(wanted, fallbacks);
 }
 

@@ -27,8 +27,8 @@ int run(const Options& options) {
     const bool kernel = options.engine == "kernel";
     if (kernel && (options.no_ring || options.interpret))
         return fail(kExitUsage, "--engine=kernel goes neither with --no-ring nor with --interpret");
-    if (options.spin_us != 0 && !kernel)
-        return fail(kExitUsage, "--spin goes only with --engine=kernel: the user engine sleeps at once");
+    if (options.spin_us != 0 && options.no_ring)
+        return fail(kExitUsage, "--spin goes not with --no-ring: a pread sleeps at once");
     const auto& interfaces = options.server.interfaces;
     for (auto it = interfaces.begin(); it != interfaces.end(); ++it)
         if (std::find(interfaces.begin(), it, *it) != it)
@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
         app.add_option("--engine", options.engine, "user, kernel, or auto: user until kernel was tried and no worse")
             ->check(CLI::IsMember({"auto", "user", "kernel"}));
         app.add_option("--spin", options.spin_us,
-                       "kernel engine: microseconds that it looks for completions before it sleeps")
+                       "microseconds that it looks for completions and requests before it sleeps")
             ->check(CLI::Range(0, 1'000'000));
         app.add_option("--zero-copy", options.zero_copy,
                        "over tcp, results of that many bytes and more are sent without a copy (49152); inside the "

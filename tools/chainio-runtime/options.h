@@ -17,7 +17,7 @@ struct Options {
     std::string xdp_copy = "automatic", xdp_attach = "automatic";
     unsigned in_flight = 64;
     unsigned timeout_ms = 10000;
-    unsigned spin_us = 0;               // of the kernel engine
+    unsigned spin_us = 0;
     std::optional<unsigned> zero_copy;  // else as the engines have it
     std::uint64_t memory = 0;
     service::ServerOptions server;

@@ -61,9 +61,7 @@ void add_call(CLI::App& root, int& exit_code) {
         ->transform(CLI::AsSizeValue(false));
     command->add_option("--engine", parsed->engine, "user, kernel, or auto: user until kernel was tried and no worse")
         ->check(CLI::IsMember({"auto", "user", "kernel"}));
-    command
-        ->add_option("--spin", options.spin_us,
-                     "kernel engine: microseconds that it looks for completions before it sleeps")
+    command->add_option("--spin", options.spin_us, "microseconds that it looks for completions before it sleeps")
         ->check(CLI::Range(0, 1'000'000));
     command->add_option("--output", parsed->output, "raw, hex or text")->check(CLI::IsMember({"raw", "hex", "text"}));
     command->add_flag("--json", options.json, "one JSON object a run, then {\"summary\": …}");
@@ -83,8 +81,8 @@ void add_call(CLI::App& root, int& exit_code) {
             fmt::print(stderr, "chainio call: --engine=kernel goes neither with --no-ring nor with --interpret\n");
             return;
         }
-        if (chosen.spin_us != 0 && !chosen.kernel) {
-            fmt::print(stderr, "chainio call: --spin goes only with --engine=kernel: the user engine sleeps at once\n");
+        if (chosen.spin_us != 0 && chosen.no_ring) {
+            fmt::print(stderr, "chainio call: --spin goes not with --no-ring: a pread sleeps at once\n");
             return;
         }
         auto words = read_words(command->remaining());

@@ -227,6 +227,6 @@ class App:
 
 
 def open(artifact, in_flight=64, interpret=False, kernel=False, spin_us=0, auto=False):
-    """`kernel`: by the kernel engine, or not at all; `spin_us`: it looks that long for completions before it sleeps. `auto`: by the kernel
+    """`kernel`: by the kernel engine, or not at all; `spin_us`: looks that long for completions before it sleeps. `auto`: by the kernel
     engine once a trial of the chains at hand has found it no worse."""
     return App(artifact, in_flight, interpret, kernel, spin_us, auto)

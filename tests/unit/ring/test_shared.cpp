@@ -3,13 +3,16 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/ring/shared.h"
@@ -175,6 +178,68 @@ TEST(Shared, ATurnEndsWithItsTime) {
     EXPECT_EQ(ring->turn(1, 30), 0);
     EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(30));
     EXPECT_EQ(ring->turn(1, 0), 0);
+}
+
+// How often the thread has gone to sleep meanwhile, in rounds in which a byte comes a moment after it is waited for.
+long sleeps_of_rounds(Shared& ring, Seat& seat, int rounds) {
+    int pipes[2];
+    EXPECT_EQ(pipe(pipes), 0);
+    std::atomic<int> wanted = 0;
+    std::thread writer([&] {
+        for (int round = 1; round <= rounds; round++) {
+            while (wanted.load() < round) std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::microseconds(300));
+            EXPECT_EQ(write(pipes[1], "x", 1), 1);
+        }
+    });
+    rusage before{}, after{};
+    getrusage(RUSAGE_THREAD, &before);
+    for (int round = 1; round <= rounds; round++) {
+        char byte = 0;
+        io_uring_prep_read(seat.next_sqe(1), pipes[0], &byte, 1, 0);
+        wanted = round;
+        while (seat.waiting() == 0) EXPECT_EQ(ring.turn(1), 0);
+        EXPECT_EQ(seat.take().result, 1);
+        EXPECT_EQ(byte, 'x');
+    }
+    getrusage(RUSAGE_THREAD, &after);
+    writer.join();
+    close(pipes[0]);
+    close(pipes[1]);
+    return after.ru_nvcsw - before.ru_nvcsw;
+}
+
+TEST(Shared, ATurnThatSpinsSleepsOnlyWhenItsTimeIsOver) {
+    constexpr int kRounds = 50;
+    for (const bool spins : {false, true}) {
+        metrics::Fallbacks fallbacks;
+        auto ring =
+            Shared::create({.entries = 8, .cq_entries = 32, .seats = 1, .spin_us = spins ? 10'000'000u : 0}, fallbacks);
+        if (!ring) GTEST_SKIP() << "there is no io_uring";
+        const auto seat = (*ring)->sit();
+        const long slept = sleeps_of_rounds(**ring, *seat, kRounds);
+        if (spins) {
+            EXPECT_LE(slept, 2);
+        } else {
+            EXPECT_GE(slept, kRounds / 2);
+        }
+    }
+}
+
+TEST(Shared, ATurnThatSpinsInVainSleepsAsOthersDo) {
+    metrics::Fallbacks fallbacks;
+    auto ring = Shared::create({.entries = 8, .cq_entries = 32, .seats = 1, .spin_us = 1000}, fallbacks);
+    if (!ring) GTEST_SKIP() << "there is no io_uring";
+    const auto seat = (*ring)->sit();
+    EXPECT_EQ((*ring)->turn(1, 30), 0);
+    EXPECT_EQ(seat->waiting(), 0u);
+    io_uring_prep_nop(seat->next_sqe(1));
+    EXPECT_EQ((*ring)->turn(2, 30), 0) << "there is only one";
+    EXPECT_EQ(seat->waiting(), 1u);
+    // A kernel that refuses is asked as often as without.
+    io_uring_prep_nop(seat->next_sqe(2));
+    const Refusing refusing(**ring);
+    EXPECT_LT((*ring)->turn(1), 0);
 }
 
 TEST(Shared, TakesMoreThanItsQueuesHoldAtOnce) {
