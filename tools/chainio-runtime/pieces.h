@@ -1,8 +1,7 @@
 // How much of what has come at once is seen to before the kernel hears what follows from it. Disks answer in bursts,
 // and clients ask again as soon as they are answered: whoever sees to a burst of 32 whole has the disk and the clients
-// idle meanwhile, and they stay in step with him from then on. Handing over costs a system call or two, which is little
-// beside the replies of a piece. Only reads are worth it: where replies come from memory, the daemon's own time is all
-// there is.
+// idle meanwhile, and they stay in step with him from then on. Handing over costs system calls, few by AF_XDP and more
+// by sockets. Only reads are worth it: where replies come from memory, the daemon's own time is all there is.
 #pragma once
 #include <algorithm>
 
@@ -10,11 +9,13 @@ namespace chainio::runtime_tool {
 
 class Pieces {
   public:
-    static constexpr unsigned kLeast = 4, kFew = 16, kOfABurst = 4;
+    static constexpr unsigned kByXdp = 2, kBySockets = 4;  // the least
+    static constexpr unsigned kFew = 16, kOfABurst = 4;
 
+    explicit Pieces(bool by_xdp) : least_(by_xdp ? kByXdp : kBySockets) {}
     // How many chains that have ended are a piece, of so many that are on their way.
-    static unsigned size(unsigned in_flight) {
-        return std::max(kLeast, (in_flight - std::min(in_flight, kFew)) / kOfABurst);
+    unsigned size(unsigned in_flight) const {
+        return std::max(least_, (in_flight - std::min(in_flight, kFew)) / kOfABurst);
     }
     // Of `ended` chains more it is being seen to what follows. Whether that makes a piece; then it is to be handed
     // over.
@@ -26,7 +27,7 @@ class Pieces {
     }
 
   private:
-    unsigned owed_ = 0;
+    unsigned least_, owed_ = 0;
 };
 
 }  // namespace chainio::runtime_tool

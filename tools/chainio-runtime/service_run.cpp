@@ -71,12 +71,12 @@ void Service::tell_news() { say(news()); }
 // What has come with the last turn, and what follows from it without the kernel: requests start chains, and chains that
 // end let requests go on. True: there is more to be done.
 std::expected<bool, std::string> Service::serve_what_came() {
-    Pieces pieces;
+    Pieces pieces(!options_.server.interfaces.empty());
     bool by_disk = false;  // some of it is, so that a piece is worth a call
     for (unsigned round = 0; round < kMostRounds; round++) {
         if (server_ != nullptr) server_->step();
         by_disk = by_disk || (server_ != nullptr && reads());
-        const unsigned piece = by_disk ? Pieces::size(in_flight()) : UINT_MAX;
+        const unsigned piece = by_disk ? pieces.size(in_flight()) : UINT_MAX;
         auto collected = collect(piece);
         if (!collected) return std::unexpected(collected.error());
         // Another chain that a request has started begins to read with the next collect().

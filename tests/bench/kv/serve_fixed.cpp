@@ -187,7 +187,7 @@ void FixedServer::take() {
 
 void FixedServer::answer_some() {
     const std::size_t busy = kSlots - free_.size();
-    const std::size_t piece = std::max<std::size_t>(4, (busy - std::min<std::size_t>(busy, 16)) / 4);
+    const std::size_t piece = std::max<std::size_t>(2, (busy - std::min<std::size_t>(busy, 24)) / 4);
     for (std::size_t i = 0; i < piece && answered_ < read_.size(); i++) answer(read_[answered_++]);
     if (answered_ < read_.size()) return;
     read_.clear();

@@ -12,17 +12,21 @@ namespace chainio::runtime_tool {
 namespace {
 
 TEST(Pieces, AreSmallWhereFewAreOnTheirWayAndNeverMoreThanAQuarterOfMany) {
-    for (unsigned few = 0; few <= 32; few++) EXPECT_EQ(Pieces::size(few), Pieces::kLeast) << few;
-    EXPECT_EQ(Pieces::size(64), 12u);
-    EXPECT_EQ(Pieces::size(128), 28u);
-    for (unsigned many = 33; many <= 65536; many++) {
-        EXPECT_GE(Pieces::size(many), Pieces::size(many - 1)) << many;
-        EXPECT_LE(Pieces::size(many), many / 4) << many;
+    const Pieces by_xdp(true), by_sockets(false);
+    for (unsigned few = 0; few <= 24; few++) EXPECT_EQ(by_xdp.size(few), Pieces::kByXdp) << few;
+    for (unsigned few = 0; few <= 32; few++) EXPECT_EQ(by_sockets.size(few), Pieces::kBySockets) << few;
+    for (const Pieces& pieces : {by_xdp, by_sockets}) {
+        EXPECT_EQ(pieces.size(64), 12u);
+        EXPECT_EQ(pieces.size(128), 28u);
+        for (unsigned many = 33; many <= 65536; many++) {
+            EXPECT_GE(pieces.size(many), pieces.size(many - 1)) << many;
+            EXPECT_LE(pieces.size(many), many / 4) << many;
+        }
     }
 }
 
 TEST(Pieces, AreHandedOverWhenTheyAreFull) {
-    Pieces pieces;
+    Pieces pieces(false);
     EXPECT_FALSE(pieces.is_full(0, 4));
     EXPECT_FALSE(pieces.is_full(3, 4));
     EXPECT_TRUE(pieces.is_full(1, 4));
