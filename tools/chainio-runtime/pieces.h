@@ -9,14 +9,13 @@ namespace chainio::runtime_tool {
 
 class Pieces {
   public:
-    static constexpr unsigned kByXdp = 2, kBySockets = 4;  // the least
-    static constexpr unsigned kFew = 16, kOfABurst = 4;
+    static constexpr unsigned kByXdp = 2,
+                              kBySockets = 4;  // of as few that are on their way, and a part of those beyond
+    static constexpr unsigned kFew = 32, kOfABurst = 4;
 
     explicit Pieces(bool by_xdp) : least_(by_xdp ? kByXdp : kBySockets) {}
     // How many chains that have ended are a piece, of so many that are on their way.
-    unsigned size(unsigned in_flight) const {
-        return std::max(least_, (in_flight - std::min(in_flight, kFew)) / kOfABurst);
-    }
+    unsigned size(unsigned in_flight) const { return least_ + (in_flight - std::min(in_flight, kFew)) / kOfABurst; }
     // Of `ended` chains more it is being seen to what follows. Whether that makes a piece; then it is to be handed
     // over.
     bool is_full(unsigned ended, unsigned size) {
