@@ -33,8 +33,8 @@ struct EngineOptions {
     bool kernel = false;  // the kernel engine, or no engine
     // Begins with the user engine, and goes on with the kernel engine where a trial found it no worse.
     std::optional<TrialOptions> trial = {};
-    unsigned spin_us =
-        0;  // looks for completions that long before it sleeps; a ring that it was given has its own time
+    // Looks for completions that long before it sleeps; a ring that it was given has its own time.
+    unsigned spin_us = 0;
     bool huge_pages = true;
     // Of files that are not immutable, too: blocks from which a chain went on to another are kept for so long, and at
     // most so many bytes of each class. Chains then find their way by what the files said that long ago. 0: none are.

@@ -84,8 +84,8 @@ struct Connection {
     bool reset_peer = false;   // what the kernel kept for the peer was thrown away
     // The newer spec has no place for the connection: until then what its peer sends is answered under the one before.
     std::uint64_t parting_until_ns = 0;
-    std::uint64_t quiet_until_ns =
-        0;  // amid a request that is to be the last: it has been since, and ends if so by then
+    // Nothing comes amid a request, and the connection is to end: it does unless something has come by then; 0: never.
+    std::uint64_t quiet_until_ns = 0;
     // When the connection is given up, because the rest of a request has not come, or nobody takes a reply; 0: never.
     std::uint64_t request_deadline_ns = 0, send_deadline_ns = 0;
     std::uint64_t kept_deadline_ns = 0;  // the kernel is to let go of a frame by then, as the peer has what is in it

@@ -34,7 +34,7 @@ service stream on tcp 7005 via uring { request { number: u32be }  on request { r
 """
 ADDRESS = "10.9.0.2"
 ROWS, ASKED = 300, 200
-BURST = 32
+BURST, SPUN = 32, 50
 # What is done by the clock: the files' names are looked at once a second.
 LOOKS = {"newfstatat", "statx", "fstat", "stat"}
 
@@ -131,6 +131,29 @@ def test_bursts(server, folder, pair):
     expect("one from memory leaves whole", from_memory < 4, True)
 
 
+def sleeps(server):
+    """How often its thread has gone to sleep."""
+    return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", pathlib.Path(f"/proc/{server.process.pid}/status").read_text(), flags=re.M)[1])
+
+
+def test_spinning(folder, pair):
+    """A daemon that looks for longer than anything takes does not sleep between requests and their reads."""
+    for spin_us, holds in ((0, lambda slept: slept >= SPUN), (1_000_000, lambda slept: slept <= SPUN // 10)):
+        server = OnVeth(folder, pair, "--spin", spin_us)
+        sock, wrong = server.client(pair, "sockets", "udp"), []
+        ask(sock, 0, len(row(0)))
+        before = sleeps(server)
+        for number in range(SPUN):
+            if ask(sock, number, len(row(number))) != row(number):
+                wrong.append(number)
+        slept = sleeps(server) - before
+        sock.close()
+        expect(f"--spin {spin_us}: {SPUN} replies are right", wrong, [])
+        print(f"      slept {slept} times")
+        expect("  and it sleeps as often as it should", holds(slept), True)
+        expect("  ends", server.stop(), 0)
+
+
 def main():
     if why := netns.why_not():
         print(f"skipped: {why}")
@@ -155,6 +178,7 @@ def main():
             test_counts(server, folder, pair, *case)
         test_bursts(server, folder, pair)
         expect("ends", server.stop(), 0)
+        test_spinning(folder, pair)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
 

@@ -9,9 +9,8 @@ namespace chainio::runtime_tool {
 
 class Pieces {
   public:
-    static constexpr unsigned kByXdp = 2,
-                              kBySockets = 4;  // of as few that are on their way, and a part of those beyond
-    static constexpr unsigned kFew = 32, kOfABurst = 4;
+    // Of few chains that are on their way; and a part of those beyond.
+    static constexpr unsigned kByXdp = 2, kBySockets = 4, kFew = 32, kOfABurst = 4;
 
     explicit Pieces(bool by_xdp) : least_(by_xdp ? kByXdp : kBySockets) {}
     // How many chains that have ended are a piece, of so many that are on their way.
