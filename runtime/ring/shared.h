@@ -62,6 +62,7 @@ class Shared {
     friend class Seat;
     Shared(Ring ring, const SharedOptions& options) : ring_(std::move(ring)), options_(options) {}
     void hand_out();
+    void pair_reads();
     bool spin(unsigned wait_for);
     int enter(unsigned wait_for, int timeout_ms);
 

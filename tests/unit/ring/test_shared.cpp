@@ -127,6 +127,31 @@ TEST(Shared, OneTurnServesAllAndEachReadsItsOwn) {
     EXPECT_TRUE(fallbacks.all().empty());
 }
 
+// The kernel tells a disk of several reads at once from three operations on: two get a third, of which nobody hears.
+TEST(Shared, TwoReadsAreThreeOperations) {
+    metrics::Fallbacks fallbacks;
+    const auto ring = ring_for(1, fallbacks);
+    if (!ring) GTEST_SKIP() << "there is no io_uring";
+    User user(*ring, "all of it", fallbacks);
+    const auto taken_of = [&](unsigned reads, unsigned others) {
+        const unsigned before = *ring->ring().get()->sq.khead;
+        for (unsigned i = 0; i < reads; i++) user.read(i);
+        for (unsigned i = 0; i < others; i++) io_uring_prep_nop(user.seat->next_sqe(reads + i));
+        for (unsigned came = 0; came < reads + others;) {
+            EXPECT_EQ(ring->turn(1), 0);
+            for (; user.seat->waiting() != 0; came++) EXPECT_GE(user.seat->take().result, 0);
+        }
+        EXPECT_EQ(ring->turn(0), 0);
+        EXPECT_EQ(user.seat->waiting(), 0u);
+        return *ring->ring().get()->sq.khead - before;
+    };
+    EXPECT_EQ(taken_of(1, 0), 1u);
+    EXPECT_EQ(taken_of(2, 0), 3u);
+    EXPECT_EQ(taken_of(3, 0), 3u);
+    EXPECT_EQ(taken_of(1, 1), 2u);
+    EXPECT_EQ(taken_of(0, 2), 2u);
+}
+
 TEST(Shared, WhoTakesASeatGetsNothingOfTheOneBefore) {
     metrics::Fallbacks fallbacks;
     auto ring = ring_for(1, fallbacks);
