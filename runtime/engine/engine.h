@@ -218,6 +218,7 @@ class Engine {
     GoOn go_on(std::uint32_t index, bool may_block);
     void try_again(std::uint32_t index);
     void arrived(std::uint32_t index, std::int32_t result);
+    void fetch_into_cache(const Read& read) const;
     void mark_done(std::uint32_t index, std::uint32_t failure);
     std::expected<void, std::string> advance(bool may_block);
     std::expected<void, std::string> enter(unsigned wait_for);
