@@ -42,7 +42,7 @@ appItem     : exe=matchExe | files_=filesDecl | socket_=socketDecl | priority=cl
 matchExe    : MATCH EXE pattern=STRING ;
 filesDecl   : FILES name=word ASSIGN pattern=STRING (LBRACE attrs+=fileAttr* RBRACE)? ;
 fileAttr
-    : flag=(DIRECT | IMMUTABLE)
+    : flag=(DIRECT | IMMUTABLE | NO_READ_AHEAD)
     | HEADER header=word
     | ROOT root=STRING
     | CACHE bytes=expr (LEVELS levels=expr)?
@@ -183,15 +183,15 @@ word        : IDENT | sharedWord | (MATCH | EMIT | REPLY | PREFETCH | NEXT | STA
 localWord   : IDENT | sharedWord | (BYTES | CSTR | BITS | FILE) ;
 typeWord    : IDENT | sharedWord | (MATCH | EMIT | REPLY | PREFETCH | NEXT | STATE | STEP | DONE | TAG) ;
 sharedWord
-    : WITH | PARAM | APP | EXE | DIRECT | IMMUTABLE | HEADER | ROOT | CACHE | LEVELS | SOCKET | TCP | UDP | PORT | CLASS
-    | PRIORITY | WEIGHT | SLO | BATCH | MIN | MAX | ADAPT | RECORD | TEXT | ON | READ | OPEN | READY | PROBE | HOPS | FROM
+    : WITH | PARAM | APP | EXE | DIRECT | IMMUTABLE | NO_READ_AHEAD | HEADER | ROOT | CACHE | LEVELS | SOCKET | TCP | UDP
+    | PORT | CLASS | PRIORITY | WEIGHT | SLO | BATCH | MIN | MAX | ADAPT | RECORD | TEXT | ON | READ | OPEN | READY | PROBE | HOPS | FROM
     | SERVICE | REQUEST | MALFORMED | FAILURE | DATAGRAM | ENTRIES | TTL | KEY | BY
     ;
 
 // The front end's own scanner (compiler/syntax/scanner.cpp) reads these rules by hand, for speed; a test holds it to them.
 IMPORT: 'import'; AS: 'as'; WITH: 'with'; PARAM: 'param'; CONST: 'const'; APP: 'app'; MATCH: 'match'; EXE: 'exe';
-FILES: 'files'; DIRECT: 'direct'; IMMUTABLE: 'immutable'; HEADER: 'header'; ROOT: 'root'; CACHE: 'cache'; LEVELS: 'levels';
-SOCKET: 'socket'; TCP: 'tcp'; UDP: 'udp'; PORT: 'port'; CLASS: 'class'; PRIORITY: 'priority'; WEIGHT: 'weight'; SLO: 'slo';
+FILES: 'files'; DIRECT: 'direct'; IMMUTABLE: 'immutable'; NO_READ_AHEAD: 'no_read_ahead'; HEADER: 'header'; ROOT: 'root';
+CACHE: 'cache'; LEVELS: 'levels'; SOCKET: 'socket'; TCP: 'tcp'; UDP: 'udp'; PORT: 'port'; CLASS: 'class'; PRIORITY: 'priority'; WEIGHT: 'weight'; SLO: 'slo';
 BATCH: 'batch'; MIN: 'min'; MAX: 'max'; ADAPT: 'adapt'; RECORD: 'record'; LET: 'let'; VAR: 'var'; BYTES: 'bytes';
 CSTR: 'cstr'; BITS: 'bits'; WHEN: 'when'; TEXT: 'text'; FN: 'fn'; CHAIN: 'chain'; FILE: 'file'; ON: 'on'; READ: 'read';
 OPEN: 'open'; READY: 'ready'; PROBE: 'probe'; HOPS: 'hops'; STATE: 'state'; STEP: 'step'; DONE: 'done'; BLOCK: 'block';

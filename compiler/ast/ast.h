@@ -310,7 +310,7 @@ struct FileClass {
     Name name;
     std::string pattern;
     Span pattern_span;
-    bool direct = false, immutable = false;
+    bool direct = false, immutable = false, no_read_ahead = false;
     std::optional<Name> header;
     std::optional<std::string> root;
     ExprPtr cache_bytes, cache_levels;

@@ -35,6 +35,7 @@ std::string_view word(ir::ResultKind kind) {
 Json file_class(const ir::Module& module, const ir::FileClass& files) {
     Json out = {
         {"name", files.name}, {"pattern", files.pattern}, {"direct", files.direct}, {"immutable", files.immutable}};
+    if (files.no_read_ahead) out["no_read_ahead"] = true;
     if (!files.root.empty()) out["root"] = files.root;
     if (files.cache_bytes != 0) out["cache"] = {{"bytes", files.cache_bytes}, {"levels", files.cache_levels}};
     if (files.header_program >= 0)

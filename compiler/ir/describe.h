@@ -7,7 +7,7 @@
 
 namespace chainio::ir {
 
-constexpr std::uint32_t kFormatVersion = 8;
+constexpr std::uint32_t kFormatVersion = 9;
 
 // The last value of each enum; the reader refuses greater ones.
 template <class E>
@@ -195,8 +195,8 @@ void describe(A& a, N& n) {
 }
 template <class A, AnyOf<FileClass> N>
 void describe(A& a, N& n) {
-    a(n.name, n.pattern, n.root, n.direct, n.immutable, n.cache_bytes, n.cache_levels, n.header_program, n.header_bytes,
-      n.header_fields);
+    a(n.name, n.pattern, n.root, n.direct, n.immutable, n.no_read_ahead, n.cache_bytes, n.cache_levels,
+      n.header_program, n.header_bytes, n.header_fields);
 }
 template <class A, AnyOf<Socket> N>
 void describe(A& a, N& n) {

@@ -20,8 +20,8 @@ void dump_app(const Module& m, std::string& out) {
     for (const std::string& exe : m.match_exe) out += fmt::format("match exe {}\n", quoted(exe));
     for (std::size_t i = 0; i < m.files.size(); i++) {
         const FileClass& f = m.files[i];
-        out += fmt::format("files {} {} = {}{}{}", i, f.name, quoted(f.pattern), f.direct ? " direct" : "",
-                           f.immutable ? " immutable" : "");
+        out += fmt::format("files {} {} = {}{}{}{}", i, f.name, quoted(f.pattern), f.direct ? " direct" : "",
+                           f.immutable ? " immutable" : "", f.no_read_ahead ? " no_read_ahead" : "");
         if (!f.root.empty()) out += " root " + quoted(f.root);
         if (f.cache_bytes != 0) out += fmt::format(" cache {} levels {}", f.cache_bytes, f.cache_levels);
         if (f.header_program >= 0)

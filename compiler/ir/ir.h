@@ -201,6 +201,7 @@ struct Chain {
 struct FileClass {
     std::string name, pattern, root;
     bool direct = false, immutable = false;
+    bool no_read_ahead = false;  // the kernel is to read what a program asks for, and no more
     std::uint64_t cache_bytes = 0;
     std::uint32_t cache_levels = 0;
     std::int32_t header_program = -1;

@@ -17,6 +17,7 @@ void Checker::check_files(std::uint32_t index) {
     checked::FileClass& out = module_.files[index];
     out.info.direct = n.direct;
     out.info.immutable = n.immutable;
+    out.info.no_read_ahead = n.no_read_ahead;
     const bool said = n.pattern_span.file == 0 || diags_.reported_at(n.pattern_span);  // by the front end
     if (out.info.pattern.empty() && !said)
         error(empty_pattern, n.pattern_span, "the pattern of files `" + n.name.text + "` is empty",

@@ -115,6 +115,7 @@ ast::FileClass Builder::file_class(P::FilesDeclContext* tree) {
     for (P::FileAttrContext* each : tree->attrs) {
         if (each->flag != nullptr && each->flag->getType() == P::DIRECT) out.direct = true;
         if (each->flag != nullptr && each->flag->getType() == P::IMMUTABLE) out.immutable = true;
+        if (each->flag != nullptr && each->flag->getType() == P::NO_READ_AHEAD) out.no_read_ahead = true;
         if (each->header != nullptr) out.header = name(each->header);
         if (each->root != nullptr) out.root = string(each->root);
         if (each->bytes == nullptr) continue;

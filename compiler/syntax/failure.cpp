@@ -73,7 +73,7 @@ std::optional<Expectation> list_expectation(const Failure& f) {
                                "an app holds `match exe`, `files`, `socket`, `class` and `batch`"};
         case P::RuleFilesDecl:
             return Expectation{"an attribute of the file class or `}`",
-                               "attributes are direct, immutable, header, root and cache"};
+                               "attributes are direct, immutable, no_read_ahead, header, root and cache"};
         case P::RuleClassDecl:
             return Expectation{"an attribute of the class or `}`", "attributes are priority, weight and slo"};
         case P::RuleBatchDecl:
@@ -124,7 +124,8 @@ std::optional<Expectation> rule_start(std::size_t rule) {
         case P::RuleEndpoint:
             return Expectation{"an endpoint", "an endpoint is `udp 9100 via xdp` or `tcp 9100 via uring`"};
         case P::RuleFileAttr:
-            return Expectation{"an attribute", "attributes are direct, immutable, header, root and cache"};
+            return Expectation{"an attribute",
+                               "attributes are direct, immutable, no_read_ahead, header, root and cache"};
         case P::RuleTextItem:
             return Expectation{"a part of a text rule", "captures are `name: token(max 64)`, `name: (\"a\" | \"b\")`"};
         case P::RuleItem:

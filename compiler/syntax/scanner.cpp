@@ -24,6 +24,7 @@ const std::unordered_map<std::string_view, std::size_t>& word_table() {
         {"files", P::FILES},
         {"direct", P::DIRECT},
         {"immutable", P::IMMUTABLE},
+        {"no_read_ahead", P::NO_READ_AHEAD},
         {"header", P::HEADER},
         {"root", P::ROOT},
         {"cache", P::CACHE},

@@ -112,6 +112,7 @@ std::string text_of(const ast::FileClass& files) {
     std::vector<std::string> attrs;
     if (files.direct) attrs.emplace_back("direct");
     if (files.immutable) attrs.emplace_back("immutable");
+    if (files.no_read_ahead) attrs.emplace_back("no_read_ahead");
     if (files.header) attrs.push_back("header " + files.header->text);
     if (files.root) attrs.push_back("root " + quote_string(*files.root));
     if (files.cache_bytes) {

@@ -112,7 +112,8 @@ bool YamlReader::app_item(ast::AppItem& to, const Node& node, std::string_view k
 }
 
 ast::FileClass YamlReader::file_class(const Node& node, std::string_view name_key) {
-    map(node, "a file class", {name_key, "glob", "direct", "immutable", "header", "root", "cache", "levels"});
+    map(node, "a file class",
+        {name_key, "glob", "direct", "immutable", "no_read_ahead", "header", "root", "cache", "levels"});
     ast::FileClass out;
     out.name = name(need(node, name_key));
     const Node& pattern = need(node, "glob");
@@ -120,6 +121,7 @@ ast::FileClass YamlReader::file_class(const Node& node, std::string_view name_ke
     out.pattern_span = pattern.span;
     out.direct = flag(find(node, "direct"));
     out.immutable = flag(find(node, "immutable"));
+    out.no_read_ahead = flag(find(node, "no_read_ahead"));
     out.header = optional_name(find(node, "header"));
     if (const Node* root = find(node, "root")) out.root = string(*root);
     out.cache_bytes = expr(find(node, "cache"));

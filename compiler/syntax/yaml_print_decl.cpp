@@ -75,6 +75,7 @@ void YamlPrinter::file_class(const std::string& name_key, const ast::FileClass& 
     key("glob", yaml_string(files.pattern));
     if (files.direct) key("direct", "true");
     if (files.immutable) key("immutable", "true");
+    if (files.no_read_ahead) key("no_read_ahead", "true");
     if (files.header) key("header", yaml_text(files.header->text));
     if (files.root) key("root", yaml_string(*files.root));
     optional("cache", files.cache_bytes);

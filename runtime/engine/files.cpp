@@ -149,6 +149,7 @@ std::expected<OpenedFile, FileError> open_class_file(const spec::Loaded& spec, s
     const int flags = fcntl(fd.get(), F_GETFL);
     if (flags >= 0) fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK);
     if (want_direct) make_direct(file, fallbacks);
+    if (declared.no_read_ahead && !file.direct) posix_fadvise(fd.get(), 0, 0, POSIX_FADV_RANDOM);
     fd.give();
     return file;
 }
