@@ -42,6 +42,10 @@ void Gate::clear() {
 }
 
 void Gate::go_off(std::uint64_t now_ns, Reason reason) {
+    const bool in_vain = for_waits_ && reason == Reason::no_use;
+    vain_ = state_ == State::on ? 0 : vain_ + in_vain;
+    for_waits_ = false;
+    waits_ = 0;
     state_ = State::off;
     reason_ = reason;
     off_ns_ = now_ns;
@@ -55,12 +59,23 @@ std::uint64_t Gate::shortest_until() const {
     return std::min(until_ns_, off_ns_ + std::max(options_.least_pause_ns, pause_ns_ / 8));
 }
 
-void Gate::look_again() {
-    if (state_ == State::off && reason_ == Reason::no_use) until_ns_ = shortest_until();
+unsigned Gate::waits_wanted() const {
+    constexpr unsigned kMostDoublings = 16;
+    return std::min(options_.first_waits << std::min(vain_, kMostDoublings), options_.most_waits);
 }
 
-bool Gate::may_look(std::uint64_t now_ns) const {
-    return state_ == State::off && reason_ == Reason::no_use && now_ns >= shortest_until();
+Gate::Hears Gate::hears_waits(std::uint64_t now_ns) const {
+    if (state_ != State::off || reason_ != Reason::no_use) return Hears::nothing;
+    if (now_ns < off_ns_ + options_.least_pause_ns) return Hears::nothing;
+    constexpr unsigned kFew = 16;
+    return now_ns >= shortest_until() || waits_wanted() <= kFew ? Hears::aloud : Hears::quietly;
+}
+
+void Gate::waited(std::uint64_t now_ns) {
+    if (hears_waits(now_ns) == Hears::nothing) return;
+    waits_++;
+    for_waits_ = for_waits_ || now_ns >= shortest_until() || waits_ >= waits_wanted();
+    if (for_waits_) until_ns_ = std::min(until_ns_, now_ns);
 }
 
 bool Gate::update(std::uint64_t now_ns) {

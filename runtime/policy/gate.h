@@ -22,7 +22,9 @@
 // two ends.
 //
 // A chain that went off because all was in memory is probed after a quarter of its pause when the program waits for the
-// disk (look_again). Not at once: on a busy machine a read from memory may look as if it had waited.
+// disk (waited). Not at once: on a busy machine a read from memory may look as if it had waited. After `first_waits` of
+// them it is probed without that pause, since a program that has begun on cold data may have ended by then; each probe
+// for waits that finds all in memory doubles how many that takes, up to `most_waits`.
 //
 // While off, a chain that would gain G a second loses at most longest_pause·G until it is noticed. While on in vain, at
 // most 32 outcomes or `use_window` requests a pause are lost.
@@ -41,7 +43,8 @@ struct GateOptions {
     double least_fetched = 0.01;
     unsigned probe_requests = 64;
     unsigned probe_outcomes = 16;
-    std::uint64_t least_pause_ns = 10'000'000;  // with look_again()
+    std::uint64_t least_pause_ns = 10'000'000;  // with waited()
+    unsigned first_waits = 4, most_waits = 1024;
     std::uint64_t first_pause_ns = 50'000'000;
     std::uint64_t longest_pause_ns = 2'000'000'000;
     std::uint64_t longest_probe_ns = 1'000'000'000;  // from the first request of a probe to its verdict
@@ -71,10 +74,12 @@ class Gate {
     void in_memory() { in_memory_++; }
     void useful() { outcome(true); }
     void wasted() { outcome(false); }
-    // There may be something to fetch again: one that went off for want of that is probed soon.
-    void look_again();
-    // Whether look_again() would have it probed at once.
-    bool may_look(std::uint64_t now_ns) const;
+    // The program has waited for the disk. There may be something to fetch again: one that went off for want of that is
+    // probed soon.
+    void waited(std::uint64_t now_ns);
+    // Whether waited() may have it probed; quietly: only many waits would, of which it need not hear at once.
+    enum class Hears : std::uint8_t { nothing, quietly, aloud };
+    Hears hears_waits(std::uint64_t now_ns) const;
     // Draws the conclusions; true when the state has changed.
     bool update(std::uint64_t now_ns);
 
@@ -89,6 +94,7 @@ class Gate {
     bool update_probe(std::uint64_t now_ns);
     void go_off(std::uint64_t now_ns, Reason reason);
     std::uint64_t shortest_until() const;
+    unsigned waits_wanted() const;
     bool was_never_needed() const { return !any_fetched_ && in_memory_ >= options_.least_in_memory; }
 
     GateOptions options_;
@@ -99,6 +105,9 @@ class Gate {
     unsigned count_ = 0;                      // outcomes in it
     std::uint64_t requests_ = 0, in_memory_ = 0, fetched_ = 0, resolved_ = 0;
     std::uint64_t pause_ns_, off_ns_ = 0, until_ns_ = 0, probe_since_ns_ = 0;
+    unsigned waits_ = 0;      // since it went off
+    bool for_waits_ = false;  // they end the pause
+    unsigned vain_ = 0;       // probes in a row for waits that found all in memory
 };
 
 }  // namespace chainio::policy

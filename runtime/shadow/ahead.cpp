@@ -1,5 +1,6 @@
 #include "runtime/shadow/ahead.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -22,6 +23,12 @@ constexpr std::uint64_t kJoined = 64 * 1024;
 constexpr unsigned kAtOnce = 16;  // begun until the device hears of them: it is to work while more are begun
 
 std::uint32_t pages_of(std::uint32_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes; }
+
+// What this thread has had read from disks so far.
+long blocks_read() {
+    rusage usage{};
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_inblock : 0;
+}
 
 // Room for so many, none of it touched yet.
 template <typename T>
@@ -189,8 +196,14 @@ bool Ahead::has_piece(const Fetch& wanted) const {
 bool Ahead::begin_unheard(const Fetch& wanted) {
     const ShadowFile& file = *wanted.file;
     if (!file.begins_reads || file.served || wanted.length > file.read_ahead) return false;
-    if (!unheard_.may(in_flight()) || !walks_.disk().begin_read(file.fd, wanted.offset, wanted.length)) return false;
+    if (!unheard_.may(in_flight())) return false;
+    const bool is_new = !score_.knows_disk(file.device);
+    const long before = is_new ? blocks_read() : 0;
+    if (!walks_.disk().begin_read(file.fd, wanted.offset, wanted.length)) return false;
     unheard_.begun();
+    // Programs can only tell by the count whether there was anything to read.
+    if (is_new && blocks_read() != before)
+        score_.has_begun(file.device, std::min<std::uint64_t>(file.read_ahead, kPiece));
     return true;
 }
 
@@ -222,6 +235,21 @@ bool Ahead::begin_piece(Fetch& wanted, std::uint64_t now_ns) {
     }
     score_.dropped(chain);
     return false;
+}
+
+void Ahead::begun_elsewhere(std::uint32_t chain, std::uint64_t file, std::uint64_t offset, const shim::Ran& ran) {
+    // Programs begin no more at a time; whoever says so says anything.
+    if (ran.length == 0 || ran.length > kPiece) return score_.dropped(chain);
+    if (!score_.admit(chain)) return;
+    if (ranges_.known(file, offset, ran.length) == Ranges::Known::all) return score_.duplicate(chain);
+    if (ran.outcome != shim::Outcome::begun) return score_.cached(chain);
+    // The program's clock may be another one. The server sleeps no longer than that.
+    constexpr std::uint64_t kLongestAgo = 200'000'000;
+    const std::uint64_t now = now_ns(), begun = std::clamp(ran.begun_ns, now - std::min(now, kLongestAgo), now);
+    const std::uint32_t range = ranges_.begin(file, offset, ran.length, chain, score_.turns()[chain], begun);
+    if (range == kNoRange) return score_.dropped(chain);
+    ranges_.arrived(range, begun);
+    score_.fetched(chain, ran.length, true);
 }
 
 // What was begun into frames goes on into them, though the file may be opened otherwise meanwhile.

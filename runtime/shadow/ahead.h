@@ -27,6 +27,8 @@ class Ahead {
     // A range of an opened file; `length` 0: all of it from `offset` on.
     void ask_range(std::uint32_t chain, ShadowFile& file, std::uint64_t offset, std::uint64_t length);
     void ask_walk(const WalkRequest& request);
+    // Of a range that a program has told the kernel to read, or found in memory, or not to be asked for.
+    void begun_elsewhere(std::uint32_t chain, std::uint64_t file, std::uint64_t offset, const shim::Ran& ran);
     // Begins as much as may be in flight, runs walks, takes over what has arrived. Returns whether anything went on.
     std::expected<bool, std::string> advance();
     // Forgets what has not begun.

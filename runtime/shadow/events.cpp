@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -52,6 +53,9 @@ const char* note_text(shim::Note note) {
         case shim::Note::sandbox:
             return "a process restricted its own system calls (seccomp) and went on plain from there";
         case shim::Note::not_rewritten: return "a program's own system calls are not seen";
+        case shim::Note::filtered:
+            return "the kernel reads ahead in a process's files, though their class says `no_read_ahead`: it may "
+                   "make only some system calls (seccomp)";
         case shim::Note::mapped: return "a matched file is mapped: reads through the mapping are not seen";
     }
     return nullptr;
@@ -92,6 +96,7 @@ void Events::on_message(const Message& message) {
         case shim::EventKind::served_ended: return on_read(message);
         case shim::EventKind::begun: return on_begun(message);
         case shim::EventKind::ready: return on_ready(message);
+        case shim::EventKind::ran: return on_ran(message);
         case shim::EventKind::probe: return on_probe(message);
         case shim::EventKind::passed: return explain(message, nullptr);
         case shim::EventKind::note: return on_note(message);
@@ -207,9 +212,10 @@ std::uint32_t& Events::last_read(const Message& message) {
 }
 
 // Whether the read begins where the one before has ended, so that the kernel had read it ahead by itself.
-bool Events::goes_on(ShadowFile& file, const shim::Event& event) {
+bool Events::goes_on(ShadowFile& file, const shim::Event& event) const {
     const std::uint64_t before = std::exchange(file.read_end, event.offset + event.length);
-    return before != 0 && event.offset == before && event.length < file.read_ahead && !file.direct;
+    const bool reads_ahead = !file.direct && parts_.score.kernel_reads_ahead(event.source);
+    return before != 0 && event.offset == before && reads_ahead && event.length < file.read_ahead;
 }
 
 void Events::on_read(const Message& message) {
@@ -218,8 +224,9 @@ void Events::on_read(const Message& message) {
     const bool served = event.kind == shim::EventKind::served || event.kind == shim::EventKind::served_ended;
     const bool told = event.kind == shim::EventKind::ended || event.kind == shim::EventKind::served_ended;
     // Of one that was said to begin it is known what it asked for, whatever there was.
-    if (!told) last_read(message) = event.length;
+    if (!told) last_read(message) = message.asked;
     ShadowFile* known = parts_.files.find(event.device, event.inode);
+    const bool from_there = known != nullptr && event.offset != 0 && event.offset == known->read_end;
     parts_.score.expect_saving(event.source, event.took_ns, served, known != nullptr && goes_on(*known, event));
     // A read of such a file that was not served had nothing of what was fetched.
     const std::uint64_t now = waited ? now_ns() : 0;
@@ -229,8 +236,10 @@ void Events::on_read(const Message& message) {
     if (served || known == nullptr || known->served_id == 0)
         touched = parts_.ranges.read(file_key(event.device, event.inode), event.offset, event.length, took);
     parts_.score.program_read(event.source, event.length, event.took_ns, touched.any);
-    if (waited) parts_.score.waited(event.source, now);
+    if (waited) parts_.score.waited(event.source, now, message.asked);
     if (event.length == 0) return;
+    if (known != nullptr && (waited || touched.any))
+        parts_.score.saw_read_ahead(event.source, from_there && !touched.any, now);
     to_run_.clear();
     for (std::uint32_t chain : on_read_[event.source])
         if (parts_.score.wants_events(chain) && !passes_over(chain, touched) &&
@@ -240,7 +249,7 @@ void Events::on_read(const Message& message) {
     ShadowFile* file = file_of(event);
     if (file == nullptr) return;
     std::uint32_t length = 0;
-    if (bytes_for(*file, event, length)) run_over(event, length, touched.walker, *file);
+    if (bytes_for(*file, event, length)) run_over(message, length, touched.walker, *file);
 }
 
 // What the chains say that need not see the bytes can be read beside them.
@@ -251,12 +260,13 @@ void Events::on_begun(const Message& message) {
     for (std::uint32_t chain : on_read_[event.source])
         if (parts_.plan.chains[chain].blind && parts_.score.wants_events(chain)) to_run_.push_back(chain);
     if (event.length == 0 || to_run_.empty()) return;
-    if (ShadowFile* file = file_of(event); file != nullptr) run_over(event, 0, kNoRange, *file);
+    if (ShadowFile* file = file_of(event); file != nullptr) run_over(message, 0, kNoRange, *file);
 }
 
 // Runs the chains of to_run_: `length` bytes of the read are at hand, from its begin. Those that see no byte are shown
 // its end.
-void Events::run_over(const shim::Event& event, std::uint32_t length, std::uint32_t walker, ShadowFile& file) {
+void Events::run_over(const Message& message, std::uint32_t length, std::uint32_t walker, ShadowFile& file) {
+    const shim::Event& event = message.event;
     file.pins++;
     for (std::uint32_t chain : to_run_) {
         Runner::Event shown{
@@ -266,7 +276,7 @@ void Events::run_over(const shim::Event& event, std::uint32_t length, std::uint3
             shown.length = std::min<std::uint32_t>(event.length, CIO_MAX_BLOCK);
             shown.offset = event.offset + event.length - shown.length;
         }
-        const bool asked = run(chain, shown, &file);
+        const bool asked = run(chain, shown, &file, message.asked == event.length);
         if (walker == chain) silent_[chain] = asked ? 0 : silent_[chain] + 1;
     }
     file.pins--;
@@ -312,6 +322,19 @@ void Events::on_ready(const Message& message) {
     }
 }
 
+// What a program's own thread has run and begun is counted as if it had been asked for here.
+void Events::on_ran(const Message& message) {
+    const std::uint32_t chain = message.event.source;
+    if (chain >= parts_.plan.chains.size() || !parts_.plan.chains[chain].own) return;
+    shim::Ran ran{};
+    std::memcpy(&ran, message.payload.data(), sizeof ran);
+    const bool asked = ran.outcome == shim::Outcome::begun || ran.outcome == shim::Outcome::in_memory;
+    parts_.score.ran(chain, ran.outcome != shim::Outcome::failed, asked);
+    if (asked)
+        parts_.ahead.begun_elsewhere(chain, file_key(message.event.device, message.event.inode), message.event.offset,
+                                     ran);
+}
+
 void Events::on_probe(const Message& message) {
     for (std::uint32_t chain : on_probe_[message.event.source]) {
         if (!parts_.score.wants_events(chain)) continue;
@@ -321,10 +344,12 @@ void Events::on_probe(const Message& message) {
     }
 }
 
-// Whether the chain has asked for anything.
-bool Events::run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file) {
+// Whether the chain has asked for anything. `is_whole`: the event is no read that the file's end has cut short, whose
+// length says nothing of what the chain has to say of such reads.
+bool Events::run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file, bool is_whole) {
     const std::uint32_t outcome = runner_.run(parts_.plan.chains[chain].chain, event);
     auto prefetches = outcome == CIO_OK ? runner_.prefetches() : std::span<const cio_prefetch>{};
+    if (outcome == CIO_OK && is_whole) parts_.score.learn_length(chain, !prefetches.empty(), event.total);
     if (!prefetches.empty() && file != nullptr && !opens(*file)) prefetches = {};
     parts_.score.ran(chain, outcome == CIO_OK, !prefetches.empty());
     for (const cio_prefetch& prefetch : prefetches) follow(chain, prefetch, file);

@@ -52,12 +52,13 @@ class Events final : public MessageSink {
     bool show(std::uint32_t chain, std::uint32_t source, ShadowFile& file, Runner::Event& shown);
     bool opens(ShadowFile& file);
     void foretell(const Message& message, const ShadowFile& file, std::uint64_t now);
-    static bool goes_on(ShadowFile& file, const shim::Event& event);
+    bool goes_on(ShadowFile& file, const shim::Event& event) const;
     void on_read(const Message& message);
     void on_begun(const Message& message);
     std::uint32_t& last_read(const Message& message);
-    void run_over(const shim::Event& event, std::uint32_t length, std::uint32_t walker, ShadowFile& file);
+    void run_over(const Message& message, std::uint32_t length, std::uint32_t walker, ShadowFile& file);
     void on_ready(const Message& message);
+    void on_ran(const Message& message);
     void on_probe(const Message& message);
     void on_note(const Message& message);
     void explain(const Message& message, const char* why);
@@ -65,7 +66,7 @@ class Events final : public MessageSink {
     ShadowFile* file_of(const shim::Event& event);
     bool bytes_for(ShadowFile& file, const shim::Event& event, std::uint32_t& length);
     bool read_block(const ShadowFile& file, const shim::Event& event, std::uint32_t& length);
-    bool run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file);
+    bool run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file, bool is_whole = true);
     bool passes_over(std::uint32_t chain, const Ranges::Touched& touched);
     void follow(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
     void follow_named(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
@@ -80,7 +81,7 @@ class Events final : public MessageSink {
     std::vector<bool> looks_into_;           // by chain: it goes by more of a file than a glance tells
     std::vector<std::uint32_t> silent_;      // by chain: pages of its own walks in a row at which it asked for nothing
     std::vector<std::uint32_t> passed_;      // by chain: openings while it was quiet
-    std::vector<std::uint32_t> last_reads_;  // by ring and class: how long the thread's latest read was
+    std::vector<std::uint32_t> last_reads_;  // by ring and class: how much the thread's latest read asked for
     std::vector<std::uint32_t> missing_;     // by class of the module: siblings in a row that were not there
     std::vector<std::uint32_t> to_run_;      // chains at the event at hand
     ProcessRings rings_;

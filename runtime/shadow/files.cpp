@@ -99,6 +99,10 @@ std::string with_ending(const std::string& path, std::string_view ending) {
     return path.substr(0, has_ending ? dot : path.size()) + std::string(ending);
 }
 
+std::uint64_t programs_read_ahead(const ir::Module& module, const ShadowFile& file) {
+    return file.direct || module.files[file.file_class].no_read_ahead ? 0 : file.read_ahead;
+}
+
 Files::Files(const spec::Loaded& spec, std::uint32_t most_known, std::uint32_t most_open)
     : spec_(spec),
       most_known_(most_known),

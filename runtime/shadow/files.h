@@ -49,6 +49,9 @@ struct ShadowFile {
     std::uint32_t used = 0;      // the turn of let_go() before which it was used last
 };
 
+// How far the kernel reads ahead when a program reads the file, bytes; 0: not at all, or not known.
+std::uint64_t programs_read_ahead(const ir::Module& module, const ShadowFile& file);
+
 // Why a file cannot be had; counted in the report.
 enum class FileRefusal : std::uint8_t {
     no_path,

@@ -143,8 +143,13 @@ bool Inbox::take(std::uint32_t index, std::uint32_t available, MessageSink& sink
         std::memcpy(copy_.data(), ring.data + at + sizeof event, length);
     }
     if (!plausible(event)) return false;
-    if (!has_payload(event.kind)) event.length = std::min(event.length, kMostRead);
-    sink.on_message({event, std::span(copy_).first(length), index});
+    std::uint32_t asked = 0;
+    if (!has_payload(event.kind)) {
+        if (room >= sizeof asked) std::memcpy(&asked, ring.data + at + sizeof event, sizeof asked);
+        event.length = std::min(event.length, kMostRead);
+        asked = std::clamp(asked, event.length, kMostRead);
+    }
+    sink.on_message({event, std::span(copy_).first(length), index, asked});
     return true;
 }
 
@@ -161,6 +166,8 @@ bool Inbox::plausible(const shim::Event& event) const {
         case EventKind::closed: return event.source < classes_;
         case EventKind::ready: return event.source < sockets_ && event.length <= shim::kMaxPeek;
         case EventKind::probe: return event.source < shim::kMaxProbes && event.length <= shim::kMaxProbeBytes;
+        case EventKind::ran:
+            return event.source < shim::kMaxChains && event.length == sizeof(shim::Ran) && event.offset <= INT64_MAX;
         case EventKind::passed: return event.source <= sockets_ && event.length < shim::kMaxPath;
         case EventKind::note: return event.length < shim::kMaxPath;
         case EventKind::skip: break;

@@ -14,6 +14,7 @@ struct Message {
     shim::Event event;
     std::span<const std::uint8_t> payload;  // of kinds that have one; valid during the call
     std::uint32_t ring;                     // of the thread that posted it
+    std::uint32_t asked = 0;                // bytes, of a read: Event::length or more, where the file ended before
 };
 
 class MessageSink {

@@ -7,7 +7,8 @@
 
 namespace chainio::shadow {
 
-std::string launch_of(const ir::Module& module) {
+std::string launch_of(const spec::Loaded& spec) {
+    const ir::Module& module = spec.module();
     if (!module.probes.empty()) return {};
     const auto plan = plan_of(module);
     if (!plan || !plan->refused.empty()) return {};
@@ -18,6 +19,7 @@ std::string launch_of(const ir::Module& module) {
     std::ranges::copy(posts.sockets, launch->socket_posts);
     for (std::size_t i = 0; i < posts.classes.size(); i++) launch->class_posts[i] |= shim::kWakeOpens;
     launch->names = names_of(module, *plan);
+    launch->steps = steps_of(spec, *plan);
     return packed(*launch);
 }
 

@@ -4,13 +4,13 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/ir/ir.h"
 #include "runtime/shadow/launch_region.h"
+#include "runtime/spec/loaded.h"
 
 namespace chainio::shadow {
 
 // Empty when a program of the spec has to wait: probes are attached before it starts, or a chain cannot run and is to
 // be named. Every opening wakes whoever waits for the first.
-std::string launch_of(const ir::Module& module);
+std::string launch_of(const spec::Loaded& spec);
 
 }  // namespace chainio::shadow

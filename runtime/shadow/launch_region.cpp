@@ -19,6 +19,10 @@ class Writer {
         put(static_cast<std::uint32_t>(length));
         out_.append(text, length);
     }
+    void put_bytes(std::string_view bytes) {
+        put(static_cast<std::uint32_t>(bytes.size()));
+        out_.append(bytes);
+    }
     std::string take() { return std::move(out_); }
 
   private:
@@ -46,6 +50,13 @@ class Reader {
         if (rest_.size() < length) return void(fail());
         std::ranges::copy(rest_.substr(0, length), to);
         rest_.remove_prefix(length);
+    }
+    std::string_view bytes() {
+        const std::uint32_t length = number();
+        if (rest_.size() < length) return fail(), std::string_view();
+        const std::string_view taken = rest_.substr(0, length);
+        rest_.remove_prefix(length);
+        return taken;
     }
     bool whole() const { return good_ && rest_.empty(); }
 
@@ -80,6 +91,7 @@ std::string packed(const Launch& launch) {
     for (std::uint32_t i = 0; i < plan.class_count; i++) {
         out.put(launch.class_posts[i]);
         out.put(plan.classes[i].flags);
+        out.put(plan.classes[i].root);
         out.put(plan.classes[i].pattern);
         out.put(launch.names.classes[i]);
     }
@@ -87,12 +99,18 @@ std::string packed(const Launch& launch) {
         out.put(launch.socket_posts[i]);
         out.put(std::uint32_t{plan.sockets[i].port});
         out.put(std::uint32_t{plan.sockets[i].tcp});
+        for (const std::uint32_t number :
+             {plan.own[i].chain, plan.own[i].program, plan.own[i].target, plan.own[i].file_class})
+            out.put(number);
     }
+    for (const std::uint32_t number : {plan.step.bytes, plan.step.prefetch_offset, plan.step.prefetch_count})
+        out.put(number);
     for (std::uint32_t i = 0; i < launch.names.chain_count; i++) out.put(launch.names.chains[i]);
+    out.put_bytes(launch.steps);
     return out.take();
 }
 
-bool launch_region(std::string_view launch, bool explain, shim::Region& region) {
+bool launch_region(std::string_view launch, bool explain, shim::Region& region, std::string_view& steps) {
     Reader in(launch);
     if (in.number() != shim::kVersion || in.number() != kRegionBytes) return false;
     shim::Plan& plan = region.plan;
@@ -105,6 +123,7 @@ bool launch_region(std::string_view launch, bool explain, shim::Region& region) 
     for (std::uint32_t i = 0; i < plan.class_count; i++) {
         region.class_posts[i] = in.number();
         plan.classes[i].flags = in.number();
+        plan.classes[i].root = in.at_most(shim::kMaxPattern - 1);
         in.text(plan.classes[i].pattern);
         in.text(region.stats.classes[i].name);
     }
@@ -112,8 +131,15 @@ bool launch_region(std::string_view launch, bool explain, shim::Region& region) 
         region.socket_posts[i] = in.number();
         plan.sockets[i].port = static_cast<std::uint16_t>(in.at_most(UINT16_MAX));
         plan.sockets[i].tcp = static_cast<std::uint8_t>(in.at_most(1));
+        plan.own[i].chain = in.at_most(chains);
+        plan.own[i].program = in.number();
+        plan.own[i].target = in.number();
+        plan.own[i].file_class = in.number();
     }
+    for (std::uint32_t* number : {&plan.step.bytes, &plan.step.prefetch_offset, &plan.step.prefetch_count})
+        *number = in.number();
     for (std::uint32_t i = 0; i < chains; i++) in.text(region.stats.chains[i].name);
+    steps = in.bytes();
     region.stats.class_count = plan.class_count;
     region.stats.chain_count = chains;
     return in.whole();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "compiler/ir/artifact.h"
 #include "compiler/ir/visit.h"
 
 namespace chainio::shadow {
@@ -42,6 +43,44 @@ void collect(const ir::Module& module, const ir::Chain& chain, const ir::Body& b
             }
         }
         ir::for_each_body(stmt, [&](const ir::Body& nested) { collect(module, chain, nested, reaches); });
+    }
+}
+
+// Whether all that it asks for are files of one class by name.
+bool asks_by_name(const ir::Body& body, std::uint32_t target) {
+    return std::ranges::all_of(body, [&](const ir::Stmt& stmt) {
+        const auto* prefetch = std::get_if<ir::Prefetch>(&stmt.node);
+        bool all = prefetch == nullptr || (prefetch->kind == ir::PrefetchKind::path && prefetch->target == target);
+        ir::for_each_body(stmt, [&](const ir::Body& nested) { all = all && asks_by_name(nested, target); });
+        return all;
+    });
+}
+
+// How much of the class's pattern is its root; 0: its root lies elsewhere.
+std::uint32_t root_in_pattern(const ir::FileClass& files) {
+    const std::string& root = files.root;
+    if (root.empty() || !files.pattern.starts_with(root)) return 0;
+    const bool whole = root.back() == '/' || files.pattern.substr(root.size()).starts_with('/');
+    return whole ? static_cast<std::uint32_t>(root.size()) : 0;
+}
+
+// Of a chain whose reaches are these classes of the module.
+bool may_run_itself(const ir::Module& module, const ir::Chain& chain, const std::vector<std::uint32_t>& reached) {
+    if (chain.mode != ir::ChainMode::on_ready || reached.size() != 1 || !chain.header_args.empty()) return false;
+    const ir::Body& body = module.programs[static_cast<std::size_t>(chain.shadow)].body;
+    return root_in_pattern(module.files[reached.front()]) != 0 && asks_by_name(body, reached.front());
+}
+
+// Nobody asks a program's thread who is first, so that nobody else may be in the way; and it shows a request to one
+// chain.
+void settle_own(SpecPlan& plan) {
+    const bool alike = std::ranges::all_of(
+        plan.chains, [&](const ChainPlan& chain) { return chain.rank == plan.chains.front().rank; });
+    for (ChainPlan& chain : plan.chains) {
+        const auto on_same = std::ranges::count_if(plan.chains, [&](const ChainPlan& other) {
+            return other.mode == ir::ChainMode::on_ready && other.source == chain.source;
+        });
+        chain.own = chain.own && alike && on_same == 1;
     }
 }
 
@@ -85,6 +124,7 @@ std::string place_chain(const ir::Module& module, std::uint32_t index, SpecPlan&
     collect(module, chain, module.programs[static_cast<std::size_t>(chain.shadow)].body, reaches);
     if (!reaches.wrong.empty()) return reaches.wrong;
     const bool has_file = chain.mode == ir::ChainMode::on_read || chain.mode == ir::ChainMode::on_open;
+    const std::size_t fetched_into = reaches.classes.size();
     if (has_file) add_class(reaches, chain.source);
     if (std::string wrong = too_long(module, reaches.classes); !wrong.empty()) return wrong;
     if (plan.chains.size() == shim::kMaxChains)
@@ -96,13 +136,13 @@ std::string place_chain(const ir::Module& module, std::uint32_t index, SpecPlan&
     out.mode = chain.mode;
     const ir::Body& body = module.programs[static_cast<std::size_t>(chain.shadow)].body;
     out.asks = !body.empty();
+    out.own = may_run_itself(module, chain, reaches.classes);
     out.blind = chain.mode == ir::ChainMode::on_read && sees_no_byte(body);
     out.rank = static_cast<std::uint16_t>(chain.priority_class < 0 ? module.classes.size()
                                                                    : static_cast<std::size_t>(chain.priority_class));
-    for (std::uint32_t i : reaches.classes) {
-        const std::uint32_t place = place_of(classes, i);
-        const bool about_only = has_file && i == chain.source && i == reaches.classes.back();
-        if (!about_only) out.targets.push_back(place);
+    for (std::size_t i = 0; i < reaches.classes.size(); i++) {
+        const std::uint32_t place = place_of(classes, reaches.classes[i]);
+        if (i < fetched_into) out.targets.push_back(place);
     }
     out.source = has_file                                ? place_of(classes, chain.source)
                  : chain.mode == ir::ChainMode::on_ready ? place_of(sockets, chain.source)
@@ -164,8 +204,10 @@ std::expected<SpecPlan, std::string> plan_of(const ir::Module& module) {
         return std::unexpected(text);
     }
     sort_classes(plan);
+    settle_own(plan);
     plan.watched.assign(module.files.size(), kNotWatched);
     for (std::uint32_t i = 0; i < plan.classes.size(); i++) plan.watched[plan.classes[i]] = i;
+    for (const std::uint32_t i : plan.classes) plan.no_read_ahead.push_back(module.files[i].no_read_ahead);
     return plan;
 }
 
@@ -179,11 +221,26 @@ void fill_plan(const ir::Module& module, const SpecPlan& plan, bool explain, shi
         const ir::FileClass& files = module.files[plan.classes[i]];
         copy_text(to.classes[i].pattern, shim::kMaxPattern, files.pattern);
         to.classes[i].flags = (files.direct ? shim::kDirect : 0) | (files.immutable ? shim::kImmutable : 0);
+        to.classes[i].root = root_in_pattern(files);
     }
     for (std::uint32_t i = 0; i < to.socket_count; i++) {
         const ir::Socket& socket = module.sockets[plan.sockets[i]];
         to.sockets[i] = {socket.port, static_cast<std::uint8_t>(socket.tcp ? 1 : 0)};
     }
+    for (std::uint32_t i = 0; i < plan.chains.size(); i++) {
+        const ChainPlan& chain = plan.chains[i];
+        if (!chain.own) continue;
+        const auto program = static_cast<std::uint32_t>(module.chains[chain.chain].shadow);
+        to.own[chain.source] = {i + 1, program, plan.classes[chain.targets.front()], chain.targets.front()};
+    }
+    const ir::IoLayout layout = ir::layout_of(module);
+    to.step = {layout.total, layout.prefetch_offset, layout.prefetch_count};
+}
+
+std::string steps_of(const spec::Loaded& spec, const SpecPlan& plan) {
+    if (std::ranges::none_of(plan.chains, &ChainPlan::own)) return {};
+    const auto code = spec.native_object();
+    return {reinterpret_cast<const char*>(code.data()), code.size()};
 }
 
 Names names_of(const ir::Module& module, const SpecPlan& plan) {
@@ -225,6 +282,13 @@ Posts posts_of(const SpecPlan& plan, const std::vector<Listens>& chains) {
             posts.classes[target] |= shim::kPostOpens | shim::kPostReads;
             wakes[target] = true;
         }
+    }
+    // There slow reads are looked at whoever listens: they say whether anybody brings what the kernel does not read
+    // ahead, and at one of them a program takes back what it has told the kernel.
+    for (std::uint32_t i = 0; i < plan.no_read_ahead.size(); i++) {
+        if (!plan.no_read_ahead[i]) continue;
+        posts.classes[i] |= shim::kNoReadAhead;
+        if ((posts.classes[i] & shim::kPostReads) == 0) posts.classes[i] |= shim::kPostSlowReads;
     }
     for (std::uint32_t i = 0; i < posts.classes.size(); i++)
         if ((posts.classes[i] & shim::kPostSlowReads) != 0 && !wakes[i]) posts.classes[i] |= shim::kLetSleep;

@@ -9,6 +9,7 @@
 #include "compiler/ir/ir.h"
 #include "runtime/shadow/launch_region.h"
 #include "runtime/shim/protocol.h"
+#include "runtime/spec/loaded.h"
 
 namespace chainio::shadow {
 
@@ -21,6 +22,7 @@ struct ChainPlan {
     std::vector<std::uint32_t> targets;  // watched classes that it prefetches into
     std::uint16_t rank = 0;              // its priority class; Module::classes.size() without one
     bool blind = false;                  // on reads, of which it sees no byte: it runs when a long one begins
+    bool own = false;                    // programs may run it themselves (shim::OwnChain)
     bool asks = true;                    // false: as its parameters are, it asks for nothing whatever it is shown
 };
 
@@ -29,6 +31,7 @@ struct SpecPlan {
     std::vector<std::uint32_t> classes;  // module's file class, by watched class
     std::vector<std::uint32_t> sockets;  // module's socket, by watched socket
     std::vector<std::uint32_t> watched;  // watched class by module's file class, or kNotWatched
+    std::vector<bool> no_read_ahead;     // by watched class: in its files the kernel is to read nothing ahead
     std::vector<std::string> refused;    // chains that cannot run, by name, and why
 };
 
@@ -36,6 +39,8 @@ struct SpecPlan {
 std::expected<SpecPlan, std::string> plan_of(const ir::Module& module);
 // Writes what programs compare their calls with.
 void fill_plan(const ir::Module& module, const SpecPlan& plan, bool explain, shim::Plan& to);
+// The code that programs run themselves; empty: no chain is of that kind, or there is none for this machine.
+std::string steps_of(const spec::Loaded& spec, const SpecPlan& plan);
 Names names_of(const ir::Module& module, const SpecPlan& plan);
 // Both in a region.
 void fill_region(const ir::Module& module, const SpecPlan& plan, bool explain, shim::Region& region);

@@ -38,6 +38,7 @@ void remove_run(const std::string& directory) {
     unlink((directory + kFile).c_str());
     unlink((directory + shim::kPlanFile).c_str());
     unlink((directory + shim::kServedFile).c_str());
+    unlink((directory + shim::kStepsFile).c_str());
     rmdir(directory.c_str());
 }
 
@@ -107,6 +108,17 @@ bool make_region(const std::string& path) {
     const std::size_t end = kernel_makes_pages() ? offsetof(shim::Region, rings) : shim::kRegionBytes;
     return make_file(plan_beside(path), shim::kPlanBytes, 0, shim::kPlanBytes) &&
            make_file(path, shim::kRegionBytes, shim::kPlanBytes, end);
+}
+
+void put_steps(std::string_view steps, const RegionFile& region) {
+    shim::Plan& plan = region.get().plan;
+    if (steps.empty() || plan.has_steps != 0) return;
+    const std::string path = region.path().substr(0, region.path().rfind('/')) + shim::kStepsFile;
+    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0500);
+    if (fd < 0) return;
+    const bool whole = write(fd, steps.data(), steps.size()) == static_cast<ssize_t>(steps.size());
+    close(fd);
+    plan.has_steps = whole ? 1 : 0;
 }
 
 shim::Region* map_region(const std::string& path, bool writable) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <expected>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/shim/protocol.h"
@@ -39,6 +40,9 @@ class RegionFile {
 
 // The two files of a region (protocol.h), empty: `path` and the one beside it. False, with errno, when it cannot.
 bool make_region(const std::string& path);
+// Puts the code beside it that programs run themselves, and says so in the plan. A file system that has no room, or
+// lets nothing be executed, leaves all to the server.
+void put_steps(std::string_view steps, const RegionFile& region);
 // Maps them as one; null, with errno, when they cannot be mapped. Programs get less: they cannot write the plan.
 shim::Region* map_region(const std::string& path, bool writable);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bpf-templates/chainio_step_begin.h"
+
 namespace chainio::shadow {
 namespace {
 
@@ -56,7 +58,7 @@ std::uint32_t Runner::run(std::uint32_t chain_index, const Event& event) {
         if (header.field == ir::kFileSizeField) {
             to.args[header.slot] = event.file == nullptr ? 0 : event.file->size;
         } else if (header.field == ir::kReadAheadField) {
-            to.args[header.slot] = event.file == nullptr || event.file->direct ? 0 : event.file->read_ahead;
+            to.args[header.slot] = event.file == nullptr ? 0 : programs_read_ahead(spec_.module(), *event.file);
         } else {
             if (event.header == nullptr || header.field >= event.header->size()) return CIO_BAD_ARGUMENT;
             to.args[header.slot] = (*event.header)[header.field];
@@ -64,15 +66,7 @@ std::uint32_t Runner::run(std::uint32_t chain_index, const Event& event) {
     }
     block_length_ = std::min<std::uint32_t>(event.length, CIO_MAX_BLOCK);
     std::memset(block_.data() + block_length_, 0, CIO_PAD);
-    to.block_offset = event.offset;
-    to.block_tag = event.total;
-    to.block_length = block_length_;
-    to.block_file = 0;
-    to.outcome = CIO_OK;
-    to.finished = to.next_count = to.out_length = 0;
-    to.result_kind = CIO_RESULT_NONE;
-    to.result = 0;
-    to.slice_space = to.slice_offset = to.slice_length = 0;
+    cio_begin(&to, event.offset, event.total, block_length_);
     spec_.run(static_cast<std::uint32_t>(chain.shadow), to, block_.data());
     return to.outcome;
 }

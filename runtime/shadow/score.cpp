@@ -1,6 +1,8 @@
 #include "runtime/shadow/score.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace chainio::shadow {
 namespace {
@@ -19,9 +21,22 @@ bool is_about(const ChainPlan& chain, std::uint32_t file_class) {
     return files && chain.source == file_class;
 }
 
+bool fetches_into(const ChainPlan& chain, std::uint32_t file_class) {
+    return std::ranges::find(chain.targets, file_class) != chain.targets.end();
+}
+
 // Whether programs read in the class what the chain fetches, or what it goes by.
 bool has_to_do_with(const ChainPlan& chain, std::uint32_t file_class) {
-    return is_about(chain, file_class) || std::ranges::find(chain.targets, file_class) != chain.targets.end();
+    return is_about(chain, file_class) || fetches_into(chain, file_class);
+}
+
+Listens listens_while_off(policy::Gate::Hears hears) {
+    switch (hears) {
+        case policy::Gate::Hears::aloud: return Listens::to_slow_reads;
+        case policy::Gate::Hears::quietly: return Listens::in_its_sleep;
+        case policy::Gate::Hears::nothing: break;
+    }
+    return Listens::to_nothing;
 }
 
 }  // namespace
@@ -35,6 +50,10 @@ Score::Score(const ir::Module& module, const SpecPlan& plan, shim::Region& regio
       turns_(plan.chains.size()),
       times_off_(plan.chains.size()),
       listens_(plan.chains.size()),
+      own_(plan.chains.size()),
+      lengths_(plan.chains.size()),
+      advice_(plan.classes.size()),
+      ahead_(plan.classes.size()),
       first_turn_(plan.chains.size()),
       misses_(plan.classes.size()) {
     silence_.reserve(plan.chains.size());
@@ -97,8 +116,9 @@ void Score::cached(std::uint32_t chain) {
     if (listens(chain) != listens_[chain]) tell_programs();
 }
 
-void Score::fetched(std::uint32_t chain, std::uint64_t bytes) {
+void Score::fetched(std::uint32_t chain, std::uint64_t bytes, bool by_program) {
     add(stats(chain).fetches);
+    if (by_program) add(stats(chain).own);
     add(stats(chain).fetched_bytes, bytes);
     gates_[chain].fetched();
     silence_[chain].useful();
@@ -117,28 +137,50 @@ void Score::ran(std::uint32_t chain, bool well, bool asked) {
     if (!well) add(stats(chain).failed);
 }
 
+void Score::learn_length(std::uint32_t chain, bool asked, std::uint32_t total) {
+    if (!use_gates_ || !plan_.chains[chain].blind) return;
+    Lengths& lengths = lengths_[chain];
+    const std::uint32_t before = lengths.least();
+    asked ? lengths.asked(total) : lengths.nothing(total);
+    if (lengths.least() == before) return;
+    const std::uint32_t file_class = plan_.chains[chain].source;
+    region_.least_read[file_class].store(least_read(file_class), std::memory_order_relaxed);
+}
+
+// Chains that see the bytes may have something to say of the shortest read: of their lengths nothing is learnt.
+std::uint32_t Score::least_read(std::uint32_t file_class) const {
+    std::uint32_t least = UINT32_MAX;
+    for (std::uint32_t i = 0; i < plan_.chains.size(); i++) {
+        const ChainPlan& chain = plan_.chains[i];
+        if (chain.mode == ir::ChainMode::on_read && chain.source == file_class && chain.asks)
+            least = std::min(least, lengths_[i].least());
+    }
+    return least == UINT32_MAX ? 0 : least;
+}
+
 Listens Score::listens(std::uint32_t chain) const {
     const ir::ChainMode mode = plan_.chains[chain].mode;
     const bool on_read = mode == ir::ChainMode::on_read;
     if (!wants_events(chain))
-        return on_read && gates_[chain].may_look(now_ns_) ? Listens::to_slow_reads : Listens::to_nothing;
+        return on_read ? listens_while_off(gates_[chain].hears_waits(now_ns_)) : Listens::to_nothing;
     if (!use_gates_) return Listens::to_all;
     // Reads of what it has fetched say something about it only once it has.
     const Listens most = gates_[chain].probes_nothing() ? Listens::to_events : Listens::to_all;
     return on_read || mode == ir::ChainMode::on_open ? std::min(most, silence_[chain].hears()) : most;
 }
 
-void Score::waited(std::uint32_t file_class, std::uint64_t now_ns) {
+void Score::waited(std::uint32_t file_class, std::uint64_t now_ns, std::uint32_t length) {
     if (!use_gates_) return;
     bool any = false;
     for (std::uint32_t i = 0; i < plan_.chains.size(); i++) {
+        if (length < lengths_[i].least() && is_about(plan_.chains[i], file_class)) continue;
         if (has_to_do_with(plan_.chains[i], file_class)) {
             silence_[i].program_waited();
             if (listens(i) != listens_[i]) tell_programs();
         }
-        if (!is_about(plan_.chains[i], file_class) || !gates_[i].may_look(now_ns)) continue;
-        any = true;
-        gates_[i].look_again();
+        if (!is_about(plan_.chains[i], file_class)) continue;
+        any = any || gates_[i].hears_waits(now_ns) != policy::Gate::Hears::nothing;
+        gates_[i].waited(now_ns);
     }
     if (any) update_gates(now_ns);
 }
@@ -153,6 +195,16 @@ void Score::program_read(std::uint32_t file_class, std::uint64_t bytes, std::uin
     add(out.slow_ns, took_ns);
     if (touched) return;
     misses_[file_class].add(took_ns);
+}
+
+void Score::saw_read_ahead(std::uint32_t file_class, bool left_alone, std::uint64_t now_ns) {
+    if (!use_gates_ || !ahead_[file_class]) return;
+    now_ns = std::max(now_ns, now_ns_);  // of a read that did not wait nobody has looked at the clock
+    Advice& advice = advice_[file_class];
+    left_alone ? advice.left_alone(now_ns) : advice.needs_none(now_ns);
+    if (advice.is_good(now_ns)) return;
+    now_ns_ = now_ns;
+    tell_programs();
 }
 
 void Score::expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool served, bool goes_on) {
@@ -194,18 +246,62 @@ void Score::update_gates(std::uint64_t now_ns) {
     }
 }
 
+// A probe is to learn from few, which are counted before they are begun.
+bool Score::runs_in_programs(std::uint32_t chain) const {
+    return programs_may_begin_ && region_.plan.has_steps != 0 && plan_.chains[chain].own &&
+           gates_[chain].state() == policy::Gate::State::on;
+}
+
+// Whether some chain brings what is read in the class, as far as is known: then the kernel need not guess it.
+bool Score::is_brought(std::uint32_t file_class) const {
+    for (std::uint32_t i = 0; i < plan_.chains.size(); i++) {
+        const bool in_vain =
+            gates_[i].state() != policy::Gate::State::on && gates_[i].reason() == policy::Gate::Reason::wasted;
+        if (fetches_into(plan_.chains[i], file_class) && !in_vain) return true;
+    }
+    return false;
+}
+
+void Score::let_programs_begin(bool may) {
+    if (may == programs_may_begin_) return;
+    programs_may_begin_ = may;
+    tell_programs();
+}
+
+bool Score::knows_disk(std::uint64_t device) const {
+    return std::ranges::any_of(region_.disks, [&](const shim::DiskFacts& disk) { return disk.device == device; });
+}
+
+void Score::has_begun(std::uint64_t device, std::uint64_t longest) {
+    for (shim::DiskFacts& disk : region_.disks) {
+        if (disk.device.load(std::memory_order_relaxed) != 0) continue;
+        disk.longest.store(longest, std::memory_order_relaxed);
+        return disk.device.store(device, std::memory_order_release);
+    }
+}
+
 // What to post, where chains listen otherwise than when programs were last told.
 void Score::tell_programs() {
     bool changed = false;
     for (std::uint32_t i = 0; i < listens_.size(); i++) {
         const Listens now = listens(i);
-        changed = changed || now != listens_[i];
+        changed = changed || now != listens_[i] || runs_in_programs(i) != own_[i];
         listens_[i] = now;
+        own_[i] = runs_in_programs(i);
+    }
+    for (std::uint32_t i = 0; i < ahead_.size(); i++) {
+        const bool now = plan_.no_read_ahead[i] && is_brought(i) && advice_[i].is_good(now_ns_);
+        changed = changed || now != ahead_[i];
+        ahead_[i] = now;
     }
     if (!changed) return;
-    const Posts posts = posts_of(plan_, listens_);
-    for (std::uint32_t i = 0; i < posts.classes.size(); i++)
+    Posts posts = posts_of(plan_, listens_);
+    for (std::uint32_t i = 0; i < own_.size(); i++)
+        if (own_[i]) posts.sockets[plan_.chains[i].source] |= shim::kRunsItself;
+    for (std::uint32_t i = 0; i < posts.classes.size(); i++) {
+        if (!ahead_[i]) posts.classes[i] &= ~shim::kNoReadAhead;
         region_.class_posts[i].store(posts.classes[i], std::memory_order_relaxed);
+    }
     for (std::uint32_t i = 0; i < posts.sockets.size(); i++)
         region_.socket_posts[i].store(posts.sockets[i], std::memory_order_relaxed);
 }
@@ -220,6 +316,30 @@ std::vector<std::string> Score::gate_notes() const {
         notes.push_back(
             "chain '" + module_.chains[plan_.chains[i].chain].name + "' was switched off " + how_often +
             (wasted ? "too little of what it fetched was read" : "what it asked for was in memory already"));
+    }
+    return notes;
+}
+
+std::vector<std::string> Score::own_notes() const {
+    constexpr const char* kWhy[] = {
+        "the chain's code could not be loaded into the program",
+        "the program has several threads, or record locks",
+        "the chain asked for more than one range, or for one whose name is not in plain text in the request",
+        "nothing was known of the file's disk",
+        "the file's name was not in memory, or leads to no file that may be read",
+        "the range is longer than what the kernel reads ahead",
+        "as many were under way as may be",
+    };
+    static_assert(std::size(kWhy) == static_cast<std::size_t>(shim::Left::count));
+    std::vector<std::string> notes;
+    std::uint64_t own = 0;
+    for (std::uint32_t i = 0; i < plan_.chains.size(); i++) own += region_.stats.chains[i].own;
+    if (own != 0) notes.push_back(std::to_string(own) + " fetches were begun by the program's own threads");
+    for (std::size_t i = 0; i < std::size(kWhy); i++) {
+        const std::uint64_t left = region_.stats.left[i];
+        if (left != 0)
+            notes.push_back(std::to_string(left) + (left == 1 ? " request was" : " requests were") +
+                            " left to the server: " + kWhy[i]);
     }
     return notes;
 }

@@ -6,6 +6,8 @@
 
 #include "compiler/ir/ir.h"
 #include "runtime/policy/gate.h"
+#include "runtime/shadow/advice.h"
+#include "runtime/shadow/lengths.h"
 #include "runtime/shadow/plan.h"
 #include "runtime/shadow/ranges.h"
 #include "runtime/shadow/silence.h"
@@ -31,11 +33,19 @@ class Score final : public RangeSink {
     void duplicate(std::uint32_t chain);                                // an admitted one was wanted already
     void cached(std::uint32_t chain);                                   // what it was for was in memory
     void dropped(std::uint32_t chain, std::uint64_t times = 1) { add(stats(chain).dropped, times); }
-    void fetched(std::uint32_t chain, std::uint64_t bytes);
+    void fetched(std::uint32_t chain, std::uint64_t bytes, bool by_program = false);
+    // A read on that disk was begun that needs nobody's help: programs may do the same, so many bytes at a time.
+    void has_begun(std::uint64_t device, std::uint64_t longest);
+    bool knows_disk(std::uint64_t device) const;
+    // Whether programs may begin reads at all, as far as memory goes.
+    void let_programs_begin(bool may);
     void walked(std::uint32_t chain) { add(stats(chain).walks); }
     void ran(std::uint32_t chain, bool well, bool asked);
-    // A read of a watched class has waited for the device: chains that were of no use for want of cold data may be now.
-    void waited(std::uint32_t file_class, std::uint64_t now_ns);
+    // The chain's program has run well for a read of `total` bytes; whether it asked for anything, whatever came of it.
+    void learn_length(std::uint32_t chain, bool asked, std::uint32_t total);
+    // A read of a watched class has waited for the device: chains that were of no use for want of cold data may be now,
+    // unless such short reads never are of any.
+    void waited(std::uint32_t file_class, std::uint64_t now_ns, std::uint32_t length);
     // Events of each chain so far that have made it ask for something.
     const std::vector<std::uint64_t>& turns() const { return turns_; }
 
@@ -44,12 +54,18 @@ class Score final : public RangeSink {
     void program_read(std::uint32_t file_class, std::uint64_t bytes, std::uint64_t took_ns, bool touched);
     // `served`: it came from served memory. `goes_on`: from where the one before had ended, which the kernel has read
     // ahead in most cases.
+    // Of a `no_read_ahead` class: how a read went that tells whether the kernel had better read ahead (advice.h).
+    void saw_read_ahead(std::uint32_t file_class, bool left_alone, std::uint64_t now_ns);
+    // Whether the kernel reads ahead in what programs open of the class now.
+    bool kernel_reads_ahead(std::uint32_t file_class) const { return !ahead_[file_class]; }
     void expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool served, bool goes_on);
     void fetch_took(std::uint64_t ns);
 
     void update_gates(std::uint64_t now_ns);
     const policy::Gate& gate(std::uint32_t chain) const { return gates_[chain]; }
     std::vector<std::string> gate_notes() const;
+    // What programs began themselves, and why they left the rest.
+    std::vector<std::string> own_notes() const;
 
   private:
     static void add(shim::Counter& counter, std::uint64_t n = 1) { counter.fetch_add(n, std::memory_order_relaxed); }
@@ -57,15 +73,23 @@ class Score final : public RangeSink {
     void tell_programs();
     void useful(std::uint32_t chain, bool counts);
     Listens listens(std::uint32_t chain) const;
+    bool runs_in_programs(std::uint32_t chain) const;
+    bool is_brought(std::uint32_t file_class) const;
+    std::uint32_t least_read(std::uint32_t file_class) const;
 
     const ir::Module& module_;
     const SpecPlan& plan_;
     shim::Region& region_;
     const bool use_gates_;
+    bool programs_may_begin_ = false;
     std::vector<policy::Gate> gates_;
     std::vector<std::uint64_t> turns_, times_off_;
     std::vector<Silence> silence_;
     std::vector<Listens> listens_;           // what programs were told by
+    std::vector<bool> own_;                  // and whether they run the chain themselves
+    std::vector<Lengths> lengths_;           // of chains that see no byte
+    std::vector<Advice> advice_;             // by watched class
+    std::vector<bool> ahead_;                // by watched class: chains read ahead there, and the kernel need not
     std::uint64_t now_ns_ = 0;               // of the latest update_gates()
     std::vector<std::uint64_t> first_turn_;  // of the gate's state: what was begun before it says nothing about it
     // What a read takes that waits for a disk which is not busy: reads that are quicker than what is known count for

@@ -58,6 +58,7 @@ class ServerImpl final : public Server {
             this);
         ahead_.emplace(Ahead::Parts{plan_, ranges_, score_, *walks_, direct_}, ranks_of(spec_->module()),
                        options_.in_flight);
+        file_.get().own_at_once = own_at_once();
         events_.emplace(Events::Parts{*spec_, plan_, file_.get(), files_, ranges_, score_, *ahead_, direct_},
                         options_.explain);
         return {};
@@ -87,6 +88,7 @@ class ServerImpl final : public Server {
     unsigned take_probes(unsigned most);
     void switch_probes();
     void keep_house(std::uint64_t now);
+    unsigned own_at_once() const;
     bool looks_on(std::uint64_t now);
     void sleep(const std::function<bool()>& stop);
     std::expected<void, std::string> finish();
@@ -163,8 +165,16 @@ void ServerImpl::switch_probes() {
         if ((known >> probe & 1) != 0) probes_->want(probe, (wanted >> probe & 1) != 0);
 }
 
+// Fetches that a program's thread may begin from one wait to the next; the rest is for what the server begins.
+unsigned ServerImpl::own_at_once() const {
+    constexpr unsigned kFewest = 4;
+    return options_.in_flight < kFewest ? 0 : options_.in_flight / 2;
+}
+
 void ServerImpl::keep_house(std::uint64_t now) {
     house_ns_ = now;
+    score_.let_programs_begin(own_at_once() != 0 &&
+                              ranges_.bytes() + std::uint64_t{own_at_once()} * kPiece <= options_.ahead_bytes);
     ranges_.age(score_.turns(), now);
     score_.update_gates(now);
     switch_probes();
@@ -243,6 +253,7 @@ Report ServerImpl::report() const {
     for (const auto& fallback : fallbacks_.all())
         report.notes.push_back(fallback.reason + " (" + std::to_string(fallback.count) + " times)");
     for (std::string& note : score_.gate_notes()) report.notes.push_back(std::move(note));
+    for (std::string& note : score_.own_notes()) report.notes.push_back(std::move(note));
     if (!spec_->native()) report.notes.push_back("the spec's programs are interpreted: " + spec_->interpreter_reason());
     if (!failure_.empty()) report.notes.push_back("nothing was fetched after an error of the ring: " + failure_);
     if (ahead_->failed() != 0)
@@ -284,6 +295,7 @@ std::expected<std::unique_ptr<Server>, std::string> Server::create(std::shared_p
     auto plan = plan_of(spec->module());
     if (!plan) return std::unexpected(plan.error());
     fill_region(spec->module(), *plan, options.explain, region.get());
+    put_steps(steps_of(*spec, *plan), region);
     auto server = std::make_unique<ServerImpl>(std::move(spec), options, std::move(*plan), std::move(region));
     if (auto started = server->start(); !started) return std::unexpected(started.error());
     return server;

@@ -17,6 +17,7 @@
 #include "runtime/shim/next.h"
 #include "runtime/shim/numbers.h"
 #include "runtime/shim/shim.h"
+#include "runtime/shim/without_signals.h"
 
 using chainio::shim::Level;
 using chainio::shim::Registers;
@@ -152,18 +153,13 @@ Level* make_level() {
 
 // The thread gets a stack of its own. No signal handler may keep the shared one meanwhile.
 bool add_level() {
-    sigset_t all, before;
-    std::memset(&all, 0xff, sizeof all);
-    constexpr long kKernelsSet = 8;
-    raw_call(SYS_rt_sigprocmask, SIG_SETMASK, word(&all), word(&before), kKernelsSet);
+    const WithoutSignals no_handler_takes_it;
     Level* level = make_level();
-    if (level) {
-        level->next = chainio_catch_free;
-        chainio_catch_free = level;
-        release_at_thread_end();
-    }
-    raw_call(SYS_rt_sigprocmask, SIG_SETMASK, word(&before), 0, kKernelsSet);
-    return level != nullptr;
+    if (!level) return false;
+    level->next = chainio_catch_free;
+    chainio_catch_free = level;
+    release_at_thread_end();
+    return true;
 }
 
 long six(long number, long a, long b, long c, long d, long e, long f) { return raw_call(number, a, b, c, d, e, f); }
@@ -212,6 +208,7 @@ const char* choose_state() {
 }  // namespace
 
 void starts_child(std::uint64_t flags) {
+    if (flags & CLONE_FILES) own_descriptors_only();
     if (!(flags & CLONE_VM)) return;
     if (flags & CLONE_VFORK && !(flags & CLONE_SETTLS)) return may_share_memory();
     // Such a thread has no thread-local memory, or another's: nothing of ours may run in it.
@@ -282,13 +279,19 @@ void chainio_catch_seen(Registers* in, Level* level) {
 
 #else
 
+#include <linux/sched.h>
+
+#include "runtime/shim/shim.h"
+
 namespace chainio::shim {
 
 const char* start_catching(const Region&) { return "that takes a processor of the x86-64 kind"; }
 void stop_catching() {}
 bool catching() { return false; }
 void end_catching(const char*) {}
-void starts_child(std::uint64_t) {}
+void starts_child(std::uint64_t flags) {
+    if (flags & CLONE_FILES) own_descriptors_only();
+}
 void release_levels() {}
 
 }  // namespace chainio::shim

@@ -205,6 +205,7 @@ int may_end_alike(int descriptor, const char* path, std::uint64_t flags) {
     if (!endings.may_match(path) || !live_region() || in_vfork_child()) return descriptor;
     if (!(flags & (O_PATH | O_DIRECTORY)) && (flags & O_TMPFILE) != O_TMPFILE)
         watch_file(*found, descriptor, path, flags);
+    read_nothing_ahead(*found, descriptor, flags);
     return descriptor;
 }
 

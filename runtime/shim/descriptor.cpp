@@ -66,6 +66,7 @@ CHAINIO_DUP2(dup3, flags)
     CHAINIO_CALL(int, name, int fd, int command, long argument) {                                               \
         if (command == F_SETFL && argument & O_DIRECT)                                                          \
             return past_the_cache_if(fd, CHAINIO_NEXT(name)(fd, command, argument));                            \
+        if (command == F_SETLK || command == F_SETLKW) own_descriptors_only();                                  \
         if (command != F_DUPFD && command != F_DUPFD_CLOEXEC) return CHAINIO_NEXT(name)(fd, command, argument); \
         return copied(fd, goes_straight() ? straight(SYS_fcntl, fd, command, argument)                          \
                                           : CHAINIO_NEXT(name)(fd, command, argument));                         \
@@ -73,5 +74,15 @@ CHAINIO_DUP2(dup3, flags)
 CHAINIO_FCNTL(fcntl)
 CHAINIO_FCNTL(fcntl64)
 CHAINIO_FCNTL(__fcntl)
+
+// libc's own fcntl behind it is not ours.
+CHAINIO_CALL(int, lockf, int fd, int command, off_t bytes) {
+    own_descriptors_only();
+    return CHAINIO_NEXT(lockf)(fd, command, bytes);
+}
+CHAINIO_CALL(int, lockf64, int fd, int command, off_t bytes) {
+    own_descriptors_only();
+    return CHAINIO_NEXT(lockf64)(fd, command, bytes);
+}
 
 }  // namespace chainio::shim

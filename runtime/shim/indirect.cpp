@@ -94,6 +94,7 @@ void after_call(long number, const Arguments& in, long result) {
     switch (number) {
         case SYS_fcntl:
             if (in.b == F_SETFL && in.c & O_DIRECT) return past_the_cache(static_cast<int>(in.a));
+            if (in.b == F_SETLK || in.b == F_SETLKW) own_descriptors_only();
             if (in.b != F_DUPFD && in.b != F_DUPFD_CLOEXEC) return;
             [[fallthrough]];
         case SYS_dup:
@@ -155,6 +156,7 @@ bool seen_by_number(Six call, long number, const Arguments& in, long& result) {
         case SYS_recvfrom: return read_by_number(call, number, in, result);
         case SYS_close:
         case SYS_close_range: before_close(number, in); return false;
+        case SYS_fadvise64: advised_by_program(static_cast<int>(in.a), static_cast<int>(in.d)); return false;
         case SYS_rt_sigaction: handles_by_number(in.a, in.b); return false;
         case SYS_seccomp:
         case SYS_prctl: before_sandbox(number, in); return false;

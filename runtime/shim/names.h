@@ -34,6 +34,8 @@
     RAW(sendfile64, call<SYS_sendfile>)             \
     RAW(splice, call<SYS_splice>)                   \
     RAW(copy_file_range, call<SYS_copy_file_range>) \
+    RAW(posix_fadvise, fadvise_raw)                 \
+    RAW(posix_fadvise64, fadvise_raw)               \
     RAW(mmap, call<SYS_mmap>)                       \
     RAW(mmap64, call<SYS_mmap>)                     \
     RAW(close, call<SYS_close>)                     \
@@ -114,6 +116,8 @@
     LIBC(getchar)                                   \
     LIBC(getchar_unlocked)                          \
     LIBC(__uflow)                                   \
+    LIBC(lockf)                                     \
+    LIBC(lockf64)                                   \
     LIBC(fseek)                                     \
     LIBC(fseeko)                                    \
     LIBC(fseeko64)                                  \

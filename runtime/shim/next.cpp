@@ -38,6 +38,9 @@ long creat_raw(long path, long mode) { return open_raw(path, O_CREAT | O_WRONLY 
 long preadv2_raw(long fd, long list, long count, long offset, long flags) {
     return with_errno(raw_call(SYS_preadv2, fd, list, count, offset, 0, flags));
 }
+long fadvise_raw(long fd, long offset, long length, long advice) {
+    return -raw_call(SYS_fadvise64, fd, offset, length, advice);
+}
 long dup2_raw(long from, long to) {
     if (from == to) return with_errno(raw_call(SYS_fcntl, from, F_GETFD)) < 0 ? -1 : to;
     return with_errno(raw_call(SYS_dup3, from, to, 0));

@@ -39,6 +39,7 @@ inline constexpr Number kNumbers[] = {
     {157, Care::always},      // prctl
     {158, Care::always},      // arch_prctl
     {206, Care::always},      // io_setup
+    {221, Care::descriptor},  // fadvise64
     {232, Care::sockets},     // epoll_wait
     {233, Care::sockets},     // epoll_ctl
     {257, Care::always},      // openat

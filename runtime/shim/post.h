@@ -20,6 +20,7 @@ struct Process {
     std::atomic<std::uint32_t> alone;          // 1: the server was found dead
     std::atomic<std::uint32_t> rings;          // 1: it has set up an io_uring or an AIO context
     std::atomic<std::uint32_t> waits_in_vain;  // for frames that were said to be on their way
+    std::atomic<std::uint32_t> maps_frames;    // 1: one of its threads does, or has
 };
 
 // Sockets of which the thread has received a request, the longest ago first, as their clients will have the answers
@@ -29,6 +30,7 @@ struct Answered {
     std::uint16_t sockets[kRoom] = {};
     std::uint32_t first = 0, end = 0;  // count up
     std::uint32_t in_vain = 0;         // looks at the first that found nothing
+    bool among_many = false;           // they are answered in between so many that the next wait is soon enough
 
     bool empty() const { return first == end; }
 };

@@ -15,9 +15,10 @@
 namespace chainio::shim {
 
 inline constexpr std::uint64_t kMagic = 0x316d696873'6f6963;  // "ciosshm1"
-inline constexpr std::uint32_t kVersion = 6;
+inline constexpr std::uint32_t kVersion = 9;
 inline constexpr char kRegionVariable[] = "CHAINIO_REGION";  // environment: absolute path of the region's file
 inline constexpr char kPlanFile[] = "/plan";                 // beside it: its beginning
+inline constexpr char kStepsFile[] = "/steps";  // beside it: a shared object, the code of chains that programs run
 // Environment: absolute path of chainio-sites, where system calls are to be caught that go past libc.
 inline constexpr char kSitesVariable[] = "CHAINIO_SITES";
 
@@ -43,6 +44,33 @@ enum class EventKind : std::uint8_t {
     ended = 10,   // as `read`, of one that was said to begin
     served = 11,  // as `read`, of one whose bytes came from served memory (served.h) and not from the disk
     served_ended = 12,  // as `ended`, of such a one
+    ran = 13,           // the program's own thread has run the chain `source`; payload: Ran; `offset` is of the range
+};
+
+// What came of a chain that a program ran itself.
+enum class Outcome : std::uint32_t {
+    nothing = 0,    // it asked for nothing
+    failed = 1,     // its outcome was no success
+    begun = 2,      // a range that the kernel has been told to read
+    in_memory = 3,  // one that was in memory already, or on its way there
+};
+struct Ran {
+    std::uint64_t begun_ns;  // CLOCK_MONOTONIC
+    std::uint32_t length;    // bytes of the range
+    Outcome outcome;
+};
+static_assert(sizeof(Ran) == 16);
+
+// Why a request was left to the server although its chain is one that programs run.
+enum class Left : std::uint32_t {
+    code,     // its code is not there
+    threads,  // the process has several threads, descriptors in common with others, or record locks
+    request,  // the chain asked for more than one range, or for one whose name is no plain text of the request
+    disk,     // what the file's disk does with reads is not known (yet)
+    name,     // the file's name is not in memory, or leads to none that may be read
+    length,   // it is longer than what the kernel reads ahead
+    many,     // more at once than may be under way
+    count
 };
 
 enum class Note : std::uint8_t {
@@ -53,9 +81,11 @@ enum class Note : std::uint8_t {
     mapped = 6,          // a matched file is mapped: reads through the mapping are not seen
     sandbox = 7,         // the process allows itself fewer system calls from here on, and goes on plain
     not_rewritten = 8,   // a program's own system calls stay unseen, as asked otherwise; payload: why
+    filtered = 9,        // the kernel's read-ahead was left on: the process may make only some system calls
 };
 
-// An event in a ring. Its payload follows; `bytes` is the whole, a multiple of 8.
+// An event in a ring. Its payload follows; `bytes` is the whole, a multiple of 8. Of a read that took fewer bytes than
+// its one buffer has room for, as at a file's end, that is how many it asked for (4 bytes).
 struct Event {
     std::uint16_t bytes;
     EventKind kind;
@@ -86,11 +116,23 @@ struct Ring {
 struct ClassRule {
     char pattern[kMaxPattern];  // glob over the absolute path, NUL-terminated; see glob.h
     std::uint32_t flags;        // kDirect, kImmutable
+    std::uint32_t root;         // so many bytes of the pattern are the class's root; 0: it has none, or another one
 };
 inline constexpr std::uint32_t kDirect = 1, kImmutable = 2;
 struct SocketRule {
     std::uint16_t port;  // local port of accepted or bound sockets, peer's port of connected ones
     std::uint8_t tcp;
+};
+// A chain that programs may run when a socket is ready: it goes by the request's bytes alone, and asks for files of one
+// class by name.
+struct OwnChain {
+    std::uint32_t chain;               // of Stats::chains, plus one; 0: there is none
+    std::uint32_t program;             // in the code of kStepsFile
+    std::uint32_t target, file_class;  // the class, as prefetches name it, and of Plan::classes
+};
+// Where the prefetch list lies in the memory of a step (bpf-templates/chainio_step.h), and how large all of that is.
+struct StepMemory {
+    std::uint32_t bytes, prefetch_offset, prefetch_count;
 };
 struct Plan {
     std::uint32_t class_count, socket_count, exe_count;
@@ -98,6 +140,9 @@ struct Plan {
     char exes[kMaxExes][kMaxPattern];  // globs over the executable's path or its last part; none: every program
     ClassRule classes[kMaxClasses];
     SocketRule sockets[kMaxSockets];
+    OwnChain own[kMaxSockets];
+    StepMemory step;
+    std::uint32_t has_steps;  // 1: kStepsFile is there
 };
 
 // What the server wants to hear of a class or a socket just now; the gate clears bits and sets them again.
@@ -114,6 +159,10 @@ inline constexpr std::uint32_t kLetSleep = 64;
 // Besides kPostReads: reads by one buffer that ask for at least kLongRead are told of before they begin. What they need
 // next can then be read beside them; of shorter ones the telling takes as long as the reading.
 inline constexpr std::uint32_t kPostBegun = 32, kLongRead = 32 * 1024;
+// Of a socket: programs may run its Plan::own themselves, as long as they know of the disk (Region::disks).
+inline constexpr std::uint32_t kRunsItself = 128;
+// Of a class: in files that are opened from now on the kernel is to read what is asked for, and nothing ahead.
+inline constexpr std::uint32_t kNoReadAhead = 256;
 
 enum class GateState : std::uint32_t { on = 0, off = 1, probing = 2 };
 
@@ -135,17 +184,21 @@ struct ChainStats {
     Counter wasted;     // fetched and never read
     Counter saved_ns;   // estimate: of each read that was a hit, what a wait for an idle disk takes less what it took
     Counter served;     // of `hits` and `late`: those whose bytes were copied from served memory
+    Counter own;        // of `fetches`: those that a program's own thread began
 };
 struct ClassStats {
     char name[kMaxName];
     Counter opened, reads, read_bytes, read_ns;
-    Counter slow_reads, slow_ns;   // reads that waited for the device
-    Counter served, served_bytes;  // counted by the programs: reads that were answered from served memory
+    Counter slow_reads, slow_ns;  // reads that waited for the device
+    // Counted by the programs: reads that were answered from served memory, and openings in which the kernel reads
+    // nothing ahead.
+    Counter served, served_bytes, no_read_ahead;
 };
 struct Stats {
     Counter lost_events, bad_events, no_ring, wakes, server_ns, spins_ns;
     std::atomic<std::uint32_t> chain_count, class_count, processes;
     std::atomic<std::uint32_t> not_begun;  // counted by programs in which the library had no memory for itself
+    Counter left[static_cast<std::size_t>(Left::count)];  // counted by programs
     ChainStats chains[kMaxChains];
     ClassStats classes[kMaxClasses];
 };
@@ -163,6 +216,13 @@ struct Rewriting {
 // Whole pages of every machine.
 inline constexpr std::size_t kPlanBytes = 64 * 1024, kLeastPage = 4096, kPlanUses = 11 * kLeastPage;
 
+// A disk on which the server has begun reads that need nobody's help, and that the kernel counts (ru_inblock).
+struct DiskFacts {
+    std::atomic<std::uint64_t> device;   // 0: none
+    std::atomic<std::uint64_t> longest;  // bytes that the kernel begins to read at a time
+};
+inline constexpr unsigned kMaxDisks = 8;
+
 struct Region {
     // ---- of kPlanFile ----
     std::uint64_t magic;
@@ -170,9 +230,14 @@ struct Region {
     std::atomic<std::uint32_t> server;                    // its process; 0 once it has ended: programs go on plain
     std::atomic<std::uint32_t> class_posts[kMaxClasses];  // kPost…
     std::atomic<std::uint32_t> socket_posts[kMaxSockets];
+    // By class: shorter reads are of no use to chains on reads, as far as is known, so that they neither wake the
+    // server nor are told of before they begin. 0: all may be.
+    std::atomic<std::uint32_t> least_read[kMaxClasses];
     std::atomic<std::uint32_t> serves[kRings];  // the process whose reads may be served, while it is Ring::process
     std::atomic<std::uint64_t>
         served;  // bytes of the file kServedFile beside the region's (served.h); 0: there is none
+    DiskFacts disks[kMaxDisks];
+    std::atomic<std::uint32_t> own_at_once;  // fetches that a thread may begin itself from one wait to the next
     Plan plan;
     alignas(kLeastPage) std::uint8_t unused[kPlanBytes - kPlanUses];
 
@@ -188,6 +253,10 @@ struct Region {
 };
 inline constexpr std::size_t kRegionBytes = sizeof(Region);
 static_assert(offsetof(Region, asleep) == kPlanBytes);
+// Whatever moves here is another protocol: kVersion has to say so.
+static_assert(kVersion == 9 && offsetof(Region, disks) == 1696 && offsetof(Region, plan) == 1828 &&
+              sizeof(Plan) == 42'144 && offsetof(Region, stats) == kPlanBytes + 48 && sizeof(Stats) == 32'376 &&
+              sizeof(Ring) == 65'728);
 
 // A read that took longer than this, and in which the thread slept, waited for a device: it wakes a sleeping server. Of
 // others that took longer, this is told. They leave their event for when the server next looks, so that a warm program

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "runtime/shim/next.h"
+#include "runtime/shim/own_chain.h"
 #include "runtime/shim/shim.h"
 
 namespace chainio::shim {
@@ -103,6 +104,33 @@ void wake_if(bool posted) {
     if (found) wake(*found);
 }
 
+// A wait that brings so many is followed by others of the kind, and to be told of many at once costs less than of each:
+// a disk hears of their reads together. File systems whose reads somebody else makes (FUSE, NFS) win nothing by that.
+constexpr std::uint32_t kMany = 10;
+bool knows_a_disk() {
+    const Region* found = live_region();
+    return found && found->disks[0].device.load(std::memory_order_relaxed) != 0;
+}
+
+// The sockets that the program has come back with from a wait.
+class Round {
+  public:
+    Round() { begin_anew(); }
+    void look_at(int descriptor) {
+        const Told told = peek_ready(descriptor);
+        posted_ = posted_ || told == Told::server;
+        asked_ += told != Told::nobody;
+    }
+    void end() const {
+        producer.answered.among_many = asked_ >= kMany && knows_a_disk();
+        wake_if(posted_);
+    }
+
+  private:
+    bool posted_ = false;
+    std::uint32_t asked_ = 0;
+};
+
 // Unlike a receive, the question leaves an error of the socket for the program.
 bool holds_bytes(int descriptor) {
     int bytes = 0;
@@ -145,7 +173,7 @@ void forget_oldest() {
 // Whether it has its next request, which has been told of then.
 bool has_asked(int socket, bool& posted) {
     if (!may_be_asked_on(socket) || !holds_bytes(socket)) return false;
-    posted |= peek_ready(socket);
+    posted |= peek_ready(socket) == Told::server;
     forget_oldest();
     return true;
 }
@@ -157,6 +185,10 @@ void look_at_answered(int socket) {
     constexpr unsigned kLooks = 2;
     constexpr std::uint32_t kInVain = 6;  // then its client is slow, or has gone
     Answered& answered = producer.answered;
+    if (answered.among_many) {
+        answered.first = answered.end;
+        return;
+    }
     bool posted = false;
     for (unsigned i = 0; i < kLooks; ++i) {
         const int oldest = oldest_answered();
@@ -171,8 +203,6 @@ void look_at_answered(int socket) {
 }
 
 bool has_answered_few() {
-    // The next epoll_wait tells of many requests at once, which costs the server less than being told of each.
-    constexpr std::uint32_t kMany = 10;
     const int oldest = oldest_answered();
     return oldest >= 0 && answered_sockets() < kMany && may_be_asked_on(oldest);
 }
@@ -186,16 +216,18 @@ void look_before_waiting() {
 int epoll_ready(int epoll_descriptor, const epoll_event* events, int count) {
     if (count <= 0 || nobody()) [[likely]]
         return count;
-    bool posted = false;
-    // The first is told of last: the program comes to it before anybody could help.
-    for (int i = 1; i <= count; ++i) {
+    Round round;
+    // The first is told of last: the program comes to it before the server could help. A thread that helps itself
+    // begins with it.
+    const int first = helps_itself() ? 0 : 1;
+    for (int i = first; i < first + count; ++i) {
         const epoll_event& event = events[i % count];
         // A look at a socket with an error would take the error away.
         if ((event.events & (EPOLLIN | EPOLLERR)) != EPOLLIN) continue;
         const int fd = descriptor_of(epoll_descriptor, event.data.u64);
-        if (fd >= 0) posted |= peek_ready(fd);
+        if (fd >= 0) round.look_at(fd);
     }
-    wake_if(posted);
+    round.end();
     return count;
 }
 
@@ -209,10 +241,10 @@ namespace {
 int poll_ready(const pollfd* list, nfds_t size, int count) {
     if (count <= 0 || nobody()) [[likely]]
         return count;
-    bool posted = false;
+    Round round;
     for (nfds_t i = 0; i < size; ++i)
-        if ((list[i].revents & (POLLIN | POLLERR)) == POLLIN) posted |= peek_ready(list[i].fd);
-    wake_if(posted);
+        if ((list[i].revents & (POLLIN | POLLERR)) == POLLIN) round.look_at(list[i].fd);
+    round.end();
     return count;
 }
 
@@ -220,13 +252,12 @@ int select_ready(int size, const fd_set* readable, int count) {
     if (count <= 0 || !readable || nobody()) [[likely]]
         return count;
     constexpr int kBits = 8 * sizeof(fd_mask);
-    bool posted = false;
+    Round round;
     // By words and not by FD_ISSET, since programs use sets that are longer than FD_SETSIZE.
     const auto* words = reinterpret_cast<const fd_mask*>(readable);
     for (int fd = 0; fd < std::min(size, table.highest() + 1); ++fd)
-        if (words[fd / kBits] >> fd % kBits & 1 && table.watched(fd) && readable_without_error(fd))
-            posted |= peek_ready(fd);
-    wake_if(posted);
+        if (words[fd / kBits] >> fd % kBits & 1 && table.watched(fd) && readable_without_error(fd)) round.look_at(fd);
+    round.end();
     return count;
 }
 

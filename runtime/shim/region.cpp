@@ -10,6 +10,7 @@
 
 #include "runtime/shim/glob.h"
 #include "runtime/shim/next.h"
+#include "runtime/shim/own_chain.h"
 #include "runtime/shim/reach.h"
 #include "runtime/shim/rewrite.h"
 #include "runtime/shim/shim.h"
@@ -43,25 +44,37 @@ bool valid(const Region& found) {
     return true;
 }
 
+// A descriptor of the folder that a run's region lies in. It must be its user's alone to write: a process may outlive
+// its run, whose folder anybody may make anew then. In a folder of the user's own nobody else changes what is opened.
+long folder_of_run(const char* region_path) {
+    Beside path;
+    if (!beside(region_path, "", path)) return -ENAMETOOLONG;
+    const long folder = raw_call(SYS_openat, AT_FDCWD, word(path), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (failed(folder)) return folder;
+    struct stat status;
+    const bool known = !failed(raw_call(SYS_fstat, folder, word(&status))) && (status.st_mode & 022) == 0;
+    if (known && status.st_uid == static_cast<uid_t>(raw_call(SYS_geteuid))) return folder;
+    raw_call(SYS_close, folder);
+    return -EACCES;
+}
+
 // Where there is no room for all of the region there may be some for the page that the report is made of.
 void say_not_begun(const char* path) {
     constexpr long kBytes = kPlanBytes + kLeastPage;
     static_assert(offsetof(Region, stats) + offsetof(Stats, chains) <= kBytes);
-    const long memory = map_file(path, O_RDWR, kBytes, 0);
+    const long memory = map_file(path, nullptr, O_RDWR, kBytes, 0);
     if (failed(memory)) return;
     reinterpret_cast<Region*>(memory)->stats.not_begun.fetch_add(1);
     raw_call(SYS_munmap, memory, kBytes);
 }
 
 Region* map_region(const char* path) {
-    Beside plan;
-    if (!beside(path, kPlanFile, plan)) return nullptr;
-    const long memory = map_file(path, O_RDWR, kRegionBytes, 0);
+    const long memory = map_file(path, nullptr, O_RDWR, kRegionBytes, 0);
     if (memory == -ENOMEM) say_not_begun(path);
     if (failed(memory)) return nullptr;
     auto* found = reinterpret_cast<Region*>(memory);
     // What the kernel maps from a descriptor that can only be read can never be made writable.
-    if (!failed(map_file(plan, O_RDONLY, kPlanBytes, memory)) && valid(*found)) return found;
+    if (!failed(map_file(path, kPlanFile, O_RDONLY, kPlanBytes, memory)) && valid(*found)) return found;
     raw_call(SYS_munmap, memory, static_cast<long>(kRegionBytes));
     return nullptr;
 }
@@ -124,7 +137,10 @@ Region* try_start() {
     start();
     int from_environment_less = unknown;  // an early call may have come before libc knew its environment
     stage.compare_exchange_strong(from_environment_less, plain);
-    if (Region* found = live_region()) rewrite(*found, secure_getenv(kSitesVariable));
+    Region* found = live_region();
+    if (!found) return;
+    load_steps(*found, secure_getenv(kRegionVariable));
+    rewrite(*found, secure_getenv(kSitesVariable));
 }
 
 }  // namespace
@@ -138,8 +154,12 @@ bool beside(const char* path, const char* name, Beside& out) {
     return true;
 }
 
-long map_file(const char* path, int flags, std::uint64_t bytes, long place) {
-    const long fd = raw_call(SYS_openat, AT_FDCWD, word(path), flags | O_CLOEXEC | O_NOFOLLOW);
+long map_file(const char* region_path, const char* name, int flags, std::uint64_t bytes, long place) {
+    const long folder = folder_of_run(region_path);
+    if (failed(folder)) return folder;
+    const char* last = (name ? name : std::strrchr(region_path, '/')) + 1;
+    const long fd = raw_call(SYS_openat, folder, word(last), flags | O_CLOEXEC | O_NOFOLLOW);
+    raw_call(SYS_close, folder);
     if (failed(fd)) return fd;
     const int protection = PROT_READ | ((flags & O_ACCMODE) == O_RDWR ? PROT_WRITE : 0);
     struct stat status;

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "runtime/shim/shim.h"
+#include "runtime/shim/without_signals.h"
 
 namespace chainio::shim {
 namespace {
@@ -103,16 +104,13 @@ int become_helper(void* argument) {
 
 // The program waits for it, and is sent no signal when it ends.
 bool run_helper(Helper helper) {
-    constexpr long kStack = 64 * 1024, kKernelsSet = 8;
+    constexpr long kStack = 64 * 1024;
     const Memory stack(kStack);
     if (!stack) return false;
-    sigset_t all, before;
-    std::memset(&all, 0xff, sizeof all);
-    raw_call(SYS_rt_sigprocmask, SIG_SETMASK, word(&all), word(&before), kKernelsSet);
+    const WithoutSignals while_it_runs;
     const long child = clone(become_helper, stack.bytes() + kStack, CLONE_VFORK, &helper);
     int status = -1;
     if (child > 0) raw_call(SYS_wait4, child, word(&status), __WALL, 0);
-    raw_call(SYS_rt_sigprocmask, SIG_SETMASK, word(&before), 0, kKernelsSet);
     return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 

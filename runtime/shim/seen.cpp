@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "runtime/shim/next.h"
+#include "runtime/shim/own_chain.h"
 #include "runtime/shim/shim.h"
 
 namespace chainio::shim {
@@ -101,9 +102,13 @@ static Event event_of(const Slot& slot, EventKind kind, std::int64_t offset, std
     return event;
 }
 
+static bool is_too_short(const Region& region, const Slot& slot, std::uint64_t length) {
+    return length < region.least_read[slot.rule() % kMaxClasses].load(std::memory_order_relaxed);
+}
+
 bool post_begun(int descriptor, const Slot& slot, std::int64_t offset, std::size_t asked) {
     Region* found = live_region();
-    if (!found || !wants(slot, kPostBegun)) return false;
+    if (!found || !wants(slot, kPostBegun) || is_too_short(*found, slot, asked)) return false;
     if (offset == kAtPosition) offset = raw_call(SYS_lseek, descriptor, 0, SEEK_CUR);
     if (offset < 0) return false;
     post(*found, event_of(slot, EventKind::begun, offset, asked), nullptr, 0);
@@ -112,11 +117,12 @@ bool post_begun(int descriptor, const Slot& slot, std::int64_t offset, std::size
 }
 
 void post_read(int descriptor, const Slot& slot, EventKind kind, std::int64_t offset, std::int64_t length,
-               std::uint32_t took) {
+               std::uint32_t took, std::size_t asked) {
     Region* found = live_region();
     if (!found) return;
     const bool waited = has_waited(took, length);
     if (waited) {
+        read_ahead_again(*found, descriptor, slot);
         producer.posted_after = kPostedAfter;
         producer.quick_looks = 0;
     } else if (!wants(slot, kPostReads)) {
@@ -134,21 +140,25 @@ void post_read(int descriptor, const Slot& slot, EventKind kind, std::int64_t of
     }
     Event event = event_of(slot, kind, offset, static_cast<std::uint64_t>(length));
     event.took_ns = waited ? took : std::min(took, kSlowReadNs);
-    post(*found, event, nullptr, 0);
-    if (waited && (length >= kLongRead || !wants(slot, kLetSleep))) wake(*found);
+    const auto got = static_cast<std::uint64_t>(length), wished = std::max<std::uint64_t>(asked, got);
+    const auto told = static_cast<std::uint32_t>(std::min<std::uint64_t>(wished, UINT32_MAX));
+    post(*found, event, &told, wished > got ? sizeof told : 0);
+    if (!waited || is_too_short(*found, slot, wished)) return;
+    if (length >= kLongRead || !wants(slot, kLetSleep)) wake(*found);
 }
 
 namespace {
 
-bool post_bytes(Slot& slot, const void* bytes, std::size_t length) {
+Told tell_of(Slot& slot, const void* bytes, std::size_t length) {
     Region* found = live_region();
-    if (!found) return false;
+    if (!found) return Told::nobody;
+    if (runs_itself(*found, slot) && run_own(*found, slot, bytes, length)) return Told::itself;
     Event event{};
     event.kind = EventKind::ready;
     event.source = static_cast<std::uint8_t>(slot.rule());
     event.length = static_cast<std::uint32_t>(std::min<std::size_t>(length, kMaxPeek));
     post(*found, event, bytes, event.length);
-    return true;
+    return Told::server;
 }
 
 }  // namespace
@@ -158,7 +168,8 @@ void post_ready(Slot& slot, const void* bytes, std::size_t length) {
     const bool peeked = (slot.peeked.fetch_and(~kPosted, std::memory_order_relaxed) & kPosted) != 0;
     if (!bytes || !wants(slot, kPostReady)) return;
     if (peeked) return look_at_answered(table.descriptor(slot));
-    if (post_bytes(slot, bytes, length)) wake(*region());
+    begin_anew();
+    if (tell_of(slot, bytes, length) == Told::server) wake(*region());
 }
 
 // Whether a look changes nothing that the program can see: it would move where the program's own looks begin
@@ -171,18 +182,18 @@ static bool may_peek(int descriptor) {
 }
 
 // Apart from its caller, since the bytes take much of a small stack.
-[[gnu::noinline]] static bool peek(Slot& slot, int descriptor) {
+[[gnu::noinline]] static Told peek(Slot& slot, int descriptor) {
     char bytes[kMaxPeek];
     const long got = raw_call(SYS_recvfrom, descriptor, word(bytes), sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
-    if (got <= 0) return false;
+    if (got <= 0) return Told::nobody;
     slot.peeked.fetch_or(kPosted, std::memory_order_relaxed);
-    return post_bytes(slot, bytes, static_cast<std::size_t>(got));
+    return tell_of(slot, bytes, static_cast<std::size_t>(got));
 }
 
-bool peek_ready(int descriptor) {
+Told peek_ready(int descriptor) {
     Slot* slot = table.watched(descriptor);
-    if (!slot || slot->kind() != Kind::socket || !wants(*slot, kPostReady)) return false;
-    if (slot->peeked.load(std::memory_order_relaxed) & kPosted || !may_peek(descriptor)) return false;
+    if (!slot || slot->kind() != Kind::socket || !wants(*slot, kPostReady)) return Told::nobody;
+    if (slot->peeked.load(std::memory_order_relaxed) & kPosted || !may_peek(descriptor)) return Told::nobody;
     return peek(*slot, descriptor);
 }
 

@@ -20,14 +20,14 @@ constexpr long kPopulateWrite = 23;                   // MADV_POPULATE_WRITE, wh
 constexpr std::uint64_t kLongestWaitNs = 20'000'000;  // for what is on its way; then the program reads itself
 constexpr std::uint32_t kWaitsInVain = 8;             // after so many a process waits no more
 
-enum Mapping : int { unknown, making, made, none };
+enum Mapping : int { unknown, made, none };
 
 constinit std::atomic<int> mapping{unknown};
 constinit ServedParts parts;
-constinit Beside path = {};
+constinit Beside region_path = {};
 
 bool map_frames(std::uint64_t bytes) {
-    const long memory = map_file(path, O_RDONLY, bytes, 0);
+    const long memory = map_file(region_path, kServedFile, O_RDONLY, bytes, 0);
     if (failed(memory)) return false;
     if (served_parts(reinterpret_cast<std::uint8_t*>(memory), bytes, parts)) return true;
     raw_call(SYS_munmap, memory, static_cast<long>(bytes));
@@ -36,11 +36,11 @@ bool map_frames(std::uint64_t bytes) {
 
 // Null until the server has made the memory, and for good where it cannot be mapped.
 const ServedParts* memory(const Region& region) {
-    int now = mapping.load(std::memory_order_acquire);
+    const int now = mapping.load(std::memory_order_acquire);
     if (now == made) [[likely]]
         return &parts;
     const std::uint64_t bytes = region.served.load(std::memory_order_acquire);
-    if (now != unknown || bytes == 0 || path[0] == 0 || !mapping.compare_exchange_strong(now, making)) return nullptr;
+    if (now != unknown || bytes == 0 || region_path[0] == 0 || process().maps_frames.exchange(1) != 0) return nullptr;
     const bool done = map_frames(bytes);
     mapping.store(done ? made : none, std::memory_order_release);
     return done ? &parts : nullptr;
@@ -138,8 +138,8 @@ bool writable(void* buffer, std::uint64_t length) {
 
 }  // namespace
 
-void served_beside(const char* region_path) {
-    if (!beside(region_path, kServedFile, path)) path[0] = 0;
+void served_beside(const char* region) {
+    if (std::strlen(region) < sizeof region_path) std::strcpy(region_path, region);
 }
 
 ssize_t serve(const Slot& slot, int descriptor, std::int64_t at, void* buffer, std::size_t size) {

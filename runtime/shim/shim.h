@@ -28,9 +28,10 @@ void stop();  // from here on everything is plain
 // The path of a file in the folder of `path`. False: it is too long, or there is no folder.
 using Beside = char[kMaxPath + 16];
 bool beside(const char* path, const char* name, Beside& out);
-// Maps the first `bytes` of a file, to be written with O_RDWR; at `place`, in whose place whatever is there goes, or 0:
-// anywhere. The kernel's answer.
-long map_file(const char* path, int flags, std::uint64_t bytes, long place);
+// Maps the first `bytes` of a region's file, or of the one called `name` beside it, to be written with O_RDWR; at
+// `place`, in whose place whatever is there goes, or 0: anywhere. The kernel's answer, or -EACCES where somebody
+// else could have made the file.
+long map_file(const char* region_path, const char* name, int flags, std::uint64_t bytes, long place);
 bool in_vfork_child();  // the caller shares its memory with a parent that has other descriptors
 
 // ---- process.cpp ----
@@ -57,7 +58,17 @@ void past_the_cache(int descriptor);  // it reads with O_DIRECT from now on
 void duplicated(int from, int to);
 // A TCP socket listens, or a UDP socket is bound, to `address` when that is known.
 void listening(int descriptor, const char* call, const void* address = nullptr, unsigned bytes = 0);
+// From here on nothing of ours opens or closes a file that the program may have open, too: it holds record locks, which
+// end with any descriptor of their file, or has descriptors in common with somebody whom libc does not know.
+void own_descriptors_only();
 void accepted(int listener, int descriptor);
+// Whether the process runs under a filter of seccomp, which may end it for a system call that it would not make itself.
+bool is_filtered();
+// read_ahead.cpp: of a descriptor that the program has just opened, as far as the server wishes for its class.
+void read_nothing_ahead(Region& region, int descriptor, std::uint64_t flags);
+// Of a read that has waited: the kernel is to read ahead again where the server no longer wishes otherwise.
+void read_ahead_again(const Region& region, int descriptor, const Slot& slot);
+void advised_by_program(int descriptor, int advice);  // it says itself how it reads the file
 void connected(int descriptor, const void* address, unsigned bytes);
 
 // ---- seen.cpp: what is said about reads ----
@@ -73,8 +84,9 @@ bool looks_at_read(const Slot& slot, bool is_long);
 bool concerns_us(const Slot& slot, std::size_t asked = 0);
 // Whether it was told that the read begins.
 bool post_begun(int descriptor, const Slot& slot, std::int64_t offset, std::size_t asked);
+// `asked`: bytes, where one buffer takes all; else 0.
 void post_read(int descriptor, const Slot& slot, EventKind kind, std::int64_t offset, std::int64_t length,
-               std::uint32_t took);
+               std::uint32_t took, std::size_t asked = 0);
 // Of a read that has ended: whether it was told that it begins, and whether it was served.
 inline EventKind kind_of_read(bool told, bool served) {
     if (served) return told ? EventKind::served_ended : EventKind::served;
@@ -85,7 +97,9 @@ void post_ready(Slot& slot, const void* bytes, std::size_t length);
 inline constexpr int kTakesNothing = MSG_PEEK | MSG_ERRQUEUE | MSG_OOB;
 // Where a receive has put what it took: with MSG_TRUNC it says more than it has written, of a stream it writes nothing.
 inline const void* shown(const void* buffer, int flags) { return flags & MSG_TRUNC ? nullptr : buffer; }
-bool peek_ready(int descriptor);                 // true: something was posted, and the server is to be woken
+// Who was told what a readable socket holds: the server is to be woken for it.
+enum class Told : std::uint8_t { nobody, itself, server };
+Told peek_ready(int descriptor);
 void mapped(int fd, int protection, int flags);  // read.cpp: it has been
 // ready.cpp
 // A request that was told of has been received from `socket`: looks whether some socket of which the same was said
@@ -125,7 +139,7 @@ template <class Call>
         const std::uint32_t took = since(before);
         if (result > 0)
             post_read(descriptor, slot, kind_of_read(told, producer.served), offset, static_cast<std::int64_t>(result),
-                      took);
+                      took, asked);
         return result;
     }
     const auto result = call();

@@ -40,6 +40,7 @@ bool Table::put_file(int descriptor, unsigned rule, std::uint64_t device, std::u
         opening.device.store(device, std::memory_order_relaxed);
         opening.inode.store(inode, std::memory_order_relaxed);
         opening.served.store(served ? 1 : 0, std::memory_order_relaxed);
+        opening.advised.store(0, std::memory_order_relaxed);
         put(descriptor, Kind::file, rule, index);
         return true;
     }

@@ -21,7 +21,8 @@ struct Opening {
     std::atomic<std::uint32_t> descriptors;  // 0: free
     std::atomic<std::uint32_t> mapped;       // 1: that it is mapped has been said
     std::atomic<std::uint64_t> device, inode;
-    std::atomic<std::uint32_t> served;  // 1: its positioned reads may be answered from served memory
+    std::atomic<std::uint32_t> served;   // 1: its positioned reads may be answered from served memory
+    std::atomic<std::uint32_t> advised;  // 1: the library has told the kernel to read nothing ahead
 };
 
 // What is known of looks at a socket's bytes.

@@ -142,6 +142,8 @@ void Loaded::load_native(std::span<const std::uint8_t> object) {
     functions_ = std::move(functions);
     handlers_ = std::move(handlers);
     native_ = std::move(*native);
+    if (std::ranges::any_of(module().chains, [](const ir::Chain& one) { return one.mode == ir::ChainMode::on_ready; }))
+        native_object_.assign(object.begin(), object.end());
 }
 
 void Loaded::run(std::uint32_t program, cio_io& io, const std::uint8_t* block) const {

@@ -51,6 +51,8 @@ class Loaded {
     std::span<const std::uint8_t> kernel_object() const { return kernel_object_; }
     // The one that answers services; empty when the artifact has none.
     std::span<const std::uint8_t> serve_object() const { return serve_object_; }
+    // The shared object of the steps, where native() holds and a chain runs on readiness; else empty.
+    std::span<const std::uint8_t> native_object() const { return native_object_; }
     bool native() const { return native_ != nullptr; }
     // Empty when native code runs; otherwise why the interpreter does.
     const std::string& interpreter_reason() const { return reason_; }
@@ -69,7 +71,7 @@ class Loaded {
 
     ir::Artifact artifact_;
     std::string name_;
-    std::vector<std::uint8_t> probe_object_, kernel_object_, serve_object_;
+    std::vector<std::uint8_t> probe_object_, kernel_object_, serve_object_, native_object_;
     std::string reason_;
     std::vector<std::string> arches_;
     std::vector<std::string> bpf_programs_;

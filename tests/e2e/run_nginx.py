@@ -110,7 +110,7 @@ def test_sendfile(folder, www, files, sendfile):
     ahead = chain(summary, "ahead_of_ready")
     expect("no request failed", ahead["failed"], 0)
     expect("nothing is left of the run", runs.left_overs(server.pid), [])
-    return ahead["runs"] > FILES // 4 and ahead["fetches"] > 0 and ahead["hits"] > 0
+    return ahead["runs"] > FILES // 4 and ahead["fetches"] > 0 and ahead["own"] > 0 and ahead["hits"] > 0
 
 
 def main():

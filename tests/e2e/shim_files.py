@@ -273,6 +273,33 @@ def long_reads(checks, data):
         seen = [(event["kind"], event["offset"], event["length"]) for event in server.events if event["kind"] in ("read", "begun", "ended")]
         plain = [("read" if kind == "ended" else kind, *rest) for kind, *rest in wanted if kind != "begun"]
         checks.same(f"long reads, with post bits {3 | bits}", seen, wanted if bits else plain)
+        asked = [event.get("asked") for event in server.events if event["kind"] in ("read", "ended")]
+        checks.same("what those asked for that the file's end cut short", asked, [32768, 32767, 40000, None, None, 40000])
+    with Server(checks.folder, classes=["*.idx"], posts={"class": 3 | BEGUN}, least_read=40000) as server:
+        server.run(program, cwd=data)
+    begun = [event["length"] for event in server.of("begun")]
+    checks.same("those of which no chain has anything to say are told of at their end only", begun, [40000] * 4)
+
+
+COLD_READ = HEAD + """int f = open(P, 0); fsync(f); syscall(SYS_fadvise64, f, 0L, 0L, POSIX_FADV_DONTNEED); return pread(f, b, atoi(a[1]), 0) != atoi(a[2]); }"""
+WAITED = 20_000  # ns; what took longer has waited for the disk
+
+
+def short_waits(checks, data):
+    """A read that waits for the disk wakes the server, but for one of a length at which no chain has anything to say. What counts is how much it asks for."""
+    program = checks.compile("cold", COLD_READ)
+    for asked, got, least, asleep in ((4096, 4096, 0, 0), (4096, 4096, 4096, 0), (4096, 4096, 4097, 1), (20000, 10000, 20000, 0), (20000, 10000, 20001, 1)):
+        for _ in range(200):
+            with Server(checks.folder, classes=["*.idx"], posts={"class": 3}, least_read=least) as server:
+                server.say("asleep")
+                checks.same("a cold read", server.run(program, asked, got, cwd=data).returncode, 0)
+                woken = server.say("look")["asleep"]
+            if waited := [event for event in server.of("read") if event["took"] > WAITED]:
+                break
+        if not waited:
+            print(f"skip  short_waits: no read of {data} waits for a disk")
+            return
+        checks.same(f"whether the server sleeps on after a read of {asked} bytes that has waited, where {least} are of use", woken, asleep)
 
 
 # Reads what is on its way into served memory and never comes, and says how many of the reads waited for it.
@@ -344,6 +371,7 @@ def main():
     slow_reads(checks, data)
     quick_reads(checks, data)
     long_reads(checks, data)
+    short_waits(checks, data)
     on_its_way(checks, data)
     checks.finish()
 

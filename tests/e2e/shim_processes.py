@@ -189,6 +189,15 @@ def plain(checks, data):
             checks.same(f"{what}: exit code", (done.returncode, done.stderr), (0, b""))
         checks.same(f"{what}: events", server.events, [])
         checks.same(f"{what}: rings", server.end["owners"], [])
+    for what, change in (("a folder that others may write to", lambda folder: folder.chmod(0o777)), ("another user's folder", lambda folder: os.chown(folder, 12345, 12345))):
+        if what.startswith("another") and os.geteuid() != 0:
+            print(f"{what}: not tried, only root can give one away")
+            continue
+        with Server(checks.folder, classes=["*.idx"]) as server:
+            change(server.region.parent)
+            done = server.run(program, "0", cwd=data, capture_output=True)
+            checks.same(f"{what}: exit code", (done.returncode, done.stderr), (0, b""))
+        checks.same(f"{what}: events and rings", (server.events, server.end["owners"]), ([], []))
     for exe in ("proc*", str(checks.folder / "*"), "**/processes"):
         with Server(checks.folder, classes=["*.idx"], exes=["other", exe]) as server:
             server.run(program, "0", cwd=data)

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 
+from support.netns import held_port
 from support.shim import Checks, Server, environment, summary
 
 HEAD = """
@@ -215,12 +216,29 @@ def looks_before_it_waits(checks, port):
         checks.same(f"a request before a read, {how}", [row for row in summary(server.events) if row[0] in ("ready", "read")], wanted)
 
 
-def free_port(kind=socket.SOCK_STREAM):
-    """A port that stays ours: bound, but not listening, and shared with the program that binds it, too."""
-    held = socket.socket(socket.AF_INET, kind)
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    held.bind(("127.0.0.1", 0))
-    return held, held.getsockname()[1]
+# Of so many sockets that one wait hands out, the first asks again while the program is busy with the second; it waits no more.
+MANY = HEAD.replace("static struct epoll_event x[8]", "static struct epoll_event x[16]") + """
+case 0: { int many = atoi(a[3]), all[16], peers[16]; e = epoll_create1(0);
+for (int i = 0; i < many; ++i) {
+    if (i) close(listener);
+    all[i] = s = taken("one"); peers[i] = peer;
+    struct epoll_event y = {EPOLLIN, {.u64 = i}}; CHECK(epoll_ctl(e, EPOLL_CTL_ADD, s, &y) == 0);
+}
+CHECK(epoll_wait(e, x, 16, 9000) == many);
+got("one", read(all[0], b, 9)); CHECK(write(peers[0], "two", 3) == 3); got("one", read(all[1], b, 9)); break; }
+} return 0; }
+"""
+
+
+def looks_in_between(checks, port):
+    """Where a wait has brought many whose files lie on a disk, nobody looks whether others have asked before the next."""
+    program = checks.compile("many", MANY)
+    for many, disk, told in ((2, 0, True), (2, 7, True), (10, 0, True), (9, 7, True), (10, 7, False)):
+        with Server(checks.folder, sockets=[{"port": port, "tcp": 1}], disk=disk) as server:
+            done = server.run(program, 0, port, many, stderr=subprocess.PIPE)
+        what = f"{many} at once, a disk is {'known' if disk else 'not known'}"
+        checks.same(f"{what}: exit code {done.stderr.decode()[-300:]}", done.returncode, 0)
+        checks.same(what, summary(server.events), [ready("one")] * many + [ready("two")] * told)
 
 
 def judge(checks, server, what, done, before, wanted):
@@ -234,7 +252,7 @@ def main():
     cases = CASES + CLIENTS + INHERITED + OTHERS
     text = HEAD + "".join(f"case {i}: {{ {body} break; }}\n" for i, (_, body, _) in enumerate(cases)) + "}\nreturn 0; }\n"
     program = checks.compile("sockets", text)
-    held, port = free_port()
+    held, port = held_port()
     with Server(checks.folder, sockets=[{"port": port, "tcp": 1}, {"port": port, "tcp": 0}]) as server:
         for i, (what, _, wanted) in enumerate(cases):
             before = len(server.events)
@@ -272,6 +290,7 @@ def main():
         server.run(program, 1, port)
         checks.same("the sleeping server is woken", server.say("look")["asleep"], 0)
     looks_before_it_waits(checks, port)
+    looks_in_between(checks, port)
     held.close()
     checks.finish()
 

@@ -86,6 +86,15 @@ class Poster {
         event.took_ns = took_ns;
         return post(event);
     }
+    // That asked for more than there was.
+    bool cut_short(std::uint8_t file_class, const std::string& path, std::uint64_t offset, std::uint32_t length,
+                   std::uint32_t asked) {
+        shim::Event event = of_file(shim::EventKind::read, file_class, path);
+        event.offset = offset;
+        event.length = length;
+        event.took_ns = 100'000;
+        return post(event, {reinterpret_cast<const std::uint8_t*>(&asked), sizeof asked});
+    }
     bool begun(std::uint8_t file_class, const std::string& path, std::uint64_t offset, std::uint32_t length) {
         shim::Event event = of_file(shim::EventKind::begun, file_class, path);
         event.offset = offset;

@@ -2,11 +2,10 @@
 // JSON.
 //
 // usage: shim_server REGION < PLAN   where PLAN is one line: {"classes": ["*.idx"], "sockets": [{"port": 1, "tcp": 1}],
-// "exes": [], "explain": false, "posts": {"class": 3, "socket": 4}, "on_its_way": FILE}. Of FILE, in a class that is
-// immutable then, all pages are on their way into memory that programs are served from, and never come. It prints
-// "ready", and
-// serves until its input ends or says "stop". A line "asleep" makes it sleep as far as programs can see; the next line
-// of its output after all programs' events counts wakes.
+// "exes": [], "explain": false, "disk": 0 (a number of one that is known), "posts": {"class": 3, "socket": 4},
+// "on_its_way": FILE}. Of FILE, in a class that is immutable then, all pages are on their way into memory that programs
+// are served from, and never come. It prints "ready", and serves until its input ends or says "stop". A line "asleep"
+// makes it sleep as far as programs can see; the next line of its output after all programs' events counts wakes.
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,6 +50,8 @@ void fill(Region& region, const json& plan) {
     region.plan.explain = plan.value("explain", false) ? 1 : 0;
     for (auto& bits : region.class_posts) bits = posts.value("class", 3U);
     for (auto& bits : region.socket_posts) bits = posts.value("socket", 4U);
+    region.disks[0].device = plan.value("disk", 0ULL);
+    region.least_read[0] = plan.value("least_read", 0U);
     region.version = chainio::shim::kVersion;
     region.bytes = static_cast<std::uint32_t>(chainio::shim::kRegionBytes);
     region.server = static_cast<std::uint32_t>(plan.value("server", getpid()));
@@ -89,6 +90,9 @@ void print(const Event& event, const std::uint8_t* payload, unsigned ring, std::
                  {"ring", ring},
                  {"thread", owner}};
     if (has_payload) line["text"] = text;
+    std::uint32_t asked = event.length;
+    if (!has_payload && event.bytes > sizeof event) std::memcpy(&asked, payload, sizeof asked);
+    if (asked != event.length) line["asked"] = asked;
     std::cout << line.dump(-1, ' ', true, json::error_handler_t::replace) << '\n';
 }
 

@@ -179,3 +179,11 @@ def datagram(source, to, source_port, port, payload, length=None, check=None):
     header = struct.pack("!HHHH", source_port, port, size, 0)
     sum_ = (checksum(pseudo + header + payload) or 0xffff) if check is None else check
     return header[:6] + struct.pack("!H", sum_) + payload
+
+
+def held_port(kind=socket.SOCK_STREAM):
+    """A port that stays ours: bound, but not listening, and shared with the program that binds it, too."""
+    held = socket.socket(socket.AF_INET, kind)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    held.bind(("127.0.0.1", 0))
+    return held, held.getsockname()[1]

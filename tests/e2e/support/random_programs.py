@@ -25,6 +25,7 @@ app random {{
   files  data  = "*.dat" {{ root "{root}" }}
   files  other = "*.idx"
   files  fixed = "*.imm" {{ immutable }}
+  files  named = "{root}/**" {{ root "{root}" }}
   socket web   = tcp port {port}
 }}
 record Word {{ at: u64le }}
@@ -41,7 +42,7 @@ chain beside on read(other) as r {{ prefetch data.sibling(r, ".dat") }}
 chain walks on read(data) as r {{ for w in r.records(Word, max 8) {{ prefetch via walk(r.file, w.at) }} }}
 chain fixed_places on read(fixed) as r {{ for w in r.records(Word, max 64) {{ prefetch r.file at w.at % 40960 for 8KiB }} }}
 chain whole on open(data) as r {{ prefetch r.file at 0 for 32KiB }}
-chain ahead on ready(web) as c {{ when c.text(Get) as g {{ prefetch data[g.path] }} }}
+chain ahead on ready(web) as c {{ when c.text(Get) as g {{ prefetch named[g.path] }} }}
 """
 # What some batches add: a function of the program itself says which file it may be about to read.
 PROBE = """
@@ -96,6 +97,9 @@ class Beside:
                 if isinstance(value, int):
                     self.totals[key] = self.totals.get(key, 0) + value
                     self.by_kind[kind][key] = self.by_kind[kind].get(key, 0) + value
+            if chain["name"] == "ahead" and kind == "all on":
+                # What programs ran themselves: all that they did not leave to the server. With a gate there are others.
+                self.by_kind[kind]["itself"] = self.by_kind[kind].get("itself", 0) + chain["runs"] - sum(summary["left"].values())
             if chain["name"] == "stepped":
                 self.by_kind[kind]["stepped"] = self.by_kind[kind].get("stepped", 0) + chain["runs"]
         for key, value in summary.get("rewritten", {}).items():

@@ -130,6 +130,8 @@ int threads();  // of this process
 // In a new process: lists what it inherited on standard output.
 int report_inherited();
 int run_helper(int argc, char** argv);
+// Serves connections of a listener; words: its descriptor, how many, whether by sendfile, the folder.
+int run_server(char** words);
 // Sequenced changes with a journal: wherever it is killed, the files are those of a prefix.
 int run_journal(const std::string& folder, std::uint64_t seed, unsigned steps);
 

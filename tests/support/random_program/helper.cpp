@@ -1,4 +1,4 @@
-// What the program does when it was started by itself: says what it inherited, or reads a file.
+// What the program does when it was started by itself: says what it inherited, reads a file, or is a server.
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -94,6 +94,7 @@ int report_inherited() {
 
 int run_helper(int argc, char** argv) {
     if (argc == 4 && std::strcmp(argv[2], "read") == 0) return read_file(argv[3]);
+    if (argc == 7 && std::strcmp(argv[2], "serve") == 0) return run_server(argv + 3);
     return report_inherited();
 }
 

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -198,7 +199,8 @@ void named_socket(Actor& a) {
 void answer(int fd, const char* request, bool by_sendfile) {
     char path[256] = {};
     std::sscanf(request, "GET /%200s HTTP", path);
-    const int file = ::open((process.base + "/" + path).c_str(), O_RDONLY | O_CLOEXEC);
+    const std::string root = process.base.substr(0, process.base.rfind('/'));  // of all programs
+    const int file = ::open((root + "/" + path).c_str(), O_RDONLY | O_CLOEXEC);
     struct stat st = {};
     if (file >= 0) ::fstat(file, &st);
     const auto size = static_cast<std::size_t>(st.st_size);
@@ -244,12 +246,25 @@ void serve(int server, unsigned connections, bool by_sendfile) {
     ::close(poll);
 }
 
+// In a process that never had another thread, which may do more for itself.
+pid_t serve_alone(int server, unsigned connections, bool by_sendfile) {
+    const std::string fd = std::to_string(server), count = std::to_string(connections);
+    const pid_t made = ::fork();
+    if (made != 0) return made;
+    ::fcntl(server, F_SETFD, 0);
+    ::execl(process.program.c_str(), process.program.c_str(), "--helper", "serve", fd.c_str(), count.c_str(),
+            by_sendfile ? "1" : "0", process.base.c_str(), nullptr);
+    std::_Exit(1);
+}
+
 std::string client_of(std::uint16_t port, std::uint64_t seed) {
     Rng rng(seed);
     std::string log;
     const int fd = connect_to(port);
     for (int i = 0; i < 4; ++i) {
-        const std::string request = fmt::format("GET /f{}.dat HTTP/1.1\r\n\r\n", rng.below(2) * 4 + rng.below(2));
+        const std::string request =
+            fmt::format("GET {}/f{}.dat HTTP/1.1\r\n\r\n", process.base.substr(process.base.rfind('/')),
+                        rng.below(2) * 4 + rng.below(2));
         std::uint64_t size = 0;
         if (::send(fd, request.data(), request.size(), MSG_NOSIGNAL) < 0) break;
         const ssize_t got = ::recv(fd, &size, sizeof size, MSG_WAITALL);
@@ -266,18 +281,27 @@ void web_server(Actor& a) {
     const std::uint16_t port = bound_port(server);
     const auto clients = static_cast<unsigned>(1 + a.rng.below(4));
     std::vector<std::string> logs(clients);
+    const bool by_sendfile = a.rng.chance(50);
+    const pid_t child = a.rng.chance(50) ? serve_alone(server, clients, by_sendfile) : -1;
     {
         std::vector<std::jthread> threads;
-        threads.emplace_back(serve, server, clients, a.rng.chance(50));
+        if (child < 0) threads.emplace_back(serve, server, clients, by_sendfile);
         for (unsigned i = 0; i < clients; ++i) {
             threads.emplace_back([&logs, i, port, seed = a.rng.next()] { logs[i] = client_of(port, seed); });
         }
     }
+    if (child > 0) ::waitpid(child, nullptr, 0);
     for (const std::string& log : logs) a.log += log;
     ::close(server);
 }
 
 }  // namespace
+
+int run_server(char** words) {
+    process.base = words[3];
+    serve(std::atoi(words[0]), static_cast<unsigned>(std::atoi(words[1])), *words[2] == '1');
+    return 0;
+}
 
 Operations socket_operations() {
     return {{"pair", 3, pair, true, true},

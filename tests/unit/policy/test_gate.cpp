@@ -93,21 +93,53 @@ TEST(Gate, AProgramThatWaitsIsLookedAtAgainSooner) {
     Gate patient, woken, wasteful;
     off_for_want_of_use(patient);
     off_for_want_of_use(woken);
-    EXPECT_FALSE(woken.may_look(1000 + 24'000'000));
-    EXPECT_TRUE(woken.may_look(1000 + 25'000'000));
-    woken.look_again();
+    woken.waited(1000 + 24'000'000);
     for (Gate* gate : {&patient, &woken}) gate->update(1000 + 24'000'000);
     EXPECT_EQ(patient.state(), State::off);
     EXPECT_EQ(woken.state(), State::off) << "not before half of the first pause";
+    woken.waited(1000 + 25'000'000);
     for (Gate* gate : {&patient, &woken}) gate->update(1000 + 25'000'000);
     EXPECT_EQ(patient.state(), State::off);
     EXPECT_EQ(woken.state(), State::probing);
     for (unsigned i = 0; i < 64; i++) fetch_one(wasteful, false);
     wasteful.update(1000);
     ASSERT_EQ(wasteful.reason(), Gate::Reason::wasted);
-    wasteful.look_again();
+    for (unsigned i = 0; i < 100; i++) wasteful.waited(1000 + 13'000'000);
+    EXPECT_EQ(wasteful.hears_waits(1000 + 13'000'000), Gate::Hears::nothing);
     wasteful.update(1000 + 13'000'000);
     EXPECT_EQ(wasteful.state(), State::off) << "what fetches in vain does not fetch better now";
+}
+
+TEST(Gate, ManyWaitsNeedNoPauseAndMoreOfThemEachTimeThatTheyWereInVain) {
+    Gate gate;
+    std::uint64_t now = 0;
+    for (const unsigned wanted : {4u, 8u, 16u, 32u, 64u, 128u, 256u, 512u, 1024u, 1024u}) {
+        for (int i = 0; i < 16; i++) {
+            ASSERT_TRUE(gate.admit());
+            gate.in_memory();
+        }
+        ASSERT_TRUE(gate.update(now));
+        ASSERT_EQ(gate.state(), State::off);
+        for (unsigned i = 0; i < wanted; i++) gate.waited(now + 10 * kMs - 1);
+        EXPECT_FALSE(gate.update(now + 10 * kMs - 1)) << "who has just gone off has just seen that all is in memory";
+        now += 10 * kMs;
+        EXPECT_EQ(gate.hears_waits(now), wanted <= 16 ? Gate::Hears::aloud : Gate::Hears::quietly) << wanted;
+        for (unsigned i = 0; i + 1 < wanted; i++) gate.waited(now);
+        EXPECT_FALSE(gate.update(now)) << wanted;
+        gate.waited(now);
+        EXPECT_TRUE(gate.update(now)) << wanted;
+        ASSERT_EQ(gate.state(), State::probing);
+    }
+    for (int i = 0; i < 16; i++) fetch_one(gate, true);
+    ASSERT_TRUE(gate.update(now));
+    ASSERT_EQ(gate.state(), State::on);
+    while (gate.state() != State::off) {
+        ASSERT_TRUE(gate.admit());
+        gate.in_memory();
+        gate.update(now);
+    }
+    for (unsigned i = 0; i < 4; i++) gate.waited(now + 10 * kMs);
+    EXPECT_TRUE(gate.update(now + 10 * kMs)) << "it was of use meanwhile";
 }
 
 TEST(Gate, WhatIsInMemoryAlreadyIsOfNoUse) {

@@ -215,6 +215,89 @@ chain more on read(columns) as r { if r.total >= 256KiB { prefetch r.file at 0 f
     }));
 }
 
+// A chain that asks for something of a file that is gone has asked all the same: longer reads are still to be told.
+TEST(Events, AFileThatCannotBeOpenedSaysNothingOfLengths) {
+    const Folder folder;
+    const std::string first = column(folder, "z.col"), path = column(folder, "a.col");
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+chain more on read(columns) as r { when r.total >= 65536 { prefetch r.file at 0 for 4096 } }
+)"));
+    Poster poster(running.region(), 0);
+    drop_pages(path);
+    // Of a file on a disk that is known nothing is opened before a chain asks for something.
+    for (const std::string& each : {first, path}) {
+        ASSERT_TRUE(poster.opened(0, each));
+        ASSERT_TRUE(poster.begun(0, each, 0, kPage));
+    }
+    ASSERT_TRUE(happens([&] { return running.chain().events == 2; }));
+    ASSERT_FALSE(held_here(path));
+    const std::string there = folder.path() + "/gone";
+    std::filesystem::rename(path, there);
+    for (unsigned i = 0; i < 4; i++) ASSERT_TRUE(poster.begun(0, there, 0, 65'536));
+    ASSERT_TRUE(happens([&] { return running.chain().events == 6; }));
+    for (unsigned i = 0; i < 64; i++) ASSERT_TRUE(poster.begun(0, there, 0, kPage));
+    EXPECT_TRUE(happens([&] { return running.region().least_read[0].load() == kPage + 1; }))
+        << running.region().least_read[0].load();
+    running.stop();
+    EXPECT_EQ(running.chain().fetches, 0u);
+}
+
+// What a file's end cuts short was no short read: how much it asked for counts, in what is learnt and in who is heard.
+TEST(Events, AReadThatTheFilesEndCutShortIsAsLongAsItAsked) {
+    constexpr std::uint32_t kPiece = 1 << 20;
+    const Folder folder;
+    const std::string path = column(folder, "a.col"), next = column(folder, "b.col");
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+chain more on read(columns) as r { when r.total >= 1MiB { prefetch r.file at 0 for 4096 } }
+chain head on open(columns) as c { when c.last_read >= 1MiB { prefetch c.file at 8192 for 4096 } }
+)"));
+    Poster poster(running.region(), 0);
+    drop_pages(next);
+    ASSERT_TRUE(poster.opened(0, path));
+    for (unsigned i = 0; i < 64; i++) ASSERT_TRUE(poster.read(0, path, 0, kPage, 2'000));
+    ASSERT_TRUE(happens([&] { return running.region().least_read[0].load() == kPage + 1; }));
+    // It has heard nothing of use for long: only a read that waits, and that may be of use, has it listen again.
+    ASSERT_TRUE(happens([&] { return (running.region().class_posts[0].load() & shim::kPostBegun) == 0; }));
+    ASSERT_TRUE(poster.cut_short(0, path, 0, kPage / 2, kPiece));
+    EXPECT_TRUE(happens([&] { return (running.region().class_posts[0].load() & shim::kPostBegun) != 0; }));
+    ASSERT_TRUE(poster.cut_short(0, path, 0, 2 * kPage, kPiece));
+    ASSERT_TRUE(happens([&] { return running.chain().events == 66; }));
+    EXPECT_EQ(running.region().least_read[0].load(), kPage + 1);
+    ASSERT_TRUE(poster.opened(0, next));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(next, 2, 1) == 1; }));
+}
+
+// Reads that are helped, and those that begin elsewhere, need no read-ahead of the kernel, however long they wait.
+TEST(Events, OnlyReadsInOrderThatNobodyHelpsWantTheKernelsReadAhead) {
+    constexpr unsigned kReads = 80;
+    const Folder folder;
+    const std::string path = column(folder, "a.col"), other = column(folder, "b.oth");
+    Running running(server_of(R"(
+app columns { files columns = "*.col" { no_read_ahead }  files others = "*.oth" { no_read_ahead } }
+chain more on read(columns) as r { prefetch r.file at r.offset + r.length for 4096 }
+chain never on read(others) as r { when r.total == 1 { prefetch r.file at 0 for 4096 } }
+)"));
+    Poster poster(running.region(), 0);
+    const auto advised = [&](unsigned file_class) {
+        return (running.region().class_posts[file_class].load() & shim::kNoReadAhead) != 0;
+    };
+    drop_pages(path);
+    ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(poster.opened(1, other));
+    for (unsigned i = 0; i < kReads; i++) {
+        ASSERT_TRUE(poster.read(0, path, std::uint64_t{i} * kPage, kPage));
+        ASSERT_TRUE(happens([&] { return running.chain().fetches == i + 1; }));
+        ASSERT_TRUE(poster.read(1, other, std::uint64_t{kReads - i} * kPage, kPage));
+    }
+    ASSERT_TRUE(happens([&] { return running.stats().classes[1].reads == kReads; }));
+    EXPECT_TRUE(advised(0));
+    EXPECT_TRUE(advised(1));
+    for (unsigned i = 0; i < kReads; i++) ASSERT_TRUE(poster.read(1, other, std::uint64_t{i} * kPage, kPage));
+    EXPECT_TRUE(happens([&] { return !advised(1); }));
+}
+
 // More others than are kept open: the file whose opening is told of stays, for the chains that come after.
 TEST(Events, AnOpenedFileStaysOpenWhileAChainNamesManyOthers) {
     constexpr unsigned kOthers = 300;
@@ -249,6 +332,21 @@ chain behind on read(columns) as r {
   when r.file.read_ahead >= 4096 && r.file.read_ahead < 1GiB { prefetch r.file at 256KiB for 4096 }
 }
 )"));
+    Poster poster(running.region(), 0);
+    drop_pages(path);
+    ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(poster.read(0, path, 0, kPage));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 64, 1) == 1; }));
+}
+
+TEST(Events, OfAClassWithoutReadAheadChainsHearOfNone) {
+    const Folder folder;
+    const std::string path = column(folder, "a.col");
+    Running running(server_of(R"(
+app columns { files columns = "*.col" { no_read_ahead } }
+chain alone on read(columns) as r { when r.file.read_ahead == 0 { prefetch r.file at 256KiB for 4096 } }
+)"));
+    EXPECT_NE(running.region().class_posts[0].load() & shim::kNoReadAhead, 0u);
     Poster poster(running.region(), 0);
     drop_pages(path);
     ASSERT_TRUE(poster.opened(0, path));

@@ -33,11 +33,12 @@ chain ahead on ready(web) as c { when c.text(Get) as g { prefetch others[g.path]
 
 TEST(Launch, ARegionIsWhatTheServerMakesOfIt) {
     const auto spec = compiled(kWatched);
-    const std::string launch = launch_of(spec->module());
+    const std::string launch = launch_of(*spec);
+    std::string_view steps;
     for (const bool explain : {false, true}) {
         auto file = RegionFile::create();
         ASSERT_TRUE(file) << file.error();
-        ASSERT_TRUE(launch_region(launch, explain, file->get()));
+        ASSERT_TRUE(launch_region(launch, explain, file->get(), steps));
         auto server = Server::create(spec, {.explain = explain});
         ASSERT_TRUE(server) << server.error();
         const shim::Region &early = file->get(), &made = (*server)->region();
@@ -64,7 +65,9 @@ TEST(Launch, WhatAProgramPostsBeforeThereIsAServerIsServed) {
     const auto spec = compiled(kWhole);
     auto file = RegionFile::create();
     ASSERT_TRUE(file) << file.error();
-    ASSERT_TRUE(launch_region(launch_of(spec->module()), false, file->get()));
+    const std::string launch = launch_of(*spec);
+    std::string_view steps;
+    ASSERT_TRUE(launch_region(launch, false, file->get(), steps));
     {
         Poster poster(file->get(), 3);
         ASSERT_TRUE(poster.opened(0, path));
@@ -79,21 +82,22 @@ TEST(Launch, WhatAProgramPostsBeforeThereIsAServerIsServed) {
 TEST(Launch, OfAnotherVersionOrForProbesThereIsNone) {
     auto file = RegionFile::create();
     ASSERT_TRUE(file) << file.error();
-    std::string launch = launch_of(compiled(kWhole)->module());
+    std::string launch = launch_of(*compiled(kWhole));
+    std::string_view steps;
     launch[0]++;
-    EXPECT_FALSE(launch_region(launch, false, file->get()));
-    EXPECT_FALSE(launch_region("", false, file->get()));
+    EXPECT_FALSE(launch_region(launch, false, file->get(), steps));
+    EXPECT_FALSE(launch_region("", false, file->get(), steps));
     EXPECT_EQ(file->get().plan.class_count, 0u);
     launch[0]--;
     for (std::size_t n = 0; n < launch.size(); n++)
-        EXPECT_FALSE(launch_region(std::string_view(launch).substr(0, n), false, file->get())) << n;
-    EXPECT_FALSE(launch_region(launch + "x", false, file->get()));
-    EXPECT_TRUE(launch_region(launch, false, file->get()));
+        EXPECT_FALSE(launch_region(std::string_view(launch).substr(0, n), false, file->get(), steps)) << n;
+    EXPECT_FALSE(launch_region(launch + "x", false, file->get(), steps));
+    EXPECT_TRUE(launch_region(launch, false, file->get(), steps));
     const char* const probed =
         "app p { files data = \"*.x\" { root \"/srv\" } }\n"
         "probe hint = uprobe \"program:hint\" (page: u64, name: cstr(max 40))\n"
         "chain ahead on probe(hint) as p { prefetch data[p.name] at 0 for 4096 }\n";
-    EXPECT_EQ(launch_of(compiled(probed)->module()), "");
+    EXPECT_EQ(launch_of(*compiled(probed)), "");
 }
 
 }  // namespace

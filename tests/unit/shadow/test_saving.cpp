@@ -52,5 +52,32 @@ TEST(Saving, IsOfReadsThatTheKernelHadNotReadAheadByItself) {
     EXPECT_GT(running.chain().saved_ns, 0u);
 }
 
+// In a class that says `no_read_ahead`: as long as the kernel does as it is told.
+TEST(Saving, IsOfReadsInOrderWhereTheKernelReadsNothingAhead) {
+    for (const bool left_alone : {false, true}) {
+        const Folder folder;
+        const std::string path = pointing_file(folder);
+        const std::string other = folder.write("b.ptr", std::string(std::size_t{64} * kPage, '\0'));
+        if (read_ahead_kib(path) < 64) GTEST_SKIP() << "the kernel does not say that it reads 64 KiB ahead here";
+        std::string spec = kPointers;
+        spec.replace(spec.find("\"*.ptr\""), 7, "\"*.ptr\" { no_read_ahead }");
+        Running running(server_of(spec));
+        tests::Poster poster(running.region(), 0);
+        drop_pages(path);
+        ASSERT_TRUE(poster.opened(0, path));
+        ASSERT_TRUE(poster.opened(0, other));
+        for (unsigned i = 0; left_alone && i < 40; i++) ASSERT_TRUE(poster.read(0, other, i * kPage, kPage));
+        ASSERT_TRUE(happens(
+            [&] { return ((running.region().class_posts[0].load() & shim::kNoReadAhead) == 0) == left_alone; }));
+        ASSERT_TRUE(poster.read(0, path, 0, kPage));
+        ASSERT_TRUE(happens([&] { return pages_in_memory(path, 1, 2) == 2; }));
+        ASSERT_TRUE(poster.read(0, path, 60 * kPage, kPage, 900'000));
+        ASSERT_TRUE(poster.read(0, path, 0, kPage, 2'000));
+        ASSERT_TRUE(poster.read(0, path, kPage, kPage, 2'000));
+        ASSERT_TRUE(happens([&] { return running.chain().hits == 1; }));
+        EXPECT_EQ(running.chain().saved_ns == 0, left_alone);
+    }
+}
+
 }  // namespace
 }  // namespace chainio::shadow::test

@@ -10,7 +10,7 @@ constexpr std::uint64_t kMs = 1'000'000;
 
 // A chain on each of two classes.
 const char* const kTwo = R"(
-app two { files data = "*.ptr"  files others = "*.oth" }
+app two { files data = "*.ptr"  files others = "*.oth" { no_read_ahead } }
 chain first on read(data) as r { prefetch r.file at r.offset + r.length for 4096 }
 chain second on read(others) as r { prefetch r.file at r.offset + r.length for 4096 }
 )";
@@ -30,6 +30,14 @@ class ScoreTest : public testing::Test {
             EXPECT_TRUE(score_.admit(chain));
             score_.cached(chain);
         }
+    }
+    void probe(std::uint32_t chain, RangeEnd how) {
+        asks(chain);
+        for (int i = 0; i < 16; i++) {
+            EXPECT_TRUE(score_.admit(chain));
+            score_.fetched(chain, 4096);
+        }
+        end(chain, how, 16);
     }
     policy::Gate::State state(std::uint32_t chain) const { return score_.gate(chain).state(); }
     const shim::ChainStats& stats(std::uint32_t chain) const { return region_->stats.chains[chain]; }
@@ -57,6 +65,143 @@ TEST_F(ScoreTest, EachChainHasAGateOfItsOwn) {
     EXPECT_EQ(stats(kFirst).dropped, 1u) << "what a gate refuses is counted";
     EXPECT_EQ(stats(kSecond).dropped, 0u);
     EXPECT_EQ(region_->class_posts[kFirst].load(), shim::kPostOpens);
+}
+
+// What was in memory says nothing against the chain: it is there for when it is not.
+TEST_F(ScoreTest, TheKernelReadsNothingAheadUnlessTheChainsAreInVain) {
+    const auto is_told = [&](std::uint32_t file_class) {
+        return (region_->class_posts[file_class].load() & shim::kNoReadAhead) != 0;
+    };
+    EXPECT_FALSE(is_told(kFirst)) << "its class does not say so";
+    EXPECT_TRUE(is_told(kSecond));
+    finds_in_memory(kSecond);
+    score_.update_gates(kMs);
+    ASSERT_EQ(state(kSecond), State::off);
+    EXPECT_TRUE(is_told(kSecond));
+    score_.update_gates(3000 * kMs);
+    ASSERT_EQ(state(kSecond), State::probing);
+    probe(kSecond, RangeEnd::wasted);
+    score_.update_gates(3001 * kMs);
+    ASSERT_EQ(state(kSecond), State::off);
+    EXPECT_FALSE(is_told(kSecond));
+    score_.update_gates(6000 * kMs);
+    ASSERT_EQ(state(kSecond), State::probing);
+    EXPECT_FALSE(is_told(kSecond)) << "it has not shown yet that it is of use";
+    probe(kSecond, RangeEnd::hit);
+    score_.update_gates(6001 * kMs);
+    ASSERT_EQ(state(kSecond), State::on);
+    EXPECT_TRUE(is_told(kSecond));
+}
+
+// Reads that go on and wait, and of which no chain speaks, are those for which the kernel reads ahead.
+TEST_F(ScoreTest, TheKernelReadsAheadWhereReadsAreLeftAlone) {
+    const auto posts = [&] { return region_->class_posts[kSecond].load(); };
+    score_.saw_read_ahead(kFirst, true, kMs);
+    for (unsigned i = 1; i < Advice::kWindow; i++) score_.saw_read_ahead(kSecond, true, kMs);
+    EXPECT_NE(posts() & shim::kNoReadAhead, 0u) << "a few say nothing";
+    EXPECT_FALSE(score_.kernel_reads_ahead(kSecond));
+    score_.saw_read_ahead(kSecond, true, kMs);
+    EXPECT_EQ(posts() & shim::kNoReadAhead, 0u);
+    EXPECT_TRUE(score_.kernel_reads_ahead(kSecond));
+    EXPECT_TRUE(score_.kernel_reads_ahead(kFirst));
+    score_.update_gates(Advice::kFirstPause);
+    EXPECT_EQ(posts() & shim::kNoReadAhead, 0u);
+    score_.update_gates(Advice::kFirstPause + kMs);
+    EXPECT_NE(posts() & shim::kNoReadAhead, 0u);
+    Score without_gates(spec_->module(), plan_, *region_, false);
+    for (unsigned i = 0; i < Advice::kWindow; i++) without_gates.saw_read_ahead(kSecond, true, kMs);
+    EXPECT_FALSE(without_gates.kernel_reads_ahead(kSecond));
+}
+
+TEST(Score, OnlyAChainThatFetchesIntoAClassSparesTheKernelItsReadAhead) {
+    const auto spec = compiled(R"(
+param UNASKED = 0
+app columns { files columns = "*.col" { no_read_ahead }  files marks = "*.mrk" }
+chain more on read(columns) as r { prefetch r.file at r.offset + r.length for 4096 }
+chain marks_of on open(columns) as c { prefetch marks.sibling(c, ".mrk") }
+chain unasked on read(marks) as r { when UNASKED == 1 { prefetch columns.sibling(r, ".col") } }
+)");
+    const SpecPlan plan = *plan_of(spec->module());
+    const auto region = std::make_unique<shim::Region>();
+    Score score(spec->module(), plan, *region, true);
+    const std::uint32_t columns = plan.chains[0].source;
+    EXPECT_FALSE(plan.chains[2].asks);
+    EXPECT_NE(region->class_posts[columns].load() & shim::kNoReadAhead, 0u);
+    for (int i = 0; i < 32; i++) {
+        score.on_range(0, 0, RangeEnd::wasted);
+        score.on_range(1, 0, RangeEnd::hit);
+    }
+    score.update_gates(kMs);
+    ASSERT_EQ(score.gate(0).state(), policy::Gate::State::off);
+    ASSERT_EQ(score.gate(1).state(), policy::Gate::State::on);
+    EXPECT_EQ(region->class_posts[columns].load() & shim::kNoReadAhead, 0u);
+    // Slow reads are looked at, so that programs take back what they have told the kernel of files that they have open.
+    EXPECT_NE(region->class_posts[columns].load() & shim::kPostSlowReads, 0u);
+}
+
+// Where a chain on reads is closed and one on openings quiet, nobody would see that all reads wait.
+TEST(Score, SlowReadsAreLookedAtWhereTheKernelReadsNothingAhead) {
+    const auto spec = compiled(R"(
+app columns { files columns = "*.col" { no_read_ahead } }
+chain more on read(columns) as r { prefetch r.file at r.offset + r.length for 4096 }
+chain head on open(columns) as c { when c.last_read >= 1MiB { prefetch c.file at 0 for 1MiB } }
+)");
+    const SpecPlan plan = *plan_of(spec->module());
+    const auto region = std::make_unique<shim::Region>();
+    Score score(spec->module(), plan, *region, true);
+    const auto posts = [&] { return region->class_posts[0].load(); };
+    for (int i = 0; i < 32; i++) score.on_range(0, 0, RangeEnd::wasted);
+    for (int i = 0; i < 200; i++) score.ran(1, true, false);
+    score.update_gates(kMs);
+    ASSERT_EQ(score.gate(0).state(), policy::Gate::State::off);
+    ASSERT_TRUE(score.is_quiet(1));
+    EXPECT_NE(posts() & shim::kNoReadAhead, 0u);
+    EXPECT_EQ(posts() & (shim::kPostReads | shim::kPostSlowReads | shim::kLetSleep),
+              shim::kPostSlowReads | shim::kLetSleep);
+    score.waited(0, kMs, 1 << 20);
+    EXPECT_FALSE(score.is_quiet(1)) << "a read that waits has it listen again";
+}
+
+// Its reads say whether what it has fetched was of use.
+TEST(Score, ReadsOfTheClassThatAChainOnOpeningsFetchesIntoArePosted) {
+    const auto spec = compiled(R"(
+app columns { files columns = "*.col"  files marks = "*.mrk" }
+chain head on open(columns) as c {
+  prefetch marks.sibling(c, ".mrk")
+  prefetch c.file at 0 for 64KiB
+}
+chain alone on open(marks) as m { prefetch m.file at 0 for 64KiB }
+)");
+    const SpecPlan plan = *plan_of(spec->module());
+    const auto region = std::make_unique<shim::Region>();
+    const Score score(spec->module(), plan, *region, true);
+    ASSERT_EQ(plan.classes.size(), 2u);
+    for (unsigned i = 0; i < 2; i++) EXPECT_NE(region->class_posts[i].load() & shim::kPostReads, 0u) << i;
+    EXPECT_EQ(plan.chains[1].targets, std::vector<std::uint32_t>{plan.chains[1].source});
+}
+
+TEST(Advice, PausesGrowAndBeginAnew) {
+    Advice advice;
+    std::uint64_t now = 0;
+    const auto pause = [&] {
+        EXPECT_TRUE(advice.is_good(now));
+        for (unsigned i = 0; i < Advice::kWindow; i++) advice.left_alone(now);
+        const std::uint64_t before = now;
+        while (!advice.is_good(now)) now += Advice::kFirstPause / 2;
+        return now - before;
+    };
+    for (std::uint64_t wanted = Advice::kFirstPause; wanted < Advice::kLongestPause; wanted *= 2)
+        EXPECT_EQ(pause(), wanted);
+    EXPECT_EQ(pause(), Advice::kLongestPause);
+    EXPECT_EQ(pause(), Advice::kLongestPause);
+    for (unsigned i = 0; i < 3 * Advice::kWindow; i++) advice.needs_none(now);
+    EXPECT_EQ(pause(), Advice::kFirstPause) << "it had been of use meanwhile";
+}
+
+TEST(Advice, IsGoodWhereAQuarterOfTheReadsAreHelpedOrBeginElsewhere) {
+    Advice advice;
+    for (unsigned i = 0; i < 400; i++) i % 32 < 9 ? advice.needs_none(1) : advice.left_alone(1);
+    EXPECT_TRUE(advice.is_good(1));
 }
 
 TEST_F(ScoreTest, AFetchThatShortenedNoWaitIsCountedAsLateAndAsInVain) {
@@ -150,13 +295,60 @@ TEST_F(ScoreTest, AChainThatIsOffForWantOfColdDataIsProbedWhenAReadOfItsClassWai
     score_.update_gates(kMs);
     ASSERT_EQ(state(kFirst), State::off);
     ASSERT_EQ(state(kSecond), State::off);
-    score_.waited(kFirst, 2 * kMs);
+    score_.waited(kFirst, 2 * kMs, 4096);
     score_.update_gates(40 * kMs);
     EXPECT_EQ(state(kFirst), State::off) << "a read from memory may look like that on a busy machine";
     EXPECT_EQ(region_->class_posts[kFirst].load(), shim::kPostOpens | shim::kPostSlowReads);
-    score_.waited(kFirst, 41 * kMs);
+    score_.waited(kFirst, 41 * kMs, 4096);
     EXPECT_EQ(state(kFirst), State::probing);
     EXPECT_EQ(state(kSecond), State::off) << "its files are others";
+}
+
+// Of a chain that sees no bytes: what it has nothing to say of wakes nobody, and is no reason to try it again.
+TEST_F(ScoreTest, HowLongAReadHasToBeIsLearnt) {
+    const auto least = [&](std::uint32_t file_class) { return region_->least_read[file_class].load(); };
+    ASSERT_TRUE(plan_.chains[kFirst].blind);
+    for (unsigned i = 0; i < Lengths::kBelieved; i++) {
+        EXPECT_EQ(least(kFirst), 0u) << "a few say nothing";
+        score_.learn_length(kFirst, false, i == 7 ? 100'000 : 5'000);
+        score_.learn_length(kFirst, true, 1'000'000);
+    }
+    EXPECT_EQ(least(kFirst), 100'001u);
+    EXPECT_EQ(least(kSecond), 0u);
+    finds_in_memory(kFirst);
+    score_.update_gates(kMs);
+    ASSERT_EQ(state(kFirst), State::off);
+    for (int i = 0; i < 100; i++) score_.waited(kFirst, 100 * kMs, 100'000);
+    EXPECT_EQ(state(kFirst), State::off);
+    score_.waited(kFirst, 40 * kMs, 100'001);
+    EXPECT_EQ(state(kFirst), State::probing);
+    score_.learn_length(kFirst, true, 100'000);
+    EXPECT_EQ(least(kFirst), 0u) << "it goes by something else as well";
+    for (unsigned i = 0; i < 2 * Lengths::kBelieved; i++) score_.learn_length(kFirst, false, 100'000);
+    EXPECT_EQ(least(kFirst), 0u) << "and is not believed again";
+}
+
+// As one that goes by the place in the file: the first read of each is the one that matters.
+TEST_F(ScoreTest, ALengthAtWhichAChainHasAskedIsNeverTooShort) {
+    score_.learn_length(kFirst, true, 65'536);
+    for (unsigned i = 0; i < 2 * Lengths::kBelieved; i++) score_.learn_length(kFirst, false, 65'536);
+    EXPECT_EQ(region_->least_read[kFirst].load(), 0u);
+    Score without_gates(spec_->module(), plan_, *region_, false);
+    for (unsigned i = 0; i < Lengths::kBelieved; i++) without_gates.learn_length(kSecond, false, 5'000);
+    EXPECT_EQ(region_->least_read[kSecond].load(), 0u) << "without gates all chains hear all";
+}
+
+TEST_F(ScoreTest, ManyReadsThatWaitNeedNoPause) {
+    finds_in_memory(kFirst);
+    score_.update_gates(kMs);
+    ASSERT_EQ(state(kFirst), State::off);
+    EXPECT_EQ(region_->class_posts[kFirst].load(), shim::kPostOpens);
+    score_.update_gates(12 * kMs);
+    EXPECT_EQ(region_->class_posts[kFirst].load(), shim::kPostOpens | shim::kPostSlowReads);
+    for (int i = 0; i < 3; i++) score_.waited(kFirst, 12 * kMs, 4096);
+    EXPECT_EQ(state(kFirst), State::off);
+    score_.waited(kFirst, 12 * kMs, 4096);
+    EXPECT_EQ(state(kFirst), State::probing);
 }
 
 TEST_F(ScoreTest, WhatWasWantedAlreadyIsNoRequestInVain) {

@@ -21,27 +21,31 @@ std::unique_ptr<shim::Stats> stats() {
     chain.gate = shim::GateState::probing;
     chain.gate_changes = 1, chain.events = 2, chain.failed = 3, chain.fetches = 4, chain.fetched_bytes = 5;
     chain.walks = 6, chain.cached = 7, chain.duplicate = 8, chain.dropped = 9, chain.hits = 10, chain.late = 11;
-    chain.wasted = 12, chain.saved_ns = 13'000, chain.served = 14;
+    chain.wasted = 12, chain.saved_ns = 13'000, chain.served = 14, chain.own = 29;
     shim::ClassStats& files = made->classes[0];
     std::strcpy(files.name, "pages");
     files.opened = 15, files.reads = 16, files.read_bytes = 17, files.read_ns = 18'000, files.slow_reads = 19;
-    files.slow_ns = 20'000, files.served = 21, files.served_bytes = 22;
+    files.slow_ns = 20'000, files.served = 21, files.served_bytes = 22, files.no_read_ahead = 37;
     made->processes = 23, made->lost_events = 24, made->bad_events = 25, made->no_ring = 26, made->wakes = 27;
     made->server_ns = 28;
+    for (std::size_t i = 0; i < std::size(made->left); i++) made->left[i] = 30 + i;
     return made;
 }
 
 TEST(Report, EachFigureHasItsNameInJson) {
     const Json chains = Json::parse(R"([{"name": "follow", "gate": "probing", "gate_changes": 1, "runs": 2,
         "failed": 3, "fetches": 4, "fetched_bytes": 5, "walks": 6, "cached": 7, "duplicate": 8, "dropped": 9,
-        "hits": 10, "late": 11, "wasted": 12, "saved_ns": 13000, "served": 14}])");
+        "hits": 10, "late": 11, "wasted": 12, "saved_ns": 13000, "served": 14, "own": 29}])");
     const Json classes = Json::parse(R"([{"name": "pages", "opened": 15, "reads": 16, "read_bytes": 17,
-        "read_ns": 18000, "slow_reads": 19, "slow_ns": 20000, "served": 21, "served_bytes": 22}])");
+        "read_ns": 18000, "slow_reads": 19, "slow_ns": 20000, "served": 21, "served_bytes": 22,
+        "no_read_ahead": 37}])");
     const Json server = Json::parse(R"({"lost_events": 24, "bad_events": 25, "no_ring": 26, "wakes": 27,
         "busy_ns": 28})");
+    const Json left = Json::parse(R"({"code": 30, "threads": 31, "request": 32, "disk": 33, "name": 34, "length": 35,
+        "many": 36})");
     const Figures figures = figures_of(*stats());
     EXPECT_EQ(Json::parse(figures_json(figures)),
-              (Json{{"processes", 23}, {"chains", chains}, {"classes", classes}, {"server", server}}));
+              (Json{{"processes", 23}, {"chains", chains}, {"classes", classes}, {"left", left}, {"server", server}}));
     Summary summary;
     summary.figures = figures;
     const Json all = Json::parse(summary_json(summary));

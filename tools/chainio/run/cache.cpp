@@ -19,7 +19,7 @@ namespace {
 
 // An entry's first line: this, the head's fingerprint, the artifact's, and the bytes of the head. The head: a line for
 // each source, an empty one, and the launch. The artifact is the rest.
-constexpr std::string_view kFirstWord = "chainio-cache-4";
+constexpr std::string_view kFirstWord = "chainio-cache-5";
 constexpr std::string_view kSuffix = ".spec";
 constexpr std::size_t kFingerprint = 32, kMostFirstLine = 128;
 constexpr std::size_t kMostSource = 5 << 20, kMostEntry = 64 << 20;

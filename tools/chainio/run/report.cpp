@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -29,7 +30,7 @@ std::string gate_text(shim::GateState state) {
 ChainFigures chain_figures(const shim::ChainStats& c) {
     return {name_in(c.name), gate_text(c.gate), c.gate_changes, c.events,    c.failed,  c.fetches,
             c.fetched_bytes, c.walks,           c.cached,       c.duplicate, c.dropped, c.hits,
-            c.late,          c.wasted,          c.saved_ns,     c.served};
+            c.late,          c.wasted,          c.saved_ns,     c.served,    c.own};
 }
 
 Json json_of(const Figures& f) {
@@ -52,7 +53,8 @@ Json json_of(const Figures& f) {
                                  {"late", c.late},
                                  {"wasted", c.wasted},
                                  {"saved_ns", c.saved_ns},
-                                 {"served", c.served}});
+                                 {"served", c.served},
+                                 {"own", c.own}});
     }
     out["classes"] = Json::array();
     for (const ClassFigures& c : f.classes) {
@@ -64,8 +66,12 @@ Json json_of(const Figures& f) {
                                   {"slow_reads", c.slow_reads},
                                   {"slow_ns", c.slow_ns},
                                   {"served", c.served},
-                                  {"served_bytes", c.served_bytes}});
+                                  {"served_bytes", c.served_bytes},
+                                  {"no_read_ahead", c.no_read_ahead}});
     }
+    constexpr std::array kLeft = {"code", "threads", "request", "disk", "name", "length", "many"};
+    static_assert(kLeft.size() == std::tuple_size_v<decltype(f.left)>);
+    for (std::size_t i = 0; i < kLeft.size(); i++) out["left"][kLeft[i]] = f.left[i];
     out["server"] = {{"lost_events", f.lost_events},
                      {"bad_events", f.bad_events},
                      {"no_ring", f.no_ring},
@@ -149,6 +155,7 @@ Figures figures_of(const shim::Stats& s) {
     Figures f;
     f.processes = s.processes;
     f.not_begun = s.not_begun;
+    std::ranges::copy(s.left, f.left.begin());
     f.lost_events = s.lost_events;
     f.bad_events = s.bad_events;
     f.no_ring = s.no_ring;
@@ -163,7 +170,7 @@ Figures figures_of(const shim::Stats& s) {
         const shim::ClassStats& c = s.classes[i];
         if (c.name[0] != 0)
             f.classes.push_back({name_in(c.name), c.opened, c.reads, c.read_bytes, c.read_ns, c.slow_reads, c.slow_ns,
-                                 c.served, c.served_bytes});
+                                 c.served, c.served_bytes, c.no_read_ahead});
     }
     return f;
 }

@@ -1,5 +1,6 @@
 // What `chainio run` says at the end, and `chainio top` meanwhile.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,17 +15,19 @@ namespace chainio::run {
 struct ChainFigures {
     std::string name, gate;
     std::uint64_t gate_changes = 0, runs = 0, failed = 0, fetches = 0, fetched_bytes = 0, walks = 0, cached = 0,
-                  duplicate = 0, dropped = 0, hits = 0, late = 0, wasted = 0, saved_ns = 0, served = 0;
+                  duplicate = 0, dropped = 0, hits = 0, late = 0, wasted = 0, saved_ns = 0, served = 0, own = 0;
 };
 struct ClassFigures {
     std::string name;
     std::uint64_t opened = 0, reads = 0, read_bytes = 0, read_ns = 0, slow_reads = 0, slow_ns = 0, served = 0,
-                  served_bytes = 0;
+                  served_bytes = 0, no_read_ahead = 0;
 };
 struct Figures {
     std::vector<ChainFigures> chains;
     std::vector<ClassFigures> classes;
     std::uint64_t processes = 0, lost_events = 0, bad_events = 0, no_ring = 0, wakes = 0, server_ns = 0;
+    // Requests that programs left to the server, by shim::Left.
+    std::array<std::uint64_t, static_cast<std::size_t>(shim::Left::count)> left{};
     std::uint64_t not_begun = 0;  // programs in which the library had no memory
 };
 struct RewritingFigures {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "runtime/shim/protocol.h"
 #include "tools/chainc/stdlib.h"
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/program.h"
@@ -45,13 +46,14 @@ std::string find_compiler() {
     return found ? *found : std::string();
 }
 
-// Another build of the compiler is another compiler.
+// Another build of the compiler is another compiler; and what the launcher makes a region from is of one protocol.
 std::string key_of(const CompileRequest& request) {
     struct stat status{};
     ::stat(request.compiler.c_str(), &status);
-    std::string key = CHAINIO_VERSION "\n" + request.compiler + " " + std::to_string(status.st_size) + " " +
-                      std::to_string(status.st_mtim.tv_sec) + "." + std::to_string(status.st_mtim.tv_nsec) + "\n" +
-                      real_path(request.source) + "\n" + request.stdlib + "\n";
+    std::string key = CHAINIO_VERSION " " + std::to_string(shim::kVersion) + "\n" + request.compiler + " " +
+                      std::to_string(status.st_size) + " " + std::to_string(status.st_mtim.tv_sec) + "." +
+                      std::to_string(status.st_mtim.tv_nsec) + "\n" + real_path(request.source) + "\n" +
+                      request.stdlib + "\n";
     for (const std::string& dir : request.include_dirs) key += "-I" + real_path(dir) + "\n";
     std::vector<std::string> params = request.params;
     std::ranges::sort(params);

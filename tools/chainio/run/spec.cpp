@@ -86,8 +86,7 @@ Loading compile_and_keep(const CompileRequest& request, const Cache& cache, cons
     auto loaded = load_bytes(compiled->artifact, request.source, ir::Programs::to_prove);
     const auto sources = fingerprints(compiled->sources);
     const bool same = !sources.empty() && !before.empty() && sources.front().fingerprint == before.front().fingerprint;
-    if (loaded && same)
-        cache.keep(key, sources, {shadow::launch_of((*loaded)->module()), std::move(compiled->artifact)});
+    if (loaded && same) cache.keep(key, sources, {shadow::launch_of(**loaded), std::move(compiled->artifact)});
     return loaded;
 }
 

@@ -75,7 +75,9 @@ std::optional<Begun> begin(const Arguments& arguments) {
     const auto library = run::find_library(arguments.library);
     if (!library) return std::nullopt;
     auto region = shadow::RegionFile::create();
-    if (!region || !shadow::launch_region(*launch, arguments.explain, region->get())) return std::nullopt;
+    std::string_view steps;
+    if (!region || !shadow::launch_region(*launch, arguments.explain, region->get(), steps)) return std::nullopt;
+    shadow::put_steps(steps, *region);
     const std::uint64_t since = monotonic_ns();
     run::guard_standard_descriptors();
     auto child = run::Child::start({*program, arguments.words, run::environment_for(*library, region->path(), false)},
