@@ -244,6 +244,8 @@ TEST(Server, LeavesFilesAloneThatAreNotWhatTheEventSays) {
     const std::string path = folder.write("a.ptr", pointing_to({5}, 16)),
                       other = folder.write("b.ptr", pointing_to({6}, 16));
     const std::string gone = folder.write("c.ptr", pointing_to({7}, 16));
+    // There before that one is removed, whose number could be given to it.
+    const std::string direct = folder.write("d.ptr", pointing_to({8}, 16));
     Running running(server_of(kPointers));
     Poster poster(running.region(), 0);
     // Another file under the path, a path without a file, and O_DIRECT without `immutable`.
@@ -259,7 +261,6 @@ TEST(Server, LeavesFilesAloneThatAreNotWhatTheEventSays) {
     read_of_gone.length = kPage;
     std::filesystem::remove(gone);
     ASSERT_TRUE(poster.post(read_of_gone));
-    const std::string direct = folder.write("d.ptr", pointing_to({8}, 16));
     ASSERT_TRUE(poster.opened(0, direct, O_DIRECT));
     ASSERT_TRUE(poster.read(0, direct, 0, kPage));
     EXPECT_TRUE(happens([&] { return poster.taken(); }));
