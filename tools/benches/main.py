@@ -6,6 +6,7 @@ import compile_time
 import inkernel
 import kv
 import lookup
+import machine
 import unmodified
 import xdp
 from common import Trouble, print_json, print_table
@@ -28,6 +29,7 @@ def main():
     except Trouble as trouble:
         print(f"tools/bench {options.name}: {trouble}", file=sys.stderr)
         return 3
+    result.notes.extend(machine.notes())
     (print_json if options.json else print_table)(result)
     return 0 if result.verified else 1
 
