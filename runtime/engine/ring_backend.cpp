@@ -64,16 +64,12 @@ class RingBackend final : public Backend {
     }
 
     int enter(unsigned wait_for, std::span<ReadDone> done) override {
-        if (own_ != nullptr) {
-            const std::uint64_t before = own_->calls();
-            const int turned = own_->turn(wait_for);
-            counters_.syscalls += own_->calls() - before;
-            if (turned < 0) return turned;
+        if (!by_turns()) {
+            if (const int turned = turn(wait_for); turned < 0) return turned;
         }
         // Who waits here, at the end or for a change of engines, does not wait for the turns of others.
-        while (own_ == nullptr && seat_->waiting() < wait_for) {
-            counters_.syscalls++;
-            if (const int turned = seat_->shared().turn(1); turned < 0) return turned;
+        while (by_turns() && seat_->waiting() < wait_for) {
+            if (const int turned = turn(1); turned < 0) return turned;
         }
         const auto count = std::min<std::size_t>(seat_->waiting(), done.size());
         for (std::size_t i = 0; i < count; i++) {
@@ -93,6 +89,14 @@ class RingBackend final : public Backend {
         bool registered = false;
     };
     ring::Ring& ring() const { return seat_->shared().ring(); }
+    // One that spins makes more system calls than one.
+    int turn(unsigned wait_for) {
+        ring::Shared& shared = seat_->shared();
+        const std::uint64_t before = shared.calls();
+        const int turned = shared.turn(wait_for);
+        counters_.syscalls += shared.calls() - before;
+        return turned;
+    }
     std::string spins() const {
         const unsigned spin_us = seat_->shared().spin_us();
         return spin_us == 0 ? "" : ", looks " + std::to_string(spin_us) + " us for completions before it sleeps";
