@@ -63,13 +63,10 @@ bool fits(const Plan& plan, const OwnChain& own) {
            plan.classes[own.file_class].root != 0 && plan.classes[own.file_class].root < kMaxPattern;
 }
 
-// What runs in the program must be its user's alone to write: a process may outlive its run, whose folder anybody may
-// make anew then. In a folder of the user's own nobody else changes what was looked at.
 bool is_private(const char* path, mode_t kind) {
     struct stat info;
     return raw_call(SYS_newfstatat, AT_FDCWD, word(path), word(&info), AT_SYMLINK_NOFOLLOW) == 0 &&
-           (info.st_mode & S_IFMT) == kind && info.st_uid == static_cast<uid_t>(raw_call(SYS_geteuid)) &&
-           (info.st_mode & 022) == 0;
+           (info.st_mode & S_IFMT) == kind && is_users_alone(info);
 }
 
 bool make_memory(const StepMemory& step) {

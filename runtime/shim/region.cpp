@@ -44,16 +44,14 @@ bool valid(const Region& found) {
     return true;
 }
 
-// A descriptor of the folder that a run's region lies in. It must be its user's alone to write: a process may outlive
-// its run, whose folder anybody may make anew then. In a folder of the user's own nobody else changes what is opened.
+// A descriptor of the folder that a run's region lies in.
 long folder_of_run(const char* region_path) {
     Beside path;
     if (!beside(region_path, "", path)) return -ENAMETOOLONG;
     const long folder = raw_call(SYS_openat, AT_FDCWD, word(path), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (failed(folder)) return folder;
     struct stat status;
-    const bool known = !failed(raw_call(SYS_fstat, folder, word(&status))) && (status.st_mode & 022) == 0;
-    if (known && status.st_uid == static_cast<uid_t>(raw_call(SYS_geteuid))) return folder;
+    if (!failed(raw_call(SYS_fstat, folder, word(&status))) && is_users_alone(status)) return folder;
     raw_call(SYS_close, folder);
     return -EACCES;
 }
@@ -152,6 +150,10 @@ bool beside(const char* path, const char* name, Beside& out) {
     std::memcpy(out, path, folder);
     std::strcpy(out + folder, name);
     return true;
+}
+
+bool is_users_alone(const struct stat& status) {
+    return (status.st_mode & 022) == 0 && status.st_uid == static_cast<uid_t>(raw_call(SYS_geteuid));
 }
 
 long map_file(const char* region_path, const char* name, int flags, std::uint64_t bytes, long place) {

@@ -1,6 +1,7 @@
 // What the interposed functions share: the state of the process, and what they say about descriptors.
 #pragma once
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -28,6 +29,9 @@ void stop();  // from here on everything is plain
 // The path of a file in the folder of `path`. False: it is too long, or there is no folder.
 using Beside = char[kMaxPath + 16];
 bool beside(const char* path, const char* name, Beside& out);
+// Whether nobody else may write it. So it has to be with what a run has made: a process may outlive its run, whose
+// folder anybody may make anew then. In a folder of the user's own nobody else changes what is opened.
+bool is_users_alone(const struct stat& status);
 // Maps the first `bytes` of a region's file, or of the one called `name` beside it, to be written with O_RDWR; at
 // `place`, in whose place whatever is there goes, or 0: anywhere. The kernel's answer, or -EACCES where somebody
 // else could have made the file.
