@@ -24,16 +24,9 @@ constexpr std::uint32_t kMostDescriptors = 65536;
 // Where a chain's walks end it seldom has more to ask for: after so many such pages in a row one in so many is shown
 // to it.
 constexpr std::uint32_t kSilentPages = 32, kShown = 16;
-// And one in so many openings to chains on them that are quiet.
-constexpr std::uint32_t kShownOpenings = 4;
-constexpr std::uint64_t kForetoldFor = 1'000'000'000;  // ns in which an opening that was foretold is not shown again
 // Siblings of a class that were named so often in a row and were not there are most likely not there at all: one in so
 // many is looked for.
 constexpr std::uint32_t kMissing = 8, kLookedFor = 16;
-
-std::string_view text_of(const Message& message) {
-    return {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()};
-}
 
 // Whether a chain goes by more of its file than where it is read and how far the kernel reads ahead there.
 bool goes_by_contents(const ir::Module& module, const SpecPlan& plan, const ChainPlan& chain) {
@@ -74,6 +67,7 @@ Events::Events(const Parts& parts, bool explain)
       silent_(parts.plan.chains.size()),
       passed_(parts.plan.chains.size()),
       last_reads_(shim::kRings * parts.plan.classes.size()),
+      opened_for_(parts.plan.classes.size()),
       missing_(parts.spec.module().files.size()) {
     to_run_.reserve(parts.plan.chains.size());
     for (std::uint32_t i = 0; i < parts.plan.chains.size(); i++) {
@@ -81,7 +75,10 @@ Events::Events(const Parts& parts, bool explain)
         looks_into_.push_back(goes_by_contents(parts.spec.module(), parts.plan, chain));
         if (!chain.asks) continue;
         if (chain.mode == ir::ChainMode::on_read) on_read_[chain.source].push_back(i);
-        if (chain.mode == ir::ChainMode::on_open) on_open_[chain.source].push_back(i);
+        if (chain.mode == ir::ChainMode::on_open) {
+            on_open_[chain.source].push_back(i);
+            for (std::uint32_t target : chain.targets) opened_for_[target].insert(chain.source);
+        }
         if (chain.mode == ir::ChainMode::on_ready) on_ready_[chain.source].push_back(i);
         if (chain.mode == ir::ChainMode::on_probe) on_probe_[chain.source].push_back(i);
     }
@@ -100,60 +97,9 @@ void Events::on_message(const Message& message) {
         case shim::EventKind::probe: return on_probe(message);
         case shim::EventKind::passed: return explain(message, nullptr);
         case shim::EventKind::note: return on_note(message);
-        case shim::EventKind::closed: return parts_.files.closed(message.event.device, message.event.inode);
+        case shim::EventKind::closed: return on_closed(message);
         case shim::EventKind::skip: return;
     }
-}
-
-// To to_run_: those of some chains on openings that are to see this one. Opening a file once more costs more than most
-// chains win by it, and so quiet ones see few.
-void Events::find_wanted(const std::vector<std::uint32_t>& chains) {
-    to_run_.clear();
-    for (std::uint32_t chain : chains) {
-        const bool skipped = parts_.score.is_quiet(chain) && ++passed_[chain] % kShownOpenings != 0;
-        if (parts_.score.wants_events(chain) && !skipped) to_run_.push_back(chain);
-    }
-}
-
-void Events::on_opened(const Message& message) {
-    const shim::Event& event = message.event;
-    parts_.region.stats.classes[event.source].opened.fetch_add(1, std::memory_order_relaxed);
-    const std::uint32_t file_class = parts_.plan.classes[event.source];
-    // Whoever posts can claim anything, and the server may read what the program that posts may not.
-    if (!parts_.files.matches(file_class, std::string(text_of(message)).c_str())) {
-        refusals_[static_cast<std::size_t>(FileRefusal::no_match)]++;
-        return;
-    }
-    if (explain_) explain(message, nullptr);
-    // Its reads are not told of, nor is its end; others may read the same file through the page cache.
-    if ((event.offset & O_DIRECT) != 0 && !parts_.spec.module().files[file_class].immutable) {
-        direct_++;
-        return;
-    }
-    // Files that no chain is about are only prefetched, by paths that chains make themselves.
-    if (on_read_[event.source].empty() && on_open_[event.source].empty()) return;
-    parts_.files.opened(event.device, event.inode, text_of(message), event.offset, file_class);
-    find_wanted(on_open_[event.source]);
-    if (to_run_.empty()) return;
-    ShadowFile* file = file_of(event);
-    if (file == nullptr) return;
-    const std::uint64_t now = now_ns();
-    const bool was_foretold = elapsed_ns(std::exchange(file->foretold_ns, 0), now) < kForetoldFor;
-    // What has nothing to say of this one has nothing to say of the next.
-    if (was_foretold || run_opened(message, *file)) foretell(message, *file, now);
-}
-
-// Runs the chains of to_run_; whether one of them has asked for anything, or may ask for more of another file.
-bool Events::run_opened(const Message& message, ShadowFile& file) {
-    bool any = false;
-    file.pins++;  // a chain may name so many others that this one would be closed for them
-    for (std::uint32_t chain : to_run_) {
-        Runner::Event shown{.total = last_read(message), .file = &file, .arguments = {}};
-        if (!show(chain, message.event.source, file, shown)) continue;
-        any = run(chain, shown, &file) || looks_into_[chain] || any;
-    }
-    file.pins--;
-    return any;
 }
 
 // Whether the chain can be shown this file. To open it takes longer than most chains do to say that they want nothing.
@@ -169,18 +115,6 @@ bool Events::opens(ShadowFile& file) {
     const auto opened = parts_.files.open(file);
     if (!opened) refusals_[static_cast<std::size_t>(opened.error())]++;
     return opened.has_value();
-}
-
-// A thread that goes from folder to folder is shown to the chains one folder ahead, as what it opens there is all the
-// more in time the sooner it is asked for.
-void Events::foretell(const Message& message, const ShadowFile& file, std::uint64_t now) {
-    if (file.direct) return;
-    const std::string path = succession_.after(message.ring, file.path, now);
-    if (path.empty()) return;
-    const auto next = parts_.files.at(path, parts_.plan.classes[message.event.source], now);
-    if (!next) return;
-    (*next)->foretold_ns = now;
-    run_opened(message, **next);
 }
 
 // One whose opening was not seen. Looking for it takes a while.
@@ -206,11 +140,6 @@ ShadowFile* Events::file_of(const shim::Event& event) {
     return file->direct && !declared.immutable ? nullptr : file;
 }
 
-// Of the same class. What a thread opens next it mostly reads as it has read the file before.
-std::uint32_t& Events::last_read(const Message& message) {
-    return last_reads_[std::size_t{message.ring} * parts_.plan.classes.size() + message.event.source];
-}
-
 // Whether the read begins where the one before has ended, so that the kernel had read it ahead by itself.
 bool Events::goes_on(ShadowFile& file, const shim::Event& event) const {
     const std::uint64_t before = std::exchange(file.read_end, event.offset + event.length);
@@ -218,13 +147,27 @@ bool Events::goes_on(ShadowFile& file, const shim::Event& event) const {
     return before != 0 && event.offset == before && reads_ahead && event.length < file.read_ahead;
 }
 
+void Events::on_closed(const Message& message) {
+    const shim::Event& event = message.event;
+    parts_.files.closed(event.device, event.inode);
+    unread_.closed(message.ring, {event.device, event.inode, event.source});
+}
+
 void Events::on_read(const Message& message) {
+    const shim::Event& event = message.event;
+    run_read(message);
+    if (event.took_ns > shim::kSlowReadNs)
+        for (std::uint32_t source : opened_for_[event.source]) look_back({message.ring, source}, event);
+    unread_.reads(message.ring, event.source);
+}
+
+void Events::run_read(const Message& message) {
     const shim::Event& event = message.event;
     const bool waited = event.took_ns > shim::kSlowReadNs;
     const bool served = event.kind == shim::EventKind::served || event.kind == shim::EventKind::served_ended;
     const bool told = event.kind == shim::EventKind::ended || event.kind == shim::EventKind::served_ended;
     // Of one that was said to begin it is known what it asked for, whatever there was.
-    if (!told) last_read(message) = message.asked;
+    if (!told) last_read({message.ring, event.source}) = message.asked;
     ShadowFile* known = parts_.files.find(event.device, event.inode);
     const bool from_there = known != nullptr && event.offset != 0 && event.offset == known->read_end;
     parts_.score.expect_saving(event.source, event.took_ns, served, known != nullptr && goes_on(*known, event));
@@ -255,12 +198,15 @@ void Events::on_read(const Message& message) {
 // What the chains say that need not see the bytes can be read beside them.
 void Events::on_begun(const Message& message) {
     const shim::Event& event = message.event;
-    last_read(message) = event.length;
+    last_read({message.ring, event.source}) = event.length;
     to_run_.clear();
     for (std::uint32_t chain : on_read_[event.source])
         if (parts_.plan.chains[chain].blind && parts_.score.wants_events(chain)) to_run_.push_back(chain);
-    if (event.length == 0 || to_run_.empty()) return;
-    if (ShadowFile* file = file_of(event); file != nullptr) run_over(message, 0, kNoRange, *file);
+    if (event.length == 0) return;
+    ShadowFile* file = to_run_.empty() ? nullptr : file_of(event);
+    if (file != nullptr) run_over(message, 0, kNoRange, *file);
+    look_back({message.ring, event.source}, event);
+    unread_.reads(message.ring, event.source);
 }
 
 // Runs the chains of to_run_: `length` bytes of the read are at hand, from its begin. Those that see no byte are shown

@@ -3,7 +3,9 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/shadow/ahead.h"
@@ -12,6 +14,7 @@
 #include "runtime/shadow/runner.h"
 #include "runtime/shadow/server.h"
 #include "runtime/shadow/succession.h"
+#include "runtime/shadow/unread.h"
 
 namespace chainio::shadow {
 
@@ -47,15 +50,28 @@ class Events final : public MessageSink {
     // With fewer the disk would be idle while events are looked at.
     static constexpr unsigned kFewUnderWay = 16;
     using ByMode = std::vector<std::vector<std::uint32_t>>;  // chains by source
+    struct Opener {
+        std::uint32_t ring, source;  // of the thread; the class that is watched
+    };
+    struct Asked {
+        bool any = false;       // or may ask for something of another file
+        bool by_reads = false;  // since the thread reads as it does
+    };
+    static std::string_view text_of(const Message& message) {
+        return {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()};
+    }
     void on_opened(const Message& message);
-    bool run_opened(const Message& message, ShadowFile& file);
+    void on_closed(const Message& message);
+    Asked run_opened(const Opener& opener, ShadowFile& file);
     bool show(std::uint32_t chain, std::uint32_t source, ShadowFile& file, Runner::Event& shown);
     bool opens(ShadowFile& file);
-    void foretell(const Message& message, const ShadowFile& file, std::uint64_t now);
+    void foretell(const Opener& opener, const ShadowFile& file, bool scans, std::uint64_t now);
+    void look_back(const Opener& opener, const shim::Event& event);
     bool goes_on(ShadowFile& file, const shim::Event& event) const;
     void on_read(const Message& message);
+    void run_read(const Message& message);
     void on_begun(const Message& message);
-    std::uint32_t& last_read(const Message& message);
+    std::uint32_t& last_read(const Opener& opener);
     void run_over(const Message& message, std::uint32_t length, std::uint32_t walker, ShadowFile& file);
     void on_ready(const Message& message);
     void on_ran(const Message& message);
@@ -82,10 +98,12 @@ class Events final : public MessageSink {
     std::vector<std::uint32_t> silent_;      // by chain: pages of its own walks in a row at which it asked for nothing
     std::vector<std::uint32_t> passed_;      // by chain: openings while it was quiet
     std::vector<std::uint32_t> last_reads_;  // by ring and class: how much the thread's latest read asked for
-    std::vector<std::uint32_t> missing_;     // by class of the module: siblings in a row that were not there
-    std::vector<std::uint32_t> to_run_;      // chains at the event at hand
+    std::vector<std::set<std::uint32_t>> opened_for_;  // by class: those of which chains on openings fetch into it
+    std::vector<std::uint32_t> missing_;               // by class of the module: siblings in a row that were not there
+    std::vector<std::uint32_t> to_run_;                // chains at the event at hand
     ProcessRings rings_;
     Succession succession_{shim::kRings};
+    Unread unread_{shim::kRings};
     struct Grant {
         bool looked = false, served = true;
     };

@@ -253,14 +253,14 @@ bool Files::may_be_called(const ShadowFile& file, std::string_view path, std::ui
     return may_be_of(file_class, file.fd);
 }
 
-void Files::opened(std::uint64_t device, std::uint64_t inode, std::string_view path, std::uint64_t flags,
-                   std::uint32_t file_class) {
+ShadowFile& Files::opened(std::uint64_t device, std::uint64_t inode, std::string_view path, std::uint64_t flags,
+                          std::uint32_t file_class) {
     // Who only writes says nothing about how the file is read, but closes it as others do.
     const bool only_writes = (flags & O_ACCMODE) == O_WRONLY;
     const auto known = by_inode_.find({device, inode});
     if (known != by_inode_.end() && (only_writes || !may_be_called(*known->second, path, file_class))) {
         known->second->openings++;
-        return;
+        return *known->second;
     }
     ShadowFile& file = add(device, inode, path);
     file.file_class = file_class;
@@ -269,6 +269,7 @@ void Files::opened(std::uint64_t device, std::uint64_t inode, std::string_view p
     file.named = false;
     file.unusable = false;
     file.openings++;
+    return file;
 }
 
 void Files::closed(std::uint64_t device, std::uint64_t inode) {

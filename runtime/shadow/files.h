@@ -3,6 +3,7 @@
 #pragma once
 #include <sys/stat.h>
 
+#include <bitset>
 #include <cstdint>
 #include <expected>
 #include <list>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "runtime/shadow/devices.h"
+#include "runtime/shim/protocol.h"
 #include "runtime/spec/loaded.h"
 
 namespace chainio::shadow {
@@ -37,8 +39,10 @@ struct ShadowFile {
     // While it is ready to be served.
     int direct_fd = -1;
     std::uint64_t served_id = 0, served_stamp = 0, served_size = 0;
-    std::uint64_t checked_ns = 0;   // when the path was last known to lead to it
-    std::uint64_t foretold_ns = 0;  // when chains on openings were last shown it before it was opened
+    std::uint64_t checked_ns = 0;         // when the path was last known to lead to it
+    std::uint64_t foretold_ns = 0;        // when chains on openings were last shown it before it was opened
+    std::bitset<shim::kMaxChains> shown;  // chains on openings that have been shown this one
+    std::uint32_t shown_read = 0;         // Events::last_read() at that time
     struct Header {
         std::uint32_t file_class;
         std::vector<std::uint64_t> fields;
@@ -79,8 +83,8 @@ class Files {
 
     bool matches(std::uint32_t file_class, const char* path) const;
     // A program has opened it with these flags, by a path that the class matches.
-    void opened(std::uint64_t device, std::uint64_t inode, std::string_view path, std::uint64_t flags,
-                std::uint32_t file_class);
+    ShadowFile& opened(std::uint64_t device, std::uint64_t inode, std::string_view path, std::uint64_t flags,
+                       std::uint32_t file_class);
     // A program has closed an opening for good.
     void closed(std::uint64_t device, std::uint64_t inode);
     ShadowFile* find(std::uint64_t device, std::uint64_t inode);

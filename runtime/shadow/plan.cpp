@@ -100,6 +100,16 @@ bool sees_no_byte(const ir::Body& body) {
     });
 }
 
+// Whether a program goes by how long the read was that it is about, or the latest one.
+bool goes_by_total(const ir::Body& body) {
+    return std::ranges::any_of(body, [](const ir::Stmt& stmt) {
+        const auto* input = std::get_if<ir::GetInput>(&stmt.node);
+        bool any = input != nullptr && input->input == ir::Input::block_tag;
+        ir::for_each_body(stmt, [&](const ir::Body& nested) { any = any || goes_by_total(nested); });
+        return any;
+    });
+}
+
 std::string too_long(const ir::Module& module, const std::vector<std::uint32_t>& classes) {
     for (std::uint32_t i : classes) {
         if (module.files[i].pattern.size() >= shim::kMaxPattern)
@@ -138,6 +148,7 @@ std::string place_chain(const ir::Module& module, std::uint32_t index, SpecPlan&
     out.asks = !body.empty();
     out.own = may_run_itself(module, chain, reaches.classes);
     out.blind = chain.mode == ir::ChainMode::on_read && sees_no_byte(body);
+    out.by_last_read = chain.mode == ir::ChainMode::on_open && goes_by_total(body);
     out.rank = static_cast<std::uint16_t>(chain.priority_class < 0 ? module.classes.size()
                                                                    : static_cast<std::size_t>(chain.priority_class));
     for (std::size_t i = 0; i < reaches.classes.size(); i++) {

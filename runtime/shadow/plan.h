@@ -22,6 +22,7 @@ struct ChainPlan {
     std::vector<std::uint32_t> targets;  // watched classes that it prefetches into
     std::uint16_t rank = 0;              // its priority class; Module::classes.size() without one
     bool blind = false;                  // on reads, of which it sees no byte: it runs when a long one begins
+    bool by_last_read = false;           // on openings, and goes by how the thread has read
     bool own = false;                    // programs may run it themselves (shim::OwnChain)
     bool asks = true;                    // false: as its parameters are, it asks for nothing whatever it is shown
 };

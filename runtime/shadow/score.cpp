@@ -16,18 +16,25 @@ shim::GateState shown(policy::Gate::State state) {
     return shim::GateState::probing;
 }
 
+bool is_about_files(const ChainPlan& chain) {
+    return chain.mode == ir::ChainMode::on_read || chain.mode == ir::ChainMode::on_open;
+}
+
 bool is_about(const ChainPlan& chain, std::uint32_t file_class) {
-    const bool files = chain.mode == ir::ChainMode::on_read || chain.mode == ir::ChainMode::on_open;
-    return files && chain.source == file_class;
+    return is_about_files(chain) && chain.source == file_class;
 }
 
 bool fetches_into(const ChainPlan& chain, std::uint32_t file_class) {
     return std::ranges::find(chain.targets, file_class) != chain.targets.end();
 }
 
-// Whether programs read in the class what the chain fetches, or what it goes by.
-bool has_to_do_with(const ChainPlan& chain, std::uint32_t file_class) {
-    return is_about(chain, file_class) || fetches_into(chain, file_class);
+// Whether programs read in the class what the chain fetches, or what it goes by, or what is fetched for the same files.
+bool has_to_do_with(const SpecPlan& plan, const ChainPlan& chain, std::uint32_t file_class) {
+    if (is_about(chain, file_class) || fetches_into(chain, file_class)) return true;
+    if (!is_about_files(chain)) return false;
+    return std::ranges::any_of(plan.chains, [&](const ChainPlan& other) {
+        return is_about(other, chain.source) && fetches_into(other, file_class);
+    });
 }
 
 Listens listens_while_off(policy::Gate::Hears hears) {
@@ -174,11 +181,10 @@ void Score::waited(std::uint32_t file_class, std::uint64_t now_ns, std::uint32_t
     bool any = false;
     for (std::uint32_t i = 0; i < plan_.chains.size(); i++) {
         if (length < lengths_[i].least() && is_about(plan_.chains[i], file_class)) continue;
-        if (has_to_do_with(plan_.chains[i], file_class)) {
-            silence_[i].program_waited();
-            if (listens(i) != listens_[i]) tell_programs();
-        }
-        if (!is_about(plan_.chains[i], file_class)) continue;
+        if (!has_to_do_with(plan_, plan_.chains[i], file_class)) continue;
+        silence_[i].program_waited();
+        if (listens(i) != listens_[i]) tell_programs();
+        if (!is_about_files(plan_.chains[i])) continue;
         any = any || gates_[i].hears_waits(now_ns) != policy::Gate::Hears::nothing;
         gates_[i].waited(now_ns);
     }

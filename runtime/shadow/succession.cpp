@@ -95,21 +95,33 @@ const std::vector<std::string>& Succession::folders_of(const std::string& parent
     return known.folders;
 }
 
-std::string Succession::after(std::uint32_t thread, std::string_view path, std::uint64_t now_ns) {
+// Where it goes from there is known when it has come from the folder before this one.
+void Succession::goes_to(Thread& thread, std::string_view folder, std::uint64_t now_ns) {
+    thread.next.clear();
+    const std::string before = std::exchange(thread.folder, std::string(folder));
+    const std::string parent(folder_of(folder));
+    const bool stays = !parent.empty() && folder_of(before) == parent;
+    const bool has_begun = std::exchange(thread.begins, true);
+    if (parent.empty() || (!stays && went_on_ < kBelieved)) return;
+    const auto& folders = folders_of(parent, now_ns);
+    const auto here = std::ranges::lower_bound(folders, probe::last_part(folder), comes_before);
+    if (here == folders.end() || *here != probe::last_part(folder)) return;
+    const bool goes_on = stays && here != folders.begin() && *(here - 1) == probe::last_part(before);
+    if (stays && has_begun) went_on_ = goes_on ? std::min(went_on_ + 1, kBelieved) : 0;
+    thread.begins = !goes_on;
+    for (auto next = here + 1; next != folders.end() && thread.next.size() < kAhead; ++next)
+        thread.next.push_back(parent + '/' + *next);
+}
+
+std::vector<std::string> Succession::after(std::uint32_t thread, std::string_view path, bool scans,
+                                           std::uint64_t now_ns) {
     Thread& walks = threads_[thread % threads_.size()];
-    const std::string_view folder = folder_of(path), parent = folder_of(folder);
-    if (folder != walks.folder) {
-        walks.next.clear();
-        const std::string before = std::exchange(walks.folder, std::string(folder));
-        if (!parent.empty() && folder_of(before) == parent) {
-            const auto& folders = folders_of(std::string(parent), now_ns);
-            const auto at = std::ranges::lower_bound(folders, probe::last_part(before), comes_before);
-            const bool known = folders.end() - at > 2 && *at == probe::last_part(before);
-            if (known && *(at + 1) == probe::last_part(folder)) walks.next = std::string(parent) + '/' + *(at + 2);
-        }
-    }
-    if (walks.next.empty()) return {};
-    return walks.next + '/' + std::string(probe::last_part(path));
+    const std::string_view folder = folder_of(path);
+    if (folder != walks.folder) goes_to(walks, folder, now_ns);
+    std::vector<std::string> files;
+    if (walks.begins && (!scans || went_on_ < kBelieved)) return files;
+    for (const std::string& next : walks.next) files.push_back(next + '/' + std::string(probe::last_part(path)));
+    return files;
 }
 
 }  // namespace chainio::shadow

@@ -178,6 +178,7 @@ chain head on open(columns) as c {
     ASSERT_TRUE(poster.opened(0, first));
     ASSERT_TRUE(events(0, 1));
     EXPECT_TRUE(held_here(first)) << "how far the kernel reads ahead was not known of its device";
+    ASSERT_TRUE(poster.closed(0, first));
     ASSERT_TRUE(poster.opened(0, second));
     ASSERT_TRUE(poster.begun(0, second, 0, kScan));
     ASSERT_TRUE(events(1, 2));

@@ -38,35 +38,62 @@ TEST(Succession, CountsAsPeopleDo) {
     EXPECT_FALSE(comes_before("", ""));
 }
 
+using Paths = std::vector<std::string>;
+
 TEST(Succession, ForetellsWhoHasGoneOneFolderOn) {
     const Folder folder;
-    const auto in = parts(folder, {"p_1", "p_2", "p_10", "p_11"});
+    const auto in = parts(folder, {"p_1", "p_2", "p_10", "p_11", "p_12", "p_13"});
     Succession succession(2);
-    EXPECT_EQ(succession.after(0, in[0], 0), "") << "nobody knows yet how it goes on";
-    EXPECT_EQ(succession.after(1, in[2], 0), "") << "each thread goes by itself";
-    EXPECT_EQ(succession.after(0, in[1], 0), in[2]);
-    EXPECT_EQ(succession.after(0, folder.path() + "/p_2/b.col", 0), folder.path() + "/p_10/b.col");
-    EXPECT_EQ(succession.after(0, in[2], 0), in[3]);
-    EXPECT_EQ(succession.after(0, in[3], 0), "") << "the last one";
-    EXPECT_EQ(succession.after(0, in[0], 0), "");
-    EXPECT_EQ(succession.after(0, in[2], 0), "") << "one was left out";
-    EXPECT_EQ(succession.after(0, in[1], 0), "") << "back";
-    EXPECT_EQ(succession.after(0, "/elsewhere/p_10/a.col", 0), "");
-    EXPECT_EQ(succession.after(0, "a.col", 0), "");
+    const auto after = [&](unsigned thread, const std::string& path) {
+        return succession.after(thread, path, true, 0);
+    };
+    EXPECT_EQ(after(0, in[0]), Paths()) << "nobody knows yet how it goes on";
+    EXPECT_EQ(after(1, in[2]), Paths()) << "each thread goes by itself";
+    EXPECT_EQ(after(0, in[1]), (Paths{in[2], in[3], in[4]}));
+    const auto other = [&](const char* part) { return folder.path() + "/" + part + "/b.col"; };
+    EXPECT_EQ(after(0, other("p_2")), (Paths{other("p_10"), other("p_11"), other("p_12")}));
+    EXPECT_EQ(after(0, in[2]), (Paths{in[3], in[4], in[5]}));
+    EXPECT_EQ(after(0, in[3]), (Paths{in[4], in[5]}));
+    EXPECT_EQ(after(0, in[4]), Paths{in[5]});
+    EXPECT_EQ(after(0, in[5]), Paths()) << "the last one";
+    EXPECT_EQ(after(0, in[0]), Paths());
+    EXPECT_EQ(after(0, in[2]), Paths()) << "one was left out";
+    EXPECT_EQ(after(0, in[1]), Paths()) << "back";
+    EXPECT_EQ(after(0, "/elsewhere/p_10/a.col"), Paths());
+    EXPECT_EQ(after(0, "a.col"), Paths());
+}
+
+// A query has threads of its own.
+TEST(Succession, BelievesOfWhoBeginsAScanThatItGoesOnAsThoseBefore) {
+    const Folder folder;
+    const auto in = parts(folder, {"p_1", "p_2", "p_3", "p_4"});
+    Succession succession(8);
+    const auto after = [&](unsigned thread, int part, bool scans) {
+        return succession.after(thread, in[part], scans, 0);
+    };
+    after(0, 0, true), after(0, 1, true);
+    EXPECT_EQ(after(1, 0, true), Paths()) << "one is none";
+    after(1, 1, true);
+    EXPECT_EQ(after(2, 1, true), (Paths{in[2], in[3]}));
+    EXPECT_EQ(after(3, 1, false), Paths()) << "a look-up";
+    EXPECT_EQ(after(3, 1, true), (Paths{in[2], in[3]})) << "it was none";
+    after(4, 0, true), after(4, 2, true);
+    EXPECT_EQ(after(5, 0, true), Paths()) << "the latest has not gone on";
+    EXPECT_EQ(after(4, 3, true), Paths()) << "there is none behind it";
 }
 
 TEST(Succession, SeesFoldersThatComeAndGo) {
     const Folder folder;
     const auto in = parts(folder, {"p_1", "p_2", "p_3"});
     Succession succession(1);
-    succession.after(0, in[0], 0);
-    EXPECT_EQ(succession.after(0, in[1], 0), in[2]);
+    succession.after(0, in[0], true, 0);
+    EXPECT_EQ(succession.after(0, in[1], true, 0), Paths{in[2]});
     const auto between = parts(folder, {"p_2_merged"});
-    succession.after(0, in[0], kLater);
-    EXPECT_EQ(succession.after(0, in[1], kLater), between[0]);
+    succession.after(0, in[0], true, kLater);
+    EXPECT_EQ(succession.after(0, in[1], true, kLater), (Paths{between[0], in[2]}));
     std::filesystem::remove_all(folder.path() + "/p_2_merged");
-    succession.after(0, in[0], 2 * kLater);
-    EXPECT_EQ(succession.after(0, in[1], 2 * kLater), in[2]);
+    succession.after(0, in[0], true, 2 * kLater);
+    EXPECT_EQ(succession.after(0, in[1], true, 2 * kLater), Paths{in[2]});
 }
 
 TEST(Succession, LeavesVeryManyFoldersAlone) {
@@ -74,8 +101,8 @@ TEST(Succession, LeavesVeryManyFoldersAlone) {
     for (std::size_t i = 0; i <= Succession::kMostFolders; i++)
         std::filesystem::create_directory(folder.path() + "/" + std::to_string(i));
     Succession succession(1);
-    succession.after(0, folder.path() + "/1/a", 0);
-    EXPECT_EQ(succession.after(0, folder.path() + "/2/a", 0), "");
+    succession.after(0, folder.path() + "/1/a", true, 0);
+    EXPECT_EQ(succession.after(0, folder.path() + "/2/a", true, 0), Paths());
 }
 
 const char* const kParts = R"(

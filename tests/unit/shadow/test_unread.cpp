@@ -1,0 +1,113 @@
+// What threads have opened and not read from: chains are shown it once they know how the thread reads, or have woken.
+#include "runtime/shadow/unread.h"
+
+#include "tests/unit/shadow/fixture.h"
+
+namespace chainio::shadow::test {
+namespace {
+
+using tests::Poster;
+
+constexpr unsigned kPages = 32;
+constexpr std::uint32_t kScan = 1 << 20;
+
+std::string file_of_pages(const Folder& folder, const std::string& name) {
+    std::filesystem::create_directories(std::filesystem::path(folder.path() + "/" + name).parent_path());
+    return folder.write(name, std::string(std::size_t{kPages} * 4096, 'x'));
+}
+
+TEST(Unread, KeepsTheLatestOfAThreadUntilTheyAreReadOrClosed) {
+    Unread unread(2);
+    for (std::uint64_t i = 0; i < Unread::kMost + 2; i++) unread.opened(0, {1, i, static_cast<std::uint32_t>(i % 2)});
+    ASSERT_EQ(unread.of(0).size(), Unread::kMost);
+    EXPECT_EQ(unread.of(0).front(), (Unread::File{1, 2, 0}));
+    EXPECT_TRUE(unread.of(1).empty());
+    unread.closed(0, {1, 2, 0});
+    EXPECT_EQ(unread.of(0).front(), (Unread::File{1, 3, 1}));
+    unread.reads(0, 1);
+    EXPECT_EQ(unread.of(0).size(), Unread::kMost / 2 - 1);
+    EXPECT_EQ(unread.of(0).front(), (Unread::File{1, 4, 0}));
+}
+
+TEST(Unread, IsShownToChainsThatGoByHowTheThreadReads) {
+    const Folder folder;
+    std::vector<std::string> files;
+    for (const char* name : {"a.col", "b.col", "c.col", "d.col"}) files.push_back(file_of_pages(folder, name));
+    for (const auto& path : files) drop_pages(path);
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+chain more on read(columns) as r { when r.total >= 4096MiB { prefetch r.file at 0 for 4096 } }
+chain head on open(columns) as c { when c.last_read >= 256KiB { prefetch c.file at 0 for 64KiB } }
+)"));
+    Poster scanner(running.region(), 0), other(running.region(), 1);
+    ASSERT_TRUE(other.opened(0, files[3]));
+    for (int i : {0, 1, 2, 3}) ASSERT_TRUE(scanner.opened(0, files[static_cast<unsigned>(i)]));
+    ASSERT_TRUE(scanner.closed(0, files[1]));
+    ASSERT_TRUE(happens([&] { return scanner.taken() && other.taken(); }));
+    EXPECT_EQ(running.chain(1).fetches, 0u) << "nobody knows yet how it reads";
+    ASSERT_TRUE(scanner.begun(0, files[0], 0, kScan));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(files[2], 0, kPages) == 16; }));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(files[3], 0, kPages) == 16; }));
+    EXPECT_EQ(pages_in_memory(files[0], 0, kPages), 0u) << "it is being read";
+    EXPECT_EQ(pages_in_memory(files[1], 0, kPages), 0u) << "it was closed";
+    const std::uint64_t events = running.chain(1).events;
+    ASSERT_TRUE(scanner.begun(0, files[2], 0, kScan));
+    ASSERT_TRUE(happens([&] { return scanner.taken(); }));
+    EXPECT_EQ(running.chain(1).events, events) << "it has been shown them all";
+}
+
+TEST(Unread, IsNotShownAgainToChainsThatGoByTheFileAlone) {
+    const Folder folder;
+    const std::string first = file_of_pages(folder, "a.col"), second = file_of_pages(folder, "b.col");
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+chain more on read(columns) as r { when r.total >= 4096MiB { prefetch r.file at 0 for 4096 } }
+chain tail on open(columns) as c { prefetch c.file at 4096 for 4096 }
+)"));
+    Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, first));
+    ASSERT_TRUE(poster.opened(0, second));
+    ASSERT_TRUE(poster.begun(0, first, 0, kScan));
+    ASSERT_TRUE(happens([&] { return poster.taken() && running.chain(0).events == 1; }));
+    EXPECT_EQ(running.chain(1).events, 2u);
+}
+
+// Chains that found all in memory see few openings. The first read that waits has them look at those they have missed,
+// also where it is one of what another chain fetches for the same files.
+TEST(Unread, IsShownToChainsThatAReadHasWoken) {
+    constexpr unsigned kParts = 6;
+    const Folder folder;
+    Running running(server_of(R"(
+app parts { files columns = "*.col"  files marks = "*.mrk" }
+chain more on read(columns) as r { when r.total >= 256KiB { prefetch r.file at r.offset + r.length for 4096 } }
+chain beside on open(columns) as c { prefetch marks.sibling(c, ".mrk") }
+)"));
+    Poster poster(running.region(), 0);
+    std::vector<std::string> columns, marks;
+    for (unsigned i = 0; i < kParts; i++) {
+        const std::string name = std::to_string(i) + "/a";
+        columns.push_back(file_of_pages(folder, name + ".col"));
+        marks.push_back(file_of_pages(folder, name + ".mrk"));
+    }
+    const InMemory warm(marks[0], 0, kPages);
+    const auto posts = [&] { return running.region().class_posts[0].load(); };
+    for (unsigned i = 0; i < 80; i++) {
+        ASSERT_TRUE(poster.opened(0, columns[0]));
+        ASSERT_TRUE(poster.closed(0, columns[0]));
+        ASSERT_TRUE(poster.read(0, columns[0], 0, 4096, 2'000));
+        ASSERT_TRUE(happens([&] { return poster.taken(); }));
+    }
+    ASSERT_TRUE(happens([&] { return (posts() & (shim::kWakeOpens | shim::kPostBegun)) == 0; })) << "both sleep";
+    for (unsigned i = 1; i < kParts; i++) {
+        drop_pages(marks[i]);
+        ASSERT_TRUE(poster.opened(0, columns[i]));
+    }
+    ASSERT_TRUE(poster.opened(1, marks[1]));
+    ASSERT_TRUE(poster.read(1, marks[1], 0, 4096));
+    for (unsigned i = 2; i < kParts; i++)
+        EXPECT_TRUE(happens([&] { return pages_in_memory(marks[i], 0, kPages) == kPages; })) << i;
+    EXPECT_NE(posts() & shim::kPostBegun, 0u) << "what is read next will have to be waited for, too";
+}
+
+}  // namespace
+}  // namespace chainio::shadow::test
