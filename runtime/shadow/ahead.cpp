@@ -20,6 +20,8 @@ constexpr std::uint32_t kInOneGo = 128 * 1024;
 // Ranges beside each other are one up to here: long enough that a device which counts reads has few of them, short
 // enough that others are read at the same time.
 constexpr std::uint64_t kJoined = 64 * 1024;
+// What is only begun costs nothing but its submission, of which few long ones suit a disk better than many short ones.
+constexpr std::uint32_t kLongPiece = 1024 * 1024;
 constexpr unsigned kAtOnce = 16;  // begun until the device hears of them: it is to work while more are begun
 
 std::uint32_t pages_of(std::uint32_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes; }
@@ -165,7 +167,7 @@ bool Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
     if (file.served) item.length = std::min(item.length, file.served_size - std::min(file.served_size, item.offset));
     while (item.length > 0) {
         if (free_fetch_ == kNoRange || under_way() >= limit_) return false;
-        const auto piece = static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length, kPiece));
+        const auto piece = static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length, longest_piece(file)));
         if (!score_.admit(chain)) return true;
         Fetch wanted{.file = &file, .offset = item.offset, .length = piece, .chain = chain};
         item.offset += piece;
@@ -189,6 +191,13 @@ bool Ahead::has_piece(const Fetch& wanted) const {
     const ShadowFile& file = *wanted.file;
     return file.served ? direct_.holds(file, wanted.offset, wanted.length)
                        : walks_.disk().in_memory(file.fd, wanted.offset, wanted.length);
+}
+
+// Longer where it will only be begun. Some of them have to find room among what is ahead.
+std::uint32_t Ahead::longest_piece(const ShadowFile& file) const {
+    if (!file.begins_reads || file.served || !unheard_.may(in_flight())) return kPiece;
+    const std::uint64_t most = std::min(file.read_ahead, ranges_.most_bytes() / 8) / kPageBytes * kPageBytes;
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most, kPiece, kLongPiece));
 }
 
 // Only tells the kernel to begin it, where that will do: it costs less than a read of the ring, which copies what has

@@ -81,6 +81,7 @@ class Ahead {
     bool begin_fetch(Item& item, std::uint64_t now_ns);
     bool begin_piece(Fetch& wanted, std::uint64_t now_ns);
     bool has_piece(const Fetch& wanted) const;
+    std::uint32_t longest_piece(const ShadowFile& file) const;
     bool begin_unheard(const Fetch& wanted);
     bool hand_to_disk(const Fetch& fetch, std::uint32_t slot);
     bool settle_frames(const Fetch& fetch, std::int32_t result);

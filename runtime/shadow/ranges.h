@@ -71,6 +71,7 @@ class Ranges {
     void end();  // all that is left is wasted
 
     std::uint64_t bytes() const { return bytes_; }
+    std::uint64_t most_bytes() const { return limits_.bytes; }
     std::uint32_t count() const { return used_; }
     std::uint32_t pages() const { return page_count_; }
 
