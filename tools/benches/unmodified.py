@@ -42,7 +42,7 @@ def on_volume(volume, path, sections, quick, notes):
 
 
 def run(quick):
-    build("chainc", "chainio", "chainio_shim", "bench_replay", "bench_http_load")
+    build("chainc", "chainio", "chainio_shim", "bench_replay", "bench_ahead", "bench_http_load")
     notes, sections, valid = [load()], [], True
     for name in chosen("CHAINIO_BENCH_SECTIONS", SECTIONS):
         section = SECTIONS[name](quick)

@@ -1,15 +1,16 @@
 """clickhouse-server, unmodified: TPC-H's sixth query, the lengths of all comments and a point query, on lineitem."""
 import collections
 import contextlib
-import dataclasses
 import functools
 import os
+import re
+import subprocess
 import sys
 import time
 
-from common import ROOT, progress
-from unmodified_common import (Sample, Section, beside, best_read_ahead, bring, folder, forget, goal_of_warm, hits_of, load, median, share_row, time_row, turned,
-                               with_read_ahead)
+from common import RELEASE, ROOT, Trouble, progress
+from unmodified_common import (Sample, Section, beside, best_read_ahead, bring, folder, forget, goal_of_warm, hits_of, load, median, program, share_row, time_row,
+                               turned, with_read_ahead)
 from unmodified_nginx import ticks
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e" / "support"))
@@ -32,8 +33,10 @@ QUERIES = {
     "a point query": "SELECT count(), sum(length(l_comment)) FROM lineitem WHERE l_orderkey = {key}",
 }
 FIRST = "a point query"
-# What scans read, whole: columns, and the begin of the names of their parts.
-SCANS = {"Q6": (("l_shipdate", "l_discount", "l_quantity", "l_extendedprice"), "1994"), "sum(length(l_comment))": (("l_comment",), "")}
+SCANS = ("Q6", "sum(length(l_comment))")
+# Of the oracle's reads: how long they are, and how many of them are under way. FUSE begins no more than it reads ahead.
+ORACLE = {"local": (1 << 20, 8), "cloud": (128 << 10, 64)}
+OPENED = re.compile(r'openat\(AT_FDCWD, "([^"]+\.(?:bin|mrk2?))", .*\) = \d')
 
 
 def forget_columns(data):
@@ -56,7 +59,7 @@ class ClickHouse(Section):
         self.answers = {}
 
     def missing(self):
-        return None if clickhouse.program() else "clickhouse-server is not installed"
+        return None if clickhouse.program() and program("strace") else "clickhouse-server or strace is missing"
 
     def sources(self):
         path = folder("unmodified") / f"clickhouse-{self.count}"
@@ -83,9 +86,10 @@ class ClickHouse(Section):
         self.check(answer == wanted, f"clickhouse: {text}: {answer} instead of {wanted}")
         return Sample(took, after[0] - before[0], after[1] - before[1])
 
-    def cold(self, server, path, query, turn):
+    def cold(self, server, path, query, turn, begins=lambda: None):
         forget_columns(path / "data" / "data")
         server.query("SYSTEM DROP MARK CACHE")
+        begins()
         return self.ask(server, query, turn)
 
     def best_read_aheads(self, path):
@@ -115,13 +119,34 @@ class ClickHouse(Section):
                 times = [self.ask(server, query, turn) for _ in range(WARM_TIMES)]
                 found[f"{who}: warm"].append(Sample(*(median(times, what) for what in ("seconds", "cpu", "switches"))))
 
-    def most(self, path, samples):
-        """What a scan takes at the least: as long as warm, or as long as it takes to read its columns and nothing else."""
-        for query, (columns, parts) in SCANS.items():
-            files = [file for column in columns for file in (path / "data" / "data").rglob(f"{parts}*/{column}.bin")]
-            forget(*files)
-            warm = samples[query]["plain: warm"][-1]
-            samples[query]["most"].append(dataclasses.replace(warm, seconds=max(bring(files), warm.seconds)))
+    def recorded(self, path, query):
+        """The files that a query reads, in the order in which it opens them, as strace saw it in a run of its own."""
+        log = folder("unmodified") / "strace.txt"
+        with clickhouse.Server(path) as server:
+            self.ask(server, query, 0)
+            server.query("SYSTEM DROP MARK CACHE")
+            command = ["strace", "-f", "-s", "1000", "-e", "trace=openat", "-o", log, "-p", server.process.pid]
+            with subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True) as tracer:
+                if "attached" not in tracer.stderr.readline():
+                    raise Trouble("strace may not look at clickhouse-server")
+                self.ask(server, query, 0)
+                tracer.terminate()
+                tracer.stderr.read()
+        return list(dict.fromkeys(OPENED.findall(log.read_text())))
+
+    def oracle(self, path, samples, turn, volume):
+        """All files of a scan, known beforehand, brought into memory ahead of it from the moment that it is asked for."""
+        with clickhouse.Server(path) as server:
+            for query in QUERIES:
+                self.ask(server, query, turn)
+            for query in SCANS:
+                command = [RELEASE / "bin" / "bench_ahead", *ORACLE[volume]]
+                with subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as helper:
+                    helper.stdin.write("\n".join(self.files[query]) + "\n\n")
+                    helper.stdin.flush()
+                    if helper.stdout.readline() != "ready\n":
+                        raise Trouble("bench_ahead did not start")
+                    samples[query]["oracle"].append(self.cold(server, path, query, turn, helper.stdin.close))
 
     def run(self, volume, path):
         if self.quick and volume == "local":
@@ -129,16 +154,19 @@ class ClickHouse(Section):
             return
         samples = {query: collections.defaultdict(list) for query in QUERIES}
         self.kib = {} if self.quick else self.best_read_aheads(path)
+        self.files = {query: self.recorded(path, query) for query in SCANS}
         for turn in range(self.rounds):
             progress(f"clickhouse, {volume}, round {turn + 1} of {self.rounds} …")
             # A server of its own for plain against plain: two that are started alike differ by more than one does from itself.
-            runs = {"plain": [], "ours": beside("std/clickhouse_shadow.chain", [], [], self.summary), "again": [], **({"read-ahead": []} if self.kib else {})}
+            runs = {"plain": [], "ours": beside("std/clickhouse_shadow.chain", [], [], self.summary), "again": [], "oracle": [],
+                    **({"read-ahead": []} if self.kib else {})}
             for who in turned(runs, turn):
                 if who == "read-ahead":
                     self.with_read_aheads(path, samples, turn)
+                elif who == "oracle":
+                    self.oracle(path, samples, turn, volume)
                 else:
                     self.all_queries(path, runs[who], who, samples, turn)
-            self.most(path, samples)
         self.notes.append(f"clickhouse, {volume}: {load()}; {hits_of(self.summary)}")
         for query, found in samples.items():
             self.rows += self.rows_of(query, volume, found)
@@ -151,11 +179,11 @@ class ClickHouse(Section):
         if self.kib:
             rows.append(time_row(what, found, "ours: cold", "read-ahead", f"kernel read-ahead at its best: {self.kib[query]} KiB"))
         if query in SCANS:
-            rows.append(time_row(f"{what}, the most there is", found, "most", "plain: cold", "cold (ours only reads)"))
-            ends = {"cold": found["plain: cold"], "warm": found["plain: warm"], "ours": found["ours: cold"], "most": found["most"]}
+            rows.append(time_row(f"{what}, the most there is", found, "oracle", "plain: cold", "cold (ours is the oracle)"))
+            ends = {"cold": found["plain: cold"], "warm": found["plain: warm"], "ours": found["ours: cold"], "oracle": found["oracle"]}
             if volume == "local":
                 rows.append(share_row(f"{what}, share closed", ends, "ours", 0.5, "wanted", 1.0))
-            rows.append(share_row(f"{what}, share closed", ends, "ours", "most", "the most there is"))
+            rows.append(share_row(f"{what}, share closed", ends, "ours", "oracle", "the oracle's"))
         rows += [time_row(f"{what}, warm", found, "ours: warm", "plain: warm", "warm", goal=goal_of_warm(found, "plain: warm", "again: warm")),
                  time_row(f"{what}, warm, A/A", found, "again: warm", "plain: warm", "warm (both plain)")]
         if query == FIRST:

@@ -1,0 +1,77 @@
+// bench_ahead PIECE READERS: brings files into the page cache whose paths it is given (one a line, up to an empty one),
+// in their order, in pieces of PIECE bytes, so many at a time. It says `ready` and begins with the next line: the
+// oracle that knows which files a program will read. Nothing is copied: a reader has the kernel begin a piece, and
+// waits for its last byte.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+struct File {
+    int fd;
+    off_t size;
+};
+
+struct Piece {
+    int fd = -1;
+    off_t begin = 0, bytes = 0;
+};
+
+class Work {
+  public:
+    Work(std::vector<File> files, off_t piece) : files_(std::move(files)), piece_(piece) {}
+    // The next piece, which has been begun; no descriptor: there is none left.
+    Piece begin_next() {
+        const std::scoped_lock lock(mutex_);
+        while (file_ < files_.size() && at_ >= files_[file_].size) file_++, at_ = 0;
+        if (file_ == files_.size()) return {};
+        const Piece next{files_[file_].fd, at_, std::min(piece_, files_[file_].size - at_)};
+        at_ += next.bytes;
+        readahead(next.fd, next.begin, static_cast<std::size_t>(next.bytes));
+        return next;
+    }
+
+  private:
+    std::mutex mutex_;
+    std::vector<File> files_;
+    off_t piece_, at_ = 0;
+    std::size_t file_ = 0;
+};
+
+void bring(Work& work) {
+    char byte = 0;
+    for (Piece piece; (piece = work.begin_next()).fd >= 0;)
+        if (pread(piece.fd, &byte, 1, piece.begin + piece.bytes - 1) < 0) std::perror("bench_ahead");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc != 3) return 2;
+    std::vector<File> files;
+    for (std::string path; std::getline(std::cin, path) && !path.empty();) {
+        const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        struct stat info = {};
+        if (fd < 0 || fstat(fd, &info) != 0) return std::perror(path.c_str()), 1;
+        // The kernel is to read what is asked for and nothing else, as it does for the program's last byte.
+        posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+        files.push_back({fd, info.st_size});
+    }
+    Work work(std::move(files), std::atol(argv[1]));
+    std::cout << "ready" << std::endl;
+    std::string go;
+    std::getline(std::cin, go);
+    std::vector<std::jthread> readers;
+    for (int i = std::atoi(argv[2]); i > 0; i--) readers.emplace_back([&] { bring(work); });
+    return 0;
+}
