@@ -22,6 +22,7 @@ constexpr std::uint32_t kInOneGo = 128 * 1024;
 constexpr std::uint64_t kJoined = 64 * 1024;
 // What is only begun costs nothing but its submission, of which few long ones suit a disk better than many short ones.
 constexpr std::uint32_t kLongPiece = 1024 * 1024;
+constexpr std::uint32_t kFirstPiece = 8 * 1024 * 1024;  // of a file, since the kernel's windows grow
 constexpr unsigned kAtOnce = 16;  // begun until the device hears of them: it is to work while more are begun
 
 std::uint32_t pages_of(std::uint32_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes; }
@@ -167,13 +168,14 @@ bool Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
     if (file.served) item.length = std::min(item.length, file.served_size - std::min(file.served_size, item.offset));
     while (item.length > 0) {
         if (free_fetch_ == kNoRange || under_way() >= limit_) return false;
-        const auto piece = static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length, longest_piece(file)));
+        const auto piece =
+            static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length, longest_piece(file, item.offset)));
         if (!score_.admit(chain)) return true;
         Fetch wanted{.file = &file, .offset = item.offset, .length = piece, .chain = chain};
         item.offset += piece;
         item.length -= piece;
         if (!begin_piece(wanted, now_ns)) continue;
-        wanted.presses = presses(wanted.frame != shim::kNoFrame, file.read_ahead, wanted.length);
+        wanted.presses = !wanted.is_begun && presses(wanted.frame != shim::kNoFrame, file.read_ahead, wanted.length);
         pressing_ += wanted.presses;
         const std::uint32_t slot = free_fetch_;
         free_fetch_ = fetch_slots_[slot].next_free;
@@ -194,22 +196,25 @@ bool Ahead::has_piece(const Fetch& wanted) const {
 }
 
 // Longer where it will only be begun. Some of them have to find room among what is ahead.
-std::uint32_t Ahead::longest_piece(const ShadowFile& file) const {
-    if (!file.begins_reads || file.served || !unheard_.may(in_flight())) return kPiece;
-    const std::uint64_t most = std::min(file.read_ahead, ranges_.most_bytes() / 8) / kPageBytes * kPageBytes;
-    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most, kPiece, kLongPiece));
+std::uint32_t Ahead::longest_piece(const ShadowFile& file, std::uint64_t offset) const {
+    if (!file.begins_reads || file.served || file.read_ahead < kInOneGo) return kPiece;
+    const std::uint64_t most = offset == 0 ? kFirstPiece : std::min<std::uint64_t>(kLongPiece, file.read_ahead);
+    const std::uint64_t room = ranges_.most_bytes() / 8 / kPageBytes * kPageBytes;
+    return static_cast<std::uint32_t>(std::max<std::uint64_t>(std::min(most, room), kPiece));
 }
 
 // Only tells the kernel to begin it, where that will do: it costs less than a read of the ring, which copies what has
 // come, and leaves nothing to be done at its end. Of what is longer than its read-ahead the kernel may begin less.
-bool Ahead::begin_unheard(const Fetch& wanted) {
+bool Ahead::begin_by_kernel(const Fetch& wanted) {
     const ShadowFile& file = *wanted.file;
-    if (!file.begins_reads || file.served || wanted.length > file.read_ahead) return false;
-    if (!unheard_.may(in_flight())) return false;
+    const bool first = wanted.offset == 0 && file.read_ahead >= kInOneGo;
+    if (!file.begins_reads || file.served || (!first && wanted.length > file.read_ahead)) return false;
     const bool is_new = !score_.knows_disk(file.device);
     const long before = is_new ? blocks_read() : 0;
-    if (!walks_.disk().begin_read(file.fd, wanted.offset, wanted.length)) return false;
-    unheard_.begun();
+    Disk& disk = walks_.disk();
+    const bool begun = first ? disk.begin_file(file.fd, wanted.length, file.read_ahead, wanted.length >= file.size)
+                             : disk.begin_read(file.fd, wanted.offset, wanted.length, file.read_ahead);
+    if (!begun) return false;
     // Programs can only tell by the count whether there was anything to read.
     if (is_new && blocks_read() != before)
         score_.has_begun(file.device, std::min<std::uint64_t>(file.read_ahead, kPiece));
@@ -231,7 +236,12 @@ bool Ahead::begin_piece(Fetch& wanted, std::uint64_t now_ns) {
         return false;
     }
     wanted.range = ranges_.begin(file.key, wanted.offset, wanted.length, chain, score_.turns()[chain], now_ns);
-    if (wanted.range != kNoRange && begin_unheard(wanted)) {
+    const bool unheard = unheard_.may(in_flight());
+    // The ring copies what it reads: of a long one it reads the end.
+    const bool by_kernel = unheard || wanted.length > kInOneGo;
+    wanted.is_begun = by_kernel && wanted.range != kNoRange && begin_by_kernel(wanted);
+    if (wanted.is_begun && unheard) {
+        unheard_.begun();
         ranges_.arrived(wanted.range, now_ns);
         score_.fetched(chain, wanted.length);
         return false;
@@ -264,6 +274,8 @@ void Ahead::begun_elsewhere(std::uint32_t chain, std::uint64_t file, std::uint64
 // What was begun into frames goes on into them, though the file may be opened otherwise meanwhile.
 bool Ahead::hand_to_disk(const Fetch& fetch, std::uint32_t slot) {
     const ShadowFile& file = *fetch.file;
+    const std::uint64_t last = fetch.offset + fetch.length - 1;
+    if (fetch.is_begun) return walks_.disk().fetch(file.fd, last, 1, slot);
     if (fetch.frame == shim::kNoFrame) return walks_.disk().fetch(file.fd, fetch.offset, fetch.length, slot);
     return walks_.disk().fetch(file.direct_fd, fetch.offset, pages_of(fetch.length) * kPageBytes, slot,
                                direct_.data(fetch.frame));

@@ -69,6 +69,7 @@ class Ahead {
         std::uint32_t frame = shim::kNoFrame;  // the first, of a file that is served
         std::uint32_t next_free = kNoRange;
         std::uint64_t mark = 0;
+        bool is_begun = false;  // by the kernel, and the ring only hears when its last page has come
         std::uint8_t tries = 0;
         bool presses = false;
     };
@@ -81,8 +82,8 @@ class Ahead {
     bool begin_fetch(Item& item, std::uint64_t now_ns);
     bool begin_piece(Fetch& wanted, std::uint64_t now_ns);
     bool has_piece(const Fetch& wanted) const;
-    std::uint32_t longest_piece(const ShadowFile& file) const;
-    bool begin_unheard(const Fetch& wanted);
+    std::uint32_t longest_piece(const ShadowFile& file, std::uint64_t offset) const;
+    bool begin_by_kernel(const Fetch& wanted);
     bool hand_to_disk(const Fetch& fetch, std::uint32_t slot);
     bool settle_frames(const Fetch& fetch, std::int32_t result);
     void finish_fetch(FetchDone done, std::uint64_t now_ns);

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "runtime/shadow/ranges.h"
+#include "runtime/shadow/windows.h"
 
 namespace chainio::shadow {
 namespace {
@@ -122,12 +123,51 @@ bool Disk::fetch(int fd, std::uint64_t offset, std::uint32_t length, std::uint32
     return true;
 }
 
-bool Disk::begin_read(int fd, std::uint64_t offset, std::uint32_t length) {
+bool Disk::begin_read(int fd, std::uint64_t offset, std::uint64_t length, std::uint64_t at_once) {
+    for (const std::uint64_t end = offset + length; offset < end; offset += at_once) {
+        calls_++;
+        if (readahead(fd, static_cast<off64_t>(offset), std::min(at_once, end - offset)) == 0) continue;
+        fallbacks_.note("no-readahead", std::string("the kernel does not begin a read by itself (readahead: ") +
+                                            std::strerror(errno) + "), the ring does");
+        return false;
+    }
+    return true;
+}
+
+// Reads a byte if that needs no wait; the kernel reads ahead all the same.
+void Disk::touch(int fd, std::uint64_t page) {
     calls_++;
-    if (readahead(fd, static_cast<off64_t>(offset), length) == 0) return true;
-    fallbacks_.note("no-readahead", std::string("the kernel does not begin a read by itself (readahead: ") +
-                                        std::strerror(errno) + "), the ring does");
-    return false;
+    const iovec vector{scratch_.data(), 1};
+    preadv2(fd, &vector, 1, static_cast<off_t>(page * kPageBytes), RWF_NOWAIT);
+}
+
+// What is in memory of a file of which nothing was before ends where the latest window does. A mark that is not there
+// is not touched: a page that is missed behind others begins a window of any size.
+void Disk::grow(int fd, std::uint64_t pages, std::uint64_t most, bool all) {
+    const auto begun = [&] { return cached(fd, 0, (pages + most) * kPageBytes).value_or(0); };
+    touch(fd, 0);
+    Windows windows(most, begun());
+    while (windows.mark() < windows.end() && windows.end() < pages && (all || windows.next_end() <= pages)) {
+        touch(fd, windows.mark());
+        const std::uint64_t end = begun();
+        if (end <= windows.end()) return;
+        windows.grow(end);
+    }
+}
+
+bool Disk::begin_file(int fd, std::uint64_t length, std::uint64_t at_once, bool all) {
+    const std::uint64_t pages = (length + kPageBytes - 1) / kPageBytes, most = at_once / kPageBytes;
+    // Where some of it is in memory, or the kernel does not say what is, windows are nothing to go by.
+    const bool grows = most >= Windows::kLeast && pages > Windows::kLeast &&
+                       cached(fd, 0, (pages + most) * kPageBytes).value_or(1) == 0;
+    if (grows) {
+        posix_fadvise(fd, 0, 0, POSIX_FADV_NORMAL);
+        grow(fd, pages, most, all);
+        posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+        calls_ += 2;
+        if (ask_kernel(fd, 0, length).value_or(false)) return true;
+    }
+    return begin_read(fd, 0, length, at_once);
 }
 
 void Disk::take(std::uint64_t user_data, std::int32_t result) {
@@ -215,13 +255,12 @@ std::int32_t Disk::read_cached(int fd, const engine::ReadOp& op) {
     return plain < 0 ? -errno : static_cast<std::int32_t>(plain);
 }
 
-std::optional<bool> Disk::ask_kernel(int fd, std::uint64_t offset, std::uint64_t length) {
+std::optional<std::uint64_t> Disk::cached(int fd, std::uint64_t offset, std::uint64_t length) {
     if (!can_ask_) return std::nullopt;
     calls_++;
     CachestatRange range{offset, length};
     Cachestat found{};
-    if (syscall(kCachestat, fd, &range, &found, 0) == 0)
-        return found.cached >= (offset + length + kPageBytes - 1) / kPageBytes - offset / kPageBytes;
+    if (syscall(kCachestat, fd, &range, &found, 0) == 0) return found.cached;
     // EPERM is about this one file: one may read it without being allowed to ask.
     if (errno == ENOSYS) {
         can_ask_ = false;
@@ -229,6 +268,12 @@ std::optional<bool> Disk::ask_kernel(int fd, std::uint64_t offset, std::uint64_t
                         "the kernel does not say what is in memory (cachestat, Linux 6.5): it is tried");
     }
     return std::nullopt;
+}
+
+std::optional<bool> Disk::ask_kernel(int fd, std::uint64_t offset, std::uint64_t length) {
+    const auto pages = cached(fd, offset, length);
+    if (!pages) return std::nullopt;
+    return *pages >= (offset + length + kPageBytes - 1) / kPageBytes - offset / kPageBytes;
 }
 
 bool Disk::in_memory(int fd, std::uint64_t offset, std::uint64_t length) {

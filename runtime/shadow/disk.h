@@ -56,7 +56,11 @@ class Disk final : public engine::Backend {
     // Its bytes go to `to` where that is given, which must stay until it is done; not without a ring.
     bool fetch(int fd, std::uint64_t offset, std::uint32_t length, std::uint32_t number, std::uint8_t* to = nullptr);
     // Has the kernel begin to read a range, of which nobody hears when it has come. False, and noted: it does not.
-    bool begin_read(int fd, std::uint64_t offset, std::uint32_t length);
+    // `at_once`: of so many bytes it begins all, which are those that it reads ahead.
+    bool begin_read(int fd, std::uint64_t offset, std::uint64_t length, std::uint64_t at_once);
+    // The same of a file's first bytes, in the kernel's own windows (windows.h) as far as they go. `all`: up to its
+    // end.
+    bool begin_file(int fd, std::uint64_t length, std::uint64_t at_once, bool all);
     std::span<const FetchDone> fetched() const { return fetched_; }  // since clear_fetched()
     void clear_fetched() { fetched_.clear(); }
 
@@ -75,6 +79,9 @@ class Disk final : public engine::Backend {
     void read_plainly();
     io_uring_sqe* next_sqe();
     std::int32_t read_cached(int fd, const engine::ReadOp& op);
+    void touch(int fd, std::uint64_t page);
+    std::optional<std::uint64_t> cached(int fd, std::uint64_t offset, std::uint64_t length);
+    void grow(int fd, std::uint64_t pages, std::uint64_t most, bool all);
     std::optional<bool> ask_kernel(int fd, std::uint64_t offset, std::uint64_t length);
 
     unsigned depth_;

@@ -70,7 +70,7 @@ def main():
             case("marks with rows", "granules2", "{ file: b.mrk2 }", prefetches(at(0), at(65_536))),
             case("a piece of a scan", "more_of_column", "{ bytes: { zeros: 65536 }, at: 983040, total: 1048576 }", prefetches("{ same: true, at: 0, for: 9437184 }")),
             case("a granule", "more_of_column", "{ file: c.bin, at: 4096, for: 65536 }", "{ prefetch_count: 0 }"),
-            case("a column behind a scan", "head_of_column", "{ file: c.bin, for: 0, total: 1048576 }", prefetches("{ same: true, at: 0, for: 4194304 }")),
+            case("a column behind a scan", "head_of_column", "{ file: c.bin, for: 0, total: 1048576 }", prefetches("{ same: true, at: 0, for: 8388608 }")),
             case("a column behind a granule", "head_of_column", "{ file: c.bin, for: 0, total: 65536 }", "{ prefetch_count: 0 }")])
         # Each of the three chains takes a third of a leaf's tuples.
         rows = [(5, 1), (5, 2), (70_000, 9), [(8, 1), (8, 2), (3, 1)], (200_000, 1), (300_000, 1)]

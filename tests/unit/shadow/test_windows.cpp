@@ -1,0 +1,165 @@
+// How the beginnings of files come: in the kernel's own windows, exactly as far as was asked for, in large folios.
+#include "runtime/shadow/windows.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "runtime/shadow/devices.h"
+#include "runtime/shadow/disk.h"
+#include "runtime/shadow/ranges.h"
+#include "tests/unit/shadow/fixture.h"
+
+namespace chainio::shadow::test {
+namespace {
+
+class NoWalks final : public ReadWatcher {
+  public:
+    std::uint32_t read_begins(const engine::ReadOp&) override { return 0; }
+    void read_done(std::uint32_t, std::int32_t) override {}
+    bool read_on_its_way(const engine::ReadOp&) const override { return false; }
+    void read_in_memory(const engine::ReadOp&) override {}
+};
+
+using Pages = std::vector<std::uint64_t>;
+
+// Where windows end that are as large as they may be.
+Pages ends(std::uint64_t most, std::uint64_t first, unsigned count) {
+    Pages all;
+    for (Windows windows(most, first); all.size() < count; windows.grow(windows.next_end())) {
+        EXPECT_LT(windows.mark(), windows.end());
+        EXPECT_GT(windows.next_end(), windows.end());
+        all.push_back(windows.end());
+    }
+    return all;
+}
+
+TEST(Windows, GrowAsTheKernelsDo) {
+    EXPECT_EQ(ends(2048, 4, 8), (Pages{4, 20, 84, 340, 852, 1876, 3924, 5972}));
+    EXPECT_EQ(ends(32, 4, 6), (Pages{4, 12, 28, 60, 92, 124}));
+    EXPECT_EQ(ends(16, 2, 4), (Pages{2, 6, 14, 30}));
+}
+
+TEST(Windows, GoByWhereTheLatestHasEnded) {
+    Windows windows(2048, 4);
+    windows.grow(20);
+    EXPECT_EQ(windows.mark(), 4u);
+    windows.grow(80);
+    EXPECT_EQ(windows.mark(), 20u);
+    EXPECT_EQ(windows.next_end(), 80u + 4 * 60);
+}
+
+// A file none of whose pages is in memory, and a descriptor as the server's are.
+class Begin : public testing::Test {
+  protected:
+    void make(unsigned pages) {
+        path_ = folder_.write("f", std::string(std::size_t{pages} * kPageBytes, 'x'));
+        drop_pages(path_);
+        fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+        ASSERT_GE(fd_, 0);
+        ASSERT_EQ(posix_fadvise(fd_, 0, 0, POSIX_FADV_RANDOM), 0);
+    }
+    void SetUp() override {
+        make(1);
+        struct stat info{};
+        ASSERT_EQ(fstat(fd_, &info), 0);
+        const Devices::Device device = Devices{}.of(info.st_dev, fd_, kPageBytes);
+        read_ahead_ = device.read_ahead;
+        if (!device.begins_reads) GTEST_SKIP() << "this file system makes who begins a read wait";
+        if (read_ahead_ == 0) GTEST_SKIP() << "the kernel reads nothing ahead on this disk";
+        close(std::exchange(fd_, -1));
+    }
+    ~Begin() override {
+        if (fd_ >= 0) close(fd_);
+    }
+    bool comes(unsigned first, unsigned count) {
+        return happens([&] { return pages_in_memory(path_, first, count) == count; });
+    }
+    // Of pages that are in memory those that lie there with others in one piece; none where the kernel does not say.
+    unsigned in_large_folios(unsigned pages) {
+        constexpr std::uint64_t kCompound = std::uint64_t{3} << 15, kPfn = (std::uint64_t{1} << 55) - 1;
+        const int map = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+        const int flags = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
+        void* at = mmap(nullptr, pages * kPageBytes, PROT_READ, MAP_SHARED, fd_, 0);
+        unsigned found = 0;
+        for (unsigned i = 0; at != MAP_FAILED && i < pages; i++) {
+            const volatile char* byte = static_cast<char*>(at) + i * kPageBytes;
+            (void)*byte;
+            std::uint64_t entry = 0, flag = 0;
+            const auto place = reinterpret_cast<std::uintptr_t>(byte) / kPageBytes * sizeof entry;
+            if (pread(map, &entry, sizeof entry, static_cast<off_t>(place)) != sizeof entry) break;
+            if (pread(flags, &flag, sizeof flag, static_cast<off_t>((entry & kPfn) * sizeof flag)) != sizeof flag)
+                break;
+            found += (flag & kCompound) != 0;
+        }
+        if (at != MAP_FAILED) munmap(at, pages * kPageBytes);
+        close(map);
+        close(flags);
+        return found;
+    }
+
+    NoWalks watcher_;
+    metrics::Fallbacks fallbacks_;
+    Disk disk_{4, 0, watcher_, fallbacks_};
+    const Folder folder_;
+    std::string path_;
+    int fd_ = -1;
+    std::uint64_t read_ahead_ = 0;
+};
+
+TEST_F(Begin, BringsSoManyPagesAndNoOther) {
+    make(4000);
+    ASSERT_TRUE(disk_.begin_file(fd_, 1001 * kPageBytes - 5, read_ahead_, false));
+    EXPECT_TRUE(comes(0, 1001));
+    EXPECT_EQ(pages_in_memory(path_, 1001, 2999), 0u);
+}
+
+TEST_F(Begin, BringsAWholeFile) {
+    make(301);
+    ASSERT_TRUE(disk_.begin_file(fd_, 301 * kPageBytes, read_ahead_, true));
+    EXPECT_TRUE(comes(0, 301));
+}
+
+TEST_F(Begin, BringsMoreThanTheKernelReadsAhead) {
+    const auto asked = static_cast<unsigned>(read_ahead_ / kPageBytes) + 300;
+    make(asked + 1000);
+    ASSERT_TRUE(disk_.begin_file(fd_, asked * kPageBytes, read_ahead_, false));
+    EXPECT_TRUE(comes(0, asked));
+    EXPECT_EQ(pages_in_memory(path_, asked, 1000), 0u);
+}
+
+// Somebody else has read from it; what would begin a window is not marked, or not there.
+TEST_F(Begin, BringsTheRestOfWhatIsThereInPart) {
+    for (const unsigned there : {0u, 1u, 4u, 20u, 50u, 84u, 299u}) {
+        make(1000);
+        char byte = 0;
+        ASSERT_EQ(pread(fd_, &byte, 1, there * kPageBytes), 1);
+        ASSERT_TRUE(disk_.begin_file(fd_, 300 * kPageBytes, read_ahead_, false));
+        EXPECT_TRUE(comes(0, 300)) << there;
+        EXPECT_EQ(pages_in_memory(path_, 300, 700), 0u) << there;
+        close(std::exchange(fd_, -1));
+    }
+}
+
+// As large as those of who reads through the file, where the file system has any.
+TEST_F(Begin, BringsLargeFolios) {
+    constexpr unsigned kPages = 1000;
+    if (read_ahead_ < Windows::kLeast * kPageBytes) GTEST_SKIP() << "the kernel's windows hardly grow on this disk";
+    make(kPages);
+    posix_fadvise(fd_, 0, 0, POSIX_FADV_NORMAL);
+    std::string all(kPages * kPageBytes, 0);
+    for (std::size_t at = 0; at < all.size(); at += kPageBytes)
+        ASSERT_EQ(pread(fd_, all.data(), kPageBytes, static_cast<off_t>(at)), static_cast<ssize_t>(kPageBytes));
+    if (in_large_folios(kPages) < kPages / 2) GTEST_SKIP() << "the file system has none, or the kernel does not say so";
+    posix_fadvise(fd_, 0, 0, POSIX_FADV_RANDOM);
+    drop_pages(path_);
+    ASSERT_TRUE(disk_.begin_file(fd_, kPages * kPageBytes, read_ahead_, true));
+    ASSERT_TRUE(comes(0, kPages));
+    EXPECT_GE(in_large_folios(kPages), kPages * 9 / 10);
+}
+
+}  // namespace
+}  // namespace chainio::shadow::test
