@@ -34,8 +34,8 @@ QUERIES = {
 }
 FIRST = "a point query"
 SCANS = ("Q6", "sum(length(l_comment))")
-# Of the oracle's reads: how long they are, and how many of them are under way. FUSE begins no more than it reads ahead.
-ORACLE = {"local": (1 << 20, 8), "cloud": (128 << 10, 64)}
+# Of the oracle's reads: how long they are (0: whole files), and how many of them are under way. FUSE begins no more than it reads ahead.
+ORACLE = {"local": (0, 8), "cloud": (128 << 10, 64)}
 OPENED = re.compile(r'openat\(AT_FDCWD, "([^"]+\.(?:bin|mrk2?))", .*\) = \d')
 
 

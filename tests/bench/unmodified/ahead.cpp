@@ -1,7 +1,7 @@
 // bench_ahead PIECE READERS: brings files into the page cache whose paths it is given (one a line, up to an empty one),
-// in their order, in pieces of PIECE bytes, so many at a time. It says `ready` and begins with the next line: the
-// oracle that knows which files a program will read. Nothing is copied: a reader has the kernel begin a piece, and
-// waits for its last byte.
+// in their order, so many at a time: each whole and as the shadow server begins it, or, where PIECE is not 0, in pieces
+// of so many bytes. It says `ready` and begins with the next line: the oracle that knows which files a program will
+// read. Nothing is copied: a reader has the kernel begin a piece, and waits for its last byte.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,11 +15,26 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/shadow/devices.h"
+#include "runtime/shadow/disk.h"
+
 namespace {
+
+using chainio::shadow::Devices;
+using chainio::shadow::Disk;
 
 struct File {
     int fd;
     off_t size;
+    std::uint64_t read_ahead;
+};
+
+class NoWalks final : public chainio::shadow::ReadWatcher {
+  public:
+    std::uint32_t read_begins(const chainio::engine::ReadOp&) override { return 0; }
+    void read_done(std::uint32_t, std::int32_t) override {}
+    bool read_on_its_way(const chainio::engine::ReadOp&) const override { return false; }
+    void read_in_memory(const chainio::engine::ReadOp&) override {}
 };
 
 struct Piece {
@@ -35,13 +50,22 @@ class Work {
         const std::scoped_lock lock(mutex_);
         while (file_ < files_.size() && at_ >= files_[file_].size) file_++, at_ = 0;
         if (file_ == files_.size()) return {};
-        const Piece next{files_[file_].fd, at_, std::min(piece_, files_[file_].size - at_)};
+        const File& file = files_[file_];
+        const off_t rest = file.size - at_;
+        const Piece next{file.fd, at_, piece_ == 0 ? rest : std::min(piece_, rest)};
         at_ += next.bytes;
-        readahead(next.fd, next.begin, static_cast<std::size_t>(next.bytes));
+        const auto bytes = static_cast<std::uint64_t>(next.bytes);
+        if (piece_ == 0 && file.read_ahead != 0)
+            disk_.begin_file(file.fd, bytes, file.read_ahead, true);
+        else
+            readahead(next.fd, next.begin, bytes);
         return next;
     }
 
   private:
+    NoWalks nobody_;
+    chainio::metrics::Fallbacks fallbacks_;
+    Disk disk_{1, 0, nobody_, fallbacks_};
     std::mutex mutex_;
     std::vector<File> files_;
     off_t piece_, at_ = 0;
@@ -59,13 +83,15 @@ void bring(Work& work) {
 int main(int argc, char** argv) {
     if (argc != 3) return 2;
     std::vector<File> files;
+    Devices devices;
     for (std::string path; std::getline(std::cin, path) && !path.empty();) {
         const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
         struct stat info = {};
         if (fd < 0 || fstat(fd, &info) != 0) return std::perror(path.c_str()), 1;
         // The kernel is to read what is asked for and nothing else, as it does for the program's last byte.
         posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-        files.push_back({fd, info.st_size});
+        const auto size = static_cast<std::uint64_t>(info.st_size);
+        files.push_back({fd, info.st_size, devices.of(info.st_dev, fd, size).read_ahead});
     }
     Work work(std::move(files), std::atol(argv[1]));
     std::cout << "ready" << std::endl;
