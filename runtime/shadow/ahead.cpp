@@ -27,6 +27,16 @@ constexpr unsigned kAtOnce = 16;  // begun until the device hears of them: it is
 
 std::uint32_t pages_of(std::uint32_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes; }
 
+// The classes' own ranks, and once more for each folder that what is foretold is away: what a thread comes to first is
+// the more urgent, whatever its class.
+std::vector<engine::ClassRank> by_distance(const std::vector<engine::ClassRank>& ranks) {
+    constexpr std::uint32_t kBehindAll = 256;  // priorities of classes are below
+    std::vector<engine::ClassRank> all;
+    for (unsigned distance = 0; distance <= Ahead::kFarthest; distance++)
+        for (const engine::ClassRank& rank : ranks) all.push_back({rank.priority + kBehindAll * distance, rank.weight});
+    return all;
+}
+
 // What this thread has had read from disks so far.
 long blocks_read() {
     rusage usage{};
@@ -50,9 +60,10 @@ Ahead::Ahead(const Parts& parts, const std::vector<engine::ClassRank>& ranks, un
       walks_(parts.walks),
       direct_(parts.direct),
       limit_(in_flight),
+      ranks_(static_cast<unsigned>(ranks.size())),
       items_(reserved<Item>(kMostWaiting)),
       fetch_slots_(in_flight),
-      waiting_(ranks, ItemLink{items_.data()}),
+      waiting_(by_distance(ranks), ItemLink{items_.data()}),
       unheard_(in_flight) {
     for (std::uint32_t i = in_flight; i-- > 0;) {
         fetch_slots_[i].next_free = free_fetch_;
@@ -60,7 +71,11 @@ Ahead::Ahead(const Parts& parts, const std::vector<engine::ClassRank>& ranks, un
     }
 }
 
-Ahead::Item* Ahead::new_item(std::uint32_t chain, ShadowFile& file) {
+std::uint32_t Ahead::rank_of(const Item& item) const {
+    return plan_.chains[item.walk.chain].rank + item.distance * ranks_;
+}
+
+Ahead::Item* Ahead::new_item(std::uint32_t chain, ShadowFile& file, unsigned distance) {
     if (free_item_ == kNoRange && items_.size() == kMostWaiting) {
         score_.dropped(chain);
         return nullptr;
@@ -75,7 +90,8 @@ Ahead::Item* Ahead::new_item(std::uint32_t chain, ShadowFile& file) {
     item.walk.chain = chain;
     item.walk.file = &file;
     file.pins++;
-    waiting_.push(plan_.chains[chain].rank, static_cast<std::uint32_t>(&item - items_.data()));
+    item.distance = distance;
+    waiting_.push(rank_of(item), static_cast<std::uint32_t>(&item - items_.data()));
     return &item;
 }
 
@@ -85,7 +101,8 @@ void Ahead::free_item(std::uint32_t index) {
     free_item_ = index;
 }
 
-void Ahead::ask_range(std::uint32_t chain, ShadowFile& file, std::uint64_t offset, std::uint64_t length) {
+void Ahead::ask_range(std::uint32_t chain, ShadowFile& file, std::uint64_t offset, std::uint64_t length,
+                      unsigned distance) {
     const std::uint64_t wanted = length == 0 ? UINT64_MAX : length;
     const bool sized = std::exchange(file.sized, false);
     if (!sized && (offset >= file.size || wanted > file.size - offset)) {
@@ -99,7 +116,7 @@ void Ahead::ask_range(std::uint32_t chain, ShadowFile& file, std::uint64_t offse
         length = kLongestRange;
     }
     if (joins_last(chain, file, offset, offset + length)) return;
-    Item* item = new_item(chain, file);
+    Item* item = new_item(chain, file, distance);
     if (item == nullptr) return;
     item->offset = offset / kPageBytes * kPageBytes;
     item->length = offset + length - item->offset;
@@ -138,7 +155,7 @@ bool Ahead::begin(std::uint32_t index, std::uint64_t now_ns) {
     if (done) {
         free_item(index);
     } else {
-        waiting_.push_front(plan_.chains[item.walk.chain].rank, index);
+        waiting_.push_front(rank_of(item), index);
     }
     return done;
 }
@@ -168,6 +185,7 @@ bool Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
     if (file.served) item.length = std::min(item.length, file.served_size - std::min(file.served_size, item.offset));
     while (item.length > 0) {
         if (free_fetch_ == kNoRange || under_way() >= limit_) return false;
+        if (item.length > kJoined && bytes_under_way() >= kMostUnderWay) return false;
         const auto piece =
             static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length, longest_piece(file, item.offset)));
         if (!score_.admit(chain)) return true;
@@ -183,6 +201,7 @@ bool Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
         fetch_slots_[slot] = wanted;
         file.pins++;
         fetches_++;
+        fetch_bytes_ += piece;
         score_.fetched(chain, piece);
     }
     return true;
@@ -236,12 +255,12 @@ bool Ahead::begin_piece(Fetch& wanted, std::uint64_t now_ns) {
         return false;
     }
     wanted.range = ranges_.begin(file.key, wanted.offset, wanted.length, chain, score_.turns()[chain], now_ns);
-    const bool unheard = unheard_.may(in_flight());
+    const bool unheard = unheard_.may(in_flight(), wanted.length);
     // The ring copies what it reads: of a long one it reads the end.
     const bool by_kernel = unheard || wanted.length > kInOneGo;
     wanted.is_begun = by_kernel && wanted.range != kNoRange && begin_by_kernel(wanted);
     if (wanted.is_begun && unheard) {
-        unheard_.begun();
+        unheard_.begun(wanted.length);
         ranges_.arrived(wanted.range, now_ns);
         score_.fetched(chain, wanted.length);
         return false;
@@ -313,6 +332,7 @@ void Ahead::finish_fetch(FetchDone done, std::uint64_t now_ns) {
     }
     unheard_.come(fetch.mark);
     pressing_ -= fetch.presses;
+    fetch_bytes_ -= fetch.length;
     fetch.file->pins--;
     fetch.next_free = free_fetch_;
     free_fetch_ = done.number;
@@ -336,8 +356,8 @@ std::expected<bool, std::string> Ahead::advance() {
     for (unsigned begun = 0; under_way() < limit_ && begun < limit_;) {
         const std::uint32_t index = waiting_.pop();
         if (index == engine::kNoIndex) break;
-        moved = true;
         if (!begin(index, now)) break;
+        moved = true;
         if (++begun % kAtOnce != 0) continue;
         if (auto handed = hand_over(); !handed) return std::unexpected(handed.error());
     }

@@ -24,8 +24,15 @@ class Ahead {
     };
     Ahead(const Parts& parts, const std::vector<engine::ClassRank>& ranks, unsigned in_flight);
 
-    // A range of an opened file; `length` 0: all of it from `offset` on.
-    void ask_range(std::uint32_t chain, ShadowFile& file, std::uint64_t offset, std::uint64_t length);
+    // Bytes of long reads under way at the most. Some disks (Firecracker's) say that reads have come when they have
+    // done all that they know of: with more at a time programs would wait for reads begun long after their own.
+    static constexpr std::uint64_t kMostUnderWay = std::uint64_t{12} << 20;
+    static constexpr unsigned kFarthest = 4;
+
+    // A range of an opened file; `length` 0: all of it from `offset` on. `distance`: of one that a thread is foretold
+    // to open, how many folders on; at most kFarthest.
+    void ask_range(std::uint32_t chain, ShadowFile& file, std::uint64_t offset, std::uint64_t length,
+                   unsigned distance = 0);
     void ask_walk(const WalkRequest& request);
     // Of a range that a program has told the kernel to read, or found in memory, or not to be asked for.
     void begun_elsewhere(std::uint32_t chain, std::uint64_t file, std::uint64_t offset, const shim::Ran& ran);
@@ -47,6 +54,7 @@ class Ahead {
     unsigned in_flight() const { return fetches_ + walks_.in_flight(); }
     // With those of which nobody hears.
     unsigned under_way() const { return in_flight() + unheard_.count(); }
+    std::uint64_t bytes_under_way() const { return fetch_bytes_ + unheard_.bytes(); }
     unsigned waiting() const { return waiting_.size(); }
     std::uint64_t failed() const { return failed_; }
     int last_error() const { return last_error_; }
@@ -56,6 +64,7 @@ class Ahead {
         WalkRequest walk;  // its chain and file are a fetch's, too
         std::uint64_t offset = 0, length = 0;
         bool is_walk = false;
+        unsigned distance = 0;
         engine::QueueLink link;
     };
     struct ItemLink {
@@ -68,12 +77,13 @@ class Ahead {
         std::uint32_t length = 0, range = kNoRange, chain = 0;
         std::uint32_t frame = shim::kNoFrame;  // the first, of a file that is served
         std::uint32_t next_free = kNoRange;
-        std::uint64_t mark = 0;
+        Unheard::Begun mark = {};
         bool is_begun = false;  // by the kernel, and the ring only hears when its last page has come
         std::uint8_t tries = 0;
         bool presses = false;
     };
-    Item* new_item(std::uint32_t chain, ShadowFile& file);
+    Item* new_item(std::uint32_t chain, ShadowFile& file, unsigned distance = 0);
+    std::uint32_t rank_of(const Item& item) const;
     bool joins_last(std::uint32_t chain, const ShadowFile& file, std::uint64_t offset, std::uint64_t end);
     void free_item(std::uint32_t index);
     bool begin(std::uint32_t index, std::uint64_t now_ns);
@@ -94,12 +104,14 @@ class Ahead {
     Walks& walks_;
     Direct& direct_;
     const unsigned limit_;
+    const unsigned ranks_;  // of classes
     std::vector<Item> items_;
     std::vector<Fetch> fetch_slots_;
     std::uint32_t free_item_ = kNoRange, free_fetch_ = kNoRange;
     std::uint32_t last_ = kNoRange;  // the range that was asked for last, until it begins
     engine::PriorityQueue<ItemLink> waiting_;
     unsigned fetches_ = 0, pressing_ = 0;
+    std::uint64_t fetch_bytes_ = 0;
     Unheard unheard_;
     bool slept_ = false;
     std::uint64_t failed_ = 0;

@@ -307,7 +307,7 @@ bool Events::run(std::uint32_t chain, const Runner::Event& event, ShadowFile* fi
 void Events::follow(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file) {
     const ir::Module& module = parts_.spec.module();
     if (prefetch.kind == CIO_PREFETCH_SAME && file != nullptr)
-        return parts_.ahead.ask_range(chain, *file, prefetch.offset, prefetch.length);
+        return parts_.ahead.ask_range(chain, *file, prefetch.offset, prefetch.length, distance_);
     if (prefetch.kind == CIO_PREFETCH_CHAIN && file != nullptr && prefetch.target < module.chains.size() &&
         module.chains[prefetch.target].mode == ir::ChainMode::call) {
         WalkRequest request{.chain = chain, .target = prefetch.target, .file = file, .args = {}};
@@ -330,7 +330,7 @@ void Events::follow_named(std::uint32_t chain, const cio_prefetch& prefetch, Sha
                          : parts_.files.under_root(*name, prefetch.target, now);
     if (beside) missing = target ? 0 : missing + 1;
     if (!target) return refuse(chain, target.error());
-    parts_.ahead.ask_range(chain, **target, prefetch.offset, prefetch.length);
+    parts_.ahead.ask_range(chain, **target, prefetch.offset, prefetch.length, distance_);
 }
 
 void Events::refuse(std::uint32_t chain, FileRefusal why) {

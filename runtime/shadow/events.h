@@ -113,6 +113,7 @@ class Events final : public MessageSink {
     std::map<std::pair<std::string, std::string>, Explained> explained_;  // by what and why
     std::uint64_t direct_ = 0, gone_ = 0, last_search_ns_ = 0;
     bool asked_ = false;
+    unsigned distance_ = 0;  // folders from where the thread is to the file at hand
 };
 
 }  // namespace chainio::shadow

@@ -83,13 +83,16 @@ Events::Asked Events::run_opened(const Opener& opener, ShadowFile& file) {
 // more in time the sooner it is asked for.
 void Events::foretell(const Opener& opener, const ShadowFile& file, bool scans, std::uint64_t now) {
     if (file.direct) return;
+    static_assert(Succession::kAhead == Ahead::kFarthest);
     for (const std::string& path : succession_.after(opener.ring, file.path, scans, now)) {
+        distance_++;
         const auto next = parts_.files.at(path, parts_.plan.classes[opener.source], now);
         if (!next) continue;
         if (elapsed_ns((*next)->foretold_ns, now) >= kForetoldFor) (*next)->shown.reset();
         (*next)->foretold_ns = now;
         run_opened(opener, **next);
     }
+    distance_ = 0;
 }
 
 // A thread reads. What it has opened and not read from is shown to chains that have woken meanwhile, or that know only

@@ -20,7 +20,7 @@ class Succession {
   public:
     static constexpr std::size_t kMostFolders = 4096;  // beside each other; where there are more, nothing is foretold
 
-    static constexpr std::size_t kAhead = 3;  // folders
+    static constexpr std::size_t kAhead = 4;  // folders
     static constexpr unsigned kBelieved = 2;  // threads in a row that have gone on to the next folder
 
     explicit Succession(std::size_t threads) : threads_(threads) {}

@@ -108,6 +108,46 @@ TEST_F(Asking, TheMoreUrgentComesFirstAndThenWhatWasAskedForFirst) {
     EXPECT_TRUE(known(f, 20));
 }
 
+// What is opened has come first, of what is foretold the nearest.
+TEST_F(Asking, WhatAThreadComesToFirstComesFirst) {
+    begin(1);
+    ShadowFile& f = file("a.ptr", 64);
+    ahead_->ask_range(kQuick, f, 10 * kPage, kPage, 2);
+    ahead_->ask_range(kSlow, f, 20 * kPage, kPage, 1);
+    ahead_->ask_range(kSlow, f, 30 * kPage, kPage);
+    step();
+    EXPECT_TRUE(known(f, 30) && !known(f, 10) && !known(f, 20));
+    ASSERT_TRUE(happens([&] {
+        step();
+        return known(f, 10) || known(f, 20);
+    }));
+    EXPECT_TRUE(known(f, 20) && !known(f, 10));
+    ASSERT_TRUE(all_comes());
+}
+
+// Whether anybody hears of them or not; and each of them comes.
+TEST_F(Asking, NoMoreBytesOfLongReadsAreUnderWayThanMayBe) {
+    constexpr std::uint64_t kPages = 700;
+    begin(128);
+    std::vector<ShadowFile*> files;
+    for (unsigned i = 0; i < 12; i++) {
+        files.push_back(&file(std::to_string(i) + ".ptr", kPages));
+        files.back()->read_ahead = 8 << 20;
+        files.back()->begins_reads = files.back()->begins_reads && i % 4 != 0;
+        ask(*files.back(), i % 3, kPages - 2);
+    }
+    std::uint64_t most = 0;
+    EXPECT_TRUE(happens([&] {
+        step();
+        most = std::max(most, ahead_->bytes_under_way());
+        return ahead_->idle();
+    }));
+    EXPECT_LT(most, Ahead::kMostUnderWay + kPages * kPage);
+    for (unsigned i = 0; i < files.size(); i++)
+        EXPECT_TRUE(happens([&] { return in_memory(*files[i], i % 3, kPages - 2); })) << i;
+    EXPECT_LE(ahead_->bytes_under_way(), Unheard::kBytesInARow);
+}
+
 TEST_F(Asking, FetchesAndWalksTogetherAreNoMoreThanMayBeUnderWay) {
     constexpr unsigned kMost = 8, kEach = 60;
     begin(kMost);

@@ -42,20 +42,21 @@ using Paths = std::vector<std::string>;
 
 TEST(Succession, ForetellsWhoHasGoneOneFolderOn) {
     const Folder folder;
-    const auto in = parts(folder, {"p_1", "p_2", "p_10", "p_11", "p_12", "p_13"});
+    const auto in = parts(folder, {"p_1", "p_2", "p_10", "p_11", "p_12", "p_13", "p_14"});
     Succession succession(2);
     const auto after = [&](unsigned thread, const std::string& path) {
         return succession.after(thread, path, true, 0);
     };
     EXPECT_EQ(after(0, in[0]), Paths()) << "nobody knows yet how it goes on";
     EXPECT_EQ(after(1, in[2]), Paths()) << "each thread goes by itself";
-    EXPECT_EQ(after(0, in[1]), (Paths{in[2], in[3], in[4]}));
+    EXPECT_EQ(after(0, in[1]), (Paths{in[2], in[3], in[4], in[5]}));
     const auto other = [&](const char* part) { return folder.path() + "/" + part + "/b.col"; };
-    EXPECT_EQ(after(0, other("p_2")), (Paths{other("p_10"), other("p_11"), other("p_12")}));
-    EXPECT_EQ(after(0, in[2]), (Paths{in[3], in[4], in[5]}));
-    EXPECT_EQ(after(0, in[3]), (Paths{in[4], in[5]}));
-    EXPECT_EQ(after(0, in[4]), Paths{in[5]});
-    EXPECT_EQ(after(0, in[5]), Paths()) << "the last one";
+    EXPECT_EQ(after(0, other("p_2")), (Paths{other("p_10"), other("p_11"), other("p_12"), other("p_13")}));
+    EXPECT_EQ(after(0, in[2]), (Paths{in[3], in[4], in[5], in[6]}));
+    EXPECT_EQ(after(0, in[3]), (Paths{in[4], in[5], in[6]}));
+    EXPECT_EQ(after(0, in[4]), (Paths{in[5], in[6]}));
+    EXPECT_EQ(after(0, in[5]), Paths{in[6]});
+    EXPECT_EQ(after(0, in[6]), Paths()) << "the last one";
     EXPECT_EQ(after(0, in[0]), Paths());
     EXPECT_EQ(after(0, in[2]), Paths()) << "one was left out";
     EXPECT_EQ(after(0, in[1]), Paths()) << "back";

@@ -8,13 +8,15 @@
 namespace chainio::shadow::test {
 namespace {
 
+constexpr std::uint64_t kShort = 4096;
+
 // Of `reads` that are begun one behind the other and come at once, how many are not heard of.
 unsigned unheard_of(unsigned most, unsigned reads) {
     Unheard unheard(most);
     unsigned found = 0;
     for (unsigned i = 0; i < reads; i++) {
-        if (unheard.may(0)) {
-            unheard.begun();
+        if (unheard.may(0, kShort)) {
+            unheard.begun(kShort);
             found++;
         } else {
             unheard.come(unheard.mark());
@@ -35,27 +37,45 @@ TEST(Unheard, WhereFewMayBeUnderWayMoreAreHeardOf) {
 
 TEST(Unheard, ReadsThatComeInAnotherOrderCountThoseBeforeThem) {
     Unheard unheard(128);
-    unheard.begun();
+    unheard.begun(kShort);
     const auto first = unheard.mark();
-    unheard.begun();
+    unheard.begun(kShort);
     const auto second = unheard.mark();
-    unheard.begun();
+    unheard.begun(kShort);
     unheard.come(second);
     EXPECT_EQ(unheard.count(), 1u);
     unheard.come(first);
     EXPECT_EQ(unheard.count(), 1u);
 }
 
+// Else nobody would hear for long that there is room for more.
+TEST(Unheard, OfLongReadsMoreAreHeardOf) {
+    constexpr std::uint64_t kMost = Unheard::kBytesInARow;
+    Unheard unheard(128);
+    EXPECT_FALSE(unheard.may(0, kMost + 1));
+    ASSERT_TRUE(unheard.may(0, kMost));
+    unheard.begun(kMost - kShort);
+    EXPECT_FALSE(unheard.may(0, 2 * kShort));
+    ASSERT_TRUE(unheard.may(0, kShort));
+    unheard.begun(kShort);
+    EXPECT_EQ(unheard.bytes(), kMost);
+    const auto mark = unheard.mark();
+    ASSERT_TRUE(unheard.may(1, kShort));
+    unheard.begun(kShort);
+    unheard.come(mark);
+    EXPECT_EQ(unheard.bytes(), kShort);
+}
+
 // However many are wanted and however slow the disk is: never more than may be, and never none that could be heard of.
 TEST(Unheard, NoMoreAreUnderWayThanMayBe) {
     for (unsigned most = 1; most <= 256; most++) {
         Unheard unheard(most);
-        std::deque<std::uint64_t> heard;
+        std::deque<Unheard::Begun> heard;
         for (unsigned i = 0; i < 1000; i++) {
             const auto of_those = static_cast<unsigned>(heard.size());
             if (of_those + unheard.count() < most) {
-                if (unheard.may(of_those))
-                    unheard.begun();
+                if (unheard.may(of_those, kShort))
+                    unheard.begun(kShort);
                 else
                     heard.push_back(unheard.mark());
                 ASSERT_LE(heard.size() + unheard.count(), most);
