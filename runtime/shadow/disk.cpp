@@ -157,10 +157,13 @@ void Disk::grow(int fd, std::uint64_t pages, std::uint64_t most, bool all) {
 
 bool Disk::begin_file(int fd, std::uint64_t length, std::uint64_t at_once, bool all) {
     const std::uint64_t pages = (length + kPageBytes - 1) / kPageBytes, most = at_once / kPageBytes;
-    // Where some of it is in memory, or the kernel does not say what is, windows are nothing to go by.
-    const bool grows = most >= Windows::kLeast && pages > Windows::kLeast &&
-                       cached(fd, 0, (pages + most) * kPageBytes).value_or(1) == 0;
-    if (grows) {
+    if (most < Windows::kLeast || pages <= Windows::kLeast) return begin_read(fd, 0, length, at_once);
+    const auto there = cached(fd, 0, (pages + most) * kPageBytes);
+    if (!there && can_ask_)
+        fallbacks_.note("no-windows",
+                        "the kernel does not say what is in memory of somebody else's file: it comes in single pages");
+    // Where some of it is there, windows are nothing to go by.
+    if (there == 0) {
         posix_fadvise(fd, 0, 0, POSIX_FADV_NORMAL);
         grow(fd, pages, most, all);
         posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
