@@ -132,8 +132,9 @@ TEST_F(Asking, NoMoreBytesOfLongReadsAreUnderWayThanMayBe) {
     std::vector<ShadowFile*> files;
     for (unsigned i = 0; i < 12; i++) {
         files.push_back(&file(std::to_string(i) + ".ptr", kPages));
-        files.back()->read_ahead = 8 << 20;
-        files.back()->begins_reads = files.back()->begins_reads && i % 4 != 0;
+        ShadowFile& f = *files.back();
+        f.read_ahead = Devices{}.of(f.device, f.fd, f.size).read_ahead;
+        f.begins_reads = f.begins_reads && i % 4 != 0;
         ask(*files.back(), i % 3, kPages - 2);
     }
     std::uint64_t most = 0;

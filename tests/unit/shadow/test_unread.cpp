@@ -103,7 +103,11 @@ chain beside on open(columns) as c { prefetch marks.sibling(c, ".mrk") }
         ASSERT_TRUE(poster.opened(0, columns[i]));
     }
     ASSERT_TRUE(poster.opened(1, marks[1]));
-    ASSERT_TRUE(poster.read(1, marks[1], 0, 4096));
+    // How many such reads it takes depends on how long ago the gate has closed, and how often.
+    EXPECT_TRUE(happens([&] {
+        if (poster.taken()) poster.read(1, marks[1], 0, 4096);
+        return pages_in_memory(marks[2], 0, kPages) == kPages;
+    }));
     for (unsigned i = 2; i < kParts; i++)
         EXPECT_TRUE(happens([&] { return pages_in_memory(marks[i], 0, kPages) == kPages; })) << i;
     EXPECT_NE(posts() & shim::kPostBegun, 0u) << "what is read next will have to be waited for, too";
