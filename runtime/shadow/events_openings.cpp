@@ -59,7 +59,7 @@ void Events::on_opened(const Message& message) {
 }
 
 // Runs those chains of to_run_ that have not been shown this opening, or go by how the thread reads and did not know
-// that then.
+// that then. One whose gate has just opened is shown it again: what it asked for before may have been refused.
 Events::Asked Events::run_opened(const Opener& opener, ShadowFile& file) {
     Asked asked;
     const std::uint32_t read = last_read(opener);
@@ -67,7 +67,8 @@ Events::Asked Events::run_opened(const Opener& opener, ShadowFile& file) {
     file.pins++;  // a chain may name so many others that this one would be closed for them
     for (std::uint32_t chain : to_run_) {
         const bool by_reads = parts_.plan.chains[chain].by_last_read;
-        if (file.shown.test(chain) && !(by_reads && reads_otherwise)) continue;
+        const bool probed = parts_.score.gate(chain).state() == policy::Gate::State::probing;
+        if (file.shown.test(chain) && !probed && !(by_reads && reads_otherwise)) continue;
         Runner::Event shown{.total = read, .file = &file, .arguments = {}};
         if (!show(chain, opener.source, file, shown)) continue;
         file.shown.set(chain);
