@@ -141,18 +141,19 @@ void Disk::touch(int fd, std::uint64_t page) {
     preadv2(fd, &vector, 1, static_cast<off_t>(page * kPageBytes), RWF_NOWAIT);
 }
 
-// What is in memory of a file of which nothing was before ends where the latest window does. A mark that is not there
-// is not touched: a page that is missed behind others begins a window of any size.
-void Disk::grow(int fd, std::uint64_t pages, std::uint64_t most, bool all) {
+// Returns where the windows end. What is in memory of a file of which nothing was before ends there. A mark that is not
+// there is not touched: a page that is missed behind others begins a window of any size.
+std::uint64_t Disk::grow(int fd, std::uint64_t pages, std::uint64_t most, bool all) {
     const auto begun = [&] { return cached(fd, 0, (pages + most) * kPageBytes).value_or(0); };
     touch(fd, 0);
     Windows windows(most, begun());
     while (windows.mark() < windows.end() && windows.end() < pages && (all || windows.next_end() <= pages)) {
         touch(fd, windows.mark());
         const std::uint64_t end = begun();
-        if (end <= windows.end()) return;
+        if (end <= windows.end()) break;
         windows.grow(end);
     }
+    return windows.end();
 }
 
 bool Disk::begin_file(int fd, std::uint64_t length, std::uint64_t at_once, bool all) {
@@ -165,10 +166,10 @@ bool Disk::begin_file(int fd, std::uint64_t length, std::uint64_t at_once, bool 
     // Where some of it is there, windows are nothing to go by.
     if (there == 0) {
         posix_fadvise(fd, 0, 0, POSIX_FADV_NORMAL);
-        grow(fd, pages, most, all);
+        const std::uint64_t end = grow(fd, pages, most, all);
         posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
         calls_ += 2;
-        if (ask_kernel(fd, 0, length).value_or(false)) return true;
+        if (end >= pages) return true;
     }
     return begin_read(fd, 0, length, at_once);
 }

@@ -81,7 +81,7 @@ class Disk final : public engine::Backend {
     std::int32_t read_cached(int fd, const engine::ReadOp& op);
     void touch(int fd, std::uint64_t page);
     std::optional<std::uint64_t> cached(int fd, std::uint64_t offset, std::uint64_t length);
-    void grow(int fd, std::uint64_t pages, std::uint64_t most, bool all);
+    std::uint64_t grow(int fd, std::uint64_t pages, std::uint64_t most, bool all);
     std::optional<bool> ask_kernel(int fd, std::uint64_t offset, std::uint64_t length);
 
     unsigned depth_;

@@ -66,6 +66,7 @@ class Events final : public MessageSink {
     bool show(std::uint32_t chain, std::uint32_t source, ShadowFile& file, Runner::Event& shown);
     bool opens(ShadowFile& file);
     void foretell(const Opener& opener, const ShadowFile& file, bool scans, std::uint64_t now);
+    bool scans(const Opener& opener, ShadowFile& file);
     void look_back(const Opener& opener, const shim::Event& event);
     bool goes_on(ShadowFile& file, const shim::Event& event) const;
     void on_read(const Message& message);

@@ -2,6 +2,7 @@
 // next.
 #include <fcntl.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/shadow/clock.h"
@@ -96,6 +97,16 @@ void Events::foretell(const Opener& opener, const ShadowFile& file, bool scans, 
     distance_ = 0;
 }
 
+// Whether a chain of to_run_ would ask for something of the file since the thread reads as it does.
+bool Events::scans(const Opener& opener, ShadowFile& file) {
+    return std::ranges::any_of(to_run_, [&](std::uint32_t chain) {
+        if (!parts_.plan.chains[chain].by_last_read) return false;
+        Runner::Event shown{.total = last_read(opener), .file = &file, .arguments = {}};
+        return show(chain, opener.source, file, shown) &&
+               runner_.run(parts_.plan.chains[chain].chain, shown) == CIO_OK && !runner_.prefetches().empty();
+    });
+}
+
 // A thread reads. What it has opened and not read from is shown to chains that have woken meanwhile, or that know only
 // now how it reads. What it reads just now is in its own hands.
 void Events::look_back(const Opener& opener, const shim::Event& event) {
@@ -108,7 +119,7 @@ void Events::look_back(const Opener& opener, const shim::Event& event) {
         ShadowFile* file = one.source == opener.source ? parts_.files.find(one.device, one.inode) : nullptr;
         if (file == nullptr || (file->direct && !file->served)) continue;
         const bool is_read = one.device == event.device && one.inode == event.inode;
-        const Asked asked = is_read ? Asked{.any = true, .by_reads = true} : run_opened(opener, *file);
+        const Asked asked = is_read ? Asked{.any = true, .by_reads = scans(opener, *file)} : run_opened(opener, *file);
         if (asked.any) foretell(opener, *file, asked.by_reads, now);
     }
 }

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "runtime/shadow/devices.h"
-#include "runtime/shadow/disk.h"
+#include "tests/support/no_walks.h"
 
 namespace {
 
@@ -27,14 +27,6 @@ struct File {
     int fd;
     off_t size;
     std::uint64_t read_ahead;
-};
-
-class NoWalks final : public chainio::shadow::ReadWatcher {
-  public:
-    std::uint32_t read_begins(const chainio::engine::ReadOp&) override { return 0; }
-    void read_done(std::uint32_t, std::int32_t) override {}
-    bool read_on_its_way(const chainio::engine::ReadOp&) const override { return false; }
-    void read_in_memory(const chainio::engine::ReadOp&) override {}
 };
 
 struct Piece {
@@ -63,7 +55,7 @@ class Work {
     }
 
   private:
-    NoWalks nobody_;
+    chainio::tests::NoWalks nobody_;
     chainio::metrics::Fallbacks fallbacks_;
     Disk disk_{1, 0, nobody_, fallbacks_};
     std::mutex mutex_;

@@ -25,6 +25,13 @@ chain follow on read(data) as r {
 }
 )";
 
+// A thread that has read much at a time of a column has the beginnings of others fetched.
+inline const char* const kHeads = R"(
+app columns { files columns = "*.col" }
+chain more on read(columns) as r { if r.total >= 4096MiB { prefetch r.file at 0 for 4096 } }
+chain head on open(columns) as c { when c.last_read >= 256KiB { prefetch c.file at 0 for 64KiB } }
+)";
+
 // A spec's text, compiled without clang: its programs are interpreted. Imports are found in the library of the sources.
 std::shared_ptr<const spec::Loaded> compiled(const std::string& text);
 

@@ -8,18 +8,13 @@
 
 #include "runtime/shadow/clock.h"
 #include "runtime/shadow/ranges.h"
+#include "tests/support/no_walks.h"
 #include "tests/unit/shadow/fixture.h"
 
 namespace chainio::shadow::test {
 namespace {
 
-class NoWalks final : public ReadWatcher {
-  public:
-    std::uint32_t read_begins(const engine::ReadOp&) override { return 0; }
-    void read_done(std::uint32_t, std::int32_t) override {}
-    bool read_on_its_way(const engine::ReadOp&) const override { return false; }
-    void read_in_memory(const engine::ReadOp&) override {}
-};
+using tests::NoWalks;
 
 TEST(Disk, TheEndOfAReadEndsTheSleepOnlyOfWhoWaitsForReads) {
     constexpr std::uint64_t kShort = 20'000'000, kLong = 30'000'000'000;

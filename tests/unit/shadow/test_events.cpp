@@ -114,11 +114,7 @@ TEST(Events, AnOpenTellsHowTheThreadReadTheLastFile) {
     const Folder folder;
     const std::string first = column(folder, "a.col"), second = column(folder, "b.col");
     const std::string third = column(folder, "c.col");
-    Running running(server_of(R"(
-app columns { files columns = "*.col" }
-chain more on read(columns) as r { if r.total >= 4096MiB { prefetch r.file at 0 for 4096 } }
-chain head on open(columns) as c { when c.last_read >= 256KiB { prefetch c.file at 0 for 64KiB } }
-)"));
+    Running running(server_of(kHeads));
     Poster scanner(running.region(), 0), other(running.region(), 1);
     for (const auto& path : {first, second, third}) drop_pages(path);
     ASSERT_TRUE(scanner.opened(0, first));

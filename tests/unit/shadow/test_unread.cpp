@@ -34,11 +34,7 @@ TEST(Unread, IsShownToChainsThatGoByHowTheThreadReads) {
     std::vector<std::string> files;
     for (const char* name : {"a.col", "b.col", "c.col", "d.col"}) files.push_back(file_of_pages(folder, name));
     for (const auto& path : files) drop_pages(path);
-    Running running(server_of(R"(
-app columns { files columns = "*.col" }
-chain more on read(columns) as r { when r.total >= 4096MiB { prefetch r.file at 0 for 4096 } }
-chain head on open(columns) as c { when c.last_read >= 256KiB { prefetch c.file at 0 for 64KiB } }
-)"));
+    Running running(server_of(kHeads));
     Poster scanner(running.region(), 0), other(running.region(), 1);
     ASSERT_TRUE(other.opened(0, files[3]));
     for (int i : {0, 1, 2, 3}) ASSERT_TRUE(scanner.opened(0, files[static_cast<unsigned>(i)]));
@@ -70,6 +66,34 @@ chain tail on open(columns) as c { prefetch c.file at 4096 for 4096 }
     ASSERT_TRUE(poster.begun(0, first, 0, kScan));
     ASSERT_TRUE(happens([&] { return poster.taken() && running.chain(0).events == 1; }));
     EXPECT_EQ(running.chain(1).events, 2u);
+}
+
+// Where two threads have gone from folder to folder, one that reads as they did is believed to do so, too.
+TEST(Unread, AScanIsForetoldFromItsFirstFileAndALookUpIsNot) {
+    const Folder folder;
+    std::vector<std::string> files;
+    for (int part = 1; part <= 4; part++)
+        files.push_back(file_of_pages(folder, "p_" + std::to_string(part) + "/a.col"));
+    Running running(server_of(kHeads));
+    Poster first(running.region(), 0), second(running.region(), 1);
+    Poster third(running.region(), 2), fourth(running.region(), 3);
+    for (Poster* poster : {&first, &second})
+        for (int part : {0, 1}) {
+            ASSERT_TRUE(poster->opened(0, files[static_cast<unsigned>(part)]));
+            ASSERT_TRUE(poster->begun(0, files[static_cast<unsigned>(part)], 0, kScan));
+            ASSERT_TRUE(happens([&] { return poster->taken(); }));
+        }
+    const std::uint64_t before = running.chain(1).events;
+    ASSERT_TRUE(third.opened(0, files[0]));
+    ASSERT_TRUE(third.begun(0, files[0], 0, 4096));
+    ASSERT_TRUE(happens([&] { return third.taken(); }));
+    EXPECT_EQ(running.chain(1).events, before + 1) << "it is shown what was opened, and nothing ahead";
+    const std::uint64_t seen = running.chain(1).events;
+    ASSERT_TRUE(fourth.opened(0, files[0]));
+    ASSERT_TRUE(happens([&] { return running.chain(1).events == seen + 1; }));
+    ASSERT_TRUE(fourth.begun(0, files[0], 0, kScan));
+    ASSERT_TRUE(happens([&] { return fourth.taken(); }));
+    EXPECT_TRUE(happens([&] { return running.chain(1).events > seen + 1; })) << "it is shown what comes next";
 }
 
 // Chains that found all in memory see few openings. The first read that waits has them look at those they have missed,
