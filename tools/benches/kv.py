@@ -14,6 +14,7 @@ import statistics
 import sys
 import tempfile
 
+import kv_apart
 import xdp
 from common import ROOT, Result, Trouble, build, less_is_better, more_is_better, progress
 from kv_servers import (ECHO, EXTSTORE, FIXED, MEMCACHED, MEMCACHED_UDP, MEMORY, PREAD, TCP, URING, VALUE, XDP, XDP_SPINS, files, fill, load, start)
@@ -140,11 +141,13 @@ def run(quick):
         contenders = start(stack, pair_of, folder, items, controls)
         fill(contenders, items)
         runs = measure(contenders, items, rounds, seconds, outstanding)
+        apart = {} if kv_apart.why_not() else kv_apart.measure(contenders["hot"], items, rounds, seconds, HOT)
         modes = came_by_xdp(contenders)
     progress("")
-    total = {what: sum(each[what] for many in runs.values() for each in many) for what in ("answers", "wrong", "missing", "lost", "refused")}
+    total = {what: sum(each[what] for many in (*runs.values(), *apart.values()) for each in many) for what in ("answers", "wrong", "missing", "lost", "refused")}
     # Only an open loop asks for more than a server can have waiting; then it may say so instead of answering.
     refused_early = sum(each["refused"] for (_, count, _), many in runs.items() if count for each in many)
+    refused_early += sum(each["refused"] for many in apart.values() for each in many)
 
     def by(what):
         names = {name for (_, _, name), many in runs.items() if any(each[what] for each in many)}
@@ -154,5 +157,6 @@ def run(quick):
              f"{total['answers']:,} replies verified, {total['wrong']} wrong, {total['missing']} not found, {total['lost']} lost over UDP{by('lost')}, {total['refused']} refused for overload{by('refused')}",
              f"open loop, requests without a reply, which count as a second: {unanswered(runs)}",
              "server's processor: the time of its threads; what the kernel does with a packet on a veth pair is done, and counted, at who sends it",
+             f"received by its server: {kv_apart.why_not() or 'the same, done and counted at the server, by all that its processor did'}",
              f"`{ECHO}`: what this load generator gets from a driver that sends its requests back; `{MEMORY}`: from a small server over tcp that has every value ready", ""]
-    return Result("kv", total["wrong"] + total["missing"] + refused_early == 0 and total["answers"] > 0, rows_of(runs, packets, outstanding), notes)
+    return Result("kv", total["wrong"] + total["missing"] + refused_early == 0 and total["answers"] > 0, rows_of(runs, packets, outstanding) + kv_apart.rows(apart), notes)
