@@ -48,9 +48,10 @@ class PriorityQueue {
         list.tail = index;
         size_++;
     }
-    // Puts an item back to where pop() took it from.
+    // Puts an item back to where pop() took it from; its class has had nothing by it.
     void push_front(std::uint32_t rank, std::uint32_t index) {
         List& list = lists_[place_[rank]];
+        list.pass -= list.stride;
         links_(index) = {list.head, kNoIndex};
         (list.head == kNoIndex ? list.tail : links_(list.head).prev) = index;
         list.head = index;

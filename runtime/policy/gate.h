@@ -66,8 +66,8 @@ class Gate {
     bool admit();
     // One that was admitted turned out to be wanted already: it says nothing.
     void take_back();
-    void fetched() {
-        fetched_++;
+    void fetched(unsigned ranges = 1) {
+        fetched_ += ranges;
         any_fetched_ = true;
     }
     // What a request was for was in memory.

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -22,7 +23,7 @@ constexpr std::uint32_t kInOneGo = 128 * 1024;
 constexpr std::uint64_t kJoined = 64 * 1024;
 // What is only begun costs nothing but its submission, of which few long ones suit a disk better than many short ones.
 constexpr std::uint32_t kLongPiece = 1024 * 1024;
-constexpr std::uint32_t kFirstPiece = 8 * 1024 * 1024;  // of a file, since the kernel's windows grow
+constexpr unsigned kPassed = 32;  // long ones that wait, behind which short ones are looked for
 constexpr unsigned kAtOnce = 16;  // begun until the device hears of them: it is to work while more are begun
 
 std::uint32_t pages_of(std::uint32_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes; }
@@ -90,6 +91,7 @@ Ahead::Item* Ahead::new_item(std::uint32_t chain, ShadowFile& file, unsigned dis
     item.walk.chain = chain;
     item.walk.file = &file;
     file.pins++;
+    file.waiting++;
     item.distance = distance;
     waiting_.push(rank_of(item), static_cast<std::uint32_t>(&item - items_.data()));
     return &item;
@@ -97,6 +99,8 @@ Ahead::Item* Ahead::new_item(std::uint32_t chain, ShadowFile& file, unsigned dis
 
 void Ahead::free_item(std::uint32_t index) {
     items_[index].walk.file->pins--;
+    items_[index].walk.file->waiting--;
+    items_[index].distance = 0;
     items_[index].link.next = free_item_;
     free_item_ = index;
 }
@@ -136,59 +140,65 @@ bool Ahead::joins_last(std::uint32_t chain, const ShadowFile& file, std::uint64_
     return true;
 }
 
-void Ahead::ask_walk(const WalkRequest& request) {
+void Ahead::ask_walk(const WalkRequest& request, unsigned distance) {
     if (request.file->served) {
         direct_.count_walk();
         return score_.dropped(request.chain);
     }
-    Item* item = new_item(request.chain, *request.file);
+    Item* item = new_item(request.chain, *request.file, distance);
     if (item == nullptr) return;
     last_ = kNoRange;  // the order stays what it was
     item->walk = request;
     item->is_walk = true;
 }
 
-bool Ahead::begin(std::uint32_t index, std::uint64_t now_ns) {
-    Item& item = items_[index];
-    if (index == last_) last_ = kNoRange;
-    const bool done = item.is_walk ? begin_walk(item, now_ns) : begin_fetch(item, now_ns);
-    if (done) {
-        free_item(index);
-    } else {
-        waiting_.push_front(rank_of(item), index);
+void Ahead::comes_nearer(const ShadowFile& file, unsigned distance) {
+    if (file.waiting == 0) return;
+    for (std::uint32_t i = 0; i < items_.size(); i++) {
+        Item& item = items_[i];
+        if (item.distance <= distance || item.walk.file != &file) continue;
+        waiting_.remove(rank_of(item), i);
+        item.distance = distance;
+        waiting_.push(rank_of(item), i);
     }
-    return done;
 }
 
-// False: it has to wait.
-bool Ahead::begin_walk(const Item& item, std::uint64_t now_ns) {
+Ahead::Begun Ahead::begin(std::uint32_t index, std::uint64_t now_ns) {
+    Item& item = items_[index];
+    if (index == last_) last_ = kNoRange;
+    const Begun begun = item.is_walk ? begin_walk(item, now_ns) : begin_fetch(item, now_ns);
+    if (begun == Begun::yes) free_item(index);
+    return begun;
+}
+
+Ahead::Begun Ahead::begin_walk(const Item& item, std::uint64_t now_ns) {
     const std::uint32_t chain = item.walk.chain;
-    if (!score_.admit(chain)) return true;
+    if (!score_.admit(chain)) return Begun::yes;
     switch (walks_.start(item.walk, now_ns)) {
-        case Walks::Started::yes: return true;
-        case Walks::Started::duplicate: score_.duplicate(chain); return true;
-        case Walks::Started::refused: score_.dropped(chain); return true;
+        case Walks::Started::yes: return Begun::yes;
+        case Walks::Started::duplicate: score_.duplicate(chain); return Begun::yes;
+        case Walks::Started::refused: score_.dropped(chain); return Begun::yes;
         case Walks::Started::full: break;
     }
     score_.take_back(chain);
-    return false;
+    return Begun::waits;
 }
 
-// Takes pieces off the item and begins them; true when the item is finished with.
-bool Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
+// Takes pieces off the item and begins them, until it is finished with or has to wait.
+Ahead::Begun Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
     const std::uint32_t chain = item.walk.chain;
     ShadowFile& file = *item.walk.file;
     if (file.served && !direct_.ready(file)) {
         score_.dropped(chain);
-        return true;
+        return Begun::yes;
     }
     if (file.served) item.length = std::min(item.length, file.served_size - std::min(file.served_size, item.offset));
     while (item.length > 0) {
-        if (free_fetch_ == kNoRange || under_way() >= limit_) return false;
-        if (item.length > kJoined && bytes_under_way() >= kMostUnderWay) return false;
+        if (free_fetch_ == kNoRange || under_way() >= limit_) return Begun::waits;
+        if (item.length > kJoined && bytes_under_way() >= kMostUnderWay) return Begun::waits_for_bytes;
         const auto piece =
             static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length, longest_piece(file, item.offset)));
-        if (!score_.admit(chain)) return true;
+        if (!score_.admit(chain)) return Begun::yes;
         Fetch wanted{.file = &file, .offset = item.offset, .length = piece, .chain = chain};
         item.offset += piece;
         item.length -= piece;
@@ -201,10 +211,10 @@ bool Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
         fetch_slots_[slot] = wanted;
         file.pins++;
         fetches_++;
-        fetch_bytes_ += piece;
-        score_.fetched(chain, piece);
+        fetch_bytes_ += wanted.length;
+        score_.fetched(chain, wanted.length);
     }
-    return true;
+    return Begun::yes;
 }
 
 // What a program is served from is in served memory, everything else in the page cache.
@@ -216,7 +226,7 @@ bool Ahead::has_piece(const Fetch& wanted) const {
 
 // Longer where it will only be begun. Some of them have to find room among what is ahead.
 std::uint32_t Ahead::longest_piece(const ShadowFile& file, std::uint64_t offset) const {
-    if (!file.begins_reads || file.served || file.read_ahead < kInOneGo) return kPiece;
+    if (!file.begins_reads || file.served || file.read_ahead < kInOneGo || !walks_.disk().begins_reads()) return kPiece;
     const std::uint64_t most = offset == 0 ? kFirstPiece : std::min<std::uint64_t>(kLongPiece, file.read_ahead);
     const std::uint64_t room = ranges_.most_bytes() / 8 / kPageBytes * kPageBytes;
     return static_cast<std::uint32_t>(std::max<std::uint64_t>(std::min(most, room), kPiece));
@@ -227,10 +237,11 @@ std::uint32_t Ahead::longest_piece(const ShadowFile& file, std::uint64_t offset)
 bool Ahead::begin_by_kernel(const Fetch& wanted) {
     const ShadowFile& file = *wanted.file;
     const bool first = wanted.offset == 0 && file.read_ahead >= kInOneGo;
-    if (!file.begins_reads || file.served || (!first && wanted.length > file.read_ahead)) return false;
+    Disk& disk = walks_.disk();
+    if (!file.begins_reads || file.served || !disk.begins_reads()) return false;
+    if (!first && wanted.length > file.read_ahead) return false;
     const bool is_new = !score_.knows_disk(file.device);
     const long before = is_new ? blocks_read() : 0;
-    Disk& disk = walks_.disk();
     const bool begun = first ? disk.begin_file(file.fd, wanted.length, file.read_ahead, wanted.length >= file.size)
                              : disk.begin_read(file.fd, wanted.offset, wanted.length, file.read_ahead);
     if (!begun) return false;
@@ -254,6 +265,9 @@ bool Ahead::begin_piece(Fetch& wanted, std::uint64_t now_ns) {
         score_.cached(chain);
         return false;
     }
+    // A long one counts as so many requests as it has ranges.
+    for (std::uint32_t admitted = 1; admitted < pieces_of(wanted.length); admitted++)
+        if (!score_.admit(chain)) wanted.length = admitted * kPiece;
     wanted.range = ranges_.begin(file.key, wanted.offset, wanted.length, chain, score_.turns()[chain], now_ns);
     const bool unheard = unheard_.may(in_flight(), wanted.length);
     // The ring copies what it reads: of a long one it reads the end.
@@ -265,9 +279,11 @@ bool Ahead::begin_piece(Fetch& wanted, std::uint64_t now_ns) {
         score_.fetched(chain, wanted.length);
         return false;
     }
+    // What the kernel does not begin after all, which is found out once, the ring does not read whole.
+    const bool whole = wanted.is_begun || wanted.length <= kPiece;
     if (wanted.range != kNoRange) {
         if (file.served) wanted.frame = direct_.begin(file, wanted.offset, pages_of(wanted.length));
-        if ((!file.served || wanted.frame != shim::kNoFrame) && hand_to_disk(wanted, free_fetch_)) return true;
+        if (whole && (!file.served || wanted.frame != shim::kNoFrame) && hand_to_disk(wanted, free_fetch_)) return true;
         if (wanted.frame != shim::kNoFrame) direct_.arrived(wanted.frame, pages_of(wanted.length), 0);
         ranges_.failed(wanted.range);
     }
@@ -348,24 +364,38 @@ std::expected<void, std::string> Ahead::hand_over() {
     return std::unexpected(std::string("io_uring_enter fails with error ") + std::to_string(-result));
 }
 
-std::expected<bool, std::string> Ahead::advance() {
-    bool moved = false;
-    Disk& disk = walks_.disk();
-    const unsigned before = in_flight();
+// As many as may be under way, the most urgent first; past what is long and has to wait to what is short.
+std::expected<bool, std::string> Ahead::begin_waiting() {
+    std::array<std::uint32_t, kPassed> passed;
+    std::size_t waits = 0;
+    unsigned begun = 0;
     const std::uint64_t now = now_ns();
-    for (unsigned begun = 0; under_way() < limit_ && begun < limit_;) {
+    while (under_way() < limit_ && begun < limit_ && waits < passed.size()) {
         const std::uint32_t index = waiting_.pop();
         if (index == engine::kNoIndex) break;
-        if (!begin(index, now)) break;
-        moved = true;
-        if (++begun % kAtOnce != 0) continue;
+        const Begun how = begin(index, now);
+        if (how != Begun::yes) passed[waits++] = index;
+        if (how == Begun::waits) break;
+        if (how == Begun::waits_for_bytes || ++begun % kAtOnce != 0) continue;
         if (auto handed = hand_over(); !handed) return std::unexpected(handed.error());
     }
+    while (waits > 0) {
+        const std::uint32_t index = passed[--waits];
+        waiting_.push_front(rank_of(items_[index]), index);
+    }
+    return begun != 0;
+}
+
+std::expected<bool, std::string> Ahead::advance() {
+    Disk& disk = walks_.disk();
+    const unsigned before = in_flight();
+    const auto begun = begin_waiting();
+    if (!begun) return std::unexpected(begun.error());
     if (auto handed = hand_over(); !handed) return std::unexpected(handed.error());
     const std::uint64_t later = now_ns();
     // Indexed, as a fetch that is tried again may bring another entry.
     for (std::size_t i = 0; i < disk.fetched().size(); i++) finish_fetch(disk.fetched()[i], later);
-    moved = moved || !disk.fetched().empty() || in_flight() != before;
+    const bool moved = *begun || !disk.fetched().empty() || in_flight() != before;
     disk.clear_fetched();
     slept_ = false;
     return moved;

@@ -24,16 +24,20 @@ class Ahead {
     };
     Ahead(const Parts& parts, const std::vector<engine::ClassRank>& ranks, unsigned in_flight);
 
-    // Bytes of long reads under way at the most. Some disks (Firecracker's) say that reads have come when they have
-    // done all that they know of: with more at a time programs would wait for reads begun long after their own.
+    // Nothing long begins while so many bytes are under way, and with it at most kFirstPiece more. Some disks
+    // (Firecracker's) say that reads have come when they have done all that they know of: with more at a time programs
+    // would wait for reads begun long after their own.
     static constexpr std::uint64_t kMostUnderWay = std::uint64_t{12} << 20;
+    static constexpr std::uint32_t kFirstPiece = 8 << 20;  // of a file, since the kernel's windows grow
     static constexpr unsigned kFarthest = 4;
 
     // A range of an opened file; `length` 0: all of it from `offset` on. `distance`: of one that a thread is foretold
     // to open, how many folders on; at most kFarthest.
     void ask_range(std::uint32_t chain, ShadowFile& file, std::uint64_t offset, std::uint64_t length,
                    unsigned distance = 0);
-    void ask_walk(const WalkRequest& request);
+    void ask_walk(const WalkRequest& request, unsigned distance = 0);
+    // A thread has come nearer to the file, or has opened it: what has not begun of it is more urgent now.
+    void comes_nearer(const ShadowFile& file, unsigned distance);
     // Of a range that a program has told the kernel to read, or found in memory, or not to be asked for.
     void begun_elsewhere(std::uint32_t chain, std::uint64_t file, std::uint64_t offset, const shim::Ran& ran);
     // Begins as much as may be in flight, runs walks, takes over what has arrived. Returns whether anything went on.
@@ -86,10 +90,13 @@ class Ahead {
     std::uint32_t rank_of(const Item& item) const;
     bool joins_last(std::uint32_t chain, const ShadowFile& file, std::uint64_t offset, std::uint64_t end);
     void free_item(std::uint32_t index);
-    bool begin(std::uint32_t index, std::uint64_t now_ns);
+    // Of what is to begin; `for_bytes`: only what is long has to wait.
+    enum class Begun : std::uint8_t { yes, waits, waits_for_bytes };
+    Begun begin(std::uint32_t index, std::uint64_t now_ns);
+    std::expected<bool, std::string> begin_waiting();
     std::expected<void, std::string> hand_over();
-    bool begin_walk(const Item& item, std::uint64_t now_ns);
-    bool begin_fetch(Item& item, std::uint64_t now_ns);
+    Begun begin_walk(const Item& item, std::uint64_t now_ns);
+    Begun begin_fetch(Item& item, std::uint64_t now_ns);
     bool begin_piece(Fetch& wanted, std::uint64_t now_ns);
     bool has_piece(const Fetch& wanted) const;
     std::uint32_t longest_piece(const ShadowFile& file, std::uint64_t offset) const;

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "runtime/shadow/ranges.h"
 #include "runtime/shadow/windows.h"
 
 namespace chainio::shadow {
@@ -127,6 +126,7 @@ bool Disk::begin_read(int fd, std::uint64_t offset, std::uint64_t length, std::u
     for (const std::uint64_t end = offset + length; offset < end; offset += at_once) {
         calls_++;
         if (readahead(fd, static_cast<off64_t>(offset), std::min(at_once, end - offset)) == 0) continue;
+        can_begin_ = false;
         fallbacks_.note("no-readahead", std::string("the kernel does not begin a read by itself (readahead: ") +
                                             std::strerror(errno) + "), the ring does");
         return false;
@@ -282,9 +282,13 @@ std::optional<bool> Disk::ask_kernel(int fd, std::uint64_t offset, std::uint64_t
 
 bool Disk::in_memory(int fd, std::uint64_t offset, std::uint64_t length) {
     if (const auto told = ask_kernel(fd, offset, length)) return *told;
-    calls_++;
-    iovec vector{scratch_.data(), std::min<std::uint64_t>(length, scratch_.size())};
-    return preadv2(fd, &vector, 1, static_cast<off_t>(offset), RWF_NOWAIT) == static_cast<ssize_t>(vector.iov_len);
+    for (const std::uint64_t end = offset + length; offset < end; offset += scratch_.size()) {
+        calls_++;
+        const iovec vector{scratch_.data(), std::min<std::uint64_t>(end - offset, scratch_.size())};
+        const ssize_t got = preadv2(fd, &vector, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+        if (got != static_cast<ssize_t>(vector.iov_len)) return false;
+    }
+    return true;
 }
 
 void Disk::arm_wake(std::atomic<std::uint32_t>& word) {

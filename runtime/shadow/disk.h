@@ -10,11 +10,10 @@
 #include "runtime/engine/backend.h"
 #include "runtime/metrics/fallbacks.h"
 #include "runtime/ring/ring.h"
+#include "runtime/shadow/ranges.h"
 #include "runtime/umem/zeroed.h"
 
 namespace chainio::shadow {
-
-inline constexpr std::uint32_t kPiece = 256 * 1024;  // the longest single fetch
 
 // What happens to the reads of walks.
 class ReadWatcher {
@@ -58,6 +57,7 @@ class Disk final : public engine::Backend {
     // Has the kernel begin to read a range, of which nobody hears when it has come. False, and noted: it does not.
     // `at_once`: of so many bytes it begins all, which are those that it reads ahead.
     bool begin_read(int fd, std::uint64_t offset, std::uint64_t length, std::uint64_t at_once);
+    bool begins_reads() const { return can_begin_; }  // as far as is known
     // The same of a file's first bytes, in the kernel's own windows (windows.h) as far as they go. `all`: up to its
     // end.
     bool begin_file(int fd, std::uint64_t length, std::uint64_t at_once, bool all);
@@ -95,7 +95,7 @@ class Disk final : public engine::Backend {
     umem::ZeroedVector<std::uint8_t> scratch_;  // all fetches write here; what they bring is in the page cache
     unsigned under_way_ = 0, fetches_ = 0;
     std::uint64_t calls_ = 0;
-    bool bound_ = false, wake_armed_ = false, can_wake_ = true, can_ask_ = true;
+    bool bound_ = false, wake_armed_ = false, can_wake_ = true, can_ask_ = true, can_begin_ = true;
 };
 
 }  // namespace chainio::shadow

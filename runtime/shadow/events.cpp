@@ -150,14 +150,16 @@ bool Events::goes_on(ShadowFile& file, const shim::Event& event) const {
 void Events::on_closed(const Message& message) {
     const shim::Event& event = message.event;
     parts_.files.closed(event.device, event.inode);
-    unread_.closed(message.ring, {event.device, event.inode, event.source});
+    unread_.is_closed(message.ring, {event.device, event.inode, event.source});
 }
 
 void Events::on_read(const Message& message) {
     const shim::Event& event = message.event;
     run_read(message);
-    if (event.took_ns > shim::kSlowReadNs)
-        for (std::uint32_t source : opened_for_[event.source]) look_back({message.ring, source}, event);
+    // To look back costs more than there is to win of files that are in memory.
+    if (event.took_ns <= shim::kSlowReadNs)
+        return unread_.is_read(message.ring, {event.device, event.inode, event.source});
+    for (std::uint32_t source : opened_for_[event.source]) look_back({message.ring, source}, event);
     unread_.reads(message.ring, event.source);
 }
 
@@ -312,7 +314,7 @@ void Events::follow(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFil
         module.chains[prefetch.target].mode == ir::ChainMode::call) {
         WalkRequest request{.chain = chain, .target = prefetch.target, .file = file, .args = {}};
         std::copy_n(prefetch.args, request.args.size(), request.args.begin());
-        return parts_.ahead.ask_walk(request);
+        return parts_.ahead.ask_walk(request, distance_);
     }
     if ((prefetch.kind == CIO_PREFETCH_SIBLING && file != nullptr) || prefetch.kind == CIO_PREFETCH_PATH)
         return follow_named(chain, prefetch, file);

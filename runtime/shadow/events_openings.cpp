@@ -49,6 +49,7 @@ void Events::on_opened(const Message& message) {
     const std::uint64_t now = now_ns();
     const bool was_foretold = elapsed_ns(std::exchange(opened.foretold_ns, 0), now) < kForetoldFor;
     if (!was_foretold) opened.shown.reset();
+    parts_.ahead.comes_nearer(opened, 0);
     unread_.opened(message.ring, {event.device, event.inode, event.source});
     find_wanted(on_open_[event.source]);
     if (to_run_.empty()) return;
@@ -92,6 +93,7 @@ void Events::foretell(const Opener& opener, const ShadowFile& file, bool scans, 
         if (!next) continue;
         if (elapsed_ns((*next)->foretold_ns, now) >= kForetoldFor) (*next)->shown.reset();
         (*next)->foretold_ns = now;
+        parts_.ahead.comes_nearer(**next, distance_);
         run_opened(opener, **next);
     }
     distance_ = 0;
@@ -117,7 +119,8 @@ void Events::look_back(const Opener& opener, const shim::Event& event) {
     const std::uint64_t now = now_ns();
     for (const Unread::File& one : unread_.of(opener.ring)) {
         ShadowFile* file = one.source == opener.source ? parts_.files.find(one.device, one.inode) : nullptr;
-        if (file == nullptr || (file->direct && !file->served)) continue;
+        // Another thread may have closed it.
+        if (file == nullptr || file->openings == 0 || (file->direct && !file->served)) continue;
         const bool is_read = one.device == event.device && one.inode == event.inode;
         const Asked asked = is_read ? Asked{.any = true, .by_reads = scans(opener, *file)} : run_opened(opener, *file);
         if (asked.any) foretell(opener, *file, asked.by_reads, now);

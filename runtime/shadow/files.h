@@ -48,6 +48,7 @@ struct ShadowFile {
         std::vector<std::uint64_t> fields;
     };
     std::vector<Header> headers;
+    std::uint32_t waiting = 0;   // requests that have not begun; each pins it, too
     std::uint32_t pins = 0;      // walks and fetches under way: not to be closed
     std::uint32_t openings = 0;  // of programs, that were seen and have not been closed
     std::uint32_t used = 0;      // the turn of let_go() before which it was used last

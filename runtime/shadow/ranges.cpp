@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "runtime/shadow/clock.h"
 
@@ -79,8 +80,29 @@ bool Ranges::under_way(std::uint64_t file, std::uint64_t offset, std::uint64_t l
 
 std::uint32_t Ranges::begin(std::uint64_t file, std::uint64_t offset, std::uint64_t length, std::uint32_t chain,
                             std::uint64_t turn, std::uint64_t now_ns) {
+    constexpr std::uint64_t kPagesOfPiece = kPiece / kPageBytes;
     const std::uint64_t first = page_of(offset), end = page_end(offset, length);
-    if (length == 0 || end - first > most_pages_ || !make_room((end - first) * kPageBytes, now_ns)) return kNoRange;
+    const std::uint32_t count = pieces_of((end - first) * kPageBytes);
+    if (length == 0 || end - first > most_pages_ || count > limits_.ranges) return kNoRange;
+    if (!make_room(count, (end - first) * kPageBytes, now_ns)) return kNoRange;
+    std::uint32_t begun = kNoRange, before = kNoRange;
+    for (std::uint64_t page = first; page < end; page += kPagesOfPiece) {
+        const std::uint32_t at = begin_one({.file = file,
+                                            .page = page,
+                                            .turn = turn,
+                                            .begun_ns = now_ns,
+                                            .since_ns = now_ns,
+                                            .pages = static_cast<std::uint32_t>(std::min(kPagesOfPiece, end - page)),
+                                            .chain = chain,
+                                            .state = State::under_way});
+        (before == kNoRange ? begun : ranges_[before].more) = at;
+        before = at;
+    }
+    return begun;
+}
+
+// There is room for it.
+std::uint32_t Ranges::begin_one(const Range& begun) {
     std::uint32_t at = free_range_;
     if (at == kNoRange) {
         at = static_cast<std::uint32_t>(ranges_.size());
@@ -89,33 +111,22 @@ std::uint32_t Ranges::begin(std::uint64_t file, std::uint64_t offset, std::uint6
         free_range_ = ranges_[at].next;
     }
     Range& range = ranges_[at];
-    List& list = chains_[chain];
-    range = {.file = file,
-             .page = first,
-             .turn = turn,
-             .begun_ns = now_ns,
-             .since_ns = now_ns,
-             .pages = static_cast<std::uint32_t>(end - first),
-             .chain = chain,
-             .prev = list.newest,
-             .next = kNoRange,
-             .state = State::under_way,
-             .overdue = false,
-             .walked = false};
+    List& list = chains_[begun.chain];
+    range = begun;
+    range.prev = list.newest;
     (list.newest == kNoRange ? list.oldest : ranges_[list.newest].next) = at;
     list.newest = at;
     if (list.due == kNoRange) list.due = at;
-    for (std::uint64_t page = first; page < end; page++) {
-        if (range_at(file, page) == kNoRange) add_page(file, page, at);
-    }
+    for (std::uint64_t page = range.page; page < range.page + range.pages; page++)
+        if (range_at(range.file, page) == kNoRange) add_page(range.file, page, at);
     used_++;
-    bytes_ += (end - first) * kPageBytes;
+    bytes_ += std::uint64_t{range.pages} * kPageBytes;
     return at;
 }
 
 // Ranges that have lain unread for a while yield, the oldest first; younger ones do not.
-bool Ranges::make_room(std::uint64_t bytes, std::uint64_t now_ns) {
-    while ((free_range_ == kNoRange && ranges_.size() == limits_.ranges) || bytes_ + bytes > limits_.bytes) {
+bool Ranges::make_room(std::uint32_t ranges, std::uint64_t bytes, std::uint64_t now_ns) {
+    while (used_ + ranges > limits_.ranges || bytes_ + bytes > limits_.bytes) {
         std::uint32_t oldest = kNoRange;
         for (const List& list : chains_) {
             const std::uint32_t at = list.oldest;
@@ -161,20 +172,25 @@ void Ranges::end_range(std::uint32_t at, RangeEnd end) {
 }
 
 std::uint64_t Ranges::arrived(std::uint32_t at, std::uint64_t now_ns) {
-    Range& range = ranges_[at];
-    const std::uint64_t took = elapsed_ns(range.since_ns, now_ns);
-    if (range.state == State::touched) {
-        drop(at);
-    } else if (range.state == State::under_way) {
-        range.state = State::unread;
-        range.since_ns = now_ns;
-    }
+    const std::uint64_t took = elapsed_ns(ranges_[at].since_ns, now_ns);
+    while (at != kNoRange) one_arrived(std::exchange(at, ranges_[at].more), now_ns);
     return took;
 }
 
+void Ranges::one_arrived(std::uint32_t at, std::uint64_t now_ns) {
+    Range& range = ranges_[at];
+    range.more = kNoRange;
+    if (range.state == State::touched) return drop(at);
+    if (range.state != State::under_way) return;
+    range.state = State::unread;
+    range.since_ns = now_ns;
+}
+
 void Ranges::failed(std::uint32_t at) {
-    if (ranges_[at].state == State::touched) return drop(at);
-    end_range(at, RangeEnd::failed);
+    while (at != kNoRange) {
+        const std::uint32_t one = std::exchange(at, ranges_[at].more);
+        ranges_[one].state == State::touched ? drop(one) : end_range(one, RangeEnd::failed);
+    }
 }
 
 // Whether half of these pages and more are in several ranges: what the program would have had to wait for piece by

@@ -5,7 +5,8 @@
 //   vain    as late, but nearly as long as if nothing had been fetched
 //   wasted  nobody read from it: it grew too old, had to make room, or the run ended
 //   failed  it could not be read
-// A read that touches any page of a range decides for all of it. Bounded: nothing is allocated after the constructor.
+// A read that touches any page of a range decides for all of it. What is fetched in one go and is long is several
+// ranges, so that a read of its begin says nothing of its end. Bounded: nothing is allocated after the constructor.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -14,6 +15,10 @@ namespace chainio::shadow {
 
 inline constexpr std::uint32_t kPageBytes = 4096;
 inline constexpr std::uint32_t kNoRange = UINT32_MAX;
+inline constexpr std::uint32_t kPiece = 256 * 1024;  // the longest range
+inline constexpr std::uint32_t pieces_of(std::uint64_t bytes) {
+    return static_cast<std::uint32_t>((bytes + kPiece - 1) / kPiece);
+}
 
 struct RangeLimits {
     std::uint64_t bytes = std::uint64_t{256} << 20;  // under way or unread
@@ -50,8 +55,9 @@ class Ranges {
     Known known(std::uint64_t file, std::uint64_t offset, std::uint64_t length) const;
     // Whether any page is being fetched just now.
     bool under_way(std::uint64_t file, std::uint64_t offset, std::uint64_t length) const;
-    // A range that is about to be fetched; pages that another range has stay with that one. kNoRange: no room.
-    // `turn` counts the chain's events that asked for something.
+    // What is about to be fetched in one go: the first of its ranges, by which all of them arrive or fail. Pages that
+    // another range has stay with that one. kNoRange: no room. `turn` counts the chain's events that asked for
+    // something.
     std::uint32_t begin(std::uint64_t file, std::uint64_t offset, std::uint64_t length, std::uint32_t chain,
                         std::uint64_t turn, std::uint64_t now_ns);
     // Returns how long it was under way.
@@ -82,6 +88,7 @@ class Ranges {
         std::uint64_t begun_ns = 0, since_ns = 0;  // since: it has been in its state
         std::uint32_t pages = 0, chain = 0;
         std::uint32_t prev = kNoRange, next = kNoRange;  // of the chain, oldest first; or of the free ones
+        std::uint32_t more = kNoRange;                   // while it is under way: the next that is fetched with it
         State state = State::free;
         bool overdue = false, walked = false;
     };
@@ -96,11 +103,13 @@ class Ranges {
     std::uint32_t bucket_of(std::uint64_t file, std::uint64_t page) const;
     std::uint32_t range_at(std::uint64_t file, std::uint64_t page) const;
     void add_page(std::uint64_t file, std::uint64_t page, std::uint32_t range);
+    std::uint32_t begin_one(const Range& begun);
     void drop(std::uint32_t range);
     void end_range(std::uint32_t range, RangeEnd end);
     bool beside_each_other(std::uint64_t file, std::uint64_t first, std::uint64_t end) const;
     void touch(std::uint32_t range, const Took& took, bool shared);
-    bool make_room(std::uint64_t bytes, std::uint64_t now_ns);
+    bool make_room(std::uint32_t ranges, std::uint64_t bytes, std::uint64_t now_ns);
+    void one_arrived(std::uint32_t range, std::uint64_t now_ns);
     void age_chain(std::uint32_t chain, std::uint64_t turn, std::uint64_t now_ns);
 
     RangeLimits limits_;

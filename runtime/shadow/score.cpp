@@ -124,10 +124,11 @@ void Score::cached(std::uint32_t chain) {
 }
 
 void Score::fetched(std::uint32_t chain, std::uint64_t bytes, bool by_program) {
-    add(stats(chain).fetches);
+    const std::uint32_t ranges = pieces_of(bytes);
+    add(stats(chain).fetches, ranges);
     if (by_program) add(stats(chain).own);
     add(stats(chain).fetched_bytes, bytes);
-    gates_[chain].fetched();
+    gates_[chain].fetched(ranges);
     silence_[chain].useful();
     if (listens(chain) != listens_[chain]) tell_programs();
 }

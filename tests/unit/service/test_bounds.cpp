@@ -140,12 +140,26 @@ TEST(Output, IsSentFromTheFrontAndBounded) {
     EXPECT_EQ(output.add(bytes("ef")), 2u);
 }
 
+struct Links {
+    engine::QueueLink* links;
+    engine::QueueLink& operator()(std::uint32_t i) const { return links[i]; }
+};
+
+TEST(Waiting, WhatIsPutBackHasCostItsClassNothing) {
+    std::vector<engine::QueueLink> links(2);
+    engine::PriorityQueue<Links> queue({{0, 1}, {0, 1}}, Links{links.data()});
+    queue.push(0, 0);
+    queue.push(1, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        EXPECT_EQ(queue.pop(), 0u) << i;
+        queue.push_front(0, 0);
+    }
+    EXPECT_EQ(queue.pop(), 0u);
+    EXPECT_EQ(queue.pop(), 1u);
+}
+
 TEST(Shedding, TheLeastUrgentThatCameLastGoesFirst) {
     std::vector<engine::QueueLink> links(6);
-    struct Links {
-        engine::QueueLink* links;
-        engine::QueueLink& operator()(std::uint32_t i) const { return links[i]; }
-    };
     engine::PriorityQueue<Links> queue({{7, 1}, {0, 1}, {4, 1}}, Links{links.data()});
     queue.push(1, 0);
     queue.push(0, 1);

@@ -1,9 +1,15 @@
 // What becomes of what chains ask for, step by step, without a server's thread: what is fetched and what is not, in
 // which order, and how much at a time.
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <thread>
 #include <tuple>
 
 #include "tests/unit/shadow/asking.h"
@@ -126,6 +132,54 @@ TEST_F(Asking, WhatAThreadComesToFirstComesFirst) {
     ASSERT_TRUE(all_comes());
 }
 
+TEST_F(Asking, WhatAThreadHasComeToIsNoLongerFarAway) {
+    begin(1);
+    ShadowFile &near = file("a.ptr", 64), &far = file("b.ptr", 64);
+    ahead_->ask_range(kSlow, near, 10 * kPage, kPage, 2);
+    ahead_->ask_range(kSlow, far, 20 * kPage, kPage, 4);
+    ahead_->ask_range(kSlow, far, 40 * kPage, kPage, 4);
+    ahead_->comes_nearer(far, 1);
+    ahead_->comes_nearer(far, 3);
+    step();
+    EXPECT_TRUE(known(far, 20) && !known(near, 10));
+    ahead_->comes_nearer(near, 0);
+    ASSERT_TRUE(happens([&] {
+        step();
+        return known(near, 10) || known(far, 40);
+    }));
+    EXPECT_TRUE(known(near, 10) && !known(far, 40));
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(near.waiting + far.waiting, 0u);
+}
+
+TEST_F(Asking, WalksOfWhatIsForetoldComeBehindAllOthersAsWell) {
+    begin(1);
+    ShadowFile& f = file("a.ptr", 64);
+    ahead_->ask_walk(walk(f, 30), 2);
+    ahead_->ask_range(kSlow, f, 10 * kPage, kPage, 1);
+    step();
+    EXPECT_TRUE(known(f, 10));
+    EXPECT_EQ(stats().walks, 0u);
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(stats().walks, 1u);
+}
+
+TEST_F(Asking, WhatIsShortDoesNotWaitBehindWhatIsLong) {
+    constexpr std::uint64_t kLong = Ahead::kMostUnderWay / kPage + 100;
+    begin(128);
+    ShadowFile& f = file("a.ptr", kLong + 20);
+    ask(f, 0, kLong);
+    ask(f, kLong + 10);
+    ahead_->ask_walk(walk(f, kLong + 15));
+    step();
+    EXPECT_TRUE(known(f, 0) && !known(f, kLong - 1));
+    EXPECT_TRUE(known(f, kLong + 10));
+    EXPECT_EQ(stats().walks, 1u);
+    EXPECT_EQ(ahead_->waiting(), 1u);
+    ASSERT_TRUE(all_comes());
+    EXPECT_TRUE(in_memory(f, 0, kLong));
+}
+
 // Whether anybody hears of them or not; and each of them comes.
 TEST_F(Asking, NoMoreBytesOfLongReadsAreUnderWayThanMayBe) {
     constexpr std::uint64_t kPages = 700;
@@ -230,22 +284,56 @@ TEST_F(Asking, WhatIsLongerThanTheKernelReadsAheadIsHeardOf) {
 
 // A disk is quicker with few long reads, which the ring would copy.
 TEST_F(Asking, WhatIsOnlyBegunIsBegunInLongPieces) {
-    begin(128);
+    begin(1);  // so that one piece is under way at a time
     ShadowFile& f = file("a.ptr", 2560);
     if (!f.begins_reads) GTEST_SKIP() << "this file system makes who begins a read wait";
-    std::uint64_t before = 0;
-    const auto pieces = [&](std::uint64_t first, std::uint64_t read_ahead) {
+    const auto longest = [&](std::uint64_t first, std::uint64_t read_ahead) {
         f.read_ahead = read_ahead;
         ask(f, first, 512);
-        EXPECT_TRUE(all_comes());
-        return stats().fetches - std::exchange(before, stats().fetches);
+        std::uint64_t most = 0;
+        EXPECT_TRUE(happens([&] {
+            step();
+            most = std::max(most, ahead_->bytes_under_way());
+            return ahead_->idle();
+        }));
+        EXPECT_TRUE(in_memory(f, first, 512));
+        return most;
     };
-    EXPECT_EQ(pieces(0, 8 << 20), 1u) << "from the begin, in windows that grow";
-    EXPECT_EQ(pieces(512, 8 << 20), 2u);
-    EXPECT_EQ(pieces(1024, 512 << 10), 4u) << "no longer than the kernel reads ahead";
-    EXPECT_EQ(pieces(1536, 128 << 10), 8u) << "by the ring";
+    constexpr std::uint64_t kKib = 1024, kMib = 1024 * kKib;
+    EXPECT_EQ(longest(0, 8 * kMib), 2 * kMib) << "from the begin, in windows that grow";
+    EXPECT_EQ(longest(512, 8 * kMib), 1 * kMib);
+    EXPECT_EQ(longest(1024, 512 * kKib), 512 * kKib) << "no longer than the kernel reads ahead";
+    EXPECT_EQ(longest(1536, 128 * kKib), 256 * kKib) << "by the ring";
     f.begins_reads = false;
-    EXPECT_EQ(pieces(2048, 8 << 20), 8u);
+    EXPECT_EQ(longest(2048, 8 * kMib), 256 * kKib);
+    EXPECT_EQ(stats().fetches, 5u * 8) << "a long one counts as so many as it has ranges";
+}
+
+// As a filter of the program's own, under which the server runs as well, may have it (seccomp).
+TEST_F(Asking, WhereTheKernelMayNotBeginReadsPiecesAreThoseOfTheRing) {
+    begin(128);
+    ShadowFile& f = file("a.ptr", 2048);
+    if (!f.begins_reads) GTEST_SKIP() << "this file system makes who begins a read wait";
+    f.read_ahead = 8 << 20;
+    std::thread refused([&] {  // such a filter is the thread's alone
+        sock_filter lines[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                               BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_readahead, 0, 1),
+                               BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                               BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+        const sock_fprog filter{std::size(lines), lines};
+        ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+        ask(f, 1024, 512);
+        ASSERT_TRUE(all_comes());
+        EXPECT_EQ(fallbacks_.count("no-readahead"), 1u);
+        EXPECT_EQ(stats().dropped, 1u) << "the piece by which it was found out";
+        EXPECT_FALSE(known(f, 1024));
+        EXPECT_TRUE(in_memory(f, 1024 + 256, 256));
+        ask(f, 1024, 512);
+        ASSERT_TRUE(all_comes());
+        EXPECT_TRUE(in_memory(f, 1024, 256));
+    });
+    refused.join();
 }
 
 // A walk must not read it, and wait for it, as if it were there (on file systems that cannot read without waiting).

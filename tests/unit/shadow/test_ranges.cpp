@@ -52,6 +52,35 @@ TEST(Ranges, AReadOfAnyPageDecides) {
     EXPECT_EQ(ranges.pages(), 0u);
 }
 
+// A read of its begin says nothing of its end, whether that has come or not.
+TEST(Ranges, WhatIsFetchedInOneGoAndIsLongIsSeveral) {
+    Ends ends;
+    RangeLimits limits = small();
+    limits.bytes = 10 * kPiece;
+    Ranges ranges(limits, 1, ends);
+    const auto all = ranges.begin(7, 0, 4 * kPiece - 5, 0, 0, 0);
+    ASSERT_NE(all, kNoRange);
+    EXPECT_EQ(ranges.count(), 4u);
+    EXPECT_TRUE(ranges.read(7, kPiece, 1, {.waited = true, .began_ns = 10}));
+    EXPECT_EQ(ends.of(RangeEnd::late), 1u);
+    EXPECT_EQ(ranges.arrived(all, 20), 20u);
+    EXPECT_EQ(ranges.count(), 3u);
+    EXPECT_TRUE(ranges.read(7, 0, 1, {}));
+    EXPECT_EQ(ends.of(RangeEnd::hit), 1u);
+    EXPECT_EQ(ranges.bytes(), 2 * kPiece) << "unread as ever";
+    ranges.age({0}, 20 + limits.too_old_ns);
+    EXPECT_EQ(ends.of(RangeEnd::wasted), 2u);
+    EXPECT_EQ(ranges.count(), 0u);
+    ranges.failed(ranges.begin(7, 0, 2 * kPiece, 0, 0, 0));
+    EXPECT_EQ(ends.of(RangeEnd::failed), 2u);
+    EXPECT_EQ(ranges.count() + ranges.bytes(), 0u);
+    limits.ranges = 3;
+    Ranges few(limits, 1, ends);
+    EXPECT_EQ(few.begin(7, 0, 4 * kPiece, 0, 0, 0), kNoRange);
+    EXPECT_EQ(few.count(), 0u);
+    EXPECT_NE(few.begin(7, 0, 3 * kPiece, 0, 0, 0), kNoRange);
+}
+
 TEST(Ranges, WhatIsUnderWayWhenTheProgramComesIsNotFetchedAgain) {
     Ends ends;
     Ranges ranges(small(), 1, ends);
@@ -180,6 +209,7 @@ TEST(Ranges, KeepTheirBoundsAndEndOnce) {
     EXPECT_TRUE(rc::check([] {
         Ends ends;
         RangeLimits limits = small();
+        limits.bytes = 512 * kPageBytes;
         Ranges ranges(limits, 2, ends);
         std::vector<std::uint32_t> under_way;
         unsigned begun = 0;
@@ -188,14 +218,15 @@ TEST(Ranges, KeepTheirBoundsAndEndOnce) {
         const auto steps = *rc::gen::container<std::vector<std::uint32_t>>(rc::gen::arbitrary<std::uint32_t>());
         for (const std::uint32_t step : steps) {
             now += step >> 28;
-            const std::uint64_t file = 1 + (step >> 8 & 1), page = step >> 9 & 63, pages = 1 + (step >> 15 & 7);
+            const std::uint64_t file = 1 + (step >> 8 & 1), page = step >> 9 & 63;
+            const std::uint64_t pages = 1 + (step >> 15 & 7) * ((step >> 20 & 3) == 0 ? 40 : 1);
             const std::uint32_t chain = step >> 18 & 1;
             switch (step % 6) {
                 case 0:
                 case 1: {
                     const auto id = ranges.begin(file, page * kPageBytes, pages * kPageBytes, chain, turns[chain], now);
                     if (id == kNoRange) break;
-                    begun++;
+                    begun += pieces_of(pages * kPageBytes);
                     turns[chain]++;
                     RC_ASSERT(std::ranges::find(under_way, id) == under_way.end());
                     RC_ASSERT(ranges.known(file, page * kPageBytes, pages * kPageBytes) == Ranges::Known::all);
@@ -206,7 +237,7 @@ TEST(Ranges, KeepTheirBoundsAndEndOnce) {
                 case 3: {
                     if (under_way.empty()) break;
                     const std::size_t which = page % under_way.size();
-                    if (step % 6 == 2 || pages != 1) {
+                    if (step % 6 == 2 || (step >> 21 & 3) != 0) {
                         ranges.arrived(under_way[which], now);
                     } else {
                         ranges.failed(under_way[which]);

@@ -22,7 +22,7 @@ TEST(Unread, KeepsTheLatestOfAThreadUntilTheyAreReadOrClosed) {
     ASSERT_EQ(unread.of(0).size(), Unread::kMost);
     EXPECT_EQ(unread.of(0).front(), (Unread::File{1, 2, 0}));
     EXPECT_TRUE(unread.of(1).empty());
-    unread.closed(0, {1, 2, 0});
+    unread.is_closed(0, {1, 2, 0});
     EXPECT_EQ(unread.of(0).front(), (Unread::File{1, 3, 1}));
     unread.reads(0, 1);
     EXPECT_EQ(unread.of(0).size(), Unread::kMost / 2 - 1);
@@ -32,24 +32,55 @@ TEST(Unread, KeepsTheLatestOfAThreadUntilTheyAreReadOrClosed) {
 TEST(Unread, IsShownToChainsThatGoByHowTheThreadReads) {
     const Folder folder;
     std::vector<std::string> files;
-    for (const char* name : {"a.col", "b.col", "c.col", "d.col"}) files.push_back(file_of_pages(folder, name));
+    for (const char* name : {"a.col", "b.col", "c.col", "d.col", "e.col"}) files.push_back(file_of_pages(folder, name));
     for (const auto& path : files) drop_pages(path);
     Running running(server_of(kHeads));
     Poster scanner(running.region(), 0), other(running.region(), 1);
     ASSERT_TRUE(other.opened(0, files[3]));
-    for (int i : {0, 1, 2, 3}) ASSERT_TRUE(scanner.opened(0, files[static_cast<unsigned>(i)]));
+    for (int i : {0, 1, 2, 3, 4}) ASSERT_TRUE(scanner.opened(0, files[static_cast<unsigned>(i)]));
     ASSERT_TRUE(scanner.closed(0, files[1]));
     ASSERT_TRUE(happens([&] { return scanner.taken() && other.taken(); }));
+    ASSERT_TRUE(other.closed(0, files[4]));
+    ASSERT_TRUE(happens([&] { return other.taken(); }));
     EXPECT_EQ(running.chain(1).fetches, 0u) << "nobody knows yet how it reads";
     ASSERT_TRUE(scanner.begun(0, files[0], 0, kScan));
     EXPECT_TRUE(happens([&] { return pages_in_memory(files[2], 0, kPages) == 16; }));
     EXPECT_TRUE(happens([&] { return pages_in_memory(files[3], 0, kPages) == 16; }));
     EXPECT_EQ(pages_in_memory(files[0], 0, kPages), 0u) << "it is being read";
     EXPECT_EQ(pages_in_memory(files[1], 0, kPages), 0u) << "it was closed";
-    const std::uint64_t events = running.chain(1).events;
-    ASSERT_TRUE(scanner.begun(0, files[2], 0, kScan));
+    EXPECT_EQ(pages_in_memory(files[4], 0, kPages), 0u) << "another thread has closed it";
+}
+
+TEST(Unread, IsNotShownAgainToChainsThatKnewAlready) {
+    const Folder folder;
+    std::vector<std::string> files;
+    for (const char* name : {"a.col", "b.col", "c.col"}) files.push_back(file_of_pages(folder, name));
+    Running running(server_of(kHeads));
+    Poster scanner(running.region(), 0);
+    ASSERT_TRUE(scanner.opened(0, files[0]));
+    ASSERT_TRUE(scanner.begun(0, files[0], 0, kScan));
+    for (int i : {1, 2}) ASSERT_TRUE(scanner.opened(0, files[static_cast<unsigned>(i)]));
+    ASSERT_TRUE(happens([&] { return scanner.taken() && running.chain(1).events == 3; }));
+    ASSERT_TRUE(scanner.begun(0, files[1], 0, kScan));
     ASSERT_TRUE(happens([&] { return scanner.taken(); }));
-    EXPECT_EQ(running.chain(1).events, events) << "it has been shown them all";
+    EXPECT_EQ(running.chain(1).events, 3u);
+}
+
+// What is in memory tells nothing of what has not been read from.
+TEST(Unread, IsKeptThroughReadsThatDoNotWait) {
+    const Folder folder;
+    std::vector<std::string> files;
+    for (const char* name : {"a.col", "b.col", "c.col"}) files.push_back(file_of_pages(folder, name));
+    for (const auto& path : files) drop_pages(path);
+    Running running(server_of(kHeads));
+    Poster poster(running.region(), 0);
+    for (const auto& path : files) ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(poster.read(0, files[0], 0, kScan, 2'000));
+    ASSERT_TRUE(happens([&] { return poster.taken(); }));
+    EXPECT_EQ(pages_in_memory(files[2], 0, kPages), 0u);
+    ASSERT_TRUE(poster.read(0, files[1], 0, kScan));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(files[2], 0, kPages) == 16; }));
+    EXPECT_EQ(pages_in_memory(files[0], 0, kPages), 0u) << "it has been read from";
 }
 
 TEST(Unread, IsNotShownAgainToChainsThatGoByTheFileAlone) {

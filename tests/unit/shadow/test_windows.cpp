@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <thread>
 #include <utility>
 
 #include "runtime/shadow/devices.h"
@@ -154,6 +156,35 @@ TEST_F(Begin, BringsLargeFolios) {
     ASSERT_TRUE(disk_.begin_file(fd_, kPages * kPageBytes, read_ahead_, true));
     ASSERT_TRUE(comes(0, kPages));
     EXPECT_GE(in_large_folios(kPages), kPages * 9 / 10);
+}
+
+// Since Linux 6.15 the kernel says only to who may write to a file, or owns it, what is in memory of it.
+TEST_F(Begin, BringsSinglePagesOfAFileOfWhichTheKernelDoesNotSayWhatIsThere) {
+    constexpr unsigned kPages = 301, kFirst = kPiece / kPageBytes;
+    constexpr long kCachestat = 451;
+    constexpr uid_t kNobody = 65534;
+    if (geteuid() != 0) GTEST_SKIP() << "only root makes files that are somebody else's";
+    if (read_ahead_ < Windows::kLeast * kPageBytes) GTEST_SKIP() << "the kernel's windows hardly grow on this disk";
+    make(kPages);
+    bool refused = false, has_first = false, has_all = true, begun = false;
+    const InMemory first(path_, 0, kFirst);
+    std::thread other([&] {  // a user by the system call is the thread's alone
+        if (syscall(SYS_setresuid, -1, kNobody, -1) != 0) return;
+        const std::uint64_t range[2] = {0, kPageBytes};
+        std::uint64_t found[5];
+        refused = syscall(kCachestat, fd_, range, found, 0) != 0 && errno == EPERM;
+        has_first = disk_.in_memory(fd_, 0, kFirst * kPageBytes);
+        has_all = disk_.in_memory(fd_, 0, kPages * kPageBytes);
+        begun = disk_.begin_file(fd_, kPages * kPageBytes, read_ahead_, true);
+    });
+    other.join();
+    EXPECT_TRUE(has_first);
+    EXPECT_FALSE(has_all);
+    EXPECT_TRUE(begun);
+    EXPECT_TRUE(comes(0, kPages));
+    if (!refused) GTEST_SKIP() << "this kernel says of everybody's files what is in memory";
+    EXPECT_EQ(fallbacks_.count("no-windows"), 1u);
+    if (in_large_folios(kPages) > 0) ADD_FAILURE() << "the beginning came in windows all the same";
 }
 
 }  // namespace
