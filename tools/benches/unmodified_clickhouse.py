@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 
-from common import RELEASE, ROOT, Trouble, progress
-from unmodified_common import (Sample, Section, beside, best_read_ahead, bring, folder, forget, goal_of_warm, hits_of, load, median, program, share_row, time_row,
+from common import ROOT, Trouble, progress
+from unmodified_common import (Sample, Section, beside, best_read_ahead, bring, folder, forget, goal_of_warm, hits_of, knowing, load, median, program, share_row, time_row,
                                turned, with_read_ahead)
 from unmodified_nginx import ticks
 
@@ -140,13 +140,8 @@ class ClickHouse(Section):
             for query in QUERIES:
                 self.ask(server, query, turn)
             for query in SCANS:
-                command = [RELEASE / "bin" / "bench_ahead", *ORACLE[volume]]
-                with subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as helper:
-                    helper.stdin.write("\n".join(self.files[query]) + "\n\n")
-                    helper.stdin.flush()
-                    if helper.stdout.readline() != "ready\n":
-                        raise Trouble("bench_ahead did not start")
-                    samples[query]["oracle"].append(self.cold(server, path, query, turn, helper.stdin.close))
+                with knowing("bench_ahead", *ORACLE[volume], what="\n".join(self.files[query]) + "\n\n") as begin:
+                    samples[query]["oracle"].append(self.cold(server, path, query, turn, begin))
 
     def run(self, volume, path):
         if self.quick and volume == "local":

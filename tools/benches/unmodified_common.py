@@ -105,6 +105,17 @@ def measured(words, **options):
     return text, usage.ru_utime + usage.ru_stime, usage.ru_nvcsw + usage.ru_nivcsw
 
 
+@contextlib.contextmanager
+def knowing(program, *words, what):
+    """One of our helpers that is told what will be read, and waits; it brings it into memory from when what the caller is given is called."""
+    with subprocess.Popen(list(map(str, (RELEASE / "bin" / program, *words))), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as helper:
+        helper.stdin.write(what)
+        helper.stdin.flush()
+        if helper.stdout.readline() != "ready\n":
+            raise Trouble(f"{program} did not start")
+        yield helper.stdin.close
+
+
 def beside(spec, options, words, summary=None):
     """The command with its shadow chains."""
     command = [CHAINIO, "run", "--spec", spec, *options, "--json"]

@@ -1,11 +1,10 @@
 """sqlite3, unmodified: a range of a secondary index, each row somewhere else in its table; single lookups; warm ones."""
 import random
 import re
-import subprocess
 import tempfile
 
-from common import RELEASE, Trouble, output_of, progress
-from unmodified_common import (Sample, Section, beside, best_read_ahead, bring, folder, forget, goal_of_warm, hits_of, load, measured, program, share_row, time_row,
+from common import Trouble, output_of, progress
+from unmodified_common import (Sample, Section, beside, best_read_ahead, bring, folder, forget, goal_of_warm, hits_of, knowing, load, measured, program, share_row, time_row,
                                turned, with_read_ahead)
 
 ROWS, QUICK_ROWS, FOUND = 6_000_000, 400_000, 2_182
@@ -88,17 +87,9 @@ class Sqlite(Section):
 
     def oracle(self, path, sql, ranges):
         """All reads, known beforehand, replayed as quickly as the volume takes them from the moment that the program starts."""
-        helper = subprocess.Popen([RELEASE / "bin" / "bench_replay", path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        helper.stdin.write(ranges)
-        helper.stdin.flush()
-        if helper.stdout.readline() != "ready\n":
-            raise Trouble("bench_replay did not start")
-        helper.stdin.write("\n!")
-        helper.stdin.close()
-        sample = self.query(self.words(path), sql)
-        helper.stdout.read()
-        helper.wait()
-        return sample
+        with knowing("bench_replay", path, what=ranges) as begin:
+            begin()
+            return self.query(self.words(path), sql)
 
     def run(self, volume, path):
         self.answers = {}

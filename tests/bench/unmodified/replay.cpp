@@ -1,6 +1,6 @@
 // bench_replay FILE: reads the ranges that it is given (lines of `offset length`), as many at once as a disk takes,
-// into the page cache. It says `ready` and begins with the next byte on its standard input: the oracle that knows what
-// a program will read.
+// into the page cache. It says `ready` and begins when there is nothing more on its standard input: the oracle that
+// knows what a program will read.
 #include <fcntl.h>
 #include <liburing.h>
 #include <unistd.h>
