@@ -136,6 +136,8 @@ class Program:
         command = [*before, *folder.command(asked, [sys.executable, *words, folder.path / "program.py", port, root])]
         self.process = subprocess.Popen([str(word) for word in command], env=environment or folder.environment, cwd=folder.path, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.inside = ["nsenter", "-m", "-t", str(self.process.pid)] if before else []
+        self.environment = environment or folder.environment
         self.hear()
 
     def hear(self):
@@ -153,7 +155,8 @@ class Program:
         return self.say("ask", how, *names)
 
     def figures(self):
-        done = subprocess.run([CHAINIO, "top", str(self.process.pid), "--once", "--json"], capture_output=True, text=True, timeout=runs.LONGEST)
+        done = subprocess.run([*self.inside, CHAINIO, "top", str(self.process.pid), "--once", "--json"], env=self.environment, capture_output=True, text=True,
+                              timeout=runs.LONGEST)
         if done.returncode != 0:
             return None
         figures = json.loads(done.stdout)
@@ -228,7 +231,11 @@ def test_requests(folder, root):
     warm = files.take(AT_ONCE)
     judge("once", program, warm, {"own": AT_ONCE, "cached": 0})
     judge("the same again", program, warm, {"own": 0, "fetches": 0, "cached": AT_ONCE})
-    judge("a large file", program, ["large.bin"], {"own": 0, "length": 1, "wanted": LARGE // (256 * KIB)}, sizes=[LARGE])
+    # Two ranges, unless the program reads it before the server looks: then it is one piece that is in memory.
+    before = program.figures()
+    judge("a large file", program, ["large.bin"], {"own": 0, "length": 1}, sizes=[LARGE])
+    after = program.figures()
+    expect("a large file: what the server does", (after["fetches"] - before["fetches"], after["cached"] - before["cached"]) in ((2, 0), (0, 1)), True)
     judge("an escaped name", program, ["a%20b.bin"], {"own": 0, "request": 1, "name": 0}, sizes=[-1])
     judge("one that leads up", program, ["d0/../inner.bin"], {"own": 0, "request": 1, "name": 0, "fetches": 0})
     judge("a file that is not there", program, ["none.bin"], {"own": 0, "request": 0, "name": 1, "dropped": 1}, sizes=[-1])
@@ -366,13 +373,14 @@ def test_nothing_may_be_executed(folder, root):
         print("skip  a folder where nothing may be executed cannot be mounted here")
         return
     program = Program(folder, root, options=["--no-gate"], before=mount, environment={**folder.environment, "XDG_RUNTIME_DIR": str(where)})
-    done = program.ask(*files.take(4))
-    expect("where nothing may be executed: what the program reads", done["got"], [SMALL] * 4)
-    second = program.ask(*files.take(4))
-    expect("where nothing may be executed: what the program reads then", second["got"], [SMALL] * 4)
+    asked = 0
+    while asked < 80 and (asked < 8 or program.figures()["code"] == 0):  # until the server has told the program of the disk
+        done = program.ask(*files.take(4))
+        expect("where nothing may be executed: what the program reads", done["got"], [SMALL] * 4)
+        asked += 4
     summary = program.end()
     chain = summary["chains"][0]
-    expect("where nothing may be executed: the server does it all", (chain["own"], chain["fetches"] + chain["cached"], summary["left"]["code"] > 0), (0, 8, True))
+    expect("where nothing may be executed: the server does it all", (chain["own"], chain["fetches"] + chain["cached"], summary["left"]["code"] > 0), (0, asked, True))
 
 
 def test_names_not_in_memory(folder, root):
