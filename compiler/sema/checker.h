@@ -109,7 +109,7 @@ class Checker {
     void declare_param(Instance&, const ast::Param&);
     void import_files(Instance&);
     void import_file(Instance&, const ast::Import&, Span);
-    bool is_import_cycle(Instance&, const ast::File&, const ast::Import&, const std::string& name);
+    bool is_import_cycle(Instance&, const ast::File&, const ast::Import&);
     void missing_import(Instance&, const ast::Import&, const Loaded&);
     void add_files(Instance&, const ast::FileClass&);
     void bind_import(Instance& importer, Instance& made, const ast::Import&);

@@ -8,12 +8,13 @@ void Checker::import_files(Instance& scope) {
         if (const auto* import = std::get_if<ast::Import>(&item.node)) import_file(scope, *import, item.span);
 }
 
-bool Checker::is_import_cycle(Instance& scope, const ast::File& file, const ast::Import& import,
-                              const std::string& name) {
-    std::string path = name;
+bool Checker::is_import_cycle(Instance& scope, const ast::File& file, const ast::Import& import) {
+    std::string path;
     for (Instance* at = &scope; at; at = at->importer) {
-        path = at->name + " -> " + path;
+        const std::string name = at->importer ? at->name : "the spec";  // whose own name does not count
+        path = name + " -> " + path;
         if (at->file == &file) {
+            path += name;
             error(import_cycle, import.path_span, "\"" + import.path + "\" imports itself",
                   "break the circle: move what both need into a third file",
                   {{import.path_span, "the circle: " + path}});
@@ -62,7 +63,7 @@ void Checker::import_file(Instance& scope, const ast::Import& import, Span) {
     Loaded loaded = loader_(import.path, scope.file->id);
     after_syntax_errors_ |= diags_.error_count() != errors;
     if (!loaded.file) return missing_import(scope, import, loaded);
-    if (is_import_cycle(scope, *loaded.file, import, loaded.canonical_name)) return;
+    if (is_import_cycle(scope, *loaded.file, import)) return;
     std::string prefix = import.alias ? scope.prefix + import.alias->text + "." : scope.prefix;
     Instance* made = new_instance(*loaded.file, loaded.canonical_name, std::move(prefix), &scope);
     auto made_index = static_cast<std::uint32_t>(instances_.size() - 1);

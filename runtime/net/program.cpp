@@ -37,10 +37,16 @@ Refusal refusal(const std::string& what, int error) {
 }
 
 Refusal foreign(const Interface& interface, const AttachedProgram& program) {
+    // Ours hangs on a link, which ends with the process that holds it and not otherwise.
+    const bool ours = program.name == kTake || program.name == kHand;
+    const std::string remedy =
+        ours ? "another runtime of ours serves there until it ends: have one serve both"
+             : fmt::format("`ip link set dev {} xdp off` removes it, or the end of who holds it by a link",
+                           interface.name);
     return {Refusal::Why::foreign_program,
-            fmt::format("the XDP program '{}' (id {}) is attached to {}, and is not replaced: `ip link set dev {} xdp "
-                        "off` removes it, or serve the port `via uring`",
-                        program.name, program.id, interface.name, interface.name)};
+            fmt::format("the XDP program '{}' (id {}) is attached to {}, and is not replaced: {}, or serve the port "
+                        "`via uring`",
+                        program.name, program.id, interface.name, remedy)};
 }
 
 // What libxdp has attached there, and whose programs have to stay.

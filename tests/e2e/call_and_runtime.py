@@ -149,6 +149,11 @@ def test_runtime(app, tree, folder):
                                     ("another class", ("--file", f"page={tree}"), 2, "there is no file class 'page'; did you mean 'pages'?"),
                                     ("a service that is not there", ("--port", "none=1"), 2, "there is no service 'none'")):
         expect(f"refused by --check: {what}", run("--spec", app, "--check", *words, tool="chainio-runtime"), lambda r, code=code, part=part: (r[0], r[1]) == (code, "") and part in r[2])
+    (folder / "echo.chain").write_text('service echo on tcp 7001 via uring { text Line { all: rest(max 64) } request { line: Line } on request { reply "yes\\n" } '
+                                       'on malformed { reply "no\\n" } }\n')
+    expect("a service", run(folder / "echo.chain", "-o", folder / "echo.o", tool="chainc")[0], 0)
+    for words, port in (((), 7001), (("--port", "echo=7002"), 7002)):
+        expect(f"its port: {port}", run("--spec", folder / "echo.o", "--check", *words, tool="chainio-runtime"), lambda r, port=port: r[0] == 0 and f"tcp {port} via uring" in r[1])
     expect("spins", run("--spec", app, "--check", "--spin", 50, tool="chainio-runtime"), lambda r: r[0] == 0 and ", looks 50 us for completions before it sleeps)" in r[1])
     expect("  or not", run("--spec", app, "--check", tool="chainio-runtime"), lambda r: "looks" not in r[1])
     expect("refused: spin", run("--spec", app, "--spin", 50, "--no-ring", tool="chainio-runtime"), lambda r: (r[0], r[2]) == (2, "chainio-runtime: --spin goes not with --no-ring: a pread sleeps at once\n"))
@@ -217,6 +222,18 @@ def test_python(app, tree, keys):
                 expect(f"python: {what}", "none", error.__name__)
             except error as refused:
                 expect(f"python: {what}", str(refused), lambda e: "of chain 'lookup'" in e)
+        for value in ("x", 2.0, None):
+            try:
+                handle.call("lookup", index=index, key=value)
+                expect(f"python: {value!r} for an integer", "none", "TypeError")
+            except TypeError as refused:
+                expect(f"python: {value!r} for an integer", str(refused),
+                       f"parameter 'key' of chain 'lookup': {value!r} is no integer; an integer is wanted, such as 42")
+
+        class Integer:
+            def __index__(self):
+                return 42
+        expect("python: an integer of another library", handle.call("lookup", index=index, key=Integer()).value, 294)
         try:
             handle.call("lokup")
             expect("python: refusal", "none", "an error")

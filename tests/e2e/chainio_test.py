@@ -177,6 +177,10 @@ def main():
         code, out, err = run(folder, "none.test.yaml", "skip.test.yaml")
         check("a file that is not there is exit code 3 with the cause, the other files still run",
               code == 3 and "none.test.yaml: cannot be read: No such file or directory" in err and "1 skipped" in out, out + err)
+        (folder / "directory").mkdir()
+        code, out, err = run(folder, "directory", "skip.test.yaml")
+        check("a directory is named as one with exit code 3, the other files still run",
+              (code, err) == (3, "chainio test: directory: is a directory, not a test file; name a file in it\n") and "1 skipped" in out, out + err)
         shadow_chains_run_natively(folder)
         interrupted(folder)
         left = list(pathlib.Path(os.environ.get("TMPDIR", "/tmp")).glob("chainio-test-*"))

@@ -212,6 +212,13 @@ def test_plain(folder, spec):
     expect("the loader alone", (done.returncode, done.stderr), lambda r: r == (0, b"") and b"libc.so.6" in done.stdout)
     done = folder.run([*spec, "--library", "/nonexistent.so"], ["sh", "-c", "echo plain; exit 4"])
     expect("without the library", (done.returncode, done.stdout, done.stderr), lambda r: r[:2] == (4, b"plain\n") and b"runs plain: there is no libchainio.so" in r[2])
+    done = folder.run(["--spec", folder.path], ["true"])
+    expect("a directory as a spec", (done.returncode, done.stderr), lambda r: r[0] == 1 and b"is a directory, and no spec: name the .chain file in it" in r[1])
+    (folder.path / "text.so").write_text("no library")
+    done = folder.run([*spec, "--library", "text.so"], ["sh", "-c", "echo plain; exit 4"])
+    expect("a library that is none", (done.returncode, done.stdout, done.stderr),
+           lambda r: r[:2] == (4, b"plain\n") and b"text.so` cannot be preloaded: it is no shared library" in r[2] and b"ERROR" not in r[2])
+    expect("--strict refuses it, too", folder.run([*spec, "--strict", "--library", "text.so"], ["echo", "on"]), lambda d: d.returncode == 3 and d.stdout == b"")
     if os.getuid() == 0:
         rights = folder.path / "rights"
         rights.write_bytes(pathlib.Path("/bin/echo").resolve().read_bytes())

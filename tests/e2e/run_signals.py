@@ -170,6 +170,15 @@ def test_descriptors(folder, spec):
         p.stdin.detach()
     done = folder.run([*spec, "--json", "--summary", "/dev/stdout"], ["echo", "words"])
     expect("a summary on standard output", (done.returncode, done.stdout.startswith(b"words\n{"), done.stderr), (0, True, b""))
+    for name, which in (("stdout", "stdout"), ("stderr", "stderr"), ("fd/1", "stdout"), ("fd/2", "stderr")):
+        for mode, before in (("wb", b""), ("ab", b"before\n")):
+            kept = folder.path / "kept"
+            kept.write_bytes(b"before\n")
+            with open(kept, mode) as file:
+                command = folder.command([*spec, "--json", "--summary", f"/dev/{name}"], ["sh", "-c", f"echo words >&{1 if which == 'stdout' else 2}"])
+                done = subprocess.run(command, env=folder.environment, cwd=folder.path, stdin=subprocess.DEVNULL, timeout=runs.LONGEST, **{which: file})
+            text = kept.read_bytes()
+            expect(f"a summary in the file that /dev/{name} is, {mode}: what was there stays", (done.returncode, text.startswith(before + b"words\n{")), (0, True))
 
 
 def test_privileges(folder, spec):

@@ -84,6 +84,19 @@ def test_names(folder):
         run.communicate(b"\n", timeout=runs.LONGEST)
 
 
+def test_another_user():
+    """Root's name without its powers may look at no process of another user."""
+    if os.geteuid() != 0:
+        print("skip  another user's process: only root can start one")
+        return
+    with subprocess.Popen(["sleep", str(runs.LONGEST)], user=65534, group=65534, extra_groups=[]) as other:
+        done = subprocess.run(["setpriv", "--bounding-set=-all", "--inh-caps=-all", CHAINIO, "top", str(other.pid), "--once"], capture_output=True, text=True,
+                              timeout=runs.LONGEST)
+        other.kill()
+    expect("another user's process", (done.returncode, done.stderr),
+           (1, f"chainio top: this user may not look at process {other.pid}; be the user that started it, or root\n"))
+
+
 def main():
     with runs.Folder() as folder:
         (folder.path / "good.chain").write_text(SPEC)
@@ -91,6 +104,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])  # fills the cache
         test_sizes(folder)
         test_names(folder)
+        test_another_user()
     sys.exit(1 if runs.failures else 0)
 
 

@@ -129,6 +129,11 @@ def test_long_line_behind_others(server):
             control.sendall(b"\n" * 60_000 + b"x" * (3 << 20))
         expect("3 MiB without an end behind short lines", json.loads(control.makefile().readline()), {"id": None, "error": "a line is longer than 1 MiB"})
         netns.until("  its place is free", lambda: server.all_stats()["clients"] == 1)
+    for more, refused in ((0, False), (1, True)):
+        with connected(server) as control:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                control.sendall(b"x" * ((1 << 20) + more) + b"\n")
+            expect(f"a whole line of 1 MiB and {more}", json.loads(control.makefile().readline())["error"] == "a line is longer than 1 MiB", refused)
 
 
 def test_overload(server):

@@ -2,6 +2,7 @@
 """`chainio store` and std/store.chain: what was put in comes out, by the chain, in every way of reading; what is wrong is named."""
 import os
 import random
+import re
 import sqlite3
 import struct
 import subprocess
@@ -74,7 +75,10 @@ def damaged(run, path, want, rng):
         run.same(f"damaged {number}: answers that are neither right nor `malformed`", wrong_ones, [])
         run.true(f"damaged {number}", "malformed" in answers, "nothing was found")
         checked = store("check", bad)
-        run.same(f"damaged {number}: check", (checked.returncode, len(checked.stderr.splitlines())), (1, 11))
+        run.same(f"damaged {number}: check", (checked.returncode, len(checked.stderr.splitlines())), (1, 12))
+        counted = re.fullmatch(rf"chainio store: {re.escape(str(bad))}: and (\d+) more, which are not named", checked.stderr.decode().splitlines()[10])
+        # Nearly every one of the bits that were turned is in an item of its own.
+        run.true(f"damaged {number}: how many more", counted is not None and 500 < int(counted[1]) < ITEMS, checked.stderr.decode())
     bad.write_bytes(whole[:8] + b"\x03" + whole[9:])
     done = store("check", bad)
     run.same("another version", (done.returncode, done.stderr.decode()),
@@ -94,6 +98,39 @@ def views(run, database, path):
     for name, why in (("bad", "no such table: main.gone"), ("none", "there is no table 'none'")):
         done = store("build", other, "--from-sqlite", database, "--table", name)
         run.same(f"table {name}", (done.returncode, done.stderr.decode()), (1, f"chainio store: {database}: {why}\n"))
+
+
+# Root's name, and none of its powers.
+POWERLESS = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+
+
+def unreadable(run):
+    """A database that SQLite cannot open is named with what is in the way."""
+    folder, none = run.folder / "closed", run.folder / "none.store"
+    folder.mkdir()
+    database = folder / "wal.db"
+    with sqlite3.connect(database) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("CREATE TABLE t AS SELECT 'k' AS key, 'v' AS value")
+    db.close()
+
+    def build(source):
+        done = subprocess.run([*POWERLESS, BUILD / "bin" / "chainio", "store", "build", none, "--from-sqlite", source, "--table", "t"], capture_output=True, text=True)
+        return done.returncode, done.stderr, none.exists()
+    link = run.folder / "link.db"
+    link.symlink_to(database)
+    folder.chmod(0o555)
+    for path in (database, link):
+        run.same(f"{path.name}, in a folder that may not be written", build(path),
+                 (3, f"chainio store: {path}: the database is in WAL mode, in which SQLite needs the file '{database}-shm', and '{folder}' may not be written; "
+                     "run this as a user who may, or copy the database and its -wal file to a folder of yours while nobody writes to it\n", False))
+    database.chmod(0)
+    run.same("one that may not be read", build(database), (3, f"chainio store: {database}: cannot be opened: Permission denied\n", False))
+    database.chmod(0o644)
+    folder.chmod(0o755)
+    run.same("one in a folder that may be written", build(database), (0, "", True))
+    run.same("  leaves what SQLite makes beside it", sorted(each.name for each in folder.iterdir()), ["wal.db", "wal.db-shm", "wal.db-wal"])
+    none.unlink()
 
 
 LONG = 64000  # longer values are in pieces
@@ -216,6 +253,10 @@ def wrong(run):
          f"chainio store: {run.folder / 'no' / 'a'}: no file can be made in '{run.folder / 'no'}': No such file or directory\n"),
         ("other duplicates", ("build", none, "--from", lines, "--duplicates", "both"), 2,
          "chainio store build: --duplicates: both not in {refuse,first,last}\n  hint: `chainio store build --help` lists the options\n"),
+        ("a database that is not there", ("build", none, "--from-sqlite", run.folder / "no", "--table", "t"), 3,
+         f"chainio store: {run.folder / 'no'}: does not exist; name the file of an SQLite database\n"),
+        ("a directory for a database", ("build", none, "--from-sqlite", run.folder, "--table", "t"), 3,
+         f"chainio store: {run.folder}: is a directory, not an SQLite database; name a file in it\n"),
         ("a table without a database", ("build", none, "--from", lines, "--table", "t"), 2, "chainio store build: --table and --query go with --from-sqlite\n"),
         ("a source without items", ("build", none, "--from", "/dev/null"), 1,
          f"chainio store: {none}: not made, since there are no items to put in; --allow-empty makes a store without any\n"),
@@ -278,6 +319,7 @@ def main():
     run.same("the same items in the same order are the same bytes", path.read_bytes() == other.read_bytes(), True)
     damaged(run, path, want, rng)
     views(run, database, path)
+    unreadable(run)
     long_values(run, rng)
     memory(run)
     wrong(run)

@@ -95,8 +95,8 @@ def refusals(pair):
     code, _, said = refused(pair, port=9002)
     program = attached(pair)["prog"]["id"]
     expect("a second server on the interface", (code, said),
-           (3, f"the XDP program 'chainio_take' (id {program}) is attached to vb, and is not replaced: `ip link set dev vb xdp off` "
-            "removes it, or serve the port `via uring`"))
+           (3, f"the XDP program 'chainio_take' (id {program}) is attached to vb, and is not replaced: another runtime of "
+            "ours serves there until it ends: have one serve both, or serve the port `via uring`"))
     with connected(pair) as client:
         expect("  the first goes on", answered(client), b"Ehello")
     first.end()
@@ -112,8 +112,8 @@ def foreign(pair, folder):
     program = attached(pair)["prog"]["id"]
     code, _, said = refused(pair)
     expect("a foreign program", (code, said),
-           (3, f"the XDP program 'foreign' (id {program}) is attached to vb, and is not replaced: `ip link set dev vb xdp off` removes it, "
-            "or serve the port `via uring`"))
+           (3, f"the XDP program 'foreign' (id {program}) is attached to vb, and is not replaced: `ip link set dev vb xdp off` removes it, or the end of who "
+            "holds it by a link, or serve the port `via uring`"))
     expect("  is still there", attached(pair)["prog"]["id"], program)
     with netns.udp(pair.there, TO) as plain, connected(pair) as client:
         client.send(b"by the socket path")

@@ -14,6 +14,7 @@
 #include "runtime/engine/kernel_program.h"
 #include "runtime/ring/ring.h"
 #include "runtime/spec/native_code.h"
+#include "runtime/umem/region.h"
 #include "tools/chainio-runtime/check_xdp.h"
 
 namespace chainio::runtime_tool {
@@ -83,8 +84,14 @@ SystemFact ring_fact(std::vector<SystemFact>& more) {
 SystemFact huge_page_fact() {
     const std::string free = first_line("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
     if (!free.empty() && free != "0") return {"huge pages", "ok", free + " pages of 2 MiB are free", ""};
-    return {"huge pages", "limited", "no page of 2 MiB is free; block memory is in pages of 4 KiB",
-            "`sysctl vm.nr_hugepages=64`"};
+    constexpr std::size_t kTried = std::size_t{2} << 20;
+    auto region = umem::Region::create(kTried, false);
+    if (region) region->gather();
+    if (region && region->in_huge_pages())
+        return {"huge pages", "ok", "none is reserved; the kernel puts them together for block memory", ""};
+    return {"huge pages", "limited",
+            "none is reserved, and the kernel puts none together; block memory is in pages of 4 KiB",
+            "`sysctl vm.nr_hugepages=64`, or Linux 6.1"};
 }
 
 SystemFact direct_fact(const utsname& name) {

@@ -32,10 +32,11 @@ bool Client::read_some() {
 
 // What is behind the last whole line is looked at once that one is taken.
 void Client::refuse_long_line() {
-    if (lines_ != 0 || input_.size() - taken_ <= kLongestLine) return;
+    const std::size_t end = lines_ != 0 ? input_.find('\n', taken_) : input_.size();
+    if (end - taken_ <= kLongestLine) return;
     send(error_line(nullptr, "a line is longer than 1 MiB"));
     input_.clear();
-    taken_ = 0;
+    taken_ = lines_ = 0;
     closing_ = true;
 }
 

@@ -77,6 +77,8 @@ std::expected<std::vector<OpenFile>, Problem> open_files(const Options& options,
     return given;
 }
 
+}  // namespace
+
 std::expected<std::vector<service::Server::Port>, Problem> ports_of(const Options& options, const ir::Module& module) {
     std::vector<service::Server::Port> ports;
     std::vector<std::string> names;
@@ -100,8 +102,6 @@ std::expected<std::vector<service::Server::Port>, Problem> ports_of(const Option
     }
     return ports;
 }
-
-}  // namespace
 
 service::Files Edition::named_files() const {
     std::vector<service::NamedFile> named;
@@ -187,7 +187,6 @@ std::expected<void, std::string> make_room(const Options& options, const Edition
 
 std::expected<void, Problem> look_at_given(const Options& options, Edition& edition) {
     if (auto files = open_given(options, *edition.engine); !files) return std::unexpected(files.error());
-    if (auto ports = ports_of(options, edition.loaded->module()); !ports) return std::unexpected(ports.error());
     return {};
 }
 

@@ -48,8 +48,10 @@ std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& opt
                                                               ring::Shared* ring);
 // Raises the limit of open files as far as it goes; what does not do is said here, and not by clients who wait.
 std::expected<void, std::string> make_room(const Options& options, const Edition& edition);
-// What --file and --port say, for who only wants to know whether it is right.
+// What --file says, for who only wants to know whether it is right.
 std::expected<void, Problem> look_at_given(const Options& options, Edition& edition);
+// What `--port` gives.
+std::expected<std::vector<service::Server::Port>, Problem> ports_of(const Options& options, const ir::Module& module);
 // Opens the files that it reads, and understands which ports are wanted.
 std::expected<void, Problem> open_edition(const Options& options, Edition& edition);
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/service/server.h"
 #include "runtime/spec/loaded.h"
 
 namespace chainio::runtime_tool {
@@ -14,9 +15,10 @@ struct PlanRow {
 };
 
 // With `kernel` by the kernel engine; `tried`: by the user engine, until a trial is over. `no_ring`: why there is no
-// io_uring, without which no service runs; empty where there is one.
+// io_uring, without which no service runs; empty where there is one. `ports`: where services are instead of where the
+// spec has them.
 std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine, bool kernel, bool tried,
-                             const std::string& no_ring);
+                             const std::string& no_ring, const std::vector<service::Server::Port>& ports);
 std::string plan_text(const std::vector<PlanRow>& rows);
 std::string plan_json(const std::vector<PlanRow>& rows);
 

@@ -52,6 +52,8 @@ int check(const std::string& path) {
     if (!checked) return problems({checked.error()}, true);
     if (!checked->problems.empty()) {
         const int code = problems(checked->problems, false);
+        if (checked->more_problems != 0)
+            fmt::print(stderr, "chainio store: {}: and {} more, which are not named\n", path, checked->more_problems);
         if (checked->of_ours) fmt::print(stderr, "chainio store: {} is damaged; build it again\n", path);
         return code;
     }

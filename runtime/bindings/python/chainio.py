@@ -10,6 +10,7 @@
 import collections
 import ctypes
 import ctypes.util
+import operator
 import os
 import pathlib
 
@@ -89,6 +90,10 @@ _Chain = collections.namedtuple("_Chain", "number params bits signed")
 
 def _scalar(chain, param, value):
     """The value, when the parameter can hold it: what is cut off here the library would never see."""
+    try:
+        value = operator.index(value)  # which integers of other libraries have, too
+    except TypeError:
+        raise TypeError(f"parameter '{param.name}' of chain '{chain}': {value!r:.80} is no integer; an integer is wanted, such as 42") from None
     low, high = (-(1 << param.bits - 1), (1 << param.bits - 1) - 1) if param.signed else (0, (1 << param.bits) - 1)
     if not low <= value <= high:
         raise OverflowError(f"parameter '{param.name}' of chain '{chain}': {value} is not between {low} and {high}")

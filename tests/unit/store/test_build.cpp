@@ -290,6 +290,22 @@ TEST_F(StoreTest, CheckFindsEveryDamagedByte) {
     EXPECT_FALSE(check(path("none")));
 }
 
+TEST_F(StoreTest, CheckNamesTenProblemsAndCountsTheOthers) {
+    Rows source(many(40));
+    ASSERT_TRUE(build(source, {.path = path("a.store")}));
+    std::string bad = read("a.store");
+    ItemHead head;
+    for (std::size_t at = kPage, damaged = 1; damaged <= 40; damaged++) {
+        std::memcpy(&head, bad.data() + at, sizeof head);
+        bad[at] = static_cast<char>(bad[at] ^ 1);  // of the sum
+        at += padded(sizeof head + head.key_size + head.value_size, kUnit);
+        const auto checked = check(write("bad", bad));
+        ASSERT_TRUE(checked);
+        EXPECT_EQ(checked->problems.size(), std::min(damaged, kMostProblems));
+        EXPECT_EQ(checked->problems.size() + checked->more_problems, damaged);
+    }
+}
+
 // The name that a file has before its own; what a signal handler has seen of it.
 std::string* g_other_name = nullptr;
 std::atomic<unsigned> g_looks{0}, g_found{0};

@@ -204,5 +204,11 @@ TEST_F(SqliteTest, WhatIsWrong) {
     EXPECT_EQ(refusal("t", ""), path("a.db") + ": file is not a database");
 }
 
+TEST_F(SqliteTest, WhatIsNoFile) {
+    EXPECT_EQ(refusal("t", ""), path("a.db") + ": does not exist; name the file of an SQLite database");
+    std::filesystem::create_directory(path("a.db"));
+    EXPECT_EQ(refusal("t", ""), path("a.db") + ": is a directory, not an SQLite database; name a file in it");
+}
+
 }  // namespace
 }  // namespace chainio::store

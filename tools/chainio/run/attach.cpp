@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
@@ -86,9 +85,11 @@ std::expected<std::unique_ptr<Attached>, std::string> attach(int pid) {
     for (const std::string& path : possible_regions(pid)) {
         if (auto attached = attach_to(path)) return attached;
     }
-    const bool hidden = ::access(fmt::format("/proc/{}/maps", pid).c_str(), R_OK) != 0;
-    return std::unexpected(hidden ? fmt::format("process {} belongs to another user", pid)
-                                  : fmt::format("process {} is no `chainio run`, nor started by one", pid));
+    // The mode of this file lets everybody read it; the kernel refuses when it is opened.
+    const bool hidden = !read_whole(fmt::format("/proc/{}/maps", pid), kMostText);
+    return std::unexpected(
+        hidden ? fmt::format("this user may not look at process {}; be the user that started it, or root", pid)
+               : fmt::format("process {} is no `chainio run`, nor started by one", pid));
 }
 
 }  // namespace chainio::run

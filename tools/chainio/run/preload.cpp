@@ -1,8 +1,12 @@
 #include "tools/chainio/run/preload.h"
 
+#include <elf.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <string_view>
 
 #include "tools/chainc/stdlib.h"
@@ -19,6 +23,18 @@ std::string named_for_glibc(const std::string& library) {
     const std::string folder = library.substr(0, library.size() - kName.size()) + "/chainio/";
     const std::string linked = folder + "lib/x86_64-linux-gnu" + std::string(kName);
     return ::access(linked.c_str(), R_OK) == 0 ? folder + "$LIB" + std::string(kName) : library;
+}
+
+// Why the loader would not load it; empty when it would. The loader itself says a line, and starts programs without.
+std::string cannot_load(const std::string& library) {
+    const Descriptor file(::open(library.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) return std::strerror(errno);
+    Elf64_Ehdr header{};
+    const bool is_whole = ::pread(file.get(), &header, sizeof header, 0) == sizeof header;
+    if (!is_whole || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_type != ET_DYN)
+        return "it is no shared library";
+    const bool is_ours = header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == EM_X86_64;
+    return is_ours ? "" : "it is for another kind of machine than chainio";
 }
 
 }  // namespace
@@ -40,6 +56,8 @@ std::expected<std::string, std::string> find_library(const std::string& given) {
         if (real.find_first_of(" :") != std::string::npos)
             return std::unexpected("the loader cannot preload `" + real +
                                    "`, whose path has a blank or a colon; --library names a copy elsewhere");
+        if (const std::string why = cannot_load(real); !why.empty())
+            return std::unexpected("`" + real + "` cannot be preloaded: " + why + "; --library names another");
         return real;
     }
     return std::unexpected("there is no libchainio.so: looked at " + tried + "; --library names it");

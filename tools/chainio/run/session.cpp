@@ -106,19 +106,20 @@ void print_summary(const RunOptions& options, const Summary& summary) {
         if (!options.quiet) (void)write_whole(2, text);
         return;
     }
-    const Descriptor file(::open(options.summary_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!file || !write_whole(file.get(), text))
+    // One that is open is the program's as well: what that has written there stays.
+    const int kept = options.summary_descriptor;
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+    const Descriptor file(kept >= 0 ? -1 : ::open(options.summary_file.c_str(), kFlags, 0666));
+    if ((kept < 0 && !file) || !write_whole(kept >= 0 ? kept : file.get(), text))
         say(fmt::format("cannot write the summary to `{}`: {}", options.summary_file, std::strerror(errno)));
 }
 
-// Where the summary goes once this process has let go of its descriptors: one that the path names is kept.
-std::string kept_summary_file(const std::string& path) {
-    int fd = -1;
-    if (path == "/dev/stdout") fd = 1;
+// The descriptor that the path names, for when this process has let go of its own; -1 when it names none.
+int kept_descriptor(const std::string& path) {
+    int fd = path == "/dev/stdout" ? 1 : path == "/dev/stderr" ? 2 : -1;
     for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"})
         if (path.starts_with(folder)) fd = std::atoi(path.c_str() + folder.size());
-    const int kept = fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    return kept < 0 ? path : fmt::format("/proc/self/fd/{}", kept);
+    return fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
 int cannot_start(const std::string& name, int error) {
@@ -290,7 +291,7 @@ std::string serve(Prepared& made, const RunOptions& options, const std::string& 
 int run(const RunOptions& given) {
     guard_standard_descriptors();
     RunOptions options = given;
-    options.summary_file = kept_summary_file(given.summary_file);
+    options.summary_descriptor = kept_descriptor(given.summary_file);
     const std::string& name = options.words.front();
     const auto program = find_program(name);
     if (const auto started = take_started()) {

@@ -13,6 +13,7 @@ struct RunOptions {
     std::vector<std::string> words;  // the program and its arguments
     std::string library;             // libchainio.so; empty: found beside this program
     std::string summary_file;
+    int summary_descriptor = -1;  // of this process, where the file names one
     bool follow = false, strict = false, json = false, quiet = false;
     bool rewrite = false;  // catch system calls that go past libc
     shadow::ServerOptions server;

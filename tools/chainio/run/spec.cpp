@@ -46,6 +46,11 @@ std::vector<std::string> known_names(const std::vector<std::string>& folders) {
 std::expected<std::string, SpecError> locate(const SpecRequest& request, const std::string& stdlib) {
     const std::vector<std::string> places = places_of(request, stdlib);
     if (const auto found = std::ranges::find_if(places, is_file); found != places.end()) return *found;
+    std::error_code none;
+    if (const auto folder =
+            std::ranges::find_if(places, [&](const auto& place) { return fs::is_directory(place, none); });
+        folder != places.end())
+        return refused(1, fmt::format("`{}` is a directory, and no spec: name the .chain file in it", *folder));
     std::string message = fmt::format("there is no spec `{}`: looked at {}", request.name, fmt::join(places, ", "));
     const auto names = known_names({stdlib});
     if (std::ranges::find(names, request.name + ".chain") != names.end())

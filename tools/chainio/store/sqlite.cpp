@@ -1,6 +1,11 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 
@@ -98,6 +103,34 @@ std::expected<std::string, std::string> query_of(sqlite3* db, const std::string&
     return fmt::format("SELECT key, value{} FROM {}", has("flags") ? ", flags" : "", quoted(table));
 }
 
+// Bytes 18 and 19 of a database are its file format's versions, and 2 is the one of the write-ahead log.
+bool has_wal(const std::string& path) {
+    char versions[2] = {};
+    std::ifstream(path, std::ios::binary).seekg(18).read(versions, sizeof versions);
+    return versions[0] == 2 && versions[1] == 2;
+}
+
+// SQLite names neither the file that it could not open or make nor what is in the way.
+std::string why_unread(const std::string& path, sqlite3* db) {
+    namespace fs = std::filesystem;
+    std::error_code unknown;
+    if (fs::is_directory(path, unknown)) return "is a directory, not an SQLite database; name a file in it";
+    const int code = sqlite3_errcode(db) & 0xff, cause = sqlite3_system_errno(db);
+    if (code != SQLITE_CANTOPEN && code != SQLITE_READONLY) return sqlite3_errmsg(db);
+    if (fs::status(path, unknown).type() == fs::file_type::not_found)
+        return "does not exist; name the file of an SQLite database";
+    const std::string real = fs::canonical(path, unknown).string();
+    const std::string folder = fs::path(real).parent_path().string();
+    if (has_wal(path) && faccessat(AT_FDCWD, folder.c_str(), W_OK, AT_EACCESS) != 0)
+        return fmt::format(
+            "the database is in WAL mode, in which SQLite needs the file '{}-shm', and '{}' may not be written; run "
+            "this as a user who may, or copy the database and its -wal file to a folder of yours while nobody writes "
+            "to it",
+            real, folder);
+    if (code == SQLITE_READONLY) return sqlite3_errmsg(db);
+    return fmt::format("cannot be opened: {}", cause != 0 ? std::strerror(cause) : sqlite3_errmsg(db));
+}
+
 }  // namespace
 
 std::expected<std::unique_ptr<Source>, Problem> open_sqlite(const std::string& path, const std::string& table,
@@ -108,12 +141,10 @@ std::expected<std::unique_ptr<Source>, Problem> open_sqlite(const std::string& p
     const auto failed = [&](const std::string& why, bool system) {
         return std::unexpected(Problem{fmt::format("{}: {}", path, why), system, true});
     };
-    if (state != SQLITE_OK)
-        return failed(db == nullptr ? "no memory" : fmt::format("cannot be opened: {}", sqlite3_errmsg(db.get())),
-                      true);
+    if (state != SQLITE_OK) return failed(db == nullptr ? "no memory" : why_unread(path, db.get()), true);
     sqlite3_limit(db.get(), SQLITE_LIMIT_LENGTH, kMostRow);
     if (sqlite3_exec(db.get(), "SELECT 1 FROM sqlite_schema", nullptr, nullptr, nullptr) != SQLITE_OK)
-        return failed(sqlite3_errmsg(db.get()), true);
+        return failed(why_unread(path, db.get()), true);
     std::string text = query;
     if (query.empty()) {
         auto made = query_of(db.get(), table);

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -163,6 +164,10 @@ Suite read_root(const YAML::Node& root, const std::string& path) {
 }  // namespace
 
 std::expected<Suite, SuiteError> read_suite(const std::string& path) {
+    std::error_code unknown;
+    if (std::filesystem::is_directory(path, unknown))
+        return std::unexpected(
+            SuiteError{fmt::format("{}: is a directory, not a test file; name a file in it", path), true});
     std::ifstream in(path, std::ios::binary);
     std::ostringstream text;
     text << in.rdbuf();
