@@ -1,11 +1,19 @@
 #!/usr/bin/env python3
-"""Every example: its tests pass in every engine, and its .chain and .yaml forms compile to the same bytes."""
+"""Every example: its tests pass in every engine, and its .chain and .yaml forms compile to the same bytes. The commands of memcached's page
+are run as they stand there, and its server is asked."""
 import os
 import pathlib
+import re
+import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import netns  # noqa: E402
+import started  # noqa: E402
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
@@ -45,6 +53,114 @@ def same_bytes(spec, folder):
         print(failures[-1])
 
 
+def expect(what, got, want):
+    if got != want:
+        failures.append(what)
+        print(f"FAILED: {what}\n  got  {got!r}\n  want {want!r}")
+
+
+def commands_of(page):
+    return [line for block in re.findall(r"^```\n(.*?)^```$", page.read_text(), re.M | re.S) for line in block.splitlines()]
+
+
+class Served:
+    """The server of a command of a page; `more` are the test's own words behind it, and `before` those in front."""
+
+    def __init__(self, command, folder, more=(), before=()):
+        self.process = started.start([*before, *shlex.split(command), *more], cwd=folder, env=environment(), stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.PIPE, text=True)
+        self.ports, self.said = {}, []
+        for line in self.process.stderr:
+            self.said.append(line)
+            if found := re.match(r"service store at (udp|tcp) \S+ port (\d+):", line):
+                self.ports[found[1]] = int(found[2])
+            if len(self.ports) == 2:
+                break
+        self.rest = started.rest_of(self.process.stderr, self.said)
+
+    def end(self, what):
+        self.process.terminate()
+        code = self.process.wait(timeout=60)
+        self.rest.join()
+        expect(f"{what}: the server ends", code, 0)
+        if failures:
+            print("".join(self.said))
+
+
+def environment():
+    return {**os.environ, "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}"}
+
+
+def datagrams(sock, request):
+    sock.send(b"\x12\x34\0\0\0\1\0\0" + request)
+    return sock.recv(65536)
+
+
+def served_in_the_driver(command, folder):
+    """The same with --interface, on a veth pair: where the first reply is kept, the second one comes from the driver, with its own number."""
+    if why := netns.why_not():
+        print(f"skipped: memcached's page with --interface: {why}")
+        return
+    with netns.Pair() as pair:
+        server = Served(command, folder, ("--interface", "vb"), pair.command(pair.there))
+        with netns.udp(pair.here) as sock:
+            sock.connect(("10.9.0.2", server.ports.get("udp", 11211)))
+            for _ in range(2):
+                expect("memcached's page with --interface", datagrams(sock, b"get key123\r\n"),
+                       b"\x12\x34\0\0\0\1\0\0VALUE key123 123 9\r\nvalue 123\r\nEND\r\n")
+            expect("memcached's page with --interface, an error", datagrams(sock, b"bogus\r\n"), b"\x12\x34\0\0\0\1\0\0ERROR\r\n")
+        server.end("memcached's page with --interface")
+
+
+def memcached_page(folder):
+    """Its commands in their order; the server's alone gets a free port of this machine behind it, and those that ask it the same."""
+    shutil.copytree(ROOT / "examples" / "memcached", folder)
+    answer, server, asked, serving = "VALUE key123 123 9\r\nvalue 123\r\nVALUE key7 7 7\r\nvalue 7\r\nEND\r\n", None, 0, ""
+    try:
+        for command in commands_of(folder / "README.md"):
+            what = f"memcached's page: {command}"
+            if command.startswith("chainio-runtime"):
+                serving = command.removesuffix(" &")
+                server = Served(serving, folder, ("--bind", "127.0.0.1", "--port", "store=0"))
+                expect(what, sorted(server.ports), ["tcp", "udp"])
+                continue
+            asks = command.startswith("python3 ask.py")
+            ports = server.ports if server else {}
+            more = f" --port {ports.get('udp' if '--udp' in command else 'tcp', 0)}" if asks else ""
+            done = subprocess.run(["bash", "-c", command + more], cwd=folder, env=environment(), capture_output=True, timeout=60)
+            done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
+            check(what, done)
+            if asks:
+                asked += 1
+                expect(what, done.stdout, answer)
+            if command.startswith("chainio call"):
+                asked += 1
+                expect(what, done.stdout, "{\\x00\\x00\\x00value 123\n")
+        expect("memcached's page asks by tcp, by udp, and calls the chain", asked, 3)
+        if server and server.ports:
+            by_sockets(server)
+    finally:
+        if server:
+            server.end("memcached's page")
+    served_in_the_driver(serving, folder)
+
+
+def by_sockets(server):
+    """Byte for byte, also what is no item: each datagram begins with the request's frame."""
+    every = {number: b"VALUE key%d %d %d\r\nvalue %d\r\n" % (number, number, len(b"value %d" % number), number) for number in range(250)}
+    cases = [(b"get key%d\r\n" % number, item + b"END\r\n") for number, item in every.items()]
+    cases += [(b"get " + b" ".join(b"key%d" % number for number in range(16)) + b"\r\n", b"".join(every[number] for number in range(16)) + b"END\r\n"),
+              (b"get nothing\r\n", b"END\r\n"), (b"get key250\r\n", b"END\r\n"), (b"bogus\r\n", b"ERROR\r\n"), (b"get\r\n", b"ERROR\r\n")]
+    with socket.create_connection(("127.0.0.1", server.ports["tcp"]), timeout=60) as sock, sock.makefile("rb") as answers, \
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.settimeout(60)
+        udp.connect(("127.0.0.1", server.ports["udp"]))
+        for request, want in cases:
+            sock.sendall(request)
+            expect(f"memcached's page by tcp: {request}", answers.read(len(want)), want)
+            expect(f"memcached's page by udp: {request}", datagrams(udp, request), b"\x12\x34\0\0\0\1\0\0" + want)
+
+
 def main():
     os.chdir(ROOT)
     tests = sorted(pathlib.Path("examples").glob("*/app.test.yaml"))
@@ -58,6 +174,7 @@ def main():
             if check(f"chainio test {folder}", done, " 0 failed, 0 skipped" in last[0]):
                 print(f"{folder}: {last[0]}")
             same_bytes(folder / "app.chain", pathlib.Path(name))
+        memcached_page(pathlib.Path(name) / "memcached")
     # The lit configuration that the documentation offers to users.
     lit = ROOT / "build" / "venv" / "bin" / "lit"
     found = str(lit) if lit.exists() else shutil.which("lit")

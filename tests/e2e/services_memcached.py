@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """std/memcached.chain: unmodified clients of memcached, and its own answers to the same requests, byte for byte.
 The interpreter is the distribution's, which has its packages (pymemcache)."""
+import itertools
 import os
 import pathlib
 import random
@@ -107,6 +108,25 @@ def ask(server, requests):
         return data
 
 
+# A tab ends no command's name, whatever the command; elsewhere it is a part of a word as any other byte.
+OF_BAD_FORM = [
+    *(b"%s\ta 0 0 2\r\nmn\r\n" % name for name in (
+        b"get", b"gets", b"mg", b"mn", b"version", b"stats", b"quit", b"set", b"add", b"replace", b"append", b"prepend", b"cas", b"ms", b"delete", b"incr",
+        b"decr", b"touch", b"flush_all", b"gat", b"gats", b"md", b"ma")),
+    b"get\t\r\n", b"mn\t\r\n", b"get\t a\r\n", b"get \ta\r\n", b"get a \tb\r\n", b"get\r a\r\n", b"get\va\r\n", b"mn x\r\n",
+    b" get\ta\r\n", b"mg a\tv\r\n", b"mg nothing\tv k\r\n", b"mg a v\tk\r\n", b"mg a \tv\r\n", b"set a\t0 0 2\r\nmn\r\n", b"ms a\t2\r\nmn\r\n",
+]
+# Of several errors of mg one is named; that a token is too long only where nothing else is wrong, also of an item that is not there.
+OF_FLAGS = [b"mg %s\r\n" % words for words in (
+    *(b"%s %sO%s%s" % (key, before, b"x" * length, behind) for key in (b"a", b"nothing") for before in (b"", b"q ", b"v k ") for length in (30, 31, 32, 33, 300)
+      for behind in (b"", b" v", b" z", b" O")),
+    *(b"a " + b" ".join(flags) for flags in itertools.product((b"q", b"v", b"0", b"z", b"@", b"\x7f", b"\x80", b"\xf1", b"?"), repeat=3)), b"a q 0 q", b"a 0",
+    b"a v" + b"x" * 40, b"a k" + b"x" * 300, b"a v P" + b"x" * 1000, b"a v L" + b"x" * 33, b"a z" + b"x" * 300, b"a v" + b" " * 50 + b"k",
+    *(b"%s %s" % (key, b" ".join([flag] * count)) for key in (b"a", b"nothing") for flag in (b"q", b"z", b"O1") for count in (1, 2, 16, 17, 18, 19, 20, 21, 30)),
+    b"k" * 251 + b" z", b"k" * 251 + b" v v", b"k" * 251 + b" O" + b"x" * 32,
+)]
+
+
 def same_answers(ours, theirs, held, rng):
     for request in [
         b"get a\r\n", b"get a empty nothing\r\n", b"get  a   a \r\n", b"get a\n", b"get\r\n", b"get \r\n", b"\r\n", b"\n", b"GET a\r\n", b"bogus\r\n",
@@ -115,6 +135,7 @@ def same_answers(ours, theirs, held, rng):
         b"mg nothing q v\r\n", b"mg a q v\r\n", b"mg\r\n", b"mg  \r\n", b"mg a z\r\n", b"mg a u\r\n", b"mg a v P12 u Labc k\r\n", b"mg a v v\r\n", b"mg a sv\r\n", b"mg " + b"k" * 251 + b"\r\n",
         b" get a\r\n", b"   gets  nothing\r\n", b"\tget a\r\n", b" \r\n", b"   \n", b"  get\r\n", b" bogus\r\n", b" mg a v k\r\n", b"  mn\r\n", b"  quit\r\nmn\r\n",
         b" " * 2000 + b"get a\r\n", b"mg a O\r\n", b"mg long v s\r\n", b"mg a " + b"v " * 30 + b"\r\n", b"mn\r\n", b"mg a v q\r\nmg nothing q\r\nmn\r\n",
+        *OF_BAD_FORM, *OF_FLAGS,
     ]:
         expect(f"as memcached answers: {request[:60]!r}", ask(ours, request), ask(theirs, request))
     keys = [*held, *(b"nothing%d" % i for i in range(500))]
@@ -159,7 +180,8 @@ def same_refusals(ours, theirs):
 
 def own_answers(ours):
     expect("too many keys", ask(ours, b"get " + b"a " * 5000 + b"\r\nmn\r\n"), b"CLIENT_ERROR too many keys in one request\r\nMN\r\n")
-    expect("version", ask(ours, b"version\r\n"), lambda text: re.fullmatch(rb"VERSION \d+\.\d+\.\d+\r\n", text) is not None)
+    for request in (b"version\r\n", b"version x\r\n", b"version \tx\r\n"):
+        expect(f"{request}", ask(ours, request), lambda text: re.fullmatch(rb"VERSION \d+\.\d+\.\d+\r\n", text) is not None)
     read_only = b"SERVER_ERROR this store is read only\r\n"
     for command in (b"set a 0 0 6", b"set a 0 0 6 noreply", b"cas a 0 0 6 7", b"ms a 6", b"ms a 6 q"):
         quiet = command.endswith(b"noreply")
