@@ -230,6 +230,16 @@ def test_python(app, tree, keys):
                 expect(f"python: {value!r} for an integer", str(refused),
                        f"parameter 'key' of chain 'lookup': {value!r} is no integer; an integer is wanted, such as 42")
 
+        for value in (3, None, [1, 2]):
+            try:
+                handle.call("piece", index=index, at=0, tag=value)
+                expect(f"python: {value!r} for bytes", "none", "TypeError")
+            except TypeError as refused:
+                expect(f"python: {value!r} for bytes", str(refused),
+                       f"parameter 'tag' of chain 'piece': {value!r} is no text and no bytes; these are wanted, such as b'42'")
+        alike = [handle.call("piece", index=index, at=0, tag=value).value for value in ("ab", b"ab", bytearray(b"ab"), memoryview(b"ab"))]
+        expect("python: text and bytes of every kind", alike, [alike[0]] * 4)
+
         class Integer:
             def __index__(self):
                 return 42

@@ -100,6 +100,16 @@ def _scalar(chain, param, value):
     return value
 
 
+def _bytes(chain, param, value):
+    """What the value holds; of an integer `bytes` would make as many zeros."""
+    if isinstance(value, str):
+        return value.encode()
+    try:
+        return bytes(memoryview(value))
+    except TypeError:
+        raise TypeError(f"parameter '{param.name}' of chain '{chain}': {value!r:.80} is no text and no bytes; these are wanted, such as b'42'") from None
+
+
 class App:
     """An open artifact. Belongs to the thread that uses it first."""
 
@@ -174,7 +184,7 @@ class App:
             elif param.kind == _SCALAR:
                 arg.value = _scalar(name, param, value) & 0xFFFFFFFFFFFFFFFF
             else:
-                data = value.encode() if isinstance(value, str) else bytes(value)
+                data = _bytes(name, param, value)
                 arg.bytes, arg.length = data, len(data)
         self._check(self._lib.chainio_submit(self._handle, chain.number, args, len(chain.params), user_data))
 
