@@ -150,7 +150,7 @@ bool Events::goes_on(ShadowFile& file, const shim::Event& event) const {
 void Events::on_closed(const Message& message) {
     const shim::Event& event = message.event;
     parts_.files.closed(event.device, event.inode);
-    unread_.is_closed(message.ring, {event.device, event.inode, event.source});
+    unread_.forget(message.ring, {event.device, event.inode, event.source});
 }
 
 void Events::on_read(const Message& message) {
@@ -158,7 +158,7 @@ void Events::on_read(const Message& message) {
     run_read(message);
     // To look back costs more than there is to win of files that are in memory.
     if (event.took_ns <= shim::kSlowReadNs)
-        return unread_.is_read(message.ring, {event.device, event.inode, event.source});
+        return unread_.forget(message.ring, {event.device, event.inode, event.source});
     for (std::uint32_t source : opened_for_[event.source]) look_back({message.ring, source}, event);
     unread_.reads(message.ring, event.source);
 }

@@ -24,8 +24,8 @@ class Unread {
         if (files.size() == kMost) files.erase(files.begin());
         files.push_back(file);
     }
-    void is_closed(std::uint32_t thread, const File& file) { std::erase(files_[thread], file); }
-    void is_read(std::uint32_t thread, const File& file) { std::erase(files_[thread], file); }
+    // It has been closed, or read from.
+    void forget(std::uint32_t thread, const File& file) { std::erase(files_[thread], file); }
     // The thread reads in the class, and has been looked back at: the rest of it is read next, or has been.
     void reads(std::uint32_t thread, std::uint32_t source) {
         std::erase_if(files_[thread], [&](const File& file) { return file.source == source; });

@@ -13,7 +13,9 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns  # noqa: E402
+import runs  # noqa: E402
 import started  # noqa: E402
+from runs import expect  # noqa: E402
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
@@ -53,12 +55,6 @@ def same_bytes(spec, folder):
         print(failures[-1])
 
 
-def expect(what, got, want):
-    if got != want:
-        failures.append(what)
-        print(f"FAILED: {what}\n  got  {got!r}\n  want {want!r}")
-
-
 def commands_of(page):
     return [line for block in re.findall(r"^```\n(.*?)^```$", page.read_text(), re.M | re.S) for line in block.splitlines()]
 
@@ -83,7 +79,7 @@ class Served:
         code = self.process.wait(timeout=60)
         self.rest.join()
         expect(f"{what}: the server ends", code, 0)
-        if failures:
+        if runs.failures:
             print("".join(self.said))
 
 
@@ -183,7 +179,7 @@ def main():
             check("lit -v examples", run([found, "-v", "examples"], env={**os.environ, "CHAINIO_BUILD": str(BUILD), "LIT_OUTPUT": name}))
     else:
         print("note: lit is not installed; examples/*.lit did not run")
-    sys.exit(1 if failures else 0)
+    sys.exit(1 if failures or runs.failures else 0)
 
 
 if __name__ == "__main__":

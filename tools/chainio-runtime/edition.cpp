@@ -77,8 +77,6 @@ std::expected<std::vector<OpenFile>, Problem> open_files(const Options& options,
     return given;
 }
 
-}  // namespace
-
 std::expected<std::vector<service::Server::Port>, Problem> ports_of(const Options& options, const ir::Module& module) {
     std::vector<service::Server::Port> ports;
     std::vector<std::string> names;
@@ -102,6 +100,8 @@ std::expected<std::vector<service::Server::Port>, Problem> ports_of(const Option
     }
     return ports;
 }
+
+}  // namespace
 
 service::Files Edition::named_files() const {
     std::vector<service::NamedFile> named;
@@ -159,9 +159,12 @@ std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& opt
         if (wanted.umem_bytes == 0) wanted.umem_bytes = kMemoryForInterfaces * options.server.interfaces.size();
         wanted.umem_bytes += packet_memory(options.server.interfaces);
     }
+    auto ports = ports_of(options, loaded->module());
+    if (!ports) return std::unexpected(ports.error());
     auto engine = engine::Engine::create(loaded, wanted);
     if (!engine) return problem(kExitSystem, engine.error());
     auto edition = std::make_unique<Edition>();
+    edition->ports = std::move(*ports);
     edition->loaded = std::move(loaded);
     edition->engine = std::move(*engine);
     edition->kernel = wanted.kernel;
@@ -200,10 +203,7 @@ std::expected<void, Problem> open_edition(const Options& options, Edition& editi
         return problem(kExitUsage, "--socket PATH is wanted to serve call requests, or --check to only look");
     auto files = open_files(options, *edition.engine);
     if (!files) return std::unexpected(files.error());
-    auto ports = ports_of(options, module);
-    if (!ports) return std::unexpected(ports.error());
     edition.files = std::move(*files);
-    edition.ports = std::move(*ports);
     return {};
 }
 

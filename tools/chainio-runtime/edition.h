@@ -50,9 +50,7 @@ std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& opt
 std::expected<void, std::string> make_room(const Options& options, const Edition& edition);
 // What --file says, for who only wants to know whether it is right.
 std::expected<void, Problem> look_at_given(const Options& options, Edition& edition);
-// What `--port` gives.
-std::expected<std::vector<service::Server::Port>, Problem> ports_of(const Options& options, const ir::Module& module);
-// Opens the files that it reads, and understands which ports are wanted.
+// Opens the files that it reads.
 std::expected<void, Problem> open_edition(const Options& options, Edition& edition);
 
 }  // namespace chainio::runtime_tool

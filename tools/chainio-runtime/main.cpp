@@ -40,8 +40,6 @@ int run(const Options& options) {
     auto ring = make_ring(options, fallbacks);
     auto edition = make_edition(options, *loaded, ring ? ring->get() : nullptr);
     if (!edition) return fail(edition.error().code, edition.error().message);
-    const auto ports = ports_of(options, (*loaded)->module());
-    if (!ports) return fail(ports.error().code, ports.error().message);
 
     if (options.check) {
         if (auto looked = look_at_given(options, **edition); !looked)
@@ -52,7 +50,7 @@ int run(const Options& options) {
                             : tries(options) ? fmt::format("user engine ({})", (*edition)->engine->choice())
                                              : "user engine (as asked)";
     const std::string no_ring = ring ? std::string() : ring.error();
-    const auto rows = plan_of(**loaded, why, kernel, (*edition)->engine->choosing(), no_ring, *ports);
+    const auto rows = plan_of(**loaded, why, kernel, (*edition)->engine->choosing(), no_ring, (*edition)->ports);
     if (options.json) {
         fmt::print("{}\n", plan_json(rows));
     } else {

@@ -11,12 +11,12 @@ class Pieces {
   public:
     // Of few chains that are on their way; one more by AF_XDP of more than eight, which the disk is busy with
     // anyway; and a part of those beyond.
-    static constexpr unsigned kByXdp = 2, kBySockets = 4, kEight = 8, kFew = 32, kOfABurst = 4;
+    static constexpr unsigned kByXdp = 2, kBySockets = 4, kSeveral = 8, kFew = 32, kOfABurst = 4;
 
     explicit Pieces(bool by_xdp) : by_xdp_(by_xdp) {}
     // How many chains that have ended are a piece, of so many that are on their way.
     unsigned size(unsigned in_flight) const {
-        const unsigned least = !by_xdp_ ? kBySockets : in_flight > kEight ? kByXdp + 1 : kByXdp;
+        const unsigned least = !by_xdp_ ? kBySockets : in_flight > kSeveral ? kByXdp + 1 : kByXdp;
         return least + (in_flight - std::min(in_flight, kFew)) / kOfABurst;
     }
     // Of `ended` chains more it is being seen to what follows. Whether that makes a piece; then it is to be handed

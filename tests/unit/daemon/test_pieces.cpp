@@ -14,7 +14,7 @@ namespace {
 TEST(Pieces, AreSmallWhereFewAreOnTheirWayAndNeverMoreThanAQuarterOfMany) {
     const Pieces by_xdp(true), by_sockets(false);
     for (unsigned few = 0; few <= Pieces::kFew; few++) {
-        EXPECT_EQ(by_xdp.size(few), Pieces::kByXdp + (few > Pieces::kEight ? 1 : 0)) << few;
+        EXPECT_EQ(by_xdp.size(few), Pieces::kByXdp + (few > Pieces::kSeveral ? 1 : 0)) << few;
         EXPECT_EQ(by_sockets.size(few), Pieces::kBySockets) << few;
     }
     EXPECT_EQ(by_xdp.size(64), 11u);

@@ -33,9 +33,9 @@ inline constexpr std::uint32_t kSlow = 0, kQuick = 1;  // chains
 
 class Asking : public testing::Test {
   protected:
-    void begin(unsigned in_flight) {
+    void begin(unsigned in_flight, bool gates = false) {
         plan_ = *plan_of(spec_->module());
-        score_.emplace(spec_->module(), plan_, *region_, false);
+        score_.emplace(spec_->module(), plan_, *region_, gates);
         ranges_.emplace(RangeLimits{}, 2, *score_);
         auto walks = Walks::create({spec_, files_, *ranges_, *score_, fallbacks_}, in_flight, std::size_t{32} << 20);
         ASSERT_TRUE(walks) << walks.error();

@@ -309,6 +309,35 @@ TEST_F(Asking, WhatIsOnlyBegunIsBegunInLongPieces) {
     EXPECT_EQ(stats().fetches, 5u * 8) << "a long one counts as so many as it has ranges";
 }
 
+// A probe learns from few: of long pieces no more go out than of short ones, and nothing is concluded from the first.
+TEST_F(Asking, AProbeCountsTheRangesOfALongPiece) {
+    constexpr std::uint64_t kPause = 1'000'000'000, kPages = 2048;
+    begin(128, true);
+    std::vector<ShadowFile*> files;
+    for (const char* name : {"a.ptr", "b.ptr", "c.ptr"}) {
+        ShadowFile& f = *files.emplace_back(&file(name, kPages));
+        f.read_ahead = Devices{}.of(f.device, f.fd, f.size).read_ahead;
+        if (!f.begins_reads || f.read_ahead < 128 * 1024) GTEST_SKIP() << "nothing long is begun on this disk";
+    }
+    for (unsigned i = 0; i < policy::GateOptions{}.least_in_memory; i++)
+        if (score_->admit(kSlow)) score_->cached(kSlow);
+    const std::uint64_t now = now_ns();
+    score_->update_gates(now);
+    ASSERT_EQ(score_->gate(kSlow).state(), policy::Gate::State::off);
+    score_->update_gates(now + kPause);
+    ASSERT_EQ(score_->gate(kSlow).state(), policy::Gate::State::probing);
+    score_->ran(kSlow, true, true);  // what was asked for before says nothing about the probe
+    for (ShadowFile* f : files) ask(*f, 0, kPages);
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(stats().fetches, policy::GateOptions{}.probe_requests);
+    EXPECT_FALSE(known(*files[2], 0));
+    for (const std::uint64_t page : {0, 1024}) ranges_->read(files[0]->key, page * kPage, kPage, {});
+    ranges_->read(files[1]->key, 0, kPage, {});
+    EXPECT_EQ(stats().hits, 3u);
+    score_->update_gates(now + kPause);
+    EXPECT_EQ(score_->gate(kSlow).state(), policy::Gate::State::probing) << "three of 64 say little";
+}
+
 // As a filter of the program's own, under which the server runs as well, may have it (seccomp).
 TEST_F(Asking, WhereTheKernelMayNotBeginReadsPiecesAreThoseOfTheRing) {
     begin(128);

@@ -22,7 +22,7 @@ TEST(Unread, KeepsTheLatestOfAThreadUntilTheyAreReadOrClosed) {
     ASSERT_EQ(unread.of(0).size(), Unread::kMost);
     EXPECT_EQ(unread.of(0).front(), (Unread::File{1, 2, 0}));
     EXPECT_TRUE(unread.of(1).empty());
-    unread.is_closed(0, {1, 2, 0});
+    unread.forget(0, {1, 2, 0});
     EXPECT_EQ(unread.of(0).front(), (Unread::File{1, 3, 1}));
     unread.reads(0, 1);
     EXPECT_EQ(unread.of(0).size(), Unread::kMost / 2 - 1);

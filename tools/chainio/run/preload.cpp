@@ -1,6 +1,5 @@
 #include "tools/chainio/run/preload.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 
 #include "tools/chainc/stdlib.h"
 #include "tools/chainio/run/files.h"
+#include "tools/chainio/run/program.h"
 
 namespace chainio::run {
 namespace {
@@ -29,12 +29,10 @@ std::string named_for_glibc(const std::string& library) {
 std::string cannot_load(const std::string& library) {
     const Descriptor file(::open(library.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file) return std::strerror(errno);
-    Elf64_Ehdr header{};
-    const bool is_whole = ::pread(file.get(), &header, sizeof header, 0) == sizeof header;
-    if (!is_whole || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_type != ET_DYN)
-        return "it is no shared library";
-    const bool is_ours = header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == EM_X86_64;
-    return is_ours ? "" : "it is for another kind of machine than chainio";
+    const auto header = elf_header(file);
+    if (!header || header->e_type != ET_DYN || header->e_machine != EM_X86_64)
+        return "it is no shared library for this kind of machine";
+    return {};
 }
 
 }  // namespace

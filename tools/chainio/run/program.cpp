@@ -39,13 +39,11 @@ std::string search_path() {
 
 // The loader that an ELF program names; empty: none, it is static. nullopt: not an ELF program of this machine's kind.
 std::optional<std::string> loader_of(const Descriptor& file) {
-    Elf64_Ehdr header{};
-    if (::pread(file.get(), &header, sizeof header, 0) != sizeof header) return std::nullopt;
-    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64)
-        return std::nullopt;
-    for (int i = 0; i < header.e_phnum; i++) {
+    const auto header = elf_header(file);
+    if (!header) return std::nullopt;
+    for (int i = 0; i < header->e_phnum; i++) {
         Elf64_Phdr segment{};
-        const auto at = static_cast<off_t>(header.e_phoff + static_cast<std::uint64_t>(i) * header.e_phentsize);
+        const auto at = static_cast<off_t>(header->e_phoff + static_cast<std::uint64_t>(i) * header->e_phentsize);
         if (::pread(file.get(), &segment, sizeof segment, at) != sizeof segment) return std::nullopt;
         if (segment.p_type != PT_INTERP) continue;
         std::string loader(std::min<std::size_t>(segment.p_filesz, 4096), '\0');
@@ -87,6 +85,14 @@ std::string interpreter_of(const Descriptor& file) {
 }
 
 }  // namespace
+
+std::optional<Elf64_Ehdr> elf_header(const Descriptor& file) {
+    Elf64_Ehdr header{};
+    if (::pread(file.get(), &header, sizeof header, 0) != sizeof header) return std::nullopt;
+    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64)
+        return std::nullopt;
+    return header;
+}
 
 std::expected<std::string, NotFound> find_program(std::string_view name) {
     if (name.find('/') != std::string_view::npos) {

@@ -1,10 +1,18 @@
 // The program that is to be run: where it is, and whether a library can be preloaded into it.
 #pragma once
+#include <elf.h>
+
 #include <expected>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "tools/chainio/run/files.h"
+
 namespace chainio::run {
+
+// Of an ELF file of 64 bits; nullopt: it is none.
+std::optional<Elf64_Ehdr> elf_header(const Descriptor& file);
 
 struct NotFound {
     int exit_code = 127;  // as a shell: 127 there is none, 126 it cannot be executed

@@ -106,11 +106,11 @@ void print_summary(const RunOptions& options, const Summary& summary) {
         if (!options.quiet) (void)write_whole(2, text);
         return;
     }
-    // One that is open is the program's as well: what that has written there stays.
-    const int kept = options.summary_descriptor;
+    // A descriptor is the program's as well: what that has written there stays.
     constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
-    const Descriptor file(kept >= 0 ? -1 : ::open(options.summary_file.c_str(), kFlags, 0666));
-    if ((kept < 0 && !file) || !write_whole(kept >= 0 ? kept : file.get(), text))
+    const int kept = options.summary_descriptor;
+    const Descriptor file(kept >= 0 ? kept : ::open(options.summary_file.c_str(), kFlags, 0666));
+    if (!file || !write_whole(file.get(), text))
         say(fmt::format("cannot write the summary to `{}`: {}", options.summary_file, std::strerror(errno)));
 }
 
