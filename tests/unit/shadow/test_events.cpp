@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/shadow/clock.h"
 #include "tests/unit/shadow/fixture.h"
 
 namespace chainio::shadow::test {
@@ -266,9 +267,11 @@ chain head on open(columns) as c { when c.last_read >= 1MiB { prefetch c.file at
     EXPECT_TRUE(happens([&] { return pages_in_memory(next, 2, 1) == 1; }));
 }
 
-// Reads that are helped, and those that begin elsewhere, need no read-ahead of the kernel, however long they wait.
+// Reads that are helped, and those that begin elsewhere, need no read-ahead of the kernel, however long they wait. What
+// is said to have waited begins well behind its fetch here: one that had hardly begun would be in vain.
 TEST(Events, OnlyReadsInOrderThatNobodyHelpsWantTheKernelsReadAhead) {
     constexpr unsigned kReads = 80;
+    constexpr std::uint32_t kWaitNs = 100'000;
     const Folder folder;
     const std::string path = column(folder, "a.col"), other = column(folder, "b.oth");
     Running running(server_of(R"(
@@ -284,8 +287,10 @@ chain never on read(others) as r { when r.total == 1 { prefetch r.file at 0 for 
     ASSERT_TRUE(poster.opened(0, path));
     ASSERT_TRUE(poster.opened(1, other));
     for (unsigned i = 0; i < kReads; i++) {
-        ASSERT_TRUE(poster.read(0, path, std::uint64_t{i} * kPage, kPage));
+        ASSERT_TRUE(poster.read(0, path, std::uint64_t{i} * kPage, kPage, kWaitNs));
         ASSERT_TRUE(happens([&] { return running.chain().fetches == i + 1; }));
+        const std::uint64_t fetched = shadow::now_ns();
+        ASSERT_TRUE(happens([&] { return shadow::now_ns() - fetched >= std::uint64_t{2} * kWaitNs; }));
         ASSERT_TRUE(poster.read(1, other, std::uint64_t{kReads - i} * kPage, kPage));
     }
     ASSERT_TRUE(happens([&] { return running.stats().classes[1].reads == kReads; }));
