@@ -33,10 +33,11 @@ inline constexpr std::uint32_t kSlow = 0, kQuick = 1;  // chains
 
 class Asking : public testing::Test {
   protected:
+    explicit Asking(const char* spec = kAsking) : spec_(compiled(spec)) {}
     void begin(unsigned in_flight, bool gates = false) {
         plan_ = *plan_of(spec_->module());
         score_.emplace(spec_->module(), plan_, *region_, gates);
-        ranges_.emplace(RangeLimits{}, 2, *score_);
+        ranges_.emplace(RangeLimits{}, static_cast<std::uint32_t>(plan_.chains.size()), *score_);
         auto walks = Walks::create({spec_, files_, *ranges_, *score_, fallbacks_}, in_flight, std::size_t{32} << 20);
         ASSERT_TRUE(walks) << walks.error();
         walks_ = std::move(*walks);
@@ -104,7 +105,7 @@ class Asking : public testing::Test {
     const shim::ChainStats& stats(std::uint32_t chain = kSlow) const { return region_->stats.chains[chain]; }
 
     Folder folder_;
-    std::shared_ptr<const spec::Loaded> spec_ = compiled(kAsking);
+    std::shared_ptr<const spec::Loaded> spec_;
     SpecPlan plan_;
     std::unique_ptr<shim::Region> region_ = std::make_unique<shim::Region>();
     metrics::Fallbacks fallbacks_;
