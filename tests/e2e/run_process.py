@@ -86,6 +86,13 @@ def test_ends(folder, spec):
     script = folder.path / "script"
     script.write_text("echo by sh $1\n")
     script.chmod(0o755)
+    for what, line, told in (("is missing", "#!/no/such/one -x", "/no/such/one"), ("ends in a carriage return", "#!/bin/sh\r", "/bin/sh\\x0d")):
+        other = folder.path / "other"
+        other.write_text(line + "\n")
+        other.chmod(0o755)
+        done = folder.run([*spec, "--quiet"], ["./other"])
+        expect(f"a script whose interpreter {what}", (done.returncode, done.stdout, done.stderr.decode()),
+               (127, b"", f"chainio run: ./other: its interpreter {told}: No such file or directory\n"))
     expect("a script without #!", folder.run([*spec, "--quiet"], ["./script", "x"]).stdout, b"by sh x\n")
 
 

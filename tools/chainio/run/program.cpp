@@ -11,6 +11,7 @@
 #include <cstring>
 #include <optional>
 
+#include "compiler/diag/utf8.h"
 #include "runtime/probe/last_part.h"
 #include "tools/chainio/run/files.h"
 
@@ -114,6 +115,21 @@ std::expected<std::string, NotFound> find_program(std::string_view name) {
         at = end + 1;
     }
     return std::unexpected(last);
+}
+
+std::string missing_for(const std::string& path) {
+    std::string program = path;
+    for (int depth = 0; depth <= kMostScripts; depth++) {
+        const Descriptor file(::open(program.c_str(), O_RDONLY | O_CLOEXEC));
+        if (!file) return {};
+        const std::string interpreter = interpreter_of(file);
+        const std::string wanted = interpreter.empty() ? loader_of(file).value_or("") : interpreter;
+        if (wanted.empty()) return {};
+        if (::access(wanted.c_str(), F_OK) != 0)
+            return std::string(interpreter.empty() ? "its loader " : "its interpreter ") + diag::escaped(wanted);
+        program = wanted;
+    }
+    return {};
 }
 
 std::string cannot_preload(const std::string& path) {

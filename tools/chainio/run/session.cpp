@@ -122,8 +122,9 @@ int kept_descriptor(const std::string& path) {
     return fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
-int cannot_start(const std::string& name, int error) {
-    say(fmt::format("{}: {}", name, std::strerror(error)));
+int cannot_start(const std::string& name, const std::string& program, int error) {
+    const std::string missing = error == ENOENT ? missing_for(program) : std::string();
+    say(fmt::format("{}: {}{}{}", name, missing, missing.empty() ? "" : ": ", std::strerror(error)));
     return error == ENOENT ? 127 : 126;
 }
 
@@ -140,12 +141,12 @@ int run_plain(const RunOptions& options, const std::string& program, const std::
     if (options.json || !options.summary_file.empty()) print_summary(options, summary);
     Start what{program, options.words, {}};
     for (char** each = environ; *each != nullptr; each++) what.environment.emplace_back(*each);
-    return cannot_start(options.words.front(), replace_by(what));
+    return cannot_start(options.words.front(), program, replace_by(what));
 }
 
 // A limit of processes hinders us alone: the program may have this one.
 int not_started(const RunOptions& options, const std::string& program, int error) {
-    if (error != EAGAIN && error != ENOMEM) return cannot_start(options.words.front(), error);
+    if (error != EAGAIN && error != ENOMEM) return cannot_start(options.words.front(), program, error);
     const std::string why = fmt::format("there can be no process for it: {}", std::strerror(error));
     if (!options.strict) return run_plain(options, program, why);
     say(why);
