@@ -75,6 +75,7 @@ class ServerImpl final : public Server {
     const shim::Region& region() const override { return file_.get(); }
     std::atomic<std::uint32_t>& sleeping() override { return file_.get().asleep; }
     void listen_to(probe::Poller& probes) override { probes_ = &probes; }
+    void lacks(std::uint16_t probe) override;
     std::expected<void, std::string> run(const std::function<bool()>& stop) override;
     Report report() const override;
 
@@ -149,6 +150,12 @@ unsigned ServerImpl::take_probes(unsigned most) {
         message.event.length = static_cast<std::uint32_t>(event.arguments.size());
         events_->on_message(message);
     });
+}
+
+void ServerImpl::lacks(std::uint16_t probe) {
+    for (std::size_t i = 0; i < plan_.chains.size(); i++)
+        if (plan_.chains[i].mode == ir::ChainMode::on_probe && plan_.chains[i].source == probe)
+            file_.get().stats.chains[i].gate = shim::GateState::off;
 }
 
 // A probe whose chains are all switched off costs the program the trap only.

@@ -59,6 +59,8 @@ class Server {
     // Where the events of `on probe` chains come from; without it those chains rest. Before run(), which it must
     // outlive.
     virtual void listen_to(probe::Poller& probes) = 0;
+    // Nothing will come of the probe: its chains are shown as switched off. Before run().
+    virtual void lacks(std::uint16_t probe) = 0;
     // Serves until `stop` says so (asked between events, and at least every 0.16 s); then drains what the rings hold.
     // Interrupted system calls only make it ask again.
     virtual std::expected<void, std::string> run(const std::function<bool()>& stop) = 0;

@@ -27,6 +27,10 @@ std::unique_ptr<probe::Session> attach_probes(const spec::Loaded& spec, const st
                                               shadow::Server& server) {
     auto session = probe::Session::attach(spec.probe_object(), spec.module(), program);
     if (!session->attached().empty()) server.listen_to(*session);
+    for (const probe::RefusedProbe& refused : session->refused())
+        if (std::ranges::find(session->attached(), refused.probe, &probe::AttachedSite::probe) ==
+            session->attached().end())
+            server.lacks(refused.probe);
     return session;
 }
 
