@@ -14,6 +14,7 @@ namespace chainio::engine {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr std::size_t kLeastMemory = std::size_t{2} * umem::kSlabBytes;
 constexpr unsigned kMostInFlight = 65536;
 constexpr unsigned kMostFiles = 4096;
 constexpr std::uint64_t kMostReads = std::uint64_t{1} << 24;
@@ -44,6 +45,9 @@ std::string check_options(const spec::Loaded& spec, const EngineOptions& options
     if (options.in_flight < 1 || options.in_flight > kMostInFlight) {
         return "chains in flight must be 1 to " + std::to_string(kMostInFlight);
     }
+    if (options.umem_bytes != 0 && options.umem_bytes < kLeastMemory) {
+        return "the memory for blocks (--memory) must be at least " + std::to_string(kLeastMemory / 1024) + " KiB";
+    }
     if (options.max_files < 1 || options.max_files > kMostFiles) {
         return "open files must be 1 to " + std::to_string(kMostFiles);
     }
@@ -60,7 +64,7 @@ std::expected<Engine::Memory, std::string> Engine::make_memory(const spec::Loade
     std::size_t umem_bytes = options.umem_bytes != 0 ? options.umem_bytes : automatic_umem(options);
     // The kernel engine has blocks of its own and caches none (kernel_loop.h): huge pages are not held twice.
     if (options.kernel) umem_bytes = 0;
-    umem_bytes = std::max<std::size_t>(umem_bytes, 2 * umem::kSlabBytes);
+    umem_bytes = std::max(umem_bytes, kLeastMemory);
     std::size_t kept_bytes = 0;
     for (const auto& files : spec.module().files) {
         if (!options.kernel && files.immutable && files.cache_levels != 0) kept_bytes += files.cache_bytes;

@@ -120,6 +120,7 @@ def test_refusals(app, tree, folder):
         ("sign", ("lookup", "--file", tree, "--key=-3"), 2, "u64 has no negative values"),
         ("length", ("piece", "--file", tree, "--at", 0, "--tag", "123456789"), 2, "longer than 8 bytes"),
         ("engine", ("lookup", "--file", tree, "--key", 3, "--engine=kernel", "--interpret"), 2, "--engine=kernel goes neither with --no-ring nor with"),
+        ("memory", ("lookup", "--file", tree, "--key", 3, "--memory", "255KiB"), 3, "the memory for blocks (--memory) must be at least 256 KiB"),
         ("spin", ("lookup", "--file", tree, "--key", 3, "--spin", 50, "--no-ring"), 2, "--spin goes not with --no-ring: a pread sleeps at once"),
     ]:
         expect(f"refused: {what}", call(*args), lambda r: r[0] == code and r[1] == "" and text in r[2])

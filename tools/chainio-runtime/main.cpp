@@ -120,7 +120,8 @@ int main(int argc, char** argv) {
                        "milliseconds for the rest of a request, and for a client to take a reply")
             ->check(CLI::Range(1, 3'600'000))
             ->capture_default_str();
-        app.add_option("--memory", options.memory, "bytes for blocks")->transform(CLI::AsSizeValue(false));
+        app.add_option("--memory", options.memory, "bytes for blocks, 256 KiB and more")
+            ->transform(CLI::AsSizeValue(false));
         app.add_option("--engine", options.engine, "user, kernel, or auto: user until kernel was tried and no worse")
             ->check(CLI::IsMember({"auto", "user", "kernel"}));
         app.add_option("--spin", options.spin_us,

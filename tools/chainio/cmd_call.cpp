@@ -57,7 +57,7 @@ void add_call(CLI::App& root, int& exit_code) {
     command->add_option("--keys", options.keys, "run once for each line of this file (-: standard input)");
     command->add_option("--in-flight", options.in_flight, "chains at once (default 1; 64 with --keys)")
         ->check(CLI::Range(1, 65536));
-    command->add_option("--memory", options.memory, "bytes for blocks (default: by --in-flight)")
+    command->add_option("--memory", options.memory, "bytes for blocks, 256 KiB and more (default: by --in-flight)")
         ->transform(CLI::AsSizeValue(false));
     command->add_option("--engine", parsed->engine, "user, kernel, or auto: user until kernel was tried and no worse")
         ->check(CLI::IsMember({"auto", "user", "kernel"}));
