@@ -61,6 +61,7 @@ std::string check_options(const spec::Loaded& spec, const EngineOptions& options
 }  // namespace
 
 std::expected<Engine::Memory, std::string> Engine::make_memory(const spec::Loaded& spec, const EngineOptions& options) {
+    if (const std::string wrong = check_options(spec, options); !wrong.empty()) return std::unexpected(wrong);
     std::size_t umem_bytes = options.umem_bytes != 0 ? options.umem_bytes : automatic_umem(options);
     // The kernel engine has blocks of its own and caches none (kernel_loop.h): huge pages are not held twice.
     if (options.kernel) umem_bytes = 0;
@@ -99,11 +100,21 @@ std::expected<Engine::Memory, std::string> Engine::make_memory(const spec::Loade
 std::expected<std::unique_ptr<Engine>, std::string> Engine::create(std::shared_ptr<const spec::Loaded> spec,
                                                                    const EngineOptions& options,
                                                                    MakeBackend make_backend, void* context) {
-    if (const std::string wrong = check_options(*spec, options); !wrong.empty()) return std::unexpected(wrong);
     auto memory = make_memory(*spec, options);
     if (!memory) return std::unexpected(memory.error());
+    return create_in(std::move(spec), options, std::move(*memory), make_backend, context);
+}
+
+std::expected<std::unique_ptr<Engine>, std::string> Engine::create(std::shared_ptr<const spec::Loaded> spec,
+                                                                   const EngineOptions& options, Memory memory) {
+    return create_in(std::move(spec), options, std::move(memory), nullptr, nullptr);
+}
+
+std::expected<std::unique_ptr<Engine>, std::string> Engine::create_in(std::shared_ptr<const spec::Loaded> spec,
+                                                                      const EngineOptions& options, Memory memory,
+                                                                      MakeBackend make_backend, void* context) {
     const auto ranks = ranks_of(spec->module());
-    std::unique_ptr<Engine> engine(new Engine(std::move(spec), options, std::move(*memory), ranks));
+    std::unique_ptr<Engine> engine(new Engine(std::move(spec), options, std::move(memory), ranks));
     if (options.kernel) {
         if (auto used = engine->use_kernel(ranks); !used) return std::unexpected(used.error());
         engine->backend_ = make_plain_backend(options.max_files, engine->counters_);

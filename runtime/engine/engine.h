@@ -90,6 +90,16 @@ class Engine {
                                                                       const EngineOptions& options,
                                                                       MakeBackend make_backend = nullptr,
                                                                       void* context = nullptr);
+    // What create() begins with, and what of it takes longest. It needs no ring, so that another thread may do it.
+    struct Memory {
+        umem::Slab slab;
+        LazyMemory io, reads;
+        std::uint32_t read_limit;
+    };
+    static std::expected<Memory, std::string> make_memory(const spec::Loaded& spec, const EngineOptions& options);
+    // In memory that was made with the same spec and options.
+    static std::expected<std::unique_ptr<Engine>, std::string> create(std::shared_ptr<const spec::Loaded> spec,
+                                                                      const EngineOptions& options, Memory memory);
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
@@ -171,14 +181,11 @@ class Engine {
     };
     enum class Issued : std::uint8_t { yes, no_frame, no_room };
 
-    struct Memory {
-        umem::Slab slab;
-        LazyMemory io, reads;
-        std::uint32_t read_limit;
-    };
     Engine(std::shared_ptr<const spec::Loaded> spec, const EngineOptions& options, Memory memory,
            const std::vector<ClassRank>& ranks);
-    static std::expected<Memory, std::string> make_memory(const spec::Loaded& spec, const EngineOptions& options);
+    static std::expected<std::unique_ptr<Engine>, std::string> create_in(std::shared_ptr<const spec::Loaded> spec,
+                                                                         const EngineOptions& options, Memory memory,
+                                                                         MakeBackend make_backend, void* context);
 
     // engine_chain.cpp: one chain's life
     static std::uint64_t now_ns();

@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import random
+import select
 import signal
 import socket
 import sys
@@ -91,6 +92,43 @@ def test_load(folder, artifacts):
     # The connections of the clients were counted in the first of the two.
     expect("no descriptor is left", late[1], lambda left: left <= early[1])
     expect("ends", server.stop(), 0)
+
+
+def test_goes_on(folder, artifacts):
+    """Requests are answered while the next edition's memory is taken, which is much here."""
+    server = Server(folder, "--memory", "512MiB")
+    sock = server.connect()
+    server.use(artifacts["B"])
+    with socket.socket(socket.AF_UNIX) as control:
+        control.settimeout(60)
+        control.connect(str(server.path))
+        control.sendall(b'{"op": "reload", "id": 3}\n')
+        answered = []
+        while not select.select([control], [], [], 0)[0] and len(answered) < 1_000_000:
+            sock.sendall(b"row %d\n" % (len(answered) % ROWS))
+            answered.append(receive_line(sock))
+        expect("the reload is done", control.recv(1000), b'{"id":3,"edition":2}\n')
+    wrong = [got for number, got in enumerate(answered) if got not in (answer(b"A", number % ROWS), answer(b"B", number % ROWS))]
+    expect("no request had a wrong answer", wrong, [])
+    # Without a thread of its own for the memory it would be one or two: those that were on their way.
+    expect("requests were answered while it was prepared", sum(got.startswith(b"A") for got in answered), lambda count: count >= 10)
+    server.use(b"no artifact")
+    expect("one that cannot be prepared is refused", server.control({"op": "reload", "id": 4}), lambda told: told["id"] == 4 and "not an ELF file" in told["error"])
+    sock.sendall(b"row 3\n")
+    expect("  and the edition goes on", receive_line(sock), answer(b"B", 3))
+    server.use(artifacts["A"])
+    with socket.socket(socket.AF_UNIX) as control:
+        control.settimeout(60)
+        control.connect(str(server.path))
+        control.sendall(b'{"op": "reload", "id": 5}\n{"op": "reload", "id": 6}\n{"op": "invalidate", "id": 7}\n')
+        lines = control.makefile()
+        expect("who asks again meanwhile is answered too", sorted(runs.json.loads(lines.readline())["id"] for _ in range(3)), [5, 6, 7])
+        control.sendall(b'{"op": "reload", "id": 8}\n{"op": "stats", "id": 9}\n')
+        told = [runs.json.loads(lines.readline())["id"]]  # 9, most likely: then the reload has begun, and has not ended
+        server.process.send_signal(signal.SIGTERM)
+        expect("who has asked when it is to stop is told", sorted([*told, runs.json.loads(lines.readline())["id"]]), [8, 9])
+    sock.close()
+    expect("it ends meanwhile", server.stop(), 0)
 
 
 def test_order(folder, artifacts):
@@ -258,7 +296,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         artifacts = {name: compiled(folder, name) for name in "AB"}
-        for test in (test_load, test_order, test_files, test_endpoints):
+        for test in (test_load, test_goes_on, test_order, test_files, test_endpoints):
             write_rows(folder, ord("a"))
             (folder / "app.o").write_bytes(artifacts["A"])
             test(folder, artifacts)

@@ -141,9 +141,7 @@ std::expected<std::unique_ptr<ring::Shared>, std::string> make_ring(const Option
     return ring::Shared::create(wanted, fallbacks);
 }
 
-std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& options,
-                                                              std::shared_ptr<const spec::Loaded> loaded,
-                                                              ring::Shared* ring) {
+engine::EngineOptions engine_options(const Options& options, ring::Shared* ring) {
     engine::EngineOptions wanted{.in_flight = options.in_flight,
                                  .umem_bytes = options.memory,
                                  .use_ring = !options.no_ring,
@@ -159,9 +157,18 @@ std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& opt
         if (wanted.umem_bytes == 0) wanted.umem_bytes = kMemoryForInterfaces * options.server.interfaces.size();
         wanted.umem_bytes += packet_memory(options.server.interfaces);
     }
+    return wanted;
+}
+
+std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& options,
+                                                              std::shared_ptr<const spec::Loaded> loaded,
+                                                              ring::Shared* ring,
+                                                              std::optional<engine::Engine::Memory> memory) {
+    const engine::EngineOptions wanted = engine_options(options, ring);
     auto ports = ports_of(options, loaded->module());
     if (!ports) return std::unexpected(ports.error());
-    auto engine = engine::Engine::create(loaded, wanted);
+    auto engine =
+        memory ? engine::Engine::create(loaded, wanted, std::move(*memory)) : engine::Engine::create(loaded, wanted);
     if (!engine) return problem(kExitSystem, engine.error());
     auto edition = std::make_unique<Edition>();
     edition->ports = std::move(*ports);

@@ -2,6 +2,7 @@
 #pragma once
 #include <expected>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,10 +43,13 @@ std::expected<std::shared_ptr<const spec::Loaded>, Problem> load(const Options& 
 // The ring that the sockets, the reads of all editions and the daemon's waiting share.
 std::expected<std::unique_ptr<ring::Shared>, std::string> make_ring(const Options& options,
                                                                     metrics::Fallbacks& fallbacks);
-// `ring` may be null: the engine then looks for one of its own.
+// What an edition's engine is to be; `ring` may be null: it then looks for one of its own.
+engine::EngineOptions engine_options(const Options& options, ring::Shared* ring);
+// Without memory that was prepared for it (preparation.h) it makes its own.
 std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& options,
                                                               std::shared_ptr<const spec::Loaded> loaded,
-                                                              ring::Shared* ring);
+                                                              ring::Shared* ring,
+                                                              std::optional<engine::Engine::Memory> memory = {});
 // Raises the limit of open files as far as it goes; what does not do is said here, and not by clients who wait.
 std::expected<void, std::string> make_room(const Options& options, const Edition& edition);
 // What --file says, for who only wants to know whether it is right.

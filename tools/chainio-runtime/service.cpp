@@ -23,7 +23,7 @@ std::unexpected<std::string> system_error(const std::string& what) {
 }
 
 // What a descriptor that is waited for belongs to, and which one of these.
-enum class Source : std::uint8_t { signals, listener, progress, client };
+enum class Source : std::uint8_t { signals, listener, progress, preparation, client };
 constexpr unsigned kLinesATurn = 16;                 // of a client of the control socket
 constexpr std::chrono::milliseconds kShortage{100};  // of descriptors: until it may be over
 constexpr unsigned kSourceShift = 56;
@@ -227,6 +227,7 @@ std::expected<void, std::string> Service::wait(int timeout_ms) {
     // What the kernel answers asks for nothing until its loop has ended.
     if (inside_ != nullptr && !inside_->loop().ended())
         waits_->want(inside_->loop().poll_fd(), EPOLLIN, key_of(Source::progress, 0));
+    if (preparing_ != nullptr) waits_->want(preparing_->fd(), EPOLLIN, key_of(Source::preparation, 0));
     for (const auto& [key, client] : clients_) {
         // While the engine is full, requests wait in the sockets. Who has hung up and is neither read from nor written
         // to is not to be heard of: that would be so at every turn.
@@ -242,7 +243,8 @@ std::expected<void, std::string> Service::wait(int timeout_ms) {
         switch (static_cast<Source>(event.data.u64 >> kSourceShift)) {
             case Source::signals: take_signals(); break;
             case Source::listener: accept_clients(); break;
-            case Source::progress: break;
+            case Source::progress:
+            case Source::preparation: break;
             case Source::client:
                 serve_client(event.data.u64 & ~(~std::uint64_t{0} << kSourceShift), event.events);
                 break;

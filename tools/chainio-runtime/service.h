@@ -16,6 +16,7 @@
 #include "runtime/service/server.h"
 #include "tools/chainio-runtime/client.h"
 #include "tools/chainio-runtime/edition.h"
+#include "tools/chainio-runtime/preparation.h"
 #include "tools/chainio-runtime/request.h"
 #include "tools/chainio-runtime/waits.h"
 #include "tools/chainio-runtime/watch.h"
@@ -90,10 +91,12 @@ class Service {
     std::expected<void, std::string> make_inside(Edition& edition, service::ServerOptions& wanted);
     std::string news();
     void reload_if_due();
+    void begin_reload(bool artifact);
+    void finish_reload(std::expected<Prepared, Problem> prepared);
     bool look_at_files(bool at_once);
     void answer_all(std::vector<Asked>& asked, const std::expected<void, Problem>& result);
-    std::expected<void, Problem> reload(bool artifact);
-    void told(const std::expected<void, Problem>& result, const std::string& why);
+    std::expected<void, Problem> take_over(std::expected<Prepared, Problem> prepared);
+    void told(const std::expected<void, Problem>& result);
     void end_edition();
     void tell_leaks(const Edition& edition);
     // service_stats.cpp
@@ -119,10 +122,17 @@ class Service {
     unsigned stops_ = 0;
     unsigned choosing_ = 0;  // the edition whose engine is not chosen yet
     bool hung_up_ = false;
-    std::vector<Asked> asked_;       // for a reload, by the control socket
-    std::vector<Asked> forgetting_;  // whether files are others, likewise: what was kept is forgotten already
-    std::string file_notice_;        // why files are to be opened anew
-    bool files_owed_ = false;        // that was tried in vain
+    struct Reload {
+        bool for_files = false;  // as these are others, and not the artifact
+        std::string why;
+        std::vector<Asked> asked, forgetting;  // who is to be told what came of it
+    };
+    Reload reload_;                           // that has begun
+    std::unique_ptr<Preparation> preparing_;  // its edition
+    std::vector<Asked> asked_;                // for a reload, by the control socket
+    std::vector<Asked> forgetting_;           // whether files are others, likewise: what was kept is forgotten already
+    std::string file_notice_;                 // why files are to be opened anew
+    bool files_owed_ = false;                 // that was tried in vain
     unsigned reloads_ = 0, refused_ = 0, for_files_ = 0;
     std::uint64_t leaked_ = 0;
     std::string last_;  // what came of the last reload

@@ -125,18 +125,44 @@ bool Service::look_at_files(bool at_once) {
     return changed || (at_once && files_owed_);
 }
 
-// Two editions at most are there at once, so that a reload waits for the end of what the one before has begun.
+// Two editions at most are there at once, so that a reload waits for the end of what the one before has begun. Who asks
+// while one is being prepared has the next one: what it reads may be older than what he means.
 void Service::reload_if_due() {
     if (before_ != nullptr) return;
+    if (preparing_ != nullptr) {
+        if (!preparing_->is_done()) return;
+        auto prepared = preparing_->take();
+        preparing_.reset();
+        return finish_reload(std::move(prepared));
+    }
     const bool asked = hung_up_ || !asked_.empty();
     if (!asked && !look_at_files(!forgetting_.empty())) return answer_all(forgetting_, {});
+    begin_reload(asked);
+}
+
+void Service::begin_reload(bool artifact) {
     notify_manager(fmt::format(
         "RELOADING=1\nMONOTONIC_USEC={}",
         std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
             .count()));
     hung_up_ = false;
-    if (!asked) for_files_++;
-    told(reload(asked), asked ? "asked to" : file_notice_);
+    reload_ = {!artifact, artifact ? "asked to" : file_notice_, std::exchange(asked_, {}),
+               std::exchange(forgetting_, {})};
+    if (inside_ != nullptr)
+        return finish_reload(std::unexpected(
+            Problem{kExitFailed, "services that run inside the kernel are not exchanged while they run; start again"}));
+    auto loaded = artifact ? nullptr : now_->loaded;
+    preparing_ = Preparation::begin(options_, loaded);
+    if (preparing_ != nullptr) return;
+    fallbacks_.note("reload-waits",
+                    "no thread can be had to prepare a reload, so that requests wait for it; the limit "
+                    "of processes (`ulimit -u`, TasksMax= of a systemd unit) or of open files is met");
+    finish_reload(prepare(options_, std::move(loaded)));
+}
+
+void Service::finish_reload(std::expected<Prepared, Problem> prepared) {
+    told(take_over(std::move(prepared)));
+    for_files_ += reload_.for_files;
     notify_manager("READY=1\nSTATUS=" + last_);
 }
 
@@ -151,13 +177,9 @@ void Service::answer_all(std::vector<Asked>& asked, const std::expected<void, Pr
     asked.clear();
 }
 
-std::expected<void, Problem> Service::reload(bool artifact) {
-    if (inside_ != nullptr)
-        return std::unexpected(
-            Problem{kExitFailed, "services that run inside the kernel are not exchanged while they run; start again"});
-    auto loaded = artifact ? load(options_) : now_->loaded;
-    if (!loaded) return std::unexpected(loaded.error());
-    auto next = make_edition(options_, *loaded, ring_.get());
+std::expected<void, Problem> Service::take_over(std::expected<Prepared, Problem> prepared) {
+    if (!prepared) return std::unexpected(prepared.error());
+    auto next = make_edition(options_, std::move(prepared->loaded), ring_.get(), std::move(prepared->memory));
     if (!next) return std::unexpected(next.error());
     if (auto opened = open_edition(options_, **next); !opened) return opened;
     (*next)->number = now_->number + 1;
@@ -176,18 +198,18 @@ std::expected<void, Problem> Service::reload(bool artifact) {
     return {};
 }
 
-void Service::told(const std::expected<void, Problem>& result, const std::string& why) {
+void Service::told(const std::expected<void, Problem>& result) {
     if (result) {
         reloads_++;
-        last_ = fmt::format("edition {} of '{}' runs ({})", now_->number, options_.spec, why);
+        last_ = fmt::format("edition {} of '{}' runs ({})", now_->number, options_.spec, reload_.why);
     } else {
         refused_++;
-        last_ = fmt::format("edition {} goes on, the reload ({}) is refused: {}", now_->number, why,
+        last_ = fmt::format("edition {} goes on, the reload ({}) is refused: {}", now_->number, reload_.why,
                             result.error().message);
     }
     say(last_ + "\n");
-    answer_all(asked_, result);
-    answer_all(forgetting_, result);
+    answer_all(reload_.asked, result);
+    answer_all(reload_.forgetting, result);
 }
 
 // Lets go of the edition before once nothing of it runs any more, and looks whether it gave all frames back.

@@ -112,6 +112,7 @@ std::expected<void, std::string> Service::run() {
         if (auto waited = wait(*ready || must_not_wait() ? 0 : next_timeout_ms()); !waited) return waited;
     }
     notify_manager("STOPPING=1");
+    if (preparing_ != nullptr) told(std::unexpected(Problem{kExitFailed, "the daemon stops"}));
     if (inside_ != nullptr) inside_->loop().drain();
     if (auto drained = drain_server(); !drained) return drained;
     if (auto drained = drain_inside(); !drained) return drained;
