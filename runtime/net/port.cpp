@@ -218,6 +218,17 @@ std::size_t Port::receive(std::span<umem::Descriptor> out) {
     return count;
 }
 
+std::size_t Port::came() {
+    std::size_t count = 0;
+    for (const auto& queue : queues_) {
+        std::uint32_t index = 0;
+        const std::uint32_t there = xsk_ring_cons__peek(&queue->rx, queue->rx.size, &index);
+        xsk_ring_cons__cancel(&queue->rx, there);
+        count += there;
+    }
+    return count;
+}
+
 // What is looked at first of a packet was written by another processor: it is asked for all packets of a turn at once,
 // instead of waiting for one after the other.
 void Port::fetch(const xdp_desc& desc) const {

@@ -67,6 +67,7 @@ class Port {
     // Requests that have come in, at most as many as `out` has room for: kind `receive`, the payload's first byte and
     // whole length, `target` the queue.
     std::size_t receive(std::span<umem::Descriptor> out);
+    std::size_t came();  // how many packets, or pieces of such, wait in the rings to be received
     // The payload as it lies in the frames of a request: how many parts, one unless it came in several frames.
     std::size_t parts(const umem::Descriptor& request, Parts& out) const;
 

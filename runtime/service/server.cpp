@@ -132,6 +132,7 @@ bool Server::is_due(std::uint64_t& last_ns, int each_ms) {
 }
 
 void Server::step() {
+    look_for_backlog();
     go_on_starved(*now_);
     if (before_) go_on_starved(*before_);
     if (any_short() && is_due(short_looked_ns_, kShortTickMs)) {

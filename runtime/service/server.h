@@ -90,7 +90,7 @@ class Server {
     // Whether requests or connections still need the engine of before the last reload.
     bool reloading() const { return before_ != nullptr; }
     // Whether step() has something to do that no descriptor tells of.
-    bool has_work() const { return !dirty_.empty() || net_->any_came(); }
+    bool has_work() const { return !dirty_.empty() || net_->any_came() || leaves_backlog(); }
 
     // Takes no more connections, answers what has come, and tells the peers.
     void drain();
@@ -106,7 +106,8 @@ class Server {
     // Those whose datagrams are taken at the moment.
     struct Taken {
         const net::Port* port;
-        std::uint64_t opened;  // how often, since the start
+        std::uint64_t opened;   // how often, since the start
+        std::uint64_t dropped;  // by the kernel, before it was opened the last time
     };
     std::vector<Taken> interfaces() const;
     // How often one was removed while its datagrams were taken.
@@ -142,6 +143,7 @@ class Server {
         bool answers = true;         // its driver does, as it was said last
         unsigned tried = 0;          // it was up under this number when it was tried last; 0: it was not up
         std::uint64_t opened = 0;    // how often
+        std::uint64_t dropped = 0;   // by the kernel, as long as earlier ports of it were open
     };
     static constexpr std::uint32_t kMostWatched = 64;  // queues of an interface
     // What is watched behind them: the news of interfaces' features, and of interfaces.
@@ -228,6 +230,8 @@ class Server {
     void was_watched(const NetEvent& event);
     bool interfaces_idle();
     bool take_from_interfaces();
+    bool leaves_backlog() const { return backlog_ != 0 && waiting_.size() >= options_.waiting; }
+    void look_for_backlog();
     void take_frame(std::uint32_t interface, const umem::Descriptor& frame);
     std::size_t longest_payload(const Datagram& datagram) const;
     void send_frames(Datagram& datagram, std::span<const engine::Stretch> stretches);
@@ -297,6 +301,9 @@ class Server {
     std::vector<std::string> news_;
     std::uint64_t gone_ = 0;
     std::vector<std::uint32_t> free_xdp_;  // places for what comes by an interface
+    std::uint64_t looked_ns_ = 0;          // into their rings
+    std::size_t backlog_ = 0;              // what came there while nobody could look, and was not taken yet
+    std::uint64_t backlog_until_ns_ = 0;   // when that is none any more
     metrics::Fallbacks* fallbacks_ = nullptr;
     std::vector<NetEvent> events_;
     std::uint64_t last_look_ns_ = 0, peers_looked_ns_ = 0, places_looked_ns_ = 0, short_looked_ns_ = 0;

@@ -17,10 +17,11 @@ namespace {
 using net::now_ns;
 
 constexpr std::size_t kAtOnce = 64;
-constexpr std::uint64_t kLettingGo = 1'000'000'000;    // ns, for last replies to leave
-constexpr std::uint64_t kWaitAtStart = 5'000'000'000;  // they are freed one after the other
-constexpr unsigned kTries = 250;                       // to take queues that the kernel is about to free
-constexpr std::uint64_t kTryAgain = 20'000'000;        // ns from one to the next: each loads the program anew
+constexpr std::uint64_t kAway = 1'000'000, kBacklogFor = 200'000'000;  // ns
+constexpr std::uint64_t kLettingGo = 1'000'000'000;                    // ns, for last replies to leave
+constexpr std::uint64_t kWaitAtStart = 5'000'000'000;                  // they are freed one after the other
+constexpr unsigned kTries = 250;                 // to take queues that the kernel is about to free
+constexpr std::uint64_t kTryAgain = 20'000'000;  // ns from one to the next: each loads the program anew
 
 static_assert(Answer::kHeadroom >= net::kRoomForHeaders);
 
@@ -268,6 +269,7 @@ bool Server::is_over(const Interface& interface) {
 void Server::close_interface(Interface& interface) {
     for (std::size_t number = 0; number < interface.services.size(); number++)
         add(interface.generation->udp_counters[interface.services[number].second]->kept, interface.port->kept(number));
+    interface.dropped += interface.port->counters().dropped;
     interface.port.reset();
     interface.until_ns = 0;
 }
@@ -311,20 +313,37 @@ std::vector<Server::Taken> Server::interfaces() const {
     std::vector<Taken> taken;
     for (const Interface& interface : interfaces_)
         if (interface.port != nullptr && interface.until_ns == 0)
-            taken.push_back({interface.port.get(), interface.opened});
+            taken.push_back({interface.port.get(), interface.opened, interface.dropped});
     return taken;
+}
+
+// What came while this thread could not look is no overload: as long as the rings hold it, it is taken as chains end,
+// and nothing is shed. For a while only: where chains do not go on, the least urgent are told.
+void Server::look_for_backlog() {
+    if (interfaces_.empty()) return;
+    const std::uint64_t now = now_ns(), away = now - std::exchange(looked_ns_, now);
+    if (backlog_ != 0 && now >= backlog_until_ns_) backlog_ = 0;
+    if (away < kAway) return;
+    backlog_ = 0;
+    for (const Interface& interface : interfaces_)
+        if (interface.port != nullptr) backlog_ += interface.port->came();
+    backlog_until_ns_ = now + kBacklogFor;
 }
 
 // True: something came.
 bool Server::take_from_interfaces() {
+    if (leaves_backlog()) return false;
+    const std::size_t room = options_.waiting - std::min<std::size_t>(options_.waiting, waiting_.size());
+    const std::size_t most = backlog_ != 0 ? std::clamp<std::size_t>(room, 1, kAtOnce) : kAtOnce;
     bool any = false;
     for (std::uint32_t number = 0; number < interfaces_.size(); number++) {
         Interface& interface = interfaces_[number];
         if (interface.port == nullptr) continue;
         std::array<umem::Descriptor, kAtOnce> came;
-        const std::size_t count = interface.port->receive({came.data(), std::min(kAtOnce, free_xdp_.size())});
+        const std::size_t count = interface.port->receive({came.data(), std::min(most, free_xdp_.size())});
         for (std::size_t i = 0; i < count; i++) take_frame(number, came[i]);
         any = any || count != 0;
+        backlog_ -= std::min(backlog_, count);
     }
     return any;
 }

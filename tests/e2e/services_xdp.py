@@ -302,6 +302,23 @@ def test_reload(folder, pair, seconds=None):
     expect("ends", server.stop(), 0)
 
 
+def test_backlog(folder, pair):
+    """What came while the daemon could not look is no overload: chains run before more is taken than may wait."""
+    server = OnVeth(folder, pair, "--interface", "vb", "--requests", 8, "--waiting", 128)
+    socks = [server.client() for _ in range(8)]
+    server.process.send_signal(signal.SIGSTOP)
+    for number in range(700):
+        socks[number % 8].send(struct.pack("!I", number) + b"row 1 10 1\n")
+    server.process.send_signal(signal.SIGCONT)
+    answers = [socks[number % 8].recv(100)[8:] for number in range(700)]
+    expect("all that waited are answered", {text: answers.count(text) for text in answers}, {DATA[1000:1010] + b"|": 700})
+    expect("  none was shed", server.stats()["shed"], 0)
+    for sock in socks:
+        sock.close()
+    server.no_frame_is_lost()
+    expect("ends", server.stop(), 0)
+
+
 def test_overload_there(folder, pair):
     test_overload(folder, lambda *options: OnVeth(folder, pair, "--interface", "vb", *options))
 
@@ -334,6 +351,7 @@ def main():
         test_fallbacks(folder, pair)
         test_begun_again(folder, pair)
         test_reload(folder, pair)
+        test_backlog(folder, pair)
         test_overload_there(folder, pair)
         test_end(folder, pair)
     print("FAILED" if runs.failures else "all ok")

@@ -9,7 +9,7 @@ namespace {
 
 nlohmann::ordered_json interface_stats(const service::Server& server) {
     auto json = nlohmann::ordered_json::array();
-    for (const auto& [port, opened] : server.interfaces()) {
+    for (const auto& [port, opened, dropped] : server.interfaces()) {
         const net::PortCounters counters = port->counters();
         json.push_back({{"name", port->interface().name},
                         {"mode", port->describe()},
@@ -25,7 +25,7 @@ nlohmann::ordered_json interface_stats(const service::Server& server) {
                         {"malformed", counters.malformed},
                         {"taken", counters.taken},
                         {"passed", counters.passed},
-                        {"dropped", counters.dropped},
+                        {"dropped", dropped + counters.dropped},
                         {"invalid", counters.invalid},
                         {"answers_by_itself", port->answering()},
                         {"frames_posted", port->posted()},
