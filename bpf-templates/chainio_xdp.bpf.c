@@ -138,6 +138,12 @@ static __always_inline bool looked_after(struct xdp_md *ctx)
 	return constants.outlives == 0 || bpf_map_lookup_elem(&sockets, &queue) != NULL;
 }
 
+/* The reply that stands in the packet's place. The kernel counts at the interface what it cannot deliver. */
+static __always_inline int send_back(struct xdp_md *ctx)
+{
+	return settings.answering == CIO_XDP_BY_REDIRECT ? (int)bpf_redirect(ctx->ingress_ifindex, 0) : XDP_TX;
+}
+
 /* A queue without a socket leaves it to the kernel. */
 static __always_inline int hand_over(struct xdp_md *ctx)
 {
@@ -161,8 +167,8 @@ int chainio_take(struct xdp_md *ctx)
 {
 	const struct cio_kept_service *service = ours(ctx);
 	if (service) {
-		if (service->sets != 0 && settings.answering != 0 && looked_after(ctx) && answered(ctx, service))
-			return XDP_TX;
+		if (service->sets != 0 && settings.answering != CIO_XDP_SILENT && looked_after(ctx) && answered(ctx, service))
+			return send_back(ctx);
 		return hand_over(ctx);
 	}
 	count(1);

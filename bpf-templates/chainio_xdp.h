@@ -47,10 +47,14 @@ struct cio_xdp_taken {
 	__u8 service[65536]; /* by port, as it stands in a packet: the service's place and 1; 0: the port is not declared */
 };
 
+/* How kept replies leave. A veth's XDP_TX wakes its peer only where that has a program; a redirect to the same interface does where it has
+ * GRO as well. */
+enum cio_xdp_answering { CIO_XDP_SILENT, CIO_XDP_BY_TX, CIO_XDP_BY_REDIRECT };
+
 /* Set while it runs. */
 struct cio_xdp_settings {
 	__u32 longest_frame;
-	__u32 answering; /* whether what is sent back from here arrives */
+	__u32 answering; /* cio_xdp_answering; silent: what is sent back from here does not arrive */
 };
 
 /* What became of a service's requests. */

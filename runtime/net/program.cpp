@@ -347,7 +347,9 @@ bool Program::sends_back() const {
 }
 
 void Program::answer(bool on) {
-    state_->settings.answering = on ? 1 : 0;
+    // Whether a veth's peer has a program, which XDP_TX wants, is not to be known from here.
+    const bool by_redirect = state_->native && state_->veth;
+    state_->settings.answering = !on ? CIO_XDP_SILENT : by_redirect ? CIO_XDP_BY_REDIRECT : CIO_XDP_BY_TX;
     state_->set();
 }
 

@@ -356,6 +356,39 @@ def test_peer(folder, pair):
     expect("ends", server.stop(), 0)
 
 
+def test_peer_with_gro(folder):
+    """A peer without a program takes what comes from one if it has GRO; nobody tells that a program has come to such a peer, or has gone."""
+    with PassPair(name="-gro") as pair:
+        pair.program = folder / "pass.o"
+        netns.use_offload(pair.here, "va", "gro", 1)
+        write_rows(folder, 1)
+        server = OnVeth(folder, pair)
+
+        def by_the_driver(what):
+            expect(f"{what}: the driver answers", server.all_stats()["interfaces"][0]["answers_by_itself"], True)
+            for address in THERE:
+                server.forget()
+                sock, (asked, hits) = server.client(address=address), server.both()
+                expect(f"  and its bytes arrive from {address}", ([ask(sock, 5, 40) for _ in range(4)], server.both()), ([right(5, 40, 1)] * 4, (asked + 1, hits + 3)))
+                sock.close()
+
+        by_the_driver("a peer with GRO alone")
+        netns.ip("link", "set", "va", "down", namespace=pair.here)
+        netns.ip("link", "set", "va", "up", namespace=pair.here)
+        netns.ip("addr", "add", "fd09::1/64", "dev", "va", "nodad", namespace=pair.here)  # went with the link
+        by_the_driver("after it was down")
+        pair.link_pass()
+        by_the_driver("with a program as well")
+        pair.unlink_pass()
+        by_the_driver("without it again")
+        netns.use_offload(pair.here, "va", "gro", 0)
+        netns.until("it is noticed that GRO is off", lambda: not server.all_stats()["interfaces"][0]["answers_by_itself"])
+        (asked, hits), sock = server.both(), server.client()
+        expect("then by the runtime", ([ask(sock, 5, 40) for _ in range(3)], server.both()), ([right(5, 40, 1)] * 3, (asked + 3, hits)))
+        sock.close()
+        expect("ends", server.stop(), 0)
+
+
 def test_both_protocols(folder):
     """What is kept is sent over IPv4 and IPv6, so that it has to fit both."""
     with PassPair(mtu=1500, name="-short") as pair:
@@ -398,6 +431,7 @@ def main():
         subprocess.run([BUILD / "bin" / "chainc", folder / "other.chain", "-o", folder / "other.bpf.o"], check=True)
         pair.program = netns.passing(folder)
         test_peer(folder, pair)
+        test_peer_with_gro(folder)
         served(folder, pair)
         served(folder, pair, "--xdp-attach", "generic", "--no-ring")
         test_ttl(folder, pair)

@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
 """Another MTU, another MAC address, and other offloads of an interface that AF_XDP serves: replies keep to the MTU, requests to the new address are
 taken, and every checksum is right whoever computes it."""
-import ctypes
 import errno
-import fcntl
 import itertools
 import pathlib
 import socket
@@ -20,8 +18,6 @@ from runs import BUILD, expect  # noqa: E402
 from services_udp import DATA, SPEC, ask  # noqa: E402
 from services_xdp import OnVeth  # noqa: E402
 
-SIOCETHTOOL = 0x8946
-SETS = {"rx": 0x15, "tx": 0x17, "gso": 0x24, "gro": 0x2c, "tso": 0x1f}
 ADDRESSES = "10.9.0.2", "fd09::2"
 
 
@@ -78,15 +74,13 @@ def use_offloads(pair, state):
     """Gives those that the driver does not let change: with an XDP program at one end, the other has no TSO."""
     fixed = set()
     for namespace, device in ((pair.there, "vb"), (pair.here, "va")):
-        with inside(namespace), socket.socket() as asker:
-            for name, on in state.items():
-                value = ctypes.create_string_buffer(struct.pack("II", SETS[name], on))
-                try:
-                    fcntl.ioctl(asker, SIOCETHTOOL, struct.pack("16sP16x", device.encode(), ctypes.addressof(value)))
-                except OSError as error:
-                    if error.errno != errno.EOPNOTSUPP:
-                        raise
-                    fixed.add((device, name))
+        for name, on in state.items():
+            try:
+                netns.use_offload(namespace, device, name, on)
+            except OSError as error:
+                if error.errno != errno.EOPNOTSUPP:
+                    raise
+                fixed.add((device, name))
     return fixed
 
 
@@ -108,8 +102,8 @@ def test_offloads(server, pair):
     clients = [server.client(address=address) for address in ADDRESSES]
     tried = wrong = checked = 0
     fixed = set()
-    for on in itertools.product((0, 1), repeat=len(SETS)):
-        state = dict(zip(SETS, on))
+    for on in itertools.product((0, 1), repeat=len(netns.OFFLOADS)):
+        state = dict(zip(netns.OFFLOADS, on))
         fixed |= use_offloads(pair, state)
         before = server.interface()["replies"]
         for sock, length in itertools.product(clients, (1, 1390, 7000, 60000)):
@@ -136,7 +130,7 @@ def test_offloads(server, pair):
                     wrong += not sums_are_right(frame)
         except TimeoutError:
             pass
-    expect(f"{tried} replies with {2 ** len(SETS)} sets of offloads, and {checked} packets of them looked at", (wrong, checked > 500), (0, True))
+    expect(f"{tried} replies with {2 ** len(netns.OFFLOADS)} sets of offloads, and {checked} packets of them looked at", (wrong, checked > 500), (0, True))
     expect("of which the driver lets these not be changed", fixed - {("va", "tso"), ("va", "gso")}, set())
     for sock in (*clients, seen):
         sock.close()

@@ -1,6 +1,7 @@
 """Network namespaces with a veth pair between them, sockets in them, and raw frames."""
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import socket
@@ -12,6 +13,8 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 PASS = ('__attribute__((section("xdp.frags"), used)) int pass(void *ctx) { return 2; }\n'
         'char _license[] __attribute__((section("license"), used)) = "GPL";\n')
+SIOCETHTOOL = 0x8946
+OFFLOADS = {"rx": 0x15, "tx": 0x17, "gso": 0x24, "gro": 0x2c, "tso": 0x1f}  # what sets them
 PATIENCE = 30  # seconds until what has to happen has not
 
 
@@ -110,6 +113,13 @@ def inside(namespace):
             os._exit(3)  # in the wrong namespace nothing more can be trusted
         os.close(before)
         os.close(into)
+
+
+def use_offload(namespace, device, name, on):
+    """Switches an offload, as `ethtool -K` does; an OSError where the driver does not let it be changed."""
+    value = ctypes.create_string_buffer(struct.pack("II", OFFLOADS[name], on))
+    with inside(namespace), socket.socket() as asker:
+        fcntl.ioctl(asker, SIOCETHTOOL, struct.pack("16sP16x", device.encode(), ctypes.addressof(value)))
 
 
 def take_much(sock):

@@ -62,13 +62,17 @@ class Loaded {
                   kSeed);
         const std::uint32_t first = 0;
         const cio_kept_service service = table.service_at(kPort);
-        const cio_xdp_settings settings{.longest_frame = 1514, .answering = 1};
         const std::uint16_t ports[] = {kPort};
         const Address addresses[] = {kOwnV4, kOwnV6};
         const bool put = bpf_map_update_elem(map("services"), &first, &service, BPF_ANY) == 0 &&
                          bpf_map_update_elem(map("taken"), &first, taken(ports, addresses).get(), BPF_ANY) == 0 &&
-                         bpf_map_update_elem(map(".bss"), &first, &settings, BPF_ANY) == 0;
+                         answer(CIO_XDP_BY_TX);
         return put ? 0 : errno;
+    }
+    bool answer(cio_xdp_answering how) {
+        const std::uint32_t first = 0;
+        const cio_xdp_settings settings{.longest_frame = 1514, .answering = how};
+        return bpf_map_update_elem(map(".bss"), &first, &settings, BPF_ANY) == 0;
     }
     // The verdict; `packet` becomes what the program makes of it.
     std::uint32_t run(Bytes& packet) {
@@ -187,6 +191,23 @@ TEST(Answering, SendsWhatIsKeptOverIpv6) {
     Bytes packet = request_packet(kRequest, true);
     EXPECT_EQ(loaded.run(packet), XDP_TX);
     EXPECT_EQ(payload_of(packet), reply_of(5));
+}
+
+TEST(Answering, SendsBackAsItIsTold) {
+    Loaded loaded;
+    LOAD_OR_SKIP(loaded);
+    ASSERT_TRUE(keep(loaded.table, 5));
+    for (const bool v6 : {false, true}) {
+        Bytes packet = request_packet(kRequest, v6);
+        ASSERT_TRUE(loaded.answer(CIO_XDP_BY_REDIRECT));
+        EXPECT_EQ(loaded.run(packet), XDP_REDIRECT);
+        EXPECT_EQ(payload_of(packet), reply_of(5));
+        ASSERT_TRUE(loaded.answer(CIO_XDP_SILENT));
+        const Bytes request = request_packet(kRequest, v6);
+        packet = request;
+        EXPECT_EQ(loaded.run(packet), XDP_PASS);
+        EXPECT_EQ(packet, request) << "untouched";
+    }
 }
 
 // Whatever of the request a reply begins with, however short either is, and with nothing behind the request as well.
