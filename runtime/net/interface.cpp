@@ -31,8 +31,8 @@ namespace {
 constexpr Address kAnyIpv4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0};
 
 // The kernel lists an IPv4 address that has a label of its own, as rvb:1, under that.
-bool is_of(const std::string& name, std::string_view listed) {
-    return listed.starts_with(name) && (listed.size() == name.size() || listed[name.size()] == ':');
+bool is_of(const std::string& device, std::string_view listed) {
+    return listed.starts_with(device) && (listed.size() == device.size() || listed[device.size()] == ':');
 }
 
 // A socket to ask the kernel about interfaces with.
@@ -98,12 +98,12 @@ std::vector<Address> heard_at(const Address& bound, std::vector<Address> address
     return addresses;
 }
 
-std::optional<std::vector<Address>> addresses_of(const std::string& name) {
+std::optional<std::vector<Address>> addresses_of(const std::string& device) {
     std::vector<Address> found;
     ifaddrs* list = nullptr;
     if (getifaddrs(&list) != 0) return std::nullopt;
     for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-        if (each->ifa_addr == nullptr || !is_of(name, each->ifa_name)) continue;
+        if (each->ifa_addr == nullptr || !is_of(device, each->ifa_name)) continue;
         Address address{};
         if (each->ifa_addr->sa_family == AF_INET) {
             address[10] = address[11] = 0xff;
@@ -120,18 +120,26 @@ std::optional<std::vector<Address>> addresses_of(const std::string& name) {
 }
 
 bool is_gone(const Interface& interface) {
-    char name[IFNAMSIZ];
-    if (if_indextoname(interface.index, name) == nullptr) return errno == ENXIO;
-    return interface.name != name;
+    char device[IFNAMSIZ];
+    if (if_indextoname(interface.index, device) == nullptr) return errno == ENXIO;
+    return interface.device != device;
 }
 
 std::expected<Interface, std::string> find_interface(const std::string& name) {
     Interface found;
     found.name = name;
-    found.index = name.size() < IFNAMSIZ ? if_nametoindex(name.c_str()) : 0;
-    if (found.index == 0)
+    // The kernel's calls take no name that is longer, although a further name of an interface may be.
+    if (name.size() >= IFNAMSIZ)
+        return std::unexpected(
+            fmt::format("'{}' has more than the {} characters of an interface's name: give the name that `ip link` "
+                        "begins with instead of an altname",
+                        name, IFNAMSIZ - 1));
+    found.index = if_nametoindex(name.c_str());
+    char device[IFNAMSIZ];
+    if (found.index == 0 || if_indextoname(found.index, device) == nullptr)
         return std::unexpected(fmt::format("there is no network interface '{}': `ip link` lists them", name));
-    Asker asker(name);
+    found.device = device;
+    Asker asker(found.device);
     if (!asker.ask(SIOCGIFFLAGS))
         return std::unexpected(fmt::format("cannot ask about interface '{}': {}", name, std::strerror(errno)));
     found.up = (asker.answer().ifr_flags & IFF_UP) != 0;
@@ -147,7 +155,7 @@ std::expected<Interface, std::string> find_interface(const std::string& name) {
     ethtool_drvinfo driver{};
     driver.cmd = ETHTOOL_GDRVINFO;
     if (asker.ethtool(&driver)) found.driver = driver.driver;
-    auto addresses = addresses_of(name);
+    auto addresses = addresses_of(found.device);
     if (!addresses)
         return std::unexpected(fmt::format("cannot ask for the addresses of '{}': {}", name, std::strerror(errno)));
     found.addresses = std::move(*addresses);

@@ -12,7 +12,9 @@ namespace chainio::net {
 using Address = std::array<std::uint8_t, 16>;  // IPv4: ::ffff:a.b.c.d
 
 struct Interface {
-    std::string name, driver;
+    std::string name;    // as it was asked for, which may be one of its further names (altname)
+    std::string device;  // the name that the kernel lists it under
+    std::string driver;
     unsigned index = 0, mtu = 0, queues = 1;
     bool up = false;
     bool ethernet = true;  // its packets begin with such a header; those of tunnels do not
@@ -35,10 +37,10 @@ std::optional<Address> address_of(const std::string& text);
 std::vector<Address> heard_at(const Address& bound, std::vector<Address> addresses);
 
 // Those that an interface has; nothing where the kernel cannot be asked.
-std::optional<std::vector<Address>> addresses_of(const std::string& name);
+std::optional<std::vector<Address>> addresses_of(const std::string& device);
 
-// Whether no interface has this number and this name together any more. False, too, where the kernel cannot be asked: a
-// process without a descriptor to spare still has its interface.
+// Whether no interface has this number and this device's name together any more. False, too, where the kernel cannot be
+// asked: a process without a descriptor to spare still has its interface.
 bool is_gone(const Interface& interface);
 
 // An XDP program that is attached already.

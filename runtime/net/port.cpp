@@ -137,7 +137,7 @@ std::expected<std::unique_ptr<Port>, Refusal> Port::open(const PortOptions& opti
     if (!program) return std::unexpected(program.error());
     std::unique_ptr<Port> port(new Port(std::move(*interface), std::move(*program), slab));
     const bool copied = options.copy == Copy::automatic && keeps(options) && loses_what_is_sent_back(port->interface_);
-    const QueueOptions queue_options{.interface = options.interface,
+    const QueueOptions queue_options{.interface = port->interface_.device,
                                      .entries = options.entries,
                                      .copy = copied ? Copy::copy : options.copy,
                                      .need_wakeup = options.need_wakeup,
@@ -398,7 +398,7 @@ void Port::stop_taking() {
 
 // The program may look at the table while it is written: what it does not find then is the kernel's.
 std::expected<void, Refusal> Port::look_at_addresses() {
-    auto now = addresses_of(interface_.name);
+    auto now = addresses_of(interface_.device);
     if (!now) return {};
     auto heard = heard_at(bound_, std::move(*now));
     if (heard == interface_.addresses) return {};

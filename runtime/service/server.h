@@ -213,6 +213,7 @@ class Server {
 
     // server_xdp.cpp
     bool any_by_xdp() const;
+    bool is_taken(unsigned number) const;
     void open_interfaces();
     void wait_for_queues();
     void open_busy_interfaces();

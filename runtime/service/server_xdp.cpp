@@ -96,6 +96,12 @@ void Server::open_busy_interfaces() {
         if (interfaces_[i].tries != 0 && now_ns() >= interfaces_[i].try_ns) open_interface(i, interfaces_[i].tries);
 }
 
+bool Server::is_taken(unsigned number) const {
+    return std::ranges::any_of(interfaces_, [&](const Interface& each) {
+        return each.port != nullptr && each.port->interface().index == number;
+    });
+}
+
 void Server::hear_of_links() {
     link_news_ = net::LinkNews::subscribe();
     if (link_news_) return net_->watch(place_of_links(), link_news_->fd());
@@ -134,6 +140,10 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
     wanted.attach = options_.attach;
     wanted.share = options_.share;
     wanted.whole_requests = true;
+    if (found && is_taken(found->index))
+        return fallbacks_->note("xdp-refused", fmt::format("{} is another name of an interface that is taken already: "
+                                                           "keep one of the two",
+                                                           interface.name));
     auto port = net::Port::open(wanted, now_->engine.memory(), *fallbacks_);
     if (!port && port.error().why == net::Refusal::Why::busy && tries > 1) {
         interface.tries = tries - 1;

@@ -4,7 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <map>
+#include <string>
+#include <vector>
 
+#include "runtime/net/interface.h"
 #include "tools/chainio-runtime/check_system.h"
 #include "tools/chainio-runtime/plan.h"
 #include "tools/chainio-runtime/say.h"
@@ -16,6 +20,21 @@
 
 namespace chainio::runtime_tool {
 namespace {
+
+// An interface may have further names (altname). One that is not there yet is known by its name alone.
+std::string given_twice(const std::vector<std::string>& interfaces) {
+    std::map<unsigned, std::string> names;
+    for (auto it = interfaces.begin(); it != interfaces.end(); ++it) {
+        if (std::find(interfaces.begin(), it, *it) != it)
+            return fmt::format("--interface is given twice for '{}'; keep one of the two", *it);
+        const auto found = net::find_interface(*it);
+        if (!found) continue;
+        if (const auto [there, first] = names.emplace(found->index, *it); !first)
+            return fmt::format("--interface is given twice for '{}', as '{}' and as '{}'; keep one of the two",
+                               found->device, there->second, *it);
+    }
+    return {};
+}
 
 int run(const Options& options) {
     if (options.check_system) {
@@ -29,10 +48,8 @@ int run(const Options& options) {
         return fail(kExitUsage, "--engine=kernel goes neither with --no-ring nor with --interpret");
     if (options.spin_us != 0 && options.no_ring)
         return fail(kExitUsage, "--spin goes not with --no-ring: a pread sleeps at once");
-    const auto& interfaces = options.server.interfaces;
-    for (auto it = interfaces.begin(); it != interfaces.end(); ++it)
-        if (std::find(interfaces.begin(), it, *it) != it)
-            return fail(kExitUsage, fmt::format("--interface is given twice for '{}'; keep one of the two", *it));
+    if (const std::string twice = given_twice(options.server.interfaces); !twice.empty())
+        return fail(kExitUsage, twice);
     auto loaded = load(options);
     if (!loaded) return fail(loaded.error().code, loaded.error().message);
     metrics::Fallbacks fallbacks;

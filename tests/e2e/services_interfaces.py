@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Interfaces that services are given by another of their names (altname)."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import netns  # noqa: E402
+import runs  # noqa: E402
+from netns import ip, until  # noqa: E402
+from runs import BUILD, expect  # noqa: E402
+from services_flap import Flapping, taken_at  # noqa: E402
+from services_udp import prepare  # noqa: E402
+from services_xdp import THERE  # noqa: E402
+
+ALTNAME = "v-two"  # begins otherwise than the names that the kernel lists
+
+
+def refused(pair, folder, *names):
+    words = [word for name in names for word in ("--interface", name)]
+    command = pair.command(pair.there, BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.bpf.o", *words)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=netns.PATIENCE)
+    return done.returncode, done.stderr
+
+
+def test_altname(folder, pair):
+    ip("link", "property", "add", "dev", "vb", "altname", ALTNAME, namespace=pair.there)
+    server = Flapping(folder, pair, "--interface", ALTNAME)
+    for address in THERE:
+        server.right(f"given as {ALTNAME}, {address}", address)
+    before = server.interface()
+    expect("it is named as it was given", (before["name"], before["mode"].startswith(f"AF_XDP on {ALTNAME} (veth)")), (ALTNAME, True))
+    # Another interface's news: of links, and of addresses.
+    ip("link", "add", "vc", "type", "veth", "peer", "name", "vd", namespace=pair.there)
+    ip("link", "set", "vc", "up", namespace=pair.there)
+    ip("addr", "add", "10.7.0.1/24", "dev", "vc", namespace=pair.there)
+    ip("link", "del", "vc", namespace=pair.there)
+    ip("addr", "add", "10.9.0.7/24", "dev", "vb", namespace=pair.there)  # heard behind the others
+    until("an address that it gets later is taken", lambda: taken_at(server, "10.9.0.7"))
+    ip("addr", "del", "10.9.0.7/24", "dev", "vb", namespace=pair.there)
+    expect("other interfaces' news close nothing", (server.interface()["opened"], server.all_stats()["interfaces_gone"]), (1, 0))
+    server.reload()
+    until("it is taken again", lambda: [(each["name"], each["opened"]) for each in server.all_stats()["interfaces"]] == [(ALTNAME, 2)])
+    server.right("after a reload")
+    ip("link", "set", "vb", "mtu", 8000, namespace=pair.there)
+    server.has_said(f"{ALTNAME} has an MTU of 8000 instead of 9000", 1)
+    ip("link", "set", "vb", "mtu", 9000, namespace=pair.there)
+    server.no_frame_is_lost()
+    expect("ends", server.stop(), 0)
+
+
+def test_given_twice(folder, pair):
+    for names in (("vb", ALTNAME), (ALTNAME, "vb")):
+        expect(f"refused: {' and '.join(names)}", refused(pair, folder, *names),
+               (2, f"chainio-runtime: --interface is given twice for 'vb', as '{names[0]}' and as '{names[1]}'; keep one of the two\n"))
+    # One that is not there yet has one name alone.
+    ip("link", "property", "del", "dev", "vb", "altname", ALTNAME, namespace=pair.there)
+    server = Flapping(folder, pair, "--interface", "vb", "--interface", ALTNAME)
+    server.right("one of the two is not there")
+    ip("link", "property", "add", "dev", "vb", "altname", ALTNAME, namespace=pair.there)
+    again = f"{ALTNAME} is another name of an interface that is taken already: keep one of the two"
+    until("it is said that both are one", lambda: again in [reason for reason, _ in server.fallbacks("xdp-refused")])
+    server.reload()
+    until("it is taken by the first of its names", lambda: [(each["name"], each["opened"]) for each in server.all_stats()["interfaces"]] == [("vb", 2)])
+    server.right("by the first of its names")
+    expect("ends", server.stop(), 0)
+
+
+def test_long_altname(folder, pair):
+    name = "a-further-name-of-vb"
+    ip("link", "property", "add", "dev", "vb", "altname", name, namespace=pair.there)
+    server = Flapping(folder, pair, "--interface", name)
+    server.right("a name that the kernel's calls do not take", by_interface=False)
+    expect("  is refused", server.fallbacks("xdp-refused"),
+           [(f"'{name}' has more than the 15 characters of an interface's name: give the name that `ip link` begins with instead of an altname; served via uring", 1)])
+    expect("ends", server.stop(), 0)
+
+
+def main():
+    if why := netns.why_not():
+        print(f"skipped: {why}")
+        return 77
+    with tempfile.TemporaryDirectory() as name, netns.Pair() as pair:
+        folder = pathlib.Path(name)
+        prepare(folder, "xdp")
+        test_altname(folder, pair)
+        test_given_twice(folder, pair)
+        test_long_altname(folder, pair)
+    print("FAILED" if runs.failures else "all ok")
+    return 1 if runs.failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
