@@ -8,6 +8,7 @@
 #include <linux/ethtool.h>
 #include <linux/if.h>
 #include <linux/if_arp.h>
+#include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
@@ -117,6 +118,37 @@ std::optional<std::vector<Address>> addresses_of(const std::string& device) {
     }
     freeifaddrs(list);
     return found;
+}
+
+bool is_of_link(const Address& address) { return address[0] == 0xfe && (address[1] & 0xc0) == 0x80; }
+
+std::string master_of(const Interface& interface) {
+    struct {
+        nlmsghdr header;
+        ifinfomsg link;
+    } request{};
+    request.header.nlmsg_len = sizeof request;
+    request.header.nlmsg_type = RTM_GETLINK;
+    request.header.nlmsg_flags = NLM_F_REQUEST;
+    request.link.ifi_index = static_cast<int>(interface.index);
+    alignas(nlmsghdr) std::array<char, 16384> answer{};
+    const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    if (fd < 0) return {};
+    const bool sent = send(fd, &request, sizeof request, 0) == sizeof request;
+    const ssize_t got = sent ? recv(fd, answer.data(), answer.size(), 0) : -1;
+    close(fd);
+    const auto* header = reinterpret_cast<const nlmsghdr*>(answer.data());
+    if (got < static_cast<ssize_t>(sizeof request) || header->nlmsg_type != RTM_NEWLINK) return {};
+    auto left = static_cast<std::size_t>(got) - NLMSG_SPACE(sizeof(ifinfomsg));
+    const auto* each = reinterpret_cast<const rtattr*>(answer.data() + NLMSG_SPACE(sizeof(ifinfomsg)));
+    for (; RTA_OK(each, left); each = RTA_NEXT(each, left)) {
+        char name[IFNAMSIZ];
+        std::uint32_t index = 0;
+        if (each->rta_type != IFLA_MASTER || RTA_PAYLOAD(each) != sizeof index) continue;
+        std::memcpy(&index, RTA_DATA(each), sizeof index);
+        return if_indextoname(index, name) != nullptr ? name : "";
+    }
+    return {};
 }
 
 bool is_gone(const Interface& interface) {

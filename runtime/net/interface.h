@@ -39,6 +39,13 @@ std::vector<Address> heard_at(const Address& bound, std::vector<Address> address
 // Those that an interface has; nothing where the kernel cannot be asked.
 std::optional<std::vector<Address>> addresses_of(const std::string& device);
 
+// An address of a single link, as each interface may have one by itself.
+bool is_of_link(const Address& address);
+
+// The bridge, bond or the like that an interface is a part of, and that has the addresses then; empty: it is of none,
+// or the kernel cannot be asked.
+std::string master_of(const Interface& interface);
+
 // Whether no interface has this number and this device's name together any more. False, too, where the kernel cannot be
 // asked: a process without a descriptor to spare still has its interface.
 bool is_gone(const Interface& interface);

@@ -141,6 +141,7 @@ class Server {
         unsigned tries = 0;          // left, to open it while its queues are not free yet
         std::uint64_t try_ns = 0;    // when the next of them is due
         bool answers = true;         // its driver does, as it was said last
+        bool unheard = false;        // services hear at none of its addresses, as it was said last
         unsigned tried = 0;          // it was up under this number when it was tried last; 0: it was not up
         std::uint64_t opened = 0;    // how often
         std::uint64_t dropped = 0;   // by the kernel, as long as earlier ports of it were open
@@ -225,8 +226,9 @@ class Server {
     void let_go(std::uint32_t index, std::uint64_t until_ns);
     static bool is_over(const Interface& interface);
     void open_interface(std::uint32_t index, unsigned tries);
-    void look_at_bound(const Interface& interface);
-    void not_bound(const Interface& interface);
+    void look_at_bound(Interface& interface);
+    std::string why_unheard(const Interface& interface) const;
+    std::string why_not_bound(const Interface& interface) const;
     void let_interfaces_go();
     void was_watched(const NetEvent& event);
     bool interfaces_idle();

@@ -58,14 +58,36 @@ bool Server::any_by_xdp() const {
 }
 
 // Whether services hear at any of its addresses; those that do not stay the kernel's, as for their sockets.
-void Server::look_at_bound(const Interface& interface) {
-    if (interface.port->interface().addresses.empty() && options_.address != "::") not_bound(interface);
+void Server::look_at_bound(Interface& interface) {
+    const std::string why = why_unheard(interface);
+    const bool before = std::exchange(interface.unheard, !why.empty());
+    if (interface.unheard == before) return;
+    if (interface.unheard) return fallbacks_->note("xdp-not-bound", why);
+    news_.push_back(
+        fmt::format("{} has an address at which services listen: what is sent there is taken off it", interface.name));
 }
 
-void Server::not_bound(const Interface& interface) {
-    fallbacks_->note("xdp-not-bound", fmt::format("{} has no address at which services listen (--bind {}); its "
-                                                  "datagrams are left to the kernel",
-                                                  interface.name, options_.address));
+// Empty where they hear at some. Of a part of something else, an address of the link alone is nobody's to ask at.
+std::string Server::why_unheard(const Interface& interface) const {
+    const net::Interface& ours = interface.port->interface();
+    const bool empty = ours.addresses.empty(), any = options_.address == "::";
+    if (!empty && !(any && std::ranges::all_of(ours.addresses, net::is_of_link))) return {};
+    const std::string master = net::master_of(ours);
+    const bool has_some = !net::addresses_of(ours.device).value_or(ours.addresses).empty();
+    if (!master.empty() && (any || !has_some))
+        return fmt::format("{} has no IP address{}: datagrams to {}'s addresses come by the socket; name {}",
+                           interface.name, empty ? "" : " but the link's", master, master);
+    if (!empty) return {};
+    if (has_some) return why_not_bound(interface);
+    return fmt::format(
+        "{} has no IP address, so that all datagrams come by the socket: `ip addr add ADDRESS dev {}`, "
+        "or name the interface that has the services' addresses",
+        interface.name, interface.name);
+}
+
+std::string Server::why_not_bound(const Interface& interface) const {
+    return fmt::format("{} has no address at which services listen (--bind {}); its datagrams are left to the kernel",
+                       interface.name, options_.address);
 }
 
 // Each interface that cannot be had is named and counted; its datagrams come by the sockets then.
@@ -126,7 +148,8 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
     interface.tried = up_as(found);
     const auto bound = net::linked_of(options_.address);
     // The same address at another link, or at one that is gone, is another address.
-    if (!bound || (bound->link != 0 && found && bound->link != found->index)) return not_bound(interface);
+    if (!bound || (bound->link != 0 && found && bound->link != found->index))
+        return fallbacks_->note("xdp-not-bound", why_not_bound(interface));
     net::PortOptions wanted;
     for (const Listener& listener : listeners_) {
         if (!listener.xdp || listener.fd < 0 || listener.leaving) continue;
@@ -154,6 +177,7 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
     interface.port = std::move(*port);
     interface.generation = now_.get();
     interface.opened++;
+    interface.unheard = false;
     news_.push_back(interface.port->describe());
     look_at_bound(interface);
     look_at_peer(interface);

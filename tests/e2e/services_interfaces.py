@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Interfaces that services are given by another of their names (altname)."""
+"""Interfaces that services are given by another of their names (altname), and such that have no address."""
 import pathlib
 import subprocess
 import sys
@@ -11,9 +11,10 @@ import runs  # noqa: E402
 from netns import ip, until  # noqa: E402
 from runs import BUILD, expect  # noqa: E402
 from services_flap import Flapping, taken_at  # noqa: E402
-from services_udp import prepare  # noqa: E402
+from services_udp import DATA, ask, prepare  # noqa: E402
 from services_xdp import THERE  # noqa: E402
 
+HEARD = "vb has an address at which services listen: what is sent there is taken off it"
 ALTNAME = "v-two"  # begins otherwise than the names that the kernel lists
 
 
@@ -77,6 +78,61 @@ def test_long_altname(folder, pair):
     expect("ends", server.stop(), 0)
 
 
+def asked(server, address=THERE[0]):
+    """Whether a request has the right reply, and how many the interface took of it."""
+    before = server.interface()["received"]
+    with server.client(address=address) as sock:
+        return ask(sock, 9, b"row 1 10 1\n")[0] == DATA[1000:1010] + b"|", server.interface()["received"] - before
+
+
+def test_no_address(folder):
+    """Nothing is taken off a bridge's port, as the bridge has the addresses; that is said whatever services are bound to, and no longer once it has one."""
+    with netns.Pair(name="-bridge") as pair:
+        ip("link", "set", "vb", "addrgenmode", "none", namespace=pair.there)
+        ip("addr", "flush", "dev", "vb", namespace=pair.there)
+        ip("link", "add", "br0", "type", "bridge", namespace=pair.there)
+        ip("link", "set", "vb", "master", "br0", namespace=pair.there)
+        ip("link", "set", "br0", "up", namespace=pair.there)
+        ip("addr", "add", f"{THERE[0]}/24", "dev", "br0", namespace=pair.there)
+        why = "vb has no IP address{}: datagrams to br0's addresses come by the socket; name br0"
+        for bind in ("::", "0.0.0.0", THERE[0]):
+            server = Flapping(folder, pair, "--interface", "vb", bind=bind)
+            server.has_said(f"fallback xdp-not-bound (1x): {why.format('')}", 1)
+            expect(f"--bind {bind}: served by the socket", asked(server), (True, 0))
+            expect("  and said", server.fallbacks("xdp-not-bound"), [(why.format(""), 1)])
+            if bind == "::":
+                test_address_comes(server, pair, why)
+            expect("ends", server.stop(), 0)
+        server = Flapping(folder, pair, "--interface", "br0")
+        expect("what is said to be named is taken", (asked(server), server.fallbacks("xdp-not-bound")), ((True, 1), []))
+        expect("ends", server.stop(), 0)
+        ip("link", "set", "vb", "nomaster", namespace=pair.there)
+        ip("link", "del", "br0", namespace=pair.there)
+        server = Flapping(folder, pair, "--interface", "vb")
+        expect("an interface of nothing else", server.fallbacks("xdp-not-bound"),
+               [("vb has no IP address, so that all datagrams come by the socket: `ip addr add ADDRESS dev vb`, or name the interface that has the "
+                 "services' addresses", 1)])
+        ip("addr", "add", f"{THERE[0]}/24", "dev", "vb", namespace=pair.there)
+        server.has_said(HEARD, 1)
+        expect("  once it has an address", asked(server), (True, 1))
+        expect("ends", server.stop(), 0)
+
+
+def test_address_comes(server, pair, why):
+    other = "10.9.0.9"
+    ip("addr", "add", f"{other}/24", "dev", "vb", namespace=pair.there)
+    server.has_said(HEARD, 1)
+    expect("an address of its own is taken", asked(server, other), (True, 1))
+    ip("addr", "del", f"{other}/24", "dev", "vb", namespace=pair.there)
+    until("it is said again", lambda: server.fallbacks("xdp-not-bound") == [(why.format(""), 2)])
+    ip("addr", "add", "fe80::9/64", "dev", "vb", "nodad", namespace=pair.there)
+    ip("addr", "add", f"{other}/24", "dev", "vb", namespace=pair.there)
+    server.has_said(HEARD, 2)
+    ip("addr", "del", f"{other}/24", "dev", "vb", namespace=pair.there)
+    until("the link's address is none", lambda: (why.format(" but the link's"), 1) in server.fallbacks("xdp-not-bound"))
+    ip("addr", "del", "fe80::9/64", "dev", "vb", namespace=pair.there)
+
+
 def main():
     if why := netns.why_not():
         print(f"skipped: {why}")
@@ -87,6 +143,7 @@ def main():
         test_altname(folder, pair)
         test_given_twice(folder, pair)
         test_long_altname(folder, pair)
+        test_no_address(folder)
     print("FAILED" if runs.failures else "all ok")
     return 1 if runs.failures else 0
 
