@@ -24,8 +24,8 @@ struct Close {
 
 class Sqlite : public Source {
   public:
-    Sqlite(std::unique_ptr<sqlite3, Close> db, std::unique_ptr<sqlite3_stmt, Close> rows, std::string name)
-        : db_(std::move(db)), rows_(std::move(rows)), name_(std::move(name)) {}
+    Sqlite(std::unique_ptr<sqlite3, Close> db, std::unique_ptr<sqlite3_stmt, Close> rows, std::string name, bool utf16)
+        : db_(std::move(db)), rows_(std::move(rows)), name_(std::move(name)), utf16_(utf16) {}
 
     std::string place(std::uint64_t number) const override { return fmt::format("{}: row {}", name_, number); }
 
@@ -43,10 +43,34 @@ class Sqlite : public Source {
     }
 
   private:
-    std::string_view bytes(int column) {
-        const void* data = sqlite3_column_blob(rows_.get(), column);  // a number as the text that SQLite prints
-        const auto length = static_cast<std::size_t>(sqlite3_column_bytes(rows_.get(), column));
-        return {static_cast<const char*>(data), data == nullptr ? 0 : length};
+    // The text of a UTF-16 database as UTF-8, which clients ask with; that of a UTF-8 one, and blobs, as they are.
+    std::string bytes(int column, std::string_view name, std::string_view& out) {
+        sqlite3_stmt* rows = rows_.get();
+        const bool blob = sqlite3_column_type(rows, column) == SQLITE_BLOB;
+        // SQLite makes other characters of half a pair and of what follows it, so one key could become another.
+        if (!blob && utf16_ && !whole_pairs(column)) {
+            return fmt::format(
+                "the {} is no valid UTF-16: half of a surrogate pair stands alone; mend the row, leave it out, or take "
+                "the bytes as they are with --query and CAST(… AS BLOB)",
+                name);
+        }
+        const void* data = blob ? sqlite3_column_blob(rows, column) : sqlite3_column_text(rows, column);
+        const auto length = static_cast<std::size_t>(sqlite3_column_bytes(rows, column));
+        if (data == nullptr && !blob) return fmt::format("no memory for the {} as text", name);
+        out = {static_cast<const char*>(data), data == nullptr ? 0 : length};
+        return "";
+    }
+
+    bool whole_pairs(int column) {
+        const auto* text = static_cast<const char16_t*>(sqlite3_column_text16(rows_.get(), column));
+        const int units = text == nullptr ? 0 : sqlite3_column_bytes16(rows_.get(), column) / 2;
+        bool open = false;
+        for (int i = 0; i < units; i++) {
+            const bool low = (text[i] & 0xfc00) == 0xdc00;
+            if (low != open) return false;
+            open = (text[i] & 0xfc00) == 0xd800;
+        }
+        return !open;
     }
 
     std::string take(Row& row) {
@@ -62,14 +86,15 @@ class Sqlite : public Source {
                 return "the flags are no integer from 0 to 4294967295, which the third column holds";
             row.flags = static_cast<std::uint32_t>(flags);
         }
-        row.key = bytes(0);
-        row.value = bytes(1);
+        if (auto wrong = bytes(0, "key", row.key); !wrong.empty()) return wrong;
+        if (auto wrong = bytes(1, "value", row.value); !wrong.empty()) return wrong;
         return wrong_sizes(row.key.size(), row.value.size());
     }
 
     std::unique_ptr<sqlite3, Close> db_;
     std::unique_ptr<sqlite3_stmt, Close> rows_;
     std::string name_;
+    bool utf16_;
     std::uint64_t number_ = 0;
 };
 
@@ -101,6 +126,15 @@ std::expected<std::string, std::string> query_of(sqlite3* db, const std::string&
             table));
     }
     return fmt::format("SELECT key, value{} FROM {}", has("flags") ? ", flags" : "", quoted(table));
+}
+
+std::expected<bool, std::string> has_utf16(sqlite3* db) {
+    sqlite3_stmt* statement = nullptr;
+    const int prepared = sqlite3_prepare_v2(db, "PRAGMA encoding", -1, &statement, nullptr);
+    const std::unique_ptr<sqlite3_stmt, Close> encoding(statement);
+    if (prepared != SQLITE_OK || sqlite3_step(statement) != SQLITE_ROW) return std::unexpected(sqlite3_errmsg(db));
+    const auto* name = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
+    return name != nullptr && std::string_view(name).starts_with("UTF-16");
 }
 
 // Bytes 18 and 19 of a database are its file format's versions, and 2 is the one of the write-ahead log.
@@ -145,6 +179,8 @@ std::expected<std::unique_ptr<Source>, Problem> open_sqlite(const std::string& p
     sqlite3_limit(db.get(), SQLITE_LIMIT_LENGTH, kMostRow);
     if (sqlite3_exec(db.get(), "SELECT 1 FROM sqlite_schema", nullptr, nullptr, nullptr) != SQLITE_OK)
         return failed(why_unread(path, db.get()), true);
+    const auto utf16 = has_utf16(db.get());
+    if (!utf16) return failed(utf16.error(), true);
     std::string text = query;
     if (query.empty()) {
         auto made = query_of(db.get(), table);
@@ -168,7 +204,7 @@ std::expected<std::unique_ptr<Source>, Problem> open_sqlite(const std::string& p
             fmt::format("the query gives {} columns; the key, the value and perhaps the flags are wanted", columns),
             false);
     }
-    return std::make_unique<Sqlite>(std::move(db), std::move(rows), path);
+    return std::make_unique<Sqlite>(std::move(db), std::move(rows), path, *utf16);
 }
 
 }  // namespace chainio::store
