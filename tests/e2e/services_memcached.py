@@ -154,6 +154,39 @@ def same_answers(ours, theirs, held, rng):
     expect("all keys in one request", ask(ours, all_keys) == ask(theirs, all_keys), True)
 
 
+# Commands that change an item and bring no data: what memcached answers when there is none is the nominal answer, for which we say that we refuse.
+NOMINAL = re.compile(rb"NOT_FOUND\r\n|OK\r\n|NF[^\r]*\r\n|HD\r\n")
+NUMBERS = [b"0", b"00", b"1", b"-1", b"+1", b"-0x", b"+", b"-", b"+-1", b"++1", b"1x", b"x", b"0x5", b"1.5", b"2147483648", b"-2147483649", b"4294967296", b"9223372036854775807",
+           b"9223372036854775808", b"-9223372036854775807", b"-9223372036854775808x", b"18446744073709551615", b"18446744073709551616", b"99999999999999999999999"]
+WORDS = [b"", b" ", b" n", b" n x", b" n n", b" x 1", b" n 1 x", b" n 1 2 3", b" n 1 2 3 4 5 6 7 8 9", b" n 1 " + b"x " * 30, b" noreply", b" noreply x", b" noreply 1", b" noreply noreply",
+         b" n noreply", b" n x noreply", b" n 1 noreply", b" n 0 noreply", b" n 0 x", b" n 0 0", b" n 0 noreply noreply", b" n noreply 0", b" n 1 2 noreply", b" 1 n noreply", b" 1 noreply",
+         b" noreply noreply noreply", b" 1 2 3 noreply", b"  n  1 ", b"  1  n  m ", b" 1 n m o p", *(b" n %s%s" % (number, more) for number in NUMBERS for more in (b"", b" noreply", b" x")),
+         *(b" %s%s" % (number, more) for number in NUMBERS for more in (b"", b" noreply", b" n"))]
+WORDS += [words for size in (250, 251, 300) for key in (b"k" * size,) for words in (
+    b" " + key, b" %s 1" % key, b" %s x" % key, b" %s 0" % key, b" %s noreply" % key, b" %s 1 noreply" % key, b" n " + key, b" 1 " + key, b" x " + key, b" n 1 " + key, b" 1 n " + key, b" 1 n %s m" % key,
+    b" %s 1 2 3" % key, b" %s q q" % key, b" %s %s" % (key, b"q " * 20), b" %s O%s" % (key, b"x" * 32), b" n k P" + key, b" n L" + key)]
+META = [b"n " + b" ".join(flags) for flags in (
+    *([b"%c" % letter] for letter in range(33, 256)), *([b"%c1" % letter] for letter in range(33, 127) if letter != ord("M")), *([b"O%s" % (b"x" * length)] for length in (0, 1, 31, 32, 300)),
+    *([letter + number] for letter in (b"N", b"T", b"R", b"F", b"C", b"J", b"D") for number in NUMBERS), *([b"M" + mode] for mode in (b"", b"I", b"D", b"+", b"-", b"i", b"X", b"E", b"II", b"incr")),
+    *itertools.product((b"q", b"v", b"z", b"T1", b"Tx", b"MX", b"M", b"O" + b"x" * 32), repeat=2), *([b"q", b"k", b"O1", flag] for flag in (b"T", b"k", b"v", b"MX")),
+    *([b"q"] * count for count in (17, 18, 19, 30)), *([b"z"] * count for count in (17, 18, 19)),
+    *([b"c f h I k l L P q s t u v C1 D1 F1"[:end]] for end in range(1, 35)), [b"c f h I k l L P q s t u v C1 D1 F1 J1"], [b"c f h I k l L P q s t u v C1 D1 F1 J1 N1"])
+    if flags[0][:1] != b"b"] + [b"YQ== b", b"YWI= q b k", b"YQ== b b"]
+
+
+def same_changes(ours, theirs):
+    """Of commands that would change an item, each error is memcached's, and nothing but an error. Items come from `ma` with N, and none is there at the end."""
+    nominal = errors = 0
+    for command in (b"delete", b"incr", b"decr", b"touch", b"gat", b"gats", b"md", b"ma", b"flush_all"):
+        for words in [*WORDS, *(b" " + flags for flags in META if command in (b"md", b"ma"))]:
+            request = command + words + b"\r\nmn\r\n"
+            got, want = ask(ours, request), ask(theirs, b"delete n noreply\r\n" + request)
+            changed = NOMINAL.match(want) or (command.startswith(b"gat") and want.startswith(b"END") and len(words.split()) > 1)
+            nominal, errors = nominal + bool(changed), errors + (b"ERROR" in want)
+            expect(f"as memcached answers: {request[:80]!r}", got, b"SERVER_ERROR this store is read only\r\nMN\r\n" if changed else want)
+    expect("some were refused and some wrong", (nominal > 300, errors > 1000), (True, True))
+
+
 def same_refusals(ours, theirs):
     """Where memcached refuses an object, which it does when it is too large, we refuse all: what follows and what is skipped is the same."""
     too_large, read_only = b"SERVER_ERROR object too large for cache\r\n", b"SERVER_ERROR this store is read only\r\n"
@@ -161,7 +194,7 @@ def same_refusals(ours, theirs):
     for line in [
         *(command + b" a 1 2 %d" % size for command in (b"set", b"add", b"replace", b"append", b"prepend")), b"cas a 1 2 %d 7" % size,
         b"set a 1 2 %d noreply" % size, b"cas a 1 2 %d 7 noreply" % size, b"set a 1 2 %d other" % size, b"set  a  1  2  %d " % size, b"set a 1 -1 %d" % size,
-        b"set a 1 2 0%d" % size, b"set a 4294967295 2 %d" % size, b"  set a 1 2 %d" % size, b" ms a %d" % size, b"cas a 1 2 %d 18446744073709551615" % size, b"set %s 1 2 %d" % (key, size),
+        b"set a 1 2 0%d" % size, b"set a 4294967295 2 %d" % size, b"  set a 1 2 %d" % size, b"set a +1 +2 +%d" % size, b"cas a 1 2 %d +7" % size, b"ms a +%d" % size, b" ms a %d" % size, b"cas a 1 2 %d 18446744073709551615" % size, b"set %s 1 2 %d" % (key, size),
         b"ms a %d" % size, b"ms a %d q" % size, b"ms a %d T0 F1 k O123 q" % size, b"ms  a  %d " % size, b"ms %s %d" % (key, size),
     ]:
         for data in (b"version\r\n" * (size // 9 + 1))[:size] + b"\r\n", b"x" * size + b"XX":
@@ -169,7 +202,8 @@ def same_refusals(ours, theirs):
             expect(f"refused as memcached refuses: {line[:60]!r}", ask(ours, request).replace(read_only, too_large), ask(theirs, request))
     for line in [
         b" set a", b"set", b"set a", b"set a 1", b"set a 1 2", b"set a 1 2 noreply", b"set a 1 2 x", b"set a 1 2 5x", b"set a 1 2 -1", b"set a 1 2 -1 noreply",
-        b"set a 1 2 x noreply", b"set a 1 2 3 4 5", b"set a 1 2 3 noreply noreply", b"set a x 2 3", b"set a 1 x 3", b"set a 1 - 3", b"set a -1 2 3", b"set a 0.5 2 3",
+        b"set a 1 2 x noreply", b"set a 1 2 3 4 5", b"set a 1 2 3 noreply noreply", b"set a x 2 3", b"set a 1 x 3", b"set a 1 - 3", b"set a 1 + 3", b"set a 1 2 +", b"set a + 2 3", b"set a 1 9223372036854775808 3", b"set a 1 -9223372036854775809 3", b"set a 1 2 18446744073709551615",
+        b"set a 1 2 9223372036854775808", b"ms a 18446744073709551615", b"set a 1 +-2 3", b"ms a +", b"set a -1 2 3", b"set a 0.5 2 3",
         b"set a x 2 3 noreply", b"set a 1 2 2147483646", b"set a 1 2 2147483647", b"set a 1 2 2147483648", b"set a 1 2 0x5", b"set %sk 1 2 5" % key,
         b"set %sk 1 2 5 noreply" % key, b"cas a 1 2", b"cas a 1 2 3", b"cas a 1 2 3 x", b"cas a 1 2 3 -1", b"cas a 1 2 3 18446744073709551616", b"cas a 1 2 3 x noreply",
         b"ms", b"ms a", b"ms a x", b"ms a -1", b"ms a 5x", b"ms a q", b"ms a x q", b"ms a 2147483646", b"ms a S5", b"ms %sk 5" % key,
@@ -187,7 +221,7 @@ def own_answers(ours):
         quiet = command.endswith(b"noreply")
         expect(f"data are no commands: {command}", ask(ours, command + b"\r\nget a \r\nget a\r\n"), (b"" if quiet else read_only) + b"VALUE a 5 3\r\nabc\r\nEND\r\n")
     for command in (b"delete a", b"incr a 1", b"decr a 1", b"touch a 0", b"gat 0 a b", b"gats 0 a", b"md a", b"ma a q", b"flush_all", b"flush_all 0", b"delete noreply",
-                    b"touch a noreply", b"gat 0 noreply"):
+                    b"delete a 0", b"gat 0 noreply"):
         expect(f"what has no data ends no connection: {command}", ask(ours, command + b"\r\nmn\r\n"), read_only + b"MN\r\n")
     for command in (b"delete a noreply", b"incr a 1 noreply", b"decr a 1  noreply ", b"touch a 0 noreply", b"flush_all noreply", b"flush_all 0 noreply"):
         expect(f"who reads no answer gets none: {command}", ask(ours, command + b"\r\nmn\r\n"), b"MN\r\n")
@@ -274,6 +308,7 @@ def main():
             same_answers(ours, theirs, held, rng)
             values_in_memory(folder, store, theirs, held, rng)
             same_refusals(ours, theirs)
+            same_changes(ours, theirs)
             own_answers(ours)
             clients(ours, held)
         finally:

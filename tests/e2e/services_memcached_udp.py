@@ -93,6 +93,8 @@ def same_datagrams(ours, theirs, held, rng):
         b"get " + b"k" * 251 + b"\r\n", b"mg a\r\n", b"mg a v f k s t O123 \r\n", b"mg nothing v k O9\r\n", b"mg nothing q v\r\n", b"mg long v s\r\n",
         b"mn\r\n", b"mg a v q\r\nmg nothing q\r\nmn\r\n", b"get a\r\nget a\r\nbogus\r\n", b"",
         b"get\ta\r\n", b"gets\ta\r\n", b"mg\ta v\r\n", b"version\tx\r\n", b"mn\tx\r\n", b"set\ta 0 0 2\r\nmn\r\n", b"quit\ta\r\nmn\r\n", b"mg a q 0 q\r\n", b"mg a q q 0\r\n",
+        b"touch a\r\n", b"touch a x\r\n", b"delete\r\n", b"delete a b\r\n", b"incr a\r\n", b"incr a -1\r\n", b"decr a 1x\r\n", b"incr a x noreply\r\n", b"gat\r\n", b"gat x a\r\n", b"gat 1\r\n",
+        b"gat 1 " + b"k" * 251 + b"\r\n", b"md\r\n", b"md a z\r\n", b"ma a MX\r\n", b"flush_all x\r\n", b"flush_all 1 2 3\r\n",
         *(b"mg %s O%s\r\n" % (key, b"x" * length) for key in (b"a", b"nothing", b"a q") for length in (30, 31, 32, 33)),
     ]:
         several = request.count(b"\n") > 1
