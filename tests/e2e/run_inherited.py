@@ -332,7 +332,7 @@ def main():
         (folder.path / "text").write_text("words\n")
         # Looks like a program to whoever asks beforehand; its loader is not there.
         foreign = folder.path / "foreign"
-        foreign.write_text("#!/nonexistent\n")
+        foreign.write_text(f"#!{folder.path}/no-interpreter\n")
         foreign.chmod(0o755)
         subprocess.run([CHAINC, "good.chain", "-o", "good.o"], cwd=folder.path, check=True, timeout=runs.LONGEST)
         folder.run(["--spec", "good.chain"], ["true"])  # fills the cache

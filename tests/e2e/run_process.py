@@ -293,6 +293,14 @@ def test_cache(folder):
     folder.environment["XDG_CACHE_HOME"], was = "/proc/none", folder.environment["XDG_CACHE_HOME"]
     expect("no place for a cache", run(), 0)
     folder.environment["XDG_CACHE_HOME"] = was
+    del folder.environment["XDG_CACHE_HOME"]
+    folder.environment["HOME"], home = str(folder.path / "no-home"), folder.environment.get("HOME")
+    expect("without a home nothing is kept", run(), 0)
+    expect("  and none is made", (folder.path / "no-home").exists(), False)
+    folder.environment["XDG_CACHE_HOME"] = was
+    del folder.environment["HOME"]
+    if home is not None:
+        folder.environment["HOME"] = home
     expect("nothing else is left there", [path.name for path in kept.glob("*") if path.suffix != ".spec"], [])
 
 

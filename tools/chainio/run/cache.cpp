@@ -106,7 +106,9 @@ Cache Cache::of_user() {
     const char* base = std::getenv("XDG_CACHE_HOME");
     if (base != nullptr && base[0] == '/') return Cache(std::string(base) + "/chainio");
     const char* home = std::getenv("HOME");
-    if (home != nullptr && home[0] == '/') return Cache(std::string(home) + "/.cache/chainio");
+    // A user without a home, as many that services run as, is not to get one.
+    if (home != nullptr && home[0] == '/' && ::access(home, F_OK) == 0)
+        return Cache(std::string(home) + "/.cache/chainio");
     return Cache({});
 }
 
