@@ -97,6 +97,8 @@ class ProgramLowering {
     Value cstr_field(const std::shared_ptr<ViewData>&, std::uint32_t index);
     Value array_field(const std::shared_ptr<ViewData>&, std::uint32_t index);
     Operand field_offset(const std::shared_ptr<ViewData>&, std::uint32_t index);
+    bool stands_alone(const std::shared_ptr<ViewData>&, std::uint32_t index) const;
+    void ends_before(const std::shared_ptr<ViewData>&, std::uint32_t index);
     Operand field_end(const std::shared_ptr<ViewData>&, std::uint32_t index);
     Operand existing_end(const std::shared_ptr<ViewData>&, std::uint32_t index);
     Operand exists(const std::shared_ptr<ViewData>&, std::uint32_t index);

@@ -183,15 +183,34 @@ Operand ProgramLowering::field_offset(const View& view, std::uint32_t index) {
     if (f.at && f.kind != Field::Kind::padding)
         return remember(view, memo.offset, b_.binary(BinOp::add, view->offset, fixed(in_record(view, *f.at))));
     if (index == 0) return view->offset;
+    ends_before(view, index - 1);
     return remember(view, memo.offset, field_end(view, index - 1));
+}
+
+// Whether where the field ends is known without that of the one before it.
+bool ProgramLowering::stands_alone(const View& view, std::uint32_t index) const {
+    const Field& f = view->record->fields[index];
+    const FieldMemo& memo = view->fields[index];
+    if (f.kind == Field::Kind::derived) return false;
+    return f.at || f.fixed_offset >= 0 || memo.offset || memo.end;
+}
+
+// The ends of the fields before this one, as far as it depends on them, one after the other: a record may have more
+// fields than the stack has room for.
+void ProgramLowering::ends_before(const View& view, std::uint32_t index) {
+    std::uint32_t first = index;
+    while (first > 0 && !stands_alone(view, first)) first--;
+    for (; first < index; first++)
+        if (view->record->fields[first].kind != Field::Kind::derived) field_end(view, first);
 }
 
 // One past the field's last byte; a field that does not exist, or takes no bytes, ends where it would begin.
 Operand ProgramLowering::field_end(const View& view, std::uint32_t index) {
+    while (index > 0 && view->record->fields[index].kind == Field::Kind::derived) index--;
     const Field& f = view->record->fields[index];
     FieldMemo& memo = view->fields[index];
     if (memo.end) return *memo.end;
-    if (f.kind == Field::Kind::derived) return index == 0 ? view->offset : field_end(view, index - 1);
+    if (f.kind == Field::Kind::derived) return view->offset;
     bool is_skip = f.kind == Field::Kind::padding && f.at;
     if (is_skip && f.at->kind == checked::ExprKind::int_const) return plus(b_, view->offset, f.at->value);
     if (is_skip) return remember(view, memo.end, b_.binary(BinOp::add, view->offset, fixed(in_record(view, *f.at))));

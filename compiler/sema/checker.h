@@ -24,6 +24,9 @@ inline constexpr std::uint32_t kMaxPrefetch = 512;
 inline constexpr std::uint32_t kMaxExpansions = 20000;
 inline constexpr std::uint32_t kMaxExpansionDepth = 32;
 inline constexpr std::uint32_t kMaxImportDepth = 16;
+// Levels of expressions, through the constants, functions, records and fields that they name: the checker and the
+// lowering recurse along them. A constant of a sum, and a record in a record, are two levels.
+inline constexpr std::uint32_t kMaxLevels = 512;
 
 class Checker {
   public:
@@ -86,6 +89,19 @@ class Checker {
         std::size_t mark_;
     };
     friend class EnvScope;
+    class Level {  // of the expressions that are being checked
+      public:
+        explicit Level(std::uint32_t& levels, std::uint32_t more = 1) : levels_(levels), more_(more) {
+            levels_ += more_;
+        }
+        ~Level() { levels_ -= more_; }
+        Level(const Level&) = delete;
+        Level& operator=(const Level&) = delete;
+
+      private:
+        std::uint32_t& levels_;
+        std::uint32_t more_;
+    };
 
     // ---- reporting (report.cpp) ----
     void error(Code, Span, std::string message, std::string hint, std::vector<diag::Note> notes = {});
@@ -98,6 +114,11 @@ class Checker {
     bool unseen() const { return diags_.dropped() != 0; }
     std::string suggestion(std::string_view word, const std::vector<std::string>& candidates,
                            std::string otherwise) const;
+
+    // ---- how deep expressions go (levels.cpp) ----
+    bool too_deep(std::uint32_t levels, const std::string& what, Span use, Span declared, const char* hint);
+    std::uint32_t levels(const checked::Expr&, const RecordInfo&) const;
+    void field_levels(const checked::Field&, FieldInfo&, const RecordInfo&) const;
 
     // ---- modules and imports (modules.cpp, imports.cpp) ----
     Instance* new_instance(const ast::File&, std::string name, std::string prefix, Instance* importer);
@@ -440,6 +461,8 @@ class Checker {
     Env env_;
     std::uint32_t expansions_ = 0, expansion_depth_ = 0;
     bool expansions_reported_ = false;
+    std::uint32_t levels_ = 0;
+    bool levels_reported_ = false;
     std::vector<diag::Note> call_notes_;  // where the functions being expanded were called
     bool failed_ = false;
     bool after_syntax_errors_ = false;

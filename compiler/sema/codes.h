@@ -40,6 +40,7 @@ enum Code : int {
     division_by_zero = 133,
     shift_too_large = 134,
     constant_overflow = 135,
+    named_too_deep = 136,
     // types
     type_mismatch = 140,
     mixed_signedness = 141,

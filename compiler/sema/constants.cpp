@@ -191,6 +191,9 @@ Value Checker::constant(std::uint32_t index, Span use) {
               "give it a value that does not depend on it", {{c.binding->name.span, "it is declared here"}});
         return {};
     }
+    if (too_deep(levels_, "`" + c.binding->name.text + "`", use, c.binding->name.span,
+                 "declare each constant below those that it names, or write the value of one on the way"))
+        return {};
     c.progress = Progress::busy;
     Value v = c.binding->value ? constant_expr(*c.binding->value, c.scope) : Value{};
     c.value = std::move(v);

@@ -36,6 +36,7 @@ std::string Checker::article(const Value& v) const {
 }
 
 Value Checker::any(const ast::Expr& e) {
+    const Level level(levels_);
     return std::visit(Overload{
                           [&](const ast::IntLit& n) { return literal(e, n); },
                           [&](const ast::StringLit& n) { return bytes_constant(n.value, e.span); },

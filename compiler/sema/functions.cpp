@@ -71,6 +71,9 @@ Value Checker::call_fn(std::uint32_t index, const ast::Call& n, Span span) {
         failed_ = true;
         return {};
     }
+    if (too_deep(levels_, "function `" + n.callee.text + "`", n.callee.span, fn.fn->name.span,
+                 "name parts of the expressions with `let`, or call fewer functions from functions"))
+        return {};
     return expand(fn, n, span);
 }
 

@@ -65,6 +65,8 @@ struct FieldInfo {
     ast::Unit unit = ast::Unit::none;
     const FieldFacts* facts = nullptr;
     std::optional<std::uint32_t> exact;
+    std::uint32_t levels = 0;         // of expressions, that reading the field goes through
+    std::uint32_t levels_to_end = 0;  // likewise, to know where it ends
 };
 struct RecordInfo {
     const std::vector<ast::Field>* fields = nullptr;         // of a declared record
@@ -74,7 +76,8 @@ struct RecordInfo {
     Span span;
     std::vector<FieldInfo> infos;
     std::unordered_map<std::string_view, std::uint32_t> by_name;
-    bool failed = false;  // some field is wrong: unknown fields are not reported again
+    bool failed = false;       // some field is wrong: unknown fields are not reported again
+    std::uint32_t levels = 0;  // the most of its fields
 };
 struct FnInfo {
     const ast::Fn* fn = nullptr;

@@ -8,6 +8,12 @@ using checked::Field;
 using checked::Type;
 using checked::TypeKind;
 
+namespace {
+
+constexpr const char* kNestLess = "nest fewer records in records: make a view of the inner one where it is needed";
+
+}  // namespace
+
 const RecordInfo* Checker::record(std::uint32_t index, Span use) {
     RecordInfo& info = records_[index];
     if (info.progress == Progress::busy) {
@@ -17,7 +23,14 @@ const RecordInfo* Checker::record(std::uint32_t index, Span use) {
         info.failed = true;
         return nullptr;
     }
-    if (info.progress == Progress::open) resolve_record(index);
+    if (info.progress == Progress::open) {
+        if (too_deep(levels_, "record `" + module_.records[index].name + "`", use, info.span, kNestLess)) {
+            info.failed = true;
+            return nullptr;
+        }
+        const Level level(levels_, 2);
+        resolve_record(index);
+    }
     return &info;
 }
 
@@ -99,10 +112,15 @@ void Checker::add_field(checked::Record& out, RecordInfo& info, Layout& layout, 
             boolean(*n.when, "the condition of a field");
     }
     if (diags_.error_count() != errors) ok = false;
-    if (ok)
+    if (ok) {
         place_field(field, layout, n, info);
-    else
+        field_levels(field, facts, info);
+        info.levels = std::max(info.levels, facts.levels);
+        ok = !too_deep(facts.levels, padding ? "this field" : "field `" + field.name + "`", field.span, {},
+                       field.kind == Field::Kind::record ? kNestLess : "let fewer fields depend on one another");
+    } else {
         layout.offset = -1;
+    }
     if (!ok) {
         failed_ = true;
         field.type = {};
