@@ -160,6 +160,7 @@ class Checker {
     Value fold_unary(checked::Unary, Value, Span);
     Value exact_constant(Wide, Span, ast::Unit);
     bool adapt(Value& constant, bool to_signed);
+    static void meet(Value& mask, const Value& other);
     bool adapt_inside(checked::Expr&, bool to_signed);
     bool fits(const Value& constant, const checked::Type&, Span, const std::string& what);
 

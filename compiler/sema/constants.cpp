@@ -101,11 +101,13 @@ Value Checker::fold_exact(Binary op, const Value& left, const Value& right, Span
         case Binary::add: result = a + b; break;
         case Binary::sub: result = a - b; break;
         case Binary::shl: result = a * (static_cast<Wide>(1) << static_cast<int>(b)); break;
-        default:
-            result = static_cast<Wide>(fold_typed(op, left.expr->value, right.expr->value, left.expr->type.is_signed));
-            break;
+        case Binary::shr: result = a >> static_cast<int>(b); break;
+        // As if negative numbers had ones without end above their highest bit.
+        case Binary::bit_and: result = a & b; break;
+        case Binary::bit_xor: result = a ^ b; break;
+        case Binary::bit_or: result = a | b; break;
+        default: break;
     }
-    if (a < 0 && op == Binary::shr) result = a >> static_cast<int>(b);
     return exact_constant(result, span, left.unit);
 }
 
@@ -124,10 +126,14 @@ Value Checker::fold_unary(checked::Unary op, Value v, Span span) {
         case checked::Unary::negate:
             if (v.flexible) return exact_constant(-exact(v), span, v.unit);
             v.expr->value = 0 - v.expr->value;
+            v.expr->type.bits = 64;
             return v;
         case checked::Unary::bit_not:
-            if (v.flexible) settle(v);
+            if (v.flexible && exact(v) < 0) return exact_constant(-exact(v) - 1, span, v.unit);
+            v.mask |= v.flexible;
+            v.flexible = false;
             v.expr->value = ~v.expr->value;
+            v.expr->type.bits = 64;
             return v;
     }
     return v;

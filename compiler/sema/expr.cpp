@@ -179,6 +179,10 @@ bool Checker::store_as(Value& v, const Type& type, Span span, const std::string&
         return true;
     }
     if (type.kind != TypeKind::integer) return true;
+    if (v.mask && type.is_signed) {
+        v.mask = false;
+        v.expr->type.is_signed = true;
+    }
     if (v.unit == ast::Unit::time && what.starts_with("the result")) return true;
     if (v.expr->kind == ExprKind::int_const && (v.flexible || v.expr->type.is_signed == type.is_signed)) {
         if (!fits(v, type, span, what)) return false;

@@ -35,6 +35,9 @@ struct Value {
     checked::ExprPtr expr;  // null: an error was reported
     ast::Unit unit = ast::Unit::none;
     bool flexible = false;  // an integer constant that takes the signedness of what it meets; signed only when negative
+    // An unsigned constant that `~` made, and whose bits become those of a signed integer when it meets one: exact ones
+    // above the highest bit cannot be told from a large number.
+    bool mask = false;
     Place place = Place::none;
     std::optional<std::uint32_t> exact;  // bytes: the length when it is known
     const FieldFacts* facts = nullptr;

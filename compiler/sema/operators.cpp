@@ -20,6 +20,13 @@ const char* spelling(Binary op) {
     return words[static_cast<int>(op)];
 }
 
+// Whether the bits of the result may still be those of a signed integer: they are the same for both.
+bool keeps_mask(Binary op, const Value& left, const Value& right) {
+    if (op == Binary::shl) return left.mask;
+    if (op < Binary::bit_and || op > Binary::bit_or) return false;
+    return (left.mask || right.mask) && (left.mask || left.flexible) && (right.mask || right.flexible);
+}
+
 }  // namespace
 
 Value Checker::unary(const ast::Expr& e, const ast::Unary& n) {
@@ -75,8 +82,17 @@ Value Checker::logical(const ast::Expr& e, const ast::Binary& n, Binary op) {
     return out;
 }
 
+// What `~` made of a constant becomes signed when it meets something that is.
+void Checker::meet(Value& mask, const Value& other) {
+    if (!mask.mask || !other.expr->type.is_signed) return;
+    mask.expr->type.is_signed = true;
+    mask.mask = false;
+}
+
 // Both integers get one signedness, a constant that of the other side.
 bool Checker::unify(Value& a, Value& b, Span span) {
+    meet(a, b);
+    meet(b, a);
     if (a.flexible && b.flexible) {
         if (is_constant(a) && is_constant(b)) return true;
         const bool to_signed = a.expr->type.is_signed || b.expr->type.is_signed;
@@ -192,6 +208,7 @@ Value Checker::arithmetic(const ast::Expr& e, const ast::Binary& n, Binary op) {
 
 Value Checker::arithmetic_values(Value left, Value right, Binary op, Span span, Span op_span) {
     ast::Unit unit = ast::Unit::none;
+    const bool mask = keeps_mask(op, left, right);
     if (!join_units(left, right, op, op_span, unit) || !unify(left, right, op_span)) return {};
     if (op == Binary::div || op == Binary::mod) {
         if (right.expr->kind == ExprKind::int_const && right.expr->value == 0) {
@@ -206,7 +223,10 @@ Value Checker::arithmetic_values(Value left, Value right, Binary op, Span span, 
     }
     if (is_constant(left) && is_constant(right)) {
         Value out = fold_binary(op, std::move(left), std::move(right), span);
-        if (out) out.unit = unit;
+        if (out) {
+            out.unit = unit;
+            out.mask = mask && !out.expr->type.is_signed;
+        }
         return out;
     }
     Value out = make(ExprKind::binary, {TypeKind::integer, 64, left.expr->type.is_signed}, span);
@@ -228,7 +248,10 @@ Value Checker::shift(const ast::Expr& e, const ast::Binary& n, Binary op) {
     }
     if (is_constant(left) && is_constant(right)) {
         right.flexible = left.flexible;
-        return fold_binary(op, std::move(left), std::move(right), e.span);
+        const bool mask = keeps_mask(op, left, right);
+        Value out = fold_binary(op, std::move(left), std::move(right), e.span);
+        out.mask = mask;
+        return out;
     }
     settle(left);
     Value out = make(ExprKind::binary, {TypeKind::integer, 64, left.expr->type.is_signed}, e.span);

@@ -25,6 +25,7 @@ Value clone(const Value& v) {
     if (v.expr) out.expr = clone(*v.expr);
     out.unit = v.unit;
     out.flexible = v.flexible;
+    out.mask = v.mask;
     out.place = v.place;
     out.exact = v.exact;
     out.facts = v.facts;
