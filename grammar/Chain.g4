@@ -30,7 +30,7 @@ item
     | probe=probeDecl
     ;
 
-importDecl  : IMPORT path=STRING (AS alias=word)? (WITH LBRACE bindings+=binding* RBRACE)? ;
+importDecl  : IMPORT path=STRING (AS alias=word)? (WITH brace=LBRACE bindings+=binding* RBRACE)? ;
 binding     : name=word ASSIGN value=expr ;
 
 // `param N = 31` is a constant, `param files idx = "*.idx"` a file class; an import or -D gives another value.
@@ -84,7 +84,7 @@ capture     : rule_=word (LPAREN (BOUND | MAX) bound=expr RPAREN)? repeat=textRe
 textRepeat  : LBRACK low=expr DOTDOT high=expr BY separator=STRING RBRACK ;
 
 // Functions are expanded where they are called; a parameter may stand for any value, views and arrays included.
-fnDecl      : FN name=word LPAREN (params+=word (COMMA params+=word)*)? RPAREN (ASSIGN value=expr | LBRACE body=fnBody RBRACE) ;
+fnDecl      : FN name=word LPAREN (params+=word (COMMA params+=word)*)? RPAREN (ASSIGN value=expr | brace=LBRACE body=fnBody RBRACE) ;
 fnBody      : lets+=fnLet+ RESULT result=expr | result=expr ;
 fnLet       : LET name=word ASSIGN value=expr ;
 

@@ -9,9 +9,11 @@ namespace {
 
 // The opening brace of a declaration that holds a list; nullptr for others.
 antlr4::Token* brace_of(P::ItemContext* tree) {
+    if (tree->imported != nullptr) return tree->imported->brace;
     if (tree->layout != nullptr) return tree->layout->brace;
     if (tree->rule_ != nullptr) return tree->rule_->brace;
     if (tree->whole != nullptr) return tree->whole->brace;
+    if (tree->function != nullptr) return tree->function->brace;
     if (tree->chain != nullptr) return tree->chain->brace;
     if (tree->service != nullptr) return tree->service->brace;
     return nullptr;
