@@ -327,12 +327,14 @@ class Marker {
         return next.first_on_line || next.type == P::RBRACE || next.type == P::EOF || begins_reserved_stmt(next.type);
     }
 
-    // `f(max 4)`, not `f(max(a, b))`, `f(max)` or `f(max + 1)`.
+    // `f(max 4)`, not `f(max(a, b))`, `f(max)` or `f(max + 1)`; nor behind a comma outside of parentheses, where a
+    // value named so ends a statement and a word on the next line begins another one.
     bool max_is_bound() const {
         if (out_.empty() || (out_.back().type != P::LPAREN && out_.back().type != P::COMMA)) return false;
+        if (open_.empty() || open_.back() != P::LPAREN) return false;
         const SyntaxToken& next = following();
         if (next.type == P::AT) return true;
-        return begins_value(next) && !next.first_on_line && next.type != P::LPAREN && next.type != P::MINUS;
+        return begins_value(next) && next.type != P::LPAREN && next.type != P::MINUS;
     }
 
     // `reply` and `skip` are fine names of values as well, and functions have no statements.
