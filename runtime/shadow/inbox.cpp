@@ -38,8 +38,13 @@ bool has_payload(shim::EventKind kind) {
 unsigned Inbox::drain(MessageSink& sink, unsigned most, bool all) {
     if (all) find_rings(sink);
     unsigned count = 0;
-    for (std::uint32_t index : active_) count += drain_ring(index, sink, most);
+    for (std::uint32_t index : active_) count += drain_ring(index, sink, most, true);
     return count;
+}
+
+void Inbox::drain_rest(MessageSink& sink) {
+    find_rings(sink);
+    for (std::uint32_t index : active_) drain_ring(index, sink, UINT32_MAX, false);
 }
 
 // Hands the rings to `look` that a thread has ever taken, until it says true.
@@ -91,13 +96,14 @@ bool Inbox::pending(bool all) const {
     return all ? any_used(holds) : std::ranges::any_of(active_, holds);
 }
 
-unsigned Inbox::drain_ring(std::uint32_t index, MessageSink& sink, unsigned most) {
+// Up to where the ring's thread has come now.
+unsigned Inbox::drain_ring(std::uint32_t index, MessageSink& sink, unsigned most, bool may_pause) {
     shim::Ring& ring = region_.rings[index];
     Head& head = heads_[index];
     const std::uint32_t tail = ring.tail.load(std::memory_order_acquire);
     if (tail == head.position) return 0;
     unsigned count = 0;
-    while (tail != head.position && count < most && (count == 0 || !sink.pauses())) {
+    while (tail != head.position && count < most && (count == 0 || !may_pause || !sink.pauses())) {
         const std::uint32_t available = tail - head.position;
         std::uint32_t used = 0;
         if (available > shim::kRingBytes || !take(index, available, sink, used)) {

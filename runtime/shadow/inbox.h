@@ -39,6 +39,8 @@ class Inbox {
     // Hands over what the known rings hold, at most `most` events of each, and one of each when the sink pauses; looks
     // for new rings first when `all`. Returns how many events there were.
     unsigned drain(MessageSink& sink, unsigned most, bool all);
+    // Hands over what any ring holds now, whether or not the sink pauses. It ends, even if programs go on posting.
+    void drain_rest(MessageSink& sink);
     // Whether a ring holds something: any ring with `all`, else one that is known. After Region::asleep was set.
     bool pending(bool all) const;
     // Frees rings whose threads have ended. To be called now and then: a ring is only given up when it has not moved
@@ -57,7 +59,7 @@ class Inbox {
     template <typename Look>
     bool any_used(Look look) const;
     void find_rings(MessageSink& sink);
-    unsigned drain_ring(std::uint32_t index, MessageSink& sink, unsigned most);
+    unsigned drain_ring(std::uint32_t index, MessageSink& sink, unsigned most, bool may_pause);
     bool take(std::uint32_t index, std::uint32_t available, MessageSink& sink, std::uint32_t& used);
     bool plausible(const shim::Event& event) const;
     void count_lost(std::uint32_t index);

@@ -22,6 +22,7 @@ constexpr std::uint64_t kNewRingsNs = 200'000;  // between looks for threads tha
 constexpr std::uint64_t kSleepNs = 10'000'000, kIdleNs = 160'000'000;
 constexpr std::uint64_t kLastWaitNs = 1'000'000'000;  // for what is in flight at the end
 constexpr unsigned kEventsAtOnce = 256;               // of one ring
+constexpr unsigned kLastProbes = 65'536;              // events of probes that are looked at after the end
 constexpr std::uint32_t kKnownFiles = 4096, kOpenFiles = 256;
 
 std::vector<engine::ClassRank> ranks_of(const ir::Module& module) {
@@ -236,8 +237,12 @@ std::expected<void, std::string> ServerImpl::run(const std::function<bool()>& st
     return finish();
 }
 
+// Who outlives the program goes on plain: with what such processes go on posting, and reach probes with, this would not
+// end.
 std::expected<void, std::string> ServerImpl::finish() {
-    while (inbox_.drain(*events_, UINT32_MAX, true) + take_probes(UINT32_MAX) != 0) {}
+    file_.get().server = 0;
+    inbox_.drain_rest(*events_);
+    take_probes(kLastProbes);
     ahead_->drop_waiting();
     const std::uint64_t since = now_ns();
     while (failure_.empty() && ahead_->in_flight() > 0 && now_ns() - since < kLastWaitNs) {

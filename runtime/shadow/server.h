@@ -61,7 +61,8 @@ class Server {
     virtual void listen_to(probe::Poller& probes) = 0;
     // Nothing will come of the probe: its chains are shown as switched off. Before run().
     virtual void lacks(std::uint16_t probe) = 0;
-    // Serves until `stop` says so (asked between events, and at least every 0.16 s); then drains what the rings hold.
+    // Serves until `stop` says so (asked between events, and at least every 0.16 s); then has programs go on plain, and
+    // drains what the rings hold.
     // Interrupted system calls only make it ask again.
     virtual std::expected<void, std::string> run(const std::function<bool()>& stop) = 0;
     virtual Report report() const = 0;

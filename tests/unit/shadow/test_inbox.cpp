@@ -150,6 +150,32 @@ TEST_F(InboxTest, WhileTheSinkPausesEachRingHandsOverOne) {
     EXPECT_FALSE(inbox_.pending(true));
 }
 
+// A process that has outlived the run's program posts while it is being drained.
+TEST_F(InboxTest, TheLastDrainEndsThoughProgramsGoOnPosting) {
+    struct PostsOn final : MessageSink {
+        Poster& poster;
+        Event event;
+        unsigned taken = 0, most;
+        PostsOn(Poster& by, const Event& what, unsigned bound) : poster(by), event(what), most(bound) {}
+        void on_message(const Message&) override {
+            if (++taken < most) poster.post(event);
+        }
+        void on_process(std::uint32_t) override {}
+        bool pauses() const override { return true; }
+    };
+    Poster poster(*region_, 3), other(*region_, 4);
+    for (std::uint64_t i = 0; i < 5; i++) {
+        ASSERT_TRUE(poster.post(read_event(i)));
+        ASSERT_TRUE(other.post(read_event(i)));
+    }
+    PostsOn sink(poster, read_event(100), 1000);
+    inbox_.drain_rest(sink);
+    // Five of each, of which the first ring's come before the second ring's are looked at.
+    EXPECT_EQ(sink.taken, 10u);
+    EXPECT_TRUE(inbox_.pending(true)) << "what was posted meanwhile";
+    EXPECT_TRUE(other.taken());
+}
+
 TEST_F(InboxTest, WhatFindsNoRoomIsCounted) {
     Poster poster(*region_, 0);
     unsigned lost = 0;

@@ -72,6 +72,28 @@ TEST(Server, FetchesExactlyTheRangesThatAReadNames) {
     EXPECT_EQ(pointers.reads, 3u);
 }
 
+// A process that has outlived the program reads on, and posts as long as a server looks.
+TEST(Server, EndsWhileProgramsGoOnReading) {
+    const Folder folder;
+    const std::string path = folder.write("a.ptr", pointing_to({}, 4));
+    Running running(server_of(kPointers));
+    std::atomic<std::uint64_t> posted{0};
+    bool told = false;
+    std::jthread reader([&] {
+        Poster poster(running.region(), 0);
+        poster.opened(0, path);
+        told = happens([&] {
+            for (int i = 0; i < 100; i++) posted += poster.read(0, path, 0, kPage, 2'000) ? 1 : 0;
+            return running.region().server == 0;
+        });
+    });
+    ASSERT_TRUE(happens([&] { return posted > 10'000; }));
+    running.stop();
+    EXPECT_EQ(running.server().region().server, 0u);
+    reader.join();
+    EXPECT_TRUE(told) << "that it may go on plain";
+}
+
 TEST(Server, FetchesRangesThatFollowOneAnotherAsOne) {
     const Folder folder;
     std::vector<std::uint32_t> pages{50, 51, 40};
