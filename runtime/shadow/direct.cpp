@@ -4,33 +4,15 @@
 #include <linux/futex.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <climits>
 
 #include "runtime/engine/alignment.h"
+#include "runtime/shadow/stamps.h"
 
 namespace chainio::shadow {
-namespace {
-
-// A file's times move on in steps: a change within the step of the last one would leave them as they are. Of times in
-// whole seconds nobody knows whether the file system has others.
-constexpr std::int64_t kStep = 50'000'000, kCoarseStep = 2'100'000'000;  // ns
-
-std::int64_t in_ns(const timespec& time) { return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
-
-bool quiet(const struct stat& info) {
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);
-    const bool coarse = info.st_mtim.tv_nsec == 0 && info.st_ctim.tv_nsec == 0;
-    const std::int64_t last = std::max(in_ns(info.st_mtim), in_ns(info.st_ctim));
-    return in_ns(now) - last >= (coarse ? kCoarseStep : kStep);
-}
-
-}  // namespace
-
 Direct::Direct(shim::Region& region, const std::string& region_path, std::uint64_t bytes)
     : region_(region), path_(region_path.substr(0, region_path.rfind('/')) + shim::kServedFile), bytes_(bytes) {}
 
@@ -73,7 +55,7 @@ bool Direct::ready(ShadowFile& file) {
         file.served_id = 0;
         refuse(Why::changed);
     }
-    if (!quiet(info)) return refuse(Why::just_changed);
+    if (!is_settled(info)) return refuse(Why::just_changed);
     ServedIdentity identity{
         .device = file.device, .inode = file.inode, .stamp = stamp, .size = static_cast<std::uint64_t>(info.st_size)};
     engine::Alignment align = engine::direct_alignment(file.direct_fd).value_or(engine::kSafeAlignment);

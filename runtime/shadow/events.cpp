@@ -106,38 +106,48 @@ void Events::on_message(const Message& message) {
 bool Events::show(std::uint32_t chain, std::uint32_t source, ShadowFile& file, Runner::Event& shown) {
     if (!looks_into_[chain] && file.fd < 0 && parts_.files.glances_at(file)) return true;
     if (!opens(file)) return false;
-    shown.header = parts_.files.header(file, parts_.plan.classes[source]);
-    if (shown.header == nullptr) refuse(chain, FileRefusal::bad_header);
+    shown.header = header(source, file);
     return shown.header != nullptr;
 }
 
 bool Events::opens(ShadowFile& file) {
     const auto opened = parts_.files.open(file);
-    if (!opened) refusals_[static_cast<std::size_t>(opened.error())]++;
+    if (!opened) refusals_.add(opened.error(), file.key);
     return opened.has_value();
 }
 
-// One whose opening was not seen. Looking for it takes a while.
-std::expected<ShadowFile*, FileRefusal> Events::search(const shim::Event& event) {
-    const std::uint64_t now = now_ns();
-    if (now - last_search_ns_ < kBetweenSearches) return std::unexpected(FileRefusal::no_path);
-    last_search_ns_ = now;
-    return parts_.files.search(event.process, event.device, event.inode, parts_.plan.classes[event.source]);
+// Of an open file; null when it is to be left alone.
+const std::vector<std::uint64_t>* Events::header(std::uint32_t source, ShadowFile& file) {
+    const auto* found = parts_.files.header(file, parts_.plan.classes[source]);
+    if (found == nullptr) refusals_.add(FileRefusal::bad_header, file.key);
+    return found;
 }
 
-// The file of an event, unless it is to be left alone; not opened before something of it is wanted.
+// The chains of to_run_ are not shown the event, and programs are to pay no more for that than for events of which
+// chains have nothing to say.
+void Events::left_alone() {
+    for (const std::uint32_t chain : to_run_) parts_.score.left_alone(chain);
+}
+
+// One whose opening was not seen. Looking for it takes a while: null when that was done just now, for whichever file.
+ShadowFile* Events::search(const shim::Event& event) {
+    const std::uint64_t now = now_ns();
+    if (now - last_search_ns_ < kBetweenSearches) return nullptr;
+    last_search_ns_ = now;
+    const auto found = parts_.files.search(event.process, event.device, event.inode, parts_.plan.classes[event.source]);
+    if (!found) refusals_.add(found.error(), file_key(event.device, event.inode));
+    return found.value_or(nullptr);
+}
+
+// The file of an event that to_run_ is to be shown, unless it is left alone; not opened before something of it is
+// wanted.
 ShadowFile* Events::file_of(const shim::Event& event) {
     ShadowFile* file = parts_.files.find(event.device, event.inode);
-    if (file == nullptr) {
-        const auto found = search(event);
-        if (!found) {
-            refusals_[static_cast<std::size_t>(found.error())]++;
-            return nullptr;
-        }
-        file = *found;
-    }
+    if (file == nullptr) file = search(event);
     const ir::FileClass& declared = parts_.spec.module().files[parts_.plan.classes[event.source]];
-    return file->direct && !declared.immutable ? nullptr : file;
+    if (file != nullptr && (!file->direct || declared.immutable)) return file;
+    left_alone();
+    return nullptr;
 }
 
 // Whether the read begins where the one before has ended, so that the kernel had read it ahead by itself.
@@ -194,7 +204,8 @@ void Events::run_read(const Message& message) {
     ShadowFile* file = file_of(event);
     if (file == nullptr) return;
     std::uint32_t length = 0;
-    if (bytes_for(*file, event, length)) run_over(message, length, touched.walker, *file);
+    if (!bytes_for(*file, event, length)) return left_alone();
+    run_over(message, length, touched.walker, *file);
 }
 
 // What the chains say that need not see the bytes can be read beside them.
@@ -219,7 +230,10 @@ void Events::run_over(const Message& message, std::uint32_t length, std::uint32_
     for (std::uint32_t chain : to_run_) {
         Runner::Event shown{
             .offset = event.offset, .length = length, .total = event.length, .file = &file, .arguments = {}};
-        if (!show(chain, event.source, file, shown)) continue;
+        if (!show(chain, event.source, file, shown)) {
+            parts_.score.left_alone(chain);
+            continue;
+        }
         if (parts_.plan.chains[chain].blind) {
             shown.length = std::min<std::uint32_t>(event.length, CIO_MAX_BLOCK);
             shown.offset = event.offset + event.length - shown.length;
@@ -241,7 +255,7 @@ bool Events::bytes_for(ShadowFile& file, const shim::Event& event, std::uint32_t
     length = std::min<std::uint32_t>(event.length, CIO_MAX_BLOCK);
     const auto blind = [&](std::uint32_t chain) { return parts_.plan.chains[chain].blind; };
     if (std::ranges::all_of(to_run_, blind)) return true;
-    if (!opens(file)) return false;
+    if (!opens(file) || header(event.source, file) == nullptr) return false;
     if (read_block(file, event, length)) return true;
     gone_++;
     return false;
@@ -326,18 +340,17 @@ void Events::follow_named(std::uint32_t chain, const cio_prefetch& prefetch, Sha
     if (!name || prefetch.target >= parts_.spec.module().files.size()) return parts_.score.dropped(chain);
     const bool beside = prefetch.kind == CIO_PREFETCH_SIBLING;
     std::uint32_t& missing = missing_[prefetch.target];
-    if (beside && missing >= kMissing && ++missing % kLookedFor != 0) return refuse(chain, FileRefusal::cannot_open);
+    const auto refuse = [&](FileRefusal why) {
+        refusals_.add(why, beside ? file->key : prefetch.target, *name);
+        parts_.score.dropped(chain);
+    };
+    if (beside && missing >= kMissing && ++missing % kLookedFor != 0) return refuse(FileRefusal::cannot_open);
     const std::uint64_t now = now_ns();
     auto target = beside ? parts_.files.sibling(*file, *name, prefetch.target, now)
                          : parts_.files.under_root(*name, prefetch.target, now);
     if (beside) missing = target ? 0 : missing + 1;
-    if (!target) return refuse(chain, target.error());
+    if (!target) return refuse(target.error());
     parts_.ahead.ask_range(chain, **target, prefetch.offset, prefetch.length, distance_);
-}
-
-void Events::refuse(std::uint32_t chain, FileRefusal why) {
-    refusals_[static_cast<std::size_t>(why)]++;
-    parts_.score.dropped(chain);
 }
 
 void Events::on_note(const Message& message) {
@@ -401,13 +414,8 @@ void Events::look_again() {
 }
 
 std::vector<std::string> Events::notes() const {
-    std::vector<std::string> notes;
+    std::vector<std::string> notes = refusals_.notes();
     const auto times = [](std::uint64_t n) { return n == 1 ? std::string("once") : std::to_string(n) + " times"; };
-    for (std::size_t i = 0; i < refusals_.size(); i++) {
-        if (refusals_[i] != 0)
-            notes.push_back("a file was left alone " + times(refusals_[i]) + ": " +
-                            refusal_text(static_cast<FileRefusal>(i)));
-    }
     if (direct_ != 0)
         notes.push_back(
             "a file that was opened with O_DIRECT was left alone " + times(direct_) +

@@ -1,6 +1,5 @@
 // What the server does with one event: it keeps score, runs the chains that are about it, and asks for what they say.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -11,6 +10,7 @@
 #include "runtime/shadow/ahead.h"
 #include "runtime/shadow/inbox.h"
 #include "runtime/shadow/process_rings.h"
+#include "runtime/shadow/refusals.h"
 #include "runtime/shadow/runner.h"
 #include "runtime/shadow/server.h"
 #include "runtime/shadow/succession.h"
@@ -65,6 +65,8 @@ class Events final : public MessageSink {
     Asked run_opened(const Opener& opener, ShadowFile& file);
     bool show(std::uint32_t chain, std::uint32_t source, ShadowFile& file, Runner::Event& shown);
     bool opens(ShadowFile& file);
+    const std::vector<std::uint64_t>* header(std::uint32_t source, ShadowFile& file);
+    void left_alone();
     void foretell(const Opener& opener, const ShadowFile& file, bool scans, std::uint64_t now);
     bool scans(const Opener& opener, ShadowFile& file);
     void look_back(const Opener& opener, const shim::Event& event);
@@ -79,7 +81,7 @@ class Events final : public MessageSink {
     void on_probe(const Message& message);
     void on_note(const Message& message);
     void explain(const Message& message, const char* why);
-    std::expected<ShadowFile*, FileRefusal> search(const shim::Event& event);
+    ShadowFile* search(const shim::Event& event);
     ShadowFile* file_of(const shim::Event& event);
     bool bytes_for(ShadowFile& file, const shim::Event& event, std::uint32_t& length);
     bool read_block(const ShadowFile& file, const shim::Event& event, std::uint32_t& length);
@@ -88,7 +90,6 @@ class Events final : public MessageSink {
     void follow(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
     void follow_named(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
     void find_wanted(const std::vector<std::uint32_t>& chains);
-    void refuse(std::uint32_t chain, FileRefusal why);
     void count(const std::string& what);
 
     Parts parts_;
@@ -109,7 +110,7 @@ class Events final : public MessageSink {
         bool looked = false, served = true;
     };
     std::map<std::uint32_t, Grant> grants_;  // by process
-    std::array<std::uint64_t, kFileRefusals> refusals_{};
+    Refusals refusals_;
     std::map<std::string, std::uint64_t> counts_;
     std::map<std::pair<std::string, std::string>, Explained> explained_;  // by what and why
     std::uint64_t direct_ = 0, gone_ = 0, last_search_ns_ = 0;

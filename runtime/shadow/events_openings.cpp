@@ -33,8 +33,7 @@ void Events::on_opened(const Message& message) {
     const std::uint32_t file_class = parts_.plan.classes[event.source];
     // Whoever posts can claim anything, and the server may read what the program that posts may not.
     if (!parts_.files.matches(file_class, std::string(text_of(message)).c_str())) {
-        refusals_[static_cast<std::size_t>(FileRefusal::no_match)]++;
-        return;
+        return refusals_.add(FileRefusal::no_match, file_key(event.device, event.inode));
     }
     if (explain_) explain(message, nullptr);
     // Its reads are not told of, nor is its end; others may read the same file through the page cache.
@@ -72,7 +71,10 @@ Events::Asked Events::run_opened(const Opener& opener, ShadowFile& file) {
         const bool probed = parts_.score.gate(chain).state() == policy::Gate::State::probing;
         if (file.shown.test(chain) && !probed && !(by_reads && reads_otherwise)) continue;
         Runner::Event shown{.total = read, .file = &file, .arguments = {}};
-        if (!show(chain, opener.source, file, shown)) continue;
+        if (!show(chain, opener.source, file, shown)) {
+            parts_.score.left_alone(chain);
+            continue;
+        }
         file.shown.set(chain);
         const bool any = run(chain, shown, &file);
         asked.by_reads = asked.by_reads || (any && by_reads);

@@ -15,7 +15,9 @@
 
 #include "runtime/engine/files.h"
 #include "runtime/shadow/clock.h"
+#include "runtime/shadow/stamps.h"
 #include "runtime/shim/glob.h"
+#include "runtime/shim/served.h"
 
 namespace chainio::shadow {
 namespace {
@@ -53,23 +55,6 @@ std::uint64_t file_key(std::uint64_t device, std::uint64_t inode) {
     std::uint64_t hash = (inode ^ device * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
     hash ^= hash >> 29;
     return hash * 0x94d049bb133111ebu;
-}
-
-const char* refusal_text(FileRefusal why) {
-    switch (why) {
-        case FileRefusal::no_path: return "its opening was not seen";
-        case FileRefusal::cannot_open: return "it cannot be opened by its path";
-        case FileRefusal::not_regular: return "it is not a regular file";
-        case FileRefusal::made_when_read: return "the kernel makes it when it is read, as those of /proc and /sys";
-        case FileRefusal::replaced: return "its path leads to another file by now";
-        case FileRefusal::leaves_root: return "the path is no path under the class's root";
-        case FileRefusal::no_match: return "the path does not match the class's pattern";
-        case FileRefusal::elsewhere:
-            return "its path leads out of the class by a link or `..`, which ChainIO as root does not follow; name in "
-                   "the spec where it leads";
-        case FileRefusal::bad_header: return "its first bytes are not the header that the class declares";
-    }
-    return "";
 }
 
 std::optional<std::string> decode_path(std::string_view encoded) {
@@ -128,7 +113,7 @@ void Files::touch(List::iterator at) {
 void Files::has_opened(ShadowFile& file, int fd, std::uint64_t size) {
     // On this descriptor the kernel reads what is asked for and no more.
     posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-    file.unusable = false;
+    file.refused.reset();
     file.fd = fd;
     file.used = turn_;
     file.size = size;
@@ -267,7 +252,7 @@ ShadowFile& Files::opened(std::uint64_t device, std::uint64_t inode, std::string
     file.direct = (flags & O_DIRECT) != 0;
     file.served = file.direct && spec_.module().files[file_class].immutable;
     file.named = false;
-    file.unusable = false;
+    file.refused.reset();
     file.openings++;
     return file;
 }
@@ -314,14 +299,14 @@ std::expected<ShadowFile*, FileRefusal> Files::search(std::uint32_t process, std
 
 std::expected<int, FileRefusal> Files::open(ShadowFile& file) {
     if (file.fd >= 0) return file.fd;
-    if (file.unusable) return std::unexpected(FileRefusal::cannot_open);
+    if (file.refused) return std::unexpected(*file.refused);
     close_some();
-    file.unusable = true;
     const auto made = open_regular(AT_FDCWD, file.path.c_str(), 0, file.file_class);
-    if (!made) return std::unexpected(made.error());
-    if (made->info.st_dev != file.device || made->info.st_ino != file.inode) {
-        close(made->fd);
-        return std::unexpected(FileRefusal::replaced);
+    const bool replaced = made && (made->info.st_dev != file.device || made->info.st_ino != file.inode);
+    if (replaced) close(made->fd);
+    if (!made || replaced) {
+        file.refused = made ? FileRefusal::replaced : made.error();
+        return std::unexpected(*file.refused);
     }
     has_opened(file, made->fd, static_cast<std::uint64_t>(made->info.st_size));
     return made->fd;
@@ -430,21 +415,36 @@ std::expected<ShadowFile*, FileRefusal> Files::under_root(std::string_view encod
 }
 
 const std::vector<std::uint64_t>* Files::header(ShadowFile& file, std::uint32_t file_class) {
-    for (const auto& header : file.headers) {
-        if (header.file_class == file_class) return &header.fields;
+    auto known = std::ranges::find(file.headers, file_class, &ShadowFile::Header::file_class);
+    const bool is_new = known == file.headers.end();
+    if (is_new) known = file.headers.insert(known, {.file_class = file_class, .fields = {}});
+    // What is no header may be one when the program has written it.
+    const bool again = !is_new && !known->fields && known->looked != looks_;
+    if (is_new || (again && has_changed(file, *known))) read_header(file, *known);
+    known->looked = looks_;
+    return known->fields ? &*known->fields : nullptr;
+}
+
+bool Files::has_changed(const ShadowFile& file, const ShadowFile::Header& header) {
+    struct stat info{};
+    return header.stamp == 0 || fstat(file.fd, &info) != 0 || shim::stamp_of(info) != header.stamp;
+}
+
+// The stamp is from before, so that what changes meanwhile is a change.
+void Files::read_header(const ShadowFile& file, ShadowFile::Header& header) {
+    const ir::FileClass& declared = spec_.module().files[header.file_class];
+    header.fields.reset();
+    header.stamp = 0;
+    if (declared.header_program < 0) {
+        header.fields.emplace();
+        return;
     }
-    const ir::FileClass& declared = spec_.module().files[file_class];
-    std::vector<std::uint64_t> fields;
-    if (declared.header_program >= 0) {
-        std::vector<std::uint8_t> first(std::min<std::uint32_t>(declared.header_bytes, CIO_MAX_BLOCK));
-        const ssize_t got = pread(file.fd, first.data(), first.size(), 0);
-        first.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-        auto read = engine::run_header(spec_, file_class, first);
-        if (!read) return nullptr;
-        fields = std::move(*read);
-    }
-    file.headers.push_back({file_class, std::move(fields)});
-    return &file.headers.back().fields;
+    struct stat info{};
+    if (fstat(file.fd, &info) == 0 && is_settled(info)) header.stamp = shim::stamp_of(info);
+    std::vector<std::uint8_t> first(std::min<std::uint32_t>(declared.header_bytes, CIO_MAX_BLOCK));
+    const ssize_t got = pread(file.fd, first.data(), first.size(), 0);
+    first.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (auto read = engine::run_header(spec_, header.file_class, first)) header.fields = std::move(*read);
 }
 
 }  // namespace chainio::shadow

@@ -22,15 +22,30 @@ namespace chainio::shadow {
 // One number for a file, the key of its ranges. Two files that share one would only be mixed up in the score.
 std::uint64_t file_key(std::uint64_t device, std::uint64_t inode);
 
+// Why a file cannot be had; the files are counted in the report.
+enum class FileRefusal : std::uint8_t {
+    no_path,
+    cannot_open,
+    not_regular,
+    made_when_read,
+    replaced,
+    leaves_root,
+    no_match,
+    elsewhere,
+    bad_header
+};
+inline constexpr std::size_t kFileRefusals = 9;
+
 struct ShadowFile {
     std::uint64_t device = 0, inode = 0, key = 0;
     std::string path;
     std::uint32_t file_class = 0;  // whose pattern matches the path
     int fd = -1;
-    bool named = true;      // by chains only: once it is closed nothing of it need be remembered
-    bool unusable = false;  // opening it went wrong; it is not tried again until it is opened anew
-    bool direct = false;    // the program reads it with O_DIRECT
-    bool served = false;    // and its class is immutable: what is fetched goes into served memory (direct.h)
+    bool named = true;    // by chains only: once it is closed nothing of it need be remembered
+    bool direct = false;  // the program reads it with O_DIRECT
+    // Opening it went wrong; it is not tried again until a program opens it anew.
+    std::optional<FileRefusal> refused;
+    bool served = false;  // `direct`, and its class is immutable: what is fetched goes into served memory (direct.h)
     std::uint64_t size = 0;
     bool sized = false;            // just now: nobody has gone by the size yet
     std::uint64_t read_ahead = 0;  // how far the kernel reads ahead on its device, bytes; 0: not known
@@ -45,7 +60,9 @@ struct ShadowFile {
     std::uint32_t shown_read = 0;         // Events::last_read() at that time
     struct Header {
         std::uint32_t file_class;
-        std::vector<std::uint64_t> fields;
+        std::optional<std::vector<std::uint64_t>> fields;  // none: the first bytes are not the class's header
+        std::uint64_t stamp = 0;   // of the file when they were read; 0: it may change without getting another one
+        std::uint32_t looked = 0;  // Files::looks_ when the file was last looked at
     };
     std::vector<Header> headers;
     std::uint32_t waiting = 0;   // requests that have not begun; each pins it, too
@@ -56,21 +73,6 @@ struct ShadowFile {
 
 // How far the kernel reads ahead when a program reads the file, bytes; 0: not at all, or not known.
 std::uint64_t programs_read_ahead(const ir::Module& module, const ShadowFile& file);
-
-// Why a file cannot be had; counted in the report.
-enum class FileRefusal : std::uint8_t {
-    no_path,
-    cannot_open,
-    not_regular,
-    made_when_read,
-    replaced,
-    leaves_root,
-    no_match,
-    elsewhere,
-    bad_header
-};
-inline constexpr std::size_t kFileRefusals = 9;
-const char* refusal_text(FileRefusal why);
 
 class Files {
   public:
@@ -108,8 +110,12 @@ class Files {
     // A percent-encoded path under the class's root.
     std::expected<ShadowFile*, FileRefusal> under_root(std::string_view encoded, std::uint32_t file_class,
                                                        std::uint64_t now_ns);
-    // The header fields of an opened file, read once; null when its first bytes are not the class's header.
+    // The header fields of an opened file, kept; null when its first bytes are not the class's header. These are looked
+    // at again when the file has changed, once for each look_again().
     const std::vector<std::uint64_t>* header(ShadowFile& file, std::uint32_t file_class);
+
+    // What is kept of files may be out of date. To be called now and then, as looking takes a system call.
+    void look_again() { looks_++; }
 
     // Closes what has been deleted, and what nobody has asked for lately. To be called every half second.
     void let_go();
@@ -147,9 +153,11 @@ class Files {
     void forget(List::iterator at);
     void forget_oldest();
     void close_some();
+    static bool has_changed(const ShadowFile& file, const ShadowFile::Header& header);
+    void read_header(const ShadowFile& file, ShadowFile::Header& header);
 
     const spec::Loaded& spec_;
-    std::uint32_t most_known_, most_open_, turn_ = 0;
+    std::uint32_t most_known_, most_open_, turn_ = 0, looks_ = 0;
     List opened_, closed_;  // files with a descriptor and those without, the most recently used first
     std::unordered_map<Key, List::iterator, KeyHash> by_inode_;
     std::unordered_map<std::string, Key> by_path_;

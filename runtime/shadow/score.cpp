@@ -145,6 +145,11 @@ void Score::ran(std::uint32_t chain, bool well, bool asked) {
     if (!well) add(stats(chain).failed);
 }
 
+void Score::left_alone(std::uint32_t chain) {
+    silence_[chain].nothing();
+    if (listens(chain) != listens_[chain]) tell_programs();
+}
+
 void Score::learn_length(std::uint32_t chain, bool asked, std::uint32_t total) {
     if (!use_gates_ || !plan_.chains[chain].blind) return;
     Lengths& lengths = lengths_[chain];

@@ -41,6 +41,8 @@ class Score final : public RangeSink {
     void let_programs_begin(bool may);
     void walked(std::uint32_t chain) { add(stats(chain).walks); }
     void ran(std::uint32_t chain, bool well, bool asked);
+    // An event was not shown to the chain, since its file is left alone: the chain has nothing to say of it.
+    void left_alone(std::uint32_t chain);
     // The chain's program has run well for a read of `total` bytes; whether it asked for anything, whatever came of it.
     void learn_length(std::uint32_t chain, bool asked, std::uint32_t total);
     // A read of a watched class has waited for the device: chains that were of no use for want of cold data may be now,

@@ -17,7 +17,8 @@ constexpr std::uint32_t kDefaultPriority = 4;  // of chains without a class
 constexpr std::size_t kLeastMemory = 256 * 1024;
 constexpr std::uint64_t kHousekeepingNs = 2'000'000;
 constexpr std::uint64_t kReclaimNs = 500'000'000;
-constexpr std::uint64_t kNewRingsNs = 200'000;  // between looks for threads that have begun to post
+constexpr std::uint64_t kChangesNs = 100'000'000;  // between looks at whether files have changed
+constexpr std::uint64_t kNewRingsNs = 200'000;     // between looks for threads that have begun to post
 // At most: quick reads leave their events to be found. Longer and longer while there are none.
 constexpr std::uint64_t kSleepNs = 10'000'000, kIdleNs = 160'000'000;
 constexpr std::uint64_t kLastWaitNs = 1'000'000'000;  // for what is in flight at the end
@@ -110,7 +111,7 @@ class ServerImpl final : public Server {
     std::optional<Events> events_;
     probe::Poller* probes_ = nullptr;
     std::string failure_;  // of the ring; the server then only watches
-    std::uint64_t sleep_ns_ = kSleepNs, house_ns_ = 0, reclaim_ns_ = 0, new_rings_ns_ = 0;
+    std::uint64_t sleep_ns_ = kSleepNs, house_ns_ = 0, reclaim_ns_ = 0, new_rings_ns_ = 0, changes_ns_ = 0;
     Spinning spinning_;
     bool may_spin_ = false, spins_ = false;  // since something moved: it may look on, and does
     std::uint64_t last_moved_ = 0;
@@ -120,6 +121,10 @@ class ServerImpl final : public Server {
 bool ServerImpl::turn(std::uint64_t now) {
     const bool look = now - new_rings_ns_ >= kNewRingsNs;
     if (look) new_rings_ns_ = now;
+    if (now - changes_ns_ >= kChangesNs) {
+        changes_ns_ = now;
+        files_.look_again();
+    }
     const unsigned events = inbox_.drain(*events_, kEventsAtOnce, look) + take_probes(kEventsAtOnce);
     bool moved = events_->asked();
     events_->clear_asked();

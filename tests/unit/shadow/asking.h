@@ -7,6 +7,7 @@
 
 #include "runtime/shadow/ahead.h"
 #include "runtime/shadow/clock.h"
+#include "runtime/shadow/refusals.h"
 #include "tests/unit/shadow/fixture.h"
 
 namespace chainio::shadow::test {

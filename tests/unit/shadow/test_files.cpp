@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/shadow/clock.h"
+#include "runtime/shadow/refusals.h"
 #include "tests/unit/shadow/fixture.h"
 
 namespace {

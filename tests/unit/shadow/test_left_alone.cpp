@@ -1,0 +1,181 @@
+// Files that a class matches and the server leaves alone: what is remembered of them, and what programs pay for that.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "runtime/shadow/refusals.h"
+#include "tests/unit/shadow/fixture.h"
+
+namespace chainio::shadow::test {
+namespace {
+
+using tests::Poster;
+
+constexpr std::uint32_t kPage = 4096;
+
+// Its header names the page that is read behind the second one, or behind any that says so.
+constexpr const char* kByPlace = R"(
+app tables { files tables = "*.tbl" { header Head } }
+record Head { magic: bytes(4) == "TBL1"  next: u32le }
+chain follow on read(tables) as r { when r.offset == 4096 { prefetch r.file at r.file.next * 4096 for 4096 } }
+)";
+constexpr const char* kByBytes = R"(
+app tables { files tables = "*.tbl" { header Head } }
+record Head { magic: bytes(4) == "TBL1"  next: u32le }
+record Page { says: u8 }
+chain follow on read(tables) as r {
+  when r.record(Page).says == 120 { prefetch r.file at r.file.next * 4096 for 4096 }
+}
+)";
+
+std::string table(std::uint32_t next, std::size_t pages = 16) {
+    std::string bytes(pages * kPage, 'x');
+    bytes.replace(0, 8, std::string("TBL1") + static_cast<char>(next) + std::string(3, 0));
+    return bytes;
+}
+
+// As an event names it when it has no path any more.
+shim::Event read_of(const struct stat& info) {
+    shim::Event event{};
+    event.kind = shim::EventKind::read;
+    event.device = info.st_dev;
+    event.inode = info.st_ino;
+    event.length = kPage;
+    event.took_ns = 500;
+    return event;
+}
+
+bool says(const Report& report, const std::string& note) { return std::ranges::count(report.notes, note) == 1; }
+
+struct Case {
+    const char* name;
+    void (*spoil)(const std::string& path, const Folder& folder);  // when it has been opened
+    const char* note;
+};
+
+class FileLeftAlone : public testing::TestWithParam<std::tuple<bool, Case>> {};
+
+// The chain is not run, and hears of slow reads only, as one that has nothing to say.
+TEST_P(FileLeftAlone, CostsAProgramNoMoreThanAnother) {
+    const auto& [by_bytes, how] = GetParam();
+    const Folder folder;
+    const std::string path = folder.write("a.tbl", table(5));
+    struct stat info{};
+    ASSERT_EQ(stat(path.c_str(), &info), 0);
+    const int held = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    Running running(server_of(by_bytes ? kByBytes : kByPlace));
+    Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(happens([&] { return poster.taken(); }));
+    how.spoil(path, folder);
+    const auto posts = [&] { return running.region().class_posts[0].load(); };
+    for (int i = 0; i < 63; i++) ASSERT_TRUE(poster.post(read_of(info)));
+    ASSERT_TRUE(happens([&] { return poster.taken(); }));
+    EXPECT_EQ(posts() & shim::kPostReads, shim::kPostReads);
+    ASSERT_TRUE(poster.post(read_of(info)));
+    EXPECT_TRUE(happens([&] { return posts() == (shim::kPostOpens | shim::kPostSlowReads); })) << posts();
+    running.stop();
+    close(held);
+    EXPECT_EQ(running.chain().events, 0u);
+    EXPECT_EQ(running.chain().failed, 0u);
+    EXPECT_EQ(running.chain().dropped, 0u) << "nothing was asked for";
+    EXPECT_TRUE(says(running.server().report(), how.note)) << how.note;
+}
+
+const Case kCases[] = {
+    {"header",
+     [](const std::string& path, const Folder&) {
+         const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+         EXPECT_EQ(pwrite(fd, "GDBM", 4, 0), 4);
+         close(fd);
+     },
+     "a file was left alone: its first bytes are not the header that the class declares"},
+    {"removed", [](const std::string& path, const Folder&) { std::filesystem::remove(path); },
+     "a file was left alone: it cannot be opened by its path"},
+    {"replaced",
+     [](const std::string& path, const Folder& folder) {
+         std::filesystem::rename(folder.write("other", table(5)), path);
+     },
+     "a file was left alone: its path leads to another file by now"},
+    {"cut", [](const std::string& path, const Folder&) { EXPECT_EQ(truncate(path.c_str(), 0), 0); },
+     "a file was left alone: its first bytes are not the header that the class declares"},
+};
+INSTANTIATE_TEST_SUITE_P(Shadow, FileLeftAlone, testing::Combine(testing::Bool(), testing::ValuesIn(kCases)),
+                         [](const auto& info) {
+                             const bool by_bytes = std::get<0>(info.param);
+                             return std::get<1>(info.param).name + std::string(by_bytes ? "_by_bytes" : "_by_place");
+                         });
+
+// Nothing is known of it, and it is looked for once in a while only.
+TEST(LeftAlone, AFileThatNobodyHasOpenCostsAProgramNoMoreThanAnother) {
+    const Folder folder;
+    const std::string path = folder.write("a.tbl", table(5));
+    Running running(server_of(kByBytes));
+    Poster poster(running.region(), 0);
+    for (int i = 0; i < 64; i++) ASSERT_TRUE(poster.read(0, path, kPage, kPage, 500));
+    EXPECT_TRUE(
+        happens([&] { return running.region().class_posts[0].load() == (shim::kPostOpens | shim::kPostSlowReads); }));
+    running.stop();
+    EXPECT_TRUE(says(running.server().report(), "a file was left alone: its opening was not seen"));
+}
+
+// A program makes a file, and writes its header when it has read from it.
+TEST(LeftAlone, AFileThatGetsItsHeaderLaterIsLookedAtAgain) {
+    const Folder folder;
+    std::string bytes = table(5);
+    const std::string path = folder.write("a.tbl", std::string(bytes.size(), 'x'));
+    Running running(server_of(kByBytes));
+    Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(poster.read(0, path, kPage, kPage));
+    ASSERT_TRUE(happens([&] { return poster.taken(); }));
+    EXPECT_EQ(running.chain().events, 0u);
+    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    ASSERT_EQ(pwrite(fd, bytes.data(), 8, 0), 8);
+    close(fd);
+    EXPECT_TRUE(happens([&] {
+        return poster.read(0, path, kPage, kPage) && happens([&] { return poster.taken(); }) &&
+               running.chain().events != 0;
+    }));
+}
+
+// Whichever way: what is not there is not looked for at each event.
+TEST(LeftAlone, WhatCannotBeOpenedIsTriedAgainWhenAProgramOpensIt) {
+    const Folder folder;
+    const auto spec = compiled(kByBytes);
+    Files files(*spec, 8, 4);
+    const std::string path = folder.write("a.tbl", table(5)), elsewhere = folder.path() + "/b.tbl";
+    struct stat info{};
+    ASSERT_EQ(stat(path.c_str(), &info), 0);
+    ShadowFile& file = files.opened(info.st_dev, info.st_ino, path, O_RDONLY, 0);
+    std::filesystem::rename(path, elsewhere);
+    folder.write("a.tbl", table(6));
+    EXPECT_EQ(files.open(file).error(), FileRefusal::replaced);
+    std::filesystem::rename(elsewhere, path);
+    EXPECT_EQ(files.open(file).error(), FileRefusal::replaced) << "remembered, and why";
+    files.opened(info.st_dev, info.st_ino, path, O_RDONLY, 0);
+    EXPECT_TRUE(files.open(file));
+}
+
+TEST(LeftAlone, FilesAreCountedAndNotHowOftenTheyWereAskedFor) {
+    Refusals refusals;
+    EXPECT_TRUE(refusals.notes().empty());
+    for (int i = 0; i < 3; i++) refusals.add(FileRefusal::bad_header, 7);
+    for (std::uint64_t file = 0; file < 2; file++) refusals.add(FileRefusal::no_match, file);
+    for (int i = 0; i < 3; i++) refusals.add(FileRefusal::leaves_root, 1, "../a");
+    refusals.add(FileRefusal::leaves_root, 1, "../b");
+    refusals.add(FileRefusal::leaves_root, 2, "../b");
+    for (std::uint64_t file = 0; file < 2 * Refusals::kMost; file++) refusals.add(FileRefusal::no_path, file);
+    EXPECT_EQ(refusals.notes(), (std::vector<std::string>{
+                                    "4096 files and more were each left alone: its opening was not seen",
+                                    "3 files were each left alone: the path is no path under the class's root",
+                                    "2 files were each left alone: the path does not match the class's pattern",
+                                    "a file was left alone: its first bytes are not the header that the class declares",
+                                }));
+}
+
+}  // namespace
+}  // namespace chainio::shadow::test
