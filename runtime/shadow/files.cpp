@@ -418,14 +418,14 @@ const std::vector<std::uint64_t>* Files::header(ShadowFile& file, std::uint32_t 
     auto known = std::ranges::find(file.headers, file_class, &ShadowFile::Header::file_class);
     const bool is_new = known == file.headers.end();
     if (is_new) known = file.headers.insert(known, {.file_class = file_class, .fields = {}});
-    // What is no header may be one when the program has written it.
-    const bool again = !is_new && !known->fields && known->looked != looks_;
-    if (is_new || (again && has_changed(file, *known))) read_header(file, *known);
+    if (is_new || (known->looked != looks_ && has_changed(file, *known))) read_header(file, *known);
     known->looked = looks_;
     return known->fields ? &*known->fields : nullptr;
 }
 
-bool Files::has_changed(const ShadowFile& file, const ShadowFile::Header& header) {
+// What is no header may become one, and a file that is made anew in its place, as by VACUUM, get another one.
+bool Files::has_changed(const ShadowFile& file, const ShadowFile::Header& header) const {
+    if (spec_.module().files[header.file_class].header_program < 0) return false;
     struct stat info{};
     return header.stamp == 0 || fstat(file.fd, &info) != 0 || shim::stamp_of(info) != header.stamp;
 }

@@ -110,8 +110,8 @@ class Files {
     // A percent-encoded path under the class's root.
     std::expected<ShadowFile*, FileRefusal> under_root(std::string_view encoded, std::uint32_t file_class,
                                                        std::uint64_t now_ns);
-    // The header fields of an opened file, kept; null when its first bytes are not the class's header. These are looked
-    // at again when the file has changed, once for each look_again().
+    // The header fields of an opened file, kept; null when its first bytes are not the class's header. Whether the file
+    // has changed since they were read is looked at once after each look_again().
     const std::vector<std::uint64_t>* header(ShadowFile& file, std::uint32_t file_class);
 
     // What is kept of files may be out of date. To be called now and then, as looking takes a system call.
@@ -153,7 +153,7 @@ class Files {
     void forget(List::iterator at);
     void forget_oldest();
     void close_some();
-    static bool has_changed(const ShadowFile& file, const ShadowFile::Header& header);
+    bool has_changed(const ShadowFile& file, const ShadowFile::Header& header) const;
     void read_header(const ShadowFile& file, ShadowFile::Header& header);
 
     const spec::Loaded& spec_;

@@ -82,14 +82,20 @@ bool Walks::make_room() {
 }
 
 Walks::OpenFile* Walks::open_in_engine(ShadowFile& file, std::uint32_t file_class) {
-    for (OpenFile& entry : open_) {
-        if (entry.file == &file && entry.file_class == file_class) {
-            entry.used = ++uses_;
-            return &entry;
-        }
-    }
     const auto* header = parts_.files.header(file, file_class);
-    if (header == nullptr || !make_room()) return nullptr;
+    if (header == nullptr) return nullptr;
+    const auto known = std::ranges::find_if(
+        open_, [&](const OpenFile& entry) { return entry.file == &file && entry.file_class == file_class; });
+    if (known != open_.end() && known->header == *header) {
+        known->used = ++uses_;
+        return &*known;
+    }
+    // It has got another header: walks that are in it end by the old one.
+    if (known != open_.end()) {
+        if (!engine_->close_file(known->handle)) return nullptr;
+        open_.erase(known);
+    }
+    if (!make_room()) return nullptr;
     engine::OpenedFile opened;
     opened.fd = fcntl(file.fd, F_DUPFD_CLOEXEC, 0);
     if (opened.fd < 0) return nullptr;
@@ -104,7 +110,7 @@ Walks::OpenFile* Walks::open_in_engine(ShadowFile& file, std::uint32_t file_clas
         return nullptr;
     }
     key_of_file_[*handle & 0xffff] = file.key;
-    return &open_.emplace_back(OpenFile{&file, file_class, *handle, ++uses_});
+    return &open_.emplace_back(OpenFile{&file, file_class, *handle, ++uses_, *header});
 }
 
 bool Walks::recently(const WalkRequest& request, std::uint64_t now_ns) {

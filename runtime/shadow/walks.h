@@ -66,6 +66,7 @@ class Walks final : public ReadWatcher {
         std::uint32_t file_class = 0;
         engine::FileHandle handle = 0;
         std::uint64_t used = 0;
+        std::vector<std::uint64_t> header;
     };
     struct Recent {
         std::uint64_t hash = 0, at_ns = 0;

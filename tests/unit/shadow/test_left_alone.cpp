@@ -1,11 +1,13 @@
-// Files that a class matches and the server leaves alone: what is remembered of them, and what programs pay for that.
+// Files that the server leaves alone, what programs pay for that, and headers by which it does.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <tuple>
 
+#include "runtime/shadow/clock.h"
 #include "runtime/shadow/refusals.h"
 #include "tests/unit/shadow/fixture.h"
 
@@ -31,10 +33,26 @@ chain follow on read(tables) as r {
 }
 )";
 
+constexpr const char* kByWalk = R"(
+app tables { files tables = "*.tbl" { header Head } }
+record Head { magic: bytes(4) == "TBL1"  next: u32le }
+record Page { says: u8 }
+chain there(db: file tables, from: u64) -> u8 hops 2 {
+  step there(p: Page at db.next * 4096 for 4096 in db) { return 1 }
+}
+chain follow on read(tables) as r { when r.record(Page).says == 120 { prefetch via there(r.file, r.offset) } }
+)";
+
 std::string table(std::uint32_t next, std::size_t pages = 16) {
     std::string bytes(pages * kPage, 'x');
     bytes.replace(0, 8, std::string("TBL1") + static_cast<char>(next) + std::string(3, 0));
     return bytes;
+}
+
+void give_header(const std::string& path, std::uint32_t next) {
+    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    ASSERT_EQ(pwrite(fd, table(next).data(), 8, 0), 8);
+    close(fd);
 }
 
 // As an event names it when it has no path any more.
@@ -125,21 +143,91 @@ TEST(LeftAlone, AFileThatNobodyHasOpenCostsAProgramNoMoreThanAnother) {
 // A program makes a file, and writes its header when it has read from it.
 TEST(LeftAlone, AFileThatGetsItsHeaderLaterIsLookedAtAgain) {
     const Folder folder;
-    std::string bytes = table(5);
-    const std::string path = folder.write("a.tbl", std::string(bytes.size(), 'x'));
+    const std::string path = folder.write("a.tbl", std::string(16 * kPage, 'x'));
     Running running(server_of(kByBytes));
     Poster poster(running.region(), 0);
     ASSERT_TRUE(poster.opened(0, path));
     ASSERT_TRUE(poster.read(0, path, kPage, kPage));
     ASSERT_TRUE(happens([&] { return poster.taken(); }));
     EXPECT_EQ(running.chain().events, 0u);
-    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-    ASSERT_EQ(pwrite(fd, bytes.data(), 8, 0), 8);
-    close(fd);
+    give_header(path, 5);
     EXPECT_TRUE(happens([&] {
         return poster.read(0, path, kPage, kPage) && happens([&] { return poster.taken(); }) &&
                running.chain().events != 0;
     }));
+}
+
+// As VACUUM does with another size of pages, while the file is in use all the time.
+class HeaderThatChanges : public testing::TestWithParam<const char*> {};
+
+TEST_P(HeaderThatChanges, IsReadAgain) {
+    constexpr unsigned kPages = 64;
+    const Folder folder;
+    const std::string path = folder.write("a.tbl", table(20, kPages));
+    Running running(server_of(GetParam()));
+    Poster poster(running.region(), 0);
+    drop_pages(path);
+    ASSERT_TRUE(poster.opened(0, path));
+    // Each at another place, as the same walk is not done twice in a row.
+    std::uint64_t page = 0;
+    const auto leads_to = [&](std::uint64_t wanted) {
+        return happens([&] {
+            page = page % 15 + 1;
+            return poster.read(0, path, page * kPage, kPage) && happens([&] { return poster.taken(); }) &&
+                   pages_in_memory(path, wanted, 1) == 1;
+        });
+    };
+    EXPECT_TRUE(leads_to(20));
+    EXPECT_EQ(pages_in_memory(path, 40, 1), 0u);
+    give_header(path, 40);
+    EXPECT_TRUE(leads_to(40));
+    EXPECT_EQ(running.chain().failed, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shadow, HeaderThatChanges, testing::Values(kByBytes, kByWalk),
+                         [](const auto& info) { return info.param == kByBytes ? "ranges" : "walks"; });
+
+// However often chains ask for it.
+TEST(LeftAlone, AHeaderIsLookedAtOnceInAWhile) {
+    const Folder folder;
+    const auto spec = compiled(kByBytes);
+    Files files(*spec, 8, 4);
+    const std::string path = folder.write("a.tbl", table(5));
+    const auto found = files.at(path, 0, now_ns());
+    ASSERT_TRUE(found);
+    const auto next = [&] { return files.header(**found, 0)->at(0); };
+    EXPECT_EQ(next(), 5u);
+    give_header(path, 6);
+    EXPECT_EQ(next(), 5u);
+    files.look_again();
+    EXPECT_EQ(next(), 6u);
+}
+
+// A file's times move on in steps, and what is written through a mapping leaves them alone for a while.
+TEST(LeftAlone, AHeaderIsReadAgainWhileAChangeOfItsFileMayGoUnseen) {
+    const Folder folder;
+    const auto spec = compiled(kByBytes);
+    Files files(*spec, 8, 4);
+    const std::string path = folder.write("a.tbl", table(5));
+    const auto found = files.at(path, 0, now_ns());
+    ASSERT_TRUE(found);
+    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    void* at = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ASSERT_NE(at, MAP_FAILED);
+    auto* next = static_cast<volatile std::uint8_t*>(at) + 4;
+    std::uint8_t wanted = 5;
+    *next = wanted;
+    // Once more where the test was kept from its processor between the two.
+    EXPECT_TRUE(happens([&] {
+        EXPECT_EQ(futimens(fd, nullptr), 0);
+        files.look_again();
+        files.header(**found, 0);
+        *next = ++wanted;
+        files.look_again();
+        return files.header(**found, 0)->at(0) == wanted;
+    }));
+    munmap(at, kPage);
+    close(fd);
 }
 
 // Whichever way: what is not there is not looked for at each event.
