@@ -1,6 +1,5 @@
 // Processes: other programs that this one becomes or starts, children that share its memory, and what it sets up to do
 // I/O by ways that nobody here sees.
-#include <elf.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -14,6 +13,7 @@
 #include <cstring>
 
 #include "runtime/shim/next.h"
+#include "runtime/shim/program_file.h"
 #include "runtime/shim/reach.h"
 #include "runtime/shim/rewrite.h"
 #include "runtime/shim/shim.h"
@@ -22,30 +22,13 @@
 namespace chainio::shim {
 namespace {
 
-// An ELF file that runs without a dynamic loader runs without us. One whose headers lie further in than a page is not
-// judged.
-bool is_static(const char* path) {
-    const long fd = raw_call(SYS_openat, AT_FDCWD, word(path), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (failed(fd)) return false;
-    alignas(Elf64_Phdr) char head[1024];
-    const long got = raw_call(SYS_pread64, fd, word(head), sizeof head, 0);
-    raw_call(SYS_close, fd);
-    if (got < static_cast<long>(sizeof(Elf64_Ehdr)) || std::memcmp(head, ELFMAG, SELFMAG) != 0) return false;
-    Elf64_Ehdr header;
-    std::memcpy(&header, head, sizeof header);
-    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr)) return false;
-    const std::uint64_t end = header.e_phoff + std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr);
-    if (header.e_phoff > sizeof head || end > static_cast<std::uint64_t>(got)) return false;
-    for (unsigned i = 0; i < header.e_phnum; ++i) {
-        Elf64_Phdr segment;
-        std::memcpy(&segment, head + header.e_phoff + i * sizeof segment, sizeof segment);
-        if (segment.p_type == PT_INTERP) return false;
-    }
-    return true;
-}
-
 void note_program(const char* path) {
-    if (live_region() && path && is_static(path)) post_note(Note::static_program, path);
+    if (!live_region() || !path) return;
+    switch (look_at_program(path)) {
+        case ProgramFile::without_loader: return post_note(Note::static_program, path);
+        case ProgramFile::unknown: return post_note(Note::not_judged, path);
+        case ProgramFile::other: return;
+    }
 }
 
 // As execvp looks for it. The name is only looked at here; what is executed is up to libc.

@@ -82,6 +82,7 @@ enum class Note : std::uint8_t {
     sandbox = 7,         // the process allows itself fewer system calls from here on, and goes on plain
     not_rewritten = 8,   // a program's own system calls stay unseen, as asked otherwise; payload: why
     filtered = 9,        // the kernel's read-ahead was left on: the process may make only some system calls
+    not_judged = 10,     // no child process could be made to look whether a program is static; payload: path
 };
 
 // An event in a ring. Its payload follows; `bytes` is the whole, a multiple of 8. Of a read that took fewer bytes than

@@ -4,17 +4,14 @@
 
 #include <fcntl.h>
 #include <link.h>
-#include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
 
+#include "runtime/shim/child.h"
 #include "runtime/shim/shim.h"
-#include "runtime/shim/without_signals.h"
 
 namespace chainio::shim {
 namespace {
@@ -86,32 +83,34 @@ bool good(const Program& program, const Site& site) {
 
 struct Helper {
     const char* path;
-    int in, out;
+    int out;
 };
 
-// Runs in a child, and only calls the kernel. The child has its own memory: proot, which keeps the heaps of those whose
-// processes it watches, takes one that shares it and executes another program for the end of its parent's.
+constexpr int kNoFile = 126;
+
+// In a child, which opens the program's file: to close it here would end the record locks that a process has kept on it
+// when it became this program. The child has its own memory: proot, which keeps the heaps of those whose processes it
+// watches, takes one that shares it and executes another program for the end of its parent's.
 int become_helper(void* argument) {
     const auto& helper = *static_cast<const Helper*>(argument);
-    raw_call(SYS_dup3, helper.in, 0, 0);
+    const long file = raw_call(SYS_openat, AT_FDCWD, word("/proc/self/exe"), O_RDONLY);
+    if (failed(file)) return kNoFile;
+    if (file != 0) raw_call(SYS_dup3, file, 0, 0);
+    if (file > 1) raw_call(SYS_close, file);
     raw_call(SYS_dup3, helper.out, 1, 0);
     const char* arguments[] = {helper.path, nullptr};
     const char* environment[] = {nullptr};
     raw_call(SYS_execve, word(helper.path), word(arguments), word(environment));
-    raw_call(SYS_exit_group, 127);
     return 127;
 }
 
-// The program waits for it, and is sent no signal when it ends.
-bool run_helper(Helper helper) {
+// Null when it has said what there is to say.
+const char* run_helper(Helper helper) {
     constexpr long kStack = 64 * 1024;
     const Memory stack(kStack);
-    if (!stack) return false;
-    const WithoutSignals while_it_runs;
-    const long child = clone(become_helper, stack.bytes() + kStack, CLONE_VFORK, &helper);
-    int status = -1;
-    if (child > 0) raw_call(SYS_wait4, child, word(&status), __WALL, 0);
-    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    const int result = stack ? ask_child(become_helper, &helper, stack.bytes() + kStack, 0) : -1;
+    if (result == 0) return nullptr;
+    return result == kNoFile ? "its file cannot be read" : "chainio-sites does not run";
 }
 
 // A number that is none of the first three, which the child's own input and output become.
@@ -223,10 +222,9 @@ const char* take(Region& region, const Program& program, const SiteList& list, c
 }
 
 const char* try_rewrite(Region& region, const char* sites_program) {
-    const Opened file(moved_up(raw_call(SYS_openat, AT_FDCWD, word("/proc/self/exe"), O_RDONLY | O_CLOEXEC)));
     const Opened found(moved_up(raw_call(SYS_memfd_create, word("chainio-sites"), MFD_CLOEXEC)));
-    if (!file || !found) return "its file cannot be read";
-    if (!run_helper({sites_program, file.get(), found.get()})) return "chainio-sites does not run";
+    if (!found) return "there is no memory for what chainio-sites says";
+    if (const char* why = run_helper({sites_program, found.get()})) return why;
     struct stat status;
     if (failed(raw_call(SYS_fstat, found.get(), word(&status))) || status.st_size < static_cast<long>(sizeof(SiteList)))
         return "chainio-sites said nothing";

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Forks, threads, signals, other programs: whose events are posted by whom, and that nothing of the program's own changes."""
 import os
+import platform
 import shutil
 import signal
 import subprocess
 
-from support.shim import LIBRARY, Checks, Server, environment, summary
+from support.shim import BUILD, LIBRARY, Checks, Server, environment, summary
+
+SITES = BUILD / "bin" / "chainio-sites"
 
 HEAD = """
 #define _GNU_SOURCE
@@ -204,6 +207,57 @@ def plain(checks, data):
         checks.same(f"exe {exe}: events", len(server.of("read")), 2)
 
 
+LOCKS = HEAD + r"""
+#include <sys/inotify.h>
+#include <poll.h>
+static int locked(const char* path) {
+    pid_t c = fork();
+    if (!c) { struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET}; int g = open(path, O_RDONLY); _exit(g < 0 || fcntl(g, F_GETLK, &l) ? 9 : l.l_type != F_UNLCK); }
+    int s; CHECK(waitpid(c, &s, 0) == c && WIFEXITED(s) && WEXITSTATUS(s) < 2); return WEXITSTATUS(s);
+}
+// Past libc, so that nobody sees that there is one.
+static void lock(const char* path) { struct flock l = {.l_type = F_RDLCK, .l_whence = SEEK_SET}; int g = open(path, O_RDONLY); CHECK(g >= 0 && syscall(SYS_fcntl, g, F_SETLK, &l) == 0); }
+static int spawn(const char* path) { char* w[] = {(char*)path, 0}; pid_t c; int e = posix_spawnp(&c, path, 0, 0, w, environ); if (!e) reaped(c); return e; }
+static void* spawns(void* path) { for (int i = 0; i < 50; ++i) CHECK(spawn(path) == 0); return 0; }
+int main(int n, char** a) {
+    if (n > 2) return !locked(a[0]);
+    if (!strcmp(a[1], "exec")) { lock(a[0]); CHECK(locked(a[0])); execl(a[0], a[0], "x", "x", (char*)0); return 1; }
+    if (!strcmp(a[1], "fork")) { lock("./run.sh"); pid_t c = vfork(); if (!c) { execl("./run.sh", "run.sh", (char*)0); _exit(1); } reaped(c); CHECK(locked("./run.sh")); }
+    if (!strcmp(a[1], "spawn")) { lock("./run.sh"); CHECK(spawn("./run.sh") == 0 && locked("./run.sh")); setenv("PATH", ".:/bin:/usr/bin", 1); CHECK(spawn("run.sh") == 0 && locked("./run.sh")); }
+    if (!strcmp(a[1], "threads")) { pthread_t p[2]; for (int i = 0; i < 2; ++i) pthread_create(p + i, 0, spawns, "./run.sh"); lock("./run.sh"); for (int i = 0; i < 2; ++i) pthread_join(p[i], 0); CHECK(locked("./run.sh")); }
+    if (!strcmp(a[1], "pipe")) { int w = inotify_init1(IN_NONBLOCK); CHECK(w >= 0 && inotify_add_watch(w, "pipe", IN_OPEN) >= 0);
+        CHECK(spawn("./pipe") == EACCES && execl("./pipe", "pipe", (char*)0) == -1 && errno == EACCES && read(w, b, sizeof b) == -1 && errno == EAGAIN); }
+    return 0;
+}
+"""
+
+
+def record_locks(checks, data):
+    """To look at a program that is about to be executed ends no record lock of the process on it, and lets no pipe's writer go."""
+    program = checks.compile("locks", LOCKS, "-pthread")
+    (data / "run.sh").write_text("#!/bin/sh\n")
+    (data / "run.sh").chmod(0o755)
+    os.mkfifo(data / "pipe", 0o755)
+    for sites in (None, SITES) if platform.machine() == "x86_64" else (None,):
+        with Server(checks.folder, sites=sites, classes=["*.idx"]) as server:
+            for what in ("exec", "fork", "spawn", "threads", "pipe"):
+                done = server.run(program, what, cwd=data, capture_output=True)
+                checks.same(f"record locks: {what}{' rewritten' if sites else ''}", (done.returncode, done.stderr), (0, b""))
+
+
+def not_judged(checks, data):
+    """A process that may not have a child is told to be executing something that nobody has looked at."""
+    program = checks.compile("alone", HEAD + """
+int main(int n, char** a) {
+    struct rlimit none = {0, 0};
+    if (geteuid() == 0) CHECK(setgid(65534) == 0 && setuid(65534) == 0);
+    CHECK(setrlimit(RLIMIT_NPROC, &none) == 0); execl(\"/bin/true\", \"true\", (char*)0); return 1;
+}""")
+    with Server(checks.folder, classes=["*.idx"]) as server:
+        checks.same("a process without children: exit code", server.run(program, cwd=data).returncode, 0)
+    checks.same("a process without children", [(event["source"], event["text"]) for event in server.of("note")], [(10, "/bin/true")])
+
+
 def states(checks, data):
     """The server goes, sleeps, or looks away while a program runs."""
     program = checks.compile("loop", HEAD + """
@@ -264,6 +318,8 @@ def main():
     plain(checks, data)
     states(checks, data)
     others_names(checks, data)
+    record_locks(checks, data)
+    not_judged(checks, data)
     checks.finish()
 
 
