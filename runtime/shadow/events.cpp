@@ -44,6 +44,9 @@ const char* note_text(shim::Note note) {
         case shim::Note::static_program: return "a static program was started, which runs plain";
         case shim::Note::not_judged:
             return "whether a program that was started is static is not known: no process could be made to look at it";
+        case shim::Note::kept:
+            return "the space of a file that was deleted was not free at once: ChainIO was reading it, or slow to "
+                   "close it";
         case shim::Note::descriptors: return "descriptors above the table's size were opened and not looked at";
         case shim::Note::sandbox:
             return "a process restricted its own system calls (seccomp) and went on plain from there";

@@ -49,6 +49,11 @@ bool has_parent_step(std::string_view path) {
     return false;
 }
 
+bool is_deleted(int fd) {
+    struct stat info{};
+    return fstat(fd, &info) == 0 && info.st_nlink == 0;
+}
+
 }  // namespace
 
 std::uint64_t file_key(std::uint64_t device, std::uint64_t inode) {
@@ -183,8 +188,7 @@ void Files::let_go() {
     for (auto behind = opened_.end(); behind != opened_.begin();) {
         const auto at = std::prev(behind);
         const std::uint32_t idle = turn_ - at->used;
-        struct stat info{};
-        const bool deleted = fstat(at->fd, &info) == 0 && info.st_nlink == 0;
+        const bool deleted = is_deleted(at->fd);
         const std::uint32_t grace = at->openings == 0 && !at->served ? kGrace : kLong;
         const bool unused = idle >= grace && (at->openings == 0 || !at->served);
         if (at->pins == 0 && (deleted || unused)) {
@@ -193,6 +197,20 @@ void Files::let_go() {
             behind = at;
         }
     }
+}
+
+bool Files::let_go_of_deleted() {
+    bool all = true;
+    for (auto next = opened_.begin(); next != opened_.end();) {
+        const auto at = next++;
+        if (!is_deleted(at->fd)) continue;
+        if (at->pins == 0) {
+            close_or_forget(at);
+        } else {
+            all = false;
+        }
+    }
+    return all;
 }
 
 ShadowFile& Files::add(std::uint64_t device, std::uint64_t inode, std::string_view path) {
@@ -323,6 +341,7 @@ std::expected<Files::Opened, FileRefusal> Files::open_regular(int at, const char
         how.resolve = resolve;
         return static_cast<int>(syscall(SYS_openat2, at, path, &how, sizeof how));
     };
+    if (may_be_open_ != nullptr) may_be_open_->store(1);
     const int place = open_as(O_PATH | O_CLOEXEC);
     if (place < 0) {
         const bool left = resolve != 0 && (errno == EXDEV || errno == ELOOP);

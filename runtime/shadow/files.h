@@ -3,6 +3,7 @@
 #pragma once
 #include <sys/stat.h>
 
+#include <atomic>
 #include <bitset>
 #include <cstdint>
 #include <expected>
@@ -119,6 +120,10 @@ class Files {
 
     // Closes what has been deleted, and what nobody has asked for lately. To be called every half second.
     void let_go();
+    // Closes what has been deleted; false: some of it is being read.
+    bool let_go_of_deleted();
+    // Is 1 from before a file is opened.
+    void tell_of_openings(std::atomic<std::uint32_t>& may_be_open) { may_be_open_ = &may_be_open; }
 
     std::uint32_t known() const { return static_cast<std::uint32_t>(closed_.size() + opened_.size()); }
     std::uint32_t open_count() const { return static_cast<std::uint32_t>(opened_.size()); }
@@ -166,6 +171,7 @@ class Files {
     int own_fds_;               // /proc/self/fd; -1: there is none
     std::uint32_t user_;        // ours; root may open what those who post may not
     bool leaves_times_ = true;  // files of other users can be read with O_NOATIME
+    std::atomic<std::uint32_t>* may_be_open_ = nullptr;
     Closing closing_ = nullptr;
     void* closing_context_ = nullptr;
 };

@@ -1,6 +1,11 @@
 #include "runtime/shadow/server.h"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 #include "runtime/probe/waker.h"
@@ -61,6 +66,7 @@ class ServerImpl final : public Server {
         ahead_.emplace(Ahead::Parts{plan_, ranges_, score_, *walks_, direct_}, ranks_of(spec_->module()),
                        options_.in_flight);
         file_.get().own_at_once = own_at_once();
+        files_.tell_of_openings(file_.get().holds_files);
         events_.emplace(Events::Parts{*spec_, plan_, file_.get(), files_, ranges_, score_, *ahead_, direct_},
                         options_.explain);
         return {};
@@ -91,6 +97,7 @@ class ServerImpl final : public Server {
     unsigned take_probes(unsigned most);
     void switch_probes();
     void keep_house(std::uint64_t now);
+    void let_go_of_deleted();
     unsigned own_at_once() const;
     bool looks_on(std::uint64_t now);
     void sleep(const std::function<bool()>& stop);
@@ -113,6 +120,7 @@ class ServerImpl final : public Server {
     std::string failure_;  // of the ring; the server then only watches
     std::uint64_t sleep_ns_ = kSleepNs, house_ns_ = 0, reclaim_ns_ = 0, new_rings_ns_ = 0, changes_ns_ = 0;
     Spinning spinning_;
+    std::uint32_t removals_ = 0;             // Region::removals when it was last looked for what has been deleted
     bool may_spin_ = false, spins_ = false;  // since something moved: it may look on, and does
     std::uint64_t last_moved_ = 0;
 };
@@ -142,8 +150,18 @@ bool ServerImpl::turn(std::uint64_t now) {
     if (events != 0) sleep_ns_ = kSleepNs;
     if (events != 0 && spins_) spinning_.found();
     if (events != 0) file_.get().stats.server_ns.fetch_add(now_ns() - now, std::memory_order_relaxed);
+    let_go_of_deleted();
     if (now - house_ns_ >= kHousekeepingNs) keep_house(now);
     return moved || events >= kEventsAtOnce;
+}
+
+// Programs that have deleted a file wait for its space. Who asks before the next file is opened is told to go on.
+void ServerImpl::let_go_of_deleted() {
+    shim::Region& region = file_.get();
+    removals_ = region.removals.load();
+    if (removals_ == region.let_go.load(std::memory_order_relaxed) || !files_.let_go_of_deleted()) return;
+    region.let_go.store(removals_);
+    syscall(SYS_futex, &region.let_go, FUTEX_WAKE, INT_MAX);
 }
 
 unsigned ServerImpl::take_probes(unsigned most) {
@@ -196,6 +214,7 @@ void ServerImpl::keep_house(std::uint64_t now) {
     events_->look_again();
     inbox_.reclaim();
     files_.let_go();
+    if (files_.open_count() == 0) file_.get().holds_files = 0;
 }
 
 void ServerImpl::sleep(const std::function<bool()>& stop) {
@@ -203,9 +222,10 @@ void ServerImpl::sleep(const std::function<bool()>& stop) {
     region.asleep.store(1, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const bool probed = probes_ != nullptr && !probes_->sleep();
-    const bool hurries = ahead_->hurries();
+    // What is read of a file that was deleted keeps its space until it has ended.
+    const bool hurries = ahead_->hurries() || removals_ != region.let_go.load(std::memory_order_relaxed);
     // Looking at all rings costs some microseconds, which is much where the end of every read ends the sleep.
-    if (!probed && !inbox_.pending(!hurries) && !stop()) {
+    if (!probed && !inbox_.pending(!hurries) && region.removals.load() == removals_ && !stop()) {
         if (!hurries) ahead_->has_slept();
         walks_->disk().wait(region.asleep, sleep_ns_, hurries);
         if (ahead_->in_flight() == 0) sleep_ns_ = std::min(sleep_ns_ * 2, kIdleNs);

@@ -40,19 +40,6 @@ int class_of(const Plan& plan, const char* path) {
     return kNoRule;
 }
 
-// Whether a path that ends as `path` does could match some class once its folder is known.
-bool may_match(const Plan& plan, const char* path) {
-    const char* part = last_part(path);
-    for (unsigned i = 0; i < plan.class_count; ++i) {
-        const char* pattern = plan.classes[i].pattern;
-        if (!ends_alike(pattern, part)) continue;
-        const char* tail = last_part(pattern);
-        // A set may hold a '/', and `**` crosses one: then the last part of the pattern is not that of the path.
-        if (std::strchr(pattern, '[') || std::strstr(tail, "**") || glob_matches(tail, part)) return true;
-    }
-    return false;
-}
-
 // The kernel's own name of an open file: absolute, without links and dots. Empty when there is none.
 std::size_t name_of_descriptor(int descriptor, char (&out)[kMaxPath + 1]) {
     char link[32] = "/proc/self/fd/";
@@ -187,6 +174,18 @@ void watch_socket(Region& region, int descriptor, Kind kind, const char* call, s
 }  // namespace
 
 constinit Endings endings;
+
+bool may_match(const Plan& plan, const char* path) {
+    const char* part = last_part(path);
+    for (unsigned i = 0; i < plan.class_count; ++i) {
+        const char* pattern = plan.classes[i].pattern;
+        if (!ends_alike(pattern, part)) continue;
+        const char* tail = last_part(pattern);
+        // A set may hold a '/', and `**` crosses one: then the last part of the pattern is not that of the path.
+        if (std::strchr(pattern, '[') || std::strstr(tail, "**") || glob_matches(tail, part)) return true;
+    }
+    return false;
+}
 
 int may_end_alike(int descriptor, const char* path, std::uint64_t flags) {
     if (!table.may_be_watched(descriptor) && !endings.may_match(path)) return descriptor;

@@ -122,6 +122,13 @@ void after_call(long number, const Arguments& in, long result) {
             return;
         case SYS_connect:
             return connected(static_cast<int>(in.a), reinterpret_cast<const void*>(in.b), static_cast<unsigned>(in.c));
+#ifdef SYS_unlink
+        case SYS_unlink: return removed(reinterpret_cast<const char*>(in.a));
+        case SYS_rename:
+#endif
+        case SYS_unlinkat: return removed(reinterpret_cast<const char*>(in.b));
+        case SYS_renameat:
+        case SYS_renameat2: return removed(reinterpret_cast<const char*>(in.d));
         case SYS_io_uring_setup: return post_note(Note::io_uring, nullptr);
         case SYS_io_setup: return post_note(Note::aio, nullptr);
         default: return;
@@ -166,6 +173,13 @@ bool seen_by_number(Six call, long number, const Arguments& in, long& result) {
 #ifdef SYS_epoll_wait
         case SYS_epoll_wait:
 #endif
+#ifdef SYS_unlink
+        case SYS_unlink:
+        case SYS_rename:
+#endif
+        case SYS_unlinkat:
+        case SYS_renameat:
+        case SYS_renameat2:
         case SYS_mmap:
         case SYS_dup:
         case SYS_dup3:

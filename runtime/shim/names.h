@@ -38,6 +38,12 @@
     RAW(posix_fadvise64, fadvise_raw)               \
     RAW(mmap, call<SYS_mmap>)                       \
     RAW(mmap64, call<SYS_mmap>)                     \
+    RAW(unlink, unlink_raw)                         \
+    RAW(unlinkat, call<SYS_unlinkat>)               \
+    LIBC(remove)                                    \
+    RAW(rename, rename_raw)                         \
+    RAW(renameat, call<SYS_renameat>)               \
+    RAW(renameat2, call<SYS_renameat2>)             \
     RAW(close, call<SYS_close>)                     \
     RAW(__close, call<SYS_close>)                   \
     RAW(close_range, call<SYS_close_range>)         \

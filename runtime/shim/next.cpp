@@ -35,6 +35,8 @@ long open_raw(long path, long flags, long mode) {
     return with_errno(raw_call(SYS_openat, AT_FDCWD, path, flags, mode));
 }
 long creat_raw(long path, long mode) { return open_raw(path, O_CREAT | O_WRONLY | O_TRUNC, mode); }
+long unlink_raw(long path) { return with_errno(raw_call(SYS_unlinkat, AT_FDCWD, path, 0)); }
+long rename_raw(long from, long to) { return with_errno(raw_call(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to)); }
 long preadv2_raw(long fd, long list, long count, long offset, long flags) {
     return with_errno(raw_call(SYS_preadv2, fd, list, count, offset, 0, flags));
 }

@@ -35,7 +35,9 @@ inline constexpr Number kNumbers[] = {
     {58, Care::always},       // vfork
     {59, Care::always},       // execve
     {72, Care::descriptor},   // fcntl
+    {82, Care::always},       // rename
     {85, Care::always},       // creat
+    {87, Care::always},       // unlink
     {157, Care::always},      // prctl
     {158, Care::always},      // arch_prctl
     {206, Care::always},      // io_setup
@@ -43,11 +45,14 @@ inline constexpr Number kNumbers[] = {
     {232, Care::sockets},     // epoll_wait
     {233, Care::sockets},     // epoll_ctl
     {257, Care::always},      // openat
+    {263, Care::always},      // unlinkat
+    {264, Care::always},      // renameat
     {275, Care::descriptor},  // splice
     {281, Care::sockets},     // epoll_pwait
     {288, Care::sockets},     // accept4
     {292, Care::always},      // dup3
     {295, Care::descriptor},  // preadv
+    {316, Care::always},      // renameat2
     {317, Care::always},      // seccomp
     {322, Care::always},      // execveat
     {326, Care::descriptor},  // copy_file_range

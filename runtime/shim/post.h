@@ -17,10 +17,11 @@ Ring* claim(Region& region, std::uint32_t thread, std::uint32_t process);
 // Memory of the process that a child of fork finds zeroed, however it was forked.
 struct Process {
     std::atomic<std::uint32_t> id;
-    std::atomic<std::uint32_t> alone;          // 1: the server was found dead
-    std::atomic<std::uint32_t> rings;          // 1: it has set up an io_uring or an AIO context
-    std::atomic<std::uint32_t> waits_in_vain;  // for frames that were said to be on their way
-    std::atomic<std::uint32_t> maps_frames;    // 1: one of its threads does, or has
+    std::atomic<std::uint32_t> alone;             // 1: the server was found dead
+    std::atomic<std::uint32_t> rings;             // 1: it has set up an io_uring or an AIO context
+    std::atomic<std::uint32_t> waits_in_vain;     // for frames that were said to be on their way
+    std::atomic<std::uint32_t> removals_in_vain;  // waits until the server has let go of deleted files
+    std::atomic<std::uint32_t> maps_frames;       // 1: one of its threads does, or has
 };
 
 // Sockets of which the thread has received a request, the longest ago first, as their clients will have the answers

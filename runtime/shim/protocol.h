@@ -15,7 +15,7 @@
 namespace chainio::shim {
 
 inline constexpr std::uint64_t kMagic = 0x316d696873'6f6963;  // "ciosshm1"
-inline constexpr std::uint32_t kVersion = 9;
+inline constexpr std::uint32_t kVersion = 10;
 inline constexpr char kRegionVariable[] = "CHAINIO_REGION";  // environment: absolute path of the region's file
 inline constexpr char kPlanFile[] = "/plan";                 // beside it: its beginning
 inline constexpr char kStepsFile[] = "/steps";  // beside it: a shared object, the code of chains that programs run
@@ -83,6 +83,7 @@ enum class Note : std::uint8_t {
     not_rewritten = 8,   // a program's own system calls stay unseen, as asked otherwise; payload: why
     filtered = 9,        // the kernel's read-ahead was left on: the process may make only some system calls
     not_judged = 10,     // no child process could be made to look whether a program is static; payload: path
+    kept = 11,           // the server did not let go in time of a file that was deleted
 };
 
 // An event in a ring. Its payload follows; `bytes` is the whole, a multiple of 8. Of a read that took fewer bytes than
@@ -239,6 +240,8 @@ struct Region {
         served;  // bytes of the file kServedFile beside the region's (served.h); 0: there is none
     DiskFacts disks[kMaxDisks];
     std::atomic<std::uint32_t> own_at_once;  // fetches that a thread may begin itself from one wait to the next
+    std::atomic<std::uint32_t> holds_files;  // 1: the server may have files open
+    std::atomic<std::uint32_t> let_go;       // futex: what `removals` was when it last had none that was deleted
     Plan plan;
     alignas(kLeastPage) std::uint8_t unused[kPlanBytes - kPlanUses];
 
@@ -246,6 +249,7 @@ struct Region {
     std::atomic<std::uint32_t> asleep;    // futex: 1 while the server waits to be woken; a program sets 0 and wakes it
     std::atomic<std::uint32_t> arrivals;  // futex: counts up when frames have arrived while somebody waits
     std::atomic<std::uint32_t> waiting;   // threads that wait for frames; those killed meanwhile stay counted
+    std::atomic<std::uint32_t> removals;  // counts files that programs have deleted, and wait for `let_go` after
     // One bit a ring, set by the first thread that takes it: the server leaves the memory of the others untouched.
     std::atomic<std::uint64_t> used_rings[kRings / 64];
     Stats stats;
@@ -255,7 +259,7 @@ struct Region {
 inline constexpr std::size_t kRegionBytes = sizeof(Region);
 static_assert(offsetof(Region, asleep) == kPlanBytes);
 // Whatever moves here is another protocol: kVersion has to say so.
-static_assert(kVersion == 9 && offsetof(Region, disks) == 1696 && offsetof(Region, plan) == 1828 &&
+static_assert(kVersion == 10 && offsetof(Region, disks) == 1696 && offsetof(Region, plan) == 1836 &&
               sizeof(Plan) == 42'144 && offsetof(Region, stats) == kPlanBytes + 48 && sizeof(Stats) == 32'376 &&
               sizeof(Ring) == 65'728);
 

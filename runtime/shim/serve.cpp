@@ -6,10 +6,10 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include <cstring>
 
+#include "runtime/shim/kernels_clock.h"
 #include "runtime/shim/served.h"
 #include "runtime/shim/shim.h"
 
@@ -98,13 +98,6 @@ bool unchanged(int descriptor, const File& file, std::uint64_t device, std::uint
     struct stat status;
     if (failed(raw_call(SYS_fstat, descriptor, word(&status)))) return false;
     return status.st_dev == device && status.st_ino == inode && stamp_of(status) == file.stamp;
-}
-
-// The kernel's own: where the program has a clock that stands still (libfaketime), a wait would not end.
-std::uint64_t kernels_now_ns() {
-    timespec now{};
-    raw_call(SYS_clock_gettime, CLOCK_MONOTONIC, word(&now));
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 // Waits for what is on its way. It was asked for before the program could, and so comes sooner than a second read of

@@ -56,6 +56,14 @@ inline int opened(int descriptor, const char* path, std::uint64_t flags) {
         return may_end_alike(descriptor, path, flags);
     return descriptor;
 }
+// Whether a path that ends as `path` does could match some class once its folder is known.
+bool may_match(const Plan& plan, const char* path);
+// removal.cpp: the file that had this name may be gone. Waits until the server, where it has it open, has let go of it.
+void may_have_removed(const char* path);
+inline void removed(const char* path) {
+    if (endings.ends_well(path)) [[unlikely]]
+        may_have_removed(path);
+}
 void inherited(int descriptor);       // one that was there before the program
 void closing(int descriptor);         // it is about to be closed, or has been replaced
 void past_the_cache(int descriptor);  // it reads with O_DIRECT from now on

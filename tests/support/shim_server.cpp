@@ -3,13 +3,17 @@
 //
 // usage: shim_server REGION < PLAN   where PLAN is one line: {"classes": ["*.idx"], "sockets": [{"port": 1, "tcp": 1}],
 // "exes": [], "explain": false, "disk": 0 (a number of one that is known), "posts": {"class": 3, "socket": 4},
-// "on_its_way": FILE}. Of FILE, in a class that is immutable then, all pages are on their way into memory that programs
-// are served from, and never come. It prints "ready", and serves until its input ends or says "stop". A line "asleep"
-// makes it sleep as far as programs can see; the next line of its output after all programs' events counts wakes.
+// "on_its_way": FILE, "holds": true (it says that it has files open, and at "deaf" never lets go of any)}. Of FILE, in
+// a class that is immutable then, all pages are on their way into memory that programs are served from, and never come.
+// It prints "ready", and serves until its input ends or says "stop". A line "asleep" makes it sleep as far as programs
+// can see; the next line of its output after all programs' events counts wakes.
+#include <linux/futex.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstring>
 #include <fstream>
 #include <iostream>
@@ -51,6 +55,7 @@ void fill(Region& region, const json& plan) {
     for (auto& bits : region.class_posts) bits = posts.value("class", 3U);
     for (auto& bits : region.socket_posts) bits = posts.value("socket", 4U);
     region.disks[0].device = plan.value("disk", 0ULL);
+    region.holds_files = plan.value("holds", false) ? 1 : 0;
     region.least_read[0] = plan.value("least_read", 0U);
     region.version = chainio::shim::kVersion;
     region.bytes = static_cast<std::uint32_t>(chainio::shim::kRegionBytes);
@@ -94,6 +99,12 @@ void print(const Event& event, const std::uint8_t* payload, unsigned ring, std::
     if (!has_payload && event.bytes > sizeof event) std::memcpy(&asked, payload, sizeof asked);
     if (asked != event.length) line["asked"] = asked;
     std::cout << line.dump(-1, ' ', true, json::error_handler_t::replace) << '\n';
+}
+
+void let_go(Region& region) {
+    if (region.let_go == region.removals) return;
+    region.let_go = region.removals.load();
+    syscall(SYS_futex, &region.let_go, FUTEX_WAKE, INT_MAX);
 }
 
 // Prints what a ring holds. An event that breaks the ring's rules ends the test.
@@ -160,7 +171,7 @@ int main(int argc, char** argv) {
     fill(*region, plan);
     const auto memory = serve(*region, argv[1], plan.value("on_its_way", ""));
     std::cout << "ready" << std::endl;
-    bool draining = true;
+    bool draining = true, hearing = true;
     while (true) {
         pollfd input{STDIN_FILENO, POLLIN, 0};
         const bool said = poll(&input, 1, 1) > 0;
@@ -169,8 +180,14 @@ int main(int argc, char** argv) {
         if (said && line == "full") draining = false;  // leaves what comes where it is
         if (said && line == "gone") region->server = 0;
         if (said && line == "quiet") region->class_posts[0] = chainio::shim::kPostOpens;
+        if (said && line == "deaf") hearing = false;
         if (draining) drain_all(*region);
-        if (said) std::cout << json{{"kind", "said"}, {"asleep", region->asleep.load()}}.dump() << std::endl;
+        if (hearing) let_go(*region);
+        if (said) {
+            const json answer = {
+                {"kind", "said"}, {"asleep", region->asleep.load()}, {"removals", region->removals.load()}};
+            std::cout << answer.dump() << std::endl;
+        }
     }
     drain_all(*region);
     std::cout << sums(*region).dump() << std::endl;

@@ -93,6 +93,11 @@ void opens(const std::string& folder) {
     MEASURE_AS(open, "open, no such file", [&](auto call) { call("none", O_RDONLY); });
     MEASURE(openat, [&](auto call) { raw_close(call(AT_FDCWD, absolute.c_str(), O_RDONLY)); });
     MEASURE(creat, [&](auto call) { raw_close(call(absolute.c_str(), 0600)); });
+    MEASURE_AS(rename, "rename to its own name", [&](auto call) { call("a.log", "a.log"); });
+    MEASURE(unlink, [&](auto call) {
+        raw_call(SYS_linkat, AT_FDCWD, reinterpret_cast<long>("a.log"), AT_FDCWD, reinterpret_cast<long>("b.log"), 0);
+        call("b.log");
+    });
     MEASURE(fopen, [&](auto call) {
         std::FILE* file = call(absolute.c_str(), "r");
         if (file) std::fclose(file);

@@ -87,6 +87,29 @@ TEST_F(FilesTest, WhatNobodyUsesAnyMoreIsClosed) {
     EXPECT_LT(open.fd, 0);
 }
 
+// Whoever has deleted a file may need its space at once.
+TEST_F(FilesTest, WhatWasDeletedIsClosedAtOnceUnlessItIsBeingRead) {
+    std::atomic<std::uint32_t> may_be_open{0};
+    files_.tell_of_openings(may_be_open);
+    for (const char* name : {"kept", "deleted", "read"}) folder_.write(name, "x");
+    const ShadowFile &kept = get("kept"), &deleted = get("deleted");
+    ShadowFile& read = get("read");
+    EXPECT_EQ(may_be_open, 1u);
+    for (const ShadowFile* each : {&kept, &deleted, static_cast<const ShadowFile*>(&read)})
+        files_.opened(each->device, each->inode, each->path, 0, 0);
+    EXPECT_TRUE(files_.let_go_of_deleted());
+    EXPECT_EQ(files_.open_count(), 3u);
+    read.pins++;
+    for (const std::string& path : {deleted.path, read.path}) ASSERT_EQ(unlink(path.c_str()), 0);
+    EXPECT_FALSE(files_.let_go_of_deleted());
+    EXPECT_LT(deleted.fd, 0);
+    EXPECT_GE(kept.fd, 0);
+    EXPECT_GE(read.fd, 0);
+    read.pins--;
+    EXPECT_TRUE(files_.let_go_of_deleted());
+    EXPECT_LT(read.fd, 0);
+}
+
 TEST_F(FilesTest, OfAProgramThatEndedWithoutClosingItIsClosedLater) {
     folder_.write("f", "x");
     ShadowFile& file = get("f");

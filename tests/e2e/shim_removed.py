@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Whoever deletes a file that the server has open has its space at once: every call that does is waited for, and no other is."""
+import pathlib
+import platform
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import runs
+from run_process import SPEC
+from support.shim import BUILD, Checks, Server
+
+SITES = BUILD / "bin" / "chainio-sites"
+
+HEAD = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define CHECK(x) do { if (!(x)) { fprintf(stderr, "%d: %s (errno %d)\n", __LINE__, #x, errno); _exit(99); } } while (0)
+#define HERE AT_FDCWD
+#define LIBC(type, name) ((type)dlsym(dlopen("libc.so.6", RTLD_LAZY), name))
+__attribute__((noinline)) static long raw(long n, long a, long b, long c, long d, long e) {
+    register long r10 __asm__("r10") = d; register long r8 __asm__("r8") = e; long r;
+    __asm__ volatile("syscall" : "=a"(r) : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8) : "rcx", "r11", "memory");
+    return r;
+}
+#define RAW(n, a, b, c, d, e) raw(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e))
+static void make(const char* path) { int f = open(path, O_CREAT | O_WRONLY, 0600); CHECK(f >= 0 && close(f) == 0); }
+int main(int n, char** a) { make("a.idx"); make("b.idx"); make("c.txt"); errno = 77; switch (atoi(a[1])) {
+"""
+# (what is true of the call, how many deletions are waited for)
+CASES = [(call, 1) for call in (
+    'unlink("a.idx") == 0', 'unlinkat(HERE, "a.idx", 0) == 0', 'remove("a.idx") == 0', 'rename("c.txt", "a.idx") == 0',
+    'renameat(HERE, "c.txt", HERE, "a.idx") == 0', 'renameat2(HERE, "c.txt", HERE, "a.idx", 0) == 0', 'rename("b.idx", "a.idx") == 0',
+    'syscall(SYS_unlink, "a.idx") == 0', 'syscall(SYS_unlinkat, HERE, "a.idx", 0) == 0', 'syscall(SYS_rename, "c.txt", "a.idx") == 0',
+    'syscall(SYS_renameat, HERE, "c.txt", HERE, "a.idx") == 0', 'syscall(SYS_renameat2, HERE, "c.txt", HERE, "a.idx", 0) == 0',
+    'LIBC(int (*)(const char*), "unlink")("a.idx") == 0', 'LIBC(int (*)(const char*), "remove")("a.idx") == 0',
+    'LIBC(int (*)(const char*, const char*), "rename")("c.txt", "a.idx") == 0')] + [(call, 0) for call in (
+    'unlink("c.txt") == 0 && errno == 77', 'rename("a.idx", "d.txt") == 0 && errno == 77', 'mkdir("d.idx", 0700) == 0 && rmdir("d.idx") == 0',
+    'unlink("none.idx") == -1 && errno == ENOENT', 'unlink((char*)8) == -1 && errno == EFAULT', 'unlink(0) == -1 && errno == EFAULT',
+    'unlinkat(HERE, (char*)8, 0) == -1 && errno == EFAULT', 'remove((char*)8) == -1 && errno == EFAULT', 'rename("a.idx", (char*)8) == -1 && errno == EFAULT',
+    'renameat(HERE, "a.idx", HERE, (char*)8) == -1 && errno == EFAULT', 'renameat2(HERE, "a.idx", HERE, "b.idx", 1) == -1 && errno == EEXIST',
+    'syscall(SYS_unlink, 8) == -1 && errno == EFAULT', 'unlink("/proc/a.idx") == -1')]
+REWRITTEN = [(call, 1) for call in (
+    'RAW(SYS_unlink, "a.idx", 0, 0, 0, 0) == 0', 'RAW(SYS_unlinkat, HERE, "a.idx", 0, 0, 0) == 0', 'RAW(SYS_rename, "c.txt", "a.idx", 0, 0, 0) == 0',
+    'RAW(SYS_renameat, HERE, "c.txt", HERE, "a.idx", 0) == 0', 'RAW(SYS_renameat2, HERE, "c.txt", HERE, "a.idx", 0) == 0')] + [(call, 0) for call in (
+    'RAW(SYS_unlink, 8, 0, 0, 0, 0) == -EFAULT', 'RAW(SYS_unlink, "c.txt", 0, 0, 0, 0) == 0')]
+
+
+def each_call(checks, data):
+    cases = CASES + (REWRITTEN if platform.machine() == "x86_64" else [])
+    program = checks.compile("removes", HEAD + "".join(f"case {i}: CHECK({call}); break;\n" for i, (call, _) in enumerate(cases)) + "} return 0; }\n")
+    for first, last, sites in (0, len(CASES), None), (len(CASES), len(cases), SITES):
+        with Server(checks.folder, sites=sites, classes=["*.idx"], holds=True) as server:
+            before = 0
+            for i in range(first, last):
+                done = server.run(program, i, cwd=data, capture_output=True)
+                now = server.say("next")["removals"]
+                checks.same(f"{cases[i][0]}: exit code and deletions waited for", (done.returncode, done.stderr, now - before), (0, b"", cases[i][1]))
+                before = now
+    with Server(checks.folder, classes=["*.idx"]) as server:
+        checks.same("a server without files: exit code", server.run(program, 0, cwd=data).returncode, 0)
+        checks.same("a server without files is not waited for", server.say("next")["removals"], 0)
+
+
+def in_vain(checks, data):
+    """Of a server that does not answer a process has enough at some time, and of one that is dead at once."""
+    program = checks.compile("often", HEAD + 'default: for (int i = 0; i < 10; ++i) { make("a.idx"); CHECK(unlink("a.idx") == 0); } } return 0; }\n')
+    with Server(checks.folder, classes=["*.idx"], holds=True) as server:
+        server.say("deaf")
+        checks.same("a deaf server: exit code", server.run(program, 0, cwd=data).returncode, 0)
+        checks.same("a deaf server: waits", server.say("next")["removals"], 8)
+    checks.same("a deaf server: told", [event["source"] for event in server.of("note")], [11] * 8)
+    with Server(checks.folder, classes=["*.idx"], holds=True, server=2 ** 31 - 1) as server:
+        checks.same("a dead server: exit code", server.run(program, 0, cwd=data).returncode, 0)
+        checks.same("a dead server: waits", server.say("next")["removals"], 0)
+
+
+DELETES = """import os, sys, time
+def held():
+    folder = f"/proc/{os.getppid()}/fd"
+    for number in os.listdir(folder):
+        try: yield os.readlink(f"{folder}/{number}")
+        except FileNotFoundError: pass
+def delete(name):
+    other = name + ".other"
+    if sys.argv[1] == "rename":
+        open(other, "w").close()
+        os.rename(other, name)
+    else: os.unlink(name)
+kept = 0
+for i in range(20):
+    name = os.path.abspath(f"{i}.note")
+    with open(name, "wb") as file: file.write(bytes(65536))
+    descriptor = os.open(name, os.O_RDONLY)
+    while name not in held(): os.pread(descriptor, 4096, 0)
+    os.close(descriptor)
+    delete(name)
+    kept += name + " (deleted)" in held()
+print(kept)
+"""
+
+
+def beside_server(checks):
+    """Nothing that was deleted is open in the server any more when the call returns, unless the summary says so."""
+    with runs.Folder() as folder:
+        (folder.path / "good.chain").write_text(SPEC)
+        (folder.path / "deletes.py").write_text(DELETES)
+        for how in ("unlink", "rename"):
+            done, summary = folder.summarized(["--spec", "good.chain", "--no-gate"], [sys.executable, "deletes.py", how])
+            told = sum("was not free at once" in note for note in summary["notes"])
+            checks.true(f"{how}: what was deleted is not open", done.returncode == 0 and (done.stdout == b"0\n" or told), (done, summary["notes"]))
+
+
+def main():
+    checks = Checks()
+    data = checks.folder / "data"
+    data.mkdir()
+    each_call(checks, data)
+    in_vain(checks, data)
+    beside_server(checks)
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()
