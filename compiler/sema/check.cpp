@@ -31,7 +31,8 @@ std::optional<checked::Module> Checker::run() {
     if (failed_ && !diags_.has_errors())
         diags_.report(internal, {}, "the spec was refused without a reason", "please report this, with the spec");
     if (failed_ || diags_.has_errors()) return std::nullopt;
-    for (auto& w : warnings_) diags_.report(w.code, w.span, std::move(w.message), std::move(w.hint));
+    for (auto& w : warnings_)
+        diags_.report(w.code, w.span, std::move(w.message), std::move(w.hint), std::move(w.notes));
     if (diags_.has_errors()) return std::nullopt;
     return std::move(module_);
 }

@@ -106,7 +106,7 @@ class Checker {
     // ---- reporting (report.cpp) ----
     void error(Code, Span, std::string message, std::string hint, std::vector<diag::Note> notes = {});
     void note_given(Span, std::vector<diag::Note>&) const;
-    void warn(Code, Span, std::string message, std::string hint);
+    void warn(Code, Span, std::string message, std::string hint, std::vector<diag::Note> notes = {});
     static std::string listed(const char* before, std::vector<std::string> names);
     bool in_root(Span span) const { return span.file == root_.id; }
     // Whether an error reported now is only counted: looking for what the user may have meant would be for nothing, and
@@ -368,6 +368,7 @@ class Checker {
     std::optional<std::uint32_t> files_named(const ast::Expr&);
     void check_service(std::uint32_t index);
     void check_endpoints(const ast::Service&, checked::Service&);
+    void warn_shared_port(const ir::Endpoint&, Span, const checked::Service&);
     void check_cache(const ast::Service&, checked::Service&);
     // skips.cpp
     void skips_first(const checked::Block&);
@@ -471,6 +472,7 @@ class Checker {
         Code code;
         Span span;
         std::string message, hint;
+        std::vector<diag::Note> notes;
     };
     std::vector<Warning> warnings_;  // told at the end, when there is no error that could be their cause
     std::optional<std::pair<unsigned, unsigned>> target_;

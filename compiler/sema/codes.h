@@ -191,6 +191,7 @@ enum Code : int {
     reason_spelling = 408,
     nothing_declared = 409,
     pattern_matches_nothing = 410,
+    shared_port = 411,
     // of the other areas
     internal = 606,
 };

@@ -32,8 +32,8 @@ void Checker::note_given(Span span, std::vector<diag::Note>& notes) const {
 }
 
 // Only what the user is compiling is worth a warning; a library's own leftovers are not theirs to mend.
-void Checker::warn(Code code, Span span, std::string message, std::string hint) {
-    if (in_root(span)) warnings_.push_back({code, span, std::move(message), std::move(hint)});
+void Checker::warn(Code code, Span span, std::string message, std::string hint, std::vector<diag::Note> notes) {
+    if (in_root(span)) warnings_.push_back({code, span, std::move(message), std::move(hint), std::move(notes)});
 }
 
 std::string Checker::suggestion(std::string_view word, const std::vector<std::string>& candidates,

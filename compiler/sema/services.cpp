@@ -44,7 +44,28 @@ void Checker::check_endpoints(const ast::Service& n, checked::Service& out) {
                       std::string(e.tcp ? "tcp" : "udp") + " port " + std::to_string(endpoint.port) + " is given twice",
                       "keep one of the two");
         }
+        warn_shared_port(endpoint, e.span, out);
         out.info.endpoints.push_back(endpoint);
+    }
+}
+
+// Two services on one port start together only when --port gives one of them another one. Of an import's service the
+// other's place is shown, when that is in the file that is compiled.
+void Checker::warn_shared_port(const ir::Endpoint& endpoint, Span span, const checked::Service& service) {
+    for (std::size_t i = 0; endpoint.port != 0 && &module_.services[i] != &service; i++) {
+        const checked::Service& other = module_.services[i];
+        for (std::size_t at = 0; at < other.info.endpoints.size(); at++) {
+            const ir::Endpoint& there = other.info.endpoints[at];
+            if (there.port != endpoint.port || there.tcp != endpoint.tcp) continue;
+            Span first = services_[i].first->endpoints[at].span;
+            const bool second_is_shown = in_root(span);
+            warn(shared_port, second_is_shown ? span : first,
+                 std::string(endpoint.tcp ? "tcp" : "udp") + " port " + std::to_string(endpoint.port) +
+                     " is that of service `" + (second_is_shown ? other : service).name + "` as well",
+                 "give one of the two another port, here or with --port",
+                 {{second_is_shown ? first : span, "the other one is here"}});
+            return;
+        }
     }
 }
 
