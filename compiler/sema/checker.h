@@ -106,6 +106,9 @@ class Checker {
     // ---- reporting (report.cpp) ----
     void error(Code, Span, std::string message, std::string hint, std::vector<diag::Note> notes = {});
     void note_given(Span, std::vector<diag::Note>&) const;
+    void note_defines(Span, std::vector<diag::Note>&) const;
+    void begin_expression(Span);
+    void reads_defines(const std::vector<std::string_view>&);
     void warn(Code, Span, std::string message, std::string hint, std::vector<diag::Note> notes = {});
     static std::string listed(const char* before, std::vector<std::string> names);
     bool in_root(Span span) const { return span.file == root_.id; }
@@ -465,7 +468,9 @@ class Checker {
     bool expansions_reported_ = false;
     std::uint32_t levels_ = 0;
     bool levels_reported_ = false;
-    std::vector<diag::Note> call_notes_;  // where the functions being expanded were called
+    std::vector<diag::Note> call_notes_;          // where the functions being expanded were called
+    Span expression_span_;                        // of the expression that is looked at, or was last
+    std::vector<std::string_view> defines_read_;  // what it depends on, of what -D gives
     bool failed_ = false;
     bool after_syntax_errors_ = false;
     struct Warning {

@@ -191,7 +191,10 @@ bool Checker::fits(const Value& constant, const checked::Type& type, Span span, 
 
 Value Checker::constant(std::uint32_t index, Span use) {
     Constant& c = constants_[index];
-    if (c.progress == Progress::done) return clone(c.value);
+    if (c.progress == Progress::done) {
+        reads_defines(c.defines);
+        return clone(c.value);
+    }
     if (c.progress == Progress::busy) {
         error(constant_cycle, use, "`" + c.binding->name.text + "` is defined by itself",
               "give it a value that does not depend on it", {{c.binding->name.span, "it is declared here"}});
@@ -201,7 +204,10 @@ Value Checker::constant(std::uint32_t index, Span use) {
                  "declare each constant below those that it names, or write the value of one on the way"))
         return {};
     c.progress = Progress::busy;
+    const std::vector<std::string_view> before = std::exchange(defines_read_, {});
     Value v = c.binding->value ? constant_expr(*c.binding->value, c.scope) : Value{};
+    c.defines = std::exchange(defines_read_, before);
+    reads_defines(c.defines);
     c.value = std::move(v);
     c.progress = Progress::done;
     return clone(c.value);

@@ -36,6 +36,7 @@ std::string Checker::article(const Value& v) const {
 }
 
 Value Checker::any(const ast::Expr& e) {
+    if (levels_ == 0) begin_expression(e.span);
     const Level level(levels_);
     return std::visit(Overload{
                           [&](const ast::IntLit& n) { return literal(e, n); },

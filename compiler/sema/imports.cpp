@@ -92,6 +92,7 @@ void Checker::bind_import(Instance& importer, Instance& made, const ast::Import&
         }
         if (!given.files) {
             Value v = constant_expr(*binding.value, &importer);
+            given.defines = defines_read_;
             given.wrong = !v;
             if (!v) v = int_constant(1, binding.name.span);  // the parameter still counts as given
             given.value = std::move(v);
@@ -164,6 +165,7 @@ void Checker::apply_defines(Instance& root) {
                   "give an integer with an optional unit, `true` or `false`: -D " + name + "=4KiB");
             given.value = int_constant(1, {});
         }
+        given.defines.push_back(name);
         root.given.emplace(name, std::move(given));
     }
 }

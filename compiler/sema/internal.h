@@ -62,6 +62,7 @@ struct Constant {
     Instance* scope = nullptr;
     Progress progress = Progress::open;
     Value value;
+    std::vector<std::string_view> defines;  // the parameters given with -D that the value depends on
 };
 
 struct FieldInfo {
@@ -122,7 +123,8 @@ struct Instance {
         std::optional<std::uint32_t> files;
         std::optional<std::string> pattern;  // -D for a file class
         Span span;
-        bool wrong = false;  // what was given is not known, and that is reported
+        std::vector<std::string_view> defines;  // given with -D, that the value depends on
+        bool wrong = false;                     // what was given is not known, and that is reported
         bool used = false;
     };
     std::map<std::string, Given, std::less<>> given;

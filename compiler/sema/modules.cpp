@@ -94,7 +94,7 @@ void Checker::add_files(Instance& scope, const ast::FileClass& files) {
 void Checker::declare_param(Instance& scope, const ast::Param& param) {
     if (!param.files) {
         auto index = static_cast<std::uint32_t>(constants_.size());
-        constants_.push_back({&param.constant, &scope, Progress::open, {}});
+        constants_.push_back({&param.constant, &scope, Progress::open, {}, {}});
         declare(scope, SymbolKind::constant, param.constant.name, index);
         auto it = scope.given.find(param.constant.name.text);
         if (it == scope.given.end()) return;
@@ -102,6 +102,7 @@ void Checker::declare_param(Instance& scope, const ast::Param& param) {
         if (it->second.value) {
             constants_.back().value = clone(*it->second.value);
             constants_.back().progress = Progress::done;
+            constants_.back().defines = it->second.defines;
         } else {
             error(binding_kind, it->second.span,
                   "`" + param.constant.name.text + "` is a constant, and a file class was given",
@@ -178,7 +179,7 @@ void Checker::declare_item(Instance& scope, const ast::Item& item) {
     if (const auto* param = std::get_if<ast::Param>(&item.node)) {
         declare_param(scope, *param);
     } else if (const auto* constant = std::get_if<ast::Const>(&item.node)) {
-        constants_.push_back({&constant->binding, &scope, Progress::open, {}});
+        constants_.push_back({&constant->binding, &scope, Progress::open, {}, {}});
         declare(scope, SymbolKind::constant, constant->binding.name, next(constants_) - 1);
     } else if (const auto* record = std::get_if<ast::Record>(&item.node)) {
         RecordInfo& info = records_.emplace_back();

@@ -81,6 +81,7 @@ void Checker::resolve_record(std::uint32_t index) {
 
 void Checker::add_field(checked::Record& out, RecordInfo& info, Layout& layout, const ast::Field& n) {
     const auto index = static_cast<std::uint32_t>(out.fields.size());
+    begin_expression(n.span);
     Field field;
     FieldInfo facts;
     const std::size_t errors = diags_.error_count();

@@ -11,6 +11,7 @@ void Checker::error(Code code, Span span, std::string message, std::string hint,
     failed_ = true;
     for (auto it = call_notes_.rbegin(); it != call_notes_.rend() && notes.size() < 4; ++it) notes.push_back(*it);
     note_given(span, notes);
+    note_defines(span, notes);
     diags_.report(code, span, std::move(message), std::move(hint), std::move(notes));
 }
 
@@ -29,6 +30,30 @@ void Checker::note_given(Span span, std::vector<diag::Note>& notes) const {
                 notes.push_back({given.span, "`" + name + "` is given here"});
         }
     }
+}
+
+// What -D gave to the expression that the error is about: nothing at its place says so.
+void Checker::note_defines(Span span, std::vector<diag::Note>& notes) const {
+    const auto before = [](const Span& a, const Span& b) {
+        return std::pair(a.end_line, a.end_col) < std::pair(b.line, b.col);
+    };
+    const Span& there = expression_span_;
+    if (span.file != there.file || before(span, there) || before(there, span)) return;
+    for (std::string_view name : defines_read_) {
+        const auto given = options_.defines.find(std::string(name));
+        if (notes.size() >= 4 || given == options_.defines.end()) return;
+        notes.push_back({{}, "`" + given->first + "` is given by -D " + given->first + "=" + given->second});
+    }
+}
+
+void Checker::begin_expression(Span span) {
+    defines_read_.clear();
+    expression_span_ = span;
+}
+
+void Checker::reads_defines(const std::vector<std::string_view>& names) {
+    for (std::string_view name : names)
+        if (std::ranges::find(defines_read_, name) == defines_read_.end()) defines_read_.push_back(name);
 }
 
 // Only what the user is compiling is worth a warning; a library's own leftovers are not theirs to mend.
