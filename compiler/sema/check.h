@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "compiler/ast/ast.h"
@@ -12,9 +13,16 @@
 
 namespace chainio::sema {
 
+struct Define {
+    std::string text;                                                    // as given
+    std::variant<std::monostate, bool, std::string, ast::IntLit> value;  // none: `problem` says why
+    bool negative = false;                                               // an integer behind a `-`
+    std::string problem, hint;
+};
+
 struct CheckOptions {
-    std::map<std::string, std::string> defines;  // -D NAME=VALUE
-    std::string target;                          // --target=linux-6.1; empty: no restriction
+    std::map<std::string, Define> defines;  // -D NAME=VALUE
+    std::string target;                     // --target=linux-6.1; empty: no restriction
 };
 
 // Finds and parses an imported file; null when there is none (the checker reports it, with the `tried` places).

@@ -157,7 +157,7 @@ class Checker {
                                            std::uint64_t high, Code code, ast::Unit unit = ast::Unit::none);
     std::optional<std::uint64_t> in_range(Value, Span, const std::string& what, std::uint64_t low, std::uint64_t high,
                                           Code code, ast::Unit unit);
-    std::optional<Value> parse_define(const std::string& text);
+    std::optional<Value> define_value(const Define&);
     Value fold_binary(checked::Binary, Value left, Value right, Span);
     Value fold_exact(checked::Binary, const Value&, const Value&, Span);
     Value fold_unary(checked::Unary, Value, Span);

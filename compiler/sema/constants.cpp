@@ -1,6 +1,4 @@
 // Constants: evaluated on demand, exactly while they have no type, wrapping once they have one.
-#include <charconv>
-
 #include "compiler/sema/checker.h"
 
 namespace chainio::sema {
@@ -277,49 +275,14 @@ std::optional<std::uint64_t> Checker::in_range(Value v, Span span, const std::st
     return std::nullopt;
 }
 
-// The value of -D NAME=…: an integer with an optional unit, true, false, or text in quotes.
-std::optional<Value> Checker::parse_define(const std::string& text) {
-    if (text == "true" || text == "false") return bool_constant(text == "true", {});
-    if (text.size() >= 2 && text.front() == '"' && text.back() == '"')
-        return bytes_constant(text.substr(1, text.size() - 2), {});
-    std::string digits;
-    for (char c : text)
-        if (c != '_') digits += c;
-    const bool negative = digits.starts_with('-');
-    if (negative) digits.erase(0, 1);
-    int base = 10;
-    if (digits.starts_with("0x") || digits.starts_with("0X")) base = 16;
-    if (digits.starts_with("0b") || digits.starts_with("0B")) base = 2;
-    const char* begin = digits.data() + (base == 10 ? 0 : 2);
-    std::uint64_t n = 0;
-    auto [end, failure] = std::from_chars(begin, digits.data() + digits.size(), n, base);
-    if (failure != std::errc{}) return std::nullopt;
-    struct Suffix {
-        std::string_view word;
-        std::uint64_t factor;
-        ast::Unit unit;
-    };
-    static constexpr Suffix suffixes[] = {{"", 1, ast::Unit::none},
-                                          {"B", 1, ast::Unit::bytes},
-                                          {"KiB", 1ULL << 10, ast::Unit::bytes},
-                                          {"MiB", 1ULL << 20, ast::Unit::bytes},
-                                          {"GiB", 1ULL << 30, ast::Unit::bytes},
-                                          {"KB", 1000, ast::Unit::bytes},
-                                          {"MB", 1000000, ast::Unit::bytes},
-                                          {"GB", 1000000000, ast::Unit::bytes},
-                                          {"ns", 1, ast::Unit::time},
-                                          {"us", 1000, ast::Unit::time},
-                                          {"ms", 1000000, ast::Unit::time},
-                                          {"s", 1000000000, ast::Unit::time},
-                                          {"m", 60000000000, ast::Unit::time},
-                                          {"h", 3600000000000, ast::Unit::time}};
-    for (const auto& suffix : suffixes) {
-        if (suffix.word != end) continue;
-        const Wide v = static_cast<Wide>(n) * suffix.factor;
-        if (v > kHighest) return std::nullopt;
-        return exact_constant(negative ? -v : v, {}, suffix.unit);
-    }
-    return std::nullopt;
+// The value of -D NAME=…, when it is one that a constant can have.
+std::optional<Value> Checker::define_value(const Define& define) {
+    if (const auto* truth = std::get_if<bool>(&define.value)) return bool_constant(*truth, {});
+    if (const auto* text = std::get_if<std::string>(&define.value)) return bytes_constant(*text, {});
+    const auto* number = std::get_if<ast::IntLit>(&define.value);
+    if (!number) return std::nullopt;
+    const Wide v = static_cast<Wide>(number->value);
+    return exact_constant(define.negative ? -v : v, {}, number->unit);
 }
 
 }  // namespace chainio::sema

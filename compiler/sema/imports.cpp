@@ -149,20 +149,24 @@ void Checker::check_given(Instance& scope) {
 }
 
 void Checker::apply_defines(Instance& root) {
-    for (const auto& [name, text] : options_.defines) {
+    for (const auto& [name, define] : options_.defines) {
         Instance::Given given;
+        const std::string option = "-D " + name + "=" + define.text + ": ";
         bool is_files = false;
         for (const auto& item : root.file->items) {
             const auto* param = std::get_if<ast::Param>(&item.node);
             is_files |= param && param->files && param->files->name.text == name;
         }
+        if (is_files && define.text.starts_with('"') && define.text.ends_with('"')) {
+            error(bad_define_value, {}, option + "the quotes would be part of the pattern",
+                  "a pattern stands there as it is, quoted for the shell alone: -D " + name + "='*.db'");
+        }
         if (is_files) {
-            given.pattern = text;
-        } else if (auto value = parse_define(text)) {
+            given.pattern = define.text;
+        } else if (auto value = define_value(define); value && *value) {
             given.value = std::move(*value);
         } else {
-            error(bad_define_value, {}, "-D " + name + "=" + text + ": `" + text + "` is not a value",
-                  "give an integer with an optional unit, `true` or `false`: -D " + name + "=4KiB");
+            if (!value) error(bad_define_value, {}, option + define.problem, define.hint);
             given.value = int_constant(1, {});
         }
         given.defines.push_back(name);

@@ -42,7 +42,7 @@ void Checker::note_defines(Span span, std::vector<diag::Note>& notes) const {
     for (std::string_view name : defines_read_) {
         const auto given = options_.defines.find(std::string(name));
         if (notes.size() >= 4 || given == options_.defines.end()) return;
-        notes.push_back({{}, "`" + given->first + "` is given by -D " + given->first + "=" + given->second});
+        notes.push_back({{}, "`" + given->first + "` is given by -D " + given->first + "=" + given->second.text});
     }
 }
 

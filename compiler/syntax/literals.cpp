@@ -39,6 +39,7 @@ std::optional<unsigned> digit(char c) {
 struct Digits {
     std::uint64_t value = 0;
     bool any = false, overflow = false;
+    bool stray = false;  // a `_` that does not stand between digits
     std::string_view rest;
 };
 
@@ -46,13 +47,17 @@ Digits read_digits(std::string_view text, unsigned base) {
     Digits out;
     std::size_t i = 0;
     for (; i < text.size(); ++i) {
-        if (text[i] == '_') continue;
+        if (text[i] == '_') {
+            out.stray |= i == 0 || text[i - 1] == '_';
+            continue;
+        }
         const auto d = digit(text[i]);
         if (!d || *d >= base) break;
         out.any = true;
         out.overflow |= __builtin_mul_overflow(out.value, std::uint64_t{base}, &out.value);
         out.overflow |= __builtin_add_overflow(out.value, std::uint64_t{*d}, &out.value);
     }
+    out.stray |= i > 0 && text[i - 1] == '_';
     out.rest = text.substr(i);
     return out;
 }
@@ -88,7 +93,7 @@ ast::IntLit read_int(std::string_view text, Span span, diag::Diagnostics& diags)
     const std::size_t skipped = hex || binary ? 2 : 0;
     Digits digits = read_digits(text.substr(skipped), hex ? 16 : binary ? 2 : 10);
     const std::size_t suffix_at = text.size() - digits.rest.size();
-    if (!digits.any || (skipped != 0 && !digits.rest.empty())) {
+    if (!digits.any || digits.stray || (skipped != 0 && !digits.rest.empty())) {
         diags.report(code::bad_number, span, "`" + std::string(text) + "` is not a number",
                      "numbers are `4096`, `0x1f`, `0b101`, `4KiB` or `150us`; `_` may stand between digits");
         return literal;

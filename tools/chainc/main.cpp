@@ -4,6 +4,7 @@
 #include <exception>
 #include <new>
 
+#include "tools/chainc/defines.h"
 #include "tools/chainc/explain.h"
 #include "tools/chainc/files.h"
 #include "tools/chainc/format.h"

@@ -178,12 +178,6 @@ const diag::CatalogEntry* warning_named(std::string_view name, std::string_view 
     return nullptr;
 }
 
-bool is_identifier(std::string_view word) {
-    const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-    const auto inside = [&](char c) { return letter(c) || (c >= '0' && c <= '9'); };
-    return !word.empty() && letter(word[0]) && std::ranges::all_of(word, inside);
-}
-
 }  // namespace
 
 diag::WarningOptions warning_options(const Options& options, diag::Diagnostics& problems) {
@@ -202,21 +196,6 @@ diag::WarningOptions warning_options(const Options& options, diag::Diagnostics& 
         const diag::CatalogEntry* entry = warning_named(word, option, problems);
         if (!entry) continue;
         (as_error ? result.errors : result.enabled)[std::string(entry->name)] = on;
-    }
-    return result;
-}
-
-std::map<std::string, std::string> define_options(const Options& options, diag::Diagnostics& problems) {
-    std::map<std::string, std::string> result;
-    for (const std::string& define : options.defines) {
-        const std::size_t equals = define.find('=');
-        const std::string name = define.substr(0, equals);
-        if (equals == std::string::npos || !is_identifier(name) || equals + 1 == define.size()) {
-            problems.report(504, {}, fmt::format("`-D {}` is not NAME=VALUE", define),
-                            "write for example `-D FANOUT=31`");
-            continue;
-        }
-        result[name] = define.substr(equals + 1);
     }
     return result;
 }

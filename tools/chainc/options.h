@@ -45,8 +45,7 @@ struct ParseStop {  // nothing to compile: help or version was asked for, or the
 };
 std::expected<Options, ParseStop> parse_options(int argc, const char* const* argv);
 
-// -W and -D values that make no sense are reported without a place.
+// Values that make no sense are reported without a place.
 diag::WarningOptions warning_options(const Options&, diag::Diagnostics& problems);
-std::map<std::string, std::string> define_options(const Options&, diag::Diagnostics& problems);
 
 }  // namespace chainio::chainc

@@ -66,7 +66,7 @@ constexpr std::array stages{
 }  // namespace
 
 Compilation::Compilation(const Options& given, diag::WarningOptions warnings,
-                         std::map<std::string, std::string> given_defines)
+                         std::map<std::string, sema::Define> given_defines)
     : options(given),
       defines(std::move(given_defines)),
       diagnostics(std::move(warnings)),

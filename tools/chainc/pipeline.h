@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/backends/backends.h"
+#include "compiler/sema/check.h"
 #include "compiler/sema/checked.h"
 #include "tools/chainc/loader.h"
 #include "tools/chainc/options.h"
@@ -15,10 +16,10 @@
 namespace chainio::chainc {
 
 struct Compilation {
-    Compilation(const Options& given, diag::WarningOptions warnings, std::map<std::string, std::string> given_defines);
+    Compilation(const Options& given, diag::WarningOptions warnings, std::map<std::string, sema::Define> given_defines);
 
     const Options& options;
-    std::map<std::string, std::string> defines;
+    std::map<std::string, sema::Define> defines;
     diag::Sources sources;
     diag::Diagnostics diagnostics;
     FileLoader loader;
