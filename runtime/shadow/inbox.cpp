@@ -1,6 +1,7 @@
 #include "runtime/shadow/inbox.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,6 +21,11 @@ bool thread_lives(std::uint32_t process, std::uint32_t thread) {
     return syscall(SYS_tgkill, static_cast<pid_t>(process), static_cast<pid_t>(thread), 0) == 0 || errno != ESRCH;
 }
 
+std::uint32_t own_pids() {
+    struct stat info{};
+    return stat("/proc/self/ns/pid", &info) == 0 ? static_cast<std::uint32_t>(info.st_ino) : 0;
+}
+
 bool has_payload(shim::EventKind kind) {
     using shim::EventKind;
     switch (kind) {
@@ -34,6 +40,9 @@ bool has_payload(shim::EventKind kind) {
 }
 
 }  // namespace
+
+Inbox::Inbox(shim::Region& region, std::uint32_t classes, std::uint32_t sockets)
+    : region_(region), classes_(classes), sockets_(sockets), pids_(own_pids()), heads_(shim::kRings) {}
 
 unsigned Inbox::drain(MessageSink& sink, unsigned most, bool all) {
     if (all) find_rings(sink);
@@ -188,6 +197,15 @@ void Inbox::count_lost(std::uint32_t index) {
     heads_[index].lost = lost;
 }
 
+// Of a ring that has stood still. Who was about to take it would have done so. Numbers of another PID namespace say
+// nothing here: such rings are taken over by threads that live there.
+bool Inbox::is_gone(const shim::Ring& ring, std::uint32_t owner) const {
+    if ((owner & shim::kTaking) != 0) return true;
+    const std::uint32_t pids = ring.pids.load(std::memory_order_relaxed);
+    if (pids != 0 && pids_ != 0 && pids != pids_) return false;
+    return !thread_lives(ring.process.load(std::memory_order_relaxed), owner);
+}
+
 void Inbox::reclaim() {
     std::erase_if(active_, [&](std::uint32_t index) {
         shim::Ring& ring = region_.rings[index];
@@ -199,8 +217,7 @@ void Inbox::reclaim() {
         head.seen_at_reclaim = head.position;
         if (!still) return false;
         if (owner != 0) {
-            if (thread_lives(ring.process.load(std::memory_order_relaxed), owner)) return false;
-            ring.process.store(0, std::memory_order_relaxed);
+            if (!is_gone(ring, owner)) return false;
             if (!ring.owner.compare_exchange_strong(owner, 0, std::memory_order_acq_rel)) return false;
         }
         head.active = false;

@@ -34,8 +34,7 @@ class MessageSink {
 
 class Inbox {
   public:
-    Inbox(shim::Region& region, std::uint32_t classes, std::uint32_t sockets)
-        : region_(region), classes_(classes), sockets_(sockets), heads_(shim::kRings) {}
+    Inbox(shim::Region& region, std::uint32_t classes, std::uint32_t sockets);
     // Hands over what the known rings hold, at most `most` events of each, and one of each when the sink pauses; looks
     // for new rings first when `all`. Returns how many events there were.
     unsigned drain(MessageSink& sink, unsigned most, bool all);
@@ -63,10 +62,12 @@ class Inbox {
     bool take(std::uint32_t index, std::uint32_t available, MessageSink& sink, std::uint32_t& used);
     bool plausible(const shim::Event& event) const;
     void count_lost(std::uint32_t index);
+    bool is_gone(const shim::Ring& ring, std::uint32_t owner) const;
     void note_process(std::uint32_t process, MessageSink& sink);
 
     shim::Region& region_;
     const std::uint32_t classes_, sockets_;  // not as the region says: programs may write there
+    const std::uint32_t pids_;               // our PID namespace; 0: not known
     std::vector<Head> heads_;
     std::vector<std::uint32_t> active_;
     std::vector<std::uint32_t> processes_;

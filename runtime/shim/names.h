@@ -93,6 +93,8 @@
     LIBC(posix_spawnp)                              \
     LIBC(system)                                    \
     LIBC(popen)                                     \
+    RAW(_exit, call<SYS_exit_group>)                \
+    RAW(_Exit, call<SYS_exit_group>)                \
     RAW(prctl, call<SYS_prctl>)                     \
     RAW(io_setup, raw<SYS_io_setup>)                \
     LIBC(sigaction)                                 \

@@ -1,7 +1,9 @@
 #include "runtime/shim/post.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,6 +18,8 @@ constinit thread_local Producer producer [[gnu::tls_model("initial-exec")]];
 namespace {
 
 constexpr std::uint32_t kAskAgain = 4096;  // posts until a thread that found no free ring looks for one again
+constexpr std::uint32_t kLookEach = 64;    // of threads of a process that find none, one in so many looks for dead ones
+constexpr std::uint32_t kUnknownPids = UINT32_MAX;
 constexpr std::uint8_t kNestedAtMost =
     64;  // after so many, the handler must have jumped out of the post that it interrupted
 constexpr std::uint32_t kLostUntilLook = 256;  // lost events until a thread asks whether the server still lives
@@ -29,6 +33,26 @@ std::uint32_t room_for(std::uint32_t bytes, std::uint32_t tail, std::uint32_t he
     return used <= kRingBytes && needed <= kRingBytes - used ? needed : 0;
 }
 
+// 0: it cannot be known, as where there is no /proc.
+std::uint32_t pids_of(Process& process) {
+    std::uint32_t pids = process.pids.load(std::memory_order_relaxed);
+    if (pids == 0) {
+        struct stat status;
+        const long result = raw_call(SYS_newfstatat, AT_FDCWD, word("/proc/self/ns/pid"), word(&status), 0);
+        pids = failed(result) ? kUnknownPids : static_cast<std::uint32_t>(status.st_ino);
+        process.pids.store(pids, std::memory_order_relaxed);
+    }
+    return pids == kUnknownPids ? 0 : pids;
+}
+
+// To ask after all owners takes some 100 us, for nothing where a process has more threads than there are rings.
+Ring* find_ring(Region& region, Process& process, std::uint32_t id) {
+    const Taker taker{static_cast<std::uint32_t>(raw_call(SYS_gettid)), id, pids_of(process)};
+    if (Ring* free = claim(region, taker)) return free;
+    const bool looks = process.found_none.fetch_add(1, std::memory_order_relaxed) % kLookEach == 0;
+    return looks ? take_over(region, taker) : nullptr;
+}
+
 Ring* ring_of_thread(Region& region, Process& process) {
     const std::uint32_t id = process_id(process);
     if (producer.ring && producer.process == id) return producer.ring;
@@ -38,7 +62,7 @@ Ring* ring_of_thread(Region& region, Process& process) {
         return nullptr;
     }
     producer.process = id;
-    producer.ring = claim(region, static_cast<std::uint32_t>(raw_call(SYS_gettid)), id);
+    producer.ring = find_ring(region, process, id);
     if (!producer.ring) {
         producer.refused = 1;
         region.stats.no_ring.fetch_add(1, std::memory_order_relaxed);
@@ -66,6 +90,20 @@ bool has_memory(Ring& ring) {
     const std::uintptr_t bytes = reinterpret_cast<std::uintptr_t>(&ring + 1) - first;
     const long result = raw_call(SYS_madvise, static_cast<long>(first), static_cast<long>(bytes), kPopulateWrite);
     return result == 0 || result == -EINVAL;
+}
+
+// Whoever sees the owner without kTaking sees the other two as well. False: somebody else was quicker, or took it for
+// given up meanwhile.
+bool take(Ring& ring, std::uint32_t from, const Taker& taker) {
+    std::uint32_t taking = taker.thread | kTaking;
+    if (!ring.owner.compare_exchange_strong(from, taking)) return false;
+    ring.process.store(taker.process);
+    ring.pids.store(taker.pids);
+    return ring.owner.compare_exchange_strong(taking, taker.thread);
+}
+
+bool was_taken_once(const Region& region, unsigned index) {
+    return (region.used_rings[index / 64].load(std::memory_order_acquire) >> index % 64 & 1) != 0;
 }
 
 // A server that sleeps finds quick reads when it next looks, unless they are many.
@@ -109,20 +147,33 @@ bool put(Ring& ring, std::uint32_t& seen_head, const Event& event, const void* p
     return true;
 }
 
-Ring* claim(Region& region, std::uint32_t thread, std::uint32_t process) {
+Ring* claim(Region& region, const Taker& taker) {
     bool room = true;  // for rings that nobody has taken yet
     for (unsigned i = 0; i < kRings; ++i) {
-        const unsigned index = (thread + i) % kRings;
+        const unsigned index = (taker.thread + i) % kRings;
         Ring& ring = region.rings[index];
-        const bool used = (region.used_rings[index / 64].load(std::memory_order_acquire) >> index % 64 & 1) != 0;
+        const bool used = was_taken_once(region, index);
         if (!used && room) room = has_memory(ring);
         if (!used && !room) continue;
-        std::uint32_t free = 0;
-        if (ring.owner.load(std::memory_order_relaxed) != 0 || !ring.owner.compare_exchange_strong(free, thread))
-            continue;
-        ring.process.store(process);
+        if (ring.owner.load(std::memory_order_relaxed) != 0 || !take(ring, 0, taker)) continue;
         region.used_rings[index / 64].fetch_or(std::uint64_t{1} << index % 64, std::memory_order_release);
         return &ring;
+    }
+    return nullptr;
+}
+
+// What is in such a ring the server still finds: the taker goes on behind it. Numbers of another PID namespace may
+// belong to somebody who lives.
+Ring* take_over(Region& region, const Taker& taker) {
+    for (unsigned i = 0; i < kRings && taker.pids != 0; ++i) {
+        const unsigned index = (taker.thread + i) % kRings;
+        Ring& ring = region.rings[index];
+        if (!was_taken_once(region, index)) continue;
+        const std::uint32_t owner = ring.owner.load(std::memory_order_acquire);
+        if ((owner & kTaking) != 0 || ring.pids.load(std::memory_order_relaxed) != taker.pids) continue;
+        const std::uint32_t process = ring.process.load(std::memory_order_relaxed);
+        if (owner != 0 && raw_call(SYS_tgkill, process, owner, 0) != -ESRCH) continue;
+        if (take(ring, owner, taker)) return &ring;
     }
     return nullptr;
 }

@@ -11,8 +11,14 @@ namespace chainio::shim {
 // when the caller last looked. False, and counted in Ring::lost, when there is no room.
 bool put(Ring& ring, std::uint32_t& seen_head, const Event& event, const void* payload, std::uint32_t payload_bytes);
 
-// Takes a free ring for a thread, or nullptr when all are taken or there is no memory for another.
-Ring* claim(Region& region, std::uint32_t thread, std::uint32_t process);
+// Who takes a ring: a thread, its process, and the PID namespace of both numbers; 0: not known.
+struct Taker {
+    std::uint32_t thread, process, pids = 0;
+};
+// Takes a free ring, or nullptr when all are taken or there is no memory for another.
+Ring* claim(Region& region, const Taker& taker);
+// Takes one whose thread is gone without having given it back, as far as the namespaces let that be seen.
+Ring* take_over(Region& region, const Taker& taker);
 
 // Memory of the process that a child of fork finds zeroed, however it was forked.
 struct Process {
@@ -22,6 +28,8 @@ struct Process {
     std::atomic<std::uint32_t> waits_in_vain;     // for frames that were said to be on their way
     std::atomic<std::uint32_t> removals_in_vain;  // waits until the server has let go of deleted files
     std::atomic<std::uint32_t> maps_frames;       // 1: one of its threads does, or has
+    std::atomic<std::uint32_t> pids;              // its PID namespace, once that has been asked for
+    std::atomic<std::uint32_t> found_none;        // threads that found no free ring
 };
 
 // Sockets of which the thread has received a request, the longest ago first, as their clients will have the answers
@@ -59,7 +67,7 @@ inline constexpr std::uint64_t quick_for(std::uint64_t bytes) { return kSlowRead
 
 // Posts from the calling thread; `region` and `process` are those of the process.
 void post_event(Region& region, Process& process, Event event, const void* payload, std::uint32_t payload_bytes);
-void release_ring(Process& process);  // the thread ends, or executes another program
+void release_ring(Process& process);  // the thread or the process ends, or executes another program
 void wake(Region& region);            // the server, when it sleeps
 std::uint32_t process_id(Process& process);
 

@@ -100,14 +100,17 @@ struct Event {
 };
 static_assert(sizeof(Event) == 40);
 
+inline constexpr std::uint32_t kTaking = 0x80000000;
 // A byte ring with one producer (a thread of a program) and one consumer (the server). Positions count bytes and wrap
 // at 2^32; an event never crosses the end of `data`. A full ring loses the event, never the program's time.
 struct Ring {
-    // tid of the producer; 0: free. A thread takes a free ring and frees it when it ends or its process executes
-    // another program, with events still in it; the next owner goes on behind them. The server frees those of dead
-    // processes.
+    // tid of the producer; 0: free; with kTaking: of one that is about to be, while the next two fields are not its own
+    // yet. A thread takes a free ring and frees it when it ends, its process ends, or executes another program, with
+    // events still in it; the next owner goes on behind them. The server frees those of dead processes, and a thread
+    // that finds none free takes one of a dead process.
     alignas(64) std::atomic<std::uint32_t> owner;
     std::atomic<std::uint32_t> process;
+    std::atomic<std::uint32_t> pids;              // the PID namespace that both numbers are of (inode); 0: not known
     alignas(64) std::atomic<std::uint32_t> tail;  // written by the producer
     std::atomic<std::uint32_t> lost;              // events that found no room
     alignas(64) std::atomic<std::uint32_t> head;  // written by the server

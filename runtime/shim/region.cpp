@@ -108,6 +108,12 @@ void thread_ends(void*) {
     release_levels();
 }
 
+// The last thing that the calling thread does in the process. In a child it is its parent's ring that this memory may
+// name; of what has never posted it is known without a system call, which a filter could forbid.
+void process_ends() {
+    if (region() && own->id.load(std::memory_order_relaxed) != 0 && !in_vfork_child()) release_ring(*own);
+}
+
 Region* try_start() {
     const char* path = secure_getenv(kRegionVariable);
     if (!path || path[0] != '/') return nullptr;
@@ -141,7 +147,21 @@ Region* try_start() {
     rewrite(*found, secure_getenv(kSitesVariable));
 }
 
+// A thread that ends the process is not ended as others are, so that its key's destructor is not called.
+[[gnu::destructor(101)]] void library_ends() { process_ends(); }
+
 }  // namespace
+
+CHAINIO_CALL(void, _exit, int status) {
+    process_ends();
+    CHAINIO_NEXT(_exit)(status);
+    __builtin_unreachable();
+}
+CHAINIO_CALL(void, _Exit, int status) {
+    process_ends();
+    CHAINIO_NEXT(_Exit)(status);
+    __builtin_unreachable();
+}
 
 bool beside(const char* path, const char* name, Beside& out) {
     const char* slash = std::strrchr(path, '/');

@@ -171,6 +171,39 @@ def cases(checks, data):
     checks.same("no_ring", server.end["no_ring"], 0)
 
 
+RINGS, RING_BYTES = 256, 65728  # as in protocol.h
+# (how a process ends that has posted, rings that are still taken then)
+ENDS = [("return 0;", 0), ("exit(0);", 0), ("_exit(0);", 0), ("_Exit(0);", 0), ("raise(SIGKILL);", 1),
+        ("pid_t c = fork(); if (!c) _exit(0); reaped(c); printf(\"%d\\n\", taken()); fflush(stdout); _exit(0);", 0),
+        ("pid_t c = fork(); if (!c) exit(0); reaped(c); printf(\"%d\\n\", taken()); fflush(stdout); _exit(0);", 0),
+        ("pid_t c = vfork(); if (!c) _exit(0); reaped(c); printf(\"%d\\n\", taken()); fflush(stdout); _exit(0);", 0)]
+
+
+def ends(checks, data):
+    """A process that ends gives the ring of the thread that ends it back, and none of its parent's."""
+    text = HEAD + f"""
+// How many of the {RINGS} rings have an owner.
+static int taken(void) {{
+    FILE* maps = fopen("/proc/self/maps", "r"); char line[4096]; unsigned long at = 0; int count = 0;
+    while (fgets(line, sizeof line, maps)) if (strstr(line, "/region\\n")) {{ unsigned long begin, end; sscanf(line, "%lx-%lx", &begin, &end); at = end; }}
+    fclose(maps);
+    for (int i = 1; i <= {RINGS}; ++i) count += *(unsigned*)(at - i * {RING_BYTES}UL) != 0;
+    return count;
+}}
+"""
+    text += "int main(int n, char** a) { f = open(P, 0); pread(f, b, 8, 16); switch (atoi(a[1])) {\n"
+    text += "".join(f"case {i}: {{ {body} }} break;\n" for i, (body, _) in enumerate(ENDS)) + "} return 0; }\n"
+    program = checks.compile("ends", text)
+    for i, (what, left) in enumerate(ENDS):
+        with Server(checks.folder, classes=["*.idx"]) as server:
+            done = server.run(program, i, cwd=data, capture_output=True, text=True)
+        checks.same(f"{what} exit code", done.returncode, -signal.SIGKILL if left else 0)
+        checks.same(f"{what} reads", len(server.of("read")), 1)
+        checks.same(f"{what} rings that are taken", len(server.end["owners"]), left)
+        if "fork" in what:
+            checks.same(f"{what} the parent keeps its own", done.stdout, "1\n")
+
+
 def others_names(checks, data):
     """A library's own function, of a name that another library gives to a system call."""
     library = checks.compile("libown.so", "int io_setup(int a, int b) { return a + b; }", "-shared", "-fPIC")
@@ -317,6 +350,7 @@ def main():
     cases(checks, data)
     plain(checks, data)
     states(checks, data)
+    ends(checks, data)
     others_names(checks, data)
     record_locks(checks, data)
     not_judged(checks, data)

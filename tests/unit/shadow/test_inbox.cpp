@@ -354,12 +354,26 @@ TEST_F(InboxTest, RingsOfDeadProcessesAreFreedAndThoseOfLivingOnesKept) {
     EXPECT_NE(alive.ring().owner, 0u);
     EXPECT_EQ(inbox_.rings(), 1u);
     EXPECT_EQ(taken_.all.size(), 1u) << "what it had posted was taken first";
+    EXPECT_NE(dead.ring().process, 0u) << "it may be another's by now";
     // Its next owner goes on behind it.
     Poster next(*region_, 1);
     ASSERT_TRUE(next.post(read_event(2)));
     drain();
     EXPECT_EQ(taken_.all.size(), 2u);
     EXPECT_EQ(region_->stats.bad_events, 0u);
+}
+
+TEST_F(InboxTest, RingsOfAnotherPidNamespaceAreNotJudged) {
+    constexpr std::uint32_t kNobody = 0x7ffffff0;
+    Poster dead(*region_, 1, kNobody, kNobody), elsewhere(*region_, 2, kNobody, kNobody);
+    Poster half(*region_, 3, 0, kNobody | shim::kTaking);
+    elsewhere.ring().pids = 1;
+    drain();
+    ASSERT_EQ(inbox_.rings(), 3u);
+    for (int i = 0; i < 3; i++) inbox_.reclaim();
+    EXPECT_EQ(dead.ring().owner, 0u);
+    EXPECT_EQ(half.ring().owner, 0u) << "whoever was about to take it has ended";
+    EXPECT_EQ(elsewhere.ring().owner, kNobody) << "there somebody may have that number";
 }
 
 }  // namespace

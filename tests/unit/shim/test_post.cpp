@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,8 +57,6 @@ std::string payload_of(std::uint64_t number, std::size_t size) {
     return text;
 }
 
-// Random posts and looks of the server: what is read is what was posted, in order, less what was refused and counted;
-// and nothing is refused while there is room for it.
 // As where the file system has no room: pages behind the end of a file cannot be touched either.
 TEST(Claim, WithoutMemoryForARingThereIsNone) {
     const int fd = memfd_create("region", MFD_CLOEXEC);
@@ -67,14 +67,101 @@ TEST(Claim, WithoutMemoryForARingThereIsNone) {
     void* memory = mmap(nullptr, kRegionBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     ASSERT_NE(memory, MAP_FAILED);
     const std::unique_ptr<Region, Unmap> region(static_cast<Region*>(memory));
-    EXPECT_EQ(claim(*region, 1, 1), nullptr);
+    EXPECT_EQ(claim(*region, {1, 1}), nullptr);
     ASSERT_TRUE(sized(8));
-    EXPECT_EQ(claim(*region, 5, 1), &region->rings[5]);
+    EXPECT_EQ(claim(*region, {5, 1}), &region->rings[5]);
     region->rings[5].owner = 0;
-    EXPECT_EQ(claim(*region, 20, 1), &region->rings[5]) << "one that was taken before has its memory";
+    EXPECT_EQ(claim(*region, {20, 1}), &region->rings[5]) << "one that was taken before has its memory";
     close(fd);
 }
 
+std::uint32_t own_pids() {
+    struct stat status{};
+    return stat("/proc/self/ns/pid", &status) == 0 ? static_cast<std::uint32_t>(status.st_ino) : 0;
+}
+
+// A child that has taken all rings, has posted by each, and has been killed.
+class AllTaken : public testing::Test {
+  protected:
+    void SetUp() override {
+        ASSERT_NE(own_pids(), 0U) << "there is no /proc/self/ns/pid here";
+        int done[2];
+        ASSERT_EQ(pipe(done), 0);
+        child_ = fork();
+        if (child_ == 0) {
+            const auto id = static_cast<std::uint32_t>(getpid());
+            Event event{};
+            event.kind = EventKind::closed;
+            event.process = id;
+            std::uint32_t head = 0;
+            while (Ring* ring = claim(*region_, {id, id, own_pids()})) put(*ring, head, event, nullptr, 0);
+            (void)!write(done[1], "x", 1);
+            while (true) pause();
+        }
+        char word = 0;
+        ASSERT_EQ(read(done[0], &word, 1), 1);
+        close(done[0]);
+        close(done[1]);
+        for (const Ring& ring : region_->rings) ASSERT_EQ(ring.owner, static_cast<std::uint32_t>(child_));
+    }
+    void end_child() {
+        kill(child_, SIGKILL);
+        waitpid(child_, nullptr, 0);
+        child_ = 0;
+    }
+    void TearDown() override {
+        if (child_ > 0) end_child();
+    }
+    Taker taker() const {
+        return {static_cast<std::uint32_t>(gettid()), static_cast<std::uint32_t>(getpid()), own_pids()};
+    }
+    std::unique_ptr<Region, Unmap> region_ = make_region();
+    pid_t child_ = 0;
+};
+
+TEST_F(AllTaken, WhatADeadThreadHasIsTakenOverAndNothingOfItLost) {
+    EXPECT_EQ(take_over(*region_, taker()), nullptr) << "it lives";
+    end_child();
+    EXPECT_EQ(claim(*region_, taker()), nullptr);
+    Ring* ring = take_over(*region_, taker());
+    ASSERT_NE(ring, nullptr);
+    EXPECT_EQ(ring->owner, taker().thread);
+    EXPECT_EQ(ring->process, taker().process);
+    std::uint32_t head = ring->head;
+    Event event{};
+    event.kind = EventKind::closed;
+    event.process = taker().process;
+    ASSERT_TRUE(put(*ring, head, event, nullptr, 0));
+    Read first, second;
+    ASSERT_TRUE(take(*ring, first));
+    ASSERT_TRUE(take(*ring, second));
+    EXPECT_NE(first.event.process, taker().process) << "what its last owner has posted";
+    EXPECT_EQ(second.event.process, taker().process);
+}
+
+TEST_F(AllTaken, NumbersOfAnotherNamespaceSayNothing) {
+    end_child();
+    Taker other = taker();
+    other.pids++;
+    EXPECT_EQ(take_over(*region_, other), nullptr);
+    other.pids = 0;
+    EXPECT_EQ(take_over(*region_, other), nullptr);
+    for (Ring& ring : region_->rings) ring.owner = 5 | kTaking;
+    EXPECT_EQ(take_over(*region_, taker()), nullptr) << "somebody is about to take them";
+}
+
+TEST_F(AllTaken, AThreadThatPostsFindsOne) {
+    end_child();
+    Process process{};
+    std::thread([&] {
+        post_event(*region_, process, Event{}, nullptr, 0);
+        EXPECT_NE(producer.ring, nullptr);
+    }).join();
+    EXPECT_EQ(region_->stats.no_ring, 0U);
+}
+
+// Random posts and looks of the server: what is read is what was posted, in order, less what was refused and counted;
+// and nothing is refused while there is room for it.
 TEST(Post, RingAgreesWithAQueue) {
     auto region = make_region();
     int refused = 0, wrapped = 0;
@@ -168,7 +255,7 @@ TEST(Post, EveryRingHasOneOwner) {
     std::atomic<unsigned> taken{0}, refused{0};
     for (unsigned t = 0; t < 8; ++t)
         threads.emplace_back([&, t] {
-            for (unsigned i = 0; i < kRings / 8 + 1; ++i) (claim(*region, 1000 + t * 100 + i, 7) ? taken : refused)++;
+            for (unsigned i = 0; i < kRings / 8 + 1; ++i) (claim(*region, {1000 + t * 100 + i, 7}) ? taken : refused)++;
         });
     for (auto& thread : threads) thread.join();
     EXPECT_EQ(taken, kRings);
