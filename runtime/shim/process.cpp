@@ -22,17 +22,22 @@
 namespace chainio::shim {
 namespace {
 
-void note_program(const char* path) {
-    if (!live_region() || !path) return;
-    switch (look_at_program(path)) {
-        case ProgramFile::without_loader: return post_note(Note::static_program, path);
-        case ProgramFile::unknown: return post_note(Note::not_judged, path);
-        case ProgramFile::other: return;
+// Whether the program's loader would complain about us.
+bool note_program(const Place& place) {
+    if (!live_region() || !place.path) return false;
+    const ProgramFile file = look_at_program(place);
+    switch (file) {
+        case ProgramFile::without_loader: post_note(Note::static_program, place.path); break;
+        case ProgramFile::narrow: post_note(Note::narrow_program, place.path); break;
+        case ProgramFile::unknown: post_note(Note::not_judged, nullptr); break;  // the path may be any address
+        case ProgramFile::other: break;
     }
+    return file == ProgramFile::narrow;
 }
+bool note_program(const char* path) { return note_program({AT_FDCWD, path, 0}); }
 
 // As execvp looks for it. The name is only looked at here; what is executed is up to libc.
-[[gnu::noinline]] void search(const char* name) {
+[[gnu::noinline]] bool search(const char* name) {
     const char* folders = getenv("PATH");
     if (!folders) folders = "/bin:/usr/bin";
     char path[kMaxPath + 1];
@@ -45,15 +50,14 @@ void note_program(const char* path) {
             std::strcpy(path + length + (length != 0 ? 1 : 0), name);
             if (!failed(raw_call(SYS_faccessat, AT_FDCWD, word(path), X_OK))) return note_program(path);
         }
-        if (!*end) return;
+        if (!*end) return false;
         folders = end + 1;
     }
 }
 
-void note_searched(const char* name) {
-    if (!live_region() || !name) return;
-    if (std::strchr(name, '/')) return note_program(name);
-    search(name);
+bool note_searched(const char* name) {
+    if (!live_region() || !name) return false;
+    return std::strchr(name, '/') ? note_program(name) : search(name);
 }
 
 // How many there are behind the first, with the null pointer that ends them.
@@ -71,9 +75,10 @@ void leaving() {
     if (region() && static_cast<std::uint32_t>(raw_call(SYS_getpid)) == process_id(process())) release_ring(process());
 }
 
-void executes(const char* path) {
-    note_program(path);
+bool executes(const char* path) {
+    const bool complains = note_program(path);
     leaving();
+    return complains;
 }
 
 // The id must be there before the child could be the first to ask for it.
@@ -108,42 +113,43 @@ CHAINIO_CALL(int, clone, int (*function)(void*), void* stack, int flags, void* a
 }
 
 CHAINIO_CALL(int, execve, const char* path, char* const* arguments, char* const* environment) {
-    executes(path);
-    CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
+    const bool complains = executes(path);
+    CHAINIO_ENVIRONMENT_FOR_NEXT(environment, complains);
     return CHAINIO_NEXT(execve)(path, arguments, environment);
 }
 CHAINIO_CALL(int, execv, const char* path, char* const* arguments) {
-    executes(path);
+    const bool complains = executes(path);
     char* const* environment = environ;
-    CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
+    CHAINIO_ENVIRONMENT_FOR_NEXT(environment, complains);
     if (environment != environ) [[unlikely]]
         return CHAINIO_NEXT(execve)(path, arguments, environment);
     return CHAINIO_NEXT(execv)(path, arguments);
 }
 CHAINIO_CALL(int, execvpe, const char* name, char* const* arguments, char* const* environment) {
-    note_searched(name);
+    const bool complains = note_searched(name);
     leaving();
-    CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
+    CHAINIO_ENVIRONMENT_FOR_NEXT(environment, complains);
     return CHAINIO_NEXT(execvpe)(name, arguments, environment);
 }
 CHAINIO_CALL(int, execvp, const char* name, char* const* arguments) {
-    note_searched(name);
+    const bool complains = note_searched(name);
     leaving();
     char* const* environment = environ;
-    CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
+    CHAINIO_ENVIRONMENT_FOR_NEXT(environment, complains);
     if (environment != environ) [[unlikely]]
         return CHAINIO_NEXT(execvpe)(name, arguments, environment);
     return CHAINIO_NEXT(execvp)(name, arguments);
 }
 CHAINIO_CALL(int, fexecve, int fd, char* const* arguments, char* const* environment) {
+    const bool complains = note_program({fd, "", AT_EMPTY_PATH});
     leaving();
-    CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
+    CHAINIO_ENVIRONMENT_FOR_NEXT(environment, complains);
     return CHAINIO_NEXT(fexecve)(fd, arguments, environment);
 }
 CHAINIO_CALL(int, execveat, int folder, const char* path, char* const* arguments, char* const* environment, int flags) {
-    if (path && path[0] == '/') note_program(path);
+    const bool complains = note_program({folder, path, flags});
     leaving();
-    CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
+    CHAINIO_ENVIRONMENT_FOR_NEXT(environment, complains);
     return CHAINIO_NEXT(execveat)(folder, path, arguments, environment, flags);
 }
 
@@ -173,14 +179,14 @@ CHAINIO_CALL(int, execle, const char* path, const char* first, ...) {
 
 CHAINIO_CALL(int, posix_spawn, pid_t* child, const char* path, const posix_spawn_file_actions_t* actions,
              const posix_spawnattr_t* attributes, char* const* arguments, char* const* environment) {
-    note_program(path);
-    CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
+    const bool complains = note_program(path);
+    CHAINIO_ENVIRONMENT_FOR_NEXT(environment, complains);
     return CHAINIO_NEXT(posix_spawn)(child, path, actions, attributes, arguments, environment);
 }
 CHAINIO_CALL(int, posix_spawnp, pid_t* child, const char* name, const posix_spawn_file_actions_t* actions,
              const posix_spawnattr_t* attributes, char* const* arguments, char* const* environment) {
-    note_searched(name);
-    CHAINIO_ENVIRONMENT_FOR_NEXT(environment);
+    const bool complains = note_searched(name);
+    CHAINIO_ENVIRONMENT_FOR_NEXT(environment, complains);
     return CHAINIO_NEXT(posix_spawnp)(child, name, actions, attributes, arguments, environment);
 }
 

@@ -20,28 +20,45 @@ struct Head {
 };
 
 // One whose headers lie further in than `Head` is not judged.
-ProgramFile judge(const Head& head) {
-    if (head.size < sizeof(Elf64_Ehdr) || std::memcmp(head.bytes, ELFMAG, SELFMAG) != 0) return ProgramFile::other;
-    Elf64_Ehdr header;
+template <class Header, class Segment>
+ProgramFile judge_as(const Head& head, ProgramFile with_loader) {
+    if (head.size < sizeof(Header)) return ProgramFile::other;
+    Header header;
     std::memcpy(&header, head.bytes, sizeof header);
-    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr)) return ProgramFile::other;
-    const std::uint64_t end = header.e_phoff + std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr);
-    if (header.e_phoff > sizeof head.bytes || end > head.size) return ProgramFile::other;
+    const std::uint64_t first = header.e_phoff, end = first + std::uint64_t{header.e_phnum} * sizeof(Segment);
+    if (header.e_phentsize != sizeof(Segment) || first > sizeof head.bytes || end > head.size)
+        return ProgramFile::other;
     for (unsigned i = 0; i < header.e_phnum; ++i) {
-        Elf64_Phdr segment;
-        std::memcpy(&segment, head.bytes + header.e_phoff + i * sizeof segment, sizeof segment);
-        if (segment.p_type == PT_INTERP) return ProgramFile::other;
+        Segment segment;
+        std::memcpy(&segment, head.bytes + first + i * sizeof segment, sizeof segment);
+        if (segment.p_type == PT_INTERP) return with_loader;
     }
     return ProgramFile::without_loader;
 }
 
-// In a child. Only a regular file is opened: to open a pipe lets go of who waits at its other end, and a device may do
-// anything.
-int look(void* path) {
+ProgramFile judge(const Head& head) {
+    if (head.size < EI_NIDENT || std::memcmp(head.bytes, ELFMAG, SELFMAG) != 0) return ProgramFile::other;
+    switch (head.bytes[EI_CLASS]) {
+        case ELFCLASS32: return judge_as<Elf32_Ehdr, Elf32_Phdr>(head, ProgramFile::narrow);
+        case ELFCLASS64: return judge_as<Elf64_Ehdr, Elf64_Phdr>(head, ProgramFile::other);
+        default: return ProgramFile::other;
+    }
+}
+
+// Only a regular file is opened: to open a pipe lets go of who waits at its other end, and a device may do anything.
+long open_file(const Place& place) {
     struct stat status;
-    const bool is_file = !failed(raw_call(SYS_newfstatat, AT_FDCWD, word(path), word(&status), 0));
-    if (!is_file || !S_ISREG(status.st_mode)) return static_cast<int>(ProgramFile::other);
-    const long fd = raw_call(SYS_openat, AT_FDCWD, word(path), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    const bool is_there =
+        !failed(raw_call(SYS_newfstatat, place.folder, word(place.path), word(&status), place.flags & AT_EMPTY_PATH));
+    if (!is_there || !S_ISREG(status.st_mode)) return -1;
+    if ((place.flags & AT_EMPTY_PATH) && place.path[0] == 0) return place.folder;
+    constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    return raw_call(SYS_openat, place.folder, word(place.path), kFlags);
+}
+
+// In a child.
+int look(void* place) {
+    const long fd = open_file(*static_cast<const Place*>(place));
     if (failed(fd)) return static_cast<int>(ProgramFile::other);
     Head head;
     const long got = raw_call(SYS_pread64, fd, word(head.bytes), sizeof head.bytes, 0);
@@ -52,9 +69,10 @@ int look(void* path) {
 }  // namespace
 
 // The child shares the caller's memory, for speed, and thus must not share its stack.
-ProgramFile look_at_program(const char* path) {
+ProgramFile look_at_program(const Place& place) {
     alignas(16) char stack[3 * 1024];
-    return static_cast<ProgramFile>(ask_child(look, const_cast<char*>(path), stack + sizeof stack, CLONE_VM));
+    Place looked_at = place;
+    return static_cast<ProgramFile>(ask_child(look, &looked_at, stack + sizeof stack, CLONE_VM));
 }
 
 }  // namespace chainio::shim

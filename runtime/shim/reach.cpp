@@ -128,9 +128,9 @@ void learn_own_entry() {
     }
 }
 
-std::size_t room_without_us(char* const* environment) {
+std::size_t room_without_us(char* const* environment, bool complains) {
     constexpr std::size_t kMostRoom = 16 * 1024;  // of a stack that may be small; then the loader says what it says
-    if (!environment || !out_of_reach()) [[likely]]
+    if (!environment || !(complains ? own[0] != 0 : out_of_reach())) [[likely]]
         return 0;
     if (!readable_environment(environment)) return 0;
     std::size_t room = sizeof(char*);

@@ -1,5 +1,5 @@
-// Programs that cannot reach the library, since they have another root or fewer rights: glibc's loader would say so on
-// their standard error.
+// Programs that cannot have the library, since they have another root or fewer rights, or are of another kind: glibc's
+// loader would say so on their standard error.
 #pragma once
 #include <cstddef>
 
@@ -7,16 +7,17 @@ namespace chainio::shim {
 
 // What LD_PRELOAD calls the library; before the program can change its environment.
 void learn_own_entry();
-// Bytes that the environment takes without our entry; 0: it is passed on as it is.
-std::size_t room_without_us(char* const* environment);
+// Bytes that the environment takes without our entry; 0: it is passed on as it is. `complains`: whether the program's
+// loader would complain about us although we are in reach.
+std::size_t room_without_us(char* const* environment, bool complains);
 char* const* without_us(char* const* environment, void* room);
 // Takes our entry out of the program's own environment where the library is out of reach: what libc starts with it.
 void leave_environment();
 
 // The environment for a program that is about to be executed, on the caller's stack where it is another one.
-#define CHAINIO_ENVIRONMENT_FOR_NEXT(environment)                            \
+#define CHAINIO_ENVIRONMENT_FOR_NEXT(environment, complains)                 \
     do {                                                                     \
-        const std::size_t room = room_without_us(environment);               \
+        const std::size_t room = room_without_us(environment, complains);    \
         if (room != 0) [[unlikely]]                                          \
             (environment) = without_us(environment, __builtin_alloca(room)); \
     } while (false)

@@ -39,9 +39,10 @@ long map_file(const char* region_path, const char* name, int flags, std::uint64_
 bool in_vfork_child();  // the caller shares its memory with a parent that has other descriptors
 
 // ---- process.cpp ----
-void executes(const char* path);  // the process is about to become another program
-void leaving();                   // the same, of a program that nobody can name
-void may_share_memory();          // the thread is about to start a child that shares its memory, and waits for it
+// The process is about to become another program. Whether that one's loader would complain about us.
+bool executes(const char* path);
+void leaving();           // the same, of a program that nobody can name
+void may_share_memory();  // the thread is about to start a child that shares its memory, and waits for it
 
 // ---- classify.cpp ----
 extern constinit Endings endings;

@@ -284,11 +284,65 @@ def not_judged(checks, data):
 int main(int n, char** a) {
     struct rlimit none = {0, 0};
     if (geteuid() == 0) CHECK(setgid(65534) == 0 && setuid(65534) == 0);
-    CHECK(setrlimit(RLIMIT_NPROC, &none) == 0); execl(\"/bin/true\", \"true\", (char*)0); return 1;
+    CHECK(setrlimit(RLIMIT_NPROC, &none) == 0); CHECK(execv((char*)8, a) == -1 && errno == EFAULT); execl(\"/bin/true\", \"true\", (char*)0); return 1;
 }""")
     with Server(checks.folder, classes=["*.idx"]) as server:
         checks.same("a process without children: exit code", server.run(program, cwd=data).returncode, 0)
-    checks.same("a process without children", [(event["source"], event["text"]) for event in server.of("note")], [(10, "/bin/true")])
+    checks.same("a process without children", [(event["source"], event["text"]) for event in server.of("note")], [(10, "")] * 2)
+
+
+# A 32-bit program whose loader prints the environment; linked without a C library, which such a machine may lack.
+LOADER32 = """
+__attribute__((noinline)) static int call(int n, int a, const void* b, int c) { int r; __asm__ volatile("int $0x80" : "=a"(r) : "a"(n), "b"(a), "c"(b), "d"(c) : "memory"); return r; }
+__attribute__((used)) static void show(int* stack) {
+    for (char** each = (char**)(stack + *stack + 2); *each; ++each) { int size = 0; while ((*each)[size]) ++size; call(4, 1, *each, size); call(4, 1, "\\n", 1); }
+    call(1, 0, 0, 0);
+}
+__asm__(".globl _start\\n_start: mov %esp, %eax\\npush %eax\\ncall show");
+"""
+EXECUTES32 = HEAD + r"""
+static char* e[] = {"X=1", 0, 0}; static char* w[] = {"p32", 0};
+int main(int n, char** a) {
+    static char ours[4096]; snprintf(ours, sizeof ours, "LD_PRELOAD=/none.so:%s", getenv("LD_PRELOAD")); e[1] = ours; pid_t c;
+    int f = open("./p32", O_RDONLY);
+    switch (atoi(a[1])) {
+        case 0: execve("./p32", w, e); break;
+        case 1: execv("./p32", w); break;
+        case 2: setenv("PATH", ".", 1); execvp("p32", w); break;
+        case 3: setenv("PATH", ".", 1); execvpe("p32", w, e); break;
+        case 4: fexecve(f, w, e); break;
+        case 5: execveat(AT_FDCWD, "p32", w, e, 0); break;
+        case 6: execveat(f, "", w, e, AT_EMPTY_PATH); break;
+        case 7: execle("./p32", "p32", (char*)0, e); break;
+        case 8: CHECK(posix_spawn(&c, "./p32", 0, 0, w, e) == 0); reaped(c); return 0;
+        case 9: setenv("PATH", ".", 1); CHECK(posix_spawnp(&c, "p32", 0, 0, w, e) == 0); reaped(c); return 0;
+        case 10: CHECK(system("./p32") == 0); return 0;
+    }
+    return errno == ENOEXEC ? 98 : 1;
+}
+"""
+
+
+def narrow(checks, data):
+    """A 32-bit program, whose loader cannot load the library, gets an environment without it."""
+    try:
+        checks.compile("loader32", LOADER32, "-m32", "-ffreestanding", "-fno-stack-protector", "-nostdlib", "-static")
+        checks.compile("p32", LOADER32, "-m32", "-ffreestanding", "-fno-stack-protector", "-nostdlib", "-fPIE", "-pie", f"-Wl,--dynamic-linker={checks.folder / 'loader32'}")
+    except subprocess.CalledProcessError:
+        return print("32-bit programs: not tried, none can be linked here")
+    shutil.copy(checks.folder / "p32", data / "p32")
+    program = checks.compile("executes32", EXECUTES32)
+    with Server(checks.folder, classes=["*.idx"]) as server:
+        for i in range(11):
+            before = len(server.events)
+            done = server.run(program, i, cwd=data, capture_output=True)
+            if done.returncode == 98:
+                return print("32-bit programs: not tried, the kernel runs none")
+            kept = [line for line in done.stdout.decode().splitlines() if line.startswith(("LD_PRELOAD", "X="))]
+            checks.same(f"32-bit program {i}: exit code and environment", (done.returncode, done.stderr, kept),
+                        (0, b"", ["X=1", "LD_PRELOAD=/none.so"] if i in (0, 3, 4, 5, 6, 7, 8, 9) else []))
+            server.say("next")
+            checks.same(f"32-bit program {i}: told", [event["source"] for event in server.events[before:] if event["kind"] == "note"], [12])
 
 
 def states(checks, data):
@@ -354,6 +408,7 @@ def main():
     others_names(checks, data)
     record_locks(checks, data)
     not_judged(checks, data)
+    narrow(checks, data)
     checks.finish()
 
 
