@@ -1,6 +1,7 @@
 // The syntax tree of one source text, as written: no name is resolved and nothing is desugared here.
 // Both front ends (the .chain grammar and the YAML form) build it; nothing after it knows which of the two was read.
 #pragma once
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -294,6 +295,10 @@ struct Stmt {
                  Break, Continue, CallStmt>
         node;
 };
+// Those that hold other ones, or declare a name; what is not named here is a `leaf` of the grammar.
+template <typename Node>
+concept Compound = std::same_as<Node, Let> || std::same_as<Node, Var> || std::same_as<Node, If> ||
+                   std::same_as<Node, When> || std::same_as<Node, Match> || std::same_as<Node, For>;
 
 // ---- declarations ----
 struct Binding {

@@ -201,10 +201,15 @@ class Dumper {
     }
     void write(const ast::Emit& n, const ast::Stmt& s) { line("emit" + list(n.values), s.span); }
     void write(const ast::CallStmt& n, const ast::Stmt& s) { line(expr(n.call), s.span); }
-    template <typename Other>
-    void write(const Other&, const ast::Stmt& s) {
-        line(leaf_text(s, true), s.span);
-    }
+    void write(const ast::Goto&, const ast::Stmt& s) { leaf(s); }
+    void write(const ast::Fail&, const ast::Stmt& s) { leaf(s); }
+    void write(const ast::PrefetchVia&, const ast::Stmt& s) { leaf(s); }
+    void write(const ast::Prefetch&, const ast::Stmt& s) { leaf(s); }
+    void write(const ast::Reply&, const ast::Stmt& s) { leaf(s); }
+    void write(const ast::Skip&, const ast::Stmt& s) { leaf(s); }
+    void write(const ast::Break&, const ast::Stmt& s) { leaf(s); }
+    void write(const ast::Continue&, const ast::Stmt& s) { leaf(s); }
+    void leaf(const ast::Stmt& s) { line(leaf_text(s, true), s.span); }
 
     unsigned level_ = 0;
 };

@@ -47,26 +47,29 @@ void Printer::block(const std::string& head, const ast::Block& block, const std:
 void Printer::stmt(const ast::Stmt& stmt, bool first) {
     leading(stmt.comments, first);
     mark(stmt.canonical_line);
-    const std::string& trailing = stmt.comments.trailing;
-    if (const auto* each = std::get_if<ast::Let>(&stmt.node)) return let(stmt, *each);
-    if (const auto* each = std::get_if<ast::If>(&stmt.node)) return if_stmt(stmt, *each);
-    if (const auto* each = std::get_if<ast::Match>(&stmt.node)) return match(stmt, *each);
-    if (std::holds_alternative<ast::Var>(stmt.node)) return line(simple_text(stmt), trailing);
-    if (const auto* each = std::get_if<ast::When>(&stmt.node)) {
-        const std::string head = "when " + when_condition(*each) + (each->bind ? " as " + each->bind->text : "");
-        return block(head, each->body, trailing);
-    }
-    if (const auto* each = std::get_if<ast::For>(&stmt.node)) {
-        const std::string head = "for " + each->name.text + " in " + text_of(*each->range) +
-                                 (each->max ? " max " + text_of(*each->max) : "");
-        return block(head, each->body, trailing);
-    }
-    std::string text = leaf_text(stmt, false);
-    if (!fits(text)) text = leaf_text(stmt, true);
-    line(text, trailing);
+    std::visit([&](const auto& each) { node(stmt, each); }, stmt.node);
 }
 
-void Printer::let(const ast::Stmt& stmt, const ast::Let& let) {
+void Printer::leaf(const ast::Stmt& stmt) {
+    std::string text = leaf_text(stmt, false);
+    if (!fits(text)) text = leaf_text(stmt, true);
+    line(text, stmt.comments.trailing);
+}
+
+void Printer::node(const ast::Stmt& stmt, const ast::Var&) { line(simple_text(stmt), stmt.comments.trailing); }
+
+void Printer::node(const ast::Stmt& stmt, const ast::When& when) {
+    const std::string head = "when " + when_condition(when) + (when.bind ? " as " + when.bind->text : "");
+    block(head, when.body, stmt.comments.trailing);
+}
+
+void Printer::node(const ast::Stmt& stmt, const ast::For& loop) {
+    const std::string head =
+        "for " + loop.name.text + " in " + text_of(*loop.range) + (loop.max ? " max " + text_of(*loop.max) : "");
+    block(head, loop.body, stmt.comments.trailing);
+}
+
+void Printer::node(const ast::Stmt& stmt, const ast::Let& let) {
     const std::string head = "let " + let.name.text + " = " + text_of(*let.value);
     if (let.otherwise_block) return block(head + soft_break + "else", *let.otherwise_block, stmt.comments.trailing);
     if (!let.otherwise) return line(head, stmt.comments.trailing);
@@ -76,7 +79,7 @@ void Printer::let(const ast::Stmt& stmt, const ast::Let& let) {
     line(text, stmt.comments.trailing);
 }
 
-void Printer::if_stmt(const ast::Stmt& stmt, const ast::If& node) {
+void Printer::node(const ast::Stmt& stmt, const ast::If& node) {
     const std::string head = "if " + text_of(*node.condition);
     if (!node.no) return block(head, node.yes, stmt.comments.trailing);
     open(head, stmt.comments.trailing);
@@ -98,7 +101,7 @@ void Printer::if_stmt(const ast::Stmt& stmt, const ast::If& node) {
     close();
 }
 
-void Printer::match(const ast::Stmt& stmt, const ast::Match& node) {
+void Printer::node(const ast::Stmt& stmt, const ast::Match& node) {
     open("match " + text_of(*node.value), stmt.comments.trailing);
     bool first = true;
     for (const ast::MatchArm& arm : node.arms) {

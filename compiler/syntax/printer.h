@@ -44,9 +44,18 @@ class Printer {
     // print_stmt.cpp
     void stmt(const ast::Stmt& stmt, bool first);
     void stmts(const std::vector<ast::StmtPtr>& list, const Strings& closing);
-    void let(const ast::Stmt& stmt, const ast::Let& let);
-    void if_stmt(const ast::Stmt& stmt, const ast::If& node);
-    void match(const ast::Stmt& stmt, const ast::Match& node);
+    void node(const ast::Stmt& stmt, const ast::Let& let);
+    void node(const ast::Stmt& stmt, const ast::Var& var);
+    void node(const ast::Stmt& stmt, const ast::If& node);
+    void node(const ast::Stmt& stmt, const ast::When& when);
+    void node(const ast::Stmt& stmt, const ast::Match& node);
+    void node(const ast::Stmt& stmt, const ast::For& loop);
+    template <typename Leaf>
+        requires(!ast::Compound<Leaf>)
+    void node(const ast::Stmt& stmt, const Leaf&) {
+        leaf(stmt);
+    }
+    void leaf(const ast::Stmt& stmt);
     void match_else(const ast::Block& block);
     // `HEAD { … }`, on one line when the block is one short statement. False: the closing brace is not written yet.
     void block(const std::string& head, const ast::Block& block, const std::string& trailing);

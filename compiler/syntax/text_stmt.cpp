@@ -43,8 +43,9 @@ struct LeafText {
     std::string operator()(const ast::Break&) const { return "break"; }
     std::string operator()(const ast::Continue&) const { return "continue"; }
     std::string operator()(const ast::CallStmt& s) const { return text_of(*s.call); }
-    template <typename Other>
-    std::string operator()(const Other&) const {
+    // Not for every type: a leaf without its overload has to be an error here, and not an empty text.
+    template <ast::Compound Node>
+    std::string operator()(const Node&) const {
         return {};
     }
 };
@@ -69,9 +70,7 @@ std::string simple_text(const ast::Stmt& stmt) {
 }
 
 bool is_leaf(const ast::Stmt& stmt) {
-    return !std::holds_alternative<ast::Let>(stmt.node) && !std::holds_alternative<ast::Var>(stmt.node) &&
-           !std::holds_alternative<ast::If>(stmt.node) && !std::holds_alternative<ast::When>(stmt.node) &&
-           !std::holds_alternative<ast::Match>(stmt.node) && !std::holds_alternative<ast::For>(stmt.node);
+    return std::visit([]<typename Node>(const Node&) { return !ast::Compound<Node>; }, stmt.node);
 }
 
 }  // namespace chainio::syntax

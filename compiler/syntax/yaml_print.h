@@ -60,8 +60,11 @@ class YamlPrinter {
     void node(const ast::Match& node);
     void node(const ast::For& node);
     void node(const ast::Let& node);
-    template <typename Other>
-    void node(const Other&) {}
+    // These are one line of text, which stmt() has written.
+    void node(const ast::Var&) {}
+    template <typename Leaf>
+        requires(!ast::Compound<Leaf>)
+    void node(const Leaf&) {}
 
     std::string out_;
     unsigned level_ = 0;
