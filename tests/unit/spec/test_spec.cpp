@@ -6,6 +6,7 @@
 #include <random>
 
 #include "compiler/backends/backends.h"
+#include "compiler/ir/hash.h"
 #include "compiler/ir/interpret.h"
 #include "compiler/ir/seal.h"
 #include "runtime/spec/elf_sections.h"
@@ -204,19 +205,81 @@ TEST(Loaded, RefusesByNameAndReason) {
     EXPECT_FALSE(Loaded::from_bytes(huge, "x.o"));
 }
 
-// Every cut and many mutations are refused or opened, never worse; the fuzz target looks further.
-TEST(Loaded, SurvivesCutAndMutatedFiles) {
+constexpr OpenOptions kInterpreted{.use_native = false};
+
+TEST(Loaded, RefusesEveryCutFileByName) {
     const auto& good = machine_artifact();
     for (std::size_t size = 0; size < good.size(); size += 1 + size / 64) {
-        static_cast<void>(Loaded::from_bytes(std::span(good).first(size), "cut", {.use_native = false}));
+        const auto loaded = Loaded::from_bytes(std::span(good).first(size), "cut", kInterpreted);
+        ASSERT_FALSE(loaded) << size << " of " << good.size() << " bytes";
+        EXPECT_FALSE(loaded.error().system) << size;
+        EXPECT_TRUE(loaded.error().message.starts_with("'cut' is not a ChainIO artifact: i")) << loaded.error().message;
     }
+}
+
+void expect_refused_by_name(const OpenError& error) {
+    EXPECT_FALSE(error.system);
+    EXPECT_TRUE(error.message.starts_with("'mutated' is not a ChainIO artifact: ")) << error.message;
+}
+
+// What the engine relies on.
+void expect_sound(const Loaded& loaded) {
+    EXPECT_EQ(ir::validate(loaded.module()), "");
+    EXPECT_EQ(loaded.artifact().bounds.size(), loaded.module().programs.size());
+    for (const ir::Chain& chain : loaded.module().chains) EXPECT_TRUE(loaded.find_chain(chain.name)) << chain.name;
+    const std::vector<std::uint8_t> written = ir::serialize(loaded.artifact());
+    const auto again = ir::deserialize(written);
+    ASSERT_TRUE(again) << again.error();
+    EXPECT_EQ(ir::serialize(*again), written);
+}
+
+// A checksum is over all that is read of a file, so that what is opened in spite of a change is what was written.
+TEST(Loaded, OpensAMutatedFileUnchangedOrRefusesIt) {
+    const auto& good = machine_artifact();
+    const std::vector<std::uint8_t> written =
+        ir::serialize((*Loaded::from_bytes(good, "good", kInterpreted))->artifact());
     std::mt19937_64 random(tests::soak_seed());
+    std::uint64_t opened = 0, refused = 0;
     for (std::uint64_t i = 0; i < tests::soak_count(2000, 100'000); i++) {
         std::vector<std::uint8_t> file = good;
         for (unsigned n = 1 + random() % 8; n > 0; n--)
             file[random() % file.size()] = static_cast<std::uint8_t>(random());
-        static_cast<void>(Loaded::from_bytes(file, "mutated", {.use_native = false}));
+        const auto loaded = Loaded::from_bytes(file, "mutated", kInterpreted);
+        loaded ? opened++ : refused++;
+        if (!loaded) {
+            expect_refused_by_name(loaded.error());
+        } else {
+            ASSERT_EQ(ir::serialize((*loaded)->artifact()), written)
+                << "seed " << tests::soak_seed() << ", change " << i;
+        }
     }
+    EXPECT_GT(opened, 0u);
+    EXPECT_GT(refused, 0u);
+}
+
+// With a checksum that fits, it is the specification's rules that have to hold.
+TEST(Loaded, OpensAMutatedSpecificationOnlyWhenItHolds) {
+    constexpr std::size_t kChecksum = 16, kPayload = 24;
+    const auto& good = machine_artifact();
+    Elf64_Shdr header;
+    std::memcpy(&header, good.data() + section_header(good, std::string(kSpecSection)), sizeof header);
+    std::mt19937_64 random(tests::soak_seed() + 1);
+    std::uint64_t opened = 0, refused = 0;
+    for (std::uint64_t i = 0; i < tests::soak_count(2000, 100'000) && !testing::Test::HasFailure(); i++) {
+        std::vector<std::uint8_t> file = good;
+        const auto spec = std::span(file).subspan(header.sh_offset, header.sh_size);
+        const auto payload = spec.subspan(kPayload);
+        for (unsigned n = 1 + random() % 3; n > 0; n--)
+            payload[random() % payload.size()] = static_cast<std::uint8_t>(random() % 4 == 0 ? random() : random() % 8);
+        const std::uint32_t checksum = ir::crc32c(payload);
+        std::memcpy(spec.data() + kChecksum, &checksum, sizeof checksum);
+        SCOPED_TRACE("seed " + std::to_string(tests::soak_seed()) + ", change " + std::to_string(i));
+        const auto loaded = Loaded::from_bytes(file, "mutated", kInterpreted);
+        loaded ? opened++ : refused++;
+        loaded ? expect_sound(**loaded) : expect_refused_by_name(loaded.error());
+    }
+    EXPECT_GT(opened, 0u);
+    EXPECT_GT(refused, 0u);
 }
 
 TEST(Outcomes, HaveNamesInOrder) {
