@@ -1,5 +1,7 @@
 // What the control socket answers when it is asked for counters.
+#include <concepts>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "tools/chainio-runtime/service.h"
 #include "tools/chainio/summary.h"
@@ -43,6 +45,29 @@ nlohmann::ordered_json kept_stats(const net::KeptCounters& kept) {
             {"kept", kept.kept}};
 }
 
+// What the runtime's own loop and the kernel's count of a service; what only one of them counts has its place between.
+template <class Counters>
+nlohmann::ordered_json counters_json(const Counters& of) {
+    constexpr bool inside = std::same_as<Counters, engine::KernelServerCounters>;
+    nlohmann::ordered_json json{{"connections", of.open},  {"accepted", of.accepted},    {"refused", of.refused},
+                                {"requests", of.requests}, {"answered", of.answered},    {"malformed", of.malformed},
+                                {"failed", of.failed},     {"unanswered", of.unanswered}};
+    if constexpr (!inside) json.update({{"shed", of.shed}, {"too_long", of.too_long}});
+    json.update({{"timeouts", of.timeouts}, {"vanished", of.vanished}});
+    if constexpr (inside)
+        json.update({{"partial_sends", of.partial_sends}, {"waited_sends", of.waited_sends}});
+    else
+        json.update({{"datagrams", of.datagrams},
+                     {"reply_too_long", of.reply_too_long},
+                     {"payload_copies", of.payload_copies}});
+    json.update({{"zero_copy_sends", of.zero_copy_sends},
+                 {"zero_copy_copied", of.zero_copy_copied},
+                 {"zero_copy_refused", of.zero_copy_refused},
+                 {"bytes_in", of.bytes_in},
+                 {"bytes_out", of.bytes_out}});
+    return json;
+}
+
 }  // namespace
 
 std::uint64_t Service::answered() const {
@@ -60,34 +85,15 @@ nlohmann::ordered_json Service::service_stats() const {
     const auto& services = now_->loaded->module().services;
     for (const service::Listening& at : server_->listening()) {
         const service::ServiceCounters& counters = server_->counters(at.service, at.tcp);
-        json.push_back({{"name", services[at.service].name},
-                        {"transport", at.tcp ? "tcp" : "udp"},
-                        {"address", at.address},
-                        {"port", at.port},
-                        {"connections", counters.open},
-                        {"accepted", counters.accepted},
-                        {"refused", counters.refused},
-                        {"requests", counters.requests},
-                        {"answered", counters.answered},
-                        {"malformed", counters.malformed},
-                        {"failed", counters.failed},
-                        {"unanswered", counters.unanswered},
-                        {"shed", counters.shed},
-                        {"too_long", counters.too_long},
-                        {"timeouts", counters.timeouts},
-                        {"vanished", counters.vanished},
-                        {"datagrams", counters.datagrams},
-                        {"reply_too_long", counters.reply_too_long},
-                        {"payload_copies", counters.payload_copies},
-                        {"zero_copy_sends", counters.zero_copy_sends},
-                        {"zero_copy_copied", counters.zero_copy_copied},
-                        {"zero_copy_refused", counters.zero_copy_refused},
-                        {"bytes_in", counters.bytes_in},
-                        {"bytes_out", counters.bytes_out},
-                        {"p50_ns", counters.latency_ns.percentile(50)},
-                        {"p99_ns", counters.latency_ns.percentile(99)}});
-        if (const auto kept = at.tcp ? std::nullopt : server_->kept(at.service))
-            json.back()["cache"] = kept_stats(*kept);
+        nlohmann::ordered_json one{{"name", services[at.service].name},
+                                   {"transport", at.tcp ? "tcp" : "udp"},
+                                   {"address", at.address},
+                                   {"port", at.port}};
+        one.update(counters_json(counters));
+        one["p50_ns"] = counters.latency_ns.percentile(50);
+        one["p99_ns"] = counters.latency_ns.percentile(99);
+        if (const auto kept = at.tcp ? std::nullopt : server_->kept(at.service)) one["cache"] = kept_stats(*kept);
+        json.push_back(std::move(one));
     }
     return json;
 }
@@ -96,29 +102,13 @@ nlohmann::ordered_json Service::service_stats() const {
 nlohmann::ordered_json Service::inside_stats() const {
     auto json = nlohmann::ordered_json::array();
     for (const service::Listening& at : inside_->listening()) {
-        const engine::KernelServerCounters counters = inside_->loop().counters(at.service);
-        json.push_back({{"name", now_->loaded->module().services[at.service].name},
-                        {"transport", "tcp"},
-                        {"inside", true},
-                        {"address", at.address},
-                        {"port", at.port},
-                        {"connections", counters.open},
-                        {"accepted", counters.accepted},
-                        {"refused", counters.refused},
-                        {"requests", counters.requests},
-                        {"answered", counters.answered},
-                        {"malformed", counters.malformed},
-                        {"failed", counters.failed},
-                        {"unanswered", counters.unanswered},
-                        {"timeouts", counters.timeouts},
-                        {"vanished", counters.vanished},
-                        {"partial_sends", counters.partial_sends},
-                        {"waited_sends", counters.waited_sends},
-                        {"zero_copy_sends", counters.zero_copy_sends},
-                        {"zero_copy_copied", counters.zero_copy_copied},
-                        {"zero_copy_refused", counters.zero_copy_refused},
-                        {"bytes_in", counters.bytes_in},
-                        {"bytes_out", counters.bytes_out}});
+        nlohmann::ordered_json one{{"name", now_->loaded->module().services[at.service].name},
+                                   {"transport", "tcp"},
+                                   {"inside", true},
+                                   {"address", at.address},
+                                   {"port", at.port}};
+        one.update(counters_json(inside_->loop().counters(at.service)));
+        json.push_back(std::move(one));
     }
     return json;
 }
