@@ -6,6 +6,7 @@
 
 #include "bpf-templates/chainio_step.h"
 #include "compiler/backends/emit_function.h"
+#include "compiler/ir/size.h"
 #include "compiler/ir/visit.h"
 
 namespace chainio::backends {
@@ -32,17 +33,6 @@ std::string in_order(const std::string& value, ir::Format format) {
         case ir::Format::u32be: return fmt::format("cio_bswap({}, 32)", value);
         case ir::Format::u64be: return fmt::format("cio_bswap({}, 64)", value);
         default: return value;
-    }
-}
-
-int width(ir::Format format) {
-    switch (format) {
-        case ir::Format::u8: return 1;
-        case ir::Format::u16le:
-        case ir::Format::u16be: return 2;
-        case ir::Format::u32le:
-        case ir::Format::u32be: return 4;
-        default: return 8;
     }
 }
 
@@ -106,7 +96,7 @@ std::string FunctionEmitter::reply_part(const ir::ReplyPart& part) {
                      CIO_OVERFLOW);
     if (part.format != ir::Format::bytes)
         return check(fmt::format("cio_reply_number(c, o, {}, {})", in_order(operand(part.value), part.format),
-                                 width(part.format)),
+                                 ir::width_of(part.format)),
                      CIO_OVERFLOW);
     const bool result = part.bytes.space == ir::Space::result;
     const ir::Space space = result ? ir::Space::block : part.bytes.space;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "bpf-templates/chainio_step.h"
+#include "compiler/ir/size.h"
 #include "compiler/ir/visit.h"
 
 namespace chainio::ir {
@@ -54,20 +55,9 @@ std::uint64_t longest_result(const Module& module, const Chain& chain) {
     return std::min<std::uint64_t>(widest, chain.result_max);
 }
 
-std::uint64_t width(Format format) {
-    switch (format) {
-        case Format::u8: return 1;
-        case Format::u16le:
-        case Format::u16be: return 2;
-        case Format::u32le:
-        case Format::u32be: return 4;
-        case Format::u64le:
-        case Format::u64be: return 8;
-        case Format::dec:
-        case Format::hex:
-        case Format::bytes: break;
-    }
-    return kMostDigits;
+std::uint64_t most_bytes(Format number) {
+    const std::uint32_t width = width_of(number);
+    return width != 0 ? width : kMostDigits;
 }
 
 void collect(const Body& body, std::vector<const CallChain*>& calls) {
@@ -128,7 +118,7 @@ class Handler {
     std::uint64_t reply_bytes(const Reply& reply) const {
         std::uint64_t bytes = 0;
         for (const ReplyPart& part : reply.parts)
-            bytes += part.format == Format::bytes ? slice_bytes(part.bytes) : width(part.format);
+            bytes += part.format == Format::bytes ? slice_bytes(part.bytes) : most_bytes(part.format);
         return bytes;
     }
 

@@ -34,4 +34,20 @@ ProgramSize size_of(const Program& program) {
     return size;
 }
 
+std::uint32_t width_of(Format format) {
+    switch (format) {
+        case Format::u8: return 1;
+        case Format::u16le:
+        case Format::u16be: return 2;
+        case Format::u32le:
+        case Format::u32be: return 4;
+        case Format::u64le:
+        case Format::u64be: return 8;
+        case Format::dec:
+        case Format::hex:
+        case Format::bytes: break;
+    }
+    return 0;
+}
+
 }  // namespace chainio::ir

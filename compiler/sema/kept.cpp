@@ -2,6 +2,7 @@
 // that is the request's own. Both are constants of the artifact, so that the driver runs no program of the spec.
 #include <algorithm>
 
+#include "compiler/ir/size.h"
 #include "compiler/sema/checker.h"
 
 namespace chainio::sema {
@@ -102,22 +103,6 @@ class Marks {
     std::vector<bool> seen_;
 };
 
-std::size_t width_of(ir::Format format) {
-    switch (format) {
-        case ir::Format::u8: return 1;
-        case ir::Format::u16le:
-        case ir::Format::u16be: return 2;
-        case ir::Format::u32le:
-        case ir::Format::u32be: return 4;
-        case ir::Format::u64le:
-        case ir::Format::u64be: return 8;
-        case ir::Format::bytes:
-        case ir::Format::dec:
-        case ir::Format::hex: break;
-    }
-    return 0;
-}
-
 bool is_big_endian(ir::Format format) {
     return format == ir::Format::u16be || format == ir::Format::u32be || format == ir::Format::u64be;
 }
@@ -140,7 +125,7 @@ std::optional<std::vector<std::uint16_t>> bytes_of(const checked::Module& module
         for (std::size_t i = 0; i < place->size; i++) out.push_back(static_cast<std::uint16_t>(place->offset + i));
         return out;
     }
-    const std::size_t width = width_of(part.format);
+    const std::size_t width = ir::width_of(part.format);
     if (width == 0) return std::nullopt;
     const bool big = is_big_endian(part.format);
     while (e->kind == ExprKind::cast && e->type.bits >= width * 8) e = e->kids[0].get();
