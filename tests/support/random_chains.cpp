@@ -13,8 +13,8 @@
 
 #include "compiler/ir/names.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/reference.h"
 #include "tests/support/random_ir.h"
+#include "tests/support/reference.h"
 #include "tests/unit/engine/machine.h"
 
 namespace chainio::tests {
@@ -189,10 +189,10 @@ class ChainRunner {
         asked.cancelled = true;
     }
 
-    engine::ReferenceResult expected(const Asked& asked) const {
+    ReferenceResult expected(const Asked& asked) const {
         const ir::Chain& chain = spec_->module().chains[asked.chain];
-        std::vector<engine::ReferenceArgument> args;
-        std::vector<engine::ReferenceFile> files;
+        std::vector<ReferenceArgument> args;
+        std::vector<ReferenceFile> files;
         for (const ir::Param& param : chain.params) {
             args.push_back({param.kind == ir::Param::Kind::scalar ? asked.number : 0,
                             param.kind == ir::Param::Kind::bytes ? asked.name : Bytes{}, param.file_class});
@@ -200,15 +200,15 @@ class ChainRunner {
             const engine::OpenedFile* file = engine_->file(handles_[param.file_class]);
             files.push_back({file->size, file->header});
         }
-        return engine::run_reference(spec_->artifact(), asked.chain, args, files,
-                                     [this](std::uint32_t file, std::uint64_t offset, std::span<std::uint8_t> out) {
-                                         return read_bytes(files_[file]->bytes(), offset, out);
-                                     });
+        return run_reference(spec_->artifact(), asked.chain, args, files,
+                             [this](std::uint32_t file, std::uint64_t offset, std::span<std::uint8_t> out) {
+                                 return read_bytes(files_[file]->bytes(), offset, out);
+                             });
     }
 
     void check(const engine::Completion& got) {
         Asked& asked = asked_[got.user_data];
-        engine::ReferenceResult want;
+        ReferenceResult want;
         if (asked.cancelled) {
             want.outcome = CIO_CANCELLED;
         } else {

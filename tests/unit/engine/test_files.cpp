@@ -12,7 +12,7 @@
 #include <random>
 
 #include "runtime/engine/engine.h"
-#include "runtime/engine/reference.h"
+#include "tests/support/reference.h"
 #include "tests/support/soak.h"
 #include "tests/unit/engine/fake_backend.h"
 #include "tests/unit/engine/machine.h"
@@ -95,8 +95,8 @@ TEST_P(EveryWay, GivesWhatTheReferenceGives) {
     auto b = engine->open_file(1, file.path(), way.mode);
     ASSERT_TRUE(a && b);
     const int fd = open(file.path().c_str(), O_RDONLY | O_CLOEXEC);
-    const ReferenceRead read = [&](std::uint32_t, std::uint64_t offset, std::span<std::uint8_t> out) {
-        return reference_pread(fd, offset, out);
+    const tests::ReferenceRead read = [&](std::uint32_t, std::uint64_t offset, std::span<std::uint8_t> out) {
+        return tests::reference_pread(fd, offset, out);
     };
     std::vector<Completion> out(way.in_flight);
     unsigned submitted = 0, ended = 0;
@@ -108,8 +108,8 @@ TEST_P(EveryWay, GivesWhatTheReferenceGives) {
         auto count = engine->reap(out, 1);
         ASSERT_TRUE(count) << count.error();
         for (unsigned i = 0; i < *count; i++) {
-            const auto want =
-                run_reference(artifact, 0, {{}, {0, {}, 1}, {out[i].user_data % 60 * 77, {}, 0}, {}}, {{}, {}}, read);
+            const auto want = tests::run_reference(
+                artifact, 0, {{}, {0, {}, 1}, {out[i].user_data % 60 * 77, {}, 0}, {}}, {{}, {}}, read);
             EXPECT_EQ(out[i].outcome, want.outcome);
             EXPECT_EQ(out[i].scalar, want.scalar);
             EXPECT_EQ(out[i].hops, want.hops);

@@ -7,8 +7,8 @@
 
 #include "compiler/ir/artifact.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/reference.h"
 #include "tests/support/properties.h"
+#include "tests/support/reference.h"
 #include "tests/support/soak.h"
 #include "tests/unit/engine/fake_backend.h"
 #include "tests/unit/engine/machine.h"
@@ -52,7 +52,7 @@ Case random_case(Random& random) {
 }
 
 // The reference sees the same disk: a direct read of a block fails when the widened range cannot be read.
-ReferenceRead reader_of(const FakeDisk& disk) {
+tests::ReferenceRead reader_of(const FakeDisk& disk) {
     return [&disk](std::uint32_t file, std::uint64_t offset, std::span<std::uint8_t> out) -> std::int64_t {
         const std::uint64_t begin = offset / disk.align * disk.align;
         const std::uint64_t end = (offset + out.size() + disk.align - 1) / disk.align * disk.align;
@@ -73,7 +73,7 @@ struct Asked {
     bool cancelled = false;
 };
 
-void same(const Completion& got, const ReferenceResult& want) {
+void same(const Completion& got, const tests::ReferenceResult& want) {
     RC_ASSERT(got.outcome == want.outcome);
     RC_ASSERT(got.kind == want.kind);
     RC_ASSERT(got.scalar == want.scalar);
@@ -134,12 +134,13 @@ void run_case(std::uint64_t seed, Totals& totals) {
             RC_ASSERT(completion.user_data < asked.size());
             RC_ASSERT(++ends[completion.user_data] == 1u);
             const Asked& ask = asked[completion.user_data];
-            const std::vector<ReferenceArgument> args = {{0, {}, 0}, {0, {}, 1}, {ask.start, {}, 0}, {0, ask.name, 0}};
+            const std::vector<tests::ReferenceArgument> args = {
+                {0, {}, 0}, {0, {}, 1}, {ask.start, {}, 0}, {0, ask.name, 0}};
             if (ask.cancelled) {
                 RC_ASSERT(completion.outcome == CIO_CANCELLED);
                 RC_ASSERT(completion.bytes.empty());
             } else {
-                same(completion, run_reference(artifact, ask.chain, args, {{}, {}}, reader_of(c.disk)));
+                same(completion, tests::run_reference(artifact, ask.chain, args, {{}, {}}, reader_of(c.disk)));
             }
             totals.outcomes[completion.outcome]++;
             totals.chains++;

@@ -1,14 +1,15 @@
-#include "runtime/engine/reference.h"
+#include "tests/support/reference.h"
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <deque>
 
 #include "compiler/ir/interpret.h"
 
-namespace chainio::engine {
+namespace chainio::tests {
 namespace {
 
 struct Run {
@@ -167,4 +168,4 @@ std::int64_t reference_pread(int fd, std::uint64_t offset, std::span<std::uint8_
     return static_cast<std::int64_t>(at);
 }
 
-}  // namespace chainio::engine
+}  // namespace chainio::tests

@@ -9,7 +9,7 @@
 
 #include "compiler/ir/artifact.h"
 
-namespace chainio::engine {
+namespace chainio::tests {
 
 struct ReferenceArgument {
     std::uint64_t scalar = 0;
@@ -41,4 +41,4 @@ ReferenceResult run_reference(const ir::Artifact& artifact, std::uint32_t chain,
 // Reads by pread until the block is full or the file ends; for run_reference over descriptors.
 std::int64_t reference_pread(int fd, std::uint64_t offset, std::span<std::uint8_t> out);
 
-}  // namespace chainio::engine
+}  // namespace chainio::tests
