@@ -1,8 +1,16 @@
 #include <chainio.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <memory>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 #include "bpf-templates/chainio_step.h"
@@ -223,6 +231,46 @@ TEST(Api, RefusesArgumentsByNameAndInterpretsWhenAsked) {
     args[0].kind = CHAINIO_FILE;
     EXPECT_EQ(chainio_call(app.handle, 0, args, 4, &one), 0);
     EXPECT_EQ(one.outcome, static_cast<std::uint32_t>(CHAINIO_OK));
+}
+
+TEST(Api, TellsTheVersionThatWasBuilt) { EXPECT_STREQ(chainio_version(), CHAINIO_VERSION); }
+
+// As on a machine where io_uring is switched off. Such a filter is the thread's alone.
+void refuse_io_uring() {
+    sock_filter lines[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog filter{std::size(lines), lines};
+    ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+}
+
+TEST(Api, NamesWhatWentAnotherWay) {
+    chainio_fallback fallback{};
+    fallback.size = sizeof fallback;
+    const Handle asked(8, CHAINIO_NO_RING);
+    EXPECT_EQ(chainio_get_fallback(asked.handle, 0, &fallback), -ENOENT) << fallback.name;
+
+    std::unique_ptr<Handle> without_ring;
+    std::thread([&] {
+        refuse_io_uring();
+        without_ring = std::make_unique<Handle>();
+    }).join();
+    chainio_handle* handle = without_ring->handle;
+    ASSERT_EQ(chainio_get_fallback(handle, 0, &fallback), 0);
+    EXPECT_STREQ(fallback.name, "no-ring");
+    EXPECT_TRUE(std::string_view(fallback.reason).ends_with("; blocks are read by pread, one at a time"))
+        << fallback.reason;
+    EXPECT_EQ(fallback.count, 1u);
+    EXPECT_EQ(fallback.size, sizeof fallback);
+    EXPECT_EQ(chainio_get_fallback(handle, 1, &fallback), -ENOENT);
+
+    EXPECT_EQ(chainio_get_fallback(handle, 0, nullptr), -EINVAL);
+    chainio_fallback older{offsetof(chainio_fallback, count), nullptr, nullptr, 77};
+    ASSERT_EQ(chainio_get_fallback(handle, 0, &older), 0);
+    EXPECT_STREQ(older.name, "no-ring");
+    EXPECT_EQ(older.count, 77u);
 }
 
 }  // namespace
