@@ -127,6 +127,7 @@ class ServerImpl final : public Server {
 
 // One look at everything; whether anything happened that makes another look at once worth while.
 bool ServerImpl::turn(std::uint64_t now) {
+    let_go_of_deleted();  // before all that waits: what is deleted can be opened by no later event
     const bool look = now - new_rings_ns_ >= kNewRingsNs;
     if (look) new_rings_ns_ = now;
     if (now - changes_ns_ >= kChangesNs) {
@@ -150,7 +151,6 @@ bool ServerImpl::turn(std::uint64_t now) {
     if (events != 0) sleep_ns_ = kSleepNs;
     if (events != 0 && spins_) spinning_.found();
     if (events != 0) file_.get().stats.server_ns.fetch_add(now_ns() - now, std::memory_order_relaxed);
-    let_go_of_deleted();
     if (now - house_ns_ >= kHousekeepingNs) keep_house(now);
     return moved || events >= kEventsAtOnce;
 }
