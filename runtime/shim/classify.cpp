@@ -40,8 +40,34 @@ int class_of(const Plan& plan, const char* path) {
     return kNoRule;
 }
 
+using Path = char[kMaxPath + 1];
+
+// Paths for all threads, since one takes much of a small stack: a signal handler's, or a thread's. A handler that jumps
+// away keeps its one, and a child of fork those that other threads had.
+struct Lent {
+    std::atomic<bool> taken;
+    Path path;
+};
+constinit Lent lent[16] = {};
+
+template <class Use>
+[[gnu::noinline]] void with_path_on_stack(Use use) {
+    Path path;
+    use(path);
+}
+
+template <class Use>
+void with_path(Use use) {
+    for (Lent& each : lent) {
+        if (each.taken.exchange(true, std::memory_order_acquire)) continue;
+        use(each.path);
+        return each.taken.store(false, std::memory_order_release);
+    }
+    with_path_on_stack(use);
+}
+
 // The kernel's own name of an open file: absolute, without links and dots. Empty when there is none.
-std::size_t name_of_descriptor(int descriptor, char (&out)[kMaxPath + 1]) {
+std::size_t name_of_descriptor(int descriptor, Path& out) {
     char link[32] = "/proc/self/fd/";
     char digits[12];
     unsigned count = 0;
@@ -87,21 +113,25 @@ void watch_as(Region& region, int descriptor, const char* path, unsigned rule, s
     if (posts & kWakeOpens) wake(region);
 }
 
-// Apart from its caller, since the path takes much of a small stack: a signal handler's, or a thread's.
-[[gnu::noinline]] void watch_resolved(Region& region, int descriptor, const char* given, std::uint64_t flags) {
-    char path[kMaxPath + 1];
+void watch_resolved_in(Path& path, Region& region, int descriptor, const char* given, std::uint64_t flags) {
     const bool named = name_of_descriptor(descriptor, path) != 0;
     const int found = named && (!given || may_match(region.plan, given)) ? class_of(region.plan, path) : kNoRule;
     if (found != kNoRule) return watch_as(region, descriptor, path, static_cast<unsigned>(found), flags);
     if (region.plan.explain != 0) post_text(region, EventKind::passed, named || !given ? path : given);
 }
 
+void watch_resolved(Region& region, int descriptor, const char* given, std::uint64_t flags) {
+    with_path([&](Path& path) { watch_resolved_in(path, region, descriptor, given, flags); });
+}
+
 // It counts as opened anew by the rule that it has, whatever path it was matched by.
-[[gnu::noinline]] void watch_anew(Region& region, int descriptor, unsigned rule) {
-    char path[kMaxPath + 1];
+void watch_anew(Region& region, int descriptor, unsigned rule) {
     const long flags = raw_call(SYS_fcntl, descriptor, F_GETFL);
-    if (failed(flags) || name_of_descriptor(descriptor, path) == 0) return;
-    watch_as(region, descriptor, path, rule, static_cast<std::uint64_t>(flags));
+    if (failed(flags)) return;
+    with_path([&](Path& path) {
+        if (name_of_descriptor(descriptor, path) != 0)
+            watch_as(region, descriptor, path, rule, static_cast<std::uint64_t>(flags));
+    });
 }
 
 // The path counts as it was given when that is absolute, else as the kernel resolves it.

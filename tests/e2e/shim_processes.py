@@ -123,6 +123,10 @@ CASES = [
      "char* m = mmap(0, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); CHECK(mprotect(m, 4096, PROT_NONE) == 0);"
      "stack_t k = {.ss_sp = m + 4096, .ss_size = 2 * getauxval(AT_MINSIGSTKSZ) + 768}; CHECK(sigaltstack(&k, 0) == 0);"
      "struct sigaction s = {.sa_handler = h, .sa_flags = SA_ONSTACK}; sigaction(SIGUSR1, &s, 0); raise(SIGUSR1); CHECK(hits == 1);", [], 0),
+    ("a small signal stack, and a matched file", "static void h(int s) { int g = open(P, 0); CHECK(g >= 0 && read(g, b, 5) == 5 && close(g) == 0); ++hits; }",
+     "char* m = mmap(0, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); CHECK(mprotect(m, 4096, PROT_NONE) == 0);"
+     "stack_t k = {.ss_sp = m + 4096, .ss_size = 2 * getauxval(AT_MINSIGSTKSZ) + 768}; CHECK(sigaltstack(&k, 0) == 0);"
+     "struct sigaction s = {.sa_handler = h, .sa_flags = SA_ONSTACK}; sigaction(SIGUSR1, &s, 0); raise(SIGUSR1); CHECK(hits == 1);", [O, r(0, 5), C], 1),
     ("io_uring and AIO are named", "",
      "struct io_uring_params q = {}; int u = syscall(SYS_io_uring_setup, 4, &q); CHECK(u >= 0); unsigned long x = 0; CHECK(syscall(SYS_io_setup, 4, &x) == 0);",
      [("note", 1, ""), ("note", 2, "")], 1),
