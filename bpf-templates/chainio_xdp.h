@@ -16,6 +16,10 @@
 #define CIO_KEPT_CONSTANT 256
 #define CIO_KEPT_TICK 26 /* a place's last use is known to 2^26 ns */
 
+#define CIO_PATH_ALWAYS 1280 /* bytes of an IP packet that every way takes, says IPv6; a longer one goes by what is known of its way */
+#define CIO_PATH_BITS 11
+#define CIO_PATHS (1 << CIO_PATH_BITS)
+
 #define CIO_XDP_SERVICES 64
 #define CIO_XDP_ADDRESSES 64
 #define CIO_XDP_SLOT_BITS 9
@@ -103,6 +107,16 @@ struct cio_kept_epoch {
 	__u64 unused[7];
 };
 
+/* What the way from one of our addresses to a peer takes, at the place of both. Written by the runtime alone, as a kept place is. */
+struct cio_path {
+	__u32 version;
+	__u32 mtu;
+	__u64 expires_ns; /* of CLOCK_MONOTONIC */
+	__u64 peer[2];	  /* IPv4: ::ffff:a.b.c.d */
+	__u64 own[2];
+	__u64 unused[2];
+};
+
 static inline __attribute__((always_inline)) __u64 cio_kept_mix(__u64 hash, __u64 word)
 {
 	hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
@@ -112,6 +126,11 @@ static inline __attribute__((always_inline)) __u64 cio_kept_mix(__u64 hash, __u6
 static inline __attribute__((always_inline)) __u32 cio_xdp_slot(__u64 seed, __u64 first, __u64 second)
 {
 	return (__u32)(cio_kept_mix(cio_kept_mix(seed, first), second) >> (64 - CIO_XDP_SLOT_BITS));
+}
+
+static inline __attribute__((always_inline)) __u32 cio_path_slot(__u64 seed, const __u64 *peer, const __u64 *own)
+{
+	return (__u32)(cio_kept_mix(cio_kept_mix(cio_kept_mix(cio_kept_mix(seed, peer[0]), peer[1]), own[0]), own[1]) >> (64 - CIO_PATH_BITS));
 }
 
 /* The low bits say which set is the request's first one, or another one. */

@@ -30,6 +30,14 @@ struct {
 } kept_epochs SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CIO_PATHS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct cio_path);
+} paths SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, CIO_XDP_SERVICES * CIO_KEPT_COUNTS);
 	__type(key, __u32);
@@ -332,6 +340,34 @@ static __always_inline bool copy(struct xdp_md *ctx, struct scratch *scratch, co
 	return false;
 }
 
+/* Whether the way back is known to take a packet of that many bytes, from its IP header on. */
+static __always_inline bool path_takes(struct xdp_md *ctx, struct scratch *scratch, __u32 at, __u32 bytes, __u64 now)
+{
+	const void *data = (const void *)(long)ctx->data;
+	__u64 peer[2] = {}, own[2] = {};
+	if (data + at > (const void *)(long)ctx->data_end)
+		return false;
+	if (at == sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr)) {
+		const struct iphdr *ip = data + sizeof(struct ethhdr);
+		peer[1] = 0xffff0000ull | (__u64)ip->saddr << 32;
+		own[1] = 0xffff0000ull | (__u64)ip->daddr << 32;
+	} else {
+		const struct ipv6hdr *ip = data + sizeof(struct ethhdr);
+		__builtin_memcpy(peer, &ip->saddr, sizeof(peer));
+		__builtin_memcpy(own, &ip->daddr, sizeof(own));
+	}
+	__u32 slot = cio_path_slot(constants.seed, peer, own);
+	const struct cio_path *path = bpf_map_lookup_elem(&paths, &slot);
+	if (!path)
+		return false;
+	const __u32 version = *(volatile const __u32 *)&path->version;
+	fence(scratch);
+	const __u64 differ = (path->peer[0] ^ peer[0]) | (path->peer[1] ^ peer[1]) | (path->own[0] ^ own[0]) | (path->own[1] ^ own[1]);
+	const bool takes = differ == 0 && path->expires_ns > now && path->mtu >= bytes;
+	fence(scratch);
+	return takes && (version & 1) == 0 && *(volatile const __u32 *)&path->version == version;
+}
+
 /* What becomes of the request of `length` bytes at `at`. */
 static __always_inline enum cio_kept_count reply_to(struct xdp_md *ctx, const struct cio_kept_service *service, struct scratch *scratch,
 						    __u32 at, __u32 length)
@@ -351,6 +387,9 @@ static __always_inline enum cio_kept_count reply_to(struct xdp_md *ctx, const st
 	const __u64 sum = place->sum;
 	if (found != CIO_KEPT_HIT)
 		return found;
+	const __u32 bytes = at - sizeof(struct ethhdr) + reply;
+	if (bytes > CIO_PATH_ALWAYS && !path_takes(ctx, scratch, at, bytes, now))
+		return CIO_KEPT_NO_ROOM;
 	const int more = (int)(at + reply) - (int)bpf_xdp_get_buff_len(ctx);
 	if (more > 0 && !make_room(ctx, scratch, more, at))
 		return CIO_KEPT_NO_ROOM;

@@ -62,6 +62,19 @@ std::optional<Headers> parse(std::span<const std::uint8_t> frame, std::size_t pa
     return headers;
 }
 
+Ends ends_of(std::span<const std::uint8_t> headers, bool v6) {
+    const std::uint8_t *ip = headers.data() + kEthernet, *udp = ip + (v6 ? kIpv6 : kIpv4);
+    Ends ends{.peer = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff},
+              .own = {},
+              .peer_port = big16(udp),
+              .own_port = big16(udp + 2)};
+    ends.own = ends.peer;
+    const std::size_t length = v6 ? 16 : 4;
+    std::copy_n(udp - 2 * length, length, ends.peer.end() - static_cast<std::ptrdiff_t>(length));
+    std::copy_n(udp - length, length, ends.own.end() - static_cast<std::ptrdiff_t>(length));
+    return ends;
+}
+
 std::uint16_t sum_of(std::span<const std::uint8_t> bytes) {
     // Sums are the same in either byte order up to a swap at the end, so words of the machine's order are added.
     std::uint64_t sum = 0;

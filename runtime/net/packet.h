@@ -1,5 +1,6 @@
 // The headers of UDP datagrams as they lie in a frame, and the sums that they want.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -21,6 +22,13 @@ struct Headers {
 // of a whole UDP datagram without options. The checksum over the payload is not looked at: between two ends of the same
 // machine it is usually a partial one.
 std::optional<Headers> parse(std::span<const std::uint8_t> frame, std::size_t packet_length);
+
+// Who asked, and at which of our addresses and ports. Addresses of IPv4 are ::ffff:a.b.c.d.
+struct Ends {
+    std::array<std::uint8_t, 16> peer, own;
+    std::uint16_t peer_port = 0, own_port = 0;
+};
+Ends ends_of(std::span<const std::uint8_t> headers, bool v6);
 
 // Ones' complement sums, as in RFC 1071: of bytes that begin at an even place, folded to 16 bits, and of two stretches
 // where the second follows after `first_length` bytes.

@@ -117,6 +117,7 @@ std::string why_copied(std::string_view of, const Interface& interface, bool kee
 Port::Port(Interface interface, Program program, umem::Slab& slab)
     : interface_(std::move(interface)),
       program_(std::move(program)),
+      path_mtu_(program_.paths(), program_.seed()),
       slab_(slab),
       chunks_(slab.region().size() / kChunk) {}
 
@@ -187,6 +188,11 @@ void Port::note_fallbacks(const PortOptions& options, metrics::Fallbacks& fallba
         fallbacks.note("xdp-alone", fmt::format("no XDP program of others can be attached to {} meanwhile, as libxdp's "
                                                 "dispatcher cannot be had: {}",
                                                 interface_.name, program_.alone()));
+    if (!path_mtu_.can_ask())
+        fallbacks.note("xdp-path-unknown",
+                       fmt::format("no netlink socket (`RestrictAddressFamilies=AF_NETLINK` lets systemd's services "
+                                   "have one): replies go by the MTU of {}, and are lost where the way takes less",
+                                   interface_.name));
     if (options.copy == Copy::automatic && !mode_.zero_copy)
         fallbacks.note("xdp-copy", why_copied(of, interface_, keeps(options)));
     if (options.multi_buffer && !mode_.multi_buffer)

@@ -12,6 +12,7 @@
 
 #include "runtime/metrics/fallbacks.h"
 #include "runtime/net/packet.h"
+#include "runtime/net/path_mtu.h"
 #include "runtime/net/program.h"
 #include "runtime/net/queue.h"
 #include "runtime/umem/descriptor.h"
@@ -88,6 +89,13 @@ class Port {
     // The longest payload of a datagram back to where the request came from.
     std::uint32_t longest_reply(const umem::Descriptor& request) const {
         return largest_payload(chunk(request.frame).v6);
+    }
+    // Of a reply's longest datagram of that many bytes, not more than longest_reply(), what the whole way back takes.
+    std::uint32_t longest_on_way(const umem::Descriptor& request, std::uint32_t wanted);
+    // Of a request that has not been answered.
+    Ends ends(const umem::Descriptor& request) const {
+        const Chunk& first = chunk(request.frame);
+        return ends_of({slab_.data(request.frame) + first.begin, first.header_bytes}, first.v6);
     }
     // That of one that any request like it may be answered with: the program sends what it keeps over IPv4 and IPv6.
     std::uint32_t longest_kept() const { return largest_payload(true); }
@@ -189,6 +197,7 @@ class Port {
 
     Interface interface_;
     Program program_;
+    PathMtu path_mtu_;
     umem::Slab& slab_;
     Mode mode_;
     std::shared_ptr<Umem> umem_;

@@ -112,7 +112,7 @@ struct Program::State {
     cio_xdp_constants constants{};
     cio_xdp_settings settings{};
     ReplyTable replies;
-    Mapped sets, places, epochs;
+    Mapped sets, places, epochs, paths;
     ~State() { unload(); }
     void unload();
     int map(const char* name) const { return bpf_object__find_map_fd_by_name(object, name); }
@@ -120,7 +120,7 @@ struct Program::State {
     int open(const Interface& interface, const char* program, bool shared);
     std::expected<void, Refusal> load(const Interface& interface);
     int prepare(const Interface& interface);
-    int share_replies();
+    int share_memory();
     int set();
     int attach(const Interface& interface, std::uint32_t flags);
     std::expected<void, Refusal> attach_alone(const Interface& interface, Attach how);
@@ -151,11 +151,12 @@ int Program::State::prepare(const Interface& interface) {
     return failed;
 }
 
-int Program::State::share_replies() {
+int Program::State::share_memory() {
     const std::size_t count = replies.sets();
     if (!sets.map(map("kept_sets"), count * sizeof(cio_kept_set)) ||
         !places.map(map("kept_places"), count * CIO_KEPT_WAYS * sizeof(cio_kept_place)) ||
-        !epochs.map(map("kept_epochs"), kMostPorts * sizeof(cio_kept_epoch)))
+        !epochs.map(map("kept_epochs"), kMostPorts * sizeof(cio_kept_epoch)) ||
+        !paths.map(map("paths"), CIO_PATHS * sizeof(cio_path)))
         return errno;
     replies.use({.sets = {static_cast<cio_kept_set*>(sets.at), count},
                  .places = {static_cast<cio_kept_place*>(places.at), count * CIO_KEPT_WAYS},
@@ -186,7 +187,7 @@ std::expected<void, Refusal> Program::State::load(const Interface& interface) {
     const auto before = libbpf_set_print(silent);
     int failed = open(interface, kTake, false);
     if (failed == 0) failed = -bpf_object__load(object);
-    if (failed == 0) failed = share_replies();
+    if (failed == 0) failed = share_memory();
     libbpf_set_print(before);
     if (failed != 0) return std::unexpected(refusal("the kernel does not load the XDP program", failed));
     return {};
@@ -228,7 +229,7 @@ int Program::State::attach_shared(const Interface& interface, bool in_driver) {
     if (!taken) return taken.error();
     place.emplace(std::move(*taken));
     native = in_driver;
-    return share_replies();
+    return share_memory();
 }
 
 // Whether it is attached beside others: where a dispatcher is there, or, if that is wanted, with one of our own. False:
@@ -326,6 +327,9 @@ ProgramCounters Program::counters() const {
 }
 
 ReplyTable& Program::replies() { return state_->replies; }
+
+std::span<cio_path> Program::paths() const { return {static_cast<cio_path*>(state_->paths.at), CIO_PATHS}; }
+std::uint64_t Program::seed() const { return state_->constants.seed; }
 
 KeptCounters Program::kept(std::size_t service) const {
     const auto count = [&](cio_kept_count what) {

@@ -47,6 +47,9 @@ class Program {
     ProgramCounters counters() const;
 
     ReplyTable& replies();
+    // What the program goes by when it sends long replies, and the seed of their places.
+    std::span<cio_path> paths() const;
+    std::uint64_t seed() const;
     KeptCounters kept(std::size_t service) const;
     // Whether packets that the program sends back by itself arrive; where they do not, kept replies are not sent.
     bool sends_back() const;

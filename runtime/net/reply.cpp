@@ -93,6 +93,14 @@ std::expected<void, AnswerError> Port::reply_by_copy(const Chunk& request, std::
     return {};
 }
 
+std::uint32_t Port::longest_on_way(const umem::Descriptor& request, std::uint32_t wanted) {
+    const std::uint32_t headers = chunk(request.frame).header_bytes - kEthernet;
+    if (headers + wanted <= CIO_PATH_ALWAYS) return wanted;
+    const Ends between = ends(request);
+    const std::uint32_t mtu = path_mtu_.to(between.peer, between.own);
+    return std::min(wanted, mtu - std::min(mtu, headers));
+}
+
 void Port::end_reply(std::span<const umem::Frame> frames) {
     for (const umem::Frame frame : frames) let_go(frame);
     counters_.answered++;

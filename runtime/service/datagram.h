@@ -1,6 +1,7 @@
 // One of the server's places for datagrams: what came in, the requests in it one after the other, and the reply.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "runtime/engine/flight.h"
@@ -17,11 +18,13 @@ struct Datagram {
     std::span<std::uint8_t> rest;    // the request that is next or runs, and what is behind it
     std::size_t request_length = 0;  // of `rest`
     std::uint64_t arrived_ns = 0;
-    Generation* generation = nullptr;          // under which its requests run
-    std::uint32_t service = 0;                 // of that
-    int fd = -1;                               // that its replies leave by
-    std::uint32_t port = engine::kNoIndex;     // of the server's interfaces; else it came by a socket
-    umem::Descriptor frame{};                  // that came by the interface
+    Generation* generation = nullptr;                  // under which its requests run
+    std::uint32_t service = 0;                         // of that
+    int fd = -1;                                       // that its replies leave by
+    std::uint32_t port = engine::kNoIndex;             // of the server's interfaces; else it came by a socket
+    umem::Descriptor frame{};                          // that came by the interface
+    std::array<std::uint8_t, Net::kPeerBytes> peer{};  // of what came by the interface and is answered by a socket
+    alignas(std::size_t) std::array<std::uint8_t, Net::kControlBytes> control{};
     std::uint32_t kept_number = 0;             // of the service among those whose replies the interface's program keeps
     std::uint64_t kept_epoch = 0;              // of those when the datagram came
     std::uint32_t request = engine::kNoIndex;  // the slot in which it runs

@@ -236,13 +236,17 @@ class Server {
     bool leaves_backlog() const { return backlog_ != 0 && waiting_.size() >= options_.waiting; }
     void look_for_backlog();
     void take_frame(std::uint32_t interface, const umem::Descriptor& frame);
-    std::size_t longest_payload(const Datagram& datagram) const;
-    void send_frames(Datagram& datagram, std::span<const engine::Stretch> stretches);
-    void keep_reply(const Datagram& datagram, std::uint32_t slot, std::span<const engine::Stretch> stretches);
     void look_at_peer(Interface& interface);
     void look_at_peers();
     void hear_of_peers();
     void close_interface(Interface& interface);
+
+    // server_frames.cpp
+    std::size_t longest_payload(const Datagram& datagram) const;
+    std::size_t longest_on_way(const Datagram& datagram, std::size_t wanted) const;
+    bool go_by_socket(Datagram& datagram) const;
+    void send_frames(Datagram& datagram, std::span<const engine::Stretch> stretches);
+    void keep_reply(const Datagram& datagram, std::uint32_t slot, std::span<const engine::Stretch> stretches);
 
     void take_event(const NetEvent& event);
     void accepted(const NetEvent& event);

@@ -178,12 +178,21 @@ Server::Sent Server::send_reply(std::uint32_t index, std::uint32_t slot) {
         if (!written) return Sent::nothing;
         head_length = *written;
         longest = std::min(options_.datagram_bytes, longest);
-        if (longest <= head_length) return Sent::too_long;
-        longest -= head_length;
     }
-    const std::size_t count = (answer.length() + longest - 1) / longest;
-    if ((program < 0 ? count > 1 : count > kMostDatagrams) || !answer.make_heads(count)) return Sent::too_long;
-    const bool by_socket = datagram.port == engine::kNoIndex;
+    const auto count_of = [&](std::size_t most) {
+        return most <= head_length ? SIZE_MAX : (answer.length() + most - head_length - 1) / (most - head_length);
+    };
+    const std::size_t most = program < 0 ? 1 : kMostDatagrams;
+    if (count_of(longest) > most) return Sent::too_long;
+    bool by_socket = datagram.port == engine::kNoIndex;
+    const std::size_t on_way = longest_on_way(datagram, std::min(longest, head_length + answer.length()));
+    if (count_of(on_way) <= most)
+        longest = on_way;
+    else if (by_socket = go_by_socket(datagram); !by_socket)
+        return Sent::too_long;
+    const std::size_t count = count_of(longest);
+    if (!answer.make_heads(count)) return Sent::too_long;
+    longest -= head_length;
     if (!by_socket && !interfaces_[datagram.port].port->begin_reply(answer.frames(), engine::kHandedOut))
         return Sent::too_long;
     for (std::size_t number = 0; number < count; number++) {

@@ -23,8 +23,6 @@ constexpr std::uint64_t kWaitAtStart = 5'000'000'000;                  // they a
 constexpr unsigned kTries = 250;                 // to take queues that the kernel is about to free
 constexpr std::uint64_t kTryAgain = 20'000'000;  // ns from one to the next: each loads the program anew
 
-static_assert(Answer::kHeadroom >= net::kRoomForHeaders);
-
 constexpr std::uint64_t kLookAtPeers = 1'000'000'000;  // ns
 
 bool keeps(const ir::Service& service) { return service.cache.entries != 0; }
@@ -401,50 +399,6 @@ void Server::take_frame(std::uint32_t number, const umem::Descriptor& frame) {
     datagram.received = {};
     datagram.received.bytes = {payload, frame.length};
     begin_with(index, *interface.generation, service->second);
-}
-
-std::size_t Server::longest_payload(const Datagram& datagram) const {
-    constexpr std::size_t kLongest = 65507;  // over IPv4
-    if (datagram.port == engine::kNoIndex) return kLongest;
-    return interfaces_[datagram.port].port->longest_reply(datagram.frame);
-}
-
-void Server::send_frames(Datagram& datagram, std::span<const engine::Stretch> stretches) {
-    std::array<umem::Descriptor, Answer::kMostStretches + 1> data{};
-    ServiceCounters& counters = counters_of(datagram);
-    std::uint64_t length = 0;
-    for (std::size_t i = 0; i < stretches.size(); i++) {
-        data[i].kind = umem::Kind::send;
-        data[i].frame = stretches[i].frame;
-        data[i].offset = stretches[i].offset;
-        data[i].length = stretches[i].length;
-        length += stretches[i].length;
-    }
-    if (interfaces_[datagram.port].port->reply(datagram.frame, {data.data(), stretches.size()}))
-        counters.bytes_out += length;
-    else
-        counters.vanished++;
-}
-
-// What a request was answered with goes to the driver, for the next one like it. Only a reply that depends on the whole
-// datagram's bytes and on nothing else does: not what an overload or a failure was answered with, and not the end of a
-// datagram of several requests.
-void Server::keep_reply(const Datagram& datagram, std::uint32_t slot, std::span<const engine::Stretch> stretches) {
-    const Requests& requests = datagram.generation->requests;
-    const bool whole =
-        datagram.rest.size() == datagram.received.bytes.size() && datagram.request_length == datagram.rest.size();
-    if (datagram.kept_epoch == 0 || !whole || datagram.dropped) return;
-    if (!interfaces_[datagram.port].answers) return;  // a copy that serves nobody
-    if (requests.ending(slot) != Ending::answered || requests.closes(slot) || requests.skips(slot) != 0) return;
-    std::array<std::span<const std::uint8_t>, Answer::kMostStretches + 1> parts;
-    std::size_t length = 0;
-    for (std::size_t i = 0; i < stretches.size(); i++) {
-        parts[i] = {datagram.answer.data(stretches[i]), stretches[i].length};
-        length += stretches[i].length;
-    }
-    if (length > interfaces_[datagram.port].port->longest_kept()) return;
-    interfaces_[datagram.port].port->replies().keep(datagram.kept_number, datagram.kept_epoch, datagram.arrived_ns,
-                                                    datagram.rest, {parts.data(), stretches.size()});
 }
 
 int Server::flush() {

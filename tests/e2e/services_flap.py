@@ -181,6 +181,9 @@ def test_without_news(folder, pair):
     subprocess.run(["clang-19", "-shared", "-fPIC", "-o", folder / "unheard.so", folder / "unheard.c"], check=True)
     server = Echo(folder, pair, "--interface", "vb", preload=folder / "unheard.so")
     expect("it has no netlink socket", [count for _, count in server.fallbacks("xdp-not-watched")], [1])
+    expect("nor one to ask how long replies may be on their way", server.fallbacks("xdp-path-unknown"),
+           [("no netlink socket (`RestrictAddressFamilies=AF_NETLINK` lets systemd's services have one): replies go by the MTU of vb, and are lost "
+             "where the way takes less", 1)])
 
     def received():
         return json.loads(ip("-j", "-s", "link", "show", "dev", "vb", namespace=pair.there))[0]["stats64"]["rx"]["packets"]
