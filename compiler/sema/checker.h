@@ -178,7 +178,6 @@ class Checker {
     void resolve_record(std::uint32_t index);
     struct Layout;
     void add_field(checked::Record&, RecordInfo&, Layout&, const ast::Field&);
-    void add_data_field(checked::Field&, FieldInfo&, RecordInfo&, const ast::Field&);
     void field_base(checked::Field&, FieldInfo&, RecordInfo&, const ast::Field&);
     void scalar_field(checked::Field&, const ast::Name&, bool& known);
     void named_field(checked::Field&, FieldInfo&, RecordInfo&, const ast::Field&, const ast::NamedType&);
@@ -393,7 +392,6 @@ class Checker {
     void check_call_chain(ChainScope&, checked::Chain&);
     void check_shadow_chain(ChainScope&, checked::Chain&);
     void bind_params(ChainScope&);
-    void bind_state(ChainScope&);
     void state_variables(ChainScope&);
     void declare_steps(ChainScope&);
     void check_step(ChainScope&, std::uint32_t index);
