@@ -70,6 +70,12 @@ void Checker::named_field(Field& field, FieldInfo&, RecordInfo&, const ast::Fiel
     if (named.name.module.text.empty()) scalar_field(field, name, known);
     if (known) return;
     if (named.name.module.text.empty() && !find(*env_.scope, name.text) && !env_.scope->is_broken(name.text)) {
+        if (name.text.size() == 4 && (name.text.starts_with("u8") || name.text.starts_with("i8")) &&
+            (name.text.ends_with("le") || name.text.ends_with("be"))) {
+            error(unknown_type, name.span, "there is no type or record `" + name.text + "`",
+                  "write `" + name.text.substr(0, 2) + "`: one byte has no order");
+            return;
+        }
         std::vector<std::string> words = names_of(*env_.scope, SymbolKind::record);
         for (const char* sign : {"u", "i"})
             for (int bits = 16; bits <= 64; bits += 8)

@@ -394,6 +394,11 @@ Value Checker::unknown_method_of(const Value& receiver, const ast::Call& n) {
               n.callee.text == "record" ? "only `block` has it" : std::string("apply it to ") + whom);
         return {};
     }
+    if (n.callee.text == "record" && kind == TypeKind::bytes) {
+        error(unknown_method, n.callee.span, describe(receiver.expr->type) + " has no method `record`",
+              "a view is made of the block: `block.record(R, offset)`");
+        return {};
+    }
     std::string all;
     for (const auto& name : names) all += (all.empty() ? "" : ", ") + name;
     const bool has = kind == TypeKind::integer || kind == TypeKind::bytes || kind == TypeKind::array;
