@@ -80,10 +80,12 @@ std::string finish(pid_t pid, const std::string& clang, const ClangJob& job, con
     std::vector<std::uint8_t> said = read_bytes(log);
     std::string how = WIFSIGNALED(status) ? fmt::format("was ended by signal {}", WTERMSIG(status))
                                           : fmt::format("failed with status {}", WEXITSTATUS(status));
+    const std::string words =
+        said.empty() ? " and said nothing" : "; it said:\n" + std::string(said.begin(), said.end());
     return fmt::format(
-        "{} {} on {}; it said:\n{}\nhint: this clang may lack the target or lld; Debian: apt-get install clang-19 "
-        "lld-19",
-        clang, how, job.what, std::string(said.begin(), said.end()));
+        "{} {} on {}{}\nhint: this clang may lack the target or lld (Debian: apt-get install clang-19 lld-19); "
+        "`--clang PROGRAM` names another",
+        clang, how, job.what, words);
 }
 
 }  // namespace
@@ -97,8 +99,9 @@ std::expected<TempDir, std::string> TempDir::make() {
     TempDir dir;
     std::string path = temp_root() + "/chainc.XXXXXX";
     if (mkdtemp(path.data()) == nullptr)
-        return std::unexpected(fmt::format("cannot make a directory in {}: {}; set TMPDIR to one that can be written",
-                                           temp_root(), std::strerror(errno)));
+        return std::unexpected(
+            fmt::format("cannot make a directory in {}: {}\nhint: set TMPDIR to one that can be written", temp_root(),
+                        std::strerror(errno)));
     dir.path_ = std::move(path);
     return dir;
 }

@@ -32,11 +32,11 @@ std::optional<Identity> identity(const std::string& path) {
 }  // namespace
 
 void refuse_collisions(const std::vector<OutputPlace>& outputs, const FileLoader& loader,
-                       diag::Diagnostics& diagnostics) {
+                       diag::Diagnostics& diagnostics, std::string_view or_else) {
     for (std::size_t i = 0; i < outputs.size(); i++) {
         const auto mine = identity(outputs[i].path);
         if (!mine) continue;
-        const std::string hint = fmt::format("choose another place with `{} FILE`", outputs[i].option);
+        const std::string hint = fmt::format("choose another place with `{} FILE`{}", outputs[i].option, or_else);
         for (const LoadedFile& file : loader.files()) {
             if (mine != identity(file.path)) continue;
             diagnostics.report(

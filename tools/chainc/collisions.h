@@ -15,8 +15,8 @@ struct OutputPlace {
     std::string path;
 };
 
-// Reports those that do, under whatever names: links lead to what they name.
+// Reports those that do, under whatever names: links lead to what they name. `or_else` ends the hint.
 void refuse_collisions(const std::vector<OutputPlace>& outputs, const FileLoader& loader,
-                       diag::Diagnostics& diagnostics);
+                       diag::Diagnostics& diagnostics, std::string_view or_else = {});
 
 }  // namespace chainio::chainc

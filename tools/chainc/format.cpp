@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/syntax/parse.h"
+#include "tools/chainc/collisions.h"
 #include "tools/chainc/files.h"
 #include "tools/chainc/loader.h"
 #include "tools/chainc/status.h"
@@ -42,6 +43,11 @@ void format_one(const Options& options, const std::string& input, diag::Sources&
         return;
     }
     if (in_place && same) return;  // keeps the file's time, so that nothing is rebuilt for it
+    if (!in_place && !options.output.empty()) {
+        refuse_collisions({{"the output", "-o", options.output}}, loader, diagnostics,
+                          ", or write it back with `--in-place`");
+        if (diagnostics.error_count() != errors_before) return;
+    }
     const std::string target = in_place ? input : options.output.empty() ? "-" : options.output;
     const auto written = write_output(target, formatted);
     if (!written)

@@ -110,11 +110,14 @@ std::string contradiction(const Options& o, const Words& w) {
     if (w.in_place && o.fmt == FmtMode::check) return "--in-place and --fmt=check exclude each other";
     if (!o.explain.empty()) return {};
     if (o.inputs.empty()) return "no input file";
+    if (std::ranges::find(o.inputs, "") != o.inputs.end()) return "the name of an input file is empty";
     if (o.inputs.size() > 1 && o.fmt == FmtMode::off) {
         return fmt::format("one input at a time: `{}` and `{}` were given; a spec takes others in with `import`",
                            o.inputs[0], o.inputs[1]);
     }
     if (o.inputs.size() > 1 && !o.output.empty()) return "-o takes one input";
+    if (o.native.size() > 1 && std::ranges::find(o.native, "none") != o.native.end())
+        return "--native none goes with no architecture";
     if (w.in_place && std::ranges::find(o.inputs, "-") != o.inputs.end())
         return "--in-place cannot write back to standard input";
     if (o.fmt != FmtMode::off &&

@@ -46,13 +46,25 @@ void validate(Compilation& c) {
                              "please report this with the spec");
 }
 
+// What failed says how to mend it, where it knows more than which clang was asked.
+void report_failed_build(Compilation& c, std::string what) {
+    constexpr std::string_view mark = "\nhint: ";
+    std::string hint = "`--clang PROGRAM` names the clang to use; `--check` needs none";
+    if (const std::size_t at = what.rfind(mark); at != std::string::npos) {
+        hint = what.substr(at + mark.size());
+        what.resize(at);
+    }
+    while (what.ends_with('\n')) what.pop_back();
+    c.diagnostics.report(600, {}, std::move(what), std::move(hint));
+}
+
 void build(Compilation& c) {
     backends::BuildOptions options{c.options.clang, c.options.native, c.options.optimize};
     auto elf = backends::build_artifact(c.artifact, options);
     if (elf) {
         c.elf = std::move(*elf);
     } else if (!report_stack_overflow(c, elf.error())) {
-        c.diagnostics.report(600, {}, elf.error(), "`--clang PROGRAM` names the clang to use; `--check` needs none");
+        report_failed_build(c, elf.error());
     }
 }
 
