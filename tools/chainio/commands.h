@@ -11,7 +11,6 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;  // the input is wrong, or a chain failed
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitSystem = 3;  // a file, memory, clang … is missing
-inline constexpr int kExitNotPermitted = 4;
 
 // What stands behind `--` on the command line of `chainio run`, which is the program's own and not looked at.
 const std::vector<std::string>& program_words();

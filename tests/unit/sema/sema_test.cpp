@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "compiler/sema/check.h"
+#include "compiler/syntax/literals.h"
 #include "compiler/syntax/parse.h"
 
 namespace chainio::sema {
@@ -77,10 +78,14 @@ TEST(Constants, AreExactUntilTheyMeetAType) {
 }
 
 TEST(Constants, AreGivenOnTheCommandLine) {
-    EXPECT_EQ(batch_max("P", {{{"P", "0x11"}}, ""}), 17U);
-    EXPECT_EQ(batch_max("P / 1KiB", {{{"P", "4KiB"}}, ""}), 4U);
-    EXPECT_EQ(batch_max("P ? 1 : 2", {{{"P", "false"}}, ""}), 2U);
-    Spec files("param files idx = \"*.idx\"\n", {{{"idx", "*.tree"}}, ""});
+    diag::Diagnostics problems;
+    const auto given = [](const char* name, const char* text, auto value) {
+        return CheckOptions{{{name, {.text = text, .value = std::move(value), .problem = {}, .hint = {}}}}, ""};
+    };
+    EXPECT_EQ(batch_max("P", given("P", "0x11", syntax::read_int("0x11", {}, problems))), 17U);
+    EXPECT_EQ(batch_max("P / 1KiB", given("P", "4KiB", syntax::read_int("4KiB", {}, problems))), 4U);
+    EXPECT_EQ(batch_max("P ? 1 : 2", given("P", "false", false)), 2U);
+    Spec files("param files idx = \"*.idx\"\n", given("idx", "*.tree", std::monostate{}));
     ASSERT_TRUE(files.module) << files.said();
     EXPECT_EQ(files.module->files[0].info.pattern, "*.tree");
 }
