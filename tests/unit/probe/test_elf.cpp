@@ -21,7 +21,7 @@ std::vector<std::uint8_t> bytes_of(const char* path) {
 // What is wrong with a file is all in its first bytes; what else is damaged is not seen, and leads to nothing.
 std::string expected_error(std::span<const std::uint8_t> bytes) {
     Elf64_Ehdr head{};
-    std::memcpy(&head, bytes.data(), std::min(bytes.size(), sizeof head));
+    std::copy_n(bytes.begin(), std::min(bytes.size(), sizeof head), reinterpret_cast<std::uint8_t*>(&head));
     if (bytes.size() < SELFMAG || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) return "it is not an ELF file";
     if (bytes.size() < sizeof head || head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_ident[EI_DATA] != ELFDATA2LSB)
         return "it is not a 64-bit little-endian ELF file";
