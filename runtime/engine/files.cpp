@@ -36,9 +36,7 @@ class Fd {
     int fd_;
 };
 
-std::expected<std::uint64_t, std::string> size_of(int fd) {
-    struct stat info{};
-    if (fstat(fd, &info) != 0) return std::unexpected(std::strerror(errno));
+std::expected<std::uint64_t, std::string> size_of(int fd, const struct stat& info) {
     if (S_ISREG(info.st_mode)) return static_cast<std::uint64_t>(info.st_size);
     if (S_ISDIR(info.st_mode)) return std::unexpected("it is a directory");
     std::uint64_t bytes = 0;
@@ -124,10 +122,10 @@ std::expected<OpenedFile, FileError> open_class_file(const spec::Loaded& spec, s
     };
     Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (fd.get() < 0) return fail(true, std::strerror(errno));
-    auto size = size_of(fd.get());
-    if (!size) return fail(true, size.error());
-
     OpenedFile file;
+    if (fstat(fd.get(), &file.as_opened) != 0) return fail(true, std::strerror(errno));
+    auto size = size_of(fd.get(), file.as_opened);
+    if (!size) return fail(true, size.error());
     file.fd = fd.get();
     file.file_class = file_class;
     file.size = *size;

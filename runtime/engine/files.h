@@ -1,5 +1,7 @@
 // Files that chains read: opened as their class says, their alignment known, their header record read and understood.
 #pragma once
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <expected>
 #include <span>
@@ -19,7 +21,8 @@ struct OpenedFile {
     bool direct = false;
     std::uint32_t offset_align = 1;  // of offsets and lengths
     std::uint32_t memory_align = 1;
-    std::uint64_t size = 0;             // when it was opened
+    struct stat as_opened{};            // what it was before anything was read of it
+    std::uint64_t size = 0;             // then, in bytes
     std::vector<std::uint64_t> header;  // the header record's scalar fields
     std::string path;
 };

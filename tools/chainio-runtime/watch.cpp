@@ -31,14 +31,12 @@ std::string change_of(const struct stat& before, const struct stat& now) {
 void FileWatch::look_after(const Edition& edition) {
     files_.clear();
     for (const OpenFile& file : edition.files) {
-        Watched watched;
-        watched.path = file.path;
-        watched.immutable = edition.loaded->module().files[file.file_class].immutable;
-        // What was opened, not what the name leads to by now.
-        if (const auto* opened = edition.engine->file(file.handle);
-            opened == nullptr || fstat(opened->fd, &watched.seen) != 0)
-            continue;
-        files_.push_back(std::move(watched));
+        const engine::OpenedFile* opened = edition.engine->file(file.handle);
+        if (opened == nullptr) continue;
+        // What it was when it was opened: its name may lead elsewhere by now, and since then its header was read.
+        files_.push_back({.path = file.path,
+                          .immutable = edition.loaded->module().files[file.file_class].immutable,
+                          .seen = opened->as_opened});
     }
 }
 
