@@ -11,7 +11,6 @@
 #include <cstring>
 #include <optional>
 
-#include "compiler/diag/utf8.h"
 #include "runtime/probe/last_part.h"
 #include "tools/chainio/run/files.h"
 
@@ -117,19 +116,18 @@ std::expected<std::string, NotFound> find_program(std::string_view name) {
     return std::unexpected(last);
 }
 
-std::string missing_for(const std::string& path) {
+std::optional<Missing> missing_for(const std::string& path) {
     std::string program = path;
     for (int depth = 0; depth <= kMostScripts; depth++) {
         const Descriptor file(::open(program.c_str(), O_RDONLY | O_CLOEXEC));
-        if (!file) return {};
+        if (!file) return std::nullopt;
         const std::string interpreter = interpreter_of(file);
         const std::string wanted = interpreter.empty() ? loader_of(file).value_or("") : interpreter;
-        if (wanted.empty()) return {};
-        if (::access(wanted.c_str(), F_OK) != 0)
-            return std::string(interpreter.empty() ? "its loader " : "its interpreter ") + diag::escaped(wanted);
+        if (wanted.empty()) return std::nullopt;
+        if (::access(wanted.c_str(), F_OK) != 0) return Missing{!interpreter.empty(), wanted};
         program = wanted;
     }
-    return {};
+    return std::nullopt;
 }
 
 std::string cannot_preload(const std::string& path) {

@@ -22,8 +22,12 @@ struct NotFound {
 std::expected<std::string, NotFound> find_program(std::string_view name);
 
 // What is missing of a program that is there and still cannot be started for want of a file (ENOENT): its interpreter,
-// or its loader. Empty when neither is.
-std::string missing_for(const std::string& path);
+// or its loader. As it stands in the file, for who shows it to escape.
+struct Missing {
+    bool interpreter = false;
+    std::string path;
+};
+std::optional<Missing> missing_for(const std::string& path);
 
 // Why the loader would not take a preloaded library into the program; empty when it would.
 std::string cannot_preload(const std::string& path);

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <utility>
 
+#include "compiler/diag/utf8.h"
 #include "compiler/ir/patterns.h"
 #include "runtime/shim/glob.h"
 #include "tools/chainio/commands.h"
@@ -123,8 +124,12 @@ int kept_descriptor(const std::string& path) {
 }
 
 int cannot_start(const std::string& name, const std::string& program, int error) {
-    const std::string missing = error == ENOENT ? missing_for(program) : std::string();
-    say(fmt::format("{}: {}{}{}", name, missing, missing.empty() ? "" : ": ", std::strerror(error)));
+    const auto missing = error == ENOENT ? missing_for(program) : std::nullopt;
+    std::string what;
+    if (missing)
+        what =
+            fmt::format("its {} {}: ", missing->interpreter ? "interpreter" : "loader", diag::escaped(missing->path));
+    say(fmt::format("{}: {}{}", name, what, std::strerror(error)));
     return error == ENOENT ? 127 : 126;
 }
 
