@@ -154,8 +154,8 @@ void Checker::check_class(const ast::PriorityClass& n, ir::PriorityClass& out, I
     }
 }
 
-void Checker::check_batch(const ast::Batch& n, Instance& scope) {
-    ir::Batch& out = module_.batch;
+ir::Batch Checker::check_batch(const ast::Batch& n, Instance& scope) {
+    ir::Batch out;
     if (n.min)
         if (auto v = constant_uint(*n.min, &scope, "the smallest batch", 1, 4096, batch_range))
             out.min = static_cast<std::uint32_t>(*v);
@@ -167,6 +167,7 @@ void Checker::check_batch(const ast::Batch& n, Instance& scope) {
         error(batch_range, n.span,
               "a batch of at least " + std::to_string(out.min) + " and at most " + std::to_string(out.max),
               "make `min` no larger than `max`");
+    return out;
 }
 
 std::int32_t Checker::class_named(const ast::Name& name) {
@@ -177,7 +178,7 @@ std::int32_t Checker::class_named(const ast::Name& name) {
     for (Instance* at = env_.scope; at; at = at->importer) {
         // A library may leave its classes to the spec that imports it.
         auto it = at->classes.find(name.text);
-        if (it != at->classes.end()) return static_cast<std::int32_t>(it->second);
+        if (it != at->classes.end()) return static_cast<std::int32_t>(class_numbers_[it->second]);
     }
     failed_ = true;
     if (env_.scope->is_broken(name.text)) return -1;

@@ -82,7 +82,7 @@ void Checker::shadow_params(ChainInfo& info, checked::Chain& out) {
             break;
     }
     if (symbol)
-        out.source = symbol->index;
+        out.source = out.mode == ir::ChainMode::on_ready ? socket_numbers_[symbol->index] : symbol->index;
     else
         info.failed = true;
 }

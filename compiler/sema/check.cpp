@@ -11,6 +11,7 @@ std::optional<checked::Module> Checker::run() {
     Instance& root = *new_instance(root_, root_name_, "", nullptr);
     apply_defines(root);
     declare_file(root);
+    check_artifact_names();
     for (std::uint32_t i = 0; i < constants_.size(); i++) constant(i, constants_[i].binding->name.span);
     for (std::uint32_t i = 0; i < records_.size(); i++)
         if (records_[i].progress == Progress::open) resolve_record(i);
@@ -19,7 +20,9 @@ std::optional<checked::Module> Checker::run() {
     for (std::uint32_t i = 0; i < sockets_.size(); i++) check_socket(i);
     for (std::uint32_t i = 0; i < classes_.size(); i++)
         check_class(*classes_[i].first, module_.classes[i], *classes_[i].second);
-    if (batch_.first) check_batch(*batch_.first, *batch_.second);
+    join_sockets();
+    join_classes();
+    check_batches();
     for (std::uint32_t i = 0; i < probes_.size(); i++) check_probe(i);
     check_target_of_chains();
     for (std::uint32_t i = 0; i < chains_.size(); i++) chain_signature(i);

@@ -133,6 +133,8 @@ class Checker {
     void declare_param(Instance&, const ast::Param&);
     void import_files(Instance&);
     void import_file(Instance&, const ast::Import&, Span);
+    std::uint32_t make_instance(Instance& scope, const ast::File&, const std::string& name, std::string prefix,
+                                const ast::Import&);
     bool is_import_cycle(Instance&, const ast::File&, const ast::Import&);
     void missing_import(Instance&, const ast::Import&, const Loaded&);
     void add_files(Instance&, const ast::FileClass&);
@@ -147,6 +149,13 @@ class Checker {
     Symbol* symbol_of(const ast::QualifiedName&, SymbolKind, Code missing, const char* what);
     void warn_nothing();
     void warn_unused();
+
+    // alike.cpp
+    std::optional<std::uint32_t> same_instance(const ast::File&, const std::string& prefix, const ast::Import&) const;
+    void check_artifact_names();
+    void join_sockets();
+    void join_classes();
+    void check_batches();
 
     // ---- constants (constants.cpp) ----
     Value constant(std::uint32_t index, Span use);
@@ -411,7 +420,7 @@ class Checker {
     void warn_patterns();
     void check_socket(std::uint32_t index);
     void check_class(const ast::PriorityClass&, ir::PriorityClass&, Instance&);
-    void check_batch(const ast::Batch&, Instance&);
+    ir::Batch check_batch(const ast::Batch&, Instance&);
     void check_probe(std::uint32_t index);
     void check_probe_limits(std::uint32_t index);
     std::optional<checked::Type> probe_type(const ast::Type&);
@@ -455,8 +464,10 @@ class Checker {
     };
     std::vector<ImportUse> root_imports_;
     const ast::App* app_ = nullptr;
-    std::pair<const ast::Batch*, Instance*> batch_{};
-    const ast::Service* service_ = nullptr;  // whose handlers are being checked
+    std::vector<std::pair<const ast::Batch*, Instance*>> batches_;  // of one declaration
+    std::set<const ast::MatchExe*> matches_;
+    std::vector<std::uint32_t> socket_numbers_, class_numbers_;  // in the module, of what was declared
+    const ast::Service* service_ = nullptr;                      // whose handlers are being checked
     std::unordered_map<std::string_view, std::uint32_t> service_texts_;
     std::vector<Binding> bindings_;
     std::unordered_map<std::string_view, std::int32_t> innermost_;

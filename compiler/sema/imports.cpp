@@ -65,16 +65,25 @@ void Checker::import_file(Instance& scope, const ast::Import& import, Span) {
     if (!loaded.file) return missing_import(scope, import, loaded);
     if (is_import_cycle(scope, *loaded.file, import)) return;
     std::string prefix = import.alias ? scope.prefix + import.alias->text + "." : scope.prefix;
-    Instance* made = new_instance(*loaded.file, loaded.canonical_name, std::move(prefix), &scope);
-    auto made_index = static_cast<std::uint32_t>(instances_.size() - 1);
+    std::optional<std::uint32_t> number = same_instance(*loaded.file, prefix, import);
+    if (!number) number = make_instance(scope, *loaded.file, loaded.canonical_name, std::move(prefix), import);
+    Instance& made = instances_[*number];
+    if (&scope == &instances_.front()) root_imports_.push_back({&import, &made});
+    if (import.alias) {
+        declare(scope, SymbolKind::module, *import.alias, *number);
+    } else {
+        merge_names(scope, made, import);
+    }
+}
+
+std::uint32_t Checker::make_instance(Instance& scope, const ast::File& file, const std::string& name,
+                                     std::string prefix, const ast::Import& import) {
+    Instance* made = new_instance(file, name, std::move(prefix), &scope);
+    const auto number = static_cast<std::uint32_t>(instances_.size() - 1);
+    made->import = &import;
     bind_import(scope, *made, import);
     declare_file(*made);
-    if (&scope == &instances_.front()) root_imports_.push_back({&import, made});
-    if (import.alias) {
-        declare(scope, SymbolKind::module, *import.alias, made_index);
-    } else {
-        merge_names(scope, *made, import);
-    }
+    return number;
 }
 
 // What `with { … }` gives, checked where it is written.

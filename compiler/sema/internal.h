@@ -113,6 +113,7 @@ struct Instance {
     std::string prefix;  // "bt." in front of the names of its chains
     std::uint16_t source = 0;
     Instance* importer = nullptr;
+    const ast::Import* import = nullptr;  // of the importer
     bool is_broken(std::string_view word) const;
     bool incomplete = false;  // an import is missing: names that are not found are not reported
     std::unordered_map<std::string_view, Symbol*> names;

@@ -135,7 +135,7 @@ void Checker::declare_param(Instance& scope, const ast::Param& param) {
 }
 
 void Checker::declare_app(Instance& scope, const ast::App& app) {
-    if (app_) {
+    if (app_ && app_ != &app) {
         error(duplicate_app, app.name.span, "a spec has one `app`, and this is a second one",
               "move its items into the first", {{app_->name.span, "the first is here"}});
     } else {
@@ -150,7 +150,7 @@ void Checker::declare_app_item(Instance& scope, const ast::AppItem& item) {
         if (match->pattern.empty())
             error(empty_pattern, match->span, "the pattern of `match exe` is empty",
                   "write a glob such as \"kvstore*\"");
-        module_.match_exe.push_back(match->pattern);
+        if (matches_.insert(match).second) module_.match_exe.push_back(match->pattern);
     } else if (const auto* files = std::get_if<ast::FileClass>(&item.node)) {
         add_files(scope, *files);
     } else if (const auto* socket = std::get_if<ast::Socket>(&item.node)) {
@@ -167,8 +167,8 @@ void Checker::declare_app_item(Instance& scope, const ast::AppItem& item) {
         module_.classes.emplace_back().name = cls->name.text;
         classes_.emplace_back(cls, &scope);
     } else if (const auto* batch = std::get_if<ast::Batch>(&item.node)) {
-        if (!batch_.first)
-            batch_ = {batch, &scope};
+        if (batches_.empty() || batches_.front().first == batch)
+            batches_.emplace_back(batch, &scope);
         else
             error(duplicate_name, batch->span, "`batch` is given twice", "keep one of the two");
     }

@@ -1,0 +1,93 @@
+// What is one thing although it is declared several times, because the file that declares it comes in by several
+// imports.
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "compiler/sema/checker.h"
+
+namespace chainio::sema {
+
+// An import without `with` makes the same of a file wherever it stands, and under one prefix it has the same names.
+std::optional<std::uint32_t> Checker::same_instance(const ast::File& file, const std::string& prefix,
+                                                    const ast::Import& import) const {
+    if (!import.bindings.empty()) return std::nullopt;
+    const auto found = std::ranges::find_if(instances_, [&](const Instance& made) {
+        return made.file == &file && made.import && made.import->bindings.empty() && made.prefix == prefix;
+    });
+    if (found == instances_.end()) return std::nullopt;
+    return static_cast<std::uint32_t>(found - instances_.begin());
+}
+
+// Callers name chains and clients of the metrics name services, so that two of one name would hide each other.
+void Checker::check_artifact_names() {
+    if (failed_) return;
+    std::map<std::string_view, std::size_t> chains, services;
+    const auto twice = [&](const char* what, const ast::Name& name, const std::string& full, Span first) {
+        error(duplicate_name, name.span, std::string("two ") + what + " of the artifact would be called `" + full + "`",
+              "import one of their files with a name of its own: `import … as …`", {{first, "the other one is here"}});
+    };
+    for (std::size_t i = 0; i < chains_.size(); i++) {
+        const auto [it, fresh] = chains.try_emplace(module_.chains[i].name, i);
+        if (!fresh)
+            twice("chains", chains_[i].chain->name, module_.chains[i].name, chains_[it->second].chain->name.span);
+    }
+    for (std::size_t i = 0; i < services_.size(); i++) {
+        const auto [it, fresh] = services.try_emplace(module_.services[i].name, i);
+        if (!fresh)
+            twice("services", services_[i].first->name, module_.services[i].name,
+                  services_[it->second].first->name.span);
+    }
+}
+
+// A program's socket is looked for by transport and port alone, so that chains on a second one would never run.
+void Checker::join_sockets() {
+    std::map<std::pair<bool, std::uint16_t>, std::uint32_t> first;
+    std::vector<ir::Socket> joined;
+    for (const ir::Socket& socket : module_.sockets) {
+        const auto [it, fresh] =
+            first.try_emplace({socket.tcp, socket.port}, static_cast<std::uint32_t>(joined.size()));
+        if (fresh) joined.push_back(socket);
+        socket_numbers_.push_back(it->second);
+    }
+    module_.sockets = std::move(joined);
+}
+
+// One declaration is one class, unless the imports of its file give it different numbers.
+void Checker::join_classes() {
+    std::map<const ast::PriorityClass*, std::vector<std::uint32_t>> made;
+    std::vector<ir::PriorityClass> joined;
+    for (std::size_t i = 0; i < classes_.size(); i++) {
+        ir::PriorityClass& own = module_.classes[i];
+        std::vector<std::uint32_t>& alike = made[classes_[i].first];
+        const auto same = std::ranges::find_if(alike, [&](std::uint32_t number) {
+            const ir::PriorityClass& other = joined[number];
+            return other.priority == own.priority && other.weight == own.weight &&
+                   std::ranges::equal(other.slos, own.slos, [](const ir::Slo& a, const ir::Slo& b) {
+                       return a.percentile_x1000 == b.percentile_x1000 && a.ns == b.ns;
+                   });
+        });
+        if (same != alike.end()) {
+            class_numbers_.push_back(*same);
+            continue;
+        }
+        alike.push_back(static_cast<std::uint32_t>(joined.size()));
+        class_numbers_.push_back(alike.back());
+        joined.push_back(std::move(own));
+    }
+    module_.classes = std::move(joined);
+}
+
+void Checker::check_batches() {
+    for (std::size_t i = 0; i < batches_.size(); i++) {
+        const auto& [batch, scope] = batches_[i];
+        const ir::Batch made = check_batch(*batch, *scope);
+        if (i == 0)
+            module_.batch = made;
+        else if (made.min != module_.batch.min || made.max != module_.batch.max)
+            error(duplicate_name, batch->span, "`batch` is given twice, by two imports with different numbers",
+                  "give both imports the same numbers");
+    }
+}
+
+}  // namespace chainio::sema
