@@ -8,18 +8,16 @@ void Checker::import_files(Instance& scope) {
         if (const auto* import = std::get_if<ast::Import>(&item.node)) import_file(scope, *import, item.span);
 }
 
+// The way round is told by its places: the imports' own words for one file differ from folder to folder.
 bool Checker::is_import_cycle(Instance& scope, const ast::File& file, const ast::Import& import) {
-    std::string path;
+    std::vector<diag::Note> way;
     for (Instance* at = &scope; at; at = at->importer) {
-        const std::string name = at->importer ? at->name : "the spec";  // whose own name does not count
-        path = name + " -> " + path;
         if (at->file == &file) {
-            path += name;
             error(import_cycle, import.path_span, "\"" + import.path + "\" imports itself",
-                  "break the circle: move what both need into a third file",
-                  {{import.path_span, "the circle: " + path}});
+                  "break the circle: move what both need into a third file", std::move(way));
             return true;
         }
+        if (at->import) way.push_back({at->import->path_span, "\"" + at->import->path + "\" is imported here"});
     }
     return false;
 }
