@@ -3,6 +3,12 @@
 
 namespace chainio::sema {
 
+const ast::Import* Instance::root_import() const {
+    const ast::Import* found = nullptr;
+    for (const Instance* at = this; at->importer; at = at->importer) found = at->import;
+    return found;
+}
+
 void Checker::import_files(Instance& scope) {
     for (const auto& item : scope.file->items)
         if (const auto* import = std::get_if<ast::Import>(&item.node)) import_file(scope, *import, item.span);

@@ -114,6 +114,8 @@ struct Instance {
     std::uint16_t source = 0;
     Instance* importer = nullptr;
     const ast::Import* import = nullptr;  // of the importer
+    // The import of the file that is compiled by which this one has come in; null for that file itself.
+    const ast::Import* root_import() const;
     bool is_broken(std::string_view word) const;
     bool incomplete = false;  // an import is missing: names that are not found are not reported
     std::unordered_map<std::string_view, Symbol*> names;

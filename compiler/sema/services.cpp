@@ -49,21 +49,32 @@ void Checker::check_endpoints(const ast::Service& n, checked::Service& out) {
     }
 }
 
-// Two services on one port start together only when --port gives one of them another one. Of an import's service the
-// other's place is shown, when that is in the file that is compiled.
+// Two services on one port start together only when --port gives one of them another one. The place that is shown is in
+// the file that is compiled: that of a service of its own, else the import that brings the second one. What is wrong
+// within one import is said where that file is compiled.
 void Checker::warn_shared_port(const ir::Endpoint& endpoint, Span span, const checked::Service& service) {
     for (std::size_t i = 0; endpoint.port != 0 && &module_.services[i] != &service; i++) {
         const checked::Service& other = module_.services[i];
         for (std::size_t at = 0; at < other.info.endpoints.size(); at++) {
             const ir::Endpoint& there = other.info.endpoints[at];
             if (there.port != endpoint.port || there.tcp != endpoint.tcp) continue;
-            Span first = services_[i].first->endpoints[at].span;
+            const std::string port = std::string(endpoint.tcp ? "tcp" : "udp") + " port " + std::to_string(there.port);
+            const Span first = services_[i].first->endpoints[at].span;
             const bool second_is_shown = in_root(span);
-            warn(shared_port, second_is_shown ? span : first,
-                 std::string(endpoint.tcp ? "tcp" : "udp") + " port " + std::to_string(endpoint.port) +
-                     " is that of service `" + (second_is_shown ? other : service).name + "` as well",
-                 "give one of the two another port, here or with --port",
-                 {{second_is_shown ? first : span, "the other one is here"}});
+            const ast::Import* const import = env_.scope->root_import();
+            if (second_is_shown || in_root(first))
+                warn(shared_port, second_is_shown ? span : first,
+                     port + " is that of service `" + (second_is_shown ? other : service).name + "` as well",
+                     "give one of the two another port, here or with --port",
+                     {{second_is_shown ? first : span, "the other one is here"}});
+            else if (import != services_[i].second->root_import())
+                warn(
+                    shared_port, import->path_span,
+                    port + " of service `" + service.name + "` is that of service `" + other.name + "` as well",
+                    "give one of the two another port with --port, or with a parameter that its file has for it",
+                    first.file == span.file && first.line == span.line && first.col == span.col
+                        ? std::vector<diag::Note>{{span, "both are this one"}}
+                        : std::vector<diag::Note>{{first, "this one is the first"}, {span, "and this one the second"}});
             return;
         }
     }
