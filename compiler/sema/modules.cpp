@@ -324,8 +324,9 @@ void Checker::warn_unused() {
     for (const auto& import : root_imports_) {
         bool used = false;
         for (const auto& symbol : symbols_) {
-            if (symbol.owner == import.made)
-                used |= symbol.used || symbol.kind == SymbolKind::chain || symbol.kind == SymbolKind::service;
+            const bool is_run = symbol.kind == SymbolKind::chain || symbol.kind == SymbolKind::service;
+            used |= is_run ? symbol.owner->root_import() == import.import || symbol.owner == import.made
+                           : symbol.used && symbol.owner == import.made;
         }
         if (!used) {
             warn(unused_import, import.import->path_span, "nothing of \"" + import.import->path + "\" is used",
