@@ -198,6 +198,8 @@ void Checker::check_call_chain(ChainScope& chain, checked::Chain& out) {
     check_hops(chain);
     check_result(chain);
     check_limits(chain);
+    if (failed_) return;
+    warn_unreached(chain);
 }
 
 void Checker::check_done(ChainScope& chain) {

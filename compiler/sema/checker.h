@@ -43,6 +43,7 @@ class Checker {
         std::unordered_map<std::string_view, std::uint32_t> steps;
         std::set<std::pair<std::uint32_t, std::uint32_t>> header_fields;
         std::vector<std::optional<std::uint32_t>> step_files;  // the default file of each step
+        std::vector<bool> step_ends;                           // whether every way through a step goes on or ends
         Instance* scope = nullptr;
         std::size_t mark = 0;  // bindings before it are the parameters and the state
         bool exact_result = false;
@@ -393,7 +394,7 @@ class Checker {
     checked::Body key_body(const ast::Service&, const ast::Request&, const ast::Expr& key);
     void bind_request(const ast::Request&, RequestScope&, checked::Body&, ir::Line);
 
-    // ---- chains (chains.cpp, steps.cpp) ----
+    // ---- chains (chains.cpp, steps.cpp, never.cpp) ----
     void chain_signature(std::uint32_t index);
     void chain_params(ChainInfo&, checked::Chain&);
     void shadow_params(ChainInfo&, checked::Chain&);
@@ -406,6 +407,7 @@ class Checker {
     void check_step(ChainScope&, std::uint32_t index);
     void step_read(ChainScope&, const ast::Step&, checked::Step&, bool entry);
     void check_done(ChainScope&);
+    void warn_unreached(const ChainScope&);
     void check_hops(ChainScope&);
     void check_result(ChainScope&);
     void check_limits(ChainScope&);

@@ -130,7 +130,7 @@ void Checker::check_step(ChainScope& chain, std::uint32_t index) {
         }
     }
     if (!n.param.text.empty()) bind(std::move(b));
-    block(n.body, out.body.block);
+    chain.step_ends.push_back(block(n.body, out.body.block));
     const std::uint64_t reads = least(out.body.block, StmtKind::next, StmtKind::next);
     if (reads > kMaxNext) {
         error(too_many_next, n.name.span,
