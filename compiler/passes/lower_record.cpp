@@ -14,17 +14,6 @@ using View = std::shared_ptr<ViewData>;
 
 namespace {
 
-// How many bytes from the view's start on every view has: one check covers all fields at fixed places.
-std::uint64_t fixed_prefix(const checked::Record& record) {
-    std::int64_t prefix = std::max<std::int64_t>(record.fixed_size, 0);
-    for (const Field& f : record.fields) {
-        if (f.kind == Field::Kind::derived || f.kind == Field::Kind::padding) continue;
-        if (!f.when && f.fixed_offset >= 0 && f.fixed_size >= 0)
-            prefix = std::max(prefix, f.fixed_offset + f.fixed_size);
-    }
-    return static_cast<std::uint64_t>(prefix);
-}
-
 Operand plus(ir::Builder& b, Operand base, std::uint64_t more) {
     if (more == 0) return base;
     if (base.is_imm) return Operand::imm(base.value + more);

@@ -200,6 +200,7 @@ void Checker::check_call_chain(ChainScope& chain, checked::Chain& out) {
     check_limits(chain);
     if (failed_) return;
     warn_unreached(chain);
+    warn_reads(chain);
 }
 
 void Checker::check_done(ChainScope& chain) {

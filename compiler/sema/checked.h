@@ -2,6 +2,7 @@
 // are instantiated, constants folded, functions expanded, sugar gone, and every expression has a type. A checked module
 // has no error left that a user could make; lowering asserts instead of reporting.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -168,6 +169,16 @@ struct Record {
     std::vector<Local> locals;
     std::int64_t fixed_size = -1;
 };
+// How many bytes from its start on every view of the record has.
+inline std::uint64_t fixed_prefix(const Record& record) {
+    std::int64_t prefix = std::max<std::int64_t>(record.fixed_size, 0);
+    for (const Field& f : record.fields) {
+        if (f.kind == Field::Kind::derived || f.kind == Field::Kind::padding) continue;
+        if (!f.when && f.fixed_offset >= 0 && f.fixed_size >= 0)
+            prefix = std::max(prefix, f.fixed_offset + f.fixed_size);
+    }
+    return static_cast<std::uint64_t>(prefix);
+}
 struct TextItem {
     enum class Kind : std::uint8_t { literal, token, word, integer, rest, choice } kind;
     std::string name;                   // captures

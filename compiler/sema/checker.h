@@ -408,6 +408,8 @@ class Checker {
     void step_read(ChainScope&, const ast::Step&, checked::Step&, bool entry);
     void check_done(ChainScope&);
     void warn_unreached(const ChainScope&);
+    void warn_read(const checked::Step&, const checked::Expr& at, const checked::Expr& length);
+    void warn_reads(const ChainScope&);
     void check_hops(ChainScope&);
     void check_result(ChainScope&);
     void check_limits(ChainScope&);

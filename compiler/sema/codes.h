@@ -192,6 +192,7 @@ enum Code : int {
     nothing_declared = 409,
     pattern_matches_nothing = 410,
     shared_port = 411,
+    read_never_fits = 412,
     // of the other areas
     internal = 606,
 };

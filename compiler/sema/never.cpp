@@ -1,9 +1,12 @@
-// What of a chain never runs: steps that nothing goes to, and a `done` that no step leaves a way to.
+// What of a chain never runs: steps that nothing goes to, a `done` that no step leaves a way to, and steps whose reads
+// cannot hold their record.
 #include "compiler/sema/checker.h"
 
 namespace chainio::sema {
 
 using checked::Block;
+using checked::Expr;
+using checked::ExprKind;
 using checked::Stmt;
 using checked::StmtKind;
 
@@ -31,6 +34,19 @@ std::vector<bool> steps_that_run(const checked::Chain& chain) {
     return runs;
 }
 
+// The most bytes that a read may have, as its length's value or type says.
+std::uint64_t most(const Expr& length) {
+    if (length.kind == ExprKind::int_const) return length.value;
+    return length.type.bits >= 64 ? ~0ULL : (1ULL << length.type.bits) - 1;
+}
+
+// Up to which byte of its block a step's record reaches at least; 0 for one without a record.
+std::uint64_t wanted(const checked::Step& step, const checked::Module& module) {
+    if (!step.record) return 0;
+    const bool is_placed = step.from && step.from->kind == ExprKind::int_const;
+    return (is_placed ? std::min(step.from->value, kMaxBlock + 1) : 0) + fixed_prefix(module.records[*step.record]);
+}
+
 }  // namespace
 
 void Checker::warn_unreached(const ChainScope& chain) {
@@ -46,6 +62,36 @@ void Checker::warn_unreached(const ChainScope& chain) {
     if (chain.ast->done && !reaches_done)
         warn(unreachable_code, chain.ast->done->span, "`done` never runs: every step goes on or ends the chain",
              "remove it, or let a step end without `goto`, `return` and `fail`");
+}
+
+void Checker::warn_read(const checked::Step& step, const Expr& at, const Expr& length) {
+    constexpr std::uint64_t kFilesEnd = 1ULL << 63;
+    if (at.kind == ExprKind::int_const && at.value >= kFilesEnd)
+        warn(read_never_fits, at.span,
+             "a read that begins at byte " + std::to_string(at.value) + " always fails with `malformed`",
+             "read from before byte 2^63, where the longest file ends");
+    const std::uint64_t needed = wanted(step, module_), most_bytes = most(length);
+    if (most_bytes >= needed || needed > kMaxBlock) return;
+    warn(read_never_fits, length.span,
+         "a read of at most " + std::to_string(most_bytes) + " bytes, and the record of step `" + step.name +
+             "` ends at byte " + std::to_string(needed) + " or later: the step always ends with `malformed`",
+         "read at least " + std::to_string(needed) + " bytes", {{step.span, "the step is declared here"}});
+}
+
+void Checker::warn_reads(const ChainScope& chain) {
+    const checked::Chain& out = *chain.out;
+    for (const checked::Step& step : out.steps) {
+        if (const std::uint64_t needed = wanted(step, module_); needed > kMaxBlock)
+            warn(read_never_fits, step.from->span,
+                 "the record of step `" + step.name + "` ends behind byte " + std::to_string(kMaxBlock) +
+                     " of its block: the step always ends with `malformed`",
+                 "a block has at most 64 KiB: read from nearer to the record");
+        each_read(step.body.block, [&](const Stmt& read) {
+            if (read.value && read.value2) warn_read(out.steps[read.index], *read.value, *read.value2);
+        });
+    }
+    if (const checked::Step& first = out.steps.front(); first.at && first.length)
+        warn_read(first, *first.at, *first.length);
 }
 
 }  // namespace chainio::sema
