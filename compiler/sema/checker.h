@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kMaxReplyParts = 64;  // as the IR
 inline constexpr std::uint32_t kMaxPrefetch = 512;
 inline constexpr std::uint32_t kMaxExpansions = 20000;
 inline constexpr std::uint32_t kMaxExpansionDepth = 32;
-inline constexpr std::uint32_t kMaxImportDepth = 16;
+inline constexpr std::uint32_t kMaxImportDepth = 16, kMaxImports = 4096;
 // Levels of expressions, through the constants, functions, records and fields that they name: the checker and the
 // lowering recurse along them. A constant of a sum, and a record in a record, are two levels.
 inline constexpr std::uint32_t kMaxLevels = 512;
@@ -136,6 +136,7 @@ class Checker {
     void import_file(Instance&, const ast::Import&, Span);
     std::uint32_t make_instance(Instance& scope, const ast::File&, const std::string& name, std::string prefix,
                                 const ast::Import&);
+    bool is_one_import_too_many(Instance&, const ast::Import&);
     bool is_import_cycle(Instance&, const ast::File&, const ast::Import&);
     void missing_import(Instance&, const ast::Import&, const Loaded&);
     void add_files(Instance&, const ast::FileClass&);
@@ -467,6 +468,7 @@ class Checker {
         Instance* made;
     };
     std::vector<ImportUse> root_imports_;
+    bool imports_reported_ = false;
     const ast::App* app_ = nullptr;
     std::vector<std::pair<const ast::Batch*, Instance*>> batches_;  // of one declaration
     std::set<const ast::MatchExe*> matches_;

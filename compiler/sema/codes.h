@@ -33,6 +33,7 @@ enum Code : int {
     import_too_deep = 124,
     unknown_define = 125,
     bad_define_value = 126,
+    too_many_imports = 127,
     // constants
     not_constant = 130,
     constant_cycle = 131,

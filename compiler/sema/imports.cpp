@@ -28,6 +28,17 @@ bool Checker::is_import_cycle(Instance& scope, const ast::File& file, const ast:
     return false;
 }
 
+// Depth alone bounds nothing that ends: two imports a file, 16 deep, are 65,536. What would have come is not missed.
+bool Checker::is_one_import_too_many(Instance& scope, const ast::Import& import) {
+    if (instances_.size() <= kMaxImports) return false;
+    if (!imports_reported_)
+        error(too_many_imports, import.path_span,
+              "the spec has more than " + std::to_string(kMaxImports) + " imports, with those of its imports",
+              "import what several files need without `as` and `with`, or fewer times");
+    imports_reported_ = scope.incomplete = true;
+    return true;
+}
+
 // What would have come from the missing file is not reported again at each use.
 void Checker::missing_import(Instance& scope, const ast::Import& import, const Loaded& loaded) {
     std::vector<diag::Note> notes;
@@ -70,6 +81,7 @@ void Checker::import_file(Instance& scope, const ast::Import& import, Span) {
     if (is_import_cycle(scope, *loaded.file, import)) return;
     std::string prefix = import.alias ? scope.prefix + import.alias->text + "." : scope.prefix;
     std::optional<std::uint32_t> number = same_instance(*loaded.file, prefix, import);
+    if (!number && is_one_import_too_many(scope, import)) return;
     if (!number) number = make_instance(scope, *loaded.file, loaded.canonical_name, std::move(prefix), import);
     Instance& made = instances_[*number];
     if (&scope == &instances_.front()) root_imports_.push_back({&import, &made});

@@ -321,17 +321,16 @@ void Checker::warn_unused() {
     warn_nothing();
     bool has_chain = !services_.empty();
     for (const auto& c : chains_) has_chain |= c.scope == &root;
-    for (const auto& import : root_imports_) {
-        bool used = false;
-        for (const auto& symbol : symbols_) {
-            const bool is_run = symbol.kind == SymbolKind::chain || symbol.kind == SymbolKind::service;
-            used |= is_run ? symbol.owner->root_import() == import.import || symbol.owner == import.made
-                           : symbol.used && symbol.owner == import.made;
-        }
-        if (!used) {
-            warn(unused_import, import.import->path_span, "nothing of \"" + import.import->path + "\" is used",
-                 "remove the import");
-        }
+    std::set<const ast::Import*> brings;  // what is used, or runs
+    std::set<const Instance*> used;
+    for (const auto& symbol : symbols_) {
+        const bool is_run = symbol.kind == SymbolKind::chain || symbol.kind == SymbolKind::service;
+        if (is_run) brings.insert(symbol.owner->root_import());
+        if (is_run || symbol.used) used.insert(symbol.owner);
+    }
+    for (const auto& [import, made] : root_imports_) {
+        if (!used.contains(made) && !brings.contains(import))
+            warn(unused_import, import->path_span, "nothing of \"" + import->path + "\" is used", "remove the import");
     }
     if (!has_chain) return;
     for (const auto& symbol : symbols_) {
