@@ -186,7 +186,8 @@ Expectation expectation(const Failure& f) {
             f.vocabulary->getLiteralName(kind));  // older runtimes give a string, newer ones a view
         if (text.empty() && literal.size() > 2)
             text = in_ticks(std::string_view(literal).substr(1, literal.size() - 2));
-        if (!text.empty()) each.push_back(text);
+        // Some words have several kinds of token, one a place.
+        if (!text.empty() && std::ranges::find(each, text) == each.end()) each.push_back(text);
     }
     if (!each.empty() && each.size() <= 4)
         return {join(each), each.size() == 1 ? "put " + each.front() + " here" : "use one of these here"};
