@@ -50,9 +50,12 @@ struct Words {  // options whose words are turned into enumerators after parsing
     bool in_place = false;
 };
 
+// As of a script's variable that is not set; it would count as if the option were not there.
+std::string no_name(const std::string& file) { return file.empty() ? "the name of a file is empty" : ""; }
+
 void declare(CLI::App& app, Options& o, Words& w) {
     app.add_option("input", o.inputs, "The spec; - is standard input")->type_name("FILE");
-    app.add_option("-o,--output", o.output, "Where to write; - is standard output")->type_name("FILE");
+    app.add_option("-o,--output", o.output, "Where to write; - is standard output")->check(no_name)->type_name("FILE");
     app.add_option("-I", o.include_dirs, "A folder to look for imports in, after the importing file's own")
         ->type_name("DIR")
         ->allow_extra_args(false);
@@ -83,6 +86,7 @@ void declare(CLI::App& app, Options& o, Words& w) {
         ->type_name("text|json|sarif");
     app.add_option("--source-map", o.source_map,
                    "Write a JSON map from the lines of the canonical form to those of the sources")
+        ->check(no_name)
         ->type_name("FILE");
     app.add_option("--target", o.target, "Refuse what this kernel release does not offer")->type_name("linux-6.1");
     app.add_option("--native", o.native, "Architectures to put native step code in for: x86_64, aarch64, or none")
@@ -93,7 +97,7 @@ void declare(CLI::App& app, Options& o, Words& w) {
     app.add_option("--stdlib", o.stdlib, "The folder of the standard library")->type_name("DIR");
     app.add_option("--clang", o.clang, "The clang to use for BPF and native code")->type_name("PROGRAM");
     app.add_flag("--write-deps", o.write_deps, "-MD: write the names of the files that were read, as a make rule");
-    app.add_option("--deps-file", o.deps_file, "-MF: where to write that rule")->type_name("FILE");
+    app.add_option("--deps-file", o.deps_file, "-MF: where to write that rule")->check(no_name)->type_name("FILE");
     app.add_flag("--time-report", o.time_report, "Print how long each stage took");
     app.add_option("--color", o.colour, "auto, always or never")
         ->check(CLI::IsMember({"auto", "always", "never"}))
