@@ -95,6 +95,19 @@ class ScalarWalk {
     bool block_ = false, lost_ = false;
 };
 
+// Whether the text ends within the quotes that it begins with: yaml-cpp takes its end for the closing one.
+bool is_open_quote(std::string_view text) {
+    if (!text.starts_with('"') && !text.starts_with('\'')) return false;
+    for (std::size_t i = 1; i < text.size(); ++i) {
+        const bool is_pair = text[0] == '"' ? text[i] == '\\' : text.substr(i).starts_with("''");
+        if (is_pair)
+            ++i;
+        else if (text[i] == text[0])
+            return false;
+    }
+    return true;
+}
+
 class Lines {
   public:
     explicit Lines(std::string_view text) {
@@ -140,6 +153,9 @@ class TreeBuilder final : public YAML::EventHandler {
                   const std::string& value) override {
         YamlNode node = make(mark, YamlNode::Kind::scalar, anchor, tag);
         node.text = value;
+        if (is_open_quote(text_.substr(node.offset)))
+            diags_.report(code::yaml_syntax, node.span, "this quoted text has no end",
+                          std::string("close it with ") + text_[node.offset]);
         ScalarWalk walk(text_, node.offset);
         for (const std::size_t offset : walk.run(value)) node.places.push_back(lines_.at(offset));
         node.end = walk.end();
