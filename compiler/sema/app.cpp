@@ -11,6 +11,11 @@ namespace chainio::sema {
 using checked::Type;
 using checked::TypeKind;
 
+// Whoever looks for the name ends it there, and would find another one.
+void Checker::no_nul(const std::string& name, Span span, const std::string& what) {
+    if (name.contains('\0')) error(nul_in_name, span, what + " has a byte 0 in it", "remove it: no name has one");
+}
+
 void Checker::check_files(std::uint32_t index) {
     const FilesInfo info = files_[index];
     const ast::FileClass& n = *info.files;
@@ -22,7 +27,9 @@ void Checker::check_files(std::uint32_t index) {
     if (out.info.pattern.empty() && !said)
         error(empty_pattern, n.pattern_span, "the pattern of files `" + n.name.text + "` is empty",
               "write a glob such as \"*.idx\"");
+    if (!said) no_nul(out.info.pattern, n.pattern_span, "the pattern of files `" + n.name.text + "`");
     if (n.root) {
+        no_nul(*n.root, n.name.span, "the root of files `" + n.name.text + "`");
         if (out.info.root.empty()) out.info.root = *n.root;  // -D has chosen another
         if (!n.root->starts_with('/'))
             error(relative_root, n.name.span,
@@ -226,6 +233,7 @@ void Checker::check_probe(std::uint32_t index) {
                    Env{.scope = scope, .site = Site::constant, .locals = &constant_locals_, .base = bindings_.size()});
     out.kind = n->kind.text;
     out.site = n->site;
+    no_nul(n->site, n->site_span, "where the probe is");
     static const std::vector<std::string> kinds{"usdt", "uprobe", "syscall"};
     if (std::ranges::find(kinds, n->kind.text) == kinds.end()) {
         error(unknown_probe_kind, n->kind.span, "there is no probe kind `" + n->kind.text + "`",

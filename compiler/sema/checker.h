@@ -421,6 +421,7 @@ class Checker {
 
     // ---- applications (app.cpp) ----
     void declare_app(Instance&, const ast::App&);
+    void no_nul(const std::string& name, Span, const std::string& what);
     void check_files(std::uint32_t index);
     void warn_patterns();
     void check_socket(std::uint32_t index);

@@ -180,6 +180,7 @@ enum Code : int {
     cache_files = 328,
     cache_begin = 329,
     cache_request = 330,
+    nul_in_name = 331,
     // warnings
     unused_let = 400,
     unused_parameter = 401,

@@ -150,6 +150,7 @@ void Checker::declare_app_item(Instance& scope, const ast::AppItem& item) {
         if (match->pattern.empty())
             error(empty_pattern, match->span, "the pattern of `match exe` is empty",
                   "write a glob such as \"kvstore*\"");
+        no_nul(match->pattern, match->span, "the pattern of `match exe`");
         if (matches_.insert(match).second) module_.match_exe.push_back(match->pattern);
     } else if (const auto* files = std::get_if<ast::FileClass>(&item.node)) {
         add_files(scope, *files);
