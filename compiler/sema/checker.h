@@ -18,6 +18,7 @@ inline constexpr std::uint32_t kMaxArgSlots = 32;
 inline constexpr std::uint32_t kMaxArgBytes = 4096;
 inline constexpr std::uint32_t kMaxProbes = 32, kMaxProbeArgs = 12, kMaxSyscallArgs = 6;
 inline constexpr std::uint32_t kMaxNext = 16;
+inline constexpr std::uint32_t kMaxDatagram = 9216;  // of a request, as the runtime takes them
 inline constexpr std::uint32_t kMaxArms = 128;       // each nests an `if` in the one before; the IR nests 200 deep
 inline constexpr std::uint32_t kMaxReplyParts = 64;  // as the IR
 inline constexpr std::uint32_t kMaxPrefetch = 512;
@@ -411,6 +412,8 @@ class Checker {
     void warn_unreached(const ChainScope&);
     void warn_read(const checked::Step&, const checked::Expr& at, const checked::Expr& length);
     void warn_reads(const ChainScope&);
+    void warn_prefetches(const checked::Block&);
+    void warn_request(const ast::Service&, const checked::Service&);
     void check_hops(ChainScope&);
     void check_result(ChainScope&);
     void check_limits(ChainScope&);

@@ -195,6 +195,7 @@ enum Code : int {
     pattern_matches_nothing = 410,
     shared_port = 411,
     read_never_fits = 412,
+    request_never_fits = 413,
     // of the other areas
     internal = 606,
 };

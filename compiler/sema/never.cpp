@@ -1,5 +1,7 @@
-// What of a chain never runs: steps that nothing goes to, a `done` that no step leaves a way to, and steps whose reads
-// cannot hold their record.
+// What never runs: steps that nothing goes to, a `done` that no step leaves a way to, steps whose reads cannot hold
+// their record, prefetches behind all files, and handlers of requests that no datagram can hold.
+#include <algorithm>
+
 #include "compiler/sema/checker.h"
 
 namespace chainio::sema {
@@ -12,12 +14,14 @@ using checked::StmtKind;
 
 namespace {
 
+constexpr std::uint64_t kFilesEnd = 1ULL << 63;
+
 template <typename Visit>
-void each_read(const Block& block, const Visit& visit) {
+void each(StmtKind kind, const Block& block, const Visit& visit) {
     for (const auto& stmt : block) {
-        if (stmt->kind == StmtKind::next) visit(*stmt);
-        each_read(stmt->body, visit);
-        each_read(stmt->otherwise, visit);
+        if (stmt->kind == kind) visit(*stmt);
+        each(kind, stmt->body, visit);
+        each(kind, stmt->otherwise, visit);
     }
 }
 
@@ -29,7 +33,7 @@ std::vector<bool> steps_that_run(const checked::Chain& chain) {
         left.pop_back();
         if (runs[step]) continue;
         runs[step] = true;
-        each_read(chain.steps[step].body.block, [&](const Stmt& read) { left.push_back(read.index); });
+        each(StmtKind::next, chain.steps[step].body.block, [&](const Stmt& read) { left.push_back(read.index); });
     }
     return runs;
 }
@@ -65,7 +69,6 @@ void Checker::warn_unreached(const ChainScope& chain) {
 }
 
 void Checker::warn_read(const checked::Step& step, const Expr& at, const Expr& length) {
-    constexpr std::uint64_t kFilesEnd = 1ULL << 63;
     if (at.kind == ExprKind::int_const && at.value >= kFilesEnd)
         warn(read_never_fits, at.span,
              "a read that begins at byte " + std::to_string(at.value) + " always fails with `malformed`",
@@ -86,12 +89,32 @@ void Checker::warn_reads(const ChainScope& chain) {
                  "the record of step `" + step.name + "` ends behind byte " + std::to_string(kMaxBlock) +
                      " of its block: the step always ends with `malformed`",
                  "a block has at most 64 KiB: read from nearer to the record");
-        each_read(step.body.block, [&](const Stmt& read) {
+        each(StmtKind::next, step.body.block, [&](const Stmt& read) {
             if (read.value && read.value2) warn_read(out.steps[read.index], *read.value, *read.value2);
         });
     }
     if (const checked::Step& first = out.steps.front(); first.at && first.length)
         warn_read(first, *first.at, *first.length);
+}
+
+void Checker::warn_prefetches(const Block& block) {
+    each(StmtKind::prefetch, block, [&](const Stmt& prefetch) {
+        if (!prefetch.value || prefetch.value->kind != ExprKind::int_const || prefetch.value->value < kFilesEnd) return;
+        warn(read_never_fits, prefetch.value->span,
+             "a prefetch that begins at byte " + std::to_string(prefetch.value->value) + " never reads anything",
+             "prefetch from before byte 2^63, where the longest file ends");
+    });
+}
+
+void Checker::warn_request(const ast::Service& n, const checked::Service& out) {
+    const auto udp = std::ranges::find(n.endpoints, false, &ast::Endpoint::tcp);
+    if (failed_ || udp == n.endpoints.end() || !out.udp || out.udp->request_record < 0) return;
+    const std::uint64_t bytes = fixed_prefix(module_.records[static_cast<std::size_t>(out.udp->request_record)]);
+    if (bytes > kMaxDatagram)
+        warn(request_never_fits, udp->span,
+             "a request has at least " + std::to_string(bytes) + " bytes, and longer datagrams than " +
+                 std::to_string(kMaxDatagram) + " bytes are answered by `on malformed`",
+             "take such requests by tcp, or make the request shorter");
 }
 
 }  // namespace chainio::sema

@@ -302,6 +302,7 @@ void Checker::check_service(std::uint32_t index) {
     if (n->cache) check_cache(*n, out);
     check_handlers(*n, out);
     if (n->cache) check_kept(*n, out);
+    warn_request(*n, out);
     service_texts_.clear();
 }
 

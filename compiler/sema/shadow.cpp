@@ -35,6 +35,7 @@ void Checker::check_shadow_chain(ChainScope& chain, checked::Chain& out) {
               "chain `" + n.name.text + "` asks for at least " + std::to_string(count) + " prefetches at one event",
               "ask for at most 512");
     }
+    warn_prefetches(out.shadow.block);
 }
 
 // The file class that an expression names, when it names one: `pages`, or `import.pages`.
