@@ -117,7 +117,8 @@ class ServerImpl final : public Server {
     std::optional<Ahead> ahead_;
     std::optional<Events> events_;
     probe::Poller* probes_ = nullptr;
-    std::string failure_;  // of the ring; the server then only watches
+    std::string failure_;    // of the ring; the server then only watches
+    unsigned given_up_ = 0;  // fetches and walks that had not ended when the run did
     std::uint64_t sleep_ns_ = kSleepNs, house_ns_ = 0, reclaim_ns_ = 0, new_rings_ns_ = 0, changes_ns_ = 0;
     Spinning spinning_;
     std::uint32_t removals_ = 0;             // Region::removals when it was last looked for what has been deleted
@@ -274,6 +275,7 @@ std::expected<void, std::string> ServerImpl::finish() {
         auto advanced = ahead_->advance();
         if (!advanced) failure_ = advanced.error();
     }
+    given_up_ = ahead_->in_flight();
     events_->look_at_processes();
     ranges_.end();
     return {};
@@ -293,6 +295,9 @@ Report ServerImpl::report() const {
     for (std::string& note : score_.own_notes()) report.notes.push_back(std::move(note));
     if (!spec_->native()) report.notes.push_back("the spec's programs are interpreted: " + spec_->interpreter_reason());
     if (!failure_.empty()) report.notes.push_back("nothing was fetched after an error of the ring: " + failure_);
+    if (given_up_ != 0)
+        report.notes.push_back("fetches that had not ended a second after the program were given up (" +
+                               std::to_string(given_up_) + " times)");
     if (ahead_->failed() != 0)
         report.notes.push_back(std::to_string(ahead_->failed()) + " fetches failed, the last with error " +
                                std::to_string(ahead_->last_error()));

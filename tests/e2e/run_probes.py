@@ -228,10 +228,11 @@ def killed(folder):
     before = probe_programs()
     run = folder.start(["--spec", path], [PROBED], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     run.stdout.readline()  # its first "done": it runs
-    children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
-    expect("the program runs beside its server", len(children), 1)
+    children, servers = runs.programs_of(run.pid), runs.servers_of(run.pid)
+    expect("the program runs beside its server", (len(children), len(servers)), (1, 1))
     # Once the program has what was inherited: it may be quicker to say something.
-    expect("  the server has given up what it attached with", until(lambda: capabilities(run.pid) & PRIVILEGES == 0), True)
+    for what, pid in (("its parent", run.pid), ("the server", servers[0])):
+        expect(f"  {what} has given up what it attached with", until(lambda pid=pid: capabilities(pid) & PRIVILEGES == 0), True)
     expect("  the program has what a program started here has", capabilities(children[0]), capabilities("self"))
     expect("  the probe is attached", say(run, b"semaphore"), b"1\n")
     ours = probe_programs() - before

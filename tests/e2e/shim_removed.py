@@ -83,7 +83,10 @@ def in_vain(checks, data):
 
 DELETES = """import os, sys, time
 def held():
-    folder = f"/proc/{os.getppid()}/fd"
+    siblings = open(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read().split()
+    servers = [each for each in siblings if open(f"/proc/{each}/comm").read() == "chainio-server\\n"]
+    if not servers: return
+    folder = f"/proc/{servers[0]}/fd"
     for number in os.listdir(folder):
         try: yield os.readlink(f"{folder}/{number}")
         except FileNotFoundError: pass

@@ -78,5 +78,27 @@ def left_overs(pid):
     return [str(found) for base in bases if base.is_dir() for found in base.glob(f"chainio-run.{pid}.*")]
 
 
+def children_of(pid):
+    """(number, name) of each child of its first thread."""
+    try:
+        numbers = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:  # it has ended
+        numbers = []
+    for number in numbers:
+        try:
+            yield int(number), pathlib.Path(f"/proc/{number}/comm").read_text().rstrip("\n")
+        except OSError:
+            continue
+
+
+def servers_of(pid):
+    """The server's process, if there is one, of the run of that process."""
+    return [number for number, name in children_of(pid) if name == "chainio-server"]
+
+
+def programs_of(pid):
+    return [number for number, name in children_of(pid) if name != "chainio-server"]
+
+
 def chain(summary, name):
     return next((each for each in summary["chains"] if each["name"] == name), None)

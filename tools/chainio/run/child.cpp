@@ -119,12 +119,17 @@ bool Child::ended() {
     return all_ended_;
 }
 
-void Child::wait() {
+void Child::wait() { wait_or_read(-1); }
+
+bool Child::wait_or_read(int descriptor) {
     // Signals come while waiting and at no other time, so that none is missed.
     const SignalSet before = block_signals(kAllSignals);
     const sigset_t waiting = to_libc(before);
-    while (!ended()) ::ppoll(nullptr, 0, nullptr, &waiting);
+    pollfd other{descriptor, POLLIN, 0};  // a negative number is none
+    bool is_over = false, can_read = false;
+    while (!(is_over = ended()) && !can_read) can_read = ::ppoll(&other, 1, nullptr, &waiting) > 0;
     block_signals(before);
+    return is_over;
 }
 
 void end_like(const Ended& how) {

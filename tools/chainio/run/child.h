@@ -37,6 +37,8 @@ class Child {
     // Whether all that was waited for has ended. Quick as long as no child has changed.
     bool ended();
     void wait();  // until ended()
+    // Until ended(), or until the descriptor can be read: then it is false.
+    bool wait_or_read(int descriptor);
     // Of the program itself.
     const Ended& how() const { return how_; }
 

@@ -23,15 +23,16 @@ void give_up_privileges(std::vector<std::string>& notes) {
     if (std::ranges::find(notes, note) == notes.end()) notes.push_back(note);
 }
 
-std::unique_ptr<probe::Session> attach_probes(const spec::Loaded& spec, const std::string& program,
-                                              shadow::Server& server) {
-    auto session = probe::Session::attach(spec.probe_object(), spec.module(), program);
-    if (!session->attached().empty()) server.listen_to(*session);
-    for (const probe::RefusedProbe& refused : session->refused())
-        if (std::ranges::find(session->attached(), refused.probe, &probe::AttachedSite::probe) ==
-            session->attached().end())
+std::unique_ptr<probe::Session> attach_probes(const spec::Loaded& spec, const std::string& program) {
+    return probe::Session::attach(spec.probe_object(), spec.module(), program);
+}
+
+void tell_of_probes(probe::Session& session, shadow::Server& server) {
+    if (!session.attached().empty()) server.listen_to(session);
+    for (const probe::RefusedProbe& refused : session.refused())
+        if (std::ranges::find(session.attached(), refused.probe, &probe::AttachedSite::probe) ==
+            session.attached().end())
             server.lacks(refused.probe);
-    return session;
 }
 
 void report_probes(const ir::Module& module, const probe::Session& session, bool explain, shadow::Report& report) {

@@ -21,15 +21,16 @@
 #include "compiler/ir/patterns.h"
 #include "runtime/shim/glob.h"
 #include "tools/chainio/commands.h"
+#include "tools/chainio/run/beside.h"
 #include "tools/chainio/run/child.h"
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/handover.h"
-#include "tools/chainio/run/passing.h"
 #include "tools/chainio/run/posted.h"
 #include "tools/chainio/run/preload.h"
 #include "tools/chainio/run/probes.h"
 #include "tools/chainio/run/program.h"
 #include "tools/chainio/run/report.h"
+#include "tools/chainio/run/stuck.h"
 
 extern char** environ;
 
@@ -42,25 +43,26 @@ std::uint64_t now_ns() {
 
 void say(const std::string& text) { (void)write_whole(2, "chainio run: " + text + "\n"); }
 
+// After the program's end, until the server has looked at what there is left and has said what there is to say: a
+// second of it is for reads that are under way.
+constexpr int kServersLast = 5000;  // milliseconds
+const std::string kEndedEarly = "the server ended early: ";
+
 // Everything that was found out and made before the program starts.
 struct Prepared {
     Spec spec;
     std::string library, region_path;
-    int region_lock = -1;                      // of a region that was made before this program
     std::optional<shadow::RegionFile> region;  // until there is a server
     std::unique_ptr<probe::Session> probes;    // outlives the server, which reads it
-    std::unique_ptr<shadow::Server> server;
+    std::unique_ptr<shadow::Server> server;    // in its own process
     std::vector<std::string> notes;
 };
 
-std::expected<void, std::string> make_server(Prepared& made, const RunOptions& options, const std::string& program) {
-    // Nothing of the region is left where memory runs out on the way.
-    shadow::RegionFile region = std::move(*made.region);
-    made.region.reset();
-    auto server = shadow::Server::create(made.spec.loaded, options.server, std::move(region));
+std::expected<void, std::string> make_server(Prepared& made, const RunOptions& options) {
+    auto server = shadow::Server::create(made.spec.loaded, options.server, std::move(*made.region));
     if (!server) return std::unexpected(std::move(server.error()));
     made.server = std::move(*server);
-    made.probes = attach_probes(*made.spec.loaded, program, *made.server);
+    tell_of_probes(*made.probes, *made.server);
     return {};
 }
 
@@ -83,7 +85,8 @@ std::expected<Prepared, SpecError> prepare(const RunOptions& options, const std:
     if (!region) return plain(std::move(region.error()));
     made.region_path = region->path();
     made.region.emplace(std::move(*region));
-    if (auto server = make_server(made, options, program); !server) return plain(std::move(server.error()));
+    // By the process that the program descends from: its own and theirs are those that the probes hear.
+    made.probes = attach_probes(*made.spec.loaded, program);
     return made;
 }
 
@@ -101,8 +104,11 @@ std::expected<Prepared, SpecError> try_to_prepare(const RunOptions& options, con
     }
 }
 
-void print_summary(const RunOptions& options, const Summary& summary) {
-    const std::string text = options.json ? summary_json(summary) : summary_text(summary);
+std::string words_of(const RunOptions& options, const Summary& summary) {
+    return options.json ? summary_json(summary) : summary_text(summary);
+}
+
+void print_summary(const RunOptions& options, const std::string& text) {
     if (options.summary_file.empty()) {
         if (!options.quiet) (void)write_whole(2, text);
         return;
@@ -143,16 +149,20 @@ int run_plain(const RunOptions& options, const std::string& program, const std::
     summary.running_on = true;
     if (!options.json || !options.summary_file.empty())
         say(fmt::format("{} runs plain: {}", options.words.front(), reason));
-    if (options.json || !options.summary_file.empty()) print_summary(options, summary);
+    if (options.json || !options.summary_file.empty()) print_summary(options, words_of(options, summary));
     Start what{program, options.words, {}};
     for (char** each = environ; *each != nullptr; each++) what.environment.emplace_back(*each);
     return cannot_start(options.words.front(), program, replace_by(what));
 }
 
+std::string no_process(std::string_view whose, int error) {
+    return fmt::format("there can be no process for {}: {}", whose, std::strerror(error));
+}
+
 // A limit of processes hinders us alone: the program may have this one.
 int not_started(const RunOptions& options, const std::string& program, int error) {
     if (error != EAGAIN && error != ENOMEM) return cannot_start(options.words.front(), program, error);
-    const std::string why = fmt::format("there can be no process for it: {}", std::strerror(error));
+    const std::string why = no_process("it", error);
     if (!options.strict) return run_plain(options, program, why);
     say(why);
     return tool::kExitSystem;
@@ -209,14 +219,25 @@ std::vector<std::string> unmatchable(const ir::Module& module) {
     return notes;
 }
 
-Summary summary_of(const RunOptions& options, const Prepared& made, const std::string& program, const Child& child,
-                   double seconds) {
+// How it ended, and after how long.
+struct End {
+    Ended how;
+    double seconds = 0;
+};
+
+// What can be said without a server.
+Summary summary_without(const RunOptions& options, const Prepared& made, const End& end) {
     Summary s;
     s.program = options.words.front();
     s.spec = made.spec.name;
-    s.ended = child.how();
-    s.seconds = seconds;
+    s.ended = end.how;
+    s.seconds = end.seconds;
     s.explain = options.server.explain;
+    return s;
+}
+
+Summary summary_of(const RunOptions& options, const Prepared& made, const std::string& program, const End& end) {
+    Summary s = summary_without(options, made, end);
     if (made.server != nullptr) {
         s.figures = figures_of(made.server->region().stats);
         s.report = made.server->report();
@@ -245,51 +266,162 @@ Summary summary_of(const RunOptions& options, const Prepared& made, const std::s
 }
 
 // What a program that runs already needs. Without a server it goes on plain.
-std::string make_late(Prepared& made, const RunOptions& options, const std::string& program, Child& child) {
-    auto region = shadow::RegionFile::adopt(made.region_path, std::exchange(made.region_lock, -1));
-    if (!region) return region.error();
-    made.region.emplace(std::move(*region));
+std::string make_late(Prepared& made, const RunOptions& options, const std::string& program, bool is_over) {
     auto spec = load_spec(options.spec);
     if (!spec) return spec.error().message;
     made.spec = std::move(*spec);
-    if (child.ended() && !anything_posted(made.region->get())) return {};
-    const auto server = make_server(made, options, program);
+    if (is_over && !anything_posted(made.region->get())) return {};
+    made.probes = attach_probes(*made.spec.loaded, program);
+    const auto server = make_server(made, options);
     return server ? std::string() : server.error();
 }
 
-// A server that fails leaves a program that goes on plain.
-std::string serve(Prepared& made, const RunOptions& options, const std::string& program, Child& child, bool late) {
-    std::string failure;
+// In the server's process. A server that fails leaves a program that goes on plain.
+void serve(Prepared& made, const RunOptions& options, const std::string& program, bool late, const Beside::Link& link) {
     try {
-        if (late) failure = make_late(made, options, program, child);
-        if (!failure.empty()) {
-            made.region.reset();
-        } else if (made.server != nullptr) {
-            wake_at_changes(&made.server->sleeping());
-            if (const auto served = made.server->run([&child] { return child.ended(); }); !served)
-                failure = served.error();
-            wake_at_changes(nullptr);
+        std::string failure;
+        if (late) {
+            failure = make_late(made, options, program, link.program_is_over());
+        } else {
+            let_go_of_descriptors();
+            if (auto server = make_server(made, options); !server) failure = server.error();
+            give_up_privileges(made.notes);
+        }
+        if (!failure.empty()) return link.say(Said::failed, failure);
+        link.say(Said::ready);
+        if (made.server != nullptr) {
+            const auto served = made.server->run([&link] { return link.program_is_over(); });
+            if (!served) return link.say(Said::failed, served.error());
+        }
+        link.say(Said::summary, words_of(options, summary_of(options, made, program, {link.how(), link.seconds()})));
+    } catch (const std::exception& error) {
+        link.say(Said::failed, in_words(error));
+    }
+}
+
+std::expected<Beside, std::string> start_server(Prepared& made, const RunOptions& options, const std::string& program,
+                                                bool late) {
+    auto server = Beside::start([&](const Beside::Link& link) { serve(made, options, program, late, link); });
+    if (!server) return std::unexpected(no_process("the server", server.error()));
+    if (late) return std::move(*server);
+    // The program starts beside a server that is there, or plain.
+    auto said = server->hear(-1);
+    if (!said) return std::unexpected("the server cannot begin: " + server->ending());
+    if (said->what == Said::ready) return std::move(*server);
+    return std::unexpected(std::move(said->text));
+}
+
+std::string given_up(int server) {
+    const std::string call = call_of(server);
+    return fmt::format(
+        "1 call was given up, which had not returned {} s after the program's end: {}; what else the server had to say "
+        "is lost",
+        kServersLast / 1000, call.empty() ? "the kernel does not say which" : call);
+}
+
+struct Farewell {
+    End end;
+    std::string summary;  // empty: the server failed
+    std::string note;     // why
+};
+
+End end_of(const Child& child, std::uint64_t since_ns) {
+    return {child.how(), static_cast<double>(now_ns() - since_ns) / 1e9};
+}
+
+std::string why_silent(const Beside& server, Silence silence) {
+    if (silence == Silence::late) return given_up(server.pid());
+    return kEndedEarly + server.ending();
+}
+
+// To the end of a program that runs, and of what its server does after that.
+Farewell wait_for_both(shim::Region& region, Child& child, Beside& server, std::uint64_t since_ns, bool late) {
+    std::optional<End> over;
+    auto said = std::expected<Saying, Silence>(Saying{late ? Said::nothing : Said::ready, {}});
+    while (said && (said->what == Said::nothing || said->what == Said::ready)) {
+        const bool ready = said->what == Said::ready;
+        if (!over && child.wait_or_read(server.descriptor())) {
+            over = end_of(child, since_ns);
+            server.program_is_over(over->how, over->seconds, region.asleep);
+        }
+        // It takes its time until it is ready: there may be a spec to be compiled.
+        said = server.hear(over && ready ? kServersLast : -1);
+    }
+    region.server = 0;  // programs go on plain
+    if (!over) {
+        child.wait();
+        over = end_of(child, since_ns);
+    }
+    if (!said) return {*over, {}, why_silent(server, said.error())};
+    if (said->what == Said::failed) return {*over, {}, kEndedEarly + said->text};
+    return {*over, std::move(said->text), {}};
+}
+
+std::string summary_of_failure(const RunOptions& options, const Prepared& made, const End& end, std::string note) {
+    Summary summary = summary_without(options, made, end);
+    // A server that has heard of no process has counted nothing of what the program did.
+    if (made.region && made.region->get().stats.processes != 0) summary.figures = figures_of(made.region->get().stats);
+    summary.report.notes.push_back(std::move(note));
+    return words_of(options, summary);
+}
+
+// The rest of a run that has a server; what is to be said in the end.
+std::string accompany(Prepared& made, const RunOptions& options, Child& child, Beside& server, std::uint64_t since_ns,
+                      bool late) {
+    Farewell farewell = wait_for_both(made.region->get(), child, server, since_ns, late);
+    if (!farewell.summary.empty()) return std::move(farewell.summary);
+    return summary_of_failure(options, made, farewell.end, std::move(farewell.note));
+}
+
+// The same of a program that has ended, and has said nothing to a server that there would have been.
+std::string summary_of_unused(Prepared& made, const RunOptions& options, const std::string& program, const End& end) {
+    auto spec = load_spec(options.spec);
+    if (!spec) return summary_of_failure(options, made, end, kEndedEarly + spec.error().message);
+    made.spec = std::move(*spec);
+    return words_of(options, summary_of(options, made, program, end));
+}
+
+// Prints it, and ends as the program has. A server that has said all ends meanwhile.
+[[noreturn]] void end_run(Prepared& made, const RunOptions& options, std::optional<Beside> server, const Child& child,
+                          const std::string& summary) {
+    print_summary(options, summary);
+    server.reset();
+    made.region.reset();  // its folder is removed, which end_like() would leave
+    end_like(child.how());
+}
+
+// A program that runs already.
+[[noreturn]] void accompany_started(const RunOptions& options, const Started& started, const std::string& program) {
+    Prepared made;
+    made.spec.name = options.spec.name;
+    give_up_privileges(made.notes);
+    Child child = Child::adopt(started.program, started.signals, options.follow);
+    std::optional<Beside> server;
+    std::string summary, failure;
+    try {
+        auto region = shadow::RegionFile::adopt(started.region, started.lock);
+        if (region) {
+            made.region.emplace(std::move(*region));
+            if (child.ended() && !anything_posted(made.region->get())) {
+                summary = summary_of_unused(made, options, program, end_of(child, started.since_ns));
+            } else if (auto begun = start_server(made, options, program, true)) {
+                server.emplace(std::move(*begun));
+                summary = accompany(made, options, child, *server, started.since_ns, true);
+            } else {
+                failure = begun.error();
+            }
+        } else {
+            failure = region.error();
         }
     } catch (const std::exception& error) {
         failure = in_words(error);
     }
-    child.wait();
-    return failure;
-}
-
-// To the end of a program that runs.
-[[noreturn]] void accompany(Prepared& made, const RunOptions& options, const std::string& program, Child& child,
-                            std::uint64_t since_ns, bool late) {
-    const std::string failure = serve(made, options, program, child, late);
-    const double seconds = static_cast<double>(now_ns() - since_ns) / 1e9;
-    Summary summary = summary_of(options, made, program, child, seconds);
-    if (!failure.empty())
-        summary.report.notes.insert(summary.report.notes.begin(), "the server ended early: " + failure);
-    print_summary(options, summary);
-    // Removes the region, which end_like() would leave.
-    made.server.reset();
-    made.region.reset();
-    end_like(child.how());
+    if (summary.empty()) {
+        if (made.region) made.region->get().server = 0;  // it goes on plain
+        child.wait();
+        summary = summary_of_failure(options, made, end_of(child, started.since_ns), kEndedEarly + failure);
+    }
+    end_run(made, options, std::move(server), child, summary);
 }
 
 }  // namespace
@@ -300,20 +432,14 @@ int run(const RunOptions& given) {
     options.summary_descriptor = kept_descriptor(given.summary_file);
     const std::string& name = options.words.front();
     const auto program = find_program(name);
-    if (const auto started = take_started()) {
-        Prepared made;
-        give_up_privileges(made.notes);
-        Child child = Child::adopt(started->program, started->signals, options.follow);
-        made.region_path = started->region;
-        made.region_lock = started->lock;
-        made.spec.name = options.spec.name;
-        accompany(made, options, program.value_or(name), child, started->since_ns, true);
-    }
+    if (const auto started = take_started()) accompany_started(options, *started, program.value_or(name));
     if (!program) {
         say(fmt::format("{}: {}", name, program.error().why));
         return program.error().exit_code;
     }
     auto made = try_to_prepare(options, *program);
+    auto server = made ? start_server(*made, options, *program, false) : std::unexpected(std::string());
+    if (made && !server) made = std::unexpected(SpecError{false, tool::kExitSystem, server.error()});
     if (!made) {
         const SpecError& error = made.error();
         if (!error.refuses && !options.strict) return run_plain(options, *program, error.message);
@@ -331,11 +457,13 @@ int run(const RunOptions& given) {
         Child::start({*program, options.words, environment_for(made->library, made->region_path, options.rewrite)},
                      options.follow, [&made] { give_up_privileges(made->notes); });
     if (!child) {
+        server = std::unexpected(std::string());
         made = std::unexpected(SpecError{});  // removes the region
         return not_started(options, *program, child.error());
     }
     let_go_of_descriptors();
-    accompany(*made, options, *program, *child, start, false);
+    const std::string summary = accompany(*made, options, *child, *server, start, false);
+    end_run(*made, options, std::move(*server), *child, summary);
 }
 
 }  // namespace chainio::run

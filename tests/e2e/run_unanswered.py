@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""chainio run beside a file system that stops answering: the run ends with its program all the same."""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import runs
+import silence
+from runs import expect
+
+SPEC = """files notes = "*.note"
+chain ahead on read(notes) as r { prefetch r.file at 512KiB for 64KiB }
+"""
+# Of the file system nothing is open in the program when it says that it has read.
+PROGRAM = """import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+for at in range(8): os.pread(fd, 4096, at * 4096)
+os.close(fd)
+print("read", flush=True)
+if sys.argv[2:]: print(sum(map(len, iter(lambda: sys.stdin.buffer.read1(), b""))), flush=True)
+os._exit(int(sys.argv[2]) if sys.stdin.readline() == "" else 1)
+"""
+
+
+def is_there(pid):
+    try:
+        return "Z" not in pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+
+
+def until(what, holds):
+    end = time.monotonic() + runs.LONGEST
+    while not holds():
+        if time.monotonic() > end:
+            return expect(what, "not in time", "")
+        time.sleep(0.01)
+    return True
+
+
+def fetch_without_end(folder, spec):
+    """What the server reads ahead does not come, nor when the program has ended."""
+    mount = folder.path / "volume"
+    mount.mkdir(exist_ok=True)
+    with silence.Volume(mount, "a.note") as volume:
+        volume.silent_from = 512 << 10
+        run = folder.start(["--spec", *spec, "--no-gate"], [sys.executable, "-c", PROGRAM, mount / "a.note", "7"], stdin=subprocess.PIPE,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        expect(f"{spec[0]}, a fetch: the program has read", run.stdout.readline(), "read\n")
+        expect("  what is fetched does not come", volume.asked.wait(runs.LONGEST), True)
+        servers = runs.servers_of(run.pid)
+        out, err = run.communicate(timeout=runs.LONGEST)
+        expect("  the run ends as its program", (run.returncode, out), (7, "0\n"))
+        expect("  and counts what was given up", re.search(r"note: fetches that had not ended a second after the program were given up \((\d+) times\)\n", err), lambda found: found and int(found[1]) > 0)
+        expect("  leaves no folder", runs.left_overs(run.pid), [])
+    for pid in servers:
+        until("  its server is gone when the file system is", lambda pid=pid: not is_there(pid))
+
+
+def with_silence(folder, spec, reads_on):
+    """The server is stuck in a call when the program ends: it has nothing to fetch any more, but looks at the file again and again."""
+    what = f"{spec[0]}, a request that is {'taken' if reads_on else 'left lying'}"
+    mount = folder.path / "volume"
+    mount.mkdir(exist_ok=True)
+    with silence.Volume(mount, "a.note") as volume:
+        run = folder.start(["--spec", *spec], [sys.executable, "-c", PROGRAM, mount / "a.note", "5"], stdin=subprocess.PIPE,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        expect(f"{what}: the program has read", run.stdout.readline(), "read\n")
+        expect("  what is fetched has come", volume.read_far.wait(runs.LONGEST), True)
+        volume.be_silent(reads_on)
+        expect("  its server asks something that is not answered", volume.asked.wait(runs.LONGEST), True)
+        servers = runs.servers_of(run.pid)
+        expect("  it has one server", len(servers), 1)
+        out, err = run.communicate(timeout=runs.LONGEST)  # which ends its input, and waits for the end of what it says
+        expect("  the run ends as its program", (run.returncode, out), (5, "0\n"))
+        expect("  says so, with its figures", err, lambda text: "ended with 5" in text and "notes" in text)
+        # What the server does just then is its own affair, and which call libc's fstat is.
+        given_up = [f"note: 1 call was given up, which had not returned 5 s after the program's end: {call} of {mount}/a.note; " for call in ("newfstatat", "fstat", "close", "io_uring_enter")]
+        expect("  names what was given up", err, lambda text: any(note in text for note in given_up))
+        expect("  leaves no folder", runs.left_overs(run.pid), [])
+    for pid in servers:
+        until("  its server is gone when the file system is", lambda pid=pid: not is_there(pid))
+
+
+def server_killed(folder, spec):
+    """A server that dies leaves a program whose end is still heard of."""
+    run = folder.start(["--spec", *spec], [sys.executable, "-c", PROGRAM, folder.path / "b.note", "6"], stdin=subprocess.PIPE,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    expect("a server that is killed: the program has read", run.stdout.readline(), "read\n")
+    until("  it has a server", lambda: runs.servers_of(run.pid))
+    os.kill(runs.servers_of(run.pid)[0], signal.SIGKILL)  # ours: started above
+    out, err = run.communicate(timeout=runs.LONGEST)
+    expect("  the run ends as its program", (run.returncode, out), (6, "0\n"))
+    expect("  and says how the server ended", err, lambda text: "note: the server ended early: its process died of signal 9 (Killed)\n" in text)
+    expect("  leaves no folder", runs.left_overs(run.pid), [])
+
+
+def main():
+    with runs.Folder() as folder:
+        (folder.path / "spec.chain").write_text(SPEC)
+        (folder.path / "b.note").write_bytes(bytes(1 << 20))
+        subprocess.run([runs.CHAINC, "spec.chain", "-o", "spec.o"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+        folder.run(["--spec", "spec.chain", "--quiet"], ["true"])  # into the cache
+        for spec in (["spec.chain"], ["spec.o"]):
+            server_killed(folder, spec)
+        why = silence.why_not()
+        if why:
+            print(f"skipped: a file system that does not answer: {why}")
+            return
+        for spec in (["spec.chain"], ["spec.o"]):
+            fetch_without_end(folder, spec)
+            for reads_on in (True, False):
+                with_silence(folder, spec, reads_on)
+
+
+main()
+sys.exit(runs.failures != 0)
