@@ -4,12 +4,14 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <cstddef>
 #include <cstring>
 
 #include "runtime/shim/endings.h"
 #include "runtime/shim/glob.h"
+#include "runtime/shim/kernels_clock.h"
 #include "runtime/shim/shim.h"
 
 namespace chainio::shim {
@@ -89,11 +91,9 @@ void post_text(Region& region, EventKind kind, const char* text, int source = 0)
     post(region, event, text, event.length);
 }
 
-void watch_as(Region& region, int descriptor, const char* path, unsigned rule, std::uint64_t flags) {
-    struct stat status;
-    if (failed(raw_call(SYS_fstat, descriptor, word(&status))) ||
-        (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode)))
-        return;
+void watch_as(Region& region, int descriptor, const struct stat& status, const char* path, unsigned rule,
+              std::uint64_t flags) {
+    if (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode)) return;
     const bool direct = (flags & O_DIRECT) != 0, immutable = (region.plan.classes[rule].flags & kImmutable) != 0;
     const bool served = S_ISREG(status.st_mode) && immutable && direct && (flags & O_ACCMODE) == O_RDONLY;
     // Reads past the page cache that cannot be served either are nobody's concern: the server is told of the opening
@@ -113,15 +113,88 @@ void watch_as(Region& region, int descriptor, const char* path, unsigned rule, s
     if (posts & kWakeOpens) wake(region);
 }
 
-void watch_resolved_in(Path& path, Region& region, int descriptor, const char* given, std::uint64_t flags) {
+void watch_as(Region& region, int descriptor, const char* path, unsigned rule, std::uint64_t flags) {
+    struct stat status;
+    if (!failed(raw_call(SYS_fstat, descriptor, word(&status))))
+        watch_as(region, descriptor, status, path, rule, flags);
+}
+
+// The class that the file's name belongs to, which is in `path` then.
+int resolve_in(Path& path, Region& region, int descriptor, const char* given) {
     const bool named = name_of_descriptor(descriptor, path) != 0;
     const int found = named && (!given || may_match(region.plan, given)) ? class_of(region.plan, path) : kNoRule;
-    if (found != kNoRule) return watch_as(region, descriptor, path, static_cast<unsigned>(found), flags);
-    if (region.plan.explain != 0) post_text(region, EventKind::passed, named || !given ? path : given);
+    if (found == kNoRule && region.plan.explain != 0)
+        post_text(region, EventKind::passed, named || !given ? path : given);
+    return found;
+}
+
+// The kernel's name of a matched file that was opened by some other path a moment ago: asking for it costs as much as
+// all else that an open does. It is believed of a file of one name that has not changed since, as a renamed one has.
+// The folders above may have got other names meanwhile, so that it is not believed for long.
+struct Known {
+    std::atomic<bool> taken;
+    std::uint64_t given, until;
+    std::uint64_t device, inode;
+    timespec changed;
+    unsigned rule;
+    Path path;
+};
+constinit Known known[16] = {};
+constexpr std::uint64_t kBelievedNs = 10'000'000;
+
+std::uint64_t hash_of(const char* text) {
+    std::uint64_t hash = length_of(text);
+    for (std::size_t left = hash; left != 0;) {
+        std::uint64_t part = 0;
+        const std::size_t bytes = left < sizeof part ? left : sizeof part;
+        std::memcpy(&part, text, bytes);
+        hash = (hash ^ part) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+        text += bytes;
+        left -= bytes;
+    }
+    return hash;
+}
+
+bool has_one_name(const struct stat& status) { return S_ISREG(status.st_mode) && status.st_nlink == 1; }
+
+bool is_still(const Known& file, const struct stat& status) {
+    return has_one_name(status) && status.st_dev == file.device && status.st_ino == file.inode &&
+           status.st_ctim.tv_sec == file.changed.tv_sec && status.st_ctim.tv_nsec == file.changed.tv_nsec;
+}
+
+void remember(Known& file, std::uint64_t given, const struct stat& status, unsigned rule) {
+    file.given = has_one_name(status) ? given : 0;
+    file.until = kernels_now_ns() + kBelievedNs;
+    file.device = status.st_dev;
+    file.inode = status.st_ino;
+    file.changed = status.st_ctim;
+    file.rule = rule;
+}
+
+void watch_in(Known& file, std::uint64_t hash, Region& region, int descriptor, const char* given, std::uint64_t flags) {
+    struct stat status;
+    const bool may_be_known = file.given == hash && kernels_now_ns() < file.until;
+    if (may_be_known && !failed(raw_call(SYS_fstat, descriptor, word(&status))) && is_still(file, status))
+        return watch_as(region, descriptor, status, file.path, file.rule, flags);
+    file.given = 0;
+    const int found = resolve_in(file.path, region, descriptor, given);
+    if (found == kNoRule || failed(raw_call(SYS_fstat, descriptor, word(&status)))) return;
+    remember(file, hash, status, static_cast<unsigned>(found));
+    watch_as(region, descriptor, status, file.path, file.rule, flags);
 }
 
 void watch_resolved(Region& region, int descriptor, const char* given, std::uint64_t flags) {
-    with_path([&](Path& path) { watch_resolved_in(path, region, descriptor, given, flags); });
+    const std::uint64_t hash = given ? hash_of(given) : 0;
+    Known& file = known[hash % (sizeof known / sizeof *known)];
+    if (given && !file.taken.exchange(true, std::memory_order_acquire)) {
+        watch_in(file, hash, region, descriptor, given, flags);
+        return file.taken.store(false, std::memory_order_release);
+    }
+    with_path([&](Path& path) {
+        const int found = resolve_in(path, region, descriptor, given);
+        if (found != kNoRule) watch_as(region, descriptor, path, static_cast<unsigned>(found), flags);
+    });
 }
 
 // It counts as opened anew by the rule that it has, whatever path it was matched by.

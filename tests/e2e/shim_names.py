@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Files that are opened again and again by a path that has to be resolved: how often the kernel is asked for their names, and that the names
+are right when files and folders change theirs."""
+import shutil
+import subprocess
+
+from support.shim import Checks, Server, environment
+
+PROGRAM = """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+static void rest(void) { struct timespec some = {0, 12000000}; nanosleep(&some, 0); }  // longer than a name is believed
+#define CHECK(x) do { if (!(x)) { perror(#x); exit(1); } } while (0)
+static void look(const char* path) { int f = open(path, O_RDONLY); CHECK(f >= 0); close(f); }
+static void leads_to(const char* link, const char* to) { unlink(link); CHECK(symlink(to, link) == 0); }
+int main(int n, char** a) {
+    if (!strcmp(a[1], "often")) { for (int i = 0; i < 1000; ++i) look("one/a.idx"); return 0; }
+    if (!strcmp(a[1], "seldom")) { for (int i = 0; i < 50; ++i) { look("one/a.idx"); rest(); } return 0; }
+    if (!strcmp(a[1], "many")) { for (int i = 0; i < 1000; ++i) { look("one/a.idx"); look("two/b.idx"); } return 0; }
+    if (!strcmp(a[1], "elsewhere")) { for (int i = 0; i < 1000; ++i) look("other/c.idx"); return 0; }
+    CHECK(chdir(a[2]) == 0);
+    leads_to("cur", "one");
+    look("cur/x.idx"); look("cur/x.idx");
+    if (!strcmp(a[1], "renamed")) {  // the same file has another name
+        CHECK(rename("one/x.idx", "two/x.idx") == 0); leads_to("cur", "two"); look("cur/x.idx");
+    } else if (!strcmp(a[1], "linked")) {  // another name, too
+        CHECK(link("one/x.idx", "two/x.idx") == 0); leads_to("cur", "two"); look("cur/x.idx"); leads_to("cur", "one"); look("cur/x.idx");
+    } else if (!strcmp(a[1], "replaced")) {  // another file of the same name
+        CHECK(rename("two/y.idx", "one/x.idx") == 0); look("cur/x.idx");
+    } else if (!strcmp(a[1], "folder")) {  // its folder has another name, a while ago
+        CHECK(rename("one", "three") == 0); leads_to("cur", "three"); rest(); look("cur/x.idx");
+    }
+    return 0;
+}
+"""
+CLASSES = ["**/one/*.idx", "**/two/*.idx", "**/three/*.idx"]
+
+
+def traced(checks, server, program, data, *words):
+    """How often the program asked for a name, or None where nothing can be traced."""
+    trace = checks.folder / "trace"
+    variables = [word for name in ("LD_PRELOAD", "CHAINIO_REGION") for word in ("-E", f"{name}={environment(server.region)[name]}")]
+    done = subprocess.run(["strace", "-f", "-qq", "-e", "trace=readlinkat", "-o", trace, *variables, program, *words], cwd=data, env=environment(),
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        print(f"skip  strace cannot look at a process here: {done.stderr.strip()}")
+        return None
+    return sum("readlinkat" in line and "/proc/self/fd" in line for line in trace.read_text().splitlines())
+
+
+def how_often(checks, program, data):
+    if shutil.which("strace") is None:
+        print("skip  there is no strace to count calls with")
+        return
+    # A name is believed for 10 ms: how many openings these are is the machine's affair.
+    for word, opened, right in (("often", 1000, lambda asked: 1 <= asked <= 500), ("many", 2000, lambda asked: 2 <= asked <= 1000), ("seldom", 50, lambda asked: asked == 50),
+                                ("elsewhere", 0, lambda asked: asked == 1000)):
+        with Server(checks.folder, classes=CLASSES) as server:
+            asked = traced(checks, server, program, data, word)
+        if asked is None:
+            return
+        checks.true(f"{word}: how often the kernel was asked for a name", right(asked), asked)
+        told = len(server.of("opened"))  # the others found no room
+        checks.true(f"{word}: what was told of", 0 < told <= opened or told == opened, told)
+
+
+def right_names(checks, program):
+    for what, wanted in (("renamed", [(0, "one/x.idx")] * 2 + [(1, "two/x.idx")]), ("linked", [(0, "one/x.idx")] * 2 + [(1, "two/x.idx"), (0, "one/x.idx")]),
+                         ("replaced", [(0, "one/x.idx")] * 3), ("folder", [(0, "one/x.idx")] * 2 + [(2, "three/x.idx")])):
+        data = checks.folder / f"names-{what}"
+        for name in ("one/x.idx", "two/y.idx"):
+            (data / name).parent.mkdir(parents=True)
+            (data / name).write_bytes(bytes(100))
+        inodes = {path.stat().st_ino: str(path.relative_to(data)) for path in data.glob("*/*.idx")}
+        with Server(checks.folder, classes=CLASSES) as server:
+            checks.same(f"{what}: exit code", server.run(program, what, data).returncode, 0)
+        opened = server.of("opened")
+        checks.same(what, [(event["source"], event["text"].removeprefix(f"{data}/")) for event in opened], wanted)
+        files = ["one/x.idx"] * len(wanted) if what != "replaced" else ["one/x.idx", "one/x.idx", "two/y.idx"]
+        checks.same(f"{what}: which files", [inodes.get(event["inode"]) for event in opened], files)
+
+
+def main():
+    checks = Checks()
+    data = checks.folder / "data"
+    for name in ("one/a.idx", "two/b.idx", "other/c.idx"):
+        (data / name).parent.mkdir(parents=True)
+        (data / name).write_bytes(bytes(100))
+    program = checks.compile("names", PROGRAM)
+    how_often(checks, program, data)
+    right_names(checks, program)
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()
