@@ -87,6 +87,22 @@ def with_silence(folder, spec, reads_on):
         until("  its server is gone when the file system is", lambda pid=pid: not is_there(pid))
 
 
+def argument(folder, reads_on):
+    """An argument names what does not answer, and the program does nothing with it: before there is a server."""
+    what = f"an argument, a request that is {'taken' if reads_on else 'left lying'}"
+    mount = folder.path / "volume"
+    mount.mkdir(exist_ok=True)
+    with silence.Volume(mount, "a.note") as volume:
+        volume.be_silent(reads_on)
+        run = folder.start(["--spec", "spec.chain"], ["sh", "-c", "cat; exit 8", "sh", mount / "a.note"], stdin=subprocess.PIPE,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        expect(f"{what}: it is looked at", volume.asked.wait(runs.LONGEST), True)
+        out, err = run.communicate("on\n", timeout=runs.LONGEST)
+        expect("  the run ends as its program", (run.returncode, out), (8, "on\n"))
+        expect("  with a summary", err, lambda text: "sh ended with 8" in text)
+        expect("  leaves no folder", runs.left_overs(run.pid), [])
+
+
 def server_killed(folder, spec):
     """A server that dies leaves a program whose end is still heard of."""
     run = folder.start(["--spec", *spec], [sys.executable, "-c", PROGRAM, folder.path / "b.note", "6"], stdin=subprocess.PIPE,
@@ -112,6 +128,8 @@ def main():
         if why:
             print(f"skipped: a file system that does not answer: {why}")
             return
+        for reads_on in (True, False):
+            argument(folder, reads_on)
         for spec in (["spec.chain"], ["spec.o"]):
             fetch_without_end(folder, spec)
             for reads_on in (True, False):

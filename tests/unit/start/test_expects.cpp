@@ -70,6 +70,23 @@ TEST_F(Expects, AFolderThatHoldsOne) {
     EXPECT_FALSE(expects({(folder_ / "named").string()}));
 }
 
+TEST_F(Expects, AtOnceAsFarAsTheKernelRemembers) {
+    match("*.db");
+    const std::string matched = file("a.db"), other = file("a.txt");
+    std::ifstream(matched).get();  // by now it does, where it can be asked
+    const auto at_once = [&](const std::vector<std::string>& words) {
+        return expects_at_once(*plan_, "/bin/sh", words);
+    };
+    if (at_once({matched}) == Guess::unknown) GTEST_SKIP() << "no RESOLVE_CACHED here (Linux 5.12)";
+    EXPECT_EQ(at_once({matched}), Guess::a_match);
+    EXPECT_EQ(at_once({"-readonly", "--file=" + matched}), Guess::a_match);
+    EXPECT_EQ(at_once({other}), Guess::nothing);
+    EXPECT_EQ(at_once({"-v", ""}), Guess::nothing);
+    EXPECT_EQ(at_once({"/proc/self/status"}), Guess::unknown) << "looked up anew each time";
+    EXPECT_EQ(at_once({"/proc/self/status", matched}), Guess::a_match);
+    EXPECT_EQ(at_once({"/proc/self"}), Guess::unknown) << "a folder without a disk";
+}
+
 TEST_F(Expects, OnlyOfAProgramThatIsMeant) {
     match("*.db");
     const std::string matched = file("a.db"), program = file("sqlite");

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -396,6 +397,7 @@ std::string summary_of_unused(Prepared& made, const RunOptions& options, const s
     made.spec.name = options.spec.name;
     give_up_privileges(made.notes);
     Child child = Child::adopt(started.program, started.signals, options.follow);
+    while (::waitpid(-1, nullptr, __WCLONE | WNOHANG) > 0) {}  // who looked at arguments for the launcher
     std::optional<Beside> server;
     std::string summary, failure;
     try {

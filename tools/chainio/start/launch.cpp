@@ -26,6 +26,7 @@
 #include "tools/chainio/run/program.h"
 #include "tools/chainio/run/signals.h"
 #include "tools/chainio/start/arguments.h"
+#include "tools/chainio/start/asking.h"
 #include "tools/chainio/start/expects.h"
 
 namespace chainio::start {
@@ -90,13 +91,14 @@ std::optional<Begun> begin(const Arguments& arguments) {
     return Begun{std::move(*region), *child, since, *program};
 }
 
-// Until the program has opened something that matches, or a child has ended. No thread, no ring, no clock.
-void wait_for_use(shim::Region& region, const run::Child& child) {
+// Until the program has opened something that matches, or is expected to, or a child has ended. No thread, no ring, no
+// clock.
+void wait_for_use(shim::Region& region, const run::Child& child, const std::optional<Asking>& asking) {
     run::wake_at_changes(&region.asleep);
     while (true) {
         region.asleep.store(1);
         std::atomic_thread_fence(std::memory_order_seq_cst);
-        if (child.any_over() || run::anything_posted(region)) break;
+        if (child.any_over() || run::anything_posted(region) || (asking && asking->is_yes())) break;
         ::syscall(SYS_futex, &region.asleep, FUTEX_WAIT, 1, nullptr, nullptr, 0);
     }
     run::wake_at_changes(nullptr);
@@ -122,12 +124,18 @@ void launch(int argc, char** argv) {
     auto begun = arguments ? begin(*arguments) : std::nullopt;
     if (!begun) return become_main(argv);
     // The server of a program that will need one comes up while the program does.
-    const shim::Region& region = begun->region.get();
-    const std::span words(arguments->words);
-    if (expects_matches(region.plan, begun->program, words.subspan(1))) hand_over(*begun, argv);
-    wait_for_use(begun->region.get(), begun->child);
+    shim::Region& region = begun->region.get();
+    const auto words = std::span(arguments->words).subspan(1);
+    const Guess expected = expects_at_once(region.plan, begun->program, words);
+    if (expected == Guess::a_match) hand_over(*begun, argv);
+    std::optional<Asking> asking;
+    const auto ask = [&] { return expects_matches(region.plan, begun->program, words); };
+    if (expected == Guess::unknown) asking.emplace(ask, region.asleep);
+    wait_for_use(region, begun->child, asking);
+    const bool has_use = run::anything_posted(region) || (asking && asking->is_yes());
+    asking.reset();
     // With --follow there may be others than the program to wait for.
-    if (!arguments->silent || arguments->follow || run::anything_posted(begun->region.get())) hand_over(*begun, argv);
+    if (!arguments->silent || arguments->follow || has_use) hand_over(*begun, argv);
     begun->region.get().server = 0;
     begun->child.wait();
     const run::Ended how = begun->child.how();
