@@ -103,6 +103,25 @@ def argument(folder, reads_on):
         expect("  leaves no folder", runs.left_overs(run.pid), [])
 
 
+def spec_gone(folder):
+    """The spec itself lies where nobody answers any more when the server is to load it."""
+    mount = folder.path / "volume"
+    mount.mkdir(exist_ok=True)
+    with silence.Volume(mount, "here.chain", SPEC.encode()) as volume:
+        spec = ["--spec", mount / "here.chain"]
+        folder.run([*spec, "--quiet"], ["true"])  # into the cache
+        run = folder.start(spec, ["sh", "-c", "echo on; read line; cat b.note | wc -c; cat; exit 4"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        expect("a spec: the program runs", run.stdout.readline(), "on\n")
+        volume.be_silent(True)
+        run.stdin.write("\n")
+        run.stdin.flush()
+        expect("  its server asks something that is not answered", volume.asked.wait(runs.LONGEST), True)
+        out, err = run.communicate(timeout=runs.LONGEST)
+        expect("  the run ends as its program", (run.returncode, out), (4, f"{1 << 20}\n"))
+        expect("  names what was given up", err, lambda text: re.search(rf"note: 1 call was given up, which had not returned 10 s after the program's end: \w+ of {mount}/here.chain; ", text))
+        expect("  leaves no folder", runs.left_overs(run.pid), [])
+
+
 def server_killed(folder, spec):
     """A server that dies leaves a program whose end is still heard of."""
     run = folder.start(["--spec", *spec], [sys.executable, "-c", PROGRAM, folder.path / "b.note", "6"], stdin=subprocess.PIPE,
@@ -128,6 +147,7 @@ def main():
         if why:
             print(f"skipped: a file system that does not answer: {why}")
             return
+        spec_gone(folder)
         for reads_on in (True, False):
             argument(folder, reads_on)
         for spec in (["spec.chain"], ["spec.o"]):

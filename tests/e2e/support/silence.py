@@ -1,4 +1,4 @@
-"""A file system in user space, without a library, that stops answering when it is told to: one file of 1 MiB in its root."""
+"""A file system in user space, without a library, that stops answering when it is told to: one file in its root, of 1 MiB unless said otherwise."""
 import contextlib
 import ctypes
 import os
@@ -22,14 +22,15 @@ def why_not():
     return ""
 
 
-def attributes(inode):
+def attributes(inode, size):
     mode = 0o040755 if inode == 1 else 0o100644
-    return struct.pack("<6Q10I", inode, 0 if inode == 1 else SIZE, 0, 1, 1, 1, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
+    return struct.pack("<6Q10I", inode, 0 if inode == 1 else size, 0, 1, 1, 1, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 
 
 class Volume:
     """`name` is its one file. What is asked for is to be asked for again the next time."""
-    def __init__(self, folder, name):
+    def __init__(self, folder, name, content=bytes(SIZE)):
+        self.content = content
         self.folder, self.name, self.silent, self.reads_on = folder, name, False, True
         self.silent_from = SIZE  # reads at such offsets get no answer either
         self.read_far = threading.Event()  # something behind the middle was read
@@ -89,16 +90,16 @@ class Volume:
             _, _, ahead, _ = struct.unpack_from("<4I", body)
             return 0, struct.pack("<4I2H3I", 7, 31, ahead, 1, 0, 0, 1 << 16, 1, 0) + bytes(28)
         if operation == LOOKUP:
-            return (0, struct.pack("<4Q2I", 2, 0, 0, 0, 0, 0) + attributes(2)) if body.rstrip(b"\0") == self.name.encode() else (2, b"")
+            return (0, struct.pack("<4Q2I", 2, 0, 0, 0, 0, 0) + attributes(2, len(self.content))) if body.rstrip(b"\0") == self.name.encode() else (2, b"")
         if operation == GETATTR:
-            return 0, struct.pack("<Q2I", 0, 0, 0) + attributes(inode)
+            return 0, struct.pack("<Q2I", 0, 0, 0) + attributes(inode, len(self.content))
         if operation == OPEN:
             return 0, struct.pack("<Q2I", 1, 0, 0)
         if operation == READ:
             offset, size = struct.unpack_from("<8xQI", body)
             if offset >= SIZE // 2:
                 self.read_far.set()
-            return 0, bytes(max(0, min(size, SIZE - offset)))
+            return 0, self.content[offset:offset + size]
         if operation == STATFS:
             return 0, struct.pack("<5Q4I", 0, 0, 0, 0, 0, 4096, 255, 4096, 0) + bytes(24)
         return (0, b"") if operation in (RELEASE, FLUSH) else (38, b"")

@@ -46,7 +46,8 @@ void say(const std::string& text) { (void)write_whole(2, "chainio run: " + text 
 
 // After the program's end, until the server has looked at what there is left and has said what there is to say: a
 // second of it is for reads that are under way.
-constexpr int kServersLast = 5000;  // milliseconds
+constexpr int kServersLast = 5000;   // milliseconds
+constexpr int kUntilReady = 10'000;  // the same of one that has yet to load its spec
 const std::string kEndedEarly = "the server ended early: ";
 
 // Everything that was found out and made before the program starts.
@@ -312,12 +313,12 @@ std::expected<Beside, std::string> start_server(Prepared& made, const RunOptions
     return std::unexpected(std::move(said->text));
 }
 
-std::string given_up(int server) {
+std::string given_up(int server, int milliseconds) {
     const std::string call = call_of(server);
     return fmt::format(
         "1 call was given up, which had not returned {} s after the program's end: {}; what else the server had to say "
         "is lost",
-        kServersLast / 1000, call.empty() ? "the kernel does not say which" : call);
+        milliseconds / 1000, call.empty() ? "the kernel does not say which" : call);
 }
 
 struct Farewell {
@@ -330,8 +331,8 @@ End end_of(const Child& child, std::uint64_t since_ns) {
     return {child.how(), static_cast<double>(now_ns() - since_ns) / 1e9};
 }
 
-std::string why_silent(const Beside& server, Silence silence) {
-    if (silence == Silence::late) return given_up(server.pid());
+std::string why_silent(const Beside& server, Silence silence, int limit) {
+    if (silence == Silence::late) return given_up(server.pid(), limit);
     return kEndedEarly + server.ending();
 }
 
@@ -339,21 +340,21 @@ std::string why_silent(const Beside& server, Silence silence) {
 Farewell wait_for_both(shim::Region& region, Child& child, Beside& server, std::uint64_t since_ns, bool late) {
     std::optional<End> over;
     auto said = std::expected<Saying, Silence>(Saying{late ? Said::nothing : Said::ready, {}});
+    int limit = 0;
     while (said && (said->what == Said::nothing || said->what == Said::ready)) {
-        const bool ready = said->what == Said::ready;
+        limit = said->what == Said::ready ? kServersLast : kUntilReady;
         if (!over && child.wait_or_read(server.descriptor())) {
             over = end_of(child, since_ns);
             server.program_is_over(over->how, over->seconds, region.asleep);
         }
-        // It takes its time until it is ready: there may be a spec to be compiled.
-        said = server.hear(over && ready ? kServersLast : -1);
+        said = server.hear(over ? limit : -1);
     }
     region.server = 0;  // programs go on plain
     if (!over) {
         child.wait();
         over = end_of(child, since_ns);
     }
-    if (!said) return {*over, {}, why_silent(server, said.error())};
+    if (!said) return {*over, {}, why_silent(server, said.error(), limit)};
     if (said->what == Said::failed) return {*over, {}, kEndedEarly + said->text};
     return {*over, std::move(said->text), {}};
 }
