@@ -37,6 +37,7 @@ class Rig {
         unsigned in_flight = 64, places = 9, parked = 0;
         std::size_t memory = 1 << 20;
         std::uint64_t seed = 1, patience_ns = 0;
+        std::vector<std::uint64_t> header = {};  // the file's
     };
     Rig(std::shared_ptr<const spec::Loaded> spec, engine::test::FakeDisk disk, const Options& options)
         : disk_(std::move(disk)), context_{&disk_, options.seed, {}} {
@@ -46,12 +47,15 @@ class Rig {
         engine::OpenedFile file;
         file.offset_align = file.memory_align = 1;
         file.size = disk_.files[0].size();
+        file.header = options.header;
         files_ = std::make_unique<Files>(std::vector<NamedFile>{{"a", 0, *engine_->add_file(file)}});
         requests = std::make_unique<Requests>(*engine_, *files_, options.places, options.parked, options.patience_ns);
     }
     std::uint32_t start(const std::string& text, Sink& to) {
+        return start(text, to, engine_->spec().module().services[0].on_request_tcp);
+    }
+    std::uint32_t start(const std::string& text, Sink& to, std::int32_t program) {
         const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
-        const std::int32_t program = engine_->spec().module().services[0].on_request_tcp;
         return requests->start(0, program, {bytes, text.size()}, to, 0);
     }
     // Until one of `running` has ended; those of `running` are the slots.
