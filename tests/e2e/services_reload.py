@@ -7,6 +7,7 @@ import random
 import select
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -21,6 +22,31 @@ from runs import expect  # noqa: E402
 SOAK = os.environ.get("CHAINIO_SOAK") == "1"
 SEED = int(os.environ.get("CHAINIO_SEED", "4711"))
 RELOADS = 1000 if SOAK else 100
+
+# Refuses, while there is a file of its name, what a thread that prepares a reload takes.
+REFUSING = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+static int refused(const char *name) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", getenv("REFUSED"), name);
+    return access(path, F_OK) == 0;
+}
+int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *with) {
+    if (refused("pthread_create")) return EAGAIN;
+    return ((__typeof__(&pthread_create))dlsym(RTLD_NEXT, "pthread_create"))(thread, how, run, with);
+}
+int eventfd(unsigned count, int flags) {
+    if (refused("eventfd")) return errno = EMFILE, -1;
+    return ((__typeof__(&eventfd))dlsym(RTLD_NEXT, "eventfd"))(count, flags);
+}
+"""
 
 
 class Load(threading.Thread):
@@ -129,6 +155,40 @@ def test_goes_on(folder, artifacts):
         expect("who has asked when it is to stop is told", sorted([*told, runs.json.loads(lines.readline())["id"]]), [8, 9])
     sock.close()
     expect("it ends meanwhile", server.stop(), 0)
+
+
+def test_without_a_thread(folder, artifacts):
+    """Where none can be had to prepare a reload, the reload is done all the same, is told of once, and the next one has its thread again."""
+    (folder / "refusing.c").write_text(REFUSING)
+    subprocess.run(["clang-19", "-shared", "-fPIC", folder / "refusing.c", "-o", folder / "refusing.so"], check=True)
+    server = Server(folder, prefix=["env", f"LD_PRELOAD={folder / 'refusing.so'}", f"REFUSED={folder}"])
+    sock = server.connect()
+    sock.sendall(b"row 1\nro")
+    expect("as it is", receive_line(sock), answer(b"A", 1))
+
+    def reload(name, inline):
+        """An edition of its own for the request of which half had come; and how many reloads had no thread."""
+        server.use(artifacts[name])
+        before = server.stats()["edition"]
+        expect(f"a reload to {name}", server.control({"op": "reload", "id": 3}), {"id": 3, "edition": before + 1})
+        sock.sendall(b"w 2\nro")
+        expect("  has the request of which half had come", receive_line(sock), answer(name.encode(), 2))
+        expect("  and those without a thread are counted",
+               [(each["reason"], each["count"]) for each in server.stats()["fallbacks"] if each["name"] == "reload-waits"], [(why, inline)])
+
+    why = ("no thread can be had to prepare a reload, so that requests wait for it; "
+           "the limit of processes (`ulimit -u`, TasksMax= of a systemd unit) or of open files is met")
+    for done, refused in enumerate(("pthread_create", "eventfd")):
+        (folder / refused).touch()
+        reload("B", 2 * done + 1)
+        server.use(b"no artifact")
+        expect(f"without {refused}, one that cannot be prepared is refused", server.control({"op": "reload", "id": 4}),
+               lambda told: told["id"] == 4 and "not an ELF file" in told["error"])
+        (folder / refused).unlink()
+        reload("A", 2 * done + 2)
+    sock.close()
+    expect("ends", server.stop(), 0)
+    expect("it is said once", sum("fallback reload-waits" in line for line in server.said), 1)
 
 
 def test_order(folder, artifacts):
@@ -296,7 +356,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         artifacts = {name: compiled(folder, name) for name in "AB"}
-        for test in (test_load, test_goes_on, test_order, test_files, test_endpoints):
+        for test in (test_load, test_goes_on, test_without_a_thread, test_order, test_files, test_endpoints):
             write_rows(folder, ord("a"))
             (folder / "app.o").write_bytes(artifacts["A"])
             test(folder, artifacts)
