@@ -16,6 +16,7 @@ constexpr std::uint32_t kMoved = 512;  // bytes of text, at most, that are worth
 umem::Frame Answer::new_frame() {
     if (frame_count_ == kMostFrames) return umem::kNoFrame;
     const umem::Frame frame = engine_->take_frame(kFrame);
+    wants_memory_ = wants_memory_ || frame == umem::kNoFrame;
     if (frame == umem::kNoFrame) return frame;
     of_text_[frame_count_] = true;
     frames_[frame_count_++] = frame;
@@ -56,7 +57,7 @@ engine::Stretch* Answer::last_text() {
 std::size_t Answer::add(std::span<const std::uint8_t> bytes) {
     std::size_t done = 0;
     while (done < bytes.size()) {
-        if (!text_room()) return done;
+        if (length_ > most_ || !text_room()) return done;
         engine::Stretch* last = last_text();
         if (last == nullptr) return done;
         const auto here = static_cast<std::uint32_t>(std::min<std::size_t>(bytes.size() - done, kFrame - text_end_));
@@ -82,6 +83,7 @@ void Answer::took(std::size_t length) {
 }
 
 bool Answer::refer(const engine::Stretch& bytes) {
+    if (length_ > most_) return false;
     const bool known = std::ranges::find(frames(), bytes.frame) != frames().end();
     // The first frame is one of text. Room is left for text that takes what frames there are.
     if (!text_room() || count_ + kTextStretches > kMostStretches || (!known && frame_count_ + 8 > kMostFrames))
@@ -169,6 +171,7 @@ void Answer::clear() {
 
 void Answer::forget() {
     frame_count_ = count_ = length_ = heads_count_ = 0;
+    wants_memory_ = false;
     text_ = umem::kNoFrame;
 }
 

@@ -16,13 +16,19 @@ class Answer : public Sink {
     static constexpr std::uint32_t kFrame = 4096, kHeadroom = 64, kHeads = kHeadroom + kDatagramHead;
     static constexpr std::size_t kMostFrames = 32, kMostStretches = 64;
 
-    // Whose memory the next reply is in; to be called while there is none.
-    void use(engine::Engine& engine) { engine_ = &engine; }
+    // Whose memory the next replies are in, and how long they may be; to be called while there is none. What is longer
+    // takes no memory for the rest of it.
+    void use(engine::Engine& engine, std::size_t most = SIZE_MAX) {
+        engine_ = &engine;
+        most_ = most;
+    }
     std::size_t add(std::span<const std::uint8_t> bytes) override;
     std::span<std::uint8_t> space() override;
     void took(std::size_t length) override;
     bool refer(const engine::Stretch& bytes) override;
     std::size_t length() const { return length_; }
+    // What it had no room for would have had some in memory that others have.
+    bool wants_memory() const { return wants_memory_; }
 
     // Makes room for the begins of that many datagrams; false: there is no memory.
     bool make_heads(std::size_t count);
@@ -56,6 +62,8 @@ class Answer : public Sink {
     std::array<bool, kMostFrames> of_text_{};  // they are ours, with what was written
     std::array<engine::Stretch, kMostStretches> stretches_{};
     std::size_t frame_count_ = 0, count_ = 0, length_ = 0;
+    std::size_t most_ = SIZE_MAX;
+    bool wants_memory_ = false;
     static constexpr std::size_t kHeadsInFrame = kFrame / kHeads;
     umem::Frame text_ = umem::kNoFrame;  // where more can be written
     std::uint32_t text_end_ = 0;

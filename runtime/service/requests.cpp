@@ -120,9 +120,11 @@ std::uint32_t Requests::take_slot(std::uint32_t service, std::span<const std::ui
     slot.request = request;
     slot.output = &output;
     slot.connection = connection;
+    slot.program = -1;
     slot.ending = Ending::answered;
     slot.copies = slot.skips = slot.io->result = slot.short_since_ns = 0;
-    slot.is_short = slot.was_short = slot.moved = false;
+    slot.is_short = slot.was_short = slot.moved = slot.anew = false;
+    slot.times_short = 0;
     slot.replying = slot.closes = slot.torn = slot.in_engine = slot.on_malformed = slot.on_failure = false;
     return index;
 }
@@ -130,6 +132,7 @@ std::uint32_t Requests::take_slot(std::uint32_t service, std::span<const std::ui
 std::uint32_t Requests::start(std::uint32_t service, std::int32_t program, std::span<const std::uint8_t> request,
                               Sink& output, std::uint32_t connection) {
     const std::uint32_t index = take_slot(service, request, output, connection);
+    slots_[index].program = program;
     begin(slots_[index], program);
     return index;
 }
@@ -222,14 +225,38 @@ void Requests::vacate(Slot& slot) {
     }
 }
 
+// Whether it may wait for a frame any longer.
+bool Requests::is_patient(Slot& slot) const {
+    const std::uint64_t now = net::now_ns();
+    if (slot.short_since_ns == 0) slot.short_since_ns = now;
+    return now - slot.short_since_ns < patience_ns_;
+}
+
+void Requests::had_memory(Slot& slot) {
+    if (!slot.anew) slot.short_since_ns = 0;
+    slot.times_short = 0;
+}
+
+bool Requests::start_again(std::uint32_t index) {
+    Slot& slot = slots_[index];
+    if (slot.program < 0 || slot.on_failure || slot.on_malformed || !is_patient(slot)) return false;
+    give_back_all(slot);
+    slot.skips = slot.io->result = 0;
+    slot.ending = Ending::answered;
+    slot.closes = slot.torn = false;
+    slot.was_short = slot.anew = true;
+    slot.times_short = 0;
+    begin(slot, slot.program);
+    return true;
+}
+
 // Of a chain that has ended for want of a frame, whether it is to be made again: frames that replies lie in come back.
 // Those who wait hold none themselves, so that they do not wait for one another.
 bool Requests::waits_for_memory(Slot& slot) {
-    const std::uint64_t now = net::now_ns();
-    if (slot.short_since_ns == 0) slot.short_since_ns = now;
-    if (now - slot.short_since_ns >= patience_ns_) return false;
+    if (!is_patient(slot)) return false;
     vacate(slot);
     slot.is_short = slot.was_short = true;
+    slot.times_short++;
     slot.run->call_again();
     return true;
 }
@@ -330,7 +357,7 @@ std::optional<std::uint32_t> Requests::take(const engine::Completion& completion
         return std::nullopt;
     }
     if (completion.outcome == CIO_NO_MEMORY && waits_for_memory(slot)) return index;
-    slot.short_since_ns = 0;
+    had_memory(slot);
     if (answer_plain(slot, completion.outcome, completion.kind, completion.scalar)) return index;
     // The engine takes the bytes back with its next turn, unless it is told to leave the frame: the reply may come
     // later.

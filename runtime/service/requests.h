@@ -52,6 +52,11 @@ class Requests {
     std::uint32_t start_failed(std::uint32_t service, const Unrun& unrun, std::span<const std::uint8_t> request,
                                Sink& output, std::uint32_t connection);
     RunState go_on(std::uint32_t slot);
+    // Begins a request anew whose reply is thrown away for the memory that it lies in; it is short then, and to be gone
+    // on with a little later. False: it has waited long enough, or what answers a request that failed runs already.
+    bool start_again(std::uint32_t slot);
+    // How often in a row there was no frame for its chain.
+    unsigned times_short(std::uint32_t slot) const { return slots_[slot].times_short; }
     // A request whose reply waits for room leaves its place, and what it holds of the engine's memory, to others until
     // it is gone on with; unless as many as may have done so.
     void park(std::uint32_t slot);
@@ -95,10 +100,13 @@ class Requests {
         std::span<const std::uint8_t> request;
         Sink* output = nullptr;
         std::uint32_t service = 0, connection = 0;
+        std::int32_t program = -1;  // that runs the request; none: it is not run
         std::uint64_t copies = 0;
         std::uint64_t skips = 0;           // of the programs before the one that runs
         std::size_t part = 0, within = 0;  // of the reply that is being written
         std::uint64_t short_since_ns = 0;  // no frame has been free for its chain; 0: one was
+        unsigned times_short = 0;          // in a row
+        bool anew = false;                 // it has begun anew for that, so that the time is not counted from 0 again
         Ending ending = Ending::answered;
         bool replying = false, closes = false, torn = false, in_engine = false, parked = false;
         bool is_short = false;                            // no frame was free
@@ -126,7 +134,9 @@ class Requests {
     std::size_t in_places() const { return slots_.size() - free_.size() - parked_; }
     void unpark(Slot& slot);
     void vacate(Slot& slot);
+    bool is_patient(Slot& slot) const;
     bool waits_for_memory(Slot& slot);
+    static void had_memory(Slot& slot);
     void begin(Slot& slot, std::int32_t program);
     void find_tellers();
     ir::HandlerRun run_in(cio_io& io, ir::HandlerRun::Memory& memory, std::int32_t program,

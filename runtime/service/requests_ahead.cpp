@@ -56,7 +56,7 @@ void Requests::answer_from_ahead(Slot& slot) {
     slot.ahead = ahead.next;
     slot.waits_ahead = false;
     if (ahead.outcome == CIO_NO_MEMORY && waits_for_memory(slot)) return free_ahead(number);
-    slot.short_since_ns = 0;
+    had_memory(slot);
     if (!answer_plain(slot, ahead.outcome, ahead.kind, ahead.scalar)) {
         if (ahead.kept.frame != umem::kNoFrame)
             answer_kept(slot, std::exchange(ahead.kept, {}));

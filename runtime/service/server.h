@@ -199,6 +199,8 @@ class Server {
     void shed_datagram(std::uint32_t index);
     void datagram_ended(Generation& generation, std::uint32_t slot);
     void datagram_reply_too_long(Generation& generation, std::uint32_t slot);
+    void give_way(Generation& generation, std::uint32_t slot);
+    void wait_for_memory(Generation& generation, std::uint32_t slot);
     void drop_datagram_reply(Generation& generation, std::uint32_t slot);
     enum class Sent : std::uint8_t { all, nothing, too_long };
     Sent send_reply(std::uint32_t index, std::uint32_t slot);

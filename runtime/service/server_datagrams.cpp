@@ -16,6 +16,9 @@ namespace {
 
 using net::now_ns;
 
+constexpr std::size_t kLongestDatagram = 65535;
+constexpr unsigned kTimesShort = 8;  // in a row, until the reply that keeps its memory is made anew as well
+
 // The reply leaves from the address to which the request came, by whichever way leads back.
 void answer_from_there(std::span<std::uint8_t> control) {
     if (control.size() < sizeof(cmsghdr)) return;
@@ -49,7 +52,8 @@ void Server::begin_with(std::uint32_t index, Generation& generation, std::uint32
     Datagram& datagram = datagrams_[index];
     datagram.generation = &generation;
     datagram.service = service;
-    datagram.answer.use(generation.engine);
+    const bool cut = service_of(datagram).on_datagram >= 0;
+    datagram.answer.use(generation.engine, cut ? kMostDatagrams * options_.datagram_bytes : kLongestDatagram);
     datagram.rest = datagram.received.bytes;
     datagram.request_length = 0;
     const std::size_t ranks = now_->module.classes.size();
@@ -115,9 +119,31 @@ void Server::shed_datagram(std::uint32_t index) {
     mark(kFirstDatagram + index);
 }
 
-// A reply that is more than its datagrams hold is not sent in part: the client is told instead.
+// A reply to a datagram lies in memory until all of it is there. Of the requests that wait for more, the first one
+// keeps what it has for a while; the others let go of theirs and begin anew, as all would wait for one another else. In
+// the end the first one does too: its short frames may lie so that there is no room for a long one between them.
+void Server::give_way(Generation& generation, std::uint32_t slot) {
+    const auto answer_of = [&](std::uint32_t each) -> Answer* {
+        const std::uint32_t index = generation.requests.connection(each);
+        return index < kFirstDatagram ? nullptr : &datagrams_[index - kFirstDatagram].answer;
+    };
+    const auto holds = [&](std::uint32_t each) {
+        const Answer* answer = answer_of(each);
+        return answer != nullptr && !answer->frames().empty();
+    };
+    const bool first = std::ranges::none_of(generation.short_of_memory, holds);
+    if (!holds(slot) || (first && generation.requests.times_short(slot) < kTimesShort)) return;
+    if (generation.requests.start_again(slot)) answer_of(slot)->clear();
+}
+
+// A reply that is more than its datagrams hold is not sent in part: the client is told instead. One that only found no
+// memory is made anew.
 void Server::datagram_reply_too_long(Generation& generation, std::uint32_t slot) {
     Datagram& datagram = datagrams_[generation.requests.connection(slot) - kFirstDatagram];
+    if (datagram.answer.wants_memory() && generation.requests.start_again(slot)) {
+        datagram.answer.clear();
+        return wait_for_memory(generation, slot);
+    }
     counters_of(datagram).reply_too_long += datagram.dropped ? 0 : 1;
     drop_datagram_reply(generation, slot);
 }

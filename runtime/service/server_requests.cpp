@@ -142,9 +142,8 @@ void Server::go_on(Generation& generation, std::uint32_t slot) {
         case RunState::chain: break;
         case RunState::starved: generation.starved.push_back(slot); break;
         case RunState::short_:
-            generation.short_of_memory.push_back(slot);
-            fallbacks_->note("short-of-memory",
-                             "requests waited for memory that replies to other clients lay in; --memory gives more");
+            if (!stream) give_way(generation, slot);
+            wait_for_memory(generation, slot);
             break;
         case RunState::full:
             if (!stream) return datagram_reply_too_long(generation, slot);
@@ -154,6 +153,12 @@ void Server::go_on(Generation& generation, std::uint32_t slot) {
         case RunState::ended: stream ? ended(generation, slot) : datagram_ended(generation, slot); break;
     }
     mark(index);
+}
+
+void Server::wait_for_memory(Generation& generation, std::uint32_t slot) {
+    generation.short_of_memory.push_back(slot);
+    fallbacks_->note("short-of-memory",
+                     "requests waited for memory that replies to other clients lay in; --memory gives more");
 }
 
 void Server::go_on_starved(Generation& generation) {

@@ -2,6 +2,7 @@
 """Values that are longer than one read, which lie in pieces: std/memcached.chain and std/kv.chain give them whole, and where a
 piece cannot be read they end the connection instead of putting an error where the client waits for the value.
 The interpreter is the distribution's, as services_memcached has its packages."""
+import contextlib
 import hashlib
 import json
 import pathlib
@@ -18,6 +19,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs
 import started
+from daemon import Daemon
 from runs import BUILD, ROOT, expect
 from services_memcached import escaped
 
@@ -143,14 +145,22 @@ def torn_values(server, held):
     told("what of it needs no piece is told", all_of(server.tcp(), b"mg damaged s\r\nquit\r\n"), b"HD s80000\r\n")
 
 
-def datagrams(sock, request):
+def ask(sock, request):
     sock.send(struct.pack("!HHHH", 9, 0, 1, 0) + request)
+
+
+def reply(sock):
     parts, count = {}, 1
     while len(parts) < count:
         data = sock.recv(1 << 16)
         _, at, count, _ = struct.unpack("!HHHH", data[:8])
         parts[at] = data[8:]
     return b"".join(parts[at] for at in range(count))
+
+
+def datagrams(sock, request):
+    ask(sock, request)
+    return reply(sock)
 
 
 def by_datagrams(server, held):
@@ -163,6 +173,33 @@ def by_datagrams(server, held):
         told("the socket goes on", datagrams(sock, b"mg value1000 s\r\n"), b"HD s1000\r\n")
     expect("of these one was too long, and three failed", server.service("udp")["failed"], 3)
     expect("  as counted", server.service("udp")["reply_too_long"], 1)
+
+
+class Little(Daemon):
+    FILE = "values", "main.store"
+
+
+def in_little_memory(folder, held):
+    """Replies to datagrams that want more memory together than there is: none waits for another one for ever, and none for what is too long anyway."""
+    subprocess.run([BUILD / "bin" / "chainc", LIBRARY / "std" / "memcached.chain", "-I", LIBRARY, "-D", "INDEX=1MiB", "-D", "LEVELS=2", "-o", folder / "little.o"], check=True)
+    server = Little(folder / "little.o", "--bind", "127.0.0.1", "--port", "memcached=0", "--memory", "256KiB", "--timeout", 120000)
+    long = b"value%d" % (1 << 20)
+    with contextlib.ExitStack() as sockets:
+        asking = []
+        for key in 16 * [b"value80000", long, b"value80000"]:
+            sock = sockets.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            sock.settimeout(30)
+            sock.connect(("127.0.0.1", server.ports["memcached", "udp"]))
+            asking.append((sock, key))
+        want = {b"value80000": got(b"value80000", held[b"value80000"]) + b"END\r\n", long: b"SERVER_ERROR the store cannot be read\r\n"}
+        for round_ in range(8):
+            for sock, key in asking:
+                ask(sock, b"get %s\r\n" % key)
+            expect(f"round {round_}: each has its whole reply", [key for sock, key in asking if reply(sock) != want[key]], [])
+    stats = server.all_stats()
+    expect("memory was short", [each["name"] for each in stats["fallbacks"] if each["name"] == "short-of-memory"], ["short-of-memory"])
+    expect("too long were those that are", [each["reply_too_long"] for each in stats["services"] if each["transport"] == "udp"], [8 * 16])
+    expect("ends", server.stop(), 0)
 
 
 TORN_TWICE = """files values = "*" { immutable }
@@ -256,6 +293,7 @@ def main():
                     test(server, held)
             finally:
                 expect(f"{chain} ends well", server.stop(), 0)
+        in_little_memory(folder, held)
         torn_twice(folder)
         by_hand(folder, folder / "main.store")
         overwritten(folder)
