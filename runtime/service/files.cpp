@@ -1,9 +1,21 @@
 #include "runtime/service/files.h"
 
+#include <algorithm>
+
 #include "compiler/ir/visit.h"
 
 namespace chainio::service {
 namespace {
+
+std::string not_found(const std::string& files_class, const std::string& name, std::size_t count) {
+    std::string text = "files '" + files_class + "' has ";
+    if (count == 0)
+        return text + (name.empty() ? "no file; open one" : "no file '" + name + "'; open it") + ": --file " +
+               files_class + "=PATH";
+    text += std::to_string(count) + " files";
+    return name.empty() ? text + ", and the service names none of them; open one only"
+                        : text + " '" + name + "'; open one of them only";
+}
 
 std::string missing_in(const ir::Module& module, const ir::Body& body, const Files& files) {
     std::string missing;
@@ -16,11 +28,7 @@ std::string missing_in(const ir::Module& module, const ir::Body& body, const Fil
                     module.literals.begin() + static_cast<std::ptrdiff_t>(at.offset.value),
                     module.literals.begin() + static_cast<std::ptrdiff_t>(at.offset.value + at.length.value));
                 if (files.find(file.file_class, name)) continue;
-                const std::string& files_class = module.files[file.file_class].name;
-                return name.empty() ? "files '" + files_class + "' has no file, or several; open one: --file " +
-                                          files_class + "=PATH"
-                                    : "files '" + files_class + "' has no file '" + name + "'; open it: --file " +
-                                          files_class + "=PATH";
+                return not_found(module.files[file.file_class].name, name, files.count(file.file_class, name));
             }
         }
         ir::for_each_body(stmt, [&](const ir::Body& nested) {
@@ -33,12 +41,20 @@ std::string missing_in(const ir::Module& module, const ir::Body& body, const Fil
 
 }  // namespace
 
+bool Files::is_named(const NamedFile& file, std::uint32_t file_class, std::string_view name) {
+    const std::string_view path = file.path;
+    return file.file_class == file_class && (name.empty() || path == name || path.substr(path.rfind('/') + 1) == name);
+}
+
+std::size_t Files::count(std::uint32_t file_class, std::string_view name) const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(files_, [&](const NamedFile& file) { return is_named(file, file_class, name); }));
+}
+
 std::optional<engine::FileHandle> Files::find(std::uint32_t file_class, std::string_view name) const {
     std::optional<engine::FileHandle> found;
     for (const NamedFile& file : files_) {
-        if (file.file_class != file_class) continue;
-        const std::string_view path = file.path;
-        if (!name.empty() && path != name && path.substr(path.rfind('/') + 1) != name) continue;
+        if (!is_named(file, file_class, name)) continue;
         if (found) return std::nullopt;
         found = file.handle;
     }

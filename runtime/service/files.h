@@ -22,13 +22,16 @@ class Files {
     explicit Files(std::vector<NamedFile> files) : files_(std::move(files)) {}
     // By path or by its last part; without a name the only file of the class.
     std::optional<engine::FileHandle> find(std::uint32_t file_class, std::string_view name) const;
+    std::size_t count(std::uint32_t file_class, std::string_view name) const;  // that it may mean
     const std::vector<NamedFile>& all() const { return files_; }
 
   private:
+    static bool is_named(const NamedFile& file, std::uint32_t file_class, std::string_view name);
     std::vector<NamedFile> files_;
 };
 
-// What a handler's calls name by a literal and `files` does not have; empty when there is nothing.
+// What a handler's calls name by a literal and `files` does not have, or has more than once; empty when there is
+// nothing.
 std::string missing_file(const ir::Module& module, std::uint32_t program, const Files& files);
 
 }  // namespace chainio::service

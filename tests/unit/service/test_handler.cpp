@@ -4,9 +4,12 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "compiler/ir/handler_run.h"
 #include "compiler/ir/names.h"
+#include "runtime/service/files.h"
 #include "tests/unit/service/compiled.h"
 
 namespace chainio::service {
@@ -301,6 +304,31 @@ TEST(Handler, NativeCodeThatStopsNowhereIsNotFollowed) {
     ir::HandlerRun handler(artifact, program, io, nullptr, own, &code);
     EXPECT_EQ(handler.go_on(), ir::HandlerRun::Stop::ended);
     EXPECT_EQ(handler.outcome(), std::uint32_t{CIO_MALFORMED});
+}
+
+TEST(Handler, SaysWhichFileItMisses) {
+    const auto said = [](const char* name, std::vector<NamedFile> files) {
+        const std::string spec = std::string(R"(
+files values = "*.idx"
+chain get(store: file values) -> bytes(max 64) hops 1 { step s(b: block at 0 for 64 in store) { return b } }
+service s on tcp 9000 via uring {
+  request { key: u8 }
+  on request { let v = get(values[")") +
+                                 name + R"("]) else fail not_found  reply v }
+}
+)";
+        const ir::Artifact artifact = lowered(spec.c_str());
+        const auto program = static_cast<std::uint32_t>(artifact.module.services.front().on_request_tcp);
+        return missing_file(artifact.module, program, Files(std::move(files)));
+    };
+    const NamedFile one{"x/a.idx", 0, 1}, same{"y/a.idx", 0, 2}, other{"x/a.idx", 1, 3};
+    EXPECT_EQ(said("", {one, other}), "");
+    EXPECT_EQ(said("a.idx", {one, other}), "");
+    EXPECT_EQ(said("y/a.idx", {one, same}), "");
+    EXPECT_EQ(said("", {other}), "files 'values' has no file; open one: --file values=PATH");
+    EXPECT_EQ(said("b.idx", {one}), "files 'values' has no file 'b.idx'; open it: --file values=PATH");
+    EXPECT_EQ(said("", {one, same}), "files 'values' has 2 files, and the service names none of them; open one only");
+    EXPECT_EQ(said("a.idx", {one, same}), "files 'values' has 2 files 'a.idx'; open one of them only");
 }
 
 }  // namespace
