@@ -307,6 +307,7 @@ def wrong(run):
         ("a directory for a database", ("build", none, "--from-sqlite", run.folder, "--table", "t"), 3,
          f"chainio store: {run.folder}: is a directory, not an SQLite database; name a file in it\n"),
         ("a table without a database", ("build", none, "--from", lines, "--table", "t"), 2, "chainio store build: --table and --query go with --from-sqlite\n"),
+        ("a name without letters", ("build", "", "--from", lines), 2, "chainio store build: the name of the file to make is empty\n"),
         ("a source without items", ("build", none, "--from", "/dev/null"), 1,
          f"chainio store: {none}: not made, since there are no items to put in; --allow-empty makes a store without any\n"),
         ("what is no store", ("check", lines), 1, f"chainio store: {lines}: byte 0: this is no store; `chainio store build` makes one\n"),
@@ -319,7 +320,10 @@ def wrong(run):
 def empty(run):
     path = run.folder / "empty.store"
     done = store("build", path, "--from", "/dev/null", "--allow-empty")
-    run.same("a store without items, as asked", (done.returncode, done.stdout.split(b",")[0], done.stderr), (0, b"%s: 0 items in 8192 bytes" % bytes(path), b""))
+    run.same("a store without items, as asked", (done.returncode, done.stdout.split(b", seed")[0], done.stderr),
+             (0, b"%s: 0 items in 8192 bytes, 1 bucket and 0 further ones" % bytes(path), b""))
+    done = subprocess.run([str(BUILD / "bin" / "chainio"), "store", "build", str(path), "--from", "-"], input=b"a\tb\n", capture_output=True)
+    run.same("a store of one item", (done.returncode, done.stdout.split(b" in ")[0]), (0, b"%s: 1 item" % bytes(path)))
 
 
 def no_header(run):

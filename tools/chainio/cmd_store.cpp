@@ -26,7 +26,17 @@ int usage(const char* text) {
     return kExitUsage;
 }
 
+// Of what was built or checked.
+std::string size_of(const auto& store) {
+    const auto counted = [](std::uint64_t count, const char* noun) {
+        return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+    };
+    return fmt::format("{} in {} bytes, {} and {}", counted(store.items, "item"), store.bytes,
+                       counted(store.buckets, "bucket"), counted(store.overflow, "further one"));
+}
+
 int build(const Given& given) {
+    if (given.options.path.empty()) return usage("the name of the file to make is empty");
     if (given.tsv.empty() == given.sqlite.empty()) return usage("one of --from FILE and --from-sqlite DB is wanted");
     if (given.sqlite.empty() && !(given.table.empty() && given.query.empty()))
         return usage("--table and --query go with --from-sqlite");
@@ -37,8 +47,7 @@ int build(const Given& given) {
     if (!source) return problems({source.error().text}, source.error().system);
     const auto built = store::build(**source, given.options);
     if (!built) return problems(built.error().problems, built.error().system);
-    fmt::print("{}: {} items in {} bytes, {} buckets and {} further ones, seed {}", given.options.path, built->items,
-               built->bytes, built->buckets, built->overflow, built->seed);
+    fmt::print("{}: {}, seed {}", given.options.path, size_of(*built), built->seed);
     if (built->dropped != 0) fmt::print("; {} of a key that was there already were left out", built->dropped);
     fmt::print("\n");
     for (const std::string& lost : built->lost)
@@ -57,8 +66,7 @@ int check(const std::string& path) {
         if (checked->of_ours) fmt::print(stderr, "chainio store: {} is damaged; build it again\n", path);
         return code;
     }
-    fmt::print("{}: whole, {} items in {} bytes, {} buckets and {} further ones\n", path, checked->items,
-               checked->bytes, checked->buckets, checked->overflow);
+    fmt::print("{}: whole, {}\n", path, size_of(*checked));
     return kExitOk;
 }
 

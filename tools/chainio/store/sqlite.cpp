@@ -200,9 +200,9 @@ std::expected<std::unique_ptr<Source>, Problem> open_sqlite(const std::string& p
         return failed(fmt::format("--query takes one statement, and `{}` would be left out", shown(rest)), false);
     const int columns = rows == nullptr ? 0 : sqlite3_column_count(rows.get());
     if (columns != 2 && columns != 3) {
-        return failed(
-            fmt::format("the query gives {} columns; the key, the value and perhaps the flags are wanted", columns),
-            false);
+        return failed(fmt::format("the query gives {} column{}; the key, the value and perhaps the flags are wanted",
+                                  columns, columns == 1 ? "" : "s"),
+                      false);
     }
     return std::make_unique<Sqlite>(std::move(db), std::move(rows), path, *utf16);
 }
