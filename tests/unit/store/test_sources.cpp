@@ -195,7 +195,7 @@ TEST_F(SqliteTest, WhatIsWrong) {
     EXPECT_EQ(refusal("other", ""), db + ": table 'other' has no columns 'key' and 'value'; name its own with --query "
                                          "'SELECT name, text FROM other'");
     EXPECT_EQ(refusal("", "SELECT key FROM t"),
-              db + ": the query gives 1 columns; the key, the value and perhaps the flags are wanted");
+              db + ": the query gives 1 column; the key, the value and perhaps the flags are wanted");
     EXPECT_EQ(refusal("", "SELECT nope FROM t"), db + ": no such column: nope, in `SELECT nope FROM t`");
     EXPECT_EQ(refusal("", "SELECT key, value FROM t; DELETE FROM t"),
               db + ": --query takes one statement, and ` DELETE FROM t` would be left out");
