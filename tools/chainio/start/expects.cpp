@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <linux/stat.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,6 +11,10 @@
 #include <cerrno>
 #include <climits>
 #include <memory>
+
+#ifndef STATX_TYPE  // musl before 1.2.5 does not know of statx
+#include <linux/stat.h>
+#endif
 
 #include "runtime/shim/glob.h"
 #include "tools/chainio/run/files.h"
