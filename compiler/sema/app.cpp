@@ -84,22 +84,31 @@ void Checker::warn_patterns() {
     std::set<std::uint32_t> sources;
     for (const checked::Chain& chain : module_.chains)
         if (chain.mode == ir::ChainMode::on_read || chain.mode == ir::ChainMode::on_open) sources.insert(chain.source);
-    std::map<std::string, std::string> taken;  // patterns, and the classes that have them
+    std::map<std::string, std::uint32_t> taken;  // patterns, and the classes that have them
     for (const std::uint32_t i : sources) {
         const ir::FileClass& own = module_.files[i].info;
-        const Span span = files_[i].files->name.span;
-        const auto [before, is_first] = taken.try_emplace(own.pattern, own.name);
+        const auto [before, is_first] = taken.try_emplace(own.pattern, i);
         if (const auto instead = ir::anywhere_instead_of(own.pattern))
-            warn(pattern_matches_nothing, span,
+            warn(pattern_matches_nothing, files_[i].files->name.span,
                  "the pattern of files `" + own.name + "`, \"" + own.pattern +
                      "\", is compared with whole paths, which begin with `/`, and does not begin so",
                  "write \"" + *instead + "\" for any folder, or the path from `/` on");
         else if (!is_first)
-            warn(pattern_matches_nothing, span,
-                 "no file is one of the files `" + own.name + "`: `" + before->second +
-                     "` have the same pattern, and a file belongs to the first class that it matches",
-                 "let the chains be on one of the two classes");
+            warn_same_pattern(i, before->second);
     }
+}
+
+// Where one of the two has come in by an import, that is the place; what is so within one import is said where that
+// file is compiled.
+void Checker::warn_same_pattern(std::uint32_t second, std::uint32_t first) {
+    const ast::Import* import = files_[second].scope->root_import();
+    const ast::Import* const other = files_[first].scope->root_import();
+    if (import != nullptr && import == other) return;
+    const Span span = files_[second].files->name.span;
+    warn(pattern_matches_nothing, import != nullptr ? import->path_span : span,
+         "no file is one of the files `" + module_.files[second].info.name + "`: `" + module_.files[first].info.name +
+             "` have the same pattern, and a file belongs to the first class that it matches",
+         "let the chains be on one of the two classes");
 }
 
 void Checker::check_socket(std::uint32_t index) {

@@ -427,6 +427,7 @@ class Checker {
     void no_nul(const std::string& name, Span, const std::string& what);
     void check_files(std::uint32_t index);
     void warn_patterns();
+    void warn_same_pattern(std::uint32_t second, std::uint32_t first);
     void check_socket(std::uint32_t index);
     void check_class(const ast::PriorityClass&, ir::PriorityClass&, Instance&);
     ir::Batch check_batch(const ast::Batch&, Instance&);
