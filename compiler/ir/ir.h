@@ -213,6 +213,7 @@ struct Slo { std::uint32_t percentile_x1000 = 0; std::uint64_t ns = 0; };  // p9
 struct PriorityClass { std::string name; std::uint32_t priority = 0, weight = 1; std::vector<Slo> slos; };
 struct Batch { std::uint32_t min = 1, max = 64; bool adapt = false; };
 struct Endpoint { bool tcp = false; std::uint16_t port = 0; std::string via; };
+inline constexpr std::uint32_t kLongestDatagram = 9216;  // of a request, in bytes: a jumbo frame's
 // What the driver keeps of a service's replies by `udp … via xdp`.
 inline constexpr std::uint32_t kMostKeptRequest = 256, kKeptFixed = 64, kMostKeptHead = 32, kHeadConstant = 256;
 struct ServiceCache {

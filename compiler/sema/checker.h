@@ -18,7 +18,6 @@ inline constexpr std::uint32_t kMaxArgSlots = 32;
 inline constexpr std::uint32_t kMaxArgBytes = 4096;
 inline constexpr std::uint32_t kMaxProbes = 32, kMaxProbeArgs = 12, kMaxSyscallArgs = 6;
 inline constexpr std::uint32_t kMaxNext = 16;
-inline constexpr std::uint32_t kMaxDatagram = 9216;  // of a request, as the runtime takes them
 inline constexpr std::uint32_t kMaxArms = 128;       // each nests an `if` in the one before; the IR nests 200 deep
 inline constexpr std::uint32_t kMaxReplyParts = 64;  // as the IR
 inline constexpr std::uint32_t kMaxPrefetch = 512;

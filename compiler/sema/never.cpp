@@ -110,10 +110,10 @@ void Checker::warn_request(const ast::Service& n, const checked::Service& out) {
     const auto udp = std::ranges::find(n.endpoints, false, &ast::Endpoint::tcp);
     if (failed_ || udp == n.endpoints.end() || !out.udp || out.udp->request_record < 0) return;
     const std::uint64_t bytes = fixed_prefix(module_.records[static_cast<std::size_t>(out.udp->request_record)]);
-    if (bytes > kMaxDatagram)
+    if (bytes > ir::kLongestDatagram)
         warn(request_never_fits, udp->span,
              "a request has at least " + std::to_string(bytes) + " bytes, and longer datagrams than " +
-                 std::to_string(kMaxDatagram) + " bytes are answered by `on malformed`",
+                 std::to_string(ir::kLongestDatagram) + " bytes are answered by `on malformed`",
              "take such requests by tcp, or make the request shorter");
 }
 

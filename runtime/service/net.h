@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/ir/ir.h"
 #include "runtime/engine/flight.h"
 #include "runtime/metrics/fallbacks.h"
 #include "runtime/ring/shared.h"
@@ -92,8 +93,9 @@ class Net {
     std::string describe() const;
 
     static constexpr std::uint32_t kBuffers = 1024, kBufferBytes = 4096;
-    // A datagram of a jumbo frame, and what the kernel says of it.
-    static constexpr std::uint32_t kDatagrams = 1024, kDatagramBytes = 9216, kPeerBytes = 32, kControlBytes = 64;
+    // Of a datagram: itself, and what the kernel says of it.
+    static constexpr std::uint32_t kDatagrams = 1024, kDatagramBytes = ir::kLongestDatagram, kPeerBytes = 32,
+                                   kControlBytes = 64;
     static constexpr std::uint32_t kDatagramsAtOnce = 128;  // before the kernel is told of more room
     static constexpr std::size_t kMostParts = 80;           // of a datagram that is sent
 
