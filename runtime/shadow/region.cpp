@@ -106,7 +106,7 @@ std::string plan_beside(const std::string& path) { return path.substr(0, path.rf
 
 bool make_region(const std::string& path) {
     const std::size_t end = kernel_makes_pages() ? offsetof(shim::Region, rings) : shim::kRegionBytes;
-    return make_file(plan_beside(path), shim::kPlanBytes, 0, shim::kPlanBytes) &&
+    return make_file(plan_beside(path), shim::kPlanBytes, 0, shim::kPlanUses) &&
            make_file(path, shim::kRegionBytes, shim::kPlanBytes, end);
 }
 

@@ -8,12 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
+#include "tools/chainio/run/files.h"
 #include "tools/chainio/run/passing.h"
 #include "tools/chainio/run/signals.h"
 
@@ -147,12 +149,15 @@ void end_like(const Ended& how) {
 // Whether this process, which somebody else was before, has a lock of records (fcntl, lockf) by that descriptor. (All
 // locks are in /proc/locks, but reading that waits for every processor.)
 static bool holds_lock(const char* descriptor) {
-    const std::string path = std::string("/proc/self/fdinfo/") + descriptor;
-    std::unique_ptr<FILE, int (*)(FILE*)> info(std::fopen(path.c_str(), "re"),
-                                               [](FILE* file) { return file != nullptr ? std::fclose(file) : 0; });
-    char line[256];
-    while (info != nullptr && std::fgets(line, sizeof line, info.get()) != nullptr)
-        if (std::strncmp(line, "lock:", 5) == 0 && std::strstr(line, "POSIX") != nullptr) return true;
+    constexpr std::size_t kMost = std::size_t{1} << 20;
+    const auto info = read_whole(std::string("/proc/self/fdinfo/") + descriptor, kMost);
+    if (!info) return false;
+    std::string_view rest = *info;
+    while (!rest.empty()) {
+        const std::string_view line = rest.substr(0, rest.find('\n'));
+        if (line.starts_with("lock:") && line.find("POSIX") != std::string_view::npos) return true;
+        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    }
     return false;
 }
 

@@ -16,7 +16,7 @@
 namespace chainio::run {
 namespace {
 
-constexpr off_t kStep = 64 * 1024;
+constexpr off_t kStep = 64 * 1024, kMadeUp = 4096;
 
 }  // namespace
 
@@ -24,10 +24,12 @@ std::expected<std::string, std::string> read_whole(int fd, std::size_t most) {
     std::string bytes;
     std::size_t filled = 0;
     struct stat status{};
-    // A file of a known size is read without touching more memory than it has bytes, and one that shows its end.
-    std::size_t step = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size < kStep
-                           ? static_cast<std::size_t>(status.st_size) + 1
-                           : kStep;
+    // A file of a known size is read without touching more memory than it has bytes, and one that shows its end. What
+    // the kernel makes up as it is read, as in /proc, says that it has none.
+    const bool is_file = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+    std::size_t step = kStep;
+    if (is_file && status.st_size < kStep)
+        step = status.st_size == 0 ? kMadeUp : static_cast<std::size_t>(status.st_size) + 1;
     while (filled < most) {
         if (filled == bytes.size()) bytes.resize(filled + std::exchange(step, kStep));
         const ssize_t n = ::read(fd, bytes.data() + filled, bytes.size() - filled);

@@ -6,7 +6,12 @@
 #include <new>
 #include <string_view>
 
+#include "tools/chainio/start/small/arena.h"
+
 namespace {
+
+// Twice what a start takes; what does not fit comes from malloc.
+constinit chainio::start::Arena<std::size_t{64} << 10> from_the_start;
 
 [[noreturn]] void fail(std::string_view what) {
     for (const std::string_view part : {std::string_view("chainio: "), what, std::string_view("\n")})
@@ -17,12 +22,15 @@ namespace {
 }  // namespace
 
 void* operator new(std::size_t size) {
+    if (void* at = from_the_start.take(size)) return at;
     void* at = std::malloc(size);
     if (at == nullptr) fail("there is no memory left");
     return at;
 }
-void operator delete(void* at) noexcept { std::free(at); }
-void operator delete(void* at, std::size_t) noexcept { std::free(at); }
+void operator delete(void* at) noexcept {
+    if (!from_the_start.give_back(at)) std::free(at);
+}
+void operator delete(void* at, std::size_t) noexcept { operator delete(at); }
 
 namespace std {
 
