@@ -66,9 +66,11 @@ const Entry entries[] = {
 };
 
 // Those that may be called straight.
-constexpr Name kStraight[] = {Name::open,  Name::open64,  Name::__open, Name::__open64, Name::openat,  Name::openat64,
-                              Name::creat, Name::creat64, Name::dup,    Name::fcntl,    Name::fcntl64, Name::__fcntl,
-                              Name::bind,  Name::listen,  Name::accept, Name::accept4,  Name::connect, Name::__connect};
+constexpr Name kStraight[] = {Name::open,       Name::open64,  Name::__open,    Name::__open64, Name::openat,
+                              Name::openat64,   Name::creat,   Name::creat64,   Name::dup,      Name::fcntl,
+                              Name::fcntl64,    Name::__fcntl, Name::bind,      Name::listen,   Name::accept,
+                              Name::accept4,    Name::connect, Name::__connect, Name::poll,     Name::__poll,
+                              Name::epoll_wait, Name::unlink,  Name::unlinkat,  Name::rename,   Name::renameat};
 
 // The addresses between the first and the last byte of the loaded file that has `inside`.
 struct Extent {

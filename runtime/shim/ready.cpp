@@ -11,6 +11,7 @@
 #include "runtime/shim/next.h"
 #include "runtime/shim/own_chain.h"
 #include "runtime/shim/shim.h"
+#include "runtime/shim/straight.h"
 
 namespace chainio::shim {
 namespace {
@@ -255,7 +256,8 @@ int select_ready(int size, const fd_set* readable, int count) {
     Round round;
     // By words and not by FD_ISSET, since programs use sets that are longer than FD_SETSIZE.
     const auto* words = reinterpret_cast<const fd_mask*>(readable);
-    for (int fd = 0; fd < std::min(size, table.highest() + 1); ++fd)
+    const int last = std::min(size - 1, table.highest());
+    for (int fd = 0; fd <= last; ++fd)
         if (words[fd / kBits] >> fd % kBits & 1 && table.watched(fd) && readable_without_error(fd)) round.look_at(fd);
     round.end();
     return count;
@@ -271,7 +273,9 @@ CHAINIO_CALL(int, epoll_ctl, int epoll, int operation, int fd, epoll_event* even
     return result;
 }
 CHAINIO_CALL(int, epoll_wait, int epoll, epoll_event* events, int room, int timeout) {
-    return epoll_ready(epoll, events, CHAINIO_NEXT(epoll_wait)(epoll, events, room, timeout));
+    const int count = goes_straight_alone() ? straight(SYS_epoll_wait, epoll, word(events), room, timeout)
+                                            : CHAINIO_NEXT(epoll_wait)(epoll, events, room, timeout);
+    return epoll_ready(epoll, events, count);
 }
 CHAINIO_CALL(int, epoll_pwait, int epoll, epoll_event* events, int room, int timeout, const sigset_t* mask) {
     return epoll_ready(epoll, events, CHAINIO_NEXT(epoll_pwait)(epoll, events, room, timeout, mask));
@@ -281,12 +285,14 @@ CHAINIO_CALL(int, epoll_pwait2, int epoll, epoll_event* events, int room, const 
     return epoll_ready(epoll, events, CHAINIO_NEXT(epoll_pwait2)(epoll, events, room, timeout, mask));
 }
 
-CHAINIO_CALL(int, poll, pollfd* list, nfds_t size, int timeout) {
-    return poll_ready(list, size, CHAINIO_NEXT(poll)(list, size, timeout));
-}
-CHAINIO_CALL(int, __poll, pollfd* list, nfds_t size, int timeout) {
-    return poll_ready(list, size, CHAINIO_NEXT(__poll)(list, size, timeout));
-}
+#define CHAINIO_POLL(name)                                                                      \
+    CHAINIO_CALL(int, name, pollfd* list, nfds_t size, int timeout) {                           \
+        const int count = goes_straight_alone() ? straight(SYS_poll, word(list), size, timeout) \
+                                                : CHAINIO_NEXT(name)(list, size, timeout);      \
+        return poll_ready(list, size, count);                                                   \
+    }
+CHAINIO_POLL(poll)
+CHAINIO_POLL(__poll)
 CHAINIO_CALL(int, __poll_chk, pollfd* list, nfds_t size, int timeout, std::size_t bytes) {
     return poll_ready(list, size, CHAINIO_NEXT(__poll_chk)(list, size, timeout, bytes));
 }

@@ -17,7 +17,7 @@
 
 namespace chainio::shim {
 
-constinit Table table;
+constinit Lookup lookup;
 
 namespace {
 

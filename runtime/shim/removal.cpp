@@ -7,6 +7,7 @@
 #include "runtime/shim/kernels_clock.h"
 #include "runtime/shim/next.h"
 #include "runtime/shim/shim.h"
+#include "runtime/shim/straight.h"
 
 namespace chainio::shim {
 namespace {
@@ -50,12 +51,13 @@ bool has_let_go(Region& region, std::uint32_t asked) {
 
 // Afterwards, since only then is the path known to be readable, and the server sees of itself what has gone.
 CHAINIO_CALL(int, unlink, const char* path) {
-    const int result = CHAINIO_NEXT(unlink)(path);
+    const int result = goes_straight() ? straight(SYS_unlink, word(path)) : CHAINIO_NEXT(unlink)(path);
     if (result == 0) removed(path);
     return result;
 }
 CHAINIO_CALL(int, unlinkat, int folder, const char* path, int flags) {
-    const int result = CHAINIO_NEXT(unlinkat)(folder, path, flags);
+    const int result = goes_straight() ? straight(SYS_unlinkat, folder, word(path), flags)
+                                       : CHAINIO_NEXT(unlinkat)(folder, path, flags);
     if (result == 0) removed(path);
     return result;
 }
@@ -67,12 +69,13 @@ CHAINIO_CALL(int, remove, const char* path) {
 
 // What goes is what had the new name.
 CHAINIO_CALL(int, rename, const char* from, const char* to) {
-    const int result = CHAINIO_NEXT(rename)(from, to);
+    const int result = goes_straight() ? straight(SYS_rename, word(from), word(to)) : CHAINIO_NEXT(rename)(from, to);
     if (result == 0) removed(to);
     return result;
 }
 CHAINIO_CALL(int, renameat, int from_folder, const char* from, int to_folder, const char* to) {
-    const int result = CHAINIO_NEXT(renameat)(from_folder, from, to_folder, to);
+    const int result = goes_straight() ? straight(SYS_renameat, from_folder, word(from), to_folder, word(to))
+                                       : CHAINIO_NEXT(renameat)(from_folder, from, to_folder, to);
     if (result == 0) removed(to);
     return result;
 }

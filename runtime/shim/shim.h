@@ -18,7 +18,15 @@ struct epoll_event;
 namespace chainio::shim {
 
 // ---- region.cpp: the process ----
-extern constinit Table table;
+// What most opens look at lies in one cache line: the kernel has used others meanwhile.
+struct alignas(64) Lookup {
+    Table table;
+    Endings endings;
+};
+extern constinit Lookup lookup;
+inline constexpr Table& table = lookup.table;
+inline constexpr Endings& endings = lookup.endings;
+
 // Maps the region when there is one, once; the first open or the library's constructor. Null when the process runs
 // plain.
 Region* start();
@@ -45,15 +53,17 @@ void leaving();           // the same, of a program that nobody can name
 void may_share_memory();  // the thread is about to start a child that shares its memory, and waits for it
 
 // ---- classify.cpp ----
-extern constinit Endings endings;
 // A new descriptor, which they return: finds out whether a class matches it. Most are refused by the last two bytes of
 // their path, so that an open costs little more, and most others by all that are known.
 int may_be_matched(int descriptor, const char* path, std::uint64_t flags);
 int may_end_alike(int descriptor, const char* path, std::uint64_t flags);
-inline int opened(int descriptor, const char* path, std::uint64_t flags) {
+inline bool concerns_us(int opened, const char* path) {
     // One jump for both: each one behind a system call counts.
-    const unsigned watched = table.may_be_watched(descriptor), well = endings.ends_well(path);
-    if (watched | well) [[unlikely]]
+    const unsigned watched = table.may_be_watched(opened), well = endings.ends_well(path);
+    return (watched | well) != 0;
+}
+inline int opened(int descriptor, const char* path, std::uint64_t flags) {
+    if (concerns_us(descriptor, path)) [[unlikely]]
         return may_end_alike(descriptor, path, flags);
     return descriptor;
 }

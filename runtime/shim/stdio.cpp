@@ -24,7 +24,8 @@ std::uint64_t flags_of(const char* mode) {
 template <class Call>
 FILE* file_opened(const char* path, const char* mode, Call call) {
     FILE* file = call();
-    if (file && file->_fileno >= 0) opened(file->_fileno, path, flags_of(mode));
+    if (file && file->_fileno >= 0 && concerns_us(file->_fileno, path)) [[unlikely]]
+        may_end_alike(file->_fileno, path, flags_of(mode));
     return file;
 }
 

@@ -101,6 +101,24 @@ TEST(Table, SocketsAreCounted) {
     EXPECT_FALSE(table.has_sockets());
 }
 
+TEST(Table, OnlyWithoutATableMayAnythingBeWatched) {
+    Table table;
+    EXPECT_TRUE(table.may_be_watched(0));
+    EXPECT_TRUE(table.may_be_watched(kSlots));
+    ASSERT_TRUE(table.create());
+    EXPECT_FALSE(table.may_be_watched(0));
+    ASSERT_TRUE(table.put_file(7, 1, 2, 3));
+    EXPECT_TRUE(table.may_be_watched(7));
+    EXPECT_FALSE(table.may_be_watched(6)) << "below the highest";
+    EXPECT_FALSE(table.may_be_watched(8));
+    EXPECT_FALSE(table.may_be_watched(kSlots)) << "never in the table";
+    table.clear(7);
+    EXPECT_FALSE(table.may_be_watched(7));
+    table.stop();
+    EXPECT_TRUE(table.may_be_watched(0));
+    EXPECT_TRUE(table.may_be_watched(7));
+}
+
 // Threads that open and close numbers of their own, and look at each other's.
 TEST(Table, ThreadsDoNotDisturbEachOther) {
     Table table;
