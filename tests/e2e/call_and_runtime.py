@@ -192,7 +192,7 @@ def test_runtime(app, tree, folder):
 def test_python(app, tree, keys):
     library = BUILD / "lib" / "libchainio-call.so.0"
     if not library.exists():
-        print(f"skip  the Python binding: {library} is not built")
+        print(f"skipped: the Python binding: {library} is not built")
         return
     os.environ["CHAINIO_CALL_LIBRARY"] = str(library)
     sys.path.insert(0, str(ROOT / "runtime" / "bindings" / "python"))
@@ -273,7 +273,7 @@ def test_full_disk(app, tree, folder):
 def test_python_library(app, folder):
     """Where the binding looks for its library, and what it says when it is not there."""
     if not (BUILD / "lib" / "libchainio-call.so.0").exists():
-        print("skip  the Python binding's library: it is not built")
+        print("skipped: the Python binding's library: it is not built")
         return
     binding = pathlib.Path("runtime/bindings/python/chainio.py")
     tree = folder / "sources"
@@ -297,7 +297,7 @@ def test_python_example(folder):
     """examples/btree/heavy.py prints what the same chain gives on the command line."""
     library = BUILD / "lib" / "libchainio-call.so.0"
     if not library.exists():
-        print(f"skip  examples/btree/heavy.py: {library} is not built")
+        print(f"skipped: examples/btree/heavy.py: {library} is not built")
         return
     example, app, tree = ROOT / "examples" / "btree", folder / "btree.bpf.o", folder / "btree.idx"
     subprocess.run([sys.executable, example / "make_tree.py", tree], check=True)

@@ -90,7 +90,7 @@ def main():
             test_range(folder, program, db, roots)
             test_stress(folder, program, file)
         test_stripped(folder, file)
-    sys.exit(1 if runs.failures else 0)
+    sys.exit(runs.ended())
 
 
 if __name__ == "__main__":

@@ -294,7 +294,7 @@ def test_ends_unheard(folder, spec):
 def test_proot(folder, spec):
     """Below proot, which keeps the heap itself."""
     if not shutil.which("proot"):
-        print("skip  a program rewritten below proot: proot is not installed")
+        print("skipped: a program rewritten below proot: proot is not installed")
         return
     (folder.path / "heap.c").write_text('#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n'
                                         'int main(void) { for (int i = 0; i < 100; ++i) memset(malloc(60000), 1, 60000); puts("on"); return 5; }\n')
@@ -342,7 +342,7 @@ def main():
                 test(folder, spec)
         test_proot(folder, ["--spec", "good.o"])
     test_closed_files()
-    sys.exit(1 if runs.failures else 0)
+    sys.exit(runs.ended())
 
 
 if __name__ == "__main__":

@@ -297,7 +297,7 @@ def test_processes(folder, root):
 def test_root_directory(folder, root):
     """A program in another root sees other paths: what it does not find there is the server's."""
     if os.geteuid() != 0:
-        print("skip  another root wants root")
+        print("skipped: another root wants root")
         return
     files = Files(root, 100)
     program = Program(folder, root, options=["--no-gate"])
@@ -370,7 +370,7 @@ def test_nothing_may_be_executed(folder, root):
     where.mkdir()
     mount = ["unshare", "-m", "sh", "-c", f"mount -t tmpfs -o noexec,size=64m tmpfs '{where}' && exec \"$@\"", "sh"]
     if os.geteuid() != 0 or subprocess.run([*mount, "true"], capture_output=True).returncode != 0:
-        print("skip  a folder where nothing may be executed cannot be mounted here")
+        print("skipped: a folder where nothing may be executed cannot be mounted here")
         return
     program = Program(folder, root, options=["--no-gate"], before=mount, environment={**folder.environment, "XDG_RUNTIME_DIR": str(where)})
     asked = 0
@@ -389,7 +389,7 @@ def test_names_not_in_memory(folder, root):
     where.mkdir()
     make = shutil.which("mkfs.ext4", path="/usr/sbin:/sbin:/usr/bin:/bin")
     if os.geteuid() != 0 or not make:
-        print("skip  a file system of its own wants root and mkfs.ext4")
+        print("skipped: a file system of its own wants root and mkfs.ext4")
         return
     image.write_bytes(b"")
     os.truncate(image, 64 << 20)
@@ -398,7 +398,7 @@ def test_names_not_in_memory(folder, root):
     make_files = f"import os\nfor n in range(200):\n os.makedirs('{where}/d', exist_ok=True)\n open('{where}/d/f' + str(n), 'wb').write(os.urandom({SMALL}))"
     made = subprocess.run([*mount, sys.executable, "-c", make_files], capture_output=True, text=True)
     if made.returncode != 0:
-        print(f"skip  no file system can be mounted from a file here: {made.stderr.strip()}")
+        print(f"skipped: no file system can be mounted from a file here: {made.stderr.strip()}")
         return
     program = Program(folder, where, options=["--no-gate"], before=mount)
     names, first = iter([f"d/f{n}" for n in range(200)]), 0
@@ -458,7 +458,7 @@ def main():
             root = pathlib.Path(name) / test.__name__ / "www"
             root.mkdir(parents=True)
             test(folder, root)
-    sys.exit(1 if runs.failures else 0)
+    sys.exit(runs.ended())
 
 
 if __name__ == "__main__":

@@ -262,7 +262,7 @@ def main():
         two_capabilities(folder)
         before_it_begins(folder)
         killed(folder)
-    sys.exit(1 if runs.failures else 0)
+    sys.exit(runs.ended())
 
 
 if __name__ == "__main__":

@@ -500,7 +500,7 @@ def main():
         test_killed(folder)
         test_refusals(folder)
         test_cache(folder)
-    sys.exit(1 if runs.failures else 0)
+    sys.exit(runs.ended())
 
 
 if __name__ == "__main__":

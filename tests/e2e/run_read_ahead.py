@@ -119,14 +119,14 @@ class Test:
 def skip_where_nothing_is_read_ahead(test):
     drop_from_memory(test.path)
     if in_memory(test.path):
-        print("skip: files of this folder cannot be taken out of memory")
+        print("skipped: files of this folder cannot be taken out of memory")
         sys.exit(77)
     fd = os.open(test.path, os.O_RDONLY)
     for number in range(PIECES):
         os.pread(fd, PIECE * PAGE, (AT + number * PIECE) * PAGE)
     os.close(fd)
     if in_memory(test.path) == test.asked_for:
-        print("skip: the kernel reads nothing ahead here")
+        print("skipped: the kernel reads nothing ahead here")
         sys.exit(77)
 
 
@@ -183,7 +183,7 @@ def main():
         skip_where_nothing_is_read_ahead(test)
         for one in (test_opened, test_left_alone, test_chains_know, test_filtered, test_taken_back):
             one(test)
-    sys.exit(1 if runs.failures else 0)
+    sys.exit(runs.ended())
 
 
 if __name__ == "__main__":

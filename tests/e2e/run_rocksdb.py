@@ -40,7 +40,7 @@ def test_values(folder):
     """All keys and values, in a row and one by one, by reads of the page cache and by direct ones."""
     ldb = shutil.which("ldb")
     if not ldb:
-        print("skip: ldb (package rocksdb-tools) is not installed, values are not compared")
+        print("skipped: ldb (package rocksdb-tools) is not installed, values are not compared")
         return
     tables = sorted((folder.path / "db").glob("*.sst"))
     choose = random.Random(SEED)
@@ -58,7 +58,7 @@ def test_values(folder):
 def main():
     db_bench = shutil.which("db_bench")
     if not db_bench:
-        print("skip: db_bench (package rocksdb-tools) is not installed")
+        print("skipped: db_bench (package rocksdb-tools) is not installed")
         sys.exit(77)
     with runs.Folder() as folder:
         at = [f"--db={folder.path / 'db'}", *COMMON]
@@ -66,7 +66,7 @@ def main():
         read = [db_bench, "--benchmarks=readrandom", "--use_existing_db=1", "--readonly=1", "--use_direct_reads=1", f"--reads={GETS}", "--threads=2", *at]
         plain = subprocess.run(read, capture_output=True, text=True, timeout=runs.LONGEST)
         if found(plain.stdout) is None:
-            print("skip: db_bench does not read directly here:", (plain.stdout + plain.stderr)[-300:])
+            print("skipped: db_bench does not read directly here:", (plain.stdout + plain.stderr)[-300:])
             sys.exit(77)
         for turn in runs.tries():  # a server that a loaded machine starts late serves nothing
             done, summary = folder.summarized(SPEC, [*read, f"--seed={turn + 1}"])
@@ -78,7 +78,7 @@ def main():
         expect("and the one that keeps filters", runs.chain(summary, "filter_again"), lambda c: c["fetches"] > 0 and c["failed"] == 0)
         expect("no fetch failed", [note for note in summary["notes"] if "fail" in note], [])
         test_values(folder)
-    sys.exit(1 if runs.failures else 0)
+    sys.exit(runs.ended())
 
 
 if __name__ == "__main__":

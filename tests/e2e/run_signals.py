@@ -281,7 +281,7 @@ def main():
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
             for test in (test_sent, test_as_they_were_before, test_locks, test_lock_by_standard_error, test_hangup, test_descriptors, test_first_process, test_limit, test_privileges, test_stops, test_jobs):
                 test(folder, spec)
-    sys.exit(1 if runs.failures else 0)
+    sys.exit(runs.ended())
 
 
 if __name__ == "__main__":

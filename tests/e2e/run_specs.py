@@ -85,7 +85,7 @@ def main():
             case("the next leaf, by one chain", "first.rows", leaf("linked"), prefetches("{ same: true, at: 49152, for: 8192 }")),
             case("and not by others", "third.rows", leaf("linked"), prefetches(heap(5))),
             case("a list that takes a tenth of a page", "first.rows", leaf("long"), prefetches(*map(heap, range(130))))])
-    sys.exit(1 if runs.failures else 0)
+    sys.exit(runs.ended())
 
 
 if __name__ == "__main__":

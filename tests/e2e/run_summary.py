@@ -209,7 +209,7 @@ def main():
         test_patterns(folder)
         test_kept_privileges(folder)
         test_many_descriptors(folder)
-    sys.exit(1 if runs.failures else 0)
+    sys.exit(runs.ended())
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def test_names(folder):
 def test_another_user():
     """Root's name without its powers may look at no process of another user."""
     if os.geteuid() != 0:
-        print("skip  another user's process: only root can start one")
+        print("skipped: another user's process: only root can start one")
         return
     with subprocess.Popen(["sleep", str(runs.LONGEST)], user=65534, group=65534, extra_groups=[]) as other:
         done = subprocess.run(["setpriv", "--bounding-set=-all", "--inh-caps=-all", CHAINIO, "top", str(other.pid), "--once"], capture_output=True, text=True,
@@ -105,7 +105,7 @@ def main():
         test_sizes(folder)
         test_names(folder)
         test_another_user()
-    sys.exit(1 if runs.failures else 0)
+    sys.exit(runs.ended())
 
 
 if __name__ == "__main__":

@@ -157,4 +157,4 @@ def main():
 
 
 main()
-sys.exit(runs.failures != 0)
+sys.exit(runs.ended())

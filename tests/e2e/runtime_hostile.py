@@ -403,8 +403,7 @@ def main():
         test_too_few_open_files(folder)
         test_refused_at_the_start(folder)
         test_no_ring(folder)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

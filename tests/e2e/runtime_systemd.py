@@ -141,7 +141,7 @@ def test_xdp(systemd, pair):
 
 def main():
     if why := netns.why_not() or manager.why_not():
-        print(f"skip  the systemd unit under a systemd: {why}")
+        print(f"skipped: the systemd unit under a systemd: {why}")
         return 77
     with tempfile.TemporaryDirectory() as name, netns.Pair(mtu=1500) as pair:
         folder = pathlib.Path(name)
@@ -151,8 +151,7 @@ def main():
             test_xdp(systemd, pair)
             if runs.failures:
                 print(systemd.log.read_text(errors="replace")[-4000:])
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

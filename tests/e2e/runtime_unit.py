@@ -210,7 +210,7 @@ def test_xdp(folder):
 def main():
     missing = [tool for tool in ("systemd-analyze", "strace", "setpriv") if shutil.which(tool) is None]
     if missing:
-        print(f"skip  the systemd unit: this machine has no {', '.join(missing)}")
+        print(f"skipped: the systemd unit: this machine has no {', '.join(missing)}")
         return 77
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -221,11 +221,10 @@ def main():
         test_drop_in(folder)
         test_daemon(folder)
         if why := netns.why_not():
-            print(f"skip  an interface with what the drop-in gives: {why}")
+            print(f"skipped: an interface with what the drop-in gives: {why}")
         else:
             test_xdp(folder)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

@@ -163,7 +163,7 @@ def main():
         expect("connections that come and go", counted.get() - before, 0)
         expect("ends", server.stop(), 0)
         if why := netns.why_not():
-            print(f"skip  via xdp: {why}")
+            print(f"skipped: via xdp: {why}")
         else:
             (folder / "app.chain").write_text(SPEC.replace("udp 7001 via uring", "udp 7001 via xdp"))
             subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.bpf.o"], check=True)
@@ -180,8 +180,7 @@ def main():
                 expect("ends", server.stop(), 0)
         if runs.failures:
             print("".join(server.said))
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

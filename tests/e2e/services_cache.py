@@ -437,8 +437,7 @@ def main():
         test_ttl(folder, pair)
         test_reload(folder, pair)
         test_both_protocols(folder)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def calls_of(process, folder, during, *options):
     said = tracer.stderr.readline()
     if "attached" not in said:
         tracer.kill()
-        print(f"skip  strace cannot look at a process here: {said.strip()}")
+        print(f"skipped: strace cannot look at a process here: {said.strip()}")
         raise SystemExit(77)
     begin = time.monotonic()
     try:
@@ -179,8 +179,7 @@ def main():
         test_bursts(server, folder, pair)
         expect("ends", server.stop(), 0)
         test_spinning(folder, pair)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

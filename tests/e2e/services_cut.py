@@ -81,7 +81,7 @@ def main():
         expect("  is gone over to", asked(sock), (1000).to_bytes(4, "big") + b"b" * 1000)
         sock.close()
         expect("ends", server.stop(), 0)
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

@@ -216,8 +216,7 @@ def main():
         test_removed(folder, pair)
         test_comes_later(folder, pair)
         test_without_news(folder, pair)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

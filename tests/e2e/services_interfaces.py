@@ -144,8 +144,7 @@ def main():
         test_given_twice(folder, pair)
         test_long_altname(folder, pair)
         test_no_address(folder)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

@@ -156,8 +156,7 @@ def main():
                 test_udp(server, held)
                 expect("no frame is lost", server.idle_frames(), held_by_cache)
             expect("ends", server.stop(), 0)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def main():
     # /tmp may be memory.
     with Limited() as limited, tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         if limited.why_not:
-            print(f"skip  {limited.why_not}")
+            print(f"skipped: {limited.why_not}")
             return 77
         folder = pathlib.Path(name)
         with open(folder / "data.tsv", "wb") as data:
@@ -103,8 +103,7 @@ def main():
         stats = server.all_stats()
         expect("no request has failed", sum(each["failed"] for each in stats["services"]), 0)
         expect("ends", server.stop(), 0)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

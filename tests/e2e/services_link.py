@@ -139,7 +139,7 @@ def test_offloads(server, pair):
 
 def main():
     if why := netns.why_not():
-        print(f"skip  {why}")
+        print(f"skipped: {why}")
         return 77
     with tempfile.TemporaryDirectory() as name, netns.Pair() as pair:
         folder = pathlib.Path(name)
@@ -153,8 +153,7 @@ def main():
         finally:
             code = server.stop()
         expect("ends", code, 0)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

@@ -182,8 +182,7 @@ def main():
         finally:
             theirs.terminate()
             theirs.wait(timeout=60)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

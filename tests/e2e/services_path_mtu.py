@@ -172,7 +172,7 @@ def prepare_kept(folder, pair):
 def test_kept(folder, pair, *options):
     server = Keeping(folder, pair, *options, spec="kept.bpf.o")
     if not server.all_stats()["interfaces"][0]["answers_by_itself"]:
-        print("skip  the kernel does not say that the peer takes what a program in the driver sends back: Linux 6.3 does")
+        print("skipped: the kernel does not say that the peer takes what a program in the driver sends back: Linux 6.3 does")
         return expect("ends", server.stop(), 0)
     want = b"7 " + services_cache.row(7, 1)[:1380]
     for address, router, client, headers in WAYS:
@@ -205,8 +205,7 @@ def main():
         prepare_kept(folder, pair)
         test_kept(folder, pair)
         test_kept(folder, pair, "--xdp-attach", "generic")
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

@@ -360,8 +360,7 @@ def main():
             write_rows(folder, ord("a"))
             (folder / "app.o").write_bytes(artifacts["A"])
             test(folder, artifacts)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ def main():
         test_reloads("udp via uring", folder, server, sock, random_)
         expect("ends", server.stop(), 0)
         if why := netns.why_not():
-            print(f"skip  via xdp: {why}")
+            print(f"skipped: via xdp: {why}")
         else:
             (folder / "app.chain").write_text(SPEC.replace("udp 7001 via uring", "udp 7001 via xdp"))
             subprocess.run(compile_, check=True)
@@ -109,8 +109,7 @@ def main():
                 netns.until("the interface is taken again", lambda: server.all_stats()["interfaces"])
                 expect("  the interface was opened anew", server.all_stats()["interfaces"][0]["opened"] > before, True)
                 expect("ends", server.stop(), 0)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

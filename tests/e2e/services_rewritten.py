@@ -206,8 +206,7 @@ def main():
             expect("  and values that are half written were met", client.errors, lambda n: n >= 3 * STOPS)
         expect("datagrams came by both ways, and hot ones from the driver", ways(runtime.stats()), (True, True, True))
         expect("it ends", runtime.stop(), 0)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 def ways(stats):

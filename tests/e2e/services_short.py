@@ -98,8 +98,7 @@ def main():
         folder = pathlib.Path(name)
         test_services(folder)
         test_control(folder)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

@@ -228,7 +228,7 @@ def test_end_amid_request(folder):
 def test_overload(folder):
     """Requests that are not run have skipped what they bring, by tcp and by udp."""
     if why := fuse_file.why_not():
-        return print(f"skip  overload, for which a read has to wait: {why}")
+        return print(f"skipped: overload, for which a read has to wait: {why}")
     held_folder = folder / "held"
     held_folder.mkdir()
     (held_folder / "app.o").write_bytes((folder / "app.o").read_bytes())
@@ -315,8 +315,7 @@ def main():
         test_end(folder)
         test_end_amid_request(folder)
         test_editions(folder, other)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

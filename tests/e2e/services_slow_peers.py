@@ -190,8 +190,7 @@ def main():
         daemon.SPEC = LARGE_SPEC
         (folder / "app.o").write_bytes(compiled(folder, "A"))
         test_memory(folder)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

@@ -194,7 +194,7 @@ def main():
     if sys.argv[1:2] == ["client"]:
         return client(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     if reason := netns.why_not():
-        print(f"skip  the mixed load: {reason}")
+        print(f"skipped: the mixed load: {reason}")
         return 77
     with tempfile.TemporaryDirectory() as name, netns.Pair(mtu=1500, queues=1) as pair:
         folder = pathlib.Path(name)
@@ -204,8 +204,7 @@ def main():
             scene.end(scene.act())
         finally:
             scene.kill()
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

@@ -204,8 +204,7 @@ def main():
                 client.join()
             if scene.runtime.process.poll() is None:
                 expect("it ends", scene.runtime.stop(), 0)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

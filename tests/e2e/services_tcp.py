@@ -207,7 +207,7 @@ def test_slow_clients(folder):
 def test_overload(folder):
     """One request that waits for the disk holds the only place, so that all others wait."""
     if why := fuse_file.why_not():
-        return print(f"skip  a read that does not end: {why}")
+        return print(f"skipped: a read that does not end: {why}")
     folder = folder / "held"
     folder.mkdir()
     (folder / "app.bpf.o").write_bytes((folder.parent / "app.bpf.o").read_bytes())

@@ -155,7 +155,7 @@ def test_marked(server, **where):
 def test_overload(folder, make):
     """One request that waits for the disk holds the only place and four wait: of the rest the least urgent are told at once, and no urgent one while there is another."""
     if why := fuse_file.why_not():
-        return print(f"skip  overload, for which a read has to wait: {why}")
+        return print(f"skipped: overload, for which a read has to wait: {why}")
     with fuse_file.held_file(folder / "a.rows", DATA, HELD * 1000) as held:
         overloaded(make("--requests", 1, "--waiting", 4, "--timeout", 60000), held)
 
@@ -204,7 +204,7 @@ def test_end(folder):
 def test_addresses(folder):
     """Over veth, to an address that is not the interface's first: the reply comes from there."""
     if why := netns.why_not():
-        print(f"skip  addresses over veth: {why}")
+        print(f"skipped: addresses over veth: {why}")
         return
     with netns.Pair() as pair:
         netns.ip("addr", "add", "10.9.0.77/24", "dev", "vb", namespace=pair.there)
@@ -241,8 +241,7 @@ def main():
         test_overload(folder, lambda *options: Server(folder, *options))
         test_end(folder)
         test_addresses(folder)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

@@ -354,8 +354,7 @@ def main():
         test_backlog(folder, pair)
         test_overload_there(folder, pair)
         test_end(folder, pair)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

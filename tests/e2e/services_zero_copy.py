@@ -300,7 +300,7 @@ def main():
         prepare(folder)
         test_copied(folder)
         if why := netns.why_not():
-            print(f"skip  sends that are not copied: {why}")
+            print(f"skipped: sends that are not copied: {why}")
         else:
             (folder / "pass.c").write_text(PASS)
             subprocess.run(["clang-19", "-O2", "-target", "bpf", "-c", folder / "pass.c", "-o", folder / "pass.o"], check=True)
@@ -311,8 +311,7 @@ def main():
                     test(server)
                     test_end(server)
                 test_vanished(folder, pair)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

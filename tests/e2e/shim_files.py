@@ -297,7 +297,7 @@ def short_waits(checks, data):
             if waited := [event for event in server.of("read") if event["took"] > WAITED]:
                 break
         if not waited:
-            print(f"skip  short_waits: no read of {data} waits for a disk")
+            print(f"skipped: short_waits: no read of {data} waits for a disk")
             return
         checks.same(f"whether the server sleeps on after a read of {asked} bytes that has waited, where {least} are of use", woken, asleep)
 

@@ -48,14 +48,14 @@ def traced(checks, server, program, data, *words):
     done = subprocess.run(["strace", "-f", "-qq", "-e", "trace=readlinkat", "-o", trace, *variables, program, *words], cwd=data, env=environment(),
                           capture_output=True, text=True)
     if done.returncode != 0:
-        print(f"skip  strace cannot look at a process here: {done.stderr.strip()}")
+        print(f"skipped: strace cannot look at a process here: {done.stderr.strip()}")
         return None
     return sum("readlinkat" in line and "/proc/self/fd" in line for line in trace.read_text().splitlines())
 
 
 def how_often(checks, program, data):
     if shutil.which("strace") is None:
-        print("skip  there is no strace to count calls with")
+        print("skipped: there is no strace to count calls with")
         return
     # A name is believed for 10 ms: how many openings these are is the machine's affair.
     for word, opened, right in (("often", 1000, lambda asked: 1 <= asked <= 500), ("many", 2000, lambda asked: 2 <= asked <= 1000), ("seldom", 50, lambda asked: asked == 50),

@@ -210,7 +210,7 @@ def looks_before_it_waits(checks, port):
         with Server(checks.folder, classes=["*.idx"], sockets=[{"port": port, "tcp": 1}]) as server:
             done = server.run(program, 0, port, path, how, stderr=subprocess.PIPE)
         if done.returncode == 77:
-            print(f"skip  a read that waits ({how}): {path} cannot be taken out of memory")
+            print(f"skipped: a read that waits ({how}): {path} cannot be taken out of memory")
             continue
         checks.same(f"a request before a read, {how}: exit code {done.stderr.decode()[-300:]}", done.returncode, 0)
         checks.same(f"a request before a read, {how}", [row for row in summary(server.events) if row[0] in ("ready", "read")], wanted)

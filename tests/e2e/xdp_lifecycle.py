@@ -90,7 +90,7 @@ def refusals(pair):
                    "the port `via uring`"))
         ip("link", "del", "tunnel", namespace=pair.there)
     else:
-        print("skip  packets without an Ethernet header: there is no /dev/net/tun")
+        print("skipped: packets without an Ethernet header: there is no /dev/net/tun")
     first = Server(pair)
     code, _, said = refused(pair, port=9002)
     program = attached(pair)["prog"]["id"]
@@ -245,8 +245,7 @@ def main():
         foreign(pair, pathlib.Path(name))
     checked()
     expect("no namespace is left", [name for name in os.listdir("/run/netns") if name.startswith(f"chainio-{os.getpid()}-")], [])
-    print("all as it should be" if runs.failures == 0 else f"{runs.failures} failures")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

@@ -41,8 +41,7 @@ def main():
             print(f"skipped: {reason}")
             return 77
         tagged(pair)
-    print("FAILED" if runs.failures else "all ok")
-    return 1 if runs.failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

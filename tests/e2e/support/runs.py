@@ -30,6 +30,12 @@ def expect(what, got, want):
     return right
 
 
+def ended():
+    """Says how the test has ended; the exit status."""
+    print("FAILED" if failures else "all ok")
+    return 1 if failures else 0
+
+
 class Folder:
     """A folder of the test's own, with a cache of compiled specs in it."""
     def __enter__(self):
