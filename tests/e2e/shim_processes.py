@@ -104,10 +104,11 @@ CASES = [
      "f = open(P, 0);"
      "{ int old; pthread_create(&w, 0, t, &f); CHECK(pthread_join(w, &v) == 0 && v == 0); } close(f);", [O, C, r(0, 1)], 1),
     # The program has a copy of what libc says of its threads, in which pthread_cancel says nothing.
-    ("a thread that is alone ends itself, and each cancellation point is one", "#include <sys/single_threaded.h>\n#include <sys/socket.h>\nstatic void undo(void* x) { _exit(0); }",
-     "CHECK(__libc_single_threaded); f = open(P, 0); struct sockaddr nobody = {}; for (int i = 0; i < 8; ++i) { pid_t c = fork(); if (!c) { pthread_cleanup_push(undo, 0); CHECK(pthread_cancel(pthread_self()) == 0);"
+    ("a thread that is alone ends itself, and each cancellation point is one", "#include <poll.h>\n#include <sys/epoll.h>\n#include <sys/single_threaded.h>\n#include <sys/socket.h>\nstatic void undo(void* x) { _exit(0); }",
+     "CHECK(__libc_single_threaded); f = open(P, 0); struct sockaddr nobody = {}; struct epoll_event event; for (int i = 0; i < 10; ++i) { pid_t c = fork(); if (!c) { pthread_cleanup_push(undo, 0); CHECK(pthread_cancel(pthread_self()) == 0);"
      "switch (i) { case 0: open(\"b.txt\", 0); break; case 1: open64(\"b.txt\", 0); break; case 2: openat(AT_FDCWD, \"b.txt\", 0); break; case 3: openat64(AT_FDCWD, \"b.txt\", 0); break;"
-     "case 4: creat(\"c.txt\", 0600); break; case 5: accept(-1, 0, 0); break; case 6: accept4(-1, 0, 0, 0); break; case 7: connect(-1, &nobody, sizeof nobody); break; }"
+     "case 4: creat(\"c.txt\", 0600); break; case 5: accept(-1, 0, 0); break; case 6: accept4(-1, 0, 0, 0); break; case 7: connect(-1, &nobody, sizeof nobody); break;"
+     "case 8: poll(0, 0, 0); break; case 9: epoll_wait(-1, &event, 1, 0); break; }"
      "_exit(1); pthread_cleanup_pop(0); } reaped(c); } close(f);", [O, C], 1),
     ("cancelled before a matched read", "static void undo(void* x) { ++hits; }"
      "static void* t(void* x) { pthread_cleanup_push(undo, 0); pthread_cancel(pthread_self()); read(f, b, 1); hits = 50; pthread_cleanup_pop(0); return 0; }",

@@ -224,7 +224,8 @@ ssize_t read(int f, void* b, size_t n) {
 
 # Each call that ours makes without libc; those of a library behind ours refuse all with ENXIO.
 STRAIGHT = {"open": '"b.txt", 0', "open64": '"b.txt", 0', "openat": 'AT_FDCWD, "b.txt", 0', "openat64": 'AT_FDCWD, "b.txt", 0', "creat": '"c.txt", 0600', "creat64": '"c.txt", 0600',
-            "dup": "0", "fcntl": "0, F_DUPFD, 9", "fcntl64": "0, F_DUPFD, 9", "bind": "s, &no, sizeof no", "listen": "s, 4", "accept": "s, 0, 0", "accept4": "s, 0, 0, 0", "connect": "s, &no, sizeof no"}
+            "dup": "0", "fcntl": "0, F_DUPFD, 9", "fcntl64": "0, F_DUPFD, 9", "bind": "s, &no, sizeof no", "listen": "s, 4", "accept": "s, 0, 0", "accept4": "s, 0, 0, 0", "connect": "s, &no, sizeof no",
+            "poll": "0, 0, 0", "epoll_wait": "s, &event, 1, 0", "unlink": '"none"', "unlinkat": 'AT_FDCWD, "none", 0', "rename": '"b.txt", "b.txt"', "renameat": 'AT_FDCWD, "b.txt", AT_FDCWD, "b.txt"'}
 
 
 def others_behind(checks):
@@ -235,11 +236,15 @@ def others_behind(checks):
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 int main(int n, char** a) {
     struct sockaddr no = {0};
+    struct epoll_event event;
     int result = 0, s = -1;
     """ + cases + "return result == -1 && errno == ENXIO; }\n")
     for name in STRAIGHT:
