@@ -276,6 +276,8 @@ void watch_socket(Region& region, int descriptor, Kind kind, const char* call, s
 
 }  // namespace
 
+constinit Endings endings;
+
 bool may_match(const Plan& plan, const char* path) {
     const char* part = last_part(path);
     for (unsigned i = 0; i < plan.class_count; ++i) {

@@ -1,6 +1,5 @@
 #include "runtime/shim/endings.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -40,18 +39,16 @@ Endings::Ending Endings::ending_of(const char* pattern) {
 
 void Endings::learn(const Plan& plan, bool all) {
     all_ = all;
-    bool any_before = false;
-    std::ranges::fill(refused_, ~0U);
+    for (bool& refused : refused_) refused = true;
     for (count_ = 0; count_ < plan.class_count; ++count_) {
         const Ending& ending = endings_[count_] = ending_of(plan.classes[count_].pattern);
         all_ = all_ || ending.bits == 0;
         const auto last = static_cast<char>(ending.word >> kByteBits * (kWord - 1));
         const auto before = static_cast<char>(ending.word >> kByteBits * (kWord - 2));
-        any_before = any_before || before == 0;  // an ending of one byte
-        const unsigned char last_two = mixed(before, last);
-        refused_[last_two / kBits] &= ~(1U << last_two % kBits);
+        refused_[mixed(before, last)] = false;
+        for (bool& refused : refused_) refused = refused && before != 0;  // of one byte: any may be before it
     }
-    if (all_ || any_before) std::ranges::fill(refused_, 0U);
+    for (bool& refused : refused_) refused = refused && !all_;
 }
 
 bool Endings::may_match(const char* path) const {

@@ -42,14 +42,12 @@ class Endings {
     bool ends_well(const char* path) const {
         const std::size_t length = length_of(path);
         const char* last = path + length + (length < 2) - 1;  // of one byte it is the zero behind it
-        const unsigned char last_two = mixed(last[-1], *last);
-        return static_cast<unsigned>(length < 2) | (~refused_[last_two / kBits] >> last_two % kBits & 1);
+        return static_cast<unsigned>(length < 2) | !refused_[mixed(last[-1], *last)];
     }
     // False only when no class matches any file whose path has the same last part.
     bool may_match(const char* path) const;
 
   private:
-    static constexpr unsigned kBits = 32;
     // The last bytes of a pattern that stand for themselves, at most eight, as one word and the bits of it that count.
     struct Ending {
         std::uint64_t word, bits;
@@ -58,8 +56,7 @@ class Endings {
 
     static unsigned char mixed(char last_but_one, char last) { return static_cast<unsigned char>(last_but_one ^ last); }
 
-    // Bits, by the last two bytes of a path, mixed: no ending ends in such.
-    std::uint32_t refused_[256 / kBits] = {};
+    bool refused_[256] = {};  // by the last two bytes of a path, mixed: no ending ends in such
     bool all_ = true;
     unsigned count_ = 0;
     Ending endings_[kMaxClasses] = {};

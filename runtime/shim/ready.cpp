@@ -256,8 +256,7 @@ int select_ready(int size, const fd_set* readable, int count) {
     Round round;
     // By words and not by FD_ISSET, since programs use sets that are longer than FD_SETSIZE.
     const auto* words = reinterpret_cast<const fd_mask*>(readable);
-    const int last = std::min(size - 1, table.highest());
-    for (int fd = 0; fd <= last; ++fd)
+    for (int fd = 0; fd < std::min(size, table.highest() + 1); ++fd)
         if (words[fd / kBits] >> fd % kBits & 1 && table.watched(fd) && readable_without_error(fd)) round.look_at(fd);
     round.end();
     return count;

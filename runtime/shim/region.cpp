@@ -17,7 +17,7 @@
 
 namespace chainio::shim {
 
-constinit Lookup lookup;
+constinit Table table;
 
 namespace {
 

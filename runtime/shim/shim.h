@@ -18,15 +18,7 @@ struct epoll_event;
 namespace chainio::shim {
 
 // ---- region.cpp: the process ----
-// What most opens look at lies in one cache line: the kernel has used others meanwhile.
-struct alignas(64) Lookup {
-    Table table;
-    Endings endings;
-};
-extern constinit Lookup lookup;
-inline constexpr Table& table = lookup.table;
-inline constexpr Endings& endings = lookup.endings;
-
+extern constinit Table table;
 // Maps the region when there is one, once; the first open or the library's constructor. Null when the process runs
 // plain.
 Region* start();
@@ -53,6 +45,7 @@ void leaving();           // the same, of a program that nobody can name
 void may_share_memory();  // the thread is about to start a child that shares its memory, and waits for it
 
 // ---- classify.cpp ----
+extern constinit Endings endings;
 // A new descriptor, which they return: finds out whether a class matches it. Most are refused by the last two bytes of
 // their path, so that an open costs little more, and most others by all that are known.
 int may_be_matched(int descriptor, const char* path, std::uint64_t flags);

@@ -14,7 +14,6 @@ bool Table::create() {
     raw_call(SYS_madvise, memory, bytes, MADV_NOHUGEPAGE);  // a first touch must not cost a program two megabytes
     slots_ = reinterpret_cast<Slot*>(memory);               // zero bytes are valid slots and openings
     openings_ = reinterpret_cast<Opening*>(slots_ + kSlots);
-    highest_.store(-1, std::memory_order_relaxed);
     size_.store(kSlots, std::memory_order_release);
     return true;
 }

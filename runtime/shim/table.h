@@ -4,7 +4,6 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
-#include <limits>
 
 namespace chainio::shim {
 
@@ -52,10 +51,7 @@ struct Closed {
 class Table {
   public:
     bool create();  // maps the memory; false when there is none
-    void stop() {
-        highest_.store(kAll, std::memory_order_relaxed);
-        size_.store(0, std::memory_order_release);
-    }
+    void stop() { size_.store(0, std::memory_order_release); }
     unsigned size() const { return size_.load(std::memory_order_relaxed); }
 
     // The slot of a descriptor that something matches, else nullptr: the one look-up that every call of a program pays
@@ -65,10 +61,8 @@ class Table {
         Slot& slot = slots_[descriptor];
         return slot.state.load(std::memory_order_relaxed) != 0 ? &slot : nullptr;
     }
-    // The same as yes or no; yes of all while there is no table.
+    // The same as yes or no; yes also of those that are not in the table.
     bool may_be_watched(int descriptor) const {
-        if (descriptor > highest()) [[likely]]
-            return false;
         const auto number = static_cast<unsigned>(descriptor);
         return number >= size_.load(std::memory_order_acquire) ||
                slots_[number].state.load(std::memory_order_relaxed) != 0;
@@ -79,20 +73,17 @@ class Table {
     Closed clear(int descriptor);
     Opening& opening(const Slot& slot) const { return openings_[slot.link.load(std::memory_order_relaxed) % kSlots]; }
     int descriptor(const Slot& slot) const { return static_cast<int>(&slot - slots_); }
-    // No descriptor above this one is watched (all may be while there is no table), and no socket is unless there are
-    // sockets.
+    // No descriptor above this one is watched, and no socket is unless there are sockets.
     int highest() const { return highest_.load(std::memory_order_relaxed); }
     // For the code that looks up a descriptor without us: 65,536 slots of 24 bytes, of each the state first.
     const void* slots() const { return slots_; }
     bool has_sockets() const { return sockets_.load(std::memory_order_relaxed) != 0; }
 
   private:
-    static constexpr int kAll = std::numeric_limits<int>::max();
-
     void put(int descriptor, Kind kind, unsigned rule, std::uint32_t link);
 
     std::atomic<unsigned> size_{0};
-    std::atomic<int> highest_{kAll};
+    std::atomic<int> highest_{-1};
     std::atomic<int> sockets_{0};
     std::atomic<std::uint32_t> cursor_{0};
     Slot* slots_ = nullptr;
