@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::uint32_t kDefaultPriority = 4;  // of chains without a class
 constexpr std::size_t kLeastMemory = 256 * 1024;
+constexpr std::uint64_t kLeastServed = std::uint64_t{1} << 20, kMostServed = std::uint64_t{64} << 30;
 constexpr std::uint64_t kHousekeepingNs = 2'000'000;
 constexpr std::uint64_t kReclaimNs = 500'000'000;
 constexpr std::uint64_t kChangesNs = 100'000'000;  // between looks at whether files have changed
@@ -321,6 +322,8 @@ std::string wrong_options(const ServerOptions& options) {
         return "what may be fetched ahead (--ahead) must be 256 KiB to 16 GiB";
     if (options.memory_bytes < kLeastMemory || options.memory_bytes > std::size_t{16} << 30)
         return "the memory for blocks (--memory) must be 256 KiB to 16 GiB";
+    if (options.served_bytes != 0 && (options.served_bytes < kLeastServed || options.served_bytes > kMostServed))
+        return "the memory that reads are served from (--served) must be 1 MiB to 64 GiB, or 0 for none";
     return {};
 }
 

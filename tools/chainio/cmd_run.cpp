@@ -56,7 +56,7 @@ void declare(CLI::App& command, Parsed& parsed) {
         ->transform(CLI::AsSizeValue(false));
     command
         .add_option("--served", o.server.served_bytes,
-                    "memory that reads with O_DIRECT of immutable files are served from (default 64 MiB; 0: none)")
+                    "for reads with O_DIRECT of immutable files, 1 MiB to 64 GiB (default 64 MiB; 0: none)")
         ->transform(CLI::AsSizeValue(false));
     command.add_flag("--no-gate", parsed.no_gate, "keep chains on that do not pay");
     command.add_flag("--no-cache", parsed.no_cache, "compile the spec anew, and keep nothing");
