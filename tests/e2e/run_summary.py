@@ -199,6 +199,19 @@ def test_patterns(folder):
         expect(f"the pattern {pattern}", (done.returncode, len(done.stdout), summary["notes"]), (0, 100_000, said if instead else []))
 
 
+def test_nowhere(folder):
+    """A summary that cannot be written where it should go is not lost."""
+    for file, why in ((folder.path / "none" / "s.txt", "No such file or directory"), (folder.path, "Is a directory"), ("/dev/full", "No space left on device")):
+        said = f"chainio run: cannot write the summary to `{file}`: {why}"
+        for options in ([], ["--json"]):
+            done = folder.run(["--spec", "good.o", "--summary", file, *options], ["sh", "-c", "cat a.note; exit 3"])
+            first, rest = done.stderr.decode().split("\n", 1)
+            expect(f"a summary to {file} {options}", (done.returncode, len(done.stdout), first), (3, 100_000, f"{said}; it follows here"))
+            expect("  stands on standard error", rest, lambda text, options=options: json.loads(text)["exit"]["code"] == 3 if options else text.startswith("chainio: sh ended with 3 after "))
+        done = folder.run(["--spec", "good.o", "--summary", file, "--quiet"], ["true"])
+        expect("  but not with --quiet", (done.returncode, done.stderr.decode()), (0, f"{said}\n"))
+
+
 def main():
     with runs.Folder() as folder:
         (folder.path / "good.chain").write_text(SPEC)
@@ -206,6 +219,7 @@ def main():
         subprocess.run([CHAINC, "good.chain", "-o", "good.o"], cwd=folder.path, check=True, timeout=runs.LONGEST)
         test_rings(folder)
         test_explain(folder)
+        test_nowhere(folder)
         test_patterns(folder)
         test_kept_privileges(folder)
         test_many_descriptors(folder)

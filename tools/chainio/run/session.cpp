@@ -119,8 +119,11 @@ void print_summary(const RunOptions& options, const std::string& text) {
     constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
     const int kept = options.summary_descriptor;
     const Descriptor file(kept >= 0 ? kept : ::open(options.summary_file.c_str(), kFlags, 0666));
-    if (!file || !write_whole(file.get(), text))
-        say(fmt::format("cannot write the summary to `{}`: {}", options.summary_file, std::strerror(errno)));
+    if (file && write_whole(file.get(), text)) return;
+    // What a long run has shown is not to be had again.
+    say(fmt::format("cannot write the summary to `{}`: {}{}", options.summary_file, std::strerror(errno),
+                    options.quiet ? "" : "; it follows here"));
+    if (!options.quiet) (void)write_whole(2, text);
 }
 
 // The descriptor that the path names, for when this process has let go of its own; -1 when it names none.
