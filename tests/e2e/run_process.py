@@ -182,6 +182,17 @@ def test_refusals(folder):
     done = folder.run(["--spec", "std/sqlite_shado.chain"], ["echo", "started"])
     expect("a spec that is not there", (done.returncode, done.stdout, done.stderr.decode()),
            lambda r: r[:2] == (1, b"") and "did you mean `std/sqlite_shadow.chain`?" in r[2])
+    (folder.path / "call\n.o").write_bytes((folder.path / "good.o").read_bytes())
+    (folder.path / "bro\x1bken.chain").write_text("broken\n")
+    for options, program, says, code in ((["--spec", "no\n\x1b[31m.chain"], "echo", "there is no spec `no\\x0a\\x1b[31m.chain`: looked at no\\x0a\\x1b[31m.chain, ", 1),
+                                         (["--spec", "call\n.o", "--param", "SIZE=1"], "echo", "`call\\x0a.o` is compiled already, with its parameters; --param goes with a source\n", 2),
+                                         (["--spec", "bro\x1bken.chain"], "ec\x1bho", "ec\\x1bho: command not found\n", 127),
+                                         (["--spec", "bro\x1bken.chain"], "echo", "`bro\\x1bken.chain` does not compile; echo was not started\n", 1),
+                                         (["--spec", "good.o"], "./call\n.o", "./call\\x0a.o: Permission denied\n", 126),
+                                         (["--spec", "good.o", "--library", "no\x1b.so", "--strict"], "echo", "there is no libchainio.so: looked at no\\x1b.so; --library names it\n", 3)):
+        done = folder.run(options, [program, "started"])
+        expect(f"names that would rearrange a terminal: {options} {program!r}", (done.returncode, done.stdout, done.stderr.decode().splitlines(keepends=True)[-1]),
+               lambda r, says=says, code=code: r[:2] == (code, b"") and r[2].startswith(f"chainio run: {says}"))
     done = folder.run(["--spec", "std/btree.chain"], ["echo", "started"])
     expect("a spec without shadow chains", (done.returncode, done.stdout, done.stderr.decode()), lambda r: r[:2] == (1, b"") and "declares no shadow chain" in r[2])
     done = folder.run(["--spec", "good.chain", "--param", "SIZ=1"], ["echo", "started"])

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "compiler/diag/utf8.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/run/session.h"
 
@@ -78,7 +79,7 @@ void add_run(CLI::App& root, int& exit_code) {
         if (options.words.empty()) {
             fmt::print(stderr,
                        "chainio run: the program to run stands behind `--`: chainio run --spec {} -- PROGRAM …\n",
-                       options.spec.name);
+                       diag::escaped(options.spec.name));
             return;
         }
         if (const std::string wrong = shadow::wrong_options(options.server); !wrong.empty()) {

@@ -69,22 +69,22 @@ std::expected<void, std::string> make_server(Prepared& made, const RunOptions& o
 }
 
 std::expected<Prepared, SpecError> prepare(const RunOptions& options, const std::string& program) {
-    const auto plain = [](std::string why) {
-        return std::unexpected(SpecError{false, tool::kExitSystem, std::move(why)});
+    const auto plain = [](std::string_view why) {
+        return std::unexpected(SpecError{false, tool::kExitSystem, diag::escaped(why)});
     };
     // A spec that is compiled makes files, too.
-    if (std::string why = shadow::RegionFile::forbidden(); !why.empty()) return plain(std::move(why));
-    if (std::string why = cannot_hear_of_ends(); !why.empty()) return plain(std::move(why));
+    if (std::string why = shadow::RegionFile::forbidden(); !why.empty()) return plain(why);
+    if (std::string why = cannot_hear_of_ends(); !why.empty()) return plain(why);
     Prepared made;
     auto spec = load_spec(options.spec);
     if (!spec) return std::unexpected(std::move(spec.error()));
     made.spec = std::move(*spec);
-    if (std::string why = cannot_preload(program); !why.empty()) return plain(std::move(why));
+    if (std::string why = cannot_preload(program); !why.empty()) return plain(why);
     auto library = find_library(options.library);
-    if (!library) return plain(std::move(library.error()));
+    if (!library) return plain(library.error());
     made.library = std::move(*library);
     auto region = shadow::RegionFile::create();
-    if (!region) return plain(std::move(region.error()));
+    if (!region) return plain(region.error());
     made.region_path = region->path();
     made.region.emplace(std::move(*region));
     // By the process that the program descends from: its own and theirs are those that the probes hear.
@@ -121,7 +121,7 @@ void print_summary(const RunOptions& options, const std::string& text) {
     const Descriptor file(kept >= 0 ? kept : ::open(options.summary_file.c_str(), kFlags, 0666));
     if (file && write_whole(file.get(), text)) return;
     // What a long run has shown is not to be had again.
-    say(fmt::format("cannot write the summary to `{}`: {}{}", options.summary_file, std::strerror(errno),
+    say(fmt::format("cannot write the summary to `{}`: {}{}", diag::escaped(options.summary_file), std::strerror(errno),
                     options.quiet ? "" : "; it follows here"));
     if (!options.quiet) (void)write_whole(2, text);
 }
@@ -140,7 +140,7 @@ int cannot_start(const std::string& name, const std::string& program, int error)
     if (missing)
         what =
             fmt::format("its {} {}: ", missing->interpreter ? "interpreter" : "loader", diag::escaped(missing->path));
-    say(fmt::format("{}: {}{}", name, what, std::strerror(error)));
+    say(fmt::format("{}: {}{}", diag::escaped(name), what, std::strerror(error)));
     return error == ENOENT ? 127 : 126;
 }
 
@@ -153,7 +153,7 @@ int run_plain(const RunOptions& options, const std::string& program, const std::
     summary.plain = reason;
     summary.running_on = true;
     if (!options.json || !options.summary_file.empty())
-        say(fmt::format("{} runs plain: {}", options.words.front(), reason));
+        say(fmt::format("{} runs plain: {}", diag::escaped(options.words.front()), reason));
     if (options.json || !options.summary_file.empty()) print_summary(options, words_of(options, summary));
     Start what{program, options.words, {}};
     for (char** each = environ; *each != nullptr; each++) what.environment.emplace_back(*each);
@@ -440,7 +440,7 @@ int run(const RunOptions& given) {
     const auto program = find_program(name);
     if (const auto started = take_started()) accompany_started(options, *started, program.value_or(name));
     if (!program) {
-        say(fmt::format("{}: {}", name, program.error().why));
+        say(fmt::format("{}: {}", diag::escaped(name), program.error().why));
         return program.error().exit_code;
     }
     auto made = try_to_prepare(options, *program);
@@ -452,7 +452,8 @@ int run(const RunOptions& given) {
         // chainc's own words have their form already.
         const bool is_diagnostic = error.message.find('\n') != std::string::npos;
         if (is_diagnostic) (void)write_whole(2, error.message + "\n");
-        say(is_diagnostic ? fmt::format("`{}` does not compile; {} was not started", options.spec.name, name)
+        say(is_diagnostic ? fmt::format("`{}` does not compile; {} was not started", diag::escaped(options.spec.name),
+                                        diag::escaped(name))
                           : error.message);
         return error.exit_code;
     }

@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "compiler/diag/diag.h"
+#include "compiler/diag/utf8.h"
 #include "runtime/shadow/launch.h"
 #include "tools/chainc/stdlib.h"
 #include "tools/chainio/run/cache.h"
@@ -24,8 +25,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostSpec = 64 << 20;
 
-std::unexpected<SpecError> refused(int exit_code, std::string message) {
-    return std::unexpected(SpecError{true, exit_code, std::move(message)});
+std::unexpected<SpecError> refused(int exit_code, std::string_view message) {
+    return std::unexpected(SpecError{true, exit_code, diag::escaped(message)});
 }
 
 // Names of the specs in the folders, for "did you mean".
@@ -57,7 +58,7 @@ std::expected<std::string, SpecError> locate(const SpecRequest& request, const s
         message += fmt::format("; did you mean `{}.chain`?", request.name);
     else if (const auto near = diag::nearest(request.name, names))
         message += fmt::format("; did you mean `{}`?", *near);
-    return refused(1, std::move(message));
+    return refused(1, message);
 }
 
 // What the compiler has read; nothing when that cannot be told again later.
@@ -76,7 +77,7 @@ using Loading = std::expected<std::shared_ptr<const spec::Loaded>, SpecError>;
 Loading load_bytes(std::string_view bytes, const std::string& name, ir::Programs programs) {
     auto loaded = spec::Loaded::from_bytes({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, name,
                                            {.use_native = true, .programs = programs});
-    if (!loaded) return std::unexpected(SpecError{!loaded.error().system, 1, loaded.error().message});
+    if (!loaded) return std::unexpected(SpecError{!loaded.error().system, 1, diag::escaped(loaded.error().message)});
     return std::move(*loaded);
 }
 
@@ -102,7 +103,7 @@ std::expected<void, SpecError> load_source(const SpecRequest& request, const std
         return std::unexpected(SpecError{
             false, 3,
             fmt::format("`{}` is a source, and chainc, which compiles it, is neither beside chainio nor on PATH",
-                        path)});
+                        diag::escaped(path))});
     }
     struct stat status{};
     const bool regular = ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
