@@ -286,7 +286,7 @@ def test_ends_unheard(folder, spec):
         return done.returncode, done.stdout, done.stderr.decode()
     why = "chainio would not hear of its end: waitid() is refused here (Operation not permitted), most likely by a filter of system calls\n"
     expect("waitid is refused", ended("waitid", []), (5, b"100000\n", f"chainio run: {sys.executable} runs plain: {why}"))
-    expect("waitid is refused, --strict", ended("waitid", ["--strict"]), (3, b"", f"chainio run: {why}"))
+    expect("waitid is refused, --strict", ended("waitid", ["--strict"]), (3, b"", f"chainio run: {sys.executable} was not started, since it would run plain (--strict): {why}"))
     for options in ([], ["--follow"]):
         expect(f"wait4 is refused, {options}", ended("wait4", [*options, "--quiet"]), (5, b"100000\n", ""))
 
@@ -309,7 +309,7 @@ def test_no_process(folder, spec):
     subprocess.run(["clang-19", "alone.c", "-o", "alone"], cwd=folder.path, check=True, timeout=runs.LONGEST)
     tells = "import ctypes, os; got = ctypes.c_int(); ctypes.CDLL(None).prctl(37, ctypes.byref(got)); print(got.value, len(open('a.note').read()), flush=True); os._exit(5)"
     runtime = {**folder.environment, "XDG_RUNTIME_DIR": str(folder.path)}
-    for options, right in ((["--follow"], lambda r: r[:2] == (5, b"0 100000\n") and b"runs plain: there can be no process for the server: " in r[2]), (["--strict"], lambda r: r[:2] == (3, b""))):
+    for options, right in ((["--follow"], lambda r: r[:2] == (5, b"0 100000\n") and b"runs plain: there can be no process for the server: " in r[2]), (["--strict"], lambda r: r[:2] == (3, b"") and b" was not started, since it would run plain (--strict): there can be no process for the server: " in r[2])):
         done = subprocess.run(["./alone", *folder.command([*spec, *options], [sys.executable, "-c", tells])], env=runtime, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
         expect(f"no process of its own, {options}", (done.returncode, done.stdout, done.stderr), right)
     expect("and nothing is left behind", [path.name for path in folder.path.glob("chainio-run*")], [])

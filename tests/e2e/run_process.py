@@ -189,7 +189,7 @@ def test_refusals(folder):
                                          (["--spec", "bro\x1bken.chain"], "ec\x1bho", "ec\\x1bho: command not found\n", 127),
                                          (["--spec", "bro\x1bken.chain"], "echo", "`bro\\x1bken.chain` does not compile; echo was not started\n", 1),
                                          (["--spec", "good.o"], "./call\n.o", "./call\\x0a.o: Permission denied\n", 126),
-                                         (["--spec", "good.o", "--library", "no\x1b.so", "--strict"], "echo", "there is no libchainio.so: looked at no\\x1b.so; --library names it\n", 3)):
+                                         (["--spec", "good.o", "--library", "no\x1b.so", "--strict"], "echo", "echo was not started, since it would run plain (--strict): there is no libchainio.so: looked at no\\x1b.so; --library names it\n", 3)):
         done = folder.run(options, [program, "started"])
         expect(f"names that would rearrange a terminal: {options} {program!r}", (done.returncode, done.stdout, done.stderr.decode().splitlines(keepends=True)[-1]),
                lambda r, says=says, code=code: r[:2] == (code, b"") and r[2].startswith(f"chainio run: {says}"))
@@ -225,7 +225,9 @@ def test_plain(folder, spec):
     expect("a static program runs plain, and one line says why", (done.returncode, done.stdout, done.stderr.decode().count("\n"), done.stderr.decode()),
            lambda r: r[:3] == (3, b"static\n", 1) and "./static runs plain: it is statically linked" in r[3])
     expect("so does the summary", summary["plain"], lambda why: "statically linked" in why)
-    expect("--strict refuses it", folder.run([*spec, "--strict"], ["./static"]), lambda d: d.returncode == 3 and d.stdout == b"")
+    done = folder.run([*spec, "--strict"], ["./static"])
+    expect("--strict refuses it", (done.returncode, done.stdout, done.stderr.decode()),
+           (3, b"", "chainio run: ./static was not started, since it would run plain (--strict): it is statically linked, so its calls cannot be seen\n"))
     loader = "/lib64/ld-linux-x86-64.so.2"  # has no loader of its own, but preloads into the program behind it
     done, summary = folder.summarized(spec, [loader, "/bin/cat", "a.note"])
     expect("a program that the loader is told to load is seen", (done.returncode, done.stdout, summary["plain"], summary["chains"][0]["runs"]),

@@ -164,12 +164,17 @@ std::string no_process(std::string_view whose, int error) {
     return fmt::format("there can be no process for {}: {}", whose, std::strerror(error));
 }
 
+std::string not_plain(const RunOptions& options, std::string_view why) {
+    return fmt::format("{} was not started, since it would run plain (--strict): {}",
+                       diag::escaped(options.words.front()), why);
+}
+
 // A limit of processes hinders us alone: the program may have this one.
 int not_started(const RunOptions& options, const std::string& program, int error) {
     if (error != EAGAIN && error != ENOMEM) return cannot_start(options.words.front(), program, error);
     const std::string why = no_process("it", error);
     if (!options.strict) return run_plain(options, program, why);
-    say(why);
+    say(not_plain(options, why));
     return tool::kExitSystem;
 }
 
@@ -452,9 +457,10 @@ int run(const RunOptions& given) {
         // chainc's own words have their form already.
         const bool is_diagnostic = error.message.find('\n') != std::string::npos;
         if (is_diagnostic) (void)write_whole(2, error.message + "\n");
-        say(is_diagnostic ? fmt::format("`{}` does not compile; {} was not started", diag::escaped(options.spec.name),
-                                        diag::escaped(name))
-                          : error.message);
+        say(is_diagnostic   ? fmt::format("`{}` does not compile; {} was not started", diag::escaped(options.spec.name),
+                                          diag::escaped(name))
+            : error.refuses ? error.message
+                            : not_plain(options, error.message));
         return error.exit_code;
     }
     const std::uint64_t start = now_ns();
