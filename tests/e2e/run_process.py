@@ -199,6 +199,11 @@ def test_refusals(folder):
     expect("a parameter that is not there", (done.returncode, done.stdout, done.stderr.decode()), lambda r: r[:2] == (2, b"") and "did you mean `SIZE`?" in r[2])
     done = folder.run(["--spec", "good.o", "--param", "SIZE=1"], ["echo", "started"])
     expect("a parameter for an artifact", (done.returncode, done.stdout, done.stderr.decode()), lambda r: r[:2] == (2, b"") and "compiled already" in r[2])
+    for option in ("--spec", "--summary", "--library", "-I"):
+        spec = [] if option == "--spec" else ["--spec", "good.o"]
+        done = folder.run([*spec, option, ""], ["echo", "started"])
+        expect(f"{option} with an empty name", (done.returncode, done.stdout, done.stderr.decode()),
+               (2, b"", f"chainio run: {option}: the name is empty\n  hint: `chainio run --help` lists the options\n"))
     done = subprocess.run([CHAINIO, "run", "--spec", "good.chain", "echo"], capture_output=True, cwd=folder.path, timeout=runs.LONGEST)
     expect("no `--`", (done.returncode, done.stdout, done.stderr.decode().splitlines()),
            (2, b"", ["chainio run: The following argument was not expected: echo", "  hint: the program to run stands behind `--`: chainio run --spec SPEC -- PROGRAM …"]))

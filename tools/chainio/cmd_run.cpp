@@ -26,11 +26,18 @@ struct Parsed {
     bool no_gate = false, no_cache = false;
 };
 
+// Most often a variable of a script that is not set. As if the option were not there would be something else.
+std::string no_name(const std::string& file) { return file.empty() ? "the name is empty" : ""; }
+
 void declare(CLI::App& command, Parsed& parsed) {
     run::RunOptions& o = parsed.options;
-    command.add_option("--spec", o.spec.name, "what the program's reads lead to")->required()->type_name("SPEC");
+    command.add_option("--spec", o.spec.name, "what the program's reads lead to")
+        ->required()
+        ->check(no_name)
+        ->type_name("SPEC");
     command.add_option("-I", o.spec.include_dirs, "a folder to look for specs and imports in")
         ->allow_extra_args(false)
+        ->check(no_name)
         ->type_name("DIR");
     command
         .add_option("-D,--param", o.spec.params, "a value for a `param` of the spec: pages='*.sqlite', TABLE_ROOT=5")
@@ -40,13 +47,14 @@ void declare(CLI::App& command, Parsed& parsed) {
     command.add_flag("--explain", o.server.explain,
                      "say what the program opened, and which class took it or why none did");
     command.add_option("--summary", o.summary_file, "write the summary to this file instead of standard error")
+        ->check(no_name)
         ->type_name("FILE");
     command.add_flag("--json", o.json, "the summary as JSON");
     command.add_flag("--quiet", o.quiet, "no summary on standard error");
     command.add_flag("--strict", o.strict, "do not start the program when it would run plain");
     command.add_flag("--rewrite", o.rewrite,
                      "also catch system calls that dynamic programs make without libc, as Go does (x86-64)");
-    command.add_option("--library", o.library, "the libchainio.so to preload")->type_name("FILE");
+    command.add_option("--library", o.library, "the libchainio.so to preload")->check(no_name)->type_name("FILE");
     command.add_option("--in-flight", o.server.in_flight, "reads ahead at once (default 128)")
         ->check(CLI::Range(1U, shadow::kMostInFlight));
     command.add_option("--memory", o.server.memory_bytes, "for blocks and scratch, 256 KiB to 16 GiB (default 32 MiB)")
