@@ -118,6 +118,30 @@ def wrong_sites(folder):
     expect("  and works", chain(summary, "two")["runs"], 3)
 
 
+# Calls with a name in memory that was never touched, and so is not present.
+UNTOUCHED = """#include <stdlib.h>
+#include <sys/mman.h>
+__attribute__((noinline)) void hint(const char* name) { __asm__ volatile("" : : "r"(name) : "memory"); }
+int main(int count, char** words) {
+    const char* page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int i = atoi(words[count - 1]); i > 0; i--) hint(page);
+    volatile char there[] = "there.dat";
+    hint((const char*)there);
+}
+"""
+
+
+def unreadable(folder):
+    (folder.path / "untouched.c").write_text(UNTOUCHED)
+    subprocess.run(["clang-19", "-O1", "untouched.c", "-o", "untouched"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+    path = spec(folder, 'probe hint = uprobe "untouched:hint" (name: cstr(max 40))\nchain hinted on probe(hint) as p { prefetch data[p.name] at 0 for 1 }\n')
+    for calls, said in (("0", []), ("1", ["1 event"]), ("2", ["2 events"])):
+        done, summary = folder.summarized(["--spec", path], ["./untouched", calls])
+        expect(f"{calls} arguments that are not in memory make no events", (done.returncode, chain(summary, "hinted")["runs"]), (0, 1))
+        expect("  and are counted", [note for note in summary["notes"] if "in memory that" in note],
+               [f'probe hint (uprobe "untouched:hint"): {count} had an argument in memory that could not be read just then' for count in said])
+
+
 def unprivileged(folder):
     """Without the capabilities the chains on probes are off by name; a chain on openings goes on."""
     path = spec(folder, 'probe fire = usdt "probed:fire" ()\nchain hinted on probe(fire) as p { prefetch data["x"] at 0 for 1 }\n'
@@ -258,6 +282,7 @@ def main():
             sqlite(folder)
         own(folder)
         wrong_sites(folder)
+        unreadable(folder)
         unprivileged(folder)
         two_capabilities(folder)
         before_it_begins(folder)

@@ -13,6 +13,10 @@ std::string name_of(const ir::Probe& probe) {
     return fmt::format("probe {} ({} \"{}\")", probe.name, probe.kind, probe.site);
 }
 
+std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
+    return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
 }  // namespace
 
 void give_up_privileges(std::vector<std::string>& notes) {
@@ -50,16 +54,16 @@ void report_probes(const ir::Module& module, const probe::Session& session, bool
     for (std::size_t i = 0; i < module.probes.size(); i++) {
         const probe::Counts counts = session.counts(static_cast<std::uint16_t>(i));
         if (counts.lost != 0)
-            report.notes.push_back(
-                fmt::format("{}: {} events found no room in the ring", name_of(module.probes[i]), counts.lost));
+            report.notes.push_back(fmt::format("{}: {} found no room in the ring", name_of(module.probes[i]),
+                                               counted(counts.lost, "event", "events")));
         if (counts.unreadable != 0)
-            report.notes.push_back(
-                fmt::format("{}: {} events had an argument in memory that could not be read just then",
-                            name_of(module.probes[i]), counts.unreadable));
+            report.notes.push_back(fmt::format("{}: {} had an argument in memory that could not be read just then",
+                                               name_of(module.probes[i]),
+                                               counted(counts.unreadable, "event", "events")));
     }
     if (session.untracked() != 0)
-        report.notes.push_back(fmt::format("the probes of {} processes were not seen: a run has at most 8192 at a time",
-                                           session.untracked()));
+        report.notes.push_back(fmt::format("the probes of {} were not seen: a run has at most 8192 at a time",
+                                           counted(session.untracked(), "process", "processes")));
 }
 
 }  // namespace chainio::run
