@@ -25,7 +25,12 @@ SECTIONS = {section.name: section for section in (unmodified_sqlite.Sqlite, unmo
 
 def chosen(variable, names):
     wanted = os.environ.get(variable)
-    return [name for name in names if wanted is None or name in wanted.split(",")]
+    if wanted is None:
+        return list(names)
+    unknown = [name for name in wanted.split(",") if name not in names]
+    if unknown:
+        raise Trouble(f"{variable} names {', '.join(map(repr, unknown))}; there are {', '.join(names)}, with a comma between them")
+    return [name for name in names if name in wanted.split(",")]
 
 
 def on_volume(volume, path, sections, quick, notes):
@@ -42,16 +47,16 @@ def on_volume(volume, path, sections, quick, notes):
 
 
 def run(quick):
+    names, volumes = chosen("CHAINIO_BENCH_SECTIONS", SECTIONS), chosen("CHAINIO_BENCH_VOLUMES", ("local", "cloud"))
     build("chainc", "chainio", "chainio_shim", "bench_replay", "bench_ahead", "bench_http_load")
     notes, sections, valid = [load()], [], True
-    for name in chosen("CHAINIO_BENCH_SECTIONS", SECTIONS):
+    for name in names:
         section = SECTIONS[name](quick)
         reason = section.missing()
         if reason:
             notes.append(f"{name}: skipped: {reason}")
         else:
             sections.append((section, section.sources()))
-    volumes = chosen("CHAINIO_BENCH_VOLUMES", ("local", "cloud"))
     if "local" in volumes:
         valid = on_volume("local", folder("unmodified"), sections, quick, notes)
     if "cloud" in volumes:
