@@ -143,7 +143,15 @@ int main(int argc, char** argv) {
     app.add_option("--reads-per-second", options.pace.reads_per_second, "as many as there may be")
         ->check(CLI::Range(1, 1'000'000));
     app.add_flag("--with-parent", options.with_parent, "end when the process that started this one ends");
-    CLI11_PARSE(app, argc, argv);
+    app.name("tools/cloud-volume");
+    app.footer("tools/cloud-volume --fio: mounts one for a moment and prints what fio reads from it, and locally");
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        if (error.get_exit_code() == 0) return app.exit(error);
+        std::fprintf(stderr, "cloud-volume: %s\n  hint: `tools/cloud-volume --help` lists the options\n", error.what());
+        return 2;
+    }
     options.pace.delay_ns = delay_us * 1000;
     if (options.with_parent) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     try {
