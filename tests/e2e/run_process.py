@@ -397,6 +397,28 @@ def test_spec_by_descriptor(folder):
         expect(f"a spec by its descriptor, {what}", (done.returncode, summary and (summary["plain"], [each["opened"] for each in summary["classes"]])), (0, (None, [1])))
 
 
+def test_piped_spec(folder):
+    """A spec that can be read once, and one that is standard input, which the compiler has another one of."""
+    text = SPEC.replace("4KiB", "16KiB").encode()
+    right = lambda r: (r[0].returncode, r[1] and (r[1]["plain"], [each["opened"] for each in r[1]["classes"]])) == (0, (None, [1]))
+    expect("a spec from standard input", folder.summarized(["--spec", "/dev/stdin"], ["cat", "a.note"], input=text), right)
+    (folder.path / "piped.chain").write_bytes(text)
+    with open(folder.path / "piped.chain") as file:
+        expect("a file as standard input", folder.summarized(["--spec", "/dev/stdin"], ["cat", "a.note"], stdin=file), right)
+    expect("  which spoils nothing for the file", folder.summarized(["--spec", "piped.chain"], ["cat", "a.note"]), right)
+    for what, said in ((text, None), (b"wrong\n", ":1:1: error[CH0012]")):
+        reader, writer = os.pipe()
+        os.write(writer, what)
+        os.close(writer)
+        done, summary = folder.summarized(["--spec", f"/dev/fd/{reader}"], ["cat", "a.note"], pass_fds=[reader])
+        os.close(reader)
+        expect("a pipe", (done, summary), right if said is None else lambda r, name=f"/dev/fd/{reader}": r[0].returncode == 1 and r[0].stderr.decode().startswith(name + said))
+    os.mkfifo(folder.path / "named")
+    writer = subprocess.Popen(["sh", "-c", "cat piped.chain > named"], cwd=folder.path)
+    expect("a pipe with a name", folder.summarized(["--spec", "named"], ["cat", "a.note"]), right)
+    expect("  whose writer is done", writer.wait(timeout=runs.LONGEST), 0)
+
+
 def test_handover(folder):
     """A spec from the cache: nothing is made before the program has opened what matches; then it is, in the same process."""
     spec, file = ["--spec", "good.chain"], folder.path / "handover.json"
@@ -516,6 +538,7 @@ def main():
                 test(folder, spec)
         test_sanitizer(folder, ["--spec", "good.o"])
         test_spec_by_descriptor(folder)
+        test_piped_spec(folder)
         test_handover(folder)
         test_lock_at_handover(folder)
         test_killed(folder)

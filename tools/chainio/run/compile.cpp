@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
@@ -23,6 +24,12 @@ constexpr std::size_t kMostOutput = 64 << 20;
 struct Outputs {
     Descriptor artifact, dependencies, messages;
 };
+// What the compiler finds by the source's name instead, where this process has read that.
+struct Text {
+    Descriptor file;
+    std::string name;
+    int number = -1;  // in the compiler
+};
 
 Descriptor memory_file(const char* name) { return Descriptor(memfd_create(name, MFD_CLOEXEC)); }
 
@@ -31,9 +38,20 @@ std::string content(const Descriptor& file) {
     return read_whole(file.get(), kMostOutput).value_or("");
 }
 
-std::vector<std::string> words_of(const CompileRequest& request, const Outputs& outputs) {
+// By its own number, so that errors name it as the user did; a pipe with a name of its own has none.
+std::optional<Text> text_of(const CompileRequest& request) {
+    Text text{memory_file("source"), request.source, descriptor_named(request.source)};
+    if (!text.file || !write_whole(text.file.get(), *request.text)) return std::nullopt;
+    if (text.number < 0) {
+        text.number = text.file.get();
+        text.name = fmt::format("/dev/fd/{}", text.number);
+    }
+    return text;
+}
+
+std::vector<std::string> words_of(const CompileRequest& request, const std::string& source, const Outputs& outputs) {
     std::vector<std::string> words{request.compiler,
-                                   request.source,
+                                   source,
                                    "-o",
                                    fmt::format("/dev/fd/{}", outputs.artifact.get()),
                                    "--write-deps",
@@ -47,11 +65,12 @@ std::vector<std::string> words_of(const CompileRequest& request, const Outputs& 
     return words;
 }
 
-int start(const std::vector<std::string>& words, const Outputs& outputs, pid_t& pid) {
+int start(const std::vector<std::string>& words, const Text& text, const Outputs& outputs, pid_t& pid) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     // The program's standard input is not the compiler's.
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    if (text.file) posix_spawn_file_actions_adddup2(&actions, text.file.get(), text.number);
     posix_spawn_file_actions_adddup2(&actions, outputs.messages.get(), 1);
     posix_spawn_file_actions_adddup2(&actions, outputs.messages.get(), 2);
     // To the same number: from then on it stays open.
@@ -96,13 +115,26 @@ std::vector<std::string> prerequisites(std::string_view rule) {
 
 }  // namespace
 
+int descriptor_named(std::string_view name) {
+    if (name == "/dev/stdin") return 0;
+    for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+        if (!name.starts_with(folder)) continue;
+        int number = -1;
+        const std::string_view digits = name.substr(folder.size());
+        const auto end = std::from_chars(digits.begin(), digits.end(), number);
+        return end.ptr == digits.end() ? number : -1;
+    }
+    return -1;
+}
+
 std::expected<Compiled, CompileError> compile(const CompileRequest& request) {
     const Outputs outputs{memory_file("artifact"), memory_file("dependencies"), memory_file("messages")};
-    if (!outputs.artifact || !outputs.dependencies || !outputs.messages) {
+    const auto text = request.text ? text_of(request) : Text{{}, request.source, -1};
+    if (!outputs.artifact || !outputs.dependencies || !outputs.messages || !text) {
         return std::unexpected(CompileError{3, fmt::format("cannot make a file in memory: {}", std::strerror(errno))});
     }
     pid_t pid = -1;
-    if (const int error = start(words_of(request, outputs), outputs, pid); error != 0) {
+    if (const int error = start(words_of(request, text->name, outputs), *text, outputs, pid); error != 0) {
         return std::unexpected(
             CompileError{3, fmt::format("cannot start {}: {}", request.compiler, std::strerror(error))});
     }

@@ -3,6 +3,7 @@
 #pragma once
 #include <expected>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/chainio/run/request.h"
@@ -18,6 +19,9 @@ struct CompileError {
     int exit_code = 3;  // of chainc; 3 when it could not be started
     std::string message;
 };
+
+// The descriptor of this process that a name such as /dev/stdin stands for, or -1.
+int descriptor_named(std::string_view name);
 
 std::expected<Compiled, CompileError> compile(const CompileRequest& request);
 

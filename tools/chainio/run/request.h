@@ -1,5 +1,6 @@
 // What --spec, -I and --param ask for: a file, the compiler for it, and the key of what the two make in the cache.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct CompileRequest {
     std::string source;
     std::vector<std::string> include_dirs, params;
     std::string stdlib;
+    std::optional<std::string> text{};  // of a source that can be read once, or that only this process has by that name
 };
 
 // The paths at which a spec of that name is looked for, in this order.

@@ -82,7 +82,8 @@ Loading load_bytes(std::string_view bytes, const std::string& name, ir::Programs
 }
 
 Loading compile_and_keep(const CompileRequest& request, const Cache& cache, const std::string& key) {
-    const auto before = fingerprints({request.source});  // a source that is edited meanwhile is not kept
+    // A source that is edited meanwhile is not kept; nor is one that cannot be looked at again.
+    const auto before = request.text ? std::vector<CachedSource>() : fingerprints({request.source});
     auto compiled = compile(request);
     if (!compiled) {
         const CompileError& error = compiled.error();
@@ -90,24 +91,23 @@ Loading compile_and_keep(const CompileRequest& request, const Cache& cache, cons
         return std::unexpected(SpecError{!system, system ? 3 : error.exit_code, error.message});
     }
     auto loaded = load_bytes(compiled->artifact, request.source, ir::Programs::to_prove);
-    const auto sources = fingerprints(compiled->sources);
-    const bool same = !sources.empty() && !before.empty() && sources.front().fingerprint == before.front().fingerprint;
+    const auto sources = before.empty() ? before : fingerprints(compiled->sources);
+    const bool same = !sources.empty() && sources.front().fingerprint == before.front().fingerprint;
     if (loaded && same) cache.keep(key, sources, {shadow::launch_of(**loaded), std::move(compiled->artifact)});
     return loaded;
 }
 
-std::expected<void, SpecError> load_source(const SpecRequest& request, const std::string& stdlib, Spec& spec) {
+std::expected<void, SpecError> load_source(const SpecRequest& request, const std::string& stdlib,
+                                           std::optional<std::string> text, Spec& spec) {
     const std::string& path = spec.path;
-    CompileRequest wanted{find_compiler(), path, request.include_dirs, request.params, stdlib};
+    CompileRequest wanted{find_compiler(), path, request.include_dirs, request.params, stdlib, std::move(text)};
     if (wanted.compiler.empty()) {
         return std::unexpected(SpecError{
             false, 3,
             fmt::format("`{}` is a source, and chainc, which compiles it, is neither beside chainio nor on PATH",
                         diag::escaped(path))});
     }
-    struct stat status{};
-    const bool regular = ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
-    const Cache cache = request.use_cache && regular ? Cache::of_user() : Cache({});
+    const Cache cache = request.use_cache && !wanted.text ? Cache::of_user() : Cache({});
     const std::string key = key_of(wanted);
     if (const auto artifact = cache.find_artifact(key)) {
         // Proven before it was kept, in a file that is this user's alone and whose fingerprint holds.
@@ -133,17 +133,25 @@ std::expected<Spec, SpecError> load_found(const SpecRequest& request, const std:
     auto begin = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!begin) return refused(1, fmt::format("cannot read the spec `{}`: {}", path, std::strerror(errno)));
     struct stat status{};
+    const bool regular = ::fstat(begin.get(), &status) == 0 && S_ISREG(status.st_mode);
+    // A pipe can be read once, and the compiler has another standard input.
+    const bool is_text = !regular || descriptor_named(path) == 0;
     char magic[4] = {};
-    const bool is_artifact = ::fstat(begin.get(), &status) == 0 && S_ISREG(status.st_mode) &&
-                             ::pread(begin.get(), magic, sizeof magic, 0) == sizeof magic &&
+    const bool is_artifact = regular && ::pread(begin.get(), magic, sizeof magic, 0) == sizeof magic &&
                              std::string_view(magic, 4) ==
                                  "\x7f"
                                  "ELF";
     Spec spec;
     spec.path = path;
     if (!is_artifact) {
+        std::optional<std::string> text;
+        if (is_text) {
+            auto read = read_whole(begin.get(), kMostSpec);
+            if (!read) return refused(1, fmt::format("cannot read the spec `{}`: {}", path, read.error()));
+            text = std::move(*read);
+        }
         begin.reset();
-        if (auto loaded = load_source(request, stdlib, spec); !loaded)
+        if (auto loaded = load_source(request, stdlib, std::move(text), spec); !loaded)
             return std::unexpected(std::move(loaded.error()));
         return spec;
     }
