@@ -102,6 +102,37 @@ TEST_F(SuiteRead, RefusesIntegersThatDoNotFit) {
     EXPECT_NE(error("spec: a\ncases:\n  - chain: x\n    expect: { value: 99999999999GiB }\n"), "no error");
 }
 
+TEST_F(SuiteRead, WritesIntegersOfEveryWidth) {
+    const auto suite = read(R"(
+spec: a
+files:
+  little: { u8: 1, u16le: 2, u24le: 0x010203, u32le: 4, u48le: 0x010203040506, u64le: 5 }
+  big: { u16be: 2, u24be: 0x010203, u32be: 4, u48be: 0x010203040506, u64be: 5 }
+  ends: { u8: [255, -128], u16le: [0xffff, -32768], u64le: 18446744073709551615 }
+cases:
+  - { chain: x, expect: { value: 1 } }
+)");
+    ASSERT_TRUE(suite) << suite.error().message;
+    EXPECT_EQ(suite->files.at("little").bytes,
+              (Bytes{1, 2, 0, 3, 2, 1, 4, 0, 0, 0, 6, 5, 4, 3, 2, 1, 5, 0, 0, 0, 0, 0, 0, 0}));
+    EXPECT_EQ(suite->files.at("big").bytes,
+              (Bytes{0, 2, 1, 2, 3, 0, 0, 0, 4, 1, 2, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0, 0, 5}));
+    EXPECT_EQ(suite->files.at("ends").bytes,
+              (Bytes{255, 128, 255, 255, 0, 128, 255, 255, 255, 255, 255, 255, 255, 255}));
+}
+
+TEST_F(SuiteRead, RefusesIntegersThatTheirBytesCannotHold) {
+    const auto of = [&](const std::string& bytes) {
+        return error("spec: a\nfiles: { f: { " + bytes + " } }\ncases:\n  - chain: x\n    expect: { value: 1 }\n");
+    };
+    EXPECT_EQ(of("u8: 256"), "app.test.yaml:2:19: 256 does not fit u8");
+    EXPECT_EQ(of("u8: -129"), "app.test.yaml:2:19: -129 does not fit u8");
+    EXPECT_EQ(of("u32le: [1, 4294967296]"), "app.test.yaml:2:22: 4294967296 does not fit u32le");
+    EXPECT_EQ(of("u40le: 1"),
+              "app.test.yaml:2:22: 'u40le' is no way to write bytes; there are text, hex, zeros, u8, u16le, u16be, "
+              "u24le, u24be, u32le, u32be, u48le, u48be, u64le, u64be");
+}
+
 TEST(Quoted, ShowsTextAsTextAndBytesInHexadecimal) {
     EXPECT_EQ(quoted({'a', 'b'}), "\"ab\"");
     EXPECT_EQ(quoted({'a', 0}), "<61 00>");

@@ -66,6 +66,11 @@ Bytes from_hex(const YAML::Node& node) {
     return bytes;
 }
 
+// As a number of that many bits, or a negative one in two's complement.
+bool fits(std::uint64_t value, int bits) {
+    return bits == 64 || value >> bits == 0 || static_cast<std::int64_t>(value) >> (bits - 1) == -1;
+}
+
 void append_integers(const YAML::Node& node, std::string_view type, Bytes& bytes) {
     int bits = 0;
     const std::string_view digits = type.substr(1, type.find_first_not_of("0123456789", 1) - 1);
@@ -74,16 +79,21 @@ void append_integers(const YAML::Node& node, std::string_view type, Bytes& bytes
     const auto values =
         node.IsSequence() ? read_integers(node, type) : std::vector<std::uint64_t>{read_integer(node, type)};
     for (const std::uint64_t value : values) {
+        if (!fits(value, bits))
+            wrong(node,
+                  fmt::format("{} does not fit {}",
+                              static_cast<std::int64_t>(value) < 0 ? std::to_string(static_cast<std::int64_t>(value))
+                                                                   : std::to_string(value),
+                              type));
         for (int i = 0; i < bits / 8; i++) {
             bytes.push_back(static_cast<std::uint8_t>(value >> (big ? bits - 8 * (i + 1) : 8 * i)));
         }
     }
 }
 
-// { zeros: 16 } fills, { repeat: { count: 3  bytes: … } } repeats.
 void append_part(const std::string& key, const YAML::Node& node, Bytes& bytes) {
-    static constexpr std::array<std::string_view, 9> kIntegers{"u8",    "u16le", "u16be", "u32le", "u32be",
-                                                               "u64le", "u64be", "u24be", "u48be"};
+    static constexpr std::array<std::string_view, 11> kIntegers{"u8",    "u16le", "u16be", "u24le", "u24be", "u32le",
+                                                                "u32be", "u48le", "u48be", "u64le", "u64be"};
     Bytes part;
     if (key == "hex") {
         part = from_hex(node);
@@ -97,9 +107,8 @@ void append_part(const std::string& key, const YAML::Node& node, Bytes& bytes) {
     } else if (std::ranges::find(kIntegers, key) != kIntegers.end()) {
         append_integers(node, key, part);
     } else {
-        wrong(node, fmt::format("'{}' is no way to write bytes; there are text, hex, zeros, u8, u16le, u16be, u24be, "
-                                "u32le, u32be, u48be, u64le, u64be",
-                                key));
+        wrong(node, fmt::format("'{}' is no way to write bytes; there are text, hex, zeros, {}", key,
+                                fmt::join(kIntegers, ", ")));
     }
     if (bytes.size() + part.size() > kMostBytes)
         wrong(node, "more than 16 MiB of bytes in a test file; make a file with `commands`");
