@@ -78,7 +78,8 @@ void declare(CLI::App& app, Options& o, Words& w) {
     app.add_flag("--in-place", w.in_place, "With --fmt: write the formatted text back to the file");
     app.add_flag("--report{table}", w.report, "Print the bounds of every program and chain (--report=json)")
         ->check(CLI::IsMember({"table", "json"}));
-    app.add_flag("--verify{on}", w.verify, "Load the programs into this kernel's verifier; --verify=log prints its log")
+    app.add_flag("--verify{on}", w.verify,
+                 "Load the programs into this kernel's verifier; --verify=log prints its log of each that it refuses")
         ->check(CLI::IsMember({"on", "log"}));
     app.add_option("--explain", o.explain, "Explain a diagnostic, or `list` them all")->type_name("CODE|list");
     app.add_option("--diagnostics-format", w.format, "How diagnostics are printed")
@@ -99,7 +100,7 @@ void declare(CLI::App& app, Options& o, Words& w) {
     app.add_flag("--write-deps", o.write_deps, "-MD: write the names of the files that were read, as a make rule");
     app.add_option("--deps-file", o.deps_file, "-MF: where to write that rule")->check(no_name)->type_name("FILE");
     app.add_flag("--time-report", o.time_report, "Print how long each stage took");
-    app.add_option("--color", o.colour, "auto, always or never")
+    app.add_option("--color", o.colour, "--color=auto, always or never; --color alone: always")
         ->check(CLI::IsMember({"auto", "always", "never"}))
         ->type_name("WHEN");
 }
