@@ -59,13 +59,8 @@ std::expected<std::vector<Server::Listener>, std::string> Server::listeners_for(
         const ir::Endpoint& endpoint = service.endpoints[plan.endpoint];
         const auto& inside = options_.inside;
         if (endpoint.tcp && std::ranges::find(inside, plan.service) != inside.end()) continue;
-        for (const std::int32_t program : {endpoint.tcp ? service.on_request_tcp : service.on_request_udp,
-                                           service.on_malformed, service.on_failure}) {
-            if (program < 0) continue;
-            const std::string missing = missing_file(module, static_cast<std::uint32_t>(program), generation.files);
-            if (!missing.empty())
-                return failed(fmt::format("service '{}' cannot be served: {}", service.name, missing));
-        }
+        const std::string missing = missing_file(module, service, endpoint.tcp, generation.files);
+        if (!missing.empty()) return failed(missing);
         std::uint16_t port = endpoint.port;
         for (const Port& other : ports)
             if (other.service == plan.service) port = other.port;

@@ -310,6 +310,16 @@ def test_refusals(folder):
     ]:
         done = run(*args)
         expect(f"refused: {what}", (done.returncode, done.stderr), lambda r: r[0] == code and text in r[1])
+    (folder / "b.rows").write_bytes(row(0))
+    (folder / "other").mkdir()
+    (folder / "other" / "a.rows").write_bytes(row(0))
+    of = lambda *names: [word for name in names for word in ("--file", f"rows={folder / name}")]
+    for what, files, text in [("only another file", of("b.rows"), "has no file 'a.rows'; open it: --file rows=PATH"),
+                              ("two files of the name", of("a.rows", "other/a.rows"), "has 2 files 'a.rows'; open one of them only")]:
+        for how in ((), ("--check",)):
+            done = run(*how, *files)
+            expect(f"refused {' '.join(how)}: {what}", (done.returncode, done.stderr), (3, f"chainio-runtime: service 'lines' cannot be served: files 'rows' {text}\n"))
+    expect("a file more is none too many", run("--check", *of("a.rows", "b.rows")).returncode, 0)
 
 
 def main():

@@ -60,17 +60,23 @@ std::expected<std::vector<OpenFile>, Problem> open_given(const Options& options,
     return files;
 }
 
+// A class whose pattern is one file needs no --file.
+std::vector<std::uint32_t> classes_of_one_file(const ir::Module& module, const std::vector<OpenFile>& given) {
+    std::vector<std::uint32_t> classes;
+    for (std::uint32_t i = 0; i < module.files.size(); i++) {
+        const std::string& pattern = module.files[i].pattern;
+        if (!pattern.starts_with('/') || pattern.find_first_of("*?[\\") != std::string::npos) continue;
+        if (std::ranges::find(given, i, &OpenFile::file_class) == given.end()) classes.push_back(i);
+    }
+    return classes;
+}
+
 std::expected<std::vector<OpenFile>, Problem> open_files(const Options& options, engine::Engine& engine) {
     auto given = open_given(options, engine);
     if (!given) return given;
     std::vector<OpenFile>& files = *given;
-    const auto& classes = engine.spec().module().files;
-    // A class whose pattern is one file needs no --file.
-    for (std::uint32_t i = 0; i < classes.size(); i++) {
-        const std::string& pattern = classes[i].pattern;
-        if (!pattern.starts_with('/') || pattern.find_first_of("*?[\\") != std::string::npos) continue;
-        if (std::ranges::any_of(files, [&](const OpenFile& file) { return file.file_class == i; })) continue;
-        auto file = open_file(engine, i, pattern);
+    for (const std::uint32_t i : classes_of_one_file(engine.spec().module(), files)) {
+        auto file = open_file(engine, i, engine.spec().module().files[i].pattern);
         if (!file) return std::unexpected(file.error());
         files.push_back(std::move(*file));
     }
@@ -196,7 +202,20 @@ std::expected<void, std::string> make_room(const Options& options, const Edition
 }
 
 std::expected<void, Problem> look_at_given(const Options& options, Edition& edition) {
-    if (auto files = open_given(options, *edition.engine); !files) return std::unexpected(files.error());
+    auto files = open_given(options, *edition.engine);
+    if (!files) return std::unexpected(files.error());
+    if (files->empty()) return {};
+    const ir::Module& module = edition.loaded->module();
+    edition.files = std::move(*files);
+    for (const std::uint32_t i : classes_of_one_file(module, edition.files))
+        edition.files.push_back({module.files[i].pattern, {}, i, 0});
+    const service::Files named = edition.named_files();
+    for (const service::EndpointPlan& plan : service::plan_of(module, edition.kernel)) {
+        if (!plan.refused.empty()) continue;
+        const ir::Service& of = module.services[plan.service];
+        const std::string missing = service::missing_file(module, of, of.endpoints[plan.endpoint].tcp, named);
+        if (!missing.empty()) return problem(kExitSystem, missing);
+    }
     return {};
 }
 

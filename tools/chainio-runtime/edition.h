@@ -52,7 +52,8 @@ std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& opt
                                                               std::optional<engine::Engine::Memory> memory = {});
 // Raises the limit of open files as far as it goes; what does not do is said here, and not by clients who wait.
 std::expected<void, std::string> make_room(const Options& options, const Edition& edition);
-// What --file says, for who only wants to know whether it is right.
+// What --file says, for who only wants to know whether it is right; where it says anything, also whether services find
+// their files among these.
 std::expected<void, Problem> look_at_given(const Options& options, Edition& edition);
 // Opens the files that it reads.
 std::expected<void, Problem> open_edition(const Options& options, Edition& edition);
