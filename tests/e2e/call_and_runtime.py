@@ -158,6 +158,8 @@ def test_runtime(app, tree, folder):
     expect("spins", run("--spec", app, "--check", "--spin", 50, tool="chainio-runtime"), lambda r: r[0] == 0 and ", looks 50 us for completions before it sleeps)" in r[1])
     expect("  or not", run("--spec", app, "--check", tool="chainio-runtime"), lambda r: "looks" not in r[1])
     expect("refused: spin", run("--spec", app, "--spin", 50, "--no-ring", tool="chainio-runtime"), lambda r: (r[0], r[2]) == (2, "chainio-runtime: --spin goes not with --no-ring: a pread sleeps at once\n"))
+    expect("refused: an empty path of a socket", run("--spec", app, "--socket", "", tool="chainio-runtime"),
+           lambda r: (r[0], r[2]) == (2, "chainio-runtime: --socket: the path is empty\n  hint: `chainio-runtime --help` lists the options\n"))
     expect("refused: an interface that is given twice", run("--spec", app, "--interface", "va", "--interface", "vb", "--interface", "va", tool="chainio-runtime"),
            lambda r: (r[0], r[2]) == (2, "chainio-runtime: --interface is given twice for 'va'; keep one of the two\n"))
     expect("check-system", run("--check-system", tool="chainio-runtime"), lambda r: r[0] == 0 and "io_uring" in r[1])

@@ -94,7 +94,8 @@ int main(int argc, char** argv) {
         app.add_option("--spec", options.spec, "what chainc -o wrote");
         app.add_flag("--check", options.check, "print what would run, and exit");
         app.add_flag("--check-system", options.check_system, "print what this machine offers, and exit");
-        app.add_option("--socket", options.socket, "serve call requests, one JSON object a line, at this path");
+        app.add_option("--socket", options.socket, "serve call requests, one JSON object a line, at this path")
+            ->check([](const std::string& path) { return path.empty() ? "the path is empty" : ""; });
         app.add_option("--file", options.files, "open a file for the service: CLASS=PATH")
             ->allow_extra_args(false)
             ->take_all();
