@@ -69,8 +69,8 @@ std::string missing_file(const ir::Module& module, const ir::Service& service, b
     for (const std::int32_t program :
          {tcp ? service.on_request_tcp : service.on_request_udp, service.on_malformed, service.on_failure}) {
         if (program < 0) continue;
-        const std::string missing = missing_file(module, static_cast<std::uint32_t>(program), files);
-        if (!missing.empty()) return "service '" + service.name + "' cannot be served: " + missing;
+        std::string missing = missing_file(module, static_cast<std::uint32_t>(program), files);
+        if (!missing.empty()) return missing;
     }
     return {};
 }

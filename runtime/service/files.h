@@ -34,7 +34,7 @@ class Files {
 // nothing.
 std::string missing_file(const ir::Module& module, std::uint32_t program, const Files& files);
 
-// The same of all handlers of a service by tcp or by udp, in a sentence that names the service.
+// The same of all handlers of a service by tcp or by udp.
 std::string missing_file(const ir::Module& module, const ir::Service& service, bool tcp, const Files& files);
 
 }  // namespace chainio::service

@@ -25,15 +25,6 @@ void keep_alive(int fd, std::uint64_t timeout_ns) {
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
 }
 
-std::string missing_for(const ir::Module& module, const ir::Service& service, const Files& files) {
-    for (const std::int32_t program : {service.on_request_tcp, service.on_malformed, service.on_failure}) {
-        if (program < 0) continue;
-        std::string missing = missing_file(module, static_cast<std::uint32_t>(program), files);
-        if (!missing.empty()) return missing;
-    }
-    return {};
-}
-
 std::string name_of(const ir::Module& module, const ir::Slice& at) {
     const auto begin = module.literals.begin() + static_cast<std::ptrdiff_t>(at.offset.value);
     return {begin, begin + static_cast<std::ptrdiff_t>(at.length.value)};
@@ -55,7 +46,8 @@ std::expected<std::unique_ptr<Inside>, std::string> Inside::create(const engine:
         const auto failed = [&](const std::string& why) {
             return std::unexpected(fmt::format("service '{}': {}", service.name, why));
         };
-        if (const std::string missing = missing_for(module, service, files); !missing.empty()) return failed(missing);
+        if (const std::string missing = missing_file(module, service, true, files); !missing.empty())
+            return failed(missing);
         if (service.tcp_framing.bytes > options.request_bytes)
             return failed("its requests are longer than --request-bytes");
         std::uint16_t port = service.endpoints[plan.endpoint].port;

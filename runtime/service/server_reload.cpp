@@ -60,7 +60,7 @@ std::expected<std::vector<Server::Listener>, std::string> Server::listeners_for(
         const auto& inside = options_.inside;
         if (endpoint.tcp && std::ranges::find(inside, plan.service) != inside.end()) continue;
         const std::string missing = missing_file(module, service, endpoint.tcp, generation.files);
-        if (!missing.empty()) return failed(missing);
+        if (!missing.empty()) return failed(fmt::format("service '{}' cannot be served: {}", service.name, missing));
         std::uint16_t port = endpoint.port;
         for (const Port& other : ports)
             if (other.service == plan.service) port = other.port;

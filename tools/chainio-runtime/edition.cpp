@@ -214,7 +214,8 @@ std::expected<void, Problem> look_at_given(const Options& options, Edition& edit
         if (!plan.refused.empty()) continue;
         const ir::Service& of = module.services[plan.service];
         const std::string missing = service::missing_file(module, of, of.endpoints[plan.endpoint].tcp, named);
-        if (!missing.empty()) return problem(kExitSystem, missing);
+        if (!missing.empty())
+            return problem(kExitSystem, fmt::format("service '{}' cannot be served: {}", of.name, missing));
     }
     return {};
 }
