@@ -24,7 +24,8 @@ insist = {"force_execute_external": True} if "force_execute_external" in inspect
 config.test_format = lit.formats.ShTest(execute_external=True, **insist)
 config.suffixes = [".lit"]
 config.test_source_root = str(here)
-config.test_exec_root = os.environ.get("LIT_OUTPUT", str(build / "lit-specs"))
+# Without a build tree what tests write is in `Output` beside them.
+config.test_exec_root = os.environ.get("LIT_OUTPUT", str(build / "lit-specs" if (build / "bin").is_dir() else here))
 config.environment["PATH"] = os.environ.get("PATH", "/usr/bin:/bin")
 config.environment["CHAINC"] = tool("chainc")
 config.substitutions += [

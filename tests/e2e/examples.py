@@ -157,6 +157,18 @@ def by_sockets(server):
             expect(f"memcached's page by udp: {request}", datagrams(udp, request), b"\x12\x34\0\0\0\1\0\0" + want)
 
 
+def copied_configuration(lit, folder):
+    """Beside somebody's own specs, with the programs on PATH, it writes nothing outside of their folder."""
+    folder.mkdir(parents=True)
+    shutil.copy("examples/lit.cfg.py", folder)
+    (folder / "app.chain").write_text("")
+    (folder / "check.lit").write_text("# RUN: %chainc --check %S/app.chain && touch %t\n")
+    alone = {name: value for name, value in os.environ.items() if name not in ("CHAINIO_BUILD", "LIT_OUTPUT")}
+    check("lit -v of a copied configuration", run([lit, "-v", folder], env={**alone, "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}"}))
+    expect("it writes there", (folder / "Output").is_dir(), True)
+    expect("and nowhere else", [path.name for path in folder.parent.iterdir()], ["specs"])
+
+
 def main():
     os.chdir(ROOT)
     tests = sorted(pathlib.Path("examples").glob("*/app.test.yaml"))
@@ -177,6 +189,7 @@ def main():
     if found:
         with tempfile.TemporaryDirectory() as name:
             check("lit -v examples", run([found, "-v", "examples"], env={**os.environ, "CHAINIO_BUILD": str(BUILD), "LIT_OUTPUT": name}))
+            copied_configuration(found, pathlib.Path(name) / "a" / "b" / "specs")
     else:
         print("note: lit is not installed; examples/*.lit did not run")
     sys.exit(1 if failures or runs.failures else 0)
