@@ -299,8 +299,9 @@ std::expected<void, Refusal> Program::take(std::span<const std::uint16_t> ports,
     if (ports.size() > kMostPorts || addresses.size() > kMostAddresses)
         return std::unexpected(
             Refusal{Refusal::Why::unsupported,
-                    fmt::format("an interface can have {} declared ports and {} addresses, not {} and {}", kMostPorts,
-                                kMostAddresses, ports.size(), addresses.size())});
+                    fmt::format("at most {} declared ports and {} addresses of an interface can be taken, and there "
+                                "are more",
+                                kMostPorts, kMostAddresses)});
     for (std::uint32_t place = 0; place < ports.size(); place++) {
         const cio_kept_service service = state_->replies.service_at(ports[place]);
         if (bpf_map_update_elem(state_->map("services"), &place, &service, BPF_ANY) != 0)

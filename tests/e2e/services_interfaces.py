@@ -78,6 +78,28 @@ def test_long_altname(folder, pair):
     expect("ends", server.stop(), 0)
 
 
+def test_many_addresses(folder, pair):
+    """What is beyond an interface's 64 addresses is the socket's, which is said once, however many more come and go."""
+    why = "at most 64 declared ports and 64 addresses of an interface can be taken, and there are more"
+    server = Flapping(folder, pair, "--interface", "vb")
+    others = [f"10.9.0.{number}" for number in range(100, 166)]
+    for other in others[:-1]:
+        ip("addr", "add", f"{other}/24", "dev", "vb", namespace=pair.there)
+    noted = lambda: server.fallbacks("xdp-addresses")
+    until("it is said that there are too many", noted)
+    before = sum(count for _, count in noted())
+    ip("addr", "add", f"{others[-1]}/24", "dev", "vb", namespace=pair.there)
+    until("another one is too many as well", lambda: sum(count for _, count in noted()) > before)
+    expect("it is said once", [reason for reason, _ in noted()], [f"{why}; datagrams to its newer addresses come by the socket"])
+    expect("the newest address is the socket's", asked(server, others[-1]), (True, 0))
+    expect("the first one is the interface's", asked(server), (True, 1))
+    expect("ends", server.stop(), 0)
+    server = Flapping(folder, pair, "--interface", "vb")
+    server.right("an interface that has too many", by_interface=False)
+    expect("  is refused", server.fallbacks("xdp-refused"), [(f"{why}; served via uring", 1)])
+    expect("ends", server.stop(), 0)
+
+
 def asked(server, address=THERE[0]):
     """Whether a request has the right reply, and how many the interface took of it."""
     before = server.interface()["received"]
@@ -143,6 +165,7 @@ def main():
         test_altname(folder, pair)
         test_given_twice(folder, pair)
         test_long_altname(folder, pair)
+        test_many_addresses(folder, pair)
         test_no_address(folder)
     return runs.ended()
 
