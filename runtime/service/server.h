@@ -169,7 +169,8 @@ class Server {
     std::expected<std::vector<Listener>, std::string> listeners_for(Generation& generation,
                                                                     const std::vector<Port>& ports) const;
     std::expected<Listener, std::string> listen(std::uint32_t service, std::uint16_t port, bool tcp) const;
-    const Listener* find_listener(const std::string& service, std::uint16_t wanted, bool tcp) const;
+    const Listener* find_listener(const std::string& service, std::uint16_t wanted, bool tcp,
+                                  std::span<const Listener> taken) const;
     void use_listeners(std::vector<Listener> wanted);
     void close_listener(std::uint32_t index);
     void go_over(Connection& connection);

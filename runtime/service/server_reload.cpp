@@ -22,9 +22,12 @@ bool same_framing(const ir::Framing& a, const ir::Framing& b) { return a.bytes =
 
 }  // namespace
 
-const Server::Listener* Server::find_listener(const std::string& service, std::uint16_t wanted, bool tcp) const {
+// One that no other endpoint has taken yet: a service may have several for which the kernel has chosen the port.
+const Server::Listener* Server::find_listener(const std::string& service, std::uint16_t wanted, bool tcp,
+                                              std::span<const Listener> taken) const {
     for (const Listener& listener : listeners_) {
         if (listener.fd < 0 || listener.wanted != wanted || listener.tcp != tcp || listener.leaving) continue;
+        if (std::ranges::find(taken, listener.fd, &Listener::fd) != taken.end()) continue;
         if (wanted != 0 || listener.generation->module.services[listener.service].name == service) return &listener;
     }
     return nullptr;
@@ -64,7 +67,7 @@ std::expected<std::vector<Server::Listener>, std::string> Server::listeners_for(
         std::uint16_t port = endpoint.port;
         for (const Port& other : ports)
             if (other.service == plan.service) port = other.port;
-        if (const Listener* there = find_listener(service.name, port, endpoint.tcp)) {
+        if (const Listener* there = find_listener(service.name, port, endpoint.tcp, wanted)) {
             wanted.push_back(*there);
         } else {
             auto listener = listen(plan.service, port, endpoint.tcp);

@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs  # noqa: E402
 import daemon  # noqa: E402
 from daemon import LONG, ROWS, Server, answer, compiled, everything, receive, receive_line, row, write_rows  # noqa: E402
-from runs import expect  # noqa: E402
+from runs import BUILD, expect  # noqa: E402
 
 SOAK = os.environ.get("CHAINIO_SOAK") == "1"
 SEED = int(os.environ.get("CHAINIO_SEED", "4711"))
@@ -352,11 +352,37 @@ def test_endpoints(folder, artifacts):
     expect("ends", server.stop(), 0)
 
 
+def test_ports_of_the_kernel(folder, artifacts):
+    """A service may have several ports over tcp that the kernel has chosen: a reload keeps each of them."""
+    compiled(folder, "A")
+    text = (folder / "A.chain").read_text()
+    (folder / "A.chain").write_text(text.replace("on tcp 7001 via uring", "on tcp 7001 via uring, tcp 7002 via uring"))
+    subprocess.run([BUILD / "bin" / "chainc", folder / "A.chain", "-o", folder / "app.o"], check=True)
+    server = Server(folder)
+    ports = lambda: [each["port"] for each in server.stats()["services"]]
+    before = ports()
+    expect("there are two", len(set(before)), 2)
+    for edition in (2, 3):
+        expect("a reload", server.control({"op": "reload"})["edition"], edition)
+        expect("  keeps both", ports(), before)
+        for server.port in before:
+            with server.connect() as sock:
+                sock.sendall(b"row 1\n")
+                expect("  and each answers", receive_line(sock), answer(b"A", 1))
+    expect("ends", server.stop(), 0)
+    try:
+        Server(folder, port=daemon.PORTS[0])
+        expect("--port gives them no number", "it serves", "ended")
+    except daemon.NotServed as ended:
+        expect("--port gives them no number", (ended.code, str(ended).endswith(
+            "service 'lines' has 2 ports over tcp, of which --port can give a number to none: give 0, or other ports in the spec\n")), (2, True))
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         artifacts = {name: compiled(folder, name) for name in "AB"}
-        for test in (test_load, test_goes_on, test_without_a_thread, test_order, test_files, test_endpoints):
+        for test in (test_load, test_goes_on, test_without_a_thread, test_order, test_files, test_endpoints, test_ports_of_the_kernel):
             write_rows(folder, ord("a"))
             (folder / "app.o").write_bytes(artifacts["A"])
             test(folder, artifacts)

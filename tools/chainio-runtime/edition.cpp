@@ -102,6 +102,13 @@ std::expected<std::vector<service::Server::Port>, Problem> ports_of(const Option
         if (std::ranges::find(ports, index, &service::Server::Port::service) != ports.end())
             return problem(kExitUsage,
                            fmt::format("--port is given twice for service '{}'; keep one of the two", name));
+        for (const bool tcp : {true, false}) {
+            const auto several = std::ranges::count(module.services[index].endpoints, tcp, &ir::Endpoint::tcp);
+            if (port != 0 && several > 1)
+                return problem(kExitUsage, fmt::format("service '{}' has {} ports over {}, of which --port can give a "
+                                                       "number to none: give 0, or other ports in the spec",
+                                                       name, several, tcp ? "tcp" : "udp"));
+        }
         ports.push_back({index, port});
     }
     return ports;
