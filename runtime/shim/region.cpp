@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -202,14 +203,25 @@ Region* live_region() {
     return own->alone.load(std::memory_order_relaxed) == 0 ? found : nullptr;
 }
 
+// The first three are there; of the others one call says which are not, as nearly all. Where that is refused, as where
+// fewer may be open, it has said so of none.
+static void look_at_inherited() {
+    constexpr int kUsual = 3;
+    pollfd others[kInherited - kUsual];
+    for (int fd = kUsual; fd < kInherited; ++fd) others[fd - kUsual] = {fd, 0, 0};
+    const timespec at_once{};
+    raw_call(SYS_ppoll, word(others), kInherited - kUsual, word(&at_once), 0, 0);
+    for (int fd = 0; fd < kInherited; ++fd)
+        if (fd < kUsual || (others[fd - kUsual].revents & POLLNVAL) == 0) inherited(fd);
+}
+
 // Apart from start(), which every open calls, since it takes much of a small stack.
 [[gnu::noinline]] static Region* start_once() {
     int now = unknown;
     if (!environ || !stage.compare_exchange_strong(now, starting)) return nullptr;
     Region* found = try_start();
     stage.store(found ? on : plain, std::memory_order_release);
-    if (found)
-        for (int fd = 0; fd < kInherited; ++fd) inherited(fd);
+    if (found) look_at_inherited();
     return found;
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every way in which a program opens, reads and closes a file: the events are exactly those that the calls say, in their order."""
 import os
+import resource
 import subprocess
 
 from support.shim import LIBRARY, Checks, Server, summary
@@ -335,6 +336,23 @@ def on_its_way(checks, data):
         checks.true("reads that wait for served memory" + what, 8 <= code <= 10, code)
 
 
+def given(checks, data):
+    """Files that a program is given open, at the numbers that are looked at; also where it may have fewer at once than these."""
+    program = checks.compile("given", "#include <stdlib.h>\n#include <unistd.h>\nint main(int n, char** a) { char b[9]; return read(atoi(a[1]), b, 9) != 9; }")
+    file = os.open(data / "a.idx", os.O_RDONLY)
+    for number, most in ((0, 1024), (2, 1024), (3, 1024), (17, 1024), (63, 1024), (5, 8), (64, 1024)):
+        def give():
+            os.dup2(file, number)
+            os.set_inheritable(number, True)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        with Server(checks.folder, classes=["*.idx"]) as server:
+            code = server.run(program, number, preexec_fn=give, close_fds=False).returncode
+        os.lseek(file, 0, os.SEEK_SET)
+        wanted = [("opened", 0, "a.idx"), ("read", 0, 9)] if number < 64 else []
+        checks.same(f"given as {number} of {most}", (code, summary(server.events)), (0, wanted))
+    os.close(file)
+
+
 def main():
     checks = Checks()
     data = checks.folder / "data"
@@ -373,6 +391,7 @@ def main():
     long_reads(checks, data)
     short_waits(checks, data)
     on_its_way(checks, data)
+    given(checks, data)
     checks.finish()
 
 
