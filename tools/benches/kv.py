@@ -17,7 +17,7 @@ import tempfile
 import kv_apart
 import xdp
 from common import ROOT, Result, Trouble, build, less_is_better, more_is_better, progress
-from kv_servers import (ECHO, EXTSTORE, FIXED, MEMCACHED, MEMCACHED_UDP, MEMORY, PREAD, TCP, URING, VALUE, XDP, XDP_SPINS, files, fill, load, start)
+from kv_servers import (ECHO, EXTSTORE, FIXED, MEMCACHED, MEMCACHED_UDP, MEMORY, PREAD, TCP, URING, VALUE, XDP, XDP_SPINS, files, fill, load, read_through, start)
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e" / "support"))
 import netns  # noqa: E402
@@ -38,7 +38,7 @@ OPEN = {"misses": {XDP: (PREAD, FIXED, EXTSTORE), XDP_SPINS: (PREAD, FIXED), URI
 PACE = {"misses": PREAD, "hot": MEMCACHED_UDP}
 
 
-def measure(contenders, items, rounds, seconds, outstanding):
+def measure(contenders, folder, items, rounds, seconds, outstanding):
     """The runs by section, requests on their way (0: open loop) and name."""
     runs = {}
 
@@ -51,6 +51,7 @@ def measure(contenders, items, rounds, seconds, outstanding):
         runs.setdefault((section, count, name), []).append(load(server, items, "--seconds", seconds, "--seed", turn, *hot, *words, how=how))
     load(contenders["hot"][TCP][0], items, "--seconds", seconds, "--outstanding", 32, "--hot", HOT)  # its items into the page cache
     for turn in range(rounds):
+        read_through(folder)
         way = 1 if turn % 2 == 0 else -1
         for section, of_section in contenders.items():
             for count in outstanding:
@@ -140,7 +141,7 @@ def run(quick):
         controls = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         contenders = start(stack, pair_of, folder, items, controls)
         fill(contenders, items)
-        runs = measure(contenders, items, rounds, seconds, outstanding)
+        runs = measure(contenders, folder, items, rounds, seconds, outstanding)
         apart = {} if kv_apart.why_not() else kv_apart.measure(contenders["hot"], items, rounds, seconds, HOT)
         modes = came_by_xdp(contenders)
     progress("")
