@@ -72,6 +72,7 @@ def with_silence(folder, spec, reads_on):
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         expect(f"{what}: the program has read", run.stdout.readline(), "read\n")
         expect("  what is fetched has come", volume.read_far.wait(runs.LONGEST), True)
+        expect("  its file is closed", volume.released.wait(runs.LONGEST), True)
         volume.be_silent(reads_on)
         expect("  its server asks something that is not answered", volume.asked.wait(runs.LONGEST), True)
         servers = runs.servers_of(run.pid)

@@ -34,7 +34,8 @@ class Volume:
         self.folder, self.name, self.silent, self.reads_on = folder, name, False, True
         self.silent_from = SIZE  # reads at such offsets get no answer either
         self.read_far = threading.Event()  # something behind the middle was read
-        self.asked = threading.Event()  # something was asked that gets no answer
+        self.asked = threading.Event()  # something was asked that gets no answer, and that somebody waits for
+        self.released = threading.Event()  # an opening has gone: nobody waits for that, so that it comes some time after the close
         self.come, self.wake = os.pipe()
 
     def __enter__(self):
@@ -80,8 +81,11 @@ class Volume:
         if operation in NO_ANSWER:
             return
         if self.silent or (operation == READ and struct.unpack_from("<8xQ", request, HEADER.size)[0] >= self.silent_from):
-            self.asked.set()
+            if operation != RELEASE:
+                self.asked.set()
             return
+        if operation == RELEASE:
+            self.released.set()
         error, reply = self.reply_to(operation, inode, request[HEADER.size:])
         os.write(self.fd, struct.pack("<IiQ", 16 + len(reply), -error, unique) + reply)
 
