@@ -368,13 +368,6 @@ static __always_inline bool path_takes(struct xdp_md *ctx, struct scratch *scrat
 	return takes && (version & 1) == 0 && *(volatile const __u32 *)&path->version == version;
 }
 
-/* Has the reply's lines come from memory side by side, and while the rest is looked at: copying alone waits for one after the other. */
-static __always_inline void fetch(const struct cio_kept_place *place)
-{
-	KEPT_ROUNDS(i, CIO_KEPT_REPLY / 64, (place->reply_length + 63) / 64)
-		(void)*(volatile const __u64 *)(place->reply + 64 * i);
-}
-
 /* What becomes of the request of `length` bytes at `at`. */
 static __always_inline enum cio_kept_count reply_to(struct xdp_md *ctx, const struct cio_kept_service *service, struct scratch *scratch,
 						    __u32 at, __u32 length)
@@ -387,7 +380,6 @@ static __always_inline enum cio_kept_count reply_to(struct xdp_md *ctx, const st
 	const struct cio_kept_place *place = place_of(service, hash, now);
 	if (!place)
 		return CIO_KEPT_MISS;
-	fetch(place);
 	const __u32 version = *(volatile const __u32 *)&place->version;
 	fence(scratch);
 	const enum cio_kept_count found = (version & 1) != 0 ? CIO_KEPT_MISS : has(scratch, place, service, length, now);
