@@ -272,9 +272,11 @@ CHAINIO_CALL(int, epoll_ctl, int epoll, int operation, int fd, epoll_event* even
     return result;
 }
 CHAINIO_CALL(int, epoll_wait, int epoll, epoll_event* events, int room, int timeout) {
-    const int count = goes_straight_alone() ? straight(SYS_epoll_wait, epoll, word(events), room, timeout)
-                                            : CHAINIO_NEXT(epoll_wait)(epoll, events, room, timeout);
-    return epoll_ready(epoll, events, count);
+#ifdef SYS_epoll_wait
+    if (goes_straight_alone())
+        return epoll_ready(epoll, events, straight(SYS_epoll_wait, epoll, word(events), room, timeout));
+#endif
+    return epoll_ready(epoll, events, CHAINIO_NEXT(epoll_wait)(epoll, events, room, timeout));
 }
 CHAINIO_CALL(int, epoll_pwait, int epoll, epoll_event* events, int room, int timeout, const sigset_t* mask) {
     return epoll_ready(epoll, events, CHAINIO_NEXT(epoll_pwait)(epoll, events, room, timeout, mask));
@@ -284,12 +286,19 @@ CHAINIO_CALL(int, epoll_pwait2, int epoll, epoll_event* events, int room, const 
     return epoll_ready(epoll, events, CHAINIO_NEXT(epoll_pwait2)(epoll, events, room, timeout, mask));
 }
 
+#ifdef SYS_poll
 #define CHAINIO_POLL(name)                                                                      \
     CHAINIO_CALL(int, name, pollfd* list, nfds_t size, int timeout) {                           \
         const int count = goes_straight_alone() ? straight(SYS_poll, word(list), size, timeout) \
                                                 : CHAINIO_NEXT(name)(list, size, timeout);      \
         return poll_ready(list, size, count);                                                   \
     }
+#else
+#define CHAINIO_POLL(name)                                                      \
+    CHAINIO_CALL(int, name, pollfd* list, nfds_t size, int timeout) {           \
+        return poll_ready(list, size, CHAINIO_NEXT(name)(list, size, timeout)); \
+    }
+#endif
 CHAINIO_POLL(poll)
 CHAINIO_POLL(__poll)
 CHAINIO_CALL(int, __poll_chk, pollfd* list, nfds_t size, int timeout, std::size_t bytes) {

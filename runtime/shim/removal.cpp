@@ -1,5 +1,6 @@
 // Files that go. The space of one that the server has open is not free before the server has closed it, and whoever has
 // deleted it may need that at once.
+#include <fcntl.h>
 #include <linux/futex.h>
 
 #include <cerrno>
@@ -42,6 +43,22 @@ bool has_let_go(Region& region, std::uint32_t asked) {
     post_note(Note::kept, nullptr);
 }
 
+// As libc makes them: by the older call where there is one.
+int unlink_straight(const char* path) {
+#ifdef SYS_unlink
+    return straight(SYS_unlink, word(path));
+#else
+    return straight(SYS_unlinkat, AT_FDCWD, word(path), 0);
+#endif
+}
+int rename_straight(const char* from, const char* to) {
+#ifdef SYS_rename
+    return straight(SYS_rename, word(from), word(to));
+#else
+    return straight(SYS_renameat, AT_FDCWD, word(from), AT_FDCWD, word(to));
+#endif
+}
+
 }  // namespace
 
 [[gnu::noinline]] void may_have_removed(const char* path) {
@@ -51,7 +68,7 @@ bool has_let_go(Region& region, std::uint32_t asked) {
 
 // Afterwards, since only then is the path known to be readable, and the server sees of itself what has gone.
 CHAINIO_CALL(int, unlink, const char* path) {
-    const int result = goes_straight() ? straight(SYS_unlink, word(path)) : CHAINIO_NEXT(unlink)(path);
+    const int result = goes_straight() ? unlink_straight(path) : CHAINIO_NEXT(unlink)(path);
     if (result == 0) removed(path);
     return result;
 }
@@ -69,7 +86,7 @@ CHAINIO_CALL(int, remove, const char* path) {
 
 // What goes is what had the new name.
 CHAINIO_CALL(int, rename, const char* from, const char* to) {
-    const int result = goes_straight() ? straight(SYS_rename, word(from), word(to)) : CHAINIO_NEXT(rename)(from, to);
+    const int result = goes_straight() ? rename_straight(from, to) : CHAINIO_NEXT(rename)(from, to);
     if (result == 0) removed(to);
     return result;
 }
