@@ -30,6 +30,16 @@ TEST(Arena, NothingOverlapsAndAllIsAligned) {
     }
 }
 
+TEST(Arena, NothingIsAPlaceOfItsOwn) {
+    Arena<64> arena;
+    void* const nothing = arena.take(0);
+    void* const something = arena.take(32);
+    EXPECT_NE(something, nothing);
+    EXPECT_TRUE(arena.give_back(nothing));
+    EXPECT_NE(arena.take(16), something) << "it is in use";
+    EXPECT_EQ(arena.take(0), nullptr);
+}
+
 TEST(Arena, WhatDoesNotFitIsRefusedAndLeavesTheRest) {
     Arena<64> arena;
     EXPECT_EQ(arena.take(65), nullptr);

@@ -9,11 +9,12 @@ namespace chainio::start {
 template <std::size_t Bytes>
 class Arena {
   public:
-    // As aligned as anything from malloc; null where there is no room left for `size` bytes.
+    // As aligned as anything from malloc, and nobody else's place, also of no bytes; null where there is no room left
+    // for `size` bytes.
     void* take(std::size_t size) {
-        if (size > sizeof bytes_ - used_) return nullptr;
+        if (used_ == sizeof bytes_ || size > sizeof bytes_ - used_) return nullptr;
         last_ = used_;
-        used_ += (size + kAlign - 1) / kAlign * kAlign;
+        used_ += size == 0 ? kAlign : (size + kAlign - 1) / kAlign * kAlign;
         return bytes_ + last_;
     }
     // Whether `at` is of this memory. It can be taken again if nothing was taken since.
