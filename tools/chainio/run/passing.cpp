@@ -152,9 +152,19 @@ static void stop_while_watched(int number) {
     if (is_handled) pass_on(number);
 }
 
+// What continued this process is dealt with before anybody asks how the program is: the program's own continuation is
+// told once, and without it this one would be taken for ours alone and passed on.
+static void take_continuation() {
+    const sigset_t continued = to_libc(signal_bit(SIGCONT));
+    constexpr timespec kNow{0, 0};
+    siginfo_t info{};
+    if (::sigtimedwait(&continued, &info, &kNow) == SIGCONT) on_signal(SIGCONT, &info, nullptr);
+}
+
 void stop_by(int number) {
     const SignalSet before = block_signals(kAllSignals);
     stop_while_watched(number);
+    take_continuation();
     block_signals(before);
 }
 
