@@ -11,7 +11,9 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import runs  # noqa: E402
 import started  # noqa: E402
+from runs import expect  # noqa: E402
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
@@ -34,14 +36,6 @@ chain named(index: file pages, name: u64, self: u64) -> u64 hops 1 {
 }
 chain ahead on read(pages) as r { prefetch r.file at r.offset for 4KiB }
 """
-failures = 0
-
-
-def expect(what, got, want):
-    global failures
-    ok = want(got) if callable(want) else got == want
-    print(("ok    " if ok else "FAIL  ") + what + ("" if ok else f"\n      got {got!r}\n      want {want!r}"))
-    failures += not ok
 
 
 def node(kind, entries):
@@ -328,8 +322,7 @@ def main():
         test_python(app, tree, keys)
         test_python_library(app, folder)
         test_python_example(folder)
-    print(f"{failures} failed")
-    return 1 if failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

@@ -15,8 +15,10 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import fuse_file  # noqa: E402
+import runs  # noqa: E402
 import started  # noqa: E402
 from daemon import asked_whole, everything  # noqa: E402
+from runs import expect  # noqa: E402
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
@@ -66,14 +68,6 @@ service binary on tcp 7002 via auto in class slow {
 }
 """
 ROWS = 500
-failures = 0
-
-
-def expect(what, got, want):
-    global failures
-    ok = want(got) if callable(want) else got == want
-    print(("ok    " if ok else "FAIL  ") + what + ("" if ok else f"\n      got {got!r:.600}\n      want {want!r:.600}"), flush=True)
-    failures += not ok
 
 
 def row(number):
@@ -339,8 +333,7 @@ def main():
         test_slow_clients(folder)
         test_overload(folder)
         test_end(folder)
-    print("FAILED" if failures else "all ok")
-    return 1 if failures else 0
+    return runs.ended()
 
 
 if __name__ == "__main__":

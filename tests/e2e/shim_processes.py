@@ -103,6 +103,15 @@ CASES = [
      "CHECK(pthread_join(w, &v) == 0 && v == PTHREAD_CANCELED && hits == 1);"
      "f = open(P, 0);"
      "{ int old; pthread_create(&w, 0, t, &f); CHECK(pthread_join(w, &v) == 0 && v == 0); } close(f);", [O, C, r(0, 1)], 1),
+    ("cancelled while it waits in poll, epoll_wait, accept, connect", "#include <poll.h>\n#include <sys/epoll.h>\n#include <sys/socket.h>\n#include <sys/un.h>\nstatic volatile int tid; static int which, l; static struct sockaddr_un there = {AF_UNIX}; static void undo(void* x) { ++hits; }"
+     "static void* t(void* x) { struct epoll_event e; int p = epoll_create1(0), c = socket(AF_UNIX, SOCK_STREAM, 0); pthread_cleanup_push(undo, 0); tid = gettid();"
+     "which == 0 ? poll(0, 0, 100000) : which == 1 ? epoll_wait(p, &e, 1, 100000) : which == 2 ? accept(l, 0, 0) : connect(c, (void*)&there, sizeof there);"
+     "pthread_cleanup_pop(0); return 0; }",
+     "alarm(60); l = socket(AF_UNIX, SOCK_STREAM, 0); snprintf(there.sun_path + 1, 99, \"cancelled-%d\", getpid()); CHECK(bind(l, (void*)&there, sizeof there) == 0 && listen(l, 0) == 0);"
+     "for (which = 0; which < 4; ++which) { pthread_t w; void* v; tid = 0; if (which == 3) CHECK(connect(socket(AF_UNIX, SOCK_STREAM, 0), (void*)&there, sizeof there) == 0);"
+     "pthread_create(&w, 0, t, 0); char name[64], state[512] = {}; do { while (!tid); snprintf(name, 64, \"/proc/self/task/%d/syscall\", tid); FILE* s = fopen(name, \"r\"); CHECK(s && fgets(state, 512, s)); fclose(s); }"
+     "while (atoi(state) != (int[]){SYS_poll, SYS_epoll_wait, SYS_accept, SYS_connect}[which]); CHECK(pthread_cancel(w) == 0);"
+     "CHECK(pthread_join(w, &v) == 0 && v == PTHREAD_CANCELED && hits == which + 1); }", [], 0),
     # The program has a copy of what libc says of its threads, in which pthread_cancel says nothing.
     ("a thread that is alone ends itself, and each cancellation point is one", "#include <poll.h>\n#include <sys/epoll.h>\n#include <sys/single_threaded.h>\n#include <sys/socket.h>\nstatic void undo(void* x) { _exit(0); }",
      "CHECK(__libc_single_threaded); f = open(P, 0); struct sockaddr nobody = {}; struct epoll_event event; for (int i = 0; i < 10; ++i) { pid_t c = fork(); if (!c) { pthread_cleanup_push(undo, 0); CHECK(pthread_cancel(pthread_self()) == 0);"

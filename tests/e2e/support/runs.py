@@ -25,7 +25,7 @@ def expect(what, got, want):
     """`want` is the value, or a function that says whether the value is right."""
     global failures
     right = want(got) if callable(want) else got == want
-    print(("ok    " if right else "FAIL  ") + what + ("" if right else f"\n      got {str(got)[:2000]}" + ("" if callable(want) else f"\n      want {str(want)[:2000]}")))
+    print(("ok    " if right else "FAIL  ") + what + ("" if right else f"\n      got {str(got)[:2000]}" + ("" if callable(want) else f"\n      want {str(want)[:2000]}")), flush=True)
     failures += not right
     return right
 
