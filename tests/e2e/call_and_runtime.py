@@ -79,6 +79,7 @@ def test_call(app, tree, keys, folder):
     code, out, err = call("lookup", "--file", tree, "--keys", "-", "--in-flight", 32, stdin="".join(f"{k}\n" for k in keys) + "5\n")
     want = "".join(f"{k}\tok\t{7 * k}\n" for k in keys) + "5\tnot_found\t\n"
     expect("900 keys in order", (code, out), (1, want))
+    expect("keys of a file without a name", call("lookup", "--file", tree, "--keys", ""), (2, "", "chainio call: --keys: the name is empty\n  hint: `chainio call --help` lists the options\n"))
     expect("a summary that counts", err, lambda e: "outcomes: ok 900 not_found 1" in e and "latency: p50" in e and "system calls:" in e)
     code, out, _ = call("lookup", "--file", tree, "--keys", "-", "--json", stdin="3\n6\n")
     expect("what reads met is in it as JSON, too", [json.loads(out.splitlines()[-1])["summary"]["reads"][name] for name in ("carried_on", "retries", "frame_waits")],
@@ -152,8 +153,11 @@ def test_runtime(app, tree, folder):
     expect("spins", run("--spec", app, "--check", "--spin", 50, tool="chainio-runtime"), lambda r: r[0] == 0 and ", looks 50 us for completions before it sleeps)" in r[1])
     expect("  or not", run("--spec", app, "--check", tool="chainio-runtime"), lambda r: "looks" not in r[1])
     expect("refused: spin", run("--spec", app, "--spin", 50, "--no-ring", tool="chainio-runtime"), lambda r: (r[0], r[2]) == (2, "chainio-runtime: --spin goes not with --no-ring: a pread sleeps at once\n"))
-    expect("refused: an empty path of a socket", run("--spec", app, "--socket", "", tool="chainio-runtime"),
-           lambda r: (r[0], r[2]) == (2, "chainio-runtime: --socket: the path is empty\n  hint: `chainio-runtime --help` lists the options\n"))
+    for option in ("--socket", "--spec"):
+        expect(f"refused: {option} with an empty name", run("--spec", app, option, "", tool="chainio-runtime"),
+               lambda r, option=option: (r[0], r[2]) == (2, f"chainio-runtime: {option}: the name is empty\n  hint: `chainio-runtime --help` lists the options\n"))
+    expect("refused: what is left over, as it was given", run("--spec", app, "one", "two", "three", tool="chainio-runtime"),
+           lambda r: (r[0], r[2]) == (2, "chainio-runtime: The following arguments were not expected: one two three\n  hint: `chainio-runtime --help` lists the options\n"))
     expect("refused: an interface that is given twice", run("--spec", app, "--interface", "va", "--interface", "vb", "--interface", "va", tool="chainio-runtime"),
            lambda r: (r[0], r[2]) == (2, "chainio-runtime: --interface is given twice for 'va'; keep one of the two\n"))
     expect("check-system", run("--check-system", tool="chainio-runtime"), lambda r: r[0] == 0 and "io_uring" in r[1])

@@ -13,6 +13,7 @@
 #include "tools/chainio-runtime/plan.h"
 #include "tools/chainio-runtime/say.h"
 #include "tools/chainio-runtime/serve.h"
+#include "tools/chainio/named.h"
 #include "tools/chainio/parse_end.h"
 #include "tools/chainio/printed.h"
 #include "tools/chainio/standard_files.h"
@@ -91,11 +92,11 @@ int main(int argc, char** argv) {
         CLI::App app{"Says what an artifact's parts run with, and serves its call chains over a Unix socket.",
                      "chainio-runtime"};
         app.set_version_flag("--version", std::string("chainio-runtime ") + CHAINIO_VERSION);
-        app.add_option("--spec", options.spec, "what chainc -o wrote");
+        app.add_option("--spec", options.spec, "what chainc -o wrote")->check(chainio::tool::no_name);
         app.add_flag("--check", options.check, "print what would run, and exit");
         app.add_flag("--check-system", options.check_system, "print what this machine offers, and exit");
         app.add_option("--socket", options.socket, "serve call requests, one JSON object a line, at this path")
-            ->check([](const std::string& path) { return path.empty() ? "the path is empty" : ""; });
+            ->check(chainio::tool::no_name);
         app.add_option("--file", options.files, "open a file for the service: CLASS=PATH")
             ->allow_extra_args(false)
             ->take_all();

@@ -6,6 +6,7 @@
 
 #include "tools/chainio/call_run.h"
 #include "tools/chainio/commands.h"
+#include "tools/chainio/named.h"
 
 namespace chainio::tool {
 namespace {
@@ -54,7 +55,8 @@ void add_call(CLI::App& root, int& exit_code) {
     command->add_option("--arg", parsed->args, "value for a parameter: NAME=VALUE")
         ->allow_extra_args(false)
         ->take_all();
-    command->add_option("--keys", options.keys, "run once for each line of this file (-: standard input)");
+    command->add_option("--keys", options.keys, "run once for each line of this file (-: standard input)")
+        ->check(no_name);
     command->add_option("--in-flight", options.in_flight, "chains at once (default 1; 64 with --keys)")
         ->check(CLI::Range(1, 65536));
     command->add_option("--memory", options.memory, "bytes for blocks, 256 KiB and more (default: by --in-flight)")

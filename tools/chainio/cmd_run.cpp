@@ -7,6 +7,7 @@
 
 #include "compiler/diag/utf8.h"
 #include "tools/chainio/commands.h"
+#include "tools/chainio/named.h"
 #include "tools/chainio/run/session.h"
 
 namespace chainio::tool {
@@ -25,9 +26,6 @@ struct Parsed {
     run::RunOptions options;
     bool no_gate = false, no_cache = false;
 };
-
-// Most often a variable of a script that is not set. As if the option were not there would be something else.
-std::string no_name(const std::string& file) { return file.empty() ? "the name is empty" : ""; }
 
 void declare(CLI::App& command, Parsed& parsed) {
     run::RunOptions& o = parsed.options;

@@ -20,8 +20,16 @@ inline int parse_end(const CLI::App& app, const CLI::ParseError& error, const st
     std::string command = app.get_name();
     for (auto chosen = app.get_subcommands(); !chosen.empty(); chosen = chosen.front()->get_subcommands())
         command += " " + chosen.front()->get_name();
+    // CLI11 names what is left over from the last word to the first.
+    std::string what = error.what();
+    if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+        const auto words = app.remaining(true);
+        what = words.size() == 1 ? "The following argument was not expected:"
+                                 : "The following arguments were not expected:";
+        for (const std::string& word : words) what += " " + word;
+    }
     const std::string options = "`" + command + " --help` lists the options";
-    std::fprintf(stderr, "%s: %s\n  hint: %s\n", command.c_str(), error.what(),
+    std::fprintf(stderr, "%s: %s\n  hint: %s\n", command.c_str(), what.c_str(),
                  (hint.empty() ? options : hint).c_str());
     return 2;
 }
