@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 
 #include "runtime/shim/raw.h"
 #include "runtime/shim/straight.h"
