@@ -136,7 +136,7 @@ class Program:
         command = [*before, *folder.command(asked, [sys.executable, *words, folder.path / "program.py", port, root])]
         self.process = subprocess.Popen([str(word) for word in command], env=environment or folder.environment, cwd=folder.path, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.inside = ["nsenter", "-m", "-t", str(self.process.pid)] if before else []
+        self.inside = ["nsenter", "-m", "-r", "-t", str(self.process.pid)] if before else []
         self.environment = environment or folder.environment
         self.hear()
 
