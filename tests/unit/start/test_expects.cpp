@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -82,8 +83,9 @@ TEST_F(Expects, AtOnceAsFarAsTheKernelRemembers) {
     EXPECT_EQ(at_once({"-readonly", "--file=" + matched}), Guess::a_match);
     EXPECT_EQ(at_once({other}), Guess::nothing);
     EXPECT_EQ(at_once({"-v", ""}), Guess::nothing);
-    EXPECT_EQ(at_once({"/proc/self/status"}), Guess::unknown) << "looked up anew each time";
-    EXPECT_EQ(at_once({"/proc/self/status", matched}), Guess::a_match);
+    const std::string unseen = "/proc/self/fdinfo/" + std::to_string(::open("/dev/null", O_RDONLY));  // left open
+    EXPECT_EQ(at_once({unseen}), Guess::unknown) << "looked up anew each time";
+    EXPECT_EQ(at_once({unseen, matched}), Guess::a_match);
     EXPECT_EQ(at_once({"/proc/self"}), Guess::unknown) << "a folder without a disk";
 }
 
