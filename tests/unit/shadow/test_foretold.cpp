@@ -47,17 +47,18 @@ class Foretold : public Asking {
         message.ring = ring;
         events_->on_message(message);
     }
-    // What has begun since, one after the other.
+    // What has begun since, one after the other. A walk first tries what is in memory, by which the kernel begins to
+    // read: where that has come before the try ends, no fetch is known.
     std::vector<std::string> begun() {
         std::vector<std::string> order;
         EXPECT_TRUE(happens([&] {
             step();
             for (const std::string& name : names_) {
                 struct stat info{};
-                if (::stat((folder_.path() + "/" + name).c_str(), &info) != 0) continue;
+                const std::string path = folder_.path() + "/" + name;
+                if (::stat(path.c_str(), &info) != 0 || std::ranges::find(order, name) != order.end()) continue;
                 const ShadowFile* found = files_.find(info.st_dev, info.st_ino);
-                if (found == nullptr || !known(*found, 1) || std::ranges::find(order, name) != order.end()) continue;
-                order.push_back(name);
+                if (found != nullptr && (known(*found, 1) || pages_in_memory(path, 1, 1) == 1)) order.push_back(name);
             }
             return ahead_->idle();
         }));
