@@ -82,9 +82,12 @@ def in_vain(checks, data):
 
 
 DELETES = """import os, sys, time
+def name_of(process):
+    try: return open(f"/proc/{process}/comm").read()
+    except OSError: return ""  # it has ended
 def held():
     siblings = open(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read().split()
-    servers = [each for each in siblings if open(f"/proc/{each}/comm").read() == "chainio-server\\n"]
+    servers = [each for each in siblings if name_of(each) == "chainio-server\\n"]
     if not servers: return
     folder = f"/proc/{servers[0]}/fd"
     for number in os.listdir(folder):
