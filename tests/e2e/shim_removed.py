@@ -82,12 +82,10 @@ def in_vain(checks, data):
 
 
 DELETES = """import os, sys, time
-def name_of(process):
-    try: return open(f"/proc/{process}/comm").read()
-    except OSError: return ""  # it has ended
+sys.path.insert(0, sys.argv[2])
+import runs
 def held():
-    siblings = open(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read().split()
-    servers = [each for each in siblings if name_of(each) == "chainio-server\\n"]
+    servers = runs.servers_of(os.getppid())
     if not servers: return
     folder = f"/proc/{servers[0]}/fd"
     for number in os.listdir(folder):
@@ -118,7 +116,7 @@ def beside_server(checks):
         (folder.path / "good.chain").write_text(SPEC)
         (folder.path / "deletes.py").write_text(DELETES)
         for how in ("unlink", "rename"):
-            done, summary = folder.summarized(["--spec", "good.chain", "--no-gate"], [sys.executable, "deletes.py", how])
+            done, summary = folder.summarized(["--spec", "good.chain", "--no-gate"], [sys.executable, "deletes.py", how, pathlib.Path(runs.__file__).parent])
             told = sum("was not free at once" in note for note in summary["notes"])
             checks.true(f"{how}: what was deleted is not open", done.returncode == 0 and (done.stdout == b"0\n" or told), (done, summary["notes"]))
 
