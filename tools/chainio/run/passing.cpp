@@ -66,6 +66,12 @@ bool was_continued(pid_t program) {
     return ::waitid(P_PID, static_cast<id_t>(program), &info, WCONTINUED | WNOHANG) == 0 && info.si_pid != 0;
 }
 
+// The stop that was followed is read by then: one that is not is a later one.
+bool has_stopped_again(pid_t program) {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(program), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+}
+
 // With the value that sigqueue() gave it.
 void send(pid_t program, int number, siginfo_t& info) {
     const bool has_value = info.si_code < 0 && info.si_code != SI_TKILL;
@@ -153,12 +159,16 @@ static void stop_while_watched(int number) {
 }
 
 // What continued this process is dealt with before anybody asks how the program is: the program's own continuation is
-// told once, and without it this one would be taken for ours alone and passed on.
+// told once, and without it this one would be taken for ours alone and passed on. A program that has stopped again
+// before that was continued too; its continuation is told no more, and another would undo that stop.
 static void take_continuation() {
     const sigset_t continued = to_libc(signal_bit(SIGCONT));
     constexpr timespec kNow{0, 0};
     siginfo_t info{};
-    if (::sigtimedwait(&continued, &info, &kNow) == SIGCONT) on_signal(SIGCONT, &info, nullptr);
+    if (::sigtimedwait(&continued, &info, &kNow) != SIGCONT) return;
+    const pid_t program = g_program.load();
+    if (was_continued(program) || has_stopped_again(program)) return;  // in this order: it may stop in between
+    on_signal(SIGCONT, &info, nullptr);
 }
 
 void stop_by(int number) {
