@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 
 #include "runtime/net/clock.h"
@@ -12,6 +13,7 @@ namespace {
 
 static_assert(sizeof(cio_kept_set) == 64, "a set is a cache line");
 static_assert(sizeof(cio_kept_place) == 2048, "places do not straddle pages");
+static_assert(offsetof(cio_kept_place, reply) % 64 == 0);
 static_assert(sizeof(cio_kept_epoch) == 64);
 static_assert(std::endian::native == std::endian::little);
 
