@@ -1,5 +1,6 @@
 // One artifact, or one set of files, in the place of another: what has begun ends as it began, what comes runs anew.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "tools/chainio-runtime/notify.h"
 #include "tools/chainio-runtime/say.h"
@@ -10,6 +11,12 @@ namespace chainio::runtime_tool {
 namespace {
 
 constexpr unsigned kZeroCopyInside = 16384;  // bytes of a reply that the kernel engine sends without a copy
+
+std::string names_of(const service::Inside& inside, const ir::Module& module) {
+    std::vector<std::string> names;
+    for (const std::uint32_t service : inside.services()) names.push_back(module.services[service].name);
+    return fmt::format("{}", fmt::join(names, ", "));
+}
 
 }  // namespace
 
@@ -73,9 +80,11 @@ std::expected<void, std::string> Service::make_inside(Edition& edition, service:
     }
     for (const service::EndpointPlan& plan : plans) {
         const ir::Service& service = module.services[plan.service];
-        if (plan.inside && service.endpoints[plan.endpoint].via == "kernel")
-            return std::unexpected(fmt::format("service '{}' is not answered inside the kernel: {}; write `via auto`",
-                                               service.name, made.error()));
+        if (!plan.inside || service.endpoints[plan.endpoint].via != "kernel") continue;
+        const std::string named = fmt::format("service '{}'", service.name), at = named + ": ";
+        const std::string_view error = made.error();  // of this one, of another, or of all
+        return std::unexpected(fmt::format("{} is not answered inside the kernel: {}; write `via auto`", named,
+                                           error.substr(error.starts_with(at) ? at.size() : 0)));
     }
     fallbacks_.note("kernel-sockets", "services are answered in user space: " + made.error());
     return {};
@@ -148,9 +157,13 @@ void Service::begin_reload(bool artifact) {
     hung_up_ = false;
     reload_ = {!artifact, artifact ? "asked to" : file_notice_, std::exchange(asked_, {}),
                std::exchange(forgetting_, {})};
-    if (inside_ != nullptr)
-        return finish_reload(std::unexpected(
-            Problem{kExitFailed, "services that run inside the kernel are not exchanged while they run; start again"}));
+    if (inside_ != nullptr) {
+        const std::string names = names_of(*inside_, now_->loaded->module());
+        return finish_reload(std::unexpected(Problem{
+            kExitFailed, fmt::format("services that run inside the kernel ({}) are not exchanged while they run; start "
+                                     "again",
+                                     names)}));
+    }
     auto loaded = artifact ? nullptr : now_->loaded;
     preparing_ = Preparation::begin(options_, loaded);
     if (preparing_ != nullptr) return;
