@@ -309,7 +309,7 @@ def test_no_process(folder, spec):
     subprocess.run(["clang-19", "alone.c", "-o", "alone"], cwd=folder.path, check=True, timeout=runs.LONGEST)
     tells = "import ctypes, os; got = ctypes.c_int(); ctypes.CDLL(None).prctl(37, ctypes.byref(got)); print(got.value, len(open('a.note').read()), flush=True); os._exit(5)"
     runtime = {**folder.environment, "XDG_RUNTIME_DIR": str(folder.path)}
-    for options, right in ((["--follow"], lambda r: r[:2] == (5, b"0 100000\n") and b"runs plain: there can be no process for the server: " in r[2]), (["--strict"], lambda r: r[:2] == (3, b"") and b" was not started, since it would run plain (--strict): there can be no process for the server: " in r[2])):
+    for options, right in ((["--follow"], lambda r: r[:2] == (5, b"0 100000\n") and b"runs plain: there can be no process for the server: Resource temporarily unavailable; a limit of processes (`ulimit -u`" in r[2]), (["--strict"], lambda r: r[:2] == (3, b"") and b" was not started, since it would run plain (--strict): there can be no process for the server: " in r[2])):
         done = subprocess.run(["./alone", *folder.command([*spec, *options], [sys.executable, "-c", tells])], env=runtime, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
         expect(f"no process of its own, {options}", (done.returncode, done.stdout, done.stderr), right)
     expect("and nothing is left behind", [path.name for path in folder.path.glob("chainio-run*")], [])

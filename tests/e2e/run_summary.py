@@ -201,7 +201,9 @@ def test_patterns(folder):
 
 def test_nowhere(folder):
     """A summary that cannot be written where it should go is not lost."""
-    for file, why in ((folder.path / "none" / "s.txt", "No such file or directory"), (folder.path, "Is a directory"), ("/dev/full", "No space left on device")):
+    for file, why in ((folder.path / "none" / "s.txt", "No such file or directory"), (folder.path, "Is a directory"), ("/dev/full", "No space left on device"),
+                      ("/dev/fd/bogus", "No such file or directory"), ("/dev/fd/1x", "No such file or directory"), ("/dev/fd/3", "Bad file descriptor"),
+                      ("/proc/self/fd/5", "Bad file descriptor")):
         said = f"chainio run: cannot write the summary to `{file}`: {why}"
         for options in ([], ["--json"]):
             done = folder.run(["--spec", "good.o", "--summary", file, *options], ["sh", "-c", "cat a.note; exit 3"])

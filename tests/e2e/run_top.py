@@ -78,6 +78,12 @@ def test_names(folder):
     shown = [folder.start(["--spec", "good.chain", "--quiet"], [sys.executable, "-c", PROGRAM, "\x1b[31m"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]
     for run in shown:
         run.stdout.readline()
+    for words in (["--once"], ["--once", "--json"], ["--interval", "0.1"]):
+        done = subprocess.run([CHAINIO, "top", str(shown[0].pid), *words], stdout=open("/dev/full", "wb"), stderr=subprocess.PIPE, text=True, timeout=runs.LONGEST)
+        expect(f"nowhere to write, {words}", (done.returncode, done.stderr),
+               (3, "chainio top: cannot write standard output: No space left on device; free some space, or redirect it elsewhere\n"))
+    done = subprocess.run([CHAINIO, "top", str(shown[0].pid), "--interval", "nan"], capture_output=True, text=True, timeout=runs.LONGEST)
+    expect("no number of seconds", (done.returncode, done.stdout, "--interval: nan is no number of seconds" in done.stderr), (2, "", True))
     several = subprocess.run([CHAINIO, "top", "--once"], capture_output=True, text=True, timeout=runs.LONGEST)
     expect("words of a command line, in the list of runs", (several.returncode, "\x1b" in several.stderr, several.stderr.count(r"\x1b[31m") >= 2), (1, False, True))
     for run in shown:

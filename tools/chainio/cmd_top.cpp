@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <memory>
+#include <string>
 
 #include "compiler/diag/utf8.h"
 #include "tools/chainio/commands.h"
@@ -37,7 +40,14 @@ std::string page(int server, const run::Figures& now) {
            run::figures_table(now);
 }
 
-bool print(const std::string& text) { return run::write_whole(1, text); }
+// Whoever wants no more (SIGPIPE ignored) knows why; of anything else it is said.
+bool print(const std::string& text) {
+    if (run::write_whole(1, text)) return true;
+    if (errno != EPIPE)
+        fmt::print(stderr, "chainio top: cannot write standard output: {}; free some space, or redirect it elsewhere\n",
+                   std::strerror(errno));
+    return false;
+}
 
 // In the place of the page before, as much of it as there is room for.
 bool show(const std::string& text) { return print("\x1b[H\x1b[2J" + run::fitted(text, run::size_of_terminal(1))); }
@@ -119,7 +129,10 @@ void add_top(CLI::App& root, int& exit_code) {
     command->add_flag("--once", parsed->once, "print the figures once and end");
     command->add_flag("--json", parsed->json, "one JSON object a line");
     command->add_option("--interval", parsed->interval, "seconds between pages (default 1)")
-        ->check(CLI::Range(0.1, 3600.0));
+        ->check(CLI::Range(0.1, 3600.0))
+        ->check([](const std::string& text) {  // which no bound keeps out
+            return text.find_first_of("nN") == std::string::npos ? "" : text + " is no number of seconds";
+        });
     command->callback([parsed, &exit_code] { exit_code = top(*parsed); });
 }
 

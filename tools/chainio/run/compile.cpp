@@ -115,6 +115,11 @@ std::vector<std::string> prerequisites(std::string_view rule) {
 
 }  // namespace
 
+std::string_view remedy_of_start(int error) {
+    return error == EAGAIN ? "; a limit of processes (`ulimit -u`, pids.max of the control group) is met: raise it"
+                           : "";
+}
+
 int descriptor_named(std::string_view name) {
     if (name == "/dev/stdin") return 0;
     for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
@@ -135,8 +140,8 @@ std::expected<Compiled, CompileError> compile(const CompileRequest& request) {
     }
     pid_t pid = -1;
     if (const int error = start(words_of(request, text->name, outputs), *text, outputs, pid); error != 0) {
-        return std::unexpected(
-            CompileError{3, fmt::format("cannot start {}: {}", request.compiler, std::strerror(error))});
+        return std::unexpected(CompileError{
+            3, fmt::format("cannot start {}: {}{}", request.compiler, std::strerror(error), remedy_of_start(error))});
     }
     int status = 0;
     pid_t waited = 0;

@@ -23,6 +23,9 @@ struct CompileError {
 // The descriptor of this process that a name such as /dev/stdin stands for, or -1.
 int descriptor_named(std::string_view name);
 
+// What to do about a process that cannot be started, to be put behind the error; mostly nothing.
+std::string_view remedy_of_start(int error);
+
 std::expected<Compiled, CompileError> compile(const CompileRequest& request);
 
 }  // namespace chainio::run

@@ -24,6 +24,7 @@
 #include "tools/chainio/commands.h"
 #include "tools/chainio/run/beside.h"
 #include "tools/chainio/run/child.h"
+#include "tools/chainio/run/compile.h"
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/handover.h"
 #include "tools/chainio/run/posted.h"
@@ -117,8 +118,9 @@ void print_summary(const RunOptions& options, const std::string& text) {
     }
     // A descriptor is the program's as well: what that has written there stays.
     constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
-    const int kept = options.summary_descriptor;
-    const Descriptor file(kept >= 0 ? kept : ::open(options.summary_file.c_str(), kFlags, 0666));
+    const auto& kept = options.summary_descriptor;
+    const Descriptor file(kept ? kept->value_or(-1) : ::open(options.summary_file.c_str(), kFlags, 0666));
+    if (kept && !*kept) errno = kept->error();
     if (file && write_whole(file.get(), text)) return;
     // What a long run has shown is not to be had again.
     say(fmt::format("cannot write the summary to `{}`: {}{}", diag::escaped(options.summary_file), std::strerror(errno),
@@ -126,12 +128,16 @@ void print_summary(const RunOptions& options, const std::string& text) {
     if (!options.quiet) (void)write_whole(2, text);
 }
 
-// The descriptor that the path names, for when this process has let go of its own; -1 when it names none.
-int kept_descriptor(const std::string& path) {
-    int fd = path == "/dev/stdout" ? 1 : path == "/dev/stderr" ? 2 : -1;
-    for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"})
-        if (path.starts_with(folder)) fd = std::atoi(path.c_str() + folder.size());
-    return fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+// The descriptor that the path names, for when this process has let go of its own.
+std::optional<std::expected<int, int>> kept_descriptor(std::string_view path) {
+    const int number = path == "/dev/stdout" ? 1 : path == "/dev/stderr" ? 2 : descriptor_named(path);
+    if (number < 0) {
+        if (path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")) return std::unexpected(ENOENT);
+        return std::nullopt;
+    }
+    const int kept = ::fcntl(number, F_DUPFD_CLOEXEC, 3);
+    if (kept < 0) return std::unexpected(errno);
+    return kept;
 }
 
 int cannot_start(const std::string& name, const std::string& program, int error) {
@@ -161,7 +167,7 @@ int run_plain(const RunOptions& options, const std::string& program, const std::
 }
 
 std::string no_process(std::string_view whose, int error) {
-    return fmt::format("there can be no process for {}: {}", whose, std::strerror(error));
+    return fmt::format("there can be no process for {}: {}{}", whose, std::strerror(error), remedy_of_start(error));
 }
 
 std::string not_plain(const RunOptions& options, std::string_view why) {

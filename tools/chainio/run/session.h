@@ -1,5 +1,7 @@
 // One run of a program with a shadow server beside it.
 #pragma once
+#include <expected>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,9 @@ struct RunOptions {
     std::vector<std::string> words;  // the program and its arguments
     std::string library;             // libchainio.so; empty: found beside this program
     std::string summary_file;
-    int summary_descriptor = -1;  // of this process, where the file names one
+    // Where the file names a descriptor: one of the same, or the number of the error for which there is none. Later,
+    // that number may be one of this process's own.
+    std::optional<std::expected<int, int>> summary_descriptor;
     bool follow = false, strict = false, json = false, quiet = false;
     bool rewrite = false;  // catch system calls that go past libc
     shadow::ServerOptions server;
