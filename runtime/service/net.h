@@ -93,9 +93,9 @@ class Net {
     std::string describe() const;
 
     static constexpr std::uint32_t kBuffers = 1024, kBufferBytes = 4096;
-    // Of a datagram: itself, and what the kernel says of it.
-    static constexpr std::uint32_t kDatagrams = 1024, kDatagramBytes = ir::kLongestDatagram, kPeerBytes = 32,
-                                   kControlBytes = 64;
+    static constexpr std::uint32_t kDatagrams = 1024, kPeerBytes = 32, kControlBytes = 64;
+    // Of a datagram: itself, and what the kernel says of it (io_uring_recvmsg_out has 16 bytes).
+    static constexpr std::uint32_t kDatagramBytes = ir::kLongestDatagram + 16 + kPeerBytes + kControlBytes;
     static constexpr std::uint32_t kDatagramsAtOnce = 128;  // before the kernel is told of more room
     static constexpr std::size_t kMostParts = 80;           // of a datagram that is sent
 

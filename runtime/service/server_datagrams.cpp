@@ -115,7 +115,8 @@ void Server::shed_datagram(std::uint32_t index) {
     const auto bytes = datagram.rest.first(datagram.request_length);
     const auto unrun =
         datagram.generation->requests.unanswered(datagram.service, service_of(datagram).on_request_udp, bytes);
-    datagram.skip(unrun.closes || unrun.skips > ir::kMaxSkip ? UINT64_MAX : unrun.skips);
+    const bool is_last = unrun.closes || datagram.received.cut || unrun.skips > ir::kMaxSkip;
+    datagram.skip(is_last ? UINT64_MAX : unrun.skips);
     mark(kFirstDatagram + index);
 }
 
@@ -182,8 +183,9 @@ void Server::datagram_ended(Generation& generation, std::uint32_t slot) {
     }
     counters.payload_copies += requests.take_copies(slot);
     counters.latency_ns.record(now_ns() - datagram.arrived_ns);
-    // What is behind a request that ends the connection is not looked at.
-    datagram.skip(closes ? UINT64_MAX : requests.skips(slot));
+    // What is behind a request that ends the connection is not looked at, nor what is left of a datagram that was
+    // longer than there is room for: each of its lines would be answered that it is too long.
+    datagram.skip(closes || datagram.received.cut ? UINT64_MAX : requests.skips(slot));
     datagram.request = engine::kNoIndex;
     requests.release(slot);
     if (datagram.sending == 0) datagram.answer.clear();

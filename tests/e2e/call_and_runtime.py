@@ -183,7 +183,11 @@ def test_runtime(app, tree, folder):
     expect("no JSON", answers["null"]["error"], lambda e: "one line with a JSON object" in e)
     expect("stats", answers['"s"']["stats"]["chains"][0]["chain"], "lookup")
     second = run("--spec", app, "--socket", path, tool="chainio-runtime")
-    expect("a second server is refused", (second[0], "another process serves" in second[2]), (3, True))
+    expect("a second server is refused", (second[0], f"another process serves '{path}'; end that one, or give --socket another path" in second[2]), (3, True))
+    for at, said in ((tree, f"'{tree}' exists and is not a socket; remove it, or give --socket another path"), ("/nowhere/s", "; make its folder first, or give --socket another path"),
+                     ("/tmp/" + 103 * "s", f"--socket '/tmp/{103 * 's'}': the path of a socket has 1 to 107 characters; give a shorter one")):
+        done = run("--spec", app, "--socket", at, "--file", f"pages={tree}", tool="chainio-runtime")
+        expect(f"a socket at {at}", (done[0], done[2]), lambda got, said=said: got[0] == 3 and said in got[1])
     server.send_signal(signal.SIGTERM)
     expect("SIGTERM ends it", (server.wait(20), path.exists()), (0, False))
     expect("it says what it did", server.stderr.read(), "stopped after 301 answers\n")

@@ -117,9 +117,17 @@ def test_lines(server):
     expect("what is too short to be told from others is not answered", ask(sock, 13, b"row 2 1 1\n")[0], b"0|")
     sock.send(struct.pack("!I", 14) + b"row 2 1 1" + b" " * 20000)
     expect("a datagram that is longer than the buffers", reply(sock, 14)[0], b"bad")
+    sock.send(struct.pack("!I", 15) + b"row 2 1 1\n" * 1500)
+    expect("one with many requests is answered once", reply(sock, 15)[0], b"bad")
+    # As many lines as there is room for, and a byte more.
+    lines = b"row 2 1 1\n" * 919 + b"row 02 1 1\n" * 2
+    sock.send(struct.pack("!I", 16) + lines)
+    expect("9,216 bytes", (4 + len(lines), {reply(sock, 16)[0] for _ in range(921)}), (9216, {b"0|"}))
+    sock.send(struct.pack("!I", 17) + b"row 002 1 1\n" + lines[11:])
+    expect("and one more", reply(sock, 17)[0], b"bad")
     stats = server.stats()
     expect("counted", {name: stats[name] for name in ("datagrams", "requests", "malformed", "failed", "too_long", "reply_too_long", "vanished")},
-           {"datagrams": 18, "requests": 21, "malformed": 5, "failed": 2, "too_long": 1, "reply_too_long": 1, "vanished": 0})
+           {"datagrams": 21, "requests": 21 + 1 + 921 + 1, "malformed": 7, "failed": 2, "too_long": 3, "reply_too_long": 1, "vanished": 0})
     expect("bytes out", stats["bytes_out"], lambda n: n > 150000)
     sock.close()
 

@@ -22,6 +22,13 @@ std::unexpected<std::string> system_error(const std::string& what) {
     return std::unexpected(what + ": " + std::strerror(errno));
 }
 
+std::string_view remedy_of(int why) {
+    if (why == ENOENT) return "; make its folder first, or give --socket another path";
+    if (why == EACCES || why == EROFS || why == EPERM)
+        return "; give --socket a path in a folder that this user may write to";
+    return "";
+}
+
 // What a descriptor that is waited for belongs to, and which one of these.
 enum class Source : std::uint8_t { signals, listener, progress, preparation, client };
 constexpr unsigned kLinesATurn = 16;                 // of a client of the control socket
@@ -69,13 +76,19 @@ std::expected<void, std::string> Service::listen(const std::string& path) {
     address.sun_family = AF_UNIX;
     if (path.empty() || path.size() >= sizeof address.sun_path) {
         return std::unexpected(
-            fmt::format("the socket path must have 1 to {} characters", sizeof address.sun_path - 1));
+            fmt::format("--socket '{}': the path of a socket has 1 to {} characters; give a shorter "
+                        "one, as below /run",
+                        path, sizeof address.sun_path - 1));
     }
     std::memcpy(address.sun_path, path.data(), path.size());
     struct stat info{};
     if (lstat(path.c_str(), &info) == 0) {
-        if (!S_ISSOCK(info.st_mode)) return std::unexpected(fmt::format("'{}' exists and is not a socket", path));
-        if (is_served(address)) return std::unexpected(fmt::format("another process serves '{}'", path));
+        if (!S_ISSOCK(info.st_mode))
+            return std::unexpected(
+                fmt::format("'{}' exists and is not a socket; remove it, or give --socket another path", path));
+        if (is_served(address))
+            return std::unexpected(
+                fmt::format("another process serves '{}'; end that one, or give --socket another path", path));
         unlink(path.c_str());
     }
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -85,9 +98,9 @@ std::expected<void, std::string> Service::listen(const std::string& path) {
     const int bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
     umask(before);
     if (bound != 0 || ::listen(fd, 64) != 0) {
-        auto error = system_error(fmt::format("cannot listen at '{}'", path));
+        const int why = errno;
         close(fd);
-        return error;
+        return std::unexpected(fmt::format("cannot listen at '{}': {}{}", path, std::strerror(why), remedy_of(why)));
     }
     listener_ = fd;
     path_ = path;

@@ -68,15 +68,21 @@ nlohmann::ordered_json counters_json(const Counters& of) {
     return json;
 }
 
+// Of the requests, those that came to their end; a reply that was given up is none of them.
+template <class Counters>
+std::uint64_t ended(const Counters& of) {
+    return of.answered + of.malformed + of.failed;
+}
+
 }  // namespace
 
 std::uint64_t Service::answered() const {
     std::uint64_t answers = answered_;
     if (inside_ != nullptr)
         for (const service::Listening& at : inside_->listening())
-            answers += inside_->loop().counters(at.service).requests;
+            answers += ended(inside_->loop().counters(at.service));
     for (std::uint32_t i = 0; server_ != nullptr && i < now_->loaded->module().services.size(); i++)
-        answers += server_->counters(i, true).requests + server_->counters(i, false).requests;
+        answers += ended(server_->counters(i, true)) + ended(server_->counters(i, false));
     return answers;
 }
 
