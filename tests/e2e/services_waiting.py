@@ -96,7 +96,7 @@ def test_turns(folder):
 
 def test_end(folder):
     """SIGTERM while reads wait: what ends in time is answered. Requests have five seconds, calls as long as they take, and a second signal waits for nothing."""
-    given_up = "stopped after 0 answers; {} chains are given up, whose reads have not ended\n"
+    given_up = "stopped after {} answers; {} chains are given up, whose reads have not ended\n"
     with held_rows(folder) as held:
         server = Server(folder)
         with server.connect() as sock, connected(server) as caller, caller.makefile() as answers:
@@ -115,7 +115,7 @@ def test_end(folder):
             until("one waits for the disk", lambda: held.pages)
             server.process.send_signal(signal.SIGTERM)
             expect("a read that does not end: the requests in front are answered", everything(sock), answer(b"one", 3))
-        expect("  and it ends without it", ended(server), (0, given_up.format(1), False))
+        expect("  and it ends without it", ended(server), (0, given_up.format(1, 1), False))
     with held_rows(folder) as held:
         server = Server(folder)
         with connected(server) as caller:
@@ -124,7 +124,7 @@ def test_end(folder):
             server.process.send_signal(signal.SIGTERM)
             until("it takes no connection any more", lambda: refuses(server))
             server.process.send_signal(signal.SIGTERM)
-            expect("a second signal ends it with a call that waits", ended(server), (0, given_up.format(1), False))
+            expect("a second signal ends it with a call that waits", ended(server), (0, given_up.format(0, 1), False))
 
 
 def refuses(server):

@@ -117,7 +117,7 @@ int main(int argc, char** argv) {
         app.add_option("--waiting", options.server.waiting, "requests that wait for their turn; more are shed")
             ->check(CLI::Range(1, 65536))
             ->capture_default_str();
-        app.add_option("--request-bytes", options.server.request_bytes, "longest request over tcp")
+        app.add_option("--request-bytes", options.server.request_bytes, "longest request, over tcp or in a datagram")
             ->check(CLI::Range(1, 65536))
             ->capture_default_str();
         app.add_option("--datagram-bytes", options.server.datagram_bytes,

@@ -82,9 +82,12 @@ std::expected<void, std::string> Service::make_inside(Edition& edition, service:
         const ir::Service& service = module.services[plan.service];
         if (!plan.inside || service.endpoints[plan.endpoint].via != "kernel") continue;
         const std::string named = fmt::format("service '{}'", service.name), at = named + ": ";
-        const std::string_view error = made.error();  // of this one, of another, or of all
-        return std::unexpected(fmt::format("{} is not answered inside the kernel: {}; write `via auto`", named,
-                                           error.substr(error.starts_with(at) ? at.size() : 0)));
+        const std::string_view error = made.error();
+        // What is wrong with one service, as its port or file, would be so in user space.
+        const bool of_all = !error.starts_with("service '");
+        return std::unexpected(fmt::format("{} is not answered inside the kernel: {}{}", named,
+                                           error.substr(error.starts_with(at) ? at.size() : 0),
+                                           of_all ? "; write `via auto`" : ""));
     }
     fallbacks_.note("kernel-sockets", "services are answered in user space: " + made.error());
     return {};

@@ -146,9 +146,10 @@ std::expected<void, std::string> Service::run() {
 void Service::leave_if_reads_are_held() {
     const unsigned held = in_flight();
     if (held == 0) return;
+    const std::uint64_t answers = answered();
     server_.reset();
     stop_listening();
-    say(fmt::format("stopped after {} answers; {} chains are given up, whose reads have not ended\n", answered_, held));
+    say(fmt::format("stopped after {} answers; {} chains are given up, whose reads have not ended\n", answers, held));
     _exit(kExitOk);
 }
 

@@ -68,7 +68,7 @@ nlohmann::ordered_json counters_json(const Counters& of) {
     return json;
 }
 
-// Of the requests, those that came to their end; a reply that was given up is none of them.
+// Of the requests, those that came to their end, whatever was said to them; one whose reply was given up did not.
 template <class Counters>
 std::uint64_t ended(const Counters& of) {
     return of.answered + of.malformed + of.failed;
@@ -82,7 +82,8 @@ std::uint64_t Service::answered() const {
         for (const service::Listening& at : inside_->listening())
             answers += ended(inside_->loop().counters(at.service));
     for (std::uint32_t i = 0; server_ != nullptr && i < now_->loaded->module().services.size(); i++)
-        answers += ended(server_->counters(i, true)) + ended(server_->counters(i, false));
+        answers += ended(server_->counters(i, true)) + ended(server_->counters(i, false)) +
+                   server_->kept(i).value_or(net::KeptCounters{}).hits;
     return answers;
 }
 

@@ -43,9 +43,10 @@ std::string page(int server, const run::Figures& now) {
 // Whoever wants no more (SIGPIPE ignored) knows why; of anything else it is said.
 bool print(const std::string& text) {
     if (run::write_whole(1, text)) return true;
+    const bool is_full = errno == ENOSPC || errno == EDQUOT;
     if (errno != EPIPE)
-        fmt::print(stderr, "chainio top: cannot write standard output: {}; free some space, or redirect it elsewhere\n",
-                   std::strerror(errno));
+        fmt::print(stderr, "chainio top: cannot write standard output: {}; {}redirect it elsewhere\n",
+                   std::strerror(errno), is_full ? "free some space, or " : "");
     return false;
 }
 

@@ -160,7 +160,8 @@ static void stop_while_watched(int number) {
 
 // What continued this process is dealt with before anybody asks how the program is: the program's own continuation is
 // told once, and without it this one would be taken for ours alone and passed on. A program that has stopped again
-// before that was continued too; its continuation is told no more, and another would undo that stop.
+// before that was continued too; its continuation is told no more, and another would undo that stop. (Somebody may have
+// continued the program alone, and this process alone within the watcher's 50 ms: that signal has to come again.)
 static void take_continuation() {
     const sigset_t continued = to_libc(signal_bit(SIGCONT));
     constexpr timespec kNow{0, 0};
