@@ -1,6 +1,7 @@
 // The server's sockets on an io_uring that others use as well: multishot accept and receive into provided buffers, and
 // sends; datagrams likewise. What is started goes out, and what happens comes in, with the ring's turns.
 #pragma once
+#include <liburing.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -94,8 +95,9 @@ class Net {
 
     static constexpr std::uint32_t kBuffers = 1024, kBufferBytes = 4096;
     static constexpr std::uint32_t kDatagrams = 1024, kPeerBytes = 32, kControlBytes = 64;
-    // Of a datagram: itself, and what the kernel says of it (io_uring_recvmsg_out has 16 bytes).
-    static constexpr std::uint32_t kDatagramBytes = ir::kLongestDatagram + 16 + kPeerBytes + kControlBytes;
+    // Of a datagram: itself, and what the kernel says of it.
+    static constexpr std::uint32_t kDatagramBytes =
+        ir::kLongestDatagram + sizeof(io_uring_recvmsg_out) + kPeerBytes + kControlBytes;
     static constexpr std::uint32_t kDatagramsAtOnce = 128;  // before the kernel is told of more room
     static constexpr std::size_t kMostParts = 80;           // of a datagram that is sent
 

@@ -13,6 +13,7 @@
 
 #include "compiler/diag/utf8.h"
 #include "tools/chainio/commands.h"
+#include "tools/chainio/printed.h"
 #include "tools/chainio/run/attach.h"
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/report.h"
@@ -43,10 +44,7 @@ std::string page(int server, const run::Figures& now) {
 // Whoever wants no more (SIGPIPE ignored) knows why; of anything else it is said.
 bool print(const std::string& text) {
     if (run::write_whole(1, text)) return true;
-    const bool is_full = errno == ENOSPC || errno == EDQUOT;
-    if (errno != EPIPE)
-        fmt::print(stderr, "chainio top: cannot write standard output: {}; {}redirect it elsewhere\n",
-                   std::strerror(errno), is_full ? "free some space, or " : "");
+    if (errno != EPIPE) say_not_printed("chainio top", std::strerror(errno));
     return false;
 }
 

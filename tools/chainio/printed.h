@@ -14,12 +14,16 @@ inline std::string printing_trouble() {
     return errno != 0 ? std::strerror(errno) : "an earlier part of it was lost";
 }
 
+inline void say_not_printed(const char* program, const char* why) {
+    std::fprintf(stderr, "%s: cannot write standard output: %s; free some space, or redirect it elsewhere\n", program,
+                 why);
+}
+
 // The program's exit code: the one given, or else 3 with the cause.
 inline int printed(const char* program, int exit_code) {
     const std::string trouble = printing_trouble();
     if (trouble.empty() || exit_code != 0) return exit_code;
-    std::fprintf(stderr, "%s: cannot write standard output: %s; free some space, or redirect it elsewhere\n", program,
-                 trouble.c_str());
+    say_not_printed(program, trouble.c_str());
     return 3;
 }
 
