@@ -294,6 +294,7 @@ def test_reload(folder, pair):
     expect("after SIGHUP the other spec's answers", ([ask(sock, 5, 40) for _ in range(3)], server.both()), ([other] * 3, (asked + 1, hits + 2)))
     sock.close()
     expect("ends", server.stop(), 0)
+    expect("and says how many answers left, of which the driver gave four", server.said[-1], "stopped after 6 answers\n")
 
 
 def served(folder, pair, *options):
