@@ -223,22 +223,12 @@ void Score::expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool 
     served_ = served;
     saving_ = 0;
     if (goes_on) return;
-    const std::uint64_t miss = misses_[file_class].ns, fetch = fetches_.ns;
+    const std::uint64_t miss = misses_[file_class].lower_ns(), fetch = fetches_.lower_ns();
     const std::uint64_t wait = miss == 0 || fetch == 0 ? std::max(miss, fetch) : std::min(miss, fetch);
     saving_ = wait > took_ns ? wait - took_ns : 0;
 }
 
 void Score::fetch_took(std::uint64_t ns) { fetches_.add(ns); }
-
-void Score::Wait::add(std::uint64_t took) {
-    if (ns == 0) {
-        ns = took;
-    } else if (took < ns) {
-        ns -= (ns - took) / 4;
-    } else {
-        ns += (took - ns) / 64;
-    }
-}
 
 void Score::update_gates(std::uint64_t now_ns) {
     if (!use_gates_) return;

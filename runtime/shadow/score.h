@@ -11,6 +11,7 @@
 #include "runtime/shadow/plan.h"
 #include "runtime/shadow/ranges.h"
 #include "runtime/shadow/silence.h"
+#include "runtime/shadow/waits.h"
 #include "runtime/shim/protocol.h"
 
 namespace chainio::shadow {
@@ -51,15 +52,14 @@ class Score final : public RangeSink {
     // Events of each chain so far that have made it ask for something.
     const std::vector<std::uint64_t>& turns() const { return turns_; }
 
-    // A program's read; `touched`: of a range that was fetched ahead. What a hit saves is what a read that nobody
-    // helped takes in the mean, less what this one took.
+    // A program's read; `touched`: of a range that was fetched ahead.
     void program_read(std::uint32_t file_class, std::uint64_t bytes, std::uint64_t took_ns, bool touched);
-    // `served`: it came from served memory. `goes_on`: from where the one before had ended, which the kernel has read
-    // ahead in most cases.
     // Of a `no_read_ahead` class: how a read went that tells whether the kernel had better read ahead (advice.h).
     void saw_read_ahead(std::uint32_t file_class, bool left_alone, std::uint64_t now_ns);
     // Whether the kernel reads ahead in what programs open of the class now.
     bool kernel_reads_ahead(std::uint32_t file_class) const { return !ahead_[file_class]; }
+    // What a hit of the program's next read would save. `served`: it came from served memory. `goes_on`: from where the
+    // one before had ended, which the kernel has read ahead in most cases.
     void expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool served, bool goes_on);
     void fetch_took(std::uint64_t ns);
 
@@ -94,14 +94,8 @@ class Score final : public RangeSink {
     std::vector<bool> ahead_;                // by watched class: chains read ahead there, and the kernel need not
     std::uint64_t now_ns_ = 0;               // of the latest update_gates()
     std::vector<std::uint64_t> first_turn_;  // of the gate's state: what was begun before it says nothing about it
-    // What a read takes that waits for a disk which is not busy: reads that are quicker than what is known count for
-    // more. A plain mean would hold against the program what waits only because so much is fetched ahead.
-    struct Wait {
-        std::uint64_t ns = 0;
-        void add(std::uint64_t took);
-    };
-    std::vector<Wait> misses_;  // by watched class: reads that waited and that no range was there for
-    Wait fetches_;
+    std::vector<Waits> misses_;              // by watched class: reads that waited and that no range was there for
+    Waits fetches_;
     std::uint64_t saving_ = 0;  // of the next hit
     bool served_ = false;       // whether it is served
 };

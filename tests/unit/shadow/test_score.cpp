@@ -262,6 +262,26 @@ TEST_F(ScoreTest, AHitSavesWhatAReadTakesThatWaitsForAnIdleDisk) {
     EXPECT_LT(saved_by_a_read(0, false), 10 * kMs) << "the disk was busy";
 }
 
+// Of a short run there are few: the first waits for what the file system reads of its own, some for our fetches.
+TEST_F(ScoreTest, AFewLongWaitsDoNotMakeSavingsLarge) {
+    for (const std::uint64_t us : {437, 108, 65, 57, 1481, 1154}) {
+        score_.program_read(kFirst, 4096, us * 1000, false);
+        score_.fetch_took(2 * kMs);
+    }
+    score_.expect_saving(kFirst, 0, false, false);
+    end(kFirst, RangeEnd::hit);
+    EXPECT_EQ(stats(kFirst).saved_ns, 65'000u) << "the lower quartile of what waited";
+}
+
+TEST(WaitsTest, TellOfTheLatestOnly) {
+    Waits waits;
+    EXPECT_EQ(waits.lower_ns(), 0u);
+    for (std::uint64_t us = 1; us <= Waits::kLatest; us++) waits.add(us);
+    EXPECT_EQ(waits.lower_ns(), 8u);
+    for (std::uint64_t i = 0; i < Waits::kLatest; i++) waits.add(1000 - i);
+    EXPECT_EQ(waits.lower_ns(), 1000 - Waits::kLatest + 8);
+}
+
 TEST_F(ScoreTest, ReadsAreCountedByTheirClass) {
     score_.program_read(kSecond, 4096, 2'000, false);
     score_.program_read(kSecond, 100, 70'000, true);

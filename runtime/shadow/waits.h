@@ -1,0 +1,31 @@
+// How long who reads from a disk waits while it has little else to do: the lower quartile of the latest kLatest waits.
+// A mean would hold against the program what waits only because so much is fetched ahead.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace chainio::shadow {
+
+class Waits {
+  public:
+    static constexpr std::size_t kLatest = 32;
+
+    void add(std::uint64_t took_ns) {
+        latest_[count_++ % kLatest] = took_ns;
+        std::array<std::uint64_t, kLatest> sorted = latest_;
+        const std::size_t known = std::min(count_, kLatest);
+        const auto quartile = sorted.begin() + (known - 1) / 4;
+        std::nth_element(sorted.begin(), quartile, sorted.begin() + known);
+        lower_ns_ = *quartile;
+    }
+    std::uint64_t lower_ns() const { return lower_ns_; }  // 0: nothing is known yet
+
+  private:
+    std::array<std::uint64_t, kLatest> latest_{};
+    std::size_t count_ = 0;
+    std::uint64_t lower_ns_ = 0;
+};
+
+}  // namespace chainio::shadow
