@@ -18,7 +18,7 @@ void collect(const Body& body, Needs& needs) {
     for (const Stmt& stmt : body) {
         if (auto* n = std::get_if<EmitInt>(&stmt.node)) needs.out = std::max(needs.out, n->limit);
         if (auto* n = std::get_if<EmitBytes>(&stmt.node)) needs.out = std::max(needs.out, n->limit);
-        if (std::holds_alternative<Prefetch>(stmt.node)) needs.prefetch = true;
+        if (std::get_if<Prefetch>(&stmt.node)) needs.prefetch = true;
         for_each_body(stmt, [&](const Body& nested) { collect(nested, needs); });
     }
 }

@@ -18,6 +18,7 @@ constexpr char kMagic[8] = {'C', 'I', 'O', 'S', 'P', 'E', 'C', '\0'};
 constexpr std::size_t kHeaderBytes = 24;
 constexpr std::size_t kMaxBytes = 16u << 20;
 constexpr std::uint32_t kMaxStatements = 1u << 20;
+constexpr std::size_t kMostReserved = 256;  // elements
 
 template <class T>
 struct IsVector : std::false_type {};
@@ -95,18 +96,20 @@ class Reader {
         if (raw > std::to_underlying(kLast<E>)) return fail("an enum value that is not known");
         v = static_cast<E>(raw);
     }
+    void list(std::string& v) {
+        const auto count = integer<std::uint32_t>();
+        if (count > rest_.size()) return fail("a count above the bytes that are left");
+        v.assign(rest_.begin(), rest_.begin() + count);
+        rest_ = rest_.subspan(count);
+    }
     template <class V>
     void list(V& v) {
-        auto count = integer<std::uint32_t>();
+        const auto count = integer<std::uint32_t>();
         if (count > rest_.size()) return fail("a count above the bytes that are left");
         v.clear();
-        for (std::uint32_t i = 0; i < count && error_.empty(); i++) {
-            if constexpr (std::is_same_v<typename V::value_type, char>) {
-                v.push_back(static_cast<char>(integer<std::uint8_t>()));
-            } else {
-                get(v.emplace_back());
-            }
-        }
+        // An element is larger in memory than in the data, whose counts may lie.
+        v.reserve(std::min<std::size_t>(count, kMostReserved));
+        for (std::uint32_t i = 0; i < count && error_.empty(); i++) get(v.emplace_back());
     }
     template <std::size_t... I>
     void statement(Node& node, std::index_sequence<I...>) {
