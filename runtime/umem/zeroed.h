@@ -1,12 +1,24 @@
 // Vectors of zeros that take room only where they are touched: what is large and mostly unused costs nothing to make.
 #pragma once
+#include <sys/mman.h>
+
 #include <cstdlib>
+#include <limits>
 #include <new>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace chainio::umem {
+
+// From so many bytes on they are pages of their own, which the kernel hands out when they are first touched: what
+// malloc has had before it hands out again, and clears whole. Under AddressSanitizer, which sees no bounds there,
+// never.
+#if __has_feature(address_sanitizer)
+inline constexpr std::size_t kOwnPages = std::numeric_limits<std::size_t>::max();
+#else
+inline constexpr std::size_t kOwnPages = 65'536;
+#endif
 
 template <typename T>
 struct ZeroedAllocator {
@@ -17,12 +29,21 @@ struct ZeroedAllocator {
     explicit ZeroedAllocator(const ZeroedAllocator<U>&) {}
 
     T* allocate(std::size_t count) {
-        // Large ones are pages that the kernel hands out when they are first touched.
-        void* at = std::calloc(count, sizeof(T));
-        if (at == nullptr) throw std::bad_alloc();
+        if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_array_new_length();
+        void* at = is_large(count)
+                       ? ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                       : std::calloc(count, sizeof(T));
+        if (at == nullptr || at == MAP_FAILED) throw std::bad_alloc();
         return static_cast<T*>(at);
     }
-    void deallocate(T* at, std::size_t) { std::free(at); }
+    void deallocate(T* at, std::size_t count) {
+        if (is_large(count)) {
+            ::munmap(at, count * sizeof(T));
+        } else {
+            std::free(at);
+        }
+    }
+    static bool is_large(std::size_t count) { return count * sizeof(T) >= kOwnPages; }
     // An element without a value is what calloc made of it.
     template <typename U>
     void construct(U*) {}
