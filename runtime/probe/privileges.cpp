@@ -54,8 +54,7 @@ std::string missing_privileges() {
                    ? "attaching probes needs CAP_BPF and CAP_PERFMON, and those of a user namespace, "
                      "as of a container, do not count; run as root outside of it"
                    : "";
-    return "attaching probes needs " + missing +
-           "; run as root, or once: setcap cap_bpf,cap_perfmon+ep on chainio-main";
+    return "attaching probes needs " + missing + "; run as root, or once: setcap cap_bpf,cap_perfmon+ep on chainio-run";
 }
 
 std::expected<void, std::string> drop_privileges() {

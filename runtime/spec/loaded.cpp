@@ -78,7 +78,7 @@ std::expected<std::shared_ptr<const Loaded>, OpenError> Loaded::from_bytes(std::
     if (!loaded->artifact_.module.probes.empty()) loaded->probe_object_.assign(file.begin(), file.end());
     for (const auto& [from, to] :
          {std::pair(sections->kernel, &loaded->kernel_object_), std::pair(sections->serve, &loaded->serve_object_)}) {
-        if (from.empty()) continue;
+        if (from.empty() || !options.for_kernel) continue;
         const auto kernel = ir::unsealed(from);
         if (!kernel)
             return fail(

@@ -23,6 +23,7 @@ struct OpenError {
 struct OpenOptions {
     bool use_native = true;
     ir::Programs programs = ir::Programs::to_prove;  // proven: the native code runs without another proof
+    bool for_kernel = true;                          // false: kernel_object() and serve_object() stay empty
 };
 
 class Loaded {

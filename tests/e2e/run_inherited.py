@@ -224,14 +224,14 @@ def test_privileges(folder, spec):
                                      env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
         expect("  it may leave a core file (PR_GET_DUMPABLE)", (leaves_core.returncode, leaves_core.stdout), (0, b"1\n"))
         # An artifact is the whole program's from the start.
-        first = "chainio-main" if spec[-1].endswith(".o") else "chainio"
+        first = "chainio-run" if spec[-1].endswith(".o") else "chainio"
         netns.until("  whoever started it has given them up", lambda run=run, first=first: given_up(run.pid, first))
         for what in ("and goes on so, as the whole program, when a file was opened", ""):
             run.stdin.write(b"\n")
             run.stdin.flush()
             if what:
                 run.stdout.readline()
-                netns.until(what, lambda run=run: given_up(run.pid, "chainio-main"))
+                netns.until(what, lambda run=run: given_up(run.pid, "chainio-run"))
         expect("  it ends", run.wait(timeout=runs.LONGEST), 0)
         run.stdin.close()
         run.stdout.close()

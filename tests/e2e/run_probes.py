@@ -157,7 +157,7 @@ def unprivileged(folder):
     summary = runs.json.loads(file.read_text())
     expect("  the chain is off by name", summary["refused"],
            ['hinted: probe fire (usdt "probed:fire"): attaching probes needs CAP_BPF and CAP_PERFMON; run as root, or once: setcap '
-            "cap_bpf,cap_perfmon+ep on chainio-main"])
+            "cap_bpf,cap_perfmon+ep on chainio-run"])
     expect("  and stands so in the table", [chain(summary, name)["gate"] for name in ("hinted", "opened")], ["off", "on"])
     expect("  the other one runs", chain(summary, "opened")["runs"], 1)
     outside = ["unshare", "--user", "--map-root-user"]

@@ -431,7 +431,7 @@ def test_handover(folder):
             until(p.stdout, "opened")
             p.send_signal(signal.SIGRTMIN)  # perhaps while one program becomes the other
             expect("a signal at the handover is passed on", until(p.stdout, "got"), "got SIGRTMIN")
-            is_now(p.pid, "chainio-main")
+            is_now(p.pid, "chainio-run")
         p.send_signal(signal.SIGUSR1)
         expect(f"{'after' if matched else 'before'} it a signal is passed on", until(p.stdout, "got"), "got SIGUSR1")
         done = subprocess.run([CHAINIO, "top", str(p.pid), "--once", "--json"], capture_output=True, text=True, timeout=runs.LONGEST)
@@ -446,8 +446,8 @@ def test_handover(folder):
            lambda r: r[:2] == (5, ["ahead"]) and any("nothing that the program opened" in note for note in r[2]))
     p = folder.start([*spec, "--quiet"], [PYTHON, "-c", PATIENT, "a.note"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
     until(p.stdout, "ready")
-    is_now(p.pid, "chainio-main")
-    expect("a program whose argument matches has its server before it opens anything", pathlib.Path(os.readlink(f"/proc/{p.pid}/exe")).name, "chainio-main")
+    is_now(p.pid, "chainio-run")
+    expect("a program whose argument matches has its server before it opens anything", pathlib.Path(os.readlink(f"/proc/{p.pid}/exe")).name, "chainio-run")
     p.stdin.write("end\n")
     p.stdin.close()
     expect("which ends as the program does", (p.wait(runs.LONGEST), runs.left_overs(p.pid)), (5, []))
@@ -460,12 +460,12 @@ def test_handover(folder):
     expect("a wrong one", folder.run([*spec, "--in-flight", "0"], ["true"]).returncode, 2)
 
 
-# In the place of chainio-main: whether the run's folder is locked, and what it would become.
+# In the place of chainio-run: whether the run's folder is locked, and what it would become.
 BETWEEN = """#!/bin/sh
 region="${CHAINIO_STARTED#* * * * }"
 flock -n -E 9 "${region%%/region}" true
 echo $? >> between
-exec %s/bin/chainio-main "$@"
+exec %s/bin/chainio-run "$@"
 """
 
 
@@ -474,8 +474,8 @@ def test_lock_at_handover(folder):
     place = folder.path / "bin"
     place.mkdir()
     shutil.copy(CHAINIO, place / "chainio")
-    (place / "chainio-main").write_text(BETWEEN % runs.BUILD.resolve())
-    (place / "chainio-main").chmod(0o755)
+    (place / "chainio-run").write_text(BETWEEN % runs.BUILD.resolve())
+    (place / "chainio-run").chmod(0o755)
     own = {**folder.environment, "PATH": f"{runs.BUILD.resolve()}/bin:{os.environ['PATH']}"}
     fds = [PYTHON, "-c", "import os; open('a.note').read(); print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1])"]
     command = [place / "chainio", "run", "--spec", "good.chain", "--library", runs.BUILD / "lib" / "libchainio.so", "--quiet", "--", *fds]
@@ -488,7 +488,7 @@ def test_lock_at_handover(folder):
 
 def test_killed(folder):
     """Whatever chainio is when it is killed, the program goes on, and the next run takes away what was left."""
-    for words, name in (([], "chainio"), (["a.note"], "chainio-main")):
+    for words, name in (([], "chainio"), (["a.note"], "chainio-run")):
         p = folder.start(["--spec", "good.chain", "--quiet"], [PYTHON, "-c", PATIENT, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         until(p.stdout, "ready")
         is_now(p.pid, name)

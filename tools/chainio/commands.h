@@ -1,7 +1,9 @@
 // The subcommands of `chainio`: each file adds one to the command line and sets the exit code when it is the one that
-// ran.
+// ran. There are two programs of them. `chainio-main` has all. `chainio-run`, which is started beside programs and is
+// to be there soon, has `run` alone, and none of the libraries that only others need.
 #pragma once
 #include <CLI/CLI.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,10 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;  // the input is wrong, or a chain failed
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitSystem = 3;  // a file, memory, clang … is missing
+
+using AddCommand = void (*)(CLI::App& root, int& exit_code);
+
+std::span<const AddCommand> commands();  // of this program, in the order of --help
 
 // What stands behind `--` on the command line of `chainio run`, which is the program's own and not looked at.
 const std::vector<std::string>& program_words();

@@ -13,12 +13,6 @@
 
 namespace {
 
-// One line a subcommand, in the order of --help.
-constexpr void (*kCommands[])(CLI::App&, int&) = {
-    chainio::tool::add_call, chainio::tool::add_control, chainio::tool::add_inspect, chainio::tool::add_outcomes,
-    chainio::tool::add_run,  chainio::tool::add_store,   chainio::tool::add_test,    chainio::tool::add_top,
-};
-
 std::vector<std::string> g_program_words;
 
 // `chainio run … -- PROGRAM …`: takes off what is not ours to parse. Returns how many words are.
@@ -45,7 +39,7 @@ int main(int argc, char** argv) {
         app.set_version_flag("--version", std::string("chainio ") + CHAINIO_VERSION);
         app.require_subcommand(1);
         int exit_code = kExitOk;
-        for (auto add : kCommands) add(app, exit_code);
+        for (const AddCommand add : commands()) add(app, exit_code);
         // CLI11 would only say that a command is missing.
         std::vector<std::string> names;
         for (const auto* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());

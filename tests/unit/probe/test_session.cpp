@@ -336,7 +336,7 @@ TEST(Privileges, DroppedOnesAreNamedAndDoNotComeBack) {
                   if (!early->refused().empty() || !drop_privileges()) return 1;
                   if (missing_privileges() !=
                       "attaching probes needs CAP_BPF and CAP_PERFMON; run as root, or once: setcap "
-                      "cap_bpf,cap_perfmon+ep on chainio-main")
+                      "cap_bpf,cap_perfmon+ep on chainio-run")
                       return 2;
                   auto late = Session::attach(built.bytes, built.artifact.module, CHAINIO_PROBED);
                   if (late->refused().size() != 1 || late->refused()[0].why != missing_privileges()) return 3;

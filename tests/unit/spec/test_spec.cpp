@@ -157,6 +157,15 @@ TEST(Loaded, RefusesDamagedCode) {
     }
 }
 
+TEST(Loaded, KeepsWhatTheKernelRunsOnlyForWhoLoadsIt) {
+    const auto whole = Loaded::from_bytes(machine_artifact(), "a");
+    const auto beside = Loaded::from_bytes(machine_artifact(), "b", {.for_kernel = false});
+    ASSERT_TRUE(whole && beside);
+    EXPECT_FALSE((*whole)->kernel_object().empty());
+    EXPECT_TRUE((*beside)->kernel_object().empty());
+    EXPECT_TRUE((*beside)->native());
+}
+
 TEST(Loaded, WhatWasProvenIsProvenAgainOnlyWhereItIsInterpreted) {
     const auto broken = with_header(".chainio.spec", [](Elf64_Shdr& header, std::vector<std::uint8_t>& file) {
         auto artifact = ir::deserialize(std::span(file).subspan(header.sh_offset, header.sh_size));

@@ -1,4 +1,4 @@
-// What the launcher (`chainio`) hands to the program that it becomes (`chainio-main`) once a program that it has
+// What the launcher (`chainio`) hands to the program that it becomes (`chainio-run`) once a program that it has
 // started needs a server. Both are one process, so the program stays its child.
 #pragma once
 #include <cstdint>

@@ -76,7 +76,7 @@ using Loading = std::expected<std::shared_ptr<const spec::Loaded>, SpecError>;
 
 Loading load_bytes(std::string_view bytes, const std::string& name, ir::Programs programs) {
     auto loaded = spec::Loaded::from_bytes({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, name,
-                                           {.use_native = true, .programs = programs});
+                                           {.use_native = true, .programs = programs, .for_kernel = false});
     if (!loaded) return std::unexpected(SpecError{!loaded.error().system, 1, diag::escaped(loaded.error().message)});
     return std::move(*loaded);
 }

@@ -32,13 +32,15 @@
 namespace chainio::start {
 namespace {
 
+constexpr const char* kRun = "chainio-run";
+
 // Returns only when it cannot.
-void become_main(char** argv) {
-    const std::string program = chainc::executable_folder() + "/chainio-main";
+void become(const char* name, char** argv) {
+    const std::string program = chainc::executable_folder() + "/" + name;
     ::execv(program.c_str(), argv);
     const std::string text = "chainio: cannot execute " + program +
                              ", which this program becomes: " + std::strerror(errno) +
-                             "; install both into one folder\n";
+                             "; install all of ChainIO's programs into one folder\n";
     (void)run::write_whole(2, text);
 }
 
@@ -113,16 +115,18 @@ void hand_over(const Begun& begun, char** argv) {
     const std::size_t name = variable.find('=');
     ::setenv(variable.substr(0, name).c_str(), variable.c_str() + name + 1, 1);
     run::ignore_as_before();
-    become_main(argv);
+    become(kRun, argv);
     run::block_signals(signals);
 }
+
+bool is_run(int argc, char** argv) { return argc > 1 && std::strcmp(argv[1], "run") == 0; }
 
 }  // namespace
 
 void launch(int argc, char** argv) {
     const auto arguments = understand({argv, static_cast<std::size_t>(argc)});
     auto begun = arguments ? begin(*arguments) : std::nullopt;
-    if (!begun) return become_main(argv);
+    if (!begun) return become(is_run(argc, argv) ? kRun : "chainio-main", argv);
     // The server of a program that will need one comes up while the program does.
     shim::Region& region = begun->region.get();
     const auto words = std::span(arguments->words).subspan(1);

@@ -1,10 +1,11 @@
-// What `chainio` does: starts the program of a `chainio run` whose spec is in the cache, and becomes `chainio-main`
-// once there is something to do beside it. Everything else is chainio-main's from the start.
+// What `chainio` does: starts the program of a `chainio run` whose spec is in the cache, and becomes `chainio-run`
+// once there is something to do beside it. Any other run is chainio-run's from the start, any other command
+// chainio-main's.
 #pragma once
 
 namespace chainio::start {
 
-// Ends as the program did, or as chainio-main. Returns only where chainio-main cannot be executed, which it has said
+// Ends as the program did, or as what it has become. Returns only where that cannot be executed, which it has said
 // then.
 void launch(int argc, char** argv);
 
