@@ -10,10 +10,10 @@ struct Alignment {
     std::uint32_t memory = 1;  // of addresses
 };
 
-// What every device takes, where the kernel does not say.
+// What every device takes, where nobody says.
 constexpr Alignment kSafeAlignment{4096, 4096};
 
-// Nothing where the kernel does not say (statx, Linux 6.1).
+// Nothing where the file system or the kernel (statx, from Linux 6.1 on) does not say, as tmpfs does not.
 std::optional<Alignment> direct_alignment(int fd);
 
 }  // namespace chainio::engine

@@ -49,8 +49,10 @@ std::expected<std::uint64_t, std::string> size_of(int fd, const struct stat& inf
 void make_direct(OpenedFile& file, metrics::Fallbacks& fallbacks) {
     const auto told = direct_alignment(file.fd);
     if (!told) {
-        fallbacks.note("direct-alignment",
-                       "the kernel does not tell the alignment of O_DIRECT (statx, Linux 6.1); 4096 is used");
+        fallbacks.note(
+            "direct-alignment",
+            "the file system, or a kernel before Linux 6.1, does not tell the alignment of O_DIRECT (statx); "
+            "4096 is used");
     }
     const Alignment align = told.value_or(kSafeAlignment);
     file.offset_align = align.offset;

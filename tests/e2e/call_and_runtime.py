@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import resource
 import signal
 import socket
 import struct
@@ -140,6 +141,10 @@ def test_runtime(app, tree, folder):
     rows = [line.split(None, 3) for line in out.splitlines()]
     expect("plan", (code, [row[:3] for row in rows if row[0] in ("chain", "slo")]),
            (0, [["chain", "lookup", "runs"], ["chain", "piece", "runs"], ["chain", "named", "runs"], ["chain", "ahead", "refused"], ["slo", "fast", "recorded"]]))
+    for words, why in ((("--engine=user",), "as asked"), *(((option,), f"auto: the kernel engine is not tried with {option}") for option in ("--no-ring", "--interpret")),
+                       (("--interface", "none"), "auto: the kernel engine is not tried with --interface")):
+        expect(f"why the user engine runs: {words[0]}", run("--spec", app, "--check", *words, tool="chainio-runtime"),
+               lambda r, why=why: r[0] == 0 and r[1].count(f"user engine ({why});") == 3)
     expect("a file and a port that are right", run("--spec", app, "--check", "--file", f"pages={tree}", tool="chainio-runtime")[0], 0)
     for what, words, code, part in (("a file that is not there", ("--file", f"pages={folder / 'none'}"), 3, "No such file or directory"),
                                     ("another class", ("--file", f"page={tree}"), 2, "there is no file class 'page'; did you mean 'pages'?"),
@@ -160,7 +165,9 @@ def test_runtime(app, tree, folder):
            lambda r: (r[0], r[2]) == (2, "chainio-runtime: The following arguments were not expected: one two three\n  hint: `chainio-runtime --help` lists the options\n"))
     expect("refused: an interface that is given twice", run("--spec", app, "--interface", "va", "--interface", "vb", "--interface", "va", tool="chainio-runtime"),
            lambda r: (r[0], r[2]) == (2, "chainio-runtime: --interface is given twice for 'va'; keep one of the two\n"))
-    expect("check-system", run("--check-system", tool="chainio-runtime"), lambda r: r[0] == 0 and "io_uring" in r[1])
+    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    locked = "unlimited\n" if limit == resource.RLIM_INFINITY else f"{limit >> 10} KiB"
+    expect("check-system", run("--check-system", tool="chainio-runtime"), lambda r: r[0] == 0 and "io_uring" in r[1] and f"RLIMIT_MEMLOCK is {locked}" in r[1])
     path = folder / "s"
     server = started.start([BUILD / "bin" / "chainio-runtime", "--spec", app, "--socket", path, "--file", f"pages={tree}"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -63,12 +63,12 @@ SystemFact ring_fact(std::vector<SystemFact>& more) {
     rlimit limit{};
     getrlimit(RLIMIT_MEMLOCK, &limit);
     const std::string locked =
-        limit.rlim_cur == RLIM_INFINITY ? "unlimited" : fmt::format("{} KiB", limit.rlim_cur >> 10);
+        limit.rlim_cur == RLIM_INFINITY
+            ? "unlimited"
+            : fmt::format("{} KiB{}", limit.rlim_cur >> 10, has_capability(14) ? ", which CAP_IPC_LOCK lifts" : "");
     SystemFact buffers{
         "registered buffers", registered == kWanted ? "ok" : "limited",
-        fmt::format("{} of 64 MiB could be registered; RLIMIT_MEMLOCK is {}{}", fmt::format("{} MiB", registered >> 20),
-                    locked, has_capability(14) ? ", which CAP_IPC_LOCK lifts" : ""),
-        ""};
+        fmt::format("{} MiB of 64 MiB could be registered; RLIMIT_MEMLOCK is {}", registered >> 20, locked), ""};
     if (registered != kWanted)
         buffers.remedy = "`ulimit -l unlimited`, LimitMEMLOCK=infinity in a systemd unit, or CAP_IPC_LOCK";
     more.push_back(std::move(buffers));
@@ -95,7 +95,8 @@ SystemFact huge_page_fact() {
 }
 
 SystemFact direct_fact(const utsname& name) {
-    if (kernel_version(name) >= 6001) return {"O_DIRECT alignment", "ok", "statx tells it for each file", ""};
+    if (kernel_version(name) >= 6001)
+        return {"O_DIRECT alignment", "ok", "statx tells it where the file system does; else 4096 is used", ""};
     return {"O_DIRECT alignment", "limited", "the kernel does not tell it; 4096 is used", "Linux 6.1"};
 }
 

@@ -136,6 +136,12 @@ bool tries(const Options& options) {
     return options.engine == "auto" && !options.no_ring && !options.interpret && options.server.interfaces.empty();
 }
 
+std::string why_untried(const Options& options) {
+    if (options.engine == "user") return "as asked";
+    const char* option = options.no_ring ? "--no-ring" : options.interpret ? "--interpret" : "--interface";
+    return fmt::format("auto: the kernel engine is not tried with {}", option);
+}
+
 std::expected<std::shared_ptr<const spec::Loaded>, Problem> load(const Options& options) {
     auto loaded = spec::Loaded::open(options.spec, {.use_native = !options.interpret});
     if (!loaded) return problem(loaded.error().system ? kExitSystem : kExitFailed, loaded.error().message);

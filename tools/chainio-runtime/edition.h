@@ -39,6 +39,8 @@ struct Edition {
 
 // Whether the kernel engine is tried beside the user engine. Frames of its own cannot be sent by AF_XDP.
 bool tries(const Options& options);
+// Why the user engine runs where it is not.
+std::string why_untried(const Options& options);
 std::expected<std::shared_ptr<const spec::Loaded>, Problem> load(const Options& options);
 // The ring that the sockets, the reads of all editions and the daemon's waiting share.
 std::expected<std::unique_ptr<ring::Shared>, std::string> make_ring(const Options& options,

@@ -64,9 +64,9 @@ int run(const Options& options) {
             return fail(looked.error().code, looked.error().message);
     }
 
-    const std::string why = kernel           ? "kernel engine (as asked)"
-                            : tries(options) ? fmt::format("user engine ({})", (*edition)->engine->choice())
-                                             : "user engine (as asked)";
+    const std::string why =
+        kernel ? "kernel engine (as asked)"
+               : fmt::format("user engine ({})", tries(options) ? (*edition)->engine->choice() : why_untried(options));
     const std::string no_ring = ring ? std::string() : ring.error();
     const auto rows = plan_of(**loaded, why, kernel, (*edition)->engine->choosing(), no_ring, (*edition)->ports);
     if (options.json) {

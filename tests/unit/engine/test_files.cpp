@@ -2,6 +2,7 @@
 // priorities.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -226,6 +227,19 @@ TEST(EngineFiles, RefusesFilesByNameAndReason) {
     EXPECT_TRUE(engine->close_file(*second));
     EXPECT_FALSE(engine->close_file(*second)) << "a handle is good once";
     EXPECT_TRUE(engine->open_file(0, file.path()));
+}
+
+// A new kernel is not to blame, and no newer one would help.
+TEST(EngineFiles, SaysWhoDoesNotTellTheAlignment) {
+    auto engine = engine_of(walk_machine(), {.in_flight = 1});
+    const int fd = memfd_create("on tmpfs, which does not", MFD_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    EXPECT_TRUE(engine->open_file(0, "/proc/self/fd/" + std::to_string(fd), OpenMode::direct));
+    close(fd);
+    EXPECT_EQ(engine->fallbacks().count("direct-alignment"), 1u);
+    EXPECT_EQ(engine->fallbacks().all().front().reason,
+              "the file system, or a kernel before Linux 6.1, does not tell the alignment of O_DIRECT (statx); 4096 is "
+              "used");
 }
 
 TEST(EngineFiles, ArgumentsThatDoNotFitAreRefusedByName) {
