@@ -85,6 +85,19 @@ struct Options {
 
 constexpr std::uint32_t kMostSpin = 1'000'000;  // microseconds
 
+// The engine would refuse these as well, and chainio_open() takes what it says for a want of memory.
+std::string wrong_size(const chainio_options& given) {
+    namespace engine = chainio::engine;
+    if (given.in_flight > engine::kMostInFlight)
+        return "options->in_flight is at most " + std::to_string(engine::kMostInFlight);
+    if (given.max_files > engine::kMostFiles)
+        return "options->max_files is at most " + std::to_string(engine::kMostFiles);
+    if (given.memory != 0 && given.memory < engine::kLeastMemory)
+        return "options->memory is at least " + std::to_string(engine::kLeastMemory) +
+               " bytes, or 0: as in_flight asks";
+    return {};
+}
+
 int read_options(const chainio_options* given, Options& options) {
     chainio_options known{};
     if (given != nullptr) {
@@ -97,6 +110,7 @@ int read_options(const chainio_options* given, Options& options) {
         CHAINIO_INTERPRET | CHAINIO_NO_RING | CHAINIO_NO_HUGE_PAGES | CHAINIO_KERNEL_ENGINE | CHAINIO_AUTO_ENGINE;
     if ((known.flags & ~kFlags) != 0)
         return fail_open(EINVAL, "options->flags has a flag that this version does not know");
+    if (std::string wrong = wrong_size(known); !wrong.empty()) return fail_open(EINVAL, std::move(wrong));
     if (known.in_flight != 0) options.engine.in_flight = known.in_flight;
     if (known.max_files != 0) options.engine.max_files = known.max_files;
     options.engine.umem_bytes = known.memory;

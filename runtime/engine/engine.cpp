@@ -14,9 +14,6 @@ namespace chainio::engine {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr std::size_t kLeastMemory = std::size_t{2} * umem::kSlabBytes;
-constexpr unsigned kMostInFlight = 65536;
-constexpr unsigned kMostFiles = 4096;
 constexpr std::uint64_t kMostReads = std::uint64_t{1} << 24;
 constexpr unsigned kMostOnDevice = 4096;
 constexpr std::uint32_t kDefaultPriority = 4;  // of chains without a class

@@ -22,6 +22,11 @@
 
 namespace chainio::engine {
 
+// Bounds of the options; create() names the one that does not hold.
+constexpr std::size_t kLeastMemory = std::size_t{2} * umem::kSlabBytes;
+constexpr unsigned kMostInFlight = 65536;
+constexpr unsigned kMostFiles = 4096;
+
 struct EngineOptions {
     unsigned in_flight = 64;     // chains
     std::size_t umem_bytes = 0;  // memory for blocks; 0: chosen by in_flight. Block caches come on top of it.

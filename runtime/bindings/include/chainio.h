@@ -46,8 +46,8 @@ enum chainio_open_flags {
 
 struct chainio_options {
 	size_t size;
-	uint32_t in_flight; /* chains at once; 0: 64 */
-	uint32_t max_files; /* open files at once; 0: 64 */
+	uint32_t in_flight; /* chains at once, at most 65,536; 0: 64 */
+	uint32_t max_files; /* open files at once, at most 4,096; 0: 64 */
 	uint64_t memory;    /* bytes for blocks, 256 KiB and more; 0: chosen by in_flight */
 	uint32_t flags;     /* enum chainio_open_flags */
 	uint32_t spin_us;   /* looks that many microseconds (at most 1,000,000) for completions before it sleeps; 0: sleeps at once */

@@ -85,6 +85,24 @@ TEST(Api, OpenRefusesWithAText) {
     EXPECT_EQ(handle, nullptr);
 }
 
+TEST(Api, SizesOutOfRangeAreWrongArguments) {
+    const auto open = [](std::uint32_t in_flight, std::uint32_t max_files, std::uint64_t memory) {
+        const auto& file = machine_artifact();
+        const chainio_options options{sizeof options, in_flight, max_files, memory, CHAINIO_NO_RING, 0};
+        chainio_handle* handle = nullptr;
+        const int result = chainio_open_bytes(file.data(), file.size(), &options, &handle);
+        chainio_close(handle);
+        return result;
+    };
+    EXPECT_EQ(open(65'537, 0, 0), -EINVAL);
+    EXPECT_STREQ(chainio_error(nullptr), "options->in_flight is at most 65536");
+    EXPECT_EQ(open(0, 4'097, 0), -EINVAL);
+    EXPECT_STREQ(chainio_error(nullptr), "options->max_files is at most 4096");
+    EXPECT_EQ(open(0, 0, 262'143), -EINVAL);
+    EXPECT_STREQ(chainio_error(nullptr), "options->memory is at least 262144 bytes, or 0: as in_flight asks");
+    EXPECT_EQ(open(0, 4'096, 262'144), 0);
+}
+
 TEST(Api, DescribesChainsAndParameters) {
     Handle app;
     const int chain = chainio_find_chain(app.handle, "second");
