@@ -1,8 +1,13 @@
 #include <elf.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <random>
 
 #include "compiler/backends/backends.h"
@@ -215,6 +220,21 @@ TEST(Loaded, RefusesByNameAndReason) {
 }
 
 constexpr OpenOptions kInterpreted{.use_native = false};
+
+// Whoever reads it in a thread, as a reload does, could not be ended while it waits for a writer.
+TEST(Loaded, WaitsForNoWriterOfANamedPipe) {
+    const std::string path = testing::TempDir() + "pipe." + std::to_string(getpid()) + ".o";
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    auto opening = std::async(std::launch::async, [&] { return Loaded::open(path); });
+    const bool ended = opening.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+    const int writer = ended ? -1 : ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    const auto opened = opening.get();
+    if (writer >= 0) close(writer);
+    unlink(path.c_str());
+    EXPECT_TRUE(ended) << "it waited for a writer";
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().message, "cannot read artifact '" + path + "': it is not a regular file");
+}
 
 TEST(Loaded, RefusesEveryCutFileByName) {
     const auto& good = machine_artifact();
