@@ -3,6 +3,8 @@
 import json
 import pathlib
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -127,10 +129,58 @@ def test_end(folder):
             expect("a second signal ends it with a call that waits", ended(server), (0, given_up.format(0, 1), False))
 
 
+def given_up(server, held):
+    """A client has asked for a row whose read does not end, and is gone: the chain is given up, and its read is left."""
+    sock = server.connect()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # its end is a reset
+    sock.sendall(b"row %d\n" % HELD)
+    until("a read waits for the disk", lambda: held.pages)
+    sock.close()
+    until("  its chain is given up", lambda: server.stats()["in_flight"] == 0)
+
+
+def test_given_up(folder):
+    """A read that nobody waits for any more holds up neither those who ask after a reload nor the end, and its frame is no leak."""
+    with held_rows(folder) as held:
+        server = Server(folder)
+        given_up(server, held)
+        expect("a reload meanwhile", server.control({"op": "reload"}), {"id": None, "edition": 2})
+        with server.connect() as sock:
+            sock.settimeout(10)
+            sock.sendall(b"row 3\n")
+            try:
+                expect("  who asks then is answered", receive_line(sock), answer(b"one", 3))
+            except TimeoutError:
+                expect("  who asks then is answered", False, True)
+            else:
+                expect("  while the edition before has its read", server.all_stats()["before_runs"], True)
+        held.let_go()
+        until("  and no longer", lambda: not server.all_stats()["before_runs"])
+        expect("  frames that are said to leak", server.all_stats()["leaked_frames"], 0)
+        expect("ends", server.stop(), 0)
+    with held_rows(folder) as held:
+        server = Server(folder)
+        given_up(server, held)
+        server.process.send_signal(signal.SIGTERM)
+        until("it takes no connection any more", lambda: refuses(server))
+        held.let_go()
+        expect("a read that ends behind SIGTERM", (server.process.wait(timeout=60), server.rest.join(), server.said[-1]),
+               (0, None, "stopped after 0 answers\n"))
+    for signals in (1, 2):
+        with held_rows(folder) as held:
+            server = Server(folder)
+            given_up(server, held)
+            for _ in range(signals):
+                server.process.send_signal(signal.SIGTERM)
+                until("it takes no connection any more", lambda: refuses(server))
+            expect(f"one that does not, and {signals} signals", ended(server),
+                   (0, "stopped after 0 answers; 1 reads of chains that were given up have not ended\n", False))
+
+
 def refuses(server):
     try:
         server.connect().close()
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):  # a reset: the socket was closed before it was accepted
         return True
     return False
 
@@ -157,6 +207,7 @@ def main():
             test_replies_in_front(folder)
             test_calls_that_wait(folder)
             test_end(folder)
+            test_given_up(folder)
         test_turns(folder)
     return runs.ended()
 

@@ -234,7 +234,8 @@ std::expected<void, std::string> Service::wait(int timeout_ms) {
     if (stops_ == 0 && !short_of && clients_.size() < kMostClients)
         waits_->want(listener_, EPOLLIN, key_of(Source::listener, 0));
     for (Edition* edition : {now_.get(), before_.get()}) {
-        if (edition == nullptr || edition->engine->in_flight() == 0) continue;
+        if (edition == nullptr) continue;
+        if (edition->engine->in_flight() == 0 && edition->engine->reads_under_way() == 0) continue;
         waits_->want(edition->engine->poll_fd(), EPOLLIN, key_of(Source::progress, edition->number));
     }
     // What the kernel answers asks for nothing until its loop has ended.

@@ -77,8 +77,9 @@ class Service {
     std::expected<void, std::string> hand_over();
     std::expected<void, std::string> drain_server();
     std::expected<void, std::string> drain_inside();
+    std::expected<void, std::string> drain_reads();
     unsigned in_flight() const;
-    bool reads() const;
+    unsigned reads() const;
     std::size_t calls_in_flight() const;
     bool must_not_wait() const;
     int next_timeout_ms() const;

@@ -228,9 +228,10 @@ void Service::told(const std::expected<void, Problem>& result) {
     answer_all(reload_.forgetting, result);
 }
 
-// Lets go of the edition before once nothing of it runs any more, and looks whether it gave all frames back.
+// Lets go of the edition before once nothing of it runs any more, and looks whether it gave all frames back. Reads of
+// chains that were given up have some until they end, and whoever ends the engine before waits for them.
 void Service::end_edition() {
-    if (before_ == nullptr || before_->engine->in_flight() > 0) return;
+    if (before_ == nullptr || before_->engine->in_flight() > 0 || before_->engine->reads_under_way() > 0) return;
     if (server_ != nullptr && server_->reloading()) return;
     tell_leaks(*before_);
     before_.reset();

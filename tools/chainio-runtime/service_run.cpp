@@ -16,15 +16,16 @@ namespace chainio::runtime_tool {
 namespace {
 
 constexpr int kDrainMs = 5000;        // how long peers may take to read their last answers
+constexpr int kGivenUpMs = 1000;      // how long reads may take that nobody waits for
 constexpr unsigned kMostRounds = 64;  // until the kernel is asked again
 
 }  // namespace
 
 unsigned Service::in_flight() const { return now_->engine->in_flight() + (before_ ? before_->engine->in_flight() : 0); }
 
-// Whether some chain waits for a disk.
-bool Service::reads() const {
-    return now_->engine->reads_under_way() + (before_ ? before_->engine->reads_under_way() : 0) != 0;
+// Of chains that wait for a disk, and of such as were given up.
+unsigned Service::reads() const {
+    return now_->engine->reads_under_way() + (before_ ? before_->engine->reads_under_way() : 0);
 }
 
 // Of these, call requests: what services have begun has an end of its own.
@@ -75,7 +76,7 @@ std::expected<bool, std::string> Service::serve_what_came() {
     bool by_disk = false;  // some of it is, so that a piece is worth a call
     for (unsigned round = 0; round < kMostRounds; round++) {
         if (server_ != nullptr) server_->step();
-        by_disk = by_disk || (server_ != nullptr && reads());
+        by_disk = by_disk || (server_ != nullptr && reads() != 0);
         const unsigned piece = by_disk ? pieces.size(in_flight()) : UINT_MAX;
         auto collected = collect(piece);
         if (!collected) return std::unexpected(collected.error());
@@ -124,6 +125,7 @@ std::expected<void, std::string> Service::run() {
         if (calls_in_flight() == 0) break;
         if (auto waited = wait(must_not_wait() ? 0 : -1); !waited) return waited;
     }
+    if (auto drained = drain_reads(); !drained) return drained;
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kDrainMs);
     while (stops_ < 2 && std::chrono::steady_clock::now() < until) {
         bool left = false;
@@ -144,12 +146,15 @@ std::expected<void, std::string> Service::run() {
 // The kernel may write into an engine's memory as long as it has reads, so that nobody can end an engine before. A disk
 // that does not answer is not to keep the process, which the kernel takes down with the memory.
 void Service::leave_if_reads_are_held() {
-    const unsigned held = in_flight();
-    if (held == 0) return;
+    const unsigned held = in_flight(), left = reads();
+    if (held == 0 && left == 0) return;
     const std::uint64_t answers = answered();
     server_.reset();
     stop_listening();
-    say(fmt::format("stopped after {} answers; {} chains are given up, whose reads have not ended\n", answers, held));
+    say(held != 0 ? fmt::format("stopped after {} answers; {} chains are given up, whose reads have not ended\n",
+                                answers, held)
+                  : fmt::format("stopped after {} answers; {} reads of chains that were given up have not ended\n",
+                                answers, left));
     _exit(kExitOk);
 }
 
@@ -172,6 +177,17 @@ std::expected<void, std::string> Service::drain_server() {
         if (!ready) return std::unexpected(ready.error());
         if (server_->drained()) break;
         if (auto waited = wait(*ready || must_not_wait() ? 0 : server_->next_timeout_ms()); !waited) return waited;
+    }
+    return {};
+}
+
+// Reads of chains that were given up, as of a client who is gone: with most disks they end in a moment.
+std::expected<void, std::string> Service::drain_reads() {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kGivenUpMs);
+    while (in_flight() == 0 && reads() != 0 && stops_ < 2 && std::chrono::steady_clock::now() < until) {
+        if (auto collected = collect(); !collected) return std::unexpected(collected.error());
+        if (reads() == 0) break;
+        if (auto waited = wait(kGivenUpMs / 10); !waited) return waited;
     }
     return {};
 }
