@@ -31,6 +31,10 @@ class Requests {
     // for so many ns fails.
     Requests(engine::Engine& engine, const Files& files, unsigned places, unsigned parked = 0,
              std::uint64_t patience_ns = 0);
+    // False: nothing may be started.
+    bool has_memory() const {
+        return io_memory_.base() != nullptr && result_memory_.base() != nullptr && ahead_memory_.base() != nullptr;
+    }
 
     // The last place is kept for telling a client that its request is not run.
     bool any_free() const { return in_places() + 1 < places_; }

@@ -35,7 +35,7 @@ void keep_alive(int fd) {
 
 }  // namespace
 
-Server::Server(engine::Engine& engine, Files files, const ServerOptions& options, std::unique_ptr<Net> net)
+Server::Server(std::unique_ptr<Generation> generation, const ServerOptions& options, std::unique_ptr<Net> net)
     : options_(options),
       net_(std::move(net)),
       memory_(std::size_t{options.connections} * (kInput + kOutput)),
@@ -45,8 +45,8 @@ Server::Server(engine::Engine& engine, Files files, const ServerOptions& options
       arrived_ns_(options.connections),
       request_length_(options.connections),
       too_long_(options.connections),
-      waiting_(ranks_of(engine.spec().module()), WaitingLink{&connections_, &datagrams_}),
-      now_(make_generation(engine, std::move(files))),
+      waiting_(ranks_of(generation->module), WaitingLink{&connections_, &datagrams_}),
+      now_(std::move(generation)),
       events_(kEvents) {
     connections_.reserve(options.connections);
     for (unsigned i = 0; i < options.connections; i++) {
@@ -71,7 +71,9 @@ std::expected<std::unique_ptr<Server>, std::string> Server::create(engine::Engin
                                                                    metrics::Fallbacks& fallbacks) {
     auto net = Net::create(ring, fallbacks);
     if (!net) return std::unexpected(net.error());
-    std::unique_ptr<Server> server(new Server(engine, std::move(files), options, std::move(*net)));
+    auto generation = make_generation(engine, std::move(files), options);
+    if (!generation) return std::unexpected(generation.error());
+    std::unique_ptr<Server> server(new Server(std::move(*generation), options, std::move(*net)));
     if (server->memory_.base() == nullptr)
         return std::unexpected(fmt::format("no memory for {} connections; ask for fewer", options.connections));
     auto listeners = server->listeners_for(*server->now_, ports);

@@ -160,12 +160,10 @@ class Server {
         bool tcp = true, xdp = false;
         bool leaving = false, stopping = false;  // of datagrams: closed once nothing is left to be received
     };
-    Server(engine::Engine& engine, Files files, const ServerOptions& options, std::unique_ptr<Net> net);
-    std::unique_ptr<Generation> make_generation(engine::Engine& engine, Files files) const {
-        return std::make_unique<Generation>(engine, std::move(files), options_.requests + 1,
-                                            std::min(options_.connections, kMostParked), options_.timeout_ns);
-    }
+    Server(std::unique_ptr<Generation> generation, const ServerOptions& options, std::unique_ptr<Net> net);
     // server_reload.cpp: endpoints, and one spec in the place of another
+    static std::expected<std::unique_ptr<Generation>, std::string> make_generation(engine::Engine& engine, Files files,
+                                                                                   const ServerOptions& options);
     std::expected<std::vector<Listener>, std::string> listeners_for(Generation& generation,
                                                                     const std::vector<Port>& ports) const;
     std::expected<Listener, std::string> listen(std::uint32_t service, std::uint16_t port, bool tcp) const;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "runtime/service/listen.h"
@@ -21,6 +22,21 @@ constexpr std::uint64_t kParting = 5'000'000'000;  // ns, for a peer whose servi
 bool same_framing(const ir::Framing& a, const ir::Framing& b) { return a.bytes == b.bytes && a.end == b.end; }
 
 }  // namespace
+
+// A daemon that serves goes on when there is no memory for another one.
+std::expected<std::unique_ptr<Generation>, std::string> Server::make_generation(engine::Engine& engine, Files files,
+                                                                                const ServerOptions& options) {
+    try {
+        const unsigned parked = std::min(options.connections, kMostParked);
+        auto made =
+            std::make_unique<Generation>(engine, std::move(files), options.requests + 1, parked, options.timeout_ns);
+        if (made->requests.has_memory()) return made;
+    } catch (const std::bad_alloc&) {  // the same
+    }
+    return std::unexpected(fmt::format(
+        "no memory for the requests of {} connections, {} at once; ask for fewer (--connections, --requests)",
+        options.connections, options.requests));
+}
 
 // One that no other endpoint has taken yet: a service may have several for which the kernel has chosen the port.
 const Server::Listener* Server::find_listener(const std::string& service, std::uint16_t wanted, bool tcp,
@@ -128,7 +144,9 @@ void Server::close_listener(std::uint32_t index) {
 }
 
 std::expected<void, std::string> Server::reload(engine::Engine& engine, Files files, const std::vector<Port>& ports) {
-    auto next = make_generation(engine, std::move(files));
+    auto made = make_generation(engine, std::move(files), options_);
+    if (!made) return std::unexpected(made.error());
+    auto next = std::move(*made);
     auto listeners = listeners_for(*next, ports);
     if (!listeners) return std::unexpected(listeners.error());
     next->inherit_counters(*now_);

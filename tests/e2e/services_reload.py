@@ -4,6 +4,8 @@ import contextlib
 import os
 import pathlib
 import random
+import re
+import resource
 import select
 import signal
 import socket
@@ -189,6 +191,38 @@ def test_without_a_thread(folder, artifacts):
     sock.close()
     expect("ends", server.stop(), 0)
     expect("it is said once", sum("fallback reload-waits" in line for line in server.said), 1)
+
+
+def without_memory(server, more):
+    """What a reload says when the process may have that many KiB more than it has."""
+    has = int(re.search(r"VmSize:\s+(\d+)", pathlib.Path(f"/proc/{server.process.pid}/status").read_text())[1])
+    resource.prlimit(server.process.pid, resource.RLIMIT_AS, ((has + more) << 10, resource.RLIM_INFINITY))
+    told = server.control({"op": "reload"})
+    resource.prlimit(server.process.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    return told.get("error")
+
+
+def test_without_memory(folder, artifacts):
+    """Wherever in a reload the memory ends, it is refused, and the edition before goes on; at the start it is said what takes too much."""
+    server = Server(folder, "--connections", 16)
+    sock = server.connect()
+    refused = set()
+    for more in range(256, 1 << 20, 512):
+        said = without_memory(server, more)
+        sock.sendall(b"row 2\n")
+        if receive_line(sock) != answer(b"A", 2) or said is None:
+            break
+        refused.add(said.split(":")[0])
+    expect("a reload with ever more memory is done in the end", (said, server.all_stats()["edition"]), (None, 2))
+    expect("  and was refused before", refused,
+           lambda told: "no memory for the requests of 16 connections, 64 at once; ask for fewer (--connections, --requests)" in told)
+    sock.close()
+    expect("ends", server.stop(), 0)
+    try:
+        expect("a start without the memory for requests", Server(folder, "--connections", 16, "--requests", 65535, prefix=["prlimit", f"--as={2 << 30}"]).stop(), "refused")
+    except daemon.NotServed as refusal:
+        expect("a start without the memory for requests", (refusal.code, str(refusal).split(": ", 1)[1]),
+               (3, "chainio-runtime: no memory for the requests of 16 connections, 65535 at once; ask for fewer (--connections, --requests)\n"))
 
 
 def test_order(folder, artifacts):
@@ -382,7 +416,8 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         artifacts = {name: compiled(folder, name) for name in "AB"}
-        for test in (test_load, test_goes_on, test_without_a_thread, test_order, test_files, test_endpoints, test_ports_of_the_kernel):
+        for test in (test_load, test_goes_on, test_without_a_thread, test_without_memory, test_order, test_files, test_endpoints,
+                     test_ports_of_the_kernel):
             write_rows(folder, ord("a"))
             (folder / "app.o").write_bytes(artifacts["A"])
             test(folder, artifacts)

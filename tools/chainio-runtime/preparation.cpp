@@ -5,20 +5,47 @@
 #include <unistd.h>
 
 #include <cassert>
+#include <new>
 #include <system_error>
 #include <utility>
 
 namespace chainio::runtime_tool {
 
-std::expected<Prepared, Problem> prepare(const Options& options, std::shared_ptr<const spec::Loaded> loaded) {
-    if (loaded == nullptr) {
-        auto read = load(options);
-        if (!read) return std::unexpected(read.error());
-        loaded = std::move(*read);
+namespace {
+
+// What serves goes on when there is no memory for what is to take its place.
+template <typename Body>
+auto with_memory(Body body) -> decltype(body()) {
+    try {
+        return body();
+    } catch (const std::bad_alloc&) {
+        return std::unexpected(Problem{kExitSystem, "there is no memory for another edition beside the one that runs"});
     }
-    auto memory = engine::Engine::make_memory(*loaded, engine_options(options, nullptr));
-    if (!memory) return std::unexpected(Problem{kExitSystem, memory.error()});
-    return Prepared{std::move(loaded), std::move(*memory)};
+}
+
+}  // namespace
+
+std::expected<Prepared, Problem> prepare(const Options& options, std::shared_ptr<const spec::Loaded> loaded) {
+    return with_memory([&]() -> std::expected<Prepared, Problem> {
+        if (loaded == nullptr) {
+            auto read = load(options);
+            if (!read) return std::unexpected(read.error());
+            loaded = std::move(*read);
+        }
+        auto memory = engine::Engine::make_memory(*loaded, engine_options(options, nullptr));
+        if (!memory) return std::unexpected(Problem{kExitSystem, memory.error()});
+        return Prepared{std::move(loaded), std::move(*memory)};
+    });
+}
+
+std::expected<std::unique_ptr<Edition>, Problem> complete(const Options& options, Prepared prepared,
+                                                          ring::Shared* ring) {
+    return with_memory([&]() -> std::expected<std::unique_ptr<Edition>, Problem> {
+        auto made = make_edition(options, std::move(prepared.loaded), ring, std::move(prepared.memory));
+        if (!made) return made;
+        if (auto opened = open_edition(options, **made); !opened) return std::unexpected(opened.error());
+        return made;
+    });
 }
 
 std::unique_ptr<Preparation> Preparation::begin(const Options& options, std::shared_ptr<const spec::Loaded> loaded) {

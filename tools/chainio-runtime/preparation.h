@@ -15,8 +15,11 @@ struct Prepared {
     std::shared_ptr<const spec::Loaded> loaded;
     engine::Engine::Memory memory;
 };
-// `loaded` may be null: then the artifact is read.
+// `loaded` may be null: then the artifact is read. That there is no memory for an edition is a problem like others.
 std::expected<Prepared, Problem> prepare(const Options& options, std::shared_ptr<const spec::Loaded> loaded);
+// The edition that was prepared, with its files open.
+std::expected<std::unique_ptr<Edition>, Problem> complete(const Options& options, Prepared prepared,
+                                                          ring::Shared* ring);
 
 class Preparation {
   public:

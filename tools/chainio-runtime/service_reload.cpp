@@ -195,9 +195,8 @@ void Service::answer_all(std::vector<Asked>& asked, const std::expected<void, Pr
 
 std::expected<void, Problem> Service::take_over(std::expected<Prepared, Problem> prepared) {
     if (!prepared) return std::unexpected(prepared.error());
-    auto next = make_edition(options_, std::move(prepared->loaded), ring_.get(), std::move(prepared->memory));
+    auto next = complete(options_, std::move(*prepared), ring_.get());
     if (!next) return std::unexpected(next.error());
-    if (auto opened = open_edition(options_, **next); !opened) return opened;
     (*next)->number = now_->number + 1;
     std::expected<void, std::string> taken;
     if (server_ != nullptr) {
