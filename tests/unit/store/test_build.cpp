@@ -290,6 +290,30 @@ TEST_F(StoreTest, CheckFindsEveryDamagedByte) {
     EXPECT_FALSE(check(path("none")));
 }
 
+// As many buckets as make the sizes come round to those of one would be read for years.
+TEST_F(StoreTest, CheckTakesNoHeaderAtItsWord) {
+    constexpr std::uint64_t kRound = (std::uint64_t{1} << 55);
+    const auto said_of = [&](std::uint64_t buckets, std::uint64_t overflow, std::uint64_t index) {
+        Header header;
+        header.buckets = buckets;
+        header.overflow = overflow;
+        header.index = index;
+        header.length = 2 * kPage;
+        header.crc = crc_of(header);
+        std::string bytes(2 * kPage, '\0');
+        std::memcpy(bytes.data(), &header, sizeof header);
+        return check(write("forged", bytes))->problems;
+    };
+    const std::vector<std::string> contradict{path("forged") + ": byte 0: the header's figures contradict each other"};
+    const auto all = [&] {
+        alarm(30);
+        return said_of(kRound + 1, 0, kPage) == contradict && said_of(kRound, 1, kPage) == contradict &&
+               said_of(1, kRound, kPage) == contradict && said_of(1, kMostFurther + 1, kPage) == contradict &&
+               said_of(16, 0, ~std::uint64_t{kPage - 1}) == contradict && said_of(1, 0, kPage) != contradict;
+    };
+    EXPECT_EXIT(std::_Exit(all() ? 0 : 1), testing::ExitedWithCode(0), "");
+}
+
 TEST_F(StoreTest, CheckNamesTenProblemsAndCountsTheOthers) {
     Rows source(many(40));
     ASSERT_TRUE(build(source, {.path = path("a.store")}));

@@ -56,7 +56,10 @@ class Check {
                    false;
         if (header_.crc != crc_of(header_)) return wrong(0, "the header's sum is wrong"), false;
         const std::uint64_t size = (header_.buckets + header_.overflow) * sizeof(Bucket);
-        if (header_.buckets == 0 || header_.index % kPage != 0 || header_.length != padded(header_.index + size, kPage))
+        // With more, they would have the size of few.
+        const bool counted = header_.buckets != 0 && header_.buckets <= kMostBuckets &&
+                             header_.overflow <= kMostFurther * header_.buckets && header_.index <= header_.length;
+        if (!counted || header_.index % kPage != 0 || header_.length != padded(header_.index + size, kPage))
             return wrong(0, "the header's figures contradict each other"), false;
         if (header_.length != static_cast<std::uint64_t>(info.st_size))
             return wrong(0, fmt::format("the store has {} bytes, and the file {}", header_.length, info.st_size)),
