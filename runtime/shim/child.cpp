@@ -1,6 +1,8 @@
 #include "runtime/shim/child.h"
 
+#include <fcntl.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "runtime/shim/next.h"
@@ -21,10 +23,19 @@ int run(void* task) {
     return 0;
 }
 
+// Of the thread that has called unshare(CLONE_NEWPID) the next child is the first process of a PID namespace, and
+// nothing can be started in that one any more once it has ended. The kernel shows the namespace of a thread's children
+// from its first process on. Where there is no /proc, it may be that.
+bool would_be_the_first() {
+    struct stat status;
+    return failed(raw_call(SYS_newfstatat, AT_FDCWD, word("/proc/thread-self/ns/pid_for_children"), word(&status), 0));
+}
+
 }  // namespace
 
 // Without a signal for its end it is no child that the program's own waits find, unless they ask for all kinds.
 int ask_child(Work work, void* argument, void* end_of_stack, int flags) {
+    if (would_be_the_first()) return -1;
     Task task{work, argument};
     const WithoutSignals while_it_runs;
     using Clone = int (*)(int (*)(void*), void*, int, void*, ...);

@@ -8,7 +8,7 @@ namespace chainio::shim {
 using Work = int (*)(void* argument);
 
 // The caller waits for it, and is sent no signal when it ends. `flags`: those of clone, CLONE_VM or none. -1: there is
-// no answer, since no child could be made or it was ended.
+// no answer, since no child could be made, the program's next one has to be its own, or it was ended.
 int ask_child(Work work, void* argument, void* end_of_stack, int flags);
 
 }  // namespace chainio::shim

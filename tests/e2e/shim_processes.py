@@ -305,6 +305,26 @@ int main(int n, char** a) {
     checks.same("a process without children", [(event["source"], event["text"]) for event in server.of("note")], [(10, "")] * 2)
 
 
+def namespaces(checks, data):
+    """The first process of a PID namespace that the program has made is a child of its own: one of ours would end the namespace."""
+    program = checks.compile("apart", HEAD + r"""
+int main(int n, char** a) {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) { perror("unshare"); return 77; }
+    char* w[] = {"sh", "-c", "/bin/true; exit 5", 0}; pid_t c; int s;
+    if (n == 1) execv("/bin/sh", w);
+    CHECK(posix_spawnp(&c, "sh", 0, 0, w, environ) == 0 && waitpid(c, &s, 0) == c); return WEXITSTATUS(s);
+}""")
+    for sites in (None, SITES) if platform.machine() == "x86_64" else (None,):
+        for words in ([], ["spawn"]):
+            with Server(checks.folder, sites=sites, classes=["*.idx"]) as server:
+                done = server.run(program, *words, cwd=data, capture_output=True, text=True)
+            if done.returncode == 77:
+                print(f"skipped: a PID namespace of the program's own: {done.stderr}")
+                return
+            checks.same(f"a PID namespace of the program's own {words} {sites}", (done.returncode, done.stderr), (5, ""))
+            checks.same("and what it starts is not looked at", (10, "") in [(event["source"], event["text"]) for event in server.of("note")], True)
+
+
 # A 32-bit program whose loader prints the environment; linked without a C library, which such a machine may lack.
 LOADER32 = """
 __attribute__((noinline)) static int call(int n, int a, const void* b, int c) { int r; __asm__ volatile("int $0x80" : "=a"(r) : "a"(n), "b"(a), "c"(b), "d"(c) : "memory"); return r; }
@@ -422,6 +442,7 @@ def main():
     others_names(checks, data)
     record_locks(checks, data)
     not_judged(checks, data)
+    namespaces(checks, data)
     narrow(checks, data)
     checks.finish()
 
