@@ -291,6 +291,20 @@ def test_ends_unheard(folder, spec):
         expect(f"wait4 is refused, {options}", ended("wait4", [*options, "--quiet"]), (5, b"100000\n", ""))
 
 
+def test_children_elsewhere(folder, spec):
+    """A program that is to have a PID namespace below it, and not to be the first process there, is not made a child."""
+    apart = ["unshare", "--user", "--map-root-user", "--pid"]
+    script = ["sh", "-c", "sh -c 'echo $$'; exit 5"]
+    plain = subprocess.run([*apart, *script], cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+    if plain.returncode != 5:
+        print(f"skipped: children in another namespace: {plain.stderr.decode()}")
+        return
+    why = "as a child of chainio it would be in another PID namespace; make that with `unshare --pid --fork`\n"
+    for options in ([], ["--quiet"]):
+        done = subprocess.run([*apart, *folder.command([*spec, *options], script)], env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+        expect(f"children in another namespace {options}", (done.returncode, done.stdout, done.stderr.decode()), (5, plain.stdout, f"chainio run: sh runs plain: {why}"))
+
+
 def test_proot(folder, spec):
     """Below proot, which keeps the heap itself."""
     if not shutil.which("proot"):
@@ -338,7 +352,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])  # fills the cache
         # An artifact is the whole program's from the start; a source from the cache the launcher's.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_address_space_within, test_filter, test_ends_unheard, test_no_process, test_without_proc):
+            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_address_space_within, test_filter, test_ends_unheard, test_children_elsewhere, test_no_process, test_without_proc):
                 test(folder, spec)
         test_proot(folder, ["--spec", "good.o"])
     test_closed_files()

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,9 +29,19 @@ void collect_ended(pid_t child) {
     ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG);
 }
 
+// As after unshare(CLONE_NEWPID) or setns(). There is no /proc/self/ns/pid_for_children before a namespace's first
+// process.
+bool has_children_elsewhere() {
+    struct stat own{}, childrens{};
+    if (::stat("/proc/self/ns/pid", &own) != 0) return false;
+    return ::stat("/proc/self/ns/pid_for_children", &childrens) != 0 || own.st_ino != childrens.st_ino;
+}
+
 }  // namespace
 
-std::string cannot_hear_of_ends() {
+std::string cannot_be_parent() {
+    if (has_children_elsewhere())
+        return "as a child of chainio it would be in another PID namespace; make that with `unshare --pid --fork`";
     siginfo_t info{};
     if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno == ECHILD) return {};
     return std::string("chainio would not hear of its end: waitid() is refused here (") + std::strerror(errno) +

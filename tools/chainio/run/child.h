@@ -16,8 +16,9 @@ struct Ended {
     int signal = 0;  // not 0: it died of this one
 };
 
-// Why this process would not hear that a child has ended; empty where it does. To be asked before there is one.
-std::string cannot_hear_of_ends();
+// Why the program cannot be a child of this process: it would be in another PID namespace than as this process, or
+// nobody would hear that it has ended. Empty where it can. To be asked before there is a child.
+std::string cannot_be_parent();
 
 // One in a process.
 class Child {

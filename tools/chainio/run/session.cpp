@@ -75,7 +75,7 @@ std::expected<Prepared, SpecError> prepare(const RunOptions& options, const std:
     };
     // A spec that is compiled makes files, too.
     if (std::string why = shadow::RegionFile::forbidden(); !why.empty()) return plain(why);
-    if (std::string why = cannot_hear_of_ends(); !why.empty()) return plain(why);
+    if (std::string why = cannot_be_parent(); !why.empty()) return plain(why);
     Prepared made;
     auto spec = load_spec(options.spec);
     if (!spec) return std::unexpected(std::move(spec.error()));

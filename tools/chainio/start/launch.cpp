@@ -74,7 +74,7 @@ std::optional<Begun> begin(const Arguments& arguments) {
     const auto launch = launch_for(arguments);
     if (!launch || launch->empty()) return std::nullopt;
     const auto program = run::find_program(arguments.words.front());
-    if (!program || !run::cannot_preload(*program).empty() || !run::cannot_hear_of_ends().empty()) return std::nullopt;
+    if (!program || !run::cannot_preload(*program).empty() || !run::cannot_be_parent().empty()) return std::nullopt;
     const auto library = run::find_library(arguments.library);
     if (!library) return std::nullopt;
     auto region = shadow::RegionFile::create();
