@@ -25,16 +25,19 @@ namespace {
 // Whether the program's loader would complain about us.
 bool note_program(const Place& place) {
     if (!live_region() || !place.path) return false;
-    const ProgramFile file = look_at_program(place);
-    switch (file) {
+    const LookedAt looked = look_at_program(place);
+    switch (looked.file) {
         case ProgramFile::without_loader: post_note(Note::static_program, place.path); break;
         case ProgramFile::narrow: post_note(Note::narrow_program, place.path); break;
         case ProgramFile::unknown: post_note(Note::not_judged, nullptr); break;  // the path may be any address
         case ProgramFile::other: break;
     }
-    return file == ProgramFile::narrow;
+    return looked.file == ProgramFile::narrow || looked.is_refused_us;
 }
 bool note_program(const char* path) { return note_program({AT_FDCWD, path, 0}); }
+
+// The same of the shell that libc starts.
+bool is_refused_by_shell() { return live_region() && look_at_program({AT_FDCWD, "/bin/sh", 0}).is_refused_us; }
 
 // As execvp looks for it. The name is only looked at here; what is executed is up to libc.
 [[gnu::noinline]] bool search(const char* name) {
@@ -192,11 +195,11 @@ CHAINIO_CALL(int, posix_spawnp, pid_t* child, const char* name, const posix_spaw
 
 // Their shell gets the environment as it is.
 CHAINIO_CALL(int, system, const char* command) {
-    leave_environment();
+    leave_environment(is_refused_by_shell());
     return CHAINIO_NEXT(system)(command);
 }
 CHAINIO_CALL(FILE*, popen, const char* command, const char* mode) {
-    leave_environment();
+    leave_environment(is_refused_by_shell());
     return CHAINIO_NEXT(popen)(command, mode);
 }
 

@@ -5,11 +5,13 @@
 #include <sched.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 
 #include "runtime/shim/child.h"
 #include "runtime/shim/raw.h"
+#include "runtime/shim/reach.h"
 
 namespace chainio::shim {
 namespace {
@@ -56,23 +58,38 @@ long open_file(const Place& place) {
     return raw_call(SYS_openat, place.folder, word(place.path), kFlags);
 }
 
-// In a child.
-int look(void* place) {
-    const long fd = open_file(*static_cast<const Place*>(place));
-    if (failed(fd)) return static_cast<int>(ProgramFile::other);
+ProgramFile judge(const Place& place) {
+    const long fd = open_file(place);
+    if (failed(fd)) return ProgramFile::other;
     Head head;
     const long got = raw_call(SYS_pread64, fd, word(head.bytes), sizeof head.bytes, 0);
     head.size = failed(got) ? 0 : static_cast<std::size_t>(got);
-    return static_cast<int>(judge(head));
+    return judge(head);
+}
+
+// Only to open it tells: Landlock, for one, lets a process ask after what it may not open. That it is not there says
+// nothing, since a library may have told another name (fakechroot).
+bool is_refused(const char* file) {
+    return file && raw_call(SYS_openat, AT_FDCWD, word(file), O_RDONLY | O_CLOEXEC) == -EACCES;
+}
+
+constexpr int kRefused = 16;  // beside the kind of file
+
+// In a child, whose descriptors nobody comes upon.
+int look(void* place) {
+    const int file = static_cast<int>(judge(*static_cast<const Place*>(place)));
+    return file | (is_refused(loaded_file()) ? kRefused : 0);
 }
 
 }  // namespace
 
 // The child shares the caller's memory, for speed, and thus must not share its stack.
-ProgramFile look_at_program(const Place& place) {
+LookedAt look_at_program(const Place& place) {
     alignas(16) char stack[2 * 1024];  // of which it takes some 1,300 bytes
     Place looked_at = place;
-    return static_cast<ProgramFile>(ask_child(look, &looked_at, stack + sizeof stack, CLONE_VM));
+    const int answer = ask_child(look, &looked_at, stack + sizeof stack, CLONE_VM);
+    if (answer < 0) return {ProgramFile::unknown, false};
+    return {static_cast<ProgramFile>(answer & ~kRefused), (answer & kRefused) != 0};
 }
 
 }  // namespace chainio::shim

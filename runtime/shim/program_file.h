@@ -16,6 +16,11 @@ struct Place {
     const char* path;
     int flags;
 };
-ProgramFile look_at_program(const Place& place);
+
+struct LookedAt {
+    ProgramFile file;
+    bool is_refused_us;  // no loader can open the library, as where Landlock keeps the process out of its folder
+};
+LookedAt look_at_program(const Place& place);
 
 }  // namespace chainio::shim

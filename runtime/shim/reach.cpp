@@ -1,5 +1,6 @@
 #include "runtime/shim/reach.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ constexpr char kBetween[] = ": ";
 
 constinit char own[kMaxPath + 1] = {};
 constinit char place[kMaxPath + 1] = {};     // what of it has to be there: `$LIB` only the loader knows
+constinit const char* loaded = nullptr;      // with `$LIB` as this program's loader has it
 constinit const char* first_list = nullptr;  // in memory that the kernel has made for the program's environment
 
 std::size_t length_of_part(const char* part) { return std::strcspn(part, kBetween); }
@@ -124,9 +126,12 @@ void learn_own_entry() {
         std::memcpy(own, part, length);
         std::memcpy(place, part, length);
         if (char* expanded = std::strstr(place, kExpanded)) *expanded = 0;
+        if (Dl_info info; dladdr(own, &info) != 0) loaded = info.dli_fname;
         return;
     }
 }
+
+const char* loaded_file() { return loaded; }
 
 std::size_t room_without_us(char* const* environment, bool complains) {
     constexpr std::size_t kMostRoom = 16 * 1024;  // of a stack that may be small; then the loader says what it says
@@ -162,8 +167,8 @@ char* const* without_us(char* const* environment, void* room) {
     return static_cast<char* const*>(room);
 }
 
-void leave_environment() {
-    if (!environ || !out_of_reach()) [[likely]]
+void leave_environment(bool is_refused_us) {
+    if (!environ || !(is_refused_us || out_of_reach())) [[likely]]
         return;
     char** to = environ;
     for (char** each = environ; *each; ++each) {

@@ -7,12 +7,15 @@ namespace chainio::shim {
 
 // What LD_PRELOAD calls the library; before the program can change its environment.
 void learn_own_entry();
+// The file that the loader took for it; null: not known.
+const char* loaded_file();
 // Bytes that the environment takes without our entry; 0: it is passed on as it is. `complains`: whether the program's
 // loader would complain about us although we are in reach.
 std::size_t room_without_us(char* const* environment, bool complains);
 char* const* without_us(char* const* environment, void* room);
-// Takes our entry out of the program's own environment where the library is out of reach: what libc starts with it.
-void leave_environment();
+// Takes our entry out of the program's own environment where the library is out of reach, or refused: what libc starts
+// with it.
+void leave_environment(bool is_refused_us);
 
 // The environment for a program that is about to be executed, on the caller's stack where it is another one.
 #define CHAINIO_ENVIRONMENT_FOR_NEXT(environment, complains)                 \

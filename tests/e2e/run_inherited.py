@@ -52,6 +52,9 @@ EXECUTES = """#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/landlock.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 extern char **environ;
@@ -74,8 +77,16 @@ static int show(FILE* stream) {
     write(1, line, strlen(line));
     return pclose(stream);
 }
+static int keep_to(const char* folder) {
+    unsigned long files = 1UL << 2 | 1UL << 3;  // that reading files and folders is ruled
+    int rules = syscall(SYS_landlock_create_ruleset, &files, sizeof files, 0);
+    struct landlock_path_beneath_attr rule = {files, open(folder, O_PATH)};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) ||
+        syscall(SYS_landlock_restrict_self, rules, 0);
+}
 int main(int count, char** arguments) {
     unlink(arguments[1]);
+    if (count > 2 && keep_to(arguments[2])) return perror("landlock"), 77;
     for (int way = 0; way < 13; ++way) {
         pid_t child = 0;
         int status = 0;
@@ -160,6 +171,12 @@ def test_out_of_reach(folder, spec):
         expect(f"out of the library's reach, beside '{others}'", (done.returncode, done.stdout.decode().split(), done.stderr), (0, [left] * 26, b""))
         expect("what could reach it was seen", summary["classes"][0]["opened"], 1)
         library.parent.rmdir()
+    # May ask after the library, and not read it; `$LIB` stands in its place.
+    done = folder.run([*spec, "--quiet"], ["./executes", "none", "/usr"])
+    if done.returncode == 77:
+        print(f"skipped: a library that Landlock refuses: {done.stderr.decode()}")
+    else:
+        expect("a library that Landlock refuses", (done.returncode, done.stdout.decode().split(), done.stderr), (0, ["none"] * 13, b""))
     (folder.path / "unreadable.c").write_text(UNREADABLE)
     subprocess.run(["clang-19", "unreadable.c", "-o", "unreadable"], cwd=folder.path, check=True, timeout=runs.LONGEST)
     plain = subprocess.run(["./unreadable", "none"], cwd=folder.path, capture_output=True, timeout=runs.LONGEST).stdout.decode()
