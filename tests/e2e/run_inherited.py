@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """chainio run and what is inherited: by the program from whoever started chainio, and by the program's children from it."""
+import ctypes
 import os
 import pathlib
 import re
 import resource
+import select
 import shlex
 import shutil
 import signal
@@ -322,6 +324,23 @@ def test_children_elsewhere(folder, spec):
         expect(f"children in another namespace {options}", (done.returncode, done.stdout, done.stderr.decode()), (5, plain.stdout, f"chainio run: sh runs plain: {why}"))
 
 
+def test_parents_end(folder, spec):
+    """Who is to get a signal when his parent ends has that as the program, too: chainio's end is not its parent's."""
+    def at_parents_end(number):
+        return lambda: ctypes.CDLL(None).prctl(1, number)
+    show = [sys.executable, "-c", "import ctypes; got = ctypes.c_int(); ctypes.CDLL(None).prctl(2, ctypes.byref(got)); print(got.value)"]
+    for number in (0, signal.SIGUSR1):
+        done = folder.run([*spec, "--quiet"], show, preexec_fn=at_parents_end(number))
+        expect(f"at its parent's end comes signal {number:d}", (done.returncode, done.stdout, done.stderr), (0, b"%d\n" % number, b""))
+    run = folder.start([*spec, "--quiet"], ["sh", "-c", "echo on; exec cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=at_parents_end(signal.SIGKILL))
+    expect("a program whose chainio is to be killed at its parent's end", run.stdout.readline(), b"on\n")
+    run.kill()
+    expect("  ends when that is killed", select.select([run.stdout], [], [], runs.LONGEST)[0] != [] and run.stdout.read(), b"")
+    run.stdin.close()
+    run.stdout.close()
+    run.wait()
+
+
 def test_proot(folder, spec):
     """Below proot, which keeps the heap itself."""
     if not shutil.which("proot"):
@@ -369,7 +388,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])  # fills the cache
         # An artifact is the whole program's from the start; a source from the cache the launcher's.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_address_space_within, test_filter, test_ends_unheard, test_children_elsewhere, test_no_process, test_without_proc):
+            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_address_space_within, test_filter, test_ends_unheard, test_children_elsewhere, test_parents_end, test_no_process, test_without_proc):
                 test(folder, spec)
         test_proot(folder, ["--spec", "good.o"])
     test_closed_files()

@@ -55,8 +55,9 @@ std::expected<Child, int> Child::start(const Start& what, bool whole_tree, const
     // A signal that comes before the program is there waits until it is.
     const SignalSet before = block_signals(kAllSignals);
     const bool were_ignored = watch_children();
-    int pid = 0;
-    const int error = spawn(what, {before, were_ignored}, before_it, pid);
+    int at_parents_end = 0, pid = 0;
+    ::prctl(PR_GET_PDEATHSIG, &at_parents_end);
+    const int error = spawn(what, {before, were_ignored, at_parents_end}, before_it, pid);
     if (error != 0) {
         // This process may become another, and start the program then, or become the program.
         leave_children(were_ignored);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -131,6 +132,7 @@ class Turns {
         char* const number = birth.own[i].data() + birth.number_at[i];
         *std::to_chars(number, birth.own[i].data() + birth.own[i].size() - 1, ::getpid()).ptr = '\0';
     }
+    ::prctl(PR_SET_PDEATHSIG, birth.inherited.at_parents_end);
     // No handler of the parent's may run here once signals are no longer blocked.
     leave_children(birth.inherited.ignores_children);
     block_signals(birth.inherited.blocked);
