@@ -211,9 +211,9 @@ def test_ignored_children(folder, spec):
 
 def test_own_number(folder, spec):
     """systemd says for which process its sockets and its watchdog are: for the program, not for chainio."""
-    command = shlex.join(folder.command([*spec, "--quiet"], ["sh", "-c", "echo $$ $LISTEN_PID $WATCHDOG_PID"]))
-    for given, means in (("$$ WATCHDOG_PID=$$", lambda own, listen, watchdog: own == listen == watchdog), ("1 WATCHDOG_PID=2", lambda own, *rest: rest == ("1", "2"))):
-        done = subprocess.run(["sh", "-c", f"export LISTEN_PID={given}; exec {command}"], env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+    command = shlex.join(folder.command([*spec, "--quiet"], ["sh", "-c", "echo $$ $LISTEN_PID $WATCHDOG_PID $SYSTEMD_EXEC_PID ${LISTEN_PIDFDID-none}"]))
+    for given, means in (("$$ WATCHDOG_PID=$$ SYSTEMD_EXEC_PID=$$", lambda own, *rest: rest == (own, own, own, "none")), ("1 WATCHDOG_PID=2 SYSTEMD_EXEC_PID=3", lambda own, *rest: rest == ("1", "2", "3", "4"))):
+        done = subprocess.run(["sh", "-c", f"export LISTEN_PIDFDID=4 LISTEN_PID={given}; exec {command}"], env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
         expect(f"LISTEN_PID={given}", (done.returncode, done.stdout.decode().split()), lambda r, means=means: r[0] == 0 and means(*r[1]))
 
 

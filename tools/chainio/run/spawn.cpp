@@ -18,6 +18,8 @@
 namespace chainio::run {
 namespace {
 
+using namespace std::string_view_literals;
+
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
     std::vector<char*> out;
     for (const std::string& each : strings) out.push_back(const_cast<char*>(each.c_str()));
@@ -61,14 +63,24 @@ struct Birth {
     int error = 0;
 };
 
-// Those by which systemd says for which process its sockets and its watchdog are.
+constexpr std::string_view kListens = "LISTEN_PID=", kListensById = "LISTEN_PIDFDID=";
+
+// What pidfds call a process, as no other ever is called. The child's is not known here, and who finds none compares
+// the number alone.
+void leave_out_id(std::vector<char*>& environment) {
+    std::erase_if(environment, [](const char* entry) {
+        return entry != nullptr && std::string_view(entry).starts_with(kListensById);
+    });
+}
+
+// Those by which systemd says for which process its sockets and its watchdog are, and which one it has started.
 void find_own(const Start& what, Birth& birth, Prepared& prepared) {
     constexpr std::size_t kLongest = 11;  // of a number, with its end
     const std::string self = std::to_string(::getpid());
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < what.environment.size(); i++) {
         const std::string_view entry(what.environment[i]);
-        for (const std::string_view name : {"LISTEN_PID=", "WATCHDOG_PID="}) {
+        for (const std::string_view name : {kListens, "WATCHDOG_PID="sv, "SYSTEMD_EXEC_PID="sv}) {
             if (!entry.starts_with(name) || entry.substr(name.size()) != self) continue;
             birth.own.emplace_back(std::string(name) + std::string(kLongest, '\0'));
             birth.number_at.push_back(name.size());
@@ -76,6 +88,8 @@ void find_own(const Start& what, Birth& birth, Prepared& prepared) {
         }
     }
     for (std::size_t i = 0; i < places.size(); i++) prepared.environment[places[i]] = birth.own[i].data();
+    if (std::ranges::any_of(birth.own, [](const auto& entry) { return entry.starts_with(kListens); }))
+        leave_out_id(prepared.environment);
 }
 
 // Two pipes, by which parent and child wait for each other. Whoever of the two is at work, the other one makes

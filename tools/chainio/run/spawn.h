@@ -21,7 +21,7 @@ struct Inherited {
     int at_parents_end = 0;  // the signal that comes when its parent ends; 0: none
 };
 
-// With all signals blocked. What the environment says is for this process (LISTEN_PID, WATCHDOG_PID) is for the
+// With all signals blocked. What the environment says is for this process (LISTEN_PID and the like) is for the
 // program. Returns an errno when it cannot.
 // `before`, if any, is done by this process when there is a child and before the program begins: what this process
 // gives up, its child keeps.
