@@ -341,6 +341,33 @@ def test_parents_end(folder, spec):
     run.wait()
 
 
+ORPHANED = r"""
+import os
+go, end = os.pipe()
+child = os.fork()
+if child == 0:
+    if os.fork() == 0:
+        os.close(end)
+        os.read(go, 1)
+        os._exit(3)
+    os._exit(0)
+os.waitpid(child, 0)
+os.close(end)
+try:
+    print(os.waitstatus_to_exitcode(os.wait()[1]))
+except ChildProcessError:
+    print("another's")
+"""
+
+
+def test_orphans(folder, spec):
+    """Whoever is to collect the orphans of his descendants (PR_SET_CHILD_SUBREAPER) does it as the program, too."""
+    for collects, whose in ((0, b"another's\n"), (1, b"3\n")):
+        for options in ([], ["--follow"]):
+            done = folder.run([*spec, "--quiet", *options], [sys.executable, "-c", ORPHANED], preexec_fn=lambda collects=collects: ctypes.CDLL(None).prctl(36, collects))
+            expect(f"orphans, collected {collects} {options}", (done.returncode, done.stdout, done.stderr), (0, whose, b""))
+
+
 def test_proot(folder, spec):
     """Below proot, which keeps the heap itself."""
     if not shutil.which("proot"):
@@ -388,7 +415,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])  # fills the cache
         # An artifact is the whole program's from the start; a source from the cache the launcher's.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_address_space_within, test_filter, test_ends_unheard, test_children_elsewhere, test_parents_end, test_no_process, test_without_proc):
+            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_address_space_within, test_filter, test_ends_unheard, test_children_elsewhere, test_parents_end, test_orphans, test_no_process, test_without_proc):
                 test(folder, spec)
         test_proot(folder, ["--spec", "good.o"])
     test_closed_files()

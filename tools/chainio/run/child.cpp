@@ -57,7 +57,7 @@ std::expected<Child, int> Child::start(const Start& what, bool whole_tree, const
     const bool were_ignored = watch_children();
     int at_parents_end = 0, pid = 0;
     ::prctl(PR_GET_PDEATHSIG, &at_parents_end);
-    const int error = spawn(what, {before, were_ignored, at_parents_end}, before_it, pid);
+    const int error = spawn(what, {before, were_ignored, collected != 0, at_parents_end}, before_it, pid);
     if (error != 0) {
         // This process may become another, and start the program then, or become the program.
         leave_children(were_ignored);

@@ -146,6 +146,7 @@ class Turns {
         char* const number = birth.own[i].data() + birth.number_at[i];
         *std::to_chars(number, birth.own[i].data() + birth.own[i].size() - 1, ::getpid()).ptr = '\0';
     }
+    if (birth.inherited.collects_orphans) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     ::prctl(PR_SET_PDEATHSIG, birth.inherited.at_parents_end);
     // No handler of the parent's may run here once signals are no longer blocked.
     leave_children(birth.inherited.ignores_children);

@@ -17,8 +17,9 @@ struct Start {
 // What the program finds as this process found it.
 struct Inherited {
     SignalSet blocked;
-    bool ignores_children;   // SIGCHLD is ignored
-    int at_parents_end = 0;  // the signal that comes when its parent ends; 0: none
+    bool ignores_children;          // SIGCHLD is ignored
+    bool collects_orphans = false;  // those of its descendants become its children
+    int at_parents_end = 0;         // the signal that comes when its parent ends; 0: none
 };
 
 // With all signals blocked. What the environment says is for this process (LISTEN_PID and the like) is for the
