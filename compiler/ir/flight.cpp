@@ -1,7 +1,9 @@
 #include "compiler/ir/flight.h"
 
 #include <algorithm>
+#include <compare>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -10,103 +12,122 @@
 namespace chainio::ir {
 namespace {
 
-using Counts = std::vector<std::uint64_t>;  // one a step of the chain: reads that are queued for it
-
-// What one body queues, on the paths that go on behind it and on those that end the program inside.
-struct Paths {
-    Counts through, ended;
-    bool goes_on = true;
+// Reads that are queued, at most: for each step of the chain, and on any one path in all. Where one path queues for a
+// step and another one for the next, that is a read for each of the two, and still one in all.
+struct Counts {
+    std::vector<std::uint64_t> of_step;
+    std::uint64_t all = 0;
+    auto operator<=>(const Counts&) const = default;
 };
 
-void raise_to(Counts& counts, const Counts& others) {
-    for (std::size_t i = 0; i < counts.size(); i++) counts[i] = std::max(counts[i], others[i]);
-}
-Counts sum_of(Counts counts, const Counts& others) {
-    for (std::size_t i = 0; i < counts.size(); i++)
-        counts[i] = std::min<std::uint64_t>(counts[i] + others[i], CIO_MAX_NEXT);
+// What a body queues on the paths that go on behind it, on those that leave the round of the loop around it, and on
+// those that end the program inside. What has no value has no path.
+struct Paths {
+    std::optional<Counts> through, left, ended;
+};
+
+Counts most_of(Counts counts, const Counts& others) {
+    for (std::size_t i = 0; i < counts.of_step.size(); i++)
+        counts.of_step[i] = std::max(counts.of_step[i], others.of_step[i]);
+    counts.all = std::max(counts.all, others.all);
     return counts;
+}
+std::optional<Counts> either(const std::optional<Counts>& a, const std::optional<Counts>& b) {
+    if (!a || !b) return a ? a : b;
+    return most_of(*a, *b);
+}
+
+// One program queues at most CIO_MAX_NEXT reads: no count has to go on above that.
+Counts combined(Counts counts, std::uint64_t times, const Counts& others) {
+    const auto bounded = [](std::uint64_t count) { return std::min<std::uint64_t>(count, CIO_MAX_NEXT); };
+    for (std::size_t i = 0; i < counts.of_step.size(); i++)
+        counts.of_step[i] = bounded(counts.of_step[i] * times + others.of_step[i]);
+    counts.all = bounded(counts.all * times + others.all);
+    return counts;
+}
+std::optional<Counts> behind(const Counts& first, const std::optional<Counts>& then) {
+    if (!then) return std::nullopt;
+    return combined(first, 1, *then);
+}
+
+template <class... Kinds>
+bool is_any(const Stmt& stmt) {
+    return (std::holds_alternative<Kinds>(stmt.node) || ...);
 }
 
 class Queueing {
   public:
-    Queueing(std::size_t steps, Counts& largest) : none_(steps, 0), largest_(largest) {}
+    Queueing(std::size_t steps, std::vector<std::uint64_t>& largest)
+        : none_{std::vector<std::uint64_t>(steps, 0)}, largest_(largest) {}
 
     Counts of(const Body& body) {
-        Paths paths = walk(body);
-        if (paths.goes_on) raise_to(paths.ended, paths.through);
-        return paths.ended;
+        const Paths paths = walk(body);
+        return either(either(paths.through, paths.left), paths.ended).value_or(none_);
     }
 
   private:
     Paths walk(const Body& body) {
-        Paths sum{none_, none_, true};
+        Paths sum{none_, {}, {}};
         for (const Stmt& stmt : body) {
+            const Counts before = *sum.through;
             const Paths here = statement(stmt);
-            raise_to(sum.ended, sum_of(sum.through, here.ended));
-            if (here.goes_on) sum.through = sum_of(sum.through, here.through);
-            sum.goes_on = here.goes_on;
-            if (!sum.goes_on) {
-                raise_to(sum.ended, sum.through);
-                break;
-            }
+            sum.left = either(sum.left, behind(before, here.left));
+            sum.ended = either(sum.ended, behind(before, here.ended));
+            sum.through = behind(before, here.through);
+            if (!sum.through) break;
         }
         return sum;
     }
 
     Paths statement(const Stmt& stmt) {
-        Paths here{none_, none_, true};
-        if (const auto* next = std::get_if<Next>(&stmt.node)) {
-            queue(*next, here.through);
-        } else if (const auto* branch = std::get_if<If>(&stmt.node)) {
-            here = either(walk(branch->yes), walk(branch->no));
-        } else if (const auto* loop = std::get_if<Loop>(&stmt.node)) {
-            here = repeated(walk(loop->body), loop->max);
-        } else {
-            const bool ends = std::holds_alternative<End>(stmt.node) || std::holds_alternative<Return>(stmt.node) ||
-                              std::holds_alternative<Fail>(stmt.node);
-            here.goes_on = !ends;
+        if (const auto* next = std::get_if<Next>(&stmt.node)) return {queued(*next), {}, {}};
+        if (const auto* loop = std::get_if<Loop>(&stmt.node)) return repeated(walk(loop->body), loop->max);
+        if (const auto* branch = std::get_if<If>(&stmt.node)) {
+            const Paths yes = walk(branch->yes), no = walk(branch->no);
+            return {either(yes.through, no.through), either(yes.left, no.left), either(yes.ended, no.ended)};
         }
-        return here;
+        if (is_any<Break, Continue>(stmt)) return {{}, none_, {}};
+        if (is_any<End, Return, Fail>(stmt)) return {{}, {}, none_};
+        return {none_, {}, {}};
     }
 
-    void queue(const Next& next, Counts& counts) {
-        if (next.step >= counts.size()) return;
-        counts[next.step] = 1;
+    Counts queued(const Next& next) {
+        Counts counts = none_;
+        if (next.step >= counts.of_step.size()) return counts;
+        counts.of_step[next.step] = counts.all = 1;
         const std::uint64_t length = next.length.is_imm ? next.length.value : CIO_MAX_BLOCK;
         largest_[next.step] = std::max(largest_[next.step], std::min<std::uint64_t>(length, CIO_MAX_BLOCK));
+        return counts;
     }
 
-    static Paths either(Paths yes, const Paths& no) {
-        raise_to(yes.ended, no.ended);
-        if (!yes.goes_on) {
-            yes.through = no.through;
-        } else if (no.goes_on) {
-            raise_to(yes.through, no.through);
-        }
-        yes.goes_on = yes.goes_on || no.goes_on;
-        return yes;
-    }
-
-    // A `break` leaves a loop from inside, so what its body queues before an end counts for what follows too.
-    static Paths repeated(Paths body, std::uint64_t times) {
-        if (body.goes_on) raise_to(body.ended, body.through);
-        for (std::uint64_t& count : body.ended) count = std::min<std::uint64_t>(count * times, CIO_MAX_NEXT);
-        return {body.ended, body.ended, true};
+    // The program ends in one round at most, the last one.
+    Paths repeated(const Paths& body, std::uint64_t most_rounds) const {
+        const Counts round = either(body.through, body.left).value_or(none_);
+        Paths all{combined(round, most_rounds, none_), {}, {}};
+        if (body.ended && most_rounds != 0) all.ended = combined(round, most_rounds - 1, *body.ended);
+        return all;
     }
 
     Counts none_;
-    Counts& largest_;
+    std::vector<std::uint64_t>& largest_;
 };
 
-std::uint64_t total(const Counts& counts) { return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}); }
+std::uint64_t total(const Counts& counts) {
+    return std::min(counts.all, std::accumulate(counts.of_step.begin(), counts.of_step.end(), std::uint64_t{0}));
+}
 
-// One program queues at most CIO_MAX_NEXT reads in all. The bound by steps may add up to more, which only loosens it.
 Counts next_generation(const Counts& generation, const std::vector<Counts>& queued, std::uint64_t hops) {
-    Counts next(generation.size(), 0);
-    for (std::size_t from = 0; from < generation.size(); from++) {
-        for (std::size_t to = 0; to < next.size(); to++)
-            next[to] = std::min(next[to] + generation[from] * queued[from][to], hops);
+    const std::size_t steps = generation.of_step.size();
+    Counts next{std::vector<std::uint64_t>(steps, 0)};
+    std::uint64_t most = 0;  // that one of them queues
+    for (std::size_t from = 0; from < steps; from++) {
+        const std::uint64_t times = generation.of_step[from];
+        for (std::size_t to = 0; to < steps; to++)
+            next.of_step[to] = std::min(next.of_step[to] + times * queued[from].of_step[to], hops);
+        next.all = std::min(next.all + times * queued[from].all, hops);
+        if (times != 0) most = std::max(most, queued[from].all);
     }
+    next.all = std::min(next.all, total(generation) * most);
     return next;
 }
 
@@ -116,7 +137,7 @@ FlightBounds flight_bounds(const Module& module, const Chain& chain) {
     const std::size_t steps = chain.steps.size();
     FlightBounds bounds;
     if (steps == 0 || chain.entry < 0) return bounds;
-    Counts largest(steps, 0);
+    std::vector<std::uint64_t> largest(steps, 0);
     Queueing reads(steps, largest);
     const auto& programs = module.programs;
     Counts generation = reads.of(programs[static_cast<std::size_t>(chain.entry)].body);
@@ -133,7 +154,7 @@ FlightBounds flight_bounds(const Module& module, const Chain& chain) {
             std::min(std::max(total(generation), total(next) + total(generation) - 1), chain.hops - done);
         std::uint64_t bytes = 0;
         for (std::size_t i = 0; i < steps; i++)
-            bytes += std::min(generation[i] + next[i], at_once) * (largest[i] + CIO_PAD);
+            bytes += std::min(generation.of_step[i] + next.of_step[i], at_once) * (largest[i] + CIO_PAD);
         const std::uint64_t most = at_once * (*std::ranges::max_element(largest) + CIO_PAD);
         in_flight = std::max(in_flight, at_once);
         most_bytes = std::max(most_bytes, std::min(bytes, most));

@@ -50,6 +50,35 @@ TEST(Flight, AFanOutIsInFlightAtOnce) {
     EXPECT_LT(flight(m).block_memory, 31U * 4200U);
 }
 
+// `for … { if … { goto found } }  goto walk`: whatever the loop's bound, the step goes once.
+TEST(Flight, AGotoInALoopIsOneRead) {
+    const auto leaves = [](decltype(Stmt::node) how) {
+        return [how](Builder& b) {
+            b.loop(imm(1000), 1000, CIO_MALFORMED, [&](Operand) {
+                b.if_(b.input(Input::block_tag), [&] {
+                    b.add(read_for(1, CIO_MAX_BLOCK));
+                    std::visit([&](const auto& node) { b.add(node); }, how);
+                });
+            });
+            b.add(read_for(0, CIO_MAX_BLOCK));
+            b.add(End{});
+        };
+    };
+    const auto value = [](Builder& b) { b.add(read_for(0)); };
+    EXPECT_EQ(flight(chain_of(20000, {leaves(End{}), value})).in_flight, 1U);
+    EXPECT_EQ(flight(chain_of(20000, {leaves(End{}), value})).block_memory, CIO_MAX_BLOCK + CIO_PAD);
+    EXPECT_GT(flight(chain_of(20000, {leaves(Continue{}), value})).in_flight, 16U) << "each round queues one";
+}
+
+TEST(Flight, StepsThatGoToOneOrTheOtherHaveOneReadInFlight) {
+    const auto either = [](Builder& b) {
+        b.if_(b.input(Input::block_tag), [&] { b.add(read_for(0, 4096)); }, [&] { b.add(read_for(1, 4096)); });
+        b.add(End{});
+    };
+    EXPECT_EQ(flight(chain_of(65536, {either, either})).in_flight, 1U);
+    EXPECT_EQ(flight(chain_of(65536, {either, either})).block_memory, 4096U + CIO_PAD);
+}
+
 TEST(Flight, GrowthStopsAtTheHops) {
     const Module m = chain_of(100, {[](Builder& b) {
                                   for (int i = 0; i < 16; i++) b.add(read_for(0));
@@ -70,44 +99,55 @@ TEST(Flight, ChainsThatAlternateForeverAreQuick) {
 }
 
 using Random = std::mt19937;
-void random_body(Builder& b, Random& random, std::uint16_t steps, int depth) {
+void random_body(Builder& b, Random& random, std::uint16_t steps, int depth, bool in_loop = false) {
     const auto pick = [&](unsigned n) { return static_cast<std::uint16_t>(random() % n); };
     for (int i = 0, n = 1 + pick(3); i < n; i++) {
-        const unsigned kind = depth > 2 ? pick(2) : pick(5);
+        const unsigned kind = depth > 2 ? pick(2) : pick(in_loop ? 6 : 5);
         if (kind <= 1) b.add(read_for(pick(steps), 1U + pick(4096)));
         if (kind == 2)
             b.if_(
-                b.input(Input::block_tag), [&] { random_body(b, random, steps, depth + 1); },
+                b.input(Input::block_tag), [&] { random_body(b, random, steps, depth + 1, in_loop); },
                 [&] {
-                    if (pick(2)) random_body(b, random, steps, depth + 1);
+                    if (pick(2)) random_body(b, random, steps, depth + 1, in_loop);
                 });
         if (kind == 3)
             b.loop(b.input(Input::block_tag), 1U + pick(4), CIO_MALFORMED,
-                   [&](Operand) { random_body(b, random, steps, depth + 1); });
+                   [&](Operand) { random_body(b, random, steps, depth + 1, true); });
         if (kind == 4)
             b.if_(b.input(Input::block_tag), [&] {
                 random_body(b, random, steps, 3);
                 b.add(End{});
             });
+        if (kind == 5)
+            b.if_(b.input(Input::block_tag), [&] {
+                random_body(b, random, steps, 3);
+                if (pick(2)) return b.add(Break{});
+                b.add(Continue{});
+            });
     }
 }
 
-// Executes a body with random conditions; false when it ended the step.
-bool run_randomly(const Body& body, Random& random, std::vector<Next>& queued) {
+// Executes a body with random conditions, and gives how it ended.
+enum class Left : std::uint8_t { nothing, round, loop, step };
+Left run_randomly(const Body& body, Random& random, std::vector<Next>& queued) {
     for (const Stmt& stmt : body) {
         if (const auto* next = std::get_if<Next>(&stmt.node)) queued.push_back(*next);
-        if (std::holds_alternative<End>(stmt.node)) return false;
+        if (std::holds_alternative<End>(stmt.node)) return Left::step;
+        if (std::holds_alternative<Break>(stmt.node)) return Left::loop;
+        if (std::holds_alternative<Continue>(stmt.node)) return Left::round;
         if (const auto* branch = std::get_if<If>(&stmt.node)) {
-            if (!run_randomly(random() % 2 ? branch->yes : branch->no, random, queued)) return false;
+            const Left left = run_randomly(random() % 2 ? branch->yes : branch->no, random, queued);
+            if (left != Left::nothing) return left;
         }
         if (const auto* loop = std::get_if<Loop>(&stmt.node)) {
             const std::uint32_t rounds = random() % (loop->max + 1);
-            for (std::uint32_t i = 0; i < rounds; i++) {
-                if (!run_randomly(loop->body, random, queued)) return false;
-            }
+            Left left = Left::nothing;
+            for (std::uint32_t i = 0; i < rounds && left < Left::loop; i++)
+                left = run_randomly(loop->body, random, queued);
+            if (left == Left::step) return left;
         }
     }
-    return true;
+    return Left::nothing;
 }
 
 TEST(Flight, NoRunIsEverAboveTheBound) {
