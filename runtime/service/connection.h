@@ -79,6 +79,7 @@ struct Connection {
     bool slow = false;         // and others waited for its place, which it leaves to them from then on
     bool shut = false;         // both ways, so that its operations end
     bool broken = false;       // nothing can be sent or received any more
+    bool untaken = false;      // its peer does not take what was replied, and loses it
     bool dirty = false;        // to be looked at before the server waits
     bool no_buffer = false;    // the receive found no buffer; the next one goes without
     bool reset_peer = false;   // what the kernel kept for the peer was thrown away

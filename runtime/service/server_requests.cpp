@@ -245,6 +245,7 @@ void Server::drop(std::uint32_t index) {
         if (connection.broken) reset_peer(connection);
         return;
     }
+    if (connection.untaken) reset_peer(connection);
     close(connection.fd);
     connection.fd = -1;
     counters_of(connection).open--;
@@ -285,6 +286,7 @@ void Server::give_up_late() {
         if (!connection.broken && (untaken || idle)) {
             if (!connection.lingering || taking) counters_of(connection).timeouts++;
             connection.broken = true;
+            connection.untaken = untaken;
             mark(i);
         }
         // Those that are to end are looked at until they are quiet.

@@ -139,7 +139,8 @@ void Server::take_places_of_slow() {
     start_waiting();
 }
 
-// What the kernel keeps for a peer that does not take it, it throws away when the connection is reset.
+// What the kernel keeps for a peer that does not take it, it throws away when the connection is reset. After a close it
+// would offer it for minutes, some megabytes a connection.
 void Server::reset_peer(Connection& connection) {
     if (std::exchange(connection.reset_peer, true)) return;
     const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};

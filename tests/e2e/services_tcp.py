@@ -169,6 +169,27 @@ def test_binary(server):
     expect("a wrong operation closes", asked(server, struct.pack(">BIBI", 2, 7, 1, 9), "binary"), b"")
 
 
+def ending(sock):
+    try:
+        while sock.recv(65536):
+            pass
+    except ConnectionResetError:
+        return "reset"
+    return "closed"
+
+
+def test_untaken(folder):
+    """Replies that lie in the socket alone: the kernel would keep them for minutes after a close."""
+    server = Server(folder, "--timeout", 300)
+    slow = server.connect("binary")
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    slow.sendall(struct.pack(">BI", 1, 7) * 10000)
+    expect("who does not take short replies is given up", server.wait_for("timeouts", 1, "binary"), 1)
+    server.wait_for("connections", 0, "binary")
+    expect("and the kernel keeps nothing for it", ending(slow), "reset")
+    expect("ends", server.stop(), 0)
+
+
 def test_slow_clients(folder):
     server = Server(folder, "--timeout", 300, "--requests", 1)
     frames = server.all_stats()["frames_in_use"]
@@ -331,6 +352,7 @@ def main():
         expect("with plain preads", asked(plain, b"row 3 4\n" * 50), lines_of(3, 4) * 50)
         expect("ends", plain.stop(), 0)
         test_slow_clients(folder)
+        test_untaken(folder)
         test_overload(folder)
         test_end(folder)
     return runs.ended()
