@@ -78,6 +78,12 @@ int make(std::expected<std::shared_ptr<const spec::Loaded>, spec::OpenError> loa
     return 0;
 }
 
+std::string listed(const std::vector<std::string>& names) {
+    std::string all;
+    for (const std::string& name : names) all += (all.empty() ? "'" : ", '") + name + "'";
+    return all;
+}
+
 struct Options {
     EngineOptions engine;
     spec::OpenOptions open;
@@ -208,7 +214,11 @@ int chainio_file_open(chainio_handle* handle, const char* file_class, const char
         if (!index) {
             std::vector<std::string> names;
             for (const auto& entry : files) names.push_back(entry.name);
-            const std::string name = file_class == nullptr ? "" : file_class;
+            if (file_class == nullptr)
+                return fail(handle, EINVAL,
+                            files.empty() ? "the artifact has no file classes"
+                                          : "the artifact has several file classes; name one of " + listed(names));
+            const std::string name = file_class;
             const auto near = chainio::diag::nearest(name, names);
             return fail(handle, ENOENT,
                         "there is no file class '" + name + "'" + (near ? "; did you mean '" + *near + "'?" : ""));

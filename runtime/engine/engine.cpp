@@ -216,7 +216,8 @@ std::expected<FileHandle, FileError> Engine::add_file(OpenedFile opened) {
     std::uint32_t slot = 0;
     while (slot < files_.size() && files_[slot].used) slot++;
     if (slot == files_.size())
-        return fail("all " + std::to_string(files_.size()) + " file slots are in use (max_files)");
+        return fail("all " + std::to_string(files_.size()) +
+                    " file slots are in use (max_files); close one, or open the artifact with more");
     if (!backend_->add_file(slot, opened.fd)) return fail("the I/O back end does not take it");
     if (kernel_) {
         auto added = kernel_->add_file(slot, opened);
