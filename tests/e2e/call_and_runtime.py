@@ -208,11 +208,30 @@ def test_python(app, tree, keys):
     os.environ["CHAINIO_CALL_LIBRARY"] = str(library)
     sys.path.insert(0, str(ROOT / "runtime" / "bindings" / "python"))
     import chainio
+    with chainio.open(app, max_files=2, memory=1 << 20) as handle:
+        expect("python: memory", handle.engine, lambda said: "1024 KiB of block memory" in said)
+        first, second = handle.file(tree), handle.file(tree)
+        try:
+            handle.file(tree)
+            expect("python: three files of two", "none", "ChainioError")
+        except chainio.ChainioError as refused:
+            expect("python: three files of two", refused.strerror,
+                   f"file '{tree}': all 2 file slots are in use (max_files); close one, or open the artifact with more")
+        handle.close_file(first)
+        expect("python: a file in the place of one that was closed", handle.call("lookup", index=handle.file(tree), key=42).value, 294)
+        handle.close_file(second)
+        try:
+            handle.close_file(second)
+            expect("python: a file that is closed twice", "none", "ChainioError")
+        except chainio.ChainioError as refused:
+            expect("python: a file that is closed twice", refused.strerror, "no such file is open")
     with chainio.open(app, in_flight=16) as handle:
         index = handle.file(tree)
         expect("python: call", handle.call("lookup", index=index, key=42)[:3], ("ok", 294, 2))
         expect("python: parameters `name` and `self`", handle.call("named", index=index, name=40, self=2).value, 42)
         expect("python: bytes", handle.call("piece", index=index, at=0, tag=b"\0\0").value, tree.read_bytes()[:16])
+        for _ in range(100):  # more than are open at once
+            handle.close_file(handle.file(tree))
         rows = [{"index": index, "key": k} for k in keys]
         got = {row["key"]: result.value for row, result in handle.map("lookup", rows)}
         expect("python: map", got, {k: 7 * k for k in keys})

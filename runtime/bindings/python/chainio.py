@@ -73,6 +73,7 @@ def _load():
     lib.chainio_open.argtypes = [ctypes.c_char_p, ctypes.POINTER(_Options), ctypes.POINTER(handle)]
     lib.chainio_close.argtypes, lib.chainio_close.restype = [handle], None
     lib.chainio_file_open.argtypes = [handle, ctypes.c_char_p, ctypes.c_char_p, _u32, ctypes.POINTER(_u64)]
+    lib.chainio_file_close.argtypes = [handle, _u64]
     lib.chainio_find_chain.argtypes = [handle, ctypes.c_char_p]
     lib.chainio_get_chain.argtypes = [handle, _u32, ctypes.POINTER(_ChainInfo)]
     lib.chainio_get_param.argtypes = [handle, _u32, _u32, ctypes.POINTER(_ParamInfo)]
@@ -113,13 +114,13 @@ def _bytes(chain, param, value):
 class App:
     """An open artifact. Belongs to the thread that uses it first."""
 
-    def __init__(self, artifact, in_flight=64, interpret=False, kernel=False, spin_us=0, auto=False):
+    def __init__(self, artifact, in_flight=64, interpret=False, kernel=False, spin_us=0, auto=False, max_files=64, memory=0):
         self._lib = _load()
         self._handle = ctypes.c_void_p()
         self._chains = {}
         self._capacity = in_flight
         flags = (1 if interpret else 0) | (8 if kernel else 0) | (16 if auto else 0)
-        options = _Options(size=ctypes.sizeof(_Options), in_flight=in_flight, flags=flags, spin_us=spin_us)
+        options = _Options(size=ctypes.sizeof(_Options), in_flight=in_flight, max_files=max_files, memory=memory, flags=flags, spin_us=spin_us)
         result = self._lib.chainio_open(os.fsencode(artifact), ctypes.byref(options), ctypes.byref(self._handle))
         if result < 0:
             raise ChainioError(-result, self._lib.chainio_error(None).decode())
@@ -151,6 +152,10 @@ class App:
         name = file_class.encode() if file_class is not None else None
         self._check(self._lib.chainio_file_open(self._handle, name, os.fsencode(path), flags, ctypes.byref(number)))
         return File(number.value, path)
+
+    def close_file(self, file):
+        """Closes what `file()` returned, which no chain in flight uses; another one can be opened in its place."""
+        self._check(self._lib.chainio_file_close(self._handle, file.number))
 
     def _chain(self, name):
         if name in self._chains:
@@ -241,7 +246,8 @@ class App:
             yield from results
 
 
-def open(artifact, in_flight=64, interpret=False, kernel=False, spin_us=0, auto=False):
+def open(artifact, in_flight=64, interpret=False, kernel=False, spin_us=0, auto=False, max_files=64, memory=0):
     """`kernel`: by the kernel engine, or not at all; `spin_us`: looks that long for completions before it sleeps. `auto`: by the kernel
-    engine once a trial of the chains at hand has found it no worse."""
-    return App(artifact, in_flight, interpret, kernel, spin_us, auto)
+    engine once a trial of the chains at hand has found it no worse. `max_files`: files that are open at once; `memory`: bytes for
+    blocks, 0: chosen by `in_flight`."""
+    return App(artifact, in_flight, interpret, kernel, spin_us, auto, max_files, memory)
