@@ -196,6 +196,7 @@ enum Code : int {
     shared_port = 411,
     read_never_fits = 412,
     request_never_fits = 413,
+    request_no_end = 414,
     // of the other areas
     internal = 606,
 };
