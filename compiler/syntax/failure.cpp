@@ -209,6 +209,13 @@ std::optional<Expectation> known_mistake(const Failure& f, const Tokens& tokens)
     if (token.type == P::SLASH && slashes) return Expectation{"", "comments begin with `#`"};
     if (token.type == P::PLUS && next != nullptr && next->type == P::PLUS)
         return Expectation{"", "there is no `++`; write `x = x + 1`"};
+    constexpr std::string_view kOperators = "+-*/%&|^";
+    const bool one_sign = token.text.size() == 1 && kOperators.contains(token.text[0]);
+    if (one_sign && next != nullptr && next->type == P::ASSIGN && f.expects(P::ASSIGN))
+        return Expectation{
+            "", "there is no `" + std::string(token.text) + "=`; write `x = x " + std::string(token.text) + " …`"};
+    if (before != nullptr && before->text == "switch")
+        return Expectation{"", "write `match value { 1, 2 { … } else { … } }`"};
     if (before != nullptr && (before->text == "while" || before->text == "loop")) {
         return Expectation{"",
                            "loops are bounded: `for x in ARRAY max N { … }` or `for i in range(lo, hi) max N { … }`"};
