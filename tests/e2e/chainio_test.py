@@ -27,6 +27,11 @@ chain text(db: file pages, size: u16) -> bytes(max 64) hops 1 {
 chain ahead on read(pages) as r {
   for p in r.records(Pair, max 8) { prefetch r.file at p.key for p.value }
 }
+record Sized { file_size: u32le  first: u32le }
+files sized = "*.s" { header Sized }
+chain first(db: file sized) -> u32 {
+  step all(b: block at 4 for 4 in db) { return b.uint_le() }
+}
 files under = "/srv/*" { root "/srv" }
 probe hint = uprobe "program:hint" (page: u32, name: cstr(max 8))
 chain hinted on probe(hint) as h { prefetch under[h.name] at h.page * 512 for 512 }
@@ -37,6 +42,8 @@ files:
   cut: { of: pairs, size: 18 }
   changed: { of: pairs, patch: [{ at: 2, bytes: { u32be: 7 } }] }
   words: { text: hello world }
+  whole: { u32le: [16, 7, 0, 0] }
+  torn: { of: whole, size: 12 }
 cases:
 """
 CASES = [
@@ -47,6 +54,8 @@ CASES = [
     ("chain: find, files: {db: pairs}, args: {key: 99}, expect: {outcome: ninety_nine}", None),
     ("chain: find, files: {db: changed}, args: {key: 1}, expect: {value: 7}", None),
     ("chain: find, files: {db: cut}, args: {key: 3}, expect: {outcome: short_read}", None),
+    ("chain: first, files: {db: whole}, expect: {value: 7}", None),
+    ("chain: first, files: {db: torn}, expect: {outcome: short_read, read_count: 0}", None),  # as no engine opens it
     ("chain: text, files: {db: words}, args: {size: 5}, expect: {bytes: hello, length: 5, starts_with: he}", None),
     ("chain: ahead, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{same: true, at: 1, for: 100}, {at: 2}]}", None),
     ("chain: hinted, args: {page: 3, name: abc}, expect: {prefetches: [{files: under, path: abc, at: 1536, for: 512}]}", None),

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <deque>
 #include <optional>
+#include <utility>
 
 #include "runtime/spec/outcomes.h"
 
@@ -89,6 +90,9 @@ std::expected<std::vector<std::uint64_t>, std::string> header_of(const ir::Artif
         return std::unexpected(spec::outcome_name(memory.io().outcome, artifact.module.reasons));
     fields.resize(memory.io().out_length / 8);
     std::memcpy(fields.data(), memory.area(artifact.layout.out_offset), fields.size() * 8);
+    const auto length = std::ranges::find(files.header_fields, ir::kFileSizeName) - files.header_fields.begin();
+    if (std::cmp_less(length, fields.size()) && file.size() < fields[static_cast<std::size_t>(length)])
+        return std::unexpected(std::string("short_read"));
     return fields;
 }
 
