@@ -43,6 +43,7 @@ const char* note_text(shim::Note note) {
         case shim::Note::aio: break;  // ProcessRings counts them, with those that only /proc shows
         case shim::Note::static_program: return "a static program was started, which runs plain";
         case shim::Note::narrow_program: return "a 32-bit program was started, which runs plain";
+        case shim::Note::foreign_program: return "a program for another kind of machine was started, which runs plain";
         case shim::Note::not_judged:
             return "whether a program that was started is static is not known: no process could be made to look at it";
         case shim::Note::kept:

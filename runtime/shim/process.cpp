@@ -29,10 +29,11 @@ bool note_program(const Place& place) {
     switch (looked.file) {
         case ProgramFile::without_loader: post_note(Note::static_program, place.path); break;
         case ProgramFile::narrow: post_note(Note::narrow_program, place.path); break;
+        case ProgramFile::foreign: post_note(Note::foreign_program, place.path); break;
         case ProgramFile::unknown: post_note(Note::not_judged, nullptr); break;  // the path may be any address
         case ProgramFile::other: break;
     }
-    return looked.file == ProgramFile::narrow || looked.is_refused_us;
+    return looked.file == ProgramFile::narrow || looked.file == ProgramFile::foreign || looked.is_refused_us;
 }
 bool note_program(const char* path) { return note_program({AT_FDCWD, path, 0}); }
 

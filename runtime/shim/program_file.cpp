@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -38,11 +39,23 @@ ProgramFile judge_as(const Head& head, ProgramFile with_loader) {
     return ProgramFile::without_loader;
 }
 
+bool is_foreign(const Head& head) {
+#if defined(__x86_64__)
+    constexpr Elf64_Half kOwn = EM_X86_64;
+#else
+    constexpr Elf64_Half kOwn = EM_AARCH64;
+#endif
+    Elf64_Half machine = EM_NONE;
+    std::memcpy(&machine, head.bytes + offsetof(Elf64_Ehdr, e_machine), sizeof machine);
+    return head.bytes[EI_DATA] != ELFDATA2LSB || machine != kOwn;
+}
+
 ProgramFile judge(const Head& head) {
-    if (head.size < EI_NIDENT || std::memcmp(head.bytes, ELFMAG, SELFMAG) != 0) return ProgramFile::other;
+    if (head.size < sizeof(Elf32_Ehdr) || std::memcmp(head.bytes, ELFMAG, SELFMAG) != 0) return ProgramFile::other;
     switch (head.bytes[EI_CLASS]) {
         case ELFCLASS32: return judge_as<Elf32_Ehdr, Elf32_Phdr>(head, ProgramFile::narrow);
-        case ELFCLASS64: return judge_as<Elf64_Ehdr, Elf64_Phdr>(head, ProgramFile::other);
+        case ELFCLASS64:
+            return is_foreign(head) ? ProgramFile::foreign : judge_as<Elf64_Ehdr, Elf64_Phdr>(head, ProgramFile::other);
         default: return ProgramFile::other;
     }
 }

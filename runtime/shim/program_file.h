@@ -8,6 +8,7 @@ enum class ProgramFile : int {
     other = 0,
     without_loader = 1,  // an ELF file that runs without a dynamic loader, and so without us
     narrow = 2,          // a 32-bit one with a loader, which would complain about us
+    foreign = 3,         // one for another kind of machine, whose emulator hands its loader what is preloaded
 };
 
 // As execveat() takes it: what `flags` say of an empty path counts.

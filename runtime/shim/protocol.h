@@ -74,17 +74,18 @@ enum class Left : std::uint32_t {
 };
 
 enum class Note : std::uint8_t {
-    io_uring = 1,         // the process has set up an io_uring: its operations are not seen
-    aio = 2,              // the process has set up a kernel AIO context
-    static_program = 3,   // it is about to execute a static program, which runs plain; payload: path
-    descriptors = 5,      // a descriptor above the table's size was opened and not looked at
-    mapped = 6,           // a matched file is mapped: reads through the mapping are not seen
-    sandbox = 7,          // the process allows itself fewer system calls from here on, and goes on plain
-    not_rewritten = 8,    // a program's own system calls stay unseen, as asked otherwise; payload: why
-    filtered = 9,         // the kernel's read-ahead was left on: the process may make only some system calls
-    not_judged = 10,      // no child process could be made to look whether a program is static
-    kept = 11,            // the server did not let go in time of a file that was deleted
-    narrow_program = 12,  // it is about to execute a 32-bit program, which runs plain; payload: path
+    io_uring = 1,          // the process has set up an io_uring: its operations are not seen
+    aio = 2,               // the process has set up a kernel AIO context
+    static_program = 3,    // it is about to execute a static program, which runs plain; payload: path
+    descriptors = 5,       // a descriptor above the table's size was opened and not looked at
+    mapped = 6,            // a matched file is mapped: reads through the mapping are not seen
+    sandbox = 7,           // the process allows itself fewer system calls from here on, and goes on plain
+    not_rewritten = 8,     // a program's own system calls stay unseen, as asked otherwise; payload: why
+    filtered = 9,          // the kernel's read-ahead was left on: the process may make only some system calls
+    not_judged = 10,       // no child process could be made to look whether a program is static
+    kept = 11,             // the server did not let go in time of a file that was deleted
+    narrow_program = 12,   // it is about to execute a 32-bit program, which runs plain; payload: path
+    foreign_program = 13,  // the same of one for another kind of machine; payload: path
 };
 
 // An event in a ring. Its payload follows; `bytes` is the whole, a multiple of 8. Of a read that took fewer bytes than

@@ -379,6 +379,22 @@ def narrow(checks, data):
             checks.same(f"32-bit program {i}: told", [event["source"] for event in server.events[before:] if event["kind"] == "note"], [12])
 
 
+def foreign(checks, data):
+    """A program for another kind of machine, which an emulator runs, gets an environment without the library."""
+    emulator = checks.compile("emulator", HEAD + "int main() { for (char** e = environ; *e; ++e) puts(*e); return 5; }", "-static")
+    machine = 0xb7 if platform.machine() == "x86_64" else 0x3e
+    (data / "foreign").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(9) + bytes([3, 0, machine, 0]) + bytes(44))
+    (data / "foreign").chmod(0o755)
+    register = f"mount -t binfmt_misc none /proc/sys/fs/binfmt_misc && printf '%s' ':chainio:M:18:\\x{machine:02x}\\x00::{emulator}:' > /proc/sys/fs/binfmt_misc/register"
+    script = f"({register}) || exit 77; ./foreign; exit $?"
+    with Server(checks.folder, classes=["*.idx"]) as server:
+        done = server.run("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, cwd=data, capture_output=True, text=True)
+    if done.returncode != 5:
+        return print(f"skipped: programs for another kind of machine: {done.stderr}")
+    checks.same("a program for another kind of machine", (done.stderr, [line for line in done.stdout.splitlines() if line.startswith("LD_PRELOAD")]), ("", []))
+    checks.same("is told", [(event["source"], event["text"]) for event in server.of("note")], [(13, "./foreign")])
+
+
 def states(checks, data):
     """The server goes, sleeps, or looks away while a program runs."""
     program = checks.compile("loop", HEAD + """
@@ -444,6 +460,7 @@ def main():
     not_judged(checks, data)
     namespaces(checks, data)
     narrow(checks, data)
+    foreign(checks, data)
     checks.finish()
 
 
