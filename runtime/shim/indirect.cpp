@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "runtime/shim/next.h"
+#include "runtime/shim/reach.h"
 #include "runtime/shim/rewrite.h"
 #include "runtime/shim/shim.h"
 
@@ -139,6 +140,7 @@ void before_sandbox(long number, const Arguments& in) {
     constexpr long kSetSeccomp = 22;  // PR_SET_SECCOMP
     if ((number == SYS_prctl && in.a != kSetSeccomp) || !region()) return;
     post_note(Note::sandbox, nullptr);
+    ask_no_more();
     stop();
 }
 

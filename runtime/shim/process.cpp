@@ -227,6 +227,7 @@ CHAINIO_CALL(FILE*, popen, const char* command, const char* mode) {
 CHAINIO_CALL(int, prctl, int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
     if (option == PR_SET_SECCOMP && region()) {
         post_note(Note::sandbox, nullptr);
+        ask_no_more();
         stop();
     }
     return CHAINIO_NEXT(prctl)(option, a, b, c, d);

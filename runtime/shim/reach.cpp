@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -44,15 +45,21 @@ bool names_library(const char* part, std::size_t length) {
 
 bool is_preload(const char* variable) { return std::strncmp(variable, kVariable, kVariableLength) == 0; }
 
+enum class Reach : std::uint8_t { is_asked, within, out };
+constinit std::atomic<Reach> reach{Reach::is_asked};
+
 // A filter of system calls that refuses the question says nothing of the library.
 bool out_of_reach() {
     if (own[0] == 0) return false;
+    if (const Reach known = reach.load(std::memory_order_relaxed); known != Reach::is_asked) return known == Reach::out;
     const long found = raw_call(SYS_faccessat, AT_FDCWD, word(place), F_OK);
     return failed(found) && found != -EPERM && found != -ENOSYS;
 }
 
-// The kernel says so of what this program cannot read. A filter of system calls that refuses the question says nothing.
+// The kernel says so of what this program cannot read. A filter of system calls that refuses the question says nothing,
+// and one that may end the process for it is not asked.
 bool readable(const void* at, std::size_t bytes) {
+    if (reach.load(std::memory_order_relaxed) != Reach::is_asked) return true;
     char copy[sizeof(char*)];
     const iovec into{copy, bytes}, from{const_cast<void*>(at), bytes};
     const long got = raw_call(SYS_process_vm_readv, raw_call(SYS_getpid), word(&into), 1, word(&from), 1, 0);
@@ -130,6 +137,8 @@ void learn_own_entry() {
         return;
     }
 }
+
+void ask_no_more() { reach.store(out_of_reach() ? Reach::out : Reach::within, std::memory_order_relaxed); }
 
 const char* loaded_file() { return loaded; }
 

@@ -9,6 +9,8 @@ namespace chainio::shim {
 void learn_own_entry();
 // The file that the loader took for it; null: not known.
 const char* loaded_file();
+// From here on the process allows itself only some system calls: what there is to ask of the library is asked now.
+void ask_no_more();
 // Bytes that the environment takes without our entry; 0: it is passed on as it is. `complains`: whether the program's
 // loader would complain about us although we are in reach.
 std::size_t room_without_us(char* const* environment, bool complains);

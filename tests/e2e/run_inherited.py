@@ -29,9 +29,12 @@ ALONE = """#include <errno.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#define REFUSE(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ERROR)
+#define REFUSE(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, ACTION)
 #ifndef ERROR
 #define ERROR EAGAIN
+#endif
+#ifndef ACTION
+#define ACTION SECCOMP_RET_ERRNO | ERROR
 #endif
 int main(int count, char** words) {
     struct sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -292,6 +295,10 @@ def test_filter(folder, spec):
     subprocess.run(["clang-19", "-DREFUSED=SYS_faccessat", "-DERROR=ENOSYS", "alone.c", "-o", "refuses"], cwd=folder.path, check=True, timeout=runs.LONGEST)
     done, summary = folder.summarized(spec, ["./refuses", "/bin/sh", "-c", "cat a.note > /dev/null; cat a.note; exit 5"])
     expect("a filter that refuses faccessat", (done.returncode, len(done.stdout), summary["classes"][0]["opened"]), (5, 100_000, 2))
+    # A process makes no system call of ours any more once it has set up a filter that may end it.
+    subprocess.run(["clang-19", "-DREFUSED=SYS_faccessat", "-DACTION=SECCOMP_RET_KILL_PROCESS", "alone.c", "-o", "kills"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+    done = folder.run([*spec, "--quiet"], ["./kills", "/bin/cat", "a.note"])
+    expect("a filter that ends who calls faccessat", (done.returncode, len(done.stdout), done.stderr), (0, 100_000, b""))
 
 
 def test_ends_unheard(folder, spec):
