@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include "compiler/ir/kernel_handlers.h"
 
@@ -166,23 +167,41 @@ void KernelServer::fill_service(std::uint32_t number, const Listener& listener) 
 }
 
 KernelServer::~KernelServer() {
-    wants_end_ = true;
-    if (thread_.joinable()) {
-        eventfd_write(control_, 1);
-        thread_.join();
-    }
+    end_within(-1);
     loop_.reset();
     if (control_ >= 0) close(control_);
     if (told_ >= 0) close(told_);
 }
 
-void KernelServer::start() {
-    thread_ = std::thread([this] { work(); });
+std::expected<void, std::string> KernelServer::start() {
+    const auto run = [](void* self) -> void* {
+        static_cast<KernelServer*>(self)->work();
+        return nullptr;
+    };
+    const int failed = pthread_create(&thread_, nullptr, run, this);
+    started_ = failed == 0;
+    if (started_) return {};
+    return std::unexpected(std::string("no thread can be had for services inside the kernel: ") +
+                           std::strerror(failed));
 }
 
 void KernelServer::drain() {
     wants_drain_ = true;
     eventfd_write(control_, 1);
+}
+
+bool KernelServer::end_within(int milliseconds) {
+    if (!started_) return true;
+    wants_end_ = true;
+    eventfd_write(control_, 1);
+    timespec until{};
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    const auto ns = until.tv_nsec + milliseconds % 1000 * 1'000'000L;
+    until.tv_sec += milliseconds / 1000 + ns / 1'000'000'000;
+    until.tv_nsec = ns % 1'000'000'000;
+    started_ = (milliseconds < 0 ? pthread_join(thread_, nullptr)
+                                 : pthread_clockjoin_np(thread_, nullptr, CLOCK_MONOTONIC, &until)) != 0;
+    return !started_;
 }
 
 cio_serve_head& KernelServer::head() const {
@@ -236,7 +255,7 @@ void KernelServer::work() {
         if (wants_drain_) begin_drain();
         failure_ = enter();
     }
-    // The kernel may still write into the memory; afterwards it does not.
+    // The kernel may still write into the memory. What can be called back is, and the thread's end waits for the rest.
     io_uring_sync_cancel_reg all{};
     all.fd = -1;
     all.flags = IORING_ASYNC_CANCEL_ANY;

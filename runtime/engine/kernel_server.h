@@ -2,13 +2,14 @@
 // program of bpf-templates/chainio_serve_bpf.h, in a thread that does nothing else. Which services those can be is in
 // compiler/ir/kernel_handlers.h.
 #pragma once
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 #include <expected>
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "runtime/engine/kernel_loop.h"
@@ -47,9 +48,12 @@ class KernelServer {
     KernelServer(const KernelServer&) = delete;
     KernelServer& operator=(const KernelServer&) = delete;
 
-    void start();
+    std::expected<void, std::string> start();
     // No connection is taken any more; those that are there end once what they have sent is answered.
     void drain();
+    // Ends the thread without that. False: it is still there after so many ms, as its end waits for reads of a disk
+    // that does not answer; whoever destroys this waits for them too.
+    bool end_within(int milliseconds);
     // Readable once the thread has ended: drained, or failed.
     int poll_fd() const { return told_; }
     bool ended() const { return ended_.load(std::memory_order_acquire); }
@@ -86,7 +90,8 @@ class KernelServer {
     std::atomic<bool> wants_drain_ = false, wants_end_ = false, ended_ = false;
     std::atomic<std::uint64_t> enters_ = 0;
     std::string failure_;
-    std::thread thread_;
+    pthread_t thread_{};
+    bool started_ = false;  // and not joined yet
 };
 
 }  // namespace chainio::engine

@@ -75,8 +75,9 @@ std::expected<void, std::string> Service::make_inside(Edition& edition, service:
     if (made) {
         inside_ = std::move(*made);
         wanted.inside = inside_->services();
-        inside_->loop().start();
-        return {};
+        auto started = inside_->loop().start();
+        if (!started) inside_.reset();
+        return started;
     }
     for (const service::EndpointPlan& plan : plans) {
         const ir::Service& service = module.services[plan.service];

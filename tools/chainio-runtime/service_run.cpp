@@ -147,14 +147,15 @@ std::expected<void, std::string> Service::run() {
 // that does not answer is not to keep the process, which the kernel takes down with the memory.
 void Service::leave_if_reads_are_held() {
     const unsigned held = in_flight(), left = reads();
-    if (held == 0 && left == 0) return;
+    const bool ended = inside_ == nullptr || inside_->loop().end_within(kGivenUpMs);
+    if (held == 0 && left == 0 && ended) return;
+    const std::string what = held != 0   ? fmt::format("{} chains are given up, whose reads have not ended", held)
+                             : left != 0 ? fmt::format("{} reads of chains that were given up have not ended", left)
+                                         : "services inside the kernel are given up, whose reads have not ended";
     const std::uint64_t answers = answered();
     server_.reset();
     stop_listening();
-    say(held != 0 ? fmt::format("stopped after {} answers; {} chains are given up, whose reads have not ended\n",
-                                answers, held)
-                  : fmt::format("stopped after {} answers; {} reads of chains that were given up have not ended\n",
-                                answers, left));
+    say(fmt::format("stopped after {} answers; {}\n", answers, what));
     _exit(kExitOk);
 }
 
