@@ -1,6 +1,6 @@
 // The endpoints that a server listens at, and what happens to them and to connections when another spec takes over.
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -131,12 +131,13 @@ void Server::close_listener(std::uint32_t index) {
         return;
     }
     net_->stop_accepting(index);
-    // Who has connected already is served.
-    pollfd ready{listener.fd, POLLIN, 0};
-    while (poll(&ready, 1, 0) == 1) {
+    // Who has connected already is served. The ring may still take a connection between a look and an accept, and who
+    // then waited would do so for another client.
+    fcntl(listener.fd, F_SETFL, fcntl(listener.fd, F_GETFL) | O_NONBLOCK);
+    for (;;) {
         const int fd = accept4(listener.fd, nullptr, nullptr, SOCK_CLOEXEC);
-        if (fd < 0) break;
-        add_connection(index, fd);
+        if (fd >= 0) add_connection(index, fd);
+        if (fd < 0 && errno != EINTR && errno != ECONNABORTED) break;
     }
     close(listener.fd);
     listener.fd = -1;
