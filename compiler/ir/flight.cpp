@@ -12,6 +12,8 @@
 namespace chainio::ir {
 namespace {
 
+constexpr std::uint64_t kMostGenerations = 1024;  // that are looked at one by one
+
 // Reads that are queued, at most: for each step of the chain, and on any one path in all. Where one path queues for a
 // step and another one for the next, that is a read for each of the two, and still one in all.
 struct Counts {
@@ -131,6 +133,13 @@ Counts next_generation(const Counts& generation, const std::vector<Counts>& queu
     return next;
 }
 
+// Whatever the order: a read that is done leaves `most` others at most, and all together are no more than `hops`.
+std::uint64_t most_ever(const Counts& first, const std::vector<Counts>& queued, std::uint64_t hops) {
+    std::uint64_t most = 1;
+    for (const Counts& counts : queued) most = std::max(most, counts.all);
+    return (hops * (most - 1) + total(first)) / most;
+}
+
 }  // namespace
 
 FlightBounds flight_bounds(const Module& module, const Chain& chain) {
@@ -145,20 +154,25 @@ FlightBounds flight_bounds(const Module& module, const Chain& chain) {
     for (const Step& step : chain.steps) queued.push_back(reads.of(programs[step.program].body));
 
     // Steps run in the order in which their reads were queued, so at any time the reads in flight are what is left of
-    // one generation and what it has queued of the next one. All generations together are at most `hops` reads.
+    // one generation and what it has queued of the next one. Each generation before has taken one of the `hops` reads
+    // at least.
+    const std::uint64_t largest_of_all = *std::ranges::max_element(largest) + CIO_PAD;
+    const std::uint64_t ever = most_ever(generation, queued, chain.hops);
     std::uint64_t most_bytes = 0, in_flight = 0;
     std::set<Counts> seen;  // a generation that was there before goes on as it did then
-    for (std::uint64_t done = 0; done < chain.hops && total(generation) != 0 && seen.insert(generation).second;) {
+    for (std::uint64_t done = 0; done < chain.hops && total(generation) != 0 && seen.insert(generation).second;
+         done++) {
+        const bool too_many = done == kMostGenerations;
         const Counts next = next_generation(generation, queued, chain.hops);
-        const std::uint64_t at_once =
-            std::min(std::max(total(generation), total(next) + total(generation) - 1), chain.hops - done);
+        const std::uint64_t together = std::max(total(generation), total(next) + total(generation) - 1);
+        const std::uint64_t at_once = too_many ? ever : std::min({together, ever, chain.hops - done});
         std::uint64_t bytes = 0;
         for (std::size_t i = 0; i < steps; i++)
             bytes += std::min(generation.of_step[i] + next.of_step[i], at_once) * (largest[i] + CIO_PAD);
-        const std::uint64_t most = at_once * (*std::ranges::max_element(largest) + CIO_PAD);
         in_flight = std::max(in_flight, at_once);
-        most_bytes = std::max(most_bytes, std::min(bytes, most));
-        done += total(generation);
+        most_bytes =
+            std::max(most_bytes, too_many ? at_once * largest_of_all : std::min(bytes, at_once * largest_of_all));
+        if (too_many) break;
         generation = next;
     }
     bounds.in_flight = static_cast<std::uint32_t>(in_flight);

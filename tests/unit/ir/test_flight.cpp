@@ -79,6 +79,34 @@ TEST(Flight, StepsThatGoToOneOrTheOtherHaveOneReadInFlight) {
     EXPECT_EQ(flight(chain_of(65536, {either, either})).block_memory, 4096U + CIO_PAD);
 }
 
+// Ten steps, each of which goes on to the next or to four leaves; the last one goes to 16. Of the 30 hops a run that
+// has always gone on has 20 left, though other runs have taken them.
+TEST(Flight, WhatOtherRunsHaveReadDoesNotCountForThisOne) {
+    constexpr std::uint16_t kSteps = 10, kLeaf = kSteps;
+    const auto leaves = [](Builder& b, int count) {
+        for (int i = 0; i < count; i++) b.add(read_for(kLeaf));
+    };
+    std::vector<std::function<void(Builder&)>> builds;
+    for (std::uint16_t i = 1; i < kSteps; i++)
+        builds.emplace_back(
+            [=](Builder& b) { b.if_(b.input(Input::block_tag), [&] { b.add(read_for(i)); }, [&] { leaves(b, 4); }); });
+    builds.emplace_back([=](Builder& b) { leaves(b, 16); });
+    builds.emplace_back([](Builder& b) { b.add(End{}); });
+    EXPECT_GE(flight(chain_of(30, builds)).in_flight, 16U);
+    EXPECT_LE(flight(chain_of(30, builds)).in_flight, 20U);
+    EXPECT_GE(flight(chain_of(30, builds)).block_memory, 16U * (512 + CIO_PAD));
+}
+
+TEST(Flight, GenerationsThatGrowForEverAreQuick) {
+    const auto both = [](Builder& b) {
+        b.add(read_for(0));
+        b.add(read_for(1, 4096));
+    };
+    const auto stays = [](Builder& b) { b.add(read_for(1, 4096)); };
+    constexpr std::uint32_t kHops = 1U << 31;
+    EXPECT_EQ(flight(chain_of(kHops, {both, stays})).in_flight, kHops / 2) << "each read leaves one more";
+}
+
 TEST(Flight, GrowthStopsAtTheHops) {
     const Module m = chain_of(100, {[](Builder& b) {
                                   for (int i = 0; i < 16; i++) b.add(read_for(0));
