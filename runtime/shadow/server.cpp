@@ -28,6 +28,7 @@ constexpr std::uint64_t kNewRingsNs = 200'000;     // between looks for threads 
 // At most: quick reads leave their events to be found. Longer and longer while there are none.
 constexpr std::uint64_t kSleepNs = 10'000'000, kIdleNs = 160'000'000;
 constexpr std::uint64_t kLastWaitNs = 1'000'000'000;  // for what is in flight at the end
+constexpr unsigned kFewWalks = 16;                    // that go on to their end behind that of the program
 constexpr unsigned kEventsAtOnce = 256;               // of one ring
 constexpr unsigned kLastProbes = 65'536;              // events of probes that are looked at after the end
 constexpr std::uint32_t kKnownFiles = 4096, kOpenFiles = 256;
@@ -271,6 +272,8 @@ std::expected<void, std::string> ServerImpl::finish() {
     inbox_.drain_rest(*events_);
     take_probes(kLastProbes);
     ahead_->drop_waiting();
+    // Nobody reads any more what many walks would still bring, and the caller waits for this process.
+    if (walks_->in_flight() > kFewWalks) walks_->give_up();
     const std::uint64_t since = now_ns();
     while (failure_.empty() && ahead_->in_flight() > 0 && now_ns() - since < kLastWaitNs) {
         auto advanced = ahead_->advance();

@@ -164,11 +164,15 @@ std::expected<void, std::string> Walks::advance() {
     }
 }
 
+void Walks::give_up() {
+    for (std::uint32_t index = 0; index < slots_.size() && engine_->in_flight() > 0; index++) engine_->cancel(index);
+}
+
 void Walks::ended(const engine::Completion& completion) {
     const auto index = static_cast<std::uint32_t>(completion.user_data);
     Slot& slot = slots_[index];
     outcomes_[std::min<std::size_t>(completion.outcome, outcomes_.size() - 1)]++;
-    if (slot.device_reads == 0) {
+    if (slot.device_reads == 0 && completion.outcome != CIO_CANCELLED) {
         if (slot.ours) {
             parts_.score.duplicate(slot.chain);
         } else {

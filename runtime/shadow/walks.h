@@ -42,6 +42,8 @@ class Walks final : public ReadWatcher {
     // Runs what can run without waiting; takes over completions.
     std::expected<void, std::string> advance();
     unsigned in_flight() const { return engine_->in_flight(); }
+    // None goes on behind the read that it waits for, of which nobody hears any more.
+    void give_up();
     void file_closes(const ShadowFile& file);
 
     std::uint32_t read_begins(const engine::ReadOp& op) override;

@@ -27,6 +27,10 @@ chain at(db: file data, page: u32) -> u8 hops 2 { step there(p: Page at page * 4
 chain behind(db: file data, page: u32) -> u8 hops 2 {
   step there(p: Page at page * 4096 + 4096 for 4096 in db) { return 1 }
 }
+chain twice(db: file data, page: u32) -> u8 hops 2 {
+  step there(p: Page at page * 4096 for 4096 in db) { goto further at page * 4096 + 131072 for 4096 in db }
+  step further(p: Page) { return 1 }
+}
 chain slow on read(data) as r in class bulk { prefetch via at(r.file, 1)  prefetch via behind(r.file, 1) }
 chain quick on read(data) as r in class urgent { prefetch r.file at 0 for 4096 }
 )";
