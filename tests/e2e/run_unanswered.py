@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """chainio run beside a file system that stops answering: the run ends with its program all the same."""
+import json
 import os
 import pathlib
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -16,6 +18,14 @@ from runs import expect
 SPEC = """files notes = "*.note"
 chain ahead on read(notes) as r { prefetch r.file at 512KiB for 64KiB }
 """
+# The first page names 40 others, and a walk reads each.
+WALKS = """files notes = "*.note"
+record Page { count: u32le  page: u32le[count max 64] }
+chain reach(db: file notes, page: u32) -> u8 hops 2 { step there(p: Page at page * 4096 for 4096 in db) { return 1 } }
+chain follow on read(notes) as r { for p in r.record(Page).page max 64 { prefetch via reach(r.file, p) } }
+"""
+NAMED = 40
+NAMING = struct.pack(f"<{NAMED + 1}I", NAMED, *range(200, 200 + NAMED)).ljust(1 << 20, b"\0")
 # Of the file system nothing is open in the program when it says that it has read.
 PROGRAM = """import os, sys
 fd = os.open(sys.argv[1], os.O_RDONLY)
@@ -58,6 +68,26 @@ def fetch_without_end(folder, spec):
         expect("  the run ends as its program", (run.returncode, out), (7, "0\n"))
         expect("  and counts what was given up", re.search(r"note: fetches that had not ended a second after the program were given up \((\d+) times\)\n", err), lambda found: found and int(found[1]) > 0)
         expect("  leaves no folder", runs.left_overs(run.pid), [])
+    for pid in servers:
+        until("  its server is gone when the file system is", lambda pid=pid: not is_there(pid))
+
+
+def walks_without_end(folder):
+    """What many walks read ahead does not come: nobody waits for it when the program has ended."""
+    mount = folder.path / "volume"
+    mount.mkdir(exist_ok=True)
+    (folder.path / "walks.chain").write_text(WALKS)
+    with silence.Volume(mount, "a.note", NAMING, at_once=2 * NAMED) as volume:
+        volume.silent_from = 512 << 10
+        run = folder.start(["--spec", "walks.chain", "--no-gate", "--json"], [sys.executable, "-c", PROGRAM, mount / "a.note", "7"], stdin=subprocess.PIPE,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        expect("walks: the program has read", run.stdout.readline(), "read\n")
+        expect("  what they read does not come", volume.asked.wait(runs.LONGEST), True)
+        servers = runs.servers_of(run.pid)
+        out, err = run.communicate(timeout=runs.LONGEST)
+        said = json.loads(err)
+        expect("  the run ends as its program", (run.returncode, out, said["chains"][0]["walks"]), (7, "0\n", NAMED))
+        expect("  and has waited for none of them", [note for note in said["notes"] if "given up" in note], [])
     for pid in servers:
         until("  its server is gone when the file system is", lambda pid=pid: not is_there(pid))
 
@@ -149,6 +179,7 @@ def main():
             print(f"skipped: a file system that does not answer: {why}")
             return
         spec_gone(folder)
+        walks_without_end(folder)
         for reads_on in (True, False):
             argument(folder, reads_on)
         for spec in (["spec.chain"], ["spec.o"]):

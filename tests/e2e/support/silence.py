@@ -29,8 +29,9 @@ def attributes(inode, size):
 
 class Volume:
     """`name` is its one file. What is asked for is to be asked for again the next time."""
-    def __init__(self, folder, name, content=bytes(SIZE)):
+    def __init__(self, folder, name, content=bytes(SIZE), at_once=0):
         self.content = content
+        self.at_once = at_once  # reads that nobody waits for yet; who asks for more waits then. 0: the kernel's 12
         self.folder, self.name, self.silent, self.reads_on = folder, name, False, True
         self.silent_from = SIZE  # reads at such offsets get no answer either
         self.read_far = threading.Event()  # something behind the middle was read
@@ -92,7 +93,7 @@ class Volume:
     def reply_to(self, operation, inode, body):
         if operation == INIT:  # with FUSE_ASYNC_READ, as libfuse's
             _, _, ahead, _ = struct.unpack_from("<4I", body)
-            return 0, struct.pack("<4I2H3I", 7, 31, ahead, 1, 0, 0, 1 << 16, 1, 0) + bytes(28)
+            return 0, struct.pack("<4I2H3I", 7, 31, ahead, 1, self.at_once, self.at_once, 1 << 16, 1, 0) + bytes(28)
         if operation == LOOKUP:
             return (0, struct.pack("<4Q2I", 2, 0, 0, 0, 0, 0) + attributes(2, len(self.content))) if body.rstrip(b"\0") == self.name.encode() else (2, b"")
         if operation == GETATTR:
