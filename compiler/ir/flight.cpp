@@ -162,17 +162,19 @@ FlightBounds flight_bounds(const Module& module, const Chain& chain) {
     std::set<Counts> seen;  // a generation that was there before goes on as it did then
     for (std::uint64_t done = 0; done < chain.hops && total(generation) != 0 && seen.insert(generation).second;
          done++) {
-        const bool too_many = done == kMostGenerations;
+        if (done == kMostGenerations) {
+            in_flight = ever;
+            most_bytes = ever * largest_of_all;
+            break;
+        }
         const Counts next = next_generation(generation, queued, chain.hops);
         const std::uint64_t together = std::max(total(generation), total(next) + total(generation) - 1);
-        const std::uint64_t at_once = too_many ? ever : std::min({together, ever, chain.hops - done});
+        const std::uint64_t at_once = std::min({together, ever, chain.hops - done});
         std::uint64_t bytes = 0;
         for (std::size_t i = 0; i < steps; i++)
             bytes += std::min(generation.of_step[i] + next.of_step[i], at_once) * (largest[i] + CIO_PAD);
         in_flight = std::max(in_flight, at_once);
-        most_bytes =
-            std::max(most_bytes, too_many ? at_once * largest_of_all : std::min(bytes, at_once * largest_of_all));
-        if (too_many) break;
+        most_bytes = std::max(most_bytes, std::min(bytes, at_once * largest_of_all));
         generation = next;
     }
     bounds.in_flight = static_cast<std::uint32_t>(in_flight);

@@ -14,18 +14,24 @@ class Waits {
 
     void add(std::uint64_t took_ns) {
         latest_[count_++ % kLatest] = took_ns;
+        is_known_ = false;
+    }
+    // 0: there was none yet. Many come between two questions.
+    std::uint64_t lower_ns() {
+        if (is_known_ || count_ == 0) return lower_ns_;
         std::array<std::uint64_t, kLatest> sorted = latest_;
         const std::size_t known = std::min(count_, kLatest);
         const auto quartile = sorted.begin() + (known - 1) / 4;
         std::nth_element(sorted.begin(), quartile, sorted.begin() + known);
-        lower_ns_ = *quartile;
+        is_known_ = true;
+        return lower_ns_ = *quartile;
     }
-    std::uint64_t lower_ns() const { return lower_ns_; }  // 0: nothing is known yet
 
   private:
     std::array<std::uint64_t, kLatest> latest_{};
     std::size_t count_ = 0;
     std::uint64_t lower_ns_ = 0;
+    bool is_known_ = false;
 };
 
 }  // namespace chainio::shadow

@@ -249,22 +249,6 @@ TEST_F(Asking, TheServerIsInAHurryWhileSomethingGoesOnWhenAReadEnds) {
     EXPECT_FALSE(ahead_->hurries());
 }
 
-// As those of a program that has ended: nobody reads what their blocks would name.
-TEST_F(Asking, WalksThatAreGivenUpGoNoFurther) {
-    constexpr unsigned kWalks = 20;
-    begin(64);
-    ShadowFile& f = file("a.ptr", 64);
-    for (unsigned i = 0; i < kWalks; i++) ASSERT_EQ(walks_->start(walk(f, i, "twice"), now_ns()), Walks::Started::yes);
-    walks_->give_up();
-    ASSERT_TRUE(all_comes());
-    EXPECT_EQ(walks_->outcomes()[CIO_CANCELLED], kWalks);
-    EXPECT_EQ(stats().cached, 0u) << "what they are for was not in memory";
-    EXPECT_EQ(pages_in_memory(f.path, 32, 32), 0u);
-    ahead_->ask_walk(walk(f, 40));
-    ASSERT_TRUE(all_comes());
-    EXPECT_TRUE(in_memory(f, 40, 1)) << "others go on";
-}
-
 // When it has come is not known: nobody has looked.
 TEST_F(Asking, HowLongAFetchTookIsNotTakenFromOneThatEndedWhileTheServerSlept) {
     begin(16);
