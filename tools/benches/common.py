@@ -66,16 +66,16 @@ def spread(values):
     return f"{number(min(values))}-{number(max(values))}"
 
 
-def more_is_better(what, ours, peers, peer_name, unit, goal=None):
-    """A row from the values of all rounds: medians, and the median of the rounds' ratios."""
+def more_is_better(what, ours, peers, peer_name, unit, goal=None, paired=True):
+    """A row from the values of all rounds: medians, and the median of the rounds' ratios, or the medians' ratio where no round pairs with another."""
     mine, theirs = statistics.median(ours), statistics.median(peers)
-    paired = len(ours) == len(peers) and all(peers)
+    paired = paired and len(ours) == len(peers) and all(peers)
     ratio = statistics.median(map(operator.truediv, ours, peers)) if paired else mine / theirs
     return Row(what, mine, theirs, peer_name, unit, ratio, goal, f"{spread(ours)} / {spread(peers)}")
 
 
-def less_is_better(what, ours, peers, peer_name, unit, goal=None):
-    row = more_is_better(what, ours, peers, peer_name, unit, goal)
+def less_is_better(what, ours, peers, peer_name, unit, goal=None, paired=True):
+    row = more_is_better(what, ours, peers, peer_name, unit, goal, paired)
     row.ratio = 1 / row.ratio if row.ratio else 1.0
     return row
 

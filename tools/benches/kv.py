@@ -5,6 +5,7 @@ over UDP, from a file that has an item a block, so that they need no index. Miss
 extstore wrote is taken out of the page cache before each run. Hot: a few items far more often than the others, in the page cache and in memcached's memory.
 In the closed loop so many requests are always on their way; in the open loop they are due at random times and late from then on; one that a server drops or
 refuses counts as late by the second that is waited for it. Every reply is verified.
+Misses also on the emulated cloud volume, where one can be mounted.
 All datagrams are asked by AF_XDP. Server and load generator have a processor each where there are two.
 """
 import contextlib
@@ -15,6 +16,7 @@ import sys
 import tempfile
 
 import kv_apart
+import kv_cloud
 import xdp
 from common import ROOT, Result, Trouble, build, less_is_better, more_is_better, progress
 from kv_servers import (ECHO, EXTSTORE, FIXED, MEMCACHED, MEMCACHED_UDP, MEMORY, PREAD, TCP, URING, VALUE, XDP, XDP_SPINS, files, fill, load, read_through, start)
@@ -79,9 +81,7 @@ def rows_of(runs, packets, outstanding):
     rows = []
 
     def row(make, what, ours, peers, value, peer, unit, goal):
-        made = make(what, [value(each) for each in ours], [value(each) for each in peers], peer, unit, goal)
-        made.ratio = made.ours / made.peer if make is more_is_better else made.peer / made.ours
-        rows.append(made)
+        rows.append(make(what, [value(each) for each in ours], [value(each) for each in peers], peer, unit, goal, paired=False))
 
     def pick(name):
         return lambda each: each[name]
@@ -116,17 +116,6 @@ def unanswered(runs):
     return "; ".join(shares) or "none"
 
 
-def came_by_xdp(contenders):
-    """What those that serve via xdp took that way; a socket that serves in its place would be measured under a wrong name."""
-    modes = []
-    for server in (of_section[name][0] for of_section in contenders.values() for name in (XDP, XDP_SPINS) if name in of_section):
-        taken, stats = server.taken()
-        if taken == 0:
-            raise Trouble(f"`via xdp` was served by the socket: {stats}")
-        modes += [each["mode"] for each in stats["interfaces"]]
-    return modes
-
-
 def run(quick):
     reason = netns.why_not()
     if reason:
@@ -142,22 +131,23 @@ def run(quick):
         contenders = start(stack, pair_of, folder, items, controls)
         fill(contenders, items)
         runs = measure(contenders, folder, items, rounds, seconds, outstanding)
+        cloud, of_volume = kv_cloud.run(pair_of, folder, items, controls, rounds, seconds, outstanding)
         apart = {} if kv_apart.why_not() else kv_apart.measure(contenders["hot"], items, rounds, seconds, HOT)
-        modes = came_by_xdp(contenders)
+        modes = [mode for of_section in contenders.values() for name in (XDP, XDP_SPINS) if name in of_section for mode in of_section[name][0].came_by_xdp()]
     progress("")
-    total = {what: sum(each[what] for many in (*runs.values(), *apart.values()) for each in many) for what in ("answers", "wrong", "missing", "lost", "refused")}
+    total = {what: sum(each[what] for many in (*runs.values(), *apart.values(), *cloud.values()) for each in many) for what in ("answers", "wrong", "missing", "lost", "refused")}
     # Only an open loop asks for more than a server can have waiting; then it may say so instead of answering.
     refused_early = sum(each["refused"] for (_, count, _), many in runs.items() if count for each in many)
-    refused_early += sum(each["refused"] for many in apart.values() for each in many)
+    refused_early += sum(each["refused"] for many in (*apart.values(), *cloud.values()) for each in many)
 
     def by(what):
         names = {name for (_, _, name), many in runs.items() if any(each[what] for each in many)}
         return ", by " + ", ".join(sorted(names)) if names else ""
-    notes = [modes[0],
+    notes = [modes[0], *of_volume,
              f"{items:,} items of {VALUE} bytes, {HOT} of them hot; {os.cpu_count()} processors; medians of {rounds} rounds of {seconds} s",
              f"{total['answers']:,} replies verified, {total['wrong']} wrong, {total['missing']} not found, {total['lost']} lost over UDP{by('lost')}, {total['refused']} refused for overload{by('refused')}",
              f"open loop, requests without a reply, which count as a second: {unanswered(runs)}",
              "server's processor: the time of its threads; what the kernel does with a packet on a veth pair is done, and counted, at who sends it",
              f"received by its server: {kv_apart.why_not() or 'the same, done and counted at the server, by all that its processor did'}",
              f"`{ECHO}`: what this load generator gets from a driver that sends its requests back; `{MEMORY}`: from a small server over tcp that has every value ready", ""]
-    return Result("kv", total["wrong"] + total["missing"] + refused_early == 0 and total["answers"] > 0, rows_of(runs, packets, outstanding) + kv_apart.rows(apart), notes)
+    return Result("kv", total["wrong"] + total["missing"] + refused_early == 0 and total["answers"] > 0, rows_of(runs, packets, outstanding) + kv_cloud.rows(cloud) + kv_apart.rows(apart), notes)

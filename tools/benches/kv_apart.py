@@ -100,7 +100,5 @@ def rows(runs):
         for make, value, unit, goal in ((more_is_better, "rate", "requests/s", GOALS[name][0]), (less_is_better, "p99_us", "us", GOALS[name][1]),
                                         (less_is_better, "cpu_us", "us a request", GOALS[name][2])):
             title = {"rate": what, "p99_us": f"{what}, p99", "cpu_us": f"{what}, server's processor"}[value]
-            row = make(title, [each[value] for each in ours], [each[value] for each in theirs], peer, unit, goal)
-            row.ratio = row.ours / row.peer if make is more_is_better else row.peer / row.ours
-            made.append(row)
+            made.append(make(title, [each[value] for each in ours], [each[value] for each in theirs], peer, unit, goal, paired=False))
     return made

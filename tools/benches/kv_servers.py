@@ -49,10 +49,12 @@ class Server:
                 total += int((task / "schedstat").read_text().split()[0])
         return total
 
-    def taken(self):
-        """How many datagrams came by AF_XDP; what the socket served instead is no figure of `via xdp`."""
+    def came_by_xdp(self):
+        """The modes in which datagrams came by AF_XDP; what the socket served instead would be measured under a wrong name."""
         stats = json.loads(output_of([RELEASE / "bin" / "chainio", "control", self.control, "stats"]))
-        return sum(each["received"] for each in stats["interfaces"]), stats
+        if sum(each["received"] for each in stats["interfaces"]) == 0:
+            raise Trouble(f"`via xdp` was served by the socket: {stats}")
+        return [each["mode"] for each in stats["interfaces"]]
 
     def stop(self):
         if self.process.poll() is None:
@@ -107,13 +109,19 @@ def read_through(folder):
         output_of(["dd", f"if={folder / name}", "of=/dev/null", "bs=4M", "iflag=direct", "status=none"])
 
 
-def ours(pair, folder, name, port, control=None, options=()):
-    """Serves tcp and udp; udp by AF_XDP where there is a control socket to see that by."""
+def ours(pair, folder, name, port, control=None, options=(), data=None):
+    """Serves tcp and udp; udp by AF_XDP where there is a control socket to see that by. The store is the folder's, or lies in `data`."""
     words = [RELEASE / "bin" / "chainio-runtime", "--spec", folder / f"{name}.o", "--bind", SERVER, "--port", f"memcached={port}", "--file",
-             f"values={folder / 'kv.store'}", "--requests", 256, "--in-flight", 256, *options]
+             f"values={(data or folder) / 'kv.store'}", "--requests", 256, "--in-flight", 256, *options]
     if control is not None:
         words += ["--interface", "vb", "--socket", control]
     return Server(pair, port, words, control=control)
+
+
+def by_hand(pair, kind, port, items, *more):
+    """A server of bench_kv's; over UDP, unless told otherwise."""
+    words = [BENCH, kind, "--items", items, "--value", VALUE, "--address", SERVER, "--port", port, *more]
+    return Server(pair, port, words, udp="--tcp" not in more)
 
 
 def memcached(pair, port, *options, evict=None):
@@ -124,9 +132,6 @@ def memcached(pair, port, *options, evict=None):
 
 def start(stack, pair_of, folder, items, controls):
     """All contenders by section and name: a server and how it is asked. Who is not asked sleeps; whoever has a program on an interface has a pair to itself."""
-    def by_hand(kind, port, *more, pair=None):
-        return Server(pair or plain, port, [BENCH, kind, "--items", items, "--value", VALUE, "--address", SERVER, "--port", port, *more], udp="--tcp" not in more)
-
     def run(server):
         stack.callback(server.stop)
         return server
@@ -140,11 +145,11 @@ def start(stack, pair_of, folder, items, controls):
     cache = run(memcached(plain, 9006))
     spins = run(ours(pair_of("s"), folder, "disk", 9001, controls / "spins", ("--spin", SPIN_US)))
     misses = {XDP: (run(ours(pair_of("d"), folder, "disk", 9001, controls / "disk")), "udp"), XDP_SPINS: (spins, "udp"), URING: (disk, "udp"), TCP: (disk, "tcp"),
-              PREAD: (run(by_hand("serve-pread", 9002, *flat)), "udp"), FIXED: (run(by_hand("serve-fixed", 9003, *flat)), "udp"),
+              PREAD: (run(by_hand(plain, "serve-pread", 9002, items, *flat)), "udp"), FIXED: (run(by_hand(plain, "serve-fixed", 9003, items, *flat)), "udp"),
               EXTSTORE: (run(memcached(plain, 9004, "-o", to_disk, evict=store)), "tcp")}
     of_memory = {XDP: (run(ours(pair_of("h"), folder, "hot", 9005, controls / "hot")), "udp"), URING: (hot, "udp"), TCP: (hot, "tcp"), MEMCACHED: (cache, "tcp"),
-                 MEMCACHED_UDP: (cache, "udp"), MEMORY: (run(by_hand("serve-memory", 9007, "--tcp")), "tcp"),
-                 ECHO: (run(by_hand("serve-echo", 9008, "--interface", "vb", pair=pair_of("e"))), "echo")}
+                 MEMCACHED_UDP: (cache, "udp"), MEMORY: (run(by_hand(plain, "serve-memory", 9007, items, "--tcp")), "tcp"),
+                 ECHO: (run(by_hand(pair_of("e"), "serve-echo", 9008, items, "--interface", "vb")), "echo")}
     return {"misses": misses, "hot": of_memory}
 
 
