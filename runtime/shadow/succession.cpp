@@ -64,6 +64,13 @@ std::vector<std::string> read_folders(const std::string& parent) {
     return folders;
 }
 
+// Where it is among them; their number: nowhere.
+std::size_t place_of(const std::vector<std::string>& folders, std::string_view name) {
+    const auto found = std::ranges::lower_bound(folders, name, comes_before);
+    const bool is_there = found != folders.end() && *found == name;
+    return is_there ? static_cast<std::size_t>(found - folders.begin()) : folders.size();
+}
+
 }  // namespace
 
 bool comes_before(std::string_view name, std::string_view other) {
@@ -95,22 +102,35 @@ const std::vector<std::string>& Succession::folders_of(const std::string& parent
     return known.folders;
 }
 
-// Where it goes from there is known when it has come from the folder before this one.
+// Whether a thread that has come so many folders on will go as many on.
+bool Succession::goes_on(Thread& thread, std::size_t step) {
+    const std::size_t before = std::exchange(thread.step, step);
+    if (step == 0 || step > kLongestStep) return false;
+    if (step != 1 && step != before && step != step_) return false;
+    step_ = step;
+    return true;
+}
+
+// Where it goes from there is known when it has come from a folder as far before this one as it is wont to.
 void Succession::goes_to(Thread& thread, std::string_view folder, std::uint64_t now_ns) {
     thread.next.clear();
     const std::string before = std::exchange(thread.folder, std::string(folder));
     const std::string parent(folder_of(folder));
     const bool stays = !parent.empty() && folder_of(before) == parent;
     const bool has_begun = std::exchange(thread.begins, true);
+    if (!stays) thread.step = 0;
     if (parent.empty() || (!stays && went_on_ < kBelieved)) return;
     const auto& folders = folders_of(parent, now_ns);
-    const auto here = std::ranges::lower_bound(folders, probe::last_part(folder), comes_before);
-    if (here == folders.end() || *here != probe::last_part(folder)) return;
-    const bool goes_on = stays && here != folders.begin() && *(here - 1) == probe::last_part(before);
-    if (stays && has_begun) went_on_ = goes_on ? std::min(went_on_ + 1, kBelieved) : 0;
-    thread.begins = !goes_on;
-    for (auto next = here + 1; next != folders.end() && thread.next.size() < kAhead; ++next)
-        thread.next.push_back(parent + '/' + *next);
+    const std::size_t here = place_of(folders, probe::last_part(folder));
+    if (here == folders.size()) return;
+    const std::size_t from = stays ? place_of(folders, probe::last_part(before)) : here;
+    const std::size_t step = from < here ? here - from : 0;
+    if (stays && has_begun) went_on_ = step == 1 ? std::min(went_on_ + 1, kBelieved) : 0;
+    const bool known = goes_on(thread, step);
+    thread.begins = !known;
+    for (std::size_t next = here + (known ? step : 1); next < folders.size() && thread.next.size() < kAhead;
+         next += known ? step : 1)
+        thread.next.push_back(parent + '/' + folders[next]);
 }
 
 std::vector<std::string> Succession::after(std::uint32_t thread, std::string_view path, bool scans,

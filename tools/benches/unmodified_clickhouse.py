@@ -71,6 +71,7 @@ class ClickHouse(Section):
                 for piece in range(PIECES):
                     server.query(FILL.format(begin=piece * self.count // PIECES, count=self.count // PIECES))
                 server.query("OPTIMIZE TABLE lineitem")
+                server.settle("lineitem")
             os.sync()
             (path / "made").touch()
         return path

@@ -16,6 +16,7 @@ CONFIG = """<yandex>
   <keep_alive_timeout>3</keep_alive_timeout>
   <uncompressed_cache_size>0</uncompressed_cache_size>
   <mark_cache_size>5242880</mark_cache_size>
+  <merge_tree><old_parts_lifetime>1</old_parts_lifetime></merge_tree>
   <path>{folder}/data/</path>
   <tmp_path>{folder}/tmp/</tmp_path>
   <user_files_path>{folder}/files/</user_files_path>
@@ -96,6 +97,15 @@ class Server:
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/", data=text.encode())
         with urllib.request.urlopen(request, timeout=120) as answer:
             return answer.read()
+
+    def settle(self, table):
+        """Waits until its parts are merged as far as the server does so by itself, and those that it has merged are gone."""
+        deadline = time.monotonic() + 300
+        states = f"SELECT count() FROM system.merges UNION ALL SELECT count() FROM system.parts WHERE table = '{table}' AND NOT active"
+        while self.query(states).split() != [b"0", b"0"]:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"clickhouse-server still merges parts of {table}")
+            time.sleep(0.2)  # the server says nowhere else that it has come to rest
 
     def version(self):
         return re.sub(r"\s", "", self.query("SELECT version()").decode())

@@ -64,6 +64,45 @@ TEST(Succession, ForetellsWhoHasGoneOneFolderOn) {
     EXPECT_EQ(after(0, "a.col"), Paths());
 }
 
+// A table has as many parts a month, and a key is in one of them.
+TEST(Succession, ForetellsWhoLeavesOutAsManyFoldersEachTime) {
+    const Folder folder;
+    std::vector<std::string> names;
+    for (int i = 0; i < 20; i++) names.push_back("p_" + std::to_string(i));
+    const auto in = parts(folder, names);
+    Succession succession(4);
+    const auto after = [&](unsigned thread, unsigned part) { return succession.after(thread, in[part], false, 0); };
+    EXPECT_EQ(after(0, 0), Paths());
+    EXPECT_EQ(after(0, 3), Paths()) << "once may be chance";
+    EXPECT_EQ(after(0, 6), (Paths{in[9], in[12], in[15], in[18]}));
+    EXPECT_EQ(after(0, 9), (Paths{in[12], in[15], in[18]}));
+    EXPECT_EQ(after(0, 10), (Paths{in[11], in[12], in[13], in[14]})) << "to the next one";
+    EXPECT_EQ(after(0, 12), Paths()) << "it left out none before";
+    EXPECT_EQ(after(0, 14), (Paths{in[16], in[18]}));
+    EXPECT_EQ(after(1, 1), Paths());
+    EXPECT_EQ(after(1, 3), (Paths{in[5], in[7], in[9], in[11]})) << "as the one before it";
+    EXPECT_EQ(after(1, 1), Paths()) << "back";
+    EXPECT_EQ(after(2, 2), Paths());
+    EXPECT_EQ(after(2, 5), Paths()) << "the latest left out one";
+    EXPECT_EQ(after(2, 8), (Paths{in[11], in[14], in[17]}));
+    after(2, 11), succession.after(2, "/elsewhere/p_1/a.col", false, 0);
+    EXPECT_EQ(after(2, 16), Paths()) << "it comes from elsewhere";
+}
+
+TEST(Succession, WhoGoesVeryFarGoesElsewhere) {
+    const Folder folder;
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i <= 4 * (Succession::kLongestStep + 1); i++) names.push_back("p_" + std::to_string(i));
+    const auto in = parts(folder, names);
+    Succession succession(2);
+    const auto third = [&](unsigned thread, std::size_t step) {
+        for (std::size_t i = 0; i < 2; i++) succession.after(thread, in[i * step], false, 0);
+        return succession.after(thread, in[2 * step], false, 0);
+    };
+    EXPECT_EQ(third(0, Succession::kLongestStep + 1), Paths());
+    EXPECT_EQ(third(1, Succession::kLongestStep).size(), 2u);
+}
+
 // A query has threads of its own.
 TEST(Succession, BelievesOfWhoBeginsAScanThatItGoesOnAsThoseBefore) {
     const Folder folder;
