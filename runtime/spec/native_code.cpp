@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,6 +21,12 @@ int executable_memfd() {
     // Kernels before 6.3 do not know MFD_EXEC and allow execution without it.
     const int fd = memfd_create("chainio-native", MFD_CLOEXEC | kMemfdExec);
     return fd >= 0 || errno != EINVAL ? fd : memfd_create("chainio-native", MFD_CLOEXEC);
+}
+
+// A file that is made larger than that, of memory too, ends the process (SIGXFSZ).
+bool may_have(std::size_t bytes) {
+    rlimit largest{};
+    return getrlimit(RLIMIT_FSIZE, &largest) != 0 || bytes <= largest.rlim_cur;
 }
 
 bool write_all(int fd, std::span<const std::uint8_t> bytes) {
@@ -45,6 +52,9 @@ std::string_view host_arch() {
 }
 
 std::expected<std::unique_ptr<NativeCode>, std::string> NativeCode::load(std::span<const std::uint8_t> object) {
+    if (!may_have(object.size()))
+        return std::unexpected("files may not be as large as it, " + std::to_string(object.size()) +
+                               " bytes (ulimit -f)");
     const int fd = executable_memfd();
     if (fd < 0) return std::unexpected(std::string("memfd_create: ") + std::strerror(errno));
     if (!write_all(fd, object)) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -39,6 +40,12 @@ void* aligned_place(std::size_t bytes) {
     return aligned;
 }
 
+// A file that is made larger than that, of memory too, ends the process (SIGXFSZ).
+bool may_have(std::size_t bytes) {
+    rlimit largest{};
+    return getrlimit(RLIMIT_FSIZE, &largest) != 0 || bytes <= largest.rlim_cur;
+}
+
 }  // namespace
 
 std::expected<Region, std::string> Region::create(std::size_t bytes, bool want_huge) {
@@ -49,6 +56,11 @@ std::expected<Region, std::string> Region::create(std::size_t bytes, bool want_h
         region.size_ = round_up(bytes, huge ? kHugePage : kPage);
         // A program may load up to CIO_PAD bytes behind a block, so the last frame needs readable memory behind it.
         region.mapped_ = region.size_ + (huge ? kHugePage : kPage);
+        if (!may_have(region.mapped_)) {
+            if (huge) continue;
+            return std::unexpected("files may not be as large as the block memory, " + std::to_string(bytes >> 10) +
+                                   " KiB (ulimit -f): raise the limit, or take less");
+        }
         region.fd_ = memfd_create("chainio-umem", MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0u));
         // Sealed, so that no process that has the descriptor can take memory away from under the others.
         if (region.fd_ < 0 || ftruncate(region.fd_, static_cast<off_t>(region.mapped_)) != 0 ||

@@ -28,6 +28,8 @@ SPEC = daemon.SPEC.replace("service {service}", """chain first(rows: file rows) 
 }}
 service {service}""")
 
+NO_ROOM = "files may not be as large as the block memory, {} KiB (ulimit -f): raise the limit, or take less"
+
 
 def connected(server):
     made = socket.socket(socket.AF_UNIX)
@@ -247,6 +249,27 @@ def test_nobody_listens(folder):
         expect("  ends", process.wait(timeout=60), 0)
 
 
+def test_file_size(folder):
+    """Files may be as long as the limit (`ulimit -f`): what would be longer is said, and ends nobody (SIGXFSZ)."""
+    path, said = folder / "limited", folder / "said"
+    with open(said, "wb") as log, started.start([runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}",
+                                                    "--bind", "127.0.0.1", "--port", "lines=0", "--socket", path], stdout=subprocess.DEVNULL, stderr=log) as process:
+        netns.until("it serves", lambda: listens(path))
+        log.flush()
+        hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)[1]
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (said.stat().st_size, hard))
+        server = types.SimpleNamespace(path=path)
+        expect("a reload without room for memory, nor in the log for why", asked(server, b'{"op":"reload"}\n')["error"], lambda error: error.endswith(NO_ROOM.format(8192)))
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+        expect("  the daemon goes on, and reloads where there is room", asked(server, b'{"op":"reload"}\n'), {"id": None, "edition": 2})
+        process.send_signal(signal.SIGTERM)
+        expect("  ends", process.wait(timeout=60), 0)
+    limited = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    command = [runs.BUILD / "bin" / "chainio", "call", folder / "app.o", "first", "--file", folder / "a.rows"]
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limited)
+    expect("a call has no room for memory", (done.returncode, done.stderr), (3, f"chainio call: {NO_ROOM.format(2048)}\n"))
+
+
 def test_call_without_output(folder):
     call = shlex.join(map(str, (runs.BUILD / "bin" / "chainio", "call", folder / "app.o", "first", "--file", folder / "a.rows")))
     inspect = shlex.join(map(str, (runs.BUILD / "bin" / "chainio", "inspect", folder / "app.o")))
@@ -396,6 +419,7 @@ def main():
         expect("ends", server.stop(), 0)
         test_end_at_the_start(folder)
         test_nobody_listens(folder)
+        test_file_size(folder)
         test_call_without_output(folder)
         test_names_of_bytes(folder)
         test_all_files_are_looked_at(folder)

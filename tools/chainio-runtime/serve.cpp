@@ -19,6 +19,7 @@ int serve(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<
           std::unique_ptr<Edition> edition) {
     if (auto room = make_room(options, *edition); !room) return fail(kExitSystem, room.error());
     std::signal(SIGPIPE, SIG_IGN);  // whoever reads what is said may go
+    std::signal(SIGXFSZ, SIG_IGN);  // and the file that it goes to may be as long as files may be
     if (auto opened = open_edition(options, *edition); !opened)
         return fail(opened.error().code, opened.error().message);
     const bool serves = edition->serves();
