@@ -151,6 +151,8 @@ std::string master_of(const Interface& interface) {
     return {};
 }
 
+bool runs_on_members(const Interface& interface) { return interface.driver == "bonding"; }
+
 bool is_gone(const Interface& interface) {
     char device[IFNAMSIZ];
     if (if_indextoname(interface.index, device) == nullptr) return errno == ENXIO;

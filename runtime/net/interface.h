@@ -46,6 +46,10 @@ bool is_of_link(const Address& address);
 // or the kernel cannot be asked.
 std::string master_of(const Interface& interface);
 
+// Whether its driver runs an XDP program on other interfaces, those that are its members. The kernel hands what such a
+// program takes to no socket of this one: it would be lost.
+bool runs_on_members(const Interface& interface);
+
 // Whether no interface has this number and this device's name together any more. False, too, where the kernel cannot be
 // asked: a process without a descriptor to spare still has its interface.
 bool is_gone(const Interface& interface);

@@ -183,7 +183,12 @@ void Port::note_fallbacks(const PortOptions& options, metrics::Fallbacks& fallba
     const std::string of =
         interface_.driver.empty() ? interface_.name : fmt::format("{} ({})", interface_.name, interface_.driver);
     if (options.attach == Attach::automatic && !program_.native())
-        fallbacks.note("xdp-generic", fmt::format("the driver of {} runs no XDP programs; the kernel does, later", of));
+        fallbacks.note("xdp-generic",
+                       fmt::format("the driver of {} {}", of,
+                                   runs_on_members(interface_)
+                                       ? "runs XDP programs on its members, whose packets reach no socket of it; the "
+                                         "kernel runs ours, later"
+                                       : "runs no XDP programs; the kernel does, later"));
     if (!program_.alone().empty())
         fallbacks.note("xdp-alone", fmt::format("no XDP program of others can be attached to {} meanwhile, as libxdp's "
                                                 "dispatcher cannot be had: {}",

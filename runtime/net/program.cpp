@@ -205,7 +205,7 @@ int Program::State::attach(const Interface& interface, std::uint32_t flags) {
 std::expected<void, Refusal> Program::State::attach_alone(const Interface& interface, Attach how) {
     if (auto loaded = load(interface); !loaded) return loaded;
     int failed = EOPNOTSUPP;
-    if (how != Attach::generic) {
+    if (how != Attach::generic && !runs_on_members(interface)) {
         failed = attach(interface, XDP_FLAGS_DRV_MODE);
         native = failed == 0;
     }
@@ -252,7 +252,7 @@ std::expected<bool, Refusal> Program::State::share(const Interface& interface, A
         if (!*there && !wanted) return false;
     }
     int failed = EOPNOTSUPP;
-    const bool may_native = how != Attach::generic && (!*there || (*there)->native);
+    const bool may_native = how != Attach::generic && !runs_on_members(interface) && (!*there || (*there)->native);
     const bool may_generic = how != Attach::native && (!*there || !(*there)->native);
     if (may_native) failed = attach_shared(interface, true);
     if (failed != 0 && may_generic) failed = attach_shared(interface, false);
@@ -273,6 +273,12 @@ std::expected<bool, Refusal> Program::State::share(const Interface& interface, A
 
 std::expected<Program, Refusal> Program::attach(const Interface& interface, Attach how, bool share,
                                                 ReplyTable replies) {
+    if (how == Attach::native && runs_on_members(interface))
+        return std::unexpected(
+            Refusal{Refusal::Why::unsupported,
+                    fmt::format("the driver of {0} runs XDP programs on its members, whose packets reach no socket of "
+                                "{0}: take the generic program (--xdp-attach generic)",
+                                interface.name)});
     auto state = std::make_unique<State>();
     state->replies = std::move(replies);
     const auto shared = state->share(interface, how, share);

@@ -155,6 +155,49 @@ def test_address_comes(server, pair, why):
     ip("addr", "del", "fe80::9/64", "dev", "vb", namespace=pair.there)
 
 
+def bonded(pair):
+    """vb in a bond that has its addresses."""
+    ip("link", "add", "bond0", "type", "bond", "mode", "active-backup", namespace=pair.there)
+    ip("link", "set", "vb", "down", namespace=pair.there)
+    ip("addr", "flush", "dev", "vb", namespace=pair.there)
+    ip("link", "set", "vb", "master", "bond0", namespace=pair.there)
+    ip("link", "set", "bond0", "mtu", pair.mtu, "up", namespace=pair.there)
+    for address, bits in zip(THERE, (24, 64)):
+        ip("addr", "add", f"{address}/{bits}", "dev", "bond0", "nodad", namespace=pair.there)
+
+
+def test_bond(folder, pair):
+    """A bond's driver runs the program on its members; what that would take reaches no socket of the bond. `pair` has one queue, as the bond's has one socket."""
+    bonded(pair)
+    server = Flapping(folder, pair, "--interface", "bond0")
+    expect("a bond has the generic program", [line for line in server.said if "bond0" in line],
+           lambda lines: lines[0].startswith("AF_XDP on bond0 (bonding): 1 queue, generic program, copy, ")
+           and lines[1] == "fallback xdp-generic (1x): the driver of bond0 (bonding) runs XDP programs on its members, whose packets reach no socket of it; "
+                           "the kernel runs ours, later\n")
+    for address in THERE:
+        expect(f"  what is sent to {address} is taken and answered", [asked(server, address) for _ in range(3)], [(True, 1)] * 3)
+    expect("ends", server.stop(), 0)
+    server = Flapping(folder, pair, "--interface", "bond0", "--xdp-attach", "native")
+    expect("a native program is refused", server.fallbacks("xdp-refused"),
+           [("the driver of bond0 runs XDP programs on its members, whose packets reach no socket of bond0: take the generic program (--xdp-attach generic); "
+             "served via uring", 1)])
+    server.right("  and the socket serves", by_interface=False)
+    expect("ends", server.stop(), 0)
+    ip("link", "set", "vb", "nomaster", namespace=pair.there)
+    ip("link", "del", "bond0", namespace=pair.there)
+
+
+def has_bonds(pair):
+    """Else it says why not. The guests of tests/vm have them."""
+    try:
+        ip("link", "add", "bond1", "type", "bond", namespace=pair.there)
+    except RuntimeError as error:
+        print(f"      no bond is tried, as this kernel has none: {str(error).strip()}")
+        return False
+    ip("link", "del", "bond1", namespace=pair.there)
+    return True
+
+
 def main():
     if why := netns.why_not():
         print(f"skipped: {why}")
@@ -167,6 +210,10 @@ def main():
         test_long_altname(folder, pair)
         test_many_addresses(folder, pair)
         test_no_address(folder)
+    with tempfile.TemporaryDirectory() as name, netns.Pair(queues=1, name="-bond") as pair:
+        if has_bonds(pair):
+            prepare(pathlib.Path(name), "xdp")
+            test_bond(pathlib.Path(name), pair)
     return runs.ended()
 
 
