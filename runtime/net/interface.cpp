@@ -177,6 +177,7 @@ std::expected<Interface, std::string> find_interface(const std::string& name) {
     if (!asker.ask(SIOCGIFFLAGS))
         return std::unexpected(fmt::format("cannot ask about interface '{}': {}", name, std::strerror(errno)));
     found.up = (asker.answer().ifr_flags & IFF_UP) != 0;
+    found.loopback = (asker.answer().ifr_flags & IFF_LOOPBACK) != 0;
     if (asker.ask(SIOCGIFMTU)) found.mtu = static_cast<unsigned>(asker.answer().ifr_mtu);
     if (asker.ask(SIOCGIFHWADDR)) {
         const sockaddr& address = asker.answer().ifr_hwaddr;

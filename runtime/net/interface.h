@@ -18,6 +18,7 @@ struct Interface {
     unsigned index = 0, mtu = 0, queues = 1;
     bool up = false;
     bool ethernet = true;  // its packets begin with such a header; those of tunnels do not
+    bool loopback = false;
     std::array<std::uint8_t, 6> mac{};
     std::vector<Address> addresses;
 };

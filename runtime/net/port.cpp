@@ -77,6 +77,12 @@ std::expected<unsigned, Refusal> queues_of(const Interface& interface, const Por
             fmt::format("{} has no Ethernet packets, as a tunnel's, and only of these datagrams are taken; give "
                         "the interface that its packets leave by, or serve the port `via uring`",
                         interface.name));
+    // The kernel drops IPv4 there that comes from the machine's own address and from none of its sockets.
+    if (interface.loopback)
+        return refuse(
+            fmt::format("{} has what this machine sends to itself, and takes replies from its sockets alone; give the "
+                        "interface that clients come by, or serve the port `via uring`",
+                        interface.name));
     // Its addresses may not be there yet, and they decide what is taken.
     if (!interface.up)
         return refuse(fmt::format("{} is down: `ip link set {} up` first", interface.name, interface.name));

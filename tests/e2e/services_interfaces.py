@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Interfaces that services are given by another of their names (altname), and such that have no address."""
+"""Interfaces that services are given by another of their names (altname), such that have no address, lo and bonds."""
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -155,6 +156,22 @@ def test_address_comes(server, pair, why):
     ip("addr", "del", "fe80::9/64", "dev", "vb", namespace=pair.there)
 
 
+def test_loopback(folder, pair):
+    """What a machine sends to itself: of what is not from its own sockets there, the kernel drops IPv4, whose source is the machine. So replies of ours would be lost."""
+    other = "10.11.0.1"
+    ip("addr", "add", f"{other}/32", "dev", "lo", namespace=pair.there)
+    server = Flapping(folder, pair, "--interface", "lo")
+    for address in (other, "127.0.0.1", "::1"):
+        with netns.udp(pair.there, family=socket.AF_INET6 if ":" in address else socket.AF_INET) as sock:
+            sock.connect((address, server.ports["lines", "udp"]))
+            expect(f"of the machine itself, {address}", ask(sock, 9, b"row 1 10 1\n")[0], DATA[1000:1010] + b"|")
+    expect("  by the socket, which is said", server.fallbacks("xdp-refused"),
+           [("lo has what this machine sends to itself, and takes replies from its sockets alone; give the interface that clients come by, or serve the port "
+             "`via uring`; served via uring", 1)])
+    expect("ends", server.stop(), 0)
+    ip("addr", "del", f"{other}/32", "dev", "lo", namespace=pair.there)
+
+
 def bonded(pair):
     """vb in a bond that has its addresses."""
     ip("link", "add", "bond0", "type", "bond", "mode", "active-backup", namespace=pair.there)
@@ -209,6 +226,7 @@ def main():
         test_given_twice(folder, pair)
         test_long_altname(folder, pair)
         test_many_addresses(folder, pair)
+        test_loopback(folder, pair)
         test_no_address(folder)
     with tempfile.TemporaryDirectory() as name, netns.Pair(queues=1, name="-bond") as pair:
         if has_bonds(pair):
