@@ -10,6 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from chains import BUILD, ROOT, Run, finish  # noqa: E402
+from netns import until  # noqa: E402
 
 SEED = 20264
 ITEMS = 20000
@@ -185,6 +186,55 @@ def unreadable(run):
 LONG = 64000  # longer values are in pieces
 PIECE = 61440
 MOST = 16 << 20
+
+
+def written_to(run):
+    """A database without a WAL while others write to it, and one that was left in the middle of that."""
+    database, out = run.folder / "busy.db", run.folder / "busy.store"
+    command = [BUILD / "bin" / "chainio", "store", "build", out, "--from-sqlite", database, "--table", "t"]
+    db = sqlite3.connect(database, isolation_level=None)
+    db.execute("CREATE TABLE t(key, value)")
+    db.executemany("INSERT INTO t VALUES (?, ?)", ((str(number), "x" * 1000) for number in range(500)))
+    db.execute("BEGIN EXCLUSIVE")
+    done = subprocess.run(command, capture_output=True, text=True)
+    run.same("locked", (done.returncode, done.stderr),
+             (3, f"chainio store: {database}: another program has it locked, for 5 seconds by now; try again when that has written\n"))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as waiting:
+        until("it has opened the database", lambda: waiting.poll() is not None or opened(waiting.pid, database))
+        db.execute("COMMIT")
+        said = waiting.communicate()[1]
+        run.same("locked for a moment", (waiting.returncode, said), (0, b""))
+    db.close()
+    half = f"import os, sqlite3; db = sqlite3.connect({str(database)!r}); db.execute('PRAGMA cache_size = 1'); " \
+           "db.execute('UPDATE t SET value = key || value'); os._exit(0)"
+    subprocess.run([sys.executable, "-c", half], check=True)
+    done = subprocess.run(command, capture_output=True, text=True)
+    run.same("left in the middle", (done.returncode, done.stderr),
+             (3, f"chainio store: {database}: a program ended while it wrote to the database, which SQLite has to undo in it before it is read; open it once as who may "
+                 f"write to it, as with sqlite3 {database} .tables\n"))
+    with sqlite3.connect(database) as db:
+        db.execute("SELECT * FROM t").fetchone()
+    db.close()
+    run.same("  and undone", subprocess.run(command, capture_output=True).returncode, 0)
+
+
+def named_oddly(run):
+    """A file may be called what SQLite takes for something else than a file."""
+    out = run.folder / "odd.store"
+    for name in (":memory:", "file:odd.db", "odd?mode=rw"):
+        with sqlite3.connect(run.folder / name) as db:
+            db.execute("CREATE TABLE t AS SELECT 'k' AS key, 'v' AS value")
+        db.close()
+        done = store("build", out, "--from-sqlite", name, "--table", "t", cwd=run.folder)
+        run.same(f"a database called {name}", (done.returncode, done.stderr), (0, b""))
+
+
+def opened(pid, path):
+    """Whether a process has the file open."""
+    try:
+        return any(os.path.realpath(f"/proc/{pid}/fd/{fd}") == str(path) for fd in os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return False
 
 
 def read_whole(path):
@@ -374,6 +424,8 @@ def main():
     views(run, database, path)
     encodings(run)
     unreadable(run)
+    written_to(run)
+    named_oddly(run)
     long_values(run, rng)
     memory(run)
     wrong(run)

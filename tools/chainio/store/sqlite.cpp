@@ -16,6 +16,7 @@ namespace chainio::store {
 namespace {
 
 constexpr int kMostRow = 64 << 20;  // SQLite allows a gigabyte by itself
+constexpr int kPatienceMs = 5000;   // for others who write: a commit locks a database that has no WAL
 
 struct Close {
     void operator()(sqlite3* db) const { sqlite3_close(db); }
@@ -150,6 +151,14 @@ std::string why_unread(const std::string& path, sqlite3* db) {
     std::error_code unknown;
     if (fs::is_directory(path, unknown)) return "is a directory, not an SQLite database; name a file in it";
     const int code = sqlite3_errcode(db) & 0xff, cause = sqlite3_system_errno(db);
+    if (code == SQLITE_BUSY)
+        return fmt::format("another program has it locked, for {} seconds by now; try again when that has written",
+                           kPatienceMs / 1000);
+    if (sqlite3_extended_errcode(db) == SQLITE_READONLY_ROLLBACK)
+        return fmt::format(
+            "a program ended while it wrote to the database, which SQLite has to undo in it before it is read; open it "
+            "once as who may write to it, as with sqlite3 {} .tables",
+            path);
     if (code != SQLITE_CANTOPEN && code != SQLITE_READONLY) return sqlite3_errmsg(db);
     if (fs::status(path, unknown).type() == fs::file_type::not_found)
         return "does not exist; name the file of an SQLite database";
@@ -170,13 +179,16 @@ std::string why_unread(const std::string& path, sqlite3* db) {
 std::expected<std::unique_ptr<Source>, Problem> open_sqlite(const std::string& path, const std::string& table,
                                                             const std::string& query) {
     sqlite3* opened = nullptr;
-    const int state = sqlite3_open_v2(path.c_str(), &opened, SQLITE_OPEN_READONLY, nullptr);
+    // Of a name alone, SQLite takes `:memory:` and what begins with `file:` for something else.
+    const std::string file = path.starts_with('/') ? path : "./" + path;
+    const int state = sqlite3_open_v2(file.c_str(), &opened, SQLITE_OPEN_READONLY, nullptr);
     std::unique_ptr<sqlite3, Close> db(opened);
     const auto failed = [&](const std::string& why, bool system) {
         return std::unexpected(Problem{fmt::format("{}: {}", path, why), system, true});
     };
     if (state != SQLITE_OK) return failed(db == nullptr ? "no memory" : why_unread(path, db.get()), true);
     sqlite3_limit(db.get(), SQLITE_LIMIT_LENGTH, kMostRow);
+    sqlite3_busy_timeout(db.get(), kPatienceMs);
     if (sqlite3_exec(db.get(), "SELECT 1 FROM sqlite_schema", nullptr, nullptr, nullptr) != SQLITE_OK)
         return failed(why_unread(path, db.get()), true);
     const auto utf16 = has_utf16(db.get());
