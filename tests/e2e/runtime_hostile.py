@@ -196,15 +196,21 @@ def test_end(server):
     server.rest.join()
 
 
-def test_end_at_the_start(folder):
-    """A connection and SIGTERM of which the daemon hears at once, as it waits until somebody reads what it says: the client has its answers."""
-    reading, writing = os.pipe()
+def filled(writing):
+    """Leaves a pipe no room; how many bytes that took."""
     os.set_blocking(writing, False)
     full = 0
     with contextlib.suppress(BlockingIOError):
         while True:
             full += os.write(writing, b"-" * 4096)
     os.set_blocking(writing, True)
+    return full
+
+
+def test_end_at_the_start(folder):
+    """A connection and SIGTERM of which the daemon hears at once, as it waits until somebody reads what it says: the client has its answers."""
+    reading, writing = os.pipe()
+    full = filled(writing)
     command = [runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}", "--bind", daemon.OWN]
     with started.start(command, stdout=subprocess.DEVNULL, stderr=writing) as process, socket.socket() as sock:
         os.close(writing)
@@ -246,6 +252,25 @@ def test_nobody_listens(folder):
         where = [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in range(3)]
         expect("started without standard files: nothing else has their numbers", where, ["/dev/null"] * 3)
         process.send_signal(signal.SIGTERM)
+        expect("  ends", process.wait(timeout=60), 0)
+
+
+def test_nobody_reads(folder):
+    """Who is to read what is said, and does not for a while, is not waited for once the daemon serves."""
+    reading, writing = os.pipe()
+    path = folder / "unread"
+    with started.start([runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}", "--bind", "127.0.0.1",
+                           "--port", "lines=0", "--socket", path], stdout=subprocess.DEVNULL, stderr=writing) as process, open(reading, "rb") as said:
+        while not said.readline().startswith(b"serving at"):
+            pass
+        full = filled(writing)
+        server = types.SimpleNamespace(path=path)
+        expect("nobody reads: a reload, which is said", asked(server, b'{"op":"reload"}\n'), {"id": None, "edition": 2})
+        expect("  and what comes behind it", asked(server, b'{"op":"stats"}\n')["stats"]["edition"], 2)
+        expect("  what was said is lost", len(said.read(full).strip(b"-")), 0)
+        process.send_signal(signal.SIGTERM)
+        os.close(writing)
+        expect("  what is said when somebody reads again is not", said.read().startswith(b"stopped after "), True)
         expect("  ends", process.wait(timeout=60), 0)
 
 
@@ -419,6 +444,7 @@ def main():
         expect("ends", server.stop(), 0)
         test_end_at_the_start(folder)
         test_nobody_listens(folder)
+        test_nobody_reads(folder)
         test_file_size(folder)
         test_call_without_output(folder)
         test_names_of_bytes(folder)

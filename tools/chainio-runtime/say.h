@@ -6,4 +6,7 @@ namespace chainio::runtime_tool {
 
 void say(std::string_view text) noexcept;
 
+// From here on nobody is waited for who reads it: what finds no room is lost, and clients are served meanwhile.
+void wait_for_no_reader() noexcept;
+
 }  // namespace chainio::runtime_tool

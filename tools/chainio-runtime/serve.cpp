@@ -33,6 +33,7 @@ int serve(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<
         say("chainio-runtime: --interface is for services, and the spec has none that is served\n");
     say(service.report());
     if (!options.socket.empty()) say(fmt::format("serving at {}\n", options.socket));
+    wait_for_no_reader();
     notify_manager("READY=1\nSTATUS=edition 1 of '" + options.spec + "' runs");
     if (auto served = service.run(); !served) return fail(kExitSystem, served.error());
     service.leave_if_reads_are_held();
