@@ -36,11 +36,11 @@ std::string layout_text(const ir::Artifact& artifact, std::uint32_t slots) {
     return text;
 }
 
+// Also where there are none: the empty string is a place among them, too.
 std::string literals_text(const std::vector<std::uint8_t>& bytes) {
-    if (bytes.empty()) return "";
-    std::string text = "static const u8 cio_literals[CIO_LITERAL_SIZE + CIO_PAD] =";
+    std::string text = "static const u8 cio_literals[CIO_LITERAL_SIZE + CIO_PAD] =\n\"";
     for (std::size_t i = 0; i < bytes.size(); i++) {
-        if (i % 32 == 0) text += i == 0 ? "\n\"" : "\"\n\"";
+        if (i % 32 == 0 && i != 0) text += "\"\n\"";
         text += fmt::format("\\{:03o}", bytes[i]);
     }
     return text + "\";\n";
