@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "compiler/ir/builder.h"
 #include "compiler/passes/lower_context.h"
@@ -162,6 +163,7 @@ class ProgramLowering {
     void emit_value(const checked::Expr&);
     void prefetch(const checked::Stmt&);
     void prefetch_via(const checked::Stmt&);
+    void signed_digits(ir::Operand value, std::vector<ir::ReplyPart>& parts);
     void reply(const checked::Stmt&);
     Value call_chain(const checked::Expr&);
     void bind(std::uint32_t index, Value);

@@ -1,6 +1,7 @@
 // Statements.
 #include <algorithm>
 #include <cassert>
+#include <span>
 
 #include "bpf-templates/chainio_step.h"
 #include "compiler/passes/lower_program.h"
@@ -172,19 +173,34 @@ void ProgramLowering::prefetch_via(const checked::Stmt& s) {
     b_.add(std::move(p));
 }
 
+// Digits are those of an unsigned integer: those of a negative one stand behind a `-`.
+void ProgramLowering::signed_digits(Operand value, std::vector<ir::ReplyPart>& parts) {
+    const Operand negative = b_.binary(ir::BinOp::slt, value, Operand::imm(0));
+    ir::Slice sign = m_.literal("-");
+    sign.length = negative;
+    b_.check_range(sign.space, sign.offset, sign.length, CIO_MALFORMED);
+    parts.push_back({ir::Format::bytes, {}, sign});
+    parts.push_back({ir::Format::dec, b_.select(negative, b_.unary(ir::UnOp::neg, value), value), {}});
+}
+
 void ProgramLowering::reply(const checked::Stmt& s) {
-    ir::Reply reply;
+    std::vector<ir::ReplyPart> parts;
     for (const checked::ReplyPart& part : s.parts) {
         Value v = eval(*part.value);
-        ir::ReplyPart out{part.format, {}, {}};
         if (v.kind == Value::Kind::bytes) {
-            out.bytes = v.bytes;
+            parts.push_back({part.format, {}, v.bytes});
+        } else if (part.format == ir::Format::dec && part.value->type.is_signed) {
+            signed_digits(v.scalar, parts);
         } else {
-            out.value = v.scalar;
+            parts.push_back({part.format, v.scalar, {}});
         }
-        reply.parts.push_back(out);
     }
-    b_.add(std::move(reply));
+    // Signs may make them more than one reply holds.
+    for (std::span<const ir::ReplyPart> rest = parts; !rest.empty();) {
+        const auto now = rest.first(std::min<std::size_t>(rest.size(), ir::kMaxReplyParts));
+        b_.add(ir::Reply{{now.begin(), now.end()}});
+        rest = rest.subspan(now.size());
+    }
 }
 
 Value ProgramLowering::call_chain(const checked::Expr& e) {

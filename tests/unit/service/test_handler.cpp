@@ -216,6 +216,46 @@ TEST(Handler, AResultEndsWhereItEnds) {
     EXPECT_EQ(run("get ab\n", [](const std::string&) { return std::optional<std::string>("xyz"); }).reply, "<ab:yz>.1");
 }
 
+TEST(Handler, DigitsOfNegativeNumbersStandBehindASign) {
+    const auto spec = compiled(R"(
+service s on tcp 9000 via uring {
+  text Line { "get " number: int "\n" }
+  request { line: Line }
+  on request {
+    let n = line.number as i64
+    reply n:dec " ", (n as i8):dec " ", -7:dec " " line.number:dec
+  }
+}
+)");
+    const auto said = [&](const std::string& number) { return run_both(*spec, "get " + number + "\n", known).reply; };
+    EXPECT_EQ(said("0"), "0 0 -7 0");
+    EXPECT_EQ(said("200"), "200 -56 -7 200");
+    EXPECT_EQ(said("18446744073709551615"), "-1 -1 -7 18446744073709551615");
+    EXPECT_EQ(said("9223372036854775808"), "-9223372036854775808 0 -7 9223372036854775808");
+    EXPECT_EQ(said("9223372036854775807"), "9223372036854775807 -1 -7 9223372036854775807");
+}
+
+// Each takes two parts of what one reply may have.
+TEST(Handler, AsManyOfThemAsAReplyMayHave) {
+    std::string parts, wanted;
+    for (std::uint32_t i = 0; i < ir::kMaxReplyParts; i++) {
+        parts += (i == 0 ? "(n - " : ", (n - ") + std::to_string(i) + "):dec";
+        wanted += std::to_string(5 - static_cast<int>(i));
+    }
+    std::string spec = R"(
+service s on tcp 9000 via uring {
+  text Line { "get " number: int "\n" }
+  request { line: Line }
+  on request {
+    let n = line.number as i64
+    reply PARTS
+  }
+}
+)";
+    spec.replace(spec.find("PARTS"), 5, parts);
+    EXPECT_EQ(run_both(*compiled(spec.c_str()), "get 5\n", known).reply, wanted);
+}
+
 TEST(Handler, SkipsAddUpAndStayBehindAFailure) {
     const auto spec = compiled(kSkips);
     const auto skipped = [&](const std::string& numbers, const Answer& answer = known) {
