@@ -184,7 +184,8 @@ Value Checker::field_access(const ast::Expr& e, const ast::FieldAccess& n) {
             if (n.field.text != "length") break;
             Value out = make(base.expr->type.kind == TypeKind::bytes ? ExprKind::bytes_length : ExprKind::array_length,
                              {TypeKind::integer}, e.span);
-            if (base.exact && base.expr->type.kind == TypeKind::bytes) return int_constant(*base.exact, e.span);
+            if (base.exact && base.expr->type.kind == TypeKind::bytes && is_there(*base.expr))
+                return int_constant(*base.exact, e.span);
             out.expr->kids.push_back(std::move(base.expr));
             return out;
         }
@@ -202,6 +203,15 @@ Value Checker::field_access(const ast::Expr& e, const ast::FieldAccess& n) {
     }
     error(unknown_field, n.field.span, describe(base.expr->type) + " has no `" + n.field.text + "`", std::move(hint));
     return {};
+}
+
+// Whether it is there in any case: a name, a constant, or a field that every view of its record has. What is known of
+// another one's length does not say that it has one, as its checks do when it is read.
+bool Checker::is_there(const checked::Expr& e) const {
+    if (e.kind != ExprKind::field) return e.kind == ExprKind::local || e.kind == ExprKind::bytes_const;
+    const checked::Expr& view = *e.kids.front();
+    const checked::Field& field = module_.records[view.type.record].fields[e.index];
+    return !field.when && field.fixed_offset >= 0 && field.fixed_size >= 0 && is_there(view);
 }
 
 // Where in the block bytes begin or end.
@@ -279,7 +289,7 @@ Value Checker::view_field(Value view, const ast::Name& field, Span span) {
 
 Value Checker::view_size(Value view, Span span) {
     const std::int64_t fixed = module_.records[view.expr->type.record].fixed_size;
-    if (fixed >= 0) return int_constant(static_cast<std::uint64_t>(fixed), span);
+    if (fixed >= 0 && is_there(*view.expr)) return int_constant(static_cast<std::uint64_t>(fixed), span);
     checked::ExprPtr first;
     Value named = name_local(std::move(view), "view", &first);
     Value end = make(ExprKind::view_end, {TypeKind::integer}, span),

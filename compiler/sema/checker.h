@@ -266,6 +266,7 @@ class Checker {
     Value field_access(const ast::Expr&, const ast::FieldAccess&);
     Value member_access(const ast::Expr&, const ast::FieldAccess&, bool* handled);
     Value view_size(Value view, Span);
+    bool is_there(const checked::Expr& e) const;
     Value bytes_place(Value bytes, bool end, Span);
     Value imported_value(Symbol& module, const ast::Expr&, const ast::FieldAccess&);
     Value imported_call(Symbol& module, const ast::Expr&, const ast::Call&);

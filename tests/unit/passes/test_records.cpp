@@ -45,6 +45,24 @@ TEST(Records, FieldsThatAreNotThere) {
     EXPECT_EQ(right.run("c.s", {3, 0, 0, 1, 1, 9}).names, "malformed");
 }
 
+// How long something would be does not say that it is there.
+TEST(Records, ALengthThatIsKnownIsThatOfBytesThatAreThere) {
+    const std::string record =
+        "record In { x: u8  y: u8 }\nrecord R { n: u8  b: bytes(3) when n == 1  v: bytes(n)  c: bytes(2)  inner: In }";
+    const auto read = [&](const std::string& value, const Block& block) {
+        return Spec(returning(record, "u64", "let r = block.record(R, 0)  return " + value)).run("c.s", block);
+    };
+    const Block present = {1, 'a', 'b', 'c', 'v', 'c', 'c', 4, 5}, absent = {2, 'v', 'v', 'c'};
+    for (const auto& [value, known] : {std::pair{"r.b.length", 3u}, {"r.c.length", 2u}, {"r.inner.size", 2u}}) {
+        EXPECT_EQ(read(value, present).io.result, known) << value;
+        EXPECT_EQ(read(value, absent).names, "malformed") << value;
+    }
+    for (const char* value :
+         {"block[2..9].length", "block[r.n..r.n + 8].length", "block.record(In, 8).size", "name[0..3].length"}) {
+        EXPECT_EQ(read(value, absent).names, "malformed") << value;
+    }
+}
+
 TEST(Records, CStrings) {
     Spec spec(returning("record R { name: cstr(max 4)  v: u8 }", "u64",
                         "let r = block.record(R, 0)  return r.name.length * 256 + r.v as u64"));
