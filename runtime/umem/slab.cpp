@@ -76,7 +76,6 @@ Frame Slab::allocate(std::uint32_t bytes, Owner owner) {
         accounting_.allocated++;
         accounting_.in_use++;
         accounting_.in_use_bytes += kUnit << size_class;
-        accounting_.peak_bytes = std::max(accounting_.peak_bytes, accounting_.in_use_bytes);
         return frame;
     }
     accounting_.exhausted++;

@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kMaxFrame = kSlabBytes;
 
 struct Accounting {
     std::uint64_t allocated = 0, released = 0, refused = 0, exhausted = 0;
-    std::uint64_t in_use = 0, in_use_bytes = 0, peak_bytes = 0;
+    std::uint64_t in_use = 0, in_use_bytes = 0;
 };
 
 class Slab {

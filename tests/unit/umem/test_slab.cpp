@@ -82,10 +82,11 @@ TEST(Slab, CountsDoubleFreesForeignFreesAndLeaks) {
     EXPECT_EQ(slab.held({0, 7}).size(), 1u);
     EXPECT_TRUE(slab.transfer(frame, 7, 9));
     EXPECT_FALSE(slab.transfer(frame, 7, 9));
+    EXPECT_FALSE(slab.transfer(frame, 9, 0));
     EXPECT_FALSE(slab.release(frame, 7));
     EXPECT_TRUE(slab.release(frame, 9));
     EXPECT_FALSE(slab.release(frame, 9));
-    EXPECT_EQ(slab.accounting().refused, 6u);
+    EXPECT_EQ(slab.accounting().refused, 7u);
     EXPECT_EQ(slab.accounting().in_use_bytes, 0u);
     EXPECT_TRUE(slab.held().empty());
 }
