@@ -1,8 +1,5 @@
 #include <chainio.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include <cerrno>
@@ -15,6 +12,7 @@
 
 #include "bpf-templates/chainio_step.h"
 #include "tests/support/machine_file.h"
+#include "tests/support/refused_call.h"
 
 extern "C" int chainio_header_outcomes(void);
 
@@ -255,17 +253,6 @@ TEST(Api, RefusesArgumentsByNameAndInterpretsWhenAsked) {
 
 TEST(Api, TellsTheVersionThatWasBuilt) { EXPECT_STREQ(chainio_version(), CHAINIO_VERSION); }
 
-// As on a machine where io_uring is switched off. Such a filter is the thread's alone.
-void refuse_io_uring() {
-    sock_filter lines[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
-                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-    const sock_fprog filter{std::size(lines), lines};
-    ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
-}
-
 TEST(Api, NamesWhatWentAnotherWay) {
     chainio_fallback fallback{};
     fallback.size = sizeof fallback;
@@ -274,7 +261,7 @@ TEST(Api, NamesWhatWentAnotherWay) {
 
     std::unique_ptr<Handle> without_ring;
     std::thread([&] {
-        refuse_io_uring();
+        chainio::tests::refuse_call(SYS_io_uring_setup, EPERM);  // as where io_uring is switched off
         without_ring = std::make_unique<Handle>();
     }).join();
     chainio_handle* handle = without_ring->handle;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "runtime/ring/shared.h"
+#include "tests/support/refused_call.h"
 
 namespace chainio::ring {
 namespace {
@@ -84,6 +86,23 @@ TEST(Shared, AKernelThatTakesNothingIsNotAskedForEver) {
     EXPECT_FALSE(ring->has_room(1));
     EXPECT_FALSE(ring->submit_all());
     EXPECT_EQ(ring->turn(0), -EAGAIN);
+}
+
+TEST(Shared, AKernelThatNeverHasMemoryIsNotAskedForEver) {
+    metrics::Fallbacks fallbacks;
+    const auto ring = ring_for(1, fallbacks);
+    if (ring == nullptr) GTEST_SKIP() << "no io_uring here";
+    const auto seat = ring->sit();
+    std::thread([&] {
+        ASSERT_EQ(ring->bind(), 0);
+        tests::refuse_call(SYS_io_uring_enter, EAGAIN);
+        io_uring_prep_nop(seat->next_sqe(1));
+        unsigned turns = 0;
+        EXPECT_EQ(ring->turn(0), 0) << "it may have some soon";
+        while (turns < 1'000'000 && ring->turn(0) == 0) turns++;
+        EXPECT_LT(turns, 1'000'000u);
+        EXPECT_EQ(ring->turn(0), -EAGAIN);
+    }).join();
 }
 
 TEST(Shared, OperationsThatHaveRoomAreTakenTogether) {

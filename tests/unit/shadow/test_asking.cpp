@@ -1,9 +1,6 @@
 // What becomes of what chains ask for, step by step, without a server's thread: what is fetched and what is not, in
 // which order, and how much at a time.
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,6 +9,7 @@
 #include <thread>
 #include <tuple>
 
+#include "tests/support/refused_call.h"
 #include "tests/unit/shadow/asking.h"
 
 namespace chainio::shadow::test {
@@ -350,14 +348,8 @@ TEST_F(Asking, WhereTheKernelMayNotBeginReadsPiecesAreThoseOfTheRing) {
     ShadowFile& f = file("a.ptr", 2048);
     if (!f.begins_reads) GTEST_SKIP() << "this file system makes who begins a read wait";
     f.read_ahead = 8 << 20;
-    std::thread refused([&] {  // such a filter is the thread's alone
-        sock_filter lines[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                               BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_readahead, 0, 1),
-                               BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-                               BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-        const sock_fprog filter{std::size(lines), lines};
-        ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+    std::thread refused([&] {
+        tests::refuse_call(SYS_readahead, EPERM);
         ask(f, 1024, 512);
         ASSERT_TRUE(all_comes());
         EXPECT_EQ(fallbacks_.count("no-readahead"), 1u);
