@@ -5,14 +5,13 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
-#include <functional>
 #include <random>
 
 #include "runtime/engine/engine.h"
+#include "tests/support/in_child.h"
 #include "tests/support/reference.h"
 #include "tests/support/soak.h"
 #include "tests/unit/engine/fake_backend.h"
@@ -350,18 +349,10 @@ TEST(EngineFiles, WithoutMemoryForAnyBlockAChainEndsWithNoMemory) {
     EXPECT_EQ(run_one(**engine, a, b, 0).outcome, static_cast<std::uint32_t>(CIO_NO_MEMORY));
 }
 
-int in_child(const std::function<int()>& body) {
-    const pid_t child = fork();
-    if (child == 0) _exit(body());
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
-}
-
 TEST(EngineFiles, WithoutPrivilegesMoreMemoryIsUsedThanMayBeRegistered) {
     const DiskFile file(walk_file(60, kReturnSum));
     chmod(file.path().c_str(), 0644);
-    const int code = in_child([&] {
+    const int code = tests::in_child([&] {
         const rlimit limit{512 << 10, 512 << 10};
         if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0) return 77;
         const int here = open(file.path().c_str(), O_RDONLY);

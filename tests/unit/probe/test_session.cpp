@@ -15,6 +15,7 @@
 #include "compiler/backends/backends.h"
 #include "runtime/probe/privileges.h"
 #include "runtime/probe/session.h"
+#include "tests/support/in_child.h"
 #include "tests/unit/passes/spec.h"
 
 namespace chainio::probe {
@@ -318,19 +319,10 @@ TEST(Session, NothingIsLeftOpen) {
     EXPECT_EQ(open_files(), before);
 }
 
-// In a child, whose capabilities are its own.
-int in_child(const std::function<int()>& body) {
-    const pid_t child = fork();
-    if (child == 0) _exit(body());
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
 TEST(Privileges, DroppedOnesAreNamedAndDoNotComeBack) {
     if (const std::string missing = missing_privileges(); !missing.empty()) GTEST_SKIP() << missing;
     const Built built = build("probe fast = uprobe \"probed:fast\" ()\n", "fast");
-    EXPECT_EQ(in_child([&] {
+    EXPECT_EQ(tests::in_child([&] {
                   // What is attached before stays readable without the privilege; nothing can be attached after.
                   auto early = Session::attach(built.bytes, built.artifact.module, CHAINIO_PROBED);
                   if (!early->refused().empty() || !drop_privileges()) return 1;

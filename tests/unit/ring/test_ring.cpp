@@ -4,14 +4,13 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
-#include <functional>
 #include <vector>
 
 #include "runtime/ring/ring.h"
+#include "tests/support/in_child.h"
 
 namespace chainio::ring {
 namespace {
@@ -106,17 +105,8 @@ TEST(Ring, CompletionsMakeItsEventDescriptorReadable) {
     close(pipes[1]);
 }
 
-// In a child: limits and capabilities of the test itself stay as they are.
-int in_child(const std::function<int()>& body) {
-    const pid_t child = fork();
-    if (child == 0) _exit(body());
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
-}
-
 TEST(Ring, RegistersOnlyWhatTheMemoryLimitAllowsAndSaysSo) {
-    const int code = in_child([] {
+    const int code = tests::in_child([] {
         const rlimit limit{1 << 20, 1 << 20};
         if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0) return 77;
         // CAP_IPC_LOCK goes with root; what others of the same user lock would count too.

@@ -2,7 +2,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <functional>
 #include <thread>
 
+#include "tests/support/in_child.h"
 #include "tests/unit/store/store_test.h"
 #include "tests/unit/store/stores.h"
 #include "tools/chainio/store/build.h"
@@ -217,15 +217,13 @@ TEST_F(StoreTest, AnotherGroupGetsNoMoreThanEverybody) {
         Rows first(many(5));
         ASSERT_TRUE(build(first, {.path = path("a.store")}));
         ASSERT_EQ(chmod(path("a.store").c_str(), had), 0);
-        const pid_t child = fork();
-        if (child == 0) {
-            Rows rows(many(10));
-            const bool other = setresgid(kOther, kOther, kOther) == 0 && setresuid(kOther, kOther, kOther) == 0;
-            _exit(other && build(rows, {.path = path("a.store")}) ? 0 : 1);
-        }
-        int status = -1;
-        ASSERT_EQ(waitpid(child, &status, 0), child);
-        ASSERT_EQ(status, 0);
+        ASSERT_EQ(tests::in_child([&] {
+                      Rows rows(many(10));
+                      const bool other =
+                          setresgid(kOther, kOther, kOther) == 0 && setresuid(kOther, kOther, kOther) == 0;
+                      return other && build(rows, {.path = path("a.store")}) ? 0 : 1;
+                  }),
+                  0);
         struct stat now{};
         ASSERT_EQ(stat(path("a.store").c_str(), &now), 0);
         EXPECT_EQ(now.st_gid, kOther);

@@ -4,13 +4,13 @@
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <optional>
 
+#include "tests/support/in_child.h"
 #include "tests/unit/store/store_test.h"
 #include "tools/chainio/store/build.h"
 
@@ -57,15 +57,12 @@ class StoreRights : public StoreTest {
     }
     // By another user; how many things were lost, or -1.
     int build_as_other() const {
-        const pid_t child = fork();
-        if (child == 0) {
-            if (setresgid(kOther, kOther, kOther) != 0 || setresuid(kOther, kOther, kOther) != 0) _exit(100);
-            const auto lost = build_once(7);
-            _exit(lost ? static_cast<int>(lost->size()) : 101);
-        }
-        int status = -1;
-        if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) >= 100) return -1;
-        return WEXITSTATUS(status);
+        const int lost = tests::in_child([&] {
+            if (setresgid(kOther, kOther, kOther) != 0 || setresuid(kOther, kOther, kOther) != 0) return 100;
+            const auto what = build_once(7);
+            return what ? static_cast<int>(what->size()) : 101;
+        });
+        return lost < 100 ? lost : -1;
     }
     mode_t mode() const {
         struct stat now{};
