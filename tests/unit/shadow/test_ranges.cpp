@@ -148,6 +148,16 @@ TEST(Ranges, OverdueCountsOnceAndIsRedeemed) {
     EXPECT_EQ(ends.of(RangeEnd::hit), 1u);
 }
 
+TEST(Ranges, BehindOneThatIsReadTheNextIsOverdue) {
+    Ends ends;
+    Ranges ranges(small(), 1, ends);
+    for (std::uint64_t page = 0; page < 3; page++) ranges.arrived(ranges.begin(7, page * kPageBytes, 1, 0, 10, 0), 10);
+    EXPECT_TRUE(ranges.read(7, 0, 1, {}));
+    ranges.arrived(ranges.begin(7, 3 * kPageBytes, 1, 0, 10, 0), 10);
+    ranges.age({13}, 60);
+    EXPECT_EQ(ends.of(RangeEnd::overdue), 3u);
+}
+
 TEST(Ranges, AreNotOldWhenTheyArriveAfterTheTimeThatTheyAreSeenFrom) {
     // The server looks at the clock once a turn; what arrives during the turn is younger than that.
     Ends ends;
