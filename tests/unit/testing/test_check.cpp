@@ -92,6 +92,26 @@ TEST(Check, ComparesPrefetches) {
     EXPECT_EQ(compare({.prefetch_count = 3}, outcome).size(), 1u);
 }
 
+// The same name, asked for in another way.
+TEST(Check, TellsKindsOfPrefetchesApart) {
+    Outcome outcome;
+    outcome.prefetches = {{CIO_PREFETCH_PATH, "docroot", {'/', 'a'}, 0, 0, {}},
+                          {CIO_PREFETCH_SIBLING, "columns", {'.', 'b'}, 4, 8, {}}};
+    std::vector<ExpectedPrefetch> others(6);
+    others[0].chain = "docroot";
+    others[1].sibling = "/a";
+    others[2].path = Bytes{'.', 'b'};
+    others[3].same = true;
+    others[4].length = 9;
+    others[5].args = {7};
+    for (std::size_t i = 0; i < others.size(); i++) {
+        std::vector<ExpectedPrefetch> wanted(2);
+        EXPECT_TRUE(compare({.prefetches = wanted}, outcome).empty());
+        wanted[i < 2 ? 0 : 1] = others[i];
+        EXPECT_EQ(compare({.prefetches = wanted}, outcome).size(), 1u) << i;
+    }
+}
+
 TEST(Check, EnginesMustAgreeOnEverything) {
     Outcome first = bytes_outcome({1});
     first.reads = {{"db", 0, 1}};
@@ -101,6 +121,15 @@ TEST(Check, EnginesMustAgreeOnEverything) {
     EXPECT_EQ(disagreement(first, second, ir::Module{}).size(), 1u);
     second = first;
     second.bytes = {2};
+    EXPECT_EQ(disagreement(first, second, ir::Module{}).size(), 1u);
+    second = first;
+    second.outcome = CIO_NOT_FOUND;
+    EXPECT_EQ(disagreement(first, second, ir::Module{}).size(), 1u);
+    second = first;
+    second.scalar = 2;
+    EXPECT_EQ(disagreement(first, second, ir::Module{}).size(), 1u);
+    second = first;
+    second.prefetches = {{CIO_PREFETCH_SAME, "", {}, 1, 2, {}}};
     EXPECT_EQ(disagreement(first, second, ir::Module{}).size(), 1u);
 }
 
