@@ -288,6 +288,42 @@ TEST_F(StoreTest, CheckFindsEveryDamagedByte) {
     EXPECT_FALSE(check(path("none")));
 }
 
+// Sums say that bytes are as somebody wrote them, and not that he knew what a store is.
+TEST_F(StoreTest, CheckTakesNoBucketAtItsWord) {
+    Rows source(many(10));
+    const auto built = build(source, {.path = path("a.store")});
+    ASSERT_TRUE(built);
+    ASSERT_EQ(built->buckets, 1u);
+    const std::string good = read("a.store");
+    Header header;
+    std::memcpy(&header, good.data(), sizeof header);
+    const auto said_of = [&](auto change) {
+        Bucket bucket;
+        std::memcpy(&bucket, good.data() + header.index, sizeof bucket);
+        change(bucket);
+        bucket.crc = crc_of(bucket);
+        std::string forged = good;
+        std::memcpy(forged.data() + header.index, &bucket, sizeof bucket);
+        const auto said = check(write("forged", forged))->problems;
+        return said.empty() ? "nothing" : said.front().substr(path("forged").size() + 2);
+    };
+    const std::string at = "byte " + std::to_string(header.index) + ": ";
+    EXPECT_EQ(said_of([](Bucket&) {}), "nothing");
+    EXPECT_EQ(said_of([](Bucket& bucket) { std::swap(bucket.slots[3], bucket.slots[4]); }),
+              at + "slot 4 of bucket 0 is out of order");
+    EXPECT_EQ(said_of([](Bucket& bucket) { bucket.slots[4] = bucket.slots[3]; }),
+              at + "slot 4 of bucket 0 is out of order");
+    EXPECT_EQ(said_of([](Bucket& bucket) { bucket.used--; }),
+              "byte 0: the header says 10 items, and the buckets have 9");
+    std::uint64_t item = 0;
+    const auto other_hash = [&](Bucket& bucket) {
+        bucket.slots[3].hash++;
+        item = at_of(bucket.slots[3].place);
+    };
+    const std::string said = said_of(other_hash);
+    EXPECT_EQ(said, "byte " + std::to_string(item) + ": the item's key has another hash than its slot");
+}
+
 // As many buckets as make the sizes come round to those of one would be read for years.
 TEST_F(StoreTest, CheckTakesNoHeaderAtItsWord) {
     constexpr std::uint64_t kRound = (std::uint64_t{1} << 55);
