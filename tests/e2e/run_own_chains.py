@@ -82,7 +82,8 @@ for line in sys.stdin:
     elif word == "lock":
         import fcntl
         held = open(root + "/" + rest[0], "rb+")
-        fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if rest[1] == "lockf": assert ctypes.CDLL(None).lockf(held.fileno(), 1, 0) == 0
+        else: fcntl.lockf(held, fcntl.LOCK_EX | (fcntl.LOCK_NB if rest[1] == "F_SETLK" else 0))
         kept, answer = "/" + rest[0], {}
     elif word == "keep": kept, answer = "/" + rest[0], {}
     elif word == "clone":
@@ -321,15 +322,16 @@ def test_without_code(folder, root):
 
 def test_record_locks(folder, root):
     """A process loses its locks on a file with any descriptor of it that is closed."""
-    files = Files(root, 80)
-    program = Program(folder, root, options=["--no-gate"])
-    expect("locks: the program begins its fetches itself", begins_itself(program, files), True)
-    locked = files.take(1)[0]
-    program.say("lock", locked)
-    judge("a file that is locked", program, [locked], {"own": 0, "threads": 1, "wanted": 1}, sizes=[-3])
-    expect("the lock is still held", is_locked(root / locked), True)
-    judge("while locks may be held", program, files.take(2), {"own": 0, "threads": 2, "wanted": 2})
-    program.end()
+    for how in ("F_SETLK", "F_SETLKW", "lockf"):
+        files = Files(root, 80)
+        program = Program(folder, root, options=["--no-gate"])
+        expect(f"{how}: the program begins its fetches itself", begins_itself(program, files), True)
+        locked = files.take(1)[0]
+        program.say("lock", locked, how)
+        judge(f"{how}: a file that is locked", program, [locked], {"own": 0, "threads": 1, "wanted": 1}, sizes=[-3])
+        expect(f"{how}: the lock is still held", is_locked(root / locked), True)
+        judge(f"{how}: while locks may be held", program, files.take(2), {"own": 0, "threads": 2, "wanted": 2})
+        program.end()
 
 
 def test_shared_descriptors(folder, root):

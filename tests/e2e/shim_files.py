@@ -4,7 +4,7 @@ import os
 import resource
 import subprocess
 
-from support.shim import LIBRARY, Checks, Server, summary
+from support.shim import LIBRARY, UNSEEN_CLOSE, Checks, Server, summary
 
 HEAD = """
 #define _GNU_SOURCE
@@ -31,6 +31,7 @@ int close_range(unsigned, unsigned, int); void closefrom(int);
 static char b[1 << 16] __attribute__((aligned(4096)));
 #define P "a.idx"
 static struct iovec v[2] = {{b, 10}, {b + 100, 20}};
+""" + UNSEEN_CLOSE + """
 int main(int n, char** a) {
 """
 O, C = ("opened", 0, "a.idx"), ("closed",)
@@ -77,6 +78,7 @@ READS = [(call, f"int f = open(P, 0); lseek(f, 100, 0); {call}; close(f);", [O, 
     ("int s[2]; pipe(s); if (splice(f, (off_t*)8, s[1], 0, 60, 0) != -1 || errno != EFAULT) abort()", []),
     ("int g = open(\"out\", O_RDWR | O_CREAT, 0600); if (copy_file_range(f, (off_t*)8, g, 0, 80, 0) != -1 || errno != EFAULT) abort()", []),
     ("mmap(0, 100, PROT_READ, MAP_PRIVATE, f, 0); mmap64(0, 100, PROT_READ, MAP_SHARED, f, 0)", [("note", 6, "")]),
+    ("mmap(0, 100, PROT_NONE, MAP_PRIVATE, f, 0)", []),
     ("mmap(0, 100, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, f, 0)", []))]
 DESCRIPTORS = [(call, f"int f = open(P, 0), g = -1; {call}", [O, *events]) for call, events in (
     ("g = dup(f); close(f); read(g, b, 5); close(g);", [r(0, 5), C]),
@@ -99,6 +101,8 @@ DESCRIPTORS = [(call, f"int f = open(P, 0), g = -1; {call}", [O, *events]) for c
     ("closefrom(3); open(\"b.txt\", 0); read(3, b, 5);", [C]),
     ("for (int i = 3; i < 1024; ++i) close(i); open(\"b.txt\", 0); read(3, b, 5);", [C]),
     ("g = open(P, 0); close(f); close(g);", [O, C, C]),
+    ("unseen_close(f); g = open(\"b.txt\", 0); if (g != f) abort(); read(g, b, 5); close(g);", [C]),
+    ("unseen_close(f); g = open(P, 0); if (g != f) abort(); read(g, b, 5); close(g);", [C, O, r(0, 5), C]),
     ("dup2(f, 1000); close(f); read(1000, b, 4); close(1000);", [r(0, 4), C]))]
 BUFFER = 4096  # of a FILE on these file systems
 STDIO = [(call, f"{call}", events) for call, events in (

@@ -5,7 +5,7 @@ import socket
 import subprocess
 
 from support.netns import held_port
-from support.shim import Checks, Server, environment, summary
+from support.shim import UNSEEN_CLOSE, Checks, Server, environment, summary
 
 HEAD = """
 #define _GNU_SOURCE
@@ -56,6 +56,7 @@ static int watch(int s, unsigned how, unsigned long data) {
     int e = epoll_create1(0); struct epoll_event x = {how, {.u64 = data}}; CHECK(epoll_ctl(e, EPOLL_CTL_ADD, s, &x) == 0); return e;
 }
 static struct epoll_event x[8]; static struct timespec second = {9, 0};
+""" + UNSEEN_CLOSE + """
 int main(int n, char** a) { port = atoi(a[2]); int s, e;
 switch (atoi(a[1])) {
 """
@@ -102,6 +103,9 @@ CASES += [
     ("a closed socket's number used again", "s = taken(\"one\"); e = watch(s, EPOLLIN, 5); close(s); int p[2]; CHECK(pipe(p) == 0);"
      "CHECK(write(p[1], \"x\", 1) == 1); struct epoll_event y = {EPOLLIN, {.u64 = 5}}; CHECK(epoll_ctl(e, EPOLL_CTL_ADD, p[0], &y) == 0);"
      "CHECK(epoll_wait(e, x, 8, 9000) == 1); CHECK(read(p[0], b, 9) == 1);", []),
+    ("a number that comes again behind a close that nobody saw", "s = taken(\"one\"); got(\"one\", read(s, b, 9)); int other = socket(AF_INET, SOCK_STREAM, 0), c = socket(AF_INET, SOCK_STREAM, 0);"
+     "struct sockaddr_in y = at(0); socklen_t n = sizeof y; CHECK(bind(other, (void*)&y, n) == 0 && listen(other, 9) == 0 && getsockname(other, (void*)&y, &n) == 0);"
+     "CHECK(connect(c, (void*)&y, n) == 0 && write(c, \"two\", 3) == 3); unseen_close(s); CHECK(accept(other, 0, 0) == s); got(\"two\", read(s, b, 9));", HELLO_ONE),
     ("the end of a connection", "s = taken(\"\"); close(peer); e = watch(s, EPOLLIN, 5); CHECK(epoll_wait(e, x, 8, 9000) == 1); CHECK(read(s, b, 9) == 0);", []),
     ("nothing there", "s = taken(\"\"); fcntl(s, F_SETFL, O_NONBLOCK); CHECK(read(s, b, 9) == -1 && errno == EAGAIN);"
      "e = watch(s, EPOLLIN, 5); CHECK(epoll_wait(e, x, 8, 0) == 0);", []),
@@ -284,6 +288,10 @@ def main():
         server.run(program, 0, port)
     checks.same("what matches nothing is explained", [event["text"] for event in server.of("passed") if "port" in event["text"]],
                 [f"listen tcp port {port}", f"connect tcp port {port}", f"accept tcp port {port}"])
+    for tcp, what in ((0, "read alone"), (1, "UDP, recvfrom")):
+        with Server(checks.folder, sockets=[{"port": port, "tcp": tcp}]) as server:
+            server.run(program, [case[0] for case in cases].index(what), port)
+        checks.same(f"the port of the other protocol: {what}", server.events, [])
     with Server(checks.folder, sockets=[{"port": port, "tcp": 1}], posts={"socket": 0}) as server:
         server.run(program, 1, port)
     checks.same("nobody wants to hear of them", server.events, [])
