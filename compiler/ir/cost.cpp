@@ -119,16 +119,13 @@ std::uint64_t instruction_bound(const Program& program) { return add(kProgram.ba
 ChainBounds chain_bounds(const Module& module, const IoLayout& layout, const Chain& chain) {
     ChainBounds bounds;
     bounds.hops = chain.hops;
-    std::uint64_t costliest_step = 0;
-    auto use = [&](std::int32_t index) -> std::uint64_t {
-        if (index < 0) return 0;
-        std::uint64_t instructions = instruction_bound(module.programs[static_cast<std::size_t>(index)]);
-        bounds.instructions = std::max(bounds.instructions, instructions);
-        return instructions;
+    const auto use = [&](std::int32_t index) {
+        if (index < 0) return;
+        const Program& program = module.programs[static_cast<std::size_t>(index)];
+        bounds.instructions = std::max(bounds.instructions, instruction_bound(program));
     };
-    std::uint64_t fixed = add(use(chain.entry), add(use(chain.done), use(chain.shadow)));
-    for (const Step& step : chain.steps) costliest_step = std::max(costliest_step, use(step.program));
-    bounds.chain_instructions = add(fixed, mul(costliest_step, chain.hops));
+    for (const std::int32_t index : {chain.entry, chain.done, chain.shadow}) use(index);
+    for (const Step& step : chain.steps) use(step.program);
     const FlightBounds flight = flight_bounds(module, chain);
     bounds.in_flight = flight.in_flight;
     bounds.block_bytes = flight.largest_read;

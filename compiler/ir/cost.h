@@ -11,12 +11,11 @@ std::uint64_t instruction_bound(const Program&);
 
 // What one run of a chain can use at most.
 struct ChainBounds {
-    std::uint32_t hops = 0;                // reads in all
-    std::uint32_t in_flight = 0;           // reads queued or under way at once
-    std::uint64_t memory = 0;              // bytes: the io area, and a block for each read in flight
-    std::uint64_t block_bytes = 0;         // longest read
-    std::uint64_t instructions = 0;        // of its costliest program
-    std::uint64_t chain_instructions = 0;  // of a whole run: entry, `hops` steps, done
+    std::uint32_t hops = 0;          // reads in all
+    std::uint32_t in_flight = 0;     // reads queued or under way at once
+    std::uint64_t memory = 0;        // bytes: the io area, and a block for each read in flight
+    std::uint64_t block_bytes = 0;   // longest read
+    std::uint64_t instructions = 0;  // of its costliest program
 };
 ChainBounds chain_bounds(const Module&, const IoLayout&, const Chain&);
 
