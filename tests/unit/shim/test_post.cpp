@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/shim/post.h"
+#include "tests/support/in_child.h"
 #include "tests/support/properties.h"
 
 namespace chainio::shim {
@@ -333,9 +334,37 @@ TEST(Post, AChildHasItsOwnRing) {
         EXPECT_EQ(status, 0);
         EXPECT_EQ(producer.ring, mine);
         EXPECT_EQ(mine->owner, static_cast<std::uint32_t>(gettid()));
+        EXPECT_EQ(tests::in_child([&] {
+                      release_ring(*process);
+                      return producer.ring == nullptr ? 0 : 1;
+                  }),
+                  0);
+        EXPECT_EQ(mine->owner, static_cast<std::uint32_t>(gettid())) << "which a child does not give back";
         release_ring(*process);
     }).join();
     munmap(process, 4096);
+}
+
+// A server that was killed has said nothing. Who finds no room in the ring asks after it, now and then.
+TEST(Post, AServerThatIsDeadIsFound) {
+    auto region = make_region();
+    Process process{};
+    std::thread([&] {
+        const auto lose = [&](std::uint32_t most) {
+            while (producer.ring == nullptr || producer.ring->lost < most)
+                post_event(*region, process, Event{}, nullptr, 0);
+        };
+        region->server = static_cast<std::uint32_t>(getpid());
+        lose(1000);
+        EXPECT_EQ(process.alone, 0u);
+        const pid_t dead = fork();
+        if (dead == 0) _exit(0);
+        ASSERT_EQ(waitpid(dead, nullptr, 0), dead);
+        region->server = static_cast<std::uint32_t>(dead);
+        lose(2000);
+        EXPECT_EQ(process.alone, 1u);
+        release_ring(process);
+    }).join();
 }
 
 TEST(Post, AHandlerInsideAPostLosesItsOwn) {
