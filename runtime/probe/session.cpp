@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "compiler/ir/probe_layout.h"
@@ -88,6 +89,7 @@ class Attached final : public Session {
     std::expected<void, std::string> load(std::span<const std::uint8_t> artifact,
                                           const std::vector<std::vector<Site>>& sites);
     std::expected<void, std::string> follow_processes();
+    std::expected<void, std::string> join();
     std::expected<void, std::string> attach_all(const ir::Module& module, const std::vector<std::vector<Site>>& sites);
 
     unsigned poll(unsigned most, const std::function<void(const Event&)>& take) override;
@@ -108,6 +110,7 @@ class Attached final : public Session {
     std::uint64_t untracked() const override {
         return control_ == nullptr ? 0 : __atomic_load_n(&control_->untracked, __ATOMIC_RELAXED);
     }
+    void count_this_process(bool counts) override;
 
   private:
     static std::size_t control_bytes() {
@@ -119,6 +122,7 @@ class Attached final : public Session {
     bpf_program* program(const std::string& name) const {
         return bpf_object__find_program_by_name(object_.get(), name.c_str());
     }
+    int tree() const { return bpf_object__find_map_fd_by_name(object_.get(), "cio_probe_tree_map"); }
     int take_record(const void* data, std::size_t size);
 
     std::vector<Layout> layouts_;
@@ -127,6 +131,7 @@ class Attached final : public Session {
     std::vector<Link> links_;
     cio_probe_control* control_ = nullptr;
     std::uint32_t next_site_ = 0;
+    std::optional<std::uint32_t> own_;  // this process, by its id in the first namespace
     std::vector<AttachedSite> attached_;
     std::vector<RefusedProbe> refused_;
     std::vector<std::uint8_t> arguments_;
@@ -179,7 +184,7 @@ std::expected<void, std::string> Attached::open_maps() {
     return {};
 }
 
-// From here on this process and whatever descends from it counts as the run.
+// What processes of the run start will count as the run.
 std::expected<void, std::string> Attached::follow_processes() {
     for (const char* name : {"cio_probe_fork", "cio_probe_exit"}) {
         bpf_program* follower = program(name);
@@ -187,12 +192,29 @@ std::expected<void, std::string> Attached::follow_processes() {
         if (!link) return std::unexpected(reason("the kernel's process events cannot be followed", errno));
         links_.push_back(std::move(link));
     }
+    return {};
+}
+
+// From here on this process and whatever descends from it counts as the run.
+std::expected<void, std::string> Attached::join() {
     bpf_program* join = program("cio_probe_join");
     bpf_test_run_opts options{};
     options.sz = sizeof(options);
     const int error = join != nullptr ? bpf_prog_test_run_opts(bpf_program__fd(join), &options) : -ENOENT;
     if (error != 0 || options.retval != 0) return std::unexpected(reason("the run's processes cannot be noted", error));
+    // It is alone there, by an id that no process in a namespace can find out otherwise.
+    std::uint32_t own = 0;
+    if (bpf_map_get_next_key(tree(), nullptr, &own) == 0) own_ = own;
     return {};
+}
+
+void Attached::count_this_process(bool counts) {
+    constexpr std::uint32_t kOne = 1;
+    if (!own_) return;
+    if (counts)
+        (void)bpf_map_update_elem(tree(), &*own_, &kOne, BPF_ANY);
+    else
+        (void)bpf_map_delete_elem(tree(), &*own_);
 }
 
 // By a link of its own kind, which takes CAP_BPF and CAP_PERFMON; before Linux 6.6 by a perf event, which takes
@@ -332,6 +354,7 @@ std::unique_ptr<Session> Session::attach(std::span<const std::uint8_t> artifact,
     auto done = session->load(artifact, sites);
     if (done) done = session->follow_processes();
     if (done) done = session->attach_all(module, sites);
+    if (done) done = session->join();  // last: what attaching calls is not the program's
     if (!done) refuse_rest(done.error());
     return session;
 }

@@ -38,6 +38,9 @@ class Session : public Poller {
     virtual const std::vector<RefusedProbe>& refused() const = 0;
     virtual Counts counts(std::uint16_t probe) const = 0;
     virtual std::uint64_t untracked() const = 0;  // processes of the run whose probes are not seen: the tree was full
+    // Whether this process counts as the run, and what it starts from now on; it does once attached. Who serves the
+    // programs does not: to hear of its own work would make it work on. Takes no privilege.
+    virtual void count_this_process(bool counts) = 0;
 };
 
 }  // namespace chainio::probe

@@ -79,10 +79,10 @@ def until(holds):
     return holds()
 
 
-def figures(folder, server):
-    """What `chainio top` shows of the chain `hinted`, while it runs."""
+def figures(folder, server, name="hinted"):
+    """What `chainio top` shows of the chain, while it runs."""
     top = subprocess.run([runs.CHAINIO, "top", str(server), "--once", "--json"], env=folder.environment, capture_output=True, timeout=runs.LONGEST)
-    return chain(runs.json.loads(top.stdout), "hinted")
+    return chain(runs.json.loads(top.stdout), name)
 
 
 def own(folder):
@@ -102,6 +102,29 @@ def own(folder):
         run.stdin.close()
         expect("  the program ends as ever", (run.wait(), run.stdout.read()), (0, b""))
         run.stdout.close()
+
+
+def itself(folder):
+    """What is done to attach a probe, and for an event of one, is no event: the server would work for its own work, on and on."""
+    path = spec(folder, 'probe fire = usdt "probed:fire" (_a: i32, _b: u64, _c: i32, _d: u8, name: cstr(max 40))\n'
+                'probe look = syscall "openat2" ()\nprobe wait = syscall "io_uring_enter" ()\n'
+                'probe attach = uprobe "libc.so.6:fopen" ()\n'
+                'chain hinted on probe(fire) as p { prefetch data[p.name] at 4096 for 8192 }\n'
+                'chain looked on probe(look) as _p { prefetch data["hinted.dat"] at 0 for 4096 }\n'
+                'chain waited on probe(wait) as _p { prefetch data["hinted.dat"] at 0 for 4096 }\n'
+                'chain attached on probe(attach) as _p { prefetch data["hinted.dat"] at 0 for 4096 }\n')
+    hinted = folder.path / "hinted.dat"
+    hinted.write_bytes(b"x" * 65536)
+    drop_from_memory(hinted)
+    run = folder.start(["--spec", path, "--quiet"], [PROBED], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    run.stdout.readline()
+    say(run, b"fire hinted.dat")
+    expect("a probe at which the server opens a file", until(lambda: figures(folder, run.pid)["fetched_bytes"] == 8192), True)
+    expect("  what it calls for that is not the program's", [figures(folder, run.pid, name)["runs"] for name in ("hinted", "looked", "waited", "attached")],
+           [1, 0, 0, 0])
+    run.stdin.close()
+    expect("  the program ends as ever", (run.wait(), run.stdout.read()), (0, b""))
+    run.stdout.close()
 
 
 def wrong_sites(folder):
@@ -281,6 +304,7 @@ def main():
         if shutil.which("sqlite3"):
             sqlite(folder)
         own(folder)
+        itself(folder)
         wrong_sites(folder)
         unreadable(folder)
         unprivileged(folder)

@@ -10,7 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "compiler/backends/backends.h"
 #include "runtime/probe/privileges.h"
@@ -210,6 +212,32 @@ TEST(Session, FollowsDaemonsAndNobodyElse) {
     ASSERT_EQ(got.size(), 1u);
     EXPECT_NE(got[0].process, static_cast<std::uint32_t>(program.pid()));
     EXPECT_EQ(got[0].word(8), got[0].process);  // it said who it is
+}
+
+TEST(Session, WhoDoesNotCountIsNotHeardAndNeitherIsWhatItStartsThen) {
+    const Built built = build(
+        "probe fire = usdt \"probed:fire\" (a: i32, b: u64)\nprobe opened = syscall \"openat\" (dir: i32, path: "
+        "cstr(max "
+        "60))\n",
+        "fire opened");
+    ATTACH_OR_SKIP(session, built);
+    const auto looked_for = [&](std::string_view path) {
+        (void)::open(std::string(path).c_str(), O_RDONLY);
+        return std::ranges::any_of(drain(*session),
+                                   [&](const Got& got) { return got.probe == 1 && got.text(8) == path; });
+    };
+    EXPECT_TRUE(looked_for("/no/such/before"));
+    session->count_this_process(false);
+    EXPECT_FALSE(looked_for("/no/such/file"));
+    Program server;
+    session->count_this_process(true);
+    Program program;
+    session->count_this_process(false);
+    EXPECT_FALSE(looked_for("/no/such/behind"));
+    server.say("fire x");
+    EXPECT_TRUE(drain(*session).empty());
+    program.say("fire x");
+    EXPECT_EQ(drain(*session).size(), 1u);
 }
 
 TEST(Session, MemoryThatIsNotThereIsCountedAndNotMadeUp) {

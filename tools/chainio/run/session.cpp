@@ -455,6 +455,8 @@ int run(const RunOptions& given) {
         return program.error().exit_code;
     }
     auto made = try_to_prepare(options, *program);
+    // The server is not heard: a probe of what it does itself would keep it busy without end.
+    if (made) made->probes->count_this_process(false);
     auto server = made ? start_server(*made, options, *program, false) : std::unexpected(std::string());
     if (made && !server) made = std::unexpected(SpecError{false, tool::kExitSystem, server.error()});
     if (!made) {
@@ -470,11 +472,13 @@ int run(const RunOptions& given) {
         return error.exit_code;
     }
     const std::uint64_t start = now_ns();
+    made->probes->count_this_process(true);
     // Probes are attached. What this process gives up the program still has, and is not to get as something new, which
     // would leave it without a core file.
     auto child =
         Child::start({*program, options.words, environment_for(made->library, made->region_path, options.rewrite)},
                      options.follow, [&made] { give_up_privileges(made->notes); });
+    made->probes->count_this_process(false);
     if (!child) {
         server = std::unexpected(std::string());
         made = std::unexpected(SpecError{});  // removes the region
