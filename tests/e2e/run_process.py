@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import pty
+import resource
 import shutil
 import signal
 import subprocess
@@ -259,6 +260,27 @@ def test_plain(folder, spec):
     done = folder.run(["--spec", "fresh.chain"], ["/bin/echo", "on"])
     folder.environment["PATH"] = before
     expect("no clang to compile the spec with", (done.returncode, done.stdout, done.stderr.decode()), lambda r: r[:2] == (0, b"on\n") and "runs plain: " in r[2] and r[2].count("\n") == 1)
+
+
+def test_unheard(folder, spec):
+    """What cannot be said, before the program is there, keeps nobody from starting it."""
+    limit = 1 << 16
+    (folder.path / "log").write_bytes(b"x" * limit)
+    nobody, ours = os.pipe()
+    os.close(nobody)
+    looks = ["grep", "-E", "Pnd|SigB|SigI|SigC", "/proc/self/status"]
+    with open(folder.path / "log", "ab") as log, os.fdopen(ours, "wb") as unread:
+        for what, place, before, broken in (("a pipe that nobody reads", unread, None, (1, b"")),
+                                            ("a file as large as may be", log, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)), (0, b"on\n"))):
+            def run(command, place=place, before=before):
+                done = subprocess.run(command, stdout=subprocess.PIPE, stderr=place, preexec_fn=before, env=folder.environment, cwd=folder.path, timeout=runs.LONGEST)
+                return done.returncode, done.stdout
+            expect(f"a program that runs plain beside {what}", run(folder.command(spec, ["./static"])), (3, b"static\n"))
+            expect("  has signals as ever", run(folder.command([*spec, "--library", "/nonexistent.so"], looks)), run(looks))
+            expect("  --strict refuses it", run(folder.command([*spec, "--strict"], ["./static"])), (3, b""))
+            expect("  a program that is not there", run(folder.command(spec, ["./missing"])), (127, b""))
+            expect("  a spec that is broken", run(folder.command(["--spec", "broken.chain"], ["echo", "on"])), broken)
+    expect("the file is as it was", (folder.path / "log").stat().st_size, limit)
 
 
 def test_sanitizer(folder, spec):
@@ -543,6 +565,7 @@ def main():
         test_lock_at_handover(folder)
         test_killed(folder)
         test_refusals(folder)
+        test_unheard(folder, ["--spec", "good.o"])
         test_cache(folder)
     sys.exit(runs.ended())
 

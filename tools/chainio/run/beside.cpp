@@ -141,7 +141,7 @@ Beside::~Beside() {
     }
     std::string words(words_ ? kMostWords : 0, '\0');
     const ssize_t got = words_ ? ::read(words_.get(), words.data(), words.size()) : 0;
-    if (got > 0) (void)write_whole(2, std::string_view(words).substr(0, static_cast<std::size_t>(got)));
+    if (got > 0) (void)write_unharmed(2, std::string_view(words).substr(0, static_cast<std::size_t>(got)));
     if (shared_ != nullptr) ::munmap(shared_, sizeof(Shared));
 }
 

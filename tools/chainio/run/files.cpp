@@ -13,6 +13,8 @@
 #include <cstring>
 #include <utility>
 
+#include "tools/chainio/run/signals.h"
+
 namespace chainio::run {
 namespace {
 
@@ -56,6 +58,19 @@ bool write_whole(int fd, std::string_view bytes) {
         bytes.remove_prefix(static_cast<std::size_t>(n));
     }
     return true;
+}
+
+bool write_unharmed(int fd, std::string_view bytes) {
+    constexpr SignalSet kOfWriting = signal_bit(SIGPIPE) | signal_bit(SIGXFSZ);
+    const SignalSet before = block_signals(kAllSignals);
+    block_signals(before | kOfWriting);
+    const SignalSet waiting = pending_signals();  // the program's, if this process becomes it
+    const bool is_written = write_whole(fd, bytes);
+    const int error = errno;
+    if (!is_written) drop_signals(kOfWriting & ~waiting);
+    block_signals(before);
+    errno = error;
+    return is_written;
 }
 
 std::string fingerprint(std::string_view bytes) {

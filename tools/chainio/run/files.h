@@ -39,6 +39,9 @@ class Descriptor {
 std::expected<std::string, std::string> read_whole(int fd, std::size_t most);
 std::expected<std::string, std::string> read_whole(const std::string& path, std::size_t most);
 bool write_whole(int fd, std::string_view bytes);
+// The same where the end of a pipe's reader, or a limit of file sizes, is to end nothing but the call: what cannot be
+// said must not keep a program from being started, nor hide how it has ended.
+bool write_unharmed(int fd, std::string_view bytes);
 
 // 32 hexadecimal digits that stand for the bytes.
 std::string fingerprint(std::string_view bytes);

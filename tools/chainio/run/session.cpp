@@ -43,7 +43,7 @@ std::uint64_t now_ns() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-void say(const std::string& text) { (void)write_whole(2, "chainio run: " + text + "\n"); }
+void say(const std::string& text) { (void)write_unharmed(2, "chainio run: " + text + "\n"); }
 
 // After the program's end, until the server has looked at what there is left and has said what there is to say: a
 // second of it is for reads that are under way.
@@ -113,7 +113,7 @@ std::string words_of(const RunOptions& options, const Summary& summary) {
 
 void print_summary(const RunOptions& options, const std::string& text) {
     if (options.summary_file.empty()) {
-        if (!options.quiet) (void)write_whole(2, text);
+        if (!options.quiet) (void)write_unharmed(2, text);
         return;
     }
     // A descriptor is the program's as well: what that has written there stays.
@@ -121,11 +121,11 @@ void print_summary(const RunOptions& options, const std::string& text) {
     const auto& kept = options.summary_descriptor;
     const Descriptor file(kept ? kept->value_or(-1) : ::open(options.summary_file.c_str(), kFlags, 0666));
     if (kept && !*kept) errno = kept->error();
-    if (file && write_whole(file.get(), text)) return;
+    if (file && write_unharmed(file.get(), text)) return;
     // What a long run has shown is not to be had again.
     say(fmt::format("cannot write the summary to `{}`: {}{}", diag::escaped(options.summary_file), std::strerror(errno),
                     options.quiet ? "" : "; it follows here"));
-    if (!options.quiet) (void)write_whole(2, text);
+    if (!options.quiet) (void)write_unharmed(2, text);
 }
 
 // The descriptor that the path names, for when this process has let go of its own.
@@ -464,7 +464,7 @@ int run(const RunOptions& given) {
         if (!error.refuses && !options.strict) return run_plain(options, *program, error.message);
         // chainc's own words have their form already.
         const bool is_diagnostic = error.message.find('\n') != std::string::npos;
-        if (is_diagnostic) (void)write_whole(2, error.message + "\n");
+        if (is_diagnostic) (void)write_unharmed(2, error.message + "\n");
         say(is_diagnostic   ? fmt::format("`{}` does not compile; {} was not started", diag::escaped(options.spec.name),
                                           diag::escaped(name))
             : error.refuses ? error.message

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <ctime>
 
 namespace chainio::run {
 namespace {
@@ -39,6 +40,17 @@ SignalSet block_signals(SignalSet set) {
     SignalSet before = 0;
     ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &set, &before, sizeof set);
     return before;
+}
+
+SignalSet pending_signals() {
+    SignalSet pending = 0;
+    ::syscall(SYS_rt_sigpending, &pending, sizeof pending);
+    return pending;
+}
+
+void drop_signals(SignalSet set) {
+    const timespec at_once{};
+    while (::syscall(SYS_rt_sigtimedwait, &set, nullptr, &at_once, sizeof set) > 0) {}
 }
 
 sigset_t to_libc(SignalSet set) {

@@ -41,7 +41,7 @@ void become(const char* name, char** argv) {
     const std::string text = "chainio: cannot execute " + program +
                              ", which this program becomes: " + std::strerror(errno) +
                              "; install all of ChainIO's programs into one folder\n";
-    (void)run::write_whole(2, text);
+    (void)run::write_unharmed(2, text);
 }
 
 // What the cache has for programs of this spec.
