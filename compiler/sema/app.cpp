@@ -244,10 +244,13 @@ void Checker::check_probe(std::uint32_t index) {
     out.site = n->site;
     no_nul(n->site, n->site_span, "where the probe is");
     static const std::vector<std::string> kinds{"usdt", "uprobe", "syscall"};
-    if (std::ranges::find(kinds, n->kind.text) == kinds.end()) {
+    const auto said = [this](Span span) { return span.file == 0 || diags_.reported_at(span); };  // by the front end
+    if (said(n->kind.span)) {
+        // Without a kind nothing says what a site looks like.
+    } else if (std::ranges::find(kinds, n->kind.text) == kinds.end()) {
         error(unknown_probe_kind, n->kind.span, "there is no probe kind `" + n->kind.text + "`",
               suggestion(n->kind.text, kinds, "probes are usdt, uprobe and syscall"));
-    } else {
+    } else if (!said(n->site_span)) {
         const auto colon = n->site.find(':');
         const bool pair = colon != std::string::npos && colon > 0 && colon + 1 < n->site.size();
         const bool plain = colon == std::string::npos && !n->site.empty();
