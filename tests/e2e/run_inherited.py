@@ -193,6 +193,32 @@ def test_out_of_reach(folder, spec):
     library.parent.rmdir()
 
 
+def test_libraries_of_the_program(folder):
+    """What a caller tells the loader is for the program: of a libstdc++ that ChainIO's own programs cannot use nothing is noticed."""
+    other = folder.path / "libraries"
+    other.mkdir()
+    for name in ("libstdc++.so.6", "libgcc_s.so.1"):
+        subprocess.run(["clang-19", "-shared", "-nostdlib", f"-Wl,-soname,{name}", "-x", "c", "/dev/null", "-o", other / name], check=True, timeout=runs.LONGEST)
+    (folder.path / "newer.chain").write_text(SPEC.replace("4KiB", "12KiB"))
+    before = folder.environment
+    folder.environment = {**before, "LD_LIBRARY_PATH": str(other)}
+    program = ["sh", "-c", "cat a.note > copy; echo $LD_LIBRARY_PATH; tr '\\0' '\\n' < /proc/$$/environ | grep -c CHAINIO_HELD; exit 5"]
+    for what, spec in (("a source from the cache", "good.chain"), ("an artifact", "good.o"), ("a source to compile", "newer.chain")):
+        done, summary = folder.summarized(["--spec", spec], program)
+        expect(f"libraries for the program alone, {what}", (done.returncode, done.stdout.decode(), done.stderr), (5, f"{other}\n0\n", b""))
+        expect("  it runs with ours", summary and (summary["plain"], summary["exit"], summary["processes"]), lambda s: s and s[:2] == (None, {"code": 5}) and s[2] >= 1)
+    folder.environment = {**before, "LD_PRELOAD": "/nonexistent.so"}
+    plain = subprocess.run(["cat", "a.note"], env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+    for spec in ("good.chain", "good.o"):
+        done = folder.run(["--spec", spec, "--quiet"], ["cat", "a.note"])
+        expect(f"what the loader says is said once, {spec}", (done.returncode, done.stdout, done.stderr), (0, plain.stdout, plain.stderr))
+    folder.environment = {**before, "LD_SHOW_AUXV": "1"}
+    for spec in ("good.chain", "good.o"):
+        done = folder.run(["--spec", spec, "--quiet"], ["cat", "a.note"])
+        expect(f"  and what it is to show, {spec}", (done.returncode, done.stdout.count(b"AT_ENTRY:")), (0, 1))
+    folder.environment = before
+
+
 def ignore_children():
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
@@ -424,6 +450,7 @@ def main():
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
             for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_address_space_within, test_filter, test_ends_unheard, test_children_elsewhere, test_parents_end, test_orphans, test_no_process, test_without_proc):
                 test(folder, spec)
+        test_libraries_of_the_program(folder)
         test_proot(folder, ["--spec", "good.o"])
     test_closed_files()
     sys.exit(runs.ended())

@@ -9,6 +9,7 @@
 #include "tools/chainio/commands.h"
 #include "tools/chainio/parse_end.h"
 #include "tools/chainio/printed.h"
+#include "tools/chainio/run/held.h"
 #include "tools/chainio/standard_files.h"
 
 namespace {
@@ -32,6 +33,7 @@ const std::vector<std::string>& chainio::tool::program_words() { return g_progra
 
 int main(int argc, char** argv) {
     using namespace chainio::tool;
+    chainio::run::release_loader_variables();
     if (!hold_standard_files("chainio")) return kExitSystem;
     try {
         CLI::App app{"Run programs with shadow chains beside them; run, inspect and test the chains of an artifact.",

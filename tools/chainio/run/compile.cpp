@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "tools/chainio/run/files.h"
+#include "tools/chainio/run/held.h"
 
 extern char** environ;
 
@@ -79,7 +80,11 @@ int start(const std::vector<std::string>& words, const Text& text, const Outputs
     std::vector<char*> argv;
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
-    const int error = posix_spawn(&pid, words[0].c_str(), &actions, nullptr, argv.data(), environ);
+    std::vector<char*> environment;
+    for (char** each = environ; *each != nullptr; each++)
+        if (!is_for_loader(*each)) environment.push_back(*each);
+    environment.push_back(nullptr);
+    const int error = posix_spawn(&pid, words[0].c_str(), &actions, nullptr, argv.data(), environment.data());
     posix_spawn_file_actions_destroy(&actions);
     return error;
 }

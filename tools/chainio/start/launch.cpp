@@ -20,6 +20,7 @@
 #include "tools/chainio/run/child.h"
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/handover.h"
+#include "tools/chainio/run/held.h"
 #include "tools/chainio/run/passing.h"
 #include "tools/chainio/run/posted.h"
 #include "tools/chainio/run/preload.h"
@@ -37,9 +38,12 @@ constexpr const char* kRun = "chainio-run";
 // Returns only when it cannot.
 void become(const char* name, char** argv) {
     const std::string program = chainc::executable_folder() + "/" + name;
+    run::hold_loader_variables();
     ::execv(program.c_str(), argv);
+    const int error = errno;
+    run::release_loader_variables();
     const std::string text = "chainio: cannot execute " + program +
-                             ", which this program becomes: " + std::strerror(errno) +
+                             ", which this program becomes: " + std::strerror(error) +
                              "; install all of ChainIO's programs into one folder\n";
     (void)run::write_unharmed(2, text);
 }

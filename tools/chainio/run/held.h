@@ -1,0 +1,28 @@
+// What the caller tells the loader of libraries is for the program. ChainIO's own programs load theirs where they were
+// installed: of an older libstdc++ in LD_LIBRARY_PATH the loader would end what `chainio` becomes, and the program's
+// exit code would be lost. So these variables have other names until main() has begun.
+#pragma once
+#include <cstring>
+#include <string>
+#include <string_view>
+
+extern char** environ;
+
+namespace chainio::run {
+
+constexpr std::string_view kHeld = "CHAINIO_HELD_";
+
+inline bool is_for_loader(std::string_view entry) { return entry.starts_with("LD_"); }
+
+// Each stays in its place, which the program finds it in.
+inline void hold_loader_variables() {
+    for (char** each = environ; *each != nullptr; each++)
+        if (is_for_loader(*each)) *each = ::strdup((std::string(kHeld) + *each).c_str());
+}
+
+inline void release_loader_variables() {
+    for (char** each = environ; *each != nullptr; each++)
+        if (std::string_view(*each).starts_with(kHeld)) *each += kHeld.size();
+}
+
+}  // namespace chainio::run
