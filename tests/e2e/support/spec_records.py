@@ -1,0 +1,130 @@
+"""The model of records and of text rules: where a field lies in a block and what it holds, and what a rule finds in bytes."""
+from spec_functions import ALL, Unknown, leb128, malformed_unless, sqlite_varint, wrap, zigzag
+
+
+class View:
+    """A record at an offset of a block; a field is looked at when it is used."""
+    def __init__(self, record, block, at):
+        self.record, self.block, self.at = record, block, at
+        self.by_name = {field.name: field for field in record.named()}
+        # Padding need not be in the block, unless the record has one size, which is looked at as a whole.
+        whole = all(self.certain(field) for field in record.fields)
+        for field in record.fields:
+            if self.certain(field) and (field.name != "_" or whole):
+                malformed_unless(at + field.fixed + field.size <= len(block))
+        for field in record.fields:
+            if field.values:
+                malformed_unless(self.get(field.name) in field.values)
+
+    @staticmethod
+    def certain(field):
+        return field.fixed is not None and field.size > 0 and field.when is None
+
+    def masked(self, masked):
+        return self.get(masked.name) & masked.mask
+
+    def there(self, field):
+        return field.when is None or self.masked(field.when) == 0
+
+    def start(self, field):
+        if field.fixed is not None:
+            return self.at + field.fixed
+        before = self.record.fields[self.record.fields.index(field) - 1]
+        return self.start(before) + self.size(before)
+
+    def size(self, field):
+        if not self.there(field):
+            return 0
+        if field.size:
+            return field.size
+        if field.kind == "counted":
+            return self.masked(field.count)
+        if field.kind == "array":
+            return self.elements(field) * field.width
+        if field.kind == "varint":
+            return self.varint(field)[1]
+        return len(self.get(field.name)) + 1  # a cstr with its zero
+
+    def end(self):
+        """Behind the last field, which has to be there like any that is used."""
+        last = self.record.fields[-1]
+        if last.kind not in ("padding", "bits") and self.there(last):
+            self.get(last.name)
+        return self.start(last) + self.size(last)
+
+    def elements(self, field):
+        if field.count is None:
+            return field.limit
+        count = self.masked(field.count)
+        malformed_unless(count <= field.limit)
+        return count
+
+    def varint(self, field):
+        return (sqlite_varint if field.form == "sqlite" else leb128)(self.block, self.start(field))
+
+    def get(self, name):
+        field = self.by_name[name]
+        if field.kind == "let":
+            return wrap(self.get(field.source) * field.factor + 1, field.signed)
+        malformed_unless(self.there(field))
+        if field.kind == "varint":
+            value = self.varint(field)[0]
+            return zigzag(value) if field.form == "zigzag" else value
+        if field.kind == "cstr":
+            return self.cstr(field)
+        start = self.start(field)
+        data = self.block[start:start + self.size(field)]
+        malformed_unless(len(data) == self.size(field) and start <= len(self.block))
+        if field.kind in ("bytes", "counted"):
+            return data
+        if field.kind == "array":
+            return [self.integer(field, data[at:at + field.width]) for at in range(0, len(data), field.width)]
+        return self.integer(field, data)
+
+    def cstr(self, field):
+        start = self.start(field)
+        malformed_unless(start <= len(self.block))
+        zero = self.block.find(b"\0", start, start + field.limit + 1)
+        malformed_unless(zero >= 0)
+        return self.block[start:zero]
+
+    @staticmethod
+    def integer(field, data):
+        return int.from_bytes(data, field.order, signed=field.signed)
+
+
+def digits(data):
+    """How many it begins with."""
+    return next((at for at, byte in enumerate(data) if not 48 <= byte <= 57), len(data))
+
+
+def word(data):
+    return next((at for at, byte in enumerate(data) if byte in b" \t\r\n"), len(data))
+
+
+def length_of(item, following, data):
+    """How many bytes of data the item takes, None if they are not what it is."""
+    if item.kind in ("literal", "choice"):
+        return max((len(w) for w in item.words if data.startswith(w)), default=None)
+    if item.kind == "rest":
+        return min(len(data), item.limit)
+    if item.kind == "int":
+        return digits(data) or None
+    length = word(data) if item.kind == "word" else data.find(following.words[0])
+    return length if 1 <= length <= item.limit else None
+
+
+def match(rule, data):
+    """What the rule's names stand for, None if the bytes are not what it describes."""
+    found = {}
+    for at, item in enumerate(rule.items):
+        length = length_of(item, rule.items[at + 1] if at + 1 < len(rule.items) else None, data)
+        if length is None:
+            return None
+        taken, data = data[:length], data[length:]
+        if item.kind == "int":
+            if length > 20 or int(taken) > ALL:
+                raise Unknown
+            taken = int(taken)
+        found[item.name] = taken
+    return found

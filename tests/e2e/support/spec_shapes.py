@@ -1,0 +1,150 @@
+"""Random records and text rules for random chains."""
+from spec_tree import Field, Item, Masked, Record, TextRule
+
+KINDS = ["int"] * 5 + ["bits", "bytes", "bytes", "counted", "array", "array", "varint", "cstr", "let", "padding"]
+LITERALS = {'"a"': b"a", '"ab"': b"ab", '"b"': b"b", '" "': b" ", '"1"': b"1", '"\\0"': b"\0"}
+CHOICES = ["a", "ab", "abb", "b", "0", "00", "01", "1"]
+
+
+def integer_type(width, signed, order):
+    suffix = "" if width == 1 else "le" if order == "little" else "be"
+    return f"{'i' if signed else 'u'}{width * 8}{suffix}"
+
+
+class RecordMaker:
+    """Makes one record, field by field; a field may depend on integers before it that are always there."""
+    def __init__(self, rng, name):
+        self.rng, self.record, self.offset = rng, Record(name), 0
+        # At least one integer, so that there is something to compute with.
+        self.add("int")
+        for _ in range(rng.randrange(1, 8)):
+            self.add(rng.choice(KINDS))
+
+    def sources(self, signed=(False,)):
+        return [field for field in self.record.fields if field.kind in ("int", "varint") and field.when is None and field.signed in signed]
+
+    def add(self, kind):
+        if kind == "counted" and not self.sources():
+            kind = "int"
+        name = f"{self.record.name.lower()}_{len(self.record.lines)}"
+        field = Field(name, kind)
+        getattr(self, "make_" + kind)(field)
+        if kind == "let":
+            return
+        self.sometimes(field)
+        self.place(field)
+        self.record.fields.append(field)
+
+    def sometimes(self, field):
+        if self.sources() and field.kind in ("int", "bytes", "bits") and not field.values and self.rng.random() < 0.25:
+            field.when = Masked(self.rng.choice(self.sources()).name, self.rng.choice([1, 2, 3]))
+
+    def place(self, field):
+        line = f"{field.name}: {field.text}"
+        if field.when:
+            line += f" when {field.when.name} & {field.when.mask} == 0"
+        self.record.lines.append(line)
+        field.fixed = self.offset
+        if not field.size or field.when:
+            self.offset = None
+        elif self.offset is not None:
+            self.offset += field.size
+
+    def masked(self, masks):
+        return Masked(self.rng.choice(self.sources()).name, self.rng.choice(masks))
+
+    def make_int(self, field):
+        field.width = field.size = self.rng.randrange(1, 9)
+        field.signed, field.order = self.rng.random() < 0.4, self.rng.choice(["little", "big"])
+        field.text = integer_type(field.width, field.signed, field.order)
+        # Few: most blocks have something else there.
+        if field.width == 1 and self.rng.random() < 0.05:
+            field.values = tuple(sorted(self.rng.sample(range(9), 7)))
+            field.text += " in { " + ", ".join(f"{value} {field.name}_{value}" for value in field.values) + " }"
+
+    def make_bits(self, field):
+        field.width = field.size = self.rng.choice([1, 2, 3, 4, 8])
+        field.order, at, parts, inner = self.rng.choice(["little", "big"]), 0, [], []
+        while at < field.width * 8:
+            width = self.rng.randrange(1, field.width * 8 - at + 1)
+            name = f"q{at}" if not parts or self.rng.random() < 0.5 else "_"
+            if name != "_":
+                parts.append((name, at, width))
+            inner.append(f"{name}: {width}")
+            at += width
+        field.parts = tuple(parts)
+        field.text = f"bits {integer_type(field.width, False, field.order)} {{ {'  '.join(inner)} }}"
+
+    def make_bytes(self, field):
+        field.size = self.rng.randrange(1, 20)
+        field.text = f"bytes({field.size})"
+
+    def make_padding(self, field):
+        field.name, field.size = "_", self.rng.randrange(1, 5)
+        field.text = f"bytes({field.size})"
+
+    def make_counted(self, field):
+        field.count = self.masked([3, 7, 15])
+        field.text = f"bytes({field.count.text})"
+
+    def make_array(self, field):
+        field.width, field.signed = self.rng.choice([1, 1, 2, 2, 3, 4, 5, 8]), self.rng.random() < 0.5
+        field.order = self.rng.choice(["little", "big"])
+        element = integer_type(field.width, field.signed, field.order)
+        if self.sources() and self.rng.random() < 0.8:
+            field.count, field.limit = self.masked([3, 7, 7, 15]), self.rng.choice([7, 20, 100, 255])
+            field.text = f"{element}[{field.count.text} max {field.limit}]"
+        else:
+            field.limit = self.rng.randrange(1, 9)
+            field.size, field.text = field.limit * field.width, f"{element}[{field.limit}]"
+
+    def make_varint(self, field):
+        field.form = self.rng.choice(["leb128", "zigzag", "sqlite"])
+        field.signed, field.text = field.form == "zigzag", "varint_" + field.form
+
+    def make_cstr(self, field):
+        field.limit = self.rng.randrange(1, 30)
+        field.text = f"cstr(max {field.limit})"
+
+    def make_let(self, field):
+        if not self.sources((False, True)):
+            return
+        source = self.rng.choice(self.sources((False, True)))
+        field.source, field.factor, field.signed = source.name, self.rng.randrange(1, 100), source.signed
+        self.record.lets.append(field)
+        self.record.lines.append(f"let {field.name} = {field.source} * {field.factor} + 1")
+
+
+def random_record(rng, name):
+    return RecordMaker(rng, name).record
+
+
+def literal(text):
+    return Item("literal", text, words=(LITERALS[text],))
+
+
+def random_item(rng, kind, name):
+    if kind == "literal":
+        return literal(rng.choice(list(LITERALS)))
+    if kind == "int":
+        return Item(kind, f"{name}: int", name)
+    if kind == "choice":
+        words = rng.sample(CHOICES, 3)
+        listed = " | ".join(f'"{w}"' for w in words)
+        return Item(kind, f"{name}: ({listed})", name, words=tuple(w.encode() for w in words))
+    limit = rng.choice([1, 2, 5, 30])
+    return Item(kind, f"{name}: {kind}(max {limit})", name, limit)
+
+
+def random_rule(rng, name):
+    """What a token ends at has to be a literal, and two of them are one."""
+    items = []
+    for number in range(rng.randrange(2, 6)):
+        before = items[-1].kind if items else ""
+        kind = "literal" if before == "token" else rng.choice(["int", "word", "choice", "token"] + (["literal"] if before != "literal" else []))
+        items.append(random_item(rng, kind, f"c{number}"))
+    if items[-1].kind == "token":
+        items.append(literal('"b"'))
+    elif rng.random() < 0.2:
+        items.append(random_item(rng, "rest", "c_rest"))
+    return TextRule(name, tuple(items))

@@ -1,0 +1,146 @@
+"""What a random chain consists of: each part knows how it stands in a spec, and what the model (spec_model.py) shall do with it.
+
+Types of expressions: `u` and `i` are integers of 64 bits, without and with a sign, `b` is a truth value and `y` are bytes.
+"""
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Expr:
+    type: str
+    text: str
+    op: str  # the model's Run.value_OP(*args)
+    args: tuple = ()
+    place: str = ""  # of bytes: block, args, state or literal; the language treats them differently
+
+
+@dataclasses.dataclass(frozen=True)
+class Stmt:
+    lines: tuple
+    op: str  # the model's Run.do_OP(*args)
+    args: tuple = ()
+    ends: bool = False  # what follows in the same block would never run
+
+
+@dataclasses.dataclass(frozen=True)
+class Masked:
+    """A field of the same record, or some of its bits: as long is a later field, or so decided is whether it is there."""
+    name: str
+    mask: int
+
+    @property
+    def text(self):
+        return f"({self.name} & {self.mask})"
+
+
+@dataclasses.dataclass(eq=False)  # two paddings may look the same and stand in different places
+class Field:
+    name: str  # _: padding
+    kind: str  # int, bits, bytes, padding, counted (bytes), array, varint, cstr or let
+    text: str = ""
+    width: int = 0  # of the integer or of an element, in bytes
+    signed: bool = False
+    order: str = "little"
+    size: int = 0  # in bytes where that is known, else 0
+    count: object = None  # Masked; None: `limit` elements
+    limit: int = 0
+    form: str = ""  # of a varint
+    parts: tuple = ()  # of bits: (name, lowest bit, width)
+    values: tuple = ()  # the only ones that it may have
+    when: Masked = None  # it is there when these bits are 0
+    source: str = ""  # a let is source * factor + 1
+    factor: int = 0
+    fixed: int = None  # the offset, unless a field before it has no fixed size
+
+    @property
+    def type(self):
+        return "i" if self.signed else "u"
+
+
+@dataclasses.dataclass
+class Record:
+    name: str
+    fields: list = dataclasses.field(default_factory=list)  # those that take up bytes
+    lets: list = dataclasses.field(default_factory=list)
+    lines: list = dataclasses.field(default_factory=list)
+
+    def named(self):
+        return [field for field in self.fields + self.lets if field.name != "_"]
+
+    def arrays(self):
+        return [field for field in self.fields if field.kind == "array"]
+
+    @property
+    def text(self):
+        return f"record {self.name} {{\n  " + "\n  ".join(self.lines) + "\n}\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+    """A part of a text rule."""
+    kind: str  # literal, int, word, token, choice or rest
+    text: str
+    name: str = ""
+    limit: int = 0
+    words: tuple = ()  # of a choice; of a literal its one
+
+
+@dataclasses.dataclass(frozen=True)
+class TextRule:
+    name: str
+    items: tuple
+
+    @property
+    def text(self):
+        return f"text {self.name} {{ {' '.join(item.text for item in self.items)} }}\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Function:
+    name: str
+    parameters: tuple
+    type: str
+    body: Expr
+
+    @property
+    def text(self):
+        return f"fn {self.name}({', '.join(self.parameters)}) = {self.body.text}\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    name: str
+    view: str
+    record: Record
+    at: str
+    body: list
+
+
+@dataclasses.dataclass
+class Chain:
+    name: str
+    result: str  # the type of its expression
+    bits: int  # how wide an integer result is
+    records: list
+    rules: list
+    functions: list
+    steps: dict
+
+    @property
+    def text(self):
+        returned = "bytes(max 600)" if self.result == "y" else f"{self.result}{self.bits}"
+        lines = [f"chain {self.name}(f: file data, p: u64, q: i64, t: u8, w: i32, s: bytes(max 20)) -> {returned} hops 4 {{",
+                 "  state { su: u8 = p  si: i24 = q  sw: u64  sb: bytes(max 40) }"]
+        for step in self.steps.values():
+            lines += [f"  step {step.name}({step.view}: {step.record.name} at {step.at} for 300) {{",
+                      *indented(indented(lines_of(step.body))), "  }"]
+        named = "".join(part.text for part in [*self.records, *self.rules, *self.functions])
+        return named + "\n".join(lines) + "\n}\n"
+
+
+def lines_of(body):
+    return [line for stmt in body for line in stmt.lines]
+
+
+def indented(lines):
+    return ["  " + line for line in lines]
