@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """chainio run around a program: exit codes, signals, terminal, pipes, refusals, plain runs, the cache, --follow, and chainio top."""
+import functools
 import json
 import os
 import pathlib
@@ -262,6 +263,16 @@ def test_plain(folder, spec):
     expect("no clang to compile the spec with", (done.returncode, done.stdout, done.stderr.decode()), lambda r: r[:2] == (0, b"on\n") and "runs plain: " in r[2] and r[2].count("\n") == 1)
 
 
+def leave_waiting(before):
+    """Signals that are blocked wait for whatever the process becomes."""
+    if before:
+        before()
+    numbers = {signal.SIGPIPE, signal.SIGXFSZ}
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    for number in numbers:
+        os.kill(os.getpid(), number)
+
+
 def test_unheard(folder, spec):
     """What cannot be said, before the program is there, keeps nobody from starting it."""
     limit = 1 << 16
@@ -276,7 +287,10 @@ def test_unheard(folder, spec):
                 done = subprocess.run(command, stdout=subprocess.PIPE, stderr=place, preexec_fn=before, env=folder.environment, cwd=folder.path, timeout=runs.LONGEST)
                 return done.returncode, done.stdout
             expect(f"a program that runs plain beside {what}", run(folder.command(spec, ["./static"])), (3, b"static\n"))
-            expect("  has signals as ever", run(folder.command([*spec, "--library", "/nonexistent.so"], looks)), run(looks))
+            unheard = folder.command([*spec, "--library", "/nonexistent.so"], looks)
+            expect("  has signals as ever", run(unheard), run(looks))
+            waiting = functools.partial(leave_waiting, before)
+            expect("  also those that wait for it", run(unheard, before=waiting), run(looks, before=waiting))
             expect("  --strict refuses it", run(folder.command([*spec, "--strict"], ["./static"])), (3, b""))
             expect("  a program that is not there", run(folder.command(spec, ["./missing"])), (127, b""))
             expect("  a spec that is broken", run(folder.command(["--spec", "broken.chain"], ["echo", "on"])), broken)

@@ -61,13 +61,12 @@ bool write_whole(int fd, std::string_view bytes) {
 }
 
 bool write_unharmed(int fd, std::string_view bytes) {
-    constexpr SignalSet kOfWriting = signal_bit(SIGPIPE) | signal_bit(SIGXFSZ);
     const SignalSet before = block_signals(kAllSignals);
-    block_signals(before | kOfWriting);
-    const SignalSet waiting = pending_signals();  // the program's, if this process becomes it
+    block_signals(before | signal_bit(SIGPIPE) | signal_bit(SIGXFSZ));
     const bool is_written = write_whole(fd, bytes);
     const int error = errno;
-    if (!is_written) drop_signals(kOfWriting & ~waiting);
+    // One alone: others that wait are the program's, if this process becomes it.
+    if (!is_written && (error == EPIPE || error == EFBIG)) take_signal(error == EPIPE ? SIGPIPE : SIGXFSZ);
     block_signals(before);
     errno = error;
     return is_written;

@@ -42,15 +42,10 @@ SignalSet block_signals(SignalSet set) {
     return before;
 }
 
-SignalSet pending_signals() {
-    SignalSet pending = 0;
-    ::syscall(SYS_rt_sigpending, &pending, sizeof pending);
-    return pending;
-}
-
-void drop_signals(SignalSet set) {
+void take_signal(int number) {
+    const SignalSet set = signal_bit(number);
     const timespec at_once{};
-    while (::syscall(SYS_rt_sigtimedwait, &set, nullptr, &at_once, sizeof set) > 0) {}
+    ::syscall(SYS_rt_sigtimedwait, &set, nullptr, &at_once, sizeof set);
 }
 
 sigset_t to_libc(SignalSet set) {

@@ -15,9 +15,8 @@ constexpr SignalSet kAllSignals = ~(signal_bit(32) | signal_bit(33));
 
 // Blocks these signals and no others; those that were blocked before.
 SignalSet block_signals(SignalSet set);
-// Of blocked ones: those that wait, and that these wait no more.
-SignalSet pending_signals();
-void drop_signals(SignalSet set);
+// A blocked one that waits, if any: one of this thread before one of the process.
+void take_signal(int number);
 sigset_t to_libc(SignalSet set);
 
 using Handler = void (*)(int, siginfo_t*, void*);
