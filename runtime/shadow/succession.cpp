@@ -128,8 +128,8 @@ void Succession::goes_to(Thread& thread, std::string_view folder, std::uint64_t 
     if (stays && has_begun) went_on_ = step == 1 ? std::min(went_on_ + 1, kBelieved) : 0;
     const bool known = goes_on(thread, step);
     thread.begins = !known;
-    for (std::size_t next = here + (known ? step : 1); next < folders.size() && thread.next.size() < kAhead;
-         next += known ? step : 1)
+    const std::size_t stride = known ? step : 1;
+    for (std::size_t next = here + stride; next < folders.size() && thread.next.size() < kAhead; next += stride)
         thread.next.push_back(parent + '/' + folders[next]);
 }
 

@@ -86,7 +86,11 @@ TEST(Succession, ForetellsWhoLeavesOutAsManyFoldersEachTime) {
     EXPECT_EQ(after(2, 5), Paths()) << "the latest left out one";
     EXPECT_EQ(after(2, 8), (Paths{in[11], in[14], in[17]}));
     after(2, 11), succession.after(2, "/elsewhere/p_1/a.col", false, 0);
-    EXPECT_EQ(after(2, 16), Paths()) << "it comes from elsewhere";
+    EXPECT_EQ(after(2, 10), Paths()) << "it comes from elsewhere";
+    EXPECT_EQ(after(3, 0), Paths());
+    EXPECT_EQ(after(3, 1), (Paths{in[2], in[3], in[4], in[5]}));
+    EXPECT_EQ(after(2, 13), Paths()) << "what it left out before that says nothing";
+    EXPECT_EQ(after(2, 16), Paths{in[19]});
 }
 
 TEST(Succession, WhoGoesVeryFarGoesElsewhere) {
