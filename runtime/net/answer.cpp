@@ -1,4 +1,4 @@
-// How an answer leaves: in the request's own frame, or behind its headers from other frames of the region.
+// How an answer leaves in the request's own frame, and how packets get onto the rings.
 #include <linux/if_xdp.h>
 
 #include <algorithm>
@@ -110,82 +110,6 @@ std::expected<void, AnswerError> Port::answer(const umem::Descriptor& request, s
     push(first.queue, packet);
     unanswered_--;
     counters_.answered++;
-    return {};
-}
-
-void Port::keep_sum(umem::Frame frame, std::uint32_t offset, std::uint32_t length) {
-    Chunk& of = chunk(frame);
-    of.sum_offset = offset;
-    of.sum_length = length;
-    of.sum = sum_of({slab_.data(frame) + offset, length});
-}
-
-std::uint16_t Port::sum_of_stretch(const umem::Descriptor& data) const {
-    const Chunk& of = chunk(data.frame);
-    if (of.sum_length == data.length && of.sum_offset == data.offset && data.length != 0) return of.sum;
-    return sum_of({slab_.data(data.frame) + data.offset, data.length});
-}
-
-std::expected<void, AnswerError> Port::answer_from(const umem::Descriptor& request,
-                                                   std::span<const umem::Descriptor> data, umem::Owner owner) {
-    if (!is_request(request)) return std::unexpected(AnswerError::not_a_request);
-    const Chunk first = chunk(request.frame);
-    Packet packet;
-    packet.add(request.frame, first.begin, first.header_bytes);
-    std::uint64_t length = 0;
-    for (const umem::Descriptor& each : data) {
-        const bool there =
-            each.frame % (kChunk / umem::kUnit) == 0 && each.frame / (kChunk / umem::kUnit) < chunks_.size();
-        if (!there || slab_.owner(each.frame) != owner || slab_.frame_bytes(each.frame) < kChunk)
-            return std::unexpected(AnswerError::bad_frame);
-        if (std::uint64_t{each.offset} + each.length > slab_.frame_bytes(each.frame))
-            return std::unexpected(AnswerError::bad_range);
-        length += each.length;
-        if (length > largest_payload(first.v6)) return std::unexpected(AnswerError::too_large);
-        if (!packet.add(each.frame, each.offset, each.length)) return std::unexpected(AnswerError::too_large);
-    }
-    if (!mode_.multi_buffer) return answer_by_copy(request, data, static_cast<std::uint32_t>(length), owner);
-    if (!room(first.queue, packet.count)) return std::unexpected(AnswerError::ring_full);
-    std::uint16_t sum = 0;
-    std::size_t before = 0;
-    for (const umem::Descriptor& each : data) {
-        sum = sum_with(sum, before, sum_of_stretch(each));
-        before += each.length;
-    }
-    head(request, static_cast<std::uint32_t>(length), sum);
-    if (first.next != umem::kNoFrame) give_back(first.next);
-    slab_.transfer(request.frame, kReceived, kSending);
-    // A frame that gives two stretches changes hands once, and one that gives none is not needed any more.
-    for (const umem::Descriptor& each : data) {
-        if (slab_.owner(each.frame) != owner) continue;
-        const bool used =
-            std::ranges::any_of(data, [&](const auto& d) { return d.frame == each.frame && d.length != 0; });
-        used ? slab_.transfer(each.frame, owner, kSending) : slab_.release(each.frame, owner);
-    }
-    push(first.queue, packet);
-    unanswered_--;
-    counters_.answered++;
-    return {};
-}
-
-std::expected<void, AnswerError> Port::answer_by_copy(const umem::Descriptor& request,
-                                                      std::span<const umem::Descriptor> data, std::uint32_t length,
-                                                      umem::Owner owner) {
-    const Chunk& first = chunk(request.frame);
-    const std::uint32_t at = first.begin + std::uint32_t{first.header_bytes};
-    if (length > kChunk - at) return std::unexpected(AnswerError::too_large);
-    if (!room(first.queue, 1)) return std::unexpected(AnswerError::ring_full);
-    std::uint8_t* to = slab_.data(request.frame) + at;
-    for (const umem::Descriptor& each : data) {
-        std::memcpy(to, slab_.data(each.frame) + each.offset, each.length);
-        to += each.length;
-    }
-    counters_.payload_copies++;
-    auto answered = answer(request, length);
-    if (!answered) return answered;
-    for (const umem::Descriptor& each : data) {
-        if (slab_.owner(each.frame) == owner) slab_.release(each.frame, owner);
-    }
     return {};
 }
 

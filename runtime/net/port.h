@@ -75,14 +75,11 @@ class Port {
     // Sends the first `length` bytes from the request's payload on as its answer, written there by the caller; they may
     // be more than came, as far as the frame goes.
     std::expected<void, AnswerError> answer(const umem::Descriptor& request, std::uint32_t length);
-    // Sends these stretches of other frames of at least 4 KiB, which belong to `owner` until this returns and are given
-    // back to the slab when they have left. Without multi-buffer they are copied into the request's frame, and counted.
-    std::expected<void, AnswerError> answer_from(const umem::Descriptor& request,
-                                                 std::span<const umem::Descriptor> data, umem::Owner owner);
     // A reply of any number of datagrams, from frames of at least 4 KiB that are all the port's from begin_reply() on
     // and go back to the slab when end_reply() was called and everything has left. A datagram is stretches of these
     // frames, the first of which has room for the packet's headers in front of it (kRoomForHeaders). The request stays,
-    // for further replies; release() takes it back.
+    // for further replies; release() takes it back. Without multi-buffer a datagram that is not in one frame is copied
+    // into one, and counted.
     bool begin_reply(std::span<const umem::Frame> frames, umem::Owner owner);
     std::expected<void, AnswerError> reply(const umem::Descriptor& request, std::span<const umem::Descriptor> data);
     void end_reply(std::span<const umem::Frame> frames);
@@ -109,8 +106,6 @@ class Port {
         interface_.mtu = mtu;
         program_.replies().forget();
     }
-    // Sums a stretch once and keeps the sum with its frame, for answer_from() of the same stretch.
-    void keep_sum(umem::Frame frame, std::uint32_t offset, std::uint32_t length);
     // Sends a whole packet from a frame that belongs to `owner`, as a client of somebody else's service does.
     std::expected<void, AnswerError> transmit(umem::Frame frame, std::uint32_t length, unsigned queue,
                                               umem::Owner owner);
@@ -154,8 +149,6 @@ class Port {
         std::uint16_t queue = 0;
         std::uint16_t pending = 0;  // pieces of this frame that are being sent
         bool v6 = false;
-        std::uint32_t sum_offset = 0, sum_length = 0;
-        std::uint16_t sum = 0;
     };
     struct Piece {
         umem::Frame frame;
@@ -190,10 +183,6 @@ class Port {
     void give_back(umem::Frame first);
     std::expected<void, AnswerError> reply_by_copy(const Chunk& request, std::span<const umem::Descriptor> data);
     void let_go(umem::Frame frame);
-    std::uint16_t sum_of_stretch(const umem::Descriptor& data) const;
-    std::expected<void, AnswerError> answer_by_copy(const umem::Descriptor& request,
-                                                    std::span<const umem::Descriptor> data, std::uint32_t length,
-                                                    umem::Owner owner);
 
     Interface interface_;
     Program program_;

@@ -35,7 +35,7 @@ std::expected<void, AnswerError> Port::reply(const umem::Descriptor& request, st
         if (slab_.owner(each.frame) != kSending) return std::unexpected(AnswerError::bad_frame);
         if (std::uint64_t{each.offset} + each.length > slab_.frame_bytes(each.frame))
             return std::unexpected(AnswerError::bad_range);
-        sum = sum_with(sum, length, sum_of_stretch(each));
+        sum = sum_with(sum, length, sum_of({slab_.data(each.frame) + each.offset, each.length}));
         length += each.length;
         fits = fits && packet.add(each.frame, each.offset - front, each.length + front);
     }

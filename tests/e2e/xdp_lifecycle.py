@@ -61,7 +61,8 @@ def modes(pair, folder):
     server = Server(pair, "--single-buffer", "--file", folder / "data")
     expect("single-buffer, as asked", ", single-buffer" in server.mode, True)
     with connected(pair) as client, netns.udp(pair.there, TO) as plain:
-        expect("  an answer from a file is copied", answered(client, b"R" + struct.pack("<II", 3, 1000)), (bytes(range(256)) * 64)[3:1003])
+        for what, length in (("  an answer from a file", 1000), ("  one that lies in two frames is copied into one", 4050)):
+            expect(what, answered(client, b"R" + struct.pack("<II", 3, length)), (bytes(range(256)) * 64)[3:3 + length])
         expect("  what needs several frames is refused", answered(client, b"R" + struct.pack("<II", 0, 8000)), b"too_large")
         longest = 4096 - 14 - 20 - 8  # of a datagram in a frame
         expect("  what cannot be one frame is told from what has no room", [answered(client, b"L" + struct.pack("<I", longest + more)) for more in (0, 1)], [b"bad_range", b"too_large"])

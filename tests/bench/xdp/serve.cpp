@@ -1,7 +1,7 @@
 // Answers requests over AF_XDP. The first byte of a request says what is wanted: R OFFSET LENGTH (u32le each): that
-// stretch of
-// --file, read by io_uring into the frames that leave; L LENGTH: that many bytes in the request's own frame; D:
-// nothing. Anything else comes back as it is. With --worker another process, which maps the region, makes the answers.
+// stretch of --file, read by io_uring into the frame that leaves; L LENGTH: that many bytes in the request's own frame;
+// D: nothing. Anything else comes back as it is. With --worker another process, which maps the region, makes the
+// answers.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
@@ -193,35 +193,30 @@ class Server {
         if (!answered) refuse(request, name_of(answered.error()));
     }
 
-    // From the file into a frame of the region, and the same frame to the network.
+    // From the file into a frame of the region, and the same frame to the network, as services do.
     void read(const umem::Descriptor& request, std::uint32_t offset, std::uint32_t length) {
-        const umem::Frame frame = slab_.allocate(std::max(length, net::kChunk), kReading);
+        if (length > port_->longest_reply(request)) return refuse(request, name_of(net::AnswerError::too_large));
+        const umem::Frame frame = slab_.allocate(std::max(net::kRoomForHeaders + length, net::kChunk), kReading);
         if (frame == umem::kNoFrame) return refuse(request, "no_frame");
         io_uring_sqe* sqe = io_uring_get_sqe(ring_->get());
-        io_uring_prep_read_fixed(sqe, file_, slab_.data(frame), length, offset, 0);
+        io_uring_prep_read_fixed(sqe, file_, slab_.data(frame) + net::kRoomForHeaders, length, offset, 0);
         io_uring_submit_and_wait(ring_->get(), 1);
         io_uring_cqe* cqe = nullptr;
         io_uring_wait_cqe(ring_->get(), &cqe);
         const int got = cqe->res;
         io_uring_cqe_seen(ring_->get(), cqe);
-        if (got < 0) {
+        if (got < 0 || !port_->begin_reply({&frame, 1}, kReading)) {
             slab_.release(frame, kReading);
             return refuse(request, "io_error");
         }
-        port_->keep_sum(frame, 0, static_cast<std::uint32_t>(got));
-        const umem::Descriptor data{.kind = umem::Kind::read,
-                                    .class_index = 0,
-                                    .step = 0,
-                                    .frame = frame,
-                                    .offset = 0,
-                                    .length = static_cast<std::uint32_t>(got),
-                                    .target = 0,
-                                    .chain = 0,
-                                    .serial = request.serial,
-                                    .depends_on = 0};
-        const auto answered = port_->answer_from(request, {&data, 1}, kReading);
-        if (!answered) slab_.release(frame, kReading);
-        done(request, answered);
+        umem::Descriptor data{};
+        data.kind = umem::Kind::send;
+        data.frame = frame;
+        data.offset = net::kRoomForHeaders;
+        data.length = static_cast<std::uint32_t>(got);
+        const auto replied = port_->reply(request, {&data, 1});
+        port_->end_reply({&frame, 1});
+        replied ? static_cast<void>(port_->release(request)) : refuse(request, name_of(replied.error()));
     }
 
     bool take_from_worker() {
