@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <nmmintrin.h>
 #endif
 
@@ -40,6 +41,13 @@ __attribute__((target("sse4.2"))) std::uint32_t crc32c_sse42(std::span<const std
     for (std::uint8_t byte : bytes) crc = _mm_crc32_u8(static_cast<std::uint32_t>(crc), byte);
     return ~static_cast<std::uint32_t>(crc);
 }
+
+// Not __builtin_cpu_supports: that asks the processor ten things as the program starts, which a virtual machine traps
+// one by one.
+bool has_sse42() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_SSE4_2) != 0;
+}
 #endif
 
 }  // namespace
@@ -52,7 +60,7 @@ std::uint32_t crc32c_by_table(std::span<const std::uint8_t> bytes, std::uint32_t
 
 std::uint32_t crc32c(std::span<const std::uint8_t> bytes, std::uint32_t seed) {
 #if defined(__x86_64__)
-    static const bool has_instruction = __builtin_cpu_supports("sse4.2");
+    static const bool has_instruction = has_sse42();
     if (has_instruction) return crc32c_sse42(bytes, seed);
 #endif
     return crc32c_by_table(bytes, seed);
