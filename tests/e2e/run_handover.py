@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""The launcher, which starts a program, becomes chainio-run once there is more to do: what a caller can see of that, and what a kill leaves."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import runs
+from run_process import PYTHON, SAYS, SPEC, until
+from runs import CHAINC, CHAINIO, expect
+
+# Opens what matches when it is told to, and says which signals came.
+PATIENT = SAYS + """
+def got(number, frame): say("got", signal.Signals(number).name)
+for number in (signal.SIGUSR1, signal.SIGRTMIN, signal.SIGCHLD): signal.signal(number, got)
+say("ready")
+for line in sys.stdin:
+    if line == "open\\n": open("a.note", "rb", buffering=0).read(100); say("opened")
+    if line == "end\\n": sys.exit(5)
+"""
+
+
+def is_now(pid, name):
+    """Waits until the process executes the program of that name, and says how many threads it has."""
+    deadline = time.monotonic() + runs.LONGEST
+    while pathlib.Path(os.readlink(f"/proc/{pid}/exe")).name != name and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return len(os.listdir(f"/proc/{pid}/task"))
+
+
+def test_handover(folder):
+    """A spec from the cache: nothing is made before the program has opened what matches; then it is, in the same process."""
+    spec, file = ["--spec", "good.chain"], folder.path / "handover.json"
+    p = folder.start([*spec, "--json", "--summary", file], [PYTHON, "-c", PATIENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    until(p.stdout, "ready")
+    expect("before a match there is the launcher, of one thread", is_now(p.pid, "chainio"), 1)
+    for matched in (False, True):
+        if matched:
+            p.stdin.write("open\n")
+            until(p.stdout, "opened")
+            p.send_signal(signal.SIGRTMIN)  # perhaps while one program becomes the other
+            expect("a signal at the handover is passed on", until(p.stdout, "got"), "got SIGRTMIN")
+            is_now(p.pid, "chainio-run")
+        p.send_signal(signal.SIGUSR1)
+        expect(f"{'after' if matched else 'before'} it a signal is passed on", until(p.stdout, "got"), "got SIGUSR1")
+        done = subprocess.run([CHAINIO, "top", str(p.pid), "--once", "--json"], capture_output=True, text=True, timeout=runs.LONGEST)
+        expect("and top sees the run", (done.returncode, [c["name"] for c in json.loads(done.stdout or "{}").get("chains", [])]), (0, ["ahead"]))
+    p.stdin.write("end\n")
+    p.stdin.close()
+    expect("it ends as the program does", (p.wait(runs.LONGEST), runs.left_overs(p.pid)), (5, []))
+    p.stdout.close()
+    expect("what was read before there was a server counts", json.loads(file.read_text())["classes"][0]["reads"], 1)
+    done, summary = folder.summarized(spec, [PYTHON, "-c", PATIENT], input=b"end\n")
+    expect("without a match there is a summary all the same", (done.returncode, [c["name"] for c in summary["chains"]], summary["notes"]),
+           lambda r: r[:2] == (5, ["ahead"]) and any("nothing that the program opened" in note for note in r[2]))
+    p = folder.start([*spec, "--quiet"], [PYTHON, "-c", PATIENT, "a.note"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    until(p.stdout, "ready")
+    is_now(p.pid, "chainio-run")
+    expect("a program whose argument matches has its server before it opens anything", pathlib.Path(os.readlink(f"/proc/{p.pid}/exe")).name, "chainio-run")
+    p.stdin.write("end\n")
+    p.stdin.close()
+    expect("which ends as the program does", (p.wait(runs.LONGEST), runs.left_overs(p.pid)), (5, []))
+    p.stdout.close()
+    folder.environment["CHAINIO_STARTED"] = f"{os.getpid()} 0 0 0 /dev/null"
+    done = folder.run(["--spec", "good.o", "--quiet"], ["sh", "-c", "exit 6"])
+    del folder.environment["CHAINIO_STARTED"]
+    expect("a variable that came from elsewhere means nothing", done.returncode, 6)
+    expect("an option that only the whole program knows", folder.run([*spec, "--in-flight", "8", "--quiet"], ["sh", "-c", "exit 7"]).returncode, 7)
+    expect("a wrong one", folder.run([*spec, "--in-flight", "0"], ["true"]).returncode, 2)
+
+
+# In the place of chainio-run: whether the run's folder is locked, and what it would become.
+BETWEEN = """#!/bin/sh
+region="${CHAINIO_STARTED#* * * * }"
+flock -n -E 9 "${region%%/region}" true
+echo $? >> between
+exec %s/bin/chainio-run "$@"
+"""
+
+
+def test_lock_at_handover(folder):
+    """Those who cannot see the process know by its lock that the run's folder is in use: also while one program becomes the other."""
+    place = folder.path / "bin"
+    place.mkdir()
+    shutil.copy(CHAINIO, place / "chainio")
+    (place / "chainio-run").write_text(BETWEEN % runs.BUILD.resolve())
+    (place / "chainio-run").chmod(0o755)
+    own = {**folder.environment, "PATH": f"{runs.BUILD.resolve()}/bin:{os.environ['PATH']}"}
+    fds = [PYTHON, "-c", "import os; open('a.note').read(); print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1])"]
+    command = [place / "chainio", "run", "--spec", "good.chain", "--library", runs.BUILD / "lib" / "libchainio.so", "--quiet", "--", *fds]
+    for _ in range(2):
+        (folder.path / "between").write_text("")
+        done = subprocess.run(command, env=own, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+    expect("the folder is locked at the handover, by nothing that the program has", (done.returncode, done.stdout, (folder.path / "between").read_text()),
+           (0, b"[0, 1, 2]\n", "9\n"))
+
+
+def test_killed(folder):
+    """Whatever chainio is when it is killed, the program goes on, and the next run takes away what was left."""
+    for words, name in (([], "chainio"), (["a.note"], "chainio-run")):
+        p = folder.start(["--spec", "good.chain", "--quiet"], [PYTHON, "-c", PATIENT, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        until(p.stdout, "ready")
+        is_now(p.pid, name)
+        p.kill()
+        p.wait(runs.LONGEST)
+        p.stdin.write("open\n")
+        expect(f"{name} is killed: the program reads on", until(p.stdout, "opened"), "opened")
+        p.stdin.write("end\n")
+        p.stdin.close()
+        expect("  and ends", p.stdout.read(), "")
+        p.stdout.close()
+        # That of another test may have been quicker.
+        expect("  the next run removes what was left", (folder.run(["--spec", "good.chain", "--quiet"], ["true"]).returncode, runs.left_overs(p.pid)), (0, []))
+
+
+def main():
+    with runs.Folder() as folder:
+        (folder.path / "good.chain").write_text(SPEC)
+        (folder.path / "a.note").write_bytes(b"n" * 100_000)
+        subprocess.run([CHAINC, "good.chain", "-o", "good.o"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+        folder.run(["--spec", "good.chain"], ["true"])  # from then on it comes from the cache
+        for test in (test_handover, test_lock_at_handover, test_killed):
+            test(folder)
+    sys.exit(runs.ended())
+
+
+if __name__ == "__main__":
+    main()
