@@ -49,7 +49,7 @@ void fill_region(const ir::Module& module, const SpecPlan& plan, bool explain, s
 // What a chain wants to hear of.
 enum class Listens : std::uint8_t {
     to_nothing,
-    in_its_sleep,   // to slow reads, but they wake nobody
+    in_its_sleep,   // to slow reads, but they wake it only when it rests
     to_slow_reads,  // one that runs on reads: whether there is something to win again
     to_events,      // what it runs on, but not reads of what it fetches
     to_all,

@@ -222,6 +222,7 @@ void ServerImpl::keep_house(std::uint64_t now) {
 
 void ServerImpl::sleep(const std::function<bool()>& stop) {
     shim::Region& region = file_.get();
+    region.rests.store(sleep_ns_ > kSleepNs ? 1 : 0, std::memory_order_relaxed);
     region.asleep.store(1, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const bool probed = probes_ != nullptr && !probes_->sleep();

@@ -8,8 +8,8 @@
 // ask for something, so that what is in memory already is nothing either.
 //
 // While reads are slow that is no rest. One that has nothing to say of kInVain more events is told of slow reads as
-// before, but they wake nobody: the server finds them when it next looks, after 10 to 160 ms, and an index scan that
-// has begun meanwhile is followed from then on.
+// before, but they wake nobody: the server finds them when it next looks, after 10 ms, and an index scan that has begun
+// meanwhile is followed from then on. Once it has looked and found nothing, it is woken by the next (Region::rests).
 #pragma once
 #include <algorithm>
 #include <cstdint>

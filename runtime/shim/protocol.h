@@ -15,7 +15,7 @@
 namespace chainio::shim {
 
 inline constexpr std::uint64_t kMagic = 0x316d696873'6f6963;  // "ciosshm1"
-inline constexpr std::uint32_t kVersion = 10;
+inline constexpr std::uint32_t kVersion = 11;
 inline constexpr char kRegionVariable[] = "CHAINIO_REGION";  // environment: absolute path of the region's file
 inline constexpr char kPlanFile[] = "/plan";                 // beside it: its beginning
 inline constexpr char kStepsFile[] = "/steps";  // beside it: a shared object, the code of chains that programs run
@@ -161,7 +161,7 @@ inline constexpr std::uint32_t kWakeOpens =
 // kQuickLooks looks one in twice as many is timed, and at twice kQuickLooks one in four times as many: a look takes a
 // third as long as a short read from memory.
 inline constexpr std::uint32_t kPostSlowReads = 16, kLookedAt = 8, kPostedAfter = 64, kQuickLooks = 16;
-// Besides kPostSlowReads: they do not wake the server, unless they are long.
+// Besides kPostSlowReads: they do not wake the server, unless they are long, or it rests.
 inline constexpr std::uint32_t kLetSleep = 64;
 // Besides kPostReads: reads by one buffer that ask for at least kLongRead are told of before they begin. What they need
 // next can then be read beside them; of shorter ones the telling takes as long as the reading.
@@ -238,7 +238,7 @@ struct Region {
     std::atomic<std::uint32_t> class_posts[kMaxClasses];  // kPost…
     std::atomic<std::uint32_t> socket_posts[kMaxSockets];
     // By class: shorter reads are of no use to chains on reads, as far as is known, so that they neither wake the
-    // server nor are told of before they begin. 0: all may be.
+    // server, unless it rests, nor are told of before they begin. 0: all may be.
     std::atomic<std::uint32_t> least_read[kMaxClasses];
     std::atomic<std::uint32_t> serves[kRings];  // the process whose reads may be served, while it is Ring::process
     std::atomic<std::uint64_t>
@@ -247,6 +247,7 @@ struct Region {
     std::atomic<std::uint32_t> own_at_once;  // fetches that a thread may begin itself from one wait to the next
     std::atomic<std::uint32_t> holds_files;  // 1: the server may have files open
     std::atomic<std::uint32_t> let_go;       // futex: what `removals` was when it last had none that was deleted
+    std::atomic<std::uint32_t> rests;  // 1: the server has seen nothing for long, and any read that has waited wakes it
     Plan plan;
     alignas(kLeastPage) std::uint8_t unused[kPlanBytes - kPlanUses];
 
@@ -264,7 +265,7 @@ struct Region {
 inline constexpr std::size_t kRegionBytes = sizeof(Region);
 static_assert(offsetof(Region, asleep) == kPlanBytes);
 // Whatever moves here is another protocol: kVersion has to say so.
-static_assert(kVersion == 10 && offsetof(Region, disks) == 1696 && offsetof(Region, plan) == 1836 &&
+static_assert(kVersion == 11 && offsetof(Region, disks) == 1696 && offsetof(Region, plan) == 1840 &&
               sizeof(Plan) == 42'144 && offsetof(Region, stats) == kPlanBytes + 48 && sizeof(Stats) == 32'376 &&
               sizeof(Ring) == 65'728);
 

@@ -143,8 +143,11 @@ void post_read(int descriptor, const Slot& slot, EventKind kind, std::int64_t of
     const auto got = static_cast<std::uint64_t>(length), wished = std::max<std::uint64_t>(asked, got);
     const auto told = static_cast<std::uint32_t>(std::min<std::uint64_t>(wished, UINT32_MAX));
     post(*found, event, &told, wished > got ? sizeof told : 0);
-    if (!waited || is_too_short(*found, slot, wished)) return;
-    if (length >= kLongRead || !wants(slot, kLetSleep)) wake(*found);
+    if (!waited) return;
+    // Of what begins after a rest it would hear when the most of it is over.
+    const bool rests = found->rests.load(std::memory_order_relaxed) != 0;
+    const bool is_of_use = !is_too_short(*found, slot, wished) && (length >= kLongRead || !wants(slot, kLetSleep));
+    if (rests || is_of_use) wake(*found);
 }
 
 namespace {

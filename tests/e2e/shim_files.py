@@ -291,11 +291,16 @@ WAITED = 20_000  # ns; what took longer has waited for the disk
 
 
 def short_waits(checks, data):
-    """A read that waits for the disk wakes the server, but for one of a length at which no chain has anything to say. What counts is how much it asks for."""
+    """A read that waits for the disk wakes the server, but for one of a length at which no chain has anything to say. What counts is how much it asks for.
+    A server that has seen nothing for long is woken by any."""
     program = checks.compile("cold", COLD_READ)
-    for asked, got, least, asleep in ((4096, 4096, 0, 0), (4096, 4096, 4096, 0), (4096, 4096, 4097, 1), (20000, 10000, 20000, 0), (20000, 10000, 20001, 1)):
+    kept_asleep = (4096, 4096, 4097, 1)
+    cases = [(*each, False) for each in ((4096, 4096, 0, 0), (4096, 4096, 4096, 0), kept_asleep, (20000, 10000, 20000, 0), (20000, 10000, 20001, 1))]
+    for asked, got, least, asleep, rests in [*cases, (*kept_asleep[:3], 0, True)]:
         for _ in range(200):
             with Server(checks.folder, classes=["*.idx"], posts={"class": 3}, least_read=least) as server:
+                if rests:
+                    server.say("rests")
                 server.say("asleep")
                 checks.same("a cold read", server.run(program, asked, got, cwd=data).returncode, 0)
                 woken = server.say("look")["asleep"]
@@ -304,7 +309,7 @@ def short_waits(checks, data):
         if not waited:
             print(f"skipped: short_waits: no read of {data} waits for a disk")
             return
-        checks.same(f"whether the server sleeps on after a read of {asked} bytes that has waited, where {least} are of use", woken, asleep)
+        checks.same(f"whether the server sleeps on after a read of {asked} bytes that has waited, where {least} are of use{' and it rests' * rests}", woken, asleep)
 
 
 # Reads what is on its way into served memory and never comes, and says how many of the reads waited for it.

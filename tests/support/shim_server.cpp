@@ -177,6 +177,7 @@ int main(int argc, char** argv) {
         const bool said = poll(&input, 1, 1) > 0;
         if (said && (!std::getline(std::cin, line) || line == "stop")) break;
         if (said && line == "asleep") region->asleep = 1;
+        if (said && line == "rests") region->rests = 1;
         if (said && line == "full") draining = false;  // leaves what comes where it is
         if (said && line == "gone") region->server = 0;
         if (said && line == "quiet") region->class_posts[0] = chainio::shim::kPostOpens;

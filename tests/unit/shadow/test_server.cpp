@@ -418,6 +418,21 @@ TEST(Server, TellsWhichProcessesHaveAnIoUring) {
     EXPECT_TRUE(found);
 }
 
+// Who waits for the disk first after a while in which nothing came has it listen at once (post_read).
+TEST(Server, RestsOnceNothingHasComeForAWhile) {
+    const Folder folder;
+    const std::string path = folder.write("a.ptr", pointing_to({}, 2));
+    Running running(server_of(kPointers));
+    EXPECT_TRUE(happens([&] { return running.region().rests == 1; }));
+    Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, path));
+    EXPECT_TRUE(happens([&] {
+        (void)poster.read(0, path, 0, kPage, 500);
+        return running.region().rests == 0;
+    })) << "what comes keeps it from that";
+    EXPECT_TRUE(happens([&] { return running.region().rests == 1; }));
+}
+
 // What is posted costs the program; a chain that says nothing hears of what is slow, until it has something to say.
 // Posts reads of a page of the poster's first file, and waits until the chain has run on each.
 bool runs_on_reads(const Running& running, Poster& poster, const std::string& path, unsigned count, std::uint64_t page,
