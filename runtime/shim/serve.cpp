@@ -19,6 +19,7 @@ namespace {
 constexpr long kPopulateWrite = 23;                   // MADV_POPULATE_WRITE, which older headers lack
 constexpr std::uint64_t kLongestWaitNs = 20'000'000;  // for what is on its way; then the program reads itself
 constexpr std::uint32_t kWaitsInVain = 8;             // after so many a process waits no more
+constexpr std::size_t kMostRead = 0x7ffff000;         // by one call, as the kernel has it
 
 enum Mapping : int { unknown, made, none };
 
@@ -137,7 +138,7 @@ void served_beside(const char* region) {
 
 ssize_t serve(const Slot& slot, int descriptor, std::int64_t at, void* buffer, std::size_t size) {
     Region* region = live_region();
-    if (!region || at < 0 || size == 0 || !granted(*region)) return 0;
+    if (!region || at < 0 || size == 0 || size > kMostRead || !granted(*region)) return 0;
     const ServedParts* from = memory(*region);
     if (!from) return 0;
     const Opening& opening = table.opening(slot);
@@ -150,11 +151,13 @@ ssize_t serve(const Slot& slot, int descriptor, std::int64_t at, void* buffer, s
     const Look look = look_for(*from, file.id, offset, length);
     if (look == Look::absent) return 0;
     pthread_testcancel();  // as the call would
-    if (!writable(buffer, length)) return 0;
+    if (!writable(buffer, size)) return 0;
     if (look == Look::on_its_way && !comes(*region, *from, file.id, offset, length)) return 0;
     // What changes the file from here on does so beside this read, which may then find either.
     if (!reads_directly(descriptor) || !unchanged(descriptor, file, device, inode)) return 0;
     if (!copy_from(*from, file.id, offset, length, buffer)) return 0;
+    // Behind the end of a file a direct read leaves zeros in the memory that it was given.
+    std::memset(static_cast<std::uint8_t*>(buffer) + length, 0, size - length);
     ClassStats& stats = region->stats.classes[slot.rule() % kMaxClasses];
     stats.served.fetch_add(1, std::memory_order_relaxed);
     stats.served_bytes.fetch_add(length, std::memory_order_relaxed);

@@ -39,6 +39,10 @@ def served(summary):
     return (summary or {}).get("classes", [{}])[0].get("served", 0)
 
 
+def behind_the_end(done):
+    return [line for line in done.stderr.decode().splitlines() if line.startswith("zeros behind the end")]
+
+
 def test_mode(folder, program, mode, least):
     before = plain(folder, program, mode)
     for _ in runs.tries():
@@ -48,6 +52,8 @@ def test_mode(folder, program, mode, least):
         if not same or served(summary) >= least:
             break
     expect(f"{mode}: what the program sees", (done.returncode, done.stdout.decode().splitlines()), (before.returncode, before.stdout.decode().splitlines()))
+    if mode == "places" and b"zeros behind the end 0" not in before.stderr:  # as of all file systems on disks
+        expect("places: what is behind the end", behind_the_end(done), behind_the_end(before))
     expect(f"{mode}: at least {least} reads were served", summary, lambda s: served(s) >= least)
     return summary
 
