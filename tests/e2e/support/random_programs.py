@@ -40,7 +40,7 @@ chain places on read(data) as r {{ for w in r.records(Word, max 64) {{ prefetch 
 chain further on read(data) as r {{ prefetch r.file at r.offset + r.length for 16KiB }}
 chain beside on read(other) as r {{ prefetch data.sibling(r, ".dat") }}
 chain walks on read(data) as r {{ for w in r.records(Word, max 8) {{ prefetch via walk(r.file, w.at) }} }}
-chain fixed_places on read(fixed) as r {{ for w in r.records(Word, max 64) {{ prefetch r.file at w.at % 40960 for 8KiB }} }}
+chain fixed_places on read(fixed) as r {{ for w in r.records(Word, max 64) {{ prefetch r.file at w.at % 102400 for 8KiB }} }}
 chain whole on open(data) as r {{ prefetch r.file at 0 for 32KiB }}
 chain ahead on ready(web) as c {{ when c.text(Get) as g {{ prefetch named[g.path] }} }}
 """
@@ -49,8 +49,14 @@ PROBE = """
 probe step = uprobe "chainio-random-program:chainio_random_step" (file: cstr(max 100))
 chain stepped on probe(step) as p {{ prefetch data[p.file] at 0 for 16KiB }}
 """
-# How the programs of a batch are run. Only one of them keeps the gate from switching chains off and on again.
-KINDS = {"all on": ["--no-gate"], "gated": [], "rewritten": ["--rewrite"], "probed": []}
+# All of a file that reads with O_DIRECT may be served from.
+SERVED = """
+chain fixed_whole on open(fixed) as r {{ prefetch r.file at 0 for 128KiB }}
+"""
+# How the programs of a batch are run, what their spec has besides, and what they are told.
+KINDS = {"all on": ["--no-gate"], "gated": [], "rewritten": ["--rewrite"], "probed": [], "served": ["--no-gate"]}
+SPECS = {"probed": PROBE, "served": SERVED}
+ARGUMENTS = {"served": ["--served"]}
 
 
 def free_port():
@@ -67,13 +73,14 @@ class Beside:
         self.folder = folder
         self.totals = {}
         self.by_kind = {kind: {} for kind in KINDS}
-        self.skipped = {kind: reason for kind, reason in (("rewritten", cannot_rewrite()), ("probed", cannot_probe())) if reason}
+        reasons = ("rewritten", cannot_rewrite()), ("probed", cannot_probe()), ("served", cannot_serve(folder))
+        self.skipped = {kind: reason for kind, reason in reasons if reason}
         self.notes = {}
         self.new_port()
 
     def new_port(self):
         self.port = free_port()
-        self.spec, self.probed = (self.make_spec(name, text) for name, text in (("random", SPEC), ("probed", SPEC + PROBE)))
+        self.specs = {kind: self.make_spec(kind, SPEC + text) for kind, text in {"random": "", **SPECS}.items()}
 
     def make_spec(self, name, text):
         source, spec = self.folder / f"{name}.chain", self.folder / f"{name}.bpf.o"
@@ -82,8 +89,7 @@ class Beside:
         return spec
 
     def words(self, command, kind="all on"):
-        spec = self.probed if kind == "probed" else self.spec
-        return [CHAINIO, "run", "--spec", spec, *KINDS[kind], "--json", "--summary", self.folder / "summary.json", "--", *command]
+        return [CHAINIO, "run", "--spec", self.specs.get(kind, self.specs["random"]), *KINDS[kind], "--json", "--summary", self.folder / "summary.json", "--", *command]
 
     def count(self, kind="all on"):
         """Adds up what the summary of the last run says, to prove that the chains were at work."""
@@ -110,7 +116,7 @@ class Beside:
 
     def idle(self):
         """Of the kinds that ran, those whose own part did nothing: they would prove nothing."""
-        own = {"all on": "fetches", "gated": "gate_changes", "rewritten": "calls", "probed": "stepped"}
+        own = {"all on": "fetches", "gated": "gate_changes", "rewritten": "calls", "probed": "stepped", "served": "served"}
         return [f"{kind}: no {own[kind]}" for kind, counts in self.by_kind.items() if counts and counts.get(own[kind], 0) == 0]
 
 
@@ -124,6 +130,16 @@ def cannot_probe():
     if int(re.search(r"CapEff:\s*(\w+)", status)[1], 16) & privileges != privileges:
         return "attaching probes takes CAP_BPF and CAP_PERFMON"
     return None if os.path.exists("/sys/kernel/btf/vmlinux") else "attaching probes takes the kernel's BTF"
+
+
+def cannot_serve(folder):
+    path = folder / "direct"
+    path.touch()
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_DIRECT))
+    except OSError:
+        return "this file system has no O_DIRECT"
+    return None
 
 
 def fresh(path):
@@ -182,7 +198,7 @@ def file_chunks(total, most):
 def run_batch(beside, seed, count, kind="all on"):
     """The same programs both ways, in folders whose names are alike; None or what differs."""
     for _ in range(5):
-        words = [PROGRAM, "--seed", seed, "--count", count, "--port", beside.port, "--out"]
+        words = [PROGRAM, "--seed", seed, "--count", count, "--port", beside.port, *ARGUMENTS.get(kind, []), "--out"]
         plain, other = fresh(beside.folder / "plain" / "files"), fresh(beside.folder / "beside" / "files")
         first = execute([*words, plain])
         second = execute(beside.words([*words, other], kind)) if first[0] != PORT_TAKEN else first

@@ -41,6 +41,7 @@ struct Process {
     std::uint16_t port = 0;
     bool in_sub = false;   // the working directory is base/sub, not base
     bool settled = false;  // its fixed files have not changed for a while
+    bool served = false;   // it does nothing for which direct reads of these would not be served
     unsigned children = 0;
 };
 extern Process process;
@@ -107,8 +108,9 @@ struct Operation {
     const char* name;
     unsigned weight;
     void (*run)(Actor&);
-    bool in_threads;  // also while others run in the same process
-    bool nested;      // also in children and threads
+    bool in_threads;     // also while others run in the same process
+    bool nested;         // also in children and threads
+    bool rings = false;  // sets up a ring, beside which nothing is served
 };
 using Operations = std::vector<Operation>;
 Operations file_operations();
@@ -123,6 +125,13 @@ Operations descriptor_operations();
 Operations process_operations();
 Operations thread_operations();
 Operations ring_operations();
+Operations edge_operations();
+Operations space_operations();
+Operations stream_operations();
+Operations receive_operations();
+Operations notice_operations();
+Operations escape_operations();
+Operations table_operations();
 
 // Writes a log beside the files by calls of its own.
 void write_log(const std::string& path, std::string_view text);

@@ -19,13 +19,13 @@ namespace chainio::random_program {
 namespace {
 
 constexpr int kFixed = 3;
-constexpr std::size_t kFixedBytes = 96 * 1024;
+constexpr std::size_t kFixedBytes = 96 * 1024, kOddBytes = 777;  // of two of them the last page is cut
 
 void make_fixed(Actor& a) {
     for (int i = 0; i < kFixed; ++i) {
         const int fd =
             ::open(fmt::format("{}/fixed{}.imm", process.base, i).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
-        const auto data = a.random_bytes(kFixedBytes);
+        const auto data = a.random_bytes(kFixedBytes + static_cast<std::size_t>(i) * kOddBytes);
         if (::write(fd, data.data(), data.size()) < 0) a.text("no fixed file");
         ::close(fd);
     }
@@ -41,7 +41,7 @@ void run_program(const std::string& folder, std::uint64_t seed, unsigned operati
     Actor a("", seed, true, 0);
     make_fixed(a);
     // Files that have just changed are not served: some programs wait until theirs are older.
-    process.settled = seed % 6 == 0;
+    process.settled = process.served || seed % 6 == 0;
     if (process.settled) ::usleep(80'000);
     a.make_files();
     a.run(operations);
@@ -87,6 +87,7 @@ int run(int argc, char** argv) {
     app.add_option("--operations", operations, "operations of each program's first process");
     app.add_option("--port", process.port, "TCP port that programs listen on; 0: any");
     app.add_option("--out", out, "an existing folder; each program gets one of its own in it");
+    app.add_flag("--served", process.served, "without rings, and all with files that are old enough to be served");
     app.add_option("--journal", steps, "instead: so many changes with a journal, in --out itself");
     CLI11_PARSE(app, argc, argv);
     char absolute[PATH_MAX];

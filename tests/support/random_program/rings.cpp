@@ -187,8 +187,8 @@ void without_waiting(Actor& a) {
 }  // namespace
 
 Operations ring_operations() {
-    return {{"io_uring", 4, uring, true, true},
-            {"kernel AIO", 2, kernel_aio, true, true},
+    return {{"io_uring", 4, uring, true, true, true},
+            {"kernel AIO", 2, kernel_aio, true, true, true},
             {"past libc", 4, past_libc, true, true},
             {"without waiting", 2, without_waiting, true, true}};
 }
