@@ -132,6 +132,7 @@ Operations receive_operations();
 Operations notice_operations();
 Operations escape_operations();
 Operations table_operations();
+Operations alias_operations();
 
 // Writes a log beside the files by calls of its own.
 void write_log(const std::string& path, std::string_view text);
