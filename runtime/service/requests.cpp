@@ -446,6 +446,17 @@ std::optional<std::size_t> Requests::datagram_head(std::uint32_t index, std::int
     return slot.run->outcome() == CIO_OK ? std::optional(length) : std::nullopt;
 }
 
+std::optional<std::size_t> Requests::longest_head(std::uint32_t index, std::int32_t program, std::uint64_t count,
+                                                  std::span<std::uint8_t> out) {
+    std::size_t longest = 0;
+    for (std::uint64_t number = 0; number < count; number++) {
+        const auto length = datagram_head(index, program, number, count, out);
+        if (!length) return std::nullopt;
+        longest = std::max(longest, *length);
+    }
+    return longest;
+}
+
 void Requests::release(std::uint32_t slot) {
     unpark(slots_[slot]);
     drop_ahead(slots_[slot]);

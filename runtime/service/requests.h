@@ -82,6 +82,9 @@ class Requests {
     // What `program` puts at the begin of a datagram of the reply; nothing when it fails or `out` is too small for it.
     std::optional<std::size_t> datagram_head(std::uint32_t slot, std::int32_t program, std::uint64_t number,
                                              std::uint64_t count, std::span<std::uint8_t> out);
+    // How long the longest of `count` of them is; nothing when there is one that cannot be had.
+    std::optional<std::size_t> longest_head(std::uint32_t slot, std::int32_t program, std::uint64_t count,
+                                            std::span<std::uint8_t> out);
     void release(std::uint32_t slot);
     // The connection is gone: the slot comes free at once, or when its chain has ended.
     void abandon(std::uint32_t slot);

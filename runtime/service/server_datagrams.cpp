@@ -218,7 +218,16 @@ Server::Sent Server::send_reply(std::uint32_t index, std::uint32_t slot) {
         longest = on_way;
     else if (by_socket = go_by_socket(datagram); !by_socket)
         return Sent::too_long;
-    const std::size_t count = count_of(longest);
+    std::size_t count = count_of(longest);
+    // Where what they begin with differs in length, as numbers in decimals do, the longest leaves room for all others.
+    while (program >= 0 && count > 1) {
+        const auto written = requests.longest_head(slot, program, count, head);
+        if (!written) return Sent::nothing;
+        if (*written <= head_length) break;
+        head_length = *written;
+        count = count_of(longest);
+        if (count > most) return Sent::too_long;
+    }
     if (!answer.make_heads(count)) return Sent::too_long;
     longest -= head_length;
     if (!by_socket && !interfaces_[datagram.port].port->begin_reply(answer.frames(), engine::kHandedOut))
@@ -226,11 +235,12 @@ Server::Sent Server::send_reply(std::uint32_t index, std::uint32_t slot) {
     for (std::size_t number = 0; number < count; number++) {
         const engine::Stretch room = answer.head(number);
         // That of a single one was written above.
-        const bool written = program < 0 || count == 1;
-        if (!written && requests.datagram_head(slot, program, number, count, head) != head_length) break;
-        const engine::Stretch begin{room.frame, static_cast<std::uint32_t>(room.offset + room.length - head_length),
-                                    static_cast<std::uint32_t>(head_length)};
-        std::copy_n(head.begin(), head_length, answer.data(begin));
+        const bool is_written = program < 0 || count == 1;
+        const std::size_t length =
+            is_written ? head_length : requests.datagram_head(slot, program, number, count, head).value_or(0);
+        const engine::Stretch begin{room.frame, static_cast<std::uint32_t>(room.offset + room.length - length),
+                                    static_cast<std::uint32_t>(length)};
+        std::copy_n(head.begin(), length, answer.data(begin));
         std::array<engine::Stretch, Answer::kMostStretches + 1> stretches;
         std::size_t made = answer.cut(begin, number * longest, longest, stretches);
         if (count == 1) made = answer.join({stretches.data(), made});

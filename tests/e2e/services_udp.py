@@ -45,6 +45,17 @@ service marked on udp 7003 via uring in class slow {
   on malformed { reply "bad" }
 }
 """
+# What its datagrams begin with differs in length.
+NUMBERED = """
+app numbered { }
+service numbered on udp 7001 via uring {
+  request { id: u16be  times: u16be }
+  on request { for i in range(0, request.times) max 1000 { reply "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-*/|" } }
+  on datagram { reply request.id:dec, " ", datagram.number:dec, "/", datagram.count:dec, "\\n" }
+  on failure { reply "sorry" }
+}
+"""
+PART = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-*/|"
 ROWS = 500
 HELD = 100  # in the test of overload reads of this row, and of those behind it, wait
 DATA = b"".join((b"%09d " % number) * 100 for number in range(ROWS))
@@ -160,6 +171,27 @@ def test_marked(server, **where):
     sock.close()
 
 
+class Numbered(Server):
+    ARTIFACT, FILE, SERVICES, ENDPOINTS = "numbered.bpf.o", None, ("numbered",), 1
+
+
+def test_numbered(folder):
+    """Numbers in decimals: all of a reply comes, in pieces for which the longest of them leaves room."""
+    (folder / "numbered.chain").write_text(NUMBERED)
+    subprocess.run([BUILD / "bin" / "chainc", folder / "numbered.chain", "-o", folder / "numbered.bpf.o"], check=True)
+    server = Numbered(folder)
+    sock = server.client("numbered")
+    # 208 parts would be ten pieces, if the number of these had one digit.
+    for identity, times, count in ((7, 1, 1), (7, 20, 1), (123, 100, 5), (7, 207, 10), (7, 208, 11), (65535, 1000, 49)):
+        sock.send(struct.pack("!HH", identity, times))
+        parts = [sock.recv(1 << 16) for _ in range(count)]
+        heads, pieces = zip(*(part.split(b"\n", 1) for part in parts))
+        expect(f"{times} parts in {count} numbered datagrams", (sorted(heads), b"".join(pieces) == PART * times, max(map(len, parts)) <= 1400),
+               (sorted(b"%d %d/%d" % (identity, number, count) for number in range(count)), True, True))
+    sock.close()
+    expect("ends", server.stop(), 0)
+
+
 def test_overload(folder, make):
     """One request that waits for the disk holds the only place and four wait: of the rest the least urgent are told at once, and no urgent one while there is another."""
     if why := fuse_file.why_not():
@@ -246,6 +278,7 @@ def main():
         test_plain(server)
         test_marked(server)
         expect("ends", server.stop(), 0)
+        test_numbered(folder)
         test_overload(folder, lambda *options: Server(folder, *options))
         test_end(folder)
         test_addresses(folder)
