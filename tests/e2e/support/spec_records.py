@@ -114,17 +114,49 @@ def length_of(item, following, data):
     return length if 1 <= length <= item.limit else None
 
 
+def number(taken):
+    if len(taken) > 20 or int(taken) > ALL:
+        raise Unknown
+    return int(taken)
+
+
+def several(item, following, data):
+    """(what they are, how many bytes of data they take), None if there are too few of them."""
+    # Tokens are all that stands before the literal.
+    end = data.find(following.words[0]) if item.of == "token" else len(data)
+    found, at, last = [], 0, 0
+    while end >= 0 and len(found) < item.times[1]:
+        before = data[at:end].find(item.separator)
+        piece = data[at:end if before < 0 else at + before]
+        length = {"token": len, "word": word, "int": digits}[item.of](piece)
+        if not 1 <= length <= item.limit:
+            if item.of != "token" and found:
+                raise Unknown
+            return None
+        found.append(number(piece[:length]) if item.of == "int" else piece[:length])
+        last = at + length
+        if not data[last:end].startswith(item.separator):
+            break
+        at = last + len(item.separator)
+    if len(found) < item.times[0] or (item.of == "token" and last != end):
+        return None
+    return found, last
+
+
 def match(rule, data):
     """What the rule's names stand for, None if the bytes are not what it describes."""
     found = {}
     for at, item in enumerate(rule.items):
-        length = length_of(item, rule.items[at + 1] if at + 1 < len(rule.items) else None, data)
-        if length is None:
-            return None
-        taken, data = data[:length], data[length:]
-        if item.kind == "int":
-            if length > 20 or int(taken) > ALL:
-                raise Unknown
-            taken = int(taken)
-        found[item.name] = taken
+        following = rule.items[at + 1] if at + 1 < len(rule.items) else None
+        if item.kind == "several":
+            those = several(item, following, data)
+            if those is None:
+                return None
+            found[item.name], length = those
+        else:
+            length = length_of(item, following, data)
+            if length is None:
+                return None
+            found[item.name] = number(data[:length]) if item.kind == "int" else data[:length]
+        data = data[length:]
     return found

@@ -78,11 +78,14 @@ class Record:
 @dataclasses.dataclass(frozen=True)
 class Item:
     """A part of a text rule."""
-    kind: str  # literal, int, word, token, choice or rest
+    kind: str  # literal, int, word, token, choice, rest or several
     text: str
     name: str = ""
     limit: int = 0
     words: tuple = ()  # of a choice; of a literal its one
+    of: str = ""  # of several: int, word or token
+    times: tuple = ()  # and how many of them at least and at most
+    separator: bytes = b""
 
 
 @dataclasses.dataclass(frozen=True)
