@@ -1,64 +1,19 @@
 #include "runtime/shim/program_file.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 
 #include "runtime/shim/child.h"
+#include "runtime/shim/program_head.h"
 #include "runtime/shim/raw.h"
 #include "runtime/shim/reach.h"
 
 namespace chainio::shim {
 namespace {
-
-struct Head {
-    alignas(Elf64_Phdr) char bytes[1024];
-    std::size_t size;
-};
-
-// One whose headers lie further in than `Head` is not judged.
-template <class Header, class Segment>
-ProgramFile judge_as(const Head& head, ProgramFile with_loader) {
-    if (head.size < sizeof(Header)) return ProgramFile::other;
-    Header header;
-    std::memcpy(&header, head.bytes, sizeof header);
-    const std::uint64_t first = header.e_phoff, end = first + std::uint64_t{header.e_phnum} * sizeof(Segment);
-    if (header.e_phentsize != sizeof(Segment) || first > sizeof head.bytes || end > head.size)
-        return ProgramFile::other;
-    for (unsigned i = 0; i < header.e_phnum; ++i) {
-        Segment segment;
-        std::memcpy(&segment, head.bytes + first + i * sizeof segment, sizeof segment);
-        if (segment.p_type == PT_INTERP) return with_loader;
-    }
-    return ProgramFile::without_loader;
-}
-
-bool is_foreign(const Head& head) {
-#if defined(__x86_64__)
-    constexpr Elf64_Half kOwn = EM_X86_64;
-#else
-    constexpr Elf64_Half kOwn = EM_AARCH64;
-#endif
-    Elf64_Half machine = EM_NONE;
-    std::memcpy(&machine, head.bytes + offsetof(Elf64_Ehdr, e_machine), sizeof machine);
-    return head.bytes[EI_DATA] != ELFDATA2LSB || machine != kOwn;
-}
-
-ProgramFile judge(const Head& head) {
-    if (head.size < sizeof(Elf32_Ehdr) || std::memcmp(head.bytes, ELFMAG, SELFMAG) != 0) return ProgramFile::other;
-    switch (head.bytes[EI_CLASS]) {
-        case ELFCLASS32: return judge_as<Elf32_Ehdr, Elf32_Phdr>(head, ProgramFile::narrow);
-        case ELFCLASS64:
-            return is_foreign(head) ? ProgramFile::foreign : judge_as<Elf64_Ehdr, Elf64_Phdr>(head, ProgramFile::other);
-        default: return ProgramFile::other;
-    }
-}
 
 // Only a regular file is opened: to open a pipe lets go of who waits at its other end, and a device may do anything.
 long open_file(const Place& place) {
@@ -74,7 +29,7 @@ long open_file(const Place& place) {
 ProgramFile judge(const Place& place) {
     const long fd = open_file(place);
     if (failed(fd)) return ProgramFile::other;
-    Head head;
+    ProgramHead head;
     const long got = raw_call(SYS_pread64, fd, word(head.bytes), sizeof head.bytes, 0);
     head.size = failed(got) ? 0 : static_cast<std::size_t>(got);
     return judge(head);

@@ -7,75 +7,26 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstdlib>
-#include <deque>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "compiler/backends/backends.h"
-#include "compiler/passes/lower.h"
-#include "compiler/sema/check.h"
-#include "compiler/syntax/parse.h"
 #include "runtime/service/connection.h"
 #include "runtime/service/generation.h"
-#include "tools/chainc/stdlib.h"
+#include "tests/fuzz/library.h"
 #include "tools/chainio/store/build.h"
 
 namespace {
 
 using namespace chainio;
+using fuzz::demand;
+using fuzz::had;
+using fuzz::Library;
 using Bytes = std::span<const std::uint8_t>;
 
 constexpr std::size_t kMostInput = 2048;  // of a run: longer ones only take longer
 constexpr std::size_t kMostRequest = 1024;
-constexpr std::uint64_t kMostCached = 64 << 10;  // of a store: little, so that blocks come and go
-
-void demand(bool holds, const std::string& what) {
-    if (holds) return;
-    std::fprintf(stderr, "%s\n", what.c_str());
-    std::abort();
-}
-
-template <typename Value, typename Error>
-Value had(std::expected<Value, Error> made, const char* what) {
-    demand(made.has_value(), what);
-    return std::move(*made);
-}
-
-// ---- the services of the library ----
-
-class Library {
-  public:
-    // Without its programs' native code.
-    ir::Artifact lowered(const std::string& name) {
-        const auto checked = sema::check(
-            read(name), name, [&](const std::string& path, FileId) { return sema::Loaded{&read(path), path, {}}; }, {},
-            diagnostics_);
-        demand(checked.has_value(), diag::render_text(diagnostics_, sources_, false));
-        ir::Artifact artifact{.module = passes::lower(*checked), .layout = {}, .bounds = {}};
-        passes::run_passes(artifact.module);
-        for (ir::FileClass& each : artifact.module.files) each.cache_bytes = std::min(each.cache_bytes, kMostCached);
-        artifact.layout = ir::layout_of(artifact.module);
-        return artifact;
-    }
-
-  private:
-    ast::File& read(const std::string& name) {
-        std::ifstream in(chainc::find_stdlib("") + "/" + name, std::ios::binary);
-        const std::string text{std::istreambuf_iterator<char>(in), {}};
-        demand(!text.empty(), name + " is not in the library");
-        trees_.push_back(syntax::parse(sources_.add(name, text), sources_, diagnostics_));
-        return *trees_.back();
-    }
-
-    diag::Sources sources_;
-    diag::Diagnostics diagnostics_;
-    std::deque<std::unique_ptr<ast::File>> trees_;
-};
 
 class Items final : public store::Source {
   public:
