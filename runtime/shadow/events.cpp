@@ -380,6 +380,14 @@ void Events::count(const std::string& what) {
     }
 }
 
+// A link's own name decides, and the kernel's name of what it leads to is what is told.
+bool Events::is_by_another_name(const Message& message) const {
+    const std::string name(text_of(message));
+    return name.starts_with('/') && std::ranges::any_of(parts_.plan.classes, [&](std::uint32_t file_class) {
+               return parts_.files.matches(file_class, name.c_str());
+           });
+}
+
 void Events::explain(const Message& message, const char* why) {
     const bool matched = message.event.kind == shim::EventKind::opened;
     std::string by, reason = why == nullptr ? "" : why;
@@ -393,7 +401,8 @@ void Events::explain(const Message& message, const char* why) {
     } else if (message.event.source != 0) {
         by = parts_.spec.module().sockets[parts_.plan.sockets[message.event.source - 1U]].name;
     } else {
-        reason = "no class matches";
+        reason = is_by_another_name(message) ? "it is opened by another name, as a link's, that no class matches"
+                                             : "no class matches";
     }
     const std::pair key{diag::escaped(text_of(message)), by + "\n" + reason};
     const auto found = explained_.find(key);

@@ -80,6 +80,7 @@ class Events final : public MessageSink {
     void on_ran(const Message& message);
     void on_probe(const Message& message);
     void on_note(const Message& message);
+    bool is_by_another_name(const Message& message) const;
     void explain(const Message& message, const char* why);
     ShadowFile* search(const shim::Event& event);
     ShadowFile* file_of(const shim::Event& event);

@@ -157,11 +157,12 @@ static int to(int port) {
 }
 int main(void) {
     for (int i = 0; i < 2; i++) close(open("a.note", O_RDONLY));
-    return open("a.text", O_RDONLY) < 0 || to(4321) != 0 || to(4322) != 0;
+    return open("a.text", O_RDONLY) < 0 || open("a.link", O_RDONLY) < 0 || to(4321) != 0 || to(4322) != 0;
 }
 """
 # What stands behind the word `explained`, of a run in the folder.
 SAID = """  explained: what the program opened, and the class that took it, of notes = "*.note", peers = udp port 4321
+    {0}/a.note  1x  no class: it is opened by another name, as a link's, that no class matches
     {0}/a.note  2x  notes
     {0}/a.text  1x  no class: no class matches
     connect udp port 4321  1x  peers
@@ -173,6 +174,7 @@ def test_explain(folder):
     (folder.path / "explained.c").write_text(EXPLAINED)
     subprocess.run(["clang-19", "explained.c", "-o", "explained"], cwd=folder.path, check=True, timeout=runs.LONGEST)
     (folder.path / "a.text").write_text("t")
+    (folder.path / "a.link").symlink_to("a.note")
     where = folder.path.resolve()
     both = SPEC.replace('"*.note"', '"*.note" { root "/" }') + 'socket peers = udp port 4321\nchain more on ready(peers) as c { prefetch notes["a.note"] at 0 for 1 }\n'
     (folder.path / "both.chain").write_text(both)
@@ -181,7 +183,7 @@ def test_explain(folder):
     expect("--explain says what each file and socket is", (done.returncode, text[text.find("  explained:"):]), (0, SAID.format(where)))
     summary = folder.summarized(["--spec", "both.chain", "--explain"], ["./explained"])[1]
     expect("in JSON, too", (summary["patterns"], [line["by"] for line in summary["explained"]]),
-           (['notes = "*.note"', "peers = udp port 4321"], ["notes", None, "peers", None]))
+           (['notes = "*.note"', "peers = udp port 4321"], [None, "notes", None, "peers", None]))
     (folder.path / "others.chain").write_text('match exe "other*"\n' + both)
     done = folder.run(["--spec", "others.chain", "--explain"], ["./explained"])
     expect("a program that the spec is not for", (done.returncode, done.stderr.decode().splitlines()[-3:]),
