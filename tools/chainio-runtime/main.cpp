@@ -156,9 +156,10 @@ int main(int argc, char** argv) {
         app.footer(
             "Request: {\"id\": 1, \"chain\": \"lookup\", \"args\": {\"db\": \"main.db\", \"key\": 42}}, answers come "
             "as chains end;\n"
-            "{\"op\": \"stats\"} answers with counters, {\"op\": \"reload\"} does what SIGHUP does. The spec's "
-            "services that this version has the engine for are "
-            "served as well. SIGTERM ends the service after what it has taken on; SIGHUP has the artifact and the "
+            "{\"op\": \"stats\"} answers with counters, {\"op\": \"reload\"} does what SIGHUP does, "
+            "{\"op\": \"invalidate\"} forgets replies that drivers keep.\n"
+            "The spec's services that this version has the engine for are served as well. SIGTERM ends the service "
+            "after what it has taken on; SIGHUP has the artifact and the "
             "files opened anew.");
         try {
             app.parse(argc, argv);
