@@ -1,5 +1,6 @@
 #include "tools/chainio-runtime/watch.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -14,6 +15,13 @@ bool same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.tv_s
 
 bool same_bytes(const struct stat& a, const struct stat& b) {
     return a.st_size == b.st_size && same_time(a.st_mtim, b.st_mtim);
+}
+
+// When the file was made to which a name leads; zero where the file system does not say.
+timespec made_at(const char* path) {
+    struct statx file{};
+    if (statx(AT_FDCWD, path, 0, STATX_BTIME, &file) != 0 || (file.stx_mask & STATX_BTIME) == 0) return {};
+    return {.tv_sec = file.stx_btime.tv_sec, .tv_nsec = file.stx_btime.tv_nsec};
 }
 
 // What has happened to a file that is declared immutable; empty: nothing. Who writes can put its time back, as `cp -p`
@@ -53,12 +61,14 @@ std::vector<FileWatch::Notice> FileWatch::look() {
         }
         file.gone = false;
         std::string change;
-        if (!same_file(file.seen, now))
+        if (!same_file(file.seen, now) || (file.told && !same_time(file.made, made_at(file.path.c_str()))))
             change = "was replaced";
         else if (file.immutable)
             change = change_of(file.seen, now);
         if (change.empty()) continue;
         file.seen = now;
+        file.made = made_at(file.path.c_str());
+        file.told = true;
         notices.push_back({true, fmt::format("'{}' {}", file.path, change)});
     }
     return notices;

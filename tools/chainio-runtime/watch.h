@@ -26,6 +26,10 @@ class FileWatch {
         std::string path;
         bool immutable = false, gone = false;
         struct stat seen{};
+        // Where the file that was seen last is not the one that was opened, nobody holds it, and the next one under the
+        // name may have its number: only the time at which it was made tells the two apart.
+        bool told = false;
+        timespec made{};
     };
     std::vector<Watched> files_;
 };
