@@ -96,6 +96,8 @@ struct Connection {
 
     bool used() const { return fd >= 0; }
     bool parting() const { return parting_until_ns != 0; }
+    // Whether a request of its peer has not been answered, or not all of a reply has been sent.
+    bool is_owed() const { return request != engine::kNoIndex || waiting || !output.empty(); }
     // Whether the time for the rest of a request begins anew: bytes that are skipped have it for each 64 KiB of them.
     bool time_begins();
     // Makes the place ready for another connection; its memory stays.

@@ -250,7 +250,10 @@ void Server::received(const NetEvent& event) {
     if (event.result == -ENOBUFS || event.result == -ECANCELED || event.result == -EINTR) return;
     if (event.result == -EINVAL && net_->multishot()) return net_->without_multishot();
     connection.at_end = true;
-    if (event.result < 0) connection.broken = true;
+    if (event.result >= 0) return;
+    // Which of the two hears of it first, a send or this, is a matter of chance.
+    if (!connection.broken && connection.is_owed()) counters_of(connection).vanished++;
+    connection.broken = true;
 }
 
 void Server::hold(Connection& connection, std::uint32_t buffer, std::uint32_t length) {
