@@ -83,6 +83,13 @@ std::expected<std::vector<Server::Listener>, std::string> Server::listeners_for(
         std::uint16_t port = endpoint.port;
         for (const Port& other : ports)
             if (other.service == plan.service) port = other.port;
+        const auto same = std::ranges::find_if(
+            wanted, [&](const Listener& each) { return port != 0 && each.wanted == port && each.tcp == endpoint.tcp; });
+        if (same != wanted.end())
+            return failed(
+                fmt::format("service '{}': {} port {} is that of service '{}' as well; give one of the two "
+                            "another port (--port SERVICE=PORT)",
+                            service.name, endpoint.tcp ? "tcp" : "udp", port, module.services[same->service].name));
         if (const Listener* there = find_listener(service.name, port, endpoint.tcp, wanted)) {
             wanted.push_back(*there);
         } else {

@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import fuse_file  # noqa: E402
 import runs  # noqa: E402
 import started  # noqa: E402
-from daemon import asked_whole, everything  # noqa: E402
+from daemon import OWN, asked_whole, everything  # noqa: E402
 from runs import expect  # noqa: E402
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
@@ -328,6 +328,8 @@ def test_refusals(folder):
         ("a file that is not open", (), 3, "service 'lines' cannot be served: files 'rows' has no file 'a.rows'; open it: --file rows=PATH"),
         ("a service that is not there", ("--port", "line=0"), 2, "there is no service 'line'; did you mean 'lines'?"),
         ("a port that is none", ("--port", "lines=70000"), 2, "--port wants SERVICE=PORT, 0 to 65535, not 'lines=70000'"),
+        ("a port for two", ("--bind", OWN, "--port", "binary=7001", "--file", f"rows={folder / 'a.rows'}"), 3,
+         "chainio-runtime: service 'binary': tcp port 7001 is that of service 'lines' as well; give one of the two another port (--port SERVICE=PORT)\n"),
         ("an address that is none", ("--bind", "here", "--file", f"rows={folder / 'a.rows'}"), 3, "'here' is no address"),
     ]:
         done = run(*args)
