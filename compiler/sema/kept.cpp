@@ -47,12 +47,31 @@ bool has_condition(const checked::Module& module, const Field& field) {
                                [&](const Field& inner) { return has_condition(module, inner); });
 }
 
-// Marks the bytes of the request's fields that a handler looks at. What it cannot place are all.
+bool has_place(const Field& field) { return field.fixed_offset >= 0 && field.fixed_size >= 0 && !field.when; }
+
+// How many bytes at a request's begin belong to fields of known places alone. What follows is compared in any case, so
+// that of the fields there nothing has to be known.
+std::size_t placed_bytes(const checked::Record& record) {
+    if (record.fixed_size >= 0) return static_cast<std::size_t>(record.fixed_size);
+    std::size_t bytes = SIZE_MAX;
+    for (const Field& field : record.fields) {
+        if (field.kind == Field::Kind::derived || has_place(field)) continue;
+        if (field.at) return 0;  // it, or what follows it, may lie anywhere
+        if (field.fixed_offset >= 0) bytes = std::min(bytes, static_cast<std::size_t>(field.fixed_offset));
+    }
+    return bytes == SIZE_MAX ? 0 : bytes;
+}
+
+// Marks the bytes of the request's placed fields that a handler looks at. What it cannot place are all.
 class Marks {
   public:
     Marks(const checked::Module& module, const checked::Record& record)
-        : module_(module), seen_(static_cast<std::size_t>(record.fixed_size)) {
+        : module_(module), seen_(placed_bytes(record)), varies_(record.fixed_size < 0) {
         conditions(record, 0);
+        if (!varies_) return;
+        // How long a field is, and whether it is there, says where the fields behind it are.
+        for (const Field& field : record.fields)
+            for (const ExprPtr* each : {&field.at, &field.length, &field.count, &field.when}) expr(*each);
     }
     void block(const Block& block) {
         for (const auto& stmt : block) {
@@ -86,7 +105,14 @@ class Marks {
     void expr(const ExprPtr& e) {
         if (e) expr(*e);
     }
+    // A field of the request itself that lies behind the placed ones.
+    bool is_behind(const Expr& e) const {
+        if (!varies_ || e.kind != ExprKind::field || e.kids.empty() || !is_request(*e.kids[0])) return false;
+        const Field& field = module_.records[e.kids[0]->type.record].fields[e.index];
+        return field.kind != Field::Kind::derived && !has_place(field);
+    }
     void expr(const Expr& e) {
+        if (is_behind(e)) return;
         if (const auto place = place_of(module_, e)) return mark(*place);
         // What lies behind the fields is compared in any case, and where it begins is a constant.
         if (e.kind == ExprKind::bytes_slice && e.kids[0]->kind == ExprKind::block_bytes &&
@@ -101,6 +127,7 @@ class Marks {
 
     const checked::Module& module_;
     std::vector<bool> seen_;
+    bool varies_;
 };
 
 bool is_big_endian(ir::Format format) {
@@ -209,8 +236,7 @@ void Checker::check_kept(const ast::Service& n, checked::Service& out) {
     if (!out.udp) return;
     kept_files(out.udp->body.block);
     const std::int32_t index = out.udp->request_record;
-    const bool fixed = index >= 0 && module_.records[static_cast<std::size_t>(index)].fixed_size >= 0;
-    if (fixed) {
+    if (index >= 0) {
         const checked::Record& record = module_.records[static_cast<std::size_t>(index)];
         if (record.fixed_size > std::int64_t{ir::kMostKeptRequest})
             return error(cache_request, span,
