@@ -145,6 +145,9 @@ class Engine {
     int poll_fd() { return inside_ ? -1 : backend_->poll_fd(); }
     // Whether progress comes with the turns of the ring that it was given; then there is nothing to wait for here.
     bool by_turns() const { return !inside_ && backend_->by_turns(); }
+    // Whether chains can go on without the device: a reap(out, 0) of an engine by turns leaves some to the next one, as
+    // its caller has others to look after.
+    bool has_ready() const { return !ready_.empty(); }
 
     const spec::Loaded& spec() const { return *spec_; }
     const metrics::EngineCounters& counters() const { return counters_; }

@@ -309,8 +309,11 @@ std::expected<void, std::string> Engine::advance(bool may_block) {
     do {
         for (std::uint32_t index; (index = ready_.pop()) != kNoIndex;) run_step(index, may_block);
         issue_waiting(may_block);
-        // Chains that live off a cache must not keep more urgent ones, whose blocks have arrived, from running.
-        if (++rounds % kRoundsBetweenPolls != 0 || on_device_ == 0) continue;
+        // Chains that live off a cache must not keep more urgent ones, whose blocks have arrived, from running, nor
+        // those from beginning that others have asked for meanwhile.
+        if (++rounds % kRoundsBetweenPolls != 0) continue;
+        if (!may_block && by_turns()) return {};
+        if (on_device_ == 0) continue;
         if (auto entered = enter(0); !entered) return entered;
     } while (!ready_.empty());
     return {};

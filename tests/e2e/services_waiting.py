@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""What goes on while reads of the disk do not end: replies of a connection to the requests in front, and what the control socket is asked."""
+"""What goes on while reads of the disk do not end, or chains go on for long: replies of a connection to the requests in front, and what the control
+socket is asked."""
 import json
 import pathlib
+import select
 import signal
 import socket
 import struct
@@ -21,6 +23,12 @@ from runtime_hostile import connected  # noqa: E402
 HELD = 100  # reads of this row, and of those behind it, wait
 SPEC = daemon.SPEC.replace("service {service}", """chain first(rows: file rows, number: u32) -> u8 hops 1 {{
   step s(b: block at number * 1000 for 1000 in rows) {{ return b[0] }}
+}}
+chain circle(rows: file rows) -> u8 hops 65536 {{
+  step s(b: block at 0 for 16 in rows) {{
+    if b[0] == 0 {{ return b[0] }}
+    goto s at 0
+  }}
 }}
 service {service}""")
 CONTENT = b"".join(row(n, ord("a")) for n in range(ROWS))
@@ -196,6 +204,25 @@ def ended(server):
     return code, server.said[-1], server.path.exists()
 
 
+def test_long_chains(folder):
+    """Chains of very many reads, which the page cache has all, let others have their turn."""
+    write_rows(folder, ord("a"))
+    server = Server(folder)
+    with connected(server) as control, server.connect() as sock:
+        control.sendall(json.dumps({"chain": "circle", "args": {}}).encode() + b"\n")
+        expect("one of them", json.loads(receive_line(control))["outcome"], "hop_limit")
+        control.sendall((json.dumps({"chain": "circle", "args": {}}).encode() + b"\n") * 32)
+        meanwhile = 0
+        while not select.select([control], [], [], 0)[0]:
+            sock.sendall(b"row 3\n")
+            meanwhile += receive_line(sock) == answer(b"one", 3)
+        expect("others are answered while 32 of them run", meanwhile, lambda count: count > 10)
+        with control.makefile() as answers:
+            ends = [json.loads(answers.readline())["outcome"] for _ in range(32)]
+        expect("all of which end as the one did", set(ends), {"hop_limit"})
+    expect("ends", server.stop(), 0)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -209,6 +236,7 @@ def main():
             test_end(folder)
             test_given_up(folder)
         test_turns(folder)
+        test_long_chains(folder)
     return runs.ended()
 
 

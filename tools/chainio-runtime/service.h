@@ -81,6 +81,7 @@ class Service {
     unsigned in_flight() const;
     unsigned reads() const;
     std::size_t calls_in_flight() const;
+    bool has_ready() const;
     bool must_not_wait() const;
     int next_timeout_ms() const;
     void tell_overload(bool at_end);

@@ -34,8 +34,11 @@ std::size_t Service::calls_in_flight() const {
     return of(*now_) + (before_ ? of(*before_) : 0);
 }
 
+// Chains that the device need not answer are to go on once others have had their turn.
+bool Service::has_ready() const { return now_->engine->has_ready() || (before_ && before_->engine->has_ready()); }
+
 bool Service::must_not_wait() const {
-    return must_be_waited_for(*now_->engine) || (before_ && must_be_waited_for(*before_->engine));
+    return must_be_waited_for(*now_->engine) || (before_ && must_be_waited_for(*before_->engine)) || has_ready();
 }
 
 int Service::next_timeout_ms() const {
@@ -80,6 +83,7 @@ std::expected<bool, std::string> Service::serve_what_came() {
         const unsigned piece = by_disk ? pieces.size(in_flight()) : UINT_MAX;
         auto collected = collect(piece);
         if (!collected) return std::unexpected(collected.error());
+        if (has_ready()) return true;
         // Another chain that a request has started begins to read with the next collect().
         if (*collected == 0 && (server_ == nullptr || !server_->has_work())) return false;
         if (!pieces.is_full(*collected, piece)) continue;
