@@ -21,8 +21,8 @@ namespace spec = chainio::spec;
 
 struct chainio_handle {
     std::unique_ptr<Engine> engine;
-    std::string error = "no error";
-    std::string text;  // what the last function that returns a string returned
+    mutable std::string error = "no error";  // also of what only looks
+    std::string text;                        // what the last function that returns a string returned
     std::vector<Argument> args;
     std::vector<Completion> done;
 };
@@ -31,7 +31,7 @@ namespace {
 
 thread_local std::string open_error = "no error";
 
-int fail(chainio_handle* handle, int error, std::string message) {
+int fail(const chainio_handle* handle, int error, std::string message) {
     handle->error = std::move(message);
     return -error;
 }
@@ -57,8 +57,9 @@ int guarded(std::string& error, Body body) {
 
 // Copies as much of `value` as the caller's struct holds, so that programs built with an older header keep working.
 template <typename T>
-int hand_out(T value, T* out) {
-    if (out == nullptr || out->size < sizeof(std::size_t)) return -EINVAL;
+int hand_out(const chainio_handle* handle, T value, T* out) {
+    if (out == nullptr || out->size < sizeof(std::size_t))
+        return fail(handle, EINVAL, "the struct to fill must not be NULL, and its size must be set to its sizeof");
     const std::size_t size = out->size;
     value.size = size;
     std::memcpy(out, &value, std::min(size, sizeof(T)));
@@ -154,6 +155,11 @@ void convert(const Completion& from, const ir::Chain& chain, chainio_completion&
     to.hops = from.hops;
 }
 
+// No file has so high a number: what does not fit must not become another one's.
+FileHandle file_of(std::uint64_t number) {
+    return static_cast<FileHandle>(std::min<std::uint64_t>(number, UINT32_MAX));
+}
+
 const ir::Chain* chain_of(const chainio_handle* handle, std::uint32_t chain) {
     const auto& chains = handle->engine->spec().module().chains;
     return chain < chains.size() ? &chains[chain] : nullptr;
@@ -235,7 +241,7 @@ int chainio_file_open(chainio_handle* handle, const char* file_class, const char
 
 int chainio_file_close(chainio_handle* handle, uint64_t file) {
     return guarded(handle->error, [&] {
-        auto closed = handle->engine->close_file(static_cast<FileHandle>(file));
+        auto closed = handle->engine->close_file(file_of(file));
         return closed ? 0 : fail(handle, EBUSY, closed.error());
     });
 }
@@ -268,7 +274,7 @@ int chainio_get_chain(chainio_handle* handle, uint32_t index, chainio_chain_info
     info.result_bits = chain->result_bits;
     info.result_signed = chain->result_signed;
     info.result_max = chain->result_max;
-    return hand_out(info, out);
+    return hand_out(handle, info, out);
 }
 
 int chainio_get_param(chainio_handle* handle, uint32_t index, uint32_t param, chainio_param_info* out) {
@@ -284,7 +290,7 @@ int chainio_get_param(chainio_handle* handle, uint32_t index, uint32_t param, ch
     if (from.kind == ir::Param::Kind::file) {
         info.file_class = handle->engine->spec().module().files[from.file_class].name.c_str();
     }
-    return hand_out(info, out);
+    return hand_out(handle, info, out);
 }
 
 int chainio_submit(chainio_handle* handle, uint32_t chain, const chainio_arg* args, uint32_t count,
@@ -296,9 +302,12 @@ int chainio_submit(chainio_handle* handle, uint32_t chain, const chainio_arg* ar
         for (std::uint32_t i = 0; i < count; i++) {
             const chainio_arg& arg = args[i];
             switch (arg.kind) {
-                case CHAINIO_FILE: handle->args.push_back(Argument::file(static_cast<FileHandle>(arg.value))); break;
+                case CHAINIO_FILE: handle->args.push_back(Argument::file(file_of(arg.value))); break;
                 case CHAINIO_SCALAR: handle->args.push_back(Argument::scalar(arg.value)); break;
                 case CHAINIO_BYTES:
+                    if (arg.bytes == nullptr && arg.length != 0)
+                        return fail(handle, EINVAL,
+                                    "argument " + std::to_string(i) + " has a length, but its bytes are NULL");
                     handle->args.push_back(
                         Argument::of_bytes({static_cast<const std::uint8_t*>(arg.bytes), arg.length}));
                     break;
@@ -382,17 +391,19 @@ int chainio_get_counters(const chainio_handle* handle, chainio_counters* out) {
     counters.retries = from.retries;
     counters.continued_reads = from.continued_reads;
     counters.frame_waits = from.frame_waits;
-    return hand_out(counters, out);
+    return hand_out(handle, counters, out);
 }
 
 int chainio_get_fallback(chainio_handle* handle, uint32_t index, chainio_fallback* out) {
     const auto& all = handle->engine->fallbacks().all();
-    if (index >= all.size()) return -ENOENT;
+    if (index >= all.size())
+        return fail(handle, ENOENT,
+                    "there is no fallback " + std::to_string(index) + "; there are " + std::to_string(all.size()));
     chainio_fallback fallback{};
     fallback.name = all[index].name.c_str();
     fallback.reason = all[index].reason.c_str();
     fallback.count = all[index].count;
-    return hand_out(fallback, out);
+    return hand_out(handle, fallback, out);
 }
 
 }  // extern "C"

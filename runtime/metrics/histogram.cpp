@@ -30,7 +30,8 @@ void Histogram::merge(const Histogram& other) {
 
 std::uint64_t Histogram::percentile(double percent) const {
     if (count_ == 0) return 0;
-    const double wanted = std::ceil(std::clamp(percent, 0.0, 100.0) / 100.0 * static_cast<double>(count_));
+    const double share = percent > 0 ? std::min(percent, 100.0) / 100.0 : 0;  // what is no number is 0 as well
+    const double wanted = std::ceil(share * static_cast<double>(count_));
     const auto rank = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(wanted));
     std::uint64_t seen = 0;
     for (unsigned i = 0; i < kBuckets; i++) {

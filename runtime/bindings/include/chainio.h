@@ -129,9 +129,10 @@ CHAINIO_API int chainio_open(const char *artifact, const struct chainio_options 
 CHAINIO_API int chainio_open_bytes(const void *artifact, size_t length, const struct chainio_options *options,
 				   chainio_handle **out);
 CHAINIO_API void chainio_close(chainio_handle *handle);
-/* What the last failing call with this handle said; with NULL, the last failing open of this thread. Never NULL. */
+/* What the last failing call with this handle said, valid until the next one; with NULL, the last failing open of this thread.
+ * Never NULL. */
 CHAINIO_API const char *chainio_error(const chainio_handle *handle);
-/* Which engine runs, in one line. */
+/* Which engine runs, in one line; valid until the next call with the handle. */
 CHAINIO_API const char *chainio_describe(chainio_handle *handle);
 
 CHAINIO_API int chainio_file_open(chainio_handle *handle, const char *file_class, const char *path, uint32_t flags,
@@ -156,6 +157,7 @@ CHAINIO_API int chainio_call(chainio_handle *handle, uint32_t chain, const struc
 CHAINIO_API int chainio_cancel(chainio_handle *handle, uint64_t user_data);
 CHAINIO_API uint32_t chainio_in_flight(const chainio_handle *handle);
 
+/* The text is valid until the next call with the handle: copy it to print several. */
 CHAINIO_API const char *chainio_outcome_name(chainio_handle *handle, uint32_t outcome);
 /* How many runs of a chain ended so. */
 CHAINIO_API uint64_t chainio_count_outcome(const chainio_handle *handle, uint32_t chain, uint32_t outcome);

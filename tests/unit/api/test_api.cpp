@@ -251,6 +251,49 @@ TEST(Api, RefusesArgumentsByNameAndInterpretsWhenAsked) {
     EXPECT_EQ(one.outcome, static_cast<std::uint32_t>(CHAINIO_OK));
 }
 
+// A wrong pointer or number of the caller ends in a refusal with its own text: neither in a signal, nor in another
+// file, nor in what an earlier call said.
+TEST(Api, RefusesWhatItCannotFollow) {
+    const TempFile file(data_file());
+    const Handle app(2);
+    std::uint64_t a = 0, b = 0;
+    ASSERT_EQ(chainio_file_open(app.handle, "plain", file.path().c_str(), 0, &a), 0);
+    ASSERT_EQ(chainio_file_open(app.handle, "kept", file.path().c_str(), 0, &b), 0);
+    chainio_arg args[4] = {{CHAINIO_FILE, 0, a, nullptr},
+                           {CHAINIO_FILE, 0, b, nullptr},
+                           {CHAINIO_SCALAR, 0, 0, nullptr},
+                           {CHAINIO_BYTES, 3, 0, nullptr}};
+    EXPECT_EQ(chainio_submit(app.handle, 0, args, 4, 1), -EINVAL);
+    EXPECT_STREQ(chainio_error(app.handle), "argument 3 has a length, but its bytes are NULL");
+    args[3].length = 0;
+    args[1].value = b | std::uint64_t{1} << 32;
+    EXPECT_EQ(chainio_submit(app.handle, 0, args, 4, 1), -EINVAL);
+    EXPECT_TRUE(std::string_view(chainio_error(app.handle)).ends_with(": an open file is wanted"));
+    EXPECT_EQ(chainio_file_close(app.handle, b | std::uint64_t{1} << 40), -EBUSY);
+    EXPECT_STREQ(chainio_error(app.handle), "no such file is open");
+
+    constexpr const char* kUnsized = "the struct to fill must not be NULL, and its size must be set to its sizeof";
+    const auto refused = [&](int result, const char* text) {
+        EXPECT_LT(result, 0);
+        EXPECT_STREQ(chainio_error(app.handle), text);
+        EXPECT_EQ(chainio_find_chain(app.handle, nullptr), -EINVAL);  // another text
+    };
+    chainio_chain_info chain{};
+    chainio_param_info param{};
+    chainio_counters counters{};
+    chainio_fallback fallback{};
+    refused(chainio_get_chain(app.handle, 0, &chain), kUnsized);
+    refused(chainio_get_chain(app.handle, 0, nullptr), kUnsized);
+    refused(chainio_get_param(app.handle, 0, 0, &param), kUnsized);
+    refused(chainio_get_counters(app.handle, &counters), kUnsized);
+    fallback.size = sizeof fallback;
+    std::uint32_t count = 0;
+    while (chainio_get_fallback(app.handle, count, &fallback) == 0) count++;
+    const std::string number = std::to_string(count);
+    refused(chainio_get_fallback(app.handle, count, &fallback),
+            ("there is no fallback " + number + "; there are " + number).c_str());
+}
+
 TEST(Api, TellsTheVersionThatWasBuilt) { EXPECT_STREQ(chainio_version(), CHAINIO_VERSION); }
 
 TEST(Api, NamesWhatWentAnotherWay) {

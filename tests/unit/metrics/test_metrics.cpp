@@ -44,6 +44,7 @@ TEST(Histogram, PercentilesAreWithinThreePercentOfTheSortedValues) {
     EXPECT_EQ(histogram.max(), values.back());
     EXPECT_EQ(histogram.min(), values.front());
     EXPECT_EQ(histogram.percentile(100), values.back());
+    EXPECT_EQ(histogram.percentile(std::nan("")), histogram.percentile(0));
 }
 
 TEST(Histogram, MergingEqualsRecordingBoth) {
