@@ -31,6 +31,10 @@ class Run : Operations {
         for (const Stmt& stmt : statements) {
             if constexpr (traced) trace_->statements++;
             After flow = std::visit([this](const auto& n) { return this->exec(n); }, stmt.node);
+            if constexpr (traced) {
+                const bool failed = flow == After::stop && io_.outcome != CIO_OK;
+                if (failed && trace_->failed == nullptr) trace_->failed = &stmt;  // the innermost comes first
+            }
             if (flow != After::on) return flow;
         }
         return After::on;

@@ -18,6 +18,7 @@ struct Trace {
     std::uint64_t statements = 0;  // executed
     bool out_of_range =
         false;  // an access that validate() should have refused; the program then failed with CIO_MALFORMED
+    const Stmt* failed = nullptr;  // the statement at which the program ended with another outcome than CIO_OK
 };
 void interpret(const Artifact&, std::uint32_t program, cio_io& io, const std::uint8_t* block, Trace&);
 

@@ -32,6 +32,11 @@ files sized = "*.s" { header Sized }
 chain first(db: file sized) -> u32 {
   step all(b: block at 4 for 4 in db) { return b.uint_le() }
 }
+record Mark { mark: u32le == 7 }
+files marks = "*.m" { header Mark }
+chain marked(db: file marks) -> u32 {
+  step all(b: block at 4 for 4 in db) { return b.uint_le() }
+}
 files under = "/srv/*" { root "/srv" }
 probe hint = uprobe "program:hint" (page: u32, name: cstr(max 8))
 chain hinted on probe(hint) as h { prefetch under[h.name] at h.page * 512 for 512 }
@@ -70,6 +75,11 @@ CASES = [
     ("chain: text, files: {db: words}, args: {size: 70000}, expect: {length: 5}", "does not fit 'size'"),
     ("chain: find, files: {db: pairs}, args: {kye: 2}, expect: {value: 200}", "did you mean 'key'?"),
     ("chain: find, files: {}, args: {key: 2}, expect: {value: 200}", "gives no file for 'db'"),
+    ("chain: find, files: {db: pairs}, args: {key: 99}, expect: {value: 1}",
+     "ninety_nine comes from find.look at {folder}/app.chain:9; read 1 is the last: { file: db, at: 0, for: 12 }"),
+    ("chain: find, files: {db: pairs}, args: {key: 9}, expect: {value: 1}",
+     "short_read comes from no step; read 3 is the last: { file: db, at: 24, for: 12 }"),
+    ("chain: marked, files: {db: words}, expect: {value: 1}", "malformed comes from header.marks"),
     ("chain: fnd, files: {db: pairs}, args: {key: 2}, expect: {value: 200}", "did you mean 'find'?"),
     ("chain: ahead, event: {file: pairs, at: 0, for: 12}, expect: {prefetch_count: 3}", "2 prefetches, expected 3"),
     ("chain: ahead, args: {key: 1}, expect: {prefetch_count: 3}", "give the `event`"),
@@ -129,6 +139,18 @@ def shadow_chains_run_natively(folder):
     check("the interpreter does not use it", code == 0, out + err)
 
 
+def places_of_a_finished_artifact(folder):
+    """It has no lines but those of the canonical form, whose file is called as the app, or main."""
+    subprocess.run([str(BUILD / "bin" / "chainc"), "app.chain", "-o", "app.bpf.o"], cwd=folder, check=True)
+    (folder / "finished.test.yaml").write_text("spec: app.bpf.o\nfiles: {some: {zeros: 24}}\ncases:\n  - {name: at, chain: find, "
+                                               "files: {db: some}, args: {key: 99}, expect: {value: 1}}\n")
+    form = subprocess.run([str(BUILD / "bin" / "chainc"), "app.chain", "--emit=chain"], cwd=folder, capture_output=True, text=True)
+    line = next(i for i, text in enumerate(form.stdout.splitlines(), 1) if "fail ninety_nine" in text)
+    _, out, err = run(folder, "finished.test.yaml")
+    want = f"ninety_nine comes from find.look at main.chain:{line} of the canonical form (chainc --emit=chain); read 1 "
+    check("a finished artifact's place is one of the canonical form", want in out, out + err)
+
+
 def interrupted(folder):
     """A signal ends the tool and what it runs, and nothing is left; each child says its number on a pipe when it runs."""
     work, pipe = folder / "work", folder / "running"
@@ -171,7 +193,7 @@ def main():
         for i, (case, reason) in enumerate(CASES):
             block = blocks[f"case {i}"]
             check(f"case {i}: {case}", block[0] == ("ok" if reason is None else "FAIL"), "\n".join(block))
-            check(f"case {i} says why: {case}", reason is None or any(reason in line for line in block), "\n".join(block))
+            check(f"case {i} says why: {case}", reason is None or any(reason.replace("{folder}", name) in line for line in block), "\n".join(block))
         for engine in ("interpreter", "native"):
             code, out, _ = run(folder, "--engine", engine, "--filter", "case 0", "app.test.yaml")
             check(f"only {engine}", code == 0 and f"every case in {engine}\n" in out and "1 passed, 0 failed" in out, out)
@@ -190,6 +212,7 @@ def main():
         code, out, err = run(folder, "directory", "skip.test.yaml")
         check("a directory is named as one with exit code 3, the other files still run",
               (code, err) == (3, "chainio test: directory: is a directory, not a test file; name a file in it\n") and "1 skipped" in out, out + err)
+        places_of_a_finished_artifact(folder)
         shadow_chains_run_natively(folder)
         interrupted(folder)
         left = list(pathlib.Path(os.environ.get("TMPDIR", "/tmp")).glob("chainio-test-*"))

@@ -12,9 +12,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-std::string describe(const DoneRead& read) {
-    return fmt::format("{{ file: {}, at: {}, for: {} }}", read.file, read.at, read.length);
-}
+std::string describe(const DoneRead& read) { return described(read); }
 
 std::string describe(const DonePrefetch& prefetch) {
     const std::string range =
@@ -115,6 +113,10 @@ void compare_work(const Expected& expected, const Outcome& outcome, Lines& lines
 }
 
 }  // namespace
+
+std::string described(const DoneRead& read) {
+    return fmt::format("{{ file: {}, at: {}, for: {} }}", read.file, read.at, read.length);
+}
 
 Lines differences(const Case& test, const Outcome& outcome, const ir::Module& module) {
     Lines lines;

@@ -9,8 +9,10 @@
 #include <set>
 
 #include "compiler/backends/interruption.h"
+#include "runtime/spec/outcomes.h"
 #include "tools/chainio/testing/bind.h"
 #include "tools/chainio/testing/check.h"
+#include "tools/chainio/testing/places.h"
 #include "tools/chainio/testing/steps.h"
 
 namespace chainio::testing {
@@ -94,6 +96,24 @@ std::expected<Outcome, std::string> run_in(Steps& steps, const Engines& engines,
     return walk(engines.spec->artifact(), steps, *input);
 }
 
+// Where an outcome that the case does not expect comes from. The chain is run once more, as only the interpreter knows.
+std::string origin(const Engines& engines, std::uint32_t chain, const Case& test, Workspace& workspace) {
+    Ended ended;
+    const auto steps = make_watched_steps(engines.spec, ended);
+    const auto outcome = run_in(*steps, engines, chain, test, workspace);
+    if (!outcome || outcome->outcome == CIO_OK) return {};
+    const ir::Module& module = engines.spec->module();
+    const std::string name = spec::outcome_name(outcome->outcome, module.reasons);
+    if (name == test.expected.outcome) return {};
+    const auto& reads = outcome->reads;
+    const std::string last =
+        reads.empty() ? "" : fmt::format("read {} is the last: {}", reads.size(), described(reads.back()));
+    if (ended.at == nullptr) return last.empty() ? "" : fmt::format("{} comes from no step; {}", name, last);
+    const std::string place = Places(module, workspace.source_map()).of(*ended.at);
+    return fmt::format("{} comes from {}{}{}{}{}", name, module.programs[ended.program].name,
+                       place.empty() ? "" : " at ", place, last.empty() ? "" : "; ", last);
+}
+
 // The lines that say why a case fails, each with the engine that it fails in.
 std::vector<std::string> run_case(const Engines& engines, const Case& test, Workspace& workspace) {
     const auto chain = find_chain(*engines.spec, test);
@@ -112,6 +132,10 @@ std::vector<std::string> run_case(const Engines& engines, const Case& test, Work
         if (!first) first = *outcome;
         for (const auto& line : disagreement(*first, *outcome, engines.spec->module()))
             lines.push_back(fmt::format("{}: {}", steps->name(), line));
+    }
+    if (first && !lines.empty()) {
+        if (std::string line = origin(engines, *chain, test, workspace); !line.empty())
+            lines.push_back(std::move(line));
     }
     return lines;
 }

@@ -150,7 +150,7 @@ std::expected<std::string, Trouble> Workspace::compile() const {
     if (!fs::exists(spec, error)) spec = suite_->spec;  // chainc knows the library's specs by name
     if (spec.ends_with(".o")) return spec;
     const std::string artifact = folder_ + "/spec.bpf.o";
-    std::vector<std::string> command{chainc(), spec, "-o", artifact};
+    std::vector<std::string> command{chainc(), spec, "-o", artifact, "--source-map", source_map()};
     command.insert(command.end(), suite_->options.begin(), suite_->options.end());
     auto ran = run(command, spec_folder_, {});
     if (!ran)
@@ -160,6 +160,8 @@ std::expected<std::string, Trouble> Workspace::compile() const {
             Trouble{false, fmt::format("{} does not compile `{}`:\n{}", command[0], spec, ran->output)});
     return artifact;
 }
+
+std::string Workspace::source_map() const { return folder_ + "/spec.map"; }
 
 std::expected<Bytes, std::string> Workspace::load(const FileSource& source) {
     if (source.path.empty()) return source.bytes;

@@ -27,6 +27,7 @@ class Workspace {
     // code 77 skips the file, with the last line of its output as the reason.
     std::expected<void, Trouble> prepare();
     std::expected<std::string, Trouble> compile() const;  // the artifact's path
+    std::string source_map() const;                       // of what was compiled; no such file: of none
     std::expected<const Bytes*, std::string> file(const std::string& name);
 
   private:
