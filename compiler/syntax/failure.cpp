@@ -234,6 +234,20 @@ void report_reserved(const SyntaxToken& token, diag::Diagnostics& diags) {
                  "choose another name, for example " + in_ticks(std::string(token.text) + "_"));
 }
 
+// What is a name by the `:` behind it: of a field, a part of bits, a variable of the state, or a capture.
+bool names_part(const Failure& f, const Tokens& tokens) {
+    if (f.frames.empty() || !f.expects(P::RBRACE) || !is_word_token(tokens[f.token])) return false;
+    if (f.token + 1 >= tokens.size() || tokens[f.token + 1].type != P::COLON) return false;
+    switch (f.frames.front().rule) {
+        case P::RuleRecordDecl:
+        case P::RuleRequestDecl:
+        case P::RuleStateDecl:
+        case P::RuleBaseType:
+        case P::RuleTextDecl: return true;
+        default: return false;
+    }
+}
+
 Span after(const SyntaxToken& token) {
     return {token.span.file, token.span.end_line, token.span.end_col, token.span.end_line, token.span.end_col + 1};
 }
@@ -275,6 +289,7 @@ void ThrowingStrategy::reportError(antlr4::Parser* parser, const antlr4::Recogni
 void report_failure(const Failure& f, const Tokens& tokens, diag::Diagnostics& diags) {
     const SyntaxToken& token = tokens[f.token];
     if (report_declaration(f, tokens, diags)) return;
+    if (names_part(f, tokens)) return report_reserved(token, diags);
     Expectation wanted = expectation(f);
     const bool opened = f.token > 0 && tokens[f.token - 1].type == P::LPAREN;
     if (opened && wanted.what == "`,` or `)`") wanted = {"a value or `)`", "close the call, or write its arguments"};
