@@ -473,7 +473,7 @@ struct File {
     FileId id = 0;
     std::vector<Item> items;
     std::vector<std::string> closing_comments;
-    std::vector<std::string> broken_names;  // declared in text that could not be read: not to be reported as unknown
+    std::vector<std::string> broken_names;  // declared in text that was not read, or not all: no error is due to them
 };
 
 }  // namespace chainio::ast

@@ -135,6 +135,7 @@ enum Code : int {
     var_without_value = 258,
     empty_match = 259,
     too_many_arms = 260,
+    goto_without_place = 261,
     // shadow chains
     prefetch_target = 270,
     no_root = 271,

@@ -166,6 +166,11 @@ void Checker::bytes_field(Field& field, FieldInfo& facts, RecordInfo&, const ast
 void Checker::array_field(Field& field, RecordInfo&, const ast::Field& n) {
     const std::int64_t size = field.fixed_size;
     const bool fits_array = (field.kind == Field::Kind::integer || field.kind == Field::Kind::record) && size > 0;
+    if (field.kind == Field::Kind::record && env_.scope->is_broken(module_.records[field.record].name)) {
+        failed_ = true;
+        field.type = {};
+        return;
+    }
     if (!fits_array) {
         error(element_not_fixed, n.type.span, "the elements of an array have a fixed size, and these do not",
               "use integers such as u16le or records of a fixed size; walk others with `.records(R, max N)`");

@@ -77,7 +77,9 @@ bool Checker::goto_stmt(const ast::Stmt& s, const ast::Goto& n, checked::Block& 
         tag = std::move(v.expr);
     }
     if (!in_step) return n.ends_step;
-    if (!n.at) failed_ = true;
+    if (!n.at)
+        error(goto_without_place, s.span, "where the read for step `" + n.step.text + "` begins is not said",
+              "write `" + word + " " + n.step.text + " at …`");
     ChainScope& chain = *env_.chain;
     chain.reads_more = true;
     std::optional<std::uint32_t> file;

@@ -97,6 +97,8 @@ void Reader::recover(std::size_t item, std::vector<std::string>& broken_names) {
         cut = {item, tokens_.size() - 1};
     }
     budget_ -= std::min(work, budget_);
+    // What is left of a declaration when a part of it was cut out is not what its author wrote.
+    if (cut.begin > item + 1) broken_names.emplace_back(tokens_[item + 1].text);
     for (std::string& name : declared_names(tokens_, cut)) broken_names.push_back(std::move(name));
     const auto at = [&](std::size_t i) { return tokens_.begin() + static_cast<std::ptrdiff_t>(i); };
     tokens_.erase(at(cut.begin), at(cut.end));
