@@ -157,6 +157,25 @@ def by_sockets(server):
             expect(f"memcached's page by udp: {request}", datagrams(udp, request), b"\x12\x34\0\0\0\1\0\0" + want)
 
 
+def git_pack(folder):
+    """The page's comparison: every object as git says, of the pack that is made for the page and of one that git made."""
+    made = folder / "made"
+    made.mkdir(parents=True)
+    git = ["git", "-C", made, "-c", "user.name=a", "-c", "user.email=a@b"]
+    shutil.copytree("examples", made / "examples")
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "examples"], ["rm", "-q", "examples/README.md"], ["commit", "-qm", "fewer"],
+                    ["repack", "-adq"]):
+        check(f"git {command}", run([*git, *command]))
+    check("make_pack.py", run([sys.executable, "examples/git-pack/make_pack.py", folder]))
+    check("chainc git-pack", run([CHAINC, "examples/git-pack/app.chain", "-o", folder / "app.bpf.o"]))
+    packs = [folder / "pack-fruit.idx", folder / "pack-far.idx", *made.glob(".git/objects/pack/*.idx")]
+    expect("one pack that git made", len(packs), 3)
+    for pack in packs:
+        done = run([sys.executable, "examples/git-pack/compare.py", folder / "app.bpf.o", pack],
+                   env={**os.environ, "CHAINIO_CALL_LIBRARY": str(BUILD / "lib" / "libchainio-call.so.0")})
+        check(f"compare.py {pack.name}", done, re.fullmatch(r"[1-9]\d+ objects, 0 of them not as git says\n", done.stdout) is not None)
+
+
 def copied_configuration(lit, folder):
     """Beside somebody's own specs, with the programs on PATH, it writes nothing outside of their folder."""
     folder.mkdir(parents=True)
@@ -182,6 +201,7 @@ def main():
             if check(f"chainio test {folder}", done, " 0 failed, 0 skipped" in last[0]):
                 print(f"{folder}: {last[0]}")
             same_bytes(folder / "app.chain", pathlib.Path(name))
+        git_pack(pathlib.Path(name) / "git-pack")
         memcached_page(pathlib.Path(name) / "memcached")
     # The lit configuration that the documentation offers to users.
     lit = ROOT / "build" / "venv" / "bin" / "lit"
