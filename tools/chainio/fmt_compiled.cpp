@@ -10,7 +10,7 @@ template FMT_API auto dragonbox::to_decimal(double) noexcept -> dragonbox::decim
 template FMT_API auto thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;
 template FMT_API auto decimal_point_impl(locale_ref) -> char;
 template FMT_API void buffer<char>::append(const char*, const char*);
-template FMT_API void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);
+template FMT_API void vformat_to(buffer<char>&, string_view, format_args, locale_ref);
 
 }  // namespace detail
 FMT_END_NAMESPACE
