@@ -241,9 +241,9 @@ std::uint32_t Requests::bind(const ir::HandlerRun& run, const ir::CallChain& cal
             if (files == call.files.size()) return CIO_BAD_ARGUMENT;
             const ir::CallFile& file = call.files[files++];
             if (!run.bytes(file.name, bytes)) return CIO_MALFORMED;
-            const auto handle =
-                files_.find(file.file_class, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-            if (!handle) return CIO_BAD_ARGUMENT;
+            const std::string_view name{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+            const auto handle = files_.find(file.file_class, name);
+            if (!handle) return files_.count(file.file_class, name) == 0 ? CIO_NOT_FOUND : CIO_BAD_ARGUMENT;
             arguments_.push_back(engine::Argument::file(*handle));
         }
     }

@@ -96,7 +96,7 @@ class HandlerRun(Run):
         if file is not None and (name := self.value(file)) != FILE:
             if not name:
                 raise Unknown
-            outcome, value = "bad_argument", None
+            outcome, value = "not_found", None
         else:
             outcome, value = chain.run(self.data, *values)
         if outcome == "ok":

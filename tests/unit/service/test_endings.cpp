@@ -125,5 +125,38 @@ TEST(Endings, WhoseReplyHasNoRoomClosesAllTheSameWhereItSaysSo) {
     EXPECT_FALSE(end_of('g', 0, {.room = 1}).closes);
 }
 
+// One that a request names is open or it is not: a server of files can say so.
+TEST(Endings, ANameOfNoFileIsAnAbsentCall) {
+    static const auto spec = compiled(R"(
+files rows = "*.rows"
+chain first(file: file rows) -> bytes(max 8) hops 1 { step s(b: block at 0 for 3 in file) { return b } }
+service s on tcp 9000 via uring {
+  text Line { name: word(max 16) "\n" }
+  request { line: Line }
+  on request {
+    var found = false
+    when first(rows[request.line.name]) as v {
+      found = true
+      reply v
+    }
+    if !found { reply "no such file" }
+  }
+  on failure { reply "sorry" }
+}
+)");
+    for (const auto& [name, wanted] : {std::pair("a", "r-2"), std::pair("b", "no such file")}) {
+        Rig rig(spec, disk(), {});
+        Narrow out;
+        out.room = 100;
+        std::vector<std::uint32_t> ended;
+        const std::uint32_t slot = rig.start(std::string(name) + "\n", out);
+        rig.go_on(slot, ended);
+        while (ended.empty() && !testing::Test::HasFatalFailure()) rig.turn(ended);
+        EXPECT_EQ(out.text, wanted);
+        EXPECT_EQ(rig.requests->ending(slot), Ending::answered);
+        rig.requests->release(slot);
+    }
+}
+
 }  // namespace
 }  // namespace chainio::service
