@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "bpf-templates/chainio_step.h"
 #include "compiler/ir/flight.h"
@@ -96,25 +97,63 @@ std::uint64_t rounds_of(const Loop& n) {
     return stops_each_round(n.body) ? std::min<std::uint64_t>(rounds, 1) : rounds;
 }
 
-std::uint64_t cost(const Body& body) {
-    std::uint64_t total = 0;
+// The dearest of the ways through a body, by where they lead. Nothing: none leads there.
+using Way = std::optional<std::uint64_t>;
+struct Ways {
+    Way on{}, again{}, out{}, end{};  // to what follows, to the loop's next round, behind the loop, out of the program
+};
+
+Way dearer(Way a, Way b) { return a && b ? std::max(*a, *b) : a ? a : b; }
+Way behind(std::uint64_t first, Way way) { return way ? Way(add(first, *way)) : way; }
+
+Ways dearer(const Ways& a, const Ways& b) {
+    return {dearer(a.on, b.on), dearer(a.again, b.again), dearer(a.out, b.out), dearer(a.end, b.end)};
+}
+Ways behind(std::uint64_t first, const Ways& ways) {
+    return {behind(first, ways.on), behind(first, ways.again), behind(first, ways.out), behind(first, ways.end)};
+}
+
+Ways ways(const Body& body);
+
+// All rounds but the last one lead to a next one.
+Ways ways_of(const Loop& n) {
+    const Ways body = ways(n.body);
+    const std::uint64_t rounds = rounds_of(n), round = add(kIteration.base, dearer(body.on, body.again).value_or(0));
+    const std::uint64_t before = add(add(kLoop.base, kIteration.base), mul(rounds == 0 ? 0 : rounds - 1, round));
+    Ways found;
+    found.on = dearer(add(kLoop.base, mul(rounds, round)), behind(before, body.out));
+    found.end = behind(before, body.end);
+    return found;
+}
+Ways ways_of(const If& n) { return behind(kIf.base, dearer(ways(n.yes), ways(n.no))); }
+Ways ways_of(const Return& n) { return {.end = cost_of(n).base}; }
+Ways ways_of(const Fail& n) { return {.end = cost_of(n).base}; }
+Ways ways_of(const End& n) { return {.end = cost_of(n).base}; }
+Ways ways_of(const Break& n) { return {.out = cost_of(n).base}; }
+Ways ways_of(const Continue& n) { return {.again = cost_of(n).base}; }
+// One that fails ends the program for no more than what it takes otherwise.
+template <class N>
+Ways ways_of(const N& n) {
+    return {.on = add(cost_of(n).base, mul(cost_of(n).each, bytes_of(n)))};
+}
+
+Ways ways(const Body& body) {
+    Ways found{.on = 0};
     for (const Stmt& stmt : body) {
-        total = add(
-            total, std::visit(Overloaded{
-                                  [](const If& n) { return add(kIf.base, std::max(cost(n.yes), cost(n.no))); },
-                                  [](const Loop& n) {
-                                      return add(kLoop.base, mul(rounds_of(n), add(kIteration.base, cost(n.body))));
-                                  },
-                                  [](const auto& n) { return add(cost_of(n).base, mul(cost_of(n).each, bytes_of(n))); },
-                              },
-                              stmt.node));
+        if (!found.on) break;
+        const Ways next = behind(*found.on, std::visit([](const auto& node) { return ways_of(node); }, stmt.node));
+        found.on.reset();
+        found = dearer(found, next);
     }
-    return total;
+    return found;
 }
 
 }  // namespace
 
-std::uint64_t instruction_bound(const Program& program) { return add(kProgram.base, cost(program.body)); }
+std::uint64_t instruction_bound(const Program& program) {
+    const Ways found = ways(program.body);
+    return add(kProgram.base, dearer(found.on, found.end).value_or(0));
+}
 
 ChainBounds chain_bounds(const Module& module, const IoLayout& layout, const Chain& chain) {
     ChainBounds bounds;

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "compiler/ir/cost.h"
 #include "compiler/ir/interpret.h"
 #include "compiler/passes/lower.h"
 #include "tests/support/random_ir.h"
@@ -62,6 +63,8 @@ TEST(Passes, RandomProgramsDoTheSameAfterwards) {
                     << "seed " << seed << " program " << p << " block " << b << "\n"
                     << ir::dump(plain.module) << "\nafter\n"
                     << ir::dump(optimized.module);
+                constexpr std::uint64_t kLeast = 4;  // instructions of a statement
+                ASSERT_LE(one.statements * kLeast, ir::instruction_bound(plain.module.programs[p])) << "seed " << seed;
                 ASSERT_FALSE(one.out_of_range || two.out_of_range) << "seed " << seed;
                 ASSERT_LE(two.statements, one.statements + 2) << "the passes made it slower: seed " << seed;
                 finished += first.head().outcome == CIO_OK ? 1 : 0;
