@@ -47,7 +47,24 @@ bool has_condition(const checked::Module& module, const Field& field) {
                                [&](const Field& inner) { return has_condition(module, inner); });
 }
 
+// Which of a record's fields are there is for others of it to say.
+bool has_absent(const checked::Record& record) {
+    return std::ranges::any_of(record.fields, [](const Field& field) { return field.when != nullptr; });
+}
+
 bool has_place(const Field& field) { return field.fixed_offset >= 0 && field.fixed_size >= 0 && !field.when; }
+
+// Whether what lies at a field may have bytes behind the field's end: a record whose size is fixed by `at` has fields
+// that reach as far, or begin as far away, as a request says.
+bool reaches_behind(const checked::Module& module, const Field& field) {
+    const bool is_record = field.kind == Field::Kind::record;
+    const bool is_array = field.kind == Field::Kind::array && field.type.element->kind == TypeKind::view;
+    if (!is_record && !is_array) return false;
+    return std::ranges::any_of(module.records[field.record].fields, [&](const Field& inner) {
+        if (inner.kind == Field::Kind::derived || inner.kind == Field::Kind::padding) return false;
+        return inner.fixed_offset < 0 || inner.fixed_size < 0 || reaches_behind(module, inner);
+    });
+}
 
 // How many bytes at a request's begin belong to fields of known places alone. What follows is compared in any case, so
 // that of the fields there nothing has to be known.
@@ -68,8 +85,7 @@ class Marks {
     Marks(const checked::Module& module, const checked::Record& record)
         : module_(module), seen_(placed_bytes(record)), varies_(record.fixed_size < 0) {
         conditions(record, 0);
-        if (!varies_) return;
-        // How long a field is, and whether it is there, says where the fields behind it are.
+        // How long a field is, and whether it is there, says what it is, and where the fields behind it are.
         for (const Field& field : record.fields)
             for (const ExprPtr* each : {&field.at, &field.length, &field.count, &field.when}) expr(*each);
     }
@@ -92,7 +108,7 @@ class Marks {
             if (field.fixed_offset < 0 || field.fixed_size < 0) return all();
             const std::size_t at = from + static_cast<std::size_t>(field.fixed_offset);
             const bool of_its_own = field.equals || field.when || !field.choices.empty();
-            if (!of_its_own && field.kind == Field::Kind::record)
+            if (!of_its_own && field.kind == Field::Kind::record && !has_absent(module_.records[field.record]))
                 conditions(module_.records[field.record], at);
             else
                 mark({at, static_cast<std::size_t>(field.fixed_size), &field});
@@ -113,7 +129,8 @@ class Marks {
     }
     void expr(const Expr& e) {
         if (is_behind(e)) return;
-        if (const auto place = place_of(module_, e)) return mark(*place);
+        if (const auto place = place_of(module_, e))
+            return reaches_behind(module_, *place->field) ? all() : mark(*place);
         // What lies behind the fields is compared in any case, and where it begins is a constant.
         if (e.kind == ExprKind::bytes_slice && e.kids[0]->kind == ExprKind::block_bytes &&
             e.kids[1]->kind == ExprKind::view_end && is_request(*e.kids[1]->kids[0]))
