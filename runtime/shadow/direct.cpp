@@ -58,8 +58,11 @@ bool Direct::ready(ShadowFile& file) {
     if (!is_settled(info)) return refuse(Why::just_changed);
     ServedIdentity identity{
         .device = file.device, .inode = file.inode, .stamp = stamp, .size = static_cast<std::uint64_t>(info.st_size)};
-    engine::Alignment align = engine::direct_alignment(file.direct_fd).value_or(engine::kSafeAlignment);
-    if (align.offset == 0 || align.memory == 0) align = engine::kSafeAlignment;
+    // File systems that read into a program's memory by a device say what that asks for. Memory, a FUSE server, and
+    // ext4 where it goes by the page cache all the same, ask for nothing.
+    const auto asked = engine::direct_alignment(file.direct_fd);
+    identity.fills = asked && asked->offset != 0 && asked->memory != 0;
+    const engine::Alignment align = identity.fills ? *asked : engine::kSafeAlignment;
     identity.offset_align = align.offset;
     identity.memory_align = align.memory;
     if (identity.memory_align > shim::kServedPage || identity.offset_align > shim::kServedPage)

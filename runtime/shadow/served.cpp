@@ -79,6 +79,7 @@ std::uint64_t ServedMemory::add(const ServedIdentity& file) {
         place.size.store(file.size, std::memory_order_relaxed);
         place.memory_align.store(file.memory_align, std::memory_order_relaxed);
         place.offset_align.store(file.offset_align, std::memory_order_relaxed);
+        place.fills.store(file.fills ? 1 : 0, std::memory_order_relaxed);
         place.id.store(++last_id_, std::memory_order_release);
         return last_id_;
     }

@@ -14,6 +14,7 @@ namespace chainio::shadow {
 struct ServedIdentity {
     std::uint64_t device = 0, inode = 0, stamp = 0, size = 0;
     std::uint32_t memory_align = 0, offset_align = 0;
+    bool fills = false;
 };
 
 class ServedMemory {

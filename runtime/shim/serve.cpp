@@ -58,6 +58,7 @@ bool granted(const Region& region) {
 struct File {
     std::uint64_t id = 0, stamp = 0, size = 0;
     std::uint32_t memory_align = 0, offset_align = 0;
+    bool fills = false;
 };
 
 // What the server says of a file; id 0: nothing.
@@ -74,6 +75,7 @@ File file_in(const ServedParts& from, std::uint64_t device, std::uint64_t inode)
         file.size = place.size.load(std::memory_order_relaxed);
         file.memory_align = place.memory_align.load(std::memory_order_relaxed);
         file.offset_align = place.offset_align.load(std::memory_order_relaxed);
+        file.fills = place.fills.load(std::memory_order_relaxed) != 0;
         std::atomic_thread_fence(std::memory_order_acquire);
         if (place.id.load(std::memory_order_relaxed) == file.id) return file;
     }
@@ -151,13 +153,13 @@ ssize_t serve(const Slot& slot, int descriptor, std::int64_t at, void* buffer, s
     const Look look = look_for(*from, file.id, offset, length);
     if (look == Look::absent) return 0;
     pthread_testcancel();  // as the call would
-    if (!writable(buffer, size)) return 0;
+    const std::size_t written = file.fills ? size : length;
+    if (!writable(buffer, written)) return 0;
     if (look == Look::on_its_way && !comes(*region, *from, file.id, offset, length)) return 0;
     // What changes the file from here on does so beside this read, which may then find either.
     if (!reads_directly(descriptor) || !unchanged(descriptor, file, device, inode)) return 0;
     if (!copy_from(*from, file.id, offset, length, buffer)) return 0;
-    // Behind the end of a file a direct read leaves zeros in the memory that it was given.
-    std::memset(static_cast<std::uint8_t*>(buffer) + length, 0, size - length);
+    std::memset(static_cast<std::uint8_t*>(buffer) + length, 0, written - length);
     ClassStats& stats = region->stats.classes[slot.rule() % kMaxClasses];
     stats.served.fetch_add(1, std::memory_order_relaxed);
     stats.served_bytes.fetch_add(length, std::memory_order_relaxed);

@@ -23,7 +23,10 @@ struct ServedFile {
     std::atomic<std::uint64_t> device, inode;
     std::atomic<std::uint64_t> stamp, size;                 // stamp_of() what fstat said, and the size in it
     std::atomic<std::uint32_t> memory_align, offset_align;  // what the kernel asks of reads with O_DIRECT
-    std::uint64_t unused[2];                                // a cache line in all
+    // 1: such a read goes to a disk, which leaves zeros in what it has room for behind the file's end. Others copy what
+    // there is, and leave the rest as it was.
+    std::atomic<std::uint32_t> fills;
+    std::uint32_t unused[3];  // a cache line in all
 };
 static_assert(sizeof(ServedFile) == 64);
 

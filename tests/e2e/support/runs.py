@@ -38,8 +38,11 @@ def ended():
 
 class Folder:
     """A folder of the test's own, with a cache of compiled specs in it."""
+    def __init__(self, beneath=None):
+        self.beneath = beneath
+
     def __enter__(self):
-        self.made = tempfile.TemporaryDirectory(prefix="chainio-run-")
+        self.made = tempfile.TemporaryDirectory(prefix="chainio-run-", dir=self.beneath)
         self.path = pathlib.Path(self.made.name)
         self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.path / "cache")}
         for name in ("LD_PRELOAD", "CHAINIO_REGION"):
