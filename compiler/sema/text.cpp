@@ -34,7 +34,7 @@ void Checker::resolve_text(std::uint32_t index) {
     if (open)
         error(text_adjacent, open->span, "nothing says where `" + open->name.text + "` ends",
               "end the rule with a literal such as \"\\r\\n\", or capture `rest`");
-    if (info.rule->items.empty())
+    if (info.rule->items.empty() && !after_syntax_errors_)
         error(text_empty, info.rule->name.span, "text rule `" + out.name + "` is empty",
               "give it literals and captures");
 }
