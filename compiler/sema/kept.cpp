@@ -73,7 +73,11 @@ std::size_t placed_bytes(const checked::Record& record) {
     std::size_t bytes = SIZE_MAX;
     for (const Field& field : record.fields) {
         if (field.kind == Field::Kind::derived || has_place(field)) continue;
-        if (field.at) return 0;  // it, or what follows it, may lie anywhere
+        const bool at_constant = field.at && field.at->kind == ExprKind::int_const;
+        if (field.at && !at_constant) return 0;  // it, or what follows it, may lie anywhere
+        // What is left out up to a place has bytes of nobody.
+        const bool is_gap = field.kind == Field::Kind::padding && !field.length;
+        if (is_gap && at_constant) continue;
         if (field.fixed_offset >= 0) bytes = std::min(bytes, static_cast<std::size_t>(field.fixed_offset));
     }
     return bytes == SIZE_MAX ? 0 : bytes;
