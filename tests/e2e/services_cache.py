@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Replies that the driver keeps, on a veth pair: hits without the runtime, what is not kept, forgetting by command, by time and by other files, under
 clients that never stop; a peer that takes no packets from a program."""
+import json
 import os
 import pathlib
 import random
@@ -138,6 +139,14 @@ def test_hits(server):
                [row(number, 1)[:length] for number, length in ((3, 1), (3, 1), (3, 2), (3, 2), (4, 1), (4, 200), (4, 200))])
         expect("  what differs is asked for", (server.both("plain"), sum(server.passed_on("plain"))), ((asked + 4, hits + 3), passed_on + 4))
         sock.close()
+
+
+def test_plan(folder):
+    """Each cache is kept, that with a key of its own as well."""
+    done = subprocess.run([BUILD / "bin" / "chainio-runtime", "--spec", folder / "long.bpf.o", "--check", "--json"], capture_output=True, text=True,
+                          timeout=netns.PATIENCE)
+    caches = [(row["name"], row["state"]) for row in json.loads(done.stdout) if row["kind"] == "cache"]
+    expect("the plan says that each runs", caches, [(name, "runs") for name in OnVeth.SERVICES])
 
 
 def test_key(server):
@@ -430,6 +439,7 @@ def main():
         subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-D", "TTL=200ms", "-o", folder / "short.bpf.o"], check=True)
         (folder / "other.chain").write_text(SPEC.replace('line.number:dec " "', 'line.number:dec "="'))
         subprocess.run([BUILD / "bin" / "chainc", folder / "other.chain", "-o", folder / "other.bpf.o"], check=True)
+        test_plan(folder)
         pair.program = netns.passing(folder)
         test_peer(folder, pair)
         test_peer_with_gro(folder)

@@ -51,8 +51,6 @@ void add_chains(const ir::Module& module, const std::string& engine, std::vector
 }
 
 PlanRow cache_row(const ir::Service& service) {
-    if (service.cache_key_udp >= 0 || service.cache_key_tcp >= 0)
-        return {"cache", service.name, "refused", "replies are kept under their requests; remove `key`"};
     return {"cache", service.name, "runs",
             fmt::format("{} replies in the driver of each --interface, for {} ms", service.cache.entries,
                         static_cast<double>(service.cache.ttl_ns) / 1e6)};
