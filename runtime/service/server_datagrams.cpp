@@ -212,23 +212,32 @@ Server::Sent Server::send_reply(std::uint32_t index, std::uint32_t slot) {
     };
     const std::size_t most = program < 0 ? 1 : kMostDatagrams;
     if (count_of(longest) > most) return Sent::too_long;
-    bool by_socket = datagram.port == engine::kNoIndex;
-    const std::size_t on_way = longest_on_way(datagram, std::min(longest, head_length + answer.length()));
-    if (count_of(on_way) <= most)
-        longest = on_way;
-    else if (by_socket = go_by_socket(datagram); !by_socket)
-        return Sent::too_long;
-    std::size_t count = count_of(longest);
     // Where what they begin with differs in length, as numbers in decimals do, the longest leaves room for all others.
-    while (program >= 0 && count > 1) {
-        const auto written = requests.longest_head(slot, program, count, head);
-        if (!written) return Sent::nothing;
-        if (*written <= head_length) break;
-        head_length = *written;
-        count = count_of(longest);
-        if (count > most) return Sent::too_long;
+    const auto cut_by = [&](std::size_t limit) -> std::optional<std::size_t> {
+        std::size_t cut = count_of(limit);
+        while (program >= 0 && cut > 1 && cut <= most) {
+            const auto written = requests.longest_head(slot, program, cut, head);
+            if (!written) return std::nullopt;
+            if (*written <= head_length) break;
+            head_length = *written;
+            cut = count_of(limit);
+        }
+        return cut;
+    };
+    bool by_socket = datagram.port == engine::kNoIndex;
+    const std::size_t single_head = head_length;
+    const std::size_t on_way = longest_on_way(datagram, std::min(longest, head_length + answer.length()));
+    auto pieces = cut_by(on_way);
+    if (pieces && *pieces > most && !by_socket) {
+        if (by_socket = go_by_socket(datagram); !by_socket) return Sent::too_long;
+        head_length = single_head;
+        pieces = cut_by(longest);
+    } else {
+        longest = on_way;
     }
-    if (!answer.make_heads(count)) return Sent::too_long;
+    if (!pieces) return Sent::nothing;
+    const std::size_t count = *pieces;
+    if (count > most || !answer.make_heads(count)) return Sent::too_long;
     longest -= head_length;
     if (!by_socket && !interfaces_[datagram.port].port->begin_reply(answer.frames(), engine::kHandedOut))
         return Sent::too_long;

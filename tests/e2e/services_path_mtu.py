@@ -16,7 +16,7 @@ import runs  # noqa: E402
 import services_cache  # noqa: E402
 from netns import ip, until  # noqa: E402
 from runs import BUILD, expect  # noqa: E402
-from services_udp import DATA, prepare, reply  # noqa: E402
+from services_udp import DATA, NUMBERED, PART, prepare, reply  # noqa: E402
 from services_xdp import OnVeth  # noqa: E402
 
 MTU, NARROW = 1500, 1280
@@ -146,6 +146,36 @@ def test_runtime(folder, pair):
         expect("ends", server.stop(), 0)
 
 
+class Numbering(Behind, OnVeth):
+    ARTIFACT, FILE, SERVICES, ENDPOINTS = "numbered.bpf.o", None, ("numbered",), 1
+
+    def parts(self, address, times, patience=netns.PATIENCE):
+        """(the bytes, in how many datagrams, the longest of these)"""
+        with self.asker("numbered", address) as sock:
+            sock.settimeout(patience)
+            sock.send(struct.pack("!HH", 9, times))
+            got = [sock.recv(1 << 16)]
+            while len(got) < int(got[0].split(b"\n", 1)[0].split(b"/")[1]):
+                got.append(sock.recv(1 << 16))
+        pieces = dict((int(head.split()[1].split(b"/")[0]), piece) for head, piece in (datagram.split(b"\n", 1) for datagram in got))
+        return b"".join(pieces[number] for number in sorted(pieces)), len(got), max(map(len, got))
+
+
+def test_numbered(folder, pair):
+    """What each datagram begins with decides with the way whether 64 of them are enough."""
+    (folder / "numbered.chain").write_text(NUMBERED.replace("via uring", "via xdp").replace("max 1000", "max 2000"))
+    subprocess.run([BUILD / "bin" / "chainc", folder / "numbered.chain", "-o", folder / "numbered.bpf.o"], check=True)
+    server = Numbering(folder, pair, "--interface", "vb", bind="::")
+    address, _, client, headers = WAYS[0]
+    pair.forget()
+    again_and_again(lambda patience: server.parts(address, 40, patience))
+    until("the kernel knows", lambda: pair.knows(client))
+    most = 64 * (NARROW - headers - len("9 63/64\n")) // len(PART)
+    expect("64 numbered datagrams as the way wants them", server.parts(address, most), (PART * most, 64, NARROW - headers))
+    expect("  what is more by the numbers' length alone", server.parts(address, most + 1), (PART * (most + 1), 58, 1400))
+    expect("ends", server.stop(), 0)
+
+
 class Keeping(Behind, services_cache.OnVeth):
     def padded(self, address, source, sock, line, id_=1):
         """A request as the router sends it on, with room behind it for a reply that the driver writes in its place."""
@@ -202,6 +232,7 @@ def main():
     with tempfile.TemporaryDirectory() as name, Routed() as pair:
         folder = pathlib.Path(name)
         test_runtime(folder, pair)
+        test_numbered(folder, pair)
         prepare_kept(folder, pair)
         test_kept(folder, pair)
         test_kept(folder, pair, "--xdp-attach", "generic")
