@@ -151,6 +151,13 @@ def places_of_a_finished_artifact(folder):
     check("a finished artifact's place is one of the canonical form", want in out, out + err)
 
 
+def map_of_its_own(folder):
+    (folder / "mapped.test.yaml").write_text("spec: app.chain\noptions: [--source-map, own.map]\nfiles: {some: {zeros: 24}}\ncases:\n"
+                                             "  - {name: at, chain: find, files: {db: some}, args: {key: 99}, expect: {outcome: ninety_nine}}\n")
+    code, out, err = run(folder, "mapped.test.yaml")
+    check("a suite may have a map of lines written", code == 0 and (folder / "own.map").exists(), out + err)
+
+
 def interrupted(folder):
     """A signal ends the tool and what it runs, and nothing is left; each child says its number on a pipe when it runs."""
     work, pipe = folder / "work", folder / "running"
@@ -213,6 +220,7 @@ def main():
         check("a directory is named as one with exit code 3, the other files still run",
               (code, err) == (3, "chainio test: directory: is a directory, not a test file; name a file in it\n") and "1 skipped" in out, out + err)
         places_of_a_finished_artifact(folder)
+        map_of_its_own(folder)
         shadow_chains_run_natively(folder)
         interrupted(folder)
         left = list(pathlib.Path(os.environ.get("TMPDIR", "/tmp")).glob("chainio-test-*"))

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -150,8 +151,12 @@ std::expected<std::string, Trouble> Workspace::compile() const {
     if (!fs::exists(spec, error)) spec = suite_->spec;  // chainc knows the library's specs by name
     if (spec.ends_with(".o")) return spec;
     const std::string artifact = folder_ + "/spec.bpf.o";
-    std::vector<std::string> command{chainc(), spec, "-o", artifact, "--source-map", source_map()};
-    command.insert(command.end(), suite_->options.begin(), suite_->options.end());
+    std::vector<std::string> command{chainc(), spec, "-o", artifact};
+    const auto& options = suite_->options;
+    command.insert(command.end(), options.begin(), options.end());
+    // chainc writes one: that which a suite asks for is its own.
+    const auto is_map = [](const std::string& option) { return option.starts_with("--source-map"); };
+    if (std::ranges::none_of(options, is_map)) command.insert(command.end(), {"--source-map", source_map()});
     auto ran = run(command, spec_folder_, {});
     if (!ran)
         return std::unexpected(Trouble{false, ran.error() + "; install chainc beside chainio, or name it in CHAINC"});
