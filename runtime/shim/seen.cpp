@@ -144,7 +144,9 @@ void post_read(int descriptor, const Slot& slot, EventKind kind, std::int64_t of
     const auto told = static_cast<std::uint32_t>(std::min<std::uint64_t>(wished, UINT32_MAX));
     post(*found, event, &told, wished > got ? sizeof told : 0);
     if (!waited) return;
-    // Of what begins after a rest it would hear when the most of it is over.
+    // Of what begins after a rest it would hear when the most of it is over. It says that it rests before it looks for
+    // the last time: a post that does not see the one is seen by the other.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     const bool rests = found->rests.load(std::memory_order_relaxed) != 0;
     const bool is_of_use = !is_too_short(*found, slot, wished) && (length >= kLongRead || !wants(slot, kLetSleep));
     if (rests || is_of_use) wake(*found);
