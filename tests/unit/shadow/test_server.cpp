@@ -159,12 +159,12 @@ TEST(Server, FollowsAnIndexLeafOfSqliteToTheRowsThatItNames) {
     ASSERT_GT(entries, 200u);
     EXPECT_TRUE(happens([&] { return running.chain().walks == entries; })) << running.chain().walks;
     running.stop();
-    const unsigned after = pages_in_memory(path, 0, pages);
-    EXPECT_GT(after - before, 100u);
+    EXPECT_GT(running.chain().fetches, 100u);
     EXPECT_EQ(running.chain().failed, 0u);
     EXPECT_EQ(running.chain().dropped, 0u);
-    // Each walk reads what no other has read before it; together they read each page once.
-    EXPECT_LE(running.chain().fetches, after);
+    // Each walk reads what no other has read before it; together they read each page once. The last fetches are only
+    // begun, and a busy disk takes a while.
+    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 0, pages) >= before + running.chain().fetches; }));
     EXPECT_EQ(running.chain().fetched_bytes, running.chain().fetches * kPage);
 }
 
