@@ -149,7 +149,8 @@ service s on tcp 9000 via uring {
         Narrow out;
         out.room = 100;
         std::vector<std::uint32_t> ended;
-        const std::uint32_t slot = rig.start(std::string(name) + "\n", out);
+        const std::string request = std::string(name) + "\n";
+        const std::uint32_t slot = rig.start(request, out);
         rig.go_on(slot, ended);
         while (ended.empty() && !testing::Test::HasFatalFailure()) rig.turn(ended);
         EXPECT_EQ(out.text, wanted);
