@@ -14,17 +14,10 @@
 #include <thread>
 
 #include "tests/support/random_program/actor.h"
+#include "tests/support/random_program/address.h"
 
 namespace chainio::random_program {
 namespace {
-
-sockaddr_in local(std::uint16_t port) {
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return address;
-}
 
 template <class Call>
 int with_address(Call call, int fd, std::uint16_t port) {

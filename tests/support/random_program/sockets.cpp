@@ -22,19 +22,12 @@
 #include <vector>
 
 #include "tests/support/random_program/actor.h"
+#include "tests/support/random_program/address.h"
 
 namespace chainio::random_program {
 namespace {
 
 constexpr int kPortTaken = 75;
-
-sockaddr_in local(std::uint16_t port) {
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return address;
-}
 
 std::uint16_t bound_port(int fd) {
     sockaddr_in address = {};
