@@ -7,7 +7,7 @@
 
 namespace chainio::ir {
 
-constexpr std::uint32_t kFormatVersion = 9;
+constexpr std::uint32_t kFormatVersion = 10;
 
 // The last value of each enum; the reader refuses greater ones.
 template <class E>
@@ -229,7 +229,7 @@ void describe(A& a, N& n) {
 template <class A, AnyOf<Service> N>
 void describe(A& a, N& n) {
     a(n.name, n.endpoints, n.priority_class, n.cache, n.tcp_framing, n.udp_framing, n.on_request_udp, n.on_request_tcp,
-      n.on_malformed, n.on_failure, n.on_datagram, n.cache_key_udp, n.cache_key_tcp);
+      n.on_malformed, n.on_failure, n.on_datagram);
 }
 template <class A, AnyOf<ProbeArg> N>
 void describe(A& a, N& n) {

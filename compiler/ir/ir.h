@@ -234,7 +234,6 @@ struct Service {
     Framing udp_framing;  // behind `bytes` bytes, a datagram's requests follow one another, each with its end; no end: it is one
     std::int32_t on_request_udp = -1, on_request_tcp = -1, on_malformed = -1, on_failure = -1;  // handler programs
     std::int32_t on_datagram = -1;        // the begin of each datagram of a reply; block_offset: its number, block_tag: how many there are
-    std::int32_t cache_key_udp = -1, cache_key_tcp = -1;  // handler programs: the reply is the cache's key for a request
 };
 struct ProbeArg { std::string name; std::uint8_t bits = 64; bool is_signed = false, cstr = false; std::uint32_t max = 0; };  // max: bytes of a cstr
 struct Probe { std::string name, kind, site; std::vector<ProbeArg> args; };

@@ -123,7 +123,7 @@ Problem check_services(const Module& module, Roles& roles) {
             return "service " + service.name + ": a cache out of range";
         for (std::int32_t handler :
              {service.on_request_udp, service.on_request_tcp, service.on_malformed, service.on_failure,
-              service.on_datagram, service.cache_key_udp, service.cache_key_tcp}) {
+              service.on_datagram}) {
             if (handler < 0) continue;
             if (auto problem = roles.take(handler, ProgramKind::handler, nullptr))
                 return "service " + service.name + ": " + *problem;

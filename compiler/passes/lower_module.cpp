@@ -68,18 +68,10 @@ std::int32_t lower_handler(ModuleContext& m, const std::string& name, const std:
                            bool whole = true) {
     if (!handler) return -1;
     ProgramLowering lowering(m, nullptr, name, ir::ProgramKind::handler);
-    lowering.handler(*handler, handler->body, whole);
+    lowering.handler(*handler, whole);
     ir::Program program = lowering.finish();
     close_begun_replies(program);
     return add_program(m, std::move(program));
-}
-
-std::int32_t lower_key(ModuleContext& m, const std::string& name, const std::optional<checked::Handler>& handler,
-                       const std::optional<checked::Body>& key) {
-    if (!key || !handler) return -1;
-    ProgramLowering lowering(m, nullptr, name, ir::ProgramKind::handler);
-    lowering.handler(*handler, *key, true);
-    return add_program(m, lowering.finish());
 }
 
 void lower_service(ModuleContext& m, const checked::Service& service) {
@@ -90,8 +82,6 @@ void lower_service(ModuleContext& m, const checked::Service& service) {
     out.on_failure = lower_handler(m, service.name + ".failure", service.failure);
     // Requests of bad form are answered, too: by what there is of them.
     out.on_datagram = lower_handler(m, service.name + ".datagram", service.datagram, false);
-    out.cache_key_udp = lower_key(m, service.name + ".key.udp", service.udp, service.udp_key);
-    out.cache_key_tcp = lower_key(m, service.name + ".key.tcp", service.tcp, service.tcp_key);
     m.out.services.push_back(std::move(out));
 }
 

@@ -90,15 +90,16 @@ void ProgramLowering::header(const checked::Record& record) {
     }
 }
 
-void ProgramLowering::handler(const checked::Handler& request, const checked::Body& body, bool whole) {
+void ProgramLowering::handler(const checked::Handler& handler, bool whole) {
+    const checked::Body& body = handler.body;
     locals_.assign(std::max<std::size_t>(body.locals.size(), 1), {});
     local_types_ = &body.locals;
     env_ = &locals_;
-    b_.line = request.line;
+    b_.line = handler.line;
     bool is_text = !body.locals.empty() && body.locals[0].type.kind == checked::TypeKind::text;
-    if (request.request_record >= 0) {
+    if (handler.request_record >= 0) {
         locals_[0] =
-            make_view(m_.checked.records[static_cast<std::size_t>(request.request_record)], Operand::imm(0), whole);
+            make_view(m_.checked.records[static_cast<std::size_t>(handler.request_record)], Operand::imm(0), whole);
     } else if (is_text) {
         locals_[0] = text_match(m_.checked.texts[body.locals[0].type.record], block_bytes());
         b_.check(*locals_[0].present, CIO_MALFORMED);

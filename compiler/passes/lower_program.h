@@ -24,9 +24,8 @@ class ProgramLowering {
     void body(const checked::Body&);  // done, shadow: local 0 of a shadow is the block
     void entry(const checked::Step& first);
     void header(const checked::Record&);
-    // A service's handler, or the body that replies with the cache's key for the same request.
     // `whole`: a request that is not a whole one fails before the body; else only a field that is read has to be there.
-    void handler(const checked::Handler& request, const checked::Body& body, bool whole);
+    void handler(const checked::Handler&, bool whole);
     ir::Program finish();
 
   private:

@@ -299,7 +299,7 @@ struct Service {
     std::string name;
     Span span;
     ir::Service info;
-    std::optional<Body> udp_key, tcp_key;  // the key of the cache: like the handler's body, and its reply is the key
+    std::optional<Body> udp_key;  // the key of the cache, for what it names: its reply is the key
     std::optional<Handler> udp, tcp, malformed, failure, datagram;
 };
 

@@ -226,7 +226,7 @@ std::optional<checked::Handler> Checker::handler(const ast::Service& n, const as
     return out;
 }
 
-// The key under which replies are cached: a body that replies with it.
+// The key under which replies are cached: a body that replies with it, which nobody runs: what matters is what it names.
 checked::Body Checker::key_body(const ast::Service& n, const ast::Request& request, const ast::Expr& key) {
     checked::Body body;
     RequestScope scope;
@@ -271,12 +271,7 @@ void Checker::check_cache(const ast::Service& n, checked::Service& out) {
     if (!n.cache->key) return;
     for (const auto& request : n.requests) {
         checked::Body body = key_body(n, request, *n.cache->key);
-        if (request.transport == ast::Request::Transport::tcp) {
-            out.tcp_key = std::move(body);
-        } else {
-            out.udp_key = std::move(body);
-            if (request.transport == ast::Request::Transport::any) out.tcp_key = key_body(n, request, *n.cache->key);
-        }
+        if (request.transport != ast::Request::Transport::tcp) out.udp_key = std::move(body);
     }
 }
 

@@ -18,9 +18,7 @@ const checked::Handler* Places::handler_of(std::size_t program) const {
         const ir::Service& service = services[s];
         const checked::Service& from = compilation_.checked->services[s];
         for (const auto& [number, handler] : {std::pair{service.on_request_udp, &from.udp},
-                                              {service.cache_key_udp, &from.udp},
                                               {service.on_request_tcp, &from.tcp},
-                                              {service.cache_key_tcp, &from.tcp},
                                               {service.on_malformed, &from.malformed},
                                               {service.on_failure, &from.failure},
                                               {service.on_datagram, &from.datagram}})

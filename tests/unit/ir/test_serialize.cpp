@@ -37,8 +37,6 @@ Artifact rich_artifact() {
                    -1,
                    -1,
                    -1,
-                   -1,
-                   -1,
                    -1}};
     Artifact a = artifact_of(m);
     a.bounds[1] = {1234, 256};
