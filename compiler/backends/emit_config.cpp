@@ -112,6 +112,8 @@ Json service_json(const ir::Module& module, const ir::Service& service) {
         out["udp_framing"] = {{"bytes", service.udp_framing.bytes}, {"end", service.udp_framing.end}};
     if (service.on_request_tcp >= 0)
         out["tcp_framing"] = {{"bytes", service.tcp_framing.bytes}, {"end", service.tcp_framing.end}};
+    if (service.tcp_framing.length >= 0)
+        out["tcp_framing"]["length"] = index_name(service.tcp_framing.length, module.programs);
     return out;
 }
 

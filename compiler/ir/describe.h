@@ -224,7 +224,7 @@ void describe(A& a, N& n) {
 }
 template <class A, AnyOf<Framing> N>
 void describe(A& a, N& n) {
-    a(n.bytes, n.end);
+    a(n.bytes, n.end, n.length);
 }
 template <class A, AnyOf<Service> N>
 void describe(A& a, N& n) {

@@ -103,6 +103,7 @@ void dump_service(const Service& s, std::string& out) {
         out += '\n';
     }
     if (s.on_request_tcp >= 0) out += fmt::format("  on request tcp program {}\n", s.on_request_tcp);
+    if (s.tcp_framing.length >= 0) out += fmt::format("  length tcp program {}\n", s.tcp_framing.length);
     if (s.on_malformed >= 0) out += fmt::format("  on malformed program {}\n", s.on_malformed);
     if (s.on_failure >= 0) out += fmt::format("  on failure program {}\n", s.on_failure);
     if (s.on_datagram >= 0) out += fmt::format("  on datagram program {}\n", s.on_datagram);

@@ -222,9 +222,9 @@ struct ServiceCache {
     std::vector<std::uint8_t> compared;  // of each of a request's first bytes: 0 where replies do not depend on it; behind them all count
     std::vector<std::uint16_t> head;     // of each byte that a datagram begins with: the request's byte that it repeats, or kHeadConstant + byte
 };
-// Where a request ends in a stream: behind `bytes` bytes and, when `end` is not empty, its first occurrence from there on. Neither:
-// the length depends on the request's fields.
-struct Framing { std::uint32_t bytes = 0; std::string end; };
+// Where a request ends in a stream: behind `bytes` bytes (or as many as `length` replies, a handler program that ends with short_read
+// while those that say so have not come) and, when `end` is not empty, its first occurrence from there on. None: nothing shows it.
+struct Framing { std::uint32_t bytes = 0; std::string end; std::int32_t length = -1; };
 struct Service {
     std::string name;
     std::vector<Endpoint> endpoints;

@@ -121,9 +121,9 @@ Problem check_services(const Module& module, Roles& roles) {
         if (service.cache.compared.size() > kKeptFixed || service.cache.head.size() > kMostKeptHead ||
             std::ranges::any_of(service.cache.head, unknown))
             return "service " + service.name + ": a cache out of range";
-        for (std::int32_t handler :
-             {service.on_request_udp, service.on_request_tcp, service.on_malformed, service.on_failure,
-              service.on_datagram}) {
+        if (service.udp_framing.length >= 0) return "service " + service.name + ": datagrams whose length is computed";
+        for (std::int32_t handler : {service.on_request_udp, service.on_request_tcp, service.on_malformed,
+                                     service.on_failure, service.on_datagram, service.tcp_framing.length}) {
             if (handler < 0) continue;
             if (auto problem = roles.take(handler, ProgramKind::handler, nullptr))
                 return "service " + service.name + ": " + *problem;

@@ -74,10 +74,18 @@ std::int32_t lower_handler(ModuleContext& m, const std::string& name, const std:
     return add_program(m, std::move(program));
 }
 
+std::int32_t lower_length(ModuleContext& m, const checked::Service& service) {
+    if (!service.measured) return -1;
+    ProgramLowering lowering(m, nullptr, service.name + ".length", ir::ProgramKind::handler);
+    lowering.request_length(*service.tcp);
+    return add_program(m, lowering.finish());
+}
+
 void lower_service(ModuleContext& m, const checked::Service& service) {
     ir::Service out = service.info;
     out.on_request_udp = lower_handler(m, service.name + ".udp", service.udp);
     out.on_request_tcp = lower_handler(m, service.name + ".tcp", service.tcp);
+    out.tcp_framing.length = lower_length(m, service);
     out.on_malformed = lower_handler(m, service.name + ".malformed", service.malformed);
     out.on_failure = lower_handler(m, service.name + ".failure", service.failure);
     // Requests of bad form are answered, too: by what there is of them.

@@ -109,4 +109,14 @@ void ProgramLowering::handler(const checked::Handler& handler, bool whole) {
     block(body.block);
 }
 
+void ProgramLowering::request_length(const checked::Handler& handler) {
+    arriving_ = true;
+    local_types_ = &handler.body.locals;
+    env_ = &locals_;
+    b_.line = handler.line;
+    const Value request =
+        make_view(m_.checked.records[static_cast<std::size_t>(handler.request_record)], Operand::imm(0), false);
+    b_.add(ir::Reply{{{ir::Format::u64le, view_end(request.view), {}}}});
+}
+
 }  // namespace chainio::passes

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bpf-templates/chainio_step.h"
 #include "compiler/ir/builder.h"
 #include "compiler/passes/lower_context.h"
 #include "compiler/passes/lower_value.h"
@@ -26,6 +27,9 @@ class ProgramLowering {
     void header(const checked::Record&);
     // `whole`: a request that is not a whole one fails before the body; else only a field that is read has to be there.
     void handler(const checked::Handler&, bool whole);
+    // Replies with how many bytes a request's fields have, of which the block may be the beginning only: ends with
+    // `short_read` while those that say so are not there.
+    void request_length(const checked::Handler&);
     ir::Program finish();
 
   private:
@@ -96,6 +100,12 @@ class ProgramLowering {
     Value varint_field(const std::shared_ptr<ViewData>&, std::uint32_t index);
     Value cstr_field(const std::shared_ptr<ViewData>&, std::uint32_t index);
     Value array_field(const std::shared_ptr<ViewData>&, std::uint32_t index);
+    std::pair<Operand, Operand> varint_at(ir::VarintKind, Operand at);  // its value and its length
+    std::uint32_t stride_of(const checked::Field&) const;  // of an array: from one element to the next, in bytes
+    Operand array_count(const std::shared_ptr<ViewData>&, std::uint32_t index);
+    Operand claimed_end(const std::shared_ptr<ViewData>&, std::uint32_t index);
+    // How a program ends for bytes that are not there.
+    std::uint32_t absent() const { return arriving_ ? CIO_SHORT_READ : CIO_MALFORMED; }
     Operand field_offset(const std::shared_ptr<ViewData>&, std::uint32_t index);
     bool stands_alone(const std::shared_ptr<ViewData>&, std::uint32_t index) const;
     void ends_before(const std::shared_ptr<ViewData>&, std::uint32_t index);
@@ -177,6 +187,7 @@ class ProgramLowering {
     const std::vector<checked::Local>* local_types_ = nullptr;
     std::vector<std::function<void()>> undo_;
     std::uint16_t results_ = 0;  // of a handler's calls
+    bool arriving_ = false;      // what is behind the block may still come
 };
 
 }  // namespace chainio::passes

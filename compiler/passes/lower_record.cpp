@@ -46,7 +46,7 @@ Value ProgramLowering::make_view(const checked::Record& record, Operand offset, 
 
 void ProgramLowering::check_view(const View& view) {
     std::uint64_t prefix = fixed_prefix(*view->record);
-    if (prefix > 0) demand(ir::Space::block, view->offset, Operand::imm(prefix), CIO_MALFORMED);
+    if (prefix > 0) demand(ir::Space::block, view->offset, Operand::imm(prefix), absent());
     for (std::uint32_t i = 0; i < view->record->fields.size(); i++) {
         const Field& f = view->record->fields[i];
         if (!f.equals && f.choices.empty()) continue;
@@ -103,7 +103,7 @@ Value ProgramLowering::read_field(const View& view, std::uint32_t index) {
     switch (f.kind) {
         case Field::Kind::integer: {
             Operand at = field_offset(view, index);
-            demand(ir::Space::block, at, Operand::imm(f.width), CIO_MALFORMED);
+            demand(ir::Space::block, at, Operand::imm(f.width), absent());
             return Value::of(b_.load(ir::Space::block, at, f.width, f.big_endian, f.is_signed));
         }
         case Field::Kind::varint: return varint_field(view, index);
@@ -111,7 +111,7 @@ Value ProgramLowering::read_field(const View& view, std::uint32_t index) {
         case Field::Kind::bytes: {
             Operand at = field_offset(view, index);
             Operand length = f.length ? in_record(view, *f.length) : Operand::imm(0);
-            demand(ir::Space::block, at, length, CIO_MALFORMED);
+            demand(ir::Space::block, at, length, absent());
             return Value::of(ir::Slice{ir::Space::block, at, length}, f.max != 0 ? f.max : CIO_MAX_BLOCK);
         }
         case Field::Kind::cstr: return cstr_field(view, index);
@@ -124,10 +124,29 @@ Value ProgramLowering::read_field(const View& view, std::uint32_t index) {
 
 Value ProgramLowering::varint_field(const View& view, std::uint32_t index) {
     Operand at = field_offset(view, index);
-    auto [v, length] =
-        b_.varint(view->record->fields[index].varint, ir::Space::block, at, Operand::imm(CIO_MAX_BLOCK), CIO_MALFORMED);
+    auto [v, length] = varint_at(view->record->fields[index].varint, at);
     if (!view->record->fields[index].when) remember(view, view->fields[index].end, b_.binary(BinOp::add, at, length));
     return Value::of(v);
+}
+
+std::pair<Operand, Operand> ProgramLowering::varint_at(ir::VarintKind kind, Operand at) {
+    const auto read = [&](std::uint32_t outcome) {
+        return b_.varint(kind, ir::Space::block, at, Operand::imm(CIO_MAX_BLOCK), outcome);
+    };
+    if (!arriving_) return read(CIO_MALFORMED);
+    // One that has no end in as many bytes as the longest has is of bad form, whatever comes behind it.
+    constexpr std::uint64_t kLongest = 10;
+    const ir::Reg value = b_.variable(Operand::imm(0)), length = b_.variable(Operand::imm(0));
+    const auto take = [&](std::uint32_t outcome) {
+        const auto [v, n] = read(outcome);
+        b_.assign(value, v);
+        b_.assign(length, n);
+    };
+    const Operand longest_end = b_.binary(BinOp::add, at, Operand::imm(kLongest));
+    b_.if_(
+        b_.binary(BinOp::ule, longest_end, b_.input(ir::Input::block_length)), [&] { take(CIO_MALFORMED); },
+        [&] { take(CIO_SHORT_READ); });
+    return {Operand::reg(value), Operand::reg(length)};
 }
 
 // The NUL must be in the block and within `max` + 1 bytes.
@@ -135,29 +154,41 @@ Value ProgramLowering::cstr_field(const View& view, std::uint32_t index) {
     const Field& f = view->record->fields[index];
     Operand at = field_offset(view, index);
     Operand size = b_.input(ir::Input::block_length);
-    demand_le(at, size, CIO_MALFORMED);
+    demand_le(at, size, absent());
     std::uint32_t longest = std::min<std::uint32_t>(f.max + 1, CIO_MAX_BLOCK);
     Operand window = b_.binary(BinOp::umin, b_.binary(BinOp::sub, size, at), Operand::imm(longest));
     demand(ir::Space::block, at, window, CIO_MALFORMED);
     Operand length = b_.find_byte({ir::Space::block, at, window}, Operand::imm(0), longest);
-    b_.check(b_.binary(BinOp::ult, length, window), CIO_MALFORMED);
+    const Operand found = b_.binary(BinOp::ult, length, window);
+    if (arriving_)
+        b_.check(b_.binary(BinOp::bit_or, found, b_.binary(BinOp::eq, window, Operand::imm(longest))), CIO_SHORT_READ);
+    b_.check(found, CIO_MALFORMED);
     demand(ir::Space::block, at, length, CIO_MALFORMED);
     if (!f.when) remember(view, view->fields[index].end, plus(b_, b_.binary(BinOp::add, at, length), 1));
     return Value::of(ir::Slice{ir::Space::block, at, length}, f.max);
 }
 
-Value ProgramLowering::array_field(const View& view, std::uint32_t index) {
-    const Field& f = view->record->fields[index];
-    std::uint32_t stride = f.width;
+std::uint32_t ProgramLowering::stride_of(const Field& f) const {
     const checked::Type* element = f.type.element.get();
-    if (element != nullptr && element->kind == checked::TypeKind::view)
-        stride = static_cast<std::uint32_t>(m_.checked.records[element->record].fixed_size);
+    const bool is_record = element != nullptr && element->kind == checked::TypeKind::view;
+    return is_record ? static_cast<std::uint32_t>(m_.checked.records[element->record].fixed_size) : f.width;
+}
+
+Operand ProgramLowering::array_count(const View& view, std::uint32_t index) {
+    const Field& f = view->record->fields[index];
     Operand count = in_record(view, *f.count);
     demand_le(count, Operand::imm(f.max), CIO_MALFORMED);
+    return count;
+}
+
+Value ProgramLowering::array_field(const View& view, std::uint32_t index) {
+    const Field& f = view->record->fields[index];
+    const std::uint32_t stride = stride_of(f);
+    Operand count = array_count(view, index);
     Operand at = field_offset(view, index);
     Operand size =
         count.is_imm ? Operand::imm(count.value * stride) : b_.binary(BinOp::mul, count, Operand::imm(stride));
-    demand(ir::Space::block, at, size, CIO_MALFORMED);
+    demand(ir::Space::block, at, size, absent());
     Value v;
     v.kind = Value::Kind::array;
     v.array = std::make_shared<ArrayData>(ArrayData{&f, at, count, stride, f.max});
@@ -214,6 +245,19 @@ Operand ProgramLowering::field_end(const View& view, std::uint32_t index) {
                     choose(exists(view, index), [&] { return existing_end(view, index); }, [&] { return start; }));
 }
 
+// Where a field of bytes, or an array, ends that need not be there as far as that.
+Operand ProgramLowering::claimed_end(const View& view, std::uint32_t index) {
+    const Field& f = view->record->fields[index];
+    Operand length = Operand::imm(0);
+    if (f.kind == Field::Kind::array)
+        length = b_.binary(BinOp::mul, array_count(view, index), Operand::imm(stride_of(f)));
+    else if (f.length)
+        length = in_record(view, *f.length);
+    // Longer ones are all the same to who has to wait for them, and do not wrap around.
+    const Operand most = Operand::imm(std::uint64_t{CIO_MAX_BLOCK} + 1);
+    return b_.binary(BinOp::add, field_offset(view, index), b_.binary(BinOp::umin, length, most));
+}
+
 Operand ProgramLowering::existing_end(const View& view, std::uint32_t index) {
     const Field& f = view->record->fields[index];
     Operand start = field_offset(view, index);
@@ -224,7 +268,7 @@ Operand ProgramLowering::existing_end(const View& view, std::uint32_t index) {
                 field(view, index);
                 return *view->fields[index].end;
             }
-            auto [v, length] = b_.varint(f.varint, ir::Space::block, start, Operand::imm(CIO_MAX_BLOCK), CIO_MALFORMED);
+            auto [v, length] = varint_at(f.varint, start);
             return b_.binary(BinOp::add, start, length);
         }
         case Field::Kind::cstr: {
@@ -236,11 +280,13 @@ Operand ProgramLowering::existing_end(const View& view, std::uint32_t index) {
             return view_end(nested.view);
         }
         case Field::Kind::array: {
+            if (arriving_) return claimed_end(view, index);
             Value v = f.when ? array_field(view, index) : field(view, index);
             return b_.binary(BinOp::add, start, b_.binary(BinOp::mul, v.array->count, Operand::imm(v.array->stride)));
         }
         case Field::Kind::bytes:
         case Field::Kind::padding: {
+            if (arriving_) return claimed_end(view, index);
             Value v = f.when ? read_field(view, index) : field(view, index);
             return b_.binary(BinOp::add, start, v.bytes.length);
         }

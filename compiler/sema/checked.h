@@ -301,6 +301,7 @@ struct Service {
     ir::Service info;
     std::optional<Body> udp_key;  // the key of the cache, for what it names: its reply is the key
     std::optional<Handler> udp, tcp, malformed, failure, datagram;
+    bool measured = false;  // how many bytes the fields of a request over tcp have is for them to say
 };
 
 struct Module {

@@ -392,6 +392,8 @@ class Checker {
     void kept_files(const checked::Block&);
     std::optional<std::int32_t> request_record(const ast::Service&, const ast::Request&, RequestScope&);
     ir::Framing framing(const ast::Request&, const checked::Handler&);
+    std::string end_of(const ast::Request&);  // what closes its text rule; empty: it has none
+    void stream_framing(const ast::Request&, checked::Service&);
     std::optional<checked::Handler> handler(const ast::Service&, const ast::Request*, const ast::Handler&);
     checked::Body key_body(const ast::Service&, const ast::Request&, const ast::Expr& key);
     void bind_request(const ast::Request&, RequestScope&, checked::Body&, ir::Line);

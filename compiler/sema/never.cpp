@@ -109,10 +109,11 @@ void Checker::warn_prefetches(const Block& block) {
 void Checker::warn_request(const ast::Service& n, const checked::Service& out) {
     const auto tcp = std::ranges::find(n.endpoints, true, &ast::Endpoint::tcp);
     const ir::Framing& stream = out.info.tcp_framing;
-    if (!failed_ && tcp != n.endpoints.end() && out.tcp && stream.bytes == 0 && stream.end.empty())
+    if (!failed_ && tcp != n.endpoints.end() && out.tcp && !out.measured && stream.bytes == 0 && stream.end.empty())
         warn(request_no_end, tcp->span,
-             "how long a request is depends on its fields, and the runtime does not serve such requests over tcp",
-             "give the request a fixed size, or end it with a text rule; over udp it may stay as it is");
+             "nothing shows where a request ends in a stream, and the runtime does not serve such requests over tcp",
+             "give the request a fixed size, a length among its fields, or a text rule that ends it; over udp it may "
+             "stay as it is");
     const auto udp = std::ranges::find(n.endpoints, false, &ast::Endpoint::tcp);
     if (failed_ || udp == n.endpoints.end() || !out.udp || out.udp->request_record < 0) return;
     const std::uint64_t bytes = fixed_prefix(module_.records[static_cast<std::size_t>(out.udp->request_record)]);

@@ -226,7 +226,8 @@ std::optional<checked::Handler> Checker::handler(const ast::Service& n, const as
     return out;
 }
 
-// The key under which replies are cached: a body that replies with it, which nobody runs: what matters is what it names.
+// The key under which replies are cached: a body that replies with it, which nobody runs: what matters is what it
+// names.
 checked::Body Checker::key_body(const ast::Service& n, const ast::Request& request, const ast::Expr& key) {
     checked::Body body;
     RequestScope scope;
@@ -301,26 +302,6 @@ void Checker::check_service(std::uint32_t index) {
     service_texts_.clear();
 }
 
-// Where a request of this form ends in a stream: behind its fields, when their size is fixed, and behind the end of its
-// line, which is the literal that closes the text rule.
-ir::Framing Checker::framing(const ast::Request& request, const checked::Handler& made) {
-    ir::Framing out;
-    if (made.request_record >= 0) {
-        const std::int64_t size = module_.records[static_cast<std::size_t>(made.request_record)].fixed_size;
-        if (size < 0) return {};
-        out.bytes = static_cast<std::uint32_t>(size);
-    }
-    for (const auto& field : request.fields) {
-        const auto* named = std::get_if<ast::NamedType>(&field.type.base);
-        const auto rule = field.kind == ast::Field::Kind::data && named ? request_text(*named) : std::nullopt;
-        if (!rule) continue;
-        const auto& items = module_.texts[*rule].items;
-        const bool closed = !items.empty() && items.back().kind == checked::TextItem::Kind::literal;
-        out.end = closed ? items.back().literals[0] : "\n";
-    }
-    return out;
-}
-
 void Checker::check_handlers(const ast::Service& n, checked::Service& out) {
     const ast::Handler* on_request = nullptr;
     const ast::Handler* on_malformed = nullptr;
@@ -372,8 +353,8 @@ void Checker::check_handlers(const ast::Service& n, checked::Service& out) {
         if (!on_request) continue;
         auto made = handler(n, request, *on_request);
         if (tcp) {
-            if (made) out.info.tcp_framing = framing(*request, *made);
             out.tcp = std::move(made);
+            if (out.tcp) stream_framing(*request, out);
         } else {
             if (made) out.info.udp_framing = framing(*request, *made);
             if (on_datagram) out.datagram = handler(n, request, *on_datagram);

@@ -35,8 +35,8 @@ void Input::received(std::size_t length) {
     skip(0);
 }
 
-Request Input::first(const ir::Framing& framing, std::size_t most) {
-    return first_request(framing, bytes(), most, looked_);
+Request Input::first(Request fields, const std::string& end, std::size_t most) {
+    return first_request(fields, end, bytes(), most, looked_);
 }
 
 void Input::take(std::size_t length) {

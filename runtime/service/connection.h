@@ -26,7 +26,7 @@ class Input {
     // Room for bytes that are received right there; it stays where it is until received() says how many were.
     std::span<std::uint8_t> lend();
     void received(std::size_t length);
-    Request first(const ir::Framing& framing, std::size_t most);
+    Request first(Request fields, const std::string& end, std::size_t most);
     std::span<const std::uint8_t> bytes() const { return {memory_ + begin_, end_ - begin_}; }
     // The bytes may move with the next add(), so that a request that runs is taken from the front only when it ends.
     void take(std::size_t length);

@@ -11,10 +11,10 @@ std::string refusal(const ir::Service& service, const ir::Endpoint& endpoint) {
     if (!endpoint.tcp)
         return service.on_request_udp < 0 ? "the artifact has no program for it; compile the spec again" : "";
     if (service.on_request_tcp < 0) return "the artifact has no program for it; compile the spec again";
-    if (service.tcp_framing.bytes == 0 && service.tcp_framing.end.empty())
-        return "the length of a request over tcp depends on its fields, and this version does not follow them; end it "
-               "with a "
-               "text rule, or give it a fixed size";
+    const ir::Framing& framing = service.tcp_framing;
+    if (framing.bytes == 0 && framing.length < 0 && framing.end.empty())
+        return "nothing shows where a request over tcp ends; give it a fixed size, a length among its fields, or a "
+               "text rule that ends it";
     return {};
 }
 

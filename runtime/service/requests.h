@@ -9,6 +9,7 @@
 #include "compiler/ir/handler_run.h"
 #include "runtime/engine/engine.h"
 #include "runtime/service/files.h"
+#include "runtime/service/framing.h"
 #include "runtime/service/sink.h"
 
 namespace chainio::service {
@@ -40,6 +41,8 @@ class Requests {
     bool any_free() const { return in_places() + 1 < places_; }
     bool any_spare() const { return in_places() < places_; }
     unsigned running() const { return static_cast<unsigned>(slots_.size() - free_.size()) + aheads_used_; }
+    // Where the fields of a request end that begins with these bytes, of which more may come.
+    Request fields_of(const ir::Framing& framing, std::span<const std::uint8_t> bytes);
     // Starts a service's handler over a request that stays where it is until the end; replies go to `output`.
     std::uint32_t start(std::uint32_t service, std::int32_t program, std::span<const std::uint8_t> request,
                         Sink& output, std::uint32_t connection);

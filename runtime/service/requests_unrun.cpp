@@ -1,4 +1,4 @@
-// Requests that are not run, as in an overload: what they would have said of the bytes behind them.
+// What requests say before they run, or without being run: how long they are, and what of the bytes behind them.
 #include <algorithm>
 #include <array>
 #include <variant>
@@ -28,6 +28,18 @@ void Requests::find_tellers() {
             [&](std::int32_t program) {
                 return program >= 0 && tells(module_.programs[static_cast<std::size_t>(program)].body, close_outcome_);
             }));
+}
+
+Request Requests::fields_of(const ir::Framing& framing, std::span<const std::uint8_t> bytes) {
+    if (framing.length < 0) return {Cut::whole, framing.bytes};
+    auto& io = *reinterpret_cast<cio_io*>(io_memory_.base() + io_stride_ * slots_.size());
+    ir::HandlerRun scout = run_in(io, scout_memory_, framing.length, bytes);
+    if (scout.go_on() == ir::HandlerRun::Stop::reply) {
+        const std::uint64_t length = scout.value(scout.reply().parts.front().value);
+        // One of no bytes would be followed by another one without end.
+        return {length == 0 && framing.end.empty() ? Cut::bad : Cut::whole, length};
+    }
+    return {scout.outcome() == CIO_SHORT_READ ? Cut::more : Cut::bad, 0};
 }
 
 Requests::Unrun Requests::unrun(std::uint32_t service, std::int32_t program, std::span<const std::uint8_t> request) {

@@ -44,7 +44,7 @@ Server::Server(std::unique_ptr<Generation> generation, const ServerOptions& opti
       held_length_(Net::kBuffers),
       arrived_ns_(options.connections),
       request_length_(options.connections),
-      too_long_(options.connections),
+      cut_(options.connections),
       waiting_(ranks_of(generation->module), WaitingLink{&connections_, &datagrams_}),
       now_(std::move(generation)),
       events_(kEvents) {

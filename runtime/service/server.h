@@ -294,7 +294,7 @@ class Server {
     std::vector<std::uint32_t> held_next_, held_from_, held_length_;  // by buffer
     std::vector<std::uint64_t> arrived_ns_;                           // by connection: its first request
     std::vector<std::size_t> request_length_;
-    std::vector<bool> too_long_;
+    std::vector<Cut> cut_;
     engine::PriorityQueue<WaitingLink> waiting_;
     std::unique_ptr<Generation> now_, before_;           // before_: some of its requests or connections have not ended
     std::vector<std::optional<std::uint32_t>> goes_to_;  // by service of before_: its place in now_

@@ -11,6 +11,7 @@
 #include <new>
 #include <utility>
 
+#include "compiler/ir/dump_stmt.h"
 #include "runtime/service/listen.h"
 #include "runtime/service/server.h"
 
@@ -19,7 +20,18 @@ namespace {
 
 constexpr std::uint64_t kParting = 5'000'000'000;  // ns, for a peer whose service is gone to come to an end
 
-bool same_framing(const ir::Framing& a, const ir::Framing& b) { return a.bytes == b.bytes && a.end == b.end; }
+std::string code_of(const ir::Module& module, std::int32_t program) {
+    std::string text;
+    if (program < 0) return text;
+    const ir::Program& from = module.programs[static_cast<std::size_t>(program)];
+    ir::dump_body(module, from, from.body, 0, text);
+    return text;
+}
+
+// Whether what one service takes for a request of a stream the other does, too.
+bool same_framing(const ir::Module& module_a, const ir::Framing& a, const ir::Module& module_b, const ir::Framing& b) {
+    return a.bytes == b.bytes && a.end == b.end && code_of(module_a, a.length) == code_of(module_b, b.length);
+}
 
 }  // namespace
 
@@ -161,7 +173,9 @@ std::expected<void, std::string> Server::reload(engine::Engine& engine, Files fi
     goes_to_.clear();
     for (const ir::Service& service : now_->module.services) {
         auto place = next->find(service.name);
-        if (place && !same_framing(service.tcp_framing, next->module.services[*place].tcp_framing)) place.reset();
+        if (place &&
+            !same_framing(now_->module, service.tcp_framing, next->module, next->module.services[*place].tcp_framing))
+            place.reset();
         goes_to_.push_back(place);
     }
     before_ = std::move(now_);

@@ -65,7 +65,9 @@ void Server::look_for_request(std::uint32_t index) {
         connection.leaving = true;
         return;
     }
-    const Request request = connection.input.first(service_of(connection).tcp_framing, options_.request_bytes);
+    const ir::Framing& framing = service_of(connection).tcp_framing;
+    const Request fields = connection.generation->requests.fields_of(framing, connection.input.bytes());
+    const Request request = connection.input.first(fields, framing.end, options_.request_bytes);
     if (connection.time_begins()) connection.request_deadline_ns = 0;
     if (request.cut == Cut::more) {
         const bool begun = connection.input.held() != 0, skips = connection.input.skips() != 0;
@@ -81,8 +83,8 @@ void Server::look_for_request(std::uint32_t index) {
     connection.request_deadline_ns = 0;
     connection.input.pin(true);
     arrived_ns_[index] = now_ns();
-    too_long_[index] = request.cut == Cut::long_;
-    request_length_[index] = too_long_[index] ? connection.input.held() : request.length;
+    cut_[index] = request.cut;
+    request_length_[index] = request.cut == Cut::whole ? request.length : connection.input.held();
     counters_of(connection).requests++;
     wait_turn(index);
 }
@@ -121,13 +123,14 @@ void Server::begin(std::uint32_t index, bool is_shed) {
     Connection& connection = connections_[index];
     connection.waiting = false;
     const auto bytes = connection.input.bytes().first(request_length_[index]);
-    if (too_long_[index]) counters_of(connection).too_long++;
+    const bool endless = cut_[index] != Cut::whole;
+    if (cut_[index] == Cut::long_) counters_of(connection).too_long++;
     Requests& requests = connection.generation->requests;
     connection.output.use(connection.generation->lender, lends_from());
     const std::int32_t program = service_of(connection).on_request_tcp;
-    if (too_long_[index] || is_shed) {
+    if (endless || is_shed) {
         Requests::Unrun unrun{.ending = is_shed ? Ending::failed : Ending::malformed};
-        if (!too_long_[index]) unrun = requests.unrun(connection.service, program, bytes);
+        if (!endless) unrun = requests.unrun(connection.service, program, bytes);
         connection.request = requests.start_failed(connection.service, unrun, bytes, connection.output, index);
     } else {
         connection.request = requests.start(connection.service, program, bytes, connection.output, index);
@@ -186,7 +189,7 @@ void Server::ended(Generation& generation, std::uint32_t slot) {
     counters.payload_copies += requests.take_copies(slot);
     counters.latency_ns.record(now_ns() - arrived_ns_[index]);
     // Behind a request without an end nothing can be told apart.
-    connection.leaving = connection.leaving || requests.closes(slot) || too_long_[index];
+    connection.leaving = connection.leaving || requests.closes(slot) || cut_[index] != Cut::whole;
     connection.request = engine::kNoIndex;
     connection.slow = false;
     connection.output.end_reply();

@@ -386,6 +386,37 @@ def test_endpoints(folder, artifacts):
     expect("ends", server.stop(), 0)
 
 
+def test_measured(folder, artifacts):
+    """Half a request that says itself how long it is: the newer spec goes on with it where it says so in the same way."""
+    def measured(name, size, before=""):
+        source = folder / "measured.chain"
+        source.write_text(f"""{before}app kv {{ files rows = "*.rows" }}
+service lines on tcp 7001 via uring {{
+  request {{ size: u16be  body: bytes({size}) }}
+  on request {{ reply "{name}" body }}
+}}
+""")
+        subprocess.run([BUILD / "bin" / "chainc", source, "-o", folder / "measured.o"], check=True)
+        return (folder / "measured.o").read_bytes()
+    (folder / "app.o").write_bytes(measured("A", "size"))
+    server = Server(folder)
+    sock = server.connect()
+    sock.sendall(b"\0\3abc\0\4de")
+    expect("a whole one", receive(sock, 4), b"Aabc")
+    server.use(measured("B", "size", "# Elsewhere in the file.\n\n"))
+    expect("the same size", server.control({"op": "reload"})["edition"], 2)
+    sock.sendall(b"fg\0\5h")
+    expect("  goes on under the new spec", receive(sock, 5), b"Bdefg")
+    server.use(measured("C", "size + 1"))
+    expect("another size", server.control({"op": "reload"})["edition"], 3)
+    sock.sendall(b"ijkl")
+    expect("  is answered by the one before, and ends", everything(sock), b"Bhijkl")
+    with server.connect() as fresh:
+        fresh.sendall(b"\0\3abcd")
+        expect("  for others it is", receive(fresh, 5), b"Cabcd")
+    expect("ends", server.stop(), 0)
+
+
 def test_ports_of_the_kernel(folder, artifacts):
     """A service may have several ports over tcp that the kernel has chosen: a reload keeps each of them."""
     compiled(folder, "A")
@@ -416,7 +447,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         artifacts = {name: compiled(folder, name) for name in "AB"}
-        for test in (test_load, test_goes_on, test_without_a_thread, test_without_memory, test_order, test_files, test_endpoints,
+        for test in (test_load, test_goes_on, test_without_a_thread, test_without_memory, test_order, test_files, test_endpoints, test_measured,
                      test_ports_of_the_kernel):
             write_rows(folder, ord("a"))
             (folder / "app.o").write_bytes(artifacts["A"])

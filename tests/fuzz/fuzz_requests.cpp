@@ -86,7 +86,9 @@ class Talker {
         service::Output output(output_memory_.data(), output_memory_.size());
         said_.clear();
         for (bool open = true; open;) {
-            const service::Request request = input.first(service_.tcp_framing, kMostRequest);
+            const ir::Framing& framing = service_.tcp_framing;
+            const service::Request request =
+                input.first(generation_.requests.fields_of(framing, input.bytes()), framing.end, kMostRequest);
             if (request.cut != service::Cut::more) {
                 open = run(request, input, output, pace);
                 continue;
@@ -112,7 +114,7 @@ class Talker {
     // One request; false when the connection ends with it.
     bool run(const service::Request& request, service::Input& input, service::Output& output, const Pace& pace) {
         service::Requests& requests = generation_.requests;
-        const bool too_long = request.cut == service::Cut::long_;
+        const bool too_long = request.cut != service::Cut::whole;
         const std::size_t length = too_long ? input.held() : request.length;
         const Bytes bytes = input.bytes().first(length);
         input.pin(true);

@@ -326,7 +326,7 @@ class Handlers(Statements):
 
 def random_request(rng, prefix, transports, rule, end):
     way = rng.choice(["fields", "line", "both", "both"])
-    fixed = "tcp" in transports or rng.random() < 0.4
+    fixed = rng.random() < 0.4
     request = Request()
     if way != "line":
         if rng.random() < 0.3:

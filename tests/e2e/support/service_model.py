@@ -4,7 +4,7 @@ import collections
 from service_chains import is_absent
 from spec_functions import Ended, Unknown, malformed_unless, truncate
 from spec_model import Break, Run
-from spec_records import View, match
+from spec_records import Arriving, Short, View, match
 
 FILE = b"random.dat"
 DATAGRAM, DATAGRAMS, ONE_DATAGRAM, HELD = 1400, 64, 65507, 9216  # bytes: of one of a reply, how many of it, of a reply in one, of a request
@@ -215,6 +215,16 @@ class Model:
     def cut(self, rest):
         """The length of the first request, None if it is not whole, and whether it is too long."""
         size, end, most = self.request.size, self.request.end, self.request_bytes
+        if size is None:
+            try:
+                size = Arriving(self.request.record, rest, self.request.nested_size).end()
+            except Short:
+                return (len(rest), True) if len(rest) >= most else (None, False)
+            except Ended:
+                return len(rest), True
+            if size + len(end) > most or size + len(end) == 0:
+                return len(rest), True
+            self.counts["measured"] += 1
         found = rest.find(end, size) if end else size if len(rest) >= size else -1
         if found >= 0 and found + len(end) <= most:
             return found + len(end), False

@@ -1,5 +1,5 @@
 """The model of records and of text rules: where a field lies in a block and what it holds, and what a rule finds in bytes."""
-from spec_functions import ALL, Unknown, leb128, malformed_unless, sqlite_varint, wrap, zigzag
+from spec_functions import ALL, Ended, Unknown, leb128, malformed_unless, sqlite_varint, wrap, zigzag
 
 
 class View:
@@ -52,6 +52,10 @@ class View:
             self.get(last.name)
         return self.start(last) + self.size(last)
 
+    def present(self, there):
+        """What the bytes that a field lies in have to be."""
+        malformed_unless(there)
+
     def elements(self, field):
         if field.count is None:
             return field.limit
@@ -74,7 +78,7 @@ class View:
             return self.cstr(field)
         start = self.start(field)
         data = self.block[start:start + self.size(field)]
-        malformed_unless(len(data) == self.size(field) and start <= len(self.block))
+        self.present(len(data) == self.size(field) and start <= len(self.block))
         if field.kind in ("bytes", "counted"):
             return data
         if field.kind == "array":
@@ -83,14 +87,43 @@ class View:
 
     def cstr(self, field):
         start = self.start(field)
-        malformed_unless(start <= len(self.block))
+        self.present(start <= len(self.block))
         zero = self.block.find(b"\0", start, start + field.limit + 1)
+        self.present(zero >= 0 or start + field.limit + 1 <= len(self.block))
         malformed_unless(zero >= 0)
         return self.block[start:zero]
 
     @staticmethod
     def integer(field, data):
         return int.from_bytes(data, field.order, signed=field.signed)
+
+
+class Short(Exception):
+    """More has to come before anything can be said."""
+
+
+class Arriving(View):
+    """Of a record at the begin of a stream: how long it is, as soon as the fields that say so have come."""
+    LONGEST = 10  # of numbers whose length is their own
+
+    def __init__(self, record, block, at):
+        self.record, self.block, self.at = record, block, at
+        self.by_name = {field.name: field for field in record.named()}
+
+    def present(self, there):
+        if not there:
+            raise Short
+
+    def varint(self, field):
+        try:
+            return super().varint(field)
+        except Ended:
+            self.present(self.start(field) + self.LONGEST <= len(self.block))
+            raise
+
+    def end(self):
+        last = self.record.fields[-1]
+        return self.start(last) + self.size(last)
 
 
 def digits(data):

@@ -16,13 +16,19 @@ std::span<const std::uint8_t> bytes(std::string_view text) {
 
 std::string text(std::span<const std::uint8_t> from) { return {from.begin(), from.end()}; }
 
-Request first(const ir::Framing& framing, std::string_view from, std::size_t most = 64) {
+// Requests of so many bytes, and an end behind them.
+struct Framing {
+    std::size_t fields;
+    std::string end;
+};
+
+Request first(const Framing& framing, std::string_view from, std::size_t most = 64) {
     std::size_t looked = 0;
-    return first_request(framing, bytes(from), most, looked);
+    return first_request({Cut::whole, framing.fields}, framing.end, bytes(from), most, looked);
 }
 
 TEST(Framing, ALineEndsWithItsLastByte) {
-    const ir::Framing line{0, "\r\n"};
+    const Framing line{0, "\r\n"};
     EXPECT_EQ(first(line, "get a\r\nget b\r\n").length, 7u);
     EXPECT_EQ(first(line, "get a\r").cut, Cut::more);
     EXPECT_EQ(first(line, "").cut, Cut::more);
@@ -31,14 +37,14 @@ TEST(Framing, ALineEndsWithItsLastByte) {
 }
 
 TEST(Framing, AnEndInsideTheFixedPartIsNotOne) {
-    const ir::Framing framing{4, "\n"};
+    const Framing framing{4, "\n"};
     EXPECT_EQ(first(framing, "\n\n\n\nab\n").length, 7u);
     EXPECT_EQ(first(framing, "\n\n\n\n").cut, Cut::more);
     EXPECT_EQ(first(framing, "\n\n\n\n\n").length, 5u);
 }
 
 TEST(Framing, AFixedRequestIsItsSize) {
-    const ir::Framing framing{9, ""};
+    const Framing framing{9, ""};
     EXPECT_EQ(first(framing, "12345678").cut, Cut::more);
     const Request whole = first(framing, "1234567890");
     EXPECT_EQ(whole.cut, Cut::whole);
@@ -46,7 +52,7 @@ TEST(Framing, AFixedRequestIsItsSize) {
 }
 
 TEST(Framing, TheLongestRequestIsAllowedAndOneByteMoreIsNot) {
-    const ir::Framing line{0, "\n"};
+    const Framing line{0, "\n"};
     EXPECT_EQ(first(line, "1234567\n", 8).length, 8u);
     EXPECT_EQ(first(line, "1234567", 8).cut, Cut::more);
     EXPECT_EQ(first(line, "12345678\n", 8).cut, Cut::long_);
@@ -55,14 +61,14 @@ TEST(Framing, TheLongestRequestIsAllowedAndOneByteMoreIsNot) {
 
 // Whatever the pieces in which bytes come, the requests are the same.
 TEST(Framing, BytesThatComeOneByOne) {
-    const ir::Framing line{2, "END"};
+    const Framing line{2, "END"};
     const std::string all = "xxENDxxEENDENENDEND";
     std::vector<std::string> requests;
     std::string there;
     std::size_t looked = 0;
     for (char byte : all) {
         there += byte;
-        const Request request = first_request(line, bytes(there), 64, looked);
+        const Request request = first_request({Cut::whole, line.fields}, line.end, bytes(there), 64, looked);
         if (request.cut != Cut::whole) continue;
         requests.push_back(there.substr(0, request.length));
         there.erase(0, request.length);
