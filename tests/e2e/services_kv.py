@@ -13,9 +13,9 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns
 import runs
+from memcached import escaped
 from runs import BUILD, ROOT, expect
 from services_cache import PassPair
-from services_memcached import escaped
 from services_tcp import everything
 from services_xdp import THERE, OnVeth as OnVethBefore
 

@@ -2,7 +2,6 @@
 """std/memcached.chain: unmodified clients of memcached, and its own answers to the same requests, byte for byte.
 The interpreter is the distribution's, which has its packages (pymemcache)."""
 import itertools
-import os
 import pathlib
 import random
 import re
@@ -10,17 +9,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 
 from pymemcache.client.base import Client
 from pymemcache.exceptions import MemcacheServerError
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
-import started  # noqa: E402
+from memcached import ROOT, BUILD, Ours, Theirs, items, store_of, talk  # noqa: E402
 
-ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
-BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
 SEED = 20265
 failures = compared = 0
 
@@ -34,78 +29,8 @@ def expect(what, got, want):
     failures += not ok
 
 
-def items(rng):
-    out = {b"a": (5, b"abc"), b"empty": (0, b""), b"k" * 250: (1, b"long key"), b"long": (7, rng.randbytes(64000))}
-    for number in range(2000):
-        out[b"key%d" % number] = (rng.choice((0, 1, 0xFFFFFFFF)), rng.randbytes(rng.choice((0, 10, 100, 1000, 5000))))
-    return out
-
-
-def escaped(data):
-    return b"".join(b"\\x%02x" % byte if byte < 32 or byte == 92 else bytes([byte]) for byte in data)
-
-
-class Ours:
-    def __init__(self, folder, store, *params):
-        subprocess.run([BUILD / "bin" / "chainc", ROOT / "stdlib-chains" / "std" / "memcached.chain", "-I", ROOT / "stdlib-chains", "-o",
-                        folder / "memcached.o", *params], check=True)
-        command = [BUILD / "bin" / "chainio-runtime", "--spec", folder / "memcached.o", "--bind", "127.0.0.1", "--port", "memcached=0", "--file",
-                   f"values={store}", "--socket", folder / f"{store.name}{len(params)}.control"]
-        self.process = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for line in self.process.stderr:
-            if found := re.match(r"service memcached at tcp \S+ port (\d+):", line):
-                self.port = int(found[1])
-            if line.startswith("serving at"):
-                break
-        self.rest = started.rest_of(self.process.stderr, [])
-
-    def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
-
-    def stop(self):
-        self.process.terminate()
-        code = self.process.wait(timeout=60)
-        self.rest.join()
-        return code
-
-
-class Theirs:
-    """memcached, with the same items."""
-    def __init__(self, folder, held):
-        self.path = folder / "theirs"
-        self.process = started.start(["memcached", "-u", "root", "-s", self.path, "-m", "512", "-I", "1m"])
-        while not self.path.exists() and self.process.poll() is None:
-            time.sleep(0.01)
-        stored = ask(self, b"".join(b"set %s %d 0 %d\r\n%s\r\n" % (key, flags, len(value), value) for key, (flags, value) in held.items()))
-        assert stored == b"STORED\r\n" * len(held), stored[:200]
-
-    def connect(self):
-        sock = socket.socket(socket.AF_UNIX)
-        sock.settimeout(60)
-        until = time.monotonic() + 60
-        while True:
-            try:
-                sock.connect(str(self.path))
-                return sock
-            except OSError:
-                assert time.monotonic() < until
-                time.sleep(0.01)
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(timeout=60)
-
-
 def ask(server, requests):
-    """What comes back until the server closes, which it does behind `quit`."""
-    with server.connect() as sock:
-        sender = threading.Thread(target=sock.sendall, args=(requests + b"quit\r\n",))
-        sender.start()
-        data = b""
-        while got := sock.recv(1 << 20):
-            data += got
-        sender.join()
-        return data
+    return talk(server, requests + b"quit\r\n")
 
 
 # A tab ends no command's name, whatever the command; elsewhere it is a part of a word as any other byte.
@@ -305,9 +230,7 @@ def main():
     held = items(rng)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        store = folder / "main.store"
-        text = b"".join(b"%s\t%s\t%d\n" % (key, escaped(value), flags) for key, (flags, value) in held.items())
-        subprocess.run([BUILD / "bin" / "chainio", "store", "build", store, "--from", "-"], input=text, check=True, stdout=subprocess.DEVNULL)
+        store = store_of(folder, held)
         ours, theirs = Ours(folder, store), Theirs(folder, held)
         try:
             same_answers(ours, theirs, held, rng)

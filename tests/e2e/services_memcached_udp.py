@@ -17,7 +17,7 @@ import runs
 import started
 from pymemcache.client.base import Client
 from runs import BUILD, ROOT, expect
-from services_memcached import escaped, items
+from memcached import escaped, items
 
 OURS, THEIRS = 11211, 11212
 ADDRESS = "10.9.0.2"

@@ -1,0 +1,101 @@
+"""memcached, and ours over a store of the same items."""
+import contextlib
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import threading
+import time
+
+import started
+
+ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[3]))
+BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
+
+
+def items(rng):
+    out = {b"a": (5, b"abc"), b"empty": (0, b""), b"k" * 250: (1, b"long key"), b"long": (7, rng.randbytes(64000))}
+    for number in range(2000):
+        out[b"key%d" % number] = (rng.choice((0, 1, 0xFFFFFFFF)), rng.randbytes(rng.choice((0, 10, 100, 1000, 5000))))
+    return out
+
+
+def escaped(data):
+    return b"".join(b"\\x%02x" % byte if byte < 32 or byte == 92 else bytes([byte]) for byte in data)
+
+
+def store_of(folder, held):
+    store = folder / "main.store"
+    text = b"".join(b"%s\t%s\t%d\n" % (key, escaped(value), flags) for key, (flags, value) in held.items())
+    subprocess.run([BUILD / "bin" / "chainio", "store", "build", store, "--from", "-"], input=text, check=True, stdout=subprocess.DEVNULL)
+    return store
+
+
+class Ours:
+    """A service of the library over a store."""
+    def __init__(self, folder, store, *params, service="memcached"):
+        subprocess.run([BUILD / "bin" / "chainc", ROOT / "stdlib-chains" / "std" / f"{service}.chain", "-I", ROOT / "stdlib-chains", "-o",
+                        folder / f"{service}.o", *params], check=True)
+        command = [BUILD / "bin" / "chainio-runtime", "--spec", folder / f"{service}.o", "--bind", "127.0.0.1", "--port", f"{service}=0", "--file",
+                   f"values={store}", "--socket", folder / f"{store.name}{len(params)}.control"]
+        self.process = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for line in self.process.stderr:
+            if found := re.match(rf"service {service} at tcp \S+ port (\d+):", line):
+                self.port = int(found[1])
+            if line.startswith("serving at"):
+                break
+        self.rest = started.rest_of(self.process.stderr, [])
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+
+    def stop(self):
+        self.process.terminate()
+        code = self.process.wait(timeout=60)
+        self.rest.join()
+        return code
+
+
+class Theirs:
+    """memcached, with the same items."""
+    def __init__(self, folder, held):
+        self.path = folder / "theirs"
+        self.process = started.start(["memcached", "-u", "root", "-s", self.path, "-m", "512", "-I", "1m"])
+        while not self.path.exists() and self.process.poll() is None:
+            time.sleep(0.01)
+        stored = talk(self, b"".join(b"set %s %d 0 %d\r\n%s\r\n" % (key, flags, len(value), value) for key, (flags, value) in held.items()) + b"quit\r\n")
+        assert stored == b"STORED\r\n" * len(held), stored[:200]
+
+    def connect(self):
+        sock = socket.socket(socket.AF_UNIX)
+        sock.settimeout(60)
+        until = time.monotonic() + 60
+        while True:
+            try:
+                sock.connect(str(self.path))
+                return sock
+            except OSError:
+                assert time.monotonic() < until
+                time.sleep(0.01)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(timeout=60)
+
+
+def talk(server, requests):
+    """What comes back until the server closes."""
+    with server.connect() as sock:
+        sender = threading.Thread(target=send_all, args=(sock, requests))
+        sender.start()
+        data = b""
+        while got := sock.recv(1 << 20):
+            data += got
+        sender.join()
+        return data
+
+
+def send_all(sock, requests):
+    with contextlib.suppress(ConnectionError):  # the rest is nothing to a server that closes
+        sock.sendall(requests)
