@@ -1,0 +1,202 @@
+#!/usr/bin/python3
+"""std/http_store.chain: values of a store by HTTP, asked by Python's client, by curl, by an nginx in front of it, and by hand: cut anywhere, several at once, of bad form."""
+import http.client
+import pathlib
+import random
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import started  # noqa: E402
+from memcached import Ours, items, store_of  # noqa: E402
+
+SEED = 20271
+failures = compared = 0
+OF_A_PATH = re.compile(rb"[a-zA-Z0-9]+")
+
+
+def expect(what, got, want):
+    global failures, compared
+    compared += 1
+    if got != want:
+        failures += 1
+        print(f"FAIL  {what}\n      got {got!r:.600}\n      want {want!r:.600}", flush=True)
+
+
+def talk(ours, sent, cuts=()):
+    """What comes back to all of it, until the server closes or has nothing to add to what a last request gets."""
+    with ours.connect() as sock:
+        at = 0
+        for end in [*cuts, len(sent)]:
+            sock.sendall(sent[at:end])
+            at = end
+        sock.shutdown(1)
+        data = b""
+        while got := sock.recv(1 << 20):
+            data += got
+        return data
+
+
+def answers(data):
+    """(status, headers, body) of each reply; the bodies of those to HEAD have to be told apart by who asks."""
+    found = []
+    while data:
+        head, _, data = data.partition(b"\r\n\r\n")
+        lines = head.split(b"\r\n")
+        headers = dict(line.split(b": ", 1) for line in lines[1:])
+        size = int(headers.get(b"Content-Length", 0))
+        found.append((int(lines[0].split()[1]), headers, data[:size]))
+        data = data[size:]
+    return found
+
+
+def statuses(ours, sent, cuts=()):
+    return [status for status, _, _ in answers(talk(ours, sent, cuts))]
+
+
+def by_python(ours, held, rng):
+    client = http.client.HTTPConnection("127.0.0.1", ours.port, timeout=60)
+    connection = None
+    for key in [b"a", b"empty", b"long", *rng.sample(sorted(held), 200), b"nothing"]:
+        method = rng.choice(["GET", "GET", "HEAD"])
+        client.request(method, "/" + key.decode())
+        answer = client.getresponse()
+        body, (_, value) = answer.read(), held.get(key, (0, b""))
+        expect(f"{method} {key[:20]}", (answer.status, answer.getheader("Content-Length"), body),
+               (200 if key in held else 404, str(len(value)), value if method == "GET" else b""))
+        expect("  on one connection", client.sock is (connection or client.sock), True)
+        connection = client.sock
+        if answer.status == 200 and method == "GET":
+            client.request("GET", "/" + key.decode() + "?query", headers={"if-none-MATCH": answer.getheader("ETag")})
+            again = client.getresponse()
+            expect("  not modified", (again.status, again.read(), again.getheader("ETag")), (304, b"", answer.getheader("ETag")))
+    for method in ("POST", "PUT", "DELETE"):
+        client.request(method, "/a", body=b"GET /a HTTP/1.1\r\n\r\n" * 5000 if method != "DELETE" else None)
+        answer = client.getresponse()
+        expect(method, (answer.status, answer.getheader("Allow"), answer.read()), (405, "GET, HEAD", b""))
+        expect("  and its body is no request", client.sock is connection, True)
+    client.close()
+
+
+GET = b"GET /a HTTP/1.1\r\nHost: x\r\n"
+OF_GOOD_FORM = {
+    b"GET /a HTTP/1.1\r\n\r\n": 200, b"GET /a HTTP/1.1\r\nA: b\r\n\r\n": 200, b"\r\nGET /a HTTP/1.1\r\n\r\n": 200, b"GET / HTTP/1.1\r\n\r\n": 404,
+    b"GET /%61 HTTP/1.1\r\n\r\n": 404, b"GET /" + b"k" * 250 + b" HTTP/1.1\r\n\r\n": 200, b"GET /" + b"k" * 251 + b" HTTP/1.1\r\n\r\n": 404,
+    b"GET /a? HTTP/1.1\r\n\r\n": 200, b"GET /?a HTTP/1.1\r\n\r\n": 404, b"get /a HTTP/1.1\r\n\r\n": 405, b"HEADER /a HTTP/1.1\r\n\r\n": 405,
+    b"POST /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc": 405, GET + b"content-LENGTH:  \t 3\r\n\r\nabc": 200, GET + b"Content-Length:3\r\n\r\nabc": 200,
+    GET + b"X: " + b"y" * 8000 + b"\r\n\r\n": 200, GET + b"X: y\r\n" * 90 + b"\r\n": 200, GET + b"If-None-Match: \"1\"\r\n\r\n": 200, GET + b"If-None-Match: *\r\n\r\n": 200,
+    GET + b"Connection: keep-alive\r\n\r\n": 200, GET + b"Connection: upgrade\r\n\r\n": 200, b"GET /a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n": 200,
+}
+THAT_CLOSE = {
+    b"GET /a HTTP/1.0\r\n\r\n": 200, GET + b"Connection: close\r\n\r\n": 200, GET + b"CONNECTION:close\r\n\r\n": 200, GET + b"Connection: close, TE\r\n\r\n": 200,
+    b"GET a HTTP/1.1\r\n\r\n": 400, b"GET http://x/a HTTP/1.1\r\n\r\n": 400, b"OPTIONS * HTTP/1.1\r\n\r\n": 400, b"GET /a HTTP/2.0\r\n\r\n": 400, b"GET /a HTTP/1.12\r\n\r\n": 400,
+    b"GET /a\r\n\r\n": 400, b"GET  /a HTTP/1.1\r\n\r\n": 400, b"nonsense\r\n\r\n": 400, b"\x16\x03\x01\r\n\r\n": 400,
+    GET + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n": 200, GET + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n": 200,
+    GET + b"Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc": 400, GET + b"Content-Length: 3, 3\r\n\r\nabc": 400, GET + b"Content-Length: +3\r\n\r\nabc": 400,
+    GET + b"Content-Length : 3\r\n\r\nabc": 400, GET + b" Content-Length: 3\r\n\r\nabc": 400, GET + b"X: y\r\n" * 120 + b"\r\n": 400, GET + b"X: " + b"y" * 17000 + b"\r\n\r\n": 400,
+}
+
+
+def by_hand(ours, rng):
+    for sent, status in OF_GOOD_FORM.items():
+        expect(f"{sent[:60]}", statuses(ours, sent + GET + b"\r\n"), [status, 200])
+    for sent, status in THAT_CLOSE.items():
+        expect(f"{sent[:60]} closes", statuses(ours, sent + GET + b"\r\n"), [status])
+    expect("half a request has no answer", talk(ours, GET), b"")
+    those = list(OF_GOOD_FORM.items())
+    for _ in range(60):
+        chosen = rng.choices(those, k=rng.randrange(1, 30))
+        sent = b"".join(one for one, _ in chosen)
+        cuts = sorted(rng.sample(range(len(sent)), rng.choice((0, 1, 10))))
+        expect("several, cut anywhere", statuses(ours, sent, cuts), [status for _, status in chosen])
+
+
+def by_curl(ours, held):
+    if not shutil.which("curl"):
+        print("SKIP  curl: it is not installed", flush=True)
+        return
+    url = f"http://127.0.0.1:{ours.port}/"
+    done = subprocess.run(["curl", "-sS", "--max-time", "60", url + "a", url + "key7", url + "key8"], capture_output=True)
+    expect("curl", (done.returncode, done.stdout), (0, held[b"a"][1] + held[b"key7"][1] + held[b"key8"][1]))
+    done = subprocess.run(["curl", "-sS", "--max-time", "60", "-T", __file__, url + "a", "-o", "/dev/null", "-w", "%{http_code}"], capture_output=True)
+    expect("curl -T", (done.returncode, done.stdout), (0, b"405"))
+
+
+def connected(path, process):
+    """To a server that comes up meanwhile."""
+    until = time.monotonic() + 60
+    while True:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.settimeout(60)
+        try:
+            sock.connect(str(path))
+            return sock
+        except OSError:
+            sock.close()
+            assert time.monotonic() < until and process.poll() is None
+            time.sleep(0.01)
+
+
+def behind_nginx(folder, ours, held, rng):
+    """nginx keeps its connections to us."""
+    socket_path = folder / "nginx.socket"
+    (folder / "nginx.conf").write_text(f"""
+daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/nginx.log;
+events {{ }}
+http {{
+  access_log off;
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+  upstream ours {{ server 127.0.0.1:{ours.port}; keepalive 4; }}
+  server {{ listen unix:{socket_path}; location / {{ proxy_pass http://ours; proxy_http_version 1.1; proxy_set_header Connection ""; }} }}
+}}
+""")
+    process = started.start(["nginx", "-p", folder, "-c", folder / "nginx.conf"], stderr=subprocess.DEVNULL)
+
+    with connected(socket_path, process) as sock:
+        client = http.client.HTTPConnection("nginx", timeout=60)
+        client.sock = sock
+        for key in rng.sample(sorted(held), 300):
+            client.request("GET", "/" + key.decode())
+            answer = client.getresponse()
+            expect(f"through nginx: {key[:20]}", (answer.status, answer.read()), (200, held[key][1]))
+    process.terminate()
+    process.wait(timeout=60)
+
+
+def damaged(folder, store, held):
+    data = bytearray(store.read_bytes())
+    key = next(key for key, (_, value) in held.items() if len(value) == 1000)
+    data[data.index(held[key][1])] ^= 1
+    bad = folder / "bad.store"
+    bad.write_bytes(data)
+    ours = Ours(folder, bad, service="http_store")
+    expect("a damaged item, and the one behind it", statuses(ours, b"GET /%s HTTP/1.1\r\n\r\nGET /empty HTTP/1.1\r\n\r\n" % key), [503, 200])
+    expect("ends", ours.stop(), 0)
+
+
+def main():
+    rng = random.Random(SEED)
+    held = {key: item for key, item in items(rng).items() if OF_A_PATH.fullmatch(key)}
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        store = store_of(folder, held)
+        ours = Ours(folder, store, service="http_store")
+        try:
+            by_python(ours, held, rng)
+            by_hand(ours, rng)
+            by_curl(ours, held)
+            behind_nginx(folder, ours, held, rng)
+        finally:
+            expect("ends", ours.stop(), 0)
+        damaged(folder, store, held)
+    print(f"{compared} comparisons, {failures} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
