@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "compiler/ir/ahead.h"
+#include "compiler/ir/datagram_heads.h"
 #include "runtime/engine/owners.h"
 
 namespace chainio::service {
@@ -108,6 +109,9 @@ Requests::Requests(engine::Engine& engine, const Files& files, unsigned places, 
     if (found != module_.reasons.end())
         close_outcome_ = CIO_USER + static_cast<std::uint32_t>(found - module_.reasons.begin());
     find_tellers();
+    for (const ir::Service& each : module_.services)
+        heads_alike_.push_back(each.on_datagram >= 0 &&
+                               ir::heads_are_alike(module_.programs[static_cast<std::size_t>(each.on_datagram)]));
 }
 
 std::uint32_t Requests::take_slot(std::uint32_t service, std::span<const std::uint8_t> request, Sink& output,
@@ -449,7 +453,8 @@ std::optional<std::size_t> Requests::datagram_head(std::uint32_t index, std::int
 std::optional<std::size_t> Requests::longest_head(std::uint32_t index, std::int32_t program, std::uint64_t count,
                                                   std::span<std::uint8_t> out) {
     std::size_t longest = 0;
-    for (std::uint64_t number = 0; number < count; number++) {
+    const std::uint64_t differing = heads_alike_[slots_[index].service] ? 1 : count;
+    for (std::uint64_t number = 0; number < differing; number++) {
         const auto length = datagram_head(index, program, number, count, out);
         if (!length) return std::nullopt;
         longest = std::max(longest, *length);

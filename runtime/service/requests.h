@@ -184,7 +184,8 @@ class Requests {
     std::uint64_t patience_ns_;
     std::vector<engine::Argument> arguments_;
     std::uint32_t close_outcome_ = 0;
-    std::vector<bool> tells_;  // by service: its handlers skip, or close
+    std::vector<bool> tells_;        // by service: its handlers skip, or close
+    std::vector<bool> heads_alike_;  // by service: the beginnings of a reply's datagrams have one length
 
     std::vector<const ir::CallChain*> ahead_calls_;  // in ascending order
     std::vector<Ahead> aheads_;
