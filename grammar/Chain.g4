@@ -62,7 +62,7 @@ fieldBody   : skip=AT offset=expr | type=fieldType (EQ equals=expr)? mods+=field
 fieldType   : base=baseType (LBRACK count=expr (MAX bound=expr)? RBRACK)? ;
 baseType
     : kind=BYTES LPAREN bound=BOUND? length=expr RPAREN
-    | kind=CSTR LPAREN (BOUND | MAX) length=expr RPAREN
+    | kind=CSTR LPAREN (BOUND | MAX) length=expr (BY stop=expr)? RPAREN
     | kind=BITS base=word LBRACE bits+=bitField* RBRACE
     | named=typeName
     ;

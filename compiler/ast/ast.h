@@ -136,6 +136,7 @@ struct BytesType {
 };
 struct CstrType {
     ExprPtr max;
+    ExprPtr stop;  // the byte behind it; absent: a NUL
 };
 struct BitField {
     Name name;  // "_" is padding

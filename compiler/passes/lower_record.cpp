@@ -149,7 +149,7 @@ std::pair<Operand, Operand> ProgramLowering::varint_at(ir::VarintKind kind, Oper
     return {Operand::reg(value), Operand::reg(length)};
 }
 
-// The NUL must be in the block and within `max` + 1 bytes.
+// The byte behind it must be in the block and within `max` + 1 bytes.
 Value ProgramLowering::cstr_field(const View& view, std::uint32_t index) {
     const Field& f = view->record->fields[index];
     Operand at = field_offset(view, index);
@@ -158,7 +158,7 @@ Value ProgramLowering::cstr_field(const View& view, std::uint32_t index) {
     std::uint32_t longest = std::min<std::uint32_t>(f.max + 1, CIO_MAX_BLOCK);
     Operand window = b_.binary(BinOp::umin, b_.binary(BinOp::sub, size, at), Operand::imm(longest));
     demand(ir::Space::block, at, window, CIO_MALFORMED);
-    Operand length = b_.find_byte({ir::Space::block, at, window}, Operand::imm(0), longest);
+    Operand length = b_.find_byte({ir::Space::block, at, window}, Operand::imm(f.stop), longest);
     const Operand found = b_.binary(BinOp::ult, length, window);
     if (arriving_)
         b_.check(b_.binary(BinOp::bit_or, found, b_.binary(BinOp::eq, window, Operand::imm(longest))), CIO_SHORT_READ);

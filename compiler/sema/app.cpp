@@ -211,6 +211,10 @@ std::optional<Type> Checker::probe_type(const ast::Type& n) {
         auto max = cstr->max ? here_uint(*cstr->max, "the bound of a cstr", 1, 4096, out_of_range, ast::Unit::bytes)
                              : std::nullopt;
         if (!max) return std::nullopt;
+        if (cstr->stop) {
+            error(probe_argument, cstr->stop->span, "what a program holds ends with a NUL", "write cstr(max N)");
+            return std::nullopt;
+        }
         Type out{TypeKind::bytes};
         out.max = static_cast<std::uint32_t>(*max);
         return out;

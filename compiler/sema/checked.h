@@ -132,7 +132,7 @@ struct Field {
         integer,  // width bytes, byte order, signedness
         varint,   // `varint`
         bytes,    // `length` bytes
-        cstr,     // up to and without a NUL, at most `max` bytes, the NUL is skipped
+        cstr,     // up to and without the byte `stop`, at most `max` bytes, the byte is skipped
         record,   // nested record `record`
         array,    // `count` elements of `element` (integer of fixed width, or a record of fixed size); at most `max`
         padding,  // `length` bytes, or up to `at` for skip fields
@@ -147,9 +147,10 @@ struct Field {
     ir::VarintKind varint = ir::VarintKind::leb128;
     std::uint32_t record = 0;  // record, array of records
     std::uint32_t max = 0;
-    ExprPtr at;      // offset from the record's start; absent: after the field before
-    ExprPtr length;  // bytes, padding
-    ExprPtr count;   // array
+    std::uint8_t stop = 0;  // of a cstr
+    ExprPtr at;             // offset from the record's start; absent: after the field before
+    ExprPtr length;         // bytes, padding
+    ExprPtr count;          // array
     ExprPtr when;    // the field exists only when this holds; reading it otherwise is malformed; it then takes no bytes
     ExprPtr equals;  // checked when a view of the record is made: else malformed
     std::vector<std::uint64_t> choices;  // `in { … }`: checked likewise; empty: any value

@@ -164,6 +164,8 @@ class Checker {
     Value constant_expr(const ast::Expr&, Instance*);
     std::optional<std::uint64_t> constant_uint(const ast::Expr&, Instance*, const std::string& what, std::uint64_t low,
                                                std::uint64_t high, Code code, ast::Unit unit = ast::Unit::none);
+    // The byte of a string of one; `right` shows how it is written.
+    std::optional<std::uint8_t> one_byte(const ast::Expr&, const std::string& what, const std::string& right);
     std::optional<std::uint64_t> here_uint(const ast::Expr&, const std::string& what, std::uint64_t low,
                                            std::uint64_t high, Code code, ast::Unit unit = ast::Unit::none);
     std::optional<std::uint64_t> in_range(Value, Span, const std::string& what, std::uint64_t low, std::uint64_t high,

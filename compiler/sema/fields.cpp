@@ -16,7 +16,10 @@ void Checker::field_base(Field& field, FieldInfo& facts, RecordInfo& info, const
                        ? here_uint(*cstr->max, "the bound of a cstr", 1, kMaxBlock, out_of_range, ast::Unit::bytes)
                        : std::nullopt;
         if (!max) return;
+        const auto stop = cstr->stop ? one_byte(*cstr->stop, "what a cstr ends with", "`by \"\\n\"`") : std::uint8_t{0};
+        if (!stop) return;
         field.kind = Field::Kind::cstr;
+        field.stop = *stop;
         field.max = static_cast<std::uint32_t>(*max);
         field.type = {TypeKind::bytes};
         field.type.max = field.max;

@@ -341,6 +341,15 @@ bool Checker::sequence_bound(const ast::Call& n, std::size_t before, std::uint32
     return true;
 }
 
+std::optional<std::uint8_t> Checker::one_byte(const ast::Expr& e, const std::string& what, const std::string& right) {
+    const Value v = bytes(e, what);
+    if (!v) return std::nullopt;
+    if (v.expr->kind == ExprKind::bytes_const && v.expr->bytes.size() == 1)
+        return static_cast<std::uint8_t>(v.expr->bytes[0]);
+    error(bad_argument, e.span, what + " is one byte that is known here", "write " + right);
+    return std::nullopt;
+}
+
 // `b.split(" ", 250, max N)`: the byte between the pieces, and the longest piece.
 Value Checker::split(Value data, const ast::Call& n, Span span) {
     const std::string form = "b.split(\" \", 250, max N)";
@@ -351,14 +360,9 @@ Value Checker::split(Value data, const ast::Call& n, Span span) {
               "`split` takes the byte between the pieces, and the length of the longest piece", "write `" + form + "`");
         return {};
     }
-    Value at = bytes(*n.args[0].value, "what stands between the pieces");
+    const auto at = one_byte(*n.args[0].value, "what stands between the pieces", "`" + form + "`");
     auto longest = here_uint(*n.args[1].value, "the longest piece", 1, kMaxBlock, out_of_range);
     if (!at || !longest) return {};
-    if (at.expr->kind != ExprKind::bytes_const || at.expr->bytes.size() != 1) {
-        error(bad_argument, n.args[0].value->span, "what stands between the pieces is one byte that is known here",
-              "write `" + form + "`");
-        return {};
-    }
     if (data.place != Place::block) {
         error(mixed_places, span, "only bytes of a block can be split", "these bytes are not part of the block");
         return {};
@@ -374,7 +378,7 @@ Value Checker::split(Value data, const ast::Call& n, Span span) {
     type.element = std::make_shared<Type>(element);
     Value out = make(ExprKind::bytes_split, type, span);
     out.expr->value = given ? 1 : 0;
-    out.expr->index = static_cast<unsigned char>(at.expr->bytes[0]);
+    out.expr->index = *at;
     out.expr->kids.push_back(std::move(data.expr));
     return out;
 }

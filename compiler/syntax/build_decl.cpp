@@ -250,7 +250,7 @@ ast::Type Builder::base_type(P::BaseTypeContext* tree) {
         ast::BytesType bytes{length.is_max, std::move(length.value)};
         out.base = std::move(bytes);
     } else if (kind == P::CSTR) {
-        out.base = ast::CstrType{expr(tree->length)};
+        out.base = ast::CstrType{expr(tree->length), tree->stop == nullptr ? nullptr : expr(tree->stop)};
     } else if (kind == P::BITS) {
         ast::BitsType bits{name(tree->base), {}};
         for (P::BitFieldContext* each : tree->bits) {

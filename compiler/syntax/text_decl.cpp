@@ -21,7 +21,8 @@ std::string base_text(const ast::BaseType& base) {
     if (const auto* bytes = std::get_if<ast::BytesType>(&base)) {
         return "bytes(" + (bytes->is_max ? bound_text(*bytes->length) : text_of(*bytes->length)) + ")";
     }
-    if (const auto* cstr = std::get_if<ast::CstrType>(&base)) return "cstr(max " + text_of(*cstr->max) + ")";
+    if (const auto* cstr = std::get_if<ast::CstrType>(&base))
+        return "cstr(max " + text_of(*cstr->max) + (cstr->stop ? " by " + text_of(*cstr->stop) : "") + ")";
     if (const auto* bits = std::get_if<ast::BitsType>(&base)) {
         std::vector<std::string> entries;
         for (const ast::BitField& field : bits->fields)

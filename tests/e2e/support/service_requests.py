@@ -23,7 +23,7 @@ def random_field(rng, field, view, so_far):
     if field.kind == "varint":
         return bytes([rng.randrange(128)]) if rng.random() < 0.7 else bytes([rng.randrange(128, 256) for _ in range(rng.randrange(10))]) + b"\1"
     if field.kind == "cstr":
-        return bytes(rng.choices(TEXT, k=rng.randrange(field.limit + 1))) + b"\0"
+        return bytes(rng.choices(TEXT, k=rng.randrange(field.limit + 1))).replace(field.stop, b"-") + field.stop
     size = field.size
     if field.kind == "counted":
         size = view.masked(field.count)

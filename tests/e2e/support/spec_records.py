@@ -43,7 +43,7 @@ class View:
             return self.elements(field) * field.width
         if field.kind == "varint":
             return self.varint(field)[1]
-        return len(self.get(field.name)) + 1  # a cstr with its zero
+        return len(self.get(field.name)) + 1  # a cstr with what ends it
 
     def end(self):
         """Behind the last field, which has to be there like any that is used."""
@@ -88,10 +88,10 @@ class View:
     def cstr(self, field):
         start = self.start(field)
         self.present(start <= len(self.block))
-        zero = self.block.find(b"\0", start, start + field.limit + 1)
-        self.present(zero >= 0 or start + field.limit + 1 <= len(self.block))
-        malformed_unless(zero >= 0)
-        return self.block[start:zero]
+        end = self.block.find(field.stop, start, start + field.limit + 1)
+        self.present(end >= 0 or start + field.limit + 1 <= len(self.block))
+        malformed_unless(end >= 0)
+        return self.block[start:end]
 
     @staticmethod
     def integer(field, data):

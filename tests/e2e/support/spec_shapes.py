@@ -104,7 +104,9 @@ class RecordMaker:
 
     def make_cstr(self, field):
         field.limit = self.rng.randrange(1, 30)
-        field.text = f"cstr(max {field.limit})"
+        field.stop = self.rng.choice([b"\0", b"\0", b"\n", b":", b"a"])
+        by = {b"\0": "", b"\n": ' by "\\n"'}.get(field.stop, f' by "{field.stop.decode()}"')
+        field.text = f"cstr(max {field.limit}{by})"
 
     def make_let(self, field):
         if not self.sources((False, True)):

@@ -45,6 +45,7 @@ class Field:
     count: object = None  # Masked; None: `limit` elements
     limit: int = 0
     form: str = ""  # of a varint
+    stop: bytes = b"\0"  # behind a cstr
     parts: tuple = ()  # of bits: (name, lowest bit, width)
     values: tuple = ()  # the only ones that it may have
     when: Masked = None  # it is there when these bits are 0
