@@ -90,7 +90,7 @@ OF_GOOD_FORM = {
     b"GET /a? HTTP/1.1\r\n\r\n": 200, b"GET /?a HTTP/1.1\r\n\r\n": 404, b"get /a HTTP/1.1\r\n\r\n": 405, b"HEADER /a HTTP/1.1\r\n\r\n": 405,
     b"POST /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc": 405, GET + b"content-LENGTH:  \t 3\r\n\r\nabc": 200, GET + b"Content-Length:3\r\n\r\nabc": 200,
     GET + b"X: " + b"y" * 8000 + b"\r\n\r\n": 200, GET + b"X: y\r\n" * 90 + b"\r\n": 200, GET + b"If-None-Match: \"1\"\r\n\r\n": 200, GET + b"If-None-Match: *\r\n\r\n": 200,
-    GET + b"Connection: keep-alive\r\n\r\n": 200, GET + b"Connection: upgrade\r\n\r\n": 200, b"GET /a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n": 200,
+    GET + b"Connection: keep-alive\r\n\r\n": 200, GET + b"Content\rLength: 3\r\n\r\n": 200, GET + b"Connection: upgrade\r\n\r\n": 200, b"GET /a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n": 200,
 }
 THAT_CLOSE = {
     b"GET /a HTTP/1.0\r\n\r\n": 200, GET + b"Connection: close\r\n\r\n": 200, GET + b"CONNECTION:close\r\n\r\n": 200, GET + b"Connection: close, TE\r\n\r\n": 200,

@@ -1,0 +1,151 @@
+#!/usr/bin/python3
+"""std/redis.chain: redis-server's own answers to the same commands, byte for byte, redis-cli and redis-benchmark."""
+import pathlib
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import started  # noqa: E402
+from memcached import Ours, items, store_of, talk  # noqa: E402
+
+SEED = 20273
+failures = compared = 0
+READ_ONLY = b"-READONLY You can't write against a read only replica.\r\n"
+
+
+def expect(what, got, want):
+    global failures, compared
+    compared += 1
+    if got != want:
+        failures += 1
+        print(f"FAIL  {what}\n      got {got!r:.600}\n      want {want!r:.600}", flush=True)
+
+
+def command(*words):
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+
+
+class Redis:
+    """redis-server, with the same items."""
+    def __init__(self, folder, held):
+        self.path = folder / "redis"
+        self.process = started.start(["redis-server", "--port", "0", "--unixsocket", self.path, "--save", "", "--dir", folder], stdout=subprocess.DEVNULL)
+        done = ask(self, b"".join(command(b"SET", key, value) for key, (_, value) in held.items()))
+        assert done == b"+OK\r\n" * (len(held) + 1), done[:200]
+
+    def connect(self):
+        until = time.monotonic() + 60
+        while True:
+            sock = socket.socket(socket.AF_UNIX)
+            sock.settimeout(60)
+            try:
+                sock.connect(str(self.path))
+                return sock
+            except OSError:
+                sock.close()
+                assert time.monotonic() < until and self.process.poll() is None
+                time.sleep(0.01)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(timeout=60)
+
+
+def ask(server, sent):
+    return talk(server, sent + command(b"QUIT"))
+
+
+def same_answers(ours, theirs, held, rng):
+    for sent in [
+        *(command(name, key) for name in (b"GET", b"get", b"gEt", b"EXISTS", b"STRLEN", b"TYPE", b"TTL", b"PTTL", b"ECHO", b"PING", b"MGET")
+          for key in (b"a", b"empty", b"nothing", b"", b"k" * 250, b"k" * 251, b"key7", b"\r\n")),
+        command(b"GET", b"long"), command(b"MGET", b"a", b"nothing", b"long", b"a"), command(b"EXISTS", b"a", b"a", b"nothing"), command(b"PING"),
+        command(b"SELECT", b"0"), b"*0\r\n", b"\r\n\r\n", b"PING\r\nping\r\n", b"QUIT\r\nPING\r\n", command(b"QUIT") + command(b"PING"),
+        command(b"MGET", *[b"a"] * 15), command(b"CLIENT", b"SETNAME", b"x"),
+    ]:
+        expect(f"as redis answers: {sent[:60]!r}", ask(ours, sent), ask(theirs, sent))
+    keys = [*held, *(b"nothing%d" % number for number in range(500))]
+    sent = b"".join(command(rng.choice((b"GET", b"get", b"STRLEN", b"EXISTS", b"TYPE")), rng.choice(keys)) if rng.random() < 0.8 else
+                    command(rng.choice((b"MGET", b"EXISTS")), *rng.choices(keys, k=rng.randrange(1, 16))) for _ in range(2000))
+    expect("2000 commands at once", ask(ours, sent) == ask(theirs, sent), True)
+
+
+def in_pieces(ours, held, rng):
+    """However its bytes come, each command is answered as soon as it is whole."""
+    with ours.connect() as sock:
+        for key in rng.sample([key for key, (_, value) in held.items() if len(value) < 1000], 40):
+            data, at = command(b"GET", key), 0
+            while at < len(data):
+                end = min(len(data), at + rng.choice((1, 2, 5, 20)))
+                sock.sendall(data[at:end])
+                at = end
+            want = b"$%d\r\n%s\r\n" % (len(held[key][1]), held[key][1])
+            got = b""
+            while len(got) < len(want):
+                more = sock.recv(1 << 16)
+                assert more, "the connection ends"
+                got += more
+            expect(f"{key} in pieces", got, want)
+
+
+def own_answers(ours):
+    for words in ((b"SET", b"a", b"b"), (b"del", b"a"), (b"INCR", b"a"), (b"FLUSHALL",), (b"EXPIRE", b"a", b"1"), (b"SET", b"a", b"*1\r\n$4\r\nPING\r\n" * 1000)):
+        expect(f"{words[0]} may not", ask(ours, command(*words) + command(b"GET", b"a")), READ_ONLY + b"$3\r\nabc\r\n+OK\r\n")
+    for words in ((b"GET",), (b"GET", b"a", b"b"), (b"MGET",), (b"EXISTS",), (b"STRLEN",), (b"PING", b"a", b"b"), (b"ECHO",), (b"SELECT",)):
+        expect(f"{words}", ask(ours, command(*words)), b"-ERR wrong number of arguments\r\n+OK\r\n")
+    for words in ((b"nonsense",), (b"",), (b"GETX", b"a"), (b"\0GET", b"a"), (b"GET\0", b"a"), (b"x" * 20, b"a")):
+        expect(f"{words}", ask(ours, command(*words)), b"-ERR unknown command\r\n+OK\r\n")
+    for sent in (b"*1\r\n#4\r\nPING\r\n", b"*1\r\n$4\r\nPINGxx", b"*x\r\n", b"*1\r\n$x\r\nPING\r\n", b"*2\r\n$3\r\nGET\r\n$-1\r\n", b"*1\r\n$99999999999\r\n"):
+        expect(f"{sent}", ask(ours, sent), b"-ERR Protocol error\r\n")
+    expect("too many words", ask(ours, command(*[b"MGET"] * 17)), b"-ERR too many words in a command\r\n")
+    expect("another database", ask(ours, command(b"SELECT", b"1")), b"-ERR DB index is out of range\r\n+OK\r\n")
+    expect("INFO", ask(ours, command(b"INFO")), b"$32\r\n# Server\r\nredis_version:7.0.0\r\n\r\n+OK\r\n")
+
+
+def clients(ours, held):
+    def run(*words):
+        return subprocess.run([words[0], "-h", "127.0.0.1", "-p", str(ours.port), *words[1:]], capture_output=True, timeout=120)
+    expect("redis-cli get", run("redis-cli", "GET", "a").stdout, held[b"a"][1] + b"\n")
+    expect("redis-cli mget", run("redis-cli", "--raw", "MGET", "a", "nothing", "key7").stdout, held[b"a"][1] + b"\n\n" + held[b"key7"][1] + b"\n")
+    expect("redis-cli set", b"READONLY" in run("redis-cli", "SET", "a", "b").stdout, True)
+    done = run("redis-benchmark", "-t", "get,ping_mbulk", "-n", "2000", "-c", "8", "-P", "4", "-q")
+    expect("redis-benchmark", (done.returncode, done.stdout.count(b"requests per second"), b"ERR" in done.stdout), (0, 2, False))
+
+
+def damaged(folder, store, held):
+    data = bytearray(store.read_bytes())
+    key = next(key for key, (_, value) in held.items() if len(value) == 1000)
+    data[data.index(held[key][1])] ^= 1
+    bad = folder / "bad.store"
+    bad.write_bytes(data)
+    ours = Ours(folder, bad, service="redis")
+    expect("a damaged item", ask(ours, command(b"GET", b"empty") + command(b"GET", key) + command(b"GET", b"empty")), b"$0\r\n\r\n-ERR the store cannot be read\r\n")
+    expect("ends", ours.stop(), 0)
+
+
+def main():
+    rng = random.Random(SEED)
+    held = items(rng)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        store = store_of(folder, held)
+        ours, theirs = Ours(folder, store, service="redis"), Redis(folder, held)
+        try:
+            same_answers(ours, theirs, held, rng)
+            in_pieces(ours, held, rng)
+            own_answers(ours)
+            clients(ours, held)
+        finally:
+            theirs.stop()
+            expect("ends", ours.stop(), 0)
+        damaged(folder, store, held)
+    print(f"{compared} comparisons, {failures} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
