@@ -26,13 +26,29 @@ long open_file(const Place& place) {
     return raw_call(SYS_openat, place.folder, word(place.path), kFlags);
 }
 
+#if defined(__x86_64__)
+constexpr char kLoader[] = "/lib64/ld-linux-x86-64.so.2";
+#else
+constexpr char kLoader[] = "/lib/ld-linux-aarch64.so.1";
+#endif
+
+// glibc's loader has no loader either. Who executes it by name, with a program behind it, has it preload as the kernel
+// would.
+bool is_the_loader(long file) {
+    struct stat status, loader;
+    return !failed(raw_call(SYS_fstat, file, word(&status))) &&
+           !failed(raw_call(SYS_newfstatat, AT_FDCWD, word(kLoader), word(&loader), 0)) &&
+           status.st_dev == loader.st_dev && status.st_ino == loader.st_ino;
+}
+
 ProgramFile judge(const Place& place) {
     const long fd = open_file(place);
     if (failed(fd)) return ProgramFile::other;
     ProgramHead head;
     const long got = raw_call(SYS_pread64, fd, word(head.bytes), sizeof head.bytes, 0);
     head.size = failed(got) ? 0 : static_cast<std::size_t>(got);
-    return judge(head);
+    const ProgramFile said = judge(head);
+    return said == ProgramFile::without_loader && is_the_loader(fd) ? ProgramFile::other : said;
 }
 
 // Only to open it tells: Landlock, for one, lets a process ask after what it may not open. That it is not there says

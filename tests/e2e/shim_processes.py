@@ -9,6 +9,7 @@ import subprocess
 from support.shim import BUILD, LIBRARY, Checks, Server, environment, summary
 
 SITES = BUILD / "bin" / "chainio-sites"
+LOADER = "/lib64/ld-linux-x86-64.so.2" if platform.machine() == "x86_64" else "/lib/ld-linux-aarch64.so.1"
 
 HEAD = """
 #define _GNU_SOURCE
@@ -85,6 +86,9 @@ CASES = [
      "c = vfork(); if (!c) { execv(\"./static\", w); _exit(1); } reaped(c); setenv(\"PATH\", \"/none::/bin\", 1);"
      "c = fork(); if (!c) { execvp(\"static\", w); _exit(1); } reaped(c);",
      [("note", 3, "./static"), ("note", 3, "./static"), ("note", 3, "static")], 2),
+    ("the loader that is executed by name is no static program", "",
+     "char* w[] = {\"cat\", \"/bin/cat\", P, 0}; pid_t c; CHECK(posix_spawn(&c, \"" + LOADER + "\", 0, 0, w, environ) == 0); reaped(c);",
+     [O, r(0, 10000), C], 1),
     ("threads", "static void* t(void* x) { for (int i = 0; i < 50; ++i) CHECK(pread(f, b + 64 * (long)x, 5, 7) == 5); return 0; }",
      "f = open(P, 0); pthread_t p[8]; for (long i = 0; i < 8; ++i) pthread_create(p + i, 0, t, (void*)i);"
      "for (int i = 0; i < 8; ++i) pthread_join(p[i], 0); close(f);", [O] + [r(7, 5)] * 400 + [C], 1),
