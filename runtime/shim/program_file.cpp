@@ -27,18 +27,22 @@ long open_file(const Place& place) {
 }
 
 #if defined(__x86_64__)
-constexpr char kLoader[] = "/lib64/ld-linux-x86-64.so.2";
+constexpr char kLoader[] = "/lib64/ld-linux-x86-64.so.2", kNarrowLoader[] = "/lib/ld-linux.so.2";
 #else
-constexpr char kLoader[] = "/lib/ld-linux-aarch64.so.1";
+constexpr char kLoader[] = "/lib/ld-linux-aarch64.so.1", kNarrowLoader[] = "/lib/ld-linux-armhf.so.3";
 #endif
 
-// glibc's loader has no loader either. Who executes it by name, with a program behind it, has it preload as the kernel
-// would.
-bool is_the_loader(long file) {
-    struct stat status, loader;
+bool is_same(long file, const char* path) {
+    struct stat status, there;
     return !failed(raw_call(SYS_fstat, file, word(&status))) &&
-           !failed(raw_call(SYS_newfstatat, AT_FDCWD, word(kLoader), word(&loader), 0)) &&
-           status.st_dev == loader.st_dev && status.st_ino == loader.st_ino;
+           !failed(raw_call(SYS_newfstatat, AT_FDCWD, word(path), word(&there), 0)) && status.st_dev == there.st_dev &&
+           status.st_ino == there.st_ino;
+}
+
+// glibc's loaders have no loader either. Executed by name, with a program behind them, they preload as for the kernel.
+ProgramFile judge_loader(long file) {
+    if (is_same(file, kLoader)) return ProgramFile::other;
+    return is_same(file, kNarrowLoader) ? ProgramFile::narrow : ProgramFile::without_loader;
 }
 
 ProgramFile judge(const Place& place) {
@@ -48,7 +52,7 @@ ProgramFile judge(const Place& place) {
     const long got = raw_call(SYS_pread64, fd, word(head.bytes), sizeof head.bytes, 0);
     head.size = failed(got) ? 0 : static_cast<std::size_t>(got);
     const ProgramFile said = judge(head);
-    return said == ProgramFile::without_loader && is_the_loader(fd) ? ProgramFile::other : said;
+    return said == ProgramFile::without_loader ? judge_loader(fd) : said;
 }
 
 // Only to open it tells: Landlock, for one, lets a process ask after what it may not open. That it is not there says

@@ -9,7 +9,8 @@ import subprocess
 from support.shim import BUILD, LIBRARY, Checks, Server, environment, summary
 
 SITES = BUILD / "bin" / "chainio-sites"
-LOADER = "/lib64/ld-linux-x86-64.so.2" if platform.machine() == "x86_64" else "/lib/ld-linux-aarch64.so.1"
+LOADER, NARROW_LOADER = (("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux.so.2") if platform.machine() == "x86_64" else
+                         ("/lib/ld-linux-aarch64.so.1", "/lib/ld-linux-armhf.so.3"))
 
 HEAD = """
 #define _GNU_SOURCE
@@ -381,6 +382,13 @@ def narrow(checks, data):
                         (0, b"", ["X=1", "LD_PRELOAD=/none.so"] if i in (0, 3, 4, 5, 6, 7, 8, 9) else []))
             server.say("next")
             checks.same(f"32-bit program {i}: told", [event["source"] for event in server.events[before:] if event["kind"] == "note"], [12])
+        if not os.access(NARROW_LOADER, os.X_OK):
+            return print("the 32-bit loader by name: not tried, there is none")
+        before = len(server.events)
+        done = server.run("sh", "-c", f"{NARROW_LOADER} --list ./p32; exit $?", cwd=data, capture_output=True)
+        checks.same("the 32-bit loader by name", (done.returncode, done.stderr), (0, b""))
+        server.say("next")
+        checks.same("the 32-bit loader by name: told", [event["source"] for event in server.events[before:] if event["kind"] == "note"], [12])
 
 
 def foreign(checks, data):
