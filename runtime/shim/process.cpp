@@ -31,7 +31,10 @@ bool note_program(const Place& place) {
         case ProgramFile::narrow: post_note(Note::narrow_program, place.path); break;
         case ProgramFile::foreign: post_note(Note::foreign_program, place.path); break;
         case ProgramFile::unknown: post_note(Note::not_judged, nullptr); break;  // the path may be any address
-        case ProgramFile::other: break;
+        case ProgramFile::other:
+            if (is_another_user()) post_note(Note::other_user, nullptr);
+            break;
+        case ProgramFile::none: break;
     }
     return looked.file == ProgramFile::narrow || looked.file == ProgramFile::foreign || looked.is_refused_us;
 }

@@ -47,7 +47,7 @@ ProgramFile judge_loader(long file) {
 
 ProgramFile judge(const Place& place) {
     const long fd = open_file(place);
-    if (failed(fd)) return ProgramFile::other;
+    if (failed(fd)) return ProgramFile::none;
     ProgramHead head;
     const long got = raw_call(SYS_pread64, fd, word(head.bytes), sizeof head.bytes, 0);
     head.size = failed(got) ? 0 : static_cast<std::size_t>(got);

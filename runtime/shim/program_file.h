@@ -9,6 +9,7 @@ enum class ProgramFile : int {
     without_loader = 1,  // an ELF file that runs without a dynamic loader, and so without us
     narrow = 2,          // a 32-bit one with a loader, which would complain about us
     foreign = 3,         // one for another kind of machine, whose emulator hands its loader what is preloaded
+    none = 4,            // nothing that can be read
 };
 
 // As execveat() takes it: what `flags` say of an empty path counts.

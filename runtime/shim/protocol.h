@@ -86,6 +86,7 @@ enum class Note : std::uint8_t {
     kept = 11,             // the server did not let go in time of a file that was deleted
     narrow_program = 12,   // it is about to execute a 32-bit program, which runs plain; payload: path
     foreign_program = 13,  // the same of one for another kind of machine; payload: path
+    other_user = 14,       // it is about to execute a program as another user than whose the run is: that runs plain
 };
 
 // An event in a ring. Its payload follows; `bytes` is the whole, a multiple of 8. Of a read that took fewer bytes than

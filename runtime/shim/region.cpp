@@ -28,6 +28,7 @@ constexpr int kInherited = 64;  // descriptors below this are looked at when the
 constinit std::atomic<int> stage{unknown};
 constinit std::atomic<Region*> shared{nullptr};
 constinit Process* own = nullptr;
+constinit uid_t whose = 0;  // the run is
 constinit bool release_key_made = false;
 constinit pthread_key_t release_key = 0;
 
@@ -120,6 +121,7 @@ Region* try_start() {
     if (!path || path[0] != '/') return nullptr;
     Region* found = map_region(path);
     if (!found) return nullptr;
+    whose = static_cast<uid_t>(raw_call(SYS_geteuid));
     if (found->server.load() != 0 && exe_matches(found->plan)) {
         own = make_process();
         if (own && table.create()) {
@@ -175,6 +177,16 @@ bool beside(const char* path, const char* name, Beside& out) {
 
 bool is_users_alone(const struct stat& status) {
     return (status.st_mode & 022) == 0 && status.st_uid == static_cast<uid_t>(raw_call(SYS_geteuid));
+}
+
+// In a user namespace the same user may have another number, and then so has what is his.
+bool is_another_user() {
+    const auto now = static_cast<uid_t>(raw_call(SYS_geteuid));
+    const char* path = now != whose ? secure_getenv(kRegionVariable) : nullptr;
+    if (!path) return false;
+    struct stat status;
+    const long found = raw_call(SYS_newfstatat, AT_FDCWD, word(path), word(&status), AT_SYMLINK_NOFOLLOW);
+    return found == -EACCES || (!failed(found) && status.st_uid != now);
 }
 
 long map_file(const char* region_path, const char* name, int flags, std::uint64_t bytes, long place) {

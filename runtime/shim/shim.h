@@ -32,6 +32,8 @@ bool beside(const char* path, const char* name, Beside& out);
 // Whether nobody else may write it. So it has to be with what a run has made: a process may outlive its run, whose
 // folder anybody may make anew then. In a folder of the user's own nobody else changes what is opened.
 bool is_users_alone(const struct stat& status);
+// Whether a program that this process executes will find no region, since the run is another user's.
+bool is_another_user();
 // Maps the first `bytes` of a region's file, or of the one called `name` beside it, to be written with O_RDWR; at
 // `place`, in whose place whatever is there goes, or 0: anywhere. The kernel's answer, or -EACCES where somebody
 // else could have made the file.

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What the summary of chainio run tells of a program besides its chains: rings that it has set up, privileges that stay, and what --explain lists."""
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -201,6 +202,21 @@ def test_patterns(folder):
         expect(f"the pattern {pattern}", (done.returncode, len(done.stdout), summary["notes"]), (0, 100_000, said if instead else []))
 
 
+def test_another_user(folder):
+    """A program that is started as another user finds no region. In a user namespace the same user may have another number."""
+    if os.getuid() != 0:
+        print("note: only root becomes another user")
+        return
+    said = "a program was started as another user than whose the run is, and runs plain: the run's folder is its user's alone; start chainio as that user (once)"
+    other = ["setpriv", "--reuid=65534", "--clear-groups"]
+    for options in (["--spec", "good.o"], ["--spec", "good.chain"]):
+        for what, program, notes in (("another user", other, [said]), ("another number", ["unshare", "--user", "--map-user=1000"], []),
+                                     ("a file that is not there", [sys.executable, "-c", "import os; os.setuid(65534); os.execv('/none', ['none'])"], None)):
+            done, summary = folder.summarized(options, [*program, "sh", "-c", "cat /dev/null; exit 5"])
+            found = [note for note in summary["notes"] if note.startswith("a program was")]
+            expect(f"{what}, {options}", (done.returncode, found), (5, notes) if notes is not None else (1, []))
+
+
 def test_nowhere(folder):
     """A summary that cannot be written where it should go is not lost."""
     for file, why in ((folder.path / "none" / "s.txt", "No such file or directory"), (folder.path, "Is a directory"), ("/dev/full", "No space left on device"),
@@ -224,6 +240,7 @@ def main():
         test_rings(folder)
         test_explain(folder)
         test_nowhere(folder)
+        test_another_user(folder)
         test_patterns(folder)
         test_kept_privileges(folder)
         test_many_descriptors(folder)
