@@ -182,9 +182,11 @@ struct Pair {
     Talker whole, cut;
 };
 
-std::array<Pair, 2>& pairs() {
+std::array<Pair, 5>& pairs() {
     static const std::string path = make_store();
-    static std::array<Pair, 2> made = {Pair("std/memcached.chain", path), Pair("std/kv.chain", path)};
+    static std::array<Pair, 5> made = {Pair("std/memcached.chain", path), Pair("std/kv.chain", path),
+                                       Pair("std/memcached_binary.chain", path), Pair("std/http_store.chain", path),
+                                       Pair("std/redis.chain", path)};
     [[maybe_unused]] static const bool gone = std::filesystem::remove(path);
     return made;
 }
@@ -193,7 +195,7 @@ std::array<Pair, 2>& pairs() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size < 2 || size > kMostInput) return 0;
-    Pair& pair = pairs()[data[0] % 2];
+    Pair& pair = pairs()[data[0] % 5];
     const std::uint32_t piece = data[1];
     const Bytes stream(data + 2, size - 2);
     const std::string whole = pair.whole.answer(stream, {stream.size(), SIZE_MAX, service::kOutput, UINT32_MAX, false});
