@@ -100,9 +100,11 @@ std::expected<Region, std::string> Region::attach(int fd) {
 }
 
 std::expected<void, std::string> Region::map() {
-    void* place = aligned_place(mapped_);
+    // The kernel gives huge pages a place that is theirs. A mapping at a fixed place that fails, as theirs does where
+    // there are none, has already taken away what kept the place: that may belong to another thread by now, and is not
+    // given back.
+    void* place = huge_ ? nullptr : aligned_place(mapped_);
     void* at = mmap(place, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED | (place != nullptr ? MAP_FIXED : 0), fd_, 0);
-    if (at == MAP_FAILED && place != nullptr) munmap(place, mapped_);
     if (at == MAP_FAILED)
         return std::unexpected("cannot map " + std::to_string(mapped_) +
                                " bytes of block memory: " + std::strerror(errno));
