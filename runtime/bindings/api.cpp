@@ -1,4 +1,7 @@
 // The C functions over the engine. Nothing is thrown across them.
+#include <pthread.h>
+
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -25,11 +28,18 @@ struct chainio_handle {
     std::string text;                        // what the last function that returns a string returned
     std::vector<Argument> args;
     std::vector<Completion> done;
+    std::uint32_t forks = 0;  // how many there had been when it was opened
 };
 
 namespace {
 
 thread_local std::string open_error = "no error";
+
+// How many forks this process is behind the one that loaded the library.
+std::atomic<std::uint32_t> forks = 0;
+
+// A child has a copy of the engine, yet its frames and its ring are those of the parent.
+bool of_parent(const chainio_handle* handle) { return handle->forks != forks; }
 
 int fail(const chainio_handle* handle, int error, std::string message) {
     handle->error = std::move(message);
@@ -55,6 +65,17 @@ int guarded(std::string& error, Body body) {
     }
 }
 
+// The same for what runs chains or opens files.
+template <typename Body>
+int used(const chainio_handle* handle, Body body) {
+    return guarded(handle->error, [&] {
+        if (of_parent(handle))
+            return fail(handle, EPERM,
+                        "the handle was opened by the parent process, before fork(); open one in this process");
+        return body();
+    });
+}
+
 // Copies as much of `value` as the caller's struct holds, so that programs built with an older header keep working.
 template <typename T>
 int hand_out(const chainio_handle* handle, T value, T* out) {
@@ -69,12 +90,15 @@ int hand_out(const chainio_handle* handle, T value, T* out) {
 int make(std::expected<std::shared_ptr<const spec::Loaded>, spec::OpenError> loaded, const EngineOptions& options,
          chainio_handle** out) {
     if (!loaded) return fail_open(loaded.error().system ? ENOENT : EBADMSG, loaded.error().message);
+    static const int counts = pthread_atfork(nullptr, nullptr, [] { forks++; });
+    if (counts != 0) return fail_open(ENOMEM, "out of memory");
     auto engine = Engine::create(std::move(*loaded), options);
     if (!engine) return fail_open(ENOMEM, engine.error());
     auto handle = std::make_unique<chainio_handle>();
     handle->engine = std::move(*engine);
     handle->args.reserve(CIO_MAX_ARGS);
     handle->done.resize(options.in_flight);
+    handle->forks = forks;
     *out = handle.release();
     return 0;
 }
@@ -190,7 +214,12 @@ int chainio_open_bytes(const void* artifact, size_t length, const chainio_option
     });
 }
 
-void chainio_close(chainio_handle* handle) { delete handle; }
+void chainio_close(chainio_handle* handle) {
+    if (handle == nullptr) return;
+    // What is in flight the parent alone can wait for: a child keeps the memory of it to its end.
+    if (of_parent(handle) && handle->engine->in_flight() != 0) static_cast<void>(handle->engine.release());
+    delete handle;
+}
 
 const char* chainio_error(const chainio_handle* handle) {
     return handle == nullptr ? open_error.c_str() : handle->error.c_str();
@@ -206,7 +235,7 @@ const char* chainio_describe(chainio_handle* handle) {
 
 int chainio_file_open(chainio_handle* handle, const char* file_class, const char* path, uint32_t flags,
                       uint64_t* file) {
-    return guarded(handle->error, [&] {
+    return used(handle, [&] {
         if (path == nullptr || file == nullptr) return fail(handle, EINVAL, "path and file must not be NULL");
         if ((flags & ~(CHAINIO_FILE_DIRECT | CHAINIO_FILE_BUFFERED)) != 0 || flags == 3) {
             return fail(handle, EINVAL, "flags must be 0, CHAINIO_FILE_DIRECT or CHAINIO_FILE_BUFFERED");
@@ -240,7 +269,7 @@ int chainio_file_open(chainio_handle* handle, const char* file_class, const char
 }
 
 int chainio_file_close(chainio_handle* handle, uint64_t file) {
-    return guarded(handle->error, [&] {
+    return used(handle, [&] {
         auto closed = handle->engine->close_file(file_of(file));
         return closed ? 0 : fail(handle, EBUSY, closed.error());
     });
@@ -295,7 +324,7 @@ int chainio_get_param(chainio_handle* handle, uint32_t index, uint32_t param, ch
 
 int chainio_submit(chainio_handle* handle, uint32_t chain, const chainio_arg* args, uint32_t count,
                    uint64_t user_data) {
-    return guarded(handle->error, [&] {
+    return used(handle, [&] {
         if (count > CIO_MAX_ARGS || (args == nullptr && count != 0))
             return fail(handle, EINVAL, "too many arguments, or NULL");
         handle->args.clear();
@@ -325,7 +354,7 @@ int chainio_submit(chainio_handle* handle, uint32_t chain, const chainio_arg* ar
 }
 
 int chainio_reap(chainio_handle* handle, chainio_completion* out, uint32_t max, uint32_t min) {
-    return guarded(handle->error, [&] {
+    return used(handle, [&] {
         if (out == nullptr && max != 0) return fail(handle, EINVAL, "out must not be NULL");
         const std::span done(handle->done.data(), std::min<std::size_t>(max, handle->done.size()));
         auto count = handle->engine->reap(done, min);
@@ -337,18 +366,20 @@ int chainio_reap(chainio_handle* handle, chainio_completion* out, uint32_t max, 
 
 int chainio_call(chainio_handle* handle, uint32_t chain, const chainio_arg* args, uint32_t count,
                  chainio_completion* out) {
-    if (out == nullptr) return fail(handle, EINVAL, "out must not be NULL");
-    if (handle->engine->in_flight() != 0) {
-        return fail(handle, EBUSY,
-                    "chains are in flight; chainio_call() wants none, use chainio_submit() and chainio_reap()");
-    }
-    if (const int wrong = chainio_submit(handle, chain, args, count, 0); wrong != 0) return wrong;
-    const int got = chainio_reap(handle, out, 1, 1);
-    return got < 0 ? got : 0;
+    return used(handle, [&] {
+        if (out == nullptr) return fail(handle, EINVAL, "out must not be NULL");
+        if (handle->engine->in_flight() != 0) {
+            return fail(handle, EBUSY,
+                        "chains are in flight; chainio_call() wants none, use chainio_submit() and chainio_reap()");
+        }
+        if (const int wrong = chainio_submit(handle, chain, args, count, 0); wrong != 0) return wrong;
+        const int got = chainio_reap(handle, out, 1, 1);
+        return got < 0 ? got : 0;
+    });
 }
 
 int chainio_cancel(chainio_handle* handle, uint64_t user_data) {
-    return guarded(handle->error, [&] {
+    return used(handle, [&] {
         const unsigned count = handle->engine->cancel(user_data);
         if (count != 0) return static_cast<int>(count);
         return fail(handle, ENOENT,

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -45,6 +46,13 @@ std::size_t memlock_limit() {
     rlimit limit{};
     if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return 0;
     return limit.rlim_cur == RLIM_INFINITY ? SIZE_MAX : limit.rlim_cur;
+}
+
+// A number that no other thread of the process has or had.
+std::uint64_t this_thread() {
+    static std::atomic<std::uint64_t> threads = 0;
+    thread_local const std::uint64_t number = ++threads;
+    return number;
 }
 
 }  // namespace
@@ -207,14 +215,16 @@ void Ring::drain_events() {
 }
 
 int Ring::bind_to_thread() {
-    if (state_->bound) return 0;
+    const std::uint64_t thread = this_thread();
+    // Of another thread the kernel would take the registered descriptor for that of a ring of its own, if it has one.
+    if (state_->thread != 0) return state_->thread == thread ? 0 : -EEXIST;
     if (state_->disabled) {
         const int result = io_uring_enable_rings(get());
         if (result < 0) return result;
     }
     // A registered ring descriptor saves the lookup at each enter; without it everything works the same.
     io_uring_register_ring_fd(get());
-    state_->bound = true;
+    state_->thread = thread;
     return 0;
 }
 

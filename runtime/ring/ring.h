@@ -40,7 +40,7 @@ class Ring {
     // descriptor.
     bool register_file(unsigned slot, int fd, metrics::Fallbacks& fallbacks);
     void unregister_file(unsigned slot);
-    // Binds the ring to the calling thread: with SINGLE_ISSUER only it may submit from now on. 0 or -errno.
+    // Binds the ring to the calling thread: only it may submit from now on, others get -EEXIST. 0 or -errno.
     int bind_to_thread();
 
     // An eventfd that completions make readable, made when first asked for: a ring with DEFER_TASKRUN does not wake a
@@ -65,7 +65,8 @@ class Ring {
 
     struct State {
         io_uring ring{};
-        bool live = false, bound = false, disabled = false, file_table = false, buffer_table = false;
+        bool live = false, disabled = false, file_table = false, buffer_table = false;
+        std::uint64_t thread = 0;  // whose it is
         std::string flags;
         int event_fd = -1;
         ~State() {

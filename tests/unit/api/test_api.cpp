@@ -2,15 +2,18 @@
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "bpf-templates/chainio_step.h"
+#include "tests/support/in_child.h"
 #include "tests/support/machine_file.h"
 #include "tests/support/refused_call.h"
 
@@ -226,6 +229,80 @@ TEST(Api, CancelledChainsAreHandedOverAndCounted) {
         EXPECT_EQ(chainio_count_outcome(app.handle, 0, CHAINIO_OK), 2u);
         EXPECT_EQ(chainio_file_close(app.handle, a), 0) << "cancelled chains hold no file";
     }
+}
+
+// Two chains, so that the ring reads for them; what the last step of it gave.
+int submit_and_reap(chainio_handle* handle, const std::array<std::uint64_t, 2>& files) {
+    const chainio_arg args[4] = {{CHAINIO_FILE, 0, files[0], nullptr},
+                                 {CHAINIO_FILE, 0, files[1], nullptr},
+                                 {CHAINIO_SCALAR, 0, 0, nullptr},
+                                 {CHAINIO_BYTES, 0, 0, nullptr}};
+    for (int i = 0; i < 2; i++)
+        if (const int result = chainio_submit(handle, 0, args, 4, 0); result != 0) return result;
+    chainio_completion done[2]{};
+    return chainio_reap(handle, done, 2, 2);
+}
+
+std::array<std::uint64_t, 2> both_files(chainio_handle* handle, const std::string& path) {
+    std::array<std::uint64_t, 2> files{};
+    EXPECT_EQ(chainio_file_open(handle, "plain", path.c_str(), CHAINIO_FILE_DIRECT, &files[0]), 0);
+    EXPECT_EQ(chainio_file_open(handle, "kept", path.c_str(), CHAINIO_FILE_DIRECT, &files[1]), 0);
+    return files;
+}
+
+// Also one that has an engine of its own: by the number of its ring the kernel would take the other engine's for it.
+TEST(Api, RefusesAThreadThatDidNotReapFirst) {
+    const TempFile file(data_file());
+    const Handle app;
+    const auto files = both_files(app.handle, file.path());
+    ASSERT_EQ(submit_and_reap(app.handle, files), 2);
+    for (const bool has_one : {false, true}) {
+        std::thread([&] {
+            const Handle own;
+            if (has_one) ASSERT_EQ(submit_and_reap(own.handle, both_files(own.handle, file.path())), 2);
+            EXPECT_EQ(submit_and_reap(app.handle, files), -EIO);
+            EXPECT_STREQ(chainio_error(app.handle),
+                         "io_uring_enter: File exists (an engine belongs to the thread that reaped first)");
+        }).join();
+    }
+    chainio_completion done[4]{};
+    EXPECT_EQ(chainio_reap(app.handle, done, 4, 4), 4) << "the first thread goes on";
+}
+
+// The memory for blocks is one in both processes: what one reads there the other would take for its own.
+TEST(Api, AChildUsesNothingOfItsParent) {
+    const TempFile file(data_file());
+    const Handle app;
+    const auto files = both_files(app.handle, file.path());
+    ASSERT_EQ(submit_and_reap(app.handle, files), 2);
+    for (const unsigned in_flight : {0u, 1u}) {
+        const chainio_arg args[4] = {{CHAINIO_FILE, 0, files[0], nullptr},
+                                     {CHAINIO_FILE, 0, files[1], nullptr},
+                                     {CHAINIO_SCALAR, 0, 0, nullptr},
+                                     {CHAINIO_BYTES, 0, 0, nullptr}};
+        for (unsigned i = 0; i < in_flight; i++) ASSERT_EQ(chainio_submit(app.handle, 0, args, 4, 7), 0);
+        EXPECT_EQ(chainio::tests::in_child([&] {
+                      chainio_completion one{};
+                      std::uint64_t more = 0;
+                      if (chainio_call(app.handle, 0, args, 4, &one) != -EPERM) return 1;
+                      if (std::string_view(chainio_error(app.handle)) !=
+                          "the handle was opened by the parent process, before fork(); open one in this process")
+                          return 2;
+                      if (chainio_submit(app.handle, 0, args, 4, 0) != -EPERM) return 3;
+                      if (chainio_reap(app.handle, &one, 1, 1) != -EPERM) return 4;
+                      if (chainio_cancel(app.handle, 7) != -EPERM) return 5;
+                      if (chainio_file_close(app.handle, files[0]) != -EPERM) return 6;
+                      if (chainio_file_open(app.handle, "plain", file.path().c_str(), 0, &more) != -EPERM) return 7;
+                      const Handle own;
+                      if (submit_and_reap(own.handle, both_files(own.handle, file.path())) != 2) return 8;
+                      chainio_close(app.handle);
+                      return 0;
+                  }),
+                  0);
+    }
+    chainio_completion done[1]{};
+    ASSERT_EQ(chainio_reap(app.handle, done, 1, 1), 1) << "the parent goes on";
+    EXPECT_EQ(done[0].outcome, static_cast<std::uint32_t>(CHAINIO_OK));
 }
 
 TEST(Api, RefusesArgumentsByNameAndInterpretsWhenAsked) {
