@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """chainio call, inspect, chainio-runtime's service and the Python binding, on a tree that this script writes."""
+import copy
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs  # noqa: E402
@@ -282,6 +284,83 @@ def test_python(app, tree, keys):
             expect("python: refusal", str(error), lambda e: "did you mean 'lookup'?" in e)
 
 
+def refusal(call):
+    """What is raised, as its type's name and its text."""
+    try:
+        return "none", call()
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+def test_python_misuse(app, tree, keys):
+    """What a program gets wrong is an exception that says so: no signal, no other file's value, no row that is left out."""
+    if not (BUILD / "lib" / "libchainio-call.so.0").exists():
+        print("skipped: what Python programs get wrong: the library is not built")
+        return
+    import chainio
+    closed = chainio.open(app)
+    index = closed.file(tree)
+    closed.call("lookup", index=index, key=42)
+    amid = closed.map("lookup", [{"index": index, "key": key} for key in keys])
+    next(amid)
+    closed.close()
+    for what, call in (("call", lambda: closed.call("lookup", index=index, key=42)), ("map", lambda: list(amid)), ("file", lambda: closed.file(tree)),
+                       ("close_file", lambda: closed.close_file(index)), ("engine", lambda: closed.engine), ("close", closed.close)):
+        wanted = ("none", None) if what == "close" else ("ChainioError", "[Errno 9] the artifact is closed; open it again")
+        expect(f"python: {what} after the end", refusal(call), wanted)
+    for option, value, most in (("in_flight", -1, (1 << 32) - 1), ("max_files", (1 << 32) + 1, (1 << 32) - 1), ("memory", 1 << 64, (1 << 64) - 1)):
+        expect(f"python: {option}={value}", refusal(lambda: chainio.open(app, **{option: value})), ("OverflowError", f"{option}: {value} is not between 0 and {most}"))
+    expect("python: an artifact with a zero byte", refusal(lambda: chainio.open(f"{app}\0x")), ("ValueError", f"the path '{app}\\x00x' has a zero byte in it"))
+    with chainio.open(app, in_flight=0) as handle:
+        index = handle.file(tree)
+        row = {"index": index, "key": 42}
+        expect("python: 0 is as many as C's 0", handle.call("lookup", **row).value, 294)
+        for what, call, wanted in (
+            ("a file with a zero byte", lambda: handle.file(f"{tree}\0x"), ("ValueError", f"the path '{tree}\\x00x' has a zero byte in it")),
+            ("a chain with a zero byte", lambda: handle.call("lookup\0", **row), ("ValueError", "the name of a chain, 'lookup\\x00', has a zero byte in it")),
+            ("a chain that is no text", lambda: handle.call(3), ("TypeError", "the name of a chain is a text, not 3")),
+            ("a class that is no text", lambda: handle.file(tree, 3), ("TypeError", "the name of a file class is a text, not 3")),
+            ("a number for a file", lambda: handle.close_file(3), ("TypeError", "3 is no file; give what `file()` returned")),
+            ("a row that is none", lambda: list(handle.map("lookup", [row, None, row])), ("TypeError", "a row of chain 'lookup' is a dict of its parameters, not None")),
+            ("less than no row in flight", lambda: list(handle.map("lookup", [row], in_flight=-1)), ("OverflowError", f"in_flight: -1 is not between 0 and {(1 << 32) - 1}")),
+            ("a copy", lambda: copy.copy(handle), ("TypeError", "an open artifact can be neither copied nor pickled; open it again")),
+        ):
+            expect(f"python: {what}", refusal(call), wanted)
+    before = len(os.listdir("/proc/self/fd"))
+    chainio.open(app).file(tree)
+    expect("python: what nobody holds is closed", len(os.listdir("/proc/self/fd")), before)
+
+
+def test_python_within(app, tree, keys):
+    """Calls and maps amid a map, by one thread and by several: each has its own results."""
+    if not (BUILD / "lib" / "libchainio-call.so.0").exists():
+        print("skipped: Python's calls within a map: the library is not built")
+        return
+    import chainio
+    with chainio.open(app, in_flight=16) as handle:
+        index = handle.file(tree, direct=True)
+        rows = lambda some: [{"index": index, "key": key} for key in some]
+        got = [(row["key"], result.value, handle.call("lookup", index=index, key=row["key"]).value) for row, result in handle.map("lookup", rows(keys))]
+        expect("python: a call amid a map", sorted(got), [(key, 7 * key, 7 * key) for key in keys])
+        pairs = [(one["key"], first.value, other["key"], second.value) for (one, first), (other, second)
+                 in zip(handle.map("lookup", rows(keys[:400])), handle.map("lookup", rows(keys[400:])))]
+        expect("python: two maps by turns", len([1 for one, first, other, second in pairs if (first, second) == (7 * one, 7 * other)]), 400)
+        said = []
+
+        def elsewhere():
+            said.extend(refusal(lambda: [result.value for _, result in handle.map("lookup", rows(keys[:20]))]) for _ in range(20))
+        threads = [threading.Thread(target=elsewhere) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        here = [row["key"] for _ in range(20) for row, result in handle.map("lookup", rows(keys[:100])) if result.value != 7 * row["key"]]
+        for thread in threads:
+            thread.join()
+        expect("python: the thread that has it goes on", here, [])
+        refused = ("ChainioError", "[Errno 5] io_uring_enter: File exists (an engine belongs to the thread that reaped first)")
+        # What the first thread's reap brings along is theirs all the same.
+        expect("python: others are refused, or have what is theirs", [one for one in said if one != refused and (one[0], sorted(one[1])) != ("none", [7 * key for key in keys[:20]])], [])
+
+
 def test_full_disk(app, tree, folder):
     """What cannot be printed is an error with its cause, whatever prints it."""
     store = folder / "full.store"
@@ -354,6 +433,8 @@ def main():
         test_runtime(app, tree, folder)
         test_full_disk(app, tree, folder)
         test_python(app, tree, keys)
+        test_python_misuse(app, tree, keys)
+        test_python_within(app, tree, keys)
         test_python_library(app, folder)
         test_python_example(folder)
     return runs.ended()

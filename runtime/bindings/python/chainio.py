@@ -8,11 +8,15 @@
 `app.map("lookup", rows, in_flight=64)` runs many and yields (row, Result) as they end.
 """
 import collections
+import collections.abc
 import ctypes
 import ctypes.util
+import errno
+import itertools
 import operator
 import os
 import pathlib
+import threading
 
 Result = collections.namedtuple("Result", "outcome value hops ns")
 
@@ -106,24 +110,67 @@ def _bytes(chain, param, value):
     if isinstance(value, str):
         return value.encode()
     try:
-        return bytes(memoryview(value))
+        view = memoryview(value)
     except TypeError:
         raise TypeError(f"parameter '{param.name}' of chain '{chain}': {value!r:.80} is no text and no bytes; these are wanted, such as b'42'") from None
+    if view.nbytes >> 32:
+        raise OverflowError(f"parameter '{param.name}' of chain '{chain}': {view.nbytes} bytes are too many")
+    return bytes(view)
+
+
+def _size(name, value, bits=32):
+    """The value, when the option can hold it, as for parameters."""
+    if not 0 <= operator.index(value) < 1 << bits:
+        raise OverflowError(f"{name}: {value} is not between 0 and {(1 << bits) - 1}")
+    return operator.index(value)
+
+
+def _path(path):
+    """As C takes it, which would stop at a zero byte, and open another file."""
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise ValueError(f"the path {path!r:.80} has a zero byte in it")
+    return name
+
+
+def _name(what, name):
+    if not isinstance(name, str):
+        raise TypeError(f"the name of {what} is a text, not {name!r:.80}")
+    if "\0" in name:
+        raise ValueError(f"the name of {what}, {name!r:.80}, has a zero byte in it")
+    return name.encode()
+
+
+_NO_ROW = object()
+
+
+class _Map:
+    """What one call of `map` has under way: how many chains, and those that have ended."""
+
+    def __init__(self):
+        self.running, self.ended = 0, collections.deque()
 
 
 class App:
-    """An open artifact. Belongs to the thread that uses it first."""
+    """An open artifact. Belongs to the thread that uses it first: others wait for their turn, and may be refused."""
+
+    _handle = None
 
     def __init__(self, artifact, in_flight=64, interpret=False, kernel=False, spin_us=0, auto=False, max_files=64, memory=0):
         self._lib = _load()
-        self._handle = ctypes.c_void_p()
+        self._lock = threading.RLock()
         self._chains = {}
-        self._capacity = in_flight
+        self._numbers = itertools.count()
+        self._running = {}  # number: (_Map, name, row)
+        self._capacity = _size("in_flight", in_flight) or 64
         flags = (1 if interpret else 0) | (8 if kernel else 0) | (16 if auto else 0)
-        options = _Options(size=ctypes.sizeof(_Options), in_flight=in_flight, max_files=max_files, memory=memory, flags=flags, spin_us=spin_us)
-        result = self._lib.chainio_open(os.fsencode(artifact), ctypes.byref(options), ctypes.byref(self._handle))
+        options = _Options(size=ctypes.sizeof(_Options), in_flight=self._capacity, max_files=_size("max_files", max_files),
+                           memory=_size("memory", memory, 64), flags=flags, spin_us=_size("spin_us", spin_us))
+        handle = ctypes.c_void_p()
+        result = self._lib.chainio_open(_path(artifact), ctypes.byref(options), ctypes.byref(handle))
         if result < 0:
             raise ChainioError(-result, self._lib.chainio_error(None).decode())
+        self._handle = handle
 
     def __enter__(self):
         return self
@@ -131,10 +178,26 @@ class App:
     def __exit__(self, *_):
         self.close()
 
+    def __del__(self):
+        # Only the thread that began what runs can wait until the kernel writes no more into its memory.
+        if self._handle and not self._running:
+            self.close()
+
+    def __reduce__(self):
+        raise TypeError("an open artifact can be neither copied nor pickled; open it again")
+
     def close(self):
-        if self._handle:
-            self._lib.chainio_close(self._handle)
-            self._handle = ctypes.c_void_p()
+        with self._lock:
+            if self._handle:
+                self._lib.chainio_close(self._handle)
+                self._handle = None
+                self._running.clear()
+
+    def _held(self):
+        """The handle, which is no use to C once it is closed."""
+        if not self._handle:
+            raise ChainioError(errno.EBADF, "the artifact is closed; open it again")
+        return self._handle
 
     def _check(self, result):
         if result < 0:
@@ -143,24 +206,29 @@ class App:
 
     @property
     def engine(self):
-        return self._lib.chainio_describe(self._handle).decode()
+        with self._lock:
+            return self._lib.chainio_describe(self._held()).decode()
 
     def file(self, path, file_class=None, direct=None):
         """Opens a file; `file_class` may be left out when the artifact has one. `direct` overrides what the class says."""
         number = _u64()
         flags = 0 if direct is None else 1 if direct else 2
-        name = file_class.encode() if file_class is not None else None
-        self._check(self._lib.chainio_file_open(self._handle, name, os.fsencode(path), flags, ctypes.byref(number)))
+        name = _name("a file class", file_class) if file_class is not None else None
+        with self._lock:
+            self._check(self._lib.chainio_file_open(self._held(), name, _path(path), flags, ctypes.byref(number)))
         return File(number.value, path)
 
     def close_file(self, file):
         """Closes what `file()` returned, which no chain in flight uses; another one can be opened in its place."""
-        self._check(self._lib.chainio_file_close(self._handle, file.number))
+        if not isinstance(file, File):
+            raise TypeError(f"{file!r:.80} is no file; give what `file()` returned")
+        with self._lock:
+            self._check(self._lib.chainio_file_close(self._held(), file.number))
 
     def _chain(self, name):
         if name in self._chains:
             return self._chains[name]
-        number = self._check(self._lib.chainio_find_chain(self._handle, name.encode()))
+        number = self._check(self._lib.chainio_find_chain(self._held(), _name("a chain", name)))
         info = _ChainInfo(size=ctypes.sizeof(_ChainInfo))
         self._check(self._lib.chainio_get_chain(self._handle, number, ctypes.byref(info)))
         params = []
@@ -173,6 +241,8 @@ class App:
 
     def _submit(self, name, values, user_data):
         chain = self._chain(name)
+        if not isinstance(values, collections.abc.Mapping):
+            raise TypeError(f"a row of chain '{name}' is a dict of its parameters, not {values!r:.80}")
         unknown = set(values) - {param.name for param in chain.params}
         if unknown:
             raise TypeError(f"chain '{name}' has no parameter '{unknown.pop()}'")
@@ -191,7 +261,7 @@ class App:
             else:
                 data = _bytes(name, param, value)
                 arg.bytes, arg.length = data, len(data)
-        self._check(self._lib.chainio_submit(self._handle, chain.number, args, len(chain.params), user_data))
+        self._check(self._lib.chainio_submit(self._held(), chain.number, args, len(chain.params), user_data))
 
     def _result(self, name, done):
         outcome = self._lib.chainio_outcome_name(self._handle, done.outcome).decode()
@@ -213,37 +283,61 @@ class App:
 
     def map(self, name, rows, in_flight=None):
         """Runs the chain for each row (a dict of parameters), many at once; yields (row, Result) as they end. A loop that is left
-        early, or ended by an error, cancels the chains that have not ended."""
-        limit = min(in_flight or self._capacity, self._capacity)
-        done = (_Completion * limit)()
-        waiting = {}
-        try:
-            yield from self._run_all(name, iter(rows), waiting, done)
-        finally:
-            for number in waiting if self._handle else ():
-                self._lib.chainio_cancel(self._handle, number)  # of one that has ended, there is nothing to cancel
-            while self._handle and waiting and self._lib.chainio_in_flight(self._handle):
-                count = self._check(self._lib.chainio_reap(self._handle, done, limit, 1))
-                for i in range(count):
-                    waiting.pop(done[i].user_data, None)
+        early, or ended by an error, cancels the chains that have not ended. Amid the loop other chains may be called and mapped."""
+        limit = min(_size("in_flight", in_flight or 0) or self._capacity, self._capacity)
+        return self._run_all(name, iter(rows), limit)
 
-    def _run_all(self, name, rows, waiting, done):
-        limit, number = len(done), 0
-        while True:
-            while rows is not None and len(waiting) < limit:
-                row = next(rows, None)
-                if row is None:
-                    rows = None
-                    break
-                self._submit(name, row, number)
-                waiting[number] = row
-                number += 1
-            if not waiting:
+    def _run_all(self, name, rows, limit):
+        mine = _Map()
+        try:
+            while True:
+                while rows is not None and mine.running < limit:
+                    row = next(rows, _NO_ROW)
+                    if row is _NO_ROW:
+                        rows = None
+                        break
+                    self._start(name, row, mine)
+                if not mine.running and not mine.ended:
+                    return
+                if not mine.ended:
+                    self._reap(mine)
+                # The bytes of a completion live until the next reap, which the caller may bring about between two yields.
+                while mine.ended:
+                    yield mine.ended.popleft()
+        finally:
+            self._cancel(mine)
+
+    def _start(self, name, row, mine):
+        with self._lock:
+            # What others have in flight may fill the handle. What of it ends they find when they go on.
+            while len(self._running) >= self._capacity:
+                self._reap(mine)
+            number = next(self._numbers)
+            self._submit(name, row, number)
+            self._running[number] = (mine, name, row)
+            mine.running += 1
+
+    def _reap(self, mine):
+        """Waits until a chain has ended, and gives each that has to the map that began it."""
+        with self._lock:
+            if not self._lib.chainio_in_flight(self._held()):
+                self._running.clear()
+                if mine.running:
+                    raise ChainioError(errno.EINTR, "an exception from outside, as of a signal, took results away; run the rows again")
                 return
-            count = self._check(self._lib.chainio_reap(self._handle, done, limit, 1))
-            # The bytes of a completion live until the next reap, which the caller may bring about between two yields.
-            results = [(waiting.pop(done[i].user_data), self._result(name, done[i])) for i in range(count)]
-            yield from results
+            room = min(self._capacity, 1024)
+            done = (_Completion * room)()
+            for ended in done[:self._check(self._lib.chainio_reap(self._held(), done, room, 1))]:
+                owner, name, row = self._running.pop(ended.user_data)
+                owner.running -= 1
+                owner.ended.append((row, self._result(name, ended)))
+
+    def _cancel(self, mine):
+        with self._lock:
+            for number in [number for number, (owner, _, _) in self._running.items() if owner is mine]:
+                self._lib.chainio_cancel(self._held(), number)  # of one that has ended, there is nothing to cancel
+            while self._handle and mine.running and self._lib.chainio_in_flight(self._handle):
+                self._reap(mine)
 
 
 def open(artifact, in_flight=64, interpret=False, kernel=False, spin_us=0, auto=False, max_files=64, memory=0):
