@@ -284,6 +284,25 @@ def test_python(app, tree, keys):
             expect("python: refusal", str(error), lambda e: "did you mean 'lookup'?" in e)
 
 
+def test_control(folder):
+    """`chainio control` gives up in time also where it is not let in."""
+    path = folder / "full"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(0)
+        waiting = []
+        try:
+            while True:
+                waiting.append(socket.socket(socket.AF_UNIX))
+                waiting[-1].setblocking(False)
+                waiting[-1].connect(str(path))
+        except BlockingIOError:
+            pass  # no more are let in
+        expect("control: a daemon that takes nobody", run("control", path, "stats", "--timeout", 1), (3, "", f"chainio control: '{path}' has not answered within 1 s\n"))
+        for each in waiting:
+            each.close()
+
+
 def refusal(call):
     """What is raised, as its type's name and its text."""
     try:
@@ -431,6 +450,7 @@ def main():
         test_call(app, tree, keys, folder)
         test_refusals(app, tree, folder)
         test_runtime(app, tree, folder)
+        test_control(folder)
         test_full_disk(app, tree, folder)
         test_python(app, tree, keys)
         test_python_misuse(app, tree, keys)

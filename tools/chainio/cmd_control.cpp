@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -42,10 +43,16 @@ std::expected<std::string, std::string> ask(const Parsed& parsed) {
     if (parsed.path.size() >= sizeof address.sun_path)
         return std::unexpected(fmt::format("'{}' is too long for the path of a socket", parsed.path));
     std::memcpy(address.sun_path, parsed.path.data(), parsed.path.size());
+    const std::string late = fmt::format("'{}' has not answered within {} s", parsed.path, parsed.timeout_s);
     const Socket peer(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (peer.get() < 0 || connect(peer.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    // Also for who waits in vain to be let in, behind others whom a daemon that is stopped has not taken.
+    const timeval limit{static_cast<time_t>(parsed.timeout_s), 0};
+    setsockopt(peer.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    if (peer.get() < 0 || connect(peer.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+        if (errno == EAGAIN) return std::unexpected(late);
         return std::unexpected(fmt::format("nobody answers at '{}': {}; is it what chainio-runtime got as --socket?",
                                            parsed.path, std::strerror(errno)));
+    }
     const std::string request = fmt::format("{{\"op\": \"{}\"}}\n", parsed.op);
     if (send(peer.get(), request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
         return std::unexpected(fmt::format("'{}': {}", parsed.path, std::strerror(errno)));
@@ -54,8 +61,7 @@ std::expected<std::string, std::string> ask(const Parsed& parsed) {
         pollfd ready{peer.get(), POLLIN, 0};
         char buffer[4096];
         const int polled = poll(&ready, 1, static_cast<int>(parsed.timeout_s * 1000));
-        if (polled == 0)
-            return std::unexpected(fmt::format("'{}' has not answered within {} s", parsed.path, parsed.timeout_s));
+        if (polled == 0) return std::unexpected(late);
         const ssize_t got = polled < 0 ? -1 : recv(peer.get(), buffer, sizeof buffer, 0);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return std::unexpected(fmt::format("'{}' closed without an answer", parsed.path));
