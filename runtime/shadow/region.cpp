@@ -102,6 +102,15 @@ void* map_file(const std::string& path, std::size_t bytes, bool writable, void* 
 
 std::string plan_beside(const std::string& path) { return path.substr(0, path.rfind('/')) + shim::kPlanFile; }
 
+// Programs that have mapped a region which this process cannot map go on plain.
+void end_unmapped(const std::string& path) {
+    const int fd = open(plan_beside(path).c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return;
+    constexpr std::uint32_t kNobody = 0;
+    (void)pwrite(fd, &kNobody, sizeof kNobody, offsetof(shim::Region, server));
+    close(fd);
+}
+
 }  // namespace
 
 bool make_region(const std::string& path) {
@@ -199,8 +208,18 @@ std::expected<RegionFile, std::string> RegionFile::create_in(const std::string& 
 std::expected<RegionFile, std::string> RegionFile::adopt(const std::string& path, int lock) {
     RegionFile made;
     made.lock_ = lock;
+    const std::string directory = path.substr(0, path.rfind('/'));
     shim::Region* region = map_region(path, true);
-    if (region == nullptr) return std::unexpected(path + ": cannot be mapped");
+    if (region == nullptr) {
+        const int error = errno;
+        // What this process has made would stay behind it.
+        if (owner_of(directory.substr(directory.rfind('/') + 1)) == getpid()) {
+            end_unmapped(path);
+            made.directory_ = directory;
+        }
+        return std::unexpected(path + ": cannot be mapped: " + std::strerror(error) +
+                               (error == ENOMEM ? "; a limit of address space (ulimit -v) counts here, too" : ""));
+    }
     if (region->magic != shim::kMagic || region->version != shim::kVersion ||
         region->server != static_cast<std::uint32_t>(getpid())) {
         munmap(region, shim::kRegionBytes);
@@ -208,7 +227,7 @@ std::expected<RegionFile, std::string> RegionFile::adopt(const std::string& path
     }
     made.region_ = region;
     made.path_ = path;
-    made.directory_ = path.substr(0, path.rfind('/'));
+    made.directory_ = directory;
     return made;
 }
 

@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "tests/unit/shadow/fixture.h"
@@ -94,6 +96,19 @@ TEST_F(Region, OfAServerThatOnlyItsLockTellsOfStays) {
     close(lock);
     server_of(kPointers);
     EXPECT_FALSE(std::filesystem::exists(directory));
+}
+
+TEST_F(Region, ThatItsOwnerCannotMapAgainIsGivenUp) {
+    auto made = RegionFile::create();
+    ASSERT_TRUE(made) << made.error();
+    const std::string path = made->path();
+    ASSERT_EQ(unlink(path.c_str()), 0);
+    ASSERT_EQ(symlink("elsewhere", path.c_str()), 0);
+    const auto adopted = RegionFile::adopt(path, dup(made->hand_on_lock()));
+    ASSERT_FALSE(adopted);
+    EXPECT_EQ(adopted.error(), path + ": cannot be mapped: " + std::strerror(ELOOP));
+    EXPECT_EQ(made->get().server, 0U) << "programs that have mapped it do not hear of that";
+    EXPECT_TRUE(std::filesystem::is_empty(base()));
 }
 
 TEST_F(Region, IsLockedFromItsBeginningToItsEnd) {

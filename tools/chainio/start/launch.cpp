@@ -117,9 +117,15 @@ void hand_over(const Begun& begun, char** argv) {
     const std::string variable = run::variable_of(
         {begun.child.pid(), begun.since_ns, signals, begun.region.hand_on_lock(), begun.region.path()});
     const std::size_t name = variable.find('=');
-    ::setenv(variable.substr(0, name).c_str(), variable.c_str() + name + 1, 1);
-    run::ignore_as_before();
-    become(kRun, argv);
+    // What is not told of the program would start it once more.
+    if (::setenv(variable.substr(0, name).c_str(), variable.c_str() + name + 1, 1) == 0) {
+        run::ignore_as_before();
+        become(kRun, argv);
+    } else {
+        (void)run::write_unharmed(2,
+                                  "chainio: there is no memory for what chainio-run has to be told; the program goes "
+                                  "on plain\n");
+    }
     run::block_signals(signals);
 }
 
