@@ -19,8 +19,8 @@ std::expected<void, std::string> Provided::hand_to(io_uring* ring, int group) {
     int error = 0;
     provided_ = io_uring_setup_buf_ring(ring, count_, group, 0, &error);
     if (provided_ == nullptr)
-        return std::unexpected(std::string("provided buffers cannot be registered (they need Linux 5.19): ") +
-                               std::strerror(-error));
+        return std::unexpected(std::string("provided buffers cannot be registered: ") + std::strerror(-error) +
+                               (error == -EINVAL ? " (they need Linux 5.19)" : ""));
     ring_ = ring;
     group_ = group;
     while (with_kernel_ < most_) {

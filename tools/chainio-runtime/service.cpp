@@ -100,6 +100,7 @@ std::expected<void, std::string> Service::listen(const std::string& path) {
     if (bound != 0 || ::listen(fd, 64) != 0) {
         const int why = errno;
         close(fd);
+        if (bound == 0) unlink(path.c_str());
         return std::unexpected(fmt::format("cannot listen at '{}': {}{}", path, std::strerror(why), remedy_of(why)));
     }
     listener_ = fd;
@@ -119,7 +120,10 @@ std::expected<void, std::string> Service::watch_signals() {
     auto waits = Waits::create(ring_.get());
     if (!waits) return std::unexpected(waits.error());
     waits_ = std::move(*waits);
-    return {};
+    // A daemon that heard of no signal could not be stopped.
+    if (waits_->want(signals_, EPOLLIN, key_of(Source::signals, 0))) return {};
+    const char* const remedy = errno == ENOSPC ? "; raise fs.epoll.max_user_watches (sysctl)" : "";
+    return std::unexpected(fmt::format("signals cannot be waited for: {}{}", std::strerror(errno), remedy));
 }
 
 void Service::accept_clients() {

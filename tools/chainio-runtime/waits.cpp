@@ -22,19 +22,25 @@ std::expected<std::unique_ptr<Waits>, std::string> Waits::create(ring::Shared* r
 
 Waits::~Waits() { close(epoll_); }
 
-void Waits::want(int fd, std::uint32_t events, std::uint64_t key) {
-    if (fd < 0 || events == 0) return;
+bool Waits::want(int fd, std::uint32_t events, std::uint64_t key) {
+    if (fd < 0 || events == 0) return true;
     const auto place = static_cast<std::size_t>(fd);
     if (place >= wanted_.size()) wanted_.resize(2 * place + 1);
     Wanted& wanted = wanted_[place];
     wanted.wait = wait_;
-    if (wanted.events == events && wanted.key == key) return;
+    if (wanted.events == events && wanted.key == key) return true;
+    epoll_event event{.events = events, .data = {.u64 = key}};
+    // A descriptor that was closed is gone from the set, and may be another one by now.
+    if (epoll_ctl(epoll_, EPOLL_CTL_MOD, fd, &event) != 0 && epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) {
+        if (wanted.events != 0) std::erase(known_, fd);
+        wanted.events = 0;
+        is_short_ = true;
+        return false;
+    }
     if (wanted.events == 0) known_.push_back(fd);
     wanted.events = events;
     wanted.key = key;
-    epoll_event event{.events = events, .data = {.u64 = key}};
-    // A descriptor that was closed is gone from the set, and may be another one by now.
-    if (epoll_ctl(epoll_, EPOLL_CTL_MOD, fd, &event) != 0) epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
+    return true;
 }
 
 void Waits::let_go() {
@@ -55,6 +61,8 @@ std::span<const epoll_event> Waits::look(int timeout_ms) {
 
 std::expected<std::span<const epoll_event>, std::string> Waits::wait(int timeout_ms) {
     let_go();
+    // Who is not waited for is wanted again soon: there may be room by then.
+    if (std::exchange(is_short_, false)) timeout_ms = timeout_ms < 0 ? kAgainMs : std::min(timeout_ms, kAgainMs);
     if (ring_ == nullptr) return look(timeout_ms);
     // One look at a time, so that whatever is left from the last one is seen by the next.
     if (!std::exchange(armed_, true)) io_uring_prep_poll_add(seat_->next_sqe(0), epoll_, POLLIN);

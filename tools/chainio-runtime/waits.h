@@ -23,8 +23,9 @@ class Waits {
     ~Waits();
 
     // In the next wait() `fd` is waited for with these EPOLL… events. `key` names it, and nothing else that ever had
-    // the same descriptor. What is not wanted again is let go of.
-    void want(int fd, std::uint32_t events, std::uint64_t key);
+    // the same descriptor. What is not wanted again is let go of. False, with errno: the kernel has no room for it, as
+    // where fs.epoll.max_user_watches is reached; the next wait() is short then.
+    bool want(int fd, std::uint32_t events, std::uint64_t key);
     // A turn of the ring, until something has come, or at most `timeout_ms` (-1: however long). Gives what the
     // descriptors have to say.
     std::expected<std::span<const epoll_event>, std::string> wait(int timeout_ms);
@@ -39,10 +40,12 @@ class Waits {
     std::span<const epoll_event> look(int timeout_ms);
 
     static constexpr std::size_t kAtOnce = 64;
+    static constexpr int kAgainMs = 100;
     ring::Shared* ring_;
     std::unique_ptr<ring::Seat> seat_;
     int epoll_;
     bool armed_ = false;          // the ring looks at the descriptors
+    bool is_short_ = false;       // something is wanted that the kernel had no room for
     std::vector<Wanted> wanted_;  // by descriptor
     std::vector<int> known_;      // descriptors of which the kernel knows
     std::uint64_t wait_ = 1;
