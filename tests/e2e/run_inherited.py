@@ -329,7 +329,7 @@ def test_filter(folder, spec):
 
 def test_ends_unheard(folder, spec):
     """Where chainio would wait for ever it becomes the program, and where another call is refused it does without."""
-    for call in ("waitid", "wait4"):
+    for call in ("waitid", "wait4", "ppoll"):
         (folder.path / "alone.c").write_text(ALONE)
         subprocess.run(["clang-19", f"-DREFUSED=SYS_{call}", "-DERROR=EPERM", "alone.c", "-o", call], cwd=folder.path, check=True, timeout=runs.LONGEST)
     def ended(call, options):
@@ -340,7 +340,8 @@ def test_ends_unheard(folder, spec):
     expect("waitid is refused", ended("waitid", []), (5, b"100000\n", f"chainio run: {sys.executable} runs plain: {why}"))
     expect("waitid is refused, --strict", ended("waitid", ["--strict"]), (3, b"", f"chainio run: {sys.executable} was not started, since it would run plain (--strict): {why}"))
     for options in ([], ["--follow"]):
-        expect(f"wait4 is refused, {options}", ended("wait4", [*options, "--quiet"]), (5, b"100000\n", ""))
+        for call in ("wait4", "ppoll"):
+            expect(f"{call} is refused, {options}", ended(call, [*options, "--quiet"]), (5, b"100000\n", ""))
 
 
 def test_children_elsewhere(folder, spec):

@@ -135,13 +135,25 @@ bool Child::ended() {
 
 void Child::wait() { wait_or_read(-1); }
 
+// Whether it can be read. Signals come while this waits, and a filter of system calls that refuses ppoll() leaves only
+// to look now and then.
+static bool wait_for_signal_or(pollfd& other, SignalSet signals) {
+    const sigset_t waiting = to_libc(signals);
+    const int found = ::ppoll(&other, 1, nullptr, &waiting);
+    if (found >= 0 || errno == EINTR) return found > 0;
+    constexpr int kLookMs = 10;
+    const SignalSet before = block_signals(signals);
+    const bool can_read = ::poll(&other, 1, kLookMs) > 0;
+    block_signals(before);
+    return can_read;
+}
+
 bool Child::wait_or_read(int descriptor) {
     // Signals come while waiting and at no other time, so that none is missed.
     const SignalSet before = block_signals(kAllSignals);
-    const sigset_t waiting = to_libc(before);
     pollfd other{descriptor, POLLIN, 0};  // a negative number is none
     bool is_over = false, can_read = false;
-    while (!(is_over = ended()) && !can_read) can_read = ::ppoll(&other, 1, nullptr, &waiting) > 0;
+    while (!(is_over = ended()) && !can_read) can_read = wait_for_signal_or(other, before);
     block_signals(before);
     return is_over;
 }
