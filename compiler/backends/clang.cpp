@@ -6,11 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <memory>
 #include <sstream>
 #include <utility>
 
@@ -91,8 +92,15 @@ std::string finish(pid_t pid, const std::string& clang, const ClangJob& job, con
 }  // namespace
 
 std::vector<std::uint8_t> read_bytes(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    const std::unique_ptr<FILE, int (*)(FILE*)> in(std::fopen(path.c_str(), "rbe"),
+                                                   [](FILE* file) { return file != nullptr ? std::fclose(file) : 0; });
+    if (in == nullptr) return {};
+    std::vector<std::uint8_t> all;
+    std::array<std::uint8_t, 65'536> piece;
+    while (const std::size_t count = std::fread(piece.data(), 1, piece.size(), in.get()))
+        all.insert(all.end(), piece.begin(), piece.begin() + count);
+    if (std::ferror(in.get()) != 0) all.clear();
+    return all;
 }
 
 std::expected<TempDir, std::string> TempDir::make() {
@@ -154,7 +162,8 @@ std::expected<std::vector<std::vector<std::uint8_t>>, std::string> run_clang(con
         outputs.push_back(read_bytes(dir.file(job.output)));
         if (outputs.back().empty())
             return std::unexpected(
-                fmt::format("{} wrote nothing for {}; is the disk of {} full?", clang, job.what, dir.path()));
+                fmt::format("{} wrote nothing for {}, or nothing that can be read; is the disk of {} full, or broken?",
+                            clang, job.what, dir.path()));
     }
     return outputs;
 }

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <map>
 
 namespace chainio::backends {
@@ -24,6 +26,7 @@ class MemoryFile {
         if (fd_ >= 0) close(fd_);
     }
     int fd() const { return fd_; }
+    // Empty, with errno, when it cannot be read.
     std::vector<std::uint8_t> bytes() const {
         struct stat info{};
         if (fstat(fd_, &info) != 0) return {};
@@ -31,6 +34,7 @@ class MemoryFile {
         std::size_t done = 0;
         while (done < all.size()) {
             ssize_t n = pread(fd_, all.data() + done, all.size() - done, static_cast<off_t>(done));
+            if (n < 0 && errno == EINTR) continue;
             if (n <= 0) return {};
             done += static_cast<std::size_t>(n);
         }
@@ -191,7 +195,10 @@ std::expected<std::vector<std::uint8_t>, std::string> add_sections(std::span<con
     std::string failure = ok ? "" : elf_errmsg(-1);
     elf_end(target);
     if (!ok) return std::unexpected("cannot write the artifact's ELF: " + failure);
-    return out.bytes();
+    std::vector<std::uint8_t> made = out.bytes();
+    if (made.empty())
+        return std::unexpected(fmt::format("cannot read the artifact's ELF back: {}", std::strerror(errno)));
+    return made;
 }
 
 std::span<const std::uint8_t> find_section(const ElfFile& file, const std::string& name) {

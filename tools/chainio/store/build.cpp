@@ -38,9 +38,10 @@ std::expected<void, Refusal> check_place(const std::string& path) {
     if (!fd && fd.error().missing) return {};
     if (!fd) return refused(fd.error().text, fd.error().system);
     Header there;
-    const bool read = read_at(*fd, {reinterpret_cast<std::uint8_t*>(&there), sizeof there}, 0).has_value();
+    const auto read = read_header(*fd, there);
     close(*fd);
-    if (read && there.magic == Header{}.magic) return {};
+    if (!read) return refused(read.error(), true);
+    if (*read && there.magic == Header{}.magic) return {};
     return refused("what is there is no store, and stays as it is; remove it, or name another file", false);
 }
 

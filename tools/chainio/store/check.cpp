@@ -46,8 +46,9 @@ class Check {
     bool header() {
         struct stat info{};
         if (fstat(fd_, &info) != 0) return wrong(0, system_text("cannot be looked at")), false;
-        if (!read_at(fd_, {reinterpret_cast<std::uint8_t*>(&header_), sizeof header_}, 0) ||
-            header_.magic != Header{}.magic)
+        const auto read = read_header(fd_, header_);
+        if (!read) return wrong(0, read.error()), false;
+        if (!*read || header_.magic != Header{}.magic)
             return wrong(0, "this is no store; `chainio store build` makes one"), false;
         out_.of_ours = true;
         if (header_.version != kWhole && header_.version != kInPieces)

@@ -100,6 +100,15 @@ Done read_at(int fd, std::span<std::uint8_t> bytes, std::uint64_t at) {
     return {};
 }
 
+std::expected<bool, std::string> read_header(int fd, Header& header) {
+    struct stat status{};
+    if (fstat(fd, &status) != 0) return std::unexpected(system_text("cannot be looked at"));
+    if (status.st_size < static_cast<off_t>(sizeof header)) return false;
+    const auto read = read_at(fd, {reinterpret_cast<std::uint8_t*>(&header), sizeof header}, 0);
+    if (!read) return std::unexpected(read.error());
+    return true;
+}
+
 std::expected<int, OpenFailure> open_regular(const std::string& path) {
     // A named pipe would wait for its writer.
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/chainio/store/format.h"
+
 namespace chainio::store {
 
 using Done = std::expected<void, std::string>;
@@ -14,6 +16,8 @@ std::string system_text(const std::string& what);  // with the text of errno
 Done write_at(int fd, std::span<const std::uint8_t> bytes, std::uint64_t at);
 // All of them; what is behind the file's end is an error as well.
 Done read_at(int fd, std::span<std::uint8_t> bytes, std::uint64_t at);
+// Whether the header is there, for what is shorter is no store; or why it cannot be read.
+std::expected<bool, std::string> read_header(int fd, Header& header);
 
 // A file without a name in the folder of the one that it will be: nobody sees it before commit(), and nothing is left
 // of it when the program ends before that. (Where the file system makes no such files, it has a name of its own.)

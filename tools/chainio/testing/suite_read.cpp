@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
+#include <string>
 
 #include "tools/chainio/testing/suite.h"
 #include "tools/chainio/testing/yaml_values.h"
@@ -169,12 +170,13 @@ std::expected<Suite, SuiteError> read_suite(const std::string& path) {
         return std::unexpected(
             SuiteError{fmt::format("{}: is a directory, not a test file; name a file in it", path), true});
     std::ifstream in(path, std::ios::binary);
-    std::ostringstream text;
-    text << in.rdbuf();
-    if (!in)
+    std::string text;
+    for (std::array<char, 65'536> piece; in.read(piece.data(), piece.size()) || in.gcount() > 0;)
+        text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
+    if (!in.eof())
         return std::unexpected(SuiteError{fmt::format("{}: cannot be read: {}", path, std::strerror(errno)), true});
     try {
-        const YAML::Node root = YAML::Load(text.str());
+        const YAML::Node root = YAML::Load(text);
         if (!root.IsMap())
             return std::unexpected(
                 SuiteError{fmt::format("{}:1:1: a test file is a map with spec, files and cases", path)});
