@@ -86,7 +86,7 @@ struct Helper {
     int out;
 };
 
-constexpr int kNoFile = 126;
+constexpr int kNoFile = 126, kNoProgram = 127;
 
 // In a child, which opens the program's file: to close it here would end the record locks that a process has kept on it
 // when it became this program. The child has its own memory: proot, which keeps the heaps of those whose processes it
@@ -95,13 +95,14 @@ int become_helper(void* argument) {
     const auto& helper = *static_cast<const Helper*>(argument);
     const long file = raw_call(SYS_openat, AT_FDCWD, word("/proc/self/exe"), O_RDONLY);
     if (failed(file)) return kNoFile;
-    if (file != 0) raw_call(SYS_dup3, file, 0, 0);
+    // Without its own input and output it would take the program's.
+    if (file != 0 && failed(raw_call(SYS_dup3, file, 0, 0))) return kNoFile;
     if (file > 1) raw_call(SYS_close, file);
-    raw_call(SYS_dup3, helper.out, 1, 0);
+    if (failed(raw_call(SYS_dup3, helper.out, 1, 0))) return kNoProgram;
     const char* arguments[] = {helper.path, nullptr};
     const char* environment[] = {nullptr};
     raw_call(SYS_execve, word(helper.path), word(arguments), word(environment));
-    return 127;
+    return kNoProgram;
 }
 
 // Null when it has said what there is to say.

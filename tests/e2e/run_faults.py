@@ -17,11 +17,11 @@ SOME = 16  # of the calls, by chance; the other ones have to wait for another ru
 TOLD_NOTHING = "chainio: there is no memory for what chainio-run has to be told; the program goes on plain\n"
 
 
-def run(folder, *strace):
+def run(folder, *strace, options=()):
     """How the program ended, what it did, and what is there of the run behind it; and what was said."""
     ran = folder.path / "ran"
     ran.write_text("")
-    command = ["strace", "-qq", "-o", folder.path / "log", *strace, *folder.command(["--spec", "good.chain"], ["./script"])]
+    command = ["strace", "-qq", "-o", folder.path / "log", *strace, *folder.command(["--spec", "good.chain", *options], ["./script"])]
     done = subprocess.run(command, env=folder.environment, cwd=folder.path, stdin=subprocess.DEVNULL, capture_output=True, timeout=runs.LONGEST)
     left = sorted(os.listdir(folder.environment["XDG_RUNTIME_DIR"]))
     return (done.returncode, len(done.stdout), ran.read_text(), left), done.stderr.decode()
@@ -64,6 +64,13 @@ def test_mapping(folder, rest):
     expect("  of both files, each opened and mapped", tried, 4)
 
 
+def test_helper(folder):
+    """What looks for a program's system calls does not read that program's input, nor write to its output."""
+    for number, why in ((1, "its file cannot be read"), (2, "chainio-sites does not run")):
+        how, said = run(folder, "-f", "-e", f"inject=dup3:error=EBUSY:when={number}", options=["--rewrite"])
+        expect(f"a helper without its own {'input' if number == 1 else 'output'}", (how, why in said), (GOOD, True))
+
+
 def test_each(folder, made):
     """Any of them, others from run to run."""
     seed = random.randrange(1 << 32)
@@ -92,6 +99,7 @@ def main():
         launcher, rest = parts(folder)
         test_telling(folder, launcher)
         test_mapping(folder, rest)
+        test_helper(folder)
         test_each(folder, [*launcher[1:], *(call for call in rest if call.name in ("pipe2", "clone", "pidfd_open", "mmap"))])
     return runs.ended()
 
