@@ -64,6 +64,25 @@ def test_mapping(folder, rest):
     expect("  of both files, each opened and mapped", tried, 4)
 
 
+def test_server(folder, rest):
+    pipes = [call for call in rest if call.name == "pipe2"]
+    how, said = run(folder, *pipes[0].fails_with("EMFILE"))
+    note = "note: the server ended early: there can be no process for the server: Too many open files; the limit of open files (`ulimit -n`) is met: raise it\n"
+    expect("no descriptor for the server", (how, note in said), (GOOD, True))
+
+
+def test_artifact(folder):
+    """An artifact that cannot be read is no source."""
+    subprocess.run([runs.CHAINC, folder.path / "good.chain", "-o", folder.path / "good.o"], check=True)
+    command = ["strace", "-qq", "-o", folder.path / "log", *folder.command(["--spec", "good.o"], ["true"])]
+    subprocess.run(command, env=folder.environment, cwd=folder.path, check=True, capture_output=True, timeout=runs.LONGEST)
+    made = faults.calls(folder.path / "log")
+    opened = next(index for index, call in enumerate(made) if call.name == "openat" and '"good.o"' in call.line)
+    first = next(call for call in made[opened:] if call.name == "pread64")
+    done = subprocess.run([*command[:4], *first.fails_with("EIO"), *command[4:]], env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+    expect("an artifact of which nothing can be read", (done.returncode, done.stderr), (1, b"chainio run: cannot read the spec `good.o`: Input/output error\n"))
+
+
 def test_helper(folder):
     """What looks for a program's system calls does not read that program's input, nor write to its output."""
     for number, why in ((1, "its file cannot be read"), (2, "chainio-sites does not run")):
@@ -99,6 +118,8 @@ def main():
         launcher, rest = parts(folder)
         test_telling(folder, launcher)
         test_mapping(folder, rest)
+        test_server(folder, rest)
+        test_artifact(folder)
         test_helper(folder)
         test_each(folder, [*launcher[1:], *(call for call in rest if call.name in ("pipe2", "clone", "pidfd_open", "mmap"))])
     return runs.ended()

@@ -121,8 +121,11 @@ std::vector<std::string> prerequisites(std::string_view rule) {
 }  // namespace
 
 std::string_view remedy_of_start(int error) {
-    return error == EAGAIN ? "; a limit of processes (`ulimit -u`, pids.max of the control group) is met: raise it"
-                           : "";
+    switch (error) {
+        case EAGAIN: return "; a limit of processes (`ulimit -u`, pids.max of the control group) is met: raise it";
+        case EMFILE: return "; the limit of open files (`ulimit -n`) is met: raise it";
+        default: return "";
+    }
 }
 
 int descriptor_named(std::string_view name) {

@@ -137,10 +137,11 @@ std::expected<Spec, SpecError> load_found(const SpecRequest& request, const std:
     // A pipe can be read once, and the compiler has another standard input.
     const bool is_text = !regular || descriptor_named(path) == 0;
     char magic[4] = {};
-    const bool is_artifact = regular && ::pread(begin.get(), magic, sizeof magic, 0) == sizeof magic &&
-                             std::string_view(magic, 4) ==
-                                 "\x7f"
-                                 "ELF";
+    const ssize_t got = regular ? ::pread(begin.get(), magic, sizeof magic, 0) : 0;
+    if (got < 0) return refused(1, fmt::format("cannot read the spec `{}`: {}", path, std::strerror(errno)));
+    const bool is_artifact = got == sizeof magic && std::string_view(magic, 4) ==
+                                                        "\x7f"
+                                                        "ELF";
     Spec spec;
     spec.path = path;
     if (!is_artifact) {
