@@ -25,7 +25,7 @@ int with_address(Call call, int fd, std::uint16_t port) {
     return call(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
 
-// Two ends of a connection to a port; -1 where somebody else has that.
+// Two ends of a connection to a port.
 struct Connection {
     int here = -1, there = -1;
     explicit Connection(std::uint16_t port) {
@@ -38,6 +38,8 @@ struct Connection {
             here = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
             with_address(::connect, here, ntohs(address.sin_port));
             there = ::accept4(server, nullptr, nullptr, SOCK_CLOEXEC);
+        } else {
+            leave_if_taken();
         }
         ::close(server);
     }
@@ -162,7 +164,10 @@ void datagrams(Actor& a) {
               from = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     sockaddr_in address = {};
     socklen_t size = sizeof address;
-    if (with_address(::bind, to, port_for(a)) != 0) a.text("no port");
+    if (with_address(::bind, to, port_for(a)) != 0) {
+        leave_if_taken();
+        a.text("no port");
+    }
     ::getsockname(to, reinterpret_cast<sockaddr*>(&address), &size);
     with_address(::connect, from, ntohs(address.sin_port));
     const auto data = a.random_bytes(600);

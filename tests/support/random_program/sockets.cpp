@@ -27,8 +27,6 @@
 namespace chainio::random_program {
 namespace {
 
-constexpr int kPortTaken = 75;
-
 std::uint16_t bound_port(int fd) {
     sockaddr_in address = {};
     socklen_t size = sizeof address;
@@ -43,7 +41,7 @@ int listener(Actor& a) {
     ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     const sockaddr_in address = local(a.alone && a.depth == 0 ? process.port : 0);
     if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 || ::listen(fd, 64) != 0) {
-        if (errno == EADDRINUSE) std::_Exit(kPortTaken);
+        leave_if_taken();
         std::perror("listen");
         std::_Exit(1);
     }
