@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -65,10 +66,12 @@ int read_file(const char* path) {
 
 }  // namespace
 
-// A thread that has been joined may still be counted for a moment; one that stays is somebody else's.
+// A thread that has been joined may still be counted for a moment, until it has had a processor again; one that stays
+// is somebody else's.
 int threads() {
+    using Clock = std::chrono::steady_clock;
     int count = 0;
-    for (int tries = 0; tries < 2000 && count != 1; ++tries) {
+    for (const auto until = Clock::now() + std::chrono::seconds(20); count != 1 && Clock::now() < until;) {
         std::FILE* status = std::fopen("/proc/self/status", "re");
         if (!status) return -1;
         for (char line[300]; std::fgets(line, sizeof line, status);) {
