@@ -281,7 +281,9 @@ void web_server(Actor& a) {
             threads.emplace_back([&logs, i, port, seed = a.rng.next()] { logs[i] = client_of(port, seed); });
         }
     }
-    if (child > 0) ::waitpid(child, nullptr, 0);
+    int status = 0;
+    if (child > 0) ::waitpid(child, &status, 0);
+    a.note("status", status);
     for (const std::string& log : logs) a.log += log;
     ::close(server);
 }
