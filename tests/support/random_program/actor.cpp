@@ -29,12 +29,12 @@ std::span<std::uint8_t> whole_pages(std::vector<std::uint8_t>& memory, std::size
 
 Operations all_operations(const Actor& actor) {
     Operations out;
-    for (const auto& part :
-         {file_operations(),       name_operations(),    spelling_operations(), memory_operations(),
-          transfer_operations(),   socket_operations(),  event_operations(),    signal_operations(),
-          descriptor_operations(), process_operations(), thread_operations(),   ring_operations(),
-          edge_operations(),       space_operations(),   stream_operations(),   receive_operations(),
-          notice_operations(),     escape_operations(),  table_operations(),    alias_operations()}) {
+    for (const auto& part : {file_operations(),     name_operations(),       spelling_operations(), memory_operations(),
+                             transfer_operations(), socket_operations(),     web_operations(),      event_operations(),
+                             signal_operations(),   descriptor_operations(), process_operations(),  thread_operations(),
+                             ring_operations(),     edge_operations(),       space_operations(),    stream_operations(),
+                             receive_operations(),  notice_operations(),     escape_operations(),   table_operations(),
+                             alias_operations()}) {
         for (const Operation& each : part) {
             if (each.rings && process.served) continue;
             if ((actor.alone || each.in_threads) && (actor.depth == 0 || each.nested)) out.push_back(each);

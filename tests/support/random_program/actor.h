@@ -119,6 +119,7 @@ Operations spelling_operations();
 Operations memory_operations();
 Operations transfer_operations();
 Operations socket_operations();
+Operations web_operations();
 Operations event_operations();
 Operations signal_operations();
 Operations descriptor_operations();

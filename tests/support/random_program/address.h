@@ -3,9 +3,9 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-#include <cerrno>
 #include <cstdint>
-#include <cstdlib>
+
+#include "tests/support/random_program/actor.h"
 
 namespace chainio::random_program {
 
@@ -18,9 +18,10 @@ inline sockaddr_in local(std::uint16_t port) {
 }
 
 // Behind a call that was to get a port: ends the program where somebody else has that. Who runs it takes another one.
-inline void leave_if_taken() {
-    constexpr int kPortTaken = 75;
-    if (errno == EADDRINUSE) std::_Exit(kPortTaken);
-}
+void leave_if_taken();
+// The first process listens on the port that the spec names, the others on any.
+int listener(const Actor& a);
+std::uint16_t bound_port(int fd);
+int connect_to(std::uint16_t port);
 
 }  // namespace chainio::random_program
