@@ -177,6 +177,35 @@ TEST(EngineFiles, TwoEnginesReadOverOneRing) {
     EXPECT_FALSE(engine_of(walk_machine(), {.in_flight = 16, .ring = ring->get()})->by_turns());
 }
 
+// Who takes turns with others leaves off amid a chain that needs no device, as of a client that has gone by then.
+TEST(EngineFiles, AChainWhoseNextBlockIsThereCanBeCancelled) {
+    metrics::Fallbacks fallbacks;
+    auto ring = ring::Shared::create({.entries = 8, .cq_entries = 16, .seats = 1, .file_slots = 64}, fallbacks);
+    if (!ring) GTEST_SKIP() << ring.error();
+    const DiskFile file(walk_file(400, kReturnSum));
+    auto engine = engine_of(walk_machine(), {.in_flight = 4, .ring = ring->get()});
+    auto a = engine->open_file(0, file.path(), OpenMode::buffered),
+         b = engine->open_file(1, file.path(), OpenMode::buffered);
+    ASSERT_TRUE(a && b && engine->by_turns());
+    for (const std::uint64_t number : {1, 2}) ASSERT_TRUE(engine->submit(0, args_of(*a, *b, 0), number));
+    std::vector<Completion> out(2);
+    ASSERT_EQ(engine->reap(out, 0).value_or(9), 0u);
+    if (engine->fallbacks().count("no-nowait") != 0) GTEST_SKIP() << "reads from the page cache take the device's way";
+    ASSERT_TRUE(engine->has_ready());
+    EXPECT_EQ(engine->cancel(1), 1u);
+    std::uint32_t outcomes[3] = {9999, 9999, 9999};
+    for (unsigned ended = 0; ended < 2;) {
+        const auto count = engine->reap(out, 0);
+        ASSERT_TRUE(count) << count.error();
+        for (unsigned i = 0; i < *count; i++) outcomes[out[i].user_data] = out[i].outcome;
+        ended += *count;
+        ASSERT_EQ((*ring)->turn(engine->reads_under_way() == 0 ? 0 : 1), 0);
+    }
+    EXPECT_EQ(outcomes[1], static_cast<std::uint32_t>(CIO_CANCELLED));
+    EXPECT_EQ(outcomes[2], static_cast<std::uint32_t>(CIO_OK));
+    EXPECT_TRUE(engine->leaks().empty());
+}
+
 TEST(EngineFiles, CyclesEndAtTheHopLimit) {
     auto bytes = walk_file(3, kCarryOn);
     bytes[2 * 77 + 1] = 1;  // the last cell leads back to the first
@@ -270,6 +299,33 @@ TEST(EngineFiles, ArgumentsThatDoNotFitAreRefusedByName) {
     EXPECT_NE(closed.error().find("is in use by 1 chains"), std::string::npos);
 }
 
+// What another chain of the spec may be given is of no use to this one, whose program goes by its own limits.
+TEST(EngineFiles, ArgumentsAreMeasuredByTheirOwnChain) {
+    auto artifact = walk_machine();
+    artifact.module.chains[0].params[2].is_signed = true;
+    artifact.module.chains[1].params[3].max = 32;
+    artifact.layout = ir::layout_of(artifact.module);
+    auto engine = engine_of(std::move(artifact), {.in_flight = 8});
+    const DiskFile file(walk_file(2, kReturnSum));
+    auto a = engine->open_file(0, file.path()), b = engine->open_file(1, file.path());
+    ASSERT_TRUE(a && b);
+    const std::vector<std::uint8_t> longer(17);
+    const auto message = [&](std::uint32_t chain, std::int64_t start, bool is_long) {
+        auto args = args_of(*a, *b, static_cast<std::uint64_t>(start));
+        if (is_long) args[3] = Argument::of_bytes(longer);
+        auto submitted = engine->submit(chain, args, 0);
+        return submitted ? std::string("accepted") : submitted.error().message;
+    };
+    EXPECT_EQ(message(0, 0, true), "argument 'name' of chain 'first': 17 bytes are more than its 16");
+    EXPECT_EQ(message(1, 0, true), "accepted");
+    constexpr std::int64_t kLeast = -(std::int64_t{1} << 39);
+    EXPECT_EQ(message(0, kLeast, false), "accepted");
+    EXPECT_EQ(message(0, -kLeast - 1, false), "accepted");
+    for (const std::int64_t start : {kLeast - 1, -kLeast})
+        EXPECT_EQ(message(0, start, false), "argument 'start' of chain 'first': the value does not fit i40");
+    EXPECT_EQ(message(1, -1, false), "argument 'start' of chain 'second': the value does not fit u40");
+}
+
 TEST(EngineFiles, TheBlockCacheKeepsUpperLevelsAndStaysWithinItsSize) {
     MachineOptions options;
     options.cache_bytes = 4096;
@@ -287,6 +343,31 @@ TEST(EngineFiles, TheBlockCacheKeepsUpperLevelsAndStaysWithinItsSize) {
     EXPECT_GT(engine->counters().block_cache_evictions, 20u);
     EXPECT_TRUE(engine->leaks().empty());
     EXPECT_LE(engine->slab().accounting().in_use_bytes, 4096u);
+}
+
+// Results lie in blocks that the cache has as well: once they are given back, nobody holds either.
+TEST(EngineFiles, AFileThatIsClosedLeavesNoBlockBehind) {
+    MachineOptions options;
+    options.cache_bytes = 65536;
+    options.cache_levels = 3;
+    options.result = ir::ResultKind::slice;
+    const DiskFile file(walk_file(4, kReturnSlice));
+    auto engine = engine_of(machine(options), {.in_flight = 4});
+    auto a = engine->open_file(0, file.path()), b = engine->open_file(1, file.path());
+    ASSERT_TRUE(a && b);
+    const std::uint64_t last = std::uint64_t{3} * 77;
+    for (std::uint64_t i = 0; i < 4; i++) ASSERT_TRUE(engine->submit(1, args_of(*a, *b, last), i));
+    std::vector<Completion> out(4);
+    for (unsigned ended = 0; ended < 4;) ended += engine->reap(out, 4 - ended).value_or(4);
+    for (int turn = 0; turn < 10; turn++) EXPECT_EQ(run_one(*engine, *a, *b, last, 1).bytes.size(), 12u);
+    EXPECT_EQ(engine->counters().block_cache_hits, 10u);
+    EXPECT_EQ(engine->reap({}, 0).value_or(1), 0u);
+    EXPECT_EQ(engine->slab().accounting().in_use, 1u) << "of those that are read at the same time one is kept";
+    for (const FileHandle each : {*a, *b}) {
+        const auto closed = engine->close_file(each);
+        EXPECT_TRUE(closed) << closed.error();
+    }
+    EXPECT_EQ(engine->slab().accounting().in_use_bytes, 0u);
 }
 
 TEST(EngineFiles, BlocksOnTheWayAreKeptForAWhileAndThoseAtTheEndAreNot) {

@@ -164,6 +164,19 @@ TEST(Waiting, WhatIsPutBackHasCostItsClassNothing) {
     EXPECT_EQ(queue.pop(), 1u);
 }
 
+TEST(Waiting, AClassThatWasIdleHasNoClaimOnTheTimeBefore) {
+    std::vector<engine::QueueLink> links(30);
+    engine::PriorityQueue<Links> queue({{0, 1}, {0, 1}}, Links{links.data()});
+    for (std::uint32_t i = 0; i < 20; i++) queue.push(0, i);
+    for (std::uint32_t i = 0; i < 10; i++) EXPECT_EQ(queue.pop(), i);
+    for (std::uint32_t i = 20; i < 30; i++) queue.push(1, i);
+    for (std::uint32_t i = 0; i < 10; i++) {
+        const std::uint32_t one = queue.pop(), other = queue.pop();
+        EXPECT_EQ(std::min(one, other), 10 + i);
+        EXPECT_EQ(std::max(one, other), 20 + i);
+    }
+}
+
 TEST(Shedding, TheLeastUrgentThatCameLastGoesFirst) {
     std::vector<engine::QueueLink> links(6);
     engine::PriorityQueue<Links> queue({{7, 1}, {0, 1}, {4, 1}}, Links{links.data()});
