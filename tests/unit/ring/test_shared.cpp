@@ -105,6 +105,18 @@ TEST(Shared, AKernelThatNeverHasMemoryIsNotAskedForEver) {
     }).join();
 }
 
+TEST(Shared, ATurnThatASignalEndsIsNoFailure) {
+    metrics::Fallbacks fallbacks;
+    const auto ring = ring_for(1, fallbacks);
+    if (ring == nullptr) GTEST_SKIP() << "no io_uring here";
+    std::thread([&] {
+        ASSERT_EQ(ring->bind(), 0);
+        tests::refuse_call(SYS_io_uring_enter, EINTR);
+        EXPECT_EQ(ring->turn(1), 0);
+        EXPECT_EQ(ring->turn(1, 30), 0);
+    }).join();
+}
+
 TEST(Shared, OperationsThatHaveRoomAreTakenTogether) {
     metrics::Fallbacks fallbacks;
     const auto ring = ring_for(1, fallbacks);
@@ -302,6 +314,25 @@ TEST(Shared, TakesMoreThanItsQueuesHoldAtOnce) {
         for (; seat->waiting() != 0; count++) seen[seat->take().data] = true;
     }
     EXPECT_EQ(std::ranges::count(seen, true), kMany);
+}
+
+TEST(Shared, WhatHasComeStaysInItsOrderWhenThereIsNoRoomForMore) {
+    metrics::Fallbacks fallbacks;
+    auto ring = ring_for(1, fallbacks);
+    if (!ring) GTEST_SKIP() << "there is no io_uring";
+    auto seat = ring->sit();
+    unsigned begun = 0;
+    const auto have_waiting = [&](std::size_t count) {
+        while (seat->waiting() < count) {
+            io_uring_prep_nop(seat->next_sqe(begun++));
+            ASSERT_EQ(ring->turn(1), 0);
+        }
+    };
+    have_waiting(700);
+    for (unsigned i = 0; i < 300; i++) EXPECT_EQ(seat->take().data, i);
+    have_waiting(3000);
+    for (unsigned i = 300; i < begun; i++) ASSERT_EQ(seat->take().data, i);
+    EXPECT_EQ(seat->waiting(), 0u);
 }
 
 }  // namespace
