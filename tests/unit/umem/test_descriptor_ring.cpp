@@ -1,6 +1,8 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include <thread>
 
 #include "runtime/umem/descriptor_ring.h"
+#include "tests/support/in_child.h"
 #include "tests/support/soak.h"
 
 namespace chainio::umem {
@@ -381,11 +384,29 @@ TEST(Region, IsMappedByItsDescriptorAndRefusedWhenItCouldShrink) {
     const auto refused = Region::attach(plain);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error(), "the shared region is no memfd of fixed size: its maker could take it away");
+    ASSERT_EQ(fcntl(plain, F_ADD_SEALS, F_SEAL_GROW), 0);
+    EXPECT_FALSE(Region::attach(plain)) << "it may still shrink";
+    ASSERT_EQ(fcntl(plain, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    EXPECT_TRUE(Region::attach(plain));
     close(plain);
     EXPECT_FALSE(Region::attach(STDIN_FILENO));
     const auto closed = Region::attach(-1);
     ASSERT_FALSE(closed);
     EXPECT_EQ(closed.error(), "cannot use the shared region: Bad file descriptor");
+}
+
+// A file that grows further than it may ends the process.
+TEST(Region, IsRefusedWhereFilesMayNotBeAsLarge) {
+    const int code = tests::in_child([] {
+        const rlimit limit{1 << 20, 1 << 20};
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
+        const auto refused = Region::create(4 << 20, true);
+        if (refused) return 2;
+        const char* wanted =
+            "files may not be as large as the block memory, 4096 KiB (ulimit -f): raise the limit, or take less";
+        return refused.error() == wanted && Region::create(512 << 10, false) ? 0 : 3;
+    });
+    EXPECT_EQ(code, 0);
 }
 
 }  // namespace
