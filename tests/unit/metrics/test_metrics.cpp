@@ -47,15 +47,26 @@ TEST(Histogram, PercentilesAreWithinThreePercentOfTheSortedValues) {
     EXPECT_EQ(histogram.percentile(std::nan("")), histogram.percentile(0));
 }
 
+TEST(Histogram, APercentileOfFewIsTheLeastThatSoManyReach) {
+    Histogram histogram;
+    for (const std::uint64_t value : {1, 2, 3}) histogram.record(value);
+    EXPECT_EQ(histogram.percentile(33), 1u);
+    EXPECT_EQ(histogram.percentile(34), 2u);
+    EXPECT_EQ(histogram.percentile(50), 2u);
+    EXPECT_EQ(histogram.percentile(67), 3u);
+}
+
 TEST(Histogram, MergingEqualsRecordingBoth) {
     Histogram a, b, both;
     for (std::uint64_t i = 0; i < 1000; i++) {
-        (i % 3 == 0 ? a : b).record(i * i);
+        (i % 3 == 2 ? a : b).record(i * i);
         both.record(i * i);
     }
     a.merge(b);
     EXPECT_EQ(a.count(), both.count());
     EXPECT_EQ(a.mean(), both.mean());
+    EXPECT_EQ(a.max(), both.max());
+    EXPECT_EQ(a.min(), both.min()) << "which is one of those that were merged into it";
     for (const double percent : {1.0, 50.0, 99.0}) EXPECT_EQ(a.percentile(percent), both.percentile(percent));
 }
 
