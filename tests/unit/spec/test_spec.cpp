@@ -198,6 +198,12 @@ TEST(Loaded, RefusesByNameAndReason) {
     const auto directory = Loaded::open("/tmp");
     ASSERT_FALSE(directory);
     EXPECT_TRUE(directory.error().system);
+    const TempFile large({});
+    ASSERT_EQ(truncate(large.path().c_str(), (off_t{256} << 20) + 1), 0);
+    const auto too_large = Loaded::open(large.path());
+    ASSERT_FALSE(too_large);
+    EXPECT_EQ(too_large.error().message,
+              "cannot read artifact '" + large.path() + "': it is larger than 256 MiB, which no artifact is");
 
     const std::string text = "hello";
     const auto not_elf = Loaded::from_bytes({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, "x.o");
@@ -222,6 +228,18 @@ TEST(Loaded, RefusesByNameAndReason) {
 constexpr OpenOptions kInterpreted{.use_native = false};
 
 // Whoever reads it in a thread, as a reload does, could not be ended while it waits for a writer.
+TEST(Loaded, RefusesTwoSpecifications) {
+    const auto file =
+        with_header(std::string(kNativePrefix), [](Elf64_Shdr& header, const std::vector<std::uint8_t>& bytes) {
+            Elf64_Shdr spec;
+            std::memcpy(&spec, bytes.data() + section_header(bytes, std::string(kSpecSection)), sizeof spec);
+            header.sh_name = spec.sh_name;
+        });
+    const auto loaded = Loaded::from_bytes(file, "x.o");
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().message, "'x.o' is not a ChainIO artifact: it has two sections .chainio.spec");
+}
+
 TEST(Loaded, WaitsForNoWriterOfANamedPipe) {
     const std::string path = testing::TempDir() + "pipe." + std::to_string(getpid()) + ".o";
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
