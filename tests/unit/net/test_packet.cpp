@@ -134,6 +134,7 @@ TEST(Parse, RefusesWhatIsCutOrChanged) {
         EXPECT_FALSE(changed(v6 ? 20 : 23, 6));
         EXPECT_FALSE(changed(header - 3, 200));
         EXPECT_FALSE(changed(header - 3, 7));
+        EXPECT_FALSE(changed(header - 3, kUdp + 4)) << "what stands behind the datagram is nobody's";
         if (!v6) EXPECT_FALSE(changed(20, 0x20)) << "a fragment";
     }
 }

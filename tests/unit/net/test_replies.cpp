@@ -158,6 +158,9 @@ TEST(Replies, GiveWayToWhatIsAskedForMore) {
     EXPECT_TRUE(table.keep({100}, {100}));
     EXPECT_EQ(table.find({5}), nullptr);
     for (const std::uint8_t i : Bytes{0, 1, 2, 3, 4, 6, 7, 100}) EXPECT_EQ(table.reply({i}), Bytes{i});
+    EXPECT_TRUE(table.keep({102}, {102}));
+    EXPECT_EQ(table.reply({100}), Bytes{100}) << "what was just kept was asked for just now";
+    EXPECT_TRUE(table.keep({0}, {0})) << "the first one of those alike went";
     // One that expires goes before those.
     const auto old = static_cast<std::size_t>(table.find({3}) - table.places.data());
     table.places[old].expires_ns = 0;
