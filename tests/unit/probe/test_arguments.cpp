@@ -28,10 +28,12 @@ TEST(Arguments, EveryForm) {
     EXPECT_EQ(place_of("4@%r15d"), (Place{CIO_FROM_REGISTER, 0, 255, 0, 4, 0, 0}));
     EXPECT_EQ(place_of("-2@%ax"), (Place{CIO_FROM_REGISTER, 10, 255, 0, 2, 1, 0}));
     EXPECT_EQ(place_of("1@%sil"), (Place{CIO_FROM_REGISTER, 13, 255, 0, 1, 0, 0}));
+    EXPECT_EQ(place_of("-1@%al"), (Place{CIO_FROM_REGISTER, 10, 255, 0, 1, 1, 0}));
     EXPECT_EQ(place_of("%rsp"), (Place{CIO_FROM_REGISTER, 19, 255, 0, 8, 0, 0}));
     EXPECT_EQ(place_of("4@0(%r13)"), (Place{CIO_FROM_MEMORY, 2, 255, 0, 4, 0, 0}));
     EXPECT_EQ(place_of("-8@-24(%rbp)"), (Place{CIO_FROM_MEMORY, 4, 255, 0, 8, 1, -24}));
     EXPECT_EQ(place_of("8@(%rax,%rbx)"), (Place{CIO_FROM_MEMORY, 10, 5, 0, 8, 0, 0}));
+    EXPECT_EQ(place_of("8@(%rax,%rbx,2)"), (Place{CIO_FROM_MEMORY, 10, 5, 1, 8, 0, 0}));
     EXPECT_EQ(place_of("8@7(%rax,%rbx,4)"), (Place{CIO_FROM_MEMORY, 10, 5, 2, 8, 0, 7}));
     EXPECT_EQ(place_of("8@(%rax,%rbx,8)"), (Place{CIO_FROM_MEMORY, 10, 5, 3, 8, 0, 0}));
 }
