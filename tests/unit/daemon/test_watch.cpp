@@ -102,6 +102,30 @@ TEST_F(Watch, TellsOnceOfWhatWasWrittenBetweenTheOpeningAndTheWatch) {
     EXPECT_TRUE(watch_.look().empty());
 }
 
+// As `cp -p` and `rsync -t` do it: what is written has the size and the time of what was there.
+TEST_F(Watch, TellsOnceOfATimeThatWasPutBack) {
+    for (const bool immutable : {true, false}) {
+        open(immutable ? kImmutable : kChanging);
+        struct stat before{}, now{};
+        ASSERT_EQ(stat(path().c_str(), &before), 0);
+        const timespec times[] = {before.st_atim, before.st_mtim};
+        do {  // the kernel's clock goes on in steps
+            std::fstream(path(), std::ios::in | std::ios::out) << "other bytes!";
+            ASSERT_EQ(utimensat(AT_FDCWD, path().c_str(), times, 0), 0);
+            ASSERT_EQ(stat(path().c_str(), &now), 0);
+        } while (now.st_ctim.tv_sec == before.st_ctim.tv_sec && now.st_ctim.tv_nsec == before.st_ctim.tv_nsec);
+        ASSERT_EQ(now.st_size, before.st_size);
+        const auto notices = looked();
+        ASSERT_EQ(notices.size(), immutable ? 1u : 0u);
+        if (!immutable) continue;
+        EXPECT_TRUE(notices[0].changed);
+        EXPECT_EQ(notices[0].message, "'" + path() +
+                                          "' is declared immutable and may have been written to, as its time "
+                                          "of change (ctime) is another; it is opened anew");
+        EXPECT_TRUE(watch_.look().empty());
+    }
+}
+
 TEST_F(Watch, TellsOfAFileThatWasReplacedBetweenTheOpeningAndTheWatch) {
     const std::string other = folder_ + "/other";
     std::ofstream(other) << "first bytes!";
