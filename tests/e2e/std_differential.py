@@ -144,8 +144,11 @@ def leaf_pages(folder):
 
 # What has nothing of its own to compare here, and why.
 ELSEWHERE = {
-    "kv": "its chains are those of store; where handlers stop and what they reply is compared by tests/unit/service/test_handler.cpp",
+    "kv": "its chains are those of store; where handlers stop and what they reply is compared by tests/unit/service/test_library.cpp",
     "memcached": "as kv",
+    "memcached_binary": "as kv",
+    "http_store": "as kv",
+    "redis": "as kv",
     "postgresql_leaf": "postgresql_shadow is three of it",
 }
 

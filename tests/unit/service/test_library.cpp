@@ -200,7 +200,7 @@ void compare(const Both& specs, Rng& rng, Counts& counts, const std::function<st
         if (n % 2 != 0) damage(disk, rng);
         Asked native(specs.native, disk, header, rng()), interpreted(specs.interpreted, disk, header, rng());
         for (std::uint64_t i = 0; i < asks && !testing::Test::HasFailure(); i++) {
-            const bool udp = rng() % 3 == 0;
+            const bool udp = specs.native->module().services[0].on_request_udp >= 0 && rng() % 3 == 0;
             const std::string text = request(udp);
             const Said said = interpreted.ask(text, udp);
             EXPECT_EQ(native.ask(text, udp), said)
@@ -354,6 +354,73 @@ TEST_F(Stores, AreSaidTheSameOfByKv) {
         [&](bool udp) {
             const std::string text = (udp ? any(8) : "") + (rng() % 4 == 0 ? any(16) : one_of(keys, rng));
             return rng() % 8 == 0 ? text.substr(0, rng() % text.size()) : text + (udp ? any(rng() % 3) : "");
+        });
+    for (const char* what : {"asked", "malformed", "failed", "torn", "long"}) EXPECT_GT(counts[what], 0u) << what;
+}
+
+std::string big_endian(std::uint64_t value, unsigned bytes) {
+    std::string text;
+    while (bytes-- != 0) text += static_cast<char>(value >> 8 * bytes);
+    return text;
+}
+
+TEST_F(Stores, AreSaidTheSameOfByMemcachedsBinaryProtocol) {
+    Rng rng(tests::soak_seed());
+    std::vector<std::string> keys;
+    Counts counts;
+    compare(
+        both_of("std/memcached_binary.chain"), rng, counts, [&] { return made(keys = text_keys(rng), rng); },
+        [&](bool) {
+            const std::string key = word(keys, rng), extras = std::string(rng() % 6 == 0 ? rng() % 20 : 0, 'x');
+            const std::uint64_t opcode = rng() % 4 == 0 ? rng() % 0x22 : rng() % 2 == 0 ? 0x00 : 0x0c + rng() % 2;
+            const std::size_t body = key.size() + extras.size() + (rng() % 8 == 0 ? rng() % 300 : 0);
+            const std::string text = "\x80" + big_endian(opcode, 1) + big_endian(key.size(), 2) +
+                                     big_endian(extras.size(), 1) + std::string(3, '\0') + big_endian(body, 4) +
+                                     big_endian(rng(), 4) + std::string(8, '\0') + extras + key;
+            return rng() % 8 == 0 ? mutated(text, rng) : text;
+        });
+    for (const char* what : {"asked", "malformed", "failed", "torn", "skips", "long"})
+        EXPECT_GT(counts[what], 0u) << what;
+}
+
+TEST_F(Stores, AreSaidTheSameOfByHttp) {
+    Rng rng(tests::soak_seed());
+    std::vector<std::string> keys;
+    Counts counts;
+    compare(
+        both_of("std/http_store.chain"), rng, counts, [&] { return made(keys = text_keys(rng), rng); },
+        [&](bool) {
+            constexpr const char* kMethods[] = {"GET", "GET", "GET", "HEAD", "POST", "get"};
+            constexpr const char* kHeaders[] = {
+                "Connection: close",         "connection: Keep-Alive", "Content-Length: 5",
+                "content-length:\t 70",      "Content-Length : 5",     "Content-Length: x",
+                "If-None-Match: \"7\"",      "Expect: 100-continue",   "X: y",
+                "Transfer-Encoding: chunked"};
+            std::string text = fmt::format("{} /{}{} HTTP/1.{}\r\n", one_of(kMethods, rng), word(keys, rng),
+                                           rng() % 8 == 0 ? "?q" : "", rng() % 5 == 0 ? 0 : 1);
+            for (unsigned i = 0, count = rng() % 4; i < count; i++) text += std::string(one_of(kHeaders, rng)) + "\r\n";
+            return (rng() % 8 == 0 ? mutated(text, rng) : text) + (rng() % 30 == 0 ? "" : "\r\n");
+        });
+    for (const char* what : {"asked", "malformed", "failed", "torn", "skips", "long"})
+        EXPECT_GT(counts[what], 0u) << what;
+}
+
+TEST_F(Stores, AreSaidTheSameOfByRedis) {
+    Rng rng(tests::soak_seed());
+    std::vector<std::string> keys;
+    Counts counts;
+    compare(
+        both_of("std/redis.chain"), rng, counts, [&] { return made(keys = text_keys(rng), rng); },
+        [&](bool) {
+            constexpr const char* kCommands[] = {"GET",  "get",    "MGET", "EXISTS", "STRLEN", "TYPE", "PTTL",
+                                                 "PING", "SELECT", "SET",  "INFO",   "ECHO",   "nope", "QUIT"};
+            std::vector<std::string> words = {one_of(kCommands, rng)};
+            for (unsigned i = 0, count = rng() % 2 == 0 ? 1 : rng() % 18; i < count; i++)
+                words.push_back(word(keys, rng));
+            std::string text = fmt::format("*{}\r\n", words.size());
+            for (const std::string& each : words) text += fmt::format("${}\r\n{}\r\n", each.size(), each);
+            if (rng() % 20 == 0) text = "ping\r\n";
+            return rng() % 8 == 0 ? mutated(text, rng) : text;
         });
     for (const char* what : {"asked", "malformed", "failed", "torn", "long"}) EXPECT_GT(counts[what], 0u) << what;
 }
