@@ -35,7 +35,9 @@ class EveryWait : public testing::TestWithParam<bool> {
         EXPECT_TRUE(came) << came.error();
         std::vector<std::pair<std::uint32_t, std::uint64_t>> all;
         if (came)
-            for (const epoll_event& each : *came) all.emplace_back(each.events, each.data.u64);
+            // They are packed: nothing may refer to what is in them.
+            for (const epoll_event& each : *came)
+                all.emplace_back(std::uint32_t{each.events}, std::uint64_t{each.data.u64});
         return all;
     }
     using Came = std::vector<std::pair<std::uint32_t, std::uint64_t>>;
