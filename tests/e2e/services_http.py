@@ -88,12 +88,12 @@ OF_GOOD_FORM = {
     b"GET /a HTTP/1.1\r\n\r\n": 200, b"GET /a HTTP/1.1\r\nA: b\r\n\r\n": 200, b"\r\nGET /a HTTP/1.1\r\n\r\n": 200, b"GET / HTTP/1.1\r\n\r\n": 404,
     b"GET /%61 HTTP/1.1\r\n\r\n": 404, b"GET /" + b"k" * 250 + b" HTTP/1.1\r\n\r\n": 200, b"GET /" + b"k" * 251 + b" HTTP/1.1\r\n\r\n": 404,
     b"GET /a? HTTP/1.1\r\n\r\n": 200, b"GET /?a HTTP/1.1\r\n\r\n": 404, b"get /a HTTP/1.1\r\n\r\n": 405, b"HEADER /a HTTP/1.1\r\n\r\n": 405,
-    b"POST /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc": 405, GET + b"content-LENGTH:  \t 3\r\n\r\nabc": 200, GET + b"Content-Length:3\r\n\r\nabc": 200,
+    b"POST /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc": 405, GET + b"content-LENGTH:  \t 3\r\n\r\nabc": 200, GET + b"Content-Length:3\r\n\r\nabc": 200, GET + b"Content-Length: 3 \t \r\n\r\nabc": 200,
     GET + b"X: " + b"y" * 8000 + b"\r\n\r\n": 200, GET + b"X: y\r\n" * 90 + b"\r\n": 200, GET + b"If-None-Match: \"1\"\r\n\r\n": 200, GET + b"If-None-Match: *\r\n\r\n": 200,
     GET + b"Connection: keep-alive\r\n\r\n": 200, GET + b"Content\rLength: 3\r\n\r\n": 200, GET + b"Connection: upgrade\r\n\r\n": 200, b"GET /a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n": 200,
 }
 THAT_CLOSE = {
-    b"GET /a HTTP/1.0\r\n\r\n": 200, GET + b"Connection: close\r\n\r\n": 200, GET + b"CONNECTION:close\r\n\r\n": 200, GET + b"Connection: close, TE\r\n\r\n": 200,
+    b"GET /a HTTP/1.0\r\n\r\n": 200, GET + b"Connection: close\r\n\r\n": 200, GET + b"CONNECTION:close\r\n\r\n": 200, GET + b"Connection: close, TE\r\n\r\n": 200, GET + b"Connection: TE, Close \r\n\r\n": 200,
     b"GET a HTTP/1.1\r\n\r\n": 400, b"GET http://x/a HTTP/1.1\r\n\r\n": 400, b"OPTIONS * HTTP/1.1\r\n\r\n": 400, b"GET /a HTTP/2.0\r\n\r\n": 400, b"GET /a HTTP/1.12\r\n\r\n": 400,
     b"GET /a\r\n\r\n": 400, b"GET  /a HTTP/1.1\r\n\r\n": 400, b"nonsense\r\n\r\n": 400, b"\x16\x03\x01\r\n\r\n": 400,
     GET + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n": 200, GET + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n": 200,
@@ -175,7 +175,10 @@ def damaged(folder, store, held):
     bad = folder / "bad.store"
     bad.write_bytes(data)
     ours = Ours(folder, bad, service="http_store")
-    expect("a damaged item, and the one behind it", statuses(ours, b"GET /%s HTTP/1.1\r\n\r\nGET /empty HTTP/1.1\r\n\r\n" % key), [503, 200])
+    behind = b"\r\nGET /empty HTTP/1.1\r\n\r\n"
+    expect("a damaged item, and the one behind it", statuses(ours, b"GET /%s HTTP/1.1\r\n" % key + behind), [503, 200])
+    for header in (b"Transfer-Encoding: chunked", b"Expect: 100-continue", b"Connection: close"):
+        expect(f"a damaged item, {header}", statuses(ours, b"GET /%s HTTP/1.1\r\n%s\r\n" % (key, header) + behind), [503])
     expect("ends", ours.stop(), 0)
 
 
