@@ -64,7 +64,7 @@ def same_answers(ours, theirs, held, rng):
         *(command(name, key) for name in (b"GET", b"get", b"gEt", b"EXISTS", b"STRLEN", b"TYPE", b"TTL", b"PTTL", b"ECHO", b"PING", b"MGET")
           for key in (b"a", b"empty", b"nothing", b"", b"k" * 250, b"k" * 251, b"key7", b"\r\n")),
         command(b"GET", b"long"), command(b"MGET", b"a", b"nothing", b"long", b"a"), command(b"EXISTS", b"a", b"a", b"nothing"), command(b"PING"),
-        command(b"SELECT", b"0"), b"*0\r\n", b"\r\n\r\n", b"PING\r\nping\r\n", b"QUIT\r\nPING\r\n", command(b"QUIT") + command(b"PING"),
+        command(b"SELECT", b"0"), b"*0\r\n", b"\r\n\r\n", b"PING\r\nping\r\n", b"PING\nping\n", b"\n\n" + command(b"PING"), b"QUIT\nPING\n", b"QUIT\r\nPING\r\n", command(b"QUIT") + command(b"PING"),
         command(b"MGET", *[b"a"] * 15), command(b"CLIENT", b"SETNAME", b"x"),
     ]:
         expect(f"as redis answers: {sent[:60]!r}", ask(ours, sent), ask(theirs, sent))
@@ -99,7 +99,7 @@ def own_answers(ours):
         expect(f"{words}", ask(ours, command(*words)), b"-ERR wrong number of arguments\r\n+OK\r\n")
     for words in ((b"nonsense",), (b"",), (b"GETX", b"a"), (b"\0GET", b"a"), (b"GET\0", b"a"), (b"x" * 20, b"a")):
         expect(f"{words}", ask(ours, command(*words)), b"-ERR unknown command\r\n+OK\r\n")
-    for sent in (b"*1\r\n#4\r\nPING\r\n", b"*1\r\n$4\r\nPINGxx", b"*x\r\n", b"*1\r\n$x\r\nPING\r\n", b"*2\r\n$3\r\nGET\r\n$-1\r\n", b"*1\r\n$99999999999\r\n"):
+    for sent in (b"*1\r\n#4\r\nPING\r\n", b"*1\r\n$4\r\nPINGxx", b"*x\r\n", b"*12\n$4\r\nPING\r\n", b"*1\r\n$42\nPING\r\n", b"*1\r\n$x\r\nPING\r\n", b"*2\r\n$3\r\nGET\r\n$-1\r\n", b"*1\r\n$99999999999\r\n"):
         expect(f"{sent}", ask(ours, sent), b"-ERR Protocol error\r\n")
     expect("too many words", ask(ours, command(*[b"MGET"] * 17)), b"-ERR too many words in a command\r\n")
     expect("another database", ask(ours, command(b"SELECT", b"1")), b"-ERR DB index is out of range\r\n+OK\r\n")
