@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "compiler/ir/dump_stmt.h"
+#include "compiler/ir/names.h"
 #include "runtime/service/listen.h"
 #include "runtime/service/server.h"
 
@@ -25,6 +26,9 @@ std::string code_of(const ir::Module& module, std::int32_t program) {
     if (program < 0) return text;
     const ir::Program& from = module.programs[static_cast<std::size_t>(program)];
     ir::dump_body(module, from, from.body, 0, text);
+    // Of a literal it says no more than its place.
+    if (text.contains(std::string(ir::name_of(ir::Space::literal)) + "["))
+        text.append(module.literals.begin(), module.literals.end());
     return text;
 }
 

@@ -417,6 +417,30 @@ service lines on tcp 7001 via uring {{
     expect("ends", server.stop(), 0)
 
 
+def test_measured_by_words(folder, artifacts):
+    """What one spec compares with a word the newer one compares with another."""
+    def measured(name, word):
+        source = folder / "words.chain"
+        source.write_text(f"""app kv {{ files rows = "*.rows" }}
+service lines on tcp 7001 via uring {{
+  request {{ kind: bytes(2)  more: bytes(2) when kind == "{word}" }}
+  on request {{ reply "{name}" kind }}
+}}
+""")
+        subprocess.run([BUILD / "bin" / "chainc", source, "-o", folder / "words.o"], check=True)
+        return (folder / "words.o").read_bytes()
+    (folder / "app.o").write_bytes(measured("A", "ab"))
+    server = Server(folder)
+    sock = server.connect()
+    sock.sendall(b"xxab1")
+    expect("one of a size, and half of one of another", receive(sock, 3), b"Axx")
+    server.use(measured("B", "cd"))
+    expect("another word", server.control({"op": "reload"})["edition"], 2)
+    sock.sendall(b"2c")
+    expect("  is answered by the one before, and ends", everything(sock), b"Aab")
+    expect("ends", server.stop(), 0)
+
+
 def test_ports_of_the_kernel(folder, artifacts):
     """A service may have several ports over tcp that the kernel has chosen: a reload keeps each of them."""
     compiled(folder, "A")
@@ -448,7 +472,7 @@ def main():
         folder = pathlib.Path(name)
         artifacts = {name: compiled(folder, name) for name in "AB"}
         for test in (test_load, test_goes_on, test_without_a_thread, test_without_memory, test_order, test_files, test_endpoints, test_measured,
-                     test_ports_of_the_kernel):
+                     test_measured_by_words, test_ports_of_the_kernel):
             write_rows(folder, ord("a"))
             (folder / "app.o").write_bytes(artifacts["A"])
             test(folder, artifacts)
