@@ -103,6 +103,7 @@ class ProgramLowering {
     std::pair<Operand, Operand> varint_at(ir::VarintKind, Operand at);  // its value and its length
     std::uint32_t stride_of(const checked::Field&) const;  // of an array: from one element to the next, in bytes
     Operand array_count(const std::shared_ptr<ViewData>&, std::uint32_t index);
+    Operand claimed(Operand bytes);
     Operand claimed_end(const std::shared_ptr<ViewData>&, std::uint32_t index);
     // How a program ends for bytes that are not there.
     std::uint32_t absent() const { return arriving_ ? CIO_SHORT_READ : CIO_MALFORMED; }

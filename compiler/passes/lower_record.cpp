@@ -201,7 +201,7 @@ Operand ProgramLowering::field_offset(const View& view, std::uint32_t index) {
     FieldMemo& memo = view->fields[index];
     if (memo.offset) return *memo.offset;
     if (f.at && f.kind != Field::Kind::padding)
-        return remember(view, memo.offset, b_.binary(BinOp::add, view->offset, fixed(in_record(view, *f.at))));
+        return remember(view, memo.offset, b_.binary(BinOp::add, view->offset, claimed(fixed(in_record(view, *f.at)))));
     if (index == 0) return view->offset;
     ends_before(view, index - 1);
     return remember(view, memo.offset, field_end(view, index - 1));
@@ -233,7 +233,8 @@ Operand ProgramLowering::field_end(const View& view, std::uint32_t index) {
     if (f.kind == Field::Kind::derived) return view->offset;
     bool is_skip = f.kind == Field::Kind::padding && f.at;
     if (is_skip && f.at->kind == checked::ExprKind::int_const) return plus(b_, view->offset, f.at->value);
-    if (is_skip) return remember(view, memo.end, b_.binary(BinOp::add, view->offset, fixed(in_record(view, *f.at))));
+    if (is_skip)
+        return remember(view, memo.end, b_.binary(BinOp::add, view->offset, claimed(fixed(in_record(view, *f.at)))));
     if (!f.when) {
         if (f.fixed_offset >= 0 && f.fixed_size >= 0)
             return plus(b_, view->offset, static_cast<std::uint64_t>(f.fixed_offset + f.fixed_size));
@@ -245,6 +246,12 @@ Operand ProgramLowering::field_end(const View& view, std::uint32_t index) {
                     choose(exists(view, index), [&] { return existing_end(view, index); }, [&] { return start; }));
 }
 
+// So many bytes of a request of which only the beginning is there. More than any has are all the same to who has to
+// wait for them, and do not wrap around.
+Operand ProgramLowering::claimed(Operand bytes) {
+    return arriving_ ? b_.binary(BinOp::umin, bytes, Operand::imm(std::uint64_t{CIO_MAX_BLOCK} + 1)) : bytes;
+}
+
 // Where a field of bytes, or an array, ends that need not be there as far as that.
 Operand ProgramLowering::claimed_end(const View& view, std::uint32_t index) {
     const Field& f = view->record->fields[index];
@@ -253,9 +260,7 @@ Operand ProgramLowering::claimed_end(const View& view, std::uint32_t index) {
         length = b_.binary(BinOp::mul, array_count(view, index), Operand::imm(stride_of(f)));
     else if (f.length)
         length = in_record(view, *f.length);
-    // Longer ones are all the same to who has to wait for them, and do not wrap around.
-    const Operand most = Operand::imm(std::uint64_t{CIO_MAX_BLOCK} + 1);
-    return b_.binary(BinOp::add, field_offset(view, index), b_.binary(BinOp::umin, length, most));
+    return b_.binary(BinOp::add, field_offset(view, index), claimed(length));
 }
 
 Operand ProgramLowering::existing_end(const View& view, std::uint32_t index) {

@@ -38,6 +38,7 @@ class NeedsEnd {
         if (!e) return false;
         if (e->kind == ExprKind::block_length || e->kind == ExprKind::block_bytes) return true;
         if (e->kind == ExprKind::view && record(e->type.record)) return true;
+        if (e->kind == ExprKind::bytes_records && record(e->type.element->record)) return true;
         if (e->kind == ExprKind::field && field(e->kids[0]->type.record, e->index)) return true;
         bool needs = e->body && expr(e->body->body);
         for (const ExprPtr& kid : e->kids) needs |= expr(kid);

@@ -128,6 +128,17 @@ INSTANTIATE_TEST_SUITE_P(
                "aa"s},
               Cut::long_,
               8},
+        Wrong{{"WithAPlaceBeforeItsBegin", "place: u64be  last: u32be at place",
+               "\xff\xff\xff\xff\xff\xff\xff\xfe"
+               "aa"s},
+              Cut::long_,
+              8},
+        Wrong{{"OfASkipBeforeItsBegin", "size: u8  body: bytes(2)  head: Head",
+               "\0aa\xff\xff\xff\xff\xff\xff\xff\xfe"
+               "aa"s,
+               "record Head { place: u64be  _: at place }"},
+              Cut::long_,
+              11},
         Wrong{{"OfLessThanItsSize", "size: u16be  body: bytes(size - 4)", "\0\3a"s}, Cut::long_, 2},
         Wrong{{"OfTooManyElements", "n: u8  each: u16le[n max 4]", "\5aa"s}, Cut::bad, 1},
         Wrong{{"OfAVarintWithoutAnEnd", "n: varint_leb128  body: bytes(n)", std::string(12, '\xff')}, Cut::bad, 10},
