@@ -56,6 +56,8 @@ TEST(Framing, TheLongestRequestIsAllowedAndOneByteMoreIsNot) {
     EXPECT_EQ(first(line, "1234567\n", 8).length, 8u);
     EXPECT_EQ(first(line, "1234567", 8).cut, Cut::more);
     EXPECT_EQ(first(line, "12345678\n", 8).cut, Cut::long_);
+    const Framing no_room{8, "\n"};
+    EXPECT_EQ(first(no_room, "1234567", 8).cut, Cut::long_);
     EXPECT_EQ(first({9, ""}, "", 8).cut, Cut::long_);
 }
 

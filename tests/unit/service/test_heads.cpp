@@ -34,6 +34,7 @@ TEST(Heads, MayDifferWhereADatagramsNumberSaysSo) {
     EXPECT_FALSE(alike("reply datagram.number:dec"));
     EXPECT_FALSE(alike("reply (datagram.count - datagram.number):hex"));
     EXPECT_FALSE(alike("if datagram.number == 0 { reply \"first\" }  reply 1:u8"));
+    EXPECT_FALSE(alike("if request.n == 1 { reply datagram.number:dec }  reply 1:u8"));
     EXPECT_FALSE(alike("reply request.name[0..datagram.number & 7]"));
     EXPECT_FALSE(alike("reply request.name[datagram.number & 7]:dec"));
     EXPECT_FALSE(alike("for i in range(0, datagram.count) max 9 { reply i:u8 }"));

@@ -77,6 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
         Way{"BehindABody", "a: u8  x: bytes(a)  tail: u32be", "\3xxx1234"s},
         Way{"OfACstr", "name: cstr(max 8)  n: u8", "name\0n"s},
         Way{"OfTheLongestCstr", "name: cstr(max 8)  n: u8", "12345678\0n"s},
+        Way{"OfACstrBehindABody", "size: u8  body: bytes(size)  name: cstr(max 8)", "\3abcname\0"s},
         Way{"OfAVarint", "n: varint_leb128  body: bytes(n)", "\203\0abc"s},
         Way{"OfAZigzag", "n: varint_zigzag  body: bytes(n as u64)", "\6abc"s},
         Way{"OfSqlitesVarint", "n: varint_sqlite  body: bytes(n & 3)", "\200\200\200\200\200\200\200\200\3abc"s},
@@ -93,6 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
             "005:hello,"s},
         Way{"OfALetBehind", "size: u16be  let rest = size * 2 + 1  body: bytes(rest)", "\0\1abc"s},
         Way{"WithALine", "n: u8  body: bytes(n)", "\4a;b;"s, "", ";"},
+        Way{"OfALineAlone", "n: u8  none: bytes(n) at n & 0", "\0"s, "", ";"},
         Way{"AtAPlaceThatItSays", "at_: u8  last: u16be at at_", "\4abcde"s}),
     [](const auto& each) { return std::string(each.param.name); });
 
@@ -171,6 +173,9 @@ TEST(Stream, TheLongestRequestIsAllowedAndOneByteMoreIsNot) {
     EXPECT_EQ(stream.first("\7abcdefg", 8).length, 8u);
     EXPECT_EQ(stream.first("\7abcdef", 8).cut, Cut::more);
     EXPECT_EQ(stream.first("\10abcdef", 8).cut, Cut::long_);
+    Stream endless({"", "name: cstr(max 100)", ""});
+    EXPECT_EQ(endless.first("abcdefg", 8).cut, Cut::more);
+    EXPECT_EQ(endless.first("abcdefgh", 8).cut, Cut::long_);
 }
 
 }  // namespace
