@@ -113,7 +113,7 @@ int Ring::set_buffer(unsigned slot, void* base, std::size_t bytes) {
 }
 
 void Ring::unregister_region(unsigned slot) {
-    if (state_->buffer_table) set_buffer(slot, nullptr, 0);
+    if (state_->buffer_table && is_own()) set_buffer(slot, nullptr, 0);
 }
 
 // The limit counts what else this user has locked, so that the room is only known by trying: the half that fits and the
@@ -190,7 +190,7 @@ bool Ring::register_file(unsigned slot, int fd, metrics::Fallbacks& fallbacks) {
 }
 
 void Ring::unregister_file(unsigned slot) {
-    if (!state_->file_table) return;
+    if (!state_->file_table || !is_own()) return;
     const int none = -1;
     io_uring_register_files_update(get(), slot, &none, 1);
 }

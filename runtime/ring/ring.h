@@ -62,10 +62,13 @@ class Ring {
   private:
     int set_buffer(unsigned slot, void* base, std::size_t bytes);
     std::size_t largest_buffer(unsigned slot, void* base, std::size_t too_much);
+    // What a child made by fork lets go of is its parent's still.
+    bool is_own() const { return state_->process == getpid(); }
 
     struct State {
         io_uring ring{};
         bool live = false, disabled = false, file_table = false, buffer_table = false;
+        const pid_t process = getpid();
         std::uint64_t thread = 0;  // whose it is
         std::string flags;
         int event_fd = -1;

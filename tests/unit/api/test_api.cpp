@@ -240,7 +240,11 @@ int submit_and_reap(chainio_handle* handle, const std::array<std::uint64_t, 2>& 
     for (int i = 0; i < 2; i++)
         if (const int result = chainio_submit(handle, 0, args, 4, 0); result != 0) return result;
     chainio_completion done[2]{};
-    return chainio_reap(handle, done, 2, 2);
+    const int count = chainio_reap(handle, done, 2, 2);
+    for (int i = 0; i < count; i++)
+        EXPECT_EQ(done[i].outcome, static_cast<std::uint32_t>(CHAINIO_OK))
+            << chainio_outcome_name(handle, done[i].outcome);
+    return count;
 }
 
 std::array<std::uint64_t, 2> both_files(chainio_handle* handle, const std::string& path) {
@@ -303,6 +307,21 @@ TEST(Api, AChildUsesNothingOfItsParent) {
     chainio_completion done[1]{};
     ASSERT_EQ(chainio_reap(app.handle, done, 1, 1), 1) << "the parent goes on";
     EXPECT_EQ(done[0].outcome, static_cast<std::uint32_t>(CHAINIO_OK));
+}
+
+// What a child closes is its parent's all the same, also where nobody has used it before.
+TEST(Api, AChildThatClosesTakesNothingFromItsParent) {
+    const TempFile file(data_file());
+    const Handle app;
+    const auto files = both_files(app.handle, file.path());
+    for (int i = 0; i < 2; i++) {
+        EXPECT_EQ(chainio::tests::in_child([&] {
+                      chainio_close(app.handle);
+                      return 0;
+                  }),
+                  0);
+        EXPECT_EQ(submit_and_reap(app.handle, files), 2);
+    }
 }
 
 TEST(Api, RefusesArgumentsByNameAndInterpretsWhenAsked) {
