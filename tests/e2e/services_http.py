@@ -59,6 +59,11 @@ def statuses(ours, sent, cuts=()):
     return [status for status, _, _ in answers(talk(ours, sent, cuts))]
 
 
+def of_connections(ours, sent):
+    """With what each reply says of the connection."""
+    return [(status, headers.get(b"Connection")) for status, headers, _ in answers(talk(ours, sent))]
+
+
 def by_python(ours, held, rng):
     client = http.client.HTTPConnection("127.0.0.1", ours.port, timeout=60)
     connection = None
@@ -90,23 +95,24 @@ OF_GOOD_FORM = {
     b"GET /a? HTTP/1.1\r\n\r\n": 200, b"GET /?a HTTP/1.1\r\n\r\n": 404, b"get /a HTTP/1.1\r\n\r\n": 405, b"HEADER /a HTTP/1.1\r\n\r\n": 405,
     b"POST /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc": 405, GET + b"content-LENGTH:  \t 3\r\n\r\nabc": 200, GET + b"Content-Length:3\r\n\r\nabc": 200, GET + b"Content-Length: 3 \t \r\n\r\nabc": 200,
     GET + b"X: " + b"y" * 8000 + b"\r\n\r\n": 200, GET + b"X: y\r\n" * 90 + b"\r\n": 200, GET + b"If-None-Match: \"1\"\r\n\r\n": 200, GET + b"If-None-Match: *\r\n\r\n": 200,
-    GET + b"Connection: keep-alive\r\n\r\n": 200, GET + b"Content\rLength: 3\r\n\r\n": 200, GET + b"Connection: upgrade\r\n\r\n": 200, b"GET /a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n": 200,
+    GET + b"Connection: keep-alive\r\n\r\n": 200, GET + b"Content\rLength: 3\r\n\r\n": 200, GET + b"Connection: upgrade\r\n\r\n": 200, b"GET /a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n": 200, b"GET /b HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n": 404,
 }
 THAT_CLOSE = {
-    b"GET /a HTTP/1.0\r\n\r\n": 200, GET + b"Connection: close\r\n\r\n": 200, GET + b"CONNECTION:close\r\n\r\n": 200, GET + b"Connection: close, TE\r\n\r\n": 200, GET + b"Connection: TE, Close \r\n\r\n": 200,
+    b"GET /a HTTP/1.0\r\n\r\n": 200, b"GET /a HTTP/1.0\r\nConnection: keep-alive-not\r\n\r\n": 200, b"GET /b HTTP/1.0\r\n\r\n": 404, GET + b"Connection: close\r\n\r\n": 200, GET + b"CONNECTION:close\r\n\r\n": 200, GET + b"Connection: close, TE\r\n\r\n": 200, GET + b"Connection: TE, Close \r\n\r\n": 200,
     b"GET a HTTP/1.1\r\n\r\n": 400, b"GET http://x/a HTTP/1.1\r\n\r\n": 400, b"OPTIONS * HTTP/1.1\r\n\r\n": 400, b"GET /a HTTP/2.0\r\n\r\n": 400, b"GET /a HTTP/1.12\r\n\r\n": 400,
     b"GET /a\r\n\r\n": 400, b"GET  /a HTTP/1.1\r\n\r\n": 400, b"nonsense\r\n\r\n": 400, b"\x16\x03\x01\r\n\r\n": 400,
     GET + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n": 200, GET + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n": 200,
     GET + b"Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc": 400, GET + b"Content-Length: 3, 3\r\n\r\nabc": 400, GET + b"Content-Length: +3\r\n\r\nabc": 400,
-    GET + b"Content-Length : 3\r\n\r\nabc": 400, GET + b" Content-Length: 3\r\n\r\nabc": 400, GET + b"X: y\r\n" * 120 + b"\r\n": 400, GET + b"X: " + b"y" * 17000 + b"\r\n\r\n": 400,
+    GET + b"Content-Length : 3\r\n\r\nabc": 400, GET + b" Content-Length: 3\r\n\r\nabc": 400, GET + b"Content-Length\t: 3\r\n\r\nabc": 400, GET + b"\tContent-Length: 3\r\n\r\nabc": 400, GET + b"X: y\r\n" * 120 + b"\r\n": 400, GET + b"X: " + b"y" * 17000 + b"\r\n\r\n": 400,
 }
 
 
 def by_hand(ours, rng):
     for sent, status in OF_GOOD_FORM.items():
-        expect(f"{sent[:60]}", statuses(ours, sent + GET + b"\r\n"), [status, 200])
+        said = b"keep-alive" if b"HTTP/1.0" in sent else None
+        expect(f"{sent[:60]}", of_connections(ours, sent + GET + b"\r\n"), [(status, said), (200, None)])
     for sent, status in THAT_CLOSE.items():
-        expect(f"{sent[:60]} closes", statuses(ours, sent + GET + b"\r\n"), [status])
+        expect(f"{sent[:60]} closes", of_connections(ours, sent + GET + b"\r\n"), [(status, b"close")])
     expect("half a request has no answer", talk(ours, GET), b"")
     those = list(OF_GOOD_FORM.items())
     for _ in range(60):

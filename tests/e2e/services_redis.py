@@ -14,6 +14,8 @@ from memcached import Ours, items, store_of, talk  # noqa: E402
 
 SEED = 20273
 failures = compared = 0
+WRITES = (b"SET", b"SETEX", b"PSETEX", b"SETNX", b"MSET", b"MSETNX", b"SETRANGE", b"GETSET", b"GETDEL", b"GETEX", b"APPEND", b"INCR", b"INCRBY", b"DECR", b"DECRBY", b"DEL", b"UNLINK",
+          b"EXPIRE", b"PEXPIRE", b"PERSIST", b"RENAME", b"FLUSHDB", b"FLUSHALL", b"LPUSH", b"RPUSH", b"LPOP", b"RPOP", b"SADD", b"SPOP", b"HSET", b"ZADD", b"ZPOPMIN", b"XADD")
 READ_ONLY = b"-READONLY You can't write against a read only replica.\r\n"
 
 
@@ -93,15 +95,17 @@ def in_pieces(ours, held, rng):
 
 
 def own_answers(ours):
-    for words in ((b"SET", b"a", b"b"), (b"del", b"a"), (b"INCR", b"a"), (b"FLUSHALL",), (b"EXPIRE", b"a", b"1"), (b"SET", b"a", b"*1\r\n$4\r\nPING\r\n" * 1000)):
+    for words in (*((name, b"a", b"b") for name in WRITES), (b"del", b"a"), (b"FLUSHALL",), (b"SET", b"a", b"*1\r\n$4\r\nPING\r\n" * 1000)):
         expect(f"{words[0]} may not", ask(ours, command(*words) + command(b"GET", b"a")), READ_ONLY + b"$3\r\nabc\r\n+OK\r\n")
     for words in ((b"GET",), (b"GET", b"a", b"b"), (b"MGET",), (b"EXISTS",), (b"STRLEN",), (b"PING", b"a", b"b"), (b"ECHO",), (b"SELECT",)):
         expect(f"{words}", ask(ours, command(*words)), b"-ERR wrong number of arguments\r\n+OK\r\n")
-    for words in ((b"nonsense",), (b"",), (b"GETX", b"a"), (b"\0GET", b"a"), (b"GET\0", b"a"), (b"x" * 20, b"a")):
+    for words in ((b"nonsense",), (b"",), (b"GETX", b"a"), (b"\0GET", b"a"), (b"GET\0", b"a"), (b"x" * 20, b"a"), (b"SISMEMBER", b"a", b"b")):
         expect(f"{words}", ask(ours, command(*words)), b"-ERR unknown command\r\n+OK\r\n")
     for sent in (b"*1\r\n#4\r\nPING\r\n", b"*1\r\n$4\r\nPINGxx", b"*x\r\n", b"*12\n$4\r\nPING\r\n", b"*1\r\n$42\nPING\r\n", b"*1\r\n$x\r\nPING\r\n", b"*2\r\n$3\r\nGET\r\n$-1\r\n", b"*1\r\n$99999999999\r\n"):
         expect(f"{sent}", ask(ours, sent), b"-ERR Protocol error\r\n")
     expect("too many words", ask(ours, command(*[b"MGET"] * 17)), b"-ERR too many words in a command\r\n")
+    for line in (b"nonsense\r\n", b"nonsenses\r\n", b"PINGPINGPING\n", b"PING a\r\n"):
+        expect(f"{line}", ask(ours, line), b"-ERR of commands that are lines, PING and QUIT are understood\r\n+OK\r\n")
     expect("another database", ask(ours, command(b"SELECT", b"1")), b"-ERR DB index is out of range\r\n+OK\r\n")
     expect("INFO", ask(ours, command(b"INFO")), b"$32\r\n# Server\r\nredis_version:7.0.0\r\n\r\n+OK\r\n")
 
