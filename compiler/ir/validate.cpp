@@ -6,6 +6,7 @@
 #include "bpf-templates/chainio_step.h"
 #include "compiler/ir/artifact.h"
 #include "compiler/ir/validate_program.h"
+#include "compiler/ir/visit.h"
 
 namespace chainio::ir {
 namespace {
@@ -111,6 +112,16 @@ Problem check_files(const Module& module, Roles& roles) {
     return {};
 }
 
+// What the runtime takes out of a reply of a length program.
+bool replies_a_length(const Body& body) {
+    return std::ranges::all_of(body, [](const Stmt& stmt) {
+        const auto* reply = std::get_if<Reply>(&stmt.node);
+        bool fits = reply == nullptr || (reply->parts.size() == 1 && reply->parts[0].format == Format::u64le);
+        for_each_body(stmt, [&](const Body& nested) { fits = fits && replies_a_length(nested); });
+        return fits;
+    });
+}
+
 Problem check_services(const Module& module, Roles& roles) {
     for (const Service& service : module.services) {
         if (service.priority_class >= static_cast<std::int64_t>(module.classes.size()))
@@ -128,6 +139,9 @@ Problem check_services(const Module& module, Roles& roles) {
             if (auto problem = roles.take(handler, ProgramKind::handler, nullptr))
                 return "service " + service.name + ": " + *problem;
         }
+        if (const std::int32_t length = service.tcp_framing.length; length >= 0)
+            if (!replies_a_length(module.programs[static_cast<std::size_t>(length)].body))
+                return "service " + service.name + ": a program for lengths that replies something else";
     }
     for (const PriorityClass& cls : module.classes)
         for (const Slo& slo : cls.slos)

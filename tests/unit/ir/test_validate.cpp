@@ -29,6 +29,32 @@ TEST(Validate, AnAccessNeedsARangeCheckThatCoversIt) {
     });
 }
 
+TEST(Validate, AProgramForLengthsRepliesOneNumber) {
+    const auto with = [](std::vector<ReplyPart> parts, bool nested, bool udp = false) {
+        return problem_of([](Builder&) {},
+                          [&](Module& m) {
+                              Builder b("s.length", ProgramKind::handler);
+                              const auto reply = [&] { b.add(Reply{parts}); };
+                              nested ? b.if_(b.input(Input::block_length), reply) : reply();
+                              m.programs.push_back(b.finish());
+                              Service service;
+                              service.name = "s";
+                              (udp ? service.udp_framing : service.tcp_framing).length =
+                                  static_cast<std::int32_t>(m.programs.size() - 1);
+                              m.services = {service};
+                          });
+    };
+    const ReplyPart number{Format::u64le, imm(7), {}}, digits{Format::dec, imm(7), {}};
+    EXPECT_EQ(with({number}, false), "");
+    EXPECT_EQ(with({number}, true), "");
+    for (const bool nested : {false, true}) {
+        EXPECT_EQ(with({}, nested), "service s: a program for lengths that replies something else");
+        EXPECT_EQ(with({digits}, nested), "service s: a program for lengths that replies something else");
+        EXPECT_EQ(with({number, number}, nested), "service s: a program for lengths that replies something else");
+    }
+    EXPECT_EQ(with({number}, false, true), "service s: datagrams whose length is computed");
+}
+
 TEST(Validate, ACheckCoversConstantDistancesFromItsOffset) {
     auto at = [](std::uint64_t distance) {
         return problem_of([&](Builder& b) {
