@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import started  # noqa: E402
-from memcached import Ours, items, store_of  # noqa: E402
+from memcached import Ours, damaged_store, items, store_of  # noqa: E402
 
 SEED = 20271
 failures = compared = 0
@@ -175,11 +175,7 @@ http {{
 
 
 def damaged(folder, store, held):
-    data = bytearray(store.read_bytes())
-    key = next(key for key, (_, value) in held.items() if len(value) == 1000)
-    data[data.index(held[key][1])] ^= 1
-    bad = folder / "bad.store"
-    bad.write_bytes(data)
+    bad, key = damaged_store(folder, store, held)
     ours = Ours(folder, bad, service="http_store")
     behind = b"\r\nGET /empty HTTP/1.1\r\n\r\n"
     expect("a damaged item, and the one behind it", statuses(ours, b"GET /%s HTTP/1.1\r\n" % key + behind), [503, 200])

@@ -14,7 +14,7 @@ from pymemcache.client.base import Client
 from pymemcache.exceptions import MemcacheServerError
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
-from memcached import ROOT, BUILD, Ours, Theirs, items, store_of, talk  # noqa: E402
+from memcached import BUILD, ROOT, Ours, Theirs, damaged_store, items, store_of, talk  # noqa: E402
 
 SEED = 20265
 failures = compared = 0
@@ -204,11 +204,7 @@ def clients(ours, held):
 
 def damaged(folder, store, held):
     """An item whose bytes are not what they were is an error, and neither an answer nor a miss."""
-    data = bytearray(store.read_bytes())
-    key = next(key for key, (_, value) in held.items() if len(value) == 1000)
-    data[data.index(held[key][1])] ^= 1
-    bad = folder / "bad.store"
-    bad.write_bytes(data)
+    bad, key = damaged_store(folder, store, held)
     ours = Ours(folder, bad)
     expect("a damaged item", ask(ours, b"get empty %s\r\nget empty\r\n" % key),
            b"VALUE empty 0 0\r\n\r\nSERVER_ERROR the store cannot be read\r\nVALUE empty 0 0\r\n\r\nEND\r\n")

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
-from memcached import Ours, Theirs, items, store_of, talk  # noqa: E402
+from memcached import Ours, Theirs, damaged_store, items, store_of, talk  # noqa: E402
 
 SEED = 20267
 HEAD = struct.Struct(">BBHBBHIIQ")
@@ -128,11 +128,7 @@ def clients(ours, held):
 
 def damaged(folder, store, held):
     """An item whose bytes are not what they were ends the connection: it is neither an answer nor a miss."""
-    data = bytearray(store.read_bytes())
-    key = next(key for key, (_, value) in held.items() if len(value) == 1000)
-    data[data.index(held[key][1])] ^= 1
-    bad = folder / "bad.store"
-    bad.write_bytes(data)
+    bad, key = damaged_store(folder, store, held)
     ours = Ours(folder, bad, service="memcached_binary")
     said, left = ask(ours, request(GET, b"empty", opaque=1) + request(GET, key, opaque=2) + request(GET, b"empty", opaque=3))
     expect("a damaged item", ([head[7] for head, _ in said], left), ([1], b""))

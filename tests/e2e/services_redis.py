@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import started  # noqa: E402
-from memcached import Ours, items, store_of, talk  # noqa: E402
+from memcached import Ours, damaged_store, items, store_of, talk  # noqa: E402
 
 SEED = 20273
 failures = compared = 0
@@ -121,11 +121,7 @@ def clients(ours, held):
 
 
 def damaged(folder, store, held):
-    data = bytearray(store.read_bytes())
-    key = next(key for key, (_, value) in held.items() if len(value) == 1000)
-    data[data.index(held[key][1])] ^= 1
-    bad = folder / "bad.store"
-    bad.write_bytes(data)
+    bad, key = damaged_store(folder, store, held)
     ours = Ours(folder, bad, service="redis")
     expect("a damaged item", ask(ours, command(b"GET", b"empty") + command(b"GET", key) + command(b"GET", b"empty")), b"$0\r\n\r\n-ERR the store cannot be read\r\n")
     expect("ends", ours.stop(), 0)

@@ -32,6 +32,16 @@ def store_of(folder, held):
     return store
 
 
+def damaged_store(folder, store, held):
+    """A copy in which one byte of one item's value is another, and that item's key."""
+    data = bytearray(store.read_bytes())
+    key = next(key for key, (_, value) in held.items() if len(value) == 1000)
+    data[data.index(held[key][1])] ^= 1
+    bad = folder / "bad.store"
+    bad.write_bytes(data)
+    return bad, key
+
+
 class Ours:
     """A service of the library over a store."""
     def __init__(self, folder, store, *params, service="memcached"):
