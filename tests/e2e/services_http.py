@@ -5,15 +5,13 @@ import pathlib
 import random
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import started  # noqa: E402
-from memcached import Ours, damaged_store, items, store_of  # noqa: E402
+from memcached import Ours, connected, damaged_store, items, store_of  # noqa: E402
 
 SEED = 20271
 failures = compared = 0
@@ -131,21 +129,6 @@ def by_curl(ours, held):
     expect("curl", (done.returncode, done.stdout), (0, held[b"a"][1] + held[b"key7"][1] + held[b"key8"][1]))
     done = subprocess.run(["curl", "-sS", "--max-time", "60", "-T", __file__, url + "a", "-o", "/dev/null", "-w", "%{http_code}"], capture_output=True)
     expect("curl -T", (done.returncode, done.stdout), (0, b"405"))
-
-
-def connected(path, process):
-    """To a server that comes up meanwhile."""
-    until = time.monotonic() + 60
-    while True:
-        sock = socket.socket(socket.AF_UNIX)
-        sock.settimeout(60)
-        try:
-            sock.connect(str(path))
-            return sock
-        except OSError:
-            sock.close()
-            assert time.monotonic() < until and process.poll() is None
-            time.sleep(0.01)
 
 
 def behind_nginx(folder, ours, held, rng):

@@ -2,15 +2,12 @@
 """std/redis.chain: redis-server's own answers to the same commands, byte for byte, redis-cli and redis-benchmark."""
 import pathlib
 import random
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
-import started  # noqa: E402
-from memcached import Ours, damaged_store, items, store_of, talk  # noqa: E402
+from memcached import AtPath, Ours, damaged_store, items, store_of, talk  # noqa: E402
 
 SEED = 20273
 failures = compared = 0
@@ -31,30 +28,13 @@ def command(*words):
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
 
 
-class Redis:
+class Redis(AtPath):
     """redis-server, with the same items."""
     def __init__(self, folder, held):
-        self.path = folder / "redis"
-        self.process = started.start(["redis-server", "--port", "0", "--unixsocket", self.path, "--save", "", "--dir", folder], stdout=subprocess.DEVNULL)
+        path = folder / "redis"
+        super().__init__(path, ["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--dir", folder], stdout=subprocess.DEVNULL)
         done = ask(self, b"".join(command(b"SET", key, value) for key, (_, value) in held.items()))
         assert done == b"+OK\r\n" * (len(held) + 1), done[:200]
-
-    def connect(self):
-        until = time.monotonic() + 60
-        while True:
-            sock = socket.socket(socket.AF_UNIX)
-            sock.settimeout(60)
-            try:
-                sock.connect(str(self.path))
-                return sock
-            except OSError:
-                sock.close()
-                assert time.monotonic() < until and self.process.poll() is None
-                time.sleep(0.01)
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(timeout=60)
 
 
 def ask(server, sent):

@@ -386,18 +386,23 @@ def test_endpoints(folder, artifacts):
     expect("ends", server.stop(), 0)
 
 
+def of_fields(folder, fields, reply, before=""):
+    """An artifact whose requests have these fields."""
+    source = folder / "fields.chain"
+    source.write_text(f"""{before}app kv {{ files rows = "*.rows" }}
+service lines on tcp 7001 via uring {{
+  request {{ {fields} }}
+  on request {{ reply {reply} }}
+}}
+""")
+    subprocess.run([BUILD / "bin" / "chainc", source, "-o", folder / "fields.o"], check=True)
+    return (folder / "fields.o").read_bytes()
+
+
 def test_measured(folder, artifacts):
     """Half a request that says itself how long it is: the newer spec goes on with it where it says so in the same way."""
     def measured(name, size, before=""):
-        source = folder / "measured.chain"
-        source.write_text(f"""{before}app kv {{ files rows = "*.rows" }}
-service lines on tcp 7001 via uring {{
-  request {{ size: u16be  body: bytes({size}) }}
-  on request {{ reply "{name}" body }}
-}}
-""")
-        subprocess.run([BUILD / "bin" / "chainc", source, "-o", folder / "measured.o"], check=True)
-        return (folder / "measured.o").read_bytes()
+        return of_fields(folder, f"size: u16be  body: bytes({size})", f'"{name}" body', before)
     (folder / "app.o").write_bytes(measured("A", "size"))
     server = Server(folder)
     sock = server.connect()
@@ -420,15 +425,7 @@ service lines on tcp 7001 via uring {{
 def test_measured_by_words(folder, artifacts):
     """What one spec compares with a word the newer one compares with another."""
     def measured(name, word):
-        source = folder / "words.chain"
-        source.write_text(f"""app kv {{ files rows = "*.rows" }}
-service lines on tcp 7001 via uring {{
-  request {{ kind: bytes(2)  more: bytes(2) when kind == "{word}" }}
-  on request {{ reply "{name}" kind }}
-}}
-""")
-        subprocess.run([BUILD / "bin" / "chainc", source, "-o", folder / "words.o"], check=True)
-        return (folder / "words.o").read_bytes()
+        return of_fields(folder, f'kind: bytes(2)  more: bytes(2) when kind == "{word}"', f'"{name}" kind')
     (folder / "app.o").write_bytes(measured("A", "ab"))
     server = Server(folder)
     sock = server.connect()

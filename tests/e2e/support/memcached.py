@@ -67,31 +67,42 @@ class Ours:
         return code
 
 
-class Theirs:
-    """memcached, with the same items."""
-    def __init__(self, folder, held):
-        self.path = folder / "theirs"
-        self.process = started.start(["memcached", "-u", "root", "-s", self.path, "-m", "512", "-I", "1m"])
-        while not self.path.exists() and self.process.poll() is None:
-            time.sleep(0.01)
-        stored = talk(self, b"".join(b"set %s %d 0 %d\r\n%s\r\n" % (key, flags, len(value), value) for key, (flags, value) in held.items()) + b"quit\r\n")
-        assert stored == b"STORED\r\n" * len(held), stored[:200]
-
-    def connect(self):
+def connected(path, process):
+    """To a server at a socket of a path, which comes up meanwhile."""
+    until = time.monotonic() + 60
+    while True:
         sock = socket.socket(socket.AF_UNIX)
         sock.settimeout(60)
-        until = time.monotonic() + 60
-        while True:
-            try:
-                sock.connect(str(self.path))
-                return sock
-            except OSError:
-                assert time.monotonic() < until
-                time.sleep(0.01)
+        try:
+            sock.connect(str(path))
+            return sock
+        except OSError:
+            sock.close()
+            assert time.monotonic() < until and process.poll() is None
+            time.sleep(0.01)
+
+
+class AtPath:
+    """A server of others at a socket of a path."""
+    def __init__(self, path, command, **options):
+        self.path = path
+        self.process = started.start(command, **options)
+
+    def connect(self):
+        return connected(self.path, self.process)
 
     def stop(self):
         self.process.terminate()
         self.process.wait(timeout=60)
+
+
+class Theirs(AtPath):
+    """memcached, with the same items."""
+    def __init__(self, folder, held):
+        path = folder / "theirs"
+        super().__init__(path, ["memcached", "-u", "root", "-s", path, "-m", "512", "-I", "1m"])
+        stored = talk(self, b"".join(b"set %s %d 0 %d\r\n%s\r\n" % (key, flags, len(value), value) for key, (flags, value) in held.items()) + b"quit\r\n")
+        assert stored == b"STORED\r\n" * len(held), stored[:200]
 
 
 def talk(server, requests):
