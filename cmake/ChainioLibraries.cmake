@@ -16,17 +16,31 @@ pkg_check_modules(LIBELF REQUIRED IMPORTED_TARGET libelf)
 pkg_check_modules(SQLITE3 REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
-# Programs with the property CHAINIO_STATIC have the library in themselves, where its package holds all that this takes.
+# The archive of a library, where it is there and whole: some of libelf.a call functions that no package has. Else the shared one.
+function(chainio_archive_or_shared library folders others to)
+  find_library(CHAINIO_ARCHIVE_${library} lib${library}.a HINTS ${folders})
+  find_library(CHAINIO_SHARED_${library} lib${library}.so HINTS ${folders})
+  set(archive ${CHAINIO_ARCHIVE_${library}})
+  if(archive AND NOT DEFINED CHAINIO_WHOLE_${library})
+    list(TRANSFORM folders PREPEND -L)
+    try_compile(CHAINIO_WHOLE_${library} SOURCE_FROM_CONTENT empty.c "int main(void) { return 0; }"
+      LINK_OPTIONS -Wl,--whole-archive ${archive} -Wl,--no-whole-archive ${folders} LINK_LIBRARIES ${others})
+  endif()
+  if(archive AND CHAINIO_WHOLE_${library})
+    set(${to} ${archive} PARENT_SCOPE)
+    return()
+  endif()
+  message(STATUS "lib${library} stays a shared library of every program: there is no lib${library}.a that can be linked alone")
+  set(${to} ${CHAINIO_SHARED_${library}} PARENT_SCOPE)
+endfunction()
+
+# Programs with the property CHAINIO_STATIC have the library in themselves, and what it needs.
 function(chainio_static_too name)
   get_target_property(shared PkgConfig::${name} INTERFACE_LINK_LIBRARIES)
   set(archives "")
   foreach(library ${${name}_STATIC_LIBRARIES})
-    find_library(CHAINIO_ARCHIVE_${library} lib${library}.a HINTS ${${name}_STATIC_LIBRARY_DIRS})
-    if(NOT CHAINIO_ARCHIVE_${library})
-      message(STATUS "${name} stays a shared library of every program: there is no lib${library}.a")
-      return()
-    endif()
-    list(APPEND archives ${CHAINIO_ARCHIVE_${library}})
+    chainio_archive_or_shared(${library} "${${name}_STATIC_LIBRARY_DIRS}" "${${name}_STATIC_LIBRARIES}" file)
+    list(APPEND archives ${file})
   endforeach()
   set_property(TARGET PkgConfig::${name} PROPERTY INTERFACE_LINK_LIBRARIES
     "$<IF:$<BOOL:$<TARGET_PROPERTY:CHAINIO_STATIC>>,${archives},${shared}>")
