@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -92,12 +93,43 @@ def test_lock_at_handover(folder):
     (place / "chainio-run").chmod(0o755)
     own = {**folder.environment, "PATH": f"{runs.BUILD.resolve()}/bin:{os.environ['PATH']}"}
     fds = [PYTHON, "-c", "import os; open('a.note').read(); print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1])"]
-    command = [place / "chainio", "run", "--spec", "good.chain", "--library", runs.BUILD / "lib" / "libchainio.so", "--quiet", "--", *fds]
+    command = [place / "chainio", "run", "--spec", "good.chain", "--library", runs.BUILD / "lib" / "libchainio.so", "--summary", "between.txt", "--", *fds]
     for _ in range(2):
         (folder.path / "between").write_text("")
         done = subprocess.run(command, env=own, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
     expect("the folder is locked at the handover, by nothing that the program has", (done.returncode, done.stdout, (folder.path / "between").read_text()),
            (0, b"[0, 1, 2]\n", "9\n"))
+
+
+def came_up(trace):
+    """Waits until the server's process is there."""
+    deadline = time.monotonic() + runs.LONGEST
+    while "chainio-server" not in trace.read_text() and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def ends_of_servers(trace):
+    """How strace saw the servers' processes end."""
+    servers = re.findall(r'^(\d+) +prctl\(PR_SET_NAME, "chainio-server"', trace, flags=re.M)
+    return [end for pid in servers for end in re.findall(rf"^{pid} +\+\+\+ (.*) \+\+\+$", trace, flags=re.M)]
+
+
+def test_quiet(folder):
+    """Nobody asks the server of a quiet run what there was: it is not waited for, however long it would take."""
+    for name, options, ending in (("that says nothing", ["--quiet"], "killed by SIGKILL"), ("whose summary is wanted", ["--quiet", "--summary", "quiet.txt"], "exited with 0")):
+        for how, more in (("started beside its program", []), ("started before it", ["--in-flight", "8"])):
+            trace = folder.path / "quiet.trace"
+            command = ["strace", "-f", "-o", trace, "-e", "trace=prctl", CHAINIO, "run", "--spec", "good.chain", *options, *more, "--", PYTHON, "-c", PATIENT, "a.note"]
+            p = subprocess.Popen(command, env=folder.environment, cwd=folder.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+            until(p.stdout, "ready")
+            p.stdin.write("open\n")
+            until(p.stdout, "opened")
+            came_up(trace)
+            p.stdin.write("end\n")
+            p.stdin.close()
+            expect(f"a run {name}: it ends as the program does", p.wait(runs.LONGEST), 5)
+            p.stdout.close()
+            expect(f"  and its server, {how}", ends_of_servers(trace.read_text()), [ending])
 
 
 def test_killed(folder):
@@ -124,7 +156,7 @@ def main():
         (folder.path / "a.note").write_bytes(b"n" * 100_000)
         subprocess.run([CHAINC, "good.chain", "-o", "good.o"], cwd=folder.path, check=True, timeout=runs.LONGEST)
         folder.run(["--spec", "good.chain"], ["true"])  # from then on it comes from the cache
-        for test in (test_handover, test_lock_at_handover, test_killed):
+        for test in (test_handover, test_lock_at_handover, test_quiet, test_killed):
             test(folder)
     sys.exit(runs.ended())
 

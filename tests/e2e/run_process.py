@@ -332,7 +332,7 @@ def test_cache(folder):
     summary = folder.summarized(["--spec", "cached.chain", "-I", "late", "--explain"], ["cat", "early.note"])[1]
     seen = [line["by"] for line in summary["explained"] if line["what"].endswith("early.note")]
     expect("what a program does that starts before its spec is loaded is seen", (summary["chains"][0]["runs"] > 0, seen), (True, ["notes"]))
-    read = lambda: folder.run(["--spec", "cached.chain", "-I", "late", "--quiet"], ["cat", "early.note"]).returncode
+    read = lambda: folder.run(["--spec", "cached.chain", "-I", "late"], ["cat", "early.note"]).returncode
     entry.write_bytes(first[1][:-100] + b"x" * 100)
     expect("what only a server needs is damaged: made anew for a program that matches", (read(), identity()[1] == first[1]), (0, True))
     entry.write_bytes(first[1][:200] + b"x" + first[1][201:])

@@ -337,21 +337,22 @@ std::string given_up(int server, int milliseconds) {
 
 struct Farewell {
     End end;
-    std::string summary;  // empty: the server failed
-    std::string note;     // why
+    std::string summary{};  // empty: the server failed, or nobody has asked
+    std::string note{};     // why it failed
 };
 
 End end_of(const Child& child, std::uint64_t since_ns) {
     return {child.how(), static_cast<double>(now_ns() - since_ns) / 1e9};
 }
 
-std::string why_silent(const Beside& server, Silence silence, int limit) {
+std::string why_unheard(const Beside& server, Silence silence, int limit) {
     if (silence == Silence::late) return given_up(server.pid(), limit);
     return kEndedEarly + server.ending();
 }
 
-// To the end of a program that runs, and of what its server does after that.
-Farewell wait_for_both(shim::Region& region, Child& child, Beside& server, std::uint64_t since_ns, bool late) {
+// To the end of a program that runs, and of what its server does after that, which is to say what there was.
+Farewell wait_for_both(shim::Region& region, Child& child, Beside& server, std::uint64_t since_ns, bool late,
+                       bool silent) {
     std::optional<End> over;
     auto said = std::expected<Saying, Silence>(Saying{late ? Said::nothing : Said::ready, {}});
     int limit = 0;
@@ -359,6 +360,7 @@ Farewell wait_for_both(shim::Region& region, Child& child, Beside& server, std::
         limit = said->what == Said::ready ? kServersLast : kUntilReady;
         if (!over && child.wait_or_read(server.descriptor())) {
             over = end_of(child, since_ns);
+            if (silent) break;
             server.program_is_over(over->how, over->seconds, region.asleep);
         }
         said = server.hear(over ? limit : -1);
@@ -368,7 +370,8 @@ Farewell wait_for_both(shim::Region& region, Child& child, Beside& server, std::
         child.wait();
         over = end_of(child, since_ns);
     }
-    if (!said) return {*over, {}, why_silent(server, said.error(), limit)};
+    if (silent) return {*over};
+    if (!said) return {*over, {}, why_unheard(server, said.error(), limit)};
     if (said->what == Said::failed) return {*over, {}, kEndedEarly + said->text};
     return {*over, std::move(said->text), {}};
 }
@@ -381,11 +384,11 @@ std::string summary_of_failure(const RunOptions& options, const Prepared& made, 
     return words_of(options, summary);
 }
 
-// The rest of a run that has a server; what is to be said in the end.
+// The rest of a run that has a server; what is to be said in the end, if anything.
 std::string accompany(Prepared& made, const RunOptions& options, Child& child, Beside& server, std::uint64_t since_ns,
                       bool late) {
-    Farewell farewell = wait_for_both(made.region->get(), child, server, since_ns, late);
-    if (!farewell.summary.empty()) return std::move(farewell.summary);
+    Farewell farewell = wait_for_both(made.region->get(), child, server, since_ns, late, options.silent());
+    if (!farewell.summary.empty() || options.silent()) return std::move(farewell.summary);
     return summary_of_failure(options, made, farewell.end, std::move(farewell.note));
 }
 
@@ -433,7 +436,7 @@ std::string summary_of_unused(Prepared& made, const RunOptions& options, const s
     } catch (const std::exception& error) {
         failure = in_words(error);
     }
-    if (summary.empty()) {
+    if (!failure.empty()) {
         if (made.region) made.region->get().server = 0;  // it goes on plain
         child.wait();
         summary = summary_of_failure(options, made, end_of(child, started.since_ns), kEndedEarly + failure);

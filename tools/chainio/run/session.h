@@ -21,6 +21,9 @@ struct RunOptions {
     bool follow = false, strict = false, json = false, quiet = false;
     bool rewrite = false;  // catch system calls that go past libc
     shadow::ServerOptions server;
+
+    // Nobody is told what came of the run.
+    bool silent() const { return quiet && summary_file.empty(); }
 };
 
 // Returns the exit status; ends this process itself when the program died of a signal.

@@ -146,10 +146,10 @@ void launch(int argc, char** argv) {
     const auto ask = [&] { return expects_matches(region.plan, begun->program, words); };
     if (expected == Guess::unknown) asking.emplace(ask, region.asleep);
     wait_for_use(region, begun->child, asking);
-    const bool has_use = run::anything_posted(region) || (asking && asking->is_yes());
+    const bool is_over = begun->child.any_over();
     asking.reset();
     // With --follow there may be others than the program to wait for.
-    if (!arguments->silent || arguments->follow || has_use) hand_over(*begun, argv);
+    if (!arguments->silent || arguments->follow || !is_over) hand_over(*begun, argv);
     begun->region.get().server = 0;
     begun->child.wait();
     const run::Ended how = begun->child.how();
