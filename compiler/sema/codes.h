@@ -198,6 +198,7 @@ enum Code : int {
     read_never_fits = 412,
     request_never_fits = 413,
     request_no_end = 414,
+    place_ignored = 415,
     // of the other areas
     internal = 606,
 };

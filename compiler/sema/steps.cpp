@@ -75,6 +75,10 @@ void Checker::step_read(ChainScope& chain, const ast::Step& n, checked::Step& ou
     if (n.at) out.at = read_offset(*n.at);
     if (n.length) out.length = read_length(*n.length);
     if (!entry) {
+        if (out.at)
+            warn(place_ignored, n.at->span,
+                 "the `at` of step `" + n.name.text + "` is never used: `goto` and `next` say where their reads begin",
+                 "remove it; only the first step has an `at`, where the chain begins to read");
         out.at.reset();
         out.length.reset();
         return;
