@@ -8,6 +8,7 @@
 
 #include "runtime/shim/next.h"
 #include "runtime/shim/shim.h"
+#include "runtime/shim/vectors.h"
 
 namespace chainio::shim {
 namespace {
@@ -16,10 +17,12 @@ namespace {
 template <class Call>
 ssize_t vector_seen(Slot& slot, int fd, std::int64_t offset, const iovec* list, int count, Call call) {
     if (slot.kind() == Kind::file) return read_seen(slot, fd, offset, nullptr, 0, call);
+    const bool is_told_of = count > 0 && wants(slot, kPostReady);
+    const iovec first = is_told_of ? Vectors().first_of(list, static_cast<std::size_t>(count)) : iovec{};
     const ssize_t got = call();
-    if (got > 0 && count > 0) {
+    if (got > 0) {
         const auto all = static_cast<std::size_t>(got);
-        post_ready(slot, list[0].iov_base, all < list[0].iov_len ? all : list[0].iov_len);
+        post_ready(slot, first.iov_base, all < first.iov_len ? all : first.iov_len);
     }
     return got;
 }

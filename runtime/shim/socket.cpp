@@ -2,11 +2,13 @@
 // receive.
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "runtime/shim/next.h"
 #include "runtime/shim/shim.h"
 #include "runtime/shim/straight.h"
+#include "runtime/shim/vectors.h"
 
 namespace chainio::shim {
 namespace {
@@ -24,10 +26,40 @@ ssize_t received(int fd, const void* buffer, int flags, Call call) {
     return read_seen(*slot, fd, kAtPosition, shown(buffer, flags), 0, call);
 }
 
-void message_received(Slot& slot, const msghdr& message, std::size_t bytes, int flags) {
-    if (!message.msg_iov || message.msg_iovlen == 0) return;
-    const iovec& first = message.msg_iov[0];
-    post_ready(slot, shown(first.iov_base, flags), bytes < first.iov_len ? bytes : first.iov_len);
+void message_received(int fd, const iovec& first, std::size_t bytes, int flags) {
+    Slot* slot = table.watched(fd);
+    if (slot && slot->kind() == Kind::socket)
+        post_ready(*slot, shown(first.iov_base, flags), bytes < first.iov_len ? bytes : first.iov_len);
+}
+
+bool is_told_of(const Slot& slot, int flags) {
+    return slot.kind() == Kind::socket && !(flags & kTakesNothing) && wants(slot, kPostReady);
+}
+
+// Of matched descriptors, apart from the look-up that every call pays for, and in the order in which the registers are.
+using Receive = ssize_t (*)(int, msghdr*, int);
+[[gnu::noinline]] ssize_t message_seen(int fd, msghdr* message, int flags, const Slot& slot, Receive next) {
+    const iovec first = is_told_of(slot, flags) ? Vectors().first_of(message) : iovec{};
+    const ssize_t got = next(fd, message, flags);
+    if (got > 0 && !(flags & kTakesNothing)) message_received(fd, first, static_cast<std::size_t>(got), flags);
+    return got;
+}
+
+constexpr unsigned kMostMessages = 64;  // of those behind these nobody is told
+using ReceiveMany = int (*)(int, mmsghdr*, unsigned, int, timespec*);
+[[gnu::noinline]] int messages_seen(int fd, mmsghdr* messages, unsigned count, int flags, timespec* timeout,
+                                    const Slot& slot, ReceiveMany next) {
+    iovec firsts[kMostMessages];
+    firsts[0] = {};  // that something was received is to be known in any case
+    unsigned known = 0;
+    if (is_told_of(slot, flags))
+        for (Vectors vectors; known < count && known < kMostMessages; ++known)
+            firsts[known] = vectors.first_of(&messages[known].msg_hdr);
+    const int got = next(fd, messages, count, flags, timeout);
+    if (got <= 0 || flags & kTakesNothing) return got;
+    const unsigned received = std::min(static_cast<unsigned>(got), std::max(known, 1U));
+    for (unsigned i = 0; i < received; ++i) message_received(fd, firsts[i], messages[i].msg_len, flags);
+    return got;
 }
 
 }  // namespace
@@ -80,21 +112,17 @@ CHAINIO_CALL(ssize_t, __recvfrom_chk, int fd, void* buffer, std::size_t size, st
                     [=] { return CHAINIO_NEXT(__recvfrom_chk)(fd, buffer, size, room, flags, from, bytes); });
 }
 CHAINIO_CALL(ssize_t, recvmsg, int fd, msghdr* message, int flags) {
-    if (!table.watched(fd)) [[likely]]
+    const Slot* slot = table.watched(fd);
+    if (!slot) [[likely]]
         return CHAINIO_NEXT(recvmsg)(fd, message, flags);
-    const ssize_t got = CHAINIO_NEXT(recvmsg)(fd, message, flags);
-    Slot* slot = got > 0 && !(flags & kTakesNothing) ? table.watched(fd) : nullptr;
-    if (slot && slot->kind() == Kind::socket) message_received(*slot, *message, static_cast<std::size_t>(got), flags);
-    return got;
+    return message_seen(fd, message, flags, *slot, reinterpret_cast<Receive>(next_function(Name::recvmsg)));
 }
 CHAINIO_CALL(int, recvmmsg, int fd, mmsghdr* messages, unsigned count, int flags, timespec* timeout) {
-    if (!table.watched(fd)) [[likely]]
+    const Slot* slot = table.watched(fd);
+    if (!slot) [[likely]]
         return CHAINIO_NEXT(recvmmsg)(fd, messages, count, flags, timeout);
-    const int got = CHAINIO_NEXT(recvmmsg)(fd, messages, count, flags, timeout);
-    Slot* slot = got > 0 && !(flags & kTakesNothing) ? table.watched(fd) : nullptr;
-    if (slot && slot->kind() == Kind::socket)
-        for (int i = 0; i < got; ++i) message_received(*slot, messages[i].msg_hdr, messages[i].msg_len, flags);
-    return got;
+    const auto next = reinterpret_cast<ReceiveMany>(next_function(Name::recvmmsg));
+    return messages_seen(fd, messages, count, flags, timeout, *slot, next);
 }
 
 }  // namespace chainio::shim

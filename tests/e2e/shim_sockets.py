@@ -91,6 +91,14 @@ CASES += [(what, f"s = taken(\"hello\"); {body}; close(s);", HELLO) for what, bo
     ("syscall(recvfrom)", "got(\"hello\", syscall(SYS_recvfrom, s, b, 99, 0, 0, 0))"), ("__read_chk", "got(\"hello\", __read_chk(s, b, 99, sizeof b))"))]
 CASES += [(what, f"s = taken(\"hello\"); {body}; close(s);", [ready("hel")]) for what, body in (
     ("readv: the first buffer", "got(\"hello\", readv(s, v, 2))"), ("recvmsg: the first buffer", "got(\"hello\", recvmsg(s, &m, 0))"))]
+# The kernel looks at vectors before it writes, be it over these themselves.
+CASES += [(what, f"s = taken(\"hello\"); {body} close(s);", HELLO) for what, body in (
+    ("readv over its list", "struct iovec w = {&w, sizeof w}; CHECK(readv(s, &w, 1) == 5 && memcmp(&w, \"hello\", 5) == 0);"),
+    ("recvmsg over its list", "struct iovec w = {&w, sizeof w}; struct msghdr q = {.msg_iov = &w, .msg_iovlen = 1}; CHECK(recvmsg(s, &q, 0) == 5 && memcmp(&w, \"hello\", 5) == 0);"),
+    ("recvmsg over its header", "struct msghdr q = {.msg_iovlen = 1}; struct iovec w = {&q.msg_iov, 8}; q.msg_iov = &w; CHECK(recvmsg(s, &q, 0) == 5 && memcmp(&q.msg_iov, \"hello\", 5) == 0);"),
+    ("vectors that nobody can read", "CHECK(readv(s, (void*)8, 1) == -1 && errno == EFAULT); CHECK(readv(s, (void*)edge(8), 1) == -1 && errno == EFAULT);"
+     "CHECK(recvmsg(s, (void*)8, 0) == -1 && errno == EFAULT); CHECK(recvmsg(s, (void*)edge(40), 0) == -1 && errno == EFAULT); struct msghdr q = {.msg_iov = (void*)edge(8), .msg_iovlen = 1};"
+     "CHECK(recvmsg(s, &q, 0) == -1 && errno == EFAULT); got(\"hello\", read(s, b, 99));"))]
 CASES += [
     ("accept4", "listener = own_listener(SOCK_STREAM); peer = client(\"hi\"); s = accept4(listener, 0, 0, SOCK_CLOEXEC); got(\"hi\", read(s, b, 9));"
      "CHECK(fcntl(s, F_GETFD) == FD_CLOEXEC);", [ready("hi")]),
@@ -157,6 +165,11 @@ CASES += [
                          ("a child", "if (fork() == 0) { CHECK(setsockopt(s, SOL_SOCKET, SO_PEEK_OFF, &o, sizeof o) == 0); _exit(0); } CHECK(syscall(SYS_wait4, -1, 0, 0, 0) > 0);"))),
     ("UDP, recvmmsg", "s = datagram(\"udp\"); struct iovec w = {b, 99}; struct mmsghdr q[2] = {{{.msg_iov = &w, .msg_iovlen = 1}}};"
      "CHECK(recvmmsg(s, q, 2, MSG_WAITFORONE, 0) == 1 && q[0].msg_len == 3);", [("ready", 1, "udp")]),
+    ("UDP, recvmmsg over its list", "s = datagram(\"one\"); struct sockaddr_in y = at(port); CHECK(sendto(s, \"two\", 3, 0, (void*)&y, sizeof y) == 3); struct iovec w[2] = {{w, 16}, {w + 1, 16}};"
+     "struct mmsghdr q[2] = {{{.msg_iov = w, .msg_iovlen = 1}}, {{.msg_iov = w + 1, .msg_iovlen = 1}}}; CHECK(recvmmsg(s, q, 2, 0, 0) == 2 && memcmp(w + 1, \"two\", 3) == 0);",
+     [("ready", 1, "one"), ("ready", 1, "two")]),
+    ("UDP, recvmmsg, vectors that nobody can read", "s = datagram(\"udp\"); CHECK(recvmmsg(s, (void*)8, 1, 0, 0) == -1 && errno == EFAULT); struct mmsghdr q = {{.msg_iov = (void*)8, .msg_iovlen = 1}};"
+     "CHECK(recvmmsg(s, &q, 1, 0, 0) == -1 && errno == EFAULT); got(\"udp\", read(s, b, 99));", [("ready", 1, "udp")]),
 ]
 # The program as a client of the port; the test's own server answers "answer".
 CLIENTS = [(what, f"s = socket(AF_INET, SOCK_STREAM, 0); struct sockaddr_in y = at(port); {body} got(\"answer\", recv(s, b, 6, MSG_WAITALL));", [ready("answer")])
