@@ -40,15 +40,18 @@ std::unique_ptr<Seat> Shared::sit() {
     return nullptr;
 }
 
-void Shared::submit() {
-    ring_.bind_to_thread();
+// 0 also where the kernel took nothing: -errno is that the ring is not this thread's.
+int Shared::submit() {
+    if (const int bound = ring_.bind_to_thread(); bound < 0) return bound;
     io_uring_submit(ring_.get());
     if (io_uring_sq_ready(ring_.get()) == 0) submissions_++;
+    return 0;
 }
 
 bool Shared::submit_all() {
     for (unsigned refusals = 0; failed_ == 0; refusals++) {
-        submit();
+        failed_ = submit();
+        if (failed_ != 0) return false;
         if (io_uring_sq_ready(ring_.get()) == 0) return true;
         hand_out();  // a full completion queue may be why
         if (refusals > kMostRefusals) failed_ = -EAGAIN;

@@ -45,9 +45,8 @@ class Shared {
     // How often the kernel has taken all that was started: what an operation points to is its user's again from then
     // on.
     std::uint64_t submissions() const { return submissions_; }
-    void submit();
-    // Has the kernel take all that was started. One that has no memory is asked again, not for ever: false, and the
-    // next turn() says it. What is started from then on goes nowhere.
+    // Has the kernel take all that was started. One that has no memory is asked again, not for ever: false, as where
+    // the ring is another thread's, and the next turn() says it. What is started from then on goes nowhere.
     bool submit_all();
     // Whether that many operations more are taken together.
     bool has_room(unsigned operations);
@@ -61,6 +60,7 @@ class Shared {
   private:
     friend class Seat;
     Shared(Ring ring, const SharedOptions& options) : ring_(std::move(ring)), options_(options) {}
+    int submit();
     void hand_out();
     void pair_reads();
     bool spin(unsigned wait_for);

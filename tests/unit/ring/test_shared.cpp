@@ -88,6 +88,34 @@ TEST(Shared, AKernelThatTakesNothingIsNotAskedForEver) {
     EXPECT_EQ(ring->turn(0), -EAGAIN);
 }
 
+TEST(Shared, ARingThatIsNotTheThreadsSaysSoAtOnce) {
+    metrics::Fallbacks fallbacks;
+    const auto ring = ring_for(1, fallbacks);
+    if (ring == nullptr) GTEST_SKIP() << "no io_uring here";
+    const auto seat = ring->sit();
+    ASSERT_EQ(ring->bind(), 0);
+    io_uring_prep_nop(seat->next_sqe(1));
+    std::thread([&] {
+        EXPECT_FALSE(ring->submit_all());
+        EXPECT_FALSE(ring->has_room(1));
+        EXPECT_EQ(ring->turn(0), -EEXIST);
+    }).join();
+    EXPECT_EQ(ring->turn(0), -EEXIST) << "what the other one started is lost";
+}
+
+TEST(Shared, ARingThatCannotBeEnabledSaysWhy) {
+    metrics::Fallbacks fallbacks;
+    const auto ring = ring_for(1, fallbacks);
+    if (ring == nullptr) GTEST_SKIP() << "no io_uring here";
+    const auto seat = ring->sit();
+    std::thread([&] {
+        tests::refuse_call(SYS_io_uring_register, ENOMEM);
+        for (int i = 0; i < 20; i++) io_uring_prep_nop(seat->next_sqe(1));
+        EXPECT_FALSE(ring->submit_all());
+        EXPECT_EQ(ring->turn(0), -ENOMEM);
+    }).join();
+}
+
 TEST(Shared, AKernelThatNeverHasMemoryIsNotAskedForEver) {
     metrics::Fallbacks fallbacks;
     const auto ring = ring_for(1, fallbacks);
