@@ -39,6 +39,17 @@ std::vector<ClassRank> ranks_of(const ir::Module& module) {
 }
 
 std::string check_options(const spec::Loaded& spec, const EngineOptions& options) {
+    if (std::string wrong = wrong_options(options); !wrong.empty()) return wrong;
+    for (const auto& chain : spec.module().chains) {
+        if (chain.mode == ir::ChainMode::call && chain.entry < 0)
+            return "chain '" + chain.name + "' has no entry program";
+    }
+    return {};
+}
+
+}  // namespace
+
+std::string wrong_options(const EngineOptions& options) {
     if (options.in_flight < 1 || options.in_flight > kMostInFlight) {
         return "chains in flight must be 1 to " + std::to_string(kMostInFlight);
     }
@@ -48,14 +59,8 @@ std::string check_options(const spec::Loaded& spec, const EngineOptions& options
     if (options.max_files < 1 || options.max_files > kMostFiles) {
         return "open files must be 1 to " + std::to_string(kMostFiles);
     }
-    for (const auto& chain : spec.module().chains) {
-        if (chain.mode == ir::ChainMode::call && chain.entry < 0)
-            return "chain '" + chain.name + "' has no entry program";
-    }
     return {};
 }
-
-}  // namespace
 
 std::expected<Engine::Memory, std::string> Engine::make_memory(const spec::Loaded& spec, const EngineOptions& options) {
     if (const std::string wrong = check_options(spec, options); !wrong.empty()) return std::unexpected(wrong);

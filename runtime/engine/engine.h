@@ -22,7 +22,7 @@
 
 namespace chainio::engine {
 
-// Bounds of the options; create() names the one that does not hold.
+// Bounds of the options; wrong_options() names the one that does not hold.
 constexpr std::size_t kLeastMemory = std::size_t{2} * umem::kSlabBytes;
 constexpr unsigned kMostInFlight = 65536;
 constexpr unsigned kMostFiles = 4096;
@@ -52,6 +52,9 @@ struct EngineOptions {
     // room in front of a block that leaves its frame some.
     std::uint32_t least_frame = umem::kUnit;
 };
+
+// Which bound does not hold, whatever is run with them; empty: all do.
+std::string wrong_options(const EngineOptions& options);
 
 using FileHandle = std::uint32_t;
 

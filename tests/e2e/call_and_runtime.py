@@ -118,7 +118,7 @@ def test_refusals(app, tree, folder):
         ("sign", ("lookup", "--file", tree, "--key=-3"), 2, "u64 has no negative values"),
         ("length", ("piece", "--file", tree, "--at", 0, "--tag", "123456789"), 2, "longer than 8 bytes"),
         ("engine", ("lookup", "--file", tree, "--key", 3, "--engine=kernel", "--interpret"), 2, "--engine=kernel goes neither with --no-ring nor with"),
-        ("memory", ("lookup", "--file", tree, "--key", 3, "--memory", "255KiB"), 3, "the memory for blocks (--memory) must be at least 256 KiB"),
+        ("memory", ("lookup", "--file", tree, "--key", 3, "--memory", "255KiB"), 2, "the memory for blocks (--memory) must be at least 256 KiB"),
         ("spin", ("lookup", "--file", tree, "--key", 3, "--spin", 50, "--no-ring"), 2, "--spin goes not with --no-ring: a pread sleeps at once"),
     ]:
         expect(f"refused: {what}", call(*args), lambda r: r[0] == code and r[1] == "" and text in r[2])
@@ -160,6 +160,9 @@ def test_runtime(app, tree, folder):
     expect("spins", run("--spec", app, "--check", "--spin", 50, tool="chainio-runtime"), lambda r: r[0] == 0 and ", looks 50 us for completions before it sleeps)" in r[1])
     expect("  or not", run("--spec", app, "--check", tool="chainio-runtime"), lambda r: "looks" not in r[1])
     expect("refused: spin", run("--spec", app, "--spin", 50, "--no-ring", tool="chainio-runtime"), lambda r: (r[0], r[2]) == (2, "chainio-runtime: --spin goes not with --no-ring: a pread sleeps at once\n"))
+    for words in ((), ("--interface", "none")):  # what an interface takes comes on top
+        expect("refused: memory", run("--spec", app, "--memory", "255KiB", *words, tool="chainio-runtime"),
+               (2, "", "chainio-runtime: the memory for blocks (--memory) must be at least 256 KiB\n"))
     for option in ("--socket", "--spec"):
         expect(f"refused: {option} with an empty name", run("--spec", app, option, "", tool="chainio-runtime"),
                lambda r, option=option: (r[0], r[2]) == (2, f"chainio-runtime: {option}: the name is empty\n  hint: `chainio-runtime --help` lists the options\n"))

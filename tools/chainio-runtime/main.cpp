@@ -51,6 +51,10 @@ int run(const Options& options) {
         return fail(kExitUsage, "--spin goes not with --no-ring: a pread sleeps at once");
     if (const std::string twice = given_twice(options.server.interfaces); !twice.empty())
         return fail(kExitUsage, twice);
+    // As given: what interfaces take comes on top of it.
+    if (const std::string wrong = engine::wrong_options({.in_flight = options.in_flight, .umem_bytes = options.memory});
+        !wrong.empty())
+        return fail(kExitUsage, wrong);
     auto loaded = load(options);
     if (!loaded) return fail(loaded.error().code, loaded.error().message);
     metrics::Fallbacks fallbacks;

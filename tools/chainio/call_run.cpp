@@ -97,6 +97,7 @@ class Call {
                                      .use_ring = !options_.no_ring,
                                      .kernel = options_.kernel,
                                      .spin_us = options_.spin_us};
+        if (const std::string wrong = engine::wrong_options(wanted); !wrong.empty()) return fail(kExitUsage, wrong);
         if (options_.trial) wanted.trial.emplace();
         auto engine = engine::Engine::create(spec_, wanted);
         if (!engine) return fail(kExitSystem, engine.error());
