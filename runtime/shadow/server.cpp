@@ -298,7 +298,6 @@ Report ServerImpl::report() const {
         report.notes.push_back(fallback.reason + " (" + std::to_string(fallback.count) + " times)");
     for (std::string& note : score_.gate_notes()) report.notes.push_back(std::move(note));
     for (std::string& note : score_.own_notes()) report.notes.push_back(std::move(note));
-    if (!spec_->native()) report.notes.push_back("the spec's programs are interpreted: " + spec_->interpreter_reason());
     if (!failure_.empty()) report.notes.push_back("nothing was fetched after an error of the ring: " + failure_);
     if (given_up_ != 0)
         report.notes.push_back("fetches that had not ended a second after the program were given up (" +

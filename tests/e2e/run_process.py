@@ -223,6 +223,15 @@ def test_refusals(folder):
            lambda r: r[:2] == (1, b"") and "did you mean `std/sqlite.chain`?" in r[2])
 
 
+def test_interpreted(folder):
+    """Where there is no native code that could be loaded, one note says so."""
+    subprocess.run([CHAINC, "good.chain", "--native", "none", "-o", "interpreted.o"], cwd=folder.path, check=True, timeout=runs.LONGEST)
+    for program in (["cat", "a.note"], ["true"]):
+        notes = folder.summarized(["--spec", "interpreted.o"], program)[1]["notes"]
+        expect(f"steps are interpreted, {program[0]}", [note for note in notes if "interpreted" in note],
+               [f"steps are interpreted: the artifact has no native code for {os.uname().machine} (`chainc --native` adds it)"])
+
+
 def test_plain(folder, spec):
     source = folder.path / "static.c"
     source.write_text('#include <stdio.h>\nint main(void) { puts("static"); return 3; }\n')
@@ -471,6 +480,7 @@ def main():
         test_spec_by_descriptor(folder)
         test_piped_spec(folder)
         test_refusals(folder)
+        test_interpreted(folder)
         test_unheard(folder, ["--spec", "good.o"])
         test_cache(folder)
     sys.exit(runs.ended())
