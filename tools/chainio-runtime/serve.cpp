@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "compiler/diag/utf8.h"
 #include "tools/chainio-runtime/notify.h"
 #include "tools/chainio-runtime/say.h"
 #include "tools/chainio-runtime/service.h"
@@ -11,7 +12,7 @@
 namespace chainio::runtime_tool {
 
 int fail(int code, const std::string& message) {
-    say(fmt::format("chainio-runtime: {}\n", message));
+    say(fmt::format("chainio-runtime: {}\n", diag::escaped(message)));
     return code;
 }
 
@@ -32,9 +33,9 @@ int serve(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<
     if (!serves && !options.server.interfaces.empty())
         say("chainio-runtime: --interface is for services, and the spec has none that is served\n");
     say(service.report());
-    if (!options.socket.empty()) say(fmt::format("serving at {}\n", options.socket));
+    if (!options.socket.empty()) say(fmt::format("serving at {}\n", diag::escaped(options.socket)));
     wait_for_no_reader();
-    notify_manager("READY=1\nSTATUS=edition 1 of '" + options.spec + "' runs");
+    notify_manager("READY=1\nSTATUS=edition 1 of '" + diag::escaped(options.spec) + "' runs");
     if (auto served = service.run(); !served) return fail(kExitSystem, served.error());
     service.leave_if_reads_are_held();
     const std::uint64_t answered = service.answered();

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "compiler/diag/utf8.h"
 #include "tools/chainio-runtime/notify.h"
 #include "tools/chainio-runtime/say.h"
 #include "tools/chainio-runtime/service.h"
@@ -130,7 +131,7 @@ bool Service::look_at_files(bool at_once) {
     looked_ = now;
     bool changed = false;
     for (const FileWatch::Notice& notice : watch_.look()) {
-        say(notice.message + "\n");
+        say(diag::escaped(notice.message) + "\n");
         if (notice.changed && !std::exchange(changed, true)) file_notice_ = notice.message;
     }
     // A newer file that could not be opened is tried again when somebody asks, as the older one is read until then.
@@ -180,7 +181,7 @@ void Service::begin_reload(bool artifact) {
 void Service::finish_reload(std::expected<Prepared, Problem> prepared) {
     told(take_over(std::move(prepared)));
     for_files_ += reload_.for_files;
-    notify_manager("READY=1\nSTATUS=" + last_);
+    notify_manager("READY=1\nSTATUS=" + diag::escaped(last_));
 }
 
 // Of `invalidate` it means that the files from which replies are made are those that their names lead to by now.
@@ -223,7 +224,7 @@ void Service::told(const std::expected<void, Problem>& result) {
         last_ = fmt::format("edition {} goes on, the reload ({}) is refused: {}", now_->number, reload_.why,
                             result.error().message);
     }
-    say(last_ + "\n");
+    say(diag::escaped(last_) + "\n");
     answer_all(reload_.asked, result);
     answer_all(reload_.forgetting, result);
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 
+#include "compiler/diag/utf8.h"
 #include "runtime/spec/outcomes.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/printed.h"
@@ -366,7 +367,7 @@ class Call {
 int run_call(const CallOptions& options) {
     Call call(options);
     const auto report = [](const Failure& failure) {
-        fmt::print(stderr, "chainio call: {}\n", failure.message);
+        fmt::print(stderr, "chainio call: {}\n", diag::escaped(failure.message));
         return failure.exit_code;
     };
     if (auto prepared = call.prepare(); !prepared) return report(prepared.error());

@@ -6,12 +6,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <expected>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "compiler/diag/utf8.h"
 #include "tools/chainio/commands.h"
 
 namespace chainio::tool {
@@ -36,6 +39,20 @@ class Socket {
     int fd_;
 };
 
+// Until when an answer is waited for, however many pieces it comes in.
+class Deadline {
+  public:
+    explicit Deadline(unsigned seconds) : at_(Clock::now() + std::chrono::seconds(seconds)) {}
+    int left_ms() const {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(at_ - Clock::now()).count();
+        return static_cast<int>(std::max(left, decltype(left){0}));
+    }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point at_;
+};
+
 // The answer's line; the error says what to look at.
 std::expected<std::string, std::string> ask(const Parsed& parsed) {
     sockaddr_un address{};
@@ -44,6 +61,7 @@ std::expected<std::string, std::string> ask(const Parsed& parsed) {
         return std::unexpected(fmt::format("'{}' is too long for the path of a socket", parsed.path));
     std::memcpy(address.sun_path, parsed.path.data(), parsed.path.size());
     const std::string late = fmt::format("'{}' has not answered within {} s", parsed.path, parsed.timeout_s);
+    const Deadline deadline(parsed.timeout_s);
     const Socket peer(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     // Also for who waits in vain to be let in, behind others whom a daemon that is stopped has not taken.
     const timeval limit{static_cast<time_t>(parsed.timeout_s), 0};
@@ -60,28 +78,29 @@ std::expected<std::string, std::string> ask(const Parsed& parsed) {
     while (!answer.ends_with('\n')) {
         pollfd ready{peer.get(), POLLIN, 0};
         char buffer[4096];
-        const int polled = poll(&ready, 1, static_cast<int>(parsed.timeout_s * 1000));
+        const int polled = poll(&ready, 1, deadline.left_ms());
         if (polled == 0) return std::unexpected(late);
         const ssize_t got = polled < 0 ? -1 : recv(peer.get(), buffer, sizeof buffer, 0);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return std::unexpected(fmt::format("'{}' closed without an answer", parsed.path));
         answer.append(buffer, static_cast<std::size_t>(got));
     }
+    answer.pop_back();
     return answer;
+}
+
+// What others have named, as paths in an error of the daemon, may hold any byte.
+int refused(int code, const std::string& message) {
+    fmt::print(stderr, "chainio control: {}\n", diag::escaped(message));
+    return code;
 }
 
 int control(const Parsed& parsed) {
     const auto answer = ask(parsed);
-    if (!answer) {
-        fmt::print(stderr, "chainio control: {}\n", answer.error());
-        return kExitSystem;
-    }
+    if (!answer) return refused(kExitSystem, answer.error());
     auto json = nlohmann::ordered_json::parse(*answer, nullptr, false);
-    if (!json.is_object() || json.contains("error")) {
-        fmt::print(stderr, "chainio control: {}\n",
-                   json.is_object() ? json["error"].get<std::string>() : "the answer is no JSON: " + *answer);
-        return kExitFailed;
-    }
+    if (!json.is_object()) return refused(kExitFailed, "the answer is no JSON: " + *answer);
+    if (json.contains("error")) return refused(kExitFailed, json["error"].get<std::string>());
     json.erase("id");
     fmt::print(
         "{}\n",

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "compiler/backends/backends.h"
+#include "compiler/diag/utf8.h"
 #include "runtime/spec/loaded.h"
 #include "tools/chainio/call_args.h"
 #include "tools/chainio/commands.h"
@@ -98,7 +99,7 @@ void add_inspect(CLI::App& root, int& exit_code) {
     command->callback([path, json, &exit_code] {
         auto loaded = spec::Loaded::open(*path, {.use_native = false});
         if (!loaded) {
-            fmt::print(stderr, "chainio inspect: {}\n", loaded.error().message);
+            fmt::print(stderr, "chainio inspect: {}\n", diag::escaped(loaded.error().message));
             exit_code = loaded.error().system ? kExitSystem : kExitFailed;
             return;
         }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "compiler/diag/utf8.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/store/build.h"
 #include "tools/chainio/store/check.h"
@@ -17,7 +18,7 @@ struct Given {
 };
 
 int problems(const std::vector<std::string>& lines, bool system) {
-    for (const auto& line : lines) fmt::print(stderr, "chainio store: {}\n", line);
+    for (const auto& line : lines) fmt::print(stderr, "chainio store: {}\n", diag::escaped(line));
     return system ? kExitSystem : kExitFailed;
 }
 

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compiler/diag/utf8.h"
 #include "runtime/spec/outcomes.h"
 
 namespace chainio::tool {
@@ -24,7 +25,7 @@ constexpr double kPercentiles[] = {50, 90, 99, 99.9};
 std::string fallbacks_text(const metrics::Fallbacks& fallbacks) {
     std::string text;
     for (const auto& fallback : fallbacks.all()) {
-        text += fmt::format("fallback {} ({}x): {}\n", fallback.name, fallback.count, fallback.reason);
+        text += fmt::format("fallback {} ({}x): {}\n", fallback.name, fallback.count, diag::escaped(fallback.reason));
     }
     return text;
 }
