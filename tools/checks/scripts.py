@@ -62,7 +62,8 @@ def e2e():
     scripts, left_out = scripts_of(ROOT / "tests" / "e2e")
     if not scripts:
         return [Outcome("e2e", "failed", "no executable files in tests/e2e")]
-    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+    # They wait for programs and the disk for a third of their time.
+    with concurrent.futures.ThreadPoolExecutor(JOBS + 1) as pool:
         return [*left_out, *itertools.chain(*pool.map(run_script, scripts))]
 
 
