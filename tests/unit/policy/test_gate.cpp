@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <vector>
 
 #include "runtime/policy/gate.h"
 #include "tests/support/properties.h"
@@ -113,7 +114,9 @@ TEST(Gate, AProgramThatWaitsIsLookedAtAgainSooner) {
 TEST(Gate, ManyWaitsNeedNoPauseAndMoreOfThemEachTimeThatTheyWereInVain) {
     Gate gate;
     std::uint64_t now = 0;
-    for (const unsigned wanted : {4u, 8u, 16u, 32u, 64u, 128u, 256u, 512u, 1024u, 1024u}) {
+    std::vector<unsigned> each_time{4, 8, 16, 32, 64, 128, 256, 512};
+    each_time.resize(40, 1024);  // more times than a number can be doubled
+    for (const unsigned wanted : each_time) {
         for (int i = 0; i < 16; i++) {
             ASSERT_TRUE(gate.admit());
             gate.in_memory();
@@ -214,6 +217,24 @@ TEST(Gate, AProbeThatPaysBringsItBack) {
     EXPECT_EQ(gate.pause_ns(), 50 * kMs) << "the pause is the shortest again";
 }
 
+TEST(Gate, WhatAProbeHasFetchedIsNoUseThatItIsOfLater) {
+    Gate gate;
+    put_off(gate, 0);
+    gate.update(50 * kMs);
+    for (int i = 0; i < 16; i++) fetch_one(gate, true);
+    ASSERT_TRUE(gate.update(51 * kMs));
+    ASSERT_EQ(gate.state(), State::on);
+    for (int i = 0; i < 255; i++) {
+        ASSERT_TRUE(gate.admit());
+        gate.in_memory();
+        EXPECT_FALSE(gate.update(52 * kMs)) << i;
+    }
+    ASSERT_TRUE(gate.admit());
+    EXPECT_TRUE(gate.update(52 * kMs));
+    EXPECT_EQ(gate.state(), State::off);
+    EXPECT_EQ(gate.reason(), Reason::no_use);
+}
+
 TEST(Gate, AProbeIsBounded) {
     Gate gate;
     put_off(gate, 0);
@@ -269,6 +290,16 @@ TEST(Gate, WithoutEventsAProbeWaits) {
     Gate gate;
     put_off(gate, 0);
     gate.update(50 * kMs);
+    for (const std::uint64_t now : {100'000u, 200'000u, 300'000u}) EXPECT_FALSE(gate.update(now * kMs));
+    EXPECT_EQ(gate.state(), State::probing);
+}
+
+TEST(Gate, AProbeDoesNotBeginWithWhatWasWantedAlready) {
+    Gate gate;
+    put_off(gate, 0);
+    gate.update(50 * kMs);
+    ASSERT_TRUE(gate.admit());
+    gate.take_back();
     for (const std::uint64_t now : {100'000u, 200'000u, 300'000u}) EXPECT_FALSE(gate.update(now * kMs));
     EXPECT_EQ(gate.state(), State::probing);
 }
