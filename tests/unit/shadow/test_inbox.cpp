@@ -22,8 +22,9 @@ using tests::Poster;
 
 struct Taken final : MessageSink {
     std::vector<std::pair<Event, std::string>> all;
-    std::vector<std::uint32_t> processes;
+    std::vector<std::uint32_t> processes, asked;
     void on_message(const Message& message) override {
+        asked.push_back(message.asked);
         all.emplace_back(message.event,
                          std::string(reinterpret_cast<const char*>(message.payload.data()), message.payload.size()));
     }
@@ -77,10 +78,12 @@ TEST_F(InboxTest, OfAReadThatNobodyMakesOnlySoMuchCounts) {
     Poster poster(*region_, 0);
     Event event = read_event(0);
     event.length = UINT32_MAX;
-    ASSERT_TRUE(poster.post(event));
+    const std::vector<std::uint8_t> asked_for(sizeof(std::uint32_t), 0xff);
+    ASSERT_TRUE(poster.post(event, asked_for));
     EXPECT_EQ(drain(), 1u);
     ASSERT_EQ(taken_.all.size(), 1u);
     EXPECT_EQ(taken_.all[0].first.length, 256u << 20);
+    EXPECT_EQ(taken_.asked[0], 256u << 20);
 }
 
 // The region is sparse: looking at a ring's head would give it memory.
@@ -288,6 +291,91 @@ INSTANTIATE_TEST_SUITE_P(
                             }}),
     [](const auto& info) { return std::string(info.param.name); });
 
+// What stands behind the ring belongs to another one, or to nobody.
+TEST_F(InboxTest, AnEventThatGoesOverTheEndOfItsRingIsNone) {
+    Poster poster(*region_, 0);
+    while (shim::kRingBytes - poster.ring().tail % shim::kRingBytes > 64) {
+        ASSERT_TRUE(poster.post(read_event(1)));
+        drain();
+    }
+    taken_.all.clear();
+    const std::uint32_t at = poster.ring().tail % shim::kRingBytes;
+    ASSERT_GE(shim::kRingBytes - at, sizeof(Event)) << "there is room for the head of one";
+    Event event = read_event(2);
+    event.bytes = static_cast<std::uint16_t>(shim::kRingBytes - at + 8);
+    std::memcpy(poster.ring().data + at, &event, sizeof event);
+    poster.ring().tail += event.bytes;
+    drain();
+    EXPECT_TRUE(taken_.all.empty());
+    EXPECT_EQ(region_->stats.bad_events, 1u);
+}
+
+TEST_F(InboxTest, OfARingThatClaimsMoreThanItHoldsNothingIsTaken) {
+    Poster poster(*region_, 0);
+    ASSERT_TRUE(poster.post(read_event(1)));
+    poster.ring().tail += shim::kRingBytes;
+    EXPECT_EQ(drain(), 1u);
+    EXPECT_TRUE(taken_.all.empty());
+    EXPECT_EQ(region_->stats.bad_events, 1u);
+    EXPECT_TRUE(poster.taken());
+}
+
+struct Bound {
+    const char* name;
+    EventKind kind;
+    std::uint64_t offset;
+    std::size_t length;  // of the text, or of the read
+    std::uint32_t source = 0;
+    void (*pass)(Event&);  // makes it one that goes past the bound
+};
+
+class EventAtABound : public InboxTest, public testing::WithParamInterface<Bound> {
+  protected:
+    void post(Event event) {
+        Poster poster(*region_, 0);
+        const bool has_text = event.kind != EventKind::read && event.kind != EventKind::closed;
+        const std::vector<std::uint8_t> text(has_text ? event.length : 0, 'x');
+        ASSERT_TRUE(poster.post(event, text));
+        drain();
+    }
+};
+
+TEST_P(EventAtABound, IsTakenAndOnePastItIsNot) {
+    const Bound& bound = GetParam();
+    Event event{};
+    event.kind = bound.kind;
+    event.offset = bound.offset;
+    event.length = static_cast<std::uint32_t>(bound.length);
+    event.source = static_cast<std::uint8_t>(bound.source);
+    post(event);
+    EXPECT_EQ(taken_.all.size(), 1u);
+    EXPECT_EQ(region_->stats.bad_events, 0u);
+    bound.pass(event);
+    post(event);
+    EXPECT_EQ(taken_.all.size(), 1u);
+    EXPECT_EQ(region_->stats.bad_events, 1u);
+}
+
+constexpr auto kOneByteMore = [](Event& e) { e.length++; };
+constexpr auto kNextSource = [](Event& e) { e.source++; };
+constexpr auto kFurtherOn = [](Event& e) { e.offset++; };
+
+INSTANTIATE_TEST_SUITE_P(
+    Inbox, EventAtABound,
+    testing::Values(Bound{"path", EventKind::opened, 0, shim::kMaxPath - 1, 1, kOneByteMore},
+                    Bound{"passed_path", EventKind::passed, 0, shim::kMaxPath - 1, 1, kOneByteMore},
+                    Bound{"passed_socket", EventKind::passed, 0, 8, 1, kNextSource},
+                    Bound{"note", EventKind::note, 0, shim::kMaxPath - 1, 0, kOneByteMore},
+                    Bound{"peek", EventKind::ready, 0, shim::kMaxPeek, 0, kOneByteMore},
+                    Bound{"probe", EventKind::probe, 0, shim::kMaxProbeBytes, shim::kMaxProbes - 1, kOneByteMore},
+                    Bound{"ran_longer", EventKind::ran, 0, sizeof(shim::Ran), 0, kOneByteMore},
+                    Bound{"ran_shorter", EventKind::ran, 0, sizeof(shim::Ran), 0, [](Event& e) { e.length -= 8; }},
+                    Bound{"ran_chain", EventKind::ran, 0, sizeof(shim::Ran), shim::kMaxChains - 1, kNextSource},
+                    Bound{"ran_place", EventKind::ran, INT64_MAX, sizeof(shim::Ran), 0, kFurtherOn},
+                    Bound{"read_end", EventKind::read, INT64_MAX - 100, 100, 1, kFurtherOn},
+                    Bound{"closed_class", EventKind::closed, 0, 0, 1, kNextSource}),
+    [](const auto& info) { return std::string(info.param.name); });
+
 TEST_F(InboxTest, GarbageRingsNeverDoHarm) {
     region_->used_rings[0] = 1 << 17;
     EXPECT_TRUE(rc::check([&](const std::vector<std::uint8_t>& bytes, std::uint32_t tail, std::uint32_t owner) {
@@ -366,13 +454,14 @@ TEST_F(InboxTest, RingsOfDeadProcessesAreFreedAndThoseOfLivingOnesKept) {
 TEST_F(InboxTest, RingsOfAnotherPidNamespaceAreNotJudged) {
     constexpr std::uint32_t kNobody = 0x7ffffff0;
     Poster dead(*region_, 1, kNobody, kNobody), elsewhere(*region_, 2, kNobody, kNobody);
-    Poster half(*region_, 3, 0, kNobody | shim::kTaking);
-    elsewhere.ring().pids = 1;
+    Poster half(*region_, 3, 0, kNobody | shim::kTaking), half_elsewhere(*region_, 4, 0, kNobody | shim::kTaking);
+    elsewhere.ring().pids = half_elsewhere.ring().pids = 1;
     drain();
-    ASSERT_EQ(inbox_.rings(), 3u);
+    ASSERT_EQ(inbox_.rings(), 4u);
     for (int i = 0; i < 3; i++) inbox_.reclaim();
     EXPECT_EQ(dead.ring().owner, 0u);
     EXPECT_EQ(half.ring().owner, 0u) << "whoever was about to take it has ended";
+    EXPECT_EQ(half_elsewhere.ring().owner, 0u) << "wherever that was";
     EXPECT_EQ(elsewhere.ring().owner, kNobody) << "there somebody may have that number";
 }
 
