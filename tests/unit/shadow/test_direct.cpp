@@ -63,6 +63,16 @@ TEST_F(DirectTest, WhatCameShortIsNotServed) {
     EXPECT_TRUE(holds(f, 2) && holds(f, 3));
 }
 
+TEST_F(DirectTest, IsNotWalked) {
+    begin(16);
+    ShadowFile& f = direct_file("a.fix", 8);
+    ahead_->ask_walk(walk(f, 3));
+    EXPECT_EQ(stats().dropped, 1u);
+    EXPECT_TRUE(ahead_->idle());
+    EXPECT_EQ(direct_.notes(), std::vector<std::string>{"a file that is read with O_DIRECT was left alone once: a "
+                                                        "chain would walk it, and what walks read is not served"});
+}
+
 TEST_F(DirectTest, WhatHadToMakeRoomUnreadIsFetchedAgain) {
     begin(16);
     ShadowFile& f = direct_file("a.fix", 1024);

@@ -390,6 +390,9 @@ chain first on open(columns) as r { prefetch r.file at 0 for 4096 }
     EXPECT_TRUE(happens([&] { return pages_in_memory(named, 0, 1) == 1; }));
     EXPECT_EQ(pages_in_memory(other, 0, kPages), 0u);
     EXPECT_EQ(running.chain().events, 1u);
+    running.stop();
+    const auto notes = running.server().report().notes;
+    EXPECT_EQ(std::ranges::count(notes, "a file was left alone: the path does not match the class's pattern"), 1);
 }
 
 // A program that may not read a file may hold a descriptor of it all the same, and post what it likes.

@@ -8,6 +8,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <iterator>
+
 #include "runtime/shadow/clock.h"
 #include "runtime/shadow/refusals.h"
 #include "tests/unit/shadow/fixture.h"
@@ -258,6 +261,44 @@ TEST_F(FilesTest, AFileThatTookThePlaceOfAnotherIsFoundAfterAMoment) {
     EXPECT_NE(found(30'000'000'000), inode);
 }
 
+// A request may name anything below the root, and a chain any ending.
+TEST_F(FilesTest, WhatTheClassDoesNotHaveIsNotOpened) {
+    std::filesystem::create_directory(folder_.path() + "/in");
+    for (const char* name : {"f", "f.txt", "in/f"}) folder_.write(name, "x");
+    const auto under = files_.under_root("in/f", 0, now_ns());
+    ASSERT_FALSE(under);
+    EXPECT_EQ(under.error(), FileRefusal::no_match);
+    const auto beside = files_.sibling(get("f"), ".txt", 2, now_ns());
+    ASSERT_FALSE(beside);
+    EXPECT_EQ(beside.error(), FileRefusal::no_match);
+    EXPECT_EQ(files_.open_count(), 1u);
+}
+
+TEST_F(FilesTest, WhatWasOpenedOnlyToLookStaysOpenNowhere) {
+    const auto descriptors = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
+    const std::string path = folder_.write("f", "x"), other = folder_.write("other", "y");
+    const std::uint64_t begin = now_ns();
+    const ShadowFile file = **files_.under_root("f", 0, begin);
+    struct stat info{};
+    ASSERT_EQ(stat(other.c_str(), &info), 0);
+    files_.opened(info.st_dev, info.st_ino, other, 0, 0);
+    ShadowFile* replaced = files_.find(info.st_dev, info.st_ino);
+    std::filesystem::copy_file(path, other + ".new");
+    std::filesystem::rename(other + ".new", other);
+    const auto before = descriptors();
+
+    EXPECT_EQ(files_.open(*replaced), std::unexpected(FileRefusal::replaced));
+    EXPECT_EQ(descriptors(), before) << "its path leads to another file";
+    for (std::uint64_t minute = 1; minute < 4; minute++)
+        EXPECT_EQ((*files_.under_root("f", 0, begin + minute * 60'000'000'000))->fd, file.fd);
+    EXPECT_EQ(descriptors(), before) << "its path leads to the same file as ever";
+    const auto self = static_cast<std::uint32_t>(getpid());
+    EXPECT_TRUE(files_.search(self, file.device, file.inode, 0));
+    EXPECT_FALSE(files_.search(self, file.device, file.inode, 2));
+    EXPECT_FALSE(files_.search(self, info.st_dev, info.st_ino, 0));
+    EXPECT_EQ(descriptors(), before) << "it was looked for among a process's descriptors";
+}
+
 TEST_F(FilesTest, AFileIsOpenedByTheNameThatAProgramKnewLast) {
     const std::string before = folder_.write("f", "x"), after = folder_.path() + "/g";
     struct stat info{};
@@ -283,6 +324,19 @@ TEST_F(FilesTest, WhatIsInUseStaysOpenAndIsOpenedOnce) {
     EXPECT_EQ(&get("f0"), &used);
     EXPECT_EQ(used.fd, fd);
     EXPECT_LE(files_.open_count(), kOpen);
+    used.pins--;
+}
+
+TEST_F(FilesTest, WhatIsInUseIsNotForgottenForOthers) {
+    const auto told = [&](std::uint64_t inode) -> ShadowFile& {
+        return files_.opened(1, inode, folder_.path() + "/f" + std::to_string(inode), 0, 0);
+    };
+    ShadowFile& used = told(1);
+    used.pins++;
+    for (std::uint64_t inode = 2; inode < 4 * kKnown; inode++) told(inode);
+    EXPECT_EQ(files_.known(), kKnown);
+    EXPECT_EQ(files_.find(1, 1), &used);
+    EXPECT_EQ(files_.find(1, 2), nullptr) << "nobody uses the one behind it";
     used.pins--;
 }
 

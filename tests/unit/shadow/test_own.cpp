@@ -229,6 +229,7 @@ TEST_F(OwnRuns, WhatNobodyCouldHaveRunCountsForNothing) {
     ASSERT_TRUE(ran(static_cast<shim::Outcome>(77), file_));
     ASSERT_TRUE(ran(shim::Outcome::begun, file_, 0, 0)) << "no byte of it";
     ASSERT_TRUE(ran(shim::Outcome::begun, file_, INT64_MAX, UINT32_MAX));
+    ASSERT_TRUE(ran(shim::Outcome::begun, file_, 0, kPiece + 1)) << "more than is begun in one go";
     ASSERT_TRUE(happens([&] { return poster_.taken(); }));
     EXPECT_EQ(running_.stats().bad_events, 0u);
     ASSERT_TRUE(ran(shim::Outcome::begun, file_, std::uint64_t{INT64_MAX} + 1));
