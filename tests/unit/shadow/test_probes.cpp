@@ -145,6 +145,17 @@ TEST(Probes, OfAChainThatIsOffAreSwitchedOff) {
     EXPECT_TRUE(happens([&] { return probes.wanted(); })) << "it is probed again";
 }
 
+// Where it cannot be attached, or nowhere any more.
+TEST(Probes, ThatCannotBeReachedHaveTheirChainsOff) {
+    const Folder folder;
+    const auto server = server_of(spec_for(folder) +
+                                  "probe other = uprobe \"program:other\" (page: u64, name: cstr(max 40))\n"
+                                  "chain behind on probe(other) as p { prefetch data[p.name] at 0 for 4096 }\n");
+    server->lacks(1);
+    EXPECT_EQ(server->region().stats.chains[0].gate, shim::GateState::on);
+    EXPECT_EQ(server->region().stats.chains[1].gate, shim::GateState::off);
+}
+
 // What comes between the last look and the end is not lost.
 TEST(Probes, AreDrainedAtTheEnd) {
     const Folder folder;

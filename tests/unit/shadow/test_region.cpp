@@ -98,6 +98,43 @@ TEST_F(Region, OfAServerThatOnlyItsLockTellsOfStays) {
     EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
+// Whose process need not be one that can be seen from here.
+TEST_F(Region, OfAnotherUserStays) {
+    if (geteuid() != 0) GTEST_SKIP() << "only root can make another user's directory";
+    const pid_t gone = fork();
+    if (gone == 0) _exit(0);
+    ASSERT_EQ(waitpid(gone, nullptr, 0), gone);
+    std::string directory = base() + "/chainio-run." + std::to_string(gone) + ".XXXXXX";
+    ASSERT_NE(mkdtemp(directory.data()), nullptr);
+    ASSERT_EQ(chown(directory.c_str(), 65534, 65534), 0);
+    server_of(kPointers);
+    EXPECT_TRUE(std::filesystem::exists(directory));
+    ASSERT_EQ(chown(directory.c_str(), 0, 0), 0);
+    server_of(kPointers);
+    EXPECT_FALSE(std::filesystem::exists(directory)) << "one's own is cleaned up";
+}
+
+TEST_F(Region, ThatIsNoneOfThisProcessIsNotAdopted) {
+    auto made = RegionFile::create();
+    ASSERT_TRUE(made) << made.error();
+    const std::string path = made->path();
+    const auto is_adopted = [&] {
+        const auto adopted = RegionFile::adopt(path, dup(made->hand_on_lock()));
+        if (!adopted) EXPECT_EQ(adopted.error(), path + ": is no region of this process");
+        return adopted.has_value();
+    };
+    shim::Region& region = made->get();
+    region.magic++;
+    EXPECT_FALSE(is_adopted());
+    region.magic--;
+    region.version++;
+    EXPECT_FALSE(is_adopted());
+    region.version--;
+    region.server++;
+    EXPECT_FALSE(is_adopted());
+    EXPECT_TRUE(std::filesystem::exists(path)) << "it is another's";
+}
+
 TEST_F(Region, ThatItsOwnerCannotMapAgainIsGivenUp) {
     auto made = RegionFile::create();
     ASSERT_TRUE(made) << made.error();
