@@ -84,5 +84,66 @@ TEST(Report, RatesAreOfWhatHasHappenedSince) {
               "  pages: 0 reads/s, 0 of them from disk\n");
 }
 
+TEST(Report, TimesAndSizesHaveTheUnitThatTheyReach) {
+    EXPECT_EQ(human_time(999), "999 ns");
+    EXPECT_EQ(human_time(1e3), "1 us");
+    EXPECT_EQ(human_time(999e3), "999 us");
+    EXPECT_EQ(human_time(1e6), "1.0 ms");
+    EXPECT_EQ(human_time(999e6), "999.0 ms");
+    EXPECT_EQ(human_time(1e9), "1.00 s");
+    EXPECT_EQ(human_bytes(10 * 1024 - 1), "10239 B");
+    EXPECT_EQ(human_bytes(10 * 1024), "10 KiB");
+    EXPECT_EQ(human_bytes((std::uint64_t{10} << 20) - 1), "10239 KiB");
+    EXPECT_EQ(human_bytes(std::uint64_t{10} << 20), "10 MiB");
+}
+
+// A spec may hold chains for other queries than this one.
+TEST(Report, ChainsThatDidNothingAreLeftOutUnlessAllAre) {
+    Figures figures;
+    for (const char* name : {"one", "two"}) figures.chains.push_back({.name = name, .gate = "on"});
+    const auto shows = [&](const char* name) {
+        return figures_table(figures).find("\n  " + std::string(name) + " ") != std::string::npos;
+    };
+    EXPECT_TRUE(shows("one") && shows("two"));
+    for (std::uint64_t ChainFigures::* figure :
+         {&ChainFigures::failed, &ChainFigures::fetches, &ChainFigures::walks, &ChainFigures::cached,
+          &ChainFigures::duplicate, &ChainFigures::dropped}) {
+        figures.chains[1].*figure = 1;
+        EXPECT_FALSE(shows("one"));
+        EXPECT_TRUE(shows("two"));
+        figures.chains[1].*figure = 0;
+    }
+}
+
+TEST(Report, OfAProgramThatRanPlainThereAreNoFigures) {
+    Summary summary;
+    summary.program = "db";
+    summary.spec = "db.chain";
+    summary.plain = "there is no room";
+    summary.running_on = true;
+    EXPECT_EQ(summary_text(summary), "chainio: db was started; it ran plain: there is no room\n");
+    EXPECT_EQ(Json::parse(summary_json(summary))["plain"], "there is no room");
+    summary.plain.clear();
+    summary.running_on = false;
+    summary.ended = {3, 0};
+    EXPECT_EQ(summary_text(summary), "chainio: db ended with 3 after 0.000 s; db.chain, 0 processes\n");
+    EXPECT_EQ(Json::parse(summary_json(summary))["plain"], nullptr);
+}
+
+TEST(Report, OfRewritingWhatIsNotSeenIsToldWhereThereIsAny) {
+    Summary summary;
+    summary.program = summary.spec = "x";
+    const auto line = [&](const RewritingFigures& figures) {
+        summary.rewriting = figures;
+        const std::string text = summary_text(summary);
+        return text.substr(text.find('\n') + 1);
+    };
+    EXPECT_EQ(line({.programs = 1, .sites = 1, .calls = 2, .missed = 0}),
+              "  rewritten: 1 system call in 1 program; 2 caught, 0 missed\n");
+    EXPECT_EQ(line({.programs = 2, .sites = 3, .others = 4, .unknown = 1, .calls = 5, .missed = 6}),
+              "  rewritten: 3 system calls in 2 programs; 5 caught, 6 missed; 4 that nobody looks at; 1 outside of "
+              "functions may be more\n");
+}
+
 }  // namespace
 }  // namespace chainio::run
