@@ -196,6 +196,21 @@ def test_untaken(folder):
     expect("ends", server.stop(), 0)
 
 
+def trickles(sock):
+    """Sends one byte after another of a request that never ends, until somebody ends that."""
+    sock.settimeout(0.02)  # the pace
+    for _ in range(2000):
+        try:
+            sock.sendall(b"r")
+            if sock.recv(1) == b"":
+                return "given up"
+        except TimeoutError:
+            pass
+        except OSError:
+            return "given up"
+    return "served on"
+
+
 def test_slow_clients(folder):
     server = Server(folder, "--timeout", 300, "--requests", 1)
     frames = server.all_stats()["frames_in_use"]
@@ -221,6 +236,9 @@ def test_slow_clients(folder):
     idle.sendall(b"row 4\n")
     expect("who only thinks is left alone", receive(idle, len(lines_of(4))), lines_of(4))
     idle.close()
+    timeouts = server.stats()["timeouts"]
+    expect("who sends a request byte by byte has no more time for it", trickles(server.connect()), "given up")
+    expect("and is counted", server.stats()["timeouts"], timeouts + 1)
     expect("ends", server.stop(), 0)
 
 
