@@ -302,17 +302,16 @@ Report ServerImpl::report() const {
     if (given_up_ != 0)
         report.notes.push_back("fetches that had not ended a second after the program were given up (" +
                                std::to_string(given_up_) + " times)");
-    if (ahead_->failed() != 0)
-        report.notes.push_back(std::to_string(ahead_->failed()) + " fetches failed, the last with error " +
-                               std::to_string(ahead_->last_error()));
+    const auto counted = [&](std::uint64_t count, const std::string& of_one, const std::string& of_many) {
+        if (count != 0) report.notes.push_back(std::to_string(count) + (count == 1 ? of_one : of_many));
+    };
+    const std::string error = "with error " + std::to_string(ahead_->last_error());
+    counted(ahead_->failed(), " fetch failed, " + error, " fetches failed, the last " + error);
     const shim::Stats& stats = file_.get().stats;
-    if (stats.lost_events != 0)
-        report.notes.push_back(std::to_string(stats.lost_events.load()) + " events found no room in their rings");
-    if (stats.no_ring != 0)
-        report.notes.push_back(std::to_string(stats.no_ring.load()) +
-                               " events were not posted: their threads found no free ring, or no memory for one");
-    if (stats.bad_events != 0)
-        report.notes.push_back(std::to_string(stats.bad_events.load()) + " events could not be understood");
+    counted(stats.lost_events, " event found no room in its ring", " events found no room in their rings");
+    counted(stats.no_ring, " event was not posted: its thread found no free ring, or no memory for one",
+            " events were not posted: their threads found no free ring, or no memory for one");
+    counted(stats.bad_events, " event could not be understood", " events could not be understood");
     return report;
 }
 

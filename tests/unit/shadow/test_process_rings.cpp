@@ -5,9 +5,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/shadow/process_rings.h"
+#include "tests/unit/shadow/fixture.h"
 
 namespace chainio::shadow::test {
 namespace {
@@ -59,6 +61,23 @@ TEST(ProcessRings, WhatIsSetUpLaterIsFoundLaterAndOnce) {
     close(ring);
     EXPECT_EQ(rings.holders(ProcessRings::aio), 1u);
     EXPECT_EQ(rings.holders(ProcessRings::uring), 1u);
+}
+
+// A program may end before it is time for the next look.
+TEST(ProcessRings, AreLookedForOnceMoreAtTheEndOfARun) {
+    const Folder folder;
+    const std::string path = folder.write("a.ptr", std::string(4096, '\0'));
+    Running running(server_of(kPointers));
+    tests::Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(happens([&] { return poster.taken() && running.stats().processes == 1; }));
+    const Context context;
+    ASSERT_FALSE(context.failed()) << std::strerror(errno);
+    running.stop();
+    const auto notes = running.server().report().notes;
+    EXPECT_EQ(std::ranges::count(notes,
+                                 "a process has set up a kernel AIO context: its operations on it are not seen (once)"),
+              1);
 }
 
 TEST(ProcessRings, WhatIsToldCountsWithoutALook) {

@@ -1,0 +1,66 @@
+// What has failed is told of at the end of a run.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+
+#include "tests/unit/shadow/fixture.h"
+
+namespace chainio::shadow::test {
+namespace {
+
+constexpr std::uint32_t kPage = 4096;
+
+// The server's descriptors are this process's.
+int descriptor_of(const std::string& path) {
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;
+        if (std::filesystem::read_symlink(entry.path(), gone) != path) continue;
+        const std::string name = entry.path().filename();
+        int fd = -1;
+        std::from_chars(name.data(), name.data() + name.size(), fd);
+        return fd;
+    }
+    return -1;
+}
+
+TEST(Failed, FetchesAreToldOf) {
+    const Folder folder;
+    const std::string path =
+        std::filesystem::canonical(folder.write("a.ptr", std::string(std::size_t{64} * kPage, 'x')));
+    Running running(server_of(R"(
+app ahead { files data = "*.ptr" }
+chain further on read(data) as r { prefetch r.file at r.offset + r.length for 4096 }
+)"));
+    drop_pages(path);
+    tests::Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(poster.read(0, path, 0, kPage));
+    ASSERT_TRUE(happens([&] { return running.chain().fetches == 1; }));
+    const int fd = descriptor_of(path), unreadable = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    ASSERT_EQ(dup3(unreadable, fd, O_CLOEXEC), fd);
+    close(unreadable);
+    ASSERT_TRUE(poster.read(0, path, 32 * kPage, kPage));
+    ASSERT_TRUE(happens([&] { return running.chain().fetches == 2; }));
+    running.stop();
+    const auto notes = running.server().report().notes;
+    EXPECT_EQ(std::ranges::count(notes, "1 fetch failed, with error " + std::to_string(EBADF)), 1);
+    EXPECT_EQ(running.chain().wasted, 1u) << "of what failed nobody could have read";
+}
+
+TEST(Failed, OneEventIsNotCalledSeveral) {
+    Running running(server_of(kPointers));
+    shim::Stats& stats = running.region().stats;
+    stats.lost_events = stats.no_ring = stats.bad_events = 1;
+    running.stop();
+    const auto notes = running.server().report().notes;
+    for (const char* note : {"1 event found no room in its ring", "1 event could not be understood",
+                             "1 event was not posted: its thread found no free ring, or no memory for one"})
+        EXPECT_EQ(std::ranges::count(notes, note), 1) << note;
+}
+
+}  // namespace
+}  // namespace chainio::shadow::test
