@@ -7,8 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <random>
+#include <thread>
 
 #include "runtime/shadow/process_rings.h"
 #include "runtime/shadow/served.h"
@@ -210,6 +213,22 @@ TEST(Served, ReadersNeverTakeWhatIsBeingWritten) {
     EXPECT_EQ(wrong, 0u);
     EXPECT_GE(taken, 1000u);
     EXPECT_GT(missed, 0u);
+}
+
+// Its bytes are no atomics, so that ThreadSanitizer sees whether they are handed over.
+TEST(Served, WhatAReaderFindsWasWrittenBefore) {
+    const Folder folder;
+    const auto memory = memory_in(folder);
+    const std::uint64_t id = memory->add(named(1));
+    const std::uint32_t frame = memory->begin(id, 7, 1);
+    std::uint8_t* bytes = memory->data(frame);
+    std::thread reader([&] {
+        while (look_for(memory->parts(), id, 7 * kServedPage, kServedPage) != Look::here) std::this_thread::yield();
+        EXPECT_TRUE(std::all_of(bytes, bytes + kServedPage, [](std::uint8_t byte) { return byte == 'x'; }));
+    });
+    std::memset(bytes, 'x', kServedPage);
+    memory->arrived(frame, 1, kServedPage);
+    reader.join();
 }
 
 const char* const kBehind = R"(
