@@ -306,10 +306,13 @@ def test_control(folder):
         expect("control: a daemon that takes nobody", run("control", path, "stats", "--timeout", 1), (3, "", f"chainio control: '{path}' has not answered within 1 s\n"))
         for each in waiting:
             each.close()
-    answers = ((json.dumps({"error": "cannot open 'a\x1b[2J\nb'"}), "cannot open 'a\\x1b[2J\\x0ab'"), ("\x1b[2J", "the answer is no JSON: \\x1b[2J"))
+    answers = ((json.dumps({"error": "cannot open 'a\x1b[2J\nb'"}), "cannot open 'a\\x1b[2J\\x0ab'"), ("\x1b[2J", "no chainio-runtime answers so: \\x1b[2J"),
+               ("[1]", "no chainio-runtime answers so: [1]"), ('{"error":5}', 'no chainio-runtime answers so: {"error":5}'))
     for number, (answer, said) in enumerate(answers):
         with answering(folder / f"answers{number}", lambda peer, answer=answer: peer.sendall(answer.encode() + b"\n")) as path:
             expect("control: an error of any bytes", run("control", path, "reload"), (1, "", f"chainio control: {said}\n"))
+    with answering(folder / "endless", endless) as path:
+        expect("control: an answer without an end", run("control", path, "stats"), (3, "", f"chainio control: '{path}' answers without an end; no chainio-runtime does\n"))
     with answering(folder / "dribbles", dribble) as path:
         expect("control: an answer that comes in too many pieces", run("control", path, "stats", "--timeout", 1), (3, "", f"chainio control: '{path}' has not answered within 1 s\n"))
 
@@ -348,6 +351,12 @@ def answering(path, answer):
         thread.start()
         yield path
         thread.join()
+
+
+def endless(peer):
+    with contextlib.suppress(OSError):  # the caller has gone
+        while True:
+            peer.sendall(b"{" * (1 << 20))
 
 
 def dribble(peer):

@@ -20,6 +20,10 @@
 namespace chainio::tool {
 namespace {
 
+constexpr std::size_t kMostBytes = std::size_t{16}
+                                   << 20;  // of an answer: those of all that can be counted are far shorter
+constexpr std::size_t kMostShown = 300;    // of an answer that cannot be understood
+
 struct Parsed {
     std::string path, op;
     unsigned timeout_s = 60;
@@ -84,6 +88,8 @@ std::expected<std::string, std::string> ask(const Parsed& parsed) {
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return std::unexpected(fmt::format("'{}' closed without an answer", parsed.path));
         answer.append(buffer, static_cast<std::size_t>(got));
+        if (answer.size() > kMostBytes)
+            return std::unexpected(fmt::format("'{}' answers without an end; no chainio-runtime does", parsed.path));
     }
     answer.pop_back();
     return answer;
@@ -99,8 +105,10 @@ int control(const Parsed& parsed) {
     const auto answer = ask(parsed);
     if (!answer) return refused(kExitSystem, answer.error());
     auto json = nlohmann::ordered_json::parse(*answer, nullptr, false);
-    if (!json.is_object()) return refused(kExitFailed, "the answer is no JSON: " + *answer);
-    if (json.contains("error")) return refused(kExitFailed, json["error"].get<std::string>());
+    const bool is_error = json.is_object() && json.contains("error");
+    if (!json.is_object() || (is_error && !json["error"].is_string()))
+        return refused(kExitFailed, "no chainio-runtime answers so: " + answer->substr(0, kMostShown));
+    if (is_error) return refused(kExitFailed, json["error"].get<std::string>());
     json.erase("id");
     fmt::print(
         "{}\n",
