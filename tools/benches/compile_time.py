@@ -113,7 +113,7 @@ chain lookup{n}(index: file pages, key: u64) -> bytes(max 512) hops 8 {{
     }}
     goto walk at n.ptrs[i - 1]
   }}
-  step value(v: Value{n} at 0 for 512) {{
+  step value(v: Value{n} for 512) {{
     return v.bytes
   }}
 }}
