@@ -19,7 +19,7 @@ function(chainio_test name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LINK} chainio_flags GTest::gtest GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  # Nearly half of what a sanitizer's build takes would be the optimizer's, for tests that run for an instant.
+  # Half of the time in which a test is compiled for a sanitizer would be the optimizer's, and most run for an instant.
   if(CHAINIO_SANITIZE)
     target_compile_options(${name} PRIVATE -O0)
   endif()

@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 """chainio call, inspect, chainio-runtime's service and the Python binding, on a tree that this script writes."""
-import contextlib
 import copy
 import json
 import os
 import pathlib
 import resource
-import select
 import signal
 import socket
 import struct
@@ -289,85 +287,6 @@ def test_python(app, tree, keys):
             expect("python: refusal", str(error), lambda e: "did you mean 'lookup'?" in e)
 
 
-def test_control(folder):
-    """`chainio control` gives up in time also where it is not let in."""
-    path = folder / "full"
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
-        listener.listen(0)
-        waiting = []
-        try:
-            while True:
-                waiting.append(socket.socket(socket.AF_UNIX))
-                waiting[-1].setblocking(False)
-                waiting[-1].connect(str(path))
-        except BlockingIOError:
-            pass  # no more are let in
-        expect("control: a daemon that takes nobody", run("control", path, "stats", "--timeout", 1), (3, "", f"chainio control: '{path}' has not answered within 1 s\n"))
-        for each in waiting:
-            each.close()
-    answers = ((json.dumps({"error": "cannot open 'a\x1b[2J\nb'"}), "cannot open 'a\\x1b[2J\\x0ab'"), ("\x1b[2J", "no chainio-runtime answers so: \\x1b[2J"),
-               ("[1]", "no chainio-runtime answers so: [1]"), ('{"error":5}', 'no chainio-runtime answers so: {"error":5}'))
-    for number, (answer, said) in enumerate(answers):
-        with answering(folder / f"answers{number}", lambda peer, answer=answer: peer.sendall(answer.encode() + b"\n")) as path:
-            expect("control: an error of any bytes", run("control", path, "reload"), (1, "", f"chainio control: {said}\n"))
-    with answering(folder / "endless", endless) as path:
-        expect("control: an answer without an end", run("control", path, "stats"), (3, "", f"chainio control: '{path}' answers without an end; no chainio-runtime does\n"))
-    with answering(folder / "dribbles", dribble) as path:
-        expect("control: an answer that comes in too many pieces", run("control", path, "stats", "--timeout", 1), (3, "", f"chainio control: '{path}' has not answered within 1 s\n"))
-
-
-def test_odd_names(app, tree, folder):
-    """What a terminal would obey is shown, in whatever name."""
-    odd, shown = folder / "no\x1b[31m\u202e", f"{folder}/no\\x1b[31m\\xe2\\x80\\xae"
-    expect("control: an odd path", run("control", odd, "stats"),
-           (3, "", f"chainio control: nobody answers at '{shown}': No such file or directory; is it what chainio-runtime got as --socket?\n"))
-    for tool, words in (("chainio", ("call", odd, "lookup")), ("chainio", ("inspect", odd)), ("chainio", ("store", "check", odd)), ("chainio-runtime", ("--spec", odd))):
-        expect(f"{tool} {words[0]}: an odd path", run(*words, tool=tool), lambda r: (r[0], r[1]) == (3, "") and "\x1b" not in r[2] and shown in r[2])
-    kept, path = folder / "kept\x1b[31m.o", folder / "odd\x1b"
-    kept.write_bytes(app.read_bytes())
-    server = started.start([BUILD / "bin" / "chainio-runtime", "--spec", kept, "--socket", path, "--file", f"pages={tree}"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    said = next(line for line in server.stderr if line.startswith("serving"))
-    expect("the daemon's socket", said, f"serving at {folder}/odd\\x1b\n")
-    kept.unlink()
-    gone = f"cannot read artifact '{folder}/kept\\x1b[31m.o': No such file or directory\n"
-    expect("control: an odd path in the daemon's error", run("control", path, "reload"), (1, "", f"chainio control: {gone}"))
-    server.send_signal(signal.SIGTERM)
-    expect("the daemon's own error", (server.wait(20), server.stderr.read().splitlines(keepends=True)[0]), (0, f"edition 1 goes on, the reload (asked to) is refused: {gone}"))
-
-
-@contextlib.contextmanager
-def answering(path, answer):
-    """A socket at `path` whose first caller is answered."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
-        listener.listen(1)
-
-        def serve():
-            with listener.accept()[0] as peer:
-                peer.recv(4096)
-                answer(peer)
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield path
-        thread.join()
-
-
-def endless(peer):
-    with contextlib.suppress(OSError):  # the caller has gone
-        while True:
-            peer.sendall(b"{" * (1 << 20))
-
-
-def dribble(peer):
-    """A piece whenever the caller has not gone for a while: 5 s of them, and the end."""
-    for _ in range(25):
-        if select.select([peer], [], [], 0.2)[0]:
-            return
-        peer.sendall(b" ")
-    peer.sendall(b'{"stats": {}}\n')
-
-
 def refusal(call):
     """What is raised, as its type's name and its text."""
     try:
@@ -515,8 +434,6 @@ def main():
         test_call(app, tree, keys, folder)
         test_refusals(app, tree, folder)
         test_runtime(app, tree, folder)
-        test_control(folder)
-        test_odd_names(app, tree, folder)
         test_full_disk(app, tree, folder)
         test_python(app, tree, keys)
         test_python_misuse(app, tree, keys)

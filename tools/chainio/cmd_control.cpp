@@ -20,9 +20,10 @@
 namespace chainio::tool {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{16}
-                                   << 20;  // of an answer: those of all that can be counted are far shorter
-constexpr std::size_t kMostShown = 300;    // of an answer that cannot be understood
+// Of an answer: those with all that can be counted are far shorter.
+constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+// Of an answer that cannot be understood.
+constexpr std::size_t kMostShown = 300;
 
 struct Parsed {
     std::string path, op;
