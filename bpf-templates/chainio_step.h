@@ -59,17 +59,20 @@ enum cio_prefetch_kind {
 	CIO_PREFETCH_SIBLING = 1, /* that file with its extension replaced by literal `name` */
 	CIO_PREFETCH_PATH = 2,    /* the class's root joined with the bytes at name_offset of name_space */
 	CIO_PREFETCH_CHAIN = 3,   /* run chain `target` with args */
+	CIO_PREFETCH_MARK = 4,    /* nothing: `offset` of the event's file gets `length` as its mark */
+	CIO_PREFETCH_MARK_VIA = 5, /* the same with what chain `target` returns for args */
 };
+#define CIO_MARK_FILE (~0ull) /* the offset that marks all places without a mark */
 
 struct cio_prefetch {
 	__u64 offset;
 	__u64 length;      /* 0: the whole file */
 	__u16 kind;
 	__u16 name_space;  /* enum cio_space: where the name is (SIBLING: the literals) */
-	__u32 target;      /* file class, or chain for CIO_PREFETCH_CHAIN */
+	__u32 target;      /* file class, or chain for CHAIN and MARK_VIA */
 	__u32 name_offset; /* bytes into name_space */
 	__u32 name_length;
-	__u64 args[4];     /* CHAIN: its scalar arguments */
+	__u64 args[4];     /* CHAIN, MARK_VIA: its scalar arguments */
 };
 
 struct cio_io {

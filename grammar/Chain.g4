@@ -125,6 +125,7 @@ leaf
     | emit=emitStmt
     | fail=failStmt
     | fetch=prefetchStmt
+    | mark=markStmt
     | answer=replyStmt
     | skip=skipStmt
     | jump=(BREAK | CONTINUE)
@@ -135,6 +136,7 @@ returnStmt  : RETURN value=expr | RETURN_BARE ;
 emitStmt    : EMIT values+=expr (COMMA values+=expr)* ;
 failStmt    : FAIL reason=word ;
 prefetchStmt: PREFETCH (VIA call=expr | target=expr (AT at=expr FOR length=expr)?) ;
+markStmt    : MARK target=expr (AT at=expr)? (WITH value=expr | VIA call=expr) ;
 replyStmt   : REPLY parts+=replyPart ((PART | COMMA) parts+=replyPart)* END ;
 replyPart   : value=expr (COLON format=word)? ;
 skipStmt    : SKIPS amount=expr ;
@@ -179,9 +181,9 @@ qualified   : first=word (DOT second=IDENT)? ;
 // Words of the language that are also fine names. Always reserved: import const let var when fn chain block for in if else goto
 // return fail break continue true false as via files. A local name may not be a word that begins a statement, a type's name
 // not one that begins a type.
-word        : IDENT | sharedWord | (MATCH | EMIT | REPLY | PREFETCH | NEXT | STATE | STEP | DONE | TAG | BYTES | CSTR | BITS | FILE) ;
+word        : IDENT | sharedWord | (MATCH | EMIT | REPLY | PREFETCH | MARK | NEXT | STATE | STEP | DONE | TAG | BYTES | CSTR | BITS | FILE) ;
 localWord   : IDENT | sharedWord | (BYTES | CSTR | BITS | FILE) ;
-typeWord    : IDENT | sharedWord | (MATCH | EMIT | REPLY | PREFETCH | NEXT | STATE | STEP | DONE | TAG) ;
+typeWord    : IDENT | sharedWord | (MATCH | EMIT | REPLY | PREFETCH | MARK | NEXT | STATE | STEP | DONE | TAG) ;
 sharedWord
     : WITH | PARAM | APP | EXE | DIRECT | IMMUTABLE | NO_READ_AHEAD | HEADER | ROOT | CACHE | LEVELS | SOCKET | TCP | UDP
     | PORT | CLASS | PRIORITY | WEIGHT | SLO | BATCH | MIN | MAX | ADAPT | RECORD | TEXT | ON | READ | OPEN | READY | PROBE | HOPS | FROM
@@ -196,7 +198,7 @@ BATCH: 'batch'; MIN: 'min'; MAX: 'max'; ADAPT: 'adapt'; RECORD: 'record'; LET: '
 CSTR: 'cstr'; BITS: 'bits'; WHEN: 'when'; TEXT: 'text'; FN: 'fn'; CHAIN: 'chain'; FILE: 'file'; ON: 'on'; READ: 'read';
 OPEN: 'open'; READY: 'ready'; PROBE: 'probe'; HOPS: 'hops'; STATE: 'state'; STEP: 'step'; DONE: 'done'; BLOCK: 'block';
 FROM: 'from'; AT: 'at'; FOR: 'for'; IN: 'in'; TAG: 'tag'; IF: 'if'; ELSE: 'else'; GOTO: 'goto'; NEXT: 'next';
-RETURN: 'return'; EMIT: 'emit'; FAIL: 'fail'; PREFETCH: 'prefetch'; REPLY: 'reply'; SKIPS: 'skip'; BREAK: 'break'; CONTINUE: 'continue';
+RETURN: 'return'; EMIT: 'emit'; FAIL: 'fail'; PREFETCH: 'prefetch'; MARK: 'mark'; REPLY: 'reply'; SKIPS: 'skip'; BREAK: 'break'; CONTINUE: 'continue';
 SERVICE: 'service'; VIA: 'via'; REQUEST: 'request'; MALFORMED: 'malformed'; FAILURE: 'failure'; DATAGRAM: 'datagram';
 ENTRIES: 'entries'; TTL: 'ttl'; KEY: 'key'; BY: 'by'; TRUE: 'true'; FALSE: 'false';
 

@@ -272,6 +272,10 @@ struct Prefetch {
     ExprPtr target;
     ExprPtr at, length;  // both or neither
 };
+struct Mark {
+    ExprPtr target, at;   // without a place: all that have no mark of their own
+    ExprPtr value, call;  // one of them
+};
 struct ReplyPart {
     ExprPtr value;
     std::optional<Name> format;  // dec, hex, u32be …
@@ -292,8 +296,8 @@ struct Stmt {
     Span span;
     Comments comments;
     std::uint32_t canonical_line = 0;  // set by the printer: the line in the canonical form
-    std::variant<Let, Var, Assign, If, When, Match, For, Goto, Return, Emit, Fail, PrefetchVia, Prefetch, Reply, Skip,
-                 Break, Continue, CallStmt>
+    std::variant<Let, Var, Assign, If, When, Match, For, Goto, Return, Emit, Fail, PrefetchVia, Prefetch, Mark, Reply,
+                 Skip, Break, Continue, CallStmt>
         node;
 };
 // Those that hold other ones, or declare a name; what is not named here is a `leaf` of the grammar.

@@ -74,6 +74,7 @@ Json chain_json(const ir::Module& module, const ir::Chain& chain) {
     for (const ir::HeaderArg& h : chain.header_args) {
         const Json field = h.field == ir::kFileSizeField    ? Json("file size")
                            : h.field == ir::kReadAheadField ? Json("read-ahead")
+                           : h.field == ir::kMarkField      ? Json("mark")
                                                             : Json(h.field);
         out["header_args"].push_back({{"slot", h.slot}, {"file", h.file}, {"field", field}});
     }

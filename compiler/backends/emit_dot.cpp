@@ -91,6 +91,9 @@ class Graph {
     }
 
     void prefetch(const std::string& from, const ir::Prefetch& fetch) {
+        if (fetch.kind == ir::PrefetchKind::mark) return;
+        if (fetch.kind == ir::PrefetchKind::mark_via)
+            return edge(from, fmt::format("chain{}", fetch.target), "mark via", "dashed");
         if (fetch.kind == ir::PrefetchKind::chain)
             return edge(from, fmt::format("chain{}", fetch.target), "prefetch via", "dashed");
         if (fetch.kind == ir::PrefetchKind::same || fetch.target >= module_.files.size())

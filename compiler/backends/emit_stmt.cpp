@@ -226,7 +226,8 @@ std::string FunctionEmitter::stmt(const ir::Prefetch& n, Scope) {
                                    named ? static_cast<int>(n.name.space) : 0, named ? operand(n.name.offset) : "0",
                                    named ? operand(n.name.length) : "0", ranged ? operand(n.offset) : "0",
                                    ranged ? operand(n.length) : "0");
-    for (std::size_t i = 0; i < 4; i++) text += ", " + (!ranged && i < n.args.size() ? operand(n.args[i]) : "0");
+    for (std::size_t i = 0; i < 4; i++)
+        text += ", " + (ir::is_call(n.kind) && i < n.args.size() ? operand(n.args[i]) : "0");
     return text + ");";
 }
 

@@ -7,7 +7,7 @@
 
 namespace chainio::ir {
 
-constexpr std::uint32_t kFormatVersion = 10;
+constexpr std::uint32_t kFormatVersion = 11;
 
 // The last value of each enum; the reader refuses greater ones.
 template <class E>
@@ -27,7 +27,7 @@ inline constexpr Input kLast<Input> = Input::out_length;
 template <>
 inline constexpr ResultKind kLast<ResultKind> = ResultKind::slice;
 template <>
-inline constexpr PrefetchKind kLast<PrefetchKind> = PrefetchKind::chain;
+inline constexpr PrefetchKind kLast<PrefetchKind> = PrefetchKind::mark_via;
 template <>
 inline constexpr Format kLast<Format> = Format::u64be;
 template <>

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "bpf-templates/chainio_step.h"
 #include "compiler/ir/names.h"
 #include "compiler/ir/visit.h"
 
@@ -133,7 +134,12 @@ class Printer {
     std::string text(const End&) const { return "end"; }
     std::string text(const Prefetch& n) const {
         std::string s = fmt::format("prefetch {} {}", name_of(n.kind), n.target);
-        if (n.kind == PrefetchKind::chain) return s + "(" + list(n.args, [&](const Operand& o) { return op(o); }) + ")";
+        const bool of_file = n.offset.is_imm && n.offset.value == CIO_MARK_FILE;
+        const std::string place = of_file ? "file" : "at " + op(n.offset);
+        if (n.kind == PrefetchKind::mark) return "mark " + place + " with " + op(n.length);
+        if (is_call(n.kind)) s += "(" + list(n.args, [&](const Operand& o) { return op(o); }) + ")";
+        if (n.kind == PrefetchKind::mark_via) return s + " marks " + place;
+        if (n.kind == PrefetchKind::chain) return s;
         if (n.kind != PrefetchKind::same) s += " name " + slice(n.name);
         return s + fmt::format(" at {} for {}", op(n.offset), op(n.length));
     }

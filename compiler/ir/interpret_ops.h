@@ -198,9 +198,9 @@ class Operations {
         cio_prefetch entry{};
         entry.kind = static_cast<std::uint16_t>(n.kind);
         entry.target = n.target;
-        if (n.kind == PrefetchKind::chain) {
+        if (is_call(n.kind))
             for (std::size_t i = 0; i < n.args.size() && i < 4; i++) entry.args[i] = get(n.args[i]);
-        } else {
+        if (n.kind != PrefetchKind::chain) {
             entry.offset = get(n.offset);
             entry.length = get(n.length);
         }

@@ -62,7 +62,7 @@ enum class VarintKind : std::uint8_t { leb128, zigzag, sqlite };
 enum class HashAlgo : std::uint8_t { crc32c, xxh64, fnv1a };
 enum class Input : std::uint8_t { block_offset, block_length, block_tag, out_length };
 enum class ResultKind : std::uint8_t { none, scalar, slice };  // as cio_result_kind
-enum class PrefetchKind : std::uint8_t { same, sibling, path, chain };
+enum class PrefetchKind : std::uint8_t { same, sibling, path, chain, mark, mark_via };
 
 struct Stmt;
 using Body = std::vector<Stmt>;
@@ -109,6 +109,10 @@ struct Fail { std::uint32_t outcome; };                       // fails with `out
 struct End {};                                                // ends the step (the tail of `goto`)
 // Appends to the prefetch list; when that holds IoLayout::prefetch_count entries already, nothing happens. Fields that a kind
 // does not use are written as 0. `name` is used by sibling (literal space) and path; at most 4 args, missing ones are 0.
+// Marks fetch nothing: the place `offset` of the event's file gets `length` as its mark, or what chain `target` returns; with
+// CIO_MARK_FILE all places that have none.
+constexpr bool is_call(PrefetchKind kind) { return kind == PrefetchKind::chain || kind == PrefetchKind::mark_via; }
+constexpr bool is_mark(PrefetchKind kind) { return kind == PrefetchKind::mark || kind == PrefetchKind::mark_via; }
 struct Prefetch { PrefetchKind kind; std::uint32_t target; Slice name; Operand offset, length; std::vector<Operand> args; };
 // Service handlers only: runs a chain; ok is 1 or 0; `scalar` is a scalar result or the length of a bytes result, whose bytes
 // are number `result` of Space::result. `args` are the chain's scalars in order, `bytes_args` its bytes; `files` gives each file
@@ -170,8 +174,9 @@ struct Param {
     std::uint32_t max = 0;          // bytes
 };
 // args[slot] of a chain is field `field` of the header of file parameter `file`, filled in by the runtime.
-// HeaderArg::field: not a field of the header but the file's length; in shadow chains, how far the kernel reads ahead on its device
-inline constexpr std::uint16_t kFileSizeField = 0xffff, kReadAheadField = 0xfffe;
+// HeaderArg::field: not a field of the header but the file's length; in shadow chains, how far the kernel reads ahead on its device,
+// and the mark of the place where the read begins.
+inline constexpr std::uint16_t kFileSizeField = 0xffff, kReadAheadField = 0xfffe, kMarkField = 0xfffd;
 // A header's field of this name is how long the file has to be.
 inline constexpr std::string_view kFileSizeName = "file_size";
 struct HeaderArg { std::uint16_t slot, file, field; };

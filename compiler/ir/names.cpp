@@ -51,7 +51,8 @@ std::string_view name_of(Input input) {
 }
 
 std::string_view name_of(PrefetchKind kind) {
-    static constexpr auto words = std::to_array<std::string_view>({"same", "sibling", "path", "chain"});
+    static constexpr auto words =
+        std::to_array<std::string_view>({"same", "sibling", "path", "chain", "mark", "mark_via"});
     return pick(words, kind);
 }
 

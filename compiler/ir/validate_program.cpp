@@ -244,7 +244,8 @@ class Flow {
     Problem operation(const Prefetch& n) {
         if (c_.program.kind != ProgramKind::shadow) return "a prefetch outside of a shadow chain";
         if (n.args.size() > 4) return "more than 4 arguments of a prefetch";
-        if (n.kind == PrefetchKind::chain) {
+        if (n.kind == PrefetchKind::mark) return {};
+        if (is_call(n.kind)) {
             if (n.target >= c_.module.chains.size()) return "a prefetch through an unknown chain";
             return {};
         }

@@ -157,19 +157,25 @@ void ProgramLowering::prefetch(const checked::Stmt& s) {
     ir::Prefetch p{s.prefetch_kind, s.index, {}, Operand::imm(0), Operand::imm(0), {}};
     if (p.kind == ir::PrefetchKind::sibling) p.name = m_.literal(s.bytes);
     if (p.kind == ir::PrefetchKind::path) p.name = bytes(*s.value3);
+    if (ir::is_mark(p.kind)) p.offset = Operand::imm(CIO_MARK_FILE);
     if (s.value) p.offset = scalar(*s.value);
     if (!s.value2) return b_.add(std::move(p));
     p.length = scalar(*s.value2);
+    if (p.kind == ir::PrefetchKind::mark) return b_.add(std::move(p));
     if (p.length.is_imm && p.length.value != 0) return b_.add(std::move(p));
     if_(p.length, [&] { b_.add(p); });
 }
 
 void ProgramLowering::prefetch_via(const checked::Stmt& s) {
-    ir::Prefetch p{ir::PrefetchKind::chain, s.index, {}, Operand::imm(0), Operand::imm(0), {}};
+    const bool marks = s.prefetch_kind == ir::PrefetchKind::mark_via;
+    ir::Prefetch p{
+        marks ? s.prefetch_kind : ir::PrefetchKind::chain, s.index, {}, Operand::imm(0), Operand::imm(0), {}};
     for (const checked::ExprPtr& value : s.values) {
         if (!value || value->kind == checked::ExprKind::file_ref) continue;
         p.args.push_back(scalar(*value));
     }
+    if (marks) p.offset = Operand::imm(CIO_MARK_FILE);
+    if (s.value) p.offset = scalar(*s.value);
     b_.add(std::move(p));
 }
 

@@ -42,7 +42,7 @@ const char* Checker::what_event_has() const {
         case ir::ChainMode::on_open: return "it has file and last_read";
         case ir::ChainMode::on_ready:
             return "it has bytes, offset, length, total, record(R), records(R) and text(Rule)";
-        default: return "it has bytes, offset, length, total, file, record(R), records(R) and text(Rule)";
+        default: return "it has bytes, offset, length, total, mark, file, record(R), records(R) and text(Rule)";
     }
 }
 
@@ -71,7 +71,10 @@ Value Checker::block_member(const ast::Name& field, Span span, const Binding* ev
     // An open has no read of its own: what the thread has last read of such a file tells how it goes about it.
     if (event && field.text == "last_read" && env_.chain && env_.chain->out->mode == ir::ChainMode::on_open)
         return make(ExprKind::block_tag, {TypeKind::integer}, span);
+    const bool is_read = event && env_.chain && env_.chain->out->mode == ir::ChainMode::on_read;
+    if (is_read && field.text == "mark") return file_fact(0, ir::kMarkField, span);
     std::vector<std::string> names{"offset", "length", event ? "bytes" : "tag"};
+    if (is_read) names.emplace_back("mark");
     if (event) names.insert(names.end(), {"total", "file", "record", "records", "text"});
     if (event && env_.chain && env_.chain->out->mode == ir::ChainMode::on_open) names = {"file", "last_read"};
     const bool known = field.text == "offset" || field.text == "length" || field.text == "bytes" ||
@@ -300,6 +303,15 @@ Value Checker::view_size(Value view, Span span) {
     return wrap(std::move(size), named, std::move(first));
 }
 
+// What the runtime says of a file, beside the fields of its header.
+Value Checker::file_fact(std::uint32_t file, std::uint16_t which, Span span) {
+    env_.chain->header_fields.insert({file, which});
+    Value fact = make(ExprKind::header_field, {TypeKind::integer}, span);
+    fact.expr->index = file;
+    fact.expr->index2 = which;
+    return fact;
+}
+
 // `db.page_size`: a field of the header of the file that a parameter names.
 Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span span) {
     if (!env_.chain || file >= env_.chain->out->params.size()) {
@@ -317,10 +329,7 @@ Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span spa
     const bool has_event = mode == ir::ChainMode::on_read || mode == ir::ChainMode::on_open;
     if (field.text == ir::kFileSizeName || (field.text == "read_ahead" && has_event)) {
         const std::uint16_t which = field.text == ir::kFileSizeName ? ir::kFileSizeField : ir::kReadAheadField;
-        env_.chain->header_fields.insert({file, which});
-        Value size = make(ExprKind::header_field, {TypeKind::integer}, span);
-        size.expr->index = file;
-        size.expr->index2 = which;
+        Value size = file_fact(file, which, span);
         size.unit = ast::Unit::bytes;
         return size;
     }

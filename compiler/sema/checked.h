@@ -43,7 +43,8 @@ enum class ExprKind : std::uint8_t {
     local,         // index into Body::locals; any type
     param,         // index into Chain::params; integer or bytes
     header_field,  // field `index2` (data or derived, integer) of the header record of file parameter `index`;
-                   // index2 == ir::kFileSizeField: `db.file_size`; kReadAheadField: `r.file.read_ahead`
+                   // index2 == ir::kFileSizeField: `db.file_size`; kReadAheadField: `r.file.read_ahead`, kMarkField:
+                   // `r.mark`
     state,         // index into Chain::state; integer or bytes
     block_offset,  // bytes into the file
     block_length,
@@ -214,7 +215,8 @@ enum class StmtKind : std::uint8_t {
     fail,      // outcome `index`
     prefetch,  // `prefetch_kind`, target class `index`, value = at, value2 = length (absent: whole file), value3 = path
                // bytes; bytes = sibling suffix
-    prefetch_via,  // chain `index` with values
+               // `prefetch_kind` mark: the place value (absent: the file) is marked with value2
+    prefetch_via,  // chain `index` with values; `prefetch_kind` mark_via: the place value is marked with its result
     reply,         // parts
     skip,          // value: how many bytes behind the request are no requests
     break_,

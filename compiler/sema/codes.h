@@ -144,6 +144,9 @@ enum Code : int {
     prefetch_range = 274,
     sibling_suffix = 275,
     too_many_prefetches = 276,
+    mark_target = 277,
+    mark_result = 278,
+    only_marks = 279,
     // services
     port_range = 290,
     no_request_handler = 291,

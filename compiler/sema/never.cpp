@@ -99,6 +99,7 @@ void Checker::warn_reads(const ChainScope& chain) {
 
 void Checker::warn_prefetches(const Block& block) {
     each(StmtKind::prefetch, block, [&](const Stmt& prefetch) {
+        if (prefetch.prefetch_kind == ir::PrefetchKind::mark) return;
         if (!prefetch.value || prefetch.value->kind != ExprKind::int_const || prefetch.value->value < kFilesEnd) return;
         warn(read_never_fits, prefetch.value->span,
              "a prefetch that begins at byte " + std::to_string(prefetch.value->value) + " never reads anything",

@@ -33,9 +33,23 @@ void Checker::check_shadow_chain(ChainScope& chain, checked::Chain& out) {
     if (count > kMaxPrefetch) {
         error(too_many_prefetches, n.name.span,
               "chain `" + n.name.text + "` asks for at least " + std::to_string(count) + " prefetches at one event",
-              "ask for at most 512");
+              "ask for at most 512, of which each `mark` is one");
     }
+    if (marks_only(out.shadow.block))
+        error(only_marks, n.name.span, "chain `" + n.name.text + "` marks places and prefetches nothing",
+              "let the chain that goes by the marks set them: what it fetches decides whether both are worth it");
     warn_prefetches(out.shadow.block);
+}
+
+bool Checker::event_has_file() const {
+    return env_.chain &&
+           (env_.chain->out->mode == ir::ChainMode::on_read || env_.chain->out->mode == ir::ChainMode::on_open);
+}
+
+// `r.file`
+bool Checker::is_file_of_event(const ast::Expr& e) {
+    const auto* access = std::get_if<ast::FieldAccess>(&e.node);
+    return access && access->field.text == "file" && event_of(*access->base);
 }
 
 // The file class that an expression names, when it names one: `pages`, or `import.pages`.
@@ -60,8 +74,6 @@ bool Checker::prefetch_stmt(const ast::Stmt& s, const ast::Prefetch& n, checked:
               "ready(…)` or `on probe(…)`");
     auto made = std::make_unique<checked::Stmt>();
     made->kind = StmtKind::prefetch;
-    made->span = s.span;
-    made->line = line_of(s.canonical_line);
     bool ok = n.target && prefetch_place(n, *made);
     if (n.at) {
         Value at = offset_value(*n.at, "the offset of a prefetch");
@@ -84,18 +96,13 @@ bool Checker::prefetch_stmt(const ast::Stmt& s, const ast::Prefetch& n, checked:
         error(prefetch_range, s.span, "which part of the file is not said", "write `prefetch … at OFFSET for LENGTH`");
         ok = false;
     }
-    if (!ok) failed_ = true;
-    if (ok && env_.site == Site::shadow) out.push_back(std::move(made));
-    return false;
+    return ask(s, ok ? std::move(made) : nullptr, out);
 }
 
 bool Checker::prefetch_place(const ast::Prefetch& n, checked::Stmt& made) {
     const ast::Expr& e = *n.target;
-    const bool has_file = env_.chain && (env_.chain->out->mode == ir::ChainMode::on_read ||
-                                         env_.chain->out->mode == ir::ChainMode::on_open);
-    if (const auto* access = std::get_if<ast::FieldAccess>(&e.node);
-        access && access->field.text == "file" && event_of(*access->base)) {
-        if (!has_file) {
+    if (is_file_of_event(e)) {
+        if (!event_has_file()) {
             error(prefetch_target, e.span, "this event has no file", "name a class: `prefetch pages[\"name\"]`");
             return false;
         }
@@ -134,11 +141,8 @@ bool Checker::sibling_target(const ast::Call& n, checked::Stmt& made) {
     }
     if (!arguments(n, 2, 2, "files.sibling(r, \".ext\")") || !n.args[0].value || !n.args[1].value) return false;
     const ast::Expr& file = *n.args[0].value;
-    const auto* access = std::get_if<ast::FieldAccess>(&file.node);
-    const bool is_event = event_of(file) || (access && access->field.text == "file" && event_of(*access->base));
-    const bool has_file = env_.chain && (env_.chain->out->mode == ir::ChainMode::on_read ||
-                                         env_.chain->out->mode == ir::ChainMode::on_open);
-    if (!is_event || !has_file) {
+    const bool is_event = event_of(file) || is_file_of_event(file);
+    if (!is_event || !event_has_file()) {
         error(prefetch_target, file.span, "a sibling of what is not said",
               "give the event, whose file it stands beside: `on read(…) as r`, `sibling(r, \".ext\")`");
         return false;
@@ -179,13 +183,24 @@ bool Checker::via_stmt(const ast::Stmt& s, const ast::PrefetchVia& n, checked::B
     if (env_.site != Site::shadow)
         error(prefetch_outside_shadow, s.span, "`prefetch` outside of a shadow chain",
               "a call chain reads with `goto` and `next`");
-    const auto* call = n.call ? std::get_if<ast::Call>(&n.call->node) : nullptr;
+    return ask(s, n.call ? via_call(*n.call, "prefetch via") : nullptr, out);
+}
+
+// What was checked goes into the program where a shadow chain may ask for it; null: it was refused.
+bool Checker::ask(const ast::Stmt& s, checked::StmtPtr made, checked::Block& out) {
+    if (!made) failed_ = true;
+    if (!made || env_.site != Site::shadow) return false;
+    made->span = s.span;
+    made->line = line_of(s.canonical_line);
+    out.push_back(std::move(made));
+    return false;
+}
+
+checked::StmtPtr Checker::via_call(const ast::Expr& e, const std::string& verb) {
+    const auto* call = std::get_if<ast::Call>(&e.node);
     if (!call) {
-        if (n.call)
-            error(via_target, n.call->span, "`prefetch via` starts a chain",
-                  "write `prefetch via lookup(r.file, key)`");
-        failed_ = true;
-        return false;
+        error(via_target, e.span, "`" + verb + "` starts a chain", "write `" + verb + " lookup(r.file, key)`");
+        return nullptr;
     }
     Symbol* symbol = nullptr;
     if (!call->receiver) {
@@ -194,46 +209,36 @@ bool Checker::via_stmt(const ast::Stmt& s, const ast::PrefetchVia& n, checked::B
         Symbol* import = find(*env_.scope, module->name.text);
         if (import && import->kind == SymbolKind::module) {
             import->used = true;
-            if (instances_[import->index].incomplete) {
-                failed_ = true;
-                return false;
-            }
+            if (instances_[import->index].incomplete) return nullptr;
             symbol = find(instances_[import->index], call->callee.text);
         }
     }
     if (!symbol) {
-        failed_ = true;
-        if (env_.scope->is_broken(call->callee.text)) return false;
+        if (env_.scope->is_broken(call->callee.text)) return nullptr;
         error(
             unknown_chain, call->callee.span, "there is no chain `" + call->callee.text + "`",
             suggestion(call->callee.text, names_of(*env_.scope, SymbolKind::chain), "declare the chain, or import it"));
-        return false;
+        return nullptr;
     }
     symbol->used = true;
     if (symbol->kind != SymbolKind::chain || module_.chains[symbol->index].mode != ir::ChainMode::call) {
         error(via_target, call->callee.span, "`" + call->callee.text + "` is not a chain with parameters",
               "name a chain that reads a file: `chain lookup(db: file pages, key: u64)`");
-        return false;
+        return nullptr;
     }
-    return via_arguments_of(s, *call, symbol->index, out);
+    return via_arguments_of(*call, symbol->index, verb);
 }
 
-bool Checker::via_arguments_of(const ast::Stmt& s, const ast::Call& call, std::uint32_t chain_index,
-                               checked::Block& out) {
+checked::StmtPtr Checker::via_arguments_of(const ast::Call& call, std::uint32_t chain_index, const std::string& verb) {
     const checked::Chain& chain = module_.chains[chain_index];
-    if (chains_[chain_index].failed) {
-        failed_ = true;
-        return false;
-    }
+    if (chains_[chain_index].failed) return nullptr;
     std::string form = call.callee.text + "(";
     for (const auto& p : chain.params)
         form += (form.back() == '(' ? "" : ", ") + (p.kind == ir::Param::Kind::file ? "r.file" : p.name);
     form += ")";
-    if (!arguments(call, chain.params.size(), chain.params.size(), form)) return false;
+    if (!arguments(call, chain.params.size(), chain.params.size(), form)) return nullptr;
     auto made = std::make_unique<checked::Stmt>();
     made->kind = StmtKind::prefetch_via;
-    made->span = s.span;
-    made->line = line_of(s.canonical_line);
     made->index = chain_index;
     bool ok = true;
     std::uint32_t files = 0;
@@ -244,13 +249,13 @@ bool Checker::via_arguments_of(const ast::Stmt& s, const ast::Call& call, std::u
             error(bad_argument, call.callee.span, "an argument of a chain is a value", "write `" + form + "`");
             ok = false;
         } else if (param.kind == ir::Param::Kind::file) {
-            ok &= via_file(*arg.value, param);
+            ok &= via_file(*arg.value, param, verb);
             if (++files == 2)
-                error(via_arguments, arg.value->span, "`prefetch via` starts chains over one file, that of the event",
+                error(via_arguments, arg.value->span, "`" + verb + "` starts chains over one file, that of the event",
                       "give the chain one file parameter");
         } else if (param.kind == ir::Param::Kind::bytes) {
             error(via_arguments, arg.value->span,
-                  "`prefetch via` hands over integers, and `" + param.name + "` is bytes",
+                  "`" + verb + "` hands over integers, and `" + param.name + "` is bytes",
                   "give the chain an integer parameter");
             ok = false;
         } else {
@@ -263,25 +268,19 @@ bool Checker::via_arguments_of(const ast::Stmt& s, const ast::Call& call, std::u
     }
     if (made->values.size() > 4) {
         error(via_arguments, call.callee.span,
-              "`prefetch via` hands over at most 4 integers, and these are " + std::to_string(made->values.size()),
+              "`" + verb + "` hands over at most 4 integers, and these are " + std::to_string(made->values.size()),
               "give the chain fewer parameters");
         ok = false;
     }
     if (files == 0)
         error(via_arguments, call.callee.span, "the chain reads no file of the event",
               "give it a file parameter, and `r.file`");
-    if (!ok) failed_ = true;
-    if (ok && env_.site == Site::shadow) out.push_back(std::move(made));
-    return false;
+    return ok ? std::move(made) : nullptr;
 }
 
-bool Checker::via_file(const ast::Expr& e, const checked::Param& param) {
-    const auto* access = std::get_if<ast::FieldAccess>(&e.node);
-    const bool is_file = access && access->field.text == "file" && event_of(*access->base);
-    const bool has_file = env_.chain && (env_.chain->out->mode == ir::ChainMode::on_read ||
-                                         env_.chain->out->mode == ir::ChainMode::on_open);
-    if (!is_file || !has_file) {
-        error(via_arguments, e.span, "the file of `prefetch via` is that of the event",
+bool Checker::via_file(const ast::Expr& e, const checked::Param& param, const std::string& verb) {
+    if (!is_file_of_event(e) || !event_has_file()) {
+        error(via_arguments, e.span, "the file of `" + verb + "` is that of the event",
               "write `r.file`, in a chain `on read(…) as r`");
         return false;
     }

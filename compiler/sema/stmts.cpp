@@ -81,6 +81,7 @@ bool Checker::statement(const ast::Stmt& s, checked::Block& out) {
                           [&](const ast::Fail& n) { return fail_stmt(s, n, out); },
                           [&](const ast::PrefetchVia& n) { return via_stmt(s, n, out); },
                           [&](const ast::Prefetch& n) { return prefetch_stmt(s, n, out); },
+                          [&](const ast::Mark& n) { return mark_stmt(s, n, out); },
                           [&](const ast::Reply& n) { return reply_stmt(s, n, out); },
                           [&](const ast::Skip& n) { return skip_stmt(s, n, out); },
                           [&](const ast::Break&) {

@@ -75,6 +75,7 @@ class Builder {
     ast::For for_stmt(P::ForStmtContext* tree);
     ast::Goto goto_stmt(P::GotoStmtContext* tree);
     ast::Prefetch prefetch(P::PrefetchStmtContext* tree);
+    ast::Mark mark(P::MarkStmtContext* tree);
     ast::Reply reply(P::ReplyStmtContext* tree);
 
     // build_decl.cpp

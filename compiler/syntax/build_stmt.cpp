@@ -110,6 +110,8 @@ void Builder::leaf_node(ast::Stmt& to, P::LeafContext* tree) {
             to.node = ast::PrefetchVia{expr(tree->fetch->call)};
         else
             to.node = prefetch(tree->fetch);
+    } else if (tree->mark != nullptr) {
+        to.node = mark(tree->mark);
     } else if (tree->answer != nullptr) {
         to.node = reply(tree->answer);
     } else if (tree->skip != nullptr) {
@@ -223,6 +225,10 @@ ast::Goto Builder::goto_stmt(P::GotoStmtContext* tree) {
 
 ast::Prefetch Builder::prefetch(P::PrefetchStmtContext* tree) {
     return {expr(tree->target), expr(tree->at), expr(tree->length)};
+}
+
+ast::Mark Builder::mark(P::MarkStmtContext* tree) {
+    return {expr(tree->target), expr(tree->at), expr(tree->value), expr(tree->call)};
 }
 
 ast::Reply Builder::reply(P::ReplyStmtContext* tree) {

@@ -205,6 +205,7 @@ class Dumper {
     void write(const ast::Fail&, const ast::Stmt& s) { leaf(s); }
     void write(const ast::PrefetchVia&, const ast::Stmt& s) { leaf(s); }
     void write(const ast::Prefetch&, const ast::Stmt& s) { leaf(s); }
+    void write(const ast::Mark&, const ast::Stmt& s) { leaf(s); }
     void write(const ast::Reply&, const ast::Stmt& s) { leaf(s); }
     void write(const ast::Skip&, const ast::Stmt& s) { leaf(s); }
     void write(const ast::Break&, const ast::Stmt& s) { leaf(s); }

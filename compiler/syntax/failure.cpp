@@ -54,7 +54,8 @@ constexpr std::string_view declaration_hint =
     "declarations are import, param, const, app, files, socket, class, batch, record, text, fn, chain, service and "
     "probe";
 constexpr std::string_view statement_hint =
-    "a statement begins with let, var, if, match, for, when, goto, next, return, fail, emit, prefetch, reply, skip, "
+    "a statement begins with let, var, if, match, for, when, goto, next, return, fail, emit, prefetch, mark, reply, "
+    "skip, "
     "break or continue, or is "
     "an assignment or a call";
 

@@ -75,6 +75,7 @@ const std::unordered_map<std::string_view, std::size_t>& word_table() {
         {"emit", P::EMIT},
         {"fail", P::FAIL},
         {"prefetch", P::PREFETCH},
+        {"mark", P::MARK},
         {"reply", P::REPLY},
         {"skip", P::SKIPS},
         {"break", P::BREAK},

@@ -7,7 +7,7 @@ namespace {
 bool needs_comma(const std::string& part) {
     if (part.starts_with('(') || part.starts_with('-')) return true;
     const std::string word = part.substr(0, part.find_first_not_of("abcdefghijklmnopqrstuvwxyz"));
-    for (const char* begins : {"match", "emit", "reply", "prefetch", "next", "state", "step", "done", "skip"}) {
+    for (const char* begins : {"match", "emit", "reply", "prefetch", "mark", "next", "state", "step", "done", "skip"}) {
         if (word == begins) return true;
     }
     return false;
@@ -29,6 +29,9 @@ struct LeafText {
     std::string operator()(const ast::PrefetchVia& s) const { return "prefetch via " + text_of(*s.call); }
     std::string operator()(const ast::Prefetch& s) const {
         return "prefetch " + text_of(*s.target) + clause("at", s.at) + clause("for", s.length);
+    }
+    std::string operator()(const ast::Mark& s) const {
+        return "mark " + text_of(*s.target) + clause("at", s.at) + clause("with", s.value) + clause("via", s.call);
     }
     std::string operator()(const ast::Reply& s) const {
         std::string out = "reply ";

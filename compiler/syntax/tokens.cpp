@@ -62,8 +62,8 @@ bool begins_value(const SyntaxToken& token) {
 
 // A word that begins a statement wherever one may stand.
 bool begins_soft_stmt(std::size_t type) {
-    return type == P::MATCH || type == P::EMIT || type == P::REPLY || type == P::PREFETCH || type == P::NEXT ||
-           type == P::STATE || type == P::STEP || type == P::DONE || type == P::SKIPS;
+    return type == P::MATCH || type == P::EMIT || type == P::REPLY || type == P::PREFETCH || type == P::MARK ||
+           type == P::NEXT || type == P::STATE || type == P::STEP || type == P::DONE || type == P::SKIPS;
 }
 
 SyntaxToken made(std::size_t type, const SyntaxToken& after) {

@@ -152,6 +152,17 @@ void Ahead::ask_walk(const WalkRequest& request, unsigned distance) {
     item->is_walk = true;
 }
 
+void Ahead::ask_mark(const WalkRequest& request) {
+    if (request.file->served) return direct_.count_walk();
+    const std::uint64_t now = now_ns();
+    if (walks_.start(request, now) != Walks::Started::full) return;
+    settle_marks();
+    if (walks_.start(request, now) == Walks::Started::full) score_.dropped(request.chain);
+}
+
+// A ring that has failed says so again when fetches are begun.
+void Ahead::settle_marks() { static_cast<void>(walks_.advance()); }
+
 void Ahead::comes_nearer(const ShadowFile& file, unsigned distance) {
     if (file.waiting == 0) return;
     for (std::uint32_t i = 0; i < items_.size(); i++) {

@@ -36,6 +36,10 @@ class Ahead {
     void ask_range(std::uint32_t chain, ShadowFile& file, std::uint64_t offset, std::uint64_t length,
                    unsigned distance = 0);
     void ask_walk(const WalkRequest& request, unsigned distance = 0);
+    // A walk whose result is a mark. It waits behind nothing: the program may read the place next.
+    void ask_mark(const WalkRequest& request);
+    // Takes these as far as they come without waiting.
+    void settle_marks();
     // A thread has come nearer to the file, or has opened it: what has not begun of it is more urgent now.
     void comes_nearer(const ShadowFile& file, unsigned distance);
     // Of a range that a program has told the kernel to read, or found in memory, or not to be asked for.

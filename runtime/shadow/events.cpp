@@ -33,9 +33,14 @@ bool goes_by_contents(const ir::Module& module, const SpecPlan& plan, const Chai
     const bool on_open = chain.mode == ir::ChainMode::on_open;
     if (!on_open && !chain.blind) return true;
     const auto& taken = module.chains[chain.chain].header_args;
-    const auto is_of_file = [](const ir::HeaderArg& one) { return one.field != ir::kReadAheadField; };
+    const auto is_of_file = [](const ir::HeaderArg& one) {
+        return one.field != ir::kReadAheadField && one.field != ir::kMarkField;
+    };
     return module.files[plan.classes[chain.source]].header_program >= 0 || std::ranges::any_of(taken, is_of_file);
 }
+
+bool is_marked_by_walk(const cio_prefetch& said) { return said.kind == CIO_PREFETCH_MARK_VIA; }
+bool is_mark(const cio_prefetch& said) { return said.kind == CIO_PREFETCH_MARK || is_marked_by_walk(said); }
 
 const char* note_text(shim::Note note) {
     switch (note) {
@@ -83,6 +88,8 @@ Events::Events(const Parts& parts, bool explain)
     for (std::uint32_t i = 0; i < parts.plan.chains.size(); i++) {
         const ChainPlan& chain = parts.plan.chains[i];
         looks_into_.push_back(goes_by_contents(parts.spec.module(), parts.plan, chain));
+        by_marks_.push_back(std::ranges::any_of(parts.spec.module().chains[chain.chain].header_args,
+                                                [](const auto& one) { return one.field == ir::kMarkField; }));
         if (!chain.asks) continue;
         if (chain.mode == ir::ChainMode::on_read) on_read_[chain.source].push_back(i);
         if (chain.mode == ir::ChainMode::on_open) {
@@ -244,6 +251,7 @@ void Events::run_over(const Message& message, std::uint32_t length, std::uint32_
             parts_.score.left_alone(chain);
             continue;
         }
+        if (by_marks_[chain]) shown.mark = parts_.marks.of(file.key, event.offset);
         if (parts_.plan.chains[chain].blind) {
             shown.length = std::min<std::uint32_t>(event.length, CIO_MAX_BLOCK);
             shown.offset = event.offset + event.length - shown.length;
@@ -323,9 +331,16 @@ bool Events::run(std::uint32_t chain, const Runner::Event& event, ShadowFile* fi
     auto prefetches = outcome == CIO_OK ? runner_.prefetches() : std::span<const cio_prefetch>{};
     if (outcome == CIO_OK && is_whole) parts_.score.learn_length(chain, !prefetches.empty(), event.total);
     if (!prefetches.empty() && file != nullptr && !opens(*file)) prefetches = {};
-    parts_.score.ran(chain, outcome == CIO_OK, !prefetches.empty());
+    const bool asked = !std::ranges::all_of(prefetches, is_mark);
+    if (asked || prefetches.empty()) {
+        parts_.score.ran(chain, outcome == CIO_OK, asked);
+    } else {
+        parts_.score.marked(chain);
+    }
     for (const cio_prefetch& prefetch : prefetches) follow(chain, prefetch, file);
-    asked_ = asked_ || !prefetches.empty();
+    // What comes of marks is needed at the next event already.
+    if (std::ranges::any_of(prefetches, is_marked_by_walk)) parts_.ahead.settle_marks();
+    asked_ = asked_ || asked;
     return !prefetches.empty();
 }
 
@@ -334,11 +349,16 @@ void Events::follow(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFil
     const ir::Module& module = parts_.spec.module();
     if (prefetch.kind == CIO_PREFETCH_SAME && file != nullptr)
         return parts_.ahead.ask_range(chain, *file, prefetch.offset, prefetch.length, distance_);
-    if (prefetch.kind == CIO_PREFETCH_CHAIN && file != nullptr && prefetch.target < module.chains.size() &&
+    if (prefetch.kind == CIO_PREFETCH_MARK && file != nullptr)
+        return parts_.marks.set(file->key, prefetch.offset, prefetch.length);
+    const bool walks = prefetch.kind == CIO_PREFETCH_CHAIN || prefetch.kind == CIO_PREFETCH_MARK_VIA;
+    if (walks && file != nullptr && prefetch.target < module.chains.size() &&
         module.chains[prefetch.target].mode == ir::ChainMode::call) {
         WalkRequest request{.chain = chain, .target = prefetch.target, .file = file, .args = {}};
         std::copy_n(prefetch.args, request.args.size(), request.args.begin());
-        return parts_.ahead.ask_walk(request, distance_);
+        if (prefetch.kind == CIO_PREFETCH_CHAIN) return parts_.ahead.ask_walk(request, distance_);
+        request.marks = prefetch.offset;
+        return parts_.ahead.ask_mark(request);
     }
     if ((prefetch.kind == CIO_PREFETCH_SIBLING && file != nullptr) || prefetch.kind == CIO_PREFETCH_PATH)
         return follow_named(chain, prefetch, file);

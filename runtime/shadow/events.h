@@ -29,6 +29,7 @@ class Events final : public MessageSink {
         Score& score;
         Ahead& ahead;
         Direct& direct;
+        Marks& marks;
     };
     Events(const Parts& parts, bool explain);
 
@@ -88,6 +89,7 @@ class Events final : public MessageSink {
     bool read_block(const ShadowFile& file, const shim::Event& event, std::uint32_t& length);
     bool run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file, bool is_whole = true);
     bool passes_over(std::uint32_t chain, const Ranges::Touched& touched);
+    bool run_marks(std::uint32_t chain, std::span<const cio_prefetch> said, ShadowFile* file);
     void follow(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
     void follow_named(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
     void find_wanted(const std::vector<std::uint32_t>& chains);
@@ -97,6 +99,7 @@ class Events final : public MessageSink {
     bool explain_;
     Runner runner_;
     ByMode on_read_, on_open_, on_ready_, on_probe_;
+    std::vector<bool> by_marks_;             // by chain: it goes by the mark of where is read
     std::vector<bool> looks_into_;           // by chain: it goes by more of a file than a glance tells
     std::vector<std::uint32_t> silent_;      // by chain: pages of its own walks in a row at which it asked for nothing
     std::vector<std::uint32_t> passed_;      // by chain: openings while it was quiet

@@ -34,9 +34,10 @@ void follow_call(const ir::Module& module, std::uint32_t target, Reaches& reache
 void collect(const ir::Module& module, const ir::Chain& chain, const ir::Body& body, Reaches& reaches) {
     for (const ir::Stmt& stmt : body) {
         if (const auto* prefetch = std::get_if<ir::Prefetch>(&stmt.node)) {
+            if (prefetch->kind == ir::PrefetchKind::mark) continue;
             if (prefetch->kind == ir::PrefetchKind::same) {
                 add_class(reaches, chain.source);
-            } else if (prefetch->kind == ir::PrefetchKind::chain) {
+            } else if (ir::is_call(prefetch->kind)) {
                 follow_call(module, prefetch->target, reaches);
             } else {
                 add_class(reaches, prefetch->target);

@@ -42,6 +42,8 @@ class Score final : public RangeSink {
     void let_programs_begin(bool may);
     void walked(std::uint32_t chain) { add(stats(chain).walks); }
     void ran(std::uint32_t chain, bool well, bool asked);
+    // The chain has had nothing to ask for, but something to remember.
+    void marked(std::uint32_t chain) { add(stats(chain).events); }
     // An event was not shown to the chain, since its file is left alone: the chain has nothing to say of it.
     void left_alone(std::uint32_t chain);
     // The chain's program has run well for a read of `total` bytes; whether it asked for anything, whatever came of it.

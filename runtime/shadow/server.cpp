@@ -55,8 +55,8 @@ class ServerImpl final : public Server {
                  static_cast<std::uint32_t>(plan_.sockets.size())) {}
 
     std::expected<void, std::string> start() {
-        auto walks =
-            Walks::create({spec_, files_, ranges_, score_, fallbacks_}, options_.in_flight, options_.memory_bytes);
+        auto walks = Walks::create({spec_, files_, ranges_, score_, fallbacks_, marks_}, options_.in_flight,
+                                   options_.memory_bytes);
         if (!walks) return std::unexpected(walks.error());
         walks_ = std::move(*walks);
         files_.on_closing(
@@ -69,7 +69,7 @@ class ServerImpl final : public Server {
                        options_.in_flight);
         file_.get().own_at_once = own_at_once();
         files_.tell_of_openings(file_.get().holds_files);
-        events_.emplace(Events::Parts{*spec_, plan_, file_.get(), files_, ranges_, score_, *ahead_, direct_},
+        events_.emplace(Events::Parts{*spec_, plan_, file_.get(), files_, ranges_, score_, *ahead_, direct_, marks_},
                         options_.explain);
         return {};
     }
@@ -115,6 +115,7 @@ class ServerImpl final : public Server {
     Score score_;
     Ranges ranges_;
     Inbox inbox_;
+    Marks marks_;
     std::unique_ptr<Walks> walks_;
     std::optional<Ahead> ahead_;
     std::optional<Events> events_;

@@ -115,6 +115,7 @@ Walks::OpenFile* Walks::open_in_engine(ShadowFile& file, std::uint32_t file_clas
 
 bool Walks::recently(const WalkRequest& request, std::uint64_t now_ns) {
     std::uint64_t hash = request.file->key ^ (std::uint64_t{request.target} + 1) * 0x9e3779b97f4a7c15u;
+    hash ^= request.marks.value_or(0);
     for (std::uint64_t arg : request.args) hash = (hash ^ arg) * 0xbf58476d1ce4e5b9u, hash ^= hash >> 31;
     Recent& entry = recent_[hash % recent_.size()];
     const bool again = entry.hash == hash && elapsed_ns(entry.at_ns, now_ns) < kRecentNs;
@@ -142,7 +143,12 @@ Walks::Started Walks::start(const WalkRequest& request, std::uint64_t now_ns) {
     const std::uint32_t index = free_slot_;
     Slot& slot = slots_[index];
     const std::uint32_t next = slot.next_free;
-    slot = {.chain = request.chain, .file = request.file, .device_reads = 0, .ours = false, .next_free = next};
+    slot = {.chain = request.chain,
+            .file = request.file,
+            .device_reads = 0,
+            .ours = false,
+            .marks = request.marks,
+            .next_free = next};
     auto submitted = engine_->submit(request.target, std::span(args).first(count), index);
     if (!submitted) {
         if (submitted.error().kind == engine::SubmitError::Kind::full) return Started::full;
@@ -151,7 +157,7 @@ Walks::Started Walks::start(const WalkRequest& request, std::uint64_t now_ns) {
     }
     free_slot_ = next;
     request.file->pins++;
-    parts_.score.walked(request.chain);
+    if (!request.marks) parts_.score.walked(request.chain);
     return Started::yes;
 }
 
@@ -172,7 +178,9 @@ void Walks::ended(const engine::Completion& completion) {
     const auto index = static_cast<std::uint32_t>(completion.user_data);
     Slot& slot = slots_[index];
     outcomes_[std::min<std::size_t>(completion.outcome, outcomes_.size() - 1)]++;
-    if (slot.device_reads == 0 && completion.outcome != CIO_CANCELLED) {
+    if (slot.marks && completion.outcome == CIO_OK) parts_.marks.set(slot.file->key, *slot.marks, completion.scalar);
+    // What a mark is found by was not fetched for the program.
+    if (slot.device_reads == 0 && !slot.marks && completion.outcome != CIO_CANCELLED) {
         if (slot.ours) {
             parts_.score.duplicate(slot.chain);
         } else {

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/engine/engine.h"
 #include "runtime/shadow/disk.h"
 #include "runtime/shadow/files.h"
+#include "runtime/shadow/marks.h"
 #include "runtime/shadow/ranges.h"
 #include "runtime/shadow/score.h"
 #include "runtime/umem/zeroed.h"
@@ -22,6 +24,7 @@ struct WalkRequest {
     std::uint32_t target = 0;  // call chain
     ShadowFile* file = nullptr;
     std::array<std::uint64_t, 4> args{};
+    std::optional<std::uint64_t> marks = {};  // the place that its result marks; none: the result is thrown away
 };
 
 class Walks final : public ReadWatcher {
@@ -32,6 +35,7 @@ class Walks final : public ReadWatcher {
         Ranges& ranges;
         Score& score;
         metrics::Fallbacks& fallbacks;
+        Marks& marks;
     };
     static std::expected<std::unique_ptr<Walks>, std::string> create(const Parts& parts, unsigned in_flight,
                                                                      std::size_t memory_bytes);
@@ -61,6 +65,7 @@ class Walks final : public ReadWatcher {
         ShadowFile* file = nullptr;
         std::uint32_t device_reads = 0;
         bool ours = false;  // the last block was fetched ahead already
+        std::optional<std::uint64_t> marks;
         std::uint32_t next_free = kNoRange;
     };
     struct OpenFile {

@@ -27,6 +27,11 @@ chain text(db: file pages, size: u16) -> bytes(max 64) hops 1 {
 chain ahead on read(pages) as r {
   for p in r.records(Pair, max 8) { prefetch r.file at p.key for p.value }
 }
+chain known on read(pages) as r {
+  mark r.file at r.offset + 12 with r.mark + 1
+  mark r.file via find(r.file, r.mark as u16)
+  if r.mark == 7 { prefetch r.file at r.mark for 4 }
+}
 record Sized { file_size: u32le  first: u32le }
 files sized = "*.s" { header Sized }
 chain first(db: file sized) -> u32 {
@@ -66,6 +71,10 @@ CASES = [
     ("chain: hinted, args: {page: 3, name: abc}, expect: {prefetches: [{files: under, path: abc, at: 1536, for: 512}]}", None),
     ("chain: hinted, args: {page: 3, name: abcdefghi}, expect: {prefetch_count: 1}", "'name' takes at most 8 bytes, not 9"),
     ("chain: hinted, args: {page: 3}, expect: {prefetch_count: 1}", "the case gives no value for 'name'"),
+    ("chain: known, event: {file: pairs, at: 0, for: 12, mark: 7}, expect: {prefetches: [{mark: 8, at: 12}, {mark_via: find, args: [7], at: 0xffffffffffffffff}, {at: 7}]}", None),
+    ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{mark: 1, at: 12}, {mark_via: find, args: [0]}]}", None),
+    ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{mark: 2}, {}]}", "{ mark: 1, at: 12 }"),
+    ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{}, {mark_via: known}]}", "{ mark_via: find, args: [0], at: "),
     ("chain: hinted, event: {file: pairs, at: 0, for: 12}, expect: {prefetch_count: 1}", "give its arguments as `args`"),
     ("chain: find, files: {db: pairs}, args: {key: 2}, expect: {value: 201}", "value is 200, expected 201"),
     ("chain: find, files: {db: pairs}, args: {key: 2}, expect: {outcome: not_found}", "outcome is ok, expected not_found"),

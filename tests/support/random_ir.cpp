@@ -188,7 +188,7 @@ class ProgramMaker {
     }
 
     void prefetch() {
-        switch (random_.below(4)) {
+        switch (random_.below(6)) {
             case 0: builder_.add(Prefetch{PrefetchKind::same, 0, {}, any(), any(), {}}); return;
             case 1:
                 builder_.add(Prefetch{PrefetchKind::sibling, 0, {Space::literal, imm(0), imm(4)}, any(), any(), {}});
@@ -198,6 +198,8 @@ class ProgramMaker {
                 builder_.add(Prefetch{PrefetchKind::path, 0, name, any(), any(), {}});
                 return;
             }
+            case 3: builder_.add(Prefetch{PrefetchKind::mark, 0, {}, any(), any(), {}}); return;
+            case 4: builder_.add(Prefetch{PrefetchKind::mark_via, 0, {}, any(), imm(0), {any(), any()}}); return;
             default: builder_.add(Prefetch{PrefetchKind::chain, 0, {}, imm(0), imm(0), {any(), any()}});
         }
     }

@@ -43,7 +43,8 @@ class Asking : public testing::Test {
         plan_ = *plan_of(spec_->module());
         score_.emplace(spec_->module(), plan_, *region_, gates);
         ranges_.emplace(RangeLimits{}, static_cast<std::uint32_t>(plan_.chains.size()), *score_);
-        auto walks = Walks::create({spec_, files_, *ranges_, *score_, fallbacks_}, in_flight, std::size_t{32} << 20);
+        auto walks =
+            Walks::create({spec_, files_, *ranges_, *score_, fallbacks_, marks_}, in_flight, std::size_t{32} << 20);
         ASSERT_TRUE(walks) << walks.error();
         walks_ = std::move(*walks);
         files_.on_closing(
@@ -119,6 +120,7 @@ class Asking : public testing::Test {
     SpecPlan plan_;
     std::unique_ptr<shim::Region> region_ = std::make_unique<shim::Region>();
     metrics::Fallbacks fallbacks_;
+    Marks marks_;
     Direct direct_{*region_, folder_.path() + "/region", std::uint64_t{1} << 20};
     Files files_{*spec_, 128, 128};
     std::optional<Score> score_;

@@ -26,7 +26,8 @@ class Foretold : public Asking {
     Foretold() : Asking(kParts) {}
     void begin_events() {
         begin(1);
-        events_.emplace(Events::Parts{*spec_, plan_, *region_, files_, *ranges_, *score_, *ahead_, direct_}, false);
+        events_.emplace(Events::Parts{*spec_, plan_, *region_, files_, *ranges_, *score_, *ahead_, direct_, marks_},
+                        false);
     }
     // Folders beside each other, with such a file in each.
     void make(const std::string& name, unsigned folders) {

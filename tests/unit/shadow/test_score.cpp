@@ -162,6 +162,24 @@ chain head on open(columns) as c { when c.last_read >= 1MiB { prefetch c.file at
     EXPECT_FALSE(score.is_quiet(1)) << "a read that waits has it listen again";
 }
 
+// A chain that remembers what it sees is not one that has something to ask for, nor one that has not.
+TEST(Score, MarksSayNothingOfWhetherAChainIsQuiet) {
+    const auto spec = compiled(kPointers);
+    const SpecPlan plan = *plan_of(spec->module());
+    const auto region = std::make_unique<shim::Region>();
+    Score score(spec->module(), plan, *region, true);
+    for (int i = 0; i < 200; i++) score.marked(0);
+    EXPECT_FALSE(score.is_quiet(0));
+    for (unsigned i = 0; i < Silence::kQuiet; i++) {
+        EXPECT_FALSE(score.is_quiet(0)) << i;
+        score.marked(0);
+        score.ran(0, true, false);
+    }
+    EXPECT_TRUE(score.is_quiet(0));
+    EXPECT_EQ(region->stats.chains[0].events, 200u + 2 * Silence::kQuiet);
+    EXPECT_EQ(score.turns()[0], 0u);
+}
+
 // Its reads say whether what it has fetched was of use.
 TEST(Score, ReadsOfTheClassThatAChainOnOpeningsFetchesIntoArePosted) {
     const auto spec = compiled(R"(

@@ -71,8 +71,10 @@ TEST(Check, ComparesPrefetches) {
     outcome.prefetches = {{CIO_PREFETCH_CHAIN, "lookup", {}, 0, 0, {7}},
                           {CIO_PREFETCH_PATH, "docroot", {'/', 'a'}, 0, 0, {}},
                           {CIO_PREFETCH_SIBLING, "columns", {'.', 'b'}, 4, 8, {}},
-                          {CIO_PREFETCH_SAME, "", {}, 1, 2, {}}};
-    std::vector<ExpectedPrefetch> wanted(4);
+                          {CIO_PREFETCH_SAME, "", {}, 1, 2, {}},
+                          {CIO_PREFETCH_MARK, "", {}, 4096, 7, {}},
+                          {CIO_PREFETCH_MARK_VIA, "owner", {}, 8192, 0, {3}}};
+    std::vector<ExpectedPrefetch> wanted(6);
     wanted[0].chain = "lookup";
     wanted[0].args = {7};
     wanted[1].path = Bytes{'/', 'a'};
@@ -80,13 +82,19 @@ TEST(Check, ComparesPrefetches) {
     wanted[2].at = 4;
     wanted[3].same = true;
     wanted[3].length = 2;
-    EXPECT_TRUE(compare({.prefetches = wanted, .prefetch_count = 4}, outcome).empty());
-    for (int changed = 0; changed < 4; changed++) {
+    wanted[4].mark = 7;
+    wanted[4].at = 4096;
+    wanted[5].mark_via = "owner";
+    wanted[5].args = {3};
+    EXPECT_TRUE(compare({.prefetches = wanted, .prefetch_count = 6}, outcome).empty());
+    for (int changed = 0; changed < 6; changed++) {
         auto other = wanted;
         if (changed == 0) other[0].args = {8};
         if (changed == 1) other[1].path = Bytes{'/'};
         if (changed == 2) other[2].files = "marks";
         if (changed == 3) other[3].at = 0;
+        if (changed == 4) other[4].mark = 8;
+        if (changed == 5) other[5].mark_via = "lookup";
         EXPECT_EQ(compare({.prefetches = other}, outcome).size(), 1u) << changed;
     }
     EXPECT_EQ(compare({.prefetch_count = 3}, outcome).size(), 1u);
@@ -97,13 +105,15 @@ TEST(Check, TellsKindsOfPrefetchesApart) {
     Outcome outcome;
     outcome.prefetches = {{CIO_PREFETCH_PATH, "docroot", {'/', 'a'}, 0, 0, {}},
                           {CIO_PREFETCH_SIBLING, "columns", {'.', 'b'}, 4, 8, {}}};
-    std::vector<ExpectedPrefetch> others(6);
+    std::vector<ExpectedPrefetch> others(8);
     others[0].chain = "docroot";
     others[1].sibling = "/a";
     others[2].path = Bytes{'.', 'b'};
     others[3].same = true;
     others[4].length = 9;
     others[5].args = {7};
+    others[6].mark = 8;  // the sibling's length
+    others[7].mark_via = "columns";
     for (std::size_t i = 0; i < others.size(); i++) {
         std::vector<ExpectedPrefetch> wanted(2);
         EXPECT_TRUE(compare({.prefetches = wanted}, outcome).empty());

@@ -102,7 +102,8 @@ std::expected<CallInput, std::string> bind_call(const ir::Module& module, std::u
 
 std::expected<BoundEvent, std::string> bind_event(const Case& test, Workspace& workspace) {
     const Event& event = *test.event;
-    if (event.file.empty()) return BoundEvent{event.bytes, event.at, event.total.value_or(event.bytes.size())};
+    if (event.file.empty())
+        return BoundEvent{event.bytes, event.at, event.total.value_or(event.bytes.size()), event.mark};
     auto bytes = workspace.file(event.file);
     if (!bytes) return Problem(bytes.error());
     const Bytes& all = **bytes;
@@ -110,8 +111,8 @@ std::expected<BoundEvent, std::string> bind_event(const Case& test, Workspace& w
     const std::uint64_t length = std::min<std::uint64_t>(event.length.value_or(CIO_MAX_BLOCK), all.size() - at);
     if (length > CIO_MAX_BLOCK) return Problem(fmt::format("an event holds at most 64 KiB, not {} bytes", length));
     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(at);
-    return BoundEvent{Bytes(begin, begin + static_cast<std::ptrdiff_t>(length)), event.at,
-                      event.total.value_or(length)};
+    return BoundEvent{Bytes(begin, begin + static_cast<std::ptrdiff_t>(length)), event.at, event.total.value_or(length),
+                      event.mark};
 }
 
 }  // namespace chainio::testing

@@ -24,6 +24,10 @@ std::string describe(const DonePrefetch& prefetch) {
         case CIO_PREFETCH_SIBLING: return fmt::format("{{ files: {}, sibling: {}{} }}", prefetch.target, name, range);
         case CIO_PREFETCH_PATH:
             return fmt::format("{{ files: {}, path: {}{} }}", prefetch.target, quoted(prefetch.name), range);
+        case CIO_PREFETCH_MARK: return fmt::format("{{ mark: {}, at: {} }}", prefetch.length, prefetch.at);
+        case CIO_PREFETCH_MARK_VIA:
+            return fmt::format("{{ mark_via: {}, args: [{}], at: {} }}", prefetch.target,
+                               fmt::join(prefetch.args, ", "), prefetch.at);
         default: return fmt::format("{{ same: true{} }}", range);
     }
 }
@@ -41,6 +45,9 @@ bool matches(const ExpectedPrefetch& expected, const DonePrefetch& prefetch) {
                              Bytes(expected.sibling->begin(), expected.sibling->end()) != prefetch.name))
         return false;
     if (expected.path && (prefetch.kind != CIO_PREFETCH_PATH || *expected.path != prefetch.name)) return false;
+    if (expected.mark && (prefetch.kind != CIO_PREFETCH_MARK || *expected.mark != prefetch.length)) return false;
+    if (expected.mark_via && (prefetch.kind != CIO_PREFETCH_MARK_VIA || *expected.mark_via != prefetch.target))
+        return false;
     if (expected.same && prefetch.kind != CIO_PREFETCH_SAME) return false;
     return (!expected.at || *expected.at == prefetch.at) && (!expected.length || *expected.length == prefetch.length);
 }

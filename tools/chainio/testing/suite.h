@@ -43,7 +43,9 @@ struct ExpectedPrefetch {
     std::optional<std::string> sibling;  // the ending
     std::optional<Bytes> path;
     std::optional<std::uint64_t> at, length;
-    bool same = false;  // the file of the event
+    std::optional<std::uint64_t> mark;    // `mark … with`
+    std::optional<std::string> mark_via;  // the chain
+    bool same = false;                    // the file of the event
 };
 
 struct Expected {
@@ -63,6 +65,7 @@ struct Event {         // what an unmodified program has just read
     Bytes bytes;
     std::uint64_t at = 0;
     std::optional<std::uint64_t> length, total;
+    std::uint64_t mark = 0;  // of the place
 };
 
 struct Case {

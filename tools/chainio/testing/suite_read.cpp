@@ -45,13 +45,16 @@ ExpectedRead read_expected_read(const YAML::Node& node) {
 }
 
 ExpectedPrefetch read_expected_prefetch(const YAML::Node& node) {
-    check_keys(node, {"via", "args", "files", "sibling", "path", "same", "at", "for"}, "a prefetch");
+    check_keys(node, {"via", "args", "files", "sibling", "path", "same", "mark", "mark_via", "at", "for"},
+               "a prefetch");
     ExpectedPrefetch prefetch;
     if (node["via"]) prefetch.chain = read_string(node["via"], "via");
     if (node["args"]) prefetch.args = read_integers(node["args"], "args");
     if (node["files"]) prefetch.files = read_string(node["files"], "files");
     if (node["sibling"]) prefetch.sibling = read_string(node["sibling"], "sibling");
     if (node["path"]) prefetch.path = read_bytes(node["path"], "path");
+    if (node["mark"]) prefetch.mark = read_integer(node["mark"], "mark");
+    if (node["mark_via"]) prefetch.mark_via = read_string(node["mark_via"], "mark_via");
     if (node["same"]) prefetch.same = node["same"].as<bool>();
     if (node["at"]) prefetch.at = read_integer(node["at"], "at");
     if (node["for"]) prefetch.length = read_integer(node["for"], "for");
@@ -93,7 +96,7 @@ Expected read_expected(const YAML::Node& node) {
 }
 
 Event read_event(const YAML::Node& node) {
-    check_keys(node, {"file", "bytes", "at", "for", "total"}, "an event");
+    check_keys(node, {"file", "bytes", "at", "for", "total", "mark"}, "an event");
     if (!node["file"] == !node["bytes"])
         wrong(node, "an event has either the `file` that was read or the `bytes` that arrived");
     Event event;
@@ -102,6 +105,7 @@ Event read_event(const YAML::Node& node) {
     if (node["at"]) event.at = read_integer(node["at"], "at");
     if (node["for"]) event.length = read_integer(node["for"], "for");
     if (node["total"]) event.total = read_integer(node["total"], "total");
+    if (node["mark"]) event.mark = read_integer(node["mark"], "mark");
     return event;
 }
 

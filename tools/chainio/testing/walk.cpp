@@ -247,15 +247,18 @@ class Walk {
     bool ended_ = false;
 };
 
+bool is_call(const cio_prefetch& prefetch) {
+    return prefetch.kind == CIO_PREFETCH_CHAIN || prefetch.kind == CIO_PREFETCH_MARK_VIA;
+}
+
 std::string target_name(const ir::Module& module, const cio_prefetch& prefetch) {
-    if (prefetch.kind == CIO_PREFETCH_CHAIN)
-        return prefetch.target < module.chains.size() ? module.chains[prefetch.target].name : "?";
-    if (prefetch.kind == CIO_PREFETCH_SAME) return "";
+    if (is_call(prefetch)) return prefetch.target < module.chains.size() ? module.chains[prefetch.target].name : "?";
+    if (prefetch.kind == CIO_PREFETCH_SAME || prefetch.kind == CIO_PREFETCH_MARK) return "";
     return prefetch.target < module.files.size() ? module.files[prefetch.target].name : "?";
 }
 
 std::size_t scalar_count(const ir::Module& module, const cio_prefetch& prefetch) {
-    if (prefetch.kind != CIO_PREFETCH_CHAIN || prefetch.target >= module.chains.size()) return 0;
+    if (!is_call(prefetch) || prefetch.target >= module.chains.size()) return 0;
     const auto& params = module.chains[prefetch.target].params;
     const auto count =
         std::ranges::count_if(params, [](const ir::Param& p) { return p.kind == ir::Param::Kind::scalar; });
@@ -275,6 +278,8 @@ std::expected<Outcome, std::string> react(const ir::Artifact& artifact, Steps& s
         bind_arguments(artifact, artifact.module.chains[chain], args, memory);
     memory.set_block(std::span(event.block).first(std::min<std::size_t>(event.block.size(), CIO_MAX_BLOCK)), event.at,
                      event.total);
+    for (const auto& arg : artifact.module.chains[chain].header_args)
+        if (arg.field == ir::kMarkField) memory.io().args[arg.slot] = event.mark;
     clear_outputs(memory.io());
     const auto program = static_cast<std::uint32_t>(artifact.module.chains[chain].shadow);
     if (auto ran = steps.run(program, memory.io(), memory.block()); !ran) return std::unexpected(ran.error());
