@@ -17,6 +17,12 @@ TWO_INDEXES = ("SELECT count(*), sum(a.id), sum(b.id), sum(length(a.item)), sum(
                "CROSS JOIN orders AS b INDEXED BY orders_by_shop ON b.shop = a.customer - 600 WHERE a.customer BETWEEN 700 AND 704")
 EITHER_INDEX = "SELECT count(*), sum(id), sum(length(item)) FROM orders WHERE customer BETWEEN 800 AND 805 OR shop BETWEEN 20 AND 21"
 JOIN = "SELECT sum(c.name = '') , count(*), group_concat(c.name) FROM (SELECT * FROM orders LIMIT 4000) AS o CROSS JOIN customers AS c ON c.id = o.customer"
+# The page of an index does not say of which table it is.
+SEVERAL = ("CREATE TABLE copies(id INTEGER PRIMARY KEY, customer INTEGER, item TEXT);"
+           "INSERT INTO copies SELECT id, customer, item FROM orders ORDER BY id;"
+           + "".join(f"CREATE TABLE small{n}(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE DEFAULT '{'x' * 200}');" for n in range(40))
+           + "CREATE INDEX copies_by_customer ON copies(customer); CREATE INDEX customers_by_name ON customers(name);")
+COPIES = "SELECT id, customer, item FROM copies INDEXED BY copies_by_customer WHERE customer BETWEEN 700 AND 719"
 
 
 def cold(folder, db, options, query, of=None, enough=lambda figures: True):
@@ -59,6 +65,14 @@ def main():
             expect("  it is one", plan in steps, True)
             summary = cold(folder, db, ["--spec", "std/sqlite.chain"], query, "follow_index", lambda c: c["walks"] > 100 and c["hits"] > 50)
             expect("  rows that both name were read ahead, and hit", chain(summary, "follow_index"), lambda c: c["walks"] > 100 and c["hits"] > 50 and c["failed"] == 0)
+        print("indexes of several tables, made behind them; and a schema of several pages")
+        several = folder.path / "several.db"
+        shutil.copy(db, several)
+        subprocess.run(["sqlite3", several, SEVERAL], check=True, timeout=runs.LONGEST)
+        summary = cold(folder, several, ["--spec", "std/sqlite.chain"], RANGE, "follow_index", lambda c: c["walks"] > 500 and c["hits"] > 100)
+        expect("  rows of the index's table were read ahead, and hit", chain(summary, "follow_index"), lambda c: c["walks"] > 500 and c["hits"] > 100 and c["failed"] == 0)
+        summary = cold(folder, several, ["--spec", "std/sqlite.chain"], COPIES, "follow_index", lambda c: c["walks"] > 500 and c["hits"] > 100)
+        expect("  and those of another's", chain(summary, "follow_index"), lambda c: c["walks"] > 500 and c["hits"] > 100 and c["failed"] == 0)
         print("full scan")
         summary = cold(folder, db, ["--spec", "std/sqlite.chain", "--param", "SCANS=1"], SCAN, "scan_table", lambda c: c["hits"] > 100)
         expect("  leaves were read ahead and hit", chain(summary, "scan_table"), lambda c: c["hits"] > 100)

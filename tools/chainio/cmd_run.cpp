@@ -37,8 +37,7 @@ void declare(CLI::App& command, Parsed& parsed) {
         ->allow_extra_args(false)
         ->check(no_name)
         ->type_name("DIR");
-    command
-        .add_option("-D,--param", o.spec.params, "a value for a `param` of the spec: pages='*.sqlite', TABLE_ROOT=5")
+    command.add_option("-D,--param", o.spec.params, "a value for a `param` of the spec: pages='*.sqlite', SCANS=1")
         ->allow_extra_args(false)
         ->type_name("NAME=VALUE");
     command.add_flag("--follow", o.follow, "go on until every process of the run has ended, daemons too");

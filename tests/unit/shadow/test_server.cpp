@@ -148,10 +148,12 @@ TEST(Server, FollowsAnIndexLeafOfSqliteToTheRowsThatItNames) {
     Running running(server_of({std::istreambuf_iterator<char>(library), std::istreambuf_iterator<char>()}));
     Poster poster(running.region(), 3);
     drop_pages(path);
+    program_reads(path, 0, kPage);
     program_reads(path, std::uint64_t{leaf} * kPage, kPage);
     const unsigned before = pages_in_memory(path, 0, pages);
     ASSERT_LT(before, 10u);
     ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(poster.read(0, path, 0, kPage));  // the schema has one table
     ASSERT_TRUE(poster.read(0, path, std::uint64_t{leaf} * kPage, kPage));
     // A walk for each entry of the leaf, unless it was done a moment ago.
     file.seekg(static_cast<std::streamoff>(leaf) * kPage + 3);
