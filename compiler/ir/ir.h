@@ -63,6 +63,8 @@ enum class HashAlgo : std::uint8_t { crc32c, xxh64, fnv1a };
 enum class Input : std::uint8_t { block_offset, block_length, block_tag, out_length };
 enum class ResultKind : std::uint8_t { none, scalar, slice };  // as cio_result_kind
 enum class PrefetchKind : std::uint8_t { same, sibling, path, chain, mark, mark_via };
+constexpr bool is_call(PrefetchKind kind) { return kind == PrefetchKind::chain || kind == PrefetchKind::mark_via; }
+constexpr bool is_mark(PrefetchKind kind) { return kind == PrefetchKind::mark || kind == PrefetchKind::mark_via; }
 
 struct Stmt;
 using Body = std::vector<Stmt>;
@@ -111,8 +113,6 @@ struct End {};                                                // ends the step (
 // does not use are written as 0. `name` is used by sibling (literal space) and path; at most 4 args, missing ones are 0.
 // Marks fetch nothing: the place `offset` of the event's file gets `length` as its mark, or what chain `target` returns; with
 // CIO_MARK_FILE all places that have none.
-constexpr bool is_call(PrefetchKind kind) { return kind == PrefetchKind::chain || kind == PrefetchKind::mark_via; }
-constexpr bool is_mark(PrefetchKind kind) { return kind == PrefetchKind::mark || kind == PrefetchKind::mark_via; }
 struct Prefetch { PrefetchKind kind; std::uint32_t target; Slice name; Operand offset, length; std::vector<Operand> args; };
 // Service handlers only: runs a chain; ok is 1 or 0; `scalar` is a scalar result or the length of a bytes result, whose bytes
 // are number `result` of Space::result. `args` are the chain's scalars in order, `bytes_args` its bytes; `files` gives each file

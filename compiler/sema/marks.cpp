@@ -13,9 +13,7 @@ namespace {
 bool any_of(const checked::Block& block, bool marks) {
     return std::ranges::any_of(block, [&](const checked::StmtPtr& s) {
         const bool asks = s->kind == StmtKind::prefetch || s->kind == StmtKind::prefetch_via;
-        const bool is_mark =
-            s->prefetch_kind == ir::PrefetchKind::mark || s->prefetch_kind == ir::PrefetchKind::mark_via;
-        return (asks && is_mark == marks) || any_of(s->body, marks) || any_of(s->otherwise, marks);
+        return (asks && ir::is_mark(s->prefetch_kind) == marks) || any_of(s->body, marks) || any_of(s->otherwise, marks);
     });
 }
 

@@ -89,7 +89,6 @@ class Events final : public MessageSink {
     bool read_block(const ShadowFile& file, const shim::Event& event, std::uint32_t& length);
     bool run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file, bool is_whole = true);
     bool passes_over(std::uint32_t chain, const Ranges::Touched& touched);
-    bool run_marks(std::uint32_t chain, std::span<const cio_prefetch> said, ShadowFile* file);
     void follow(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
     void follow_named(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
     void find_wanted(const std::vector<std::uint32_t>& chains);

@@ -178,7 +178,8 @@ void Walks::ended(const engine::Completion& completion) {
     const auto index = static_cast<std::uint32_t>(completion.user_data);
     Slot& slot = slots_[index];
     outcomes_[std::min<std::size_t>(completion.outcome, outcomes_.size() - 1)]++;
-    if (slot.marks && completion.outcome == CIO_OK) parts_.marks.set(slot.file->key, *slot.marks, completion.scalar);
+    const bool has_result = completion.outcome == CIO_OK && completion.kind == ir::ResultKind::scalar;
+    if (slot.marks && has_result) parts_.marks.set(slot.file->key, *slot.marks, completion.scalar);
     // What a mark is found by was not fetched for the program.
     if (slot.device_reads == 0 && !slot.marks && completion.outcome != CIO_CANCELLED) {
         if (slot.ours) {
