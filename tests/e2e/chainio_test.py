@@ -37,6 +37,7 @@ files sized = "*.s" { header Sized }
 chain first(db: file sized) -> u32 {
   step all(b: block at 4 for 4 in db) { return b.uint_le() }
 }
+chain of_it on read(sized) as r { prefetch r.file at r.file.first for r.file.file_size }
 record Mark { mark: u32le == 7 }
 files marks = "*.m" { header Mark }
 chain marked(db: file marks) -> u32 {
@@ -75,6 +76,8 @@ CASES = [
     ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{mark: 1, at: 12}, {mark_via: find, args: [0]}]}", None),
     ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{mark: 2}, {}]}", "{ mark: 1, at: 12 }"),
     ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{}, {mark_via: known}]}", "{ mark_via: find, args: [0], at: "),
+    ("chain: of_it, event: {file: whole, at: 8, for: 8}, expect: {prefetches: [{same: true, at: 7, for: 16}]}", None),
+    ("chain: of_it, event: {file: torn, at: 0, for: 8}, expect: {outcome: short_read, prefetch_count: 0}", None),  # nor is a run's chain shown it
     ("chain: hinted, event: {file: pairs, at: 0, for: 12}, expect: {prefetch_count: 1}", "give its arguments as `args`"),
     ("chain: find, files: {db: pairs}, args: {key: 2}, expect: {value: 201}", "value is 200, expected 201"),
     ("chain: find, files: {db: pairs}, args: {key: 2}, expect: {outcome: not_found}", "outcome is ok, expected not_found"),

@@ -112,7 +112,7 @@ std::expected<BoundEvent, std::string> bind_event(const Case& test, Workspace& w
     if (length > CIO_MAX_BLOCK) return Problem(fmt::format("an event holds at most 64 KiB, not {} bytes", length));
     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(at);
     return BoundEvent{Bytes(begin, begin + static_cast<std::ptrdiff_t>(length)), event.at, event.total.value_or(length),
-                      event.mark};
+                      event.mark, *bytes};
 }
 
 }  // namespace chainio::testing

@@ -115,6 +115,11 @@ void bind_arguments(const ir::Artifact& artifact, const ir::Chain& chain, const 
     }
 }
 
+// As with the runtime, a file whose header is not what the class says cannot be opened.
+std::uint32_t outcome_of(const std::string& wrong_header) {
+    return wrong_header == "short_read" ? CIO_SHORT_READ : CIO_MALFORMED;
+}
+
 class Walk {
   public:
     Walk(const ir::Artifact& artifact, Steps& steps, const CallInput& input)
@@ -148,8 +153,7 @@ class Walk {
             auto fields =
                 header_of(artifact_, steps_, artifact_.module.files[param.file_class], *input_.files[param.slot]);
             if (!fields) {
-                // As with the runtime, a file whose header is not what the class says cannot be opened.
-                done_.outcome = fields.error() == "short_read" ? CIO_SHORT_READ : CIO_MALFORMED;
+                done_.outcome = outcome_of(fields.error());
                 return {};
             }
             headers.push_back(std::move(*fields));
@@ -265,6 +269,25 @@ std::size_t scalar_count(const ir::Module& module, const cio_prefetch& prefetch)
     return std::min<std::size_t>(static_cast<std::size_t>(count), std::size(prefetch.args));
 }
 
+// What a shadow chain knows of its event beside the block; how far the kernel would read ahead it is not told. The
+// outcome of what a run would not show it.
+std::uint32_t bind_event_facts(const ir::Artifact& artifact, Steps& steps, const ir::Chain& chain,
+                               const BoundEvent& event, Memory& memory) {
+    std::vector<std::uint64_t> header;
+    if (event.file != nullptr && chain.mode != ir::ChainMode::on_ready) {
+        auto fields = header_of(artifact, steps, artifact.module.files[chain.source], *event.file);
+        if (!fields) return outcome_of(fields.error());
+        header = std::move(*fields);
+    }
+    for (const auto& arg : chain.header_args) {
+        auto& to = memory.io().args[arg.slot];
+        if (arg.field == ir::kMarkField) to = event.mark;
+        if (arg.field == ir::kFileSizeField && event.file != nullptr) to = event.file->size();
+        if (arg.field < header.size()) to = header[arg.field];
+    }
+    return CIO_OK;
+}
+
 }  // namespace
 
 std::expected<Outcome, std::string> walk(const ir::Artifact& artifact, Steps& steps, const CallInput& input) {
@@ -278,12 +301,12 @@ std::expected<Outcome, std::string> react(const ir::Artifact& artifact, Steps& s
         bind_arguments(artifact, artifact.module.chains[chain], args, memory);
     memory.set_block(std::span(event.block).first(std::min<std::size_t>(event.block.size(), CIO_MAX_BLOCK)), event.at,
                      event.total);
-    for (const auto& arg : artifact.module.chains[chain].header_args)
-        if (arg.field == ir::kMarkField) memory.io().args[arg.slot] = event.mark;
+    Outcome done;
+    done.outcome = bind_event_facts(artifact, steps, artifact.module.chains[chain], event, memory);
+    if (done.outcome != CIO_OK) return done;
     clear_outputs(memory.io());
     const auto program = static_cast<std::uint32_t>(artifact.module.chains[chain].shadow);
     if (auto ran = steps.run(program, memory.io(), memory.block()); !ran) return std::unexpected(ran.error());
-    Outcome done;
     done.outcome = memory.io().outcome;
     const std::uint32_t count = std::min(memory.io().prefetch_count, artifact.layout.prefetch_count);
     for (std::uint32_t i = 0; done.outcome == CIO_OK && i < count; i++) {

@@ -62,6 +62,7 @@ struct BoundEvent {
     std::uint64_t at = 0;
     std::uint64_t total = 0;  // bytes of the whole read
     std::uint64_t mark = 0;   // of the place where it began
+    const Bytes* file = nullptr;
 };
 
 // `args` of react() are those of a probe. The error says why the chain could not be started or its engine failed.
