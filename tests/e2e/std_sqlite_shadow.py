@@ -2,10 +2,11 @@
 """The chains that std/sqlite_shadow.chain goes on with: they read the pages on the way to a row that std/sqlite.chain reads."""
 import os
 import sqlite3
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from chains import Run, finish  # noqa: E402
+from chains import BUILD, Run, finish  # noqa: E402
 
 ROWS = 3000
 MANY = 40
@@ -49,6 +50,34 @@ def owners(run, path, roots, indexes):
         run.same(f"{what} is no index", answer.outcome, "not_found")
 
 
+def make_small(path, page_size):
+    """Trees of one page each. Of 8 rows 2 have a text that goes on on other pages; the tables without rowids end with a text."""
+    with sqlite3.connect(path, isolation_level=None) as db:
+        db.execute(f"PRAGMA page_size={page_size}")
+        db.execute("CREATE TABLE rows(id INTEGER PRIMARY KEY, text)")
+        db.executemany("INSERT INTO rows VALUES(?, ?)", [(n, f"{n}" * (page_size if n % 4 == 3 else 3)) for n in range(8)])
+        db.execute("CREATE INDEX by_text ON rows(text)")
+        db.execute("CREATE TABLE words(number, word, PRIMARY KEY(word, number)) WITHOUT ROWID")
+        db.execute("CREATE TABLE names(name PRIMARY KEY, number) WITHOUT ROWID")
+        db.executemany("INSERT INTO names VALUES(?, ?)", [(f"name {n}", None if n % 2 else "a") for n in range(8)])
+        db.execute("CREATE INDEX by_number ON names(number)")
+        roots = dict(db.execute("SELECT name, rootpage FROM sqlite_schema"))
+    db.close()
+    return roots
+
+
+def events(run, path, cases):
+    """What follow_index asks for at reads of (what, offset, length, the place's mark)."""
+    text = f"spec: std/sqlite_shadow.chain\nfiles: {{ db: {path} }}\ncases:\n"
+    for what, at, length, mark, count in cases:
+        text += (f"  - {{ name: {what}, chain: follow_index, event: {{ file: db, at: {at}, for: {length}, mark: {mark} }},"
+                 f" expect: {{ prefetch_count: {count} }} }}\n")
+    suite = run.folder / "events.test.yaml"
+    suite.write_text(text)
+    done = subprocess.run([BUILD / "bin" / "chainio", "test", suite], capture_output=True, text=True)
+    run.true(f"events of {path.name}", done.returncode == 0 and f"{len(cases)} passed" in done.stdout, done.stdout + done.stderr)
+
+
 def main():
     run = Run("std/sqlite_shadow.chain")
     path, two = run.folder / "one.db", run.folder / "two.db"
@@ -67,11 +96,32 @@ def main():
     [only] = run.call("only_table", {"db": two}, {}, [{}])
     run.same("two tables with indexes", only.outcome, "several_tables")
     owners(run, two, roots_of_two, {"by_number0": "rows0", "by_number1": "rows1"})
+    wide = run.folder / "wide.db"
+    with sqlite3.connect(wide, isolation_level=None) as db:
+        db.execute("PRAGMA page_size=65536")
+        for n in range(110):
+            db.execute(f"CREATE TABLE rows{n}(number, text)")
+            db.execute(f"CREATE INDEX by_number{n} ON rows0(number)" if n < 109 else f"CREATE INDEX by_number{n} ON rows{n}(number)")
+    db.close()
+    [only] = run.call("only_table", {"db": wide}, {}, [{}])
+    run.same("more rows than are looked at", only.outcome, "several_tables")
     many = run.folder / "many.db"
     indexes = {f"by_text{n}": f"rows{n}" for n in range(MANY)} | {f"sqlite_autoindex_rows{n}_1": f"rows{n}" for n in range(MANY)}
     owners(run, many, make_empty(many, MANY), indexes)
     for answer in run.call("reach", files, {"root": roots["by_number0"]}, asked):
         run.same("an index is no table", answer.outcome, "malformed")
+    for page_size in (512, 1024, 4096, 16384, 65536):
+        small = run.folder / f"small{page_size}.db"
+        root = make_small(small, page_size)
+
+        def leaf(name):
+            return (root[name] - 1) * page_size, page_size, root["rows"]
+        # Before a program knows how long a page is it reads page 1 as it mostly is.
+        first = [("page 1 and more or less", 0, 4096, 0, 0)] if page_size != 4096 else []
+        events(run, small, [*first, ("the header", 0, 100, 0, 0),
+                            ("page 1", 0, page_size, 0, 3), ("entries that end on their page", *leaf("by_text"), 6),
+                            ("an index of unknown table", *leaf("by_text")[:2], 0, 0), ("rows", *leaf("rows"), 0),
+                            ("no rowids", *leaf("names"), 0), ("no rowids in an index", *leaf("by_number"), 0)])
     finish(run)
 
 
