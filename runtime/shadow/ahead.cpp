@@ -140,11 +140,16 @@ bool Ahead::joins_last(std::uint32_t chain, const ShadowFile& file, std::uint64_
     return true;
 }
 
+// What walks read is not served.
+bool Ahead::may_walk(const WalkRequest& request) {
+    if (!request.file->served) return true;
+    direct_.count_walk();
+    score_.dropped(request.chain);
+    return false;
+}
+
 void Ahead::ask_walk(const WalkRequest& request, unsigned distance) {
-    if (request.file->served) {
-        direct_.count_walk();
-        return score_.dropped(request.chain);
-    }
+    if (!may_walk(request)) return;
     Item* item = new_item(request.chain, *request.file, distance);
     if (item == nullptr) return;
     last_ = kNoRange;  // the order stays what it was
@@ -153,11 +158,14 @@ void Ahead::ask_walk(const WalkRequest& request, unsigned distance) {
 }
 
 void Ahead::ask_mark(const WalkRequest& request) {
-    if (request.file->served) return direct_.count_walk();
+    if (!may_walk(request)) return;
     const std::uint64_t now = now_ns();
-    if (walks_.start(request, now) != Walks::Started::full) return;
-    settle_marks();
-    if (walks_.start(request, now) == Walks::Started::full) score_.dropped(request.chain);
+    Walks::Started started = walks_.start(request, now);
+    if (started == Walks::Started::full) {
+        settle_marks();
+        started = walks_.start(request, now);
+    }
+    if (started == Walks::Started::full || started == Walks::Started::refused) score_.dropped(request.chain);
 }
 
 // A ring that has failed says so again when fetches are begun.

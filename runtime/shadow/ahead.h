@@ -99,6 +99,7 @@ class Ahead {
     Begun begin(std::uint32_t index, std::uint64_t now_ns);
     std::expected<bool, std::string> begin_waiting();
     std::expected<void, std::string> hand_over();
+    bool may_walk(const WalkRequest& request);
     Begun begin_walk(const Item& item, std::uint64_t now_ns);
     Begun begin_fetch(Item& item, std::uint64_t now_ns);
     bool begin_piece(Fetch& wanted, std::uint64_t now_ns);

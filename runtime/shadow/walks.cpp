@@ -115,7 +115,7 @@ Walks::OpenFile* Walks::open_in_engine(ShadowFile& file, std::uint32_t file_clas
 
 bool Walks::recently(const WalkRequest& request, std::uint64_t now_ns) {
     std::uint64_t hash = request.file->key ^ (std::uint64_t{request.target} + 1) * 0x9e3779b97f4a7c15u;
-    hash ^= request.marks.value_or(0);
+    if (request.marks) hash = (hash ^ *request.marks) * 0x94d049bb133111ebu;
     for (std::uint64_t arg : request.args) hash = (hash ^ arg) * 0xbf58476d1ce4e5b9u, hash ^= hash >> 31;
     Recent& entry = recent_[hash % recent_.size()];
     const bool again = entry.hash == hash && elapsed_ns(entry.at_ns, now_ns) < kRecentNs;

@@ -69,7 +69,12 @@ TEST_F(DirectTest, IsNotWalked) {
     ahead_->ask_walk(walk(f, 3));
     EXPECT_EQ(stats().dropped, 1u);
     EXPECT_TRUE(ahead_->idle());
-    EXPECT_EQ(direct_.notes(), std::vector<std::string>{"a file that is read with O_DIRECT was left alone once: a "
+    WalkRequest marks = walk(f, 3);
+    marks.marks = 0;
+    ahead_->ask_mark(marks);
+    EXPECT_EQ(stats().dropped, 2u);
+    EXPECT_TRUE(ahead_->idle());
+    EXPECT_EQ(direct_.notes(), std::vector<std::string>{"a file that is read with O_DIRECT was left alone 2 times: a "
                                                         "chain would walk it, and what walks read is not served"});
 }
 

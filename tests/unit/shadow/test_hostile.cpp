@@ -37,6 +37,12 @@ chain head on open(data) as c { if c.last_read >= 4096 { prefetch c.file at 0 fo
 chain fixed_head on open(fixed) as c { prefetch c.file at 0 for 64KiB }
 chain ahead on ready(web) as c { when c.text(Get) as g { prefetch data[g.path] } }
 probe step = uprobe "program:step" (name: cstr(max 100), at: u64)
+chain marked on read(data) as r {
+  mark r.file at r.offset + r.length with r.total
+  mark r.file at r.length via walk(r.file, r.mark)
+  mark r.file via walk(r.file, r.offset)
+  if r.mark < 8 { prefetch r.file at r.mark * 4096 for 4096 }
+}
 chain stepped on probe(step) as p { prefetch data[p.name] at p.at for 8KiB }
 )";
 

@@ -1,8 +1,10 @@
 // Places of files that chains know again.
 #include "runtime/shadow/marks.h"
 
-#include <map>
-
+#include "compiler/ir/artifact.h"
+#include "compiler/ir/visit.h"
+#include "runtime/shadow/plan.h"
+#include "runtime/shadow/silence.h"
 #include "tests/unit/shadow/fixture.h"
 
 namespace chainio::shadow::test {
@@ -143,6 +145,209 @@ TEST(Marks, OfAnotherFileAreNotItsOwn) {
     ASSERT_TRUE(happens([&] { return poster.taken(); }));
     running.stop();
     EXPECT_EQ(running.chain().fetches + running.chain().cached, 0u);
+}
+
+void make_all(ir::PrefetchKind kind, ir::Body& body) {
+    for (ir::Stmt& stmt : body) {
+        if (auto* prefetch = std::get_if<ir::Prefetch>(&stmt.node)) prefetch->kind = kind;
+        ir::for_each_body(stmt, [&](ir::Body& nested) { make_all(kind, nested); });
+    }
+}
+
+// What a page of a file has a chain do: `does`, with page `child`.
+enum Does : std::uint8_t { kNothing, kSets, kAsks, kAsksInVain, kFetches, kFetchesOther, kWalks, kAsksTwice };
+
+constexpr const char* kKinds = R"(
+app kinds { files data = "*.knd" }
+record Page { child: u32le  does: u8 in { 0 nothing, 1 sets, 2 asks, 3 in_vain, 4 fetches, 5 others, 6 walks, 7 twice } }
+record Number { value: u64le }
+chain number(db: file data, at_page: u64) -> u64 {
+  step s(n: Number at at_page * 4096 for 8) {
+    if n.value == 0 { fail none }
+    return n.value
+  }
+}
+chain follow on read(data) as r {
+  let page = r.record(Page)
+  let child = page.child * 4096
+  if page.does == sets { mark r.file at child with 2 }
+  if page.does == asks { mark r.file at child via number(r.file, 20) }
+  if page.does == in_vain { mark r.file at child via number(r.file, 21) }
+  if page.does == fetches && r.mark == 2 { prefetch r.file at child for 4096 }
+  if page.does == others && r.mark == 5 { prefetch r.file at child for 4096 }
+  if page.does == walks { prefetch via number(r.file, 20) }
+  if page.does == twice {
+    mark r.file at child via number(r.file, 20)
+    mark r.file at child + 4096 via number(r.file, 20)
+  }
+}
+)";
+
+class MarksOfKinds : public testing::Test {
+  protected:
+    explicit MarksOfKinds(const ServerOptions& options = {}) : running_(server_of(kKinds, options)) {}
+
+    void page(std::uint32_t number, Does does, std::uint32_t child) {
+        bytes_.replace(std::size_t{number} * kPage, kPage, page_of(child, false));
+        bytes_[std::size_t{number} * kPage + 4] = static_cast<char>(does);
+    }
+    // All that the chain does of itself is in memory.
+    void program_reads(const std::vector<std::uint32_t>& pages) {
+        if (path_.empty()) {
+            bytes_[std::size_t{20} * kPage] = 5;
+            path_ = folder_.write("a.knd", bytes_);
+            ASSERT_TRUE(poster_.opened(0, path_));
+        }
+        for (const std::uint32_t number : pages)
+            ASSERT_TRUE(poster_.read(0, path_, std::uint64_t{number} * kPage, kPage, 1'000));
+        ASSERT_TRUE(happens([&] { return poster_.taken(); }));
+    }
+    std::uint64_t asked() { return running_.chain().fetches + running_.chain().cached; }
+
+    const Folder folder_;
+    std::string path_, bytes_ = std::string(std::size_t{32} * kPage, 0);
+    Running running_;
+    Poster poster_{running_.region(), 0};
+};
+
+TEST_F(MarksOfKinds, StayWhereAWalkFails) {
+    page(1, kSets, 8);
+    page(2, kAsksInVain, 8);
+    page(8, kFetches, 24);
+    program_reads({1, 2, 8});
+    running_.stop();
+    EXPECT_EQ(asked(), 1u);
+}
+
+TEST_F(MarksOfKinds, AreSeveralOfOneWalk) {
+    page(1, kAsks, 8);
+    page(2, kAsks, 9);
+    page(8, kFetchesOther, 24);
+    page(9, kFetchesOther, 26);
+    program_reads({1, 2, 8, 9});
+    running_.stop();
+    EXPECT_EQ(asked(), 2u);
+}
+
+TEST_F(MarksOfKinds, OfTheFirstByteAreNotWhatAWalkForItselfHasBroughtBefore) {
+    page(1, kWalks, 0);
+    page(2, kAsks, 0);
+    page(0, kFetchesOther, 24);
+    program_reads({1});
+    ASSERT_TRUE(happens([&] { return asked() == 1; }));
+    program_reads({2, 0});
+    running_.stop();
+    EXPECT_EQ(asked(), 2u);
+}
+
+class MarksOneAtATime : public MarksOfKinds {
+  protected:
+    MarksOneAtATime() : MarksOfKinds({.in_flight = 1}) {}
+};
+
+TEST_F(MarksOneAtATime, AreAllFound) {
+    page(1, kAsksTwice, 8);
+    page(8, kFetchesOther, 24);
+    page(9, kFetchesOther, 26);
+    program_reads({1, 8, 9});
+    running_.stop();
+    EXPECT_EQ(asked(), 2u);
+    EXPECT_EQ(running_.chain().dropped, 0u);
+}
+
+// A chain that remembers what it sees is told of more, but no longer than one that has had something to ask for.
+TEST_F(MarksOfKinds, AreNeitherSomethingAskedForNorNothing) {
+    page(1, kSets, 8);
+    page(2, kNothing, 0);
+    const auto posts = [&] { return running_.region().class_posts[0].load(); };
+    program_reads(std::vector<std::uint32_t>(std::size_t{2} * Silence::kQuiet, 1));
+    EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostReads);
+    std::vector<std::uint32_t> mixed;
+    for (unsigned i = 0; i + 1 < Silence::kQuiet; i++) mixed.insert(mixed.end(), {2, 1});
+    program_reads(mixed);
+    EXPECT_EQ(posts(), shim::kPostOpens | shim::kPostReads);
+    program_reads({2});
+    EXPECT_TRUE(happens([&] { return posts() == (shim::kPostOpens | shim::kPostSlowReads); }));
+}
+
+// Of a chain that sees no byte and is shown the end of a read that is longer than what chains are shown.
+TEST(Marks, AreOfWhereAReadBegins) {
+    constexpr std::uint32_t kLong = 4 * CIO_MAX_BLOCK;
+    const Folder folder;
+    const std::string path = folder.write("a.row", std::string(std::size_t{2} * kLong, 0));
+    Running running(server_of(R"(
+files rows = "*.row"
+chain next on read(rows) as r {
+  if r.length == 4096 { mark r.file at r.offset + 4096 with 3 }
+  if r.mark != 0 { prefetch r.file at r.offset + r.length for r.mark * 4096 }
+}
+)"));
+    Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(poster.read(0, path, 0, kPage));
+    ASSERT_TRUE(poster.read(0, path, kPage, kLong));
+    ASSERT_TRUE(happens([&] { return poster.taken(); }));
+    running.stop();
+    EXPECT_EQ(running.chain().fetches + running.chain().cached, 1u);
+}
+
+// The file of a read and nothing else is what they are of; what a chain fetches says what it has to do with.
+TEST(Marks, AreOfTheEventsClassAlone) {
+    const auto spec = compiled(R"(
+files others = "*.oth"
+files rows = "*.row"
+chain next on read(rows) as r {
+  mark r.file at 4096 with 1
+  if r.mark == 1 { prefetch r.file at 0 for 4096 }
+}
+)");
+    const auto plan = plan_of(spec->module());
+    ASSERT_TRUE(plan) << plan.error();
+    EXPECT_EQ(plan->classes, std::vector<std::uint32_t>{1});
+    EXPECT_EQ(plan->chains[0].targets, std::vector<std::uint32_t>{0});
+}
+
+// As where a read begins, it is known without the file. The first of a device is opened for what is said of that.
+TEST(Marks, AreLookedUpBeforeTheFileIsOpen) {
+    const Folder folder;
+    const std::string bytes(std::size_t{4} * kPage, 0);
+    const std::string first = folder.write("a.row", bytes), second = folder.write("b.row", bytes);
+    Running running(server_of(R"(
+files rows = "*.row"
+chain next on read(rows) as r { if r.mark != 0 { prefetch r.file at 0 for r.mark } }
+)"));
+    Poster poster(running.region(), 0);
+    for (const std::string& path : {first, second}) {
+        ASSERT_TRUE(poster.opened(0, path));
+        ASSERT_TRUE(poster.read(0, path, 0, kPage));
+    }
+    ASSERT_TRUE(happens([&] { return poster.taken() && running.chain().events == 2; }));
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+        EXPECT_NE(std::filesystem::read_symlink(entry, ignored), second);
+}
+
+// As no compiler makes it: of what is about to be received there is no file to mark a place of.
+TEST(Marks, OfNoFileAreDropped) {
+    const Folder folder;
+    const auto spec = compiled("files docs = \"" + folder.path() + "/*\" { root \"" + folder.path() + R"(" }
+socket web = tcp port 80
+chain number(db: file docs, at_: u64) -> u64 { step s(b: block at at_ for 8) { return b.uint_le() } }
+chain ahead on ready(web) as c { if c.length > 0 { prefetch docs[c.bytes[0..1]] } }
+)");
+    for (const ir::PrefetchKind kind : {ir::PrefetchKind::mark, ir::PrefetchKind::mark_via}) {
+        ir::Artifact hostile = spec->artifact();
+        for (ir::Program& program : hostile.module.programs) make_all(kind, program.body);
+        ASSERT_EQ(ir::validate(hostile.module), "");
+        auto server = Server::create(spec::Loaded::from_artifact(std::move(hostile)), {});
+        ASSERT_TRUE(server) << server.error();
+        Running running(std::move(*server));
+        Poster poster(running.region(), 0);
+        shim::Event event{};
+        event.kind = shim::EventKind::ready;
+        ASSERT_TRUE(poster.post_text(event, "a"));
+        EXPECT_TRUE(happens([&] { return running.chain().dropped == 1; }));
+    }
 }
 
 }  // namespace

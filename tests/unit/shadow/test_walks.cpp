@@ -23,6 +23,19 @@ chain follow on read(data) as r {
 }
 )";
 
+// One that remembers something at the end, too.
+const char* const kMarking = R"(
+app walks { files data = "*.ptr" }
+record Page { count: u32le  page: u32le[count max 64] }
+chain reach(db: file data, page: u32) -> u8 hops 2 {
+  step there(p: Page at page * 4096 for 4096 in db) { return 1 }
+}
+chain follow on read(data) as r {
+  if r.record(Page).count == 0 { mark r.file at 0 with 1 }
+  for p in r.record(Page).page max 64 { prefetch via reach(r.file, p) }
+}
+)";
+
 void put_u32(std::string& bytes, std::size_t at, std::uint32_t value) {
     for (unsigned i = 0; i < 4; i++) bytes[at + i] = static_cast<char>(value >> 8 * i);
 }
@@ -42,12 +55,12 @@ std::string pages_naming(std::uint32_t further) {
 
 // The program reads page 0, and then all that it names; gives how often the chain ran. Nothing when the disk was so
 // quick that a page was there before a walk could wait for it: then it is not one that was fetched.
-std::optional<std::uint64_t> try_runs_over(std::uint32_t further) {
+std::optional<std::uint64_t> try_runs_over(std::uint32_t further, const char* spec) {
     const Folder folder;
     const std::string path = folder.write("a.ptr", pages_naming(further));
     ServerOptions options;
     options.gate = false;
-    Running running(server_of(kWalks, options));
+    Running running(server_of(spec, options));
     Poster poster(running.region(), 0);
     drop_pages(path);
     EXPECT_TRUE(poster.opened(0, path));
@@ -61,9 +74,9 @@ std::optional<std::uint64_t> try_runs_over(std::uint32_t further) {
     return running.chain().events;
 }
 
-std::uint64_t runs_over(std::uint32_t further) {
+std::uint64_t runs_over(std::uint32_t further, const char* spec = kWalks) {
     for (int tries = 0; tries < 100; tries++)
-        if (const auto runs = try_runs_over(further)) return *runs;
+        if (const auto runs = try_runs_over(further, spec)) return *runs;
     ADD_FAILURE() << "the disk is always too quick";
     return 0;
 }
@@ -71,6 +84,8 @@ std::uint64_t runs_over(std::uint32_t further) {
 TEST(Walks, WhereTheyEndTheirChainIsSeldomAskedAgain) { EXPECT_EQ(runs_over(0), 1u + 32 + 2); }
 
 TEST(Walks, WhereTheyEndTheirChainIsAskedWhileItLeadsOn) { EXPECT_EQ(runs_over(kNamed + 1), 1u + kNamed); }
+
+TEST(Walks, WhereTheyEndTheirChainIsAskedWhileItMarks) { EXPECT_EQ(runs_over(0, kMarking), 1u + kNamed); }
 
 TEST(Plan, AChainThatAsksForNothingIsToldOfNothing) {
     Running running(server_of(R"(
