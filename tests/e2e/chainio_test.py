@@ -30,6 +30,7 @@ chain ahead on read(pages) as r {
 chain known on read(pages) as r {
   mark r.file at r.offset + 12 with r.mark + 1
   mark r.file via find(r.file, r.mark as u16)
+  if r.mark == 9 { mark r.file with 0 } else { mark r.file at 2 via find(r.file, 3) }
   if r.mark == 7 { prefetch r.file at r.mark for 4 }
 }
 record Sized { file_size: u32le  first: u32le }
@@ -72,10 +73,11 @@ CASES = [
     ("chain: hinted, args: {page: 3, name: abc}, expect: {prefetches: [{files: under, path: abc, at: 1536, for: 512}]}", None),
     ("chain: hinted, args: {page: 3, name: abcdefghi}, expect: {prefetch_count: 1}", "'name' takes at most 8 bytes, not 9"),
     ("chain: hinted, args: {page: 3}, expect: {prefetch_count: 1}", "the case gives no value for 'name'"),
-    ("chain: known, event: {file: pairs, at: 0, for: 12, mark: 7}, expect: {prefetches: [{mark: 8, at: 12}, {mark_via: find, args: [7], at: 0xffffffffffffffff}, {at: 7}]}", None),
-    ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{mark: 1, at: 12}, {mark_via: find, args: [0]}]}", None),
-    ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{mark: 2}, {}]}", "{ mark: 1, at: 12 }"),
-    ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{}, {mark_via: known}]}", "{ mark_via: find, args: [0], at: "),
+    ("chain: known, event: {file: pairs, at: 0, for: 12, mark: 7}, expect: {prefetches: [{mark: 8, at: 12}, {mark_via: find, args: [7], at: 0xffffffffffffffff}, {mark_via: find, args: [3], at: 2}, {at: 7}]}", None),
+    ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{mark: 1, at: 12}, {mark_via: find, args: [0]}, {mark_via: find, at: 2}]}", None),
+    ("chain: known, event: {file: pairs, at: 0, for: 12, mark: 9}, expect: {prefetches: [{}, {}, {mark: 0, at: 0xffffffffffffffff}]}", None),
+    ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{mark: 2}, {}, {}]}", "{ mark: 1, at: 12 }"),
+    ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{}, {mark_via: known}, {}]}", "{ mark_via: find, args: [0], at: "),
     ("chain: of_it, event: {file: whole, at: 8, for: 8}, expect: {prefetches: [{same: true, at: 7, for: 16}]}", None),
     ("chain: of_it, event: {file: torn, at: 0, for: 8}, expect: {outcome: short_read, prefetch_count: 0}", None),  # nor is a run's chain shown it
     ("chain: hinted, event: {file: pairs, at: 0, for: 12}, expect: {prefetch_count: 1}", "give its arguments as `args`"),

@@ -52,8 +52,8 @@ class Maker {
     }
     ast::Name name() {
         // Words of the language that are names where nothing else is meant, beside ordinary ones.
-        static constexpr const char* names[] = {"a",     "b1",    "key",   "max",  "min", "next",  "step",
-                                                "state", "match", "bytes", "file", "tag", "reply", "skip"};
+        static constexpr const char* names[] = {"a",     "b1",    "key",  "max", "min",   "next", "step", "state",
+                                                "match", "bytes", "file", "tag", "reply", "skip", "mark", "with"};
         return {names[below(std::size(names))], {}};
     }
     std::uint64_t below(std::uint64_t n) { return random_() % n; }
@@ -113,7 +113,7 @@ TEST(Random, StatementsSurviveEveryPrinter) {
         for (std::uint64_t n = 0; n <= maker.below(6); ++n) {
             auto stmt = std::make_unique<ast::Stmt>();
             const int depth = static_cast<int>(maker.below(3));
-            switch (maker.below(7)) {
+            switch (maker.below(8)) {
                 case 0: {
                     ast::Reply reply;
                     for (ast::ExprPtr& each : maker.list(depth)) reply.parts.push_back({std::move(each), std::nullopt});
@@ -129,6 +129,14 @@ TEST(Random, StatementsSurviveEveryPrinter) {
                                            std::nullopt,        nullptr};
                     break;
                 case 5: stmt->node = ast::Skip{maker.expr(depth)}; break;
+                case 6: {
+                    const bool calls = maker.below(2) == 1;
+                    ast::Mark mark{maker.expr(depth), maker.below(2) == 1 ? maker.expr(depth) : nullptr, nullptr,
+                                   nullptr};
+                    (calls ? mark.call : mark.value) = maker.expr(depth);
+                    stmt->node = std::move(mark);
+                    break;
+                }
                 case 4: stmt->node = ast::Assign{{"x", {}}, maker.expr(depth)}; break;
                 default: {
                     ast::When when{maker.expr(depth), std::nullopt, {}};
