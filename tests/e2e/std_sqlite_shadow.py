@@ -110,6 +110,11 @@ def main():
     owners(run, many, make_empty(many, MANY), indexes)
     for answer in run.call("reach", files, {"root": roots["by_number0"]}, asked):
         run.same("an index is no table", answer.outcome, "malformed")
+    for file, offset, header in ((two, (roots_of_two["by_number0"] - 1) * 512, 0), (many, 0, 100)):
+        page = file.read_bytes()[offset + header:]
+        run.same("a page above others", page[0], 2 if offset else 5)
+        cells = int.from_bytes(page[3:5], "big")
+        events(run, file, [("every page below and the last", offset, 512, 7 if offset else 0, cells + 1)])
     for page_size in (512, 1024, 4096, 16384, 65536):
         small = run.folder / f"small{page_size}.db"
         root = make_small(small, page_size)
