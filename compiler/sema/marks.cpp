@@ -13,7 +13,8 @@ namespace {
 bool any_of(const checked::Block& block, bool marks) {
     return std::ranges::any_of(block, [&](const checked::StmtPtr& s) {
         const bool asks = s->kind == StmtKind::prefetch || s->kind == StmtKind::prefetch_via;
-        return (asks && ir::is_mark(s->prefetch_kind) == marks) || any_of(s->body, marks) || any_of(s->otherwise, marks);
+        return (asks && ir::is_mark(s->prefetch_kind) == marks) || any_of(s->body, marks) ||
+               any_of(s->otherwise, marks);
     });
 }
 
