@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """chainio call, inspect, chainio-runtime's service and the Python binding, on a tree that this script writes."""
+import contextlib
 import copy
 import json
 import os
@@ -424,13 +425,19 @@ def test_python_example(folder):
         expect(f"python example: {low} is not empty", count > 0, True)
 
 
-def main():
+@contextlib.contextmanager
+def built():
+    """A folder of its own, with the artifact and the tree that its chains read; gives (folder, artifact, tree, keys)."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         (folder / "app.chain").write_text(SPEC)
         app, tree = folder / "app.bpf.o", folder / "tree.idx"
         subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", app], check=True)
-        keys = write_tree(tree)
+        yield folder, app, tree, write_tree(tree)
+
+
+def main():
+    with built() as (folder, app, tree, keys):
         test_call(app, tree, keys, folder)
         test_refusals(app, tree, folder)
         test_runtime(app, tree, folder)

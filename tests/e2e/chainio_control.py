@@ -8,13 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs  # noqa: E402
 import started  # noqa: E402
-from call_and_runtime import BUILD, SPEC, run, write_tree  # noqa: E402
+from call_and_runtime import BUILD, built, run  # noqa: E402
 from runs import expect  # noqa: E402
 
 
@@ -99,12 +98,7 @@ def test_odd_names(app, tree, folder):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        (folder / "app.chain").write_text(SPEC)
-        app, tree = folder / "app.bpf.o", folder / "tree.idx"
-        subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", app], check=True)
-        write_tree(tree)
+    with built() as (folder, app, tree, _):
         test_control(folder)
         test_odd_names(app, tree, folder)
     return runs.ended()

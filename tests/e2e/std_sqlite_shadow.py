@@ -115,6 +115,8 @@ def main():
         run.same("a page above others", page[0], 2 if offset else 5)
         cells = int.from_bytes(page[3:5], "big")
         events(run, file, [("every page below and the last", offset, 512, 7 if offset else 0, cells + 1)])
+        if offset:
+            events(run, file, [("of unknown table and maybe the only one", offset, 512, 0, 1)])
     for page_size in (512, 1024, 4096, 16384, 65536):
         small = run.folder / f"small{page_size}.db"
         root = make_small(small, page_size)

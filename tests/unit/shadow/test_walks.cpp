@@ -11,30 +11,22 @@ using tests::Poster;
 
 constexpr std::uint32_t kPage = 4096, kNamed = 64;
 
-// A page names others, and a walk reads each.
-const char* const kWalks = R"(
+// A page names others, and a walk reads each; the chain does something else `beside`.
+std::string walking(const std::string& beside) {
+    return R"(
 app walks { files data = "*.ptr" }
 record Page { count: u32le  page: u32le[count max 64] }
 chain reach(db: file data, page: u32) -> u8 hops 2 {
   step there(p: Page at page * 4096 for 4096 in db) { return 1 }
 }
 chain follow on read(data) as r {
+  )" + beside +
+           R"(
   for p in r.record(Page).page max 64 { prefetch via reach(r.file, p) }
 }
 )";
-
-// One that remembers something at the end, too.
-const char* const kMarking = R"(
-app walks { files data = "*.ptr" }
-record Page { count: u32le  page: u32le[count max 64] }
-chain reach(db: file data, page: u32) -> u8 hops 2 {
-  step there(p: Page at page * 4096 for 4096 in db) { return 1 }
 }
-chain follow on read(data) as r {
-  if r.record(Page).count == 0 { mark r.file at 0 with 1 }
-  for p in r.record(Page).page max 64 { prefetch via reach(r.file, p) }
-}
-)";
+const char* const kMarksAtTheEnd = "if r.record(Page).count == 0 { mark r.file at 0 with 1 }";
 
 void put_u32(std::string& bytes, std::size_t at, std::uint32_t value) {
     for (unsigned i = 0; i < 4; i++) bytes[at + i] = static_cast<char>(value >> 8 * i);
@@ -55,12 +47,12 @@ std::string pages_naming(std::uint32_t further) {
 
 // The program reads page 0, and then all that it names; gives how often the chain ran. Nothing when the disk was so
 // quick that a page was there before a walk could wait for it: then it is not one that was fetched.
-std::optional<std::uint64_t> try_runs_over(std::uint32_t further, const char* spec) {
+std::optional<std::uint64_t> try_runs_over(std::uint32_t further, const std::string& beside) {
     const Folder folder;
     const std::string path = folder.write("a.ptr", pages_naming(further));
     ServerOptions options;
     options.gate = false;
-    Running running(server_of(spec, options));
+    Running running(server_of(walking(beside), options));
     Poster poster(running.region(), 0);
     drop_pages(path);
     EXPECT_TRUE(poster.opened(0, path));
@@ -74,9 +66,9 @@ std::optional<std::uint64_t> try_runs_over(std::uint32_t further, const char* sp
     return running.chain().events;
 }
 
-std::uint64_t runs_over(std::uint32_t further, const char* spec = kWalks) {
+std::uint64_t runs_over(std::uint32_t further, const std::string& beside = {}) {
     for (int tries = 0; tries < 100; tries++)
-        if (const auto runs = try_runs_over(further, spec)) return *runs;
+        if (const auto runs = try_runs_over(further, beside)) return *runs;
     ADD_FAILURE() << "the disk is always too quick";
     return 0;
 }
@@ -85,7 +77,7 @@ TEST(Walks, WhereTheyEndTheirChainIsSeldomAskedAgain) { EXPECT_EQ(runs_over(0), 
 
 TEST(Walks, WhereTheyEndTheirChainIsAskedWhileItLeadsOn) { EXPECT_EQ(runs_over(kNamed + 1), 1u + kNamed); }
 
-TEST(Walks, WhereTheyEndTheirChainIsAskedWhileItMarks) { EXPECT_EQ(runs_over(0, kMarking), 1u + kNamed); }
+TEST(Walks, WhereTheyEndTheirChainIsAskedWhileItMarks) { EXPECT_EQ(runs_over(0, kMarksAtTheEnd), 1u + kNamed); }
 
 TEST(Plan, AChainThatAsksForNothingIsToldOfNothing) {
     Running running(server_of(R"(
