@@ -5,15 +5,10 @@
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
 #include <ifaddrs.h>
-#include <linux/ethtool.h>
-#include <linux/if.h>
 #include <linux/if_arp.h>
 #include <linux/rtnetlink.h>
-#include <linux/sockios.h>
 #include <netinet/in.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -21,6 +16,8 @@
 #include <cstring>
 #include <span>
 #include <string_view>
+
+#include "runtime/net/asker.h"
 
 // <net/if.h> does not go together with <linux/if.h>.
 extern "C" unsigned if_nametoindex(const char* name);
@@ -35,29 +32,6 @@ constexpr Address kAnyIpv4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0}
 bool is_of(const std::string& device, std::string_view listed) {
     return listed.starts_with(device) && (listed.size() == device.size() || listed[device.size()] == ':');
 }
-
-// A socket to ask the kernel about interfaces with.
-class Asker {
-  public:
-    explicit Asker(const std::string& name) : fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
-        std::strncpy(request_.ifr_name, name.c_str(), IFNAMSIZ - 1);
-    }
-    Asker(const Asker&) = delete;
-    Asker& operator=(const Asker&) = delete;
-    ~Asker() {
-        if (fd_ >= 0) close(fd_);
-    }
-    bool ask(unsigned long what) { return ioctl(fd_, what, &request_) == 0; }
-    bool ethtool(void* command) {
-        request_.ifr_data = static_cast<char*>(command);
-        return ask(SIOCETHTOOL);
-    }
-    const ifreq& answer() const { return request_; }
-
-  private:
-    int fd_;
-    ifreq request_{};
-};
 
 }  // namespace
 

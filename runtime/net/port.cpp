@@ -13,6 +13,8 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/net/peer.h"
+
 // Linux 6.6 and later; the distribution's headers may be older.
 #ifndef XDP_PKT_CONTD
 #define XDP_PKT_CONTD (1 << 0)
@@ -424,10 +426,11 @@ std::expected<void, Refusal> Port::look_at_addresses() {
     return taken;
 }
 
-void Port::look_at_peer() {
-    const bool lost = mode_.zero_copy && loses_what_is_sent_back(interface_);
-    const bool before = std::exchange(answering_, !lost && program_.sends_back());
-    if (before != answering_) program_.answer(answering_);
+void Port::look_at_peer(bool links_are_heard) {
+    const bool is_veth = program_.native() && interface_.driver == "veth";
+    cio_xdp_answering how = is_veth ? taken_by_peer(interface_, links_are_heard) : CIO_XDP_BY_TX;
+    if (mode_.zero_copy && loses_what_is_sent_back(interface_)) how = CIO_XDP_SILENT;
+    if (std::exchange(answering_, how) != how) program_.answer(how);
 }
 
 std::string Port::why_silent() const {

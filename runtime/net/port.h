@@ -113,11 +113,12 @@ class Port {
     bool release(const umem::Descriptor& request);
 
     // The replies that the interface's program keeps. After look_at_peer() it sends them if they arrive; FeatureNews
-    // says when to look again.
+    // and LinkNews say when to look again.
     ReplyTable& replies() { return program_.replies(); }
     KeptCounters kept(std::size_t service) const { return program_.kept(service); }
-    void look_at_peer();
-    bool answering() const { return answering_; }
+    // With LinkNews, `links_are_heard`, some are sent that arrive only until a link has changed.
+    void look_at_peer(bool links_are_heard);
+    cio_xdp_answering answering() const { return answering_; }
     std::string why_silent() const;  // where it is not answering
 
     // Hands over what waits to be sent, takes back what has left, and posts frames. To be called once a turn.
@@ -202,7 +203,8 @@ class Port {
     unsigned first_queue_ = 0;  // whose turn it is to be read first
     std::uint64_t unanswered_ = 0, sending_ = 0;
     PortCounters counters_;
-    bool answering_ = false, unsent_ = false, down_ = false;
+    cio_xdp_answering answering_ = CIO_XDP_SILENT;
+    bool unsent_ = false, down_ = false;
 };
 
 }  // namespace chainio::net

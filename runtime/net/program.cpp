@@ -74,10 +74,6 @@ bool keeps_any(const ReplyTable& replies) {
     return false;
 }
 
-// A veth's peer takes packets only where it has a program itself or GRO is on: the kernel says so by this feature since
-// 6.3. Any other driver with native programs sends back what they return.
-constexpr std::uint64_t kTransmitFeature = 4;  // NETDEV_XDP_ACT_NDO_XMIT
-
 // An array map as memory that both sides see.
 struct Mapped {
     void* at = MAP_FAILED;
@@ -106,9 +102,8 @@ struct Program::State {
     std::optional<Claim> claim;  // where it is shared
     std::optional<Place> place;
     int link = -1;  // where it is not
-    bool native = false, veth = false;
+    bool native = false;
     std::string alone;
-    std::uint32_t index = 0;  // of the interface
     cio_xdp_constants constants{};
     cio_xdp_settings settings{};
     ReplyTable replies;
@@ -138,8 +133,6 @@ void Program::State::unload() {
 int Program::State::prepare(const Interface& interface) {
     std::ranges::copy(interface.mac, constants.own_mac);
     constants.ordered = CIO_XDP_ORDERED;
-    veth = interface.driver == "veth";
-    index = interface.index;
     if (getrandom(&constants.seed, sizeof constants.seed, 0) != sizeof constants.seed) return errno;
     bpf_map* rodata = bpf_object__find_map_by_name(object, ".rodata");
     if (rodata == nullptr) return EINVAL;
@@ -349,18 +342,8 @@ KeptCounters Program::kept(std::size_t service) const {
             .kept = state_->replies.kept(service)};
 }
 
-bool Program::sends_back() const {
-    if (!state_->native || !state_->veth) return true;
-    bpf_xdp_query_opts found{};
-    found.sz = sizeof found;
-    return bpf_xdp_query(static_cast<int>(state_->index), 0, &found) == 0 &&
-           (found.feature_flags & kTransmitFeature) != 0;
-}
-
-void Program::answer(bool on) {
-    // Whether a veth's peer has a program, which XDP_TX wants, is not to be known from here.
-    const bool by_redirect = state_->native && state_->veth;
-    state_->settings.answering = !on ? CIO_XDP_SILENT : by_redirect ? CIO_XDP_BY_REDIRECT : CIO_XDP_BY_TX;
+void Program::answer(cio_xdp_answering how) {
+    state_->settings.answering = how;
     state_->set();
 }
 

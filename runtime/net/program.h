@@ -51,9 +51,8 @@ class Program {
     std::span<cio_path> paths() const;
     std::uint64_t seed() const;
     KeptCounters kept(std::size_t service) const;
-    // Whether packets that the program sends back by itself arrive; where they do not, kept replies are not sent.
-    bool sends_back() const;
-    void answer(bool on);
+    // How kept replies leave from here on.
+    void answer(cio_xdp_answering how);
 
   private:
     struct State;

@@ -218,7 +218,9 @@ void Server::look_at_link(std::uint32_t index, const net::LinkChanges& changes) 
     const bool removed = std::ranges::find(changes.removed, ours.index) != changes.removed.end();
     if (!removed && !net::is_gone(ours)) {
         const bool told = changes.missed || std::ranges::find(changes.changed, ours.index) != changes.changed.end();
-        if ((told && !look_at_attributes(index)) || !changes.addresses) return;
+        if (told && !look_at_attributes(index)) return;
+        if (told) look_at_peer(interface);
+        if (!changes.addresses) return;
         if (const auto looked = interface.port->look_at_addresses(); !looked)
             fallbacks_->note("xdp-addresses", fmt::format("{}; datagrams to its newer addresses come by the socket",
                                                           looked.error().message));
@@ -329,8 +331,8 @@ void Server::forget_replies() {
 void Server::look_at_peer(Interface& interface) {
     const auto kept = [&](const auto& each) { return keeps(interface.generation->module.services[each.second]); };
     if (std::ranges::none_of(interface.services, kept)) return;
-    interface.port->look_at_peer();
-    const bool before = std::exchange(interface.answers, interface.port->answering());
+    interface.port->look_at_peer(link_news_.has_value());
+    const bool before = std::exchange(interface.answers, interface.port->answering() != CIO_XDP_SILENT);
     if (interface.answers || !before) return;
     fallbacks_->note("xdp-cache-off", fmt::format("{} answers nothing by itself, as {}; the runtime answers",
                                                   interface.name, interface.port->why_silent()));

@@ -356,6 +356,7 @@ def test_peer(folder, pair):
     expect("  by the runtime, which keeps nothing for a driver that does not answer", (server.both(), server.cache()["kept"]), ((3, 0), 0))
     pair.link_pass()
     netns.until("it is noticed that the peer has a program", lambda: server.all_stats()["interfaces"][0]["answers_by_itself"])
+    expect("  which is woken by what it is sent", server.all_stats()["interfaces"][0]["answers_by"], "XDP_TX")
     expect("then by the driver, but for the first", ([ask(sock, 5, 40) for _ in range(3)], server.both()), ([right(5, 40, 1)] * 3, (4, 2)))
     expect("  by the one reply that was kept, and copied for nothing else", (server.cache()["kept"], copies(server)), (1, 0))
     pair.unlink_pass()
@@ -367,30 +368,35 @@ def test_peer(folder, pair):
 
 
 def test_peer_with_gro(folder):
-    """A peer without a program takes what comes from one if it has GRO; nobody tells that a program has come to such a peer, or has gone."""
+    """A peer without a program takes what comes from one if it has GRO, and if that is redirected to it."""
     with PassPair(name="-gro") as pair:
         pair.program = folder / "pass.o"
         netns.use_offload(pair.here, "va", "gro", 1)
         write_rows(folder, 1)
         server = OnVeth(folder, pair)
 
-        def by_the_driver(what):
-            expect(f"{what}: the driver answers", server.all_stats()["interfaces"][0]["answers_by_itself"], True)
+        def by_the_driver(what, how):
+            netns.until(f"{what}: the driver answers by {how}", lambda: server.all_stats()["interfaces"][0]["answers_by"] == how)
             for address in THERE:
                 server.forget()
                 sock, (asked, hits) = server.client(address=address), server.both()
                 expect(f"  and its bytes arrive from {address}", ([ask(sock, 5, 40) for _ in range(4)], server.both()), ([right(5, 40, 1)] * 4, (asked + 1, hits + 3)))
                 sock.close()
 
-        by_the_driver("a peer with GRO alone")
+        by_the_driver("a peer with GRO alone", "redirect")
         netns.ip("link", "set", "va", "down", namespace=pair.here)
         netns.ip("link", "set", "va", "up", namespace=pair.here)
         netns.ip("addr", "add", "fd09::1/64", "dev", "va", "nodad", namespace=pair.here)  # went with the link
-        by_the_driver("after it was down")
+        by_the_driver("after it was down", "redirect")
         pair.link_pass()
-        by_the_driver("with a program as well")
+        by_the_driver("with a program as well", "XDP_TX")
         pair.unlink_pass()
-        by_the_driver("without it again")
+        by_the_driver("without it again", "redirect")
+        netns.use_feature(pair.there, "vb", "tx-gso-list", False)
+        pair.link_pass()
+        by_the_driver("with one of whose end nobody would tell", "redirect")
+        expect("  it stays so", server.all_stats()["interfaces"][0]["answers_by"], "redirect")
+        pair.unlink_pass()
         netns.use_offload(pair.here, "va", "gro", 0)
         netns.until("it is noticed that GRO is off", lambda: not server.all_stats()["interfaces"][0]["answers_by_itself"])
         (asked, hits), sock = server.both(), server.client()

@@ -115,7 +115,7 @@ class Server(services_cache.OnVeth):
         expect(what, got, [row(number, 1)[:100]] * 3)
         taken = side() - before
         if taken:
-            # Linux 6.1 does not tell whether a veth's peer takes what is sent back.
+            # Where the driver sends none, that is said.
             kept = not self.fallbacks("xdp-cache-refused") and not self.fallbacks("xdp-cache-off")
             expect(f"  and hot ones from the {'driver' if kept else 'runtime'}", hits() - before_hits, 2 if kept else 0)
         return taken

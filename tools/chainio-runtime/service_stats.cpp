@@ -9,6 +9,11 @@
 namespace chainio::runtime_tool {
 namespace {
 
+nlohmann::ordered_json way_of(cio_xdp_answering how) {
+    if (how == CIO_XDP_SILENT) return nullptr;
+    return how == CIO_XDP_BY_TX ? "XDP_TX" : "redirect";
+}
+
 nlohmann::ordered_json interface_stats(const service::Server& server) {
     auto json = nlohmann::ordered_json::array();
     for (const auto& [port, opened, dropped] : server.interfaces()) {
@@ -29,7 +34,8 @@ nlohmann::ordered_json interface_stats(const service::Server& server) {
                         {"passed", counters.passed},
                         {"dropped", dropped + counters.dropped},
                         {"invalid", counters.invalid},
-                        {"answers_by_itself", port->answering()},
+                        {"answers_by_itself", port->answering() != CIO_XDP_SILENT},
+                        {"answers_by", way_of(port->answering())},
                         {"frames_posted", port->posted()},
                         {"frames_sending", port->sending()},
                         {"unanswered", port->unanswered()}});

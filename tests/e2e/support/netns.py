@@ -15,6 +15,7 @@ PASS = ('__attribute__((section("xdp.frags"), used)) int pass(void *ctx) { retur
         'char _license[] __attribute__((section("license"), used)) = "GPL";\n')
 SIOCETHTOOL = 0x8946
 OFFLOADS = {"rx": 0x15, "tx": 0x17, "gso": 0x24, "gro": 0x2c, "tso": 0x1f}  # what sets them
+ETHTOOL_GSTRINGS, ETHTOOL_GSSET_INFO, ETHTOOL_SFEATURES, ETH_SS_FEATURES = 0x1b, 0x37, 0x3b, 4
 PATIENCE = 30  # seconds until what has to happen has not
 
 
@@ -115,11 +116,27 @@ def inside(namespace):
         os.close(into)
 
 
-def use_offload(namespace, device, name, on):
-    """Switches an offload, as `ethtool -K` does; an OSError where the driver does not let it be changed."""
-    value = ctypes.create_string_buffer(struct.pack("II", OFFLOADS[name], on))
+def ethtool(namespace, device, command):
+    """What a command of `ethtool`'s looks like behind the call; an OSError where the driver refuses it."""
+    value = ctypes.create_string_buffer(command, len(command))
     with inside(namespace), socket.socket() as asker:
         fcntl.ioctl(asker, SIOCETHTOOL, struct.pack("16sP16x", device.encode(), ctypes.addressof(value)))
+    return value.raw
+
+
+def use_offload(namespace, device, name, on):
+    """Switches an offload, as `ethtool -K` does; an OSError where the driver does not let it be changed."""
+    ethtool(namespace, device, struct.pack("II", OFFLOADS[name], on))
+
+
+def use_feature(namespace, device, name, on):
+    """The same of a feature that has no number of its own, by its name in `ethtool -k`."""
+    count = struct.unpack_from("I", ethtool(namespace, device, struct.pack("IIQI", ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0)), 16)[0]
+    names = ethtool(namespace, device, struct.pack("III", ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count) + bytes(32 * count))[12:]
+    number = [names[32 * i:32 * i + 32].rstrip(b"\0").decode() for i in range(count)].index(name)
+    words = [0] * (2 * ((count + 31) // 32))  # which are to be changed, and to what, in turn
+    words[number // 32 * 2], words[number // 32 * 2 + 1] = 1 << number % 32, on << number % 32
+    ethtool(namespace, device, struct.pack(f"II{len(words)}I", ETHTOOL_SFEATURES, len(words) // 2, *words))
 
 
 def take_much(sock):

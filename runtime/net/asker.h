@@ -1,0 +1,37 @@
+// Asks the kernel about an interface.
+#pragma once
+#include <linux/ethtool.h>
+#include <linux/if.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+namespace chainio::net {
+
+class Asker {
+  public:
+    explicit Asker(const std::string& name) : fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+        std::strncpy(request_.ifr_name, name.c_str(), IFNAMSIZ - 1);
+    }
+    Asker(const Asker&) = delete;
+    Asker& operator=(const Asker&) = delete;
+    ~Asker() {
+        if (fd_ >= 0) close(fd_);
+    }
+    bool ask(unsigned long what) { return ioctl(fd_, what, &request_) == 0; }
+    bool ethtool(void* command) {
+        request_.ifr_data = static_cast<char*>(command);
+        return ask(SIOCETHTOOL);
+    }
+    const ifreq& answer() const { return request_; }
+
+  private:
+    int fd_;
+    ifreq request_{};
+};
+
+}  // namespace chainio::net
