@@ -1,8 +1,19 @@
+# Most of what it takes to compile a source is for headers and templates that those of a directory share.
+function(chainio_at_once name)
+  if(CHAINIO_UNITY)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
+endfunction()
+
 # chainio_library(NAME SOURCES… LINK …): a static library of ours.
 function(chainio_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK;PRIVATE" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES})
   target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE chainio_flags ${arg_PRIVATE})
+  # Release compiles every source by itself, so that each includes what it uses.
+  if(CHAINIO_SANITIZE)
+    chainio_at_once(${name})
+  endif()
 endfunction()
 
 # chainio_tool(NAME SOURCES… LINK …): a program of ours, in <build>/bin.
@@ -19,6 +30,7 @@ function(chainio_test name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LINK} chainio_flags GTest::gtest GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  chainio_at_once(${name})
   # Half of the time in which a test is compiled for a sanitizer would be the optimizer's, and most run for an instant.
   if(CHAINIO_SANITIZE)
     target_compile_options(${name} PRIVATE -O0)

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kAtOnce = 4096;  // PIPE_BUF: a pipe that has any room has room for so much
 
-bool waits = true;
+bool may_wait = true;
 
 bool has_room() {
     pollfd room{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
@@ -21,7 +21,7 @@ bool has_room() {
 }  // namespace
 
 void say(std::string_view text) noexcept {
-    while (!text.empty() && (waits || has_room())) {
+    while (!text.empty() && (may_wait || has_room())) {
         const ssize_t written = write(STDERR_FILENO, text.data(), std::min(text.size(), kAtOnce));
         if (written < 0 && errno == EINTR) continue;
         if (written <= 0) return;
@@ -29,6 +29,6 @@ void say(std::string_view text) noexcept {
     }
 }
 
-void wait_for_no_reader() noexcept { waits = false; }
+void wait_for_no_reader() noexcept { may_wait = false; }
 
 }  // namespace chainio::runtime_tool

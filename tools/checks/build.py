@@ -45,7 +45,7 @@ def build(preset):
         if names:
             command += ["--target", *names]
         code, output = run(command, f"build-{preset}.log", timeout=3600)
-        if code != 0 and preset != "release":  # sources that are right one by one may use the same names
+        if code != 0:  # sources that are right one by one may use the same names
             configure(preset, "-DCHAINIO_UNITY=OFF")
             code, output = run(command, f"build-{preset}.log", timeout=3600)
     if code != 0:

@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "runtime/net/clock.h"
 #include "runtime/net/packet.h"
 #include "runtime/net/replies.h"
 #include "runtime/net/taken.h"
@@ -26,17 +26,14 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 constexpr std::size_t kHeaders = kEthernet + kIpv4 + kUdp, kHeadersV6 = kEthernet + kIpv6 + kUdp;
-constexpr std::uint64_t kHour = 3'600'000'000'000;
+constexpr std::uint64_t kKeptFor = 3'600'000'000'000;
 constexpr std::uint16_t kPort = 9000;
-
-std::uint64_t now_ns() {
-    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
 
 // The program and its maps, attached to nothing.
 class Loaded {
   public:
-    explicit Loaded(KeptService service = {kPort, 8, kHour, {0, 0}, {1, 0, 256 + 0xab}}) : table({std::move(service)}) {
+    explicit Loaded(KeptService service = {kPort, 8, kKeptFor, {0, 0}, {1, 0, 256 + 0xab}})
+        : table({std::move(service)}) {
         const auto size = static_cast<std::size_t>(chainio_xdp_object_end - chainio_xdp_object);
         object_ = bpf_object__open_mem(chainio_xdp_object, size, nullptr);
         cio_xdp_constants constants{};
@@ -214,7 +211,7 @@ TEST(Answering, SendsBackAsItIsTold) {
 TEST(Answering, RepeatsWhatIsTheRequests) {
     std::mt19937 random(20261122);
     for (int round = 0; round < 100; round++) {
-        KeptService service{kPort, 8, kHour, {}, std::vector<std::uint16_t>(random() % (CIO_KEPT_HEAD + 1))};
+        KeptService service{kPort, 8, kKeptFor, {}, std::vector<std::uint16_t>(random() % (CIO_KEPT_HEAD + 1))};
         Bytes request(1 + random() % (round % 3 == 0 ? 20 : CIO_KEPT_REQUEST));
         const auto begin = static_cast<std::uint16_t>(std::min<std::size_t>(request.size(), CIO_KEPT_FIXED));
         for (auto& byte : request) byte = static_cast<std::uint8_t>(random());

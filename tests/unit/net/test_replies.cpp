@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <vector>
 
+#include "runtime/net/clock.h"
 #include "runtime/net/replies.h"
 #include "tests/support/properties.h"
 
@@ -13,10 +13,6 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 constexpr std::uint64_t kHour = 3'600'000'000'000;
-
-std::uint64_t now_ns() {
-    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
 
 // The arrays that are the program's maps otherwise.
 struct Table {

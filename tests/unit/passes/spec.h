@@ -51,6 +51,11 @@ inline std::string returning(const std::string& declarations, const std::string&
            type + " hops 4 {\n  step s(b: block at key for 4096) {\n" + body + "\n  }\n}\n";
 }
 
+// What prepares a run of it.
+inline auto with_key(std::uint64_t key) {
+    return [key](cio_io& io, std::uint8_t*) { io.args[0] = key; };
+}
+
 inline Block bytes(std::string_view text) { return {text.begin(), text.end()}; }
 
 }  // namespace chainio::passes::test

@@ -17,9 +17,6 @@ Block array_of(const std::vector<std::uint16_t>& values) {
     }
     return block;
 }
-auto with_key(std::uint64_t key) {
-    return [key](cio_io& io, std::uint8_t*) { io.args[0] = key; };
-}
 
 TEST(Arrays, SearchesAgreeWithTheStandardLibrary) {
     Spec lower(returning(kArray, "u64", "return block.record(A, 0).v.lower_bound(key)"));

@@ -6,9 +6,6 @@
 namespace chainio::passes::test {
 namespace {
 
-auto with_key(std::uint64_t key) {
-    return [key](cio_io& io, std::uint8_t*) { io.args[0] = key; };
-}
 std::string value(const std::string& expression) { return returning("", "u64", "return " + expression); }
 
 TEST(Statements, Arithmetic) {

@@ -18,7 +18,7 @@ using test::Collected;
 using test::Narrow;
 using test::Rig;
 
-std::string spec_of(const std::string& body) {
+std::string spec_of_rows(const std::string& body) {
     return R"(
 files rows = "*.rows"
 chain row(file: file rows, key: bytes(max 8)) -> bytes(max 64) hops 1 {
@@ -40,7 +40,7 @@ service s on tcp 9000 via uring {
 }
 
 std::size_t calls_ahead_in(const std::string& body) {
-    const ir::Artifact artifact = lowered(spec_of(body).c_str());
+    const ir::Artifact artifact = lowered(spec_of_rows(body).c_str());
     std::size_t count = 0;
     for (const ir::Program& program : artifact.module.programs)
         if (program.kind == ir::ProgramKind::handler) count += ir::calls_ahead(program).size();
@@ -106,7 +106,7 @@ engine::test::FakeDisk disk_of_rows() {
 
 TEST(Ahead, TheKeysOfARequestAreOnTheirWayTogether) {
     for (const auto& spec :
-         {compiled(spec_of(kBody).c_str()), spec::Loaded::from_artifact(lowered(spec_of(kBody).c_str()))}) {
+         {compiled(spec_of_rows(kBody).c_str()), spec::Loaded::from_artifact(lowered(spec_of_rows(kBody).c_str()))}) {
         Rig rig(spec, disk_of_rows(), {});
         Collected out;
         std::vector<std::uint32_t> ended;
@@ -131,7 +131,7 @@ TEST(Ahead, TheKeysOfARequestAreOnTheirWayTogether) {
 
 // With room for one chain nothing is started ahead: that is what each reply is compared with.
 TEST(Ahead, RepliesAreAsWithout) {
-    const auto spec = compiled(spec_of(kBody).c_str());
+    const auto spec = compiled(spec_of_rows(kBody).c_str());
     std::mt19937 random(20261122);
     for (std::uint64_t round = 0; round < 60 && !HasFailure(); round++) {
         Rig rig(spec, disk_of_rows(), {.in_flight = static_cast<unsigned>(2 + random() % 30), .seed = round});
@@ -185,7 +185,7 @@ TEST(Ahead, RepliesAreAsWithout) {
 }
 
 TEST(Parked, LeaveTheirPlaceUntilTheyAreGoneOnWith) {
-    Rig rig(compiled(spec_of(kBody).c_str()), disk_of_rows(), {.places = 2, .parked = 1});
+    Rig rig(compiled(spec_of_rows(kBody).c_str()), disk_of_rows(), {.places = 2, .parked = 1});
     Narrow slow, other;
     slow.room = other.room = 20;
     std::vector<std::uint32_t> ended;

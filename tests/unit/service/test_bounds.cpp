@@ -6,13 +6,10 @@
 
 #include "runtime/engine/priority_queue.h"
 #include "runtime/service/connection.h"
+#include "tests/unit/service/bytes.h"
 
 namespace chainio::service {
 namespace {
-
-std::span<const std::uint8_t> bytes(std::string_view text) {
-    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
 
 std::string text(std::span<const std::uint8_t> from) { return {from.begin(), from.end()}; }
 

@@ -15,7 +15,7 @@
 namespace chainio::service {
 namespace {
 
-constexpr const char* kSpec = R"(
+constexpr const char* kFinding = R"(
 files values = "*.idx"
 chain find(store: file values, key: bytes(max 16), extra: u8) -> bytes(max 64) hops 2 {
   step s(b: block at 0 for 64 in store) { return b[0..8] }
@@ -111,7 +111,7 @@ struct Ran {
 };
 
 const spec::Loaded& small() {
-    static const auto loaded = compiled(kSpec);
+    static const auto loaded = compiled(kFinding);
     return *loaded;
 }
 

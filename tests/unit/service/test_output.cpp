@@ -10,14 +10,11 @@
 #include "runtime/engine/owners.h"
 #include "runtime/service/output.h"
 #include "runtime/service/peers.h"
+#include "tests/unit/service/bytes.h"
 #include "tests/unit/service/nothing.h"
 
 namespace chainio::service {
 namespace {
-
-std::span<const std::uint8_t> bytes(std::string_view text) {
-    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
 
 struct Lending {
     std::unique_ptr<engine::Engine> engine = engine_of_nothing();

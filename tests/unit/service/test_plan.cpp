@@ -26,7 +26,7 @@ chain collect(store: file values) -> bytes(max 64KiB) hops 1 {
 }
 )";
 
-ir::Module compiled(const std::string& text) {
+ir::Module module_of(const std::string& text) {
     diag::Sources sources;
     diag::Diagnostics diagnostics;
     const FileId id = sources.add("test.chain", kChains + text);
@@ -51,7 +51,7 @@ std::string binary(const std::string& handler) { return service("tcp 9000 via au
 constexpr const char* kGet = "let v = get(values[\"a\"], request.number) else fail not_found\nreply v.length:u16be v";
 
 std::string obstacle(const std::string& text) {
-    const ir::Module module = compiled(text);
+    const ir::Module module = module_of(text);
     const auto plan = plan_of(module, true);
     EXPECT_EQ(plan.size(), 1u);
     EXPECT_EQ(plan[0].refused, "");
@@ -92,7 +92,7 @@ TEST(Plan, WhatCannotBeAnsweredInsideIsNamed) {
 
 TEST(Plan, ViaKernelAsksForIt) {
     const ir::Module module =
-        compiled(service("tcp 9000 via kernel, udp 9001 via kernel, tcp 9002 via uring", "number: u32be", kGet));
+        module_of(service("tcp 9000 via kernel, udp 9001 via kernel, tcp 9002 via uring", "number: u32be", kGet));
     const auto with = plan_of(module, true), without = plan_of(module);
     ASSERT_EQ(with.size(), 3u);
     EXPECT_TRUE(with[0].inside && with[0].refused.empty());
@@ -107,14 +107,14 @@ TEST(Plan, OnlySoManyServicesAreAnsweredInside) {
     for (int i = 0; i < 10; i++)
         text +=
             service("tcp " + std::to_string(9000 + i) + " via auto", "number: u32be", kGet, "s" + std::to_string(i));
-    const auto plan = plan_of(compiled(text), true);
+    const auto plan = plan_of(module_of(text), true);
     for (std::size_t i = 0; i < plan.size(); i++)
         EXPECT_EQ(plan[i].outside, i < 8 ? "" : "the kernel answers no more services than those before it") << i;
 }
 
 TEST(Plan, RepliesAreAsLongAsTheirChainsCanMakeThem) {
     // A block of 100 bytes is the most that `get` can return, whatever it declares; its length and `sorry` come to it.
-    EXPECT_EQ(ir::longest_kernel_reply(compiled(binary(kGet))), 2u + 100u + 5u);
+    EXPECT_EQ(ir::longest_kernel_reply(module_of(binary(kGet))), 2u + 100u + 5u);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ constexpr unsigned kBlock = 16000, kBlocks = 40;
 constexpr std::size_t kMemory = 256 * 1024;         // sixteen frames that take a block
 constexpr std::uint64_t kPatience = 5'000'000'000;  // ns, for what has to end some time
 
-std::string spec_of(const std::string& reply) {
+std::string spec_of_blocks(const std::string& reply) {
     return R"(
 files rows = "*.rows"
 chain part(file: file rows, key: bytes(max 8)) -> bytes(max 16KiB) hops 1 {
@@ -81,8 +81,8 @@ TEST(ShortOfMemory, RepliesAreAsWithEnough) {
     unsigned shorts = 0;
     std::vector<std::shared_ptr<const spec::Loaded>> specs;
     for (const char* reply : kReplies) {
-        specs.push_back(compiled(spec_of(reply).c_str()));
-        specs.push_back(spec::Loaded::from_artifact(lowered(spec_of(reply).c_str())));
+        specs.push_back(compiled(spec_of_blocks(reply).c_str()));
+        specs.push_back(spec::Loaded::from_artifact(lowered(spec_of_blocks(reply).c_str())));
     }
     for (const auto& spec : specs) {
         Rig reference(spec, disk_of_blocks(), {.in_flight = 1, .memory = 16 << 20});
@@ -141,7 +141,7 @@ TEST(ShortOfMemory, RepliesAreAsWithEnough) {
 // Frames that nobody gives back: the request fails once its time is over, and not before.
 TEST(ShortOfMemory, HasAnEnd) {
     for (const std::uint64_t patience_ns : {std::uint64_t{0}, std::uint64_t{20'000'000}}) {
-        Rig rig(compiled(spec_of(kReplies[0]).c_str()), disk_of_blocks(),
+        Rig rig(compiled(spec_of_blocks(kReplies[0]).c_str()), disk_of_blocks(),
                 {.memory = kMemory, .patience_ns = patience_ns});
         std::vector<umem::Frame> taken;
         for (umem::Frame frame; (frame = rig.engine().take_frame(kBlock)) != umem::kNoFrame;) taken.push_back(frame);

@@ -7,13 +7,10 @@
 
 #include "runtime/service/connection.h"
 #include "runtime/service/datagram.h"
+#include "tests/unit/service/bytes.h"
 
 namespace chainio::service {
 namespace {
-
-std::span<const std::uint8_t> bytes(std::string_view text) {
-    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
 
 struct Held {
     std::array<std::uint8_t, 16> memory{};

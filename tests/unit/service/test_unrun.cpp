@@ -12,7 +12,7 @@ namespace {
 using test::Rig;
 
 // A chain that a shed request must not need; and what is said when one fails, or is of bad form.
-std::string spec_of(const std::string& handlers) {
+std::string spec_of_parts(const std::string& handlers) {
     return R"(
 files rows = "*.rows"
 chain part(file: file rows, key: bytes(max 8)) -> bytes(max 16) hops 1 {
@@ -43,7 +43,7 @@ class Unrun : public testing::Test {
         engine::test::FakeDisk disk;
         disk.files.resize(1);
         disk.files[0].resize(4096);
-        rig_ = std::make_unique<Rig>(compiled(spec_of(handlers).c_str()), std::move(disk), Rig::Options{});
+        rig_ = std::make_unique<Rig>(compiled(spec_of_parts(handlers).c_str()), std::move(disk), Rig::Options{});
         program_ = rig_->engine().spec().module().services[0].on_request_udp;
     }
     Requests::Unrun told(const std::string& text) { return rig_->requests->unrun(0, program_, bytes_of(text)); }

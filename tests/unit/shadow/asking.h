@@ -12,8 +12,6 @@
 
 namespace chainio::shadow::test {
 
-inline constexpr std::uint64_t kPage = kPageBytes;
-
 // Two chains, the second of which is the more urgent, and two that walk.
 inline const char* const kAsking = R"(
 app asking {

@@ -16,6 +16,8 @@
 
 namespace chainio::shadow::test {
 
+inline constexpr std::uint32_t kPage = 4096;
+
 // A page of a file names other pages of it: a count, and the numbers.
 inline const char* const kPointers = R"(
 app pointers { files data = "*.ptr" }

@@ -32,7 +32,7 @@ namespace {
 
 using tests::Poster;
 
-constexpr std::uint32_t kPage = 4096, kNamed = 32;
+constexpr std::uint32_t kNamed = 32;
 
 // Page 0 names every other page behind it, all of which are fetched; gives how many were only begun.
 unsigned begun_of_fetches() {

@@ -13,7 +13,7 @@ namespace {
 using tests::Poster;
 
 constexpr unsigned kPages = 512;
-constexpr std::uint32_t kPage = 4096, kScan = 256 * 1024;
+constexpr std::uint32_t kScan = 256 * 1024;
 
 std::string column(const Folder& folder, const char* name) {
     return folder.write(name, std::string(std::size_t{kPages} * kPage, 'x'));

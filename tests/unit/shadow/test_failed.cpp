@@ -11,8 +11,6 @@
 namespace chainio::shadow::test {
 namespace {
 
-constexpr std::uint32_t kPage = 4096;
-
 // The server's descriptors are this process's.
 int descriptor_of(const std::string& path) {
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {

@@ -13,7 +13,6 @@ namespace {
 using shim::EventKind;
 using tests::Poster;
 
-constexpr std::uint32_t kPage = 4096;
 constexpr std::size_t kFiles = 12;
 
 // Of every kind of event and of prefetch; ROOT stands for the folder.

@@ -11,8 +11,6 @@ namespace {
 
 using tests::Poster;
 
-constexpr std::uint32_t kPage = 4096;
-
 const char* const kWhole = R"(
 app whole { files data = "*.ptr" }
 chain follow on read(data) as r { prefetch r.file at 0 for 4096 }

@@ -16,8 +16,6 @@ namespace {
 
 using tests::Poster;
 
-constexpr std::uint32_t kPage = 4096;
-
 // Its header names the page that is read behind the second one, or behind any that says so.
 constexpr const char* kByPlace = R"(
 app tables { files tables = "*.tbl" { header Head } }

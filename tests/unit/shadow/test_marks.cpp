@@ -12,8 +12,6 @@ namespace {
 
 using tests::Poster;
 
-constexpr std::uint32_t kPage = 4096;
-
 TEST(Marks, ArePlacesOfFiles) {
     Marks marks;
     EXPECT_EQ(marks.of(1, 0), 0u);

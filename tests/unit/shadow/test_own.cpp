@@ -16,7 +16,6 @@ namespace {
 using tests::Poster;
 
 constexpr std::uint64_t kMs = 1'000'000;
-constexpr std::uint32_t kPage = 4096;
 
 std::string with(const std::string& declared, const std::string& chains) {
     return "app own {\n" + declared +

@@ -11,8 +11,6 @@
 namespace chainio::shadow::test {
 namespace {
 
-constexpr std::uint32_t kPage = 4096;
-
 // Probes of nobody: events come from the test.
 class FakeProbes final : public probe::Poller {
   public:

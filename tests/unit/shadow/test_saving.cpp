@@ -10,8 +10,6 @@
 namespace chainio::shadow::test {
 namespace {
 
-constexpr std::uint32_t kPage = 4096;
-
 // What the kernel says that it reads ahead of files there; 0: nothing.
 unsigned read_ahead_kib(const std::string& path) {
     struct stat info{};

@@ -14,8 +14,6 @@ namespace {
 
 using tests::Poster;
 
-constexpr std::uint32_t kPage = 4096;
-
 std::string bytes_of(unsigned pages) {
     std::string bytes(std::size_t{pages} * kPage, 0);
     for (std::size_t i = 0; i < bytes.size(); i++) bytes[i] = static_cast<char>(i * 31 + i / kPage);

@@ -38,7 +38,7 @@ TEST(Succession, CountsAsPeopleDo) {
     EXPECT_FALSE(comes_before("", ""));
 }
 
-using Paths = std::vector<std::string>;
+using Names = std::vector<std::string>;
 
 TEST(Succession, ForetellsWhoHasGoneOneFolderOn) {
     const Folder folder;
@@ -47,21 +47,21 @@ TEST(Succession, ForetellsWhoHasGoneOneFolderOn) {
     const auto after = [&](unsigned thread, const std::string& path) {
         return succession.after(thread, path, true, 0);
     };
-    EXPECT_EQ(after(0, in[0]), Paths()) << "nobody knows yet how it goes on";
-    EXPECT_EQ(after(1, in[2]), Paths()) << "each thread goes by itself";
-    EXPECT_EQ(after(0, in[1]), (Paths{in[2], in[3], in[4], in[5]}));
+    EXPECT_EQ(after(0, in[0]), Names()) << "nobody knows yet how it goes on";
+    EXPECT_EQ(after(1, in[2]), Names()) << "each thread goes by itself";
+    EXPECT_EQ(after(0, in[1]), (Names{in[2], in[3], in[4], in[5]}));
     const auto other = [&](const char* part) { return folder.path() + "/" + part + "/b.col"; };
-    EXPECT_EQ(after(0, other("p_2")), (Paths{other("p_10"), other("p_11"), other("p_12"), other("p_13")}));
-    EXPECT_EQ(after(0, in[2]), (Paths{in[3], in[4], in[5], in[6]}));
-    EXPECT_EQ(after(0, in[3]), (Paths{in[4], in[5], in[6]}));
-    EXPECT_EQ(after(0, in[4]), (Paths{in[5], in[6]}));
-    EXPECT_EQ(after(0, in[5]), Paths{in[6]});
-    EXPECT_EQ(after(0, in[6]), Paths()) << "the last one";
-    EXPECT_EQ(after(0, in[0]), Paths());
-    EXPECT_EQ(after(0, in[2]), Paths()) << "one was left out";
-    EXPECT_EQ(after(0, in[1]), Paths()) << "back";
-    EXPECT_EQ(after(0, "/elsewhere/p_10/a.col"), Paths());
-    EXPECT_EQ(after(0, "a.col"), Paths());
+    EXPECT_EQ(after(0, other("p_2")), (Names{other("p_10"), other("p_11"), other("p_12"), other("p_13")}));
+    EXPECT_EQ(after(0, in[2]), (Names{in[3], in[4], in[5], in[6]}));
+    EXPECT_EQ(after(0, in[3]), (Names{in[4], in[5], in[6]}));
+    EXPECT_EQ(after(0, in[4]), (Names{in[5], in[6]}));
+    EXPECT_EQ(after(0, in[5]), Names{in[6]});
+    EXPECT_EQ(after(0, in[6]), Names()) << "the last one";
+    EXPECT_EQ(after(0, in[0]), Names());
+    EXPECT_EQ(after(0, in[2]), Names()) << "one was left out";
+    EXPECT_EQ(after(0, in[1]), Names()) << "back";
+    EXPECT_EQ(after(0, "/elsewhere/p_10/a.col"), Names());
+    EXPECT_EQ(after(0, "a.col"), Names());
 }
 
 // A table has as many parts a month, and a key is in one of them.
@@ -72,25 +72,25 @@ TEST(Succession, ForetellsWhoLeavesOutAsManyFoldersEachTime) {
     const auto in = parts(folder, names);
     Succession succession(4);
     const auto after = [&](unsigned thread, unsigned part) { return succession.after(thread, in[part], false, 0); };
-    EXPECT_EQ(after(0, 0), Paths());
-    EXPECT_EQ(after(0, 3), Paths()) << "once may be chance";
-    EXPECT_EQ(after(0, 6), (Paths{in[9], in[12], in[15], in[18]}));
-    EXPECT_EQ(after(0, 9), (Paths{in[12], in[15], in[18]}));
-    EXPECT_EQ(after(0, 10), (Paths{in[11], in[12], in[13], in[14]})) << "to the next one";
-    EXPECT_EQ(after(0, 12), Paths()) << "it left out none before";
-    EXPECT_EQ(after(0, 14), (Paths{in[16], in[18]}));
-    EXPECT_EQ(after(1, 1), Paths());
-    EXPECT_EQ(after(1, 3), (Paths{in[5], in[7], in[9], in[11]})) << "as the one before it";
-    EXPECT_EQ(after(1, 1), Paths()) << "back";
-    EXPECT_EQ(after(2, 2), Paths());
-    EXPECT_EQ(after(2, 5), Paths()) << "the latest left out one";
-    EXPECT_EQ(after(2, 8), (Paths{in[11], in[14], in[17]}));
+    EXPECT_EQ(after(0, 0), Names());
+    EXPECT_EQ(after(0, 3), Names()) << "once may be chance";
+    EXPECT_EQ(after(0, 6), (Names{in[9], in[12], in[15], in[18]}));
+    EXPECT_EQ(after(0, 9), (Names{in[12], in[15], in[18]}));
+    EXPECT_EQ(after(0, 10), (Names{in[11], in[12], in[13], in[14]})) << "to the next one";
+    EXPECT_EQ(after(0, 12), Names()) << "it left out none before";
+    EXPECT_EQ(after(0, 14), (Names{in[16], in[18]}));
+    EXPECT_EQ(after(1, 1), Names());
+    EXPECT_EQ(after(1, 3), (Names{in[5], in[7], in[9], in[11]})) << "as the one before it";
+    EXPECT_EQ(after(1, 1), Names()) << "back";
+    EXPECT_EQ(after(2, 2), Names());
+    EXPECT_EQ(after(2, 5), Names()) << "the latest left out one";
+    EXPECT_EQ(after(2, 8), (Names{in[11], in[14], in[17]}));
     after(2, 11), succession.after(2, "/elsewhere/p_1/a.col", false, 0);
-    EXPECT_EQ(after(2, 10), Paths()) << "it comes from elsewhere";
-    EXPECT_EQ(after(3, 0), Paths());
-    EXPECT_EQ(after(3, 1), (Paths{in[2], in[3], in[4], in[5]}));
-    EXPECT_EQ(after(2, 13), Paths()) << "what it left out before that says nothing";
-    EXPECT_EQ(after(2, 16), Paths{in[19]});
+    EXPECT_EQ(after(2, 10), Names()) << "it comes from elsewhere";
+    EXPECT_EQ(after(3, 0), Names());
+    EXPECT_EQ(after(3, 1), (Names{in[2], in[3], in[4], in[5]}));
+    EXPECT_EQ(after(2, 13), Names()) << "what it left out before that says nothing";
+    EXPECT_EQ(after(2, 16), Names{in[19]});
 }
 
 TEST(Succession, WhoGoesVeryFarGoesElsewhere) {
@@ -103,7 +103,7 @@ TEST(Succession, WhoGoesVeryFarGoesElsewhere) {
         for (std::size_t i = 0; i < 2; i++) succession.after(thread, in[i * step], false, 0);
         return succession.after(thread, in[2 * step], false, 0);
     };
-    EXPECT_EQ(third(0, Succession::kLongestStep + 1), Paths());
+    EXPECT_EQ(third(0, Succession::kLongestStep + 1), Names());
     EXPECT_EQ(third(1, Succession::kLongestStep).size(), 2u);
 }
 
@@ -116,14 +116,14 @@ TEST(Succession, BelievesOfWhoBeginsAScanThatItGoesOnAsThoseBefore) {
         return succession.after(thread, in[part], scans, 0);
     };
     after(0, 0, true), after(0, 1, true);
-    EXPECT_EQ(after(1, 0, true), Paths()) << "one is none";
+    EXPECT_EQ(after(1, 0, true), Names()) << "one is none";
     after(1, 1, true);
-    EXPECT_EQ(after(2, 1, true), (Paths{in[2], in[3]}));
-    EXPECT_EQ(after(3, 1, false), Paths()) << "a look-up";
-    EXPECT_EQ(after(3, 1, true), (Paths{in[2], in[3]})) << "it was none";
+    EXPECT_EQ(after(2, 1, true), (Names{in[2], in[3]}));
+    EXPECT_EQ(after(3, 1, false), Names()) << "a look-up";
+    EXPECT_EQ(after(3, 1, true), (Names{in[2], in[3]})) << "it was none";
     after(4, 0, true), after(4, 2, true);
-    EXPECT_EQ(after(5, 0, true), Paths()) << "the latest has not gone on";
-    EXPECT_EQ(after(4, 3, true), Paths()) << "there is none behind it";
+    EXPECT_EQ(after(5, 0, true), Names()) << "the latest has not gone on";
+    EXPECT_EQ(after(4, 3, true), Names()) << "there is none behind it";
 }
 
 TEST(Succession, SeesFoldersThatComeAndGo) {
@@ -131,13 +131,13 @@ TEST(Succession, SeesFoldersThatComeAndGo) {
     const auto in = parts(folder, {"p_1", "p_2", "p_3"});
     Succession succession(1);
     succession.after(0, in[0], true, 0);
-    EXPECT_EQ(succession.after(0, in[1], true, 0), Paths{in[2]});
+    EXPECT_EQ(succession.after(0, in[1], true, 0), Names{in[2]});
     const auto between = parts(folder, {"p_2_merged"});
     succession.after(0, in[0], true, kLater);
-    EXPECT_EQ(succession.after(0, in[1], true, kLater), (Paths{between[0], in[2]}));
+    EXPECT_EQ(succession.after(0, in[1], true, kLater), (Names{between[0], in[2]}));
     std::filesystem::remove_all(folder.path() + "/p_2_merged");
     succession.after(0, in[0], true, 2 * kLater);
-    EXPECT_EQ(succession.after(0, in[1], true, 2 * kLater), Paths{in[2]});
+    EXPECT_EQ(succession.after(0, in[1], true, 2 * kLater), Names{in[2]});
 }
 
 TEST(Succession, LeavesVeryManyFoldersAlone) {
@@ -146,7 +146,7 @@ TEST(Succession, LeavesVeryManyFoldersAlone) {
         std::filesystem::create_directory(folder.path() + "/" + std::to_string(i));
     Succession succession(1);
     succession.after(0, folder.path() + "/1/a", true, 0);
-    EXPECT_EQ(succession.after(0, folder.path() + "/2/a", true, 0), Paths());
+    EXPECT_EQ(succession.after(0, folder.path() + "/2/a", true, 0), Names());
 }
 
 const char* const kParts = R"(

@@ -8,12 +8,12 @@ namespace {
 
 using tests::Poster;
 
-constexpr unsigned kPages = 32;
+constexpr unsigned kInFile = 32;
 constexpr std::uint32_t kScan = 1 << 20;
 
 std::string file_of_pages(const Folder& folder, const std::string& name) {
     std::filesystem::create_directories(std::filesystem::path(folder.path() + "/" + name).parent_path());
-    return folder.write(name, std::string(std::size_t{kPages} * 4096, 'x'));
+    return folder.write(name, std::string(std::size_t{kInFile} * 4096, 'x'));
 }
 
 TEST(Unread, KeepsTheLatestOfAThreadUntilTheyAreReadOrClosed) {
@@ -44,11 +44,11 @@ TEST(Unread, IsShownToChainsThatGoByHowTheThreadReads) {
     ASSERT_TRUE(happens([&] { return other.taken(); }));
     EXPECT_EQ(running.chain(1).fetches, 0u) << "nobody knows yet how it reads";
     ASSERT_TRUE(scanner.begun(0, files[0], 0, kScan));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(files[2], 0, kPages) == 16; }));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(files[3], 0, kPages) == 16; }));
-    EXPECT_EQ(pages_in_memory(files[0], 0, kPages), 0u) << "it is being read";
-    EXPECT_EQ(pages_in_memory(files[1], 0, kPages), 0u) << "it was closed";
-    EXPECT_EQ(pages_in_memory(files[4], 0, kPages), 0u) << "another thread has closed it";
+    EXPECT_TRUE(happens([&] { return pages_in_memory(files[2], 0, kInFile) == 16; }));
+    EXPECT_TRUE(happens([&] { return pages_in_memory(files[3], 0, kInFile) == 16; }));
+    EXPECT_EQ(pages_in_memory(files[0], 0, kInFile), 0u) << "it is being read";
+    EXPECT_EQ(pages_in_memory(files[1], 0, kInFile), 0u) << "it was closed";
+    EXPECT_EQ(pages_in_memory(files[4], 0, kInFile), 0u) << "another thread has closed it";
 }
 
 TEST(Unread, IsNotShownAgainToChainsThatKnewAlready) {
@@ -77,10 +77,10 @@ TEST(Unread, IsKeptThroughReadsThatDoNotWait) {
     for (const auto& path : files) ASSERT_TRUE(poster.opened(0, path));
     ASSERT_TRUE(poster.read(0, files[0], 0, kScan, 2'000));
     ASSERT_TRUE(happens([&] { return poster.taken(); }));
-    EXPECT_EQ(pages_in_memory(files[2], 0, kPages), 0u);
+    EXPECT_EQ(pages_in_memory(files[2], 0, kInFile), 0u);
     ASSERT_TRUE(poster.read(0, files[1], 0, kScan));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(files[2], 0, kPages) == 16; }));
-    EXPECT_EQ(pages_in_memory(files[0], 0, kPages), 0u) << "it has been read from";
+    EXPECT_TRUE(happens([&] { return pages_in_memory(files[2], 0, kInFile) == 16; }));
+    EXPECT_EQ(pages_in_memory(files[0], 0, kInFile), 0u) << "it has been read from";
 }
 
 TEST(Unread, IsNotShownAgainToChainsThatGoByTheFileAlone) {
@@ -144,7 +144,7 @@ chain beside on open(columns) as c { prefetch marks.sibling(c, ".mrk") }
         columns.push_back(file_of_pages(folder, name + ".col"));
         marks.push_back(file_of_pages(folder, name + ".mrk"));
     }
-    const InMemory warm(marks[0], 0, kPages);
+    const InMemory warm(marks[0], 0, kInFile);
     const auto posts = [&] { return running.region().class_posts[0].load(); };
     const auto opens_in_vain = [&] {
         ASSERT_TRUE(poster.opened(0, columns[0]));
@@ -166,10 +166,10 @@ chain beside on open(columns) as c { prefetch marks.sibling(c, ".mrk") }
     // How many such reads it takes depends on how long ago the gate has closed, and how often.
     EXPECT_TRUE(happens([&] {
         if (poster.taken()) poster.read(1, marks[1], 0, 4096);
-        return pages_in_memory(marks[2], 0, kPages) == kPages;
+        return pages_in_memory(marks[2], 0, kInFile) == kInFile;
     }));
     for (unsigned i = 2; i < kParts; i++)
-        EXPECT_TRUE(happens([&] { return pages_in_memory(marks[i], 0, kPages) == kPages; })) << i;
+        EXPECT_TRUE(happens([&] { return pages_in_memory(marks[i], 0, kInFile) == kInFile; })) << i;
     EXPECT_TRUE(happens([&] {
         if (poster.taken()) poster.read(1, marks[1], 0, 4096);
         return (posts() & shim::kPostBegun) != 0;

@@ -9,7 +9,7 @@ namespace {
 
 using tests::Poster;
 
-constexpr std::uint32_t kPage = 4096, kNamed = 64;
+constexpr std::uint32_t kNamed = 64;
 
 // A page names others, and a walk reads each; the chain does something else `beside`.
 std::string walking(const std::string& beside) {
