@@ -1,4 +1,6 @@
 // Shadow chains: what an unmodified program will want next.
+#include <utility>
+
 #include "compiler/sema/checker.h"
 
 namespace chainio::sema {
@@ -28,14 +30,19 @@ void Checker::check_shadow_chain(ChainScope& chain, checked::Chain& out) {
                                                                                     : Binding::Kind::event;
     b.used = true;
     if (!n.event->bind.text.empty()) bind(std::move(b));
+    // A prefetch that is refused is not in the block, and the chain does prefetch.
+    const std::size_t errors = diags_.error_count();
+    const bool failed_before = std::exchange(failed_, false);
     block(n.body, out.shadow.block);
+    const bool whole = !failed_ && diags_.error_count() == errors;
+    failed_ |= failed_before;
     const std::uint64_t count = least(out.shadow.block, StmtKind::prefetch, StmtKind::prefetch_via);
     if (count > kMaxPrefetch) {
         error(too_many_prefetches, n.name.span,
               "chain `" + n.name.text + "` asks for at least " + std::to_string(count) + " prefetches at one event",
               "ask for at most 512, of which each `mark` is one");
     }
-    if (marks_only(out.shadow.block))
+    if (whole && marks_only(out.shadow.block))
         error(only_marks, n.name.span, "chain `" + n.name.text + "` marks places and prefetches nothing",
               "let the chain that goes by the marks set them: what it fetches decides whether both are worth it");
     warn_prefetches(out.shadow.block);
