@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "compiler/backends/backends.h"
@@ -77,7 +79,9 @@ std::string write_text(const std::string& path, const std::string& text) {
     std::ofstream out(path, std::ios::binary);
     out.write(text.data(), static_cast<std::streamsize>(text.size()));
     out.close();
-    return out ? "" : fmt::format("cannot write {}; is the disk full?", path);
+    if (out) return "";
+    return fmt::format("cannot write {}: {}\nhint: free some space there, or set TMPDIR to another folder", path,
+                       std::strerror(errno));
 }
 
 std::expected<void, std::string> fill_bounds(ir::Artifact& artifact, std::span<const std::uint8_t> bpf) {
