@@ -2,6 +2,7 @@
 """chainio control asks a daemon, or whoever listens where one should; and what a terminal would obey is shown by all programs."""
 import contextlib
 import json
+import os
 import pathlib
 import select
 import signal
@@ -78,6 +79,19 @@ def test_control(folder):
         expect("control: an answer that comes in too many pieces", run("control", path, "stats", "--timeout", 1), (3, "", f"chainio control: '{path}' has not answered within 1 s\n"))
 
 
+def test_not_allowed(folder):
+    """A socket that is another user's is there, though it does not let this one in."""
+    limited = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    path = folder / "another's"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(1)
+        path.chmod(0)
+        done = subprocess.run([*limited, BUILD / "bin" / "chainio", "control", path, "stats"], capture_output=True, text=True, timeout=runs.LONGEST)
+    expect("control: a socket of another user", (done.returncode, done.stdout, done.stderr),
+           (3, "", f"chainio control: this user may not ask at '{path}': Permission denied; be the user that started chainio-runtime, or root\n"))
+
+
 def test_odd_names(app, tree, folder):
     """What a terminal would obey is shown, in whatever name."""
     odd, shown = folder / "no\x1b[31m\u202e", f"{folder}/no\\x1b[31m\\xe2\\x80\\xae"
@@ -100,6 +114,7 @@ def test_odd_names(app, tree, folder):
 def main():
     with built() as (folder, app, tree, _):
         test_control(folder)
+        test_not_allowed(folder)
         test_odd_names(app, tree, folder)
     return runs.ended()
 

@@ -73,6 +73,10 @@ std::expected<std::string, std::string> ask(const Parsed& parsed) {
     setsockopt(peer.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     if (peer.get() < 0 || connect(peer.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
         if (errno == EAGAIN) return std::unexpected(late);
+        if (errno == EACCES)
+            return std::unexpected(
+                fmt::format("this user may not ask at '{}': {}; be the user that started chainio-runtime, or root",
+                            parsed.path, std::strerror(errno)));
         return std::unexpected(fmt::format("nobody answers at '{}': {}; is it what chainio-runtime got as --socket?",
                                            parsed.path, std::strerror(errno)));
     }
