@@ -2,6 +2,7 @@
 """chainio test itself: a case that holds is ok, each one that does not is FAIL and says why, whatever kind of expectation it is."""
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -237,6 +238,10 @@ def main():
         map_of_its_own(folder)
         shadow_chains_run_natively(folder)
         interrupted(folder)
+        code, out, err = run(folder, "skip.test.yaml", TMPDIR="/no/folder")
+        check("no place for temporary files is said with the remedy", code == 1 and re.fullmatch(
+            r"chainio test: cannot make a temporary folder /no/folder/chainio-test-\w+: No such file or directory; "
+            r"set TMPDIR to a folder that can be written\n", err), out + err)
         left = list(pathlib.Path(os.environ.get("TMPDIR", "/tmp")).glob("chainio-test-*"))
         check("no temporary folder is left", not [f for f in left if f.stat().st_mtime > (folder / "app.chain").stat().st_mtime], str(left))
     print(f"{len(CASES)} cases, each as expected")

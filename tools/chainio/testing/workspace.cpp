@@ -116,8 +116,9 @@ std::expected<Workspace, Trouble> Workspace::make(const Suite& suite) {
     const char* base = std::getenv("TMPDIR");
     std::string pattern = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/chainio-test-XXXXXX";
     if (mkdtemp(pattern.data()) == nullptr) {
-        return std::unexpected(
-            Trouble{false, fmt::format("cannot make a temporary folder {}: {}", pattern, std::strerror(errno))});
+        return std::unexpected(Trouble{
+            false, fmt::format("cannot make a temporary folder {}: {}; set TMPDIR to a folder that can be written",
+                               pattern, std::strerror(errno))});
     }
     workspace.folder_ = std::move(pattern);
     return workspace;
