@@ -337,6 +337,13 @@ def memory(run):
     run.true("  take little memory", most < 32 << 10, f"{most} KiB")
 
 
+def repeated(run):
+    for lines, said in ((b"a\t1\na\t2\n", b"; 1 item left out whose key is there already\n"),
+                        (b"a\t1\na\t2\nb\t1\na\t3\n", b"; 2 items left out whose key is there already\n"), (b"a\t1\n", b", seed 0\n")):
+        built = store("build", run.folder / "repeated.store", "--from", "-", "--duplicates", "first", input=lines)
+        run.true(f"repeated keys: {said}", built.stdout.endswith(said), built.stdout)
+
+
 def wrong(run):
     lines, none = run.folder / "bad.tsv", run.folder / "none.store"
     lines.write_bytes(b"a\t1\nb 2\nc\t3\nc\t4\n")
@@ -428,6 +435,7 @@ def main():
     named_oddly(run)
     long_values(run, rng)
     memory(run)
+    repeated(run)
     wrong(run)
     empty(run)
     no_header(run)

@@ -27,11 +27,12 @@ int usage(const char* text) {
     return kExitUsage;
 }
 
+std::string counted(std::uint64_t count, const char* noun) {
+    return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 // Of what was built or checked.
 std::string size_of(const auto& store) {
-    const auto counted = [](std::uint64_t count, const char* noun) {
-        return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-    };
     return fmt::format("{} in {} bytes, {} and {}", counted(store.items, "item"), store.bytes,
                        counted(store.buckets, "bucket"), counted(store.overflow, "further one"));
 }
@@ -49,7 +50,7 @@ int build(const Given& given) {
     const auto built = store::build(**source, given.options);
     if (!built) return problems(built.error().problems, built.error().system);
     fmt::print("{}: {}, seed {}", given.options.path, size_of(*built), built->seed);
-    if (built->dropped != 0) fmt::print("; {} of a key that was there already were left out", built->dropped);
+    if (built->dropped != 0) fmt::print("; {} left out whose key is there already", counted(built->dropped, "item"));
     fmt::print("\n");
     for (const std::string& lost : built->lost)
         fmt::print(stderr, "chainio store: {}: the store before had what this one could not be given: {}\n",
