@@ -376,11 +376,13 @@ class Checker {
     bool path_target(const ast::Index&, std::uint32_t files, checked::Stmt&);
     bool via_stmt(const ast::Stmt&, const ast::PrefetchVia&, checked::Block&);
     bool mark_stmt(const ast::Stmt&, const ast::Mark&, checked::Block&);
+    bool mark_place(const ast::Expr&);
     checked::StmtPtr mark_with(const ast::Mark&);
     checked::StmtPtr mark_via(const ast::Expr& call);
     static bool marks_only(const checked::Block&);
     bool event_has_file() const;
     bool is_file_of_event(const ast::Expr&);
+    bool is_of_wrong_event(const ast::Expr&);
     bool reply_stmt(const ast::Stmt&, const ast::Reply&, checked::Block&);
     bool reply_part(const ast::ReplyPart&, checked::Block&, const ast::Stmt&, checked::ReplyPart&);
     bool skip_stmt(const ast::Stmt&, const ast::Skip&, checked::Block&);

@@ -29,12 +29,7 @@ bool Checker::mark_stmt(const ast::Stmt& s, const ast::Mark& n, checked::Block& 
             prefetch_outside_shadow, s.span, "`mark` outside of a shadow chain",
             "a call chain keeps what it has seen in `state`; a shadow chain is declared `on read(…)` or `on open(…)`");
     checked::StmtPtr made = n.call ? mark_via(*n.call) : mark_with(n);
-    if (!n.target) made = nullptr;
-    if (n.target && (!is_file_of_event(*n.target) || !event_has_file())) {
-        error(mark_target, n.target->span, "a mark is of a place in the event's file",
-              "write `mark r.file at …`, in a chain `on read(…) as r` or `on open(…) as r`");
-        made = nullptr;
-    }
+    if (!n.target || !mark_place(*n.target)) made = nullptr;
     if (n.at) {
         Value at = offset_value(*n.at, "the place of a mark");
         settle(at);
@@ -42,6 +37,14 @@ bool Checker::mark_stmt(const ast::Stmt& s, const ast::Mark& n, checked::Block& 
         if (made) made->value = std::move(at.expr);
     }
     return ask(s, std::move(made), out);
+}
+
+bool Checker::mark_place(const ast::Expr& target) {
+    if (is_file_of_event(target) && event_has_file()) return true;
+    if (is_of_wrong_event(target)) return false;
+    error(mark_target, target.span, "a mark is of a place in the event's file",
+          "write `mark r.file at …`, in a chain `on read(…) as r` or `on open(…) as r`");
+    return false;
 }
 
 checked::StmtPtr Checker::mark_with(const ast::Mark& n) {

@@ -59,6 +59,14 @@ bool Checker::is_file_of_event(const ast::Expr& e) {
     return access && access->field.text == "file" && event_of(*access->base);
 }
 
+// `r.file` where what `r` is has been refused already.
+bool Checker::is_of_wrong_event(const ast::Expr& e) {
+    const auto* access = std::get_if<ast::FieldAccess>(&e.node);
+    const auto* name = access ? std::get_if<ast::NameRef>(&access->base->node) : nullptr;
+    const Binding* event = name ? lookup(name->name.text) : nullptr;
+    return event && event->kind == Binding::Kind::error;
+}
+
 // The file class that an expression names, when it names one: `pages`, or `import.pages`.
 std::optional<std::uint32_t> Checker::files_named(const ast::Expr& e) {
     Symbol* symbol = nullptr;
@@ -287,6 +295,7 @@ checked::StmtPtr Checker::via_arguments_of(const ast::Call& call, std::uint32_t 
 
 bool Checker::via_file(const ast::Expr& e, const checked::Param& param, const std::string& verb) {
     if (!is_file_of_event(e) || !event_has_file()) {
+        if (is_of_wrong_event(e)) return false;
         error(via_arguments, e.span, "the file of `" + verb + "` is that of the event",
               "write `r.file`, in a chain `on read(…) as r`");
         return false;
