@@ -210,6 +210,9 @@ std::optional<Expectation> known_mistake(const Failure& f, const Tokens& tokens)
     if (token.type == P::SLASH && slashes) return Expectation{"", "comments begin with `#`"};
     if (token.type == P::PLUS && next != nullptr && next->type == P::PLUS)
         return Expectation{"", "there is no `++`; write `x = x + 1`"};
+    const bool at_engine = f.expects(P::VIA) || (before != nullptr && before->type == P::VIA);
+    if (f.inside(P::RuleEndpoint) && at_engine)
+        return Expectation{"", "an endpoint names its engine: `via auto`, `user`, `kernel` or, of udp, `xdp`"};
     constexpr std::string_view kOperators = "+-*/%&|^";
     const bool one_sign = token.text.size() == 1 && kOperators.contains(token.text[0]);
     if (one_sign && next != nullptr && next->type == P::ASSIGN && f.expects(P::ASSIGN))
