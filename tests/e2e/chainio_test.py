@@ -234,6 +234,9 @@ def main():
         code, out, err = run(folder, "directory", "skip.test.yaml")
         check("a directory is named as one with exit code 3, the other files still run",
               (code, err) == (3, "chainio test: directory: is a directory, not a test file; name a file in it\n") and "1 skipped" in out, out + err)
+        code, out, err = run(folder, "app.chain")
+        check("a spec in the place of its test file is named as one",
+              (code, err) == (1, "chainio test: app.chain: is a spec; name its test file, which is YAML with `spec: app.chain` and its cases\n"), out + err)
         places_of_a_finished_artifact(folder)
         map_of_its_own(folder)
         shadow_chains_run_natively(folder)

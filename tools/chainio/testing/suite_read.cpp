@@ -186,6 +186,10 @@ std::expected<Suite, SuiteError> read_suite(const std::string& path) {
                 SuiteError{fmt::format("{}:1:1: a test file is a map with spec, files and cases", path)});
         return read_root(root, path);
     } catch (const YAML::Exception& error) {
+        if (path.ends_with(".chain"))
+            return std::unexpected(
+                SuiteError{fmt::format("{}: is a spec; name its test file, which is YAML with `spec: {}` and its cases",
+                                       path, std::filesystem::path(path).filename().string())});
         const bool placed = !error.mark.is_null();
         return std::unexpected(SuiteError{fmt::format("{}:{}:{}: {}", path, placed ? error.mark.line + 1 : 1,
                                                       placed ? error.mark.column + 1 : 1, error.msg)});
