@@ -87,7 +87,7 @@ def own_answers(ours):
     for line in (b"nonsense\r\n", b"nonsenses\r\n", b"PINGPINGPING\n", b"PING a\r\n"):
         expect(f"{line}", ask(ours, line), b"-ERR of commands that are lines, PING and QUIT are understood\r\n+OK\r\n")
     expect("another database", ask(ours, command(b"SELECT", b"1")), b"-ERR DB index is out of range\r\n+OK\r\n")
-    expect("INFO", ask(ours, command(b"INFO")), b"$32\r\n# Server\r\nredis_version:7.0.0\r\n\r\n+OK\r\n")
+    expect("INFO", ask(ours, command(b"INFO")), b"$31\r\n# Server\r\nredis_version:7.0.0\r\n\r\n+OK\r\n")
 
 
 def clients(ours, held):
@@ -95,6 +95,7 @@ def clients(ours, held):
         return subprocess.run([words[0], "-h", "127.0.0.1", "-p", str(ours.port), *words[1:]], capture_output=True, timeout=120)
     expect("redis-cli get", run("redis-cli", "GET", "a").stdout, held[b"a"][1] + b"\n")
     expect("redis-cli mget", run("redis-cli", "--raw", "MGET", "a", "nothing", "key7").stdout, held[b"a"][1] + b"\n\n" + held[b"key7"][1] + b"\n")
+    expect("redis-cli info", run("redis-cli", "INFO").stdout, b"# Server\r\nredis_version:7.0.0\r\n")
     expect("redis-cli set", b"READONLY" in run("redis-cli", "SET", "a", "b").stdout, True)
     done = run("redis-benchmark", "-t", "get,ping_mbulk", "-n", "2000", "-c", "8", "-P", "4", "-q")
     expect("redis-benchmark", (done.returncode, done.stdout.count(b"requests per second"), b"ERR" in done.stdout), (0, 2, False))
