@@ -390,20 +390,29 @@ def test_python_library(app, folder):
         return
     binding = pathlib.Path("runtime/bindings/python/chainio.py")
     tree = folder / "sources"
-    (tree / binding).parent.mkdir(parents=True)
-    (tree / binding).write_bytes((ROOT / binding).read_bytes())
-    (tree / "build").mkdir()
+    (tree / "build").mkdir(parents=True)
+    prefix = folder / "prefix"
+    installed = prefix / "share" / "chainio" / "python" / "chainio.py"
+    for place in (tree / binding, installed):
+        place.parent.mkdir(parents=True)
+        place.write_bytes((ROOT / binding).read_bytes())
 
-    def opened(**extra):
+    def opened(place=tree / binding, **extra):
         environment = {name: value for name, value in os.environ.items() if name != "CHAINIO_CALL_LIBRARY"} | extra
         program = f"import chainio\ntry:\n    chainio.open({str(app)!r})\n    print('opened')\nexcept chainio.ChainioError as error:\n    print(error)"
-        return subprocess.run([sys.executable, "-c", program], cwd=(tree / binding).parent, env=environment, capture_output=True, text=True, timeout=60).stdout
+        return subprocess.run([sys.executable, "-c", program], cwd=place.parent, env=environment, capture_output=True, text=True, timeout=60).stdout
 
     remedy = "; install ChainIO (cmake --install build/release, then ldconfig), or name the library in CHAINIO_CALL_LIBRARY\n"
     expect("python: the named library is not there", opened(CHAINIO_CALL_LIBRARY="/no/library"),
            lambda text: text.startswith("libchainio-call cannot be loaded (/no/library") and text.endswith(remedy))
     (tree / "build" / "release").symlink_to(BUILD)
     expect("python: the library of the build tree beside it", opened(), "opened\n")
+    for name in ("lib", "lib64", "lib/x86_64-linux-gnu"):
+        (prefix / name).mkdir(parents=True, exist_ok=True)
+        library = prefix / name / "libchainio-call.so.0"
+        library.symlink_to(BUILD / "lib" / "libchainio-call.so.0")
+        expect(f"python: installed below a prefix of its own, in {name}", opened(installed), "opened\n")
+        library.unlink()
 
 
 def test_python_example(folder):

@@ -53,11 +53,13 @@ class _Completion(ctypes.Structure):
 
 
 def _library():
-    """The one that CHAINIO_CALL_LIBRARY names, else the installed one, else the newest of the build trees that this file lies beside."""
+    """The one that CHAINIO_CALL_LIBRARY names, else that of the prefix below which this file is installed, else the loader's, else the
+    newest of the build trees that it lies beside."""
     named = os.environ.get("CHAINIO_CALL_LIBRARY")
-    root = pathlib.Path(__file__).resolve().parent.parent.parent.parent  # of the sources
+    root = pathlib.Path(__file__).resolve().parent.parent.parent.parent  # the prefix, or the sources
+    installed = [path for folder in ("lib*", "lib/*") for path in sorted(root.glob(folder + "/libchainio-call.so.0"))]
     built = sorted(root.glob("build/*/lib/libchainio-call.so.0"), key=lambda path: path.stat().st_mtime, reverse=True)
-    places = [named] if named else [ctypes.util.find_library("chainio-call") or "libchainio-call.so.0", *map(str, built)]
+    places = [named] if named else [*map(str, installed), ctypes.util.find_library("chainio-call") or "libchainio-call.so.0", *map(str, built)]
     said = []
     for place in places:
         try:
