@@ -22,4 +22,6 @@ def main(artifact, tree, weight=5):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) not in (3, 4):
+        sys.exit(__doc__)
     main(*sys.argv[1:])

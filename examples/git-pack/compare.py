@@ -13,11 +13,15 @@ KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 
 
 def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     artifact, names = sys.argv[1:]
     pack = str(pathlib.Path(names).with_suffix(".pack"))
-    listing = subprocess.run(["git", "verify-pack", "-v", names], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["git", "verify-pack", "-v", names], capture_output=True, text=True)
+    if listed.returncode != 0:
+        sys.exit(f"{names}: git does not take it for the index of a pack: {listed.stderr.strip()}; give …/objects/pack/pack-….idx")
     objects = {}
-    for words in map(str.split, listing.splitlines()):
+    for words in map(str.split, listed.stdout.splitlines()):
         if len(words) in (5, 7) and words[1] in KINDS:
             depth = int(words[5]) if len(words) == 7 else 0
             objects[bytes.fromhex(words[0])] = (KINDS[words[1]], int(words[2]), depth, int(words[4]))

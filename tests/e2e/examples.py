@@ -174,6 +174,10 @@ def git_pack(folder):
         done = run([sys.executable, "examples/git-pack/compare.py", folder / "app.bpf.o", pack],
                    env={**os.environ, "CHAINIO_CALL_LIBRARY": str(BUILD / "lib" / "libchainio-call.so.0")})
         check(f"compare.py {pack.name}", done, re.fullmatch(r"[1-9]\d+ objects, 0 of them not as git says\n", done.stdout) is not None)
+    for words, said in ((("app.bpf.o", "/no/pack.idx"), r"/no/pack\.idx: git does not take it for the index of a pack: .*; give …/objects/pack/pack-….idx\n"),
+                        ((), r"compare\.py app\.bpf\.o PACK\.idx: .*\n")):
+        done = run([sys.executable, "examples/git-pack/compare.py", *words])
+        expect(f"compare.py {words}", (done.returncode, re.fullmatch(said, done.stderr, flags=re.S) is not None), (1, True))
 
 
 def copied_configuration(lit, folder):
