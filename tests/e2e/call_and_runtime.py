@@ -123,6 +123,10 @@ def test_refusals(app, tree, folder):
         ("spin", ("lookup", "--file", tree, "--key", 3, "--spin", 50, "--no-ring"), 2, "--spin goes not with --no-ring: a pread sleeps at once"),
     ]:
         expect(f"refused: {what}", call(*args), lambda r: r[0] == code and r[1] == "" and text in r[2])
+    for value, why in (("-1", "is negative; give 0 or more bytes"), ("18446744073709551616", "is more than 64 bits hold; give a smaller size"), ("KiB", "is no size; give a number of bytes")):
+        for tool, words, name in (("chainio", ("call", app, "lookup", "--file", tree, "--key", 3), "chainio call"), ("chainio-runtime", ("--spec", app, "--check"), "chainio-runtime")):
+            expect(f"refused: {name} --memory {value}", run(*words, "--memory", value, tool=tool),
+                   lambda r, say=f"{name}: --memory: '{value}' {why}, such as ": r[:2] == (2, "") and r[2].startswith(say) and r[2].endswith(f"\n  hint: `{name} --help` lists the options\n"))
     if b"io_uring_bpf_ops" not in pathlib.Path("/sys/kernel/btf/vmlinux").read_bytes():
         expect("refused: kernel engine", call("lookup", "--file", tree, "--key", 3, "--engine=kernel"),
                lambda r: r[0] == 3 and r[1] == "" and "has no io_uring_bpf_ops; the kernel engine needs Linux 7.1" in r[2])

@@ -210,11 +210,16 @@ def test_refusals(folder):
            (2, b"", ["chainio run: The following argument was not expected: echo", "  hint: the program to run stands behind `--`: chainio run --spec SPEC -- PROGRAM …"]))
     for option, values, says in (("--in-flight", ("0", "1025"), "not in range"), ("--ahead", ("255KiB", "17GiB"), "(--ahead) must be 256 KiB to 16 GiB"),
                                  ("--memory", ("0", "17GiB"), "(--memory) must be 256 KiB to 16 GiB"),
-                                 ("--memory", ("-1",), "--memory"),
                                  ("--served", ("1KiB", "1023KiB", "65GiB"), "the memory that reads are served from (--served) must be 1 MiB to 64 GiB, or 0 for none")):
         for value in values:
             done = folder.run(["--spec", "good.o", option, value], ["echo", "started"])
             expect(f"{option} {value}", (done.returncode, done.stdout, done.stderr.decode()), lambda r, says=says: r[:2] == (2, b"") and says in r[2] and "--help" in r[2])
+    for option in ("--memory", "--ahead", "--served"):
+        for value, why in (("-1", "is negative; give 0 or more bytes"), ("-5KiB", "is negative; give 0 or more bytes"), ("many", "is no size; give a number of bytes"),
+                           ("16EiB", "is more than 64 bits hold; give a smaller size")):
+            done = folder.run(["--spec", "good.o", option, value], ["echo", "started"])
+            expect(f"{option} {value}", (done.returncode, done.stdout, done.stderr.decode()),
+                   lambda r, say=f"chainio run: {option}: '{value}' {why}, such as ": r[:2] == (2, b"") and r[2].startswith(say) and "\n  hint: `chainio run --help`" in r[2])
     for value in ("0", "1MiB", "64GiB"):
         expect(f"--served {value}", folder.run(["--spec", "good.o", "--quiet", "--served", value], ["echo", "started"]).stderr, b"")
     expect("the most in flight", folder.run(["--spec", "good.o", "--quiet", "--in-flight", "1024"], ["echo", "started"]).stderr, b"")

@@ -285,6 +285,9 @@ def long_values(run, rng):
     want = {b"key%d" % size: (rng.randrange(1 << 32), rng.randbytes(size)) for size in sizes}
     text = b"".join(b"%s\t%s\t%d\n" % (key, escaped(value), flags) for key, (flags, value) in want.items())
     paths = [run.folder / f"long{number}.store" for number in range(3)]
+    done = store("build", paths[0], "--from", "-", "--memory", "-1", input=text)
+    run.same("memory that is negative", (done.returncode, done.stderr.decode(), paths[0].exists()), (2, (
+        "chainio store build: --memory: '-1' is negative; give 0 or more bytes, such as 4096 or 64KiB\n  hint: `chainio store build --help` lists the options\n"), False))
     for path, memory in zip(paths, ("64KiB", "1GiB")):
         done = store("build", path, "--from", "-", "--memory", memory, input=text)
         run.same(f"long values with {memory}", (done.returncode, done.stderr), (0, b""))

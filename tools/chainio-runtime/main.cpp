@@ -16,6 +16,7 @@
 #include "tools/chainio/named.h"
 #include "tools/chainio/parse_end.h"
 #include "tools/chainio/printed.h"
+#include "tools/chainio/sizes.h"
 #include "tools/chainio/standard_files.h"
 #include "tools/chainio/summary.h"
 
@@ -144,7 +145,7 @@ int main(int argc, char** argv) {
             ->check(CLI::Range(1, 3'600'000))
             ->capture_default_str();
         app.add_option("--memory", options.memory, "bytes for blocks, 256 KiB and more")
-            ->transform(CLI::AsSizeValue(false));
+            ->transform(chainio::tool::Size());
         app.add_option("--engine", options.engine, "user, kernel, or auto: user until kernel was tried and no worse")
             ->check(CLI::IsMember({"auto", "user", "kernel"}));
         app.add_option("--spin", options.spin_us,

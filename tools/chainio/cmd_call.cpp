@@ -7,6 +7,7 @@
 #include "tools/chainio/call_run.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/named.h"
+#include "tools/chainio/sizes.h"
 
 namespace chainio::tool {
 namespace {
@@ -60,7 +61,7 @@ void add_call(CLI::App& root, int& exit_code) {
     command->add_option("--in-flight", options.in_flight, "chains at once (default 1; 64 with --keys)")
         ->check(CLI::Range(1, 65536));
     command->add_option("--memory", options.memory, "bytes for blocks, 256 KiB and more (default: by --in-flight)")
-        ->transform(CLI::AsSizeValue(false));
+        ->transform(Size());
     command->add_option("--engine", parsed->engine, "user, kernel, or auto: user until kernel was tried and no worse")
         ->check(CLI::IsMember({"auto", "user", "kernel"}));
     command->add_option("--spin", options.spin_us, "microseconds that it looks for completions before it sleeps")

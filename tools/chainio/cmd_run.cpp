@@ -9,6 +9,7 @@
 #include "tools/chainio/commands.h"
 #include "tools/chainio/named.h"
 #include "tools/chainio/run/session.h"
+#include "tools/chainio/sizes.h"
 
 namespace chainio::tool {
 namespace {
@@ -55,15 +56,15 @@ void declare(CLI::App& command, Parsed& parsed) {
     command.add_option("--in-flight", o.server.in_flight, "reads ahead at once (default 128)")
         ->check(CLI::Range(1U, shadow::kMostInFlight));
     command.add_option("--memory", o.server.memory_bytes, "for blocks and scratch, 256 KiB to 16 GiB (default 32 MiB)")
-        ->transform(CLI::AsSizeValue(false));
+        ->transform(Size());
     command
         .add_option("--ahead", o.server.ahead_bytes,
                     "what may be fetched and not read yet, 256 KiB to 16 GiB (default 256 MiB)")
-        ->transform(CLI::AsSizeValue(false));
+        ->transform(Size());
     command
         .add_option("--served", o.server.served_bytes,
                     "for reads with O_DIRECT of immutable files, 1 MiB to 64 GiB (default 64 MiB; 0: none)")
-        ->transform(CLI::AsSizeValue(false));
+        ->transform(Size());
     command.add_flag("--no-gate", parsed.no_gate, "keep chains on that do not pay");
     command.add_flag("--no-cache", parsed.no_cache, "compile the spec anew, and keep nothing");
 }

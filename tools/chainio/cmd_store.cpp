@@ -6,6 +6,7 @@
 
 #include "compiler/diag/utf8.h"
 #include "tools/chainio/commands.h"
+#include "tools/chainio/sizes.h"
 #include "tools/chainio/store/build.h"
 #include "tools/chainio/store/check.h"
 
@@ -86,7 +87,7 @@ void add_build(CLI::App& parent, int& exit_code) {
     command->add_flag("--allow-empty", given->options.allow_empty, "also make a store without any items");
     command->add_option("--seed", given->options.seed, "of the keys' hashes")->capture_default_str();
     command->add_option("--memory", given->options.memory, "bytes for sorting the index")
-        ->transform(CLI::AsSizeValue(false))
+        ->transform(Size())
         ->check(CLI::Range(std::size_t{1} << 16, std::size_t{1} << 40))
         ->default_str("256MiB");
     command->callback([given, &exit_code] {
