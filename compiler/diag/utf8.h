@@ -22,6 +22,9 @@ std::vector<Cell> cells_of(std::string_view line);
 // `\x1b`.
 std::string escaped(std::string_view text);
 
+// The same of several lines, such as what a program has said: they stay lines.
+std::string escaped_lines(std::string_view text);
+
 // The offset of the first byte that is not part of well-formed UTF-8, or npos.
 std::size_t first_bad_byte(std::string_view text);
 

@@ -111,11 +111,41 @@ def test_odd_names(app, tree, folder):
     expect("the daemon's own error", (server.wait(20), server.stderr.read().splitlines(keepends=True)[0]), (0, f"edition 1 goes on, the reload (asked to) is refused: {gone}"))
 
 
+def test_odd_words(app, folder):
+    """The same in the words of command lines, in test files, and in what specs and other programs have named."""
+    odd, shown = "no\x1b[31m", "no\\x1b[31m"
+    for tool, words, code, said in (
+            ("chainio", (odd,), 2, f"chainio: there is no command '{shown}'"), ("chainio", ("call", app, odd), 2, f"has no chain '{shown}'"),
+            ("chainio", ("call", app, "lookup", "--arg", odd), 2, f"--arg wants NAME=VALUE, not '{shown}'"),
+            ("chainio", ("call", app, "lookup", "--arg", f"{odd}=1", "--arg", f"{odd}=2"), 2, f"'{shown}' is given twice"),
+            ("chainio", ("call", app, "lookup", f"--{odd}"), 2, f"--{shown} wants a value"), ("chainio", ("call", app, "lookup", odd), 2, f"'{shown}' is one word too many"),
+            ("chainio", ("call", "--engine", odd), 2, f"--engine: {shown} not in"), ("chainio", ("inspect", app, odd), 2, f"not expected: {shown}\n"),
+            ("chainio-runtime", (odd,), 2, f"not expected: {shown}\n"), ("chainio", ("test", folder / odd), 3, f"chainio test: {folder}/{shown}: cannot be read")):
+        expect(f"{tool} {words[0]!r}: an odd word, {said}", run(*words, tool=tool), lambda r, code=code, said=said: r[0] == code and "\x1b" not in r[1] + r[2] and said in r[2])
+    (folder / "odd.chain").write_bytes(b'files odd = "/x/\x1b[31m*"\nchain c(f: file odd) -> u32 { step s(b: block at 0 for 4) { return b.uint_le() } }\n')
+    expect("a spec with an odd pattern", run(folder / "odd.chain", "-o", folder / "odd.o", tool="chainc")[0], 0)
+    expect("inspect: an odd pattern", run("inspect", folder / "odd.o"), lambda r: r[0] == 0 and 'files   odd = "/x/\\x1b[31m*"\n' in r[1] and r[1].count("\n") > 5)
+    quoted = json.dumps(odd)
+    cases = f"files: {{ {quoted}: {{ zeros: 4 }} }}\ncases:\n- {{ name: {quoted}, chain: c, files: {{ f: %s }}, expect: {{ value: 1, reads: [] }} }}\n"
+    for what, text, code, said in (
+            ("a case and a file", "spec: odd.chain\n" + cases % quoted, 1, f"FAIL {shown}\n"), ("a file that is not there", "spec: odd.chain\n" + cases % json.dumps("un" + odd), 1, f"/un{shown}: "),
+            ("a spec", f"spec: {quoted}\n" + cases % quoted, 1, f"does not compile `{shown}`:\n"), ("a program", f"spec: odd.chain\nneeds: [{quoted}]\n" + cases % quoted, 0, f"skip {shown}: this machine has no {shown}\n"),
+            ("a command", "spec: odd.chain\ncommands: [\"printf 'a\\\\033b\\\\nc'; exit 3\"]\n" + cases % quoted, 1, "ends with exit code 3:\na\\x1bb\nc\n"),
+            ("a key", f"spec: odd.chain\n{quoted}: 1\n" + cases % quoted, 1, shown)):
+        (folder / "odd.test.yaml").write_text(text)
+        expect(f"test: {what} of an odd name", run("test", folder / "odd.test.yaml", "--engine", "interpreter"), lambda r, code=code, said=said: r[0] == code and "\x1b" not in r[1] + r[2] and said in r[1] + r[2])
+    (folder / odd).mkdir()
+    (folder / odd / "odd.test.yaml").write_text("spec: ../odd.chain\n" + cases % quoted)
+    for words, said in ((("--list",), f"{folder}/{shown}/odd.test.yaml:4: {shown}\n"), ((), f"the case stands at {folder}/{shown}/odd.test.yaml:4\n"), (("--filter", "\x1b[33m"), "contains '\\x1b[33m'")):
+        expect(f"test {words}: an odd path", run("test", folder / odd / "odd.test.yaml", *words), lambda r, said=said: "\x1b" not in r[1] + r[2] and said in r[1] + r[2])
+
+
 def main():
     with built() as (folder, app, tree, _):
         test_control(folder)
         test_not_allowed(folder)
         test_odd_names(app, tree, folder)
+        test_odd_words(app, folder)
     return runs.ended()
 
 

@@ -213,8 +213,8 @@ class Call {
         if (result.outcome == CIO_OK || options_.json) return {};
         std::string meaning = "the chain's own word";
         if (result.outcome < spec::outcomes().size()) meaning = spec::outcomes()[result.outcome].meaning;
-        fmt::print(stderr, "chainio call: '{}' ended with {}: {}\n", chain_->name,
-                   spec::outcome_name(result.outcome, module().reasons), meaning);
+        fmt::print(stderr, "chainio call: '{}' ended with {}: {}\n", diag::escaped(chain_->name),
+                   diag::escaped(spec::outcome_name(result.outcome, module().reasons)), meaning);
         return {};
     }
 

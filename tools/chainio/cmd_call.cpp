@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "compiler/diag/utf8.h"
 #include "tools/chainio/call_run.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/named.h"
@@ -25,11 +26,11 @@ bool split_pairs(const std::vector<std::string>& pairs, const char* option, std:
     for (const std::string& pair : pairs) {
         const std::size_t equals = pair.find('=');
         if (equals == std::string::npos || equals == 0) {
-            fmt::print(stderr, "chainio call: --{} wants NAME=VALUE, not '{}'\n", option, pair);
+            fmt::print(stderr, "chainio call: --{} wants NAME=VALUE, not '{}'\n", option, diag::escaped(pair));
             return false;
         }
         if (!out.emplace(pair.substr(0, equals), pair.substr(equals + 1)).second) {
-            fmt::print(stderr, "chainio call: '{}' is given twice\n", pair.substr(0, equals));
+            fmt::print(stderr, "chainio call: '{}' is given twice\n", diag::escaped(pair.substr(0, equals)));
             return false;
         }
     }
@@ -90,7 +91,7 @@ void add_call(CLI::App& root, int& exit_code) {
         }
         auto words = read_words(command->remaining());
         if (!words) {
-            fmt::print(stderr, "chainio call: {}\n", words.error());
+            fmt::print(stderr, "chainio call: {}\n", diag::escaped(words.error()));
             return;
         }
         if (words->chain.empty()) {

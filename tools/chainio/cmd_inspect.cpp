@@ -11,6 +11,12 @@
 namespace chainio::tool {
 namespace {
 
+// Names and patterns are the spec's, which may hold any byte.
+template <typename... Values>
+void show(fmt::format_string<Values...> form, Values&&... values) {
+    fmt::print("{}", diag::escaped_lines(fmt::format(form, std::forward<Values>(values)...)));
+}
+
 std::string event_of(const ir::Module& module, const ir::Chain& chain) {
     switch (chain.mode) {
         case ir::ChainMode::call: return "";
@@ -24,25 +30,25 @@ std::string event_of(const ir::Module& module, const ir::Chain& chain) {
 
 void print_files(const ir::Module& module) {
     for (const auto& file : module.files) {
-        fmt::print("files   {} = \"{}\"", file.name, file.pattern);
-        if (file.direct) fmt::print(" direct");
-        if (file.immutable) fmt::print(" immutable");
-        if (file.cache_levels != 0) fmt::print(" cache {} KiB levels {}", file.cache_bytes >> 10, file.cache_levels);
-        if (!file.root.empty()) fmt::print(" root \"{}\"", file.root);
+        show("files   {} = \"{}\"", file.name, file.pattern);
+        if (file.direct) show(" direct");
+        if (file.immutable) show(" immutable");
+        if (file.cache_levels != 0) show(" cache {} KiB levels {}", file.cache_bytes >> 10, file.cache_levels);
+        if (!file.root.empty()) show(" root \"{}\"", file.root);
         if (file.header_program >= 0)
-            fmt::print(" header of {} bytes: {}", file.header_bytes, fmt::join(file.header_fields, ", "));
-        fmt::print("\n");
+            show(" header of {} bytes: {}", file.header_bytes, fmt::join(file.header_fields, ", "));
+        show("\n");
     }
 }
 
 void print_classes(const ir::Module& module) {
     for (const auto& entry : module.classes) {
-        fmt::print("class   {} priority {} weight {}", entry.name, entry.priority, entry.weight);
+        show("class   {} priority {} weight {}", entry.name, entry.priority, entry.weight);
         for (const auto& slo : entry.slos) {
-            fmt::print(" slo p{} {} us (recorded, not enforced)", static_cast<double>(slo.percentile_x1000) / 1000.0,
-                       static_cast<double>(slo.ns) / 1000.0);
+            show(" slo p{} {} us (recorded, not enforced)", static_cast<double>(slo.percentile_x1000) / 1000.0,
+                 static_cast<double>(slo.ns) / 1000.0);
         }
-        fmt::print("\n");
+        show("\n");
     }
 }
 
@@ -50,42 +56,42 @@ void print_chains(const spec::Loaded& spec) {
     const ir::Module& module = spec.module();
     for (const auto& chain : module.chains) {
         if (chain.mode != ir::ChainMode::call) {
-            fmt::print("chain   {} {} (shadow)\n", chain.name, event_of(module, chain));
+            show("chain   {} {} (shadow)\n", chain.name, event_of(module, chain));
             continue;
         }
-        fmt::print("chain   {} hops {}", signature(module, chain), chain.hops);
+        show("chain   {} hops {}", signature(module, chain), chain.hops);
         if (chain.priority_class >= 0)
-            fmt::print(" in class {}", module.classes[static_cast<std::size_t>(chain.priority_class)].name);
-        fmt::print("\n        steps:");
-        for (const auto& step : chain.steps) fmt::print(" {}", step.name);
-        fmt::print("; {} bytes of state\n", chain.state_bytes);
+            show(" in class {}", module.classes[static_cast<std::size_t>(chain.priority_class)].name);
+        show("\n        steps:");
+        for (const auto& step : chain.steps) show(" {}", step.name);
+        show("; {} bytes of state\n", chain.state_bytes);
     }
 }
 
 void print_rest(const spec::Loaded& spec) {
     const ir::Module& module = spec.module();
     for (const auto& service : module.services) {
-        fmt::print("service {}", service.name);
+        show("service {}", service.name);
         for (const auto& endpoint : service.endpoints)
-            fmt::print(" {} {} via {}", endpoint.tcp ? "tcp" : "udp", endpoint.port, endpoint.via);
-        fmt::print("\n");
+            show(" {} {} via {}", endpoint.tcp ? "tcp" : "udp", endpoint.port, endpoint.via);
+        show("\n");
     }
     for (const auto& socket : module.sockets)
-        fmt::print("socket  {} {} {}\n", socket.name, socket.tcp ? "tcp" : "udp", socket.port);
-    for (const auto& probe : module.probes) fmt::print("probe   {} = {} \"{}\"\n", probe.name, probe.kind, probe.site);
-    if (!module.reasons.empty()) fmt::print("reasons {}\n", fmt::join(module.reasons, ", "));
+        show("socket  {} {} {}\n", socket.name, socket.tcp ? "tcp" : "udp", socket.port);
+    for (const auto& probe : module.probes) show("probe   {} = {} \"{}\"\n", probe.name, probe.kind, probe.site);
+    if (!module.reasons.empty()) show("reasons {}\n", fmt::join(module.reasons, ", "));
     for (std::size_t i = 0; i < module.programs.size(); i++) {
-        fmt::print("program {} {}", i, module.programs[i].name);
+        show("program {} {}", i, module.programs[i].name);
         const auto& bounds = spec.artifact().bounds;
         if (i < bounds.size() && bounds[i].instructions != 0) {
-            fmt::print(": at most {} BPF instructions, {} bytes of stack", bounds[i].instructions, bounds[i].stack);
+            show(": at most {} BPF instructions, {} bytes of stack", bounds[i].instructions, bounds[i].stack);
         }
-        fmt::print("\n");
+        show("\n");
     }
-    fmt::print("memory  {} bytes a chain in flight, besides its blocks\n", spec.artifact().layout.total);
-    fmt::print("native  {}\n",
-               spec.native_arches().empty() ? "none" : fmt::format("{}", fmt::join(spec.native_arches(), ", ")));
-    fmt::print("bpf     {} programs\n", spec.bpf_programs().size());
+    show("memory  {} bytes a chain in flight, besides its blocks\n", spec.artifact().layout.total);
+    show("native  {}\n",
+         spec.native_arches().empty() ? "none" : fmt::format("{}", fmt::join(spec.native_arches(), ", ")));
+    show("bpf     {} programs\n", spec.bpf_programs().size());
 }
 
 }  // namespace
@@ -109,8 +115,8 @@ void add_inspect(CLI::App& root, int& exit_code) {
             return;
         }
         const ir::Module& module = (*loaded)->module();
-        fmt::print("app     {}\n", module.app.empty() ? "(none)" : module.app);
-        if (!module.match_exe.empty()) fmt::print("match   exe {}\n", fmt::join(module.match_exe, ", "));
+        show("app     {}\n", module.app.empty() ? "(none)" : module.app);
+        if (!module.match_exe.empty()) show("match   exe {}\n", fmt::join(module.match_exe, ", "));
         print_files(module);
         print_classes(module);
         print_chains(**loaded);

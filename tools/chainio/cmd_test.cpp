@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/diag/utf8.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/testing/run.h"
 
@@ -22,7 +23,8 @@ int run(const Given& given) {
     for (const auto& file : given.files) testing::run_file(file, given.options, counts);
     if (given.options.list) return counts.unread_file ? kExitSystem : counts.wrong_file ? kExitFailed : kExitOk;
     if (counts.passed + counts.failed + counts.skipped == 0 && !counts.wrong_file) {
-        fmt::print(stderr, "chainio test: no case's name contains '{}'; --list prints them\n", given.options.filter);
+        fmt::print(stderr, "chainio test: no case's name contains '{}'; --list prints them\n",
+                   diag::escaped(given.options.filter));
         counts.wrong_file = true;
     }
     fmt::print("{} passed, {} failed, {} skipped\n", counts.passed, counts.failed, counts.skipped);

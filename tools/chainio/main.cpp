@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/diag/utf8.h"
 #include "tools/chainio/call_args.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/parse_end.h"
@@ -46,7 +47,7 @@ int main(int argc, char** argv) {
         std::vector<std::string> names;
         for (const auto* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
         if (argc > 1 && argv[1][0] != '-' && std::ranges::find(names, argv[1]) == names.end()) {
-            std::fprintf(stderr, "chainio: there is no command '%s'%s\n", argv[1],
+            std::fprintf(stderr, "chainio: there is no command '%s'%s\n", chainio::diag::escaped(argv[1]).c_str(),
                          suggestion(argv[1], names, "commands").c_str());
             return kExitUsage;
         }

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 
+#include "compiler/diag/utf8.h"
 #include "tools/chainio/printed.h"
 
 namespace chainio::tool {
@@ -29,7 +30,7 @@ inline int parse_end(const CLI::App& app, const CLI::ParseError& error, const st
         for (const std::string& word : words) what += " " + word;
     }
     const std::string options = "`" + command + " --help` lists the options";
-    std::fprintf(stderr, "%s: %s\n  hint: %s\n", command.c_str(), what.c_str(),
+    std::fprintf(stderr, "%s: %s\n  hint: %s\n", command.c_str(), diag::escaped(what).c_str(),
                  (hint.empty() ? options : hint).c_str());
     return 2;
 }

@@ -41,12 +41,13 @@ std::string summary_text(const engine::Engine& engine, std::uint32_t chain, doub
     const auto& module = engine.spec().module();
     const auto& runs = engine.chain_counters(chain);
     const auto& io = engine.counters();
-    std::string text = fmt::format("{}: {} runs in {:.2f} s ({:.0f}/s)\n", module.chains[chain].name, runs.finished,
-                                   seconds, static_cast<double>(runs.finished) / std::max(seconds, 1e-9));
+    std::string text =
+        fmt::format("{}: {} runs in {:.2f} s ({:.0f}/s)\n", diag::escaped(module.chains[chain].name), runs.finished,
+                    seconds, static_cast<double>(runs.finished) / std::max(seconds, 1e-9));
     text += "outcomes:";
     for (std::uint32_t i = 0; i < runs.outcomes.size(); i++) {
         if (runs.outcomes[i] != 0)
-            text += fmt::format(" {} {}", spec::outcome_name(i, module.reasons), runs.outcomes[i]);
+            text += fmt::format(" {} {}", diag::escaped(spec::outcome_name(i, module.reasons)), runs.outcomes[i]);
     }
     text += fmt::format(
         "\nreads: {} by the chains; {} by io_uring ({} into registered memory), {} by pread, {} from the page cache\n",

@@ -15,6 +15,9 @@ TEST(Escaped, NamesDoNothingToATerminal) {
         << "what follows would be shown from right to left";
     EXPECT_EQ(escaped("a\xe4z \xe6\x96"), "a\\xe4z \\xe6\\x96") << "no UTF-8, and the begin of a character";
     EXPECT_EQ(escaped(""), "");
+    EXPECT_EQ(escaped_lines("one\x1b\n\ntwo\r\n"), "one\\x1b\n\ntwo\\x0d\n");
+    EXPECT_EQ(escaped_lines("\nno end"), "\nno end");
+    EXPECT_EQ(escaped_lines(""), "");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "compiler/backends/interruption.h"
+#include "compiler/diag/utf8.h"
 #include "runtime/spec/outcomes.h"
 #include "tools/chainio/testing/bind.h"
 #include "tools/chainio/testing/check.h"
@@ -144,7 +145,7 @@ void skip_all(const Suite& suite, const Options& options, const std::string& rea
     for (const auto& test : suite.cases) {
         if (!selected(options, test)) continue;
         counts.skipped++;
-        fmt::print("skip {}: {}\n", test.name, reason);
+        fmt::print("skip {}: {}\n", diag::escaped(test.name), reason);
     }
 }
 
@@ -154,9 +155,9 @@ void run_cases(const Suite& suite, const Options& options, const Engines& engine
         if (backends::Interruption::asked()) return;
         if (!selected(options, test)) continue;
         const auto lines = run_case(engines, test, workspace);
-        fmt::print("{} {}\n", lines.empty() ? "ok  " : "FAIL", test.name);
-        for (const auto& line : lines) fmt::print("       {}\n", line);
-        if (!lines.empty()) fmt::print("       the case stands at {}:{}\n", suite.path, test.line);
+        fmt::print("{} {}\n", lines.empty() ? "ok  " : "FAIL", diag::escaped(test.name));
+        for (const auto& line : lines) fmt::print("       {}\n", diag::escaped(line));
+        if (!lines.empty()) fmt::print("       the case stands at {}:{}\n", diag::escaped(suite.path), test.line);
         lines.empty() ? counts.passed++ : counts.failed++;
     }
 }
@@ -171,10 +172,11 @@ void run_file(const std::string& path, const Options& options, Counts& counts) {
     const auto suite = read_suite(path);
     if (!suite) {
         counts.unread_file = counts.unread_file || suite.error().system;
-        return fail(suite.error().message);
+        return fail(diag::escaped(suite.error().message));
     }
     if (options.list) {
-        for (const auto& test : suite->cases) fmt::print("{}:{}: {}\n", path, test.line, test.name);
+        for (const auto& test : suite->cases)
+            fmt::print("{}\n", diag::escaped(fmt::format("{}:{}: {}", path, test.line, test.name)));
         return;
     }
     auto workspace = Workspace::make(*suite);
@@ -186,11 +188,11 @@ void run_file(const std::string& path, const Options& options, Counts& counts) {
     const auto artifact = workspace->compile();
     if (!artifact) return fail(artifact.error().message);
     const auto engines = open_engines(*suite, options, *artifact);
-    if (!engines) return fail(fmt::format("{}: {}", path, engines.error()));
+    if (!engines) return fail(diag::escaped(fmt::format("{}: {}", path, engines.error())));
     std::vector<std::string> names;
     for (const auto& steps : engines->steps) names.push_back(steps->name());
-    fmt::print("{}: every case in {}\n", path, fmt::join(names, ", "));
-    for (const auto& note : engines->notes) fmt::print("not run: {}\n", note);
+    fmt::print("{}: every case in {}\n", diag::escaped(path), fmt::join(names, ", "));
+    for (const auto& note : engines->notes) fmt::print("not run: {}\n", diag::escaped(note));
     run_cases(*suite, options, *engines, *workspace, counts);
 }
 

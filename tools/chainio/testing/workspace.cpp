@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/diag/utf8.h"
+
 namespace fs = std::filesystem;
 
 namespace chainio::testing {
@@ -60,7 +62,8 @@ std::expected<Ran, std::string> run(const std::vector<std::string>& command, con
         ran.output.append(buffer.data(), static_cast<std::size_t>(got));
     }
     close(ends[0]);
-    if (error != 0) return std::unexpected(fmt::format("cannot run {}: {}", command[0], std::strerror(error)));
+    if (error != 0)
+        return std::unexpected(fmt::format("cannot run {}: {}", diag::escaped(command[0]), std::strerror(error)));
     int status = 0;
     backends::Interruption::wait(child, status);
     ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -118,7 +121,7 @@ std::expected<Workspace, Trouble> Workspace::make(const Suite& suite) {
     if (mkdtemp(pattern.data()) == nullptr) {
         return std::unexpected(Trouble{
             false, fmt::format("cannot make a temporary folder {}: {}; set TMPDIR to a folder that can be written",
-                               pattern, std::strerror(errno))});
+                               diag::escaped(pattern), std::strerror(errno))});
     }
     workspace.folder_ = std::move(pattern);
     return workspace;
@@ -126,15 +129,17 @@ std::expected<Workspace, Trouble> Workspace::make(const Suite& suite) {
 
 std::expected<void, Trouble> Workspace::prepare() {
     for (const auto& program : suite_->needs) {
-        if (!on_path(program)) return std::unexpected(Trouble{true, fmt::format("this machine has no {}", program)});
+        if (!on_path(program))
+            return std::unexpected(Trouble{true, fmt::format("this machine has no {}", diag::escaped(program))});
     }
     for (const auto& command : suite_->commands) {
         auto ran = run({"/bin/sh", "-c", command}, folder_, {"SPEC_DIR=" + spec_folder_});
         if (!ran) return std::unexpected(Trouble{false, ran.error()});
-        if (ran->code == 77) return std::unexpected(Trouble{true, last_line(ran->output)});
+        if (ran->code == 77) return std::unexpected(Trouble{true, diag::escaped(last_line(ran->output))});
         if (ran->code != 0)
-            return std::unexpected(Trouble{
-                false, fmt::format("the command `{}` ends with exit code {}:\n{}", command, ran->code, ran->output)});
+            return std::unexpected(
+                Trouble{false, fmt::format("the command `{}` ends with exit code {}:\n{}", diag::escaped(command),
+                                           ran->code, diag::escaped_lines(ran->output))});
     }
     return {};
 }
@@ -162,8 +167,8 @@ std::expected<std::string, Trouble> Workspace::compile() const {
     if (!ran)
         return std::unexpected(Trouble{false, ran.error() + "; install chainc beside chainio, or name it in CHAINC"});
     if (ran->code != 0)
-        return std::unexpected(
-            Trouble{false, fmt::format("{} does not compile `{}`:\n{}", command[0], spec, ran->output)});
+        return std::unexpected(Trouble{false, fmt::format("{} does not compile `{}`:\n{}", diag::escaped(command[0]),
+                                                          diag::escaped(spec), diag::escaped_lines(ran->output))});
     return artifact;
 }
 

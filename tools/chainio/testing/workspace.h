@@ -11,8 +11,8 @@
 namespace chainio::testing {
 
 struct Trouble {
-    bool skip = false;  // a program that the test file needs is not here
-    std::string message;
+    bool skip = false;    // a program that the test file needs is not here
+    std::string message;  // as a terminal may show it
 };
 
 class Workspace {
