@@ -173,6 +173,7 @@ class ProgramLowering {
     void emit_value(const checked::Expr&);
     void prefetch(const checked::Stmt&);
     void prefetch_via(const checked::Stmt&);
+    void mark(const checked::Stmt&, ir::Prefetch);
     void signed_digits(ir::Operand value, std::vector<ir::ReplyPart>& parts);
     void reply(const checked::Stmt&);
     Value call_chain(const checked::Expr&);

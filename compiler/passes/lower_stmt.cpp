@@ -161,7 +161,7 @@ void ProgramLowering::prefetch(const checked::Stmt& s) {
     if (s.value) p.offset = scalar(*s.value);
     if (!s.value2) return b_.add(std::move(p));
     p.length = scalar(*s.value2);
-    if (p.kind == ir::PrefetchKind::mark) return b_.add(std::move(p));
+    if (p.kind == ir::PrefetchKind::mark) return mark(s, std::move(p));
     if (p.length.is_imm && p.length.value != 0) return b_.add(std::move(p));
     if_(p.length, [&] { b_.add(p); });
 }
@@ -176,7 +176,17 @@ void ProgramLowering::prefetch_via(const checked::Stmt& s) {
     }
     if (marks) p.offset = Operand::imm(CIO_MARK_FILE);
     if (s.value) p.offset = scalar(*s.value);
+    if (marks) return mark(s, std::move(p));
     b_.add(std::move(p));
+}
+
+// A computed place that is the number for the whole file lies in no file, as `x - 1` may of an x of 0: nothing is
+// marked.
+void ProgramLowering::mark(const checked::Stmt& s, ir::Prefetch p) {
+    const bool computed = s.value != nullptr;
+    if (!computed || (p.offset.is_imm && p.offset.value != CIO_MARK_FILE)) return b_.add(std::move(p));
+    if (p.offset.is_imm) return;
+    if_(b_.binary(ir::BinOp::ne, p.offset, Operand::imm(CIO_MARK_FILE)), [&] { b_.add(p); });
 }
 
 // Digits are those of an unsigned integer: those of a negative one stand behind a `-`.

@@ -34,6 +34,13 @@ chain known on read(pages) as r {
   if r.mark == 9 { mark r.file with 0 } else { mark r.file at 2 via find(r.file, 3) }
   if r.mark == 7 { prefetch r.file at r.mark for 4 }
 }
+chain nowhere on read(pages) as r {
+  mark r.file at r.mark - 1 with 5
+  mark r.file at r.mark - 1 via find(r.file, 3)
+  mark r.file at 0xffffffffffffffff with 6
+  mark r.file at r.offset - 2 with 7
+  if r.mark == 9 { prefetch r.file at r.mark for 4 }
+}
 record Sized { file_size: u32le  first: u32le }
 files sized = "*.s" { header Sized }
 chain first(db: file sized) -> u32 {
@@ -79,6 +86,8 @@ CASES = [
     ("chain: known, event: {file: pairs, at: 0, for: 12, mark: 9}, expect: {prefetches: [{}, {}, {mark: 0, at: 0xffffffffffffffff}]}", None),
     ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{mark: 2}, {}, {}]}", "{ mark: 1, at: 12 }"),
     ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{}, {mark_via: known}, {}]}", "{ mark_via: find, args: [0], at: "),
+    ("chain: nowhere, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{mark: 7, at: 0xfffffffffffffffe}]}", None),
+    ("chain: nowhere, event: {file: pairs, at: 0, for: 12, mark: 1}, expect: {prefetches: [{mark: 5, at: 0}, {mark_via: find, args: [3], at: 0}, {mark: 7}]}", None),
     ("chain: of_it, event: {file: whole, at: 8, for: 8}, expect: {prefetches: [{same: true, at: 7, for: 16}]}", None),
     ("chain: of_it, event: {file: torn, at: 0, for: 8}, expect: {outcome: short_read, prefetch_count: 0}", None),  # nor is a run's chain shown it
     ("chain: hinted, event: {file: pairs, at: 0, for: 12}, expect: {prefetch_count: 1}", "give its arguments as `args`"),
