@@ -49,6 +49,8 @@ const char* note_text(shim::Note note) {
         case shim::Note::static_program: return "a static program was started, which runs plain";
         case shim::Note::narrow_program: return "a 32-bit program was started, which runs plain";
         case shim::Note::foreign_program: return "a program for another kind of machine was started, which runs plain";
+        case shim::Note::other_library:
+            return "a program of another C library than glibc was started, which runs plain";
         case shim::Note::other_user:
             return "a program was started as another user than whose the run is, and runs plain: the run's folder is "
                    "its user's alone; start chainio as that user";

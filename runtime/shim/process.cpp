@@ -30,6 +30,7 @@ bool note_program(const Place& place) {
         case ProgramFile::without_loader: post_note(Note::static_program, place.path); break;
         case ProgramFile::narrow: post_note(Note::narrow_program, place.path); break;
         case ProgramFile::foreign: post_note(Note::foreign_program, place.path); break;
+        case ProgramFile::other_library: post_note(Note::other_library, place.path); break;
         case ProgramFile::unknown: post_note(Note::not_judged, nullptr); break;  // the path may be any address
         case ProgramFile::other:
             if (is_another_user()) post_note(Note::other_user, nullptr);

@@ -10,6 +10,7 @@ enum class ProgramFile : int {
     narrow = 2,          // a 32-bit one with a loader, which would complain about us
     foreign = 3,         // one for another kind of machine, whose emulator hands its loader what is preloaded
     none = 4,            // nothing that can be read
+    other_library = 5,   // one whose loader is of another C library than glibc, and does not find us
 };
 
 // As execveat() takes it: what `flags` say of an empty path counts.

@@ -8,9 +8,28 @@
 namespace chainio::shim {
 namespace {
 
+#if defined(__x86_64__)
+constexpr char kLoader[] = "/ld-linux-x86-64.so.2";
+#else
+constexpr char kLoader[] = "/ld-linux-aarch64.so.1";
+#endif
+
+// By the last part of its name, as where the run begins: glibc's may lie in any folder.
+bool is_of_glibc(const char* name, std::size_t length) {
+    constexpr std::size_t kLength = sizeof kLoader - 1;
+    return length >= kLength && std::memcmp(name + length - kLength, kLoader, kLength) == 0;
+}
+
+// One whose name lies further in than `ProgramHead`, as behind an unusual linker, is not judged.
+ProgramFile judge_loader(const ProgramHead& head, std::uint64_t offset, std::uint64_t size) {
+    if (offset > head.size || size > head.size - offset) return ProgramFile::other;
+    const char* name = head.bytes + offset;
+    return is_of_glibc(name, strnlen(name, size)) ? ProgramFile::other : ProgramFile::other_library;
+}
+
 // One whose headers lie further in than `ProgramHead` is not judged.
 template <class Header, class Segment>
-ProgramFile judge_as(const ProgramHead& head, ProgramFile with_loader) {
+ProgramFile judge_as(const ProgramHead& head) {
     if (head.size < sizeof(Header)) return ProgramFile::other;
     Header header;
     std::memcpy(&header, head.bytes, sizeof header);
@@ -20,7 +39,9 @@ ProgramFile judge_as(const ProgramHead& head, ProgramFile with_loader) {
     for (unsigned i = 0; i < header.e_phnum; ++i) {
         Segment segment;
         std::memcpy(&segment, head.bytes + first + i * sizeof segment, sizeof segment);
-        if (segment.p_type == PT_INTERP) return with_loader;
+        if (segment.p_type != PT_INTERP) continue;
+        if constexpr (sizeof(Header) == sizeof(Elf32_Ehdr)) return ProgramFile::narrow;
+        return judge_loader(head, segment.p_offset, segment.p_filesz);
     }
     return ProgramFile::without_loader;
 }
@@ -41,9 +62,8 @@ bool is_foreign(const ProgramHead& head) {
 ProgramFile judge(const ProgramHead& head) {
     if (head.size < sizeof(Elf32_Ehdr) || std::memcmp(head.bytes, ELFMAG, SELFMAG) != 0) return ProgramFile::other;
     switch (head.bytes[EI_CLASS]) {
-        case ELFCLASS32: return judge_as<Elf32_Ehdr, Elf32_Phdr>(head, ProgramFile::narrow);
-        case ELFCLASS64:
-            return is_foreign(head) ? ProgramFile::foreign : judge_as<Elf64_Ehdr, Elf64_Phdr>(head, ProgramFile::other);
+        case ELFCLASS32: return judge_as<Elf32_Ehdr, Elf32_Phdr>(head);
+        case ELFCLASS64: return is_foreign(head) ? ProgramFile::foreign : judge_as<Elf64_Ehdr, Elf64_Phdr>(head);
         default: return ProgramFile::other;
     }
 }

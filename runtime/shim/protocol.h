@@ -87,6 +87,7 @@ enum class Note : std::uint8_t {
     narrow_program = 12,   // it is about to execute a 32-bit program, which runs plain; payload: path
     foreign_program = 13,  // the same of one for another kind of machine; payload: path
     other_user = 14,       // it is about to execute a program as another user than whose the run is: that runs plain
+    other_library = 15,    // it is about to execute a program of another C library, which runs plain; payload: path
 };
 
 // An event in a ring. Its payload follows; `bytes` is the whole, a multiple of 8. Of a read that took fewer bytes than

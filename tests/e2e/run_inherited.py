@@ -156,6 +156,8 @@ def test_other_libc(folder, spec):
     done, summary = folder.summarized(spec, shell)
     expect("a child of musl runs, and ends with its own code", (done.returncode, done.stdout, done.stderr), (0, b"musl\n9\n", b""))
     expect("while those of glibc are seen", (summary["plain"], summary["classes"][0]["opened"]), (None, 2))
+    expect("and a note names it", [note for note in summary["notes"] if "plain" in note],
+           ["a program of another C library than glibc was started, which runs plain ('./musl') (once)"])
     copy = folder.path / "copy.so"
     shutil.copy(BUILD / "lib" / "libchainio.so", copy)
     done, summary = folder.summarized([*spec, "--library", copy], ["cat", "a.note"])

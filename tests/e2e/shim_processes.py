@@ -87,6 +87,9 @@ CASES = [
      "c = vfork(); if (!c) { execv(\"./static\", w); _exit(1); } reaped(c); setenv(\"PATH\", \"/none::/bin\", 1);"
      "c = fork(); if (!c) { execvp(\"static\", w); _exit(1); } reaped(c);",
      [("note", 3, "./static"), ("note", 3, "./static"), ("note", 3, "static")], 2),
+    ("a program of another C library is named", "",
+     "char* w[] = {\"other\", 0}; pid_t c; CHECK(posix_spawn(&c, \"./other\", 0, 0, w, environ) == ENOENT); CHECK(execv(\"./other\", w) == -1 && errno == ENOENT);",
+     [("note", 15, "./other"), ("note", 15, "./other")], 1),
     ("the loader that is executed by name is no static program", "",
      "char* w[] = {\"cat\", \"/bin/cat\", P, 0}; pid_t c; CHECK(posix_spawn(&c, \"" + LOADER + "\", 0, 0, w, environ) == 0); reaped(c);",
      [O, r(0, 10000), C], 1),
@@ -169,6 +172,8 @@ def cases(checks, data):
     program = compile_cases(checks)
     checks.compile("static", "int main() { return 0; }", "-static")
     shutil.copy(checks.folder / "static", data / "static")
+    checks.compile("other", "int main() { return 0; }", "-Wl,--dynamic-linker=/none/ld-musl.so.1")
+    shutil.copy(checks.folder / "other", data / "other")
     with Server(checks.folder, classes=["*.idx"]) as server:
         groups = []
         for i, (what, _, _, wanted, processes) in enumerate(CASES):

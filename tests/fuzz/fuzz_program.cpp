@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
+#include <string_view>
 
 #include "runtime/shim/program_head.h"
 
@@ -33,15 +33,30 @@ std::uint64_t number(const std::uint8_t* at, std::size_t width) {
     return value;
 }
 
-// Whether one of its segments names a loader; nothing when they are not all there.
-std::optional<bool> names_loader(const std::uint8_t* data, std::size_t size, bool wide) {
-    if (size < (wide ? 64U : 52U)) return std::nullopt;
+// What the first of its segments that names a loader makes of it.
+ProgramFile with_loader(const std::uint8_t* data, std::size_t size, const std::uint8_t* segment, bool wide) {
+    if (!wide) return ProgramFile::narrow;
+    const std::uint64_t at = number(segment + 8, 8), length = number(segment + 32, 8);
+    if (at > size || length > size - at) return ProgramFile::other;
+    std::string_view name(reinterpret_cast<const char*>(data + at), length);
+    name = name.substr(0, name.find('\0'));
+#if defined(__x86_64__)
+    return name.ends_with("/ld-linux-x86-64.so.2") ? ProgramFile::other : ProgramFile::other_library;
+#else
+    return name.ends_with("/ld-linux-aarch64.so.1") ? ProgramFile::other : ProgramFile::other_library;
+#endif
+}
+
+// Of a program for this kind of machine, or of 32 bits.
+ProgramFile by_segments(const std::uint8_t* data, std::size_t size, bool wide) {
+    if (size < (wide ? 64U : 52U)) return ProgramFile::other;
     const std::uint64_t first = wide ? number(data + 32, 8) : number(data + 28, 4);
     const std::uint64_t each = number(data + (wide ? 54 : 42), 2), count = number(data + (wide ? 56 : 44), 2);
-    if (each != (wide ? 56U : 32U) || first > size || count * each > size - first) return std::nullopt;
+    if (each != (wide ? 56U : 32U) || first > size || count * each > size - first) return ProgramFile::other;
     for (std::uint64_t i = 0; i < count; i++)
-        if (number(data + first + i * each, 4) == PT_INTERP) return true;
-    return false;
+        if (number(data + first + i * each, 4) == PT_INTERP)
+            return with_loader(data, size, data + first + i * each, wide);
+    return ProgramFile::without_loader;
 }
 
 }  // namespace
@@ -61,10 +76,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const bool own = data[5] == 1 && number(data + 18, 2) == EM_AARCH64;
 #endif
     if (wide && !own) return demand(said == ProgramFile::foreign), 0;
-    const auto loader = names_loader(data, length, wide);
-    demand(said == (!loader    ? ProgramFile::other
-                    : !*loader ? ProgramFile::without_loader
-                    : narrow   ? ProgramFile::narrow
-                               : ProgramFile::other));
+    demand(said == by_segments(data, length, wide));
     return 0;
 }
