@@ -138,6 +138,15 @@ def test_refusals(app, tree, folder):
     short = folder / "short.idx"
     short.write_bytes(tree.read_bytes()[:600])
     expect("a truncated file", call("lookup", "--file", short, "--key", 2000), lambda r: r[0] == 1 and "short_read" in r[2])
+    (folder / "whole.chain").write_text('files any = "*"\nchain whole(f: file any) -> bytes(max 64) { step all(b: block at 0 for f.file_size) { return b } }\n'
+                                        'chain perhaps(f: file any) -> bytes(max 64) { step all(b: block at 0 for (f.file_size == 0 ? 1 : f.file_size)) { return b } }\n')
+    expect("chains that read whole files", run(folder / "whole.chain", "-o", folder / "whole.o", tool="chainc")[0], 0)
+    (folder / "empty").touch()
+    (folder / "five").write_text("fives")
+    for ways in ((), ("--no-ring",), ("--interpret",), ("--interpret", "--no-ring")):
+        for chain, outcome in (("whole", "malformed"), ("perhaps", "short_read")):
+            expect(f"the whole of a file, {chain} {ways}", run("call", folder / "whole.o", chain, "--file", folder / "five", *ways)[:2], (0, "fives\n"))
+            expect("  which is empty", run("call", folder / "whole.o", chain, "--file", folder / "empty", *ways), lambda r, outcome=outcome: r[:2] == (1, "") and f"ended with {outcome}: " in r[2])
     loop = folder / "loop.idx"
     loop.write_bytes(node(0, [(1, 0)]))
     expect("a cycle", call("lookup", "--file", loop, "--key", 5), lambda r: r[0] == 1 and "hop_limit" in r[2])

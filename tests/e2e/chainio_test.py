@@ -25,6 +25,16 @@ chain find(db: file pages, key: u16) -> u32 hops 4 {
 chain text(db: file pages, size: u16) -> bytes(max 64) hops 1 {
   step all(b: block at 0 for size in db) { return block[0..size] }
 }
+chain whole(db: file pages) -> bytes(max 64) hops 1 {
+  step all(b: block at 0 for db.file_size in db) { return b }
+}
+chain perhaps(db: file pages) -> bytes(max 64) hops 1 {
+  step all(b: block at 0 for (db.file_size == 0 ? 1 : db.file_size) in db) { return b }
+}
+chain again(db: file pages, size: u16) -> u32 hops 2 {
+  step first(b: block at 0 for 2 in db) { goto second at 0 for size }
+  step second(b: block) { return b.length }
+}
 chain ahead on read(pages) as r {
   for p in r.records(Pair, max 8) { prefetch r.file at p.key for p.value }
 }
@@ -62,6 +72,7 @@ files:
   cut: { of: pairs, size: 18 }
   changed: { of: pairs, patch: [{ at: 2, bytes: { u32be: 7 } }] }
   words: { text: hello world }
+  empty: { zeros: 0 }
   whole: { u32le: [16, 7, 0, 0] }
   torn: { of: whole, size: 12 }
 cases:
@@ -77,6 +88,12 @@ CASES = [
     ("chain: first, files: {db: whole}, expect: {value: 7}", None),
     ("chain: first, files: {db: torn}, expect: {outcome: short_read, read_count: 0}", None),  # as no engine opens it
     ("chain: text, files: {db: words}, args: {size: 5}, expect: {bytes: hello, length: 5, starts_with: he}", None),
+    ("chain: whole, files: {db: words}, expect: {bytes: hello world}", None),
+    ("chain: whole, files: {db: empty}, expect: {outcome: malformed, read_count: 0}", None),
+    ("chain: perhaps, files: {db: words}, expect: {bytes: hello world}", None),
+    ("chain: perhaps, files: {db: empty}, expect: {outcome: short_read}", None),
+    ("chain: again, files: {db: words}, args: {size: 3}, expect: {value: 3}", None),
+    ("chain: again, files: {db: words}, args: {size: 0}, expect: {outcome: malformed, read_count: 1}", None),
     ("chain: ahead, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{same: true, at: 1, for: 100}, {at: 2}]}", None),
     ("chain: hinted, args: {page: 3, name: abc}, expect: {prefetches: [{files: under, path: abc, at: 1536, for: 512}]}", None),
     ("chain: hinted, args: {page: 3, name: abcdefghi}, expect: {prefetch_count: 1}", "'name' takes at most 8 bytes, not 9"),
