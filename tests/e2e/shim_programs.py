@@ -276,6 +276,29 @@ int early(void) { return b[0]; }""")
     checks.same("reads of constructors and destructors", [(event["offset"], event["length"]) for event in server.of("read")], [(0, 9), (9, 9)])
 
 
+def audited(checks):
+    """A library of LD_AUDIT that is told of the end of each call: the loader calls from code of its own then, in which nobody has a next function."""
+    here = fill(checks.folder / "audited")
+    source = checks.folder / "audit.c"
+    source.write_text("""
+#define _GNU_SOURCE
+#include <link.h>
+unsigned la_version(unsigned version) { return version; }
+unsigned la_objopen(struct link_map* map, Lmid_t space, uintptr_t* cookie) { return LA_FLG_BINDTO | LA_FLG_BINDFROM; }
+#if defined(__x86_64__)
+Elf64_Addr la_x86_64_gnu_pltenter(Elf64_Sym* symbol, unsigned index, uintptr_t* from, uintptr_t* to, La_x86_64_regs* regs, unsigned* flags, const char* name,
+                                  long* frame) { *frame = 256; return symbol->st_value; }
+unsigned la_x86_64_gnu_pltexit(Elf64_Sym* symbol, unsigned index, uintptr_t* from, uintptr_t* to, const La_x86_64_regs* in, La_x86_64_retval* out,
+                               const char* name) { return 0; }
+#endif
+""")
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-o", checks.folder / "audit.so", source], check=True)
+    with Server(checks.folder, classes=["*.idx"]) as server:
+        done = server.run("cat", "a.idx", cwd=here, extra={"LD_AUDIT": str(checks.folder / "audit.so")}, capture_output=True)
+    checks.same("exit code and output of an audited program", (done.returncode, done.stdout), (0, (here / "a.idx").read_bytes()))
+    checks.same("its reads", sum(event["length"] for event in server.of("read")), (here / "a.idx").stat().st_size)
+
+
 def main():
     checks = Checks()
     binary(checks)
@@ -285,6 +308,7 @@ def main():
     others(checks)
     others_behind(checks)
     early(checks)
+    audited(checks)
     programs(checks)
     checks.finish()
 
