@@ -200,10 +200,19 @@ void Files::let_go() {
 }
 
 bool Files::let_go_of_deleted() {
+    return let_go_of([](const ShadowFile& file) { return is_deleted(file.fd); });
+}
+
+bool Files::let_go_of_all() {
+    return let_go_of([](const ShadowFile&) { return true; });
+}
+
+template <typename Which>
+bool Files::let_go_of(Which which) {
     bool all = true;
     for (auto next = opened_.begin(); next != opened_.end();) {
         const auto at = next++;
-        if (!is_deleted(at->fd)) continue;
+        if (!which(*at)) continue;
         if (at->pins == 0) {
             close_or_forget(at);
         } else {

@@ -122,6 +122,8 @@ class Files {
     void let_go();
     // Closes what has been deleted; false: some of it is being read.
     bool let_go_of_deleted();
+    // Closes all files; false: some are being read.
+    bool let_go_of_all();
     // Is 1 from before a file is opened.
     void tell_of_openings(std::atomic<std::uint32_t>& may_be_open) { may_be_open_ = &may_be_open; }
 
@@ -154,6 +156,8 @@ class Files {
     void touch(List::iterator at);
     void has_opened(ShadowFile& file, int fd, std::uint64_t size);
     void close_file(List::iterator at);
+    template <typename Which>
+    bool let_go_of(Which which);
     void close_or_forget(List::iterator at);
     void forget(List::iterator at);
     void forget_oldest();

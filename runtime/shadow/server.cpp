@@ -100,6 +100,7 @@ class ServerImpl final : public Server {
     void switch_probes();
     void keep_house(std::uint64_t now);
     void let_go_of_deleted();
+    bool let_go_of_all();
     unsigned own_at_once() const;
     bool looks_on(std::uint64_t now);
     void sleep(const std::function<bool()>& stop);
@@ -125,6 +126,7 @@ class ServerImpl final : public Server {
     std::uint64_t sleep_ns_ = kSleepNs, house_ns_ = 0, reclaim_ns_ = 0, new_rings_ns_ = 0, changes_ns_ = 0;
     Spinning spinning_;
     std::uint32_t removals_ = 0;             // Region::removals when it was last looked for what has been deleted
+    std::uint32_t unmounts_ = 0;             // Region::unmounts when all files were last closed
     bool may_spin_ = false, spins_ = false;  // since something moved: it may look on, and does
     std::uint64_t last_moved_ = 0;
 };
@@ -163,9 +165,20 @@ bool ServerImpl::turn(std::uint64_t now) {
 void ServerImpl::let_go_of_deleted() {
     shim::Region& region = file_.get();
     removals_ = region.removals.load();
-    if (removals_ == region.let_go.load(std::memory_order_relaxed) || !files_.let_go_of_deleted()) return;
+    if (removals_ == region.let_go.load(std::memory_order_relaxed)) return;
+    const std::uint32_t unmounts = region.unmounts.load();
+    if (!(unmounts == unmounts_ ? files_.let_go_of_deleted() : let_go_of_all())) return;
+    unmounts_ = unmounts;
     region.let_go.store(removals_);
     syscall(SYS_futex, &region.let_go, FUTEX_WAKE, INT_MAX);
+}
+
+// What has been read of a file system that is unmounted now is looked at before, so that nothing of it is opened
+// behind.
+bool ServerImpl::let_go_of_all() {
+    inbox_.drain_rest(*events_);
+    ahead_->drop_waiting();
+    return files_.let_go_of_all();
 }
 
 unsigned ServerImpl::take_probes(unsigned most) {

@@ -41,6 +41,8 @@
     RAW(unlink, unlink_raw)                         \
     RAW(unlinkat, call<SYS_unlinkat>)               \
     LIBC(remove)                                    \
+    LIBC(umount)                                    \
+    LIBC(umount2)                                   \
     RAW(rename, rename_raw)                         \
     RAW(renameat, call<SYS_renameat>)               \
     RAW(renameat2, call<SYS_renameat2>)             \

@@ -74,7 +74,7 @@ constexpr Name kStraight[] = {Name::open,       Name::open64,  Name::__open,    
                               Name::epoll_wait, Name::unlink,  Name::unlinkat,  Name::rename,   Name::renameat};
 
 // Which most programs have nowhere: a search in vain takes as long as thirty others, so that the first call looks.
-constexpr Name kRare[] = {Name::openat2, Name::io_setup};
+constexpr Name kRare[] = {Name::openat2, Name::io_setup, Name::umount, Name::umount2};
 
 // The addresses between the first and the last byte of the loaded file that has `inside`.
 struct Extent {

@@ -15,7 +15,7 @@
 namespace chainio::shim {
 
 inline constexpr std::uint64_t kMagic = 0x316d696873'6f6963;  // "ciosshm1"
-inline constexpr std::uint32_t kVersion = 11;
+inline constexpr std::uint32_t kVersion = 12;
 inline constexpr char kRegionVariable[] = "CHAINIO_REGION";  // environment: absolute path of the region's file
 inline constexpr char kPlanFile[] = "/plan";                 // beside it: its beginning
 inline constexpr char kStepsFile[] = "/steps";  // beside it: a shared object, the code of chains that programs run
@@ -248,7 +248,7 @@ struct Region {
     DiskFacts disks[kMaxDisks];
     std::atomic<std::uint32_t> own_at_once;  // fetches that a thread may begin itself from one wait to the next
     std::atomic<std::uint32_t> holds_files;  // 1: the server may have files open
-    std::atomic<std::uint32_t> let_go;       // futex: what `removals` was when it last had none that was deleted
+    std::atomic<std::uint32_t> let_go;       // futex: what `removals` was when it last had none of what was asked for
     std::atomic<std::uint32_t> rests;  // 1: the server has seen nothing for long, and any read that has waited wakes it
     Plan plan;
     alignas(kLeastPage) std::uint8_t unused[kPlanBytes - kPlanUses];
@@ -258,6 +258,7 @@ struct Region {
     std::atomic<std::uint32_t> arrivals;  // futex: counts up when frames have arrived while somebody waits
     std::atomic<std::uint32_t> waiting;   // threads that wait for frames; those killed meanwhile stay counted
     std::atomic<std::uint32_t> removals;  // counts files that programs have deleted, and wait for `let_go` after
+    std::atomic<std::uint32_t> unmounts;  // before `removals`: counts those that want all files closed, to unmount
     // One bit a ring, set by the first thread that takes it: the server leaves the memory of the others untouched.
     std::atomic<std::uint64_t> used_rings[kRings / 64];
     Stats stats;
@@ -267,8 +268,8 @@ struct Region {
 inline constexpr std::size_t kRegionBytes = sizeof(Region);
 static_assert(offsetof(Region, asleep) == kPlanBytes);
 // Whatever moves here is another protocol: kVersion has to say so.
-static_assert(kVersion == 11 && offsetof(Region, disks) == 1696 && offsetof(Region, plan) == 1840 &&
-              sizeof(Plan) == 42'144 && offsetof(Region, stats) == kPlanBytes + 48 && sizeof(Stats) == 32'376 &&
+static_assert(kVersion == 12 && offsetof(Region, disks) == 1696 && offsetof(Region, plan) == 1840 &&
+              sizeof(Plan) == 42'144 && offsetof(Region, stats) == kPlanBytes + 56 && sizeof(Stats) == 32'376 &&
               sizeof(Ring) == 65'728);
 
 // A read that took longer than this, and in which the thread slept, waited for a device: it wakes a sleeping server. Of

@@ -2,6 +2,7 @@
 // deleted it may need that at once.
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sys/mount.h>
 
 #include <cerrno>
 
@@ -32,15 +33,43 @@ bool has_let_go(Region& region, std::uint32_t asked) {
     }
 }
 
-// Apart from its caller, which nearly all paths leave at once.
-[[gnu::noinline]] void have_let_go(Region& region) {
+enum class Answer : std::uint8_t { nobody, late, gone };
+Answer ask_to_let_go(Region& region) {
     std::atomic<std::uint32_t>& in_vain = process().removals_in_vain;
-    if (in_vain.load(std::memory_order_relaxed) >= kWaitsInVain || !lives(region.server.load())) return;
+    if (in_vain.load(std::memory_order_relaxed) >= kWaitsInVain || !lives(region.server.load())) return Answer::nobody;
     const std::uint32_t asked = region.removals.fetch_add(1) + 1;
     wake(region);
-    if (has_let_go(region, asked)) return;
+    if (has_let_go(region, asked)) return Answer::gone;
     in_vain.fetch_add(1, std::memory_order_relaxed);
-    post_note(Note::kept, nullptr);
+    return Answer::late;
+}
+
+// Apart from its caller, which nearly all paths leave at once.
+[[gnu::noinline]] void have_let_go(Region& region) {
+    if (ask_to_let_go(region) == Answer::late) post_note(Note::kept, nullptr);
+}
+
+Answer have_let_go_of_all() {
+    Region* found = live_region();
+    if (!found || found->holds_files.load() == 0) return Answer::nobody;
+    found->unmounts.fetch_add(1);
+    return ask_to_let_go(*found);
+}
+
+// A file that the server has open keeps its file system busy. Once it has closed all, who is told so keeps it himself.
+template <typename Unmount>
+int unmounted(Unmount unmount) {
+    constexpr unsigned kMostAsked = 5;  // reads that are under way end in between
+    const int before = errno;
+    int result = unmount();
+    for (unsigned asked = 0; result == -1 && errno == EBUSY && asked < kMostAsked; ++asked) {
+        const Answer answer = have_let_go_of_all();
+        if (answer == Answer::nobody) break;
+        result = unmount();
+        if (answer == Answer::gone) break;
+    }
+    if (result == 0) errno = before;
+    return result;
 }
 
 // As libc makes them: by the older call where there is one.
@@ -82,6 +111,15 @@ CHAINIO_CALL(int, remove, const char* path) {
     const int result = CHAINIO_NEXT(remove)(path);
     if (result == 0) removed(path);
     return result;
+}
+
+CHAINIO_CALL(int, umount, const char* path) {
+    auto* next = CHAINIO_NEXT(umount);
+    return unmounted([=] { return next(path); });
+}
+CHAINIO_CALL(int, umount2, const char* path, int flags) {
+    auto* next = CHAINIO_NEXT(umount2);
+    return unmounted([=] { return next(path, flags); });
 }
 
 // What goes is what had the new name.

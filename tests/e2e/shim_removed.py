@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Whoever deletes a file that the server has open has its space at once: every call that does is waited for, and no other is."""
+"""Whoever deletes a file that the server has open has its space at once: every call that does is waited for, and no other is. Whoever unmounts a
+file system of which the server has files open does so."""
 import pathlib
 import platform
+import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
@@ -81,7 +84,7 @@ def in_vain(checks, data):
         checks.same("a dead server: waits", server.say("next")["removals"], 0)
 
 
-DELETES = """import os, sys, time
+HELD = """import ctypes, os, sys
 sys.path.insert(0, sys.argv[2])
 import runs
 def held():
@@ -91,6 +94,8 @@ def held():
     for number in os.listdir(folder):
         try: yield os.readlink(f"{folder}/{number}")
         except FileNotFoundError: pass
+"""
+DELETES = HELD + """
 def delete(name):
     other = name + ".other"
     if sys.argv[1] == "rename":
@@ -108,6 +113,40 @@ for i in range(20):
     kept += name + " (deleted)" in held()
 print(kept)
 """
+
+
+UNMOUNTS = HELD + """
+libc = ctypes.CDLL(None, use_errno=True)
+def unmount(call):
+    ctypes.set_errno(77)
+    return call(), ctypes.get_errno()
+os.mkdir("m")
+said, name = [], os.path.abspath("m/a.note")
+for call in [lambda: libc.umount(b"m"), lambda: libc.umount2(b"m", 0)] * 5:
+    if libc.mount(b"none", b"m", b"tmpfs", 0, None) != 0: sys.exit(77)
+    with open(name, "wb") as file: file.write(bytes(65536))
+    descriptor = os.open(name, os.O_RDONLY)
+    while name not in held(): os.pread(descriptor, 4096, 0)
+    said.append(unmount(call))
+    os.close(descriptor)
+    said.append(unmount(call))
+print(said == [(-1, 16), (0, 77)] * 10 or said)
+"""
+
+
+def unmounted(checks):
+    """A file system is unmounted though the server has a file of it open; one that the program keeps busy itself stays."""
+    with runs.Folder() as folder:
+        (folder.path / "good.chain").write_text(SPEC)
+        (folder.path / "unmounts.py").write_text(UNMOUNTS)
+        program = [sys.executable, "unmounts.py", "", pathlib.Path(runs.__file__).parent]
+        apart = [] if shutil.which("unshare") is None else ["unshare", "--mount"]
+        done = subprocess.run([*apart, *folder.command(["--spec", "good.chain", "--no-gate"], program)], cwd=folder.path, env=folder.environment,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        if not apart or done.returncode == 77 or b"unshare failed" in done.stderr:
+            print("skipped: nothing can be mounted here")
+            return
+        checks.same("results and errors of umount", (done.returncode, done.stdout), (0, b"True\n"))
 
 
 def beside_server(checks):
@@ -128,6 +167,7 @@ def main():
     each_call(checks, data)
     in_vain(checks, data)
     beside_server(checks)
+    unmounted(checks)
     checks.finish()
 
 
