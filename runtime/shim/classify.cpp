@@ -18,8 +18,6 @@ namespace chainio::shim {
 
 namespace {
 
-constexpr int kNoRule = -1;
-
 const char* last_part(const char* path) {
     const char* slash = std::strrchr(path, '/');
     return slash ? slash + 1 : path;
@@ -317,7 +315,9 @@ void inherited(int descriptor) {
     if (failed(raw_call(SYS_fstat, descriptor, word(&status)))) return;
     if (S_ISREG(status.st_mode) && found.plan.class_count != 0) {
         const long flags = raw_call(SYS_fcntl, descriptor, F_GETFL);
-        if (!failed(flags) && !(flags & O_PATH))
+        // A lease outlives the execution of another program; the server would break it.
+        const bool is_leased = raw_call(SYS_fcntl, descriptor, F_GETLEASE) == F_WRLCK;
+        if (!failed(flags) && !(flags & O_PATH) && !is_leased)
             watch_file(found, descriptor, nullptr, static_cast<std::uint64_t>(flags));
     } else if (S_ISSOCK(status.st_mode) && found.plan.socket_count != 0) {
         const bool listens = option(descriptor, SO_ACCEPTCONN) == 1;
@@ -335,6 +335,23 @@ void past_the_cache(int descriptor) {
     const unsigned rule = slot->rule();
     closing(descriptor);
     watch_anew(*found, descriptor, rule);
+}
+
+int leave_alone(int descriptor) {
+    const Slot* slot = table.watched(descriptor);
+    if (!slot || slot->kind() != Kind::file || in_vfork_child() || !live_region()) return kNoRule;
+    const int rule = static_cast<int>(slot->rule());
+    const Opening& opening = table.opening(*slot);
+    for (int other = 0; other <= table.highest(); ++other) {
+        slot = table.watched(other);
+        if (slot && slot->kind() == Kind::file && &table.opening(*slot) == &opening) closing(other);
+    }
+    return rule;
+}
+
+void watch_again(int descriptor, int rule) {
+    Region* found = live_region();
+    if (found) watch_anew(*found, descriptor, static_cast<unsigned>(rule));
 }
 
 void closing(int descriptor) {

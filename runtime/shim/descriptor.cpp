@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 
+#include "runtime/shim/lease.h"
 #include "runtime/shim/next.h"
 #include "runtime/shim/shim.h"
 #include "runtime/shim/straight.h"
@@ -67,6 +68,8 @@ CHAINIO_DUP2(dup3, flags)
         if (command == F_SETFL && argument & O_DIRECT)                                                          \
             return past_the_cache_if(fd, CHAINIO_NEXT(name)(fd, command, argument));                            \
         if (command == F_SETLK || command == F_SETLKW) own_descriptors_only();                                  \
+        if (command == F_SETLEASE) [[unlikely]]                                                                 \
+            return leased(fd, argument, [=] { return CHAINIO_NEXT(name)(fd, command, argument); });             \
         if (command != F_DUPFD && command != F_DUPFD_CLOEXEC) return CHAINIO_NEXT(name)(fd, command, argument); \
         return copied(fd, goes_straight() ? straight(SYS_fcntl, fd, command, argument)                          \
                                           : CHAINIO_NEXT(name)(fd, command, argument));                         \

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 
+#include "runtime/shim/lease.h"
 #include "runtime/shim/next.h"
 #include "runtime/shim/reach.h"
 #include "runtime/shim/rewrite.h"
@@ -169,6 +170,13 @@ bool seen_by_number(Six call, long number, const Arguments& in, long& result) {
         case SYS_rt_sigaction: handles_by_number(in.a, in.b); return false;
         case SYS_seccomp:
         case SYS_prctl: before_sandbox(number, in); return false;
+        case SYS_fcntl:
+            if (in.b == F_SETLEASE) {
+                const auto set = [&] { return call(number, in.a, in.b, in.c, in.d, in.e, in.f); };
+                result = leased(static_cast<int>(in.a), in.c, set);
+                return true;
+            }
+            [[fallthrough]];
 #ifdef SYS_dup2
         case SYS_dup2:
 #endif
@@ -185,7 +193,6 @@ bool seen_by_number(Six call, long number, const Arguments& in, long& result) {
         case SYS_mmap:
         case SYS_dup:
         case SYS_dup3:
-        case SYS_fcntl:
         case SYS_listen:
         case SYS_bind:
         case SYS_accept:

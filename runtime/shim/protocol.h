@@ -258,7 +258,7 @@ struct Region {
     std::atomic<std::uint32_t> arrivals;  // futex: counts up when frames have arrived while somebody waits
     std::atomic<std::uint32_t> waiting;   // threads that wait for frames; those killed meanwhile stay counted
     std::atomic<std::uint32_t> removals;  // counts files that programs have deleted, and wait for `let_go` after
-    std::atomic<std::uint32_t> unmounts;  // before `removals`: counts those that want all files closed, to unmount
+    std::atomic<std::uint32_t> unmounts;  // before `removals`: counts those that want all files closed
     // One bit a ring, set by the first thread that takes it: the server leaves the memory of the others untouched.
     std::atomic<std::uint64_t> used_rings[kRings / 64];
     Stats stats;

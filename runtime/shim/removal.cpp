@@ -8,6 +8,7 @@
 
 #include "runtime/shim/kernels_clock.h"
 #include "runtime/shim/next.h"
+#include "runtime/shim/removal.h"
 #include "runtime/shim/shim.h"
 #include "runtime/shim/straight.h"
 
@@ -33,7 +34,6 @@ bool has_let_go(Region& region, std::uint32_t asked) {
     }
 }
 
-enum class Answer : std::uint8_t { nobody, late, gone };
 Answer ask_to_let_go(Region& region) {
     std::atomic<std::uint32_t>& in_vain = process().removals_in_vain;
     if (in_vain.load(std::memory_order_relaxed) >= kWaitsInVain || !lives(region.server.load())) return Answer::nobody;
@@ -47,29 +47,6 @@ Answer ask_to_let_go(Region& region) {
 // Apart from its caller, which nearly all paths leave at once.
 [[gnu::noinline]] void have_let_go(Region& region) {
     if (ask_to_let_go(region) == Answer::late) post_note(Note::kept, nullptr);
-}
-
-Answer have_let_go_of_all() {
-    Region* found = live_region();
-    if (!found || found->holds_files.load() == 0) return Answer::nobody;
-    found->unmounts.fetch_add(1);
-    return ask_to_let_go(*found);
-}
-
-// A file that the server has open keeps its file system busy. Once it has closed all, who is told so keeps it himself.
-template <typename Unmount>
-int unmounted(Unmount unmount) {
-    constexpr unsigned kMostAsked = 5;  // reads that are under way end in between
-    const int before = errno;
-    int result = unmount();
-    for (unsigned asked = 0; result == -1 && errno == EBUSY && asked < kMostAsked; ++asked) {
-        const Answer answer = have_let_go_of_all();
-        if (answer == Answer::nobody) break;
-        result = unmount();
-        if (answer == Answer::gone) break;
-    }
-    if (result == 0) errno = before;
-    return result;
 }
 
 // As libc makes them: by the older call where there is one.
@@ -89,6 +66,18 @@ int rename_straight(const char* from, const char* to) {
 }
 
 }  // namespace
+
+Answer have_closed_all() {
+    Region* found = live_region();
+    if (!found) return Answer::nobody;
+    found->unmounts.fetch_add(1);
+    return ask_to_let_go(*found);
+}
+
+Answer have_let_go_of_all() {
+    const Region* found = live_region();
+    return found && found->holds_files.load() != 0 ? have_closed_all() : Answer::nobody;
+}
 
 [[gnu::noinline]] void may_have_removed(const char* path) {
     Region* found = endings.may_match(path) ? live_region() : nullptr;
@@ -113,13 +102,14 @@ CHAINIO_CALL(int, remove, const char* path) {
     return result;
 }
 
+// A file that the server has open keeps its file system busy.
 CHAINIO_CALL(int, umount, const char* path) {
     auto* next = CHAINIO_NEXT(umount);
-    return unmounted([=] { return next(path); });
+    return without_open_files(EBUSY, [=] { return next(path); });
 }
 CHAINIO_CALL(int, umount2, const char* path, int flags) {
     auto* next = CHAINIO_NEXT(umount2);
-    return unmounted([=] { return next(path, flags); });
+    return without_open_files(EBUSY, [=] { return next(path, flags); });
 }
 
 // What goes is what had the new name.

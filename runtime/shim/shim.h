@@ -73,6 +73,10 @@ inline void removed(const char* path) {
 void inherited(int descriptor);       // one that was there before the program
 void closing(int descriptor);         // it is about to be closed, or has been replaced
 void past_the_cache(int descriptor);  // it reads with O_DIRECT from now on
+inline constexpr int kNoRule = -1;
+// Of a file: nothing is told of it any more, nor of other descriptors of the same opening. The rule that it had.
+int leave_alone(int descriptor);
+void watch_again(int descriptor, int rule);  // it alone, as if it had been opened now
 void duplicated(int from, int to);
 // A TCP socket listens, or a UDP socket is bound, to `address` when that is known.
 void listening(int descriptor, const char* call, const void* address = nullptr, unsigned bytes = 0);

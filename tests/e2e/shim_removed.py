@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Whoever deletes a file that the server has open has its space at once: every call that does is waited for, and no other is. Whoever unmounts a
-file system of which the server has files open does so."""
+file system of which the server has files open does so, and whoever has a lease for writing keeps it."""
 import pathlib
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -32,26 +33,31 @@ __attribute__((noinline)) static long raw(long n, long a, long b, long c, long d
     __asm__ volatile("syscall" : "=a"(r) : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8) : "rcx", "r11", "memory");
     return r;
 }
+// Not every file system has leases.
+static int leased(long result) { return result == 0 ? errno == 77 : result == -EINVAL || (result == -1 && errno == EINVAL); }
 #define RAW(n, a, b, c, d, e) raw(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e))
 static void make(const char* path) { int f = open(path, O_CREAT | O_WRONLY, 0600); CHECK(f >= 0 && close(f) == 0); }
 int main(int n, char** a) { make("a.idx"); make("b.idx"); make("c.txt"); errno = 77; switch (atoi(a[1])) {
 """
-# (what is true of the call, how many deletions are waited for)
+# (what is true of the call, how often the server is waited for)
 CASES = [(call, 1) for call in (
     'unlink("a.idx") == 0', 'unlinkat(HERE, "a.idx", 0) == 0', 'remove("a.idx") == 0', 'rename("c.txt", "a.idx") == 0',
     'renameat(HERE, "c.txt", HERE, "a.idx") == 0', 'renameat2(HERE, "c.txt", HERE, "a.idx", 0) == 0', 'rename("b.idx", "a.idx") == 0',
     'syscall(SYS_unlink, "a.idx") == 0', 'syscall(SYS_unlinkat, HERE, "a.idx", 0) == 0', 'syscall(SYS_rename, "c.txt", "a.idx") == 0',
     'syscall(SYS_renameat, HERE, "c.txt", HERE, "a.idx") == 0', 'syscall(SYS_renameat2, HERE, "c.txt", HERE, "a.idx", 0) == 0',
     'LIBC(int (*)(const char*), "unlink")("a.idx") == 0', 'LIBC(int (*)(const char*), "remove")("a.idx") == 0',
-    'LIBC(int (*)(const char*, const char*), "rename")("c.txt", "a.idx") == 0')] + [(call, 0) for call in (
-    'unlink("c.txt") == 0 && errno == 77', 'rename("a.idx", "d.txt") == 0 && errno == 77', 'mkdir("d.idx", 0700) == 0 && rmdir("d.idx") == 0',
+    'LIBC(int (*)(const char*, const char*), "rename")("c.txt", "a.idx") == 0',
+    'leased(fcntl(open("a.idx", O_RDWR), F_SETLEASE, F_WRLCK))', 'leased(syscall(SYS_fcntl, open("a.idx", O_RDWR), F_SETLEASE, F_WRLCK))')] + [(call, 0) for call in (
+    'leased(fcntl(open("c.txt", O_RDWR), F_SETLEASE, F_WRLCK))', 'leased(fcntl(open("a.idx", O_RDONLY), F_SETLEASE, F_RDLCK))',
+    'fcntl(open("a.idx", O_RDWR), F_SETLEASE, F_UNLCK) == -1 && errno == EAGAIN', 'unlink("c.txt") == 0 && errno == 77', 'rename("a.idx", "d.txt") == 0 && errno == 77', 'mkdir("d.idx", 0700) == 0 && rmdir("d.idx") == 0',
     'unlink("none.idx") == -1 && errno == ENOENT', 'unlink((char*)8) == -1 && errno == EFAULT', 'unlink(0) == -1 && errno == EFAULT',
     'unlinkat(HERE, (char*)8, 0) == -1 && errno == EFAULT', 'remove((char*)8) == -1 && errno == EFAULT', 'rename("a.idx", (char*)8) == -1 && errno == EFAULT',
     'renameat(HERE, "a.idx", HERE, (char*)8) == -1 && errno == EFAULT', 'renameat2(HERE, "a.idx", HERE, "b.idx", 1) == -1 && errno == EEXIST',
     'syscall(SYS_unlink, 8) == -1 && errno == EFAULT', 'unlink("/proc/a.idx") == -1')]
 REWRITTEN = [(call, 1) for call in (
     'RAW(SYS_unlink, "a.idx", 0, 0, 0, 0) == 0', 'RAW(SYS_unlinkat, HERE, "a.idx", 0, 0, 0) == 0', 'RAW(SYS_rename, "c.txt", "a.idx", 0, 0, 0) == 0',
-    'RAW(SYS_renameat, HERE, "c.txt", HERE, "a.idx", 0) == 0', 'RAW(SYS_renameat2, HERE, "c.txt", HERE, "a.idx", 0) == 0')] + [(call, 0) for call in (
+    'RAW(SYS_renameat, HERE, "c.txt", HERE, "a.idx", 0) == 0', 'RAW(SYS_renameat2, HERE, "c.txt", HERE, "a.idx", 0) == 0',
+    'leased(RAW(SYS_fcntl, open("a.idx", O_RDWR), F_SETLEASE, F_WRLCK, 0, 0))')] + [(call, 0) for call in (
     'RAW(SYS_unlink, 8, 0, 0, 0, 0) == -EFAULT', 'RAW(SYS_unlink, "c.txt", 0, 0, 0, 0) == 0')]
 
 
@@ -64,7 +70,7 @@ def each_call(checks, data):
             for i in range(first, last):
                 done = server.run(program, i, cwd=data, capture_output=True)
                 now = server.say("next")["removals"]
-                checks.same(f"{cases[i][0]}: exit code and deletions waited for", (done.returncode, done.stderr, now - before), (0, b"", cases[i][1]))
+                checks.same(f"{cases[i][0]}: exit code and how often the server is waited for", (done.returncode, done.stderr, now - before), (0, b"", cases[i][1]))
                 before = now
     with Server(checks.folder, classes=["*.idx"]) as server:
         checks.same("a server without files: exit code", server.run(program, 0, cwd=data).returncode, 0)
@@ -149,6 +155,59 @@ def unmounted(checks):
         checks.same("results and errors of umount", (done.returncode, done.stdout), (0, b"True\n"))
 
 
+# How it sets a lease, then: the descriptor and copies of it, made before and after, in this program and in one that it executes, are read by. SIGIO
+# ends it. Whoever is refused the lease, as the file is open twice, is seen as before.
+LEASES = HELD + """
+import fcntl, signal, subprocess, time
+libc = ctypes.CDLL(None, use_errno=True)
+def by(call, *first):
+    def set(descriptor):
+        ctypes.set_errno(77)
+        return call(*first, descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK), ctypes.get_errno()
+    return set
+ways = {"fcntl": by(libc.fcntl), "fcntl64": by(libc.fcntl64), "syscall": by(libc.syscall, FCNTL)}
+set, name = ways[sys.argv[1]], os.path.abspath("a.note")
+with open(name, "wb") as file: file.write(bytes(1 << 20))
+def wait_until_held(descriptor):
+    while name not in held(): os.pread(descriptor, 4096, 0)
+descriptor = os.open(name, os.O_RDWR)
+other = os.open(name, os.O_RDONLY)
+said = []
+if sys.argv[3:]:
+    signal.alarm(60)
+    wait_until_held(descriptor)
+said.append(set(descriptor))
+if sys.argv[3:]: wait_until_held(descriptor)
+os.close(other)
+copy = os.dup(descriptor)
+for i in range(50): os.pread(descriptor, 4096, i * 8192)
+said.append(set(descriptor))
+readers = [descriptor, copy, os.dup(descriptor)]
+for i in range(40):
+    for reader in readers: os.pread(reader, 4096, i * 12288)
+    time.sleep(0.001)
+subprocess.run(["cat"], stdin=descriptor, stdout=subprocess.DEVNULL)
+time.sleep(0.2)
+print(said, fcntl.fcntl(descriptor, fcntl.F_GETLEASE) == fcntl.F_WRLCK)
+"""
+
+
+def leased(checks):
+    """A lease for writing is got though the server has the file open, and what is read then does not break it."""
+    with runs.Folder() as folder:
+        (folder.path / "good.chain").write_text(SPEC)
+        (folder.path / "leases.py").write_text(LEASES.replace("FCNTL", "72" if platform.machine() == "x86_64" else "25"))
+        for how in ("fcntl", "fcntl64", "syscall"):
+            program = [sys.executable, "leases.py", how, pathlib.Path(runs.__file__).parent]
+            plain = subprocess.run(program, cwd=folder.path, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+            if plain.stdout != b"[(-1, 11), (0, 77)] True\n":
+                return print(f"skipped: no leases here: {plain}")
+            for _ in range(3):
+                done = folder.run(["--spec", "good.chain", "--no-gate"], [*program, "beside"])
+                ended = signal.Signals(-done.returncode).name if done.returncode < 0 else done.returncode
+                checks.same(f"{how}: a lease for writing", (ended, done.stdout), (0, plain.stdout))
+
+
 def beside_server(checks):
     """Nothing that was deleted is open in the server any more when the call returns, unless the summary says so."""
     with runs.Folder() as folder:
@@ -168,6 +227,7 @@ def main():
     in_vain(checks, data)
     beside_server(checks)
     unmounted(checks)
+    leased(checks)
     checks.finish()
 
 
