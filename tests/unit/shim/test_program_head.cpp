@@ -37,7 +37,8 @@ ProgramHead head_with(std::string_view loader, std::size_t offset = kName) {
     segment.p_filesz = loader.size() + 1;
     std::memcpy(head.bytes, &header, sizeof header);
     std::memcpy(head.bytes + sizeof header, &segment, sizeof segment);
-    if (offset + loader.size() < sizeof head.bytes) std::memcpy(head.bytes + offset, loader.data(), loader.size());
+    if (offset < sizeof head.bytes && loader.size() < sizeof head.bytes - offset)
+        std::memcpy(head.bytes + offset, loader.data(), loader.size());
     head.size = sizeof head.bytes;
     return head;
 }
