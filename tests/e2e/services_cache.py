@@ -76,11 +76,12 @@ def write_rows(folder, version):
 class OnVeth(Server):
     SERVICES, ENDPOINTS = ("lines", "plain", "keyed"), 4
 
-    def __init__(self, folder, pair, *options, spec="long.bpf.o"):
+    def __init__(self, folder, pair, *options, spec="long.bpf.o", preload=None):
         self.pair = pair
         (folder / "app.bpf.o").unlink(missing_ok=True)
         (folder / "app.bpf.o").symlink_to(folder / spec)
-        super().__init__(folder, "--interface", "vb", *options, bind="::", prefix=pair.command(pair.there))
+        prefix = pair.command(pair.there, *(["env", f"LD_PRELOAD={preload}"] if preload else []))
+        super().__init__(folder, "--interface", "vb", *options, bind="::", prefix=prefix)
 
     def client(self, service="lines", address=THERE[0]):
         made = netns.udp(self.pair.here, family=socket.AF_INET6 if ":" in address else socket.AF_INET)
@@ -367,6 +368,16 @@ def test_peer(folder, pair):
     expect("ends", server.stop(), 0)
 
 
+def test_peer_without_news(folder, pair):
+    """Where nobody would tell of the end of the peer's program, replies go as they do to a peer without one."""
+    server = OnVeth(folder, pair, preload=netns.unheard(folder))
+    sock = server.client()
+    netns.until("the driver answers", lambda: ask(sock, 5, 40) == right(5, 40, 1) and server.cache()["hits"] > 0)
+    expect("  by redirects", server.all_stats()["interfaces"][0]["answers_by"], "redirect")
+    sock.close()
+    expect("ends", server.stop(), 0)
+
+
 def test_peer_with_gro(folder):
     """A peer without a program takes what comes from one if it has GRO, and if that is redirected to it."""
     with PassPair(name="-gro") as pair:
@@ -448,6 +459,7 @@ def main():
         test_plan(folder)
         pair.program = netns.passing(folder)
         test_peer(folder, pair)
+        test_peer_without_news(folder, pair)
         test_peer_with_gro(folder)
         served(folder, pair)
         served(folder, pair, "--xdp-attach", "generic", "--no-ring")

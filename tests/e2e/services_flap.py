@@ -177,9 +177,7 @@ def test_without_news(folder, pair):
     """A reply that waits for its interface to be up again leaves soon, also where nobody tells that it is."""
     (folder / "echo.chain").write_text("service echo on udp 7001 via xdp {\n  request { n: u32be }\n  on request { reply request.n:u32be }\n}\n")
     subprocess.run([runs.CHAINC, folder / "echo.chain", "-o", folder / "echo.o"], check=True)
-    (folder / "unheard.c").write_text("int nl_connect(void *socket, int protocol) { (void)socket, (void)protocol; return -1; }\n")
-    subprocess.run(["clang-19", "-shared", "-fPIC", "-o", folder / "unheard.so", folder / "unheard.c"], check=True)
-    server = Echo(folder, pair, "--interface", "vb", preload=folder / "unheard.so")
+    server = Echo(folder, pair, "--interface", "vb", preload=netns.unheard(folder))
     expect("it has no netlink socket", [count for _, count in server.fallbacks("xdp-not-watched")], [1])
     expect("nor one to ask how long replies may be on their way", server.fallbacks("xdp-path-unknown"),
            [("no netlink socket (`RestrictAddressFamilies=AF_NETLINK` lets systemd's services have one): replies go by the MTU of vb, and are lost "

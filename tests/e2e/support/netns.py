@@ -145,6 +145,13 @@ def take_much(sock):
     sock.setsockopt(socket.SOL_SOCKET, room, 8 << 20)
 
 
+def unheard(folder):
+    """A library to preload, with which the kernel's news are not to be had, as without AF_NETLINK."""
+    (folder / "unheard.c").write_text("int nl_connect(void *socket, int protocol) { (void)socket, (void)protocol; return -1; }\n")
+    subprocess.run(["clang-19", "-shared", "-fPIC", "-o", folder / "unheard.so", folder / "unheard.c"], check=True)
+    return folder / "unheard.so"
+
+
 def udp(namespace, address=None, family=socket.AF_INET):
     with inside(namespace):
         made = socket.socket(family, socket.SOCK_DGRAM)
