@@ -98,8 +98,10 @@ class RingBackend final : public Backend {
         return turned;
     }
     std::string spins() const {
-        const unsigned spin_us = seat_->shared().spin_us();
-        return spin_us == 0 ? "" : ", looks " + std::to_string(spin_us) + " us for completions before it sleeps";
+        const ring::Shared& shared = seat_->shared();
+        if (shared.spin_us() == 0) return "";
+        return ", looks " + std::to_string(shared.spin_us()) + " us for completions before it sleeps" +
+               (shared.spins_where_it_pays() ? " where that pays" : "");
     }
     bool registered(const std::uint8_t* data, std::size_t length) const {
         return data >= registered_begin_ && data + length <= registered_end_;

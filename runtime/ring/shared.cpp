@@ -65,10 +65,19 @@ bool Shared::has_room(unsigned operations) {
 
 // Submits what was started, and looks for completions; whether there were enough before the time was over. A processor
 // that has gone to sleep takes longer to wake up than many a read takes.
+bool Shared::look(unsigned wait_for) {
+    if (options_.spin_us == 0) return false;
+    if (options_.spin_where_it_pays && !spinning_.begins()) return false;
+    calls_++;
+    if (io_uring_submit_and_get_events(ring_.get()) < 0) return false;
+    if (io_uring_cq_ready(ring_.get()) >= wait_for) return true;  // which is no sign that looking pays
+    const bool has_come = spin(wait_for);
+    has_come ? spinning_.found() : spinning_.in_vain();
+    return has_come;
+}
+
 bool Shared::spin(unsigned wait_for) {
     io_uring* ring = ring_.get();
-    calls_++;
-    if (io_uring_submit_and_get_events(ring) < 0) return false;
     const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(options_.spin_us);
     while (io_uring_cq_ready(ring) < wait_for) {
         if (ring_.has_more()) {
@@ -115,7 +124,7 @@ int Shared::turn(unsigned wait_for, int timeout_ms) {
     io_uring* ring = ring_.get();
     pair_reads();
     const bool waits = wait_for != 0 && timeout_ms != 0;
-    const bool has_come = waits && options_.spin_us != 0 && spin(wait_for);
+    const bool has_come = waits && look(wait_for);
     const int result = has_come ? 0 : enter(waits ? wait_for : 0, timeout_ms);
     if (io_uring_sq_ready(ring) == 0) submissions_++;
     hand_out();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/ring/ring.h"
+#include "runtime/ring/spinning.h"
 
 namespace chainio::ring {
 
@@ -25,6 +26,7 @@ struct SharedOptions {
     unsigned seats = 1;       // at most kMostSeats
     unsigned file_slots = 0;  // for each seat, which has room for one region of memory too
     unsigned spin_us = 0;     // a turn that waits looks that long for completions before it sleeps
+    bool spin_where_it_pays = false;
 };
 
 class Seat;
@@ -53,6 +55,7 @@ class Shared {
     // 0 or -errno: the ring belongs to the calling thread from now on. turn() does so as well.
     int bind() { return ring_.bind_to_thread(); }
     unsigned spin_us() const { return options_.spin_us; }
+    bool spins_where_it_pays() const { return options_.spin_where_it_pays; }
     std::uint64_t calls() const { return calls_; }  // io_uring_enter of turns so far
     Ring& ring() { return ring_; }
     const Ring& ring() const { return ring_; }
@@ -63,6 +66,7 @@ class Shared {
     int submit();
     void hand_out();
     void pair_reads();
+    bool look(unsigned wait_for);
     bool spin(unsigned wait_for);
     int enter(unsigned wait_for, int timeout_ms);
 
@@ -75,6 +79,7 @@ class Shared {
     SharedOptions options_;
     std::array<Place, kMostSeats> places_{};
     std::uint64_t submissions_ = 0, calls_ = 0;
+    Spinning spinning_;
     unsigned refused_in_a_row_ = 0;
     int failed_ = 0;          // -errno for good
     io_uring_sqe nowhere_{};  // what is started then

@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "runtime/probe/waker.h"
+#include "runtime/ring/spinning.h"
 #include "runtime/shadow/clock.h"
 #include "runtime/shadow/direct.h"
 #include "runtime/shadow/events.h"
 #include "runtime/shadow/region.h"
-#include "runtime/shadow/spinning.h"
 
 namespace chainio::shadow {
 namespace {
@@ -124,7 +124,7 @@ class ServerImpl final : public Server {
     std::string failure_;    // of the ring; the server then only watches
     unsigned given_up_ = 0;  // fetches and walks that had not ended when the run did
     std::uint64_t sleep_ns_ = kSleepNs, house_ns_ = 0, reclaim_ns_ = 0, new_rings_ns_ = 0, changes_ns_ = 0;
-    Spinning spinning_;
+    ring::Spinning spinning_;
     std::uint32_t removals_ = 0;             // Region::removals when it was last looked for what has been deleted
     std::uint32_t unmounts_ = 0;             // Region::unmounts when all files were last closed
     bool may_spin_ = false, spins_ = false;  // since something moved: it may look on, and does

@@ -172,6 +172,12 @@ def test_runtime(app, tree, folder):
     for words, port in (((), 7001), (("--port", "echo=7002"), 7002)):
         expect(f"its port: {port}", run("--spec", folder / "echo.o", "--check", *words, tool="chainio-runtime"), lambda r, port=port: r[0] == 0 and f"tcp {port} via uring" in r[1])
     expect("spins", run("--spec", app, "--check", "--spin", 50, tool="chainio-runtime"), lambda r: r[0] == 0 and ", looks 50 us for completions before it sleeps)" in r[1])
+    expect("spins where it pays", run("--spec", app, "--check", "--spin", "auto", tool="chainio-runtime"),
+           lambda r: r[0] == 0 and ", looks 50 us for completions before it sleeps where that pays)" in r[1])
+    expect("refused: spin auto inside the kernel", run("--spec", app, "--spin", "auto", "--engine=kernel", tool="chainio-runtime"),
+           lambda r: (r[0], r[2]) == (2, "chainio-runtime: --spin auto goes not with --engine=kernel: say how many microseconds\n"))
+    for wrong in ("often", -1, 1_000_001, "50us", ""):
+        expect(f"refused: spin {wrong!r}", run("--spec", app, "--check", "--spin", wrong, tool="chainio-runtime"), lambda r: r[0] == 2 and "--spin" in r[2])
     expect("  or not", run("--spec", app, "--check", tool="chainio-runtime"), lambda r: "looks" not in r[1])
     expect("refused: spin", run("--spec", app, "--spin", 50, "--no-ring", tool="chainio-runtime"), lambda r: (r[0], r[2]) == (2, "chainio-runtime: --spin goes not with --no-ring: a pread sleeps at once\n"))
     for words in ((), ("--interface", "none")):  # what an interface takes comes on top

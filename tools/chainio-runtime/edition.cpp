@@ -157,6 +157,7 @@ std::expected<std::unique_ptr<ring::Shared>, std::string> make_ring(const Option
     wanted.file_slots = engine::EngineOptions{}.max_files;
     // Inside the kernel the engine looks by itself, on a thread of its own.
     wanted.spin_us = options.engine == "kernel" ? 0 : options.spin_us;
+    wanted.spin_where_it_pays = options.spin_auto;
     return ring::Shared::create(wanted, fallbacks);
 }
 
@@ -166,7 +167,7 @@ engine::EngineOptions engine_options(const Options& options, ring::Shared* ring)
                                  .use_ring = !options.no_ring,
                                  .ring = ring,
                                  .kernel = options.engine == "kernel",
-                                 .spin_us = options.spin_us,
+                                 .spin_us = options.spin_auto ? 0 : options.spin_us,
                                  .all_memory_at_once = !options.check};
     // Beside connections a pause for the verifier would be felt, so that the program is loaded before there are any.
     if (tries(options)) wanted.trial = engine::TrialOptions{.load_first = true};

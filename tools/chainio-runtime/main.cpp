@@ -38,6 +38,12 @@ std::string given_twice(const std::vector<std::string>& interfaces) {
     return {};
 }
 
+void take_spin(Options& options, const std::string& text) {
+    constexpr unsigned kAutoUs = 50;  // a processor of a virtual machine takes as long to wake up
+    options.spin_auto = text == "auto";
+    options.spin_us = options.spin_auto ? kAutoUs : static_cast<unsigned>(std::stoul(text));
+}
+
 int run(const Options& options) {
     if (options.check_system) {
         const auto facts = check_system();
@@ -48,6 +54,8 @@ int run(const Options& options) {
     const bool kernel = options.engine == "kernel";
     if (kernel && (options.no_ring || options.interpret))
         return fail(kExitUsage, "--engine=kernel goes neither with --no-ring nor with --interpret");
+    if (options.spin_auto && kernel)
+        return fail(kExitUsage, "--spin auto goes not with --engine=kernel: say how many microseconds");
     if (options.spin_us != 0 && options.no_ring)
         return fail(kExitUsage, "--spin goes not with --no-ring: a pread sleeps at once");
     if (const std::string twice = given_twice(options.server.interfaces); !twice.empty())
@@ -148,9 +156,10 @@ int main(int argc, char** argv) {
             ->transform(chainio::tool::Size());
         app.add_option("--engine", options.engine, "user, kernel, or auto: user until kernel was tried and no worse")
             ->check(CLI::IsMember({"auto", "user", "kernel"}));
-        app.add_option("--spin", options.spin_us,
-                       "microseconds that it looks for completions and requests before it sleeps")
-            ->check(CLI::Range(0, 1'000'000));
+        app.add_option_function<std::string>(
+               "--spin", [&options](const std::string& text) { chainio::runtime_tool::take_spin(options, text); },
+               "microseconds that it looks for completions and requests before it sleeps; auto: 50 where that pays")
+            ->check(CLI::IsMember({"auto"}) | CLI::Range(0, 1'000'000));
         app.add_option("--zero-copy", options.zero_copy,
                        "over tcp, results of that many bytes and more are sent without a copy (49152); inside the "
                        "kernel, replies (16384); 0: none")

@@ -18,6 +18,7 @@ struct Options {
     unsigned in_flight = 64;
     unsigned timeout_ms = 10000;
     unsigned spin_us = 0;
+    bool spin_auto = false;             // of the ring: only where it pays
     std::optional<unsigned> zero_copy;  // else as the engines have it
     std::uint64_t memory = 0;
     service::ServerOptions server;

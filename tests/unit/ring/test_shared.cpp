@@ -326,6 +326,38 @@ TEST(Shared, ATurnThatSpinsInVainSleepsAsOthersDo) {
     EXPECT_LT((*ring)->turn(1), 0);
 }
 
+TEST(Shared, ATurnThatSpinsWhereItPaysDoesWhereSomethingComes) {
+    metrics::Fallbacks fallbacks;
+    auto ring = Shared::create(
+        {.entries = 8, .cq_entries = 32, .seats = 1, .spin_us = 10'000'000, .spin_where_it_pays = true}, fallbacks);
+    if (!ring) GTEST_SKIP() << "there is no io_uring";
+    const auto seat = (*ring)->sit();
+    EXPECT_LE(sleeps_of_rounds(**ring, *seat, 50), 2);
+}
+
+TEST(Shared, ATurnThatSpinsInVainAgainAndAgainLooksSeldom) {
+    metrics::Fallbacks fallbacks;
+    auto ring = Shared::create({.entries = 8, .cq_entries = 32, .seats = 1, .spin_us = 1, .spin_where_it_pays = true},
+                               fallbacks);
+    if (!ring) GTEST_SKIP() << "there is no io_uring";
+    const auto seat = (*ring)->sit();
+    // A call to sleep is made each time, and one to look before where it looks.
+    const auto calls_of = [&](unsigned turns) {
+        const std::uint64_t before = (*ring)->calls();
+        for (unsigned i = 0; i < turns; i++) EXPECT_EQ((*ring)->turn(1, 1), 0);
+        return (*ring)->calls() - before;
+    };
+    calls_of(Spinning::kMost);
+    EXPECT_EQ(calls_of(4 * Spinning::kTry), 4 * Spinning::kTry + 4);
+    // What is there at once is no reason to look.
+    for (unsigned i = 0; i < 8 * Spinning::kTry; i++) {
+        io_uring_prep_nop(seat->next_sqe(i));
+        EXPECT_EQ((*ring)->turn(1), 0);
+        seat->take();
+    }
+    EXPECT_EQ(calls_of(4 * Spinning::kTry), 4 * Spinning::kTry + 4);
+}
+
 TEST(Shared, TakesMoreThanItsQueuesHoldAtOnce) {
     metrics::Fallbacks fallbacks;
     auto ring = ring_for(2, fallbacks);

@@ -1,9 +1,9 @@
-// Whether the server looks on for a moment before it sleeps.
+// Whether a thread that waits looks on for a moment before it sleeps.
 #include <gtest/gtest.h>
 
-#include "runtime/shadow/spinning.h"
+#include "runtime/ring/spinning.h"
 
-namespace chainio::shadow::test {
+namespace chainio::ring::test {
 namespace {
 
 // Of `turns` times, of which one in `one_in` finds something (0: none), how often it looks on.
@@ -40,4 +40,4 @@ TEST(Spinning, ComesBackQuickly) {
 }
 
 }  // namespace
-}  // namespace chainio::shadow::test
+}  // namespace chainio::ring::test

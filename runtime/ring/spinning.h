@@ -1,11 +1,11 @@
-// Whether an idle server looks on for a moment before it sleeps. Something that comes while it looks spares a program
-// the wake-up and its chain the delay; nothing has come for the price of a processor that the program may want itself.
-// The one is worth some three of the other, so looking on pays where one look in three is not in vain. Where it does
-// not, one in kTry is made all the same.
+// Whether who waits looks on for a moment before it sleeps. Something that comes while it looks spares the wake-up, and
+// its chain the delay; nothing has come for the price of a processor that somebody else may want. The one is worth some
+// three of the other, so looking on pays where one look in three is not in vain. Where it does not, one in kTry is made
+// all the same.
 #pragma once
 #include <algorithm>
 
-namespace chainio::shadow {
+namespace chainio::ring {
 
 class Spinning {
   public:
@@ -22,4 +22,4 @@ class Spinning {
     unsigned passed_ = 0;
 };
 
-}  // namespace chainio::shadow
+}  // namespace chainio::ring
