@@ -13,6 +13,8 @@ def node(following, leaf, first, pointers):
     return struct.pack("<QQ31Q31Q", following, leaf, *first, *pointers)
 
 
+if len(sys.argv) != 2:
+    sys.exit(__doc__)
 with open(sys.argv[1], "wb") as out:
     out.write(node(0, 0, [keys[FANOUT * i] for i in range(FANOUT)], [512 * (1 + i) for i in range(FANOUT)]))
     for leaf in range(FANOUT):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes FOLDER/pack-fruit.pack: 300 blobs, a commit and its tree, and 40 deltas, each of the object before it; and lets git make its
-index. pack-far.pack is the same, with an index in which most places have 8 bytes, as those of packs of more than 2 GiB."""
+"""make_pack.py FOLDER: writes FOLDER/pack-fruit.pack: 300 blobs, a commit and its tree, and 40 deltas, each of the object before it;
+and lets git make its index. pack-far.pack is the same, with an index in which most places have 8 bytes, as those of packs of
+more than 2 GiB."""
 import hashlib
 import pathlib
 import struct
@@ -47,6 +48,8 @@ def objects():
 
 
 def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
     folder = pathlib.Path(sys.argv[1])
     entries, at, last_at = [], 12, 0
     for kind, content in objects():

@@ -34,4 +34,6 @@ for at, node in ((0, chunk_node(0, [(16384, (0, 0, 0), 20000), (16000, (1, 0, 0)
                  (9216, group_node(1, [8192])),
                  (10240, symbol_node([800, 1600, 3000]))):
     out[at:at + len(node)] = node
+if len(sys.argv) != 2:
+    sys.exit(__doc__)
 open(sys.argv[1], "wb").write(out)

@@ -61,6 +61,8 @@ for number in range(200):
     if number % 10 == 5:
         entries.append((internal(key, 1000 + number, DELETION), b""))
     entries.append((internal(key, 1 + number, VALUE), b"value of %d" % number))
+if len(sys.argv) != 2:
+    sys.exit(__doc__)
 with open(sys.argv[1], "wb") as out:
     index = []
     for start in range(0, len(entries), 20):

@@ -45,7 +45,9 @@ def write(path):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--hash":
+    if len(sys.argv) == 3 and sys.argv[1] == "--hash":
         print(xxh64(sys.argv[2].encode()))
+    elif len(sys.argv) != 2 or sys.argv[1] == "--hash":
+        sys.exit(__doc__)
     else:
         write(sys.argv[1])

@@ -5,6 +5,8 @@ import pathlib
 import struct
 import sys
 
+if len(sys.argv) != 2:
+    sys.exit(__doc__)
 folder = pathlib.Path(sys.argv[1])
 
 

@@ -5,6 +5,8 @@ With `scattered` there are many customers and longer rows, so that the rows of a
 import sqlite3
 import sys
 
+if len(sys.argv) < 2:
+    sys.exit(__doc__)
 rows = int(sys.argv[2]) if len(sys.argv) > 2 else 60
 scattered = sys.argv[3:] == ["scattered"]
 customers, filler = (20000, "." * 70) if scattered else (10, "")

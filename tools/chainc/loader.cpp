@@ -8,6 +8,7 @@
 #include "compiler/diag/utf8.h"
 #include "compiler/syntax/parse.h"
 #include "tools/chainc/files.h"
+#include "tools/chainc/spec_names.h"
 
 namespace chainio::chainc {
 namespace {
@@ -65,8 +66,9 @@ LoadedFile* FileLoader::load_root(const std::string& path) {
     if (!text) {
         const std::string library =
             in_library ? fmt::format(" specs of the library (`std/…`) are in {};", stdlib_) : "";
+        const std::string meant = in_library && text.error().missing ? meant_spec(path, stdlib_) : "";
         diagnostics_.report(500, {}, fmt::format("cannot read `{}`: {}", shown, text.error().reason),
-                            fmt::format("check the path;{} `-` reads standard input", library));
+                            meant.empty() ? fmt::format("check the path;{} `-` reads standard input", library) : meant);
         return nullptr;
     }
     FileId id = 0;

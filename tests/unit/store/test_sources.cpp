@@ -201,7 +201,10 @@ TEST_F(SqliteTest, WhatIsWrong) {
               db + ": --query takes one statement, and ` DELETE FROM t` would be left out");
     ASSERT_TRUE(open_sqlite(db, "", "SELECT key, value FROM t;  -- all of them"));
     write("a.db", "this is a letter and not a database, which SQLite finds out when it reads the first page of it");
-    EXPECT_EQ(refusal("t", ""), path("a.db") + ": file is not a database");
+    EXPECT_EQ(refusal("t", ""),
+              path("a.db") +
+                  ": is no SQLite database, or an encrypted one; name the file of an SQLite database, or give lines "
+                  "of text by --from FILE");
 }
 
 TEST_F(SqliteTest, WhatIsNoFile) {

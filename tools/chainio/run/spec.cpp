@@ -10,9 +10,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "compiler/diag/diag.h"
 #include "compiler/diag/utf8.h"
 #include "runtime/shadow/launch.h"
+#include "tools/chainc/spec_names.h"
 #include "tools/chainc/stdlib.h"
 #include "tools/chainio/run/cache.h"
 #include "tools/chainio/run/compile.h"
@@ -29,21 +29,6 @@ std::unexpected<SpecError> refused(int exit_code, std::string_view message) {
     return std::unexpected(SpecError{true, exit_code, diag::escaped(message)});
 }
 
-// Names of the specs in the folders, for "did you mean".
-std::vector<std::string> known_names(const std::vector<std::string>& folders) {
-    std::vector<std::string> names;
-    for (const std::string& folder : folders) {
-        std::error_code error;
-        for (auto entry = fs::recursive_directory_iterator(folder, error); entry != fs::recursive_directory_iterator();
-             entry.increment(error)) {
-            if (error || names.size() > 1000) break;
-            if (entry->path().extension() == ".chain")
-                names.push_back(fs::relative(entry->path(), folder, error).string());
-        }
-    }
-    return names;
-}
-
 std::expected<std::string, SpecError> locate(const SpecRequest& request, const std::string& stdlib) {
     const std::vector<std::string> places = places_of(request, stdlib);
     if (const auto found = std::ranges::find_if(places, is_file); found != places.end()) return *found;
@@ -53,11 +38,7 @@ std::expected<std::string, SpecError> locate(const SpecRequest& request, const s
         folder != places.end())
         return refused(1, fmt::format("`{}` is a directory, and no spec: name the .chain file in it", *folder));
     std::string message = fmt::format("there is no spec `{}`: looked at {}", request.name, fmt::join(places, ", "));
-    const auto names = known_names({stdlib});
-    if (std::ranges::find(names, request.name + ".chain") != names.end())
-        message += fmt::format("; did you mean `{}.chain`?", request.name);
-    else if (const auto near = diag::nearest(request.name, names))
-        message += fmt::format("; did you mean `{}`?", *near);
+    if (const std::string meant = chainc::meant_spec(request.name, stdlib); !meant.empty()) message += "; " + meant;
     return refused(1, message);
 }
 

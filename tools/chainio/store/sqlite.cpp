@@ -159,6 +159,9 @@ std::string why_unread(const std::string& path, sqlite3* db) {
             "a program ended while it wrote to the database, which SQLite has to undo in it before it is read; open it "
             "once as who may write to it, as with sqlite3 {} .tables",
             path);
+    if (code == SQLITE_NOTADB)
+        return "is no SQLite database, or an encrypted one; name the file of an SQLite database, or give lines of text "
+               "by --from FILE";
     if (code != SQLITE_CANTOPEN && code != SQLITE_READONLY) return sqlite3_errmsg(db);
     if (fs::status(path, unknown).type() == fs::file_type::not_found)
         return "does not exist; name the file of an SQLite database";
