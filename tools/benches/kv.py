@@ -19,7 +19,7 @@ import kv_apart
 import kv_cloud
 import xdp
 from common import ROOT, Result, Trouble, build, less_is_better, more_is_better, progress
-from kv_servers import (ECHO, EXTSTORE, FIXED, MEMCACHED, MEMCACHED_UDP, MEMORY, PREAD, TCP, URING, VALUE, XDP, XDP_SPINS, files, fill, load, read_through, start)
+from kv_servers import (ECHO, EXTSTORE, FIXED, FIXED_SPINS, MEMCACHED, MEMCACHED_UDP, MEMORY, PREAD, TCP, URING, VALUE, XDP, XDP_SPINS, files, fill, load, read_through, start)
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e" / "support"))
 import netns  # noqa: E402
@@ -31,7 +31,7 @@ ECHOES = 64  # datagrams on their way between the ends whose packets are counted
 # Who is compared with whom, and what is wanted at GOALS_AT requests on their way: of the rate, of p99, of the server's processor.
 GOALS_AT = 32
 PEERS = {"misses": {XDP: {PREAD: (8.0, None, None), FIXED: (1.05, None, None), EXTSTORE: (None,) * 3},
-                    XDP_SPINS: {PREAD: (None,) * 3, FIXED: (None,) * 3}, URING: {PREAD: (None,) * 3, FIXED: (None,) * 3},
+                    XDP_SPINS: {PREAD: (8.0, None, None), FIXED: (1.05, None, None), FIXED_SPINS: (1.05, None, None)}, URING: {PREAD: (None,) * 3, FIXED: (None,) * 3},
                     TCP: {EXTSTORE: (None,) * 3}},
          "hot": {XDP: {MEMCACHED: (6.0, 3.0, 6.0), MEMCACHED_UDP: (6.0, 3.0, 6.0), ECHO: (0.8, None, None)}, URING: {MEMCACHED_UDP: (None,) * 3},
                  TCP: {MEMCACHED: (None,) * 3, MEMORY: (None,) * 3}}}

@@ -19,6 +19,7 @@ XDP, URING, TCP = "udp via xdp", "udp via uring", "tcp via uring"
 SPIN_US = 50
 XDP_SPINS = f"udp via xdp, --spin {SPIN_US}"
 PREAD, FIXED, EXTSTORE = "pread + sendto", "READ_FIXED + UDP", "extstore"
+FIXED_SPINS = f"{FIXED}, which looks {SPIN_US} us"
 MEMCACHED, MEMCACHED_UDP, MEMORY, ECHO = "memcached", "memcached over UDP", "values in memory", "XDP_TX echo"
 BENCH = RELEASE / "bin" / "bench_kv"
 
@@ -146,6 +147,7 @@ def start(stack, pair_of, folder, items, controls):
     spins = run(ours(pair_of("s"), folder, "disk", 9001, controls / "spins", ("--spin", SPIN_US)))
     misses = {XDP: (run(ours(pair_of("d"), folder, "disk", 9001, controls / "disk")), "udp"), XDP_SPINS: (spins, "udp"), URING: (disk, "udp"), TCP: (disk, "tcp"),
               PREAD: (run(by_hand(plain, "serve-pread", 9002, items, *flat)), "udp"), FIXED: (run(by_hand(plain, "serve-fixed", 9003, items, *flat)), "udp"),
+              FIXED_SPINS: (run(by_hand(plain, "serve-fixed", 9009, items, *flat, "--spin", SPIN_US)), "udp"),
               EXTSTORE: (run(memcached(plain, 9004, "-o", to_disk, evict=store)), "tcp")}
     of_memory = {XDP: (run(ours(pair_of("h"), folder, "hot", 9005, controls / "hot")), "udp"), URING: (hot, "udp"), TCP: (hot, "tcp"), MEMCACHED: (cache, "tcp"),
                  MEMCACHED_UDP: (cache, "udp"), MEMORY: (run(by_hand(plain, "serve-memory", 9007, items, "--tcp")), "tcp"),

@@ -82,6 +82,7 @@ struct Serve {
     std::uint16_t port = 0;
     Items items;
     bool udp = true;
+    std::uint32_t spin_us = 0;  // of serve_fixed: looks that long before it sleeps
 };
 
 // Each gives an exit code; servers run until SIGTERM, and print a line once they serve.

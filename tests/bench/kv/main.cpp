@@ -85,6 +85,7 @@ int main(int argc, char** argv) {
         command->add_option("--port", serve.port)->required();
         command->add_option("--file", serve.file);
         command->add_option("--interface", serve.interface);
+        command->add_option("--spin", serve.spin_us);
         command->add_flag("!--tcp", serve.udp);
         command->callback([&, run = server.run] { code = run(serve); });
     }

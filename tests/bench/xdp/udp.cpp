@@ -16,7 +16,7 @@ namespace {
 
 constexpr unsigned kBatch = 64;
 
-sockaddr_in end_of(const std::string& text) {
+sockaddr_in socket_address(const std::string& text) {
     sockaddr_in end{};
     end.sin_family = AF_INET;
     const std::size_t colon = text.find(':');
@@ -57,7 +57,7 @@ struct Batch {
 
 int socket_at(const std::string& own) {
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    const sockaddr_in at = end_of(own);
+    const sockaddr_in at = socket_address(own);
     const int room = 4 << 20;
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
     if (bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) return fd;
@@ -101,7 +101,7 @@ int serve_udp(const Options& options) {
 int ping_udp(const Options& options) {
     const int fd = socket_at(options.own);
     if (fd < 0) return 3;
-    const sockaddr_in peer = end_of(options.peer);
+    const sockaddr_in peer = socket_address(options.peer);
     std::vector<double> asked(options.outstanding);
     std::vector<std::uint8_t> first(options.bytes);
     const double start = now();
