@@ -22,6 +22,7 @@ function(chainio_tool name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LINK} chainio_flags)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  chainio_at_once(${name})
 endfunction()
 
 # chainio_test(NAME SOURCES… LINK …): a GoogleTest program; every case is a CTest test.
@@ -31,9 +32,7 @@ function(chainio_test name)
   target_link_libraries(${name} PRIVATE ${arg_LINK} chainio_flags GTest::gtest GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   chainio_at_once(${name})
-  # Half of the time in which a test is compiled for a sanitizer would be the optimizer's, and most run for an instant.
-  if(CHAINIO_SANITIZE)
-    target_compile_options(${name} PRIVATE -O0)
-  endif()
+  # Half of the time in which a test is compiled would be the optimizer's, and most run for an instant.
+  target_compile_options(${name} PRIVATE -O0)
   add_test(NAME ${name} COMMAND ${name})
 endfunction()

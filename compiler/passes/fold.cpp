@@ -11,7 +11,6 @@ namespace {
 using ir::BinOp;
 using ir::Operand;
 using ir::Reg;
-using ir::Value;
 
 class Fold : public Rewriter {
   public:
@@ -51,7 +50,7 @@ class Fold : public Rewriter {
     // value.
     Operand simplest(Operand op) const {
         if (op.is_imm) return op;
-        Value v = values_.value(op);
+        ir::Value v = values_.value(op);
         if (v.is_const()) return Operand::imm(v.disp);
         for (int hops = 0; hops < 8; hops++) {
             Operand source = sources_[op.value];
@@ -71,7 +70,7 @@ class Fold : public Rewriter {
 
     // Both operands come from one value: their difference is known.
     std::optional<Operand> of_related(const ir::Binary& n) const {
-        Value a = values_.value(n.a), b = values_.value(n.b);
+        ir::Value a = values_.value(n.a), b = values_.value(n.b);
         if (a.root != b.root) return {};
         bool same = a.disp == b.disp;
         switch (n.op) {

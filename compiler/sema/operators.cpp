@@ -10,7 +10,9 @@ using checked::TypeKind;
 
 namespace {
 
-bool is_constant(const Value& v) { return v.expr->kind == ExprKind::int_const || v.expr->kind == ExprKind::bool_const; }
+bool is_scalar_constant(const Value& v) {
+    return v.expr->kind == ExprKind::int_const || v.expr->kind == ExprKind::bool_const;
+}
 
 bool is_name(const ast::Expr& e) { return std::holds_alternative<ast::NameRef>(e.node); }
 
@@ -33,7 +35,7 @@ Value Checker::unary(const ast::Expr& e, const ast::Unary& n) {
     if (n.op == ast::UnaryOp::logical_not) {
         Value v = boolean(*n.operand, "the operand of `!`");
         if (!v) return v;
-        if (is_constant(v)) return fold_unary(checked::Unary::logical_not, std::move(v), e.span);
+        if (is_scalar_constant(v)) return fold_unary(checked::Unary::logical_not, std::move(v), e.span);
         Value out = make(ExprKind::unary, {TypeKind::boolean}, e.span);
         out.expr->index = static_cast<std::uint32_t>(checked::Unary::logical_not);
         out.expr->kids.push_back(std::move(v.expr));
@@ -47,7 +49,7 @@ Value Checker::unary(const ast::Expr& e, const ast::Unary& n) {
         return {};
     }
     const auto op = negate ? checked::Unary::negate : checked::Unary::bit_not;
-    if (is_constant(v)) return fold_unary(op, std::move(v), e.span);
+    if (is_scalar_constant(v)) return fold_unary(op, std::move(v), e.span);
     Value out = make(ExprKind::unary, {TypeKind::integer, 64, v.expr->type.is_signed}, e.span);
     out.unit = v.unit;
     out.expr->index = static_cast<std::uint32_t>(op);
@@ -94,7 +96,7 @@ bool Checker::unify(Value& a, Value& b, Span span) {
     meet(a, b);
     meet(b, a);
     if (a.flexible && b.flexible) {
-        if (is_constant(a) && is_constant(b)) return true;
+        if (is_scalar_constant(a) && is_scalar_constant(b)) return true;
         const bool to_signed = a.expr->type.is_signed || b.expr->type.is_signed;
         return adapt(a, to_signed) && adapt(b, to_signed);
     }
@@ -154,9 +156,10 @@ Value Checker::compare_values(Value left, Value right, Binary op, Span span, Spa
     if (kind == TypeKind::integer) {
         ast::Unit unit;
         if (!join_units(left, right, op, op_span, unit) || !unify(left, right, op_span)) return {};
-        if (is_constant(left) && is_constant(right)) return fold_binary(op, std::move(left), std::move(right), span);
+        if (is_scalar_constant(left) && is_scalar_constant(right))
+            return fold_binary(op, std::move(left), std::move(right), span);
     }
-    if (kind == TypeKind::boolean && is_constant(left) && is_constant(right))
+    if (kind == TypeKind::boolean && is_scalar_constant(left) && is_scalar_constant(right))
         return fold_binary(op, std::move(left), std::move(right), span);
     if (kind == TypeKind::bytes && left.expr->kind == ExprKind::bytes_const &&
         right.expr->kind == ExprKind::bytes_const) {
@@ -182,7 +185,7 @@ Value Checker::compare_values(Value left, Value right, Binary op, Span span, Spa
 // A comparison that the widths decide. Only against a literal: a constant with a name may have other values elsewhere.
 void Checker::warn_constant_compare(const Value& left, const Value& right, Binary op, const ast::Expr& right_ast,
                                     Span span) {
-    if (!std::holds_alternative<ast::IntLit>(right_ast.node) || is_constant(left)) return;
+    if (!std::holds_alternative<ast::IntLit>(right_ast.node) || is_scalar_constant(left)) return;
     const Type& type = left.expr->type;
     if (type.kind != TypeKind::integer || type.is_signed || right.expr->kind != ExprKind::int_const) return;
     const std::uint64_t n = right.expr->value;
@@ -221,7 +224,7 @@ Value Checker::arithmetic_values(Value left, Value right, Binary op, Span span, 
             return {};
         }
     }
-    if (is_constant(left) && is_constant(right)) {
+    if (is_scalar_constant(left) && is_scalar_constant(right)) {
         Value out = fold_binary(op, std::move(left), std::move(right), span);
         if (out) {
             out.unit = unit;
@@ -246,7 +249,7 @@ Value Checker::shift(const ast::Expr& e, const ast::Binary& n, Binary op) {
               "shift by 0 to 63");
         return {};
     }
-    if (is_constant(left) && is_constant(right)) {
+    if (is_scalar_constant(left) && is_scalar_constant(right)) {
         right.flexible = left.flexible;
         const bool mask = keeps_mask(op, left, right);
         Value out = fold_binary(op, std::move(left), std::move(right), e.span);
@@ -283,7 +286,7 @@ Value Checker::conditional(const ast::Expr& e, const ast::Cond& n) {
             return {};
         type = {TypeKind::integer, std::max(yes.expr->type.bits, no.expr->type.bits), yes.expr->type.is_signed};
     }
-    if (is_constant(condition)) return condition.expr->value != 0 ? std::move(yes) : std::move(no);
+    if (is_scalar_constant(condition)) return condition.expr->value != 0 ? std::move(yes) : std::move(no);
     const bool views = kind == TypeKind::view && yes.expr->type.record == no.expr->type.record;
     if (kind == TypeKind::array || kind == TypeKind::text || (kind == TypeKind::view && !views)) {
         error(branches_differ, e.span, "`? :` chooses between integers, bools or bytes, not " + describe(type),

@@ -2,17 +2,15 @@
 #pragma once
 #include <string>
 
-#include "ChainParser.h"
 #include "compiler/ast/ast.h"
 #include "compiler/diag/diag.h"
 #include "compiler/syntax/comments.h"
+#include "compiler/syntax/grammar.h"
 
 namespace chainio::syntax {
 
 class Builder {
   public:
-    using P = grammar::ChainParser;
-
     Builder(CommentList& comments, const std::vector<SyntaxToken>& tokens, diag::Diagnostics& diags)
         : comments_(comments), tokens_(tokens), diags_(diags) {}
 

@@ -3,8 +3,6 @@
 
 namespace chainio::syntax {
 
-using P = grammar::ChainParser;
-
 ast::ChainParam Builder::param(P::ParamContext* tree) {
     ast::ChainParam out;
     out.name = name(tree->name);

@@ -3,8 +3,6 @@
 
 namespace chainio::syntax {
 
-using P = grammar::ChainParser;
-
 namespace {
 
 // The opening brace of a declaration that holds a list; nullptr for others.

@@ -6,14 +6,12 @@
 namespace chainio::syntax {
 namespace {
 
-using P = grammar::ChainParser;
-
 struct OperatorRow {
     ast::BinaryOp op;
     int power;  // binds tighter when larger
 };
 
-constexpr int in_power = 3;
+constexpr int in_set_power = 3;
 
 std::optional<OperatorRow> operator_of(std::size_t type) {
     using enum ast::BinaryOp;
@@ -112,7 +110,7 @@ Builder::Sub Builder::climb(P::FlatContext* tree, std::size_t& tail, int least) 
     while (tail < tree->tails.size()) {
         P::TailContext* next = tree->tails[tail];
         if (next->set != nullptr) {
-            if (in_power <= least) break;
+            if (in_set_power <= least) break;
             ++tail;
             ast::InSet set{std::move(left.expr), {}};
             const Span from = set.value->span;

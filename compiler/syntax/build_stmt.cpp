@@ -4,8 +4,6 @@
 
 namespace chainio::syntax {
 
-using P = grammar::ChainParser;
-
 namespace {
 
 // The brace after which a comment on the same line belongs to the statement; nullptr for statements without one.

@@ -2,15 +2,15 @@
 
 #include <array>
 
-#include "ChainParser.h"
+#include "compiler/syntax/characters.h"
 #include "compiler/syntax/codes.h"
+#include "compiler/syntax/grammar.h"
 #include "compiler/syntax/scanner.h"
 #include "compiler/syntax/tokens.h"
 
 namespace chainio::syntax {
 namespace {
 
-using P = grammar::ChainParser;
 using Tokens = std::vector<SyntaxToken>;
 
 [[noreturn]] void raise(antlr4::Parser* parser, const antlr4::Token* token) {
@@ -30,8 +30,6 @@ struct Expectation {
     std::string what;
     std::string hint;
 };
-
-std::string in_ticks(std::string_view text) { return "`" + std::string(text) + "`"; }
 
 // The token types that a reader may be told one by one; the others are told as a kind of thing.
 std::string spelling(std::size_t type) {

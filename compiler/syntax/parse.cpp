@@ -1,9 +1,9 @@
 #include "compiler/syntax/parse.h"
 
+#include "compiler/syntax/characters.h"
+
 namespace chainio::syntax {
 namespace {
-
-bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
 // The first line that says something: YAML begins with `- `, `---`, `%YAML`, `[`, `{` or `key:`; no declaration does.
 bool looks_like_yaml(std::string_view text) {

@@ -7,8 +7,6 @@
 namespace chainio::syntax {
 namespace {
 
-using P = grammar::ChainParser;
-
 // Errors are rare; a text that is nothing but errors is given up after about this much work.
 // Bounds the memory of one parse tree.
 constexpr std::size_t max_item_tokens = 250'000;

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "ChainParser.h"
 #include "compiler/syntax/comments.h"
 #include "compiler/syntax/failure.h"
+#include "compiler/syntax/grammar.h"
 #include "compiler/syntax/scanner.h"
 #include "compiler/syntax/token_stream.h"
 #include "compiler/syntax/tokens.h"

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
-#include "ChainParser.h"
+#include "compiler/syntax/grammar.h"
 #include "compiler/syntax/tokens.h"
 
 namespace chainio::syntax {
 namespace {
 
-using P = grammar::ChainParser;
 using Tokens = std::vector<SyntaxToken>;
 
 // Rules whose text can be left out without making what is around it wrong.

@@ -3,13 +3,12 @@
 #include <array>
 #include <unordered_map>
 
-#include "ChainParser.h"
+#include "compiler/syntax/characters.h"
 #include "compiler/syntax/codes.h"
+#include "compiler/syntax/grammar.h"
 
 namespace chainio::syntax {
 namespace {
-
-using P = grammar::ChainParser;
 
 const std::unordered_map<std::string_view, std::size_t>& word_table() {
     static const std::unordered_map<std::string_view, std::size_t> table = {
@@ -113,10 +112,6 @@ constexpr std::array operators = {
     Operator{"^", P::CARET},    Operator{"|", P::PIPE},    Operator{"~", P::TILDE},     Operator{"!", P::NOT},
     Operator{"<", P::LT},       Operator{">", P::GT},
 };
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_word_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_word(char c) { return is_word_start(c) || is_digit(c); }
 
 class Scanner {
   public:

@@ -1,15 +1,14 @@
 #include "compiler/syntax/tokens.h"
 
-#include "ChainParser.h"
 #include "compiler/syntax/codes.h"
+#include "compiler/syntax/grammar.h"
 
 namespace chainio::syntax {
 namespace {
 
-using P = grammar::ChainParser;
 using Tokens = std::vector<SyntaxToken>;
 
-bool is_word(std::size_t type) { return type == P::IDENT || (type >= P::IMPORT && type <= P::FALSE); }
+bool is_word_type(std::size_t type) { return type == P::IDENT || (type >= P::IMPORT && type <= P::FALSE); }
 
 // Whether a value may end with this token; a word may, unless it is an operator or begins something.
 bool ends_value(const SyntaxToken& token) {
@@ -41,7 +40,7 @@ bool ends_value(const SyntaxToken& token) {
         case P::AT:
         case P::VIA:
         case P::FILES: return false;
-        default: return is_word(token.type);
+        default: return is_word_type(token.type);
     }
 }
 
@@ -56,7 +55,7 @@ bool begins_value(const SyntaxToken& token) {
         case P::MINUS:
         case P::NOT:
         case P::TILDE: return true;
-        default: return is_word(token.type) && ends_value(token);
+        default: return is_word_type(token.type) && ends_value(token);
     }
 }
 
@@ -218,7 +217,7 @@ class Marker {
         if (token.type == P::BOUND) token.type = P::MAX;
         if (token.type == P::LENGTH) token.type = P::FOR;
         const bool member = !out_.empty() && out_.back().type == P::DOT;
-        if (member && is_word(token.type)) token.type = P::IDENT;
+        if (member && is_word_type(token.type)) token.type = P::IDENT;
         if (token.type == P::AT && at_is_name()) token.type = P::IDENT;
         if (token.type == P::SKIPS && !begins_skip(member)) token.type = P::IDENT;
         if (cuts_off(token)) out_.push_back(made(P::END, out_.back()));
@@ -241,7 +240,7 @@ class Marker {
     // Behind `goto` and `next`, up to where another statement begins, a `for` that begins no loop gives a length.
     void goto_part(SyntaxToken& token, bool member) {
         const bool in_braces = open_.empty() || open_.back() == P::LBRACE;
-        const bool names_step = is_word(following().type) && begins_value(following());
+        const bool names_step = is_word_type(following().type) && begins_value(following());
         if (token.type == P::GOTO || (token.type == P::NEXT && !member && in_braces && names_step)) {
             in_goto_ = true;
             goto_at_ = out_.size();
@@ -257,17 +256,18 @@ class Marker {
     // `for n in rows {`, and not `for n in other` or `for n in (1, 2)` with the next statement behind it.
     bool begins_loop() const {
         std::size_t i = next_of(at_);
-        if (!is_word(in_[i].type)) return false;
+        if (!is_word_type(in_[i].type)) return false;
         i = next_of(i);
         if (in_[i].type != P::IN && in_[i].type != P::IN_SET) return false;
-        const bool word = is_word(in_[next_of(i)].type);
+        const bool word = is_word_type(in_[next_of(i)].type);
         for (std::size_t depth = 0, before = i; i = next_of(i), true; before = i) {
             const SyntaxToken& token = in_[i];
             if (token.type == P::LBRACE) return depth == 0;
             if (token.type == P::RBRACE || token.type == P::EOF || begins_reserved_stmt(token.type)) return false;
             const bool infix = token.type == P::LPAREN || token.type == P::MINUS;
             if (depth == 0 && ends_value(in_[before]) && begins_value(token) && !infix) return bounds_loop(i);
-            if (word && is_word(in_[before].type) && !is_word(token.type)) return true;  // a file is a word and no more
+            if (word && is_word_type(in_[before].type) && !is_word_type(token.type))
+                return true;  // a file is a word and no more
             if (token.type == P::LPAREN || token.type == P::LBRACK) ++depth;
             if ((token.type == P::RPAREN || token.type == P::RBRACK) && depth-- == 0) return false;
         }
@@ -353,7 +353,7 @@ class Marker {
             case P::END: return true;
             default: break;
         }
-        const bool keyword = is_word(before.type) && before.type != P::IDENT;
+        const bool keyword = is_word_type(before.type) && before.type != P::IDENT;
         return ends_value(before) && (!keyword || in_[at_].first_on_line);
     }
 
@@ -379,7 +379,7 @@ class Marker {
     // Behind a part of a reply: `-` subtracts, and `(` calls what is before it when that is a name and not a format.
     bool goes_on(const SyntaxToken& token) const {
         const bool formatted = out_.size() > 1 && out_[out_.size() - 2].type == P::COLON;
-        return token.type == P::MINUS || (token.type == P::LPAREN && is_word(out_.back().type) && !formatted);
+        return token.type == P::MINUS || (token.type == P::LPAREN && is_word_type(out_.back().type) && !formatted);
     }
 
     // Before `token`, inside a reply: does the statement end here, or another part begin?
@@ -387,8 +387,8 @@ class Marker {
         if (open_.size() != reply_depth_) return;
         const bool after_value = ends_value(out_.back()) && out_.size() != reply_at_ + 1;
         const bool closes = token.type == P::RBRACE || token.type == P::EOF;
-        const bool new_line = token.first_on_line && is_word(token.type) && could_act(following().type);
-        const bool assigns = is_word(token.type) && following().type == P::ASSIGN;
+        const bool new_line = token.first_on_line && is_word_type(token.type) && could_act(following().type);
+        const bool assigns = is_word_type(token.type) && following().type == P::ASSIGN;
         const bool stmt = begins_reserved_stmt(token.type) || (begins_soft_stmt(token.type) && after_value);
         if (closes || stmt || (after_value && (new_line || assigns))) {
             out_.push_back(made(P::END, out_.back()));
@@ -450,7 +450,7 @@ bool begins_item(const std::vector<SyntaxToken>& tokens, std::size_t at) {
         case P::CONST:
         case P::FN:
         case P::CHAIN: return true;
-        case P::FILES: return is_word(next);
+        case P::FILES: return is_word_type(next);
         case P::MATCH: return next == P::EXE;
         case P::BATCH: return next == P::LBRACE;
         case P::PARAM:
@@ -460,7 +460,7 @@ bool begins_item(const std::vector<SyntaxToken>& tokens, std::size_t at) {
         case P::RECORD:
         case P::TEXT:
         case P::SERVICE:
-        case P::PROBE: return is_word(next);
+        case P::PROBE: return is_word_type(next);
         default: return false;
     }
 }

@@ -22,7 +22,6 @@ class YamlReader {
     std::vector<ast::Item> items(const YamlNode& root);
 
   private:
-    using P = grammar::ChainParser;
     using Node = YamlNode;
     using Pair = YamlPair;
     using Keys = std::initializer_list<std::string_view>;

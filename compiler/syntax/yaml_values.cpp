@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "compiler/syntax/characters.h"
 #include "compiler/syntax/codes.h"
 #include "compiler/syntax/literals.h"
 #include "compiler/syntax/repair.h"
@@ -7,8 +8,6 @@
 
 namespace chainio::syntax {
 namespace {
-
-std::string in_ticks(std::string_view text) { return "`" + std::string(text) + "`"; }
 
 std::string listed(std::initializer_list<std::string_view> words) {
     std::string out;

@@ -9,7 +9,7 @@ namespace chainio::engine {
 namespace {
 
 constexpr std::uint64_t kMostEntries = 1u << 20;
-constexpr std::uint64_t kStretch = 512;  // units, of a file
+constexpr std::uint64_t kUnitsTogether = 512;  // units, of a file
 
 // For tables that are looked at anywhere; it is a wish, and only for memory that nobody has touched.
 void want_huge_pages(void* begin, std::size_t bytes) {
@@ -47,12 +47,12 @@ BlockCache::~BlockCache() {
 // in a few pages; stretches of a file are strewn, so that no distance between blocks makes them share buckets.
 std::uint32_t BlockCache::bucket_of(std::uint32_t file, std::uint64_t offset, std::uint32_t length) const {
     const std::uint64_t unit = offset / umem::kUnit;
-    std::uint64_t hash = (unit / kStretch) ^ (std::uint64_t{file} << 48) ^ (std::uint64_t{length} << 32);
+    std::uint64_t hash = (unit / kUnitsTogether) ^ (std::uint64_t{file} << 48) ^ (std::uint64_t{length} << 32);
     hash *= 0x9e3779b97f4a7c15u;
     hash += offset % umem::kUnit;
     hash ^= hash >> 29;
     hash *= 0xbf58476d1ce4e5b9u;
-    return static_cast<std::uint32_t>(((hash >> 32) + unit % kStretch) & (buckets_.size() - 1));
+    return static_cast<std::uint32_t>(((hash >> 32) + unit % kUnitsTogether) & (buckets_.size() - 1));
 }
 
 std::uint32_t BlockCache::find(std::uint32_t file, std::uint64_t offset, std::uint32_t length, std::uint64_t now_ns) {

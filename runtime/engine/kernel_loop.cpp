@@ -17,7 +17,7 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{512} << 20;  // that the veri
 constexpr std::uint64_t kAutomaticBytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t kQueueBytes = std::uint64_t{32} << 20;  // of reads that chains have asked for
 constexpr std::uint64_t kBulkSteps = 8;                         // that an urgent chain's step may wait for
-constexpr std::uint32_t kMostReads = 32768;                     // half of the longest completion queue
+constexpr std::uint32_t kMostFlights = 32768;                   // half of the longest completion queue
 
 std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
 
@@ -101,7 +101,7 @@ std::expected<KernelLoop::Plan, std::string> KernelLoop::plan(const spec::Loaded
     const auto bytes_with = [&](std::uint64_t window) {
         return at.frames_offset + flights * window * at.frame_bytes + CIO_MAX_BLOCK + 2 * kPage + serving;
     };
-    if (bytes_with(1) > kMostBytes || flights > kMostReads) {
+    if (bytes_with(1) > kMostBytes || flights > kMostFlights) {
         return std::unexpected(std::to_string(options.flights / 2) + " chains in flight would take " +
                                std::to_string(bytes_with(1) >> 20) + " MiB, and the kernel engine can use " +
                                std::to_string(kMostBytes >> 20) +
@@ -109,7 +109,7 @@ std::expected<KernelLoop::Plan, std::string> KernelLoop::plan(const spec::Loaded
     }
     std::uint64_t window = CIO_LOOP_WINDOW;
     const std::uint64_t wish = options.memory_bytes != 0 ? options.memory_bytes : kAutomaticBytes;
-    while (window > 1 && (bytes_with(window) > std::min(wish, kMostBytes) || flights * window > kMostReads))
+    while (window > 1 && (bytes_with(window) > std::min(wish, kMostBytes) || flights * window > kMostFlights))
         window /= 2;
     at.window_mask = window - 1;
     at.frames_stride = window * at.frame_bytes;

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 
+#include "runtime/net/clock.h"
 #include "runtime/service/server.h"
 
 namespace chainio::service {
@@ -15,9 +15,7 @@ namespace {
 
 constexpr std::uint64_t kPlain = 1'000'000'000;  // ns, for which a kernel without memory is not asked again
 
-std::uint64_t now_ns() {
-    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
+using net::now_ns;
 
 }  // namespace
 

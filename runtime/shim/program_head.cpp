@@ -9,15 +9,15 @@ namespace chainio::shim {
 namespace {
 
 #if defined(__x86_64__)
-constexpr char kLoader[] = "/ld-linux-x86-64.so.2";
+constexpr char kLoaderEnd[] = "/ld-linux-x86-64.so.2";
 #else
-constexpr char kLoader[] = "/ld-linux-aarch64.so.1";
+constexpr char kLoaderEnd[] = "/ld-linux-aarch64.so.1";
 #endif
 
 // By the last part of its name, as where the run begins: glibc's may lie in any folder.
 bool is_of_glibc(const char* name, std::size_t length) {
-    constexpr std::size_t kLength = sizeof kLoader - 1;
-    return length >= kLength && std::memcmp(name + length - kLength, kLoader, kLength) == 0;
+    constexpr std::size_t kLength = sizeof kLoaderEnd - 1;
+    return length >= kLength && std::memcmp(name + length - kLength, kLoaderEnd, kLength) == 0;
 }
 
 // One whose name lies further in than `ProgramHead`, as behind an unusual linker, is not judged.

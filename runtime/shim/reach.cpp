@@ -22,9 +22,9 @@ constexpr std::size_t kVariableLength = sizeof kVariable - 1;
 constexpr char kBetween[] = ": ";
 
 constinit char own[kMaxPath + 1] = {};
-constinit char place[kMaxPath + 1] = {};     // what of it has to be there: `$LIB` only the loader knows
-constinit const char* loaded = nullptr;      // with `$LIB` as this program's loader has it
-constinit const char* first_list = nullptr;  // in memory that the kernel has made for the program's environment
+constinit char own_place[kMaxPath + 1] = {};  // what of it has to be there: `$LIB` only the loader knows
+constinit const char* loaded = nullptr;       // with `$LIB` as this program's loader has it
+constinit const char* first_list = nullptr;   // in memory that the kernel has made for the program's environment
 
 std::size_t length_of_part(const char* part) { return std::strcspn(part, kBetween); }
 const char* next_part(const char* part) {
@@ -52,7 +52,7 @@ constinit std::atomic<Reach> reach{Reach::is_asked};
 bool out_of_reach() {
     if (own[0] == 0) return false;
     if (const Reach known = reach.load(std::memory_order_relaxed); known != Reach::is_asked) return known == Reach::out;
-    const long found = raw_call(SYS_faccessat, AT_FDCWD, word(place), F_OK);
+    const long found = raw_call(SYS_faccessat, AT_FDCWD, word(own_place), F_OK);
     return failed(found) && found != -EPERM && found != -ENOSYS;
 }
 
@@ -67,9 +67,9 @@ bool readable(const void* at, std::size_t bytes) {
 }
 
 bool readable_text(const char* text) {
-    constexpr std::uintptr_t kPage = 4096;
+    constexpr std::uintptr_t kPageBytes = 4096;
     while (readable(text, 1)) {
-        const std::size_t rest = kPage - reinterpret_cast<std::uintptr_t>(text) % kPage;
+        const std::size_t rest = kPageBytes - reinterpret_cast<std::uintptr_t>(text) % kPageBytes;
         if (std::memchr(text, 0, rest)) return true;
         text += rest;
     }
@@ -131,8 +131,8 @@ void learn_own_entry() {
         const std::size_t length = length_of_part(part);
         if (!names_library(part, length)) continue;
         std::memcpy(own, part, length);
-        std::memcpy(place, part, length);
-        if (char* expanded = std::strstr(place, kExpanded)) *expanded = 0;
+        std::memcpy(own_place, part, length);
+        if (char* expanded = std::strstr(own_place, kExpanded)) *expanded = 0;
         if (Dl_info info; dladdr(own, &info) != 0) loaded = info.dli_fname;
         return;
     }

@@ -15,14 +15,14 @@
 namespace chainio::shim {
 namespace {
 
-constexpr std::uint64_t kLongestWaitNs = 20'000'000;
-constexpr std::uint32_t kWaitsInVain = 8;  // after so many a process waits no more
+constexpr std::uint64_t kLongestRemovalNs = 20'000'000;
+constexpr std::uint32_t kRemovalsInVain = 8;  // after so many a process waits no more
 
 // Of one that was killed, the kernel has closed all. In another PID namespace it looks the same.
 bool lives(std::uint32_t server) { return raw_call(SYS_kill, server, 0) != -ESRCH; }
 
 bool has_let_go(Region& region, std::uint32_t asked) {
-    const std::uint64_t until = kernels_now_ns() + kLongestWaitNs;
+    const std::uint64_t until = kernels_now_ns() + kLongestRemovalNs;
     while (true) {
         const std::uint32_t done = region.let_go.load(std::memory_order_acquire);
         if (static_cast<std::int32_t>(done - asked) >= 0) return true;
@@ -36,7 +36,8 @@ bool has_let_go(Region& region, std::uint32_t asked) {
 
 Answer ask_to_let_go(Region& region) {
     std::atomic<std::uint32_t>& in_vain = process().removals_in_vain;
-    if (in_vain.load(std::memory_order_relaxed) >= kWaitsInVain || !lives(region.server.load())) return Answer::nobody;
+    if (in_vain.load(std::memory_order_relaxed) >= kRemovalsInVain || !lives(region.server.load()))
+        return Answer::nobody;
     const std::uint32_t asked = region.removals.fetch_add(1) + 1;
     wake(region);
     if (has_let_go(region, asked)) return Answer::gone;

@@ -21,16 +21,16 @@ constexpr std::uint64_t kLongestWaitNs = 20'000'000;  // for what is on its way;
 constexpr std::uint32_t kWaitsInVain = 8;             // after so many a process waits no more
 constexpr std::size_t kMostRead = 0x7ffff000;         // by one call, as the kernel has it
 
-enum Mapping : int { unknown, made, none };
+enum Mapping : int { unmapped, made, none };
 
-constinit std::atomic<int> mapping{unknown};
-constinit ServedParts parts;
+constinit std::atomic<int> mapping{unmapped};
+constinit ServedParts frames_of_server;
 constinit Beside region_path = {};
 
 bool map_frames(std::uint64_t bytes) {
     const long memory = map_file(region_path, kServedFile, O_RDONLY, bytes, 0);
     if (failed(memory)) return false;
-    if (served_parts(reinterpret_cast<std::uint8_t*>(memory), bytes, parts)) return true;
+    if (served_parts(reinterpret_cast<std::uint8_t*>(memory), bytes, frames_of_server)) return true;
     raw_call(SYS_munmap, memory, static_cast<long>(bytes));
     return false;
 }
@@ -39,12 +39,12 @@ bool map_frames(std::uint64_t bytes) {
 const ServedParts* memory(const Region& region) {
     const int now = mapping.load(std::memory_order_acquire);
     if (now == made) [[likely]]
-        return &parts;
+        return &frames_of_server;
     const std::uint64_t bytes = region.served.load(std::memory_order_acquire);
-    if (now != unknown || bytes == 0 || region_path[0] == 0 || process().maps_frames.exchange(1) != 0) return nullptr;
+    if (now != unmapped || bytes == 0 || region_path[0] == 0 || process().maps_frames.exchange(1) != 0) return nullptr;
     const bool done = map_frames(bytes);
     mapping.store(done ? made : none, std::memory_order_release);
-    return done ? &parts : nullptr;
+    return done ? &frames_of_server : nullptr;
 }
 
 // The server has found no io_uring and no AIO context in this process, and none was set up where it could be seen.

@@ -5,6 +5,8 @@
 namespace chainio::chainc {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 // Collects what has a line of the canonical form. Blocks nest at most as deep as the parser allows (256).
 class Collector {
   public:
@@ -80,7 +82,6 @@ Span SourceMap::find(const std::string& canonical_name, std::uint32_t line) cons
 }
 
 std::string SourceMap::to_json(const diag::Sources& sources) const {
-    using Json = nlohmann::ordered_json;
     Json files = Json::array();
     for (const auto& [name, lines] : lines_) {
         Json rows = Json::array();

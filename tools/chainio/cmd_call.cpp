@@ -13,7 +13,7 @@
 namespace chainio::tool {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kCallFooter =
     R"(chainio call ARTIFACT CHAIN [--file NAME=PATH]... [--PARAMETER VALUE]... [OPTIONS]
 
 The chain's parameters are given by their names: --key 42, --name alice, --name hex:00ff.
@@ -48,7 +48,7 @@ void add_call(CLI::App& root, int& exit_code) {
     };
     auto parsed = std::make_shared<Parsed>();
     auto* command = root.add_subcommand("call", "Run a call chain");
-    command->footer(kFooter);
+    command->footer(kCallFooter);
     command->allow_extras();
     CallOptions& options = parsed->options;
     command->add_option("--file", parsed->files, "file for a file parameter: NAME=PATH")

@@ -25,7 +25,7 @@ constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 // Of an answer that cannot be understood.
 constexpr std::size_t kMostShown = 300;
 
-struct Parsed {
+struct ControlGiven {
     std::string path, op;
     unsigned timeout_s = 60;
 };
@@ -59,7 +59,7 @@ class Deadline {
 };
 
 // The answer's line; the error says what to look at.
-std::expected<std::string, std::string> ask(const Parsed& parsed) {
+std::expected<std::string, std::string> ask(const ControlGiven& parsed) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (parsed.path.size() >= sizeof address.sun_path)
@@ -106,7 +106,7 @@ int refused(int code, const std::string& message) {
     return code;
 }
 
-int control(const Parsed& parsed) {
+int control(const ControlGiven& parsed) {
     const auto answer = ask(parsed);
     if (!answer) return refused(kExitSystem, answer.error());
     auto json = nlohmann::ordered_json::parse(*answer, nullptr, false);
@@ -124,7 +124,7 @@ int control(const Parsed& parsed) {
 }  // namespace
 
 void add_control(CLI::App& root, int& exit_code) {
-    auto parsed = std::make_shared<Parsed>();
+    auto parsed = std::make_shared<ControlGiven>();
     auto* command =
         root.add_subcommand("control", "Ask a running chainio-runtime for its counters, to reload, or to forget");
     command->add_option("socket", parsed->path, "what it got as --socket")->required();

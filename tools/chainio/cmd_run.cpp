@@ -14,7 +14,7 @@
 namespace chainio::tool {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kRunFooter =
     R"(chainio run --spec SPEC [OPTIONS] -- PROGRAM [ARGUMENTS]...
 
 SPEC is an artifact of chainc, a .chain or .yaml source, or the name of one in a folder of -I or in the library:
@@ -23,12 +23,12 @@ The program has its terminal, its standard input and output and its signals as e
 When something of ours is missing it runs plain, and one line says why.
 Exit code: the program's; 1 the spec is wrong; 2 usage; 3 --strict refuses; 126 and 127 the program cannot be executed.)";
 
-struct Parsed {
+struct RunGiven {
     run::RunOptions options;
     bool no_gate = false, no_cache = false;
 };
 
-void declare(CLI::App& command, Parsed& parsed) {
+void declare(CLI::App& command, RunGiven& parsed) {
     run::RunOptions& o = parsed.options;
     command.add_option("--spec", o.spec.name, "what the program's reads lead to")
         ->required()
@@ -72,9 +72,9 @@ void declare(CLI::App& command, Parsed& parsed) {
 }  // namespace
 
 void add_run(CLI::App& root, int& exit_code) {
-    auto parsed = std::make_shared<Parsed>();
+    auto parsed = std::make_shared<RunGiven>();
     auto* command = root.add_subcommand("run", "Run a program, and its shadow chains beside it");
-    command->footer(kFooter);
+    command->footer(kRunFooter);
     declare(*command, *parsed);
     command->callback([parsed, &exit_code] {
         run::RunOptions& options = parsed->options;

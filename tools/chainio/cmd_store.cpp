@@ -13,7 +13,7 @@
 namespace chainio::tool {
 namespace {
 
-struct Given {
+struct StoreGiven {
     store::BuildOptions options;
     std::string tsv, sqlite, table, query, duplicates = "refuse";
 };
@@ -38,7 +38,7 @@ std::string size_of(const auto& store) {
                        counted(store.buckets, "bucket"), counted(store.overflow, "further one"));
 }
 
-int build(const Given& given) {
+int build(const StoreGiven& given) {
     if (given.options.path.empty()) return usage("the name of the file to make is empty");
     if (given.tsv.empty() == given.sqlite.empty()) return usage("one of --from FILE and --from-sqlite DB is wanted");
     if (given.sqlite.empty() && !(given.table.empty() && given.query.empty()))
@@ -74,7 +74,7 @@ int check(const std::string& path) {
 }
 
 void add_build(CLI::App& parent, int& exit_code) {
-    auto given = std::make_shared<Given>();
+    auto given = std::make_shared<StoreGiven>();
     auto* command = parent.add_subcommand("build", "Make a store, or replace one");
     command->add_option("store", given->options.path, "the file to make")->required();
     command->add_option("--from", given->tsv, "lines KEY, tab, VALUE and perhaps tab, FLAGS; - reads standard input");

@@ -13,12 +13,12 @@
 namespace chainio::tool {
 namespace {
 
-struct Given {
+struct TestGiven {
     std::vector<std::string> files;
     testing::Options options;
 };
 
-int run(const Given& given) {
+int run(const TestGiven& given) {
     testing::Counts counts;
     for (const auto& file : given.files) testing::run_file(file, given.options, counts);
     if (given.options.list) return counts.unread_file ? kExitSystem : counts.wrong_file ? kExitFailed : kExitOk;
@@ -37,7 +37,7 @@ int run(const Given& given) {
 void add_test(CLI::App& root, int& exit_code) {
     auto* command = root.add_subcommand(
         "test", "Run a spec's tests: chains over fixture files, compared with what they should give");
-    auto given = std::make_shared<Given>();
+    auto given = std::make_shared<TestGiven>();
     command->add_option("file", given->files, "test files (app.test.yaml; docs/testing-your-specs.md)")->required();
     command->add_option("--engine", given->options.engines, "interpreter, native or bpf; all by default (repeatable)")
         ->allow_extra_args(false)

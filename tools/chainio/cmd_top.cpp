@@ -28,7 +28,7 @@ std::atomic<bool> g_quit{false}, g_resized{false};
 void on_quit(int) { g_quit.store(true); }
 void on_resize(int) { g_resized.store(true); }
 
-struct Parsed {
+struct TopGiven {
     int pid = 0;
     bool once = false, json = false;
     double interval = 1;
@@ -63,7 +63,7 @@ bool wait_until(Clock::time_point due, const std::string& shown) {
 
 // On a terminal each page, of which the first comes at once, replaces the one before; elsewhere they follow one
 // another.
-int watch(const run::Attached& run, const Parsed& options) {
+int watch(const run::Attached& run, const TopGiven& options) {
     std::signal(SIGINT, on_quit);
     std::signal(SIGTERM, on_quit);
     const bool terminal = ::isatty(1) == 1 && !options.json;
@@ -97,7 +97,7 @@ std::expected<int, std::string> only_run() {
     return std::unexpected(std::move(list));
 }
 
-int top(const Parsed& options) {
+int top(const TopGiven& options) {
     const auto fail = [](const std::string& why) {
         fmt::print(stderr, "chainio top: {}\n", why);
         return kExitFailed;
@@ -119,7 +119,7 @@ int top(const Parsed& options) {
 }  // namespace
 
 void add_top(CLI::App& root, int& exit_code) {
-    auto parsed = std::make_shared<Parsed>();
+    auto parsed = std::make_shared<TopGiven>();
     auto* command = root.add_subcommand("top", "Watch a running `chainio run`");
     command
         ->add_option("pid", parsed->pid,

@@ -10,7 +10,7 @@ import tempfile
 from report import JOBS, LOGS, ROOT, Outcome, one, run
 from seeds import make_seeds
 
-FUZZ_SECONDS = int(os.environ.get("CHAINIO_FUZZ_SECONDS", "15"))
+FUZZ_SECONDS = int(os.environ.get("CHAINIO_FUZZ_SECONDS", "10"))
 SCRIPT_SECONDS = 10_800 if os.environ.get("CHAINIO_SOAK") == "1" else 600
 
 

@@ -2,13 +2,14 @@
 import concurrent.futures
 import hashlib
 import json
+import pathlib
 import re
 import shlex
 import subprocess
 
 from report import JOBS, LOGS, ROOT, Outcome, one, run
 
-TIDY_GROUP = 10  # files that clang-tidy reads at a time
+TIDY_GROUP = 20  # files that clang-tidy reads at a time
 
 
 def tracked(*patterns):
@@ -85,17 +86,31 @@ def flags_of(entry):
     return [word for word in words[first:words.index("-o")] if word != "-c"]
 
 
+def entries_of(database):
+    """How each source is compiled; of those that are compiled as one unit, how that is."""
+    entries = {}
+    for entry in json.loads(database.read_text()):
+        unit = pathlib.Path(entry["file"])
+        sources = re.findall(r'^#include "(.+)"$', unit.read_text(), re.M) if unit.parent.name == "Unity" else [entry["file"]]
+        entries |= dict.fromkeys(sources, entry)
+    return entries
+
+
+def nearest(entries, path):
+    """How a source is compiled that lies in the same folder, or else in one above: of what cmake does not compile itself, or not here."""
+    return next(entry for folder in path.parents for source, entry in sorted(entries.items()) if folder in pathlib.Path(source).parents)
+
+
 def tidy():
     """Our own translation units, as release compiles them; tests are left to the compiler's warnings."""
     database = ROOT / "build" / "release" / "compile_commands.json"
     if not database.exists():
         return [Outcome("clang-tidy", "failed", "build/release/compile_commands.json is missing: the build failed")]
-    entries = {entry["file"]: entry for entry in json.loads(database.read_text())}
+    entries = entries_of(database)
     folders = {}
     for path in tracked("compiler/*.cpp", "runtime/*.cpp", "tools/*.cpp"):
-        if str(path) in entries:
-            flags = tuple(flags_of(entries[str(path)]))
-            folders.setdefault((path.parent.relative_to(ROOT).as_posix().replace("/", "_"), flags), []).append(path)
+        flags = tuple(flags_of(entries.get(str(path)) or nearest(entries, path)))
+        folders.setdefault((path.parent.relative_to(ROOT).as_posix().replace("/", "_"), flags), []).append(path)
     groups = [(f"{folder}_{at // TIDY_GROUP}_{number}", paths[at:at + TIDY_GROUP], flags)
               for number, ((folder, flags), paths) in enumerate(sorted(folders.items())) for at in range(0, len(paths), TIDY_GROUP)]
     common = b"".join(p.read_bytes() for p in [*tracked("*.h"), ROOT / ".clang-tidy"])

@@ -17,7 +17,7 @@ extern "C" [[gnu::noinline, gnu::used]] void chainio_random_step(const char* fil
 namespace chainio::random_program {
 namespace {
 
-constexpr std::size_t kMostSlots = 10, kPage = 4096;
+constexpr std::size_t kMostSlots = 10;
 constexpr const char* kEndings[] = {".dat", ".dat", ".idx", ".txt"};
 
 // From the begin of a page: O_DIRECT takes some addresses and refuses others, so they have to be alike in every run.

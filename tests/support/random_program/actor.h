@@ -33,6 +33,7 @@ std::uint64_t hash_of(const void* data, std::size_t bytes);
 inline constexpr int kUntouched = 777;
 inline constexpr unsigned kFiles = 8;
 inline constexpr std::size_t kMostBytes = 24 * 1024;
+inline constexpr std::size_t kPage = 4096;
 
 // What the whole process shares.
 struct Process {

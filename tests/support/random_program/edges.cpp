@@ -17,8 +17,6 @@
 namespace chainio::random_program {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-
 // Pages, the last of which may not be written.
 class Guarded {
   public:

@@ -17,7 +17,6 @@
 namespace chainio::random_program {
 namespace {
 
-constexpr std::size_t kPage = 4096;
 constexpr off_t kPages = 8;
 
 void one_change(Actor& a, int fd, unsigned file) {

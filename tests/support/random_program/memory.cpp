@@ -15,8 +15,6 @@
 namespace chainio::random_program {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-
 void map_shared(Actor& a) {
     const int fd = a.open_some(O_RDWR | O_CREAT);
     if (fd < 0) return;

@@ -15,7 +15,7 @@
 namespace chainio::random_program {
 namespace {
 
-constexpr std::size_t kPage = 4096, kBytes = 10 * kPage;
+constexpr std::size_t kBytes = 10 * kPage;
 
 off_t some_page(Actor& a) { return static_cast<off_t>(kPage * a.rng.below(8)); }
 

@@ -91,11 +91,11 @@ void looked_up(Actor& a) {
 }
 
 void stdio(Actor& a) {
-    static constexpr const char* kModes[] = {"r", "r+", "a+", "re", "rb", "r+x", "w+"};
+    static constexpr const char* kOpenModes[] = {"r", "r+", "a+", "re", "rb", "r+x", "w+"};
     const std::string path = a.path(a.file()), other = a.path(a.file());
     errno = kUntouched;
-    std::FILE* file =
-        a.rng.chance(50) ? std::fopen(path.c_str(), a.rng.of(kModes)) : ::fopen64(path.c_str(), a.rng.of(kModes));
+    std::FILE* file = a.rng.chance(50) ? std::fopen(path.c_str(), a.rng.of(kOpenModes))
+                                       : ::fopen64(path.c_str(), a.rng.of(kOpenModes));
     a.note("fopen", file != nullptr, file ? kUntouched : errno);
     if (!file) return;
     const auto into = a.buffer(5000);

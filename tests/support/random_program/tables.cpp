@@ -157,16 +157,16 @@ void by_number(Actor& a) {
     const std::string path = a.path(a.file());
     const int place = a.call_fd("O_PATH", [&] { return ::open(path.c_str(), O_PATH | O_CLOEXEC); });
     read_all(a, "read of a name", place);
-    static constexpr int kFlags[] = {O_RDONLY,
-                                     O_RDWR,
-                                     O_WRONLY | O_APPEND,
-                                     O_RDWR | O_APPEND,
-                                     O_RDONLY | O_DIRECT,
-                                     O_RDONLY | O_NOFOLLOW,
-                                     O_RDWR | O_DSYNC,
-                                     O_RDWR | O_APPEND | O_DIRECT};
+    static constexpr int kOpenFlags[] = {O_RDONLY,
+                                         O_RDWR,
+                                         O_WRONLY | O_APPEND,
+                                         O_RDWR | O_APPEND,
+                                         O_RDONLY | O_DIRECT,
+                                         O_RDONLY | O_NOFOLLOW,
+                                         O_RDWR | O_DSYNC,
+                                         O_RDWR | O_APPEND | O_DIRECT};
     const std::string number = fmt::format("/proc/self/fd/{}", place);
-    const int flags = a.rng.of(kFlags);
+    const int flags = a.rng.of(kOpenFlags);
     const int fd =
         a.call_fd(fmt::format("open {:o}", flags), [&] { return ::open(number.c_str(), flags | O_CLOEXEC); });
     read_all(a, "read", fd);

@@ -11,7 +11,7 @@ namespace chainio::shadow::test {
 namespace {
 
 // Three kinds of parts: a page of the file itself is fetched, or walked to, or one of the file beside it.
-const char* const kParts = R"(
+const char* const kForetoldSpec = R"(
 app parts { files columns = "*.col"  files trees = "*.tree"  files marks = "*.mark"  files others = "*.oth" }
 record Page { count: u32le }
 chain reach(db: file trees, page: u32) -> u8 hops 1 { step there(p: Page at page * 4096 for 4096 in db) { return 1 } }
@@ -23,7 +23,7 @@ constexpr std::uint8_t kColumns = 0, kTrees = 1, kMarks = 2;  // classes
 
 class Foretold : public Asking {
   protected:
-    Foretold() : Asking(kParts) {}
+    Foretold() : Asking(kForetoldSpec) {}
     void begin_events() {
         begin(1);
         events_.emplace(Events::Parts{*spec_, plan_, *region_, files_, *ranges_, *score_, *ahead_, direct_, marks_},

@@ -149,7 +149,7 @@ TEST(Succession, LeavesVeryManyFoldersAlone) {
     EXPECT_EQ(succession.after(0, folder.path() + "/2/a", true, 0), Names());
 }
 
-const char* const kParts = R"(
+const char* const kPartsSpec = R"(
 app parts { files columns = "*.col"  files marks = "*.mrk"  files other = "*.mrk2" }
 chain beside on open(columns) as c { prefetch marks.sibling(c, ".mrk")  prefetch other.sibling(c, ".mrk2") }
 )";
@@ -159,7 +159,7 @@ TEST(Succession, AChainOnOpeningsRunsAheadOfTheThreadAndNotAgain) {
     const auto in = parts(folder, {"p_1", "p_2", "p_3"}, {"a.col", "a.mrk"});
     const auto mark = [&](int part) { return folder.path() + "/p_" + std::to_string(part) + "/a.mrk"; };
     for (int part = 1; part <= 3; part++) drop_pages(mark(part));
-    Running running(server_of(kParts));
+    Running running(server_of(kPartsSpec));
     Poster poster(running.region(), 0);
     ASSERT_TRUE(poster.opened(0, in[0]));
     EXPECT_TRUE(happens([&] { return pages_in_memory(mark(1), 0, 2) == 2; }));
@@ -178,7 +178,7 @@ TEST(Succession, AChainOnOpeningsRunsAheadOfTheThreadAndNotAgain) {
 TEST(Succession, SiblingsThatAreNeverThereAreSeldomLookedFor) {
     const Folder folder;
     const std::string column = folder.write("a.col", "x");
-    Running running(server_of(kParts, {.gate = false}));
+    Running running(server_of(kPartsSpec, {.gate = false}));
     Poster poster(running.region(), 0);
     const auto open = [&](int times) {
         for (int i = 0; i < times; i++)

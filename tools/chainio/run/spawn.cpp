@@ -35,8 +35,8 @@ std::vector<std::string> as_script(const Start& what) {
 }
 
 // Everything that execve() takes, made before there is a child that shares this process's memory.
-struct Prepared {
-    explicit Prepared(const Start& what)
+struct PreparedExec {
+    explicit PreparedExec(const Start& what)
         : path(what.path.c_str()),
           script(as_script(what)),
           words(pointers(what.words)),
@@ -55,7 +55,7 @@ struct Prepared {
 };
 
 struct Birth {
-    const Prepared& prepared;
+    const PreparedExec& prepared;
     const Inherited& inherited;
     std::vector<std::string> own;        // entries of the environment with room for a number
     std::vector<std::size_t> number_at;  // in each
@@ -74,7 +74,7 @@ void leave_out_id(std::vector<char*>& environment) {
 }
 
 // Those by which systemd says for which process its sockets and its watchdog are, and which one it has started.
-void find_own(const Start& what, Birth& birth, Prepared& prepared) {
+void find_own(const Start& what, Birth& birth, PreparedExec& prepared) {
     constexpr std::size_t kLongest = 11;  // of a number, with its end
     const std::string self = std::to_string(::getpid());
     std::vector<std::size_t> places;
@@ -160,7 +160,7 @@ class Turns {
 int spawn(const Start& what, const Inherited& inherited, const std::function<void()>& before, int& pid) {
     constexpr std::size_t kStack = 32768;
     alignas(16) char stack[kStack];
-    Prepared prepared(what);
+    PreparedExec prepared(what);
     Birth birth{prepared, inherited, {}, {}};
     find_own(what, birth, prepared);
     std::optional<Turns> turns;
@@ -175,6 +175,6 @@ int spawn(const Start& what, const Inherited& inherited, const std::function<voi
     return birth.error;
 }
 
-int replace_by(const Start& what) { return Prepared(what).execute(); }
+int replace_by(const Start& what) { return PreparedExec(what).execute(); }
 
 }  // namespace chainio::run

@@ -76,8 +76,8 @@ class BpfSteps : public Steps {
     std::uint32_t io_bytes_;
 };
 
-// The last lines of the verifier's log say what it refused.
-std::string last_line(const std::string& log) {
+// What the verifier refused: the last line of its log but for the summary.
+std::string refusal_of(const std::string& log) {
     const std::string_view text = std::string_view(log).substr(0, log.find_last_not_of("\n\r ") + 1);
     const auto summary = text.rfind("\nprocessed ");
     const std::string_view before = text.substr(0, summary);
@@ -118,7 +118,7 @@ std::expected<std::unique_ptr<Steps>, NoKernel> make_bpf_steps(const std::string
                     false, "loading BPF programs needs CAP_BPF (and kernel.unprivileged_bpf_disabled is set)"});
         }
         return std::unexpected(NoKernel{true, fmt::format("the kernel refuses the BPF code: {}",
-                                                          log.empty() ? std::strerror(error) : last_line(log))});
+                                                          log.empty() ? std::strerror(error) : refusal_of(log))});
     }
     auto io = map_of(object.get(), "cio_io_map");
     auto block = map_of(object.get(), "cio_block_map");
