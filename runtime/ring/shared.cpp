@@ -63,8 +63,8 @@ bool Shared::has_room(unsigned operations) {
     return failed_ == 0 && (io_uring_sq_space_left(ring_.get()) >= operations || submit_all());
 }
 
-// Submits what was started, and looks for completions; whether there were enough before the time was over. A processor
-// that has gone to sleep takes longer to wake up than many a read takes.
+// Where it is to look before it sleeps: submits what was started, and says whether enough came before the time was
+// over.
 bool Shared::look(unsigned wait_for) {
     if (options_.spin_us == 0) return false;
     if (options_.spin_where_it_pays && !spinning_.begins()) return false;
@@ -72,10 +72,12 @@ bool Shared::look(unsigned wait_for) {
     if (io_uring_submit_and_get_events(ring_.get()) < 0) return false;
     if (io_uring_cq_ready(ring_.get()) >= wait_for) return true;  // which is no sign that looking pays
     const bool has_come = spin(wait_for);
-    has_come ? spinning_.found() : spinning_.in_vain();
+    if (has_come) spinning_.found();
+    spinning_.ended();
     return has_come;
 }
 
+// A processor that has gone to sleep takes longer to wake up than many a read takes.
 bool Shared::spin(unsigned wait_for) {
     io_uring* ring = ring_.get();
     const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(options_.spin_us);

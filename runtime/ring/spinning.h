@@ -9,13 +9,14 @@ namespace chainio::ring {
 
 class Spinning {
   public:
-    static constexpr int kFound = 3, kVain = 1, kMost = 32;
+    static constexpr int kFound = 3, kLook = 1, kMost = 32;
     static constexpr unsigned kTry = 16;
 
     // Whether to look on this time.
     bool begins() { return credit_ > 0 || ++passed_ % kTry == 0; }
+    // Each look that was begun ends; one that found something says so before.
     void found() { credit_ = std::min(credit_ + kFound, kMost); }
-    void in_vain() { credit_ = std::max(credit_ - kVain, 0); }
+    void ended() { credit_ = std::max(credit_ - kLook, 0); }
 
   private:
     int credit_ = kMost / 2;

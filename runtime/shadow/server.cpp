@@ -257,7 +257,7 @@ void ServerImpl::sleep(const std::function<bool()>& stop) {
 // Without reads under way it looks on for a moment, as a program that has just been helped will come back soon.
 bool ServerImpl::looks_on(std::uint64_t now) {
     if (ahead_->under_way() != 0 || now - last_moved_ >= options_.spin_ns) {
-        if (std::exchange(spins_, false)) spinning_.in_vain();
+        if (std::exchange(spins_, false)) spinning_.ended();
         return false;
     }
     if (std::exchange(may_spin_, false)) spins_ = spinning_.begins();

@@ -176,6 +176,7 @@ def test_runtime(app, tree, folder):
            lambda r: r[0] == 0 and ", looks 50 us for completions before it sleeps where that pays)" in r[1])
     expect("refused: spin auto inside the kernel", run("--spec", app, "--spin", "auto", "--engine=kernel", tool="chainio-runtime"),
            lambda r: (r[0], r[2]) == (2, "chainio-runtime: --spin auto goes not with --engine=kernel: say how many microseconds\n"))
+    expect("  as other numbers are read", run("--spec", app, "--check", "--spin", "0x32", tool="chainio-runtime"), lambda r: ", looks 50 us for" in r[1])
     for wrong in ("often", -1, 1_000_001, "50us", ""):
         expect(f"refused: spin {wrong!r}", run("--spec", app, "--check", "--spin", wrong, tool="chainio-runtime"), lambda r: r[0] == 2 and "--spin" in r[2])
     expect("  or not", run("--spec", app, "--check", tool="chainio-runtime"), lambda r: "looks" not in r[1])

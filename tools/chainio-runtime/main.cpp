@@ -41,7 +41,8 @@ std::string given_twice(const std::vector<std::string>& interfaces) {
 void take_spin(Options& options, const std::string& text) {
     constexpr unsigned kAutoUs = 50;  // a processor of a virtual machine takes as long to wake up
     options.spin_auto = text == "auto";
-    options.spin_us = options.spin_auto ? kAutoUs : static_cast<unsigned>(std::stoul(text));
+    options.spin_us = kAutoUs;
+    if (!options.spin_auto) CLI::detail::lexical_cast(text, options.spin_us);  // what it has checked
 }
 
 int run(const Options& options) {

@@ -13,7 +13,7 @@ unsigned looks(Spinning& spinning, unsigned turns, unsigned one_in) {
         if (!spinning.begins()) continue;
         looked++;
         if (one_in != 0 && looked % one_in == 0) spinning.found();
-        spinning.in_vain();
+        spinning.ended();
     }
     return looked;
 }
