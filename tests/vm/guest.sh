@@ -31,7 +31,7 @@ soak-* | *-6.12.*)
 esac
 # Where the kernel has the kernel engine's interface, what that is for.
 if grep -qaF io_uring_bpf_ops /sys/kernel/btf/vmlinux; then
-    check engines "${0%/*}/engines_agree" "$build" "$folder/calls"
+    check engines "${0%/*}/engines_agree" "$build" "$folder/calls" "$how"
     [ "$how" = soak ] && chains=20000 || chains=800 # enough for every round of a trial, full as they may be
     check "random chains" "$build/bin/chainio-chains" run "$folder/random" "$CHAINIO_VM_EXT4" --seed "$(cat "$folder/random/seed")" --chains "$chains" \
         --engine user --engine kernel --engine auto-user --engine auto-kernel
