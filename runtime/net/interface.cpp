@@ -18,10 +18,7 @@
 #include <string_view>
 
 #include "runtime/net/asker.h"
-
-// <net/if.h> does not go together with <linux/if.h>.
-extern "C" unsigned if_nametoindex(const char* name);
-extern "C" char* if_indextoname(unsigned index, char* name);
+#include "runtime/net/interface_names.h"
 
 namespace chainio::net {
 namespace {

@@ -1,7 +1,6 @@
 #include "runtime/net/queue.h"
 
 #include <linux/if_xdp.h>
-#include <net/if.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,6 +8,8 @@
 #include <cerrno>
 #include <utility>
 #include <vector>
+
+#include "runtime/net/interface_names.h"
 
 // Linux 6.6 and later; the distribution's headers may be older.
 #ifndef XDP_USE_SG

@@ -14,7 +14,7 @@
 namespace chainio::shadow {
 namespace {
 
-constexpr std::size_t kMostProcesses = 65536;
+constexpr std::size_t kMostWatched = 65536;
 constexpr std::uint32_t kMostOfLook = 4096;  // descriptors, of a look for the report
 constexpr unsigned kRarest = 16;             // ticks between two looks
 constexpr unsigned kLooksOfTick = 4;         // each takes the server some microseconds a descriptor and a mapping
@@ -73,11 +73,11 @@ void ProcessRings::look_at(std::uint32_t process, Watched& watched) {
 }
 
 void ProcessRings::watch(std::uint32_t process) {
-    if (watched_.size() < kMostProcesses || watched_.contains(process)) look_at(process, watched_[process]);
+    if (watched_.size() < kMostWatched || watched_.contains(process)) look_at(process, watched_[process]);
 }
 
 void ProcessRings::told(std::uint32_t process, Kind kind) {
-    if (watched_.size() < kMostProcesses || watched_.contains(process)) found(watched_[process], kind);
+    if (watched_.size() < kMostWatched || watched_.contains(process)) found(watched_[process], kind);
 }
 
 void ProcessRings::tick() {

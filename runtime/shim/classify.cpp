@@ -137,7 +137,7 @@ struct Known {
     unsigned rule;
     Path path;
 };
-constinit Known known[16] = {};
+constinit Known known_files[16] = {};
 constexpr std::uint64_t kBelievedNs = 10'000'000;
 
 std::uint64_t hash_of(const char* text) {
@@ -184,7 +184,7 @@ void watch_in(Known& file, std::uint64_t hash, Region& region, int descriptor, c
 
 void watch_resolved(Region& region, int descriptor, const char* given, std::uint64_t flags) {
     const std::uint64_t hash = given ? hash_of(given) : 0;
-    Known& file = known[hash % (sizeof known / sizeof *known)];
+    Known& file = known_files[hash % (sizeof known_files / sizeof *known_files)];
     if (given && !file.taken.exchange(true, std::memory_order_acquire)) {
         watch_in(file, hash, region, descriptor, given, flags);
         return file.taken.store(false, std::memory_order_release);

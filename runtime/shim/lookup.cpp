@@ -20,7 +20,7 @@ struct Own {
     const char* name;
     void (*address)();
 };
-constexpr Own own[] = {
+constexpr Own own_functions[] = {
 #define CHAINIO_RAW(name, fallback) {#name, chainio_address_##name},
 #define CHAINIO_LIBC(name) {#name, chainio_address_##name},
     CHAINIO_NAMES(CHAINIO_RAW, CHAINIO_LIBC)
@@ -32,8 +32,8 @@ constexpr Own own[] = {
 // behind it would otherwise find us again, and call in circles.
 void* ours_instead(void* found, const char* name) {
     for (unsigned i = 0; i < static_cast<unsigned>(Name::count); ++i)
-        if (next_functions[i].load(std::memory_order_relaxed) == found && std::strcmp(own[i].name, name) == 0)
-            return reinterpret_cast<void*>(own[i].address);
+        if (next_functions[i].load(std::memory_order_relaxed) == found && std::strcmp(own_functions[i].name, name) == 0)
+            return reinterpret_cast<void*>(own_functions[i].address);
     return found;
 }
 

@@ -33,7 +33,7 @@ constexpr std::size_t kMostSteps = std::size_t{1} << 20;  // bytes of their memo
 constexpr std::size_t kBlock = CIO_MAX_BLOCK + CIO_PAD;
 
 // A file below a class's root.
-struct Path {
+struct ChainPath {
     char whole[kMaxPath];
     std::size_t root;  // bytes of it
 
@@ -47,7 +47,7 @@ struct Steps {
     std::uint8_t* block = nullptr;
     bool through_links = false;           // some class's path has led through a symbolic link
     std::atomic<std::uint32_t> begun{0};  // since begin_anew(), which every thread calls
-    Path path = {};                       // here, since it takes much of a small stack
+    ChainPath path = {};                  // here, since it takes much of a small stack
 };
 constinit Steps steps;
 constinit std::atomic<bool> only_own{false};  // own_descriptors_only(); children of fork keep to it
@@ -114,7 +114,7 @@ bool is_plain(const char* name, std::size_t length) {
     return length != 0;
 }
 
-bool path_of(const ClassRule& rule, Wanted& wanted, Path& path) {
+bool path_of(const ClassRule& rule, Wanted& wanted, ChainPath& path) {
     while (wanted.length != 0 && *wanted.name == '/') ++wanted.name, --wanted.length;
     if (!is_plain(wanted.name, wanted.length) || rule.root + wanted.length + 2 > sizeof path.whole) return false;
     std::memcpy(path.whole, rule.pattern, rule.root);
@@ -133,7 +133,7 @@ long open_as(int at, const char* path, std::uint64_t flags, std::uint64_t resolv
 }
 
 // The file at the path, where it lies below the root wherever links lead.
-long open_below(const Path& path, std::uint64_t flags) {
+long open_below(const ChainPath& path, std::uint64_t flags) {
     if (!steps.through_links) {
         const long file = open_as(AT_FDCWD, path.whole, flags, RESOLVE_NO_SYMLINKS);
         if (file != -ELOOP) return file;
@@ -150,12 +150,12 @@ long open_below(const Path& path, std::uint64_t flags) {
 }
 
 // A file, as far as it is known without asking a server (of NFS or FUSE) for it.
-struct Known {
+struct KnownFile {
     std::uint64_t device = 0, inode = 0, size = 0;
 };
 
 // What the path leads to is looked at before it is opened: to open a pipe lets go of who waits at its other end.
-bool look_at(const Path& path, Known& file) {
+bool look_at(const ChainPath& path, KnownFile& file) {
     const long place = open_below(path, O_PATH);
     if (failed(place)) return false;
     struct statx info;
@@ -182,7 +182,7 @@ long blocks_read() {
 
 constexpr auto kNotLeft = Left::count;
 
-void tell(Region& region, const OwnChain& own, Outcome outcome, const Known& file = {}, std::uint64_t offset = 0,
+void tell(Region& region, const OwnChain& own, Outcome outcome, const KnownFile& file = {}, std::uint64_t offset = 0,
           std::uint64_t bytes = 0, std::uint64_t begun_ns = 0) {
     const Ran ran{begun_ns, static_cast<std::uint32_t>(bytes), outcome};
     Event event{};
@@ -196,7 +196,7 @@ void tell(Region& region, const OwnChain& own, Outcome outcome, const Known& fil
 }
 
 // Has the kernel read what is wanted of the file, of whole pages.
-Left begin_reading(Region& region, const OwnChain& own, const Path& path, const Known& known, Wanted wanted) {
+Left begin_reading(Region& region, const OwnChain& own, const ChainPath& path, const KnownFile& known, Wanted wanted) {
     if (wanted.offset >= known.size) return Left::name;
     const std::uint64_t longest = longest_on(region, known.device), rest = known.size - wanted.offset;
     const std::uint64_t offset = wanted.offset / kPage * kPage;
@@ -226,7 +226,7 @@ Left try_own(Region& region, unsigned socket, const void* request, std::size_t b
         return Left::many;
     const WithoutSignals no_handler_finds_our_descriptors;
     Wanted wanted;
-    Known known;
+    KnownFile known;
     Left left = Left::request;
     switch (run_step(region, socket, request, bytes, wanted)) {
         case Said::nothing: tell(region, own, Outcome::nothing), left = kNotLeft; break;

@@ -46,12 +46,13 @@ bool names_library(const char* part, std::size_t length) {
 bool is_preload(const char* variable) { return std::strncmp(variable, kVariable, kVariableLength) == 0; }
 
 enum class Reach : std::uint8_t { is_asked, within, out };
-constinit std::atomic<Reach> reach{Reach::is_asked};
+constinit std::atomic<Reach> reach_of_process{Reach::is_asked};
 
 // A filter of system calls that refuses the question says nothing of the library.
 bool out_of_reach() {
     if (own[0] == 0) return false;
-    if (const Reach known = reach.load(std::memory_order_relaxed); known != Reach::is_asked) return known == Reach::out;
+    if (const Reach known = reach_of_process.load(std::memory_order_relaxed); known != Reach::is_asked)
+        return known == Reach::out;
     const long found = raw_call(SYS_faccessat, AT_FDCWD, word(own_place), F_OK);
     return failed(found) && found != -EPERM && found != -ENOSYS;
 }
@@ -59,7 +60,7 @@ bool out_of_reach() {
 // The kernel says so of what this program cannot read. A filter of system calls that refuses the question says nothing,
 // and one that may end the process for it is not asked.
 bool readable(const void* at, std::size_t bytes) {
-    if (reach.load(std::memory_order_relaxed) != Reach::is_asked) return true;
+    if (reach_of_process.load(std::memory_order_relaxed) != Reach::is_asked) return true;
     char copy[sizeof(char*)];
     const iovec into{copy, bytes}, from{const_cast<void*>(at), bytes};
     const long got = raw_call(SYS_process_vm_readv, raw_call(SYS_getpid), word(&into), 1, word(&from), 1, 0);
@@ -138,7 +139,7 @@ void learn_own_entry() {
     }
 }
 
-void ask_no_more() { reach.store(out_of_reach() ? Reach::out : Reach::within, std::memory_order_relaxed); }
+void ask_no_more() { reach_of_process.store(out_of_reach() ? Reach::out : Reach::within, std::memory_order_relaxed); }
 
 const char* loaded_file() { return loaded; }
 

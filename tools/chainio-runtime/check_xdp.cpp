@@ -23,9 +23,9 @@ namespace {
 constexpr unsigned kSeconds = 30;
 
 // A request to the kernel's network configuration, put together attribute by attribute.
-class Request {
+class LinkRequest {
   public:
-    Request() {
+    LinkRequest() {
         header()->nlmsg_len = NLMSG_SPACE(sizeof(ifinfomsg));
         header()->nlmsg_type = RTM_NEWLINK;
         header()->nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK;
@@ -65,7 +65,7 @@ class Request {
 
 // `ip link add chainio0 up type veth peer name chainio1`, without needing that program.
 int make_pair() {
-    Request request;
+    LinkRequest request;
     request.text(IFLA_IFNAME, "chainio0");
     const std::size_t info = request.begin(IFLA_LINKINFO);
     request.text(IFLA_INFO_KIND, "veth");

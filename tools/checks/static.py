@@ -109,10 +109,12 @@ def tidy():
     entries = entries_of(database)
     folders = {}
     for path in tracked("compiler/*.cpp", "runtime/*.cpp", "tools/*.cpp"):
-        flags = tuple(flags_of(entries.get(str(path)) or nearest(entries, path)))
-        folders.setdefault((path.parent.relative_to(ROOT).as_posix().replace("/", "_"), flags), []).append(path)
+        entry = entries.get(str(path)) or nearest(entries, path)
+        # Sources of two programs may each have what the other one has.
+        program = re.search(r"CMakeFiles/([^/]+)\.dir/", entry["command"])[1]
+        folders.setdefault((path.parent.relative_to(ROOT).as_posix().replace("/", "_"), program, tuple(flags_of(entry))), []).append(path)
     groups = [(f"{folder}_{at // TIDY_GROUP}_{number}", paths[at:at + TIDY_GROUP], flags)
-              for number, ((folder, flags), paths) in enumerate(sorted(folders.items())) for at in range(0, len(paths), TIDY_GROUP)]
+              for number, ((folder, _, flags), paths) in enumerate(sorted(folders.items())) for at in range(0, len(paths), TIDY_GROUP)]
     common = b"".join(p.read_bytes() for p in [*tracked("*.h"), ROOT / ".clang-tidy"])
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         return list(pool.map(lambda group: tidy_group(*group, common), groups))
