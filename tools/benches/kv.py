@@ -31,7 +31,7 @@ ECHOES = 64  # datagrams on their way between the ends whose packets are counted
 # Who is compared with whom, and what is wanted at GOALS_AT requests on their way: of the rate, of p99, of the server's processor.
 GOALS_AT = 32
 PEERS = {"misses": {XDP: {PREAD: (8.0, None, None), FIXED: (1.05, None, None), EXTSTORE: (None,) * 3},
-                    XDP_SPINS: {PREAD: (8.0, None, None), FIXED: (1.05, None, None), FIXED_SPINS: (1.05, None, None)}, URING: {PREAD: (None,) * 3, FIXED: (None,) * 3},
+                    XDP_SPINS: {PREAD: (8.0, None, None), FIXED: (None,) * 3, FIXED_SPINS: (1.05, None, None)}, URING: {PREAD: (None,) * 3, FIXED: (None,) * 3},
                     TCP: {EXTSTORE: (None,) * 3}},
          "hot": {XDP: {MEMCACHED: (6.0, 3.0, 6.0), MEMCACHED_UDP: (6.0, 3.0, 6.0), ECHO: (0.8, None, None)}, URING: {MEMCACHED_UDP: (None,) * 3},
                  TCP: {MEMCACHED: (None,) * 3, MEMORY: (None,) * 3}}}

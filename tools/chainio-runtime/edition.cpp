@@ -167,7 +167,7 @@ engine::EngineOptions engine_options(const Options& options, ring::Shared* ring)
                                  .use_ring = !options.no_ring,
                                  .ring = ring,
                                  .kernel = options.engine == "kernel",
-                                 .spin_us = options.spin_auto ? 0 : options.spin_us,
+                                 .spin_us = options.spin_us_said(),
                                  .all_memory_at_once = !options.check};
     // Beside connections a pause for the verifier would be felt, so that the program is loaded before there are any.
     if (tries(options)) wanted.trial = engine::TrialOptions{.load_first = true};

@@ -18,7 +18,9 @@ struct Options {
     unsigned in_flight = 64;
     unsigned timeout_ms = 10000;
     unsigned spin_us = 0;
-    bool spin_auto = false;             // of the ring: only where it pays
+    bool spin_auto = false;  // of the ring: only where it pays
+    // Of what cannot find out where it pays.
+    unsigned spin_us_said() const { return spin_auto ? 0 : spin_us; }
     std::optional<unsigned> zero_copy;  // else as the engines have it
     std::uint64_t memory = 0;
     service::ServerOptions server;

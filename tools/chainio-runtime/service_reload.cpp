@@ -70,7 +70,7 @@ std::expected<void, std::string> Service::make_inside(Edition& edition, service:
                                          .connections = wanted.connections,
                                          .request_bytes = wanted.request_bytes,
                                          .timeout_ns = wanted.timeout_ns,
-                                         .spin_us = options_.spin_auto ? 0 : options_.spin_us,
+                                         .spin_us = options_.spin_us_said(),
                                          .zero_copy_bytes = options_.zero_copy.value_or(kZeroCopyInside)},
                                         edition.ports, fallbacks_);
     if (made) {

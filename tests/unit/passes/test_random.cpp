@@ -28,14 +28,8 @@ std::size_t statements(const ir::Body& body) {
     return n;
 }
 
-#if __has_feature(address_sanitizer)
-constexpr std::uint64_t kModules = 500;  // enough for what is done to memory
-#else
-constexpr std::uint64_t kModules = 1500;
-#endif
-
 TEST(Passes, RandomProgramsDoTheSameAfterwards) {
-    constexpr std::uint64_t kBlocks = 12;
+    constexpr std::uint64_t kModules = 1500, kBlocks = 12;
     std::size_t before = 0, after = 0, finished = 0, too_long = 0;
     Memory first(0), second(0);
     for (std::uint64_t seed = 1; seed <= kModules; seed++) {

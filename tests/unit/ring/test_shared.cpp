@@ -335,18 +335,20 @@ TEST(Shared, ATurnThatSpinsWhereItPaysDoesWhereSomethingComes) {
     EXPECT_LE(sleeps_of_rounds(**ring, *seat, 50), 2);
 }
 
+// A call to sleep is made each time, and one to look before where it looks.
+std::uint64_t calls_of_vain_turns(Shared& ring, unsigned turns) {
+    const std::uint64_t before = ring.calls();
+    for (unsigned i = 0; i < turns; i++) EXPECT_EQ(ring.turn(1, 1), 0);
+    return ring.calls() - before;
+}
+
 TEST(Shared, ATurnThatSpinsInVainAgainAndAgainLooksSeldom) {
     metrics::Fallbacks fallbacks;
     auto ring = Shared::create({.entries = 8, .cq_entries = 32, .seats = 1, .spin_us = 1, .spin_where_it_pays = true},
                                fallbacks);
     if (!ring) GTEST_SKIP() << "there is no io_uring";
     const auto seat = (*ring)->sit();
-    // A call to sleep is made each time, and one to look before where it looks.
-    const auto calls_of = [&](unsigned turns) {
-        const std::uint64_t before = (*ring)->calls();
-        for (unsigned i = 0; i < turns; i++) EXPECT_EQ((*ring)->turn(1, 1), 0);
-        return (*ring)->calls() - before;
-    };
+    const auto calls_of = [&](unsigned turns) { return calls_of_vain_turns(**ring, turns); };
     calls_of(Spinning::kMost);
     EXPECT_EQ(calls_of(4 * Spinning::kTry), 4 * Spinning::kTry + 4);
     // What is there at once is no reason to look.
@@ -356,6 +358,21 @@ TEST(Shared, ATurnThatSpinsInVainAgainAndAgainLooksSeldom) {
         seat->take();
     }
     EXPECT_EQ(calls_of(4 * Spinning::kTry), 4 * Spinning::kTry + 4);
+}
+
+TEST(Shared, ALookThatFindsSomethingPaysForTwoThatDoNot) {
+    metrics::Fallbacks fallbacks;
+    auto ring = Shared::create(
+        {.entries = 8, .cq_entries = 32, .seats = 1, .spin_us = 50'000, .spin_where_it_pays = true}, fallbacks);
+    if (!ring) GTEST_SKIP() << "there is no io_uring";
+    const auto seat = (*ring)->sit();
+    calls_of_vain_turns(**ring, Spinning::kMost / 2);  // what it begins with
+    EXPECT_EQ(calls_of_vain_turns(**ring, Spinning::kTry - 1), Spinning::kTry - 1);
+    __kernel_timespec soon{.tv_sec = 0, .tv_nsec = 1'000'000};
+    io_uring_prep_timeout(seat->next_sqe(1), &soon, 0, 0);
+    EXPECT_EQ((*ring)->turn(1), 0);
+    EXPECT_EQ(seat->waiting(), 1u);
+    EXPECT_EQ(calls_of_vain_turns(**ring, 4), 4u + 2);
 }
 
 TEST(Shared, TakesMoreThanItsQueuesHoldAtOnce) {
