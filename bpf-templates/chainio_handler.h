@@ -9,6 +9,9 @@
 #define CIO_HANDLER_ENTER \
 	if (!m || !b || !c || !r || !o) \
 		return CIO_STOP;
+/* A value of a handler lies in its connection and nowhere else. Were values kept at hand as well, as the compiler would have it, those
+ * of a long handler would not fit the 512 bytes of stack, of which the loop around it has some. */
+#define CIO_KEPT(n) (*(volatile u64 *)&c->regs[n])
 #define cio_at_reply(offset) ((u8 *)o + cio_mask(offset, CIO_MAX_BLOCK - 1))
 
 /* Appends the low `width` bytes of a number. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Probe programs. chainc writes one for each probe of the spec, in terms of the macros at the end of this text. They run inside the
  * probed process, so everything that is not needed is left to the reader; nothing here waits. */
+struct task_struct;
 static u64 (*const cio_pid_tgid)(void) = (void *)14;
 static long (*const cio_map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*const cio_map_delete)(void *map, const void *key) = (void *)3;
@@ -10,11 +11,13 @@ static long (*const cio_ns_pid)(u64 device, u64 inode, void *out, u32 size) = (v
 static void *(*const cio_ring_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*const cio_ring_submit)(void *record, u64 flags) = (void *)132;
 static void (*const cio_ring_discard)(void *record, u64 flags) = (void *)133;
+static struct task_struct *(*const cio_current_task)(void) = (void *)158;
 static u64 (*const cio_attach_cookie)(void *ctx) = (void *)174;
 
 #define CIO_RING_QUIET 1
 #define CIO_RING_WAKE 2
 #define CIO_REGISTERS 21 /* of struct pt_regs on x86-64 */
+#define CIO_TASK_COMPAT 2 /* TS_COMPAT: the task is in a 32-bit system call */
 
 struct {
 	int (*type)[27]; /* BPF_MAP_TYPE_RINGBUF */
@@ -127,7 +130,11 @@ struct signal_struct {
 		int counter;
 	} live;
 } CIO_KERNEL;
+struct thread_info {
+	u32 status;
+} CIO_KERNEL;
 struct task_struct {
+	struct thread_info thread_info;
 	int tgid;
 	struct signal_struct *signal;
 } CIO_KERNEL;
@@ -177,13 +184,15 @@ CIO_SEC("tp_btf/sched_process_exit") int cio_probe_exit(u64 *ctx)
 			cpu.registers[i] = ctx[i];                                   \
 		CIO_PROBE_RECORD(n, bytes)
 
-/* The arguments of a system call are in rdi, rsi, rdx, r10, r8 and r9. */
+/* The arguments of a system call are in rdi, rsi, rdx, r10, r8 and r9. The numbers of 32-bit ones mean other calls. */
 #define CIO_PROBE_SYSCALL(n, bytes)                                                  \
 	struct pt_regs;                                                              \
 	CIO_SEC("tp_btf/sys_enter") int cio_probe_##n(u64 *ctx)                      \
 	{                                                                            \
 		struct cio_probe_control *control = cio_probe_controls();            \
 		if (!control || ctx[1] != control->syscalls[n])                      \
+			return 0;                                                    \
+		if (cio_current_task()->thread_info.status & CIO_TASK_COMPAT)        \
 			return 0;                                                    \
 		control = cio_probe_wanted(n);                                       \
 		if (!control)                                                        \

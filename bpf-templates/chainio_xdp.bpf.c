@@ -59,15 +59,21 @@ static __always_inline void count(__u32 which)
 		(*counter)++;
 }
 
-/* The service at the datagram's port, if its destination is one of the interface's addresses. */
-static __always_inline const struct cio_kept_service *declared(const struct udphdr *udp, __u64 first, __u64 second)
+static __always_inline __u64 whose(const struct cio_xdp_taken *there, const __u64 *half)
+{
+	const struct cio_xdp_address *address = &there->address[cio_xdp_slot(there->seed, half[0], half[1])];
+	return address->half[0] == half[0] && address->half[1] == half[1] ? address->whose : CIO_XDP_FOREIGN;
+}
+
+/* The service at the datagram's port, if its destination is one of the interface's addresses. Its source is none of the machine's: the answer
+ * would come back as a request, again and again, from a router or by the other interface. */
+static __always_inline const struct cio_kept_service *declared(const struct udphdr *udp, const __u64 *source, const __u64 *destination)
 {
 	const __u32 zero = 0;
 	const struct cio_xdp_taken *there = bpf_map_lookup_elem(&taken, &zero);
 	if (!there || udp->source == 0)
 		return NULL;
-	const struct cio_xdp_address *address = &there->address[cio_xdp_slot(there->seed, first, second)];
-	if (address->used == 0 || address->half[0] != first || address->half[1] != second)
+	if (whose(there, destination) != CIO_XDP_TAKEN || whose(there, source) != CIO_XDP_FOREIGN)
 		return NULL;
 	const __u32 place = (__u32)there->service[udp->dest] - 1; /* there is none at the place of an undeclared port */
 	return bpf_map_lookup_elem(&services, &place);
@@ -89,7 +95,8 @@ static __always_inline const struct cio_kept_service *ours_v4(const void *data, 
 	__u8 network = bpf_ntohl(ip->saddr) >> 24;
 	if (network == 0 || network == 127 || network >= 224 || folded(sum_of((const __u32 *)ip, 5)) != 0xffff)
 		return NULL;
-	return declared(udp, 0, 0xffff0000ull | (__u64)ip->daddr << 32);
+	const __u64 source[2] = {0, 0xffff0000ull | (__u64)ip->saddr << 32}, destination[2] = {0, 0xffff0000ull | (__u64)ip->daddr << 32};
+	return declared(udp, source, destination);
 }
 
 static __always_inline const struct cio_kept_service *ours_v6(const void *data, const void *end, __u32 length)
@@ -103,11 +110,12 @@ static __always_inline const struct cio_kept_service *ours_v6(const void *data, 
 	__u32 payload = bpf_ntohs(ip->payload_len);
 	if (payload + sizeof(struct ethhdr) + sizeof(*ip) > length || payload < sizeof(*udp) || payload != bpf_ntohs(udp->len))
 		return NULL;
-	/* Nobody could be answered there: multicast, and what begins with eight zero bytes (::, ::1, mapped IPv4). */
+	/* Nobody could be answered there: multicast, and what begins with eight zero bytes (::, ::1, mapped IPv4). Of the
+	 * table, what begins so is IPv4's. */
 	const __u64 *source = (const __u64 *)&ip->saddr, *destination = (const __u64 *)&ip->daddr;
-	if ((__u8)source[0] == 0xff || source[0] == 0)
+	if ((__u8)source[0] == 0xff || source[0] == 0 || destination[0] == 0)
 		return NULL;
-	return declared(udp, destination[0], destination[1]);
+	return declared(udp, source, destination);
 }
 
 static __always_inline const struct cio_kept_service *ours(struct xdp_md *ctx)

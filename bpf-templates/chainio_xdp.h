@@ -21,8 +21,9 @@
 #define CIO_PATHS (1 << CIO_PATH_BITS)
 
 #define CIO_XDP_SERVICES 64
-#define CIO_XDP_ADDRESSES 64
-#define CIO_XDP_SLOT_BITS 9
+#define CIO_XDP_ADDRESSES 64 /* that are taken */
+#define CIO_XDP_OTHERS 64    /* of the machine that are not */
+#define CIO_XDP_SLOT_BITS 11
 #define CIO_XDP_SLOTS (1 << CIO_XDP_SLOT_BITS)
 
 /* Set before loading. */
@@ -39,11 +40,14 @@ struct cio_xdp_constants {
 #define CIO_XDP_ORDERED 0
 #endif
 
+/* What an address is. What says to come from one of the machine's own would be answered to itself. */
+enum cio_xdp_whose { CIO_XDP_FOREIGN, CIO_XDP_TAKEN, CIO_XDP_OTHER };
+
 /* What is taken. Addresses lie where their hash says; the runtime looks for a seed with which no two of them lie in one slot, so that nothing is
  * to be searched. */
 struct cio_xdp_address {
 	__u64 half[2]; /* IPv4: ::ffff:a.b.c.d */
-	__u64 used;
+	__u64 whose;   /* cio_xdp_whose */
 };
 struct cio_xdp_taken {
 	__u64 seed;

@@ -1,7 +1,7 @@
 # Options of the build, and the flags that every target of ours gets.
 option(CHAINIO_TESTS "Build the tests" ON)
 option(CHAINIO_FUZZ "Build the libFuzzer targets" OFF)
-option(CHAINIO_UNITY "Compile several sources at a time: those of a program or test, and with a sanitizer those of a library" ON)
+option(CHAINIO_UNITY "Compile several sources of a directory at a time" ON)
 set(CHAINIO_SANITIZE "" CACHE STRING "address,undefined or thread; empty for none")
 
 add_library(chainio_flags INTERFACE)

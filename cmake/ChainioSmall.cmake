@@ -58,8 +58,10 @@ function(chainio_small_tool name)
   list(TRANSFORM definitions PREPEND -D OUTPUT_VARIABLE defines)
   if(CHAINIO_MUSL AND CHAINIO_MUSL_HEADERS AND NOT CHAINIO_SANITIZE AND NOT DEFINED CHAINIO_SMALL)
     message(STATUS "Whether ${name} can be linked with musl")
+    set(tried ${small_flags} ${defines} -I${CMAKE_SOURCE_DIR} -I${CMAKE_BINARY_DIR}/generated)
+    list(TRANSFORM tried REPLACE "^.* .*$" "'\\0'") # folders may have blanks in their names
     try_compile(CHAINIO_SMALL SOURCES ${own} ${sources}
-      COMPILE_DEFINITIONS ${small_flags} ${defines} -I${CMAKE_SOURCE_DIR} -I${CMAKE_BINARY_DIR}/generated
+      COMPILE_DEFINITIONS ${tried}
       LINK_OPTIONS ${small_link} LINK_LIBRARIES ${small_end} OUTPUT_VARIABLE output CXX_STANDARD 23)
     if(NOT CHAINIO_SMALL)
       message(STATUS "It cannot: ${output}")

@@ -1,7 +1,17 @@
 # Most of what it takes to compile a source is for headers and templates that those of a directory share.
 function(chainio_at_once name)
   if(CHAINIO_UNITY)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+  endif()
+endfunction()
+
+# chainio_seldom_run(TARGETS…): what the sanitizers' tests run for moments. Half of the time in which it is compiled for them
+# would be the optimizer's.
+function(chainio_seldom_run)
+  if(CHAINIO_SANITIZE)
+    foreach(target IN LISTS ARGN)
+      target_compile_options(${target} PRIVATE -O0)
+    endforeach()
   endif()
 endfunction()
 
@@ -10,10 +20,7 @@ function(chainio_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK;PRIVATE" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES})
   target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE chainio_flags ${arg_PRIVATE})
-  # Release compiles every source by itself, so that each includes what it uses.
-  if(CHAINIO_SANITIZE)
-    chainio_at_once(${name})
-  endif()
+  chainio_at_once(${name})
 endfunction()
 
 # chainio_tool(NAME SOURCES… LINK …): a program of ours, in <build>/bin.
@@ -23,6 +30,7 @@ function(chainio_tool name)
   target_link_libraries(${name} PRIVATE ${arg_LINK} chainio_flags)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
   chainio_at_once(${name})
+  chainio_seldom_run(${name})
 endfunction()
 
 # chainio_test(NAME SOURCES… LINK …): a GoogleTest program; every case is a CTest test.

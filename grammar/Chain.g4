@@ -45,6 +45,7 @@ fileAttr
     : flag=(DIRECT | IMMUTABLE | NO_READ_AHEAD)
     | HEADER header=word
     | ROOT root=STRING
+    | INDEX index=expr
     | CACHE bytes=expr (LEVELS levels=expr)?
     ;
 socketDecl  : SOCKET name=word ASSIGN proto=(TCP | UDP) PORT number=expr ;
@@ -185,14 +186,14 @@ word        : IDENT | sharedWord | (MATCH | EMIT | REPLY | PREFETCH | MARK | NEX
 localWord   : IDENT | sharedWord | (BYTES | CSTR | BITS | FILE) ;
 typeWord    : IDENT | sharedWord | (MATCH | EMIT | REPLY | PREFETCH | MARK | NEXT | STATE | STEP | DONE | TAG) ;
 sharedWord
-    : WITH | PARAM | APP | EXE | DIRECT | IMMUTABLE | NO_READ_AHEAD | HEADER | ROOT | CACHE | LEVELS | SOCKET | TCP | UDP
+    : WITH | PARAM | APP | EXE | DIRECT | IMMUTABLE | NO_READ_AHEAD | HEADER | ROOT | INDEX | CACHE | LEVELS | SOCKET | TCP | UDP
     | PORT | CLASS | PRIORITY | WEIGHT | SLO | BATCH | MIN | MAX | ADAPT | RECORD | TEXT | ON | READ | OPEN | READY | PROBE | HOPS | FROM
     | SERVICE | REQUEST | MALFORMED | FAILURE | DATAGRAM | ENTRIES | TTL | KEY | BY
     ;
 
 // The front end's own scanner (compiler/syntax/scanner.cpp) reads these rules by hand, for speed; a test holds it to them.
 IMPORT: 'import'; AS: 'as'; WITH: 'with'; PARAM: 'param'; CONST: 'const'; APP: 'app'; MATCH: 'match'; EXE: 'exe';
-FILES: 'files'; DIRECT: 'direct'; IMMUTABLE: 'immutable'; NO_READ_AHEAD: 'no_read_ahead'; HEADER: 'header'; ROOT: 'root';
+FILES: 'files'; DIRECT: 'direct'; IMMUTABLE: 'immutable'; NO_READ_AHEAD: 'no_read_ahead'; HEADER: 'header'; ROOT: 'root'; INDEX: 'index';
 CACHE: 'cache'; LEVELS: 'levels'; SOCKET: 'socket'; TCP: 'tcp'; UDP: 'udp'; PORT: 'port'; CLASS: 'class'; PRIORITY: 'priority'; WEIGHT: 'weight'; SLO: 'slo';
 BATCH: 'batch'; MIN: 'min'; MAX: 'max'; ADAPT: 'adapt'; RECORD: 'record'; LET: 'let'; VAR: 'var'; BYTES: 'bytes';
 CSTR: 'cstr'; BITS: 'bits'; WHEN: 'when'; TEXT: 'text'; FN: 'fn'; CHAIN: 'chain'; FILE: 'file'; ON: 'on'; READ: 'read';

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -22,6 +23,9 @@ struct QualifiedName {  // `name` or `module.name`
     Name module;        // empty text when there is none
     Name name;
 };
+
+// Among lines of comments, none of which can hold it: an empty line.
+inline constexpr std::string_view empty_line = "\n";
 
 struct Comments {  // kept for --fmt; without the leading '#'
     std::vector<std::string> leading;
@@ -323,7 +327,7 @@ struct FileClass {
     bool direct = false, immutable = false, no_read_ahead = false;
     std::optional<Name> header;
     std::optional<std::string> root;
-    ExprPtr cache_bytes, cache_levels;
+    ExprPtr index, cache_bytes, cache_levels;
 };
 struct Param {  // exactly one of the two
     std::optional<FileClass> files;

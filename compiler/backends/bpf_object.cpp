@@ -123,6 +123,12 @@ class Reader {
         std::size_t at = (relocation.r_offset - function.section_offset) / sizeof(bpf_insn);
         std::string target = section_name(symbol.st_shndx);
         if (GELF_R_TYPE(relocation.r_info) == kRelocCall) {
+            // One of the kernel's functions, which runs on the kernel's stack; marked as libbpf does when it loads the
+            // object.
+            if (symbol.st_shndx == SHN_UNDEF) {
+                function.code[at].src_reg = BPF_PSEUDO_KFUNC_CALL;
+                return true;
+            }
             // Relative to a section symbol the immediate holds the distance, counted from the instruction behind the
             // call.
             std::uint64_t offset = symbol.st_value;

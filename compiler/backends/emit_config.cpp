@@ -37,6 +37,7 @@ Json file_class(const ir::Module& module, const ir::FileClass& files) {
         {"name", files.name}, {"pattern", files.pattern}, {"direct", files.direct}, {"immutable", files.immutable}};
     if (files.no_read_ahead) out["no_read_ahead"] = true;
     if (!files.root.empty()) out["root"] = files.root;
+    if (!files.index.empty()) out["index"] = files.index;
     if (files.cache_bytes != 0) out["cache"] = {{"bytes", files.cache_bytes}, {"levels", files.cache_levels}};
     if (files.header_program >= 0)
         out["header"] = {{"program", index_name(files.header_program, module.programs)},

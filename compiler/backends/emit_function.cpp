@@ -102,7 +102,7 @@ std::string FunctionEmitter::loop_function(const ir::Loop& loop, std::uint32_t f
 }
 
 std::string FunctionEmitter::reg(ir::Reg r) const {
-    if (calls_ != nullptr) return fmt::format("c->regs[{}]", r);
+    if (calls_ != nullptr) return fmt::format("CIO_KEPT({})", r);
     const Place& place = placement_.regs[r];
     if (!place.is_slot) return fmt::format("r{}", r);
     return fmt::format("{}({})", place.slot < kFirstSpill ? "CIO_VAR" : "CIO_SPILLED", place.slot);

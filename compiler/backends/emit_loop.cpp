@@ -59,9 +59,7 @@ std::string handlers_text(const ir::Artifact& artifact) {
 
 }  // namespace
 
-bool has_loop(const ir::Module& module) {
-    return std::ranges::any_of(module.chains, [](const ir::Chain& chain) { return chain.mode == ir::ChainMode::call; });
-}
+bool has_loop(const ir::Module& module) { return ir::has_call_chain(module); }
 
 std::string emit_loop(const ir::Artifact& artifact, std::string head) {
     std::string text = std::move(head);
@@ -73,7 +71,7 @@ std::string emit_loop(const ir::Artifact& artifact, std::string head) {
     return text.append(template_text("chainio_loop_run_bpf.h"));
 }
 
-bool has_serving(const ir::Module& module) { return has_loop(module) && !ir::kernel_services(module).empty(); }
+bool has_serving(const ir::Module& module) { return !ir::kernel_services(module).empty(); }
 
 std::string emit_serving(const ir::Artifact& artifact, std::string head) {
     const ir::Module& module = artifact.module;

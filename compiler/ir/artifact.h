@@ -33,6 +33,8 @@ struct Artifact {
     std::vector<ProgramBounds> bounds;  // one a program
 };
 
+constexpr std::size_t kMaxSpecBytes = 16u << 20;  // of the serialised form
+// Of any size: who writes an artifact refuses one that could not be read.
 std::vector<std::uint8_t> serialize(const Artifact&);
 // Whether what single programs do has to be proven. `proven`: it was, before the bytes came to where nobody else can
 // change them; such programs must not be interpreted without.

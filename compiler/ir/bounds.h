@@ -19,11 +19,13 @@ class RegisterBounds {
     std::uint64_t most(Operand o) const {
         return o.is_imm ? o.value : o.value < known_.size() ? known_[o.value].most : kAny;
     }
-    // The same for a value that a check has shown to be below 2^32: then a difference did not wrap.
+    // The same for a value that a check has shown to be below 2^32: a difference that wrapped is at least 2^63, unless
+    // more than that was taken away, as of a negative number that was made unsigned.
     std::uint64_t most_when_small(Operand o) const {
-        if (const Known* known = find(o); known != nullptr && known->op == BinOp::sub)
-            return std::min(known->most, most(known->a));
-        return most(o);
+        constexpr std::uint64_t kWraps = std::uint64_t{1} << 63;
+        const Known* known = find(o);
+        if (known == nullptr || known->op != BinOp::sub || most(known->b) > kWraps) return most(o);
+        return std::min(known->most, most(known->a));
     }
     // x where `o` is low + x.
     std::optional<Operand> added_to(Operand low, Operand o) const {

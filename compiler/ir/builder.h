@@ -27,6 +27,8 @@ class Builder {
         program_.reg_names.push_back(std::move(name));
         return program_.reg_count++;
     }
+    // Whether the program is such a one.
+    bool full() const { return program_.reg_count == kMostBuiltRegs; }
     bool ended() const { return ended_; }
     const RegisterBounds& bounds() const { return bounds_; }
 

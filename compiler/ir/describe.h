@@ -1,13 +1,14 @@
 // The one description of the serialised form: describe(archive, object) names the members in their order, for the
 // writer and the reader alike. docs/artifact.md gives the same order in words; a change here needs a new
-// kFormatVersion.
+// kFormatVersion. So does one of which services and calls the kernel engine numbers (kernel_handlers.h), and how: the
+// artifact's program was compiled for these numbers, and the runtime counts them out anew.
 #pragma once
 #include "compiler/ir/artifact.h"
 #include "compiler/ir/visit.h"
 
 namespace chainio::ir {
 
-constexpr std::uint32_t kFormatVersion = 11;
+constexpr std::uint32_t kFormatVersion = 13;
 
 // The last value of each enum; the reader refuses greater ones.
 template <class E>
@@ -195,7 +196,7 @@ void describe(A& a, N& n) {
 }
 template <class A, AnyOf<FileClass> N>
 void describe(A& a, N& n) {
-    a(n.name, n.pattern, n.root, n.direct, n.immutable, n.no_read_ahead, n.cache_bytes, n.cache_levels,
+    a(n.name, n.pattern, n.root, n.index, n.direct, n.immutable, n.no_read_ahead, n.cache_bytes, n.cache_levels,
       n.header_program, n.header_bytes, n.header_fields);
 }
 template <class A, AnyOf<Socket> N>

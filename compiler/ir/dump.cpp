@@ -23,6 +23,7 @@ void dump_app(const Module& m, std::string& out) {
         out += fmt::format("files {} {} = {}{}{}{}", i, f.name, quoted(f.pattern), f.direct ? " direct" : "",
                            f.immutable ? " immutable" : "", f.no_read_ahead ? " no_read_ahead" : "");
         if (!f.root.empty()) out += " root " + quoted(f.root);
+        if (!f.index.empty()) out += " index " + quoted(f.index);
         if (f.cache_bytes != 0) out += fmt::format(" cache {} levels {}", f.cache_bytes, f.cache_levels);
         if (f.header_program >= 0)
             out += fmt::format(" header program {} of {} bytes [{}]", f.header_program, f.header_bytes,

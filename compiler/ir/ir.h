@@ -127,8 +127,8 @@ struct Reply { std::vector<ReplyPart> parts; };               // appends to the 
 // kMaxSkip: nothing behind it is one.
 struct Skip { Operand bytes; };
 struct If { Operand cond; Body yes, no; };
-// for (counter = 0; counter < count && counter < max; counter++) body. A count above max fails with `outcome` first. The body does
-// not write the counter, and it is not readable after the loop.
+// for (counter = 0; counter < count && counter < max; counter++) body. A count above max fails with `outcome` first. The body writes
+// neither the counter nor the count, which engines read in each round; the counter is not readable after the loop.
 struct Loop { Reg counter; Operand count; std::uint32_t max; std::uint32_t outcome; Body body; };
 struct Break {};
 struct Continue {};
@@ -205,6 +205,7 @@ struct Chain {
 
 struct FileClass {
     std::string name, pattern, root;
+    std::string index;           // the file that a path of a folder below the root means; empty: none
     bool direct = false, immutable = false;
     bool no_read_ahead = false;  // the kernel is to read what a program asks for, and no more
     std::uint64_t cache_bytes = 0;

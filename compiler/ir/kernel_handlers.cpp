@@ -203,9 +203,20 @@ std::vector<const CallChain*> calls_of(const Module& module, const std::vector<s
     return calls;
 }
 
+bool wants_kernel(const Service& service) {
+    return std::ranges::any_of(service.endpoints, [](const Endpoint& each) {
+        return each.tcp && (each.via == "kernel" || each.via == "auto");
+    });
+}
+
 }  // namespace
 
+bool has_call_chain(const Module& module) {
+    return std::ranges::any_of(module.chains, [](const Chain& chain) { return chain.mode == ChainMode::call; });
+}
+
 std::string kernel_obstacle(const Module& module, std::uint32_t number) {
+    if (!has_call_chain(module)) return "the spec has no call chain, without which nothing runs inside the kernel";
     const Service& service = module.services[number];
     if (service.on_request_tcp < 0) return "it has no program for requests over tcp";
     const Framing& framing = service.tcp_framing;
@@ -228,7 +239,7 @@ std::vector<std::uint32_t> kernel_services(const Module& module) {
     std::vector<std::uint32_t> services;
     std::set<std::uint32_t> programs;
     for (std::uint32_t i = 0; i < module.services.size() && services.size() < kMostKernelServices; i++) {
-        if (!kernel_obstacle(module, i).empty()) continue;
+        if (!wants_kernel(module.services[i]) || !kernel_obstacle(module, i).empty()) continue;
         std::set<std::uint32_t> with = programs;
         for (const std::uint32_t program : handlers_of(module.services[i])) with.insert(program);
         if (calls_of(module, {with.begin(), with.end()}).size() > kMostKernelSites) continue;

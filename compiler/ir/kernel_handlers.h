@@ -12,10 +12,14 @@ namespace chainio::ir {
 // Limits of the program that answers, as in chainio_serve.h.
 constexpr std::uint32_t kMostKernelServices = 8, kMostKernelSites = 64;
 
+// What runs inside the kernel begins with chains that are called.
+bool has_call_chain(const Module&);
+
 // Empty when the service's requests over TCP can be answered inside the kernel; otherwise what cannot.
 std::string kernel_obstacle(const Module&, std::uint32_t service);
 
-// The services without an obstacle, at most as many as the program can have.
+// Of the services with an endpoint that is `via kernel` or `via auto`, those without an obstacle, at most as many as
+// the program can have.
 std::vector<std::uint32_t> kernel_services(const Module&);
 
 // The programs of those services: each handler once, in ascending order.

@@ -16,4 +16,12 @@ std::optional<std::string> anywhere_instead_of(std::string_view pattern) {
     return "**/" + std::string(pattern);
 }
 
+const char* why_no_file_name(std::string_view name) {
+    if (name.empty()) return "is empty";
+    if (name == "." || name == "..") return "is a folder";
+    if (name.contains('/')) return "has a `/` in it";
+    if (name.contains('\0')) return "has a byte 0 in it";
+    return name.size() > 255 ? "is longer than 255 bytes" : nullptr;
+}
+
 }  // namespace chainio::ir

@@ -16,7 +16,6 @@ namespace {
 
 constexpr char kMagic[8] = {'C', 'I', 'O', 'S', 'P', 'E', 'C', '\0'};
 constexpr std::size_t kHeaderBytes = 24;
-constexpr std::size_t kMaxBytes = 16u << 20;
 constexpr std::uint32_t kMaxStatements = 1u << 20;
 constexpr std::size_t kMostReserved = 256;  // elements
 
@@ -182,7 +181,12 @@ std::expected<Artifact, std::string> deserialize(std::span<const std::uint8_t> b
         return std::unexpected(
             fmt::format("the specification has format version {}, this program reads {}; compile it again", version,
                         kFormatVersion));
-    if (get_u32(bytes, 12) != bytes.size() || bytes.size() > kMaxBytes)
+    if (bytes.size() > kMaxSpecBytes)
+        return std::unexpected(
+            fmt::format("the specification has {} bytes; at most {} are read; split the spec into "
+                        "several artifacts",
+                        bytes.size(), kMaxSpecBytes));
+    if (get_u32(bytes, 12) != bytes.size())
         return std::unexpected(fmt::format("the specification says {} bytes and has {}; the file is damaged",
                                            get_u32(bytes, 12), bytes.size()));
     auto payload = bytes.subspan(kHeaderBytes);

@@ -5,6 +5,7 @@
 #include "bpf-templates/chainio_probe.h"
 #include "bpf-templates/chainio_step.h"
 #include "compiler/ir/artifact.h"
+#include "compiler/ir/patterns.h"
 #include "compiler/ir/validate_program.h"
 #include "compiler/ir/visit.h"
 
@@ -99,6 +100,9 @@ Problem check_chain(const Module& module, const Chain& chain, Roles& roles) {
 
 Problem check_files(const Module& module, Roles& roles) {
     for (const FileClass& file : module.files) {
+        // A program's own thread puts it behind a path that it has looked at.
+        if (!file.index.empty() && why_no_file_name(file.index) != nullptr)
+            return "file class " + file.name + ": an index that is no file's name";
         if (file.header_program < 0) {
             if (!file.header_fields.empty()) return "file class " + file.name + ": header fields without a header";
             continue;

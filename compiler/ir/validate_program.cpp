@@ -132,6 +132,8 @@ class Flow {
         if (!valid_outcome(c_.module, loop.outcome)) return "an unknown outcome";
         std::vector<Reg> written;
         collect_defs(loop.body, written);
+        if (!loop.count.is_imm && std::ranges::find(written, loop.count.value) != written.end())
+            return "a loop whose body writes its count, r" + std::to_string(loop.count.value);
         for (Reg r : written)
             if (values_.defined(r)) values_.define_fresh(r);
         auto mark = values_.mark();

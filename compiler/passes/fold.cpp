@@ -1,6 +1,8 @@
 #include "compiler/passes/fold.h"
 
+#include <algorithm>
 #include <optional>
+#include <span>
 
 #include "compiler/ir/arith.h"
 #include "compiler/passes/rewriter.h"
@@ -18,7 +20,11 @@ class Fold : public Rewriter {
 
   private:
     Verdict visit(ir::Stmt& stmt) override {
-        ir::for_each_use(stmt, [&](Operand& op) { op = simplest(op); });
+        if (auto* loop = std::get_if<ir::Loop>(&stmt.node)) {
+            loop->count = simplest_count(*loop);
+        } else {
+            ir::for_each_use(stmt, [&](Operand& op) { op = simplest(op); });
+        }
         if (auto* n = std::get_if<ir::Unary>(&stmt.node)) {
             if (n->a.is_imm) stmt.node = ir::Move{n->dst, Operand::imm(ir::evaluate(n->op, n->a.value))};
         } else if (auto* binary = std::get_if<ir::Binary>(&stmt.node)) {
@@ -47,17 +53,26 @@ class Fold : public Rewriter {
     }
 
     // What the operand is known to be: a constant, or the register that it was copied from while that still has the
-    // value.
-    Operand simplest(Operand op) const {
+    // value; none of `changing`, which are about to get others.
+    Operand simplest(Operand op, std::span<const Reg> changing = {}) const {
         if (op.is_imm) return op;
         ir::Value v = values_.value(op);
         if (v.is_const()) return Operand::imm(v.disp);
+        Operand source = op;
         for (int hops = 0; hops < 8; hops++) {
-            Operand source = sources_[op.value];
+            source = sources_[source.value];
             if (source.is_imm || !values_.defined(static_cast<Reg>(source.value)) || values_.value(source) != v) break;
-            op = source;
+            if (std::ranges::find(changing, source.value) == changing.end()) op = source;
         }
         return op;
+    }
+
+    // A loop's body does not write its count, so a copy of what it writes stays a copy.
+    Operand simplest_count(const ir::Loop& loop) const {
+        if (loop.count.is_imm) return loop.count;
+        std::vector<Reg> written;
+        ir::collect_defs(loop.body, written);
+        return simplest(loop.count, written);
     }
 
     std::optional<Operand> result_of(const ir::Binary& n) const {

@@ -11,6 +11,15 @@ namespace chainio::passes {
 using checked::ExprKind;
 using ir::BinOp;
 
+namespace {
+
+bool is_filtered(const checked::Expr& source) {
+    if (source.kind == ExprKind::let_in) return is_filtered(*source.kids[1]);
+    return source.kind == ExprKind::pipeline && (!source.filters.empty() || is_filtered(*source.kids[0]));
+}
+
+}  // namespace
+
 Operand ProgramLowering::length_of(const Value& array) {
     if (array.kind == Value::Kind::repeat) return array.repeat->count;
     if (array.kind == Value::Kind::bytes) return array.bytes.length;
@@ -119,6 +128,25 @@ Value ProgramLowering::aggregate(const checked::Expr& e) {
 }
 
 void ProgramLowering::iterate(const checked::Expr& source, std::uint32_t max, const std::function<void(Value)>& each) {
+    if (max == 0 || max >= source.type.max || !is_filtered(source)) return walk(source, {max, {}}, each);
+    const auto most = static_cast<std::uint32_t>(std::min<std::uint64_t>(source.type.max, CIO_MAX_BLOCK));
+    const ir::Reg left = b_.variable(Operand::imm(max), "left");
+    walk(source, {most, left}, [&](Value v) {
+        b_.assign(left, b_.binary(BinOp::sub, Operand::reg(left), Operand::imm(1)));
+        each(std::move(v));
+    });
+}
+
+// The number is looked at before the next element is, so that one that is too many need not be well formed.
+void ProgramLowering::rounds(Operand count, std::uint32_t max, const Cut& cut,
+                             const std::function<void(Operand)>& inside) {
+    loop(count, max, [&](Operand i) {
+        if (cut.left) b_.if_(Operand::reg(*cut.left), {}, [&] { b_.add(ir::Break{}); });
+        inside(i);
+    });
+}
+
+void ProgramLowering::walk(const checked::Expr& source, const Cut& cut, const std::function<void(Value)>& each) {
     const checked::Expr* base = &source;
     std::vector<const checked::Expr*> pipelines;
     while (base->kind == ExprKind::pipeline) {
@@ -139,44 +167,42 @@ void ProgramLowering::iterate(const checked::Expr& source, std::uint32_t max, co
     if (base->kind == ExprKind::let_in) {
         Value v = eval(*base->kids[0]);
         (*env_)[base->index] = std::move(v);
-        return iterate(*base->kids[1], max, filtered);
+        return walk(*base->kids[1], cut, filtered);
     }
     Value v = eval(*base);
     switch (v.kind) {
-        case Value::Kind::array: return iterate_array(v, max, filtered);
-        case Value::Kind::records: return iterate_records(*v.records, max, filtered);
-        case Value::Kind::pieces: return iterate_pieces(*v.pieces, max, filtered);
-        case Value::Kind::repeat: return iterate_repeat(*v.repeat, max, filtered);
+        case Value::Kind::array: return iterate_array(v, cut, filtered);
+        case Value::Kind::records: return iterate_records(*v.records, cut, filtered);
+        case Value::Kind::pieces: return iterate_pieces(*v.pieces, cut, filtered);
+        case Value::Kind::repeat: return iterate_repeat(*v.repeat, cut, filtered);
         default: assert(false);
     }
 }
 
-void ProgramLowering::iterate_array(const Value& array, std::uint32_t max, const std::function<void(Value)>& each) {
-    std::uint32_t bound = max != 0 ? std::min(max, array.array->max) : array.array->max;
+void ProgramLowering::iterate_array(const Value& array, const Cut& cut, const std::function<void(Value)>& each) {
+    std::uint32_t bound = cut.max != 0 ? std::min(cut.max, array.array->max) : array.array->max;
     Operand count = length_of(array);
     if (count.is_imm) {
         count = Operand::imm(std::min<std::uint64_t>(count.value, bound));
     } else if (bound < array.array->max) {
         count = b_.binary(BinOp::umin, count, Operand::imm(bound));
     }
-    loop(count, bound, [&](Operand i) { each(element(array, i, false)); });
+    rounds(count, bound, cut, [&](Operand i) { each(element(array, i, false)); });
 }
 
 // The piece behind the last separator may be empty, too; the position is one past the end once it was had.
-void ProgramLowering::iterate_pieces(const PiecesData& pieces, std::uint32_t max,
-                                     const std::function<void(Value)>& each) {
-    std::uint32_t bound = max != 0 ? std::min(max, pieces.max) : pieces.max;
+void ProgramLowering::iterate_pieces(const PiecesData& pieces, const Cut& cut, const std::function<void(Value)>& each) {
+    std::uint32_t bound = cut.max != 0 ? std::min(cut.max, pieces.max) : pieces.max;
     ir::Reg position = b_.variable(pieces.bytes.offset, "position");
     Operand end = b_.binary(BinOp::add, pieces.bytes.offset, pieces.bytes.length);
-    loop(Operand::imm(bound), bound, [&](Operand) {
+    rounds(Operand::imm(bound), bound, cut, [&](Operand) {
         Operand at = fixed(Operand::reg(position));
         b_.if_(b_.binary(BinOp::ult, end, at), [&] { b_.add(ir::Break{}); });
         // One byte more than the longest piece is looked at: the separator may stand there.
-        Operand window =
-            b_.binary(BinOp::umin, b_.binary(BinOp::sub, end, at), Operand::imm(std::uint64_t{pieces.longest} + 1));
+        const std::uint32_t most = window_of(pieces.longest);
+        Operand window = b_.binary(BinOp::umin, b_.binary(BinOp::sub, end, at), Operand::imm(most));
         demand(ir::Space::block, at, window, CIO_MALFORMED);
-        Operand length =
-            b_.find_byte({ir::Space::block, at, window}, Operand::imm(pieces.separator), pieces.longest + 1);
+        Operand length = b_.find_byte({ir::Space::block, at, window}, Operand::imm(pieces.separator), most);
         demand_le(length, Operand::imm(pieces.longest), CIO_MALFORMED);
         b_.assign(position, b_.binary(BinOp::add, b_.binary(BinOp::add, at, length), Operand::imm(1)));
         demand(ir::Space::block, at, length, CIO_MALFORMED);
@@ -185,11 +211,12 @@ void ProgramLowering::iterate_pieces(const PiecesData& pieces, std::uint32_t max
 }
 
 // The next record's place is known before the body runs, so that `continue` in the body goes on with it.
-void ProgramLowering::iterate_records(const RecordsData& records, std::uint32_t max,
+void ProgramLowering::iterate_records(const RecordsData& records, const Cut& cut,
                                       const std::function<void(Value)>& each) {
-    std::uint32_t bound = max != 0 && records.max != 0 ? std::min(max, records.max) : std::max(max, records.max);
+    std::uint32_t bound =
+        cut.max != 0 && records.max != 0 ? std::min(cut.max, records.max) : std::max(cut.max, records.max);
     ir::Reg position = b_.variable(records.offset, "position");
-    loop(Operand::imm(bound), bound, [&](Operand) {
+    rounds(Operand::imm(bound), bound, cut, [&](Operand) {
         Operand at = fixed(Operand::reg(position));
         b_.if_(b_.binary(BinOp::ule, records.end, at), [&] { b_.add(ir::Break{}); });
         Value view = make_view(*records.record, at, true);

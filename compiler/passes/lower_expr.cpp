@@ -11,13 +11,38 @@ using checked::ExprKind;
 using ir::BinOp;
 using ir::UnOp;
 
+namespace {
+
+bool is_logical(checked::Binary op) { return op == checked::Binary::logical_and || op == checked::Binary::logical_or; }
+
+}  // namespace
+
 Operand ProgramLowering::scalar(const checked::Expr& e) {
     Value v = eval(e);
     assert(v.kind == Value::Kind::scalar);
     return v.scalar;
 }
 
+// Something of the type, in a program that is only good for being refused by its size: sides of `? :` that are lowered
+// anew in each other could otherwise take hours and all memory to say so. Nothing chooses between arrays or texts.
+std::optional<Value> ProgramLowering::stand_in(const checked::Type& type) {
+    Value v;
+    switch (type.kind) {
+        case checked::TypeKind::integer:
+        case checked::TypeKind::boolean: v = Value::of(Operand::imm(0)); break;
+        case checked::TypeKind::bytes:
+            v = Value::of(ir::Slice{ir::Space::block, Operand::imm(0), Operand::imm(0)}, std::max(type.max, 1u));
+            break;
+        case checked::TypeKind::view: v = make_view(m_.checked.records[type.record], Operand::imm(0), false); break;
+        default: return std::nullopt;
+    }
+    if (type.optional) v.present = Operand::imm(0);
+    return v;
+}
+
 Value ProgramLowering::eval(const checked::Expr& e) {
+    if (b_.full())
+        if (auto v = stand_in(e.type)) return *v;
     switch (e.kind) {
         case ExprKind::int_const:
         case ExprKind::bool_const: return Value::of(Operand::imm(e.value));
@@ -129,7 +154,7 @@ Operand ProgramLowering::unary(const checked::Expr& e) {
 
 Value ProgramLowering::binary(const checked::Expr& e) {
     auto op = static_cast<checked::Binary>(e.index);
-    if (op == checked::Binary::logical_and || op == checked::Binary::logical_or) return Value::of(logical(e));
+    if (is_logical(op)) return Value::of(logical(e));
     const checked::Type& type = e.kids[0]->type;
     Value a = eval(*e.kids[0]), b = eval(*e.kids[1]);
     if (a.kind == Value::Kind::bytes) return Value::of(compare_test(op, compare(a, b)));
@@ -217,8 +242,41 @@ Operand ProgramLowering::choose(Operand cond, const std::function<Operand()>& ye
     return Operand::reg(result);
 }
 
+namespace {
+
+// The fields of a record that one of its own expressions reads in any case.
+void add_always_read(const checked::Expr& e, std::vector<std::uint32_t>& fields) {
+    if (e.kind == ExprKind::field && e.kids[0]->kind == ExprKind::local && e.kids[0]->index == 0)
+        fields.push_back(e.index);
+    const bool only_first =
+        e.kind == ExprKind::cond || (e.kind == ExprKind::binary && is_logical(static_cast<checked::Binary>(e.index)));
+    for (const checked::ExprPtr& kid : e.kids) {
+        if (kid) add_always_read(*kid, fields);
+        if (only_first) return;
+    }
+}
+
+}  // namespace
+
+// What a side has computed is forgotten at its end. Derived fields that both sides need are therefore computed before
+// the sides part: of fields that build on one another by `? :`, each would otherwise double the size of the program.
+// Where bytes may still come, which of two fields is missed first makes a difference.
+void ProgramLowering::read_shared(const checked::Expr& yes, const checked::Expr& no) {
+    const bool of_a_record = env_ != &locals_;
+    if (!of_a_record || arriving_) return;
+    std::vector<std::uint32_t> in_yes, in_no;
+    add_always_read(yes, in_yes);
+    add_always_read(no, in_no);
+    const std::shared_ptr<ViewData> view = (*env_)[0].view;
+    for (std::uint32_t index : in_yes) {
+        const bool derived = view->record->fields[index].kind == checked::Field::Kind::derived;
+        if (derived && std::ranges::find(in_no, index) != in_no.end()) field(view, index);
+    }
+}
+
 Value ProgramLowering::cond(const checked::Expr& e) {
     Operand condition = scalar(*e.kids[0]);
+    if (!condition.is_imm) read_shared(*e.kids[1], *e.kids[2]);
     if (e.type.kind == checked::TypeKind::integer || e.type.kind == checked::TypeKind::boolean) {
         return Value::of(choose(condition, [&] { return scalar(*e.kids[1]); }, [&] { return scalar(*e.kids[2]); }));
     }

@@ -15,9 +15,6 @@ std::uint16_t add_program(ModuleContext& m, ir::Program program) {
     return static_cast<std::uint16_t>(m.out.programs.size() - 1);
 }
 
-// A record of no fixed size may reach as far as its fields say; a page is what every format's header fits in.
-constexpr std::uint32_t kOpenHeaderBytes = 4096;
-
 void lower_file_class(ModuleContext& m, const checked::FileClass& file) {
     ir::FileClass out = file.info;
     if (file.header_record >= 0) {
@@ -25,7 +22,8 @@ void lower_file_class(ModuleContext& m, const checked::FileClass& file) {
         ProgramLowering lowering(m, nullptr, "header." + out.name, ir::ProgramKind::header);
         lowering.header(record);
         out.header_program = add_program(m, lowering.finish());
-        out.header_bytes = record.fixed_size > 0 ? static_cast<std::uint32_t>(record.fixed_size) : kOpenHeaderBytes;
+        // Derived fields alone want no bytes, and a read has one at least.
+        out.header_bytes = static_cast<std::uint32_t>(std::max<std::int64_t>(record.fixed_size, 1));
         for (const checked::Field& f : record.fields)
             if (is_header_field(f)) out.header_fields.push_back(f.name);
     }

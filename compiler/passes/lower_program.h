@@ -58,6 +58,8 @@ class ProgramLowering {
 
     // ---- expressions (lower_expr.cpp) ----
     Value eval(const checked::Expr&);
+    std::optional<Value> stand_in(const checked::Type&);
+    void read_shared(const checked::Expr& yes, const checked::Expr& no);
     Operand scalar(const checked::Expr&);
     Value local(const checked::Expr&);
     Value param(std::uint32_t index);
@@ -130,10 +132,16 @@ class ProgramLowering {
     Operand select_best(const checked::Expr&, Operand value, Operand best);
     // Runs `each` for every element that passes the filters, at most `max` of them (0: as the type says).
     void iterate(const checked::Expr& source, std::uint32_t max, const std::function<void(Value)>& each);
-    void iterate_array(const Value&, std::uint32_t max, const std::function<void(Value)>& each);
-    void iterate_pieces(const PiecesData&, std::uint32_t max, const std::function<void(Value)>& each);
-    void iterate_records(const RecordsData&, std::uint32_t max, const std::function<void(Value)>& each);
-    void iterate_repeat(const RepeatData&, std::uint32_t max, const std::function<void(Value)>& each);
+    struct Cut {
+        std::uint32_t max = 0;        // rounds; 0: as the type says
+        std::optional<ir::Reg> left;  // how many elements may still pass the filters, where that ends the loop
+    };
+    void walk(const checked::Expr& source, const Cut&, const std::function<void(Value)>& each);
+    void rounds(Operand count, std::uint32_t max, const Cut&, const std::function<void(Operand)>& inside);
+    void iterate_array(const Value&, const Cut&, const std::function<void(Value)>& each);
+    void iterate_pieces(const PiecesData&, const Cut&, const std::function<void(Value)>& each);
+    void iterate_records(const RecordsData&, const Cut&, const std::function<void(Value)>& each);
+    void iterate_repeat(const RepeatData&, const Cut&, const std::function<void(Value)>& each);
 
     // ---- text (lower_text.cpp) ----
     Value text_match(const checked::TextRule&, const Value& subject);

@@ -155,7 +155,7 @@ Value ProgramLowering::cstr_field(const View& view, std::uint32_t index) {
     Operand at = field_offset(view, index);
     Operand size = b_.input(ir::Input::block_length);
     demand_le(at, size, absent());
-    std::uint32_t longest = std::min<std::uint32_t>(f.max + 1, CIO_MAX_BLOCK);
+    std::uint32_t longest = window_of(f.max);
     Operand window = b_.binary(BinOp::umin, b_.binary(BinOp::sub, size, at), Operand::imm(longest));
     demand(ir::Space::block, at, window, CIO_MALFORMED);
     Operand length = b_.find_byte({ir::Space::block, at, window}, Operand::imm(f.stop), longest);
@@ -200,7 +200,7 @@ Operand ProgramLowering::field_offset(const View& view, std::uint32_t index) {
     if (f.fixed_offset >= 0) return plus(b_, view->offset, static_cast<std::uint64_t>(f.fixed_offset));
     FieldMemo& memo = view->fields[index];
     if (memo.offset) return *memo.offset;
-    if (f.at && f.kind != Field::Kind::padding)
+    if (f.at && !is_gap(f))
         return remember(view, memo.offset, b_.binary(BinOp::add, view->offset, claimed(fixed(in_record(view, *f.at)))));
     if (index == 0) return view->offset;
     ends_before(view, index - 1);
@@ -230,10 +230,10 @@ Operand ProgramLowering::field_end(const View& view, std::uint32_t index) {
     const Field& f = view->record->fields[index];
     FieldMemo& memo = view->fields[index];
     if (memo.end) return *memo.end;
-    if (f.kind == Field::Kind::derived) return view->offset;
-    bool is_skip = f.kind == Field::Kind::padding && f.at;
-    if (is_skip && f.at->kind == checked::ExprKind::int_const) return plus(b_, view->offset, f.at->value);
-    if (is_skip)
+    if (f.kind == Field::Kind::derived || b_.full()) return view->offset;
+    const bool gap = is_gap(f);
+    if (gap && f.at->kind == checked::ExprKind::int_const) return plus(b_, view->offset, f.at->value);
+    if (gap)
         return remember(view, memo.end, b_.binary(BinOp::add, view->offset, claimed(fixed(in_record(view, *f.at)))));
     if (!f.when) {
         if (f.fixed_offset >= 0 && f.fixed_size >= 0)

@@ -22,6 +22,9 @@ struct ProgramLowering::TextState {
 
 namespace {
 
+// Of a number; the checker gives captures of numbers this bound, too.
+constexpr std::uint32_t kMostDigits = 20;
+
 Operand reg(ir::Reg r) { return Operand::reg(r); }
 
 }  // namespace
@@ -87,11 +90,13 @@ Operand ProgramLowering::word_length(Operand at, Operand end, const std::string&
     return fixed(reg(length));
 }
 
-// The digits at `at`: their number (0 when there are none or the value does not fit 64 bits) and the value.
+// The digits at `at`: their number (0 when there are none or the value does not fit 64 bits) and the value. One digit
+// more than a number may have is looked for, so that zeros before it do not hide that the run goes on; callers refuse
+// it.
 std::pair<Operand, Operand> ProgramLowering::digits(Operand at, Operand end) {
     constexpr std::uint64_t most = ~std::uint64_t{0};
     ir::Reg length = b_.variable(Operand::imm(0)), value = b_.variable(Operand::imm(0));
-    loop(Operand::imm(20), 20, [&](Operand i) {
+    loop(Operand::imm(kMostDigits + 1), kMostDigits + 1, [&](Operand i) {
         Operand here = b_.binary(BinOp::add, at, i);
         break_unless(b_.binary(BinOp::ult, here, end));
         demand(Space::block, here, Operand::imm(1), CIO_MALFORMED);
@@ -175,18 +180,18 @@ void ProgramLowering::text_item(TextState& state, std::size_t index, const Value
     switch (item.kind) {
         case TextItem::Kind::choice: return text_choice(state, item, target);
         case TextItem::Kind::token: {
-            auto [length, found] = scan(at, state.end, stop, item.max + 1);
+            auto [length, found] = scan(at, state.end, stop, window_of(item.max));
             break_unless(found);
             return take(state, at, length, target);
         }
         case TextItem::Kind::word: {
-            Operand length = word_length(at, state.end, {}, item.max + 1);
+            Operand length = word_length(at, state.end, {}, window_of(item.max));
             break_unless(b_.binary(BinOp::ule, length, Operand::imm(item.max)));
             return take(state, at, length, target);
         }
         case TextItem::Kind::integer: {
             auto [length, value] = digits(at, state.end);
-            break_unless(length);
+            break_unless(b_.binary(BinOp::ult, b_.binary(BinOp::sub, length, Operand::imm(1)), Operand::imm(item.max)));
             b_.assign(static_cast<ir::Reg>(target.scalar.value), value);
             return advance(state, length);
         }
@@ -243,11 +248,11 @@ void ProgramLowering::text_repeat(TextState& state, const TextItem& item, const 
         Operand at = fixed(reg(position));
         Operand length;
         if (is_token) {
-            length = scan(at, end, item.separator, item.max + 1).first;
+            length = scan(at, end, item.separator, window_of(item.max)).first;
         } else if (item.kind == TextItem::Kind::integer) {
             length = digits(at, end).first;
         } else {
-            length = word_length(at, end, item.separator, item.max + 1);
+            length = word_length(at, end, item.separator, window_of(item.max));
         }
         Operand fits = b_.binary(BinOp::ult, b_.binary(BinOp::sub, length, Operand::imm(1)), Operand::imm(item.max));
         b_.assign(good, fits);
@@ -271,7 +276,7 @@ void ProgramLowering::text_repeat(TextState& state, const TextItem& item, const 
 std::pair<Value, Operand> ProgramLowering::repetition(const RepeatData& repeat, Operand at) {
     const TextItem& item = *repeat.item;
     Operand end = b_.binary(BinOp::add, repeat.bytes.offset, repeat.bytes.length);
-    Operand length = scan(at, end, item.separator, std::max(item.max, 20u) + 1).first;
+    Operand length = scan(at, end, item.separator, window_of(std::max(item.max, kMostDigits))).first;
     demand(Space::block, at, length, CIO_MALFORMED);
     Operand after = b_.binary(BinOp::add, b_.binary(BinOp::add, at, length), Operand::imm(item.separator.size()));
     ir::Slice slice{Space::block, at, length};
@@ -288,11 +293,10 @@ Value ProgramLowering::repeat_element(const RepeatData& repeat, Operand index) {
     return repetition(repeat, fixed(reg(position))).first;
 }
 
-void ProgramLowering::iterate_repeat(const RepeatData& repeat, std::uint32_t max,
-                                     const std::function<void(Value)>& each) {
-    std::uint32_t bound = max != 0 ? std::min(max, repeat.item->repeat_max) : repeat.item->repeat_max;
+void ProgramLowering::iterate_repeat(const RepeatData& repeat, const Cut& cut, const std::function<void(Value)>& each) {
+    std::uint32_t bound = cut.max != 0 ? std::min(cut.max, repeat.item->repeat_max) : repeat.item->repeat_max;
     ir::Reg position = b_.variable(repeat.bytes.offset);
-    loop(b_.binary(BinOp::umin, repeat.count, Operand::imm(bound)), bound, [&](Operand) {
+    rounds(b_.binary(BinOp::umin, repeat.count, Operand::imm(bound)), bound, cut, [&](Operand) {
         auto [value, after] = repetition(repeat, fixed(reg(position)));
         b_.assign(position, after);
         each(value);

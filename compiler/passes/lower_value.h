@@ -1,16 +1,23 @@
 // What an expression is once it is lowered: operands that name where the value is. A view or an array is never copied,
 // only the numbers that locate it are.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "bpf-templates/chainio_step.h"
 #include "compiler/ir/ir.h"
 #include "compiler/sema/checked.h"
 
 namespace chainio::passes {
 
 struct Value;
+
+// How many bytes are looked at for the end of what has at most `longest`: one more, where a block can have so many.
+constexpr std::uint32_t window_of(std::uint32_t longest) {
+    return std::min<std::uint32_t>(longest, CIO_MAX_BLOCK - 1) + 1;
+}
 
 // What is already computed about a field of one view. Valid where the computation dominates; ProgramLowering forgets it
 // on leaving the branch in which it was computed.

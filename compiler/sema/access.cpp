@@ -143,10 +143,7 @@ Value Checker::record_choice(std::uint32_t index, const ast::Name& name, bool* f
         if (!info.facts) continue;
         for (const auto& [word, number] : info.facts->choices) {
             names.emplace_back(word);
-            if (word != name.text) continue;
-            Value v = int_constant(number, name.span);
-            v.flexible = true;
-            return v;
+            if (word == name.text) return exact_constant(number, name.span, ast::Unit::none);
         }
     }
     failed_ = true;
@@ -172,10 +169,9 @@ Value Checker::field_access(const ast::Expr& e, const ast::FieldAccess& n) {
     if (handled) return special;
     Value base = value(*n.base);
     if (!base) return {};
-    if (base.facts) {
-        for (const auto& bit : base.facts->bits)
-            if (bit.name == n.field.text) return bit_field(std::move(base), n.field, e.span);
-    }
+    const bool is_bit =
+        base.facts && std::ranges::find(base.facts->bits, n.field.text, &Bit::name) != base.facts->bits.end();
+    if (is_bit && base.expr->type.kind == TypeKind::integer) return bit_field(std::move(base), n.field, e.span);
     switch (base.expr->type.kind) {
         case TypeKind::view: return view_field(std::move(base), n.field, e.span);
         case TypeKind::text: return text_capture(std::move(base), n.field, e.span);
@@ -196,7 +192,9 @@ Value Checker::field_access(const ast::Expr& e, const ast::FieldAccess& n) {
     }
     std::vector<std::string> names;
     std::string hint = "only views, bytes, arrays and captures have members";
-    if (base.facts && !base.facts->bits.empty()) {
+    if (is_bit) {
+        hint = "take an element: `[i]." + n.field.text + "`";
+    } else if (base.facts && !base.facts->bits.empty() && base.expr->type.kind == TypeKind::integer) {
         for (const auto& bit : base.facts->bits) names.emplace_back(bit.name);
         hint = suggestion(n.field.text, names, "its bit fields have other names");
     } else if (base.expr->type.kind == TypeKind::bytes || base.expr->type.kind == TypeKind::array) {
@@ -283,10 +281,7 @@ Value Checker::view_field(Value view, const ast::Name& field, Span span) {
     Value out = make(ExprKind::field, f.type, span);
     out.expr->index = it->second;
     out.expr->kids.push_back(std::move(view.expr));
-    out.unit = facts.unit;
-    out.facts = facts.facts;
-    out.exact = facts.exact;
-    if (f.type.kind == TypeKind::bytes) out.place = Place::block;
+    facts.tell(out);
     return out;
 }
 
@@ -374,8 +369,8 @@ Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span spa
     Value out = make(ExprKind::header_field, f.type, span);
     out.expr->index = file;
     out.expr->index2 = it->second;
-    out.unit = info->infos[it->second].unit;
-    out.facts = info->infos[it->second].facts;
+    info->infos[it->second].tell(out);
+    out.chosen &= !f.when;  // 0 where it is absent
     return out;
 }
 
@@ -412,7 +407,9 @@ Value Checker::request_field(const ast::Name& field, Span span) {
         if (records_[index].by_name.contains(field.text)) {
             Type type{TypeKind::view};
             type.record = index;
-            return view_field(make(ExprKind::local, type, span), field, span);
+            Value v = view_field(make(ExprKind::local, type, span), field, span);
+            v.chosen &= !request.datagram;  // which runs for requests of bad form, too
+            return v;
         }
         if (records_[index].failed) {
             failed_ = true;

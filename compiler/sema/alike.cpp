@@ -19,6 +19,46 @@ std::optional<std::uint32_t> Checker::same_instance(const ast::File& file, const
     return static_cast<std::uint32_t>(found - instances_.begin());
 }
 
+// Two imports of one file have records of their own, which are the same unless what the imports are given has changed
+// them.
+bool Checker::alike_records(std::uint32_t a, std::uint32_t b) const {
+    if (a == b) return true;
+    if (records_[a].fields != records_[b].fields) return false;
+    const auto both = [](const checked::ExprPtr& x, const checked::ExprPtr& y) {
+        return x && y ? same(*x, *y, true) : !x && !y;
+    };
+    return std::ranges::equal(
+        module_.records[a].fields, module_.records[b].fields, [&](const checked::Field& x, const checked::Field& y) {
+            return x.kind == y.kind && x.fixed_offset == y.fixed_offset && x.fixed_size == y.fixed_size &&
+                   x.choices == y.choices && both(x.at, y.at) && both(x.length, y.length) && both(x.count, y.count) &&
+                   both(x.when, y.when) && both(x.equals, y.equals) && both(x.value, y.value) &&
+                   alike_records(x.record, y.record);
+        });
+}
+
+// A class has one header, and every chain that reads it takes its fields from there.
+void Checker::check_given_headers(std::uint32_t files) {
+    const FilesInfo& info = files_[files];
+    std::optional<std::uint32_t> first;
+    for (const FilesInfo::Given& given : info.given) {
+        env_.scope = given.scope;
+        const Symbol* symbol = symbol_of({{}, *given.header}, SymbolKind::record, unknown_record, "record");
+        if (!symbol || !record(symbol->index, given.header->span)) return;
+        if (!first) first = symbol->index;
+        if (alike_records(*first, symbol->index)) continue;
+        const std::string &one = module_.records[*first].name, &other = module_.records[symbol->index].name;
+        error(headers_differ, given.span,
+              "files `" + info.files->name.text + "` get the header `" + other + "` of this import, and `" + one +
+                  "` of another",
+              "give each import a class of its own, or declare the header: `files " + info.files->name.text +
+                  " = … { header … }`",
+              {{info.given.front().span, "the other import is given the class here"},
+               {records_[*first].span, "the header of that one is declared here"},
+               {records_[symbol->index].span, "the header of this one is declared here"}});
+        return;
+    }
+}
+
 // Callers name chains and clients of the metrics name services, so that two of one name would hide each other.
 void Checker::check_artifact_names() {
     if (failed_) return;
@@ -76,6 +116,18 @@ void Checker::join_classes() {
         joined.push_back(std::move(own));
     }
     module_.classes = std::move(joined);
+}
+
+// A class that comes in by two imports is one class; another one of its name is not.
+void Checker::check_merged_classes() {
+    for (const MergedClasses& merged : merged_classes_) {
+        if (class_numbers_[merged.had] == class_numbers_[merged.brought]) continue;
+        const ast::Name& had = classes_[merged.had].first->name;
+        error(duplicate_name, merged.import->path_span,
+              "\"" + merged.import->path + "\" brings in class `" + had.text + "`, which is already declared",
+              "give the import a name of its own: `import \"" + merged.import->path + "\" as …`",
+              {{had.span, "the other one is here"}});
+    }
 }
 
 void Checker::check_batches() {

@@ -36,6 +36,7 @@ void Checker::check_files(std::uint32_t index) {
                   "the root of files `" + n.name.text + "` is \"" + *n.root + "\", which is not absolute",
                   "begin it with `/`: what it is must not depend on where a program runs");
     }
+    if (n.index) check_index(n, info.scope, out.info);
     EnvScope there(
         *this, Env{.scope = info.scope, .site = Site::constant, .locals = &constant_locals_, .base = bindings_.size()});
     if (n.cache_bytes) {
@@ -52,6 +53,7 @@ void Checker::check_files(std::uint32_t index) {
                   "add `immutable` when the bytes never change while a file is open, else remove `cache`");
     }
     if (!info.header) return;
+    check_given_headers(index);
     env_.scope = info.header_scope;
     Symbol* symbol = symbol_of({{}, *info.header}, SymbolKind::record, unknown_record, "record");
     if (!symbol || !record(symbol->index, info.header->span)) return;
@@ -75,6 +77,24 @@ void Checker::check_files(std::uint32_t index) {
     if (size->type.kind != TypeKind::integer || size->type.is_signed)
         error(reserved_name, size->span, "`file_size` of a header is how long the file has to be",
               "make it an unsigned integer, or choose another name");
+}
+
+// What a path of a folder means has to lie in that folder.
+void Checker::check_index(const ast::FileClass& n, Instance* scope, ir::FileClass& out) {
+    const Span span = n.index->span;
+    const std::string what = "the index of files `" + n.name.text + "`";
+    if (!n.root)
+        error(index_without_root, span, "files `" + n.name.text + "` have an index, and no root below which paths lie",
+              "add `root \"/dir\"`, or remove `index`", {{n.name.span, "they are declared here"}});
+    const Value name = constant_expr(*n.index, scope);
+    if (!name) return;
+    if (name.expr->type.kind != TypeKind::bytes)
+        return void(wrong(name, span, "bytes", what, "give a name such as \"index.html\""));
+    out.index = name.expr->bytes;
+    if (out.index.contains('\0')) return no_nul(out.index, span, what);
+    if (const char* why = ir::why_no_file_name(out.index))
+        error(bad_index, span, what + " " + why,
+              "give the name that the file has in its folder, such as \"index.html\"");
 }
 
 // Chains on a class to which no file can belong never run, and nobody sees why. A file belongs to the first class whose
@@ -194,7 +214,9 @@ std::int32_t Checker::class_named(const ast::Name& name) {
     for (Instance* at = env_.scope; at; at = at->importer) {
         // A library may leave its classes to the spec that imports it.
         auto it = at->classes.find(name.text);
-        if (it != at->classes.end()) return static_cast<std::int32_t>(class_numbers_[it->second]);
+        if (it == at->classes.end()) continue;
+        it->second.owner->serves = true;
+        return static_cast<std::int32_t>(class_numbers_[it->second.index]);
     }
     failed_ = true;
     if (env_.scope->is_broken(name.text)) return -1;

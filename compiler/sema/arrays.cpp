@@ -7,12 +7,6 @@ using checked::ExprKind;
 using checked::Type;
 using checked::TypeKind;
 
-namespace {
-
-bool is_text_array(const Type& type) { return type.element && type.element->kind == TypeKind::bytes; }
-
-}  // namespace
-
 Value Checker::array_method(Value receiver, const ast::Expr& e, const ast::Call& n) {
     const std::string& name = n.callee.text;
     if (name == "lower_bound") return search(std::move(receiver), e, n, checked::Search::lower_bound);
@@ -35,6 +29,7 @@ Value Checker::array_method(Value receiver, const ast::Expr& e, const ast::Call&
 Value Checker::element_of(const Value& array, std::uint32_t local, std::string_view, Span span) {
     Value out = make(ExprKind::local, *array.expr->type.element, span);
     out.expr->index = local;
+    out.facts = array.facts;
     if (out.expr->type.kind == TypeKind::bytes) out.place = Place::block;
     return out;
 }
@@ -110,10 +105,11 @@ Value Checker::search(Value array, const ast::Expr& e, const ast::Call& n, check
               "write `a." + n.callee.text + "(key)` or `a." + n.callee.text + "(key by Record.field)`");
         return {};
     }
-    if (is_sequence(array) || is_text_array(array.expr->type)) {
+    if (is_sequence(array) || array.expr->type.one_by_one) {
         error(pipeline_misused, e.span,
               "`" + n.callee.text + "` needs an array, whose elements can be reached in any order",
-              "loop over a sequence with `for`, or end it with an aggregate");
+              array.expr->type.one_by_one ? "loop over the captures, or take one: `[i]`"
+                                          : "loop over a sequence with `for`, or end it with an aggregate");
         return {};
     }
     Value key = value(*arg.value);
@@ -156,6 +152,7 @@ Value Checker::search(Value array, const ast::Expr& e, const ast::Call& n, check
 Value Checker::as_pipeline(Value array) {
     if (array.expr->kind == ExprKind::pipeline) return array;
     Value out = make(ExprKind::pipeline, array.expr->type, array.expr->span);
+    out.facts = array.facts;
     out.expr->value = is_sequence(array) ? array.expr->value : 0;
     out.expr->kids.push_back(std::move(array.expr));
     return out;
@@ -217,7 +214,7 @@ Value Checker::aggregate(Value array, const ast::Expr& e, const ast::Call& n, ch
                          "what `" + n.callee.text + "` works on");
         settle(of.result);
     }
-    if (!is_sequence(array) && is_text_array(array.expr->type)) {
+    if (!is_sequence(array) && array.expr->type.element->kind == TypeKind::bytes) {
         error(pipeline_misused, e.span, "captures of a text rule have no aggregates", "loop over them with `for`");
         return {};
     }

@@ -195,6 +195,8 @@ void Checker::check_call_chain(ChainScope& chain, checked::Chain& out) {
     declare_steps(chain);
     for (std::uint32_t i = 0; i < n.steps.size(); i++) check_step(chain, i);
     if (n.done) check_done(chain);
+    for (const checked::Step& step : out.steps) check_stale_names(out, step.body);
+    if (out.done) check_stale_names(out, *out.done);
     check_hops(chain);
     check_result(chain);
     check_limits(chain);

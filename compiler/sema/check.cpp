@@ -12,7 +12,7 @@ std::optional<checked::Module> Checker::run() {
     apply_defines(root);
     declare_file(root);
     check_artifact_names();
-    for (std::uint32_t i = 0; i < constants_.size(); i++) constant(i, constants_[i].binding->name.span);
+    for (std::uint32_t i = 0; i < constants_.size(); i++) constant(i, constants_[i].name->span);
     for (std::uint32_t i = 0; i < records_.size(); i++)
         if (records_[i].progress == Progress::open) resolve_record(i);
     for (std::uint32_t i = 0; i < texts_.size(); i++) resolve_text(i);
@@ -22,6 +22,7 @@ std::optional<checked::Module> Checker::run() {
         check_class(*classes_[i].first, module_.classes[i], *classes_[i].second);
     join_sockets();
     join_classes();
+    check_merged_classes();
     check_batches();
     for (std::uint32_t i = 0; i < probes_.size(); i++) check_probe(i);
     check_target_of_chains();

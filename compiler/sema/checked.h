@@ -32,6 +32,7 @@ struct Type {
     std::uint32_t record = 0;  // view: record index; text: text rule index
     bool optional = false;     // may be absent: only `let … else`, `when` take such a value
     std::shared_ptr<const Type> element = nullptr;
+    bool one_by_one = false;  // array: repetitions of a text rule, each of which says where the next one begins
 };
 
 // ---- expressions ----
@@ -113,6 +114,7 @@ using ExprPtr = std::unique_ptr<Expr>;
 struct Lambda {  // |local| body
     std::uint32_t local = 0;
     ExprPtr body;
+    bool given = false;  // of a function: the variables that it names are arguments, which have one value for good
 };
 struct Expr {
     ExprKind kind;
@@ -136,7 +138,7 @@ struct Field {
         cstr,     // up to and without the byte `stop`, at most `max` bytes, the byte is skipped
         record,   // nested record `record`
         array,    // `count` elements of `element` (integer of fixed width, or a record of fixed size); at most `max`
-        padding,  // `length` bytes, or up to `at` for skip fields
+        padding,  // `length` bytes, or up to `at` (is_gap)
         derived,  // takes no bytes: `value`
     };
     std::string name;  // empty for padding
@@ -159,6 +161,8 @@ struct Field {
     std::int64_t fixed_offset = -1;      // when known at compile time
     std::int64_t fixed_size = -1;
 };
+// Whether it is `_: at N`, which has no bytes of its own: padding with a type has them, at a place of its own or not.
+inline bool is_gap(const Field& field) { return field.kind == Field::Kind::padding && !field.length; }
 // The expressions inside a record use local 0 of `locals` as the view of the record itself (ExprKind::field on it).
 struct Local {
     std::string name;

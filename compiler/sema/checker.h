@@ -129,7 +129,10 @@ class Checker {
     void declare_file(Instance&);
     void declare_item(Instance&, const ast::Item&);
     void declare_app_item(Instance&, const ast::AppItem&);
-    void declare_choices(Instance&, const ast::Record&, std::uint32_t record);
+    void declare_choices(Instance&, const ast::Record&);
+    void add_choice(Instance&, std::string_view name, const Choice&);
+    std::optional<std::uint32_t> constant_of(const ast::EnumItem&) const;
+    std::uint32_t add_constant(Instance&, const ast::Name&, const ast::ExprPtr& written);
     Symbol* declare(Instance&, SymbolKind, const ast::Name&, std::uint32_t index);
     void declare_param(Instance&, const ast::Param&);
     void import_files(Instance&);
@@ -157,6 +160,7 @@ class Checker {
     void check_artifact_names();
     void join_sockets();
     void join_classes();
+    void check_merged_classes();
     void check_batches();
 
     // ---- constants (constants.cpp) ----
@@ -176,7 +180,7 @@ class Checker {
     Value fold_unary(checked::Unary, Value, Span);
     Value exact_constant(Wide, Span, ast::Unit);
     bool adapt(Value& constant, bool to_signed);
-    static void meet(Value& mask, const Value& other);
+    static void meet(Value& mask, const checked::Type& other);
     bool adapt_inside(checked::Expr&, bool to_signed);
     bool fits(const Value& constant, const checked::Type&, Span, const std::string& what);
 
@@ -239,6 +243,7 @@ class Checker {
     Value make(checked::ExprKind, checked::Type, Span);
     Value int_constant(std::uint64_t, Span);
     Value bool_constant(bool, Span);
+    bool string_fits(std::string_view text, Span);
     Value bytes_constant(std::string, Span);
     void settle(Value&);  // an integer constant gets its type
     bool store_as(Value&, const checked::Type&, Span, const std::string& what);
@@ -246,6 +251,7 @@ class Checker {
     Value literal(const ast::Expr&, const ast::IntLit&);
     Value name_value(const ast::Expr&, const ast::Name&);
     Value symbol_value(Symbol&, Span);
+    std::optional<Wide> choice_number(const Choice&, Span use);
     Value choice_value(Instance&, const ast::Name&, bool* found);
     Value unknown(const ast::Name&);
 
@@ -344,6 +350,7 @@ class Checker {
     bool match_stmt(const ast::Stmt&, const ast::Match&, checked::Block&);
     struct Arms;
     Value arm_condition(const ast::MatchArm&, const Value& subject, Arms&);
+    void warn_missing(const ast::Stmt&, const Arms&);
     bool pattern(const ast::Expr&, const Value& subject, Arms&, Value& condition);
     bool for_stmt(const ast::Stmt&, const ast::For&, checked::Block&);
     bool for_range(const ast::Stmt&, const ast::For&, const ast::Call&, checked::Block&);
@@ -367,6 +374,13 @@ class Checker {
     bool variable_method(const ast::Stmt&, const ast::Call&, Binding&, checked::Block&);
     checked::ExprPtr hoist(Value, checked::Block&, const ast::Stmt&);
     std::uint64_t least(const checked::Block&, checked::StmtKind a, checked::StmtKind b) const;
+    // On the ways through a block to its end, and on those that end the step or handler in it.
+    struct Least {
+        static constexpr std::uint64_t kNoWay = UINT64_MAX;
+        std::uint64_t through = kNoWay, ended = kNoWay;
+    };
+    static std::uint64_t turns_of(const checked::Stmt& loop);
+    Least least_of(const checked::Block&, checked::StmtKind a, checked::StmtKind b) const;
     void warn_always(const ast::Expr& condition, const Value&);
 
     // ---- shadow chains and services (shadow.cpp, services.cpp, requests.cpp) ----
@@ -395,6 +409,7 @@ class Checker {
     std::optional<std::uint32_t> files_named(const ast::Expr&);
     void check_service(std::uint32_t index);
     void check_endpoints(const ast::Service&, checked::Service&);
+    void check_release(const ast::Endpoint&);
     void warn_shared_port(const ir::Endpoint&, Span, const checked::Service&);
     void check_cache(const ast::Service&, checked::Service&);
     // skips.cpp
@@ -424,10 +439,12 @@ class Checker {
     void check_step(ChainScope&, std::uint32_t index);
     void step_read(ChainScope&, const ast::Step&, checked::Step&, bool entry);
     void check_done(ChainScope&);
+    void check_stale_names(const checked::Chain&, const checked::Body&);
     void warn_unreached(const ChainScope&);
     void warn_read(const checked::Step&, const checked::Expr& at, const checked::Expr& length);
     void warn_reads(const ChainScope&);
     void warn_prefetches(const checked::Block&);
+    void refuse_long_begin(const checked::Block&);
     void warn_request(const ast::Service&, const checked::Service&);
     void check_hops(ChainScope&);
     void check_result(ChainScope&);
@@ -441,6 +458,9 @@ class Checker {
     void declare_app(Instance&, const ast::App&);
     void no_nul(const std::string& name, Span, const std::string& what);
     void check_files(std::uint32_t index);
+    void check_index(const ast::FileClass&, Instance* scope, ir::FileClass& out);
+    void check_given_headers(std::uint32_t files);
+    bool alike_records(std::uint32_t a, std::uint32_t b) const;
     void warn_patterns();
     void warn_same_pattern(std::uint32_t second, std::uint32_t first);
     void check_socket(std::uint32_t index);
@@ -474,10 +494,21 @@ class Checker {
         Instance* scope = nullptr;
         const ast::Name* header = nullptr;  // its own, or that of a library's class which it stands for
         Instance* header_scope = nullptr;
+        struct Given {  // of a library's class
+            const ast::Name* header;
+            Instance* scope;
+            Span span;  // where the import is given this class
+        };
+        std::vector<Given> given;
     };
     std::deque<FilesInfo> files_;  // beside module_.files
     std::vector<std::pair<const ast::Socket*, Instance*>> sockets_;
     std::vector<std::pair<const ast::PriorityClass*, Instance*>> classes_;  // beside module_.classes
+    struct MergedClasses {  // of one name: what had it, and what the import brings
+        const ast::Import* import;
+        std::uint32_t had, brought;
+    };
+    std::vector<MergedClasses> merged_classes_;
     std::vector<std::pair<const ast::Service*, Instance*>> services_;
     std::vector<std::pair<const ast::Probe*, Instance*>> probes_;
     std::deque<FieldFacts> facts_;

@@ -86,6 +86,7 @@ enum Code : int {
     header_not_fixed = 195,
     no_header = 196,
     header_field_kind = 197,
+    headers_differ = 198,
     // text rules
     text_adjacent = 200,
     text_after_rest = 201,
@@ -136,6 +137,7 @@ enum Code : int {
     empty_match = 259,
     too_many_arms = 260,
     goto_without_place = 261,
+    bytes_changed = 262,
     // shadow chains
     prefetch_target = 270,
     no_root = 271,
@@ -185,6 +187,9 @@ enum Code : int {
     cache_begin = 329,
     cache_request = 330,
     nul_in_name = 331,
+    bad_index = 332,
+    index_without_root = 333,
+    datagram_begin = 334,
     // warnings
     unused_let = 400,
     unused_parameter = 401,

@@ -12,11 +12,6 @@ namespace {
 constexpr Wide kLowest = -(static_cast<Wide>(1) << 63);
 constexpr Wide kHighest = (static_cast<Wide>(1) << 64) - 1;
 
-Wide exact(const Value& v) {
-    return v.expr->type.is_signed ? static_cast<Wide>(static_cast<std::int64_t>(v.expr->value))
-                                  : static_cast<Wide>(v.expr->value);
-}
-
 bool is_constant(const Value& v) {
     return v.expr->kind == ExprKind::int_const || v.expr->kind == ExprKind::bool_const ||
            v.expr->kind == ExprKind::bytes_const;
@@ -30,6 +25,19 @@ std::string spelled(Wide v) {
         v /= 10;
     } while (v > 0);
     return out;
+}
+
+// A time in the largest unit of which it is a whole number.
+std::string spelled_time(Wide ns) {
+    struct Unit {
+        const char* name;
+        Wide ns;
+    };
+    constexpr Unit kUnits[] = {{"h", 3'600'000'000'000}, {"m", 60'000'000'000}, {"s", 1'000'000'000},
+                               {"ms", 1'000'000},        {"us", 1'000},         {"ns", 1}};
+    const Unit* unit = kUnits;
+    while (unit->ns > 1 && (ns == 0 || ns % unit->ns != 0)) unit++;
+    return spelled(ns / unit->ns) + unit->name;
 }
 
 std::uint64_t fold_typed(Binary op, std::uint64_t a, std::uint64_t b, bool is_signed) {
@@ -60,6 +68,11 @@ std::uint64_t fold_typed(Binary op, std::uint64_t a, std::uint64_t b, bool is_si
 bool is_comparison(Binary op) { return op >= Binary::lt && op <= Binary::ne; }
 
 }  // namespace
+
+Wide exact(const Value& v) {
+    return v.expr->type.is_signed ? static_cast<Wide>(static_cast<std::int64_t>(v.expr->value))
+                                  : static_cast<Wide>(v.expr->value);
+}
 
 Value Checker::exact_constant(Wide v, Span span, ast::Unit unit) {
     if (v < kLowest || v > kHighest) {
@@ -194,16 +207,16 @@ Value Checker::constant(std::uint32_t index, Span use) {
         return clone(c.value);
     }
     if (c.progress == Progress::busy) {
-        error(constant_cycle, use, "`" + c.binding->name.text + "` is defined by itself",
-              "give it a value that does not depend on it", {{c.binding->name.span, "it is declared here"}});
+        error(constant_cycle, use, "`" + c.name->text + "` is defined by itself",
+              "give it a value that does not depend on it", {{c.name->span, "it is declared here"}});
         return {};
     }
-    if (too_deep(levels_, "`" + c.binding->name.text + "`", use, c.binding->name.span,
+    if (too_deep(levels_, "`" + c.name->text + "`", use, c.name->span,
                  "declare each constant below those that it names, or write the value of one on the way"))
         return {};
     c.progress = Progress::busy;
     const std::vector<std::string_view> before = std::exchange(defines_read_, {});
-    Value v = c.binding->value ? constant_expr(*c.binding->value, c.scope) : Value{};
+    Value v = c.written ? constant_expr(*c.written, c.scope) : Value{};
     c.defines = std::exchange(defines_read_, before);
     reads_defines(c.defines);
     c.value = std::move(v);
@@ -269,9 +282,9 @@ std::optional<std::uint64_t> Checker::in_range(Value v, Span span, const std::st
     }
     const Wide n = exact(v);
     if (n >= static_cast<Wide>(low) && n <= static_cast<Wide>(high)) return static_cast<std::uint64_t>(n);
-    error(code, span,
-          what + " is " + spelled(n) + ", outside of " + std::to_string(low) + " to " + std::to_string(high),
-          "give a value from " + std::to_string(low) + " to " + std::to_string(high));
+    const auto said = [&](Wide value) { return unit == ast::Unit::time ? spelled_time(value) : spelled(value); };
+    const std::string range = said(static_cast<Wide>(low)) + " to " + said(static_cast<Wide>(high));
+    error(code, span, what + " is " + said(n) + ", outside of " + range, "give a value from " + range);
     return std::nullopt;
 }
 

@@ -87,9 +87,10 @@ bool Checker::when_stmt(const ast::Stmt& s, const ast::When& n, checked::Block& 
 }
 
 struct Checker::Arms {
-    std::vector<std::pair<std::uint64_t, Span>> numbers;
+    std::vector<std::pair<Wide, Span>> numbers;
     std::vector<std::pair<std::string, Span>> texts;
     const FieldFacts* facts = nullptr;
+    bool chosen = false;  // what is matched is one of their choices
 };
 
 // One pattern of an arm: a constant that no arm before has. Its test is added to `condition`.
@@ -114,9 +115,10 @@ bool Checker::pattern(const ast::Expr& e, const Value& subject, Arms& arms, Valu
         }
         arms.texts.emplace_back(v.expr->bytes, e.span);
     } else {
+        meet(v, subject.expr->type);
         if (v.expr->type.kind == TypeKind::integer && !fits(v, subject.expr->type, e.span, "what is matched"))
             return false;
-        const std::uint64_t number = v.expr->value;
+        const Wide number = exact(v);
         for (const auto& [other, span] : arms.numbers) {
             if (other != number) continue;
             error(duplicate_arm, e.span, "this value has an arm already", "remove one of the two",
@@ -124,7 +126,7 @@ bool Checker::pattern(const ast::Expr& e, const Value& subject, Arms& arms, Valu
             return false;
         }
         arms.numbers.emplace_back(number, e.span);
-        if (arms.facts && !arms.facts->choices.empty() &&
+        if (arms.facts && arms.chosen && !arms.facts->choices.empty() &&
             std::ranges::none_of(arms.facts->choices, [&](const auto& choice) { return choice.second == number; })) {
             error(arm_not_choice, e.span, "the field never has this value",
                   "its values are the ones given with `in { … }` in the record");
@@ -154,6 +156,21 @@ Value Checker::arm_condition(const ast::MatchArm& n, const Value& subject, Arms&
     return condition;
 }
 
+void Checker::warn_missing(const ast::Stmt& s, const Arms& arms) {
+    if (!arms.facts || arms.facts->choices.empty()) return;
+    std::string missing;
+    for (const auto& [word, number] : arms.facts->choices) {
+        if (std::ranges::none_of(arms.numbers, [&](const auto& seen) { return seen.first == number; }))
+            missing += (missing.empty() ? "" : ", ") + std::string(word);
+    }
+    if (!missing.empty())
+        return warn(match_misses, s.span, "no arm for " + missing,
+                    "add the arms, or `else { }` when nothing is to happen");
+    if (arms.numbers.size() > arms.facts->choices.size()) return;  // others have arms, too
+    warn(match_misses, s.span, "no arm for what is none of the field's values, as it may be here",
+         "add an arm for it, or `else { }` when nothing is to happen");
+}
+
 // match becomes a let and a chain of ifs. When the arms cover every value that a field may have, the last needs no
 // test.
 bool Checker::match_stmt(const ast::Stmt& s, const ast::Match& n, checked::Block& out) {
@@ -172,6 +189,7 @@ bool Checker::match_stmt(const ast::Stmt& s, const ast::Match& n, checked::Block
     }
     Arms arms;
     arms.facts = subject ? subject.facts : nullptr;
+    arms.chosen = subject && subject.chosen;
     Value named;
     if (subject) {
         checked::ExprPtr first;
@@ -191,21 +209,14 @@ bool Checker::match_stmt(const ast::Stmt& s, const ast::Match& n, checked::Block
         ok &= static_cast<bool>(condition);
         if (condition) made.emplace_back(std::move(condition.expr), std::move(body));
     }
-    const bool covered =
-        ok && arms.facts && !arms.facts->choices.empty() && arms.numbers.size() == arms.facts->choices.size();
+    const bool covered = ok && arms.chosen && arms.facts && !arms.facts->choices.empty() &&
+                         arms.numbers.size() == arms.facts->choices.size();
     checked::Block tail;
     if (n.otherwise) ends &= block(*n.otherwise, tail);
     if (n.otherwise && covered)
         warn(unreachable_code, n.otherwise->span, "every value of the field has an arm, so `else` never runs",
              "remove it");
-    if (ok && !n.otherwise && !covered && arms.facts && !arms.facts->choices.empty()) {
-        std::string missing;
-        for (const auto& [word, number] : arms.facts->choices) {
-            if (std::ranges::none_of(arms.numbers, [&](const auto& seen) { return seen.first == number; }))
-                missing += (missing.empty() ? "" : ", ") + std::string(word);
-        }
-        warn(match_misses, s.span, "no arm for " + missing, "add the arms, or `else { }` when nothing is to happen");
-    }
+    if (ok && !n.otherwise && !covered) warn_missing(s, arms);
     if (!ok) {
         failed_ = true;
         return ends && (n.otherwise || covered);

@@ -40,7 +40,9 @@ Value Checker::any(const ast::Expr& e) {
     const Level level(levels_);
     return std::visit(Overload{
                           [&](const ast::IntLit& n) { return literal(e, n); },
-                          [&](const ast::StringLit& n) { return bytes_constant(n.value, e.span); },
+                          [&](const ast::StringLit& n) {
+                              return string_fits(n.value, e.span) ? bytes_constant(n.value, e.span) : Value{};
+                          },
                           [&](const ast::BoolLit& n) { return bool_constant(n.value, e.span); },
                           [&](const ast::BlockLit&) { return need_block(e.span) ? block_bytes(e.span) : Value{}; },
                           [&](const ast::NameRef& n) { return name_value(e, n.name); },
@@ -55,6 +57,14 @@ Value Checker::any(const ast::Expr& e) {
                           [&](const ast::Cast& n) { return cast(e, n); },
                       },
                       e.node);
+}
+
+// No run of bytes that a program works on is longer than a block.
+bool Checker::string_fits(std::string_view text, Span span) {
+    if (text.size() <= kMaxBlock) return true;
+    error(out_of_range, span, "a string of " + std::to_string(text.size()) + " bytes",
+          "a string has at most " + std::to_string(kMaxBlock) + " bytes");
+    return false;
 }
 
 bool Checker::is_sequence(const Value& v) const {
@@ -180,11 +190,7 @@ bool Checker::store_as(Value& v, const Type& type, Span span, const std::string&
         return true;
     }
     if (type.kind != TypeKind::integer) return true;
-    if (v.mask && type.is_signed) {
-        v.mask = false;
-        v.expr->type.is_signed = true;
-    }
-    if (v.unit == ast::Unit::time && what.starts_with("the result")) return true;
+    meet(v, type);
     if (v.expr->kind == ExprKind::int_const && (v.flexible || v.expr->type.is_signed == type.is_signed)) {
         if (!fits(v, type, span, what)) return false;
         v.flexible = false;
@@ -230,22 +236,35 @@ Value Checker::unknown(const ast::Name& name) {
     return {};
 }
 
+std::optional<Wide> Checker::choice_number(const Choice& choice, Span use) {
+    if (!choice.constant) return choice.number;
+    const Value v = constant(*choice.constant, use);
+    if (v && v.expr->type.kind == TypeKind::integer) return exact(v);
+    failed_ = true;  // which its record reports
+    return std::nullopt;
+}
+
 // A name that a record's `in { … }` gave to a value.
 Value Checker::choice_value(Instance& scope, const ast::Name& name, bool* found) {
-    auto it = scope.choices.find(name.text);
+    const auto it = scope.choices.find(name.text);
     *found = it != scope.choices.end();
     if (!*found) return {};
-    if (it->second.ambiguous) {
+    const Choice& first = it->second.front();
+    const auto number = choice_number(first, name.span);
+    if (!number) return {};
+    for (const Choice& other : it->second) {
+        const auto another = choice_number(other, name.span);
+        if (!another) return {};
+        if (*another == *number) continue;
         error(ambiguous_choice, name.span,
-              "`" + name.text + "` is a value of " + std::string(it->second.record) + " and another one of " +
-                  std::string(it->second.other),
-              "say which: `" + std::string(it->second.record) + "." + name.text + "`");
+              "`" + name.text + "` is a value of " + std::string(first.record) + " and another one of " +
+                  std::string(other.record),
+              "say which: `" + std::string(first.record) + "." + name.text + "`");
         return {};
     }
-    Value v = int_constant(it->second.value, name.span);
-    v.flexible = true;
-    if (Symbol* record = find(scope, it->second.record)) record->used = true;
-    return v;
+    if (Symbol* record = find(scope, first.record)) record->used = true;
+    first.owner->serves = true;
+    return exact_constant(*number, name.span, ast::Unit::none);
 }
 
 Value Checker::name_value(const ast::Expr& e, const ast::Name& name) {
@@ -327,10 +346,7 @@ Value Checker::near_choices(const ast::Expr& e, const FieldFacts* facts) {
     const auto* name = std::get_if<ast::NameRef>(&e.node);
     if (!facts || !name || lookup(name->name.text)) return value(e);
     for (const auto& [word, number] : facts->choices) {
-        if (word != name->name.text) continue;
-        Value v = int_constant(number, e.span);
-        v.flexible = true;
-        return v;
+        if (word == name->name.text) return exact_constant(number, e.span, ast::Unit::none);
     }
     return value(e);
 }

@@ -202,6 +202,14 @@ void Checker::array_field(Field& field, RecordInfo&, const ast::Field& n) {
         field.type = {};
         return;
     }
+    if (constant && count.expr->value > bound) {
+        error(out_of_range, n.type.count->span,
+              "an array of " + std::to_string(count.expr->value) + " elements, and at most " + std::to_string(bound) +
+                  " of them are wanted",
+              "leave `max` out: a constant count is its own bound");
+        field.type = {};
+        return;
+    }
     field.kind = Field::Kind::array;
     Type element = field.type;
     field.type = {TypeKind::array};
@@ -245,6 +253,7 @@ void Checker::expected_value(Field& field, const FieldInfo& facts, RecordInfo&, 
               kind == TypeKind::bytes ? "give bytes: \"SQLite format 3\\0\"" : "give an integer");
         return;
     }
+    meet(v, field.type);
     if (kind == TypeKind::integer && !fits(v, field.type, n.equals->span, "the field")) return;
     if (kind == TypeKind::bytes && facts.exact && v.exact && *facts.exact != *v.exact) {
         error(length_mismatch, n.equals->span,
@@ -279,15 +288,17 @@ void Checker::choices_of_field(Field& field, FieldInfo& facts, RecordInfo&, cons
     if (facts.facts) all.bits = facts.facts->bits;
     for (const auto& item : n.choices) {
         if (!item.value) continue;
-        Value v = constant_in_place(*item.value);
+        const auto declared = constant_of(item);
+        Value v = declared ? constant(*declared, item.value->span) : constant_in_place(*item.value);
         if (!v) continue;
         if (v.expr->type.kind != TypeKind::integer) {
             wrong(v, item.value->span, "an integer", "a value of the field");
             continue;
         }
+        meet(v, field.type);
         if (!fits(v, field.type, item.value->span, "the field")) continue;
         for (const auto& [word, number] : all.choices) {
-            if (word == item.name.text || number == v.expr->value) {
+            if (word == item.name.text || number == exact(v)) {
                 error(duplicate_choice, item.name.span,
                       word == item.name.text
                           ? "`" + item.name.text + "` is given twice"
@@ -296,7 +307,7 @@ void Checker::choices_of_field(Field& field, FieldInfo& facts, RecordInfo&, cons
                 break;
             }
         }
-        all.choices.emplace_back(item.name.text, v.expr->value);
+        all.choices.emplace_back(item.name.text, exact(v));
         field.choices.push_back(v.expr->value);
     }
     facts.facts = &all;

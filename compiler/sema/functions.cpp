@@ -11,6 +11,23 @@ namespace {
 // The record, file or chain names that an argument may be, besides a value.
 bool is_plain_name(const ast::Expr& e) { return std::holds_alternative<ast::NameRef>(e.node); }
 
+// The one file that a pattern stands for, `\x` for `x`; nothing where it may stand for several.
+std::optional<std::string> only_file(std::string_view pattern) {
+    std::string out;
+    for (std::size_t i = 0; i < pattern.size(); i++) {
+        if (pattern[i] == '*' || pattern[i] == '?' || pattern[i] == '[') return std::nullopt;
+        if (pattern[i] == '\\' && i + 1 < pattern.size()) i++;
+        out += pattern[i];
+    }
+    return out;
+}
+
+// A function sees nothing of its caller but its arguments.
+void mark_given(checked::Expr& sequence) {
+    for (checked::Expr* e = &sequence; e->kind == ExprKind::pipeline; e = e->kids[0].get())
+        for (checked::Lambda& filter : e->filters) filter.given = true;
+}
+
 }  // namespace
 
 // One parameter: a file stands for itself; any other argument is evaluated once, before the body.
@@ -125,19 +142,21 @@ Value Checker::expand(FnInfo& fn, const ast::Call& n, Span span) {
               "write the sequence where the function is called");
         return {};
     }
+    if (is_sequence(out)) mark_given(*out.expr);
     for (auto it = lets.rbegin(); it != lets.rend(); ++it) out = wrap(std::move(out), it->first, std::move(it->second));
     if (out.expr->kind != ExprKind::let_in) out.expr->span = span;
     return out;
 }
 
-// A function that nothing calls still has its names looked up: its parameters stand for anything.
+// A function that nothing calls still has its names looked up: its parameters stand for anything. It is checked as in a
+// handler, where everything can stand that can elsewhere, and calls of chains besides.
 void Checker::check_unused_fns() {
     for (std::size_t i = 0; i < fns_.size(); i++) {
         FnInfo& fn = fns_[i];
         if (fn.called || !fn.scope) continue;
         constant_locals_.clear();
         EnvScope there(*this, Env{.scope = fn.scope,
-                                  .site = Site::step,
+                                  .site = Site::handler,
                                   .block = true,
                                   .locals = &constant_locals_,
                                   .base = bindings_.size()});
@@ -177,13 +196,14 @@ Value Checker::chain_file_argument(const ast::Expr& e, std::uint32_t file_class,
               "name a file of the class that the chain reads");
         return {};
     }
-    Value name = path ? bytes(*path, "the name of a file") : bytes_constant(module_.files[*named].info.pattern, e.span);
-    if (!name) return {};
-    if (!path && name.expr->bytes.find_first_of("*?[") != std::string::npos) {
+    const std::optional<std::string> only = path ? std::nullopt : only_file(module_.files[*named].info.pattern);
+    if (!path && !only) {
         error(call_argument, e.span, "files `" + module_.files[*named].info.name + "` are many, and one is wanted",
               "say which: `" + module_.files[*named].info.name + "[\"name\"]`");
         return {};
     }
+    Value name = path ? bytes(*path, "the name of a file") : bytes_constant(*only, e.span);
+    if (!name) return {};
     Value out = make(ExprKind::file_ref, {TypeKind::none}, e.span);
     out.expr->index = *named;
     out.expr->kids.push_back(std::move(name.expr));

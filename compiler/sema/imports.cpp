@@ -142,14 +142,13 @@ void Checker::merge_names(Instance& into, Instance& from, const ast::Import& imp
                   {{it->second->span, "the other one is here"}});
         }
     }
-    for (const auto& [name, choice] : from.choices) {
-        auto [it, fresh] = into.choices.try_emplace(name, choice);
-        if (!fresh && it->second.value != choice.value) {
-            it->second.ambiguous = true;
-            it->second.other = choice.record;
-        }
+    for (const auto& [name, choices] : from.choices)
+        for (const Choice& choice : choices) add_choice(into, name, choice);
+    for (const auto& [name, cls] : from.classes) {
+        if (cls.owner != &from || name.starts_with('_')) continue;
+        const auto [it, fresh] = into.classes.try_emplace(name, cls);
+        if (!fresh && it->second.index != cls.index) merged_classes_.push_back({&import, it->second.index, cls.index});
     }
-    for (const auto& [name, index] : from.classes) into.classes.try_emplace(name, index);
 }
 
 // Parameters that were given but that the file does not have.
@@ -186,8 +185,13 @@ void Checker::apply_defines(Instance& root) {
             error(bad_define_value, {}, option + "the quotes would be part of the pattern",
                   "a pattern stands there as it is, quoted for the shell alone: -D " + name + "='*.db'");
         }
+        const auto* text = std::get_if<std::string>(&define.value);
         if (is_files) {
             given.pattern = define.text;
+        } else if (text && text->size() > kMaxBlock) {
+            error(out_of_range, {}, "-D " + name + ": a string of " + std::to_string(text->size()) + " bytes",
+                  "a string has at most " + std::to_string(kMaxBlock) + " bytes");
+            given.value = bytes_constant("", {});
         } else if (auto value = define_value(define); value && *value) {
             given.value = std::move(*value);
         } else {

@@ -36,6 +36,7 @@ Value Checker::index_access(const ast::Expr& e, const ast::Index& n) {
         return {};
     }
     Value out = make(ExprKind::element, *type.element, e.span);
+    out.facts = base.facts;
     if (type.element->kind == TypeKind::bytes) out.place = Place::block;
     out.expr->kids.push_back(std::move(base.expr));
     out.expr->kids.push_back(std::move(index.expr));
@@ -44,15 +45,26 @@ Value Checker::index_access(const ast::Expr& e, const ast::Index& n) {
 
 namespace {
 
-bool same(const checked::Expr& a, const checked::Expr& b) {
+// Casts and views are told apart by their types alone.
+bool same_type(const Type& a, const Type& b, bool of_two_imports) {
+    return a.kind == b.kind && a.bits == b.bits && a.is_signed == b.is_signed && a.max == b.max &&
+           (of_two_imports || a.record == b.record);
+}
+
+}  // namespace
+
+bool same(const checked::Expr& a, const checked::Expr& b, bool of_two_imports) {
+    if (!same_type(a.type, b.type, of_two_imports)) return false;
     if (a.kind != b.kind || a.value != b.value || a.index != b.index || a.index2 != b.index2 || a.bytes != b.bytes ||
         a.kids.size() != b.kids.size())
         return false;
     if (a.body || b.body || !a.filters.empty() || !b.filters.empty() || a.kind == ExprKind::let_in) return false;
     for (std::size_t i = 0; i < a.kids.size(); i++)
-        if (!same(*a.kids[i], *b.kids[i])) return false;
+        if (!same(*a.kids[i], *b.kids[i], of_two_imports)) return false;
     return true;
 }
+
+namespace {
 
 // N where `high` is `low + N`: a slice of known length.
 std::optional<std::uint64_t> distance(const checked::Expr& low, const checked::Expr& high) {
@@ -76,10 +88,10 @@ Value Checker::slice_access(const ast::Expr& e, const ast::Slice& n) {
     if (!base || !low || (n.high && !high)) return {};
     const Type type = base.expr->type;
     const bool is_bytes = type.kind == TypeKind::bytes;
-    const bool is_text_array = type.kind == TypeKind::array && type.element->kind == TypeKind::bytes;
-    if ((!is_bytes && type.kind != TypeKind::array) || is_text_array) {
-        error(not_indexable, e.span, describe(type) + " has no slices",
-              is_text_array ? "loop over the captures, or take one: `[i]`" : "arrays and bytes can be sliced");
+    if ((!is_bytes && type.kind != TypeKind::array) || type.one_by_one) {
+        error(not_indexable, e.span,
+              type.one_by_one ? "repeated captures have no slices" : describe(type) + " has no slices",
+              type.one_by_one ? "loop over the captures, or take one: `[i]`" : "arrays and bytes can be sliced");
         return {};
     }
     checked::ExprPtr first;
@@ -104,6 +116,7 @@ Value Checker::slice_access(const ast::Expr& e, const ast::Slice& n) {
     }
     Value out = make(is_bytes ? ExprKind::bytes_slice : ExprKind::array_slice, type, e.span);
     out.place = base.place;
+    out.facts = base.facts;
     if (constant) {
         const std::uint64_t length = high.expr->value - low.expr->value;
         if (is_bytes) out.exact = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, kMaxBlock));

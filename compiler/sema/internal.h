@@ -27,7 +27,7 @@ struct Bit {
     std::uint32_t low = 0, width = 0;
 };
 struct FieldFacts {
-    std::vector<std::pair<std::string_view, std::uint64_t>> choices;
+    std::vector<std::pair<std::string_view, Wide>> choices;
     std::vector<Bit> bits;
 };
 
@@ -41,8 +41,11 @@ struct Value {
     Place place = Place::none;
     std::optional<std::uint32_t> exact;  // bytes: the length when it is known
     const FieldFacts* facts = nullptr;
+    bool chosen = false;  // it is one of the choices among `facts`, whatever the bytes are
     explicit operator bool() const { return expr != nullptr; }
 };
+// What an integer constant is, whichever its signedness.
+Wide exact(const Value&);
 
 enum class SymbolKind : std::uint8_t { constant, files, socket, record, text, fn, chain, service, probe, module };
 struct Instance;
@@ -58,7 +61,8 @@ struct Symbol {
 enum class Progress : std::uint8_t { open, busy, done };
 
 struct Constant {
-    const ast::Binding* binding = nullptr;
+    const ast::Name* name = nullptr;
+    const ast::Expr* written = nullptr;  // null where the parser has reported it
     Instance* scope = nullptr;
     Progress progress = Progress::open;
     Value value;
@@ -69,8 +73,11 @@ struct FieldInfo {
     ast::Unit unit = ast::Unit::none;
     const FieldFacts* facts = nullptr;
     std::optional<std::uint32_t> exact;
+    Place place = Place::none;
+    bool chosen = true;
     std::uint32_t levels = 0;         // of expressions, that reading the field goes through
     std::uint32_t levels_to_end = 0;  // likewise, to know where it ends
+    void tell(Value&) const;
 };
 struct RecordInfo {
     const std::vector<ast::Field>* fields = nullptr;         // of a declared record
@@ -100,10 +107,15 @@ struct ChainInfo {
     bool exact = false;   // the result is bytes(N), not bytes(max N)
 };
 struct Choice {  // a name that some record's `in { … }` gives to a value
-    std::uint64_t value = 0;
     std::string_view record;
-    bool ambiguous = false;
-    std::string_view other;
+    Instance* owner = nullptr;
+    Wide number = 0;                        // of a literal
+    std::optional<std::uint32_t> constant;  // of any other value: it is evaluated when it is wanted
+};
+
+struct ClassName {
+    std::uint32_t index = 0;
+    Instance* owner = nullptr;
 };
 
 // One file with one set of parameters.
@@ -117,10 +129,11 @@ struct Instance {
     // The import of the file that is compiled by which this one has come in; null for that file itself.
     const ast::Import* root_import() const;
     bool is_broken(std::string_view word) const;
+    bool serves = false;      // it has what needs no name, as `match exe`, or a name without a symbol is used
     bool incomplete = false;  // an import is missing: names that are not found are not reported
     std::unordered_map<std::string_view, Symbol*> names;
-    std::unordered_map<std::string_view, std::uint32_t> classes;  // priority classes
-    std::unordered_map<std::string_view, Choice> choices;
+    std::unordered_map<std::string_view, ClassName> classes;            // priority classes
+    std::unordered_map<std::string_view, std::vector<Choice>> choices;  // more than one: perhaps ambiguous
     struct Given {
         std::optional<Value> value;
         std::optional<std::uint32_t> files;
@@ -132,6 +145,10 @@ struct Instance {
     };
     std::map<std::string, Given, std::less<>> given;
 };
+
+// Whether two expressions are written alike and mean the same where nothing changes between them. What holds functions
+// is never said to be. `of_two_imports` of one file: their records have numbers of their own.
+bool same(const checked::Expr& a, const checked::Expr& b, bool of_two_imports = false);
 
 // A name that is visible inside a chain, a record, a function or a lambda.
 struct Binding {

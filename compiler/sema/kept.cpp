@@ -40,6 +40,24 @@ std::optional<KeptPlace> place_of(const checked::Module& module, const Expr& e) 
                      &field};
 }
 
+// Which bytes of the request a slice of `block` or one of its bytes is, when its bounds are constants. An open end is
+// that of the request, whose length is compared in any case.
+std::optional<KeptPlace> part_of_block(const Expr& e) {
+    if (e.kind == ExprKind::block_bytes) return KeptPlace{0, kMaxBlock};
+    const bool is_byte = e.kind == ExprKind::byte_at;
+    if (!is_byte && e.kind != ExprKind::bytes_slice) return std::nullopt;
+    const auto whole = part_of_block(*e.kids[0]);
+    const Expr& low = *e.kids[1];
+    if (!whole || low.kind != ExprKind::int_const || low.value >= whole->size) return std::nullopt;
+    const std::size_t from = whole->offset + static_cast<std::size_t>(low.value);
+    if (is_byte) return KeptPlace{from, 1};
+    const Expr& high = *e.kids[2];
+    if (high.kind == ExprKind::int_const) return KeptPlace{from, static_cast<std::size_t>(high.value - low.value)};
+    const bool is_open = high.kind == ExprKind::bytes_length && high.kids[0]->kind == ExprKind::block_bytes;
+    return is_open && e.kids[0]->kind == ExprKind::block_bytes ? std::optional(KeptPlace{from, kMaxBlock})
+                                                               : std::nullopt;
+}
+
 bool has_condition(const checked::Module& module, const Field& field) {
     if (field.equals || field.when || !field.choices.empty()) return true;
     if (field.kind != Field::Kind::record) return false;
@@ -76,8 +94,7 @@ std::size_t placed_bytes(const checked::Record& record) {
         const bool at_constant = field.at && field.at->kind == ExprKind::int_const;
         if (field.at && !at_constant) return 0;  // it, or what follows it, may lie anywhere
         // What is left out up to a place has bytes of nobody.
-        const bool is_gap = field.kind == Field::Kind::padding && !field.length;
-        if (is_gap && at_constant) continue;
+        if (is_gap(field) && at_constant) continue;
         if (field.fixed_offset >= 0) bytes = std::min(bytes, static_cast<std::size_t>(field.fixed_offset));
     }
     return bytes == SIZE_MAX ? 0 : bytes;
@@ -139,8 +156,9 @@ class Marks {
         if (e.kind == ExprKind::bytes_slice && e.kids[0]->kind == ExprKind::block_bytes &&
             e.kids[1]->kind == ExprKind::view_end && is_request(*e.kids[1]->kids[0]))
             return expr(e.kids[2]);
+        if (const auto part = part_of_block(e)) return mark(*part);
         if ((e.kind == ExprKind::view_end || e.kind == ExprKind::view_offset) && is_request(*e.kids[0])) return;
-        if (e.kind == ExprKind::block_bytes || e.kind == ExprKind::view || is_request(e)) return all();
+        if (e.kind == ExprKind::view || is_request(e)) return all();
         for (const ExprPtr& kid : e.kids) expr(kid);
         if (e.body) expr(e.body->body);
         for (const checked::Lambda& filter : e.filters) expr(filter.body);
@@ -208,7 +226,8 @@ bool Checker::kept_head(const checked::Handler& datagram, checked::Service& out)
             if (!near) {
                 error(cache_begin, part.value->span, "the driver cannot write this part of a datagram's begin",
                       "it repeats constants, integers of the request's first " + std::to_string(ir::kKeptFixed) +
-                          " bytes in their own width, and the datagram's number and count; remove `cache` else");
+                          " bytes in their own width, and the datagram's number and count, numbers as bytes (`:u32be`) "
+                          "and not as text (`:dec`, `:hex`); remove `cache` else");
                 return false;
             }
             out.info.cache.head.insert(out.info.cache.head.end(), bytes->begin(), bytes->end());
@@ -250,10 +269,6 @@ void Checker::check_kept(const ast::Service& n, checked::Service& out) {
         return error(cache_without_xdp, span,
                      "replies are kept by the xdp engine, and the service has no such endpoint",
                      "write `udp … via xdp`, or remove `cache`");
-    if (!target_has(6, 1))
-        return error(target_too_old, span,
-                     "a cache in the driver needs Linux 6.1, and the target is " + options_.target,
-                     "remove `cache`, or raise --target");
     if (!out.udp) return;
     kept_files(out.udp->body.block);
     const std::int32_t index = out.udp->request_record;

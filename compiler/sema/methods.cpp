@@ -116,6 +116,7 @@ Value Checker::wrap(Value body, const Value& named, checked::ExprPtr first) {
     let.place = body.place;
     let.exact = body.exact;
     let.facts = body.facts;
+    let.chosen = body.chosen;
     let.flexible = body.flexible;
     let.expr->index = named.expr->index;
     let.expr->kids.push_back(std::move(first));

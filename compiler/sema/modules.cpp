@@ -66,25 +66,62 @@ Symbol* Checker::declare(Instance& scope, SymbolKind kind, const ast::Name& name
     return &symbol;
 }
 
-void Checker::declare_choices(Instance& scope, const ast::Record& record, std::uint32_t) {
+namespace {
+
+// The number that a literal says, with or without `-`.
+std::optional<Wide> literal_number(const ast::Expr& e) {
+    if (const auto* literal = std::get_if<ast::IntLit>(&e.node)) return static_cast<Wide>(literal->value);
+    const auto* unary = std::get_if<ast::Unary>(&e.node);
+    if (!unary || unary->op != ast::UnaryOp::negate) return std::nullopt;
+    const auto* literal = std::get_if<ast::IntLit>(&unary->operand->node);
+    return literal ? std::optional(-static_cast<Wide>(literal->value)) : std::nullopt;
+}
+
+}  // namespace
+
+std::uint32_t Checker::add_constant(Instance& scope, const ast::Name& name, const ast::ExprPtr& written) {
+    constants_.push_back({&name, written.get(), &scope, Progress::open, {}, {}});
+    return static_cast<std::uint32_t>(constants_.size() - 1);
+}
+
+// Values are known here where they are literals; what is wrong with one is reported where the record is resolved.
+void Checker::declare_choices(Instance& scope, const ast::Record& record) {
     for (const auto& field : record.fields) {
         for (const auto& item : field.choices) {
-            // The value is read from the literal here; resolve_record reports what is wrong with it.
-            const auto* literal = item.value ? std::get_if<ast::IntLit>(&item.value->node) : nullptr;
-            if (!literal) continue;
-            auto [it, fresh] =
-                scope.choices.try_emplace(item.name.text, Choice{literal->value, record.name.text, false, {}});
-            if (!fresh && it->second.value != literal->value) {
-                it->second.ambiguous = true;
-                it->second.other = record.name.text;
-            }
+            if (!item.value) continue;
+            Choice choice{record.name.text, &scope, 0, {}};
+            if (const auto number = literal_number(*item.value))
+                choice.number = *number;
+            else
+                choice.constant = add_constant(scope, item.name, item.value);
+            add_choice(scope, item.name.text, choice);
         }
     }
 }
 
+void Checker::add_choice(Instance& scope, std::string_view name, const Choice& choice) {
+    std::vector<Choice>& all = scope.choices[name];
+    const bool is_known = std::ranges::any_of(
+        all, [&](const Choice& other) { return other.constant == choice.constant && other.number == choice.number; });
+    // Two numbers are enough to be ambiguous, however many imports bring others.
+    const auto literals = std::ranges::count_if(all, [](const Choice& other) { return !other.constant; });
+    if (!is_known && literals < 2) all.push_back(choice);
+}
+
+// The constant that stands for the value of a name, when it is no literal.
+std::optional<std::uint32_t> Checker::constant_of(const ast::EnumItem& item) const {
+    const auto it = env_.scope->choices.find(item.name.text);
+    if (it == env_.scope->choices.end()) return std::nullopt;
+    for (const Choice& choice : it->second)
+        if (choice.constant && constants_[*choice.constant].name == &item.name &&
+            constants_[*choice.constant].scope == env_.scope)
+            return choice.constant;
+    return std::nullopt;
+}
+
 void Checker::add_files(Instance& scope, const ast::FileClass& files) {
     auto index = static_cast<std::uint32_t>(files_.size());
-    files_.push_back({&files, &scope, files.header ? &*files.header : nullptr, &scope});
+    files_.push_back({&files, &scope, files.header ? &*files.header : nullptr, &scope, {}});
     ir::FileClass& info = module_.files.emplace_back().info;
     info.name = scope.prefix + files.name.text;
     info.pattern = files.pattern;
@@ -93,8 +130,7 @@ void Checker::add_files(Instance& scope, const ast::FileClass& files) {
 
 void Checker::declare_param(Instance& scope, const ast::Param& param) {
     if (!param.files) {
-        auto index = static_cast<std::uint32_t>(constants_.size());
-        constants_.push_back({&param.constant, &scope, Progress::open, {}, {}});
+        const std::uint32_t index = add_constant(scope, param.constant.name, param.constant.value);
         declare(scope, SymbolKind::constant, param.constant.name, index);
         auto it = scope.given.find(param.constant.name.text);
         if (it == scope.given.end()) return;
@@ -117,10 +153,10 @@ void Checker::declare_param(Instance& scope, const ast::Param& param) {
         if (it->second.files) {
             declare(scope, SymbolKind::files, files.name, *it->second.files);
             FilesInfo& stands_in = files_[*it->second.files];
-            if (!stands_in.header && files.header) {
-                stands_in.header = &*files.header;
-                stands_in.header_scope = &scope;
-            }
+            if (!files.header || (stands_in.header && stands_in.given.empty())) return;
+            stands_in.given.push_back({&*files.header, &scope, it->second.span});
+            stands_in.header = stands_in.given.front().header;
+            stands_in.header_scope = stands_in.given.front().scope;
             return;
         }
         if (!it->second.pattern && !it->second.wrong) {
@@ -142,10 +178,12 @@ void Checker::declare_app(Instance& scope, const ast::App& app) {
         app_ = &app;
         module_.app = app.name.text;
     }
+    scope.serves = true;
     for (const auto& item : app.items) declare_app_item(scope, item);
 }
 
 void Checker::declare_app_item(Instance& scope, const ast::AppItem& item) {
+    scope.serves |= std::holds_alternative<ast::MatchExe>(item.node) || std::holds_alternative<ast::Batch>(item.node);
     if (const auto* match = std::get_if<ast::MatchExe>(&item.node)) {
         if (match->pattern.empty())
             error(empty_pattern, match->span, "the pattern of `match exe` is empty",
@@ -160,8 +198,8 @@ void Checker::declare_app_item(Instance& scope, const ast::AppItem& item) {
         module_.sockets.push_back({socket->name.text, socket->tcp, 0});
         declare(scope, SymbolKind::socket, socket->name, index);
     } else if (const auto* cls = std::get_if<ast::PriorityClass>(&item.node)) {
-        auto [it, fresh] =
-            scope.classes.try_emplace(cls->name.text, static_cast<std::uint32_t>(module_.classes.size()));
+        const auto number = static_cast<std::uint32_t>(module_.classes.size());
+        const bool fresh = scope.classes.try_emplace(cls->name.text, ClassName{number, &scope}).second;
         if (!fresh)
             error(duplicate_name, cls->name.span, "class `" + cls->name.text + "` is declared twice",
                   "rename one of the two");
@@ -180,8 +218,8 @@ void Checker::declare_item(Instance& scope, const ast::Item& item) {
     if (const auto* param = std::get_if<ast::Param>(&item.node)) {
         declare_param(scope, *param);
     } else if (const auto* constant = std::get_if<ast::Const>(&item.node)) {
-        constants_.push_back({&constant->binding, &scope, Progress::open, {}, {}});
-        declare(scope, SymbolKind::constant, constant->binding.name, next(constants_) - 1);
+        const std::uint32_t index = add_constant(scope, constant->binding.name, constant->binding.value);
+        declare(scope, SymbolKind::constant, constant->binding.name, index);
     } else if (const auto* record = std::get_if<ast::Record>(&item.node)) {
         RecordInfo& info = records_.emplace_back();
         info.fields = &record->fields;
@@ -189,7 +227,7 @@ void Checker::declare_item(Instance& scope, const ast::Item& item) {
         info.span = record->name.span;
         module_.records.emplace_back().name = record->name.text;
         declare(scope, SymbolKind::record, record->name, next(records_) - 1);
-        declare_choices(scope, *record, next(records_) - 1);
+        declare_choices(scope, *record);
     } else if (const auto* text = std::get_if<ast::TextRule>(&item.node)) {
         texts_.push_back({text, &scope});
         module_.texts.emplace_back().name = text->name.text;
@@ -329,8 +367,10 @@ void Checker::warn_unused() {
         if (is_run) brings.insert(symbol.owner->root_import());
         if (is_run || symbol.used) used.insert(symbol.owner);
     }
+    for (const Instance& instance : instances_)
+        if (instance.serves) brings.insert(instance.root_import());
     for (const auto& [import, made] : root_imports_) {
-        if (!used.contains(made) && !brings.contains(import))
+        if (!used.contains(made) && !made->serves && !brings.contains(import))
             warn(unused_import, import->path_span, "nothing of \"" + import->path + "\" is used", "remove the import");
     }
     if (!has_chain) return;

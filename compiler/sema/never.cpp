@@ -1,7 +1,9 @@
 // What never runs: steps that nothing goes to, a `done` that no step leaves a way to, steps whose reads cannot hold
-// their record, prefetches behind all files, and handlers of requests that no datagram can hold.
+// their record, prefetches behind all files, handlers of requests that no datagram can hold, and replies that none can.
 #include <algorithm>
 
+#include "compiler/ir/datagram_heads.h"
+#include "compiler/ir/size.h"
 #include "compiler/sema/checker.h"
 
 namespace chainio::sema {
@@ -95,6 +97,23 @@ void Checker::warn_reads(const ChainScope& chain) {
     }
     if (const checked::Step& first = out.steps.front(); first.at && first.length)
         warn_read(first, *first.at, *first.length);
+}
+
+// Of `on datagram`. What has another length for each request counts for nothing here.
+void Checker::refuse_long_begin(const Block& block) {
+    std::size_t length = 0;
+    for (const auto& stmt : block) {
+        if (stmt->kind != StmtKind::reply) continue;
+        for (const checked::ReplyPart& part : stmt->parts) {
+            const bool is_text = part.format == ir::Format::bytes;
+            const bool is_constant = is_text && part.value->kind == ExprKind::bytes_const;
+            length += is_constant ? part.value->bytes.size() : is_text ? 0 : ir::width_of(part.format);
+        }
+        if (length <= ir::kDatagramHead) continue;
+        error(datagram_begin, stmt->span, "a datagram begins with at least " + std::to_string(length) + " bytes",
+              "it may do with at most " + std::to_string(ir::kDatagramHead) + ", as each datagram of a reply has them");
+        return;
+    }
 }
 
 void Checker::warn_prefetches(const Block& block) {

@@ -29,6 +29,13 @@ bool keeps_mask(Binary op, const Value& left, const Value& right) {
     return (left.mask || right.mask) && (left.mask || left.flexible) && (right.mask || right.flexible);
 }
 
+// The bits stay; of a choice between constants, those of each.
+void become_signed(checked::Expr& e) {
+    e.type.is_signed = true;
+    if (e.kind != ExprKind::cond && e.kind != ExprKind::let_in) return;
+    for (std::size_t i = 1; i < e.kids.size(); i++) become_signed(*e.kids[i]);
+}
+
 }  // namespace
 
 Value Checker::unary(const ast::Expr& e, const ast::Unary& n) {
@@ -50,6 +57,8 @@ Value Checker::unary(const ast::Expr& e, const ast::Unary& n) {
     }
     const auto op = negate ? checked::Unary::negate : checked::Unary::bit_not;
     if (is_scalar_constant(v)) return fold_unary(op, std::move(v), e.span);
+    // What `-` makes of a choice between constants may be below 0, as what it makes of one of them.
+    if (negate && v.flexible && !adapt(v, true)) return {};
     Value out = make(ExprKind::unary, {TypeKind::integer, 64, v.expr->type.is_signed}, e.span);
     out.unit = v.unit;
     out.expr->index = static_cast<std::uint32_t>(op);
@@ -85,16 +94,16 @@ Value Checker::logical(const ast::Expr& e, const ast::Binary& n, Binary op) {
 }
 
 // What `~` made of a constant becomes signed when it meets something that is.
-void Checker::meet(Value& mask, const Value& other) {
-    if (!mask.mask || !other.expr->type.is_signed) return;
-    mask.expr->type.is_signed = true;
+void Checker::meet(Value& mask, const Type& other) {
+    if (!mask.mask || other.kind != TypeKind::integer || !other.is_signed) return;
+    become_signed(*mask.expr);
     mask.mask = false;
 }
 
 // Both integers get one signedness, a constant that of the other side.
 bool Checker::unify(Value& a, Value& b, Span span) {
-    meet(a, b);
-    meet(b, a);
+    meet(a, b.expr->type);
+    meet(b, a.expr->type);
     if (a.flexible && b.flexible) {
         if (is_scalar_constant(a) && is_scalar_constant(b)) return true;
         const bool to_signed = a.expr->type.is_signed || b.expr->type.is_signed;
@@ -277,9 +286,10 @@ Value Checker::conditional(const ast::Expr& e, const ast::Cond& n) {
     }
     Type type = yes.expr->type;
     ast::Unit unit = ast::Unit::none;
-    bool flexible = false;
+    bool flexible = false, mask = false;
     if (kind == TypeKind::integer) {
         if (!join_units(yes, no, Binary::add, e.span, unit)) return {};
+        mask = keeps_mask(Binary::bit_or, yes, no);
         flexible = yes.flexible && no.flexible && yes.expr->type.is_signed == no.expr->type.is_signed;
         if (!flexible && !unify(yes, no, e.span)) return {};
         if (!flexible && yes.expr->type.is_signed != no.expr->type.is_signed && (!adapt(yes, true) || !adapt(no, true)))
@@ -307,7 +317,9 @@ Value Checker::conditional(const ast::Expr& e, const ast::Cond& n) {
     }
     out.unit = unit;
     out.flexible = flexible;
+    out.mask = mask && !type.is_signed;
     out.facts = yes.facts == no.facts ? yes.facts : nullptr;
+    out.chosen = yes.chosen && no.chosen;
     out.expr->kids.push_back(std::move(condition.expr));
     out.expr->kids.push_back(std::move(yes.expr));
     out.expr->kids.push_back(std::move(no.expr));

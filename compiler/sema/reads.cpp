@@ -325,19 +325,40 @@ bool Checker::fail_stmt(const ast::Stmt& s, const ast::Fail& n, checked::Block& 
 
 // How many statements of the two kinds run at least, on any way through.
 std::uint64_t Checker::least(const checked::Block& block, StmtKind a, StmtKind b) const {
-    std::uint64_t total = 0;
+    const Least found = least_of(block, a, b);
+    return std::min(found.through, found.ended);
+}
+
+// Of a loop over integers that are known; else 0.
+std::uint64_t Checker::turns_of(const checked::Stmt& s) {
+    const bool known = s.value2 && s.value->kind == ExprKind::int_const && s.value2->kind == ExprKind::int_const;
+    return known && s.value2->value > s.value->value ? s.value2->value - s.value->value : 0;
+}
+
+// A step may end amid a block, or go on with another one.
+Checker::Least Checker::least_of(const checked::Block& block, StmtKind a, StmtKind b) const {
+    constexpr std::uint64_t kMany = 1U << 20;
+    Least found{.through = 0};
     for (const auto& s : block) {
-        if (s->kind == a || s->kind == b) total++;
-        if (s->kind == StmtKind::if_) total += std::min(least(s->body, a, b), least(s->otherwise, a, b));
-        if (s->kind == StmtKind::for_ && s->value2 && s->value->kind == ExprKind::int_const &&
-            s->value2->kind == ExprKind::int_const && !leaves_loop(s->body)) {
-            const std::uint64_t turns = s->value2->value > s->value->value ? s->value2->value - s->value->value : 0;
-            total += turns * least(s->body, a, b);
+        if (s->kind == a || s->kind == b) found.through++;
+        Least inside{.through = 0};
+        if (s->kind == StmtKind::if_ || s->kind == StmtKind::when) {
+            const Least yes = least_of(s->body, a, b), no = least_of(s->otherwise, a, b);
+            inside = {.through = std::min(yes.through, no.through), .ended = std::min(yes.ended, no.ended)};
+        } else if (s->kind == StmtKind::let && !s->otherwise.empty()) {
+            inside.ended = least_of(s->otherwise, a, b).ended;
+        } else if (s->kind == StmtKind::return_ || s->kind == StmtKind::fail || s->ends) {
+            inside = {.through = Least::kNoWay, .ended = 0};
+        } else if (s->kind == StmtKind::for_) {
+            const Least turn = least_of(s->body, a, b);
+            inside.ended = turn.ended;
+            if (!leaves_loop(s->body)) inside.through = std::min(turns_of(*s), kMany) * turn.through;
         }
-        if (s->kind == StmtKind::return_ || s->kind == StmtKind::fail) return 0;
-        total = std::min<std::uint64_t>(total, 1U << 20);
+        if (inside.ended != Least::kNoWay) found.ended = std::min(found.ended, found.through + inside.ended);
+        if (inside.through == Least::kNoWay) return {.ended = found.ended};
+        found.through = std::min(found.through + inside.through, kMany);
     }
-    return total;
+    return found;
 }
 
 bool Checker::leaves_loop(const checked::Block& block) const {

@@ -99,7 +99,7 @@ void Checker::add_field(checked::Record& out, RecordInfo& info, Layout& layout, 
         ok &= static_cast<bool>(v);
         if (v) {
             field.type = v.expr->type;
-            facts = {v.unit, v.facts, v.exact};
+            facts = {v.unit, v.facts, v.exact, v.place, v.chosen};
             field.value = std::move(v.expr);
         }
     } else if (n.kind == ast::Field::Kind::skip) {
@@ -107,6 +107,7 @@ void Checker::add_field(checked::Record& out, RecordInfo& info, Layout& layout, 
     } else {
         field_base(field, facts, info, n);
         ok &= field.type.kind != TypeKind::none;
+        if (field.type.kind == TypeKind::bytes) facts.place = Place::block;
         if (ok)
             field_modifiers(field, facts, info, n);
         else if (n.when)
@@ -145,10 +146,7 @@ void Checker::add_field(checked::Record& out, RecordInfo& info, Layout& layout, 
         Type self{TypeKind::view};
         self.record = layout.record;
         b.value.expr->kids.push_back(make(ExprKind::local, self, n.name.span).expr);
-        b.value.unit = facts.unit;
-        b.value.facts = facts.facts;
-        b.value.exact = facts.exact;
-        if (type.kind == TypeKind::bytes) b.value.place = Place::block;
+        facts.tell(b.value);
     }
     bind(std::move(b));
 }

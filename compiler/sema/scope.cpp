@@ -149,6 +149,7 @@ Value Checker::local_value(std::uint32_t local, const Value& like, Span span) {
     out.place = like.place;
     out.exact = like.exact;
     out.facts = like.facts;
+    out.chosen = like.chosen && !(*env_.locals)[local].is_mutable;
     return out;
 }
 

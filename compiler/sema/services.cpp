@@ -31,12 +31,8 @@ void Checker::check_endpoints(const ast::Service& n, checked::Service& out) {
         } else if (e.via.text == "xdp" && e.tcp) {
             error(xdp_over_tcp, e.via.span, "the xdp engine answers datagrams, and this is tcp",
                   "write `udp`, or `tcp … via uring`");
-        } else if (e.via.text == "kernel" && !target_has(7, 1)) {
-            error(target_too_old, e.via.span, "the kernel engine needs Linux 7.1, and the target is " + options_.target,
-                  "use `via uring`, or raise --target");
-        } else if ((e.via.text == "uring" || e.via.text == "user") && !target_has(5, 19)) {
-            error(target_too_old, e.via.span, "the user engine needs Linux 5.19, and the target is " + options_.target,
-                  "raise --target");
+        } else {
+            check_release(e);
         }
         for (const auto& other : out.info.endpoints) {
             if (endpoint.port != 0 && other.port == endpoint.port && other.tcp == endpoint.tcp)
@@ -47,6 +43,23 @@ void Checker::check_endpoints(const ast::Service& n, checked::Service& out) {
         warn_shared_port(endpoint, e.span, out);
         out.info.endpoints.push_back(endpoint);
     }
+}
+
+// What the engine of an endpoint needs of the kernel. `auto` becomes one that there is, of which the user engine is the
+// oldest; the socket that stands beside AF_XDP is that engine's, too.
+void Checker::check_release(const ast::Endpoint& e) {
+    const std::string target = ", and the target is " + options_.target;
+    const bool has_user = e.tcp ? target_has(5, 19) : target_has(6, 0);
+    const char* const remedy = has_user ? "use `via uring`, or raise --target" : "raise --target";
+    if (e.via.text == "kernel" && !target_has(7, 1))
+        return error(target_too_old, e.via.span, "the kernel engine needs Linux 7.1" + target, remedy);
+    if (e.via.text == "xdp" && !target_has(6, 1))
+        return error(target_too_old, e.via.span, "the xdp engine needs Linux 6.1" + target, remedy);
+    if (!has_user)
+        error(target_too_old, e.via.span,
+              std::string(e.via.text == "auto" ? "every engine needs Linux " : "the user engine needs Linux ") +
+                  (e.tcp ? "5.19" : "6.0 for datagrams") + target,
+              remedy);
 }
 
 // Two services on one port start together only when --port gives one of them another one. The place that is shown is in
@@ -266,8 +279,7 @@ void Checker::check_cache(const ast::Service& n, checked::Service& out) {
         if (auto v = here_uint(*n.cache->entries, "the number of cache entries", 1, 1U << 20, cache_entries))
             out.info.cache.entries = static_cast<std::uint32_t>(*v);
     if (n.cache->ttl)
-        if (auto v = in_range(value(*n.cache->ttl), n.cache->ttl->span, "ttl", 1, 24ULL * 3600 * 1000000000,
-                              out_of_range, ast::Unit::time))
+        if (auto v = here_uint(*n.cache->ttl, "ttl", 1, 24ULL * 3600 * 1000000000, out_of_range, ast::Unit::time))
             out.info.cache.ttl_ns = *v;
     if (!n.cache->key) return;
     for (const auto& request : n.requests) {
@@ -358,6 +370,7 @@ void Checker::check_handlers(const ast::Service& n, checked::Service& out) {
         } else {
             if (made) out.info.udp_framing = framing(*request, *made);
             if (on_datagram) out.datagram = handler(n, request, *on_datagram);
+            if (out.datagram) refuse_long_begin(out.datagram->body.block);
             out.udp = std::move(made);
         }
     }

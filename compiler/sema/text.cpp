@@ -46,6 +46,7 @@ bool Checker::text_item(checked::TextRule& out, const ast::TextItem& n, std::set
             error(text_empty, n.span, "an empty literal matches nothing", "remove it");
             return false;
         }
+        if (!string_fits(n.literal, n.span)) return false;
         item.kind = TextItem::Kind::literal;
         item.literals.push_back(n.literal);
         out.items.push_back(std::move(item));
@@ -60,6 +61,7 @@ bool Checker::text_item(checked::TextRule& out, const ast::TextItem& n, std::set
         item.literals = n.choices;
         for (const auto& choice : n.choices) {
             if (choice.empty()) error(text_empty, n.span, "an empty choice matches everything", "remove it");
+            string_fits(choice, n.span);
             type.max = std::max(type.max, static_cast<std::uint32_t>(choice.size()));
         }
         item.max = type.max;
@@ -115,6 +117,13 @@ void Checker::text_repeat_of(TextItem& item, Type& type, const ast::TextItem& n)
         return;
     }
     if (n.separator.empty()) error(text_empty, n.span, "the separator of a repetition is empty", "write `by \" \"`");
+    string_fits(n.separator, n.span);
+    if (item.kind == TextItem::Kind::integer && !n.separator.empty() && n.separator[0] >= '0' &&
+        n.separator[0] <= '9') {
+        error(text_repeat, n.span, "the separator of repeated integers begins with a digit, which is one of theirs",
+              "separate them by what is no digit: `by \" \"`");
+        return;
+    }
     if (item.kind == TextItem::Kind::rest) {
         error(text_after_rest, n.span, "`rest` takes the remainder, so it cannot repeat",
               "repeat a `token` or a `word`");
@@ -125,6 +134,7 @@ void Checker::text_repeat_of(TextItem& item, Type& type, const ast::TextItem& n)
     item.separator = n.separator;
     Type array{TypeKind::array};
     array.max = item.repeat_max;
+    array.one_by_one = true;
     array.element = std::make_shared<Type>(type);
     type = array;
 }

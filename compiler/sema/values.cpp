@@ -16,7 +16,7 @@ checked::ExprPtr clone(const checked::Expr& e) {
     out->bytes = e.bytes;
     for (const auto& kid : e.kids) out->kids.push_back(kid ? clone(*kid) : nullptr);
     if (e.body) out->body = checked::Lambda{e.body->local, clone(*e.body->body)};
-    for (const auto& f : e.filters) out->filters.push_back({f.local, clone(*f.body)});
+    for (const auto& f : e.filters) out->filters.push_back({f.local, clone(*f.body), f.given});
     return out;
 }
 
@@ -29,7 +29,17 @@ Value clone(const Value& v) {
     out.place = v.place;
     out.exact = v.exact;
     out.facts = v.facts;
+    out.chosen = v.chosen;
     return out;
+}
+
+// What is known of the field is known of its value.
+void FieldInfo::tell(Value& v) const {
+    v.unit = unit;
+    v.place = place;
+    v.exact = exact;
+    v.facts = facts;
+    v.chosen = chosen;
 }
 
 std::string type_name(const checked::Type& type) {

@@ -118,6 +118,7 @@ ast::FileClass Builder::file_class(P::FilesDeclContext* tree) {
         if (each->flag != nullptr && each->flag->getType() == P::NO_READ_AHEAD) out.no_read_ahead = true;
         if (each->header != nullptr) out.header = name(each->header);
         if (each->root != nullptr) out.root = string(each->root);
+        if (each->index != nullptr) out.index = expr(each->index);
         if (each->bytes == nullptr) continue;
         out.cache_bytes = expr(each->bytes);
         out.cache_levels = expr(each->levels);

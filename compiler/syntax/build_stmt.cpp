@@ -38,7 +38,9 @@ void Builder::after_brace(ast::Comments& to, antlr4::Token* brace) {
 void Builder::before_close(std::vector<std::string>& to, antlr4::ParserRuleContext* braced) {
     std::size_t from = braced->start->getTokenIndex();
     const SyntaxToken& close = as_token(braced->stop);
-    if (close.index > from) comments_.take_rest(tokens_[close.index - 1].offset, close.offset, to);
+    if (close.index <= from) return;
+    const SyntaxToken& before = tokens_[close.index - 1];
+    comments_.take_rest(before.offset, close.offset, to, before.type != P::LBRACE);
 }
 
 ast::Block Builder::block(P::BlockContext* tree) {

@@ -18,12 +18,13 @@ class CommentList {
     }
     void take_leading(std::size_t offset, bool blank_before, ast::Comments& to) {
         to.blank_before = blank_before;
-        bool first = true;
+        const std::size_t before = to.leading.size();
         each(0, offset, [&](Comment& comment) {
+            const bool first = to.leading.size() == before;
             if (first) to.blank_before = comment.blank_before;
-            first = false;
-            to.leading.push_back(comment.text);
+            add(comment, !first, to.leading);
         });
+        if (blank_before && to.leading.size() != before) to.leading.emplace_back(ast::empty_line);
     }
     // The comment at the end of `line`, behind `offset`.
     void take_line_end(std::size_t offset, std::uint32_t line, ast::Comments& to) {
@@ -44,9 +45,10 @@ class CommentList {
         }
         found->taken = true;
     }
-    // What is left between two offsets.
-    void take_rest(std::size_t begin, std::size_t end, std::vector<std::string>& to) {
-        each(begin, end, [&](Comment& comment) { to.push_back(comment.text); });
+    // What is left between two offsets; `apart`: an empty line in front of it all stays, too.
+    void take_rest(std::size_t begin, std::size_t end, std::vector<std::string>& to, bool apart = false) {
+        const std::size_t before = to.size();
+        each(begin, end, [&](Comment& comment) { add(comment, apart || to.size() != before, to); });
     }
     void set_tokens(const std::vector<SyntaxToken>* tokens) { tokens_ = tokens; }
 
@@ -60,6 +62,10 @@ class CommentList {
             if (!(*tokens_)[i].text.empty()) return (*tokens_)[i].offset;
         }
         return std::string_view::npos;
+    }
+    static void add(const Comment& comment, bool apart, std::vector<std::string>& to) {
+        if (apart && comment.blank_before) to.emplace_back(ast::empty_line);
+        to.push_back(comment.text);
     }
     template <typename Use>
     void each(std::size_t begin, std::size_t end, Use use) {

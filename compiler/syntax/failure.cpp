@@ -72,7 +72,7 @@ std::optional<Expectation> list_expectation(const Failure& f) {
                                "an app holds `match exe`, `files`, `socket`, `class` and `batch`"};
         case P::RuleFilesDecl:
             return Expectation{"an attribute of the file class or `}`",
-                               "attributes are direct, immutable, no_read_ahead, header, root and cache"};
+                               "attributes are direct, immutable, no_read_ahead, header, root, index and cache"};
         case P::RuleClassDecl:
             return Expectation{"an attribute of the class or `}`", "attributes are priority, weight and slo"};
         case P::RuleBatchDecl:
@@ -124,7 +124,7 @@ std::optional<Expectation> rule_start(std::size_t rule) {
             return Expectation{"an endpoint", "an endpoint is `udp 9100 via xdp` or `tcp 9100 via uring`"};
         case P::RuleFileAttr:
             return Expectation{"an attribute",
-                               "attributes are direct, immutable, no_read_ahead, header, root and cache"};
+                               "attributes are direct, immutable, no_read_ahead, header, root, index and cache"};
         case P::RuleTextItem:
             return Expectation{"a part of a text rule", "captures are `name: token(max 64)`, `name: (\"a\" | \"b\")`"};
         case P::RuleItem:
@@ -133,15 +133,25 @@ std::optional<Expectation> rule_start(std::size_t rule) {
     }
 }
 
-Expectation rule_expectation(const Failure& f) {
-    if (!f.frames.empty() && f.frames.front().rule == P::RuleActStmt) {
-        return {"`=`, `(` or a member", "an assignment is `name = value`, a call `name(…)` or `name.member(…)`"};
-    }
+// Behind a value of a statement whose end no word or sign shows: the parser waits for a mark of the pass over the
+// tokens.
+std::optional<Expectation> mark_expectation(const Failure& f) {
+    if (f.expects(P::END))
+        return Expectation{"a part of the reply, a statement or `}`",
+                           "parts are strings, bytes and numbers with a format: `n:dec`, `n:u32be`"};
+    if (f.expects(P::RESULT))
+        return Expectation{
+            "`let` or the value of the function",
+            "behind its `let`s a function has one value; where it begins with `(` or `-`, on its own line"};
+    return std::nullopt;
+}
+
+std::optional<Expectation> rule_expectation(const Failure& f) {
     for (const Failure::Frame& frame : f.frames) {
         if (frame.start != f.token && &frame != &f.frames.front()) break;
-        if (const auto found = rule_start(frame.rule)) return *found;
+        if (auto found = rule_start(frame.rule)) return found;
     }
-    return {"something else", "docs/language.md describes the syntax"};
+    return std::nullopt;
 }
 
 std::string join(const std::vector<std::string>& parts) {
@@ -162,20 +172,19 @@ std::string token_text(std::size_t type) {
 
 Expectation expectation(const Failure& f) {
     if (const auto list = list_expectation(f)) return *list;
+    if (const auto mark = mark_expectation(f)) return *mark;
     const std::size_t rule = f.frames.empty() ? P::RuleItem : f.frames.front().rule;
     if (f.expects(P::RPAREN) && !f.expects(P::INT) && !f.expects(P::IDENT)) {
         const bool list =
             rule == P::RuleCallArgs || rule == P::RuleFnDecl || rule == P::RuleChainDecl || rule == P::RuleProbeDecl;
         if (list) return {"`,` or `)`", "separate arguments with `,`"};
     }
-    if (rule == P::RuleActStmt) return rule_expectation(f);
+    if (rule == P::RuleActStmt)
+        return {"`=`, `(` or a member", "an assignment is `name = value`, a call `name(…)` or `name.member(…)`"};
     if (wants_expression(f))
         return {"an expression", "write a value here: a number, a string, a name, a call or `( … )`"};
-    if (f.expects(P::IDENT) && !f.expects(P::INT)) {
-        Expectation e = rule_expectation(f);
-        if (e.what != "something else") return e;
-        return {"a name", std::string(name_hint)};
-    }
+    if (f.expects(P::IDENT) && !f.expects(P::INT))
+        return rule_expectation(f).value_or(Expectation{"a name", std::string(name_hint)});
     std::vector<std::string> each;
     for (const ssize_t type : f.expected.toList()) {
         if (type <= 0) continue;
@@ -188,9 +197,10 @@ Expectation expectation(const Failure& f) {
         // Some words have several kinds of token, one a place.
         if (!text.empty() && std::ranges::find(each, text) == each.end()) each.push_back(text);
     }
-    if (!each.empty() && each.size() <= 4)
-        return {join(each), each.size() == 1 ? "put " + each.front() + " here" : "use one of these here"};
-    return rule_expectation(f);
+    const auto by_rule = rule_expectation(f);
+    if (by_rule && (each.empty() || each.size() > 4)) return *by_rule;
+    if (each.empty()) return {"the end of the text", "remove what stands here"};
+    return {join(each), each.size() == 1 ? "put " + each.front() + " here" : "use one of these here"};
 }
 
 bool is_word_token(const SyntaxToken& token) {
@@ -250,6 +260,19 @@ bool names_part(const Failure& f, const Tokens& tokens) {
     }
 }
 
+// `1.5`: what stands behind the dot of a member is a number.
+bool report_fraction(const Failure& f, const Tokens& tokens, diag::Diagnostics& diags) {
+    if (f.token < 2 || tokens[f.token].type != P::INT || tokens[f.token - 1].type != P::DOT) return false;
+    const SyntaxToken &whole = tokens[f.token - 2], &part = tokens[f.token];
+    if (whole.type != P::INT) return false;
+    const Span span{whole.span.file, whole.span.line, whole.span.col, part.span.end_line, part.span.end_col};
+    diags.report(
+        code::unexpected, span,
+        in_ticks(std::string(whole.text) + "." + std::string(part.text)) + " is a fraction, and numbers are whole",
+        "give a whole number, of a smaller unit where it has one: `1500us` for 1.5 ms");
+    return true;
+}
+
 Span after(const SyntaxToken& token) {
     return {token.span.file, token.span.end_line, token.span.end_col, token.span.end_line, token.span.end_col + 1};
 }
@@ -290,7 +313,7 @@ void ThrowingStrategy::reportError(antlr4::Parser* parser, const antlr4::Recogni
 
 void report_failure(const Failure& f, const Tokens& tokens, diag::Diagnostics& diags) {
     const SyntaxToken& token = tokens[f.token];
-    if (report_declaration(f, tokens, diags)) return;
+    if (report_declaration(f, tokens, diags) || report_fraction(f, tokens, diags)) return;
     if (names_part(f, tokens)) return report_reserved(token, diags);
     Expectation wanted = expectation(f);
     const bool opened = f.token > 0 && tokens[f.token - 1].type == P::LPAREN;

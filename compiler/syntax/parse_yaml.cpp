@@ -12,7 +12,7 @@ std::unique_ptr<ast::File> parse_yaml(FileId id, const diag::Sources& sources, d
     if (!root) return file;
     CommentList comments(std::move(found));
     file->items = YamlReader(id, text, comments, diags, file->broken_names).items(*root);
-    comments.take_rest(0, std::string_view::npos, file->closing_comments);
+    comments.take_rest(0, std::string_view::npos, file->closing_comments, !file->items.empty());
     return file;
 }
 

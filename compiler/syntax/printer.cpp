@@ -55,8 +55,7 @@ void Printer::line(const std::string& text, const std::string& trailing) {
 void Printer::comment_lines(const Strings& comments) {
     if (!keep_) return;
     for (const std::string& each : comments) {
-        out_.append(std::size_t{2} * level_, ' ');
-        out_ += each.empty() ? "#\n" : "# " + each + "\n";
+        out_ += comment_line(each, level_);
         ++line_;
     }
 }

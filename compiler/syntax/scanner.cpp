@@ -26,6 +26,7 @@ const std::unordered_map<std::string_view, std::size_t>& word_table() {
         {"no_read_ahead", P::NO_READ_AHEAD},
         {"header", P::HEADER},
         {"root", P::ROOT},
+        {"index", P::INDEX},
         {"cache", P::CACHE},
         {"levels", P::LEVELS},
         {"socket", P::SOCKET},

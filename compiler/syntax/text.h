@@ -10,6 +10,8 @@ namespace chainio::syntax {
 // escape control characters.
 constexpr char soft_break = '\x1f';
 std::string flat(std::string text);  // with blanks
+// One of ast::Comments with its end of line, `level` levels further to the right.
+std::string comment_line(const std::string& comment, unsigned level);
 
 inline const std::string gap(1, soft_break);
 

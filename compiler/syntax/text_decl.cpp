@@ -116,6 +116,7 @@ std::string text_of(const ast::FileClass& files) {
     if (files.no_read_ahead) attrs.emplace_back("no_read_ahead");
     if (files.header) attrs.push_back("header " + files.header->text);
     if (files.root) attrs.push_back("root " + quote_string(*files.root));
+    if (files.index) attrs.push_back("index " + text_of(*files.index));
     if (files.cache_bytes) {
         attrs.push_back("cache " + text_of(*files.cache_bytes) +
                         (files.cache_levels ? " levels " + text_of(*files.cache_levels) : ""));

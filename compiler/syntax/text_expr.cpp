@@ -152,6 +152,11 @@ std::string flat(std::string text) {
     return text;
 }
 
+std::string comment_line(const std::string& comment, unsigned level) {
+    if (comment == ast::empty_line) return comment;
+    return std::string(std::size_t{2} * level, ' ') + (comment.empty() ? "#\n" : "# " + comment + "\n");
+}
+
 std::string text_of(const ast::Expr& expr) {
     ExprText text;
     text.whole(expr);

@@ -59,6 +59,9 @@ bool begins_value(const SyntaxToken& token) {
     }
 }
 
+// Signs behind which a value, a format or a type follows.
+bool is_operator(std::size_t type) { return type >= P::COMMA && type <= P::OROR; }
+
 // A word that begins a statement wherever one may stand.
 bool begins_soft_stmt(std::size_t type) {
     return type == P::MATCH || type == P::EMIT || type == P::REPLY || type == P::PREFETCH || type == P::MARK ||
@@ -353,8 +356,24 @@ class Marker {
             case P::END: return true;
             default: break;
         }
-        const bool keyword = is_word_type(before.type) && before.type != P::IDENT;
-        return ends_value(before) && (!keyword || in_[at_].first_on_line);
+        return ends_value(before) && (in_[at_].first_on_line || last_is_value());
+    }
+
+    // Whether the last token, which may end a value, does: a word of the language is a value where it is one of the
+    // literals, or where nothing else could stand.
+    bool last_is_value() const {
+        const std::size_t last = out_.back().type;
+        if (!is_word_type(last) || last == P::IDENT) return true;
+        if (last == P::TRUE || last == P::FALSE || last == P::BLOCK) return true;
+        if (out_.size() < 2 || (kind_ == TextKind::file && open_.empty())) return false;
+        switch (out_[out_.size() - 2].type) {
+            case P::RETURN:
+            case P::FAIL:
+            case P::PART:
+            case P::SKIPS: return true;
+            case P::REPLY: return in_reply_ && out_.size() == reply_at_ + 2;  // elsewhere it is a name
+            default: return is_operator(out_[out_.size() - 2].type);
+        }
     }
 
     // `reply "a" skip "b"` has three parts.

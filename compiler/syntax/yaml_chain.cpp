@@ -7,6 +7,7 @@ namespace chainio::syntax {
 
 ast::Chain YamlReader::chain(const Node& node) {
     map(node, "a chain", {"chain", "params", "on", "class", "returns", "hops", "state", "steps", "done", "do"});
+    one_of(node, "a chain", "params", "on");
     ast::Chain out;
     out.name = name(need(node, "chain"));
     for (const Pair* entry : pairs(find(node, "params"), "a parameter")) {
@@ -61,6 +62,7 @@ ast::Step YamlReader::step(const Node& node) {
     ast::Step out;
     out.span = node.span;
     begin(out.comments, node);
+    const std::size_t since = inside_.size();
     if (!map(node, "a step", {"step", "view", "record", "from", "at", "for", "in", "do"})) return out;
     out.name = name(need(node, "step"));
     out.param = name(need(node, "view"));
@@ -69,6 +71,7 @@ ast::Step YamlReader::step(const Node& node) {
     out.at = expr(find(node, "at"));
     out.length = expr(find(node, "for"));
     out.file = optional_name(find(node, "in"));
+    take_inside(since, out.comments);
     out.body = block(find(node, "do"));
     return out;
 }
@@ -99,25 +102,36 @@ void YamlReader::stmt(const Node& node, ast::Block& to) {
     auto out = std::make_unique<ast::Stmt>();
     out->span = node.span;
     begin(out->comments, node);
-    if (node.kind == Node::Kind::scalar) {
-        if (!scalar(node, "a statement")) return;
-        fragment(
-            node,
-            [&](Reader& reader, Builder& builder) {
-                if (auto* tree = reader.read_one(&P::stmt)) {
-                    ast::Comments comments = std::move(out->comments);
-                    out = builder.stmt(tree);
-                    out->comments = std::move(comments);
-                    to.stmts.push_back(std::move(out));
-                } else {
-                    for (std::string& each : declared_names(reader.tokens(), {0, reader.tokens().size()}))
-                        broken_.push_back(std::move(each));
-                }
-            },
-            TextKind::stmt);
-    } else if (stmt_node(*out, node)) {
-        to.stmts.push_back(std::move(out));
-    }
+    const std::size_t since = inside_.size();
+    const bool is_text = node.kind == Node::Kind::scalar;
+    if (is_text ? !scalar(node, "a statement") || !stmt_text(out, node) : !stmt_node(*out, node)) return;
+    take_inside(since, out->comments);
+    to.stmts.push_back(std::move(out));
+}
+
+bool YamlReader::stmt_text(std::unique_ptr<ast::Stmt>& to, const Node& node) {
+    bool is_read = false;
+    fragment(
+        node,
+        [&](Reader& reader, Builder& builder) {
+            if (auto* tree = reader.read_one(&P::stmt)) {
+                ast::Comments around = std::move(to->comments);
+                to = builder.stmt(tree);
+                ast::Comments& within = to->comments;
+                around.leading.insert(around.leading.end(), within.leading.begin(), within.leading.end());
+                if (around.trailing.empty())
+                    around.trailing = std::move(within.trailing);
+                else if (!within.trailing.empty())
+                    around.leading.push_back(std::move(within.trailing));
+                within = std::move(around);
+                is_read = true;
+            } else {
+                for (std::string& each : declared_names(reader.tokens(), {0, reader.tokens().size()}))
+                    broken_.push_back(std::move(each));
+            }
+        },
+        TextKind::stmt);
+    return is_read;
 }
 
 bool YamlReader::stmt_node(ast::Stmt& to, const Node& node) {

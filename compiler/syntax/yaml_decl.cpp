@@ -10,7 +10,9 @@ std::vector<ast::Item> YamlReader::items(const Node& root) {
         each.span = node.span;
         begin(each.comments, node);
         each.blank_before = each.comments.blank_before;
-        if (item(each, node)) out.push_back(std::move(each));
+        const bool is_item = item(each, node);
+        take_inside(0, each.comments);
+        if (is_item) out.push_back(std::move(each));
     }
     return out;
 }
@@ -88,7 +90,10 @@ ast::App YamlReader::app(const Node& node) {
         begin(part.comments, each);
         const std::string_view kind =
             construct(each, {"files", "socket", "class", "batch", "match exe"}, "a declaration of an app");
-        if (app_item(part, each, kind)) out.items.push_back(std::move(part));
+        const std::size_t since = inside_.size();
+        const bool is_part = app_item(part, each, kind);
+        take_inside(since, part.comments);
+        if (is_part) out.items.push_back(std::move(part));
     }
     return out;
 }
@@ -113,7 +118,7 @@ bool YamlReader::app_item(ast::AppItem& to, const Node& node, std::string_view k
 
 ast::FileClass YamlReader::file_class(const Node& node, std::string_view name_key) {
     map(node, "a file class",
-        {name_key, "glob", "direct", "immutable", "no_read_ahead", "header", "root", "cache", "levels"});
+        {name_key, "glob", "direct", "immutable", "no_read_ahead", "header", "root", "index", "cache", "levels"});
     ast::FileClass out;
     out.name = name(need(node, name_key));
     const Node& pattern = need(node, "glob");
@@ -124,6 +129,7 @@ ast::FileClass YamlReader::file_class(const Node& node, std::string_view name_ke
     out.no_read_ahead = flag(find(node, "no_read_ahead"));
     out.header = optional_name(find(node, "header"));
     if (const Node* root = find(node, "root")) out.root = string(*root);
+    out.index = expr(find(node, "index"));
     out.cache_bytes = expr(find(node, "cache"));
     if (const Node* levels = find(node, "levels")) {
         if (out.cache_bytes == nullptr) need(node, "cache");
@@ -134,6 +140,7 @@ ast::FileClass YamlReader::file_class(const Node& node, std::string_view name_ke
 
 ast::Socket YamlReader::socket(const Node& node) {
     map(node, "a socket class", {"socket", "tcp", "udp"});
+    one_of(node, "a socket", "tcp", "udp");
     ast::Socket out;
     out.name = name(need(node, "socket"));
     out.tcp = find(node, "udp") == nullptr;
@@ -179,7 +186,9 @@ std::vector<ast::Field> YamlReader::fields(const Node* node) {
     for (const Pair* each : pairs(node, "a field")) {
         ast::Field part;
         begin(part.comments, each->first);
+        const std::size_t since = inside_.size();
         field(part, *each);
+        take_inside(since, part.comments);
         out.push_back(std::move(part));
     }
     return out;

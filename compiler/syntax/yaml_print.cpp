@@ -62,10 +62,7 @@ void YamlPrinter::open(const std::string& name, const std::string& trailing) {
 }
 
 void YamlPrinter::comments(const Strings& lines) {
-    for (const std::string& each : lines) {
-        out_.append(std::size_t{2} * level_, ' ');
-        out_ += each.empty() ? "#\n" : "# " + each + "\n";
-    }
+    for (const std::string& each : lines) out_ += comment_line(each, level_);
 }
 
 void YamlPrinter::begin(const ast::Comments& around, bool first) {

@@ -78,6 +78,7 @@ void YamlPrinter::file_class(const std::string& name_key, const ast::FileClass& 
     if (files.no_read_ahead) key("no_read_ahead", "true");
     if (files.header) key("header", yaml_text(files.header->text));
     if (files.root) key("root", yaml_string(*files.root));
+    optional("index", files.index);
     optional("cache", files.cache_bytes);
     optional("levels", files.cache_levels);
 }

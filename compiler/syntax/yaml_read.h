@@ -42,6 +42,7 @@ class YamlReader {
     // yaml_values.cpp: structure
     const std::vector<Node>& list(const Node* node, std::string_view what);
     bool map(const Node& node, std::string_view what, Keys keys);
+    void one_of(const Node& node, std::string_view what, std::string_view key, std::string_view other);
     std::vector<const Pair*> pairs(const Node* node, std::string_view what);
     const Pair* single(const Node& node, std::string_view what);
     static const Pair* find_pair(const Node& map, std::string_view key);
@@ -49,6 +50,7 @@ class YamlReader {
     const Node& need(const Node& map, std::string_view key);
     std::string_view construct(const Node& node, Keys constructs, std::string_view what);
     void begin(ast::Comments& to, const Node& node);
+    void take_inside(std::size_t since, ast::Comments& to);
 
     // yaml_decl.cpp
     bool item(ast::Item& to, const Node& node);
@@ -77,6 +79,7 @@ class YamlReader {
     ast::Step step(const Node& node);
     ast::Block block(const Node* node);
     void stmt(const Node& node, ast::Block& to);
+    bool stmt_text(std::unique_ptr<ast::Stmt>& to, const Node& node);
     bool stmt_node(ast::Stmt& to, const Node& node);
     ast::If if_stmt(const Node& node);
     ast::Match match(const Node& node);
@@ -85,7 +88,8 @@ class YamlReader {
     std::string_view text_;
     CommentList& comments_;
     diag::Diagnostics& diags_;
-    std::size_t nested_ = 3;  // braces around a text in the .chain form; those of a chain and a step, at least
+    std::size_t nested_ = 3;           // braces around a text in the .chain form; those of a chain and a step, at least
+    std::vector<std::string> inside_;  // comments in texts, which go in front of the entry that has these
     std::vector<std::string>& broken_;  // names declared in what could not be read
 };
 
@@ -94,6 +98,7 @@ void YamlReader::fragment(const Node& node, Use use, TextKind kind) {
     Reader reader(file_, node.text, {.places = &node.places, .kind = kind, .nested = nested_}, diags_);
     Builder builder(reader.comments(), reader.tokens(), diags_);
     use(reader, builder);
+    reader.comments().take_rest(0, std::string_view::npos, inside_);
 }
 
 }  // namespace chainio::syntax

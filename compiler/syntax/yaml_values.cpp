@@ -185,6 +185,16 @@ bool YamlReader::map(const Node& node, std::string_view what, Keys keys) {
     return true;
 }
 
+// The .chain form has one place for what the two keys say.
+void YamlReader::one_of(const Node& node, std::string_view what, std::string_view key, std::string_view other) {
+    const Pair *first = find_pair(node, key), *second = find_pair(node, other);
+    if (first == nullptr || second == nullptr) return;
+    if (first > second) std::swap(first, second);
+    diags_.report(code::yaml_duplicate_key, second->first.span,
+                  std::string(what) + " has " + in_ticks(key) + " or " + in_ticks(other) + ", and this one has both",
+                  "keep one of them");
+}
+
 const YamlNode* YamlReader::find(const Node& map, std::string_view key) {
     const Pair* pair = find_pair(map, key);
     return pair == nullptr ? nullptr : &pair->second;
@@ -225,6 +235,13 @@ std::string_view YamlReader::construct(const Node& node, Keys constructs, std::s
     diags_.report(code::yaml_no_construct, first.span, "this is not " + std::string(what),
                   near ? "did you mean " + in_ticks(*near) + "?" : "it has one of the keys " + listed(constructs));
     return {};
+}
+
+// The comments in an entry's texts that no statement there has taken; `since`: what was there when the entry began.
+void YamlReader::take_inside(std::size_t since, ast::Comments& to) {
+    const auto first = inside_.begin() + static_cast<std::ptrdiff_t>(since);
+    to.leading.insert(to.leading.end(), first, inside_.end());
+    inside_.erase(first, inside_.end());
 }
 
 void YamlReader::begin(ast::Comments& to, const Node& node) {

@@ -184,6 +184,12 @@ FileHandle file_of(std::uint64_t number) {
     return static_cast<FileHandle>(std::min<std::uint64_t>(number, UINT32_MAX));
 }
 
+// The chain of a call that failed: in flight any longer, it would be in the way of every other call.
+void drop_chain(chainio_handle* handle) {
+    handle->engine->cancel(0);
+    static_cast<void>(handle->engine->reap(std::span(handle->done).first(1), 1));
+}
+
 const ir::Chain* chain_of(const chainio_handle* handle, std::uint32_t chain) {
     const auto& chains = handle->engine->spec().module().chains;
     return chain < chains.size() ? &chains[chain] : nullptr;
@@ -214,12 +220,7 @@ int chainio_open_bytes(const void* artifact, size_t length, const chainio_option
     });
 }
 
-void chainio_close(chainio_handle* handle) {
-    if (handle == nullptr) return;
-    // What is in flight the parent alone can wait for: a child keeps the memory of it to its end.
-    if (of_parent(handle) && handle->engine->in_flight() != 0) static_cast<void>(handle->engine.release());
-    delete handle;
-}
+void chainio_close(chainio_handle* handle) { delete handle; }
 
 const char* chainio_error(const chainio_handle* handle) {
     return handle == nullptr ? open_error.c_str() : handle->error.c_str();
@@ -374,6 +375,7 @@ int chainio_call(chainio_handle* handle, uint32_t chain, const chainio_arg* args
         }
         if (const int wrong = chainio_submit(handle, chain, args, count, 0); wrong != 0) return wrong;
         const int got = chainio_reap(handle, out, 1, 1);
+        if (got < 0) drop_chain(handle);
         return got < 0 ? got : 0;
     });
 }

@@ -47,6 +47,8 @@ class Backend {
         (void)data, (void)length;
         return -1;
     }
+    // Registers what of the memory could not be while somebody else had locked some.
+    virtual void register_rest() {}
     // A descriptor that poll() finds readable once a read is done, until the next enter(); -1 when there is none.
     virtual int poll_fd() { return -1; }
     // Whether reads go out, and completions come in, with the turns of a ring that others use and somebody else enters.

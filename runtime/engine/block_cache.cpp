@@ -8,8 +8,8 @@
 namespace chainio::engine {
 namespace {
 
-constexpr std::uint64_t kMostEntries = 1u << 20;
-constexpr std::uint64_t kUnitsTogether = 512;  // units, of a file
+constexpr std::uint64_t kMostEntries = std::uint64_t{1} << 31;  // the smallest blocks of 1 TiB
+constexpr std::uint64_t kUnitsTogether = 512;                   // units, of a file
 
 // For tables that are looked at anywhere; it is a wish, and only for memory that nobody has touched.
 void want_huge_pages(void* begin, std::size_t bytes) {
@@ -23,22 +23,18 @@ void want_huge_pages(void* begin, std::size_t bytes) {
 
 BlockCache::BlockCache(umem::Slab& slab, umem::Owner owner, const CacheLimits& limits,
                        metrics::EngineCounters& counters)
-    : slab_(slab), owner_(owner), limits_(limits), counters_(counters) {
-    const auto count = std::clamp<std::uint64_t>(limits.bytes / umem::kUnit, 1, kMostEntries);
-    entries_.reserve(count);
-    buckets_.reserve(std::bit_ceil(count * 2));
-    want_huge_pages(entries_.data(), count * sizeof(Entry));
-    want_huge_pages(buckets_.data(), buckets_.capacity() * sizeof(std::uint32_t));
-    entries_.resize(count);
-    buckets_.assign(std::bit_ceil(count * 2), kNone);
-    for (auto i = static_cast<std::uint32_t>(entries_.size()); i-- > 0;) {
-        entries_[i].chain_next = free_;
-        free_ = i;
-    }
+    : slab_(slab),
+      owner_(owner),
+      limits_(limits),
+      counters_(counters),
+      entries_(1 + std::clamp<std::uint64_t>(limits.bytes / umem::kUnit, 1, kMostEntries)),
+      buckets_(std::bit_ceil((entries_.size() - 1) * 2)) {
+    want_huge_pages(entries_.data(), entries_.size() * sizeof(Entry));
+    want_huge_pages(buckets_.data(), buckets_.size() * sizeof(std::uint32_t));
 }
 
 BlockCache::~BlockCache() {
-    for (std::uint32_t i = 0; i < entries_.size(); i++) {
+    for (std::uint32_t i = 1; i <= ever_used_; i++) {
         if (entries_[i].used) slab_.release(entries_[i].frame, owner_);
     }
 }
@@ -56,7 +52,7 @@ std::uint32_t BlockCache::bucket_of(std::uint32_t file, std::uint64_t offset, st
 }
 
 std::uint32_t BlockCache::find(std::uint32_t file, std::uint64_t offset, std::uint32_t length, std::uint64_t now_ns) {
-    for (std::uint32_t i = buckets_[bucket_of(file, offset, length)]; i != kNone; i = entries_[i].chain_next) {
+    for (std::uint32_t i = buckets_[bucket_of(file, offset, length)]; i != 0; i = entries_[i].chain_next) {
         Entry& entry = entries_[i];
         if (entry.offset != offset || entry.file != file || entry.length != length) continue;
         if (now_ns > entry.since_ns && now_ns - entry.since_ns > limits_.good_for_ns) {
@@ -75,25 +71,31 @@ std::uint32_t BlockCache::find(std::uint32_t file, std::uint64_t offset, std::ui
 std::uint32_t BlockCache::insert(const Entry& block, umem::Owner from) {
     const std::uint32_t bucket = bucket_of(block.file, block.offset, block.length);
     // Two chains may have read the same block at the same time; the second copy is not kept.
-    for (std::uint32_t i = buckets_[bucket]; i != kNone; i = entries_[i].chain_next) {
+    for (std::uint32_t i = buckets_[bucket]; i != 0; i = entries_[i].chain_next) {
         const Entry& other = entries_[i];
         if (other.offset == block.offset && other.file == block.file && other.length == block.length) return kNone;
     }
     const std::uint32_t bytes = slab_.frame_bytes(block.frame);
     if (bytes > limits_.bytes) return kNone;
-    while (free_ == kNone || bytes_ + bytes > limits_.bytes) {
+    while ((free_ == 0 && ever_used_ + 1 == entries_.size()) || bytes_ + bytes > limits_.bytes) {
         if (!evict_one()) return kNone;
     }
     if (!slab_.transfer(block.frame, from, owner_)) return kNone;
-    const std::uint32_t index = free_;
-    free_ = entries_[index].chain_next;
+    const std::uint32_t index = take_entry();
     entries_[index] = block;
     entries_[index].pins = 1;
     entries_[index].chain_next = buckets_[bucket];
     entries_[index].used = true;
     buckets_[bucket] = index;
-    ever_used_ = std::max(ever_used_, index + 1);
     bytes_ += bytes;
+    return index;
+}
+
+// There is one.
+std::uint32_t BlockCache::take_entry() {
+    if (free_ == 0) return ++ever_used_;
+    const std::uint32_t index = free_;
+    free_ = entries_[index].chain_next;
     return index;
 }
 
@@ -103,7 +105,7 @@ bool BlockCache::evict_one() {
     // Two rounds of the clock: the first may only take the marks off.
     for (std::size_t tries = 0; tries < 2 * std::size_t{ever_used_}; tries++) {
         const std::uint32_t index = hand_;
-        hand_ = hand_ + 1 >= ever_used_ ? 0 : hand_ + 1;
+        hand_ = hand_ >= ever_used_ ? 1 : hand_ + 1;
         Entry& entry = entries_[index];
         if (!entry.used || entry.pins != 0) continue;
         if (entry.referenced) {
@@ -118,7 +120,7 @@ bool BlockCache::evict_one() {
 }
 
 void BlockCache::drop_file(std::uint32_t file) {
-    for (std::uint32_t i = 0; i < entries_.size(); i++) {
+    for (std::uint32_t i = 1; i <= ever_used_; i++) {
         if (entries_[i].used && entries_[i].file == file && entries_[i].pins == 0) remove(i);
     }
 }

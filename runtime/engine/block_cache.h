@@ -2,10 +2,10 @@
 // of immutable files are kept for as long as there is room, others only for a while.
 #pragma once
 #include <cstdint>
-#include <vector>
 
 #include "runtime/metrics/counters.h"
 #include "runtime/umem/slab.h"
+#include "runtime/umem/zeroed.h"
 
 namespace chainio::engine {
 
@@ -23,8 +23,8 @@ class BlockCache {
         std::uint32_t file = 0, length = 0;
         std::uint32_t skip = 0;  // where the block begins in its frame
         umem::Frame frame = umem::kNoFrame;
-        std::uint32_t pins = 0;            // a pinned block is in use by a step or a result
-        std::uint32_t chain_next = kNone;  // in its bucket, or in the list of free entries
+        std::uint32_t pins = 0;        // a pinned block is in use by a step or a result
+        std::uint32_t chain_next = 0;  // in its bucket, or in the list of free entries
         bool referenced = false, used = false;
     };
 
@@ -46,17 +46,19 @@ class BlockCache {
 
   private:
     std::uint32_t bucket_of(std::uint32_t file, std::uint64_t offset, std::uint32_t length) const;
+    std::uint32_t take_entry();
     void remove(std::uint32_t index);
 
     umem::Slab& slab_;
     umem::Owner owner_;
     CacheLimits limits_;
     metrics::EngineCounters& counters_;
-    std::vector<Entry> entries_;
-    std::vector<std::uint32_t> buckets_;
-    std::uint32_t free_ = kNone;
-    std::uint32_t hand_ = 0;       // of the clock
-    std::uint32_t ever_used_ = 0;  // entries that held a block at least once; the clock goes round these
+    // Both take room only as blocks come. Number 0 is no entry: it ends the lists.
+    umem::ZeroedVector<Entry> entries_;
+    umem::ZeroedVector<std::uint32_t> buckets_;
+    std::uint32_t free_ = 0;       // entries that held a block before
+    std::uint32_t hand_ = 1;       // of the clock
+    std::uint32_t ever_used_ = 0;  // entries 1 to this one held a block at least once; the clock goes round these
     std::uint64_t bytes_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "runtime/engine/owners.h"
+#include "runtime/umem/room.h"
 
 namespace chainio::engine {
 namespace {
@@ -17,25 +18,53 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr std::uint64_t kMostReads = std::uint64_t{1} << 24;
 constexpr unsigned kMostOnDevice = 4096;
 constexpr std::uint32_t kDefaultPriority = 4;  // of chains without a class
+constexpr std::size_t kMostAutomatic = 32 * kMiB;
+constexpr std::size_t kBeside = 8 * kMiB;  // for what an engine, and a program around it, take beside its region
 
 unsigned device_depth(const EngineOptions& options) {
     return std::clamp(options.in_flight * CIO_MAX_NEXT, 16u, std::clamp(options.in_flight, 1024u, kMostOnDevice));
 }
 
 std::size_t automatic_umem(const EngineOptions& options) {
-    return std::clamp(options.in_flight * std::size_t{2} * CIO_MAX_BLOCK, 2 * kMiB, 32 * kMiB);
+    return std::clamp(options.in_flight * std::size_t{2} * CIO_MAX_BLOCK, 2 * kMiB, kMostAutomatic);
 }
 
-std::size_t memory_of_machine() {
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    return pages < 0 || page < 0 ? SIZE_MAX : static_cast<std::size_t>(pages) * static_cast<std::size_t>(page);
-}
+// What an engine's memory is made of, and what to say where it is more than there is.
+struct Wanted {
+    std::size_t blocks = 0, kept = 0;
+
+    bool beyond(std::size_t bytes) const { return blocks > bytes || kept > bytes - blocks; }
+    std::unexpected<std::string> refused(const std::string& of) const {
+        return std::unexpected(std::to_string(blocks / kMiB) + " MiB of block memory (--memory) and " +
+                               std::to_string(kept / kMiB) + " MiB for the caches of file classes are more than " + of +
+                               "; ask for less");
+    }
+};
 
 std::vector<ClassRank> ranks_of(const ir::Module& module) {
     std::vector<ClassRank> ranks;
     for (const auto& entry : module.classes) ranks.push_back({entry.priority, entry.weight});
     ranks.push_back({kDefaultPriority, 1});
     return ranks;
+}
+
+// Registered memory is taken at once: where there is too little, the kernel would end others, or this process. Huge
+// pages that were reserved are free for this already, and count in no cgroup.
+std::expected<umem::Region, std::string> make_region(const Wanted& wanted, const EngineOptions& options) {
+    const umem::Bound machine = umem::memory_of_machine();
+    if (wanted.beyond(machine.bytes)) return wanted.refused(machine.of);
+    const std::size_t bytes =
+        (wanted.blocks + wanted.kept + umem::kSlabBytes - 1) / umem::kSlabBytes * umem::kSlabBytes;
+    auto region = umem::Region::create(bytes, options.huge_pages);
+    if (!region || region->huge()) return region;
+    // Whoever calls a chain with the memory that is had without asking does not pay for reading the limits.
+    if (!options.all_memory_at_once && bytes <= kMostAutomatic) return region;
+    const umem::Room room = umem::room_for_process();
+    if (wanted.beyond(room.all.bytes)) return wanted.refused(room.all.of);
+    const std::size_t left = room.left.bytes - std::min(room.left.bytes, kBeside + bytes / 64);
+    if (options.all_memory_at_once && wanted.beyond(left))
+        return wanted.refused("the " + std::to_string(left / kMiB) + " MiB that are left for it of " + room.left.of);
+    return region;
 }
 
 std::string check_options(const spec::Loaded& spec, const EngineOptions& options) {
@@ -72,16 +101,7 @@ std::expected<Engine::Memory, std::string> Engine::make_memory(const spec::Loade
     for (const auto& files : spec.module().files) {
         if (!options.kernel && files.immutable && files.cache_levels != 0) kept_bytes += files.cache_bytes;
     }
-    // Registered memory is taken at once: the machine would have none left, and end others before this process.
-    const std::size_t all = memory_of_machine();
-    if (umem_bytes > all || kept_bytes > all - umem_bytes)
-        return std::unexpected(std::to_string(umem_bytes / kMiB) + " MiB of block memory (--memory) and " +
-                               std::to_string(kept_bytes / kMiB) +
-                               " MiB for the caches of file classes are more than " + "this machine's " +
-                               std::to_string(all / kMiB) + " MiB; ask for less");
-    umem_bytes += kept_bytes;
-    auto region = umem::Region::create((umem_bytes + umem::kSlabBytes - 1) / umem::kSlabBytes * umem::kSlabBytes,
-                                       options.huge_pages);
+    auto region = make_region({umem_bytes, kept_bytes}, options);
     if (!region) return std::unexpected(region.error());
     if (options.huge_pages && options.all_memory_at_once) region->gather();
 
@@ -182,12 +202,11 @@ Engine::Engine(std::shared_ptr<const spec::Loaded> spec, const EngineOptions& op
 }
 
 Engine::~Engine() {
-    // The kernel may still write into frames; the memory stays until it has finished.
+    // The kernel may still write into frames; the memory stays until it has finished. In a child made by fork this
+    // waits for nothing: the ring refuses it, and the memory stays with the parent.
     while (on_device_ > 0 && enter(on_device_)) {}
     for (std::uint32_t i = 0; i < files_.size(); i++) {
-        if (!files_[i].used) continue;
-        backend_->remove_file(i);
-        if (files_[i].opened.fd >= 0) close(files_[i].opened.fd);
+        if (files_[i].used || files_[i].orphans != 0) let_go(i);
     }
 }
 
@@ -218,8 +237,8 @@ std::expected<FileHandle, FileError> Engine::add_file(OpenedFile opened) {
     if (!std::has_single_bit(opened.offset_align) || !std::has_single_bit(opened.memory_align)) {
         return fail("its file system asks for an alignment that is not a power of two");
     }
-    std::uint32_t slot = 0;
-    while (slot < files_.size() && files_[slot].used) slot++;
+    std::uint32_t slot = free_slot();
+    while (slot == files_.size() && await_orphans()) slot = free_slot();
     if (slot == files_.size())
         return fail("all " + std::to_string(files_.size()) +
                     " file slots are in use (max_files); close one, or open the artifact with more");
@@ -267,11 +286,29 @@ std::expected<void, std::string> Engine::close_file(FileHandle handle) {
                                " chains in flight; reap them first");
     }
     if (entry.cache != nullptr) entry.cache->drop_file(entry.id);
-    backend_->remove_file(slot);
     if (kernel_) kernel_->remove_file(slot);
-    if (entry.opened.fd >= 0) close(entry.opened.fd);
     entry.used = false;
+    if (entry.orphans == 0) let_go(slot);
     return {};
+}
+
+std::uint32_t Engine::free_slot() const {
+    std::uint32_t slot = 0;
+    while (slot < files_.size() && (files_[slot].used || files_[slot].orphans != 0)) slot++;
+    return slot;
+}
+
+// Waits for reads while closed files have some under way. False: there are none, or this thread cannot wait for them.
+bool Engine::await_orphans() {
+    const auto closing = [](const File& file) { return !file.used && file.orphans != 0; };
+    return std::ranges::any_of(files_, closing) && enter(1).has_value();
+}
+
+// A read may have gone to the back end by the number of the descriptor, and not to the kernel yet: before all have
+// arrived, that number must not become another file's.
+void Engine::let_go(std::uint32_t slot) {
+    backend_->remove_file(slot);
+    if (files_[slot].opened.fd >= 0) close(files_[slot].opened.fd);
 }
 
 std::vector<std::string> Engine::leaks() {

@@ -126,14 +126,16 @@ class Engine {
     // than `min` only when fewer are in flight. The bytes of completions handed over before become invalid.
     std::expected<unsigned, std::string> reap(std::span<Completion> out, unsigned min);
     // The frame in which the bytes of a completion lie goes over to the caller (as kHandedOut of owners.h), who
-    // releases it to memory(). Nothing when they lie elsewhere, as in a cache or in what was emitted: then they have to
-    // be copied.
+    // releases it to memory(). Nothing when they lie elsewhere, as in a cache, in a frame below `least_frame` or in
+    // what was emitted: then they have to be copied.
     std::optional<Stretch> keep(const Completion& completion);
     // A frame for the caller, likewise; blocks that are only kept for later yield to it. kNoFrame: there is none.
     umem::Frame take_frame(std::uint32_t bytes);
     umem::Slab& memory() { return slab_; }
     // The registered buffer of the ring that it was given in which such bytes of memory() lie; -1: none.
     int buffer_of(const std::uint8_t* data, std::size_t length) const { return backend_->buffer_of(data, length); }
+    // Once somebody has let go of locked memory: what of memory() could not be registered with the ring is tried again.
+    void register_rest() { backend_->register_rest(); }
     // Ends the chains that were submitted with this number and have not ended: `cancelled`, handed over like the
     // others. Gives how many they were. Their reads that the device has already are left to arrive.
     unsigned cancel(std::uint64_t user_data);
@@ -172,12 +174,13 @@ class Engine {
         std::uint32_t id = 0;          // never used twice, the key of cached blocks
         std::uint32_t generation = 0;  // of the handle
         std::uint32_t chains = 0;      // in flight over it
+        std::uint32_t orphans = 0;     // reads of chains that have ended, which the back end still has
         BlockCache* cache = nullptr;
         std::uint32_t cache_levels = 0;
         bool keep_passed = false;  // what is cached are blocks that chains have passed through
         bool try_page_cache = false;
         std::uint16_t page_cache_misses = 0, page_cache_pause = 0;
-        bool used = false;
+        bool used = false;  // open; one that was closed keeps its slot and descriptor while it has orphans
     };
     struct ReadLink {
         Read* reads;
@@ -198,6 +201,10 @@ class Engine {
                                                                          const EngineOptions& options, Memory memory,
                                                                          MakeBackend make_backend, void* context);
 
+    std::uint32_t free_slot() const;
+    bool await_orphans();
+    void let_go(std::uint32_t slot);
+
     // engine_chain.cpp: one chain's life
     static std::uint64_t now_ns();
     void start(std::uint32_t index);
@@ -216,6 +223,11 @@ class Engine {
     void finish(std::uint32_t index, std::uint32_t outcome);
     void release_held();
     unsigned hand_over(std::span<Completion> out, unsigned already);
+    // What has been handed over must reach the caller: the error comes again with the next call.
+    static std::expected<unsigned, std::string> count_or(unsigned count, const std::string& error) {
+        if (count != 0) return count;
+        return std::unexpected(error);
+    }
 
     // engine_io.cpp: one read's life
     std::uint32_t new_read();

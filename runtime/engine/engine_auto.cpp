@@ -152,7 +152,7 @@ std::expected<unsigned, std::string> Engine::reap_choosing(std::span<Completion>
     unsigned count = 0;
     do {
         auto more = reap_here(out.subspan(count), min > count ? min - count : 0);
-        if (!more) return more;
+        if (!more) return count_or(count, more.error());
         count += *more;
     } while (change_over());
     return count;

@@ -404,6 +404,8 @@ std::optional<Stretch> Engine::keep(const Completion& completion) {
     if (completion.flight >= flights_.size() || completion.bytes.empty()) return std::nullopt;
     Flight& flight = flights_[completion.flight];
     if (flight.held_frame == umem::kNoFrame) return std::nullopt;
+    // A block that was meant for a cache, which had it already, lies in a frame that only a cache has a use for.
+    if (slab_.frame_bytes(flight.held_frame) < options_.least_frame) return std::nullopt;
     const umem::Frame frame = std::exchange(flight.held_frame, umem::kNoFrame);
     slab_.transfer(frame, owner_of(completion.flight), kHandedOut);
     return Stretch{frame, static_cast<std::uint32_t>(completion.bytes.data() - slab_.data(frame)),

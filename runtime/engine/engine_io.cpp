@@ -61,6 +61,7 @@ void Engine::drop_read(std::uint32_t index, bool passed) {
     Read& read = reads_[index];
     if (read.state == ReadState::in_flight) {
         read.state = ReadState::orphan;
+        files_[read.file].orphans++;
         slab_.transfer(read.frame, owner_of(read.slot), kOrphanOwner);
         return;
     }
@@ -250,6 +251,8 @@ void Engine::arrived(std::uint32_t index, std::int32_t result) {
     if (read.state == ReadState::orphan) {
         counters_.cancelled_reads++;
         slab_.release(read.frame, kOrphanOwner);
+        File& file = files_[read.file];
+        if (--file.orphans == 0 && !file.used) let_go(read.file);
         free_read(index);
         return;
     }
@@ -340,8 +343,9 @@ std::expected<unsigned, std::string> Engine::reap_user(std::span<Completion> out
     unsigned count = hand_over(out, 0);
     // Without a read under way nothing can arrive: only results that hold all frames can bring that about.
     while (count < min && running_ > 0 && on_device_ > 0) {
-        if (auto entered = enter(1); !entered) return std::unexpected(entered.error());
-        if (auto advanced = advance(true); !advanced) return std::unexpected(advanced.error());
+        auto went_on = enter(1);
+        if (went_on) went_on = advance(true);
+        if (!went_on) return count_or(count, went_on.error());
         count = hand_over(out, count);
     }
     return count;

@@ -51,11 +51,11 @@ std::expected<unsigned, std::string> Engine::reap_kernel(std::span<Completion> o
     };
     unsigned count = hand_over(out, 0);
     if (min == 0 && started() > 0) {
-        if (auto ran = run(0); !ran) return std::unexpected(ran.error());
+        if (auto ran = run(0); !ran) return count_or(count, ran.error());
         count = hand_over(out, count);
     }
     while (count < min && started() > 0) {
-        if (auto ran = run(std::min(min - count, started())); !ran) return std::unexpected(ran.error());
+        if (auto ran = run(std::min(min - count, started())); !ran) return count_or(count, ran.error());
         count = hand_over(out, count);
     }
     return count;

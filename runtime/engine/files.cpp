@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -44,6 +45,12 @@ std::expected<std::uint64_t, std::string> size_of(int fd, const struct stat& inf
     return std::unexpected("it is neither a regular file nor a block device");
 }
 
+// An overlay takes the flag whatever lies below it; only a read is refused where that has no O_DIRECT.
+bool takes_direct_reads(int fd) {
+    alignas(kSafeAlignment.memory) std::array<std::uint8_t, kSafeAlignment.offset> block;
+    return pread(fd, block.data(), block.size(), 0) >= 0 || errno != EINVAL;
+}
+
 // Turns on O_DIRECT and finds the alignment it asks for. Where the file system has none, the file stays buffered
 // (noted).
 void make_direct(OpenedFile& file, metrics::Fallbacks& fallbacks) {
@@ -60,9 +67,10 @@ void make_direct(OpenedFile& file, metrics::Fallbacks& fallbacks) {
     const int flags = fcntl(file.fd, F_GETFL);
     if (file.offset_align != 0 && file.offset_align <= 65536 && file.memory_align <= 65536 && flags >= 0 &&
         fcntl(file.fd, F_SETFL, flags | O_DIRECT) == 0) {
-        file.direct = true;
+        file.direct = told || takes_direct_reads(file.fd);
         file.memory_align = std::max(file.memory_align, 1u);
-        return;
+        if (file.direct) return;
+        fcntl(file.fd, F_SETFL, flags);
     }
     fallbacks.note("not-direct", "'" + file.path + "' is read through the page cache: its file system has no O_DIRECT");
     file.offset_align = file.memory_align = 1;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "compiler/ir/kernel_handlers.h"
 #include "compiler/ir/visit.h"
 
 namespace chainio::engine {
@@ -102,10 +103,13 @@ std::expected<KernelLoop::Plan, std::string> KernelLoop::plan(const spec::Loaded
         return at.frames_offset + flights * window * at.frame_bytes + CIO_MAX_BLOCK + 2 * kPage + serving;
     };
     if (bytes_with(1) > kMostBytes || flights > kMostFlights) {
-        return std::unexpected(std::to_string(options.flights / 2) + " chains in flight would take " +
-                               std::to_string(bytes_with(1) >> 20) + " MiB, and the kernel engine can use " +
-                               std::to_string(kMostBytes >> 20) +
-                               " MiB; ask for fewer (--in-flight), or for --engine=user");
+        const bool serves = options.serving != nullptr;
+        const std::string what = serves ? std::to_string(options.flights) + " connections"
+                                        : std::to_string(options.flights / 2) + " chains in flight";
+        return std::unexpected(what + " would take " + std::to_string(bytes_with(1) >> 20) +
+                               " MiB, and the kernel engine can use " + std::to_string(kMostBytes >> 20) +
+                               " MiB; ask for fewer (" + (serves ? "--connections" : "--in-flight") +
+                               "), or for --engine=user");
     }
     std::uint64_t window = CIO_LOOP_WINDOW;
     const std::uint64_t wish = options.memory_bytes != 0 ? options.memory_bytes : kAutomaticBytes;
@@ -129,10 +133,10 @@ std::expected<std::unique_ptr<KernelLoop>, std::string> KernelLoop::create(const
         return fail(wrong + "; --engine=user runs every call chain");
     }
     const auto object = options.serving != nullptr ? options.serving->object : spec.kernel_object();
+    if (object.empty() && !ir::has_call_chain(spec.module()))
+        return fail("the spec has no call chain, and without one nothing runs inside the kernel; take --engine=user");
     if (object.empty()) {
-        return fail(
-            "the artifact carries no program for it: it has no call chain, or an older chainc made it; compile "
-            "the spec again");
+        return fail("the artifact carries no program for it: an older chainc made it; compile the spec again");
     }
     if (const std::string wrong = check_chains(spec.module()); !wrong.empty()) return fail(wrong);
     auto planned = plan(spec, options);
@@ -216,6 +220,8 @@ std::expected<void, std::string> KernelLoop::connect(std::span<const std::uint8_
 
 KernelLoop::~KernelLoop() {
     if (program_ == nullptr) return;
+    // The region is the parent's as well: what a child wrote there would end chains that the parent has running.
+    if (!ring_.is_own()) return;
     // The kernel may still write into frames; the memory stays until it has finished.
     for (std::uint32_t i = 0; i <= layout_.flight_mask; i++) {
         if (flight(i).on_device != 0) cancel(i);
@@ -243,7 +249,8 @@ std::expected<void, std::string> KernelLoop::add_file(std::uint32_t slot, const 
     const int result = io_uring_register_files_update(ring_.get(), slot, &fd, 1);
     if (result != 1) {
         return std::unexpected(std::string("the kernel refuses to register it with the ring: ") +
-                               std::strerror(result < 0 ? -result : EINVAL));
+                               std::strerror(result < 0 ? -result : EINVAL) +
+                               (result == -EEXIST ? " (an engine belongs to the thread that reaped first)" : ""));
     }
     align_[slot] = file.offset_align - 1;
     return {};

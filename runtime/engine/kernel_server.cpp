@@ -49,7 +49,8 @@ std::expected<std::unique_ptr<KernelServer>, std::string> KernelServer::create(s
                                                                                const Options& options,
                                                                                metrics::Fallbacks& fallbacks) {
     if (listeners.size() > CIO_SERVE_SERVICES)
-        return std::unexpected("the kernel answers at most " + std::to_string(CIO_SERVE_SERVICES) + " services");
+        return std::unexpected("the kernel answers at most " + std::to_string(CIO_SERVE_SERVICES) +
+                               " endpoints of services");
     if (options.connections > kMostConnections)
         return std::unexpected("the kernel answers at most " + std::to_string(kMostConnections) +
                                " connections at once; ask for fewer (--connections)");
@@ -271,23 +272,23 @@ KernelServerCounters KernelServer::counters(std::uint32_t service) const {
     for (std::size_t i = 0; i < listeners_.size(); i++) {
         if (listeners_[i].service != service) continue;
         const cio_service& from = head().services[i];
-        out = {.accepted = seen(from.accepted),
-               .refused = seen(from.refused),
-               .open = seen(from.open),
-               .requests = seen(from.requests),
-               .answered = seen(from.answered),
-               .malformed = seen(from.malformed),
-               .failed = seen(from.failed),
-               .unanswered = seen(from.unanswered),
-               .timeouts = seen(from.timeouts),
-               .vanished = seen(from.vanished),
-               .bytes_in = seen(from.bytes_in),
-               .bytes_out = seen(from.bytes_out),
-               .partial_sends = seen(from.partial_sends),
-               .waited_sends = seen(from.waited_sends),
-               .zero_copy_sends = seen(from.zero_copy_sends),
-               .zero_copy_copied = seen(from.zero_copy_copied),
-               .zero_copy_refused = seen(from.zero_copy_refused)};
+        out.accepted += seen(from.accepted);
+        out.refused += seen(from.refused);
+        out.open += seen(from.open);
+        out.requests += seen(from.requests);
+        out.answered += seen(from.answered);
+        out.malformed += seen(from.malformed);
+        out.failed += seen(from.failed);
+        out.unanswered += seen(from.unanswered);
+        out.timeouts += seen(from.timeouts);
+        out.vanished += seen(from.vanished);
+        out.bytes_in += seen(from.bytes_in);
+        out.bytes_out += seen(from.bytes_out);
+        out.partial_sends += seen(from.partial_sends);
+        out.waited_sends += seen(from.waited_sends);
+        out.zero_copy_sends += seen(from.zero_copy_sends);
+        out.zero_copy_copied += seen(from.zero_copy_copied);
+        out.zero_copy_refused += seen(from.zero_copy_refused);
     }
     return out;
 }

@@ -59,6 +59,7 @@ class KernelServer {
     bool ended() const { return ended_.load(std::memory_order_acquire); }
     // Of a thread that has ended; empty: it ended as it was asked to.
     const std::string& failure() const { return failure_; }
+    // Of all its listeners.
     KernelServerCounters counters(std::uint32_t service) const;
     // System calls of the thread, and calls of the program.
     std::uint64_t syscalls() const { return enters_.load(std::memory_order_relaxed); }

@@ -17,15 +17,22 @@ class RingBackend final : public Backend {
                 umem::Slab& slab, metrics::EngineCounters& counters, metrics::Fallbacks& fallbacks)
         : own_(std::move(own)),
           seat_(std::move(seat)),
+          slab_(slab),
           depth_(std::max(options.depth, 1u)),
           counters_(counters),
           fallbacks_(fallbacks),
-          files_(options.file_slots) {
-        std::uint8_t* base = slab.region().base();
-        const std::size_t registered = seat_->register_region(base, slab.region().size(), fallbacks);
-        slab.prefer_first(registered);
-        registered_begin_ = base;
-        registered_end_ = base + registered;
+          files_(options.file_slots),
+          registered_begin_(slab.region().base()),
+          registered_end_(registered_begin_) {
+        register_rest();
+    }
+
+    void register_rest() override {
+        const auto already = static_cast<std::size_t>(registered_end_ - registered_begin_);
+        const umem::Region& region = slab_.region();
+        const std::size_t registered = seat_->register_region(region.base(), region.size(), fallbacks_, already);
+        slab_.prefer_first(registered);
+        registered_end_ = registered_begin_ + registered;
     }
 
     std::string describe() const override {
@@ -109,12 +116,12 @@ class RingBackend final : public Backend {
 
     std::unique_ptr<ring::Shared> own_;
     std::unique_ptr<ring::Seat> seat_;
+    umem::Slab& slab_;
     unsigned depth_;
     metrics::EngineCounters& counters_;
     metrics::Fallbacks& fallbacks_;
     std::vector<File> files_;
-    const std::uint8_t* registered_begin_ = nullptr;
-    const std::uint8_t* registered_end_ = nullptr;
+    const std::uint8_t *registered_begin_, *registered_end_;
 };
 
 }  // namespace

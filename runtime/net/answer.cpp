@@ -106,7 +106,8 @@ std::expected<void, AnswerError> Port::answer(const umem::Descriptor& request, s
     if (!room(first.queue, packet.count)) return std::unexpected(AnswerError::ring_full);
     head(request, length, sum);
     if (frame != umem::kNoFrame) give_back(frame);
-    for (std::size_t i = 0; i < packet.count; i++) slab_.transfer(packet.pieces[i].frame, kReceived, kSending);
+    for (std::size_t i = 0; i < packet.count; i++)
+        slab_.transfer(packet.pieces[i].frame, owners_.received(), owners_.sending());
     push(first.queue, packet);
     unanswered_--;
     counters_.answered++;
@@ -118,11 +119,11 @@ std::expected<void, AnswerError> Port::transmit(umem::Frame frame, std::uint32_t
     if (queue >= queues_.size() || length == 0 || length > kChunk) return std::unexpected(AnswerError::bad_range);
     const bool there = frame % (kChunk / umem::kUnit) == 0 && frame / (kChunk / umem::kUnit) < chunks_.size();
     if (!there || slab_.owner(frame) != owner) return std::unexpected(AnswerError::bad_frame);
-    if (!room(queue, 1)) return std::unexpected(AnswerError::ring_full);
+    if (!room(sender(queue), 1)) return std::unexpected(AnswerError::ring_full);
     Packet packet;
     packet.add(frame, 0, length);
-    slab_.transfer(frame, owner, kSending);
-    push(queue, packet);
+    slab_.transfer(frame, owner, owners_.sending());
+    push(sender(queue), packet);
     return {};
 }
 

@@ -4,7 +4,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
 #include <linux/if_arp.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
@@ -19,16 +18,12 @@
 
 #include "runtime/net/asker.h"
 #include "runtime/net/interface_names.h"
+#include "runtime/net/route_socket.h"
 
 namespace chainio::net {
 namespace {
 
 constexpr Address kAnyIpv4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0};
-
-// The kernel lists an IPv4 address that has a label of its own, as rvb:1, under that.
-bool is_of(const std::string& device, std::string_view listed) {
-    return listed.starts_with(device) && (listed.size() == device.size() || listed[device.size()] == ':');
-}
 
 }  // namespace
 
@@ -70,27 +65,6 @@ std::vector<Address> heard_at(const Address& bound, std::vector<Address> address
     return addresses;
 }
 
-std::optional<std::vector<Address>> addresses_of(const std::string& device) {
-    std::vector<Address> found;
-    ifaddrs* list = nullptr;
-    if (getifaddrs(&list) != 0) return std::nullopt;
-    for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-        if (each->ifa_addr == nullptr || !is_of(device, each->ifa_name)) continue;
-        Address address{};
-        if (each->ifa_addr->sa_family == AF_INET) {
-            address[10] = address[11] = 0xff;
-            std::memcpy(&address[12], &reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr, 4);
-        } else if (each->ifa_addr->sa_family == AF_INET6) {
-            std::memcpy(address.data(), &reinterpret_cast<const sockaddr_in6*>(each->ifa_addr)->sin6_addr, 16);
-        } else {
-            continue;
-        }
-        found.push_back(address);
-    }
-    freeifaddrs(list);
-    return found;
-}
-
 bool is_of_link(const Address& address) { return address[0] == 0xfe && (address[1] & 0xc0) == 0x80; }
 
 std::string master_of(const Interface& interface) {
@@ -102,15 +76,12 @@ std::string master_of(const Interface& interface) {
     request.header.nlmsg_type = RTM_GETLINK;
     request.header.nlmsg_flags = NLM_F_REQUEST;
     request.link.ifi_index = static_cast<int>(interface.index);
-    alignas(nlmsghdr) std::array<char, 16384> answer{};
-    const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-    if (fd < 0) return {};
-    const bool sent = send(fd, &request, sizeof request, 0) == sizeof request;
-    const ssize_t got = sent ? recv(fd, answer.data(), answer.size(), 0) : -1;
-    close(fd);
+    alignas(nlmsghdr) std::array<std::byte, 16384> answer{};
+    const RouteSocket socket;
+    const std::size_t got = socket.ask(request) ? socket.take(answer) : 0;
     const auto* header = reinterpret_cast<const nlmsghdr*>(answer.data());
-    if (got < static_cast<ssize_t>(sizeof request) || header->nlmsg_type != RTM_NEWLINK) return {};
-    auto left = static_cast<std::size_t>(got) - NLMSG_SPACE(sizeof(ifinfomsg));
+    if (got < sizeof request || header->nlmsg_type != RTM_NEWLINK) return {};
+    auto left = got - NLMSG_SPACE(sizeof(ifinfomsg));
     const auto* each = reinterpret_cast<const rtattr*>(answer.data() + NLMSG_SPACE(sizeof(ifinfomsg)));
     for (; RTA_OK(each, left); each = RTA_NEXT(each, left)) {
         char name[IFNAMSIZ];
@@ -157,14 +128,19 @@ std::expected<Interface, std::string> find_interface(const std::string& name) {
     }
     ethtool_channels channels{};
     channels.cmd = ETHTOOL_GCHANNELS;
-    if (asker.ethtool(&channels)) found.queues = std::max({1u, channels.rx_count, channels.combined_count});
+    if (asker.ethtool(&channels)) {
+        found.queues = std::max({1u, channels.rx_count, channels.combined_count});
+        const unsigned sending = std::max(channels.tx_count, channels.combined_count);
+        found.senders = sending == 0 ? found.queues : std::min(sending, found.queues);
+    }
     ethtool_drvinfo driver{};
     driver.cmd = ETHTOOL_GDRVINFO;
     if (asker.ethtool(&driver)) found.driver = driver.driver;
     auto addresses = addresses_of(found.device);
     if (!addresses)
         return std::unexpected(fmt::format("cannot ask for the addresses of '{}': {}", name, std::strerror(errno)));
-    found.addresses = std::move(*addresses);
+    found.addresses = std::move(addresses->own);
+    found.others = std::move(addresses->others);
     return found;
 }
 

@@ -15,12 +15,15 @@ struct Interface {
     std::string name;    // as it was asked for, which may be one of its further names (altname)
     std::string device;  // the name that the kernel lists it under
     std::string driver;
-    unsigned index = 0, mtu = 0, queues = 1;
+    unsigned index = 0, mtu = 0;
+    unsigned queues = 1;   // that receive
+    unsigned senders = 1;  // the first of them, which send as well: from another one the kernel takes nothing
     bool up = false;
     bool ethernet = true;  // its packets begin with such a header; those of tunnels do not
     bool loopback = false;
     std::array<std::uint8_t, 6> mac{};
     std::vector<Address> addresses;
+    std::vector<Address> others;  // that the machine has at other interfaces, but for those of a single link
 };
 
 std::expected<Interface, std::string> find_interface(const std::string& name);
@@ -37,8 +40,12 @@ std::optional<Address> address_of(const std::string& text);
 // Those at which a socket hears that is bound to `bound`: all of ::, the IPv4 ones of ::ffff:0.0.0.0.
 std::vector<Address> heard_at(const Address& bound, std::vector<Address> addresses);
 
-// Those that an interface has; nothing where the kernel cannot be asked.
-std::optional<std::vector<Address>> addresses_of(const std::string& device);
+// Those that an interface has, and those of the machine's other ones; nothing where the kernel cannot be asked: errno
+// says why.
+struct Addresses {
+    std::vector<Address> own, others;
+};
+std::optional<Addresses> addresses_of(const std::string& device);
 
 // An address of a single link, as each interface may have one by itself.
 bool is_of_link(const Address& address);

@@ -23,6 +23,8 @@
 namespace chainio::net {
 namespace {
 
+std::uint64_t dropped_of(const xdp_statistics& queue) { return queue.rx_dropped + queue.rx_ring_full; }
+
 constexpr std::uint64_t kZeroCopyFeature = 8;  // NETDEV_XDP_ACT_XSK_ZEROCOPY
 constexpr std::uint32_t kHeadroom = 256;       // that the kernel leaves in front of what it receives
 // The MTU whose packets all fit into a frame, with two VLAN tags and a frame check, as Linux counts.
@@ -100,6 +102,20 @@ bool keeps(const PortOptions& options) {
     return std::ranges::any_of(options.kept, [](const KeptService& service) { return service.entries != 0; });
 }
 
+// Without what is to be kept, where there is no other way.
+std::expected<Program, Refusal> attach(const Interface& interface, const PortOptions& options,
+                                       metrics::Fallbacks& fallbacks) {
+    auto program = Program::attach(interface, options.attach, options.share, ReplyTable(options.kept));
+    if (program || program.error().why != Refusal::Why::system || !keeps(options)) return program;
+    auto none = options.kept;
+    for (KeptService& service : none) service.entries = 0;
+    auto without = Program::attach(interface, options.attach, options.share, ReplyTable(std::move(none)));
+    if (without)
+        fallbacks.note("xdp-cache-refused",
+                       fmt::format("{} keeps no replies: {}", interface.name, program.error().message));
+    return without;
+}
+
 // In zero-copy mode Linux leaves no room in front of what a program sends back, where virtio_net wants its own header,
 // and so drops it.
 bool loses_what_is_sent_back(const Interface& interface) { return interface.driver == "virtio_net"; }
@@ -122,11 +138,12 @@ std::string why_copied(std::string_view of, const Interface& interface, bool kee
 
 }  // namespace
 
-Port::Port(Interface interface, Program program, umem::Slab& slab)
+Port::Port(Interface interface, Program program, umem::Slab& slab, std::uint16_t number)
     : interface_(std::move(interface)),
       program_(std::move(program)),
       path_mtu_(program_.paths(), program_.seed()),
       slab_(slab),
+      owners_(number),
       chunks_(slab.region().size() / kChunk) {}
 
 std::expected<std::unique_ptr<Port>, Refusal> Port::open(const PortOptions& options, umem::Slab& slab,
@@ -135,16 +152,9 @@ std::expected<std::unique_ptr<Port>, Refusal> Port::open(const PortOptions& opti
     if (!interface) return std::unexpected(Refusal{Refusal::Why::no_interface, interface.error()});
     const auto queues = queues_of(*interface, options);
     if (!queues) return std::unexpected(queues.error());
-    auto program = Program::attach(*interface, options.attach, options.share, ReplyTable(options.kept));
-    if (!program && program.error().why == Refusal::Why::system && !options.kept.empty()) {
-        fallbacks.note("xdp-cache-refused",
-                       fmt::format("{} keeps no replies: {}", interface->name, program.error().message));
-        auto none = options.kept;
-        for (KeptService& service : none) service.entries = 0;
-        program = Program::attach(*interface, options.attach, options.share, ReplyTable(std::move(none)));
-    }
+    auto program = attach(*interface, options, fallbacks);
     if (!program) return std::unexpected(program.error());
-    std::unique_ptr<Port> port(new Port(std::move(*interface), std::move(*program), slab));
+    std::unique_ptr<Port> port(new Port(std::move(*interface), std::move(*program), slab, options.number));
     const bool copied = options.copy == Copy::automatic && keeps(options) && loses_what_is_sent_back(port->interface_);
     const QueueOptions queue_options{.interface = port->interface_.device,
                                      .entries = options.entries,
@@ -170,8 +180,7 @@ std::expected<std::unique_ptr<Port>, Refusal> Port::open(const PortOptions& opti
     port->ports_ = options.ports;
     port->whole_requests_ = options.whole_requests;
     port->bound_ = options.bound;
-    port->interface_.addresses = heard_at(port->bound_, std::move(port->interface_.addresses));
-    if (auto taken = port->program_.take(port->ports_, port->interface_.addresses, port->longest_frame_); !taken)
+    if (auto taken = port->take({port->interface_.addresses, port->interface_.others}); !taken)
         return std::unexpected(taken.error());
     port->note_fallbacks(options, fallbacks);
     return port;
@@ -183,7 +192,7 @@ Port::~Port() {
     for (std::size_t i = 0; i < chunks_.size(); i++) {
         const auto frame = static_cast<umem::Frame>(i * (kChunk / umem::kUnit));
         const umem::Owner owner = slab_.owner(frame);
-        if (owner == kPosted || owner == kReceived || owner == kSending) slab_.release(frame, owner);
+        if (owners_.have(owner)) slab_.release(frame, owner);
     }
 }
 
@@ -259,7 +268,7 @@ void Port::fetch(const xdp_desc& desc) const {
 void Port::received(Queue& queue, unsigned number, const xdp_desc& desc, std::span<umem::Descriptor> out,
                     std::size_t& count) {
     const auto frame = static_cast<umem::Frame>(desc.addr / kChunk * (kChunk / umem::kUnit));
-    if (desc.addr >= slab_.region().size() || !slab_.transfer(frame, kPosted, kReceived)) {
+    if (desc.addr >= slab_.region().size() || !slab_.transfer(frame, owners_.posted(), owners_.received())) {
         counters_.malformed++;
         return;
     }
@@ -267,7 +276,7 @@ void Port::received(Queue& queue, unsigned number, const xdp_desc& desc, std::sp
     Chunk& part = chunk(frame) = Chunk{};
     part.begin = static_cast<std::uint16_t>(desc.addr % kChunk);
     part.length = static_cast<std::uint16_t>(desc.len);
-    part.queue = static_cast<std::uint16_t>(number);
+    part.queue = static_cast<std::uint16_t>(sender(number));
     umem::Frame& first = assembling_[number];
     if (first == umem::kNoFrame) {
         first = frame;
@@ -313,7 +322,7 @@ void Port::give_back(umem::Frame first) {
     while (first != umem::kNoFrame) {
         const umem::Frame next = chunk(first).next;
         chunk(first) = Chunk{};
-        slab_.release(first, kReceived);
+        slab_.release(first, owners_.received());
         first = next;
     }
 }
@@ -321,7 +330,7 @@ void Port::give_back(umem::Frame first) {
 bool Port::is_request(const umem::Descriptor& descriptor) const {
     if (descriptor.frame % (kChunk / umem::kUnit) != 0) return false;
     if (descriptor.frame / (kChunk / umem::kUnit) >= chunks_.size()) return false;
-    return slab_.owner(descriptor.frame) == kReceived && chunk(descriptor.frame).header_bytes != 0;
+    return slab_.owner(descriptor.frame) == owners_.received() && chunk(descriptor.frame).header_bytes != 0;
 }
 
 bool Port::release(const umem::Descriptor& request) {
@@ -338,7 +347,7 @@ void Port::post(Queue& queue) {
     const std::uint32_t room = std::min(wanted, xsk_prod_nb_free(&queue.fill, wanted));
     std::uint32_t posted = 0;
     for (std::uint32_t index = 0; posted < room; posted++) {
-        const umem::Frame frame = slab_.allocate(kChunk, kPosted);
+        const umem::Frame frame = slab_.allocate(kChunk, owners_.posted());
         if (frame == umem::kNoFrame) {
             counters_.no_frame++;
             break;
@@ -366,7 +375,7 @@ void Port::reap(Queue& queue) {
 void Port::let_go(umem::Frame frame) {
     if (frame == umem::kNoFrame || chunk(frame).pending == 0 || --chunk(frame).pending != 0) return;
     chunk(frame) = Chunk{};
-    slab_.release(frame, kSending);
+    slab_.release(frame, owners_.sending());
     sending_--;
 }
 
@@ -381,7 +390,10 @@ bool Port::kick(Queue& queue) {
         if (mode_.zero_copy && turns > 0) return true;
         if (turns > queue.tx.size / 32 || dropped > queue.tx.size) return true;
         counters_.kicks++;
+        const std::uint32_t before = queue.fetched();
         if (sendto(queue.send_fd(), nullptr, 0, MSG_DONTWAIT, nullptr, 0) >= 0) {
+            // From a queue that is no more the kernel takes nothing, and says nothing.
+            if (!mode_.zero_copy && queue.fetched() == before) return true;
             turns++;
         } else if (errno == EBUSY) {
             dropped++;
@@ -418,12 +430,33 @@ void Port::stop_taking() {
 // The program may look at the table while it is written: what it does not find then is the kernel's.
 std::expected<void, Refusal> Port::look_at_addresses() {
     auto now = addresses_of(interface_.device);
-    if (!now) return {};
-    auto heard = heard_at(bound_, std::move(*now));
-    if (heard == interface_.addresses) return {};
-    auto taken = program_.take(ports_, heard, longest_frame_);
-    if (taken) interface_.addresses = std::move(heard);
-    return taken;
+    if (now) return take(std::move(*now));
+    return std::unexpected(Refusal{Refusal::Why::system, fmt::format("cannot ask for the addresses of '{}': {}",
+                                                                     interface_.name, std::strerror(errno))});
+}
+
+// Datagrams to addresses at which services listen, and none from any that the machine has. Of too many,
+// those that are taken already stay so.
+std::expected<void, Refusal> Port::take(Addresses now) {
+    const auto is_in = [](const std::vector<Address>& list) {
+        return [&list](const Address& each) { return std::ranges::find(list, each) != list.end(); };
+    };
+    auto heard = heard_at(bound_, now.own);
+    const bool too_many = taking_ && heard.size() > CIO_XDP_ADDRESSES;
+    if (too_many) {
+        std::ranges::partition(heard, is_in(interface_.addresses));
+        heard.resize(CIO_XDP_ADDRESSES);
+    }
+    std::erase_if(now.own, is_in(heard));
+    now.others.insert(now.others.begin(), now.own.begin(), now.own.end());
+    if (!taking_ || heard != interface_.addresses || now.others != interface_.others) {
+        if (auto taken = program_.take(ports_, heard, now.others, longest_frame_); !taken) return taken;
+        interface_.addresses = std::move(heard);
+        interface_.others = std::move(now.others);
+        taking_ = true;
+    }
+    if (too_many) return std::unexpected(net::too_many());
+    return {};
 }
 
 void Port::look_at_peer(bool links_are_heard) {
@@ -469,6 +502,12 @@ std::string Port::describe() const {
                        slab_.region().in_huge_pages() ? "2 MiB" : "4 KiB");
 }
 
+std::uint64_t Port::dropped() const {
+    std::uint64_t sum = 0;
+    for (const auto& queue : queues_) sum += dropped_of(queue->statistics());
+    return sum;
+}
+
 PortCounters Port::counters() const {
     PortCounters all = counters_;
     const ProgramCounters of_program = program_.counters();
@@ -476,7 +515,7 @@ PortCounters Port::counters() const {
     all.passed = of_program.passed;
     for (const auto& queue : queues_) {
         const xdp_statistics of_queue = queue->statistics();
-        all.dropped += of_queue.rx_dropped + of_queue.rx_ring_full;
+        all.dropped += dropped_of(of_queue);
         all.invalid += of_queue.rx_invalid_descs + of_queue.tx_invalid_descs;
     }
     return all;

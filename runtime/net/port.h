@@ -19,10 +19,22 @@
 
 namespace chainio::net {
 
-// Owners of frames here; chains and caches have smaller numbers.
-inline constexpr umem::Owner kPosted = 0xf0000001;    // with the kernel, to receive into
-inline constexpr umem::Owner kReceived = 0xf0000002;  // a request that has no answer yet
-inline constexpr umem::Owner kSending = 0xf0000003;   // with the kernel, to be sent
+// Owners of frames here; chains and caches have smaller numbers. Ports of one memory have owners of their own, so that
+// the end of one takes no frame from another.
+class Owners {
+  public:
+    explicit Owners(std::uint16_t port) : port_(port) {}
+    umem::Owner posted() const { return kPosted + port_; }      // with the kernel, to receive into
+    umem::Owner received() const { return kReceived + port_; }  // a request that has no answer yet
+    umem::Owner sending() const { return kSending + port_; }    // with the kernel, to be sent
+    bool have(umem::Owner owner) const { return owner == posted() || owner == received() || owner == sending(); }
+    // Whether it is one of any port, whose frames do not come back while that is open.
+    static bool keep(umem::Owner owner) { return owner >= kPosted && owner < kSending; }
+
+  private:
+    static constexpr umem::Owner kPosted = 0xf0000000, kReceived = 0xf1000000, kSending = 0xf2000000;
+    umem::Owner port_;
+};
 
 inline constexpr std::size_t kMostParts = 17;         // frames of one datagram
 inline constexpr std::uint32_t kRoomForHeaders = 64;  // of a packet: Ethernet, IPv6 and UDP
@@ -40,6 +52,7 @@ struct PortOptions {
     bool need_wakeup = true, multi_buffer = true;
     std::vector<KeptService> kept = {};  // by service, whose replies the program keeps
     bool whole_requests = false;         // leaves to the kernel what does not fit into one frame
+    std::uint16_t number = 0;            // of the port, which no other open one of its memory has
 };
 
 struct PortCounters {
@@ -60,7 +73,7 @@ class Port {
   public:
     static std::expected<std::unique_ptr<Port>, Refusal> open(const PortOptions& options, umem::Slab& slab,
                                                               metrics::Fallbacks& fallbacks);
-    // Takes all frames back, answered or not.
+    // Takes all its frames back, answered or not.
     ~Port();
     Port(const Port&) = delete;
     Port& operator=(const Port&) = delete;
@@ -98,7 +111,8 @@ class Port {
     std::uint32_t longest_kept() const { return largest_payload(true); }
     // From here on everything goes to the kernel, as before the port was opened; what was received can be answered.
     void stop_taking();
-    // Datagrams to the addresses that the interface has by now are taken, as far as services are bound to them.
+    // Datagrams to the addresses that the interface has by now are taken, as far as services are bound to them. Refused
+    // as `unsupported` where there are too many: some are taken. Any other refusal leaves all as it was.
     std::expected<void, Refusal> look_at_addresses();
     // What longest_reply() goes by from here on. What is kept for the driver was made for the one before, and is
     // forgotten.
@@ -136,6 +150,7 @@ class Port {
     unsigned queues() const { return static_cast<unsigned>(queues_.size()); }
     std::string describe() const;
     PortCounters counters() const;
+    std::uint64_t dropped() const;  // of these
     // Requests that have no answer yet, frames that are being sent, and frames that wait for what comes in.
     std::uint64_t unanswered() const { return unanswered_; }
     std::uint64_t posted() const;
@@ -147,15 +162,16 @@ class Port {
         umem::Frame head = umem::kNoFrame;    // of the frame that a sent chunk is part of
         std::uint16_t begin = 0, length = 0;  // what was received into it
         std::uint16_t header_bytes = 0;       // of a request's first chunk; 0 in all others
-        std::uint16_t queue = 0;
-        std::uint16_t pending = 0;  // pieces of this frame that are being sent
+        std::uint16_t queue = 0;              // by which its answer leaves
+        std::uint16_t pending = 0;            // pieces of this frame that are being sent
         bool v6 = false;
     };
     struct Piece {
         umem::Frame frame;
         std::uint32_t offset, length;
     };
-    Port(Interface interface, Program program, umem::Slab& slab);
+    Port(Interface interface, Program program, umem::Slab& slab, std::uint16_t number);
+    std::expected<void, Refusal> take(Addresses now);
     void note_fallbacks(const PortOptions& options, metrics::Fallbacks& fallbacks) const;
     Chunk& chunk(umem::Frame frame) { return chunks_[frame / (kChunk / umem::kUnit)]; }
     const Chunk& chunk(umem::Frame frame) const { return chunks_[frame / (kChunk / umem::kUnit)]; }
@@ -173,6 +189,10 @@ class Port {
         std::size_t count = 0;
         bool add(umem::Frame frame, std::uint32_t offset, std::uint32_t length);
     };
+    // The queue that sends for the one of that number: not each that receives does.
+    unsigned sender(unsigned number) const {
+        return number % std::min(interface_.senders, static_cast<unsigned>(queues_.size()));
+    }
     bool room(unsigned number, std::size_t pieces);
     void push(unsigned number, const Packet& packet);
     // `lo` has an MTU of 65,536; the lengths of packets have 16 bits.
@@ -189,6 +209,7 @@ class Port {
     Program program_;
     PathMtu path_mtu_;
     umem::Slab& slab_;
+    Owners owners_;
     Mode mode_;
     std::shared_ptr<Umem> umem_;
     std::vector<std::unique_ptr<Queue>> queues_;
@@ -205,6 +226,7 @@ class Port {
     PortCounters counters_;
     cio_xdp_answering answering_ = CIO_XDP_SILENT;
     bool unsent_ = false, down_ = false;
+    bool taking_ = false;  // the program has been told what to take
 };
 
 }  // namespace chainio::net

@@ -58,6 +58,13 @@ Refusal not_joined(const Interface& interface, const std::string& names, int err
                     interface.name, names, std::strerror(error))};
 }
 
+// The caller tries again without what is to be kept.
+Refusal not_kept(const Interface& interface, int error) {
+    const std::string named = fmt::format("libxdp's dispatcher on {} takes no program here that ", interface.name);
+    if (error == EINVAL) return {Refusal::Why::system, named + "makes packets longer (that of libxdp 1.5 does)"};
+    return {Refusal::Why::system, fmt::format("{}keeps replies: {}", named, std::strerror(error))};
+}
+
 // Nothing where nothing is attached. A program that is attached without a dispatcher is not to be replaced.
 std::expected<std::optional<Dispatched>, Refusal> dispatcher_there(const Interface& interface) {
     const auto there = attached_program(interface);
@@ -66,12 +73,6 @@ std::expected<std::optional<Dispatched>, Refusal> dispatcher_there(const Interfa
     auto found = dispatched(interface);
     if (!found) return std::unexpected(foreign(interface, **there));
     return found;
-}
-
-bool keeps_any(const ReplyTable& replies) {
-    for (std::size_t i = 0; i < replies.services(); i++)
-        if (replies.service(i).sets != 0) return true;
-    return false;
 }
 
 // An array map as memory that both sides see.
@@ -96,6 +97,12 @@ struct Mapped {
 int silent(libbpf_print_level, const char*, va_list) { return 0; }
 
 }  // namespace
+
+Refusal too_many() {
+    return {Refusal::Why::unsupported,
+            fmt::format("at most {} declared ports and {} addresses of an interface can be taken, and there are more",
+                        kMostPorts, kMostAddresses)};
+}
 
 struct Program::State {
     bpf_object* object = nullptr;
@@ -210,12 +217,16 @@ std::expected<void, Refusal> Program::State::attach_alone(const Interface& inter
     Refusal refused = refusal(fmt::format("the XDP program cannot be attached to {}{}", interface.name,
                                           how == Attach::native ? " in its driver" : ""),
                               failed);
+    if (failed == ENOSPC)
+        refused.message +=
+            ": it has too few queues (a veth wants as many to receive as its peer has to send): give it "
+            "more (`ethtool -L`), or take the generic program (--xdp-attach generic)";
     if (failed == EOPNOTSUPP) refused.why = Refusal::Why::unsupported;
     return std::unexpected(refused);
 }
 
 int Program::State::attach_shared(const Interface& interface, bool in_driver) {
-    const char* program = keeps_any(replies) ? kTake : kHand;
+    const char* program = replies.keeps_any() ? kTake : kHand;
     const int failed = open(interface, program, true);
     if (failed != 0) return failed;
     auto taken = Place::take(object, program, interface, in_driver);
@@ -251,12 +262,7 @@ std::expected<bool, Refusal> Program::State::share(const Interface& interface, A
     if (failed != 0 && may_generic) failed = attach_shared(interface, false);
     if (failed == 0) return true;
     unload();
-    // The caller tries again without what is to be kept.
-    if (keeps_any(replies) && failed == EINVAL)
-        return std::unexpected(
-            Refusal{Refusal::Why::system, fmt::format("libxdp's dispatcher on {} takes no program here that makes "
-                                                      "packets longer (that of libxdp 1.5 does)",
-                                                      interface.name)});
+    if (replies.keeps_any() && (*there || failed == EINVAL)) return std::unexpected(not_kept(interface, failed));
     if (*there) return std::unexpected(not_joined(interface, (*there)->names, failed));
     alone = failed == EOPNOTSUPP ? "the kernel lets no program replace another's function (freplace), or no bpffs is "
                                    "mounted at /sys/fs/bpf"
@@ -266,6 +272,7 @@ std::expected<bool, Refusal> Program::State::share(const Interface& interface, A
 
 std::expected<Program, Refusal> Program::attach(const Interface& interface, Attach how, bool share,
                                                 ReplyTable replies) {
+    if (replies.services() > kMostPorts) return std::unexpected(too_many());  // as many epochs does the program have
     if (how == Attach::native && runs_on_members(interface))
         return std::unexpected(
             Refusal{Refusal::Why::unsupported,
@@ -294,20 +301,15 @@ bool Program::shared() const { return state_->place.has_value(); }
 const std::string& Program::alone() const { return state_->alone; }
 
 std::expected<void, Refusal> Program::take(std::span<const std::uint16_t> ports, std::span<const Address> addresses,
-                                           std::uint32_t longest_frame) {
-    if (ports.size() > kMostPorts || addresses.size() > kMostAddresses)
-        return std::unexpected(
-            Refusal{Refusal::Why::unsupported,
-                    fmt::format("at most {} declared ports and {} addresses of an interface can be taken, and there "
-                                "are more",
-                                kMostPorts, kMostAddresses)});
+                                           std::span<const Address> others, std::uint32_t longest_frame) {
+    if (ports.size() > kMostPorts || addresses.size() > kMostAddresses) return std::unexpected(too_many());
     for (std::uint32_t place = 0; place < ports.size(); place++) {
         const cio_kept_service service = state_->replies.service_at(ports[place]);
         if (bpf_map_update_elem(state_->map("services"), &place, &service, BPF_ANY) != 0)
             return std::unexpected(refusal("a service cannot be given to the XDP program", errno));
     }
     const std::uint32_t first = 0;
-    if (bpf_map_update_elem(state_->map("taken"), &first, net::taken(ports, addresses).get(), BPF_ANY) != 0)
+    if (bpf_map_update_elem(state_->map("taken"), &first, net::taken(ports, addresses, others).get(), BPF_ANY) != 0)
         return std::unexpected(refusal("ports and addresses cannot be given to the XDP program", errno));
     state_->settings.longest_frame = longest_frame;
     if (const int failed = state_->set(); failed != 0)

@@ -24,6 +24,9 @@ struct ProgramCounters {
     std::uint64_t taken = 0, passed = 0;
 };
 
+// That of more ports or addresses than a program takes.
+Refusal too_many();
+
 class Program {
   public:
     // Never replaces a program that is there: joins those of libxdp's dispatcher, and is refused beside any other. With
@@ -36,10 +39,10 @@ class Program {
     ~Program();
 
     int sockets_map() const;
-    // From here on datagrams to these ports and addresses are taken; in frames longer than that they are left to the
-    // kernel.
+    // From here on datagrams to these ports and addresses are taken, but none from them or from `others`; in frames
+    // longer than that they are left to the kernel.
     std::expected<void, Refusal> take(std::span<const std::uint16_t> ports, std::span<const Address> addresses,
-                                      std::uint32_t longest_frame);
+                                      std::span<const Address> others, std::uint32_t longest_frame);
     bool native() const;
     bool shared() const;
     // Why it is not, where that was wanted.

@@ -60,7 +60,9 @@ class Queue {
     int fd() const { return xsk_socket__fd(receiver_); }  // readable once something came
     int send_fd() const { return sender_; }
     // Whether frames of the transmit ring wait for a kick.
-    bool unsent() const { return __atomic_load_n(tx.consumer, __ATOMIC_ACQUIRE) != *tx.producer; }
+    bool unsent() const { return fetched() != *tx.producer; }
+    // How far the kernel has come in that ring.
+    std::uint32_t fetched() const { return __atomic_load_n(tx.consumer, __ATOMIC_ACQUIRE); }
     xdp_statistics statistics() const;
 
     xsk_ring_prod fill{}, tx{};

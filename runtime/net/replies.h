@@ -1,6 +1,7 @@
 // Replies that the XDP program of an interface keeps and sends by itself: the runtime fills them in, and forgets them.
 // One thread writes; the program reads at any time.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -39,6 +40,9 @@ class ReplyTable {
     // Sets that the services want together; at least one.
     std::uint32_t sets() const { return sets_; }
     std::size_t services() const { return services_.size(); }
+    bool keeps_any() const {
+        return std::ranges::any_of(looked_up_, [](const auto& each) { return each.sets != 0; });
+    }
     // What the program has to know of a service.
     const cio_kept_service& service(std::size_t number) const { return looked_up_[number]; }
     cio_kept_service service_at(std::uint16_t port) const;

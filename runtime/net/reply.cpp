@@ -14,7 +14,7 @@ bool Port::begin_reply(std::span<const umem::Frame> frames, umem::Owner owner) {
     };
     if (!std::ranges::all_of(frames, fits)) return false;
     for (const umem::Frame frame : frames) {
-        slab_.transfer(frame, owner, kSending);
+        slab_.transfer(frame, owner, owners_.sending());
         // Counted once for the reply itself, so that what has left already does not take the frame away.
         chunk(frame).pending++;
         sending_++;
@@ -32,7 +32,7 @@ std::expected<void, AnswerError> Port::reply(const umem::Descriptor& request, st
     bool fits = true;
     for (const umem::Descriptor& each : data) {
         const std::uint32_t front = &each == &data.front() ? from.header_bytes : 0u;
-        if (slab_.owner(each.frame) != kSending) return std::unexpected(AnswerError::bad_frame);
+        if (slab_.owner(each.frame) != owners_.sending()) return std::unexpected(AnswerError::bad_frame);
         if (std::uint64_t{each.offset} + each.length > slab_.frame_bytes(each.frame))
             return std::unexpected(AnswerError::bad_range);
         sum = sum_with(sum, length, sum_of({slab_.data(each.frame) + each.offset, each.length}));
@@ -58,7 +58,7 @@ std::expected<void, AnswerError> Port::reply_by_copy(const Chunk& request, std::
         while (length > 0) {
             if (used == kChunk) {
                 if (whole.count == (mode_.multi_buffer ? kMostParts : 1)) return false;
-                const umem::Frame frame = slab_.allocate(kChunk, kSending);
+                const umem::Frame frame = slab_.allocate(kChunk, owners_.sending());
                 failed = AnswerError::bad_frame;
                 if (frame == umem::kNoFrame) return false;
                 whole.pieces[whole.count++] = {frame, 0, 0};
@@ -85,7 +85,7 @@ std::expected<void, AnswerError> Port::reply_by_copy(const Chunk& request, std::
         failed = AnswerError::ring_full;
     }
     if (!fits) {
-        for (std::size_t i = 0; i < whole.count; i++) slab_.release(whole.pieces[i].frame, kSending);
+        for (std::size_t i = 0; i < whole.count; i++) slab_.release(whole.pieces[i].frame, owners_.sending());
         return std::unexpected(failed);
     }
     counters_.payload_copies++;

@@ -9,7 +9,9 @@
 
 namespace chainio::net {
 
-// At most CIO_XDP_ADDRESSES addresses; the service at port n has place n.
-std::unique_ptr<cio_xdp_taken> taken(std::span<const std::uint16_t> ports, std::span<const Address> addresses);
+// At most CIO_XDP_ADDRESSES addresses; the service at port n has place n. `others` are the machine's as well: nothing
+// that says to come from one is taken. Those behind the first CIO_XDP_OTHERS are not looked at.
+std::unique_ptr<cio_xdp_taken> taken(std::span<const std::uint16_t> ports, std::span<const Address> addresses,
+                                     std::span<const Address> others);
 
 }  // namespace chainio::net

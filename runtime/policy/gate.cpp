@@ -15,6 +15,7 @@ bool Gate::admit() {
 
 void Gate::take_back() {
     if (requests_ > 0) requests_--;
+    if (requests_ == 0) probe_since_ns_ = 0;
 }
 
 void Gate::outcome(bool good) {
@@ -50,13 +51,15 @@ void Gate::go_off(std::uint64_t now_ns, Reason reason) {
     reason_ = reason;
     off_ns_ = now_ns;
     until_ns_ = now_ns + pause_ns_;
+    running_ns_ = pause_ns_;
     pause_ns_ = std::min(pause_ns_ * (any_fetched_ ? 2 : 4), options_.longest_pause_ns);
     clear();
 }
 
-// A quarter of the pause, which has been doubled for the next time, or half where it has grown by four.
+// A quarter of the pause, or half of the first where nothing was ever fetched.
 std::uint64_t Gate::shortest_until() const {
-    return std::min(until_ns_, off_ns_ + std::max(options_.least_pause_ns, pause_ns_ / 8));
+    const bool is_new = !any_fetched_ && running_ns_ == options_.first_pause_ns;
+    return std::min(until_ns_, off_ns_ + std::max(options_.least_pause_ns, running_ns_ / (is_new ? 2 : 4)));
 }
 
 unsigned Gate::waits_wanted() const {

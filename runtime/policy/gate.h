@@ -104,7 +104,9 @@ class Gate {
     std::array<std::uint64_t, 2> history_{};  // one bit an outcome, the newest lowest in [0]
     unsigned count_ = 0;                      // outcomes in it
     std::uint64_t requests_ = 0, in_memory_ = 0, fetched_ = 0, resolved_ = 0;
-    std::uint64_t pause_ns_, off_ns_ = 0, until_ns_ = 0, probe_since_ns_ = 0;
+    std::uint64_t pause_ns_;        // the next one
+    std::uint64_t running_ns_ = 0;  // that of the time that it is off
+    std::uint64_t off_ns_ = 0, until_ns_ = 0, probe_since_ns_ = 0;
     unsigned waits_ = 0;      // since it went off
     bool for_waits_ = false;  // they end the pause
     unsigned vain_ = 0;       // probes in a row for waits that found all in memory

@@ -97,12 +97,20 @@ bool is_jump_or_call(std::span<const std::uint8_t> code) {
     return code.size() > 1 && code[0] == 0x0f && (code[1] & 0xf0) == 0x80;
 }
 
-// Breakpoints, port and interrupt instructions, and prefixes that the kernel does not step over. It would say so only
-// when the program maps the file, to the program.
+// Breakpoints, port and interrupt instructions, and what has a prefix that the kernel does not step over: `lock`, or a
+// segment other than fs and gs. It would say so only when the program maps the file, to the program.
 bool is_refused(std::span<const std::uint8_t> code) {
-    static constexpr auto first = std::to_array<std::uint8_t>(
-        {0xcc, 0xcf, 0xf0, 0xf1, 0xf4, 0xfa, 0xfb, 0xe4, 0xe5, 0xe6, 0xe7, 0xec, 0xed, 0xee, 0xef, 0x26, 0x36, 0x3e});
-    return code.empty() || std::ranges::find(first, code[0]) != first.end();
+    static constexpr auto opcodes = std::to_array<std::uint8_t>(
+        {0xcc, 0xcf, 0xf1, 0xf4, 0xfa, 0xfb, 0xe4, 0xe5, 0xe6, 0xe7, 0xec, 0xed, 0xee, 0xef});
+    static constexpr auto refused = std::to_array<std::uint8_t>({0x26, 0x2e, 0x36, 0x3e, 0xf0});
+    static constexpr auto others = std::to_array<std::uint8_t>({0x64, 0x65, 0x66, 0x67, 0xf2, 0xf3});
+    const auto has = [&](std::span<const std::uint8_t> list) {
+        return !code.empty() && std::ranges::find(list, code[0]) != list.end();
+    };
+    while (has(others)) code = code.subspan(1);
+    if (has(refused)) return true;
+    if (!code.empty() && (code[0] & 0xf0) == 0x40) code = code.subspan(1);  // REX, which stands behind all of them
+    return code.empty() || has(opcodes);
 }
 
 }  // namespace

@@ -110,7 +110,8 @@ void ElfView::read_dynamic() {
     const auto names = offset ? part(*offset, names_size) : std::span<const std::uint8_t>{};
     for (std::uint64_t at : needed)
         if (const auto name = text_at(names, at); !name.empty()) needed_.push_back(name);
-    if (runpath || rpath) runpath_ = text_at(names, runpath ? *runpath : *rpath);
+    if (runpath) runpath_ = text_at(names, *runpath);
+    if (rpath) rpath_ = text_at(names, *rpath);
 }
 
 std::optional<std::uint64_t> ElfView::offset_of(std::uint64_t address, bool executable) const {

@@ -37,7 +37,8 @@ class ElfView {
     std::uint16_t machine() const { return machine_; }             // EM_X86_64 …
     std::string_view interpreter() const { return interpreter_; }  // of a dynamic program; else empty
     const std::vector<std::string_view>& needed() const { return needed_; }
-    std::string_view runpath() const { return runpath_; }  // DT_RUNPATH, else DT_RPATH
+    std::string_view runpath() const { return runpath_; }
+    std::string_view rpath() const { return rpath_; }
 
     std::vector<UsdtNote> notes() const;
     std::vector<Symbol> functions() const;      // defined ones, of both symbol tables
@@ -76,7 +77,7 @@ class ElfView {
     std::vector<Segment> segments_;
     std::vector<Section> sections_;
     std::uint16_t names_section_ = 0;
-    std::string_view interpreter_, runpath_;
+    std::string_view interpreter_, runpath_, rpath_;
     std::vector<std::string_view> needed_;
 };
 

@@ -30,6 +30,8 @@ class Libraries {
     std::expected<Library, std::string> find(std::string_view name) const;
 
   private:
+    std::string look_for(const std::string& name, const std::vector<std::string>& folders) const;
+
     std::vector<Library> parts_;
     std::vector<Library> cache_;
 };

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <system_error>
 
 namespace chainio::probe {
 
@@ -23,7 +24,11 @@ std::unique_ptr<Waker> Waker::start(int events, std::atomic<std::uint32_t>& word
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    waker->thread_ = std::thread([self = waker.get()] { self->run(); });
+    try {
+        waker->thread_ = std::thread([self = waker.get()] { self->run(); });
+    } catch (const std::system_error&) {
+        waker.reset();  // as many are there as the user may have
+    }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return waker;
 }

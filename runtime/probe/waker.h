@@ -10,7 +10,8 @@ namespace chainio::probe {
 class Waker {
   public:
     // Waits for `events` to become readable; then sets a futex `word` that is 1 to 0 and wakes its waiter. Takes no
-    // signals. Null when there are no descriptors left; the server then looks for itself.
+    // signals. Null when there are no descriptors left, or no thread can be made; the server then
+    // looks for itself.
     static std::unique_ptr<Waker> start(int events, std::atomic<std::uint32_t>& word);
     ~Waker();
     Waker(const Waker&) = delete;

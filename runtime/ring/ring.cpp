@@ -1,5 +1,6 @@
 #include "runtime/ring/ring.h"
 
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -48,16 +49,28 @@ std::size_t memlock_limit() {
     return limit.rlim_cur == RLIM_INFINITY ? SIZE_MAX : limit.rlim_cur;
 }
 
-// A number that no other thread of the process has or had.
+std::atomic<std::uint64_t> threads = 0;
+thread_local std::uint64_t thread_number = 0;
+std::atomic<std::uint32_t> forks = 0;  // how many this process is behind the one that loaded the library
+
+void count_forks() {
+    static const int told = pthread_atfork(nullptr, nullptr, [] {
+        thread_number = 0;
+        forks++;
+    });
+    static_cast<void>(told);  // out of memory: a child is known by its process number alone
+}
+
+// A number that no other thread has or had, neither of this process nor of those that it comes from by fork.
 std::uint64_t this_thread() {
-    static std::atomic<std::uint64_t> threads = 0;
-    thread_local const std::uint64_t number = ++threads;
-    return number;
+    if (thread_number == 0) thread_number = ++threads;
+    return thread_number;
 }
 
 }  // namespace
 
 std::expected<Ring, std::string> Ring::create(const RingOptions& options, metrics::Fallbacks& fallbacks) {
+    count_forks();
     int error = 0;
     for (const Setup& setup : kSetups) {
         if (setup.level < options.level) continue;
@@ -73,6 +86,10 @@ std::expected<Ring, std::string> Ring::create(const RingOptions& options, metric
         }
         if (error != 0) break;
         state->live = true;
+        state->forks = forks;
+        // liburing would name the ring by its number in the thread's table for registrations too, and in another thread
+        // or in a child that number is another ring's: the descriptor is the same for all.
+        state->ring.features &= ~IORING_FEAT_REG_REG_RING;
         state->disabled = (setup.flags & IORING_SETUP_R_DISABLED) != 0;
         state->flags = setup.names;
         Ring ring(std::move(state));
@@ -80,13 +97,18 @@ std::expected<Ring, std::string> Ring::create(const RingOptions& options, metric
             const int result = io_uring_register_files_sparse(ring.get(), options.file_slots);
             ring.state_->file_table = result == 0;
             if (result != 0) {
-                fallbacks.note("unregistered-files", std::string("the kernel refused a table of registered files: ") +
-                                                         std::strerror(-result));
+                std::string reason =
+                    std::string("the kernel refused a table of registered files: ") + std::strerror(-result);
+                if (result == -EMFILE)
+                    reason += " (it has " + std::to_string(options.file_slots) +
+                              " places, and as many files have to be allowed to be open: `ulimit -n`)";
+                fallbacks.note("unregistered-files", reason);
             }
         }
         if (options.buffer_slots != 0) {
             const int result = io_uring_register_buffers_sparse(ring.get(), options.buffer_slots);
             ring.state_->buffer_table = result == 0;
+            ring.state_->buffers.resize(options.buffer_slots);
             if (result != 0) {
                 fallbacks.note("unregistered-buffers", std::string("the kernel refused a table of registered buffers "
                                                                    "(Linux 5.19): ") +
@@ -109,6 +131,7 @@ int Ring::set_buffer(unsigned slot, void* base, std::size_t bytes) {
         return base != nullptr ? io_uring_register_buffers(get(), &vector, 1) : io_uring_unregister_buffers(get());
     constexpr __u64 kNoTag = 0;
     const int result = io_uring_register_buffers_update_tag(get(), slot, &vector, &kNoTag, 1);
+    if (result == 1) state_->buffers[slot] = bytes;
     return result < 0 ? result : result == 1 ? 0 : -EINVAL;
 }
 
@@ -117,34 +140,39 @@ void Ring::unregister_region(unsigned slot) {
 }
 
 // The limit counts what else this user has locked, so that the room is only known by trying: the half that fits and the
-// half that does not come nearer to one another until a sixteenth is left between them.
-std::size_t Ring::largest_buffer(unsigned slot, void* base, std::size_t too_much) {
-    std::size_t fits = 0;
+// half that does not come nearer to one another until a sixteenth is left between them. What is there already is
+// replaced by what it is a part of, and counts beside that until then.
+std::size_t Ring::largest_buffer(unsigned slot, void* base, std::size_t already, std::size_t too_much) {
+    std::size_t fits = already;
     const std::size_t near = std::max(too_much / 16, 2 * kSmallestBuffer);
-    while (too_much - fits >= near) {
+    while (too_much >= fits + near) {
         const std::size_t middle = (fits + too_much) / 2 / kSmallestBuffer * kSmallestBuffer;
         if (set_buffer(slot, base, middle) != 0) {
             too_much = middle;
         } else {
-            set_buffer(slot, nullptr, 0);
+            if (already == 0) set_buffer(slot, nullptr, 0);
             fits = middle;
         }
     }
+    if (already != 0) return fits;
     return fits != 0 && set_buffer(slot, base, fits) == 0 ? fits : 0;
 }
 
-std::size_t Ring::register_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks, unsigned slot) {
-    if (slot != 0 && !state_->buffer_table) return 0;
+std::size_t Ring::register_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks, unsigned slot,
+                                  std::size_t already) {
+    if ((slot != 0 || already != 0) && !state_->buffer_table) return already;
     const std::size_t limit = memlock_limit();
     std::size_t size = std::min(bytes, kLargestBuffer);
+    if (already >= size) return already;
     const int result = set_buffer(slot, base, size);
     const bool no_room = result == -ENOMEM || result == -EPERM;
     if (no_room) {
         // As much as the limit and one piece more cannot fit, whoever else has locked something.
         const bool limited = limit < size - std::min(size, kSmallestBuffer);
-        size = largest_buffer(slot, base, limited ? limit / kSmallestBuffer * kSmallestBuffer + kSmallestBuffer : size);
+        size = largest_buffer(slot, base, already,
+                              limited ? limit / kSmallestBuffer * kSmallestBuffer + kSmallestBuffer : size);
     } else if (result != 0) {
-        size = 0;
+        size = already;
     }
     if (size == bytes) return size;
     std::string reason = std::to_string(size >> 10) + " KiB of " + std::to_string(bytes >> 10) +
@@ -152,7 +180,10 @@ std::size_t Ring::register_region(void* base, std::size_t bytes, metrics::Fallba
     if (result == 0) {
         reason += " (a registered buffer has at most 1 GiB)";
     } else if (no_room && limit != SIZE_MAX) {
-        reason += " (RLIMIT_MEMLOCK is " + std::to_string(limit >> 10) + " KiB; `ulimit -l` or CAP_IPC_LOCK raise it)";
+        std::size_t others = 0;
+        for (std::size_t i = 0; i < state_->buffers.size(); i++) others += i != slot ? state_->buffers[i] : 0;
+        reason += others != 0 ? " (beside " + std::to_string(others >> 10) + " KiB of other memory; " : " (";
+        reason += "RLIMIT_MEMLOCK is " + std::to_string(limit >> 10) + " KiB; `ulimit -l` or CAP_IPC_LOCK raise it)";
     } else {
         reason += std::string(" (") + std::strerror(-result) + ")";
     }
@@ -184,8 +215,9 @@ bool Ring::register_file(unsigned slot, int fd, metrics::Fallbacks& fallbacks) {
     if (!state_->file_table) return false;
     const int result = io_uring_register_files_update(get(), slot, &fd, 1);
     if (result == 1) return true;
-    fallbacks.note("unregistered-files",
-                   std::string("a file could not be registered: ") + std::strerror(result < 0 ? -result : EINVAL));
+    std::string reason = std::string("a file could not be registered: ") + std::strerror(result < 0 ? -result : EINVAL);
+    if (result == -EEXIST) reason += " (an engine belongs to the thread that reaped first)";
+    fallbacks.note("unregistered-files", reason);
     return false;
 }
 
@@ -194,6 +226,10 @@ void Ring::unregister_file(unsigned slot) {
     const int none = -1;
     io_uring_register_files_update(get(), slot, &none, 1);
 }
+
+// A child may have its parent's number, since each PID namespace begins with 1; one that was made by the system call
+// itself is in no count.
+bool Ring::is_own() const { return state_->forks == forks && state_->process == getpid(); }
 
 int Ring::event_fd() {
     if (state_->event_fd >= 0) return state_->event_fd;
@@ -218,12 +254,16 @@ int Ring::bind_to_thread() {
     const std::uint64_t thread = this_thread();
     // Of another thread the kernel would take the registered descriptor for that of a ring of its own, if it has one.
     if (state_->thread != 0) return state_->thread == thread ? 0 : -EEXIST;
+    // Its queues are the parent's as well: what a child took from them the parent would miss.
+    if (!is_own()) return -EEXIST;
     if (state_->disabled) {
         const int result = io_uring_enable_rings(get());
         if (result < 0) return result;
+        // A registered ring descriptor saves the lookup at each enter; without it everything works the same. Whoever
+        // closes the ring asks for its number to be free again, in the table of his own thread: that the kernel refuses
+        // others only for rings with SINGLE_ISSUER, which are those that begin disabled.
+        io_uring_register_ring_fd(get());
     }
-    // A registered ring descriptor saves the lookup at each enter; without it everything works the same.
-    io_uring_register_ring_fd(get());
     state_->thread = thread;
     return 0;
 }

@@ -9,6 +9,7 @@
 #include <expected>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/metrics/fallbacks.h"
 
@@ -30,8 +31,10 @@ class Ring {
     Ring(Ring&&) noexcept = default;
     Ring& operator=(Ring&&) noexcept = default;
 
-    // Registers as much of the memory's beginning as the kernel allows, as buffer `slot`; returns how many bytes.
-    std::size_t register_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks, unsigned slot = 0);
+    // Registers as much of the memory's beginning as the kernel allows, as buffer `slot`; returns how many bytes. Those
+    // that are `already` stay registered whatever comes, so that operations with them may be under way.
+    std::size_t register_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks, unsigned slot = 0,
+                                std::size_t already = 0);
     // Of a ring with a table of buffers.
     void unregister_region(unsigned slot);
     // Makes the memory the ring's region, which its BPF program sees. 0 or an errno.
@@ -40,8 +43,11 @@ class Ring {
     // descriptor.
     bool register_file(unsigned slot, int fd, metrics::Fallbacks& fallbacks);
     void unregister_file(unsigned slot);
-    // Binds the ring to the calling thread: only it may submit from now on, others get -EEXIST. 0 or -errno.
+    // Binds the ring to the calling thread: only it may submit from now on, others get -EEXIST, as does any thread of a
+    // child made by fork. 0 or -errno.
     int bind_to_thread();
+    // What a child made by fork lets go of is its parent's still.
+    bool is_own() const;
 
     // An eventfd that completions make readable, made when first asked for: a ring with DEFER_TASKRUN does not wake a
     // poll() of its own descriptor. -1 when the kernel refuses. drain_events() makes it wait for the next completion.
@@ -61,15 +67,15 @@ class Ring {
 
   private:
     int set_buffer(unsigned slot, void* base, std::size_t bytes);
-    std::size_t largest_buffer(unsigned slot, void* base, std::size_t too_much);
-    // What a child made by fork lets go of is its parent's still.
-    bool is_own() const { return state_->process == getpid(); }
+    std::size_t largest_buffer(unsigned slot, void* base, std::size_t already, std::size_t too_much);
 
     struct State {
         io_uring ring{};
         bool live = false, disabled = false, file_table = false, buffer_table = false;
         const pid_t process = getpid();
-        std::uint64_t thread = 0;  // whose it is
+        std::uint32_t forks = 0;           // how many there had been when it was made
+        std::vector<std::size_t> buffers;  // of a table of buffers: how many bytes of each are registered
+        std::uint64_t thread = 0;          // whose it is
         std::string flags;
         int event_fd = -1;
         ~State() {

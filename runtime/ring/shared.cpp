@@ -168,6 +168,18 @@ io_uring_sqe* Seat::next_sqe(std::uint64_t data) {
     return sqe;
 }
 
+// What has come since the last turn is in the ring still. What the kernel keeps beside a full one shows with the next.
+bool Seat::has_for(std::uint64_t data) const {
+    for (std::size_t i = head_; i != tail_; i++)
+        if (came_[i & (came_.size() - 1)].data == (data & kDataMask)) return true;
+    const io_uring* ring = shared_.ring_.get();
+    if (io_uring_cq_has_overflow(ring)) return true;
+    unsigned head = 0;
+    const io_uring_cqe* cqe = nullptr;
+    io_uring_for_each_cqe(ring, head, cqe) if (cqe->user_data == user_data(data)) return true;
+    return false;
+}
+
 void Seat::add(const Came& came) {
     if (waiting() == came_.size()) {
         std::vector<Came> more(2 * came_.size());

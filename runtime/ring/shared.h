@@ -98,6 +98,8 @@ class Seat {
 
     unsigned waiting() const { return static_cast<unsigned>(tail_ - head_); }
     Came take() { return came_[head_++ & (came_.size() - 1)]; }
+    // Whether something has come of an operation that was not taken yet, or may have.
+    bool has_for(std::uint64_t data) const;
 
     // As those of Ring, in the seat's own stretch; `slot` is then file_slot(slot).
     bool register_file(unsigned slot, int fd, metrics::Fallbacks& fallbacks) {
@@ -106,8 +108,8 @@ class Seat {
     void unregister_file(unsigned slot) { shared_.ring_.unregister_file(file_slot(slot)); }
     unsigned file_slots() const { return shared_.options_.file_slots; }
     unsigned file_slot(unsigned slot) const { return number_ * shared_.options_.file_slots + slot; }
-    std::size_t register_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks) {
-        return shared_.ring_.register_region(base, bytes, fallbacks, number_);
+    std::size_t register_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks, std::size_t already = 0) {
+        return shared_.ring_.register_region(base, bytes, fallbacks, number_, already);
     }
     unsigned buffer_slot() const { return number_; }
     Shared& shared() const { return shared_; }

@@ -8,18 +8,29 @@
 namespace chainio::service {
 namespace {
 
-constexpr std::size_t kTextStretches = 24;
+// A result is referred to while the reply has no more than that; behind it, text is one stretch a frame.
+constexpr std::size_t kFramesBefore = 24, kStretchesBefore = 40;
 constexpr std::uint32_t kMoved = 512;  // bytes of text, at most, that are worth a piece of a packet less
 
 }  // namespace
 
+// What is longer than `longest` is so by less than a frame. The first frame of text has its begin for something else,
+// and what follows a result begins amid one.
+Answer::Answer(std::size_t longest) {
+    static_assert(kStretchesBefore + 2 + kLongestDatagram / kFrame + 2 <= kMostStretches);
+    const std::size_t text = longest / kFrame + 2;
+    frames_.reserve(kFramesBefore + 1 + text + heads_.size());
+    of_text_.reserve(frames_.capacity());
+    stretches_.reserve(kStretchesBefore + 2 + text);
+}
+
 umem::Frame Answer::new_frame() {
-    if (frame_count_ == kMostFrames) return umem::kNoFrame;
+    if (frames_.size() == frames_.capacity()) return umem::kNoFrame;
     const umem::Frame frame = engine_->take_frame(kFrame);
     wants_memory_ = wants_memory_ || frame == umem::kNoFrame;
     if (frame == umem::kNoFrame) return frame;
-    of_text_[frame_count_] = true;
-    frames_[frame_count_++] = frame;
+    of_text_.push_back(true);
+    frames_.push_back(frame);
     return frame;
 }
 
@@ -29,14 +40,13 @@ bool Answer::is_text(umem::Frame frame) const {
 
 // Whether one stretch of a chain's result is all that is sent of the frame.
 bool Answer::takes_text(umem::Frame frame) const {
-    return !is_text(frame) &&
-           std::ranges::count(std::span(stretches_).first(count_), frame, &engine::Stretch::frame) == 1;
+    return !is_text(frame) && std::ranges::count(stretches_, frame, &engine::Stretch::frame) == 1;
 }
 
 // The first frame begins with room for the first datagram's begin, so that a short reply is one stretch.
 bool Answer::text_room() {
     if (text_ != umem::kNoFrame && text_end_ < kFrame) return true;
-    const bool first = frame_count_ == 0;
+    const bool first = frames_.empty();
     const umem::Frame frame = new_frame();
     if (frame == umem::kNoFrame) return false;
     text_ = frame;
@@ -46,12 +56,10 @@ bool Answer::text_room() {
 
 // The stretch that what is written next belongs to, where there is room for it; null: there are too many.
 engine::Stretch* Answer::last_text() {
-    engine::Stretch* last = count_ == 0 ? nullptr : &stretches_[count_ - 1];
+    engine::Stretch* last = stretches_.empty() ? nullptr : &stretches_.back();
     if (last != nullptr && last->frame == text_ && last->offset + last->length == text_end_) return last;
-    if (count_ == kMostStretches) return nullptr;
-    last = &stretches_[count_++];
-    *last = {text_, text_end_, 0};
-    return last;
+    if (stretches_.size() == stretches_.capacity()) return nullptr;
+    return &stretches_.emplace_back(text_, text_end_, 0);
 }
 
 std::size_t Answer::add(std::span<const std::uint8_t> bytes) {
@@ -71,7 +79,7 @@ std::size_t Answer::add(std::span<const std::uint8_t> bytes) {
 }
 
 std::span<std::uint8_t> Answer::space() {
-    if (!text_room() || count_ == kMostStretches) return {};
+    if (length_ > most_ || !text_room() || stretches_.size() == stretches_.capacity()) return {};
     return {engine_->memory().data(text_) + text_end_, kFrame - text_end_};
 }
 
@@ -85,14 +93,14 @@ void Answer::took(std::size_t length) {
 bool Answer::refer(const engine::Stretch& bytes) {
     if (length_ > most_) return false;
     const bool known = std::ranges::find(frames(), bytes.frame) != frames().end();
-    // The first frame is one of text. Room is left for text that takes what frames there are.
-    if (!text_room() || count_ + kTextStretches > kMostStretches || (!known && frame_count_ + 8 > kMostFrames))
+    // The first frame is one of text.
+    if (!text_room() || stretches_.size() > kStretchesBefore || (!known && frames_.size() > kFramesBefore))
         return false;
     if (!known) {
-        of_text_[frame_count_] = false;
-        frames_[frame_count_++] = bytes.frame;
+        of_text_.push_back(false);
+        frames_.push_back(bytes.frame);
     }
-    stretches_[count_++] = bytes;
+    stretches_.push_back(bytes);
     length_ += bytes.length;
     return true;
 }
@@ -117,8 +125,8 @@ std::size_t Answer::cut(const engine::Stretch& head, std::size_t from, std::size
                         std::span<engine::Stretch> out) const {
     out[0] = head;
     std::size_t made = 1;
-    for (std::size_t i = 0; i < count_ && length > 0; i++) {
-        engine::Stretch piece = stretches_[i];
+    for (engine::Stretch piece : stretches_) {
+        if (length == 0) break;
         if (from >= piece.length) {
             from -= piece.length;
             continue;
@@ -170,7 +178,10 @@ void Answer::clear() {
 }
 
 void Answer::forget() {
-    frame_count_ = count_ = length_ = heads_count_ = 0;
+    frames_.clear();
+    of_text_.clear();
+    stretches_.clear();
+    length_ = heads_count_ = 0;
     wants_memory_ = false;
     text_ = umem::kNoFrame;
 }

@@ -2,20 +2,25 @@
 // else is written beside it. It is sent from there, by AF_XDP or by a socket.
 #pragma once
 #include <array>
+#include <vector>
 
+#include "compiler/ir/datagram_heads.h"
 #include "runtime/service/sink.h"
 
 namespace chainio::service {
 
-inline constexpr std::size_t kMostDatagrams = 64;   // of one reply
-inline constexpr std::uint32_t kDatagramHead = 64;  // bytes that `on datagram` may write
+inline constexpr std::size_t kMostDatagrams = 64;  // of one reply
+inline constexpr std::size_t kLongestDatagram = 65535;
+inline constexpr std::uint32_t kDatagramHead = ir::kDatagramHead;
 
 class Answer : public Sink {
   public:
     // In front of each datagram's own begin there is room for the headers of a packet.
     static constexpr std::uint32_t kFrame = 4096, kHeadroom = 64, kHeads = kHeadroom + kDatagramHead;
-    static constexpr std::size_t kMostFrames = 32, kMostStretches = 64;
+    static constexpr std::size_t kMostStretches = 64;  // of one datagram
 
+    // For replies of `longest` bytes, whatever they consist of; nothing is allocated from then on.
+    explicit Answer(std::size_t longest);
     // Whose memory the next replies are in, and how long they may be; to be called while there is none. What is longer
     // takes no memory for the rest of it.
     void use(engine::Engine& engine, std::size_t most = SIZE_MAX) {
@@ -48,7 +53,7 @@ class Answer : public Sink {
     void clear();
     // Somebody else has them, and gives them back.
     void forget();
-    std::span<const umem::Frame> frames() const { return {frames_.data(), frame_count_}; }
+    std::span<const umem::Frame> frames() const { return frames_; }
 
   private:
     umem::Frame new_frame();
@@ -58,10 +63,10 @@ class Answer : public Sink {
     engine::Stretch* last_text();
 
     engine::Engine* engine_ = nullptr;
-    std::array<umem::Frame, kMostFrames> frames_{};
-    std::array<bool, kMostFrames> of_text_{};  // they are ours, with what was written
-    std::array<engine::Stretch, kMostStretches> stretches_{};
-    std::size_t frame_count_ = 0, count_ = 0, length_ = 0;
+    std::vector<umem::Frame> frames_;
+    std::vector<bool> of_text_;  // they are ours, with what was written
+    std::vector<engine::Stretch> stretches_;
+    std::size_t length_ = 0;
     std::size_t most_ = SIZE_MAX;
     bool wants_memory_ = false;
     static constexpr std::size_t kHeadsInFrame = kFrame / kHeads;

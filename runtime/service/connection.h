@@ -62,7 +62,8 @@ struct Connection {
     Generation* generation = nullptr;          // under which its requests run
     std::uint32_t service = 0;                 // of the generation's spec
     std::uint32_t request = engine::kNoIndex;  // the slot in which its first request runs
-    engine::QueueLink waiting_link;
+    engine::QueueLink waiting_link, idle_link;
+    std::uint32_t idle_line = engine::kNoIndex;  // among the idle ones; none: it is not
     std::uint32_t held_head = engine::kNoIndex,
                   held_tail = engine::kNoIndex;  // received buffers without room in `input`
     std::uint16_t rank = 0;
@@ -74,6 +75,7 @@ struct Connection {
     bool at_end = false;       // the peer sends no more
     bool leaving = false;      // ends once what was replied is sent
     bool lingering = false;    // everything is sent and the peer was told; what still comes is thrown away
+    bool hungry = false;       // its request waits for memory, which may come back once what it has replied is sent
     bool blocked = false;      // its reply waits for room,
     bool was_blocked = false;  // as it did at the last look
     bool slow = false;         // and others waited for its place, which it leaves to them from then on
@@ -83,6 +85,7 @@ struct Connection {
     bool dirty = false;        // to be looked at before the server waits
     bool no_buffer = false;    // the receive found no buffer; the next one goes without
     bool reset_peer = false;   // what the kernel kept for the peer was thrown away
+    bool displaced = false;    // it was closed for another one, which has come already
     // The newer spec has no place for the connection: until then what its peer sends is answered under the one before.
     std::uint64_t parting_until_ns = 0;
     // Nothing comes amid a request, and the connection is to end: it does unless something has come by then; 0: never.
@@ -98,6 +101,11 @@ struct Connection {
     bool parting() const { return parting_until_ns != 0; }
     // Whether a request of its peer has not been answered, or not all of a reply has been sent.
     bool is_owed() const { return request != engine::kNoIndex || waiting || !output.empty(); }
+    // Whether nothing is known of its peer but that it is there.
+    bool is_idle() const {
+        return !is_owed() && held_head == engine::kNoIndex && input.held() == 0 && input.skips() == 0 && sending == 0 &&
+               output.kept() == 0 && !leaving && !lingering && !broken && !at_end && !parting();
+    }
     // Whether the time for the rest of a request begins anew: bytes that are skipped have it for each 64 KiB of them.
     bool time_begins();
     // Makes the place ready for another connection; its memory stays.

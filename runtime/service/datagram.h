@@ -13,6 +13,8 @@
 namespace chainio::service {
 
 struct Datagram {
+    explicit Datagram(std::size_t longest_reply) : answer(longest_reply) {}
+
     Received received;
     Answer answer;
     std::span<std::uint8_t> rest;    // the request that is next or runs, and what is behind it

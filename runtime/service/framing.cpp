@@ -7,6 +7,7 @@ namespace chainio::service {
 
 Request first_request(Request fields, const std::string& end, std::span<const std::uint8_t> bytes, std::size_t most,
                       std::size_t& looked) {
+    if (bytes.empty()) return {Cut::more, 0};  // who has sent nothing has done nothing wrong
     const std::size_t there = std::min(bytes.size(), most);
     if (fields.cut == Cut::more && there == most) return {Cut::long_, 0};
     if (fields.cut != Cut::whole) return fields;

@@ -32,33 +32,29 @@ std::string name_of(const ir::Module& module, const ir::Slice& at) {
 
 }  // namespace
 
-std::expected<std::unique_ptr<Inside>, std::string> Inside::create(const engine::Engine& engine,
-                                                                   std::shared_ptr<const spec::Loaded> spec,
-                                                                   const Files& files, const Options& options,
-                                                                   const std::vector<Server::Port>& ports,
-                                                                   metrics::Fallbacks& fallbacks) {
+std::expected<std::unique_ptr<Inside>, std::string> Inside::create(
+    const engine::Engine& engine, std::shared_ptr<const spec::Loaded> spec, const Files& files, const Options& options,
+    const Plan& plan, const std::vector<Server::Port>& ports, metrics::Fallbacks& fallbacks) {
     const ir::Module& module = spec->module();
     std::unique_ptr<Inside> inside(new Inside);
     std::vector<engine::KernelServer::Listener> listeners;
-    for (const EndpointPlan& plan : plan_of(module, true)) {
-        if (!plan.inside) continue;
-        const ir::Service& service = module.services[plan.service];
+    for (const EndpointPlan& each : plan) {
+        if (!each.inside) continue;
+        const ir::Service& service = module.services[each.service];
         const auto failed = [&](const std::string& why) {
             return std::unexpected(fmt::format("service '{}': {}", service.name, why));
         };
         if (const std::string missing = missing_file(module, service, true, files); !missing.empty())
             return failed(missing);
-        if (service.tcp_framing.bytes > options.request_bytes)
-            return failed("its requests are longer than --request-bytes");
-        std::uint16_t port = service.endpoints[plan.endpoint].port;
+        std::uint16_t port = service.endpoints[each.endpoint].port;
         for (const Server::Port& other : ports)
-            if (other.service == plan.service) port = other.port;
+            if (other.service == each.service) port = other.port;
         auto bound = listen_at(options.address, port, true);
         if (!bound) return failed(bound.error());
         inside->sockets_.push_back(bound->fd);
         keep_alive(bound->fd, options.timeout_ns);
-        inside->listening_.push_back({plan.service, true, bound->port, bound->address});
-        listeners.push_back({plan.service, bound->fd});
+        inside->listening_.push_back({each.service, true, bound->port, bound->address});
+        listeners.push_back({each.service, bound->fd});
     }
     const auto file_of = [&](const ir::CallFile& file) -> const engine::OpenedFile* {
         const auto handle = files.find(file.file_class, name_of(module, file.name));
@@ -83,7 +79,8 @@ Inside::~Inside() {
 
 std::vector<std::uint32_t> Inside::services() const {
     std::vector<std::uint32_t> out;
-    for (const Listening& at : listening_) out.push_back(at.service);
+    for (const Listening& at : listening_)
+        if (out.empty() || out.back() != at.service) out.push_back(at.service);  // they come service by service
     return out;
 }
 

@@ -16,15 +16,15 @@ class Inside {
     struct Options {
         std::string address;
         unsigned connections = 1024;
-        std::size_t request_bytes = CIO_MAX_BLOCK;
         std::uint64_t timeout_ns = 0;
         std::uint32_t spin_us = 0;
         std::uint32_t zero_copy_bytes = 0;
     };
-    // The services that `plan_of` puts inside; the engine's files stay open for as long as this lives.
+    // The endpoints that the plan puts inside; the engine's files stay open for as long as this lives.
     static std::expected<std::unique_ptr<Inside>, std::string> create(const engine::Engine& engine,
                                                                       std::shared_ptr<const spec::Loaded> spec,
                                                                       const Files& files, const Options& options,
+                                                                      const Plan& plan,
                                                                       const std::vector<Server::Port>& ports,
                                                                       metrics::Fallbacks& fallbacks);
     ~Inside();
@@ -34,7 +34,7 @@ class Inside {
     engine::KernelServer& loop() { return *loop_; }
     const engine::KernelServer& loop() const { return *loop_; }
     const std::vector<Listening>& listening() const { return listening_; }
-    std::vector<std::uint32_t> services() const;
+    std::vector<std::uint32_t> services() const;  // each once
 
   private:
     Inside() = default;

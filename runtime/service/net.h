@@ -84,6 +84,8 @@ class Net {
     // At most events.size() of what has happened until the ring's last turn.
     unsigned take(std::span<NetEvent> events);
     bool any_came() const { return seat_->waiting() != 0; }
+    // Whether some of it is, or may be, what a connection has received.
+    bool any_received(std::uint32_t connection) const { return seat_->has_for(name_of(NetOp::receive, connection)); }
     std::span<const std::uint8_t> received(std::uint32_t buffer, std::size_t length) const {
         return {buffers_.data(buffer), length};
     }

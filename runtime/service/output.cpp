@@ -123,6 +123,14 @@ bool Output::has_of(const Lender& lender) const {
     return std::ranges::any_of(lents_, [&](const Lent& each) { return each.lender == &lender; });
 }
 
+bool Output::lends(umem::Frame frame, const Lender& of) const {
+    return std::ranges::any_of(lents_, [&](const Lent& each) { return each.frame == frame && each.lender == &of; });
+}
+
+bool Output::lends_any() const {
+    return std::ranges::any_of(lents_, [](const Lent& each) { return each.frame != umem::kNoFrame; });
+}
+
 void Output::abandon() {
     begin_ = end_ = count_ = of_whole_ = 0;
     for (Lent& lent : lents_) {

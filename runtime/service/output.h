@@ -45,6 +45,7 @@ class Output : public Sink {
     void took(std::size_t length) override;
     bool refer(const engine::Stretch& bytes) override;
     void let_go(umem::Frame frame) override;
+    bool sends_early() const override { return true; }
 
     // What is there so far is of whole replies; what comes from here on is of another one.
     void end_reply();
@@ -62,6 +63,8 @@ class Output : public Sink {
     unsigned kept() const { return kept_; }
     // Whether frames of that memory wait here, or the kernel has them.
     bool has_of(const Lender& lender) const;
+    bool lends(umem::Frame frame, const Lender& of) const;
+    bool lends_any() const;
     // Nothing more is sent; what the kernel still has is given back when it lets go of it.
     void abandon();
     void clear();

@@ -13,10 +13,18 @@ struct EndpointPlan {
     std::string refused;                      // empty: it is served
     bool inside = false;                      // by the kernel engine's loop
     std::string outside;                      // why not, though the kernel engine was asked for
+
+    bool in_user_space() const { return refused.empty() && !inside; }
 };
+using Plan = std::vector<EndpointPlan>;  // of all endpoints
 
 // With `kernel` the kernel engine answers what it can: `via kernel` and `via auto` over tcp.
-std::vector<EndpointPlan> plan_of(const ir::Module& module, bool kernel = false);
+Plan plan_of(const ir::Module& module, bool kernel = false);
+// The kernel takes none of them after all: what wants to be there is refused, and the others are answered in user
+// space.
+void place_outside(const ir::Module& module, const std::string& why, Plan& plan);
+// The bytes that a request has at least, as far as that can be told without any.
+std::size_t shortest_request(const ir::Service& service, bool tcp);
 // "tcp 11211 via uring"
 std::string endpoint_text(const ir::Endpoint& endpoint);
 

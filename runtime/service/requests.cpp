@@ -46,6 +46,8 @@ std::vector<const ir::CallChain*> calls_ahead(const ir::Module& module) {
     return calls;
 }
 
+unsigned slots_for(const Places& places) { return places.run + places.shed + places.parked; }
+
 constexpr std::size_t kDigits = 24;  // at most, of a formatted value
 
 std::size_t format(ir::Format format, std::uint64_t value, std::span<std::uint8_t> out) {
@@ -75,16 +77,15 @@ std::size_t format(ir::Format format, std::uint64_t value, std::span<std::uint8_
 
 }  // namespace
 
-Requests::Requests(engine::Engine& engine, const Files& files, unsigned places, unsigned parked,
-                   std::uint64_t patience_ns)
+Requests::Requests(engine::Engine& engine, const Files& files, const Places& places, std::uint64_t patience_ns)
     : engine_(engine),
       module_(engine.spec().module()),
       files_(files),
       io_stride_(io_size(engine.spec().artifact())),
       result_stride_(longest_result(module_)),
       results_stride_(result_stride_ * ir::results_of(module_)),
-      io_memory_(io_stride_ * (places + parked + 1)),  // the last one is the scout's
-      result_memory_(std::max<std::size_t>(results_stride_ * (places + parked), 1)),
+      io_memory_(io_stride_ * (slots_for(places) + 1)),  // the last one is the scout's
+      result_memory_(std::max<std::size_t>(results_stride_ * slots_for(places), 1)),
       places_(places),
       patience_ns_(patience_ns),
       arguments_(CIO_MAX_ARGS),
@@ -92,7 +93,7 @@ Requests::Requests(engine::Engine& engine, const Files& files, unsigned places, 
       aheads_(ahead_calls_.empty() ? 0 : engine.capacity() / 2),
       ahead_memory_(std::max<std::size_t>(result_stride_ * aheads_.size(), 1)),
       scout_memory_(engine.spec().artifact()) {
-    const unsigned slots = places + parked;
+    const unsigned slots = slots_for(places);
     slots_.reserve(slots);
     for (unsigned i = 0; i < slots; i++) {
         Slot& slot = slots_.emplace_back(engine.spec().artifact());
@@ -115,10 +116,12 @@ Requests::Requests(engine::Engine& engine, const Files& files, unsigned places, 
 }
 
 std::uint32_t Requests::take_slot(std::uint32_t service, std::span<const std::uint8_t> request, Sink& output,
-                                  std::uint32_t connection) {
+                                  std::uint32_t connection, bool shed) {
     const std::uint32_t index = free_.back();
     free_.pop_back();
     Slot& slot = slots_[index];
+    slot.shed = shed;
+    in_places_of(slot)++;
     slot.service = service;
     slot.request = request;
     slot.output = &output;
@@ -126,15 +129,16 @@ std::uint32_t Requests::take_slot(std::uint32_t service, std::span<const std::ui
     slot.program = -1;
     slot.ending = Ending::answered;
     slot.copies = slot.skips = slot.io->result = slot.short_since_ns = 0;
-    slot.is_short = slot.was_short = slot.moved = slot.anew = false;
+    slot.is_short = slot.was_short = slot.hopeless = slot.moved = slot.anew = false;
     slot.times_short = 0;
     slot.replying = slot.closes = slot.torn = slot.in_engine = slot.on_malformed = slot.on_failure = false;
+    slot.head_too_long = false;
     return index;
 }
 
 std::uint32_t Requests::start(std::uint32_t service, std::int32_t program, std::span<const std::uint8_t> request,
                               Sink& output, std::uint32_t connection) {
-    const std::uint32_t index = take_slot(service, request, output, connection);
+    const std::uint32_t index = take_slot(service, request, output, connection, false);
     slots_[index].program = program;
     begin(slots_[index], program);
     return index;
@@ -142,7 +146,7 @@ std::uint32_t Requests::start(std::uint32_t service, std::int32_t program, std::
 
 std::uint32_t Requests::start_failed(std::uint32_t service, const Unrun& unrun, std::span<const std::uint8_t> request,
                                      Sink& output, std::uint32_t connection) {
-    const std::uint32_t index = take_slot(service, request, output, connection);
+    const std::uint32_t index = take_slot(service, request, output, connection, unrun.shed);
     Slot& slot = slots_[index];
     slot.skips = unrun.skips;
     slot.closes = unrun.closes;
@@ -173,6 +177,7 @@ ir::HandlerRun Requests::run_in(cio_io& io, ir::HandlerRun::Memory& memory, std:
 bool Requests::begin_handler_of(Slot& slot, Ending ending) {
     const ir::Service& service = module_.services[slot.service];
     slot.ending = ending;
+    give_back_all(slot);  // what says so has none of the results, and may need the room
     if (ending == Ending::failed && service.on_failure >= 0 && !slot.on_failure) {
         slot.on_failure = slot.on_malformed = true;
         begin(slot, service.on_failure);
@@ -245,6 +250,8 @@ std::uint32_t Requests::bind(const ir::HandlerRun& run, const ir::CallChain& cal
             if (files == call.files.size()) return CIO_BAD_ARGUMENT;
             const ir::CallFile& file = call.files[files++];
             if (!run.bytes(file.name, bytes)) return CIO_MALFORMED;
+            // Only the spec's own "" means whichever file there is; of a client it is the name of none.
+            if (bytes.empty() && file.name.space != ir::Space::literal) return CIO_NOT_FOUND;
             const std::string_view name{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
             const auto handle = files_.find(file.file_class, name);
             if (!handle) return files_.count(file.file_class, name) == 0 ? CIO_NOT_FOUND : CIO_BAD_ARGUMENT;
@@ -254,12 +261,13 @@ std::uint32_t Requests::bind(const ir::HandlerRun& run, const ir::CallChain& cal
     return CIO_OK;
 }
 
-// Nothing when the run goes on at once.
+// Nothing when the run goes on at once. A handler's calls are where others have their turn (ir::instruction_bound()),
+// so that a call which no engine answers waits for the next one.
 std::optional<RunState> Requests::submit(Slot& slot, std::uint32_t index) {
     const ir::CallChain& call = slot.run->call();
     if (const std::uint32_t wrong = bind(*slot.run, call); wrong != CIO_OK) {
         answer_failed(slot, wrong);
-        return std::nullopt;
+        return RunState::yields;
     }
     if (is_next(slot, call)) {
         slot.waits_ahead = !aheads_[slot.ahead].ended;
@@ -276,7 +284,7 @@ std::optional<RunState> Requests::submit(Slot& slot, std::uint32_t index) {
     }
     if (submitted.error().kind != engine::SubmitError::Kind::full) {
         answer_failed(slot, CIO_BAD_ARGUMENT);
-        return std::nullopt;
+        return RunState::yields;
     }
     slot.run->call_again();
     return RunState::starved;
@@ -442,7 +450,10 @@ std::optional<std::size_t> Requests::datagram_head(std::uint32_t index, std::int
                 bytes = {digits.data(), format(part.format, slot.run->value(part.value), digits)};
             else if (!slot.run->bytes(part.bytes, bytes))
                 return std::nullopt;
-            if (bytes.size() > out.size() - length) return std::nullopt;
+            if (bytes.size() > out.size() - length) {
+                slot.head_too_long = true;
+                return std::nullopt;
+            }
             std::ranges::copy(bytes, out.begin() + static_cast<std::ptrdiff_t>(length));
             length += bytes.size();
         }
@@ -469,6 +480,7 @@ void Requests::release(std::uint32_t slot) {
     slots_[slot].run.reset();
     slots_[slot].output = nullptr;
     if (std::exchange(slots_[slot].moved, false)) result_memory_.forget(results_stride_ * slot, results_stride_);
+    in_places_of(slots_[slot])--;
     free_.push_back(slot);
 }
 

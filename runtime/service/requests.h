@@ -1,5 +1,6 @@
 // Requests that run: each has a slot with its handler's registers and the results of the chains that it called.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -20,26 +21,32 @@ inline constexpr std::uint64_t kOurs = std::uint64_t{1} << 63;
 enum class RunState : std::uint8_t {
     chain,    // a chain runs for it
     starved,  // the engine takes no chain now: to be gone on with after the next completions
+    yields,   // its call had its answer at once: to be gone on with once others have had their turn
     short_,   // no frame was free for its chain: to be gone on with a little later
     full,     // the output has no room: to be gone on with once something was sent
     ended,
 };
 enum class Ending : std::uint8_t { answered, malformed, failed };
 
+struct Places {
+    unsigned run = 1;     // requests that run
+    unsigned shed = 1;    // beside them those that do not, while their clients are told so
+    unsigned parked = 0;  // either kind, that waits for its client and leaves its place to others
+};
+
 class Requests {
   public:
-    // `places` for requests that run, and room for so many more that are parked. A request whose chain finds no frame
-    // for so many ns fails.
-    Requests(engine::Engine& engine, const Files& files, unsigned places, unsigned parked = 0,
-             std::uint64_t patience_ns = 0);
+    // A request whose chain finds no frame for so many ns fails.
+    Requests(engine::Engine& engine, const Files& files, const Places& places, std::uint64_t patience_ns = 0);
     // False: nothing may be started.
     bool has_memory() const {
         return io_memory_.base() != nullptr && result_memory_.base() != nullptr && ahead_memory_.base() != nullptr;
     }
 
-    // The last place is kept for telling a client that its request is not run.
-    bool any_free() const { return in_places() + 1 < places_; }
-    bool any_spare() const { return in_places() < places_; }
+    // For a request that runs, and for telling a client that its request is not run: neither kind takes places of the
+    // other, so that slow answers to the ones hold up none of the others.
+    bool any_free() const { return running_ < places_.run && !free_.empty(); }
+    bool any_spare() const { return shed_ < places_.shed && !free_.empty(); }
     unsigned running() const { return static_cast<unsigned>(slots_.size() - free_.size()) + aheads_used_; }
     // Where the fields of a request end that begins with these bytes, of which more may come.
     Request fields_of(const ir::Framing& framing, std::span<const std::uint8_t> bytes);
@@ -51,6 +58,7 @@ class Requests {
         Ending ending = Ending::failed;  // or it is of bad form
         std::uint64_t skips = 0;
         bool closes = false;
+        bool shed = false;  // for want of a place: what answers it has one of those that are kept for that
     };
     Unrun unrun(std::uint32_t service, std::int32_t program, std::span<const std::uint8_t> request);
     // The same with what would have answered it, where not even that is run.
@@ -64,15 +72,24 @@ class Requests {
     bool start_again(std::uint32_t slot);
     // How often in a row there was no frame for its chain.
     unsigned times_short(std::uint32_t slot) const { return slots_[slot].times_short; }
+    // It waits for memory no longer: where there is none the next time, it fails.
+    void lose_patience(std::uint32_t slot) { slots_[slot].hopeless = true; }
+    bool has_begun_anew(std::uint32_t slot) const { return slots_[slot].anew; }
+    // Whether a result of it lies in that frame of the engine's memory.
+    bool has(std::uint32_t slot, umem::Frame frame) const {
+        return std::ranges::any_of(slots_[slot].kept, [=](const Kept& kept) { return kept.at.frame == frame; });
+    }
     // A request whose reply waits for room leaves its place, and what it holds of the engine's memory, to others until
     // it is gone on with; unless as many as may have done so.
     void park(std::uint32_t slot);
+    bool is_shed(std::uint32_t slot) const { return slots_[slot].shed; }
     // Takes the result of a chain; the slot that waits for it, if one does, is to be gone on with.
     std::optional<std::uint32_t> take(const engine::Completion& completion);
     std::uint32_t connection(std::uint32_t slot) const { return slots_[slot].connection; }
 
     // Of a slot that has ended. With `closes`, the connection is to be ended.
     Ending ending(std::uint32_t slot) const { return slots_[slot].ending; }
+    bool head_too_long(std::uint32_t slot) const { return slots_[slot].head_too_long; }
     bool closes(std::uint32_t slot) const { return slots_[slot].closes || skips(slot) > ir::kMaxSkip; }
     // What it has replied is not whole: a chain that its reply needs has failed (ir::CallChain::closes).
     bool is_torn(std::uint32_t slot) const { return slots_[slot].torn; }
@@ -119,7 +136,10 @@ class Requests {
         bool anew = false;                 // it has begun anew for that, so that the time is not counted from 0 again
         Ending ending = Ending::answered;
         bool replying = false, closes = false, torn = false, in_engine = false, parked = false;
+        bool head_too_long = false;                       // `on datagram` wrote more than a datagram may begin with
+        bool shed = false;                                // it has a place of those that are kept for such
         bool is_short = false;                            // no frame was free
+        bool hopeless = false;                            // nor will be, whatever others give back
         bool was_short = false;                           // once, so that it takes memory for one chain at a time
         bool moved = false;                               // results from the engine's memory to its own
         bool on_malformed = false, on_failure = false;    // has run, or need not
@@ -140,8 +160,8 @@ class Requests {
         std::span<const std::uint8_t> bytes;  // or a copy of them
     };
     std::uint32_t take_slot(std::uint32_t service, std::span<const std::uint8_t> request, Sink& output,
-                            std::uint32_t connection);
-    std::size_t in_places() const { return slots_.size() - free_.size() - parked_; }
+                            std::uint32_t connection, bool shed);
+    unsigned& in_places_of(const Slot& slot) { return slot.shed ? shed_ : running_; }
     void unpark(Slot& slot);
     void vacate(Slot& slot);
     bool is_patient(Slot& slot) const;
@@ -180,7 +200,8 @@ class Requests {
     engine::LazyMemory io_memory_, result_memory_;
     std::vector<Slot> slots_;
     std::vector<std::uint32_t> free_;
-    unsigned places_, parked_ = 0;
+    Places places_;
+    unsigned running_ = 0, shed_ = 0, parked_ = 0;  // slots of each kind
     std::uint64_t patience_ns_;
     std::vector<engine::Argument> arguments_;
     std::uint32_t close_outcome_ = 0;

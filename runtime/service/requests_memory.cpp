@@ -9,19 +9,20 @@ namespace chainio::service {
 
 void Requests::park(std::uint32_t index) {
     Slot& slot = slots_[index];
-    if (slot.parked || parked_ == slots_.size() - places_) return;
+    if (slot.parked || parked_ == places_.parked) return;
     vacate(slot);
     slot.parked = true;
+    in_places_of(slot)--;
     parked_++;
 }
 
 // Gives back all that it holds of the engine's memory: results are copied to memory of its own, and what was read ahead
-// is read again.
+// is read again. What a reply has taken comes back with the reply, or when that has left.
 void Requests::vacate(Slot& slot) {
     drop_ahead(slot);
     for (std::size_t i = 0; i < slot.kept.size(); i++) {
         Kept& kept = slot.kept[i];
-        if (!kept.ours) continue;
+        if (kept.at.frame == umem::kNoFrame || (!kept.ours && !slot.output->sends_early())) continue;
         // Nothing, where the same call has found nothing since.
         if (const ir::Bytes bytes = slot.run->result(i); !bytes.empty()) {
             std::uint8_t* to = slot.results + result_stride_ * i;
@@ -36,6 +37,7 @@ void Requests::vacate(Slot& slot) {
 
 // Whether it may wait for a frame any longer.
 bool Requests::is_patient(Slot& slot) const {
+    if (slot.hopeless) return false;
     const std::uint64_t now = net::now_ns();
     if (slot.short_since_ns == 0) slot.short_since_ns = now;
     return now - slot.short_since_ns < patience_ns_;
@@ -72,6 +74,7 @@ bool Requests::waits_for_memory(Slot& slot) {
 
 void Requests::unpark(Slot& slot) {
     if (!std::exchange(slot.parked, false)) return;
+    in_places_of(slot)++;
     parked_--;
 }
 

@@ -16,7 +16,8 @@
 namespace chainio::service {
 namespace {
 
-constexpr unsigned kEvents = 256, kMostRounds = 64;
+constexpr unsigned kEvents = Server::kSparePlaces, kMostRounds = 64;
+constexpr unsigned kMostLooks = 8;                // at idle connections, for a place
 constexpr std::uint64_t kShortage = 100'000'000;  // ns, until it may be over
 
 bool is_shortage(int result) {
@@ -38,35 +39,39 @@ void keep_alive(int fd) {
 Server::Server(std::unique_ptr<Generation> generation, const ServerOptions& options, std::unique_ptr<Net> net)
     : options_(options),
       net_(std::move(net)),
-      memory_(std::size_t{options.connections} * (kInput + kOutput)),
+      memory_(std::size_t{options.connections + kSparePlaces} * (kInput + kOutput)),
       held_next_(Net::kBuffers, engine::kNoIndex),
       held_from_(Net::kBuffers),
       held_length_(Net::kBuffers),
-      arrived_ns_(options.connections),
-      request_length_(options.connections),
-      cut_(options.connections),
-      waiting_(ranks_of(generation->module), WaitingLink{&connections_, &datagrams_}),
+      arrived_ns_(options.connections + kSparePlaces),
+      request_length_(options.connections + kSparePlaces),
+      cut_(options.connections + kSparePlaces),
+      waiting_(lines_of(generation->module), WaitingLink{&connections_, &datagrams_}),
+      idle_(lines_of(generation->module), IdleLink{&connections_}),
       now_(std::move(generation)),
       events_(kEvents) {
-    connections_.reserve(options.connections);
-    for (unsigned i = 0; i < options.connections; i++) {
+    const unsigned places = options.connections + kSparePlaces;
+    connections_.reserve(places);
+    for (unsigned i = 0; i < places; i++) {
         std::uint8_t* at = memory_.base() + std::size_t{i} * (kInput + kOutput);
         connections_.emplace_back(at, at + kInput);
     }
-    for (unsigned i = options.connections; i-- > 0;) free_.push_back(i);
-    datagrams_.resize(Net::kDatagrams);
+    for (unsigned i = places; i-- > 0;) free_.push_back(i);
+    const std::size_t longest = std::max(kMostDatagrams * options.datagram_bytes, kLongestDatagram);
+    datagrams_.reserve(Net::kDatagrams + options.interfaces.size() * kXdpPlaces);
+    for (std::uint32_t i = 0; i < Net::kDatagrams; i++) datagrams_.emplace_back(longest);
     for (const std::string& name : options.interfaces) {
         interfaces_.emplace_back().name = name;
         for (std::uint32_t i = 0; i < kXdpPlaces; i++) {
-            datagrams_.emplace_back();
+            datagrams_.emplace_back(longest);
             free_xdp_.push_back(static_cast<std::uint32_t>(datagrams_.size() - 1));
         }
     }
-    for (auto* list : {&dirty_, &turn_}) list->reserve(options.connections + datagrams_.size());
+    for (auto* list : {&dirty_, &turn_}) list->reserve(places + datagrams_.size());
 }
 
 std::expected<std::unique_ptr<Server>, std::string> Server::create(engine::Engine& engine, Files files,
-                                                                   const ServerOptions& options,
+                                                                   const ServerOptions& options, const Plan& plan,
                                                                    const std::vector<Port>& ports, ring::Shared& ring,
                                                                    metrics::Fallbacks& fallbacks) {
     auto net = Net::create(ring, fallbacks);
@@ -76,7 +81,7 @@ std::expected<std::unique_ptr<Server>, std::string> Server::create(engine::Engin
     std::unique_ptr<Server> server(new Server(std::move(*generation), options, std::move(*net)));
     if (server->memory_.base() == nullptr)
         return std::unexpected(fmt::format("no memory for {} connections; ask for fewer", options.connections));
-    auto listeners = server->listeners_for(*server->now_, ports);
+    auto listeners = server->listeners_for(*server->now_, plan, ports);
     if (!listeners) return std::unexpected(listeners.error());
     server->use_listeners(std::move(*listeners));
     server->fallbacks_ = &fallbacks;
@@ -116,6 +121,11 @@ std::uint16_t& Server::rank(std::uint32_t index) {
     return index < kFirstDatagram ? connections_[index].rank : datagrams_[index - kFirstDatagram].rank;
 }
 
+// Of `waiting_`, in which it stands from its arrival on or from a reload.
+std::uint32_t Server::line(std::uint32_t index) {
+    return &generation_of(index) == now_.get() ? rank(index) + 1u : kLineBefore;
+}
+
 Generation& Server::generation_of(std::uint32_t index) const {
     return index < kFirstDatagram ? *connections_[index].generation : *datagrams_[index - kFirstDatagram].generation;
 }
@@ -135,8 +145,11 @@ bool Server::is_due(std::uint64_t& last_ns, int each_ms) {
 
 void Server::step() {
     look_for_backlog();
-    go_on_starved(*now_);
-    if (before_) go_on_starved(*before_);
+    for (Generation* each : {now_.get(), before_.get()}) {
+        if (each == nullptr) continue;
+        go_on_all(*each, each->starved);
+        go_on_all(*each, each->yielding);
+    }
     if (any_short() && is_due(short_looked_ns_, kShortTickMs)) {
         go_on_short(*now_);
         if (before_) go_on_short(*before_);
@@ -205,7 +218,8 @@ void Server::accept_again() {
 void Server::add_connection(std::uint32_t listener, int fd) {
     Generation& generation = *listeners_[listener].generation;
     ServiceCounters& counters = *generation.counters[listeners_[listener].service];
-    if (free_.empty()) {
+    const bool full = used_ - displaced_ >= options_.connections;
+    if (free_.empty() || (full && !makes_room(generation.priority_of(listeners_[listener].service)))) {
         counters.refused++;
         close(fd);
         return;
@@ -226,10 +240,42 @@ void Server::add_connection(std::uint32_t listener, int fd) {
     mark(index);
 }
 
+// Ends the connection that has been idle longest of the least urgent class, where that is less urgent than the one for
+// which there is no place. What its peer has sent meanwhile, and was not looked at yet, keeps it.
+bool Server::makes_room(std::uint32_t priority) {
+    for (unsigned tries = 0; tries < kMostLooks; tries++) {
+        const std::uint32_t index = idle_.oldest_below(priority);
+        if (index == engine::kNoIndex) return false;
+        Connection& connection = connections_[index];
+        if (connection.dirty || !quiet(index)) {
+            forget_idle(index);
+            mark(index);
+            continue;
+        }
+        counters_of(connection).displaced++;
+        connection.broken = connection.displaced = true;
+        displaced_++;
+        drop(index);
+        return true;
+    }
+    return false;
+}
+
+void Server::note_idle(std::uint32_t index) {
+    connections_[index].idle_line = line(index);
+    idle_.push(line(index), index);
+}
+
+void Server::forget_idle(std::uint32_t index) {
+    const std::uint32_t line = std::exchange(connections_[index].idle_line, engine::kNoIndex);
+    if (line != engine::kNoIndex) idle_.remove(line, index);
+}
+
 void Server::received(const NetEvent& event) {
     Connection& connection = connections_[event.index];
     if (!event.more) connection.receiving = connection.stopping = false;
     if (event.result > 0) connection.quiet_until_ns = 0;
+    forget_idle(event.index);
     mark(event.index);
     const auto length = static_cast<std::uint32_t>(std::max(event.result, 0));
     if (event.buffer == engine::kNoIndex) connection.input.received(length);

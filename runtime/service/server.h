@@ -21,6 +21,7 @@
 #include "runtime/service/datagram.h"
 #include "runtime/service/generation.h"
 #include "runtime/service/net.h"
+#include "runtime/service/own_source.h"
 #include "runtime/service/plan.h"
 
 namespace chainio::service {
@@ -37,7 +38,6 @@ struct ServerOptions {
     net::Attach attach = net::Attach::automatic;
     bool share = false;                         // the interfaces with XDP programs that others attach by libxdp
     std::uint64_t timeout_ns = 10'000'000'000;  // for the rest of a request, and for a peer to take a reply
-    std::vector<std::uint32_t> inside;          // services whose requests over tcp the kernel answers
     // Results of that many bytes and more leave a connection without a copy, where they do; 0: none.
     std::uint32_t zero_copy_bytes = 49152;
 };
@@ -52,14 +52,17 @@ struct Listening {
 class Server {
   public:
     static constexpr std::uint32_t kXdpPlaces = 1024;  // datagrams of an interface at once
+    // For connections that come while displaced ones end: as many as may come at once.
+    static constexpr unsigned kSparePlaces = 256;
 
     // A port that is not the spec's, for one service; 0 lets the kernel choose.
     struct Port {
         std::uint32_t service = 0;
         std::uint16_t port = 0;
     };
+    // Serves the endpoints that the plan has in user space.
     static std::expected<std::unique_ptr<Server>, std::string> create(engine::Engine& engine, Files files,
-                                                                      const ServerOptions& options,
+                                                                      const ServerOptions& options, const Plan& plan,
                                                                       const std::vector<Port>& ports,
                                                                       ring::Shared& ring,
                                                                       metrics::Fallbacks& fallbacks);
@@ -86,11 +89,15 @@ class Server {
     // From now on requests run with another engine, spec and files; what has begun ends as it began. Connections go
     // over between two requests where the newer spec has their service with the same framing; the others end as drain()
     // ends them. An error leaves everything as it is. Not to be called while reloading().
-    std::expected<void, std::string> reload(engine::Engine& engine, Files files, const std::vector<Port>& ports);
+    std::expected<void, std::string> reload(engine::Engine& engine, Files files, const Plan& plan,
+                                            const std::vector<Port>& ports);
     // Whether requests or connections still need the engine of before the last reload.
     bool reloading() const { return before_ != nullptr; }
     // Whether step() has something to do that no descriptor tells of.
     bool has_work() const { return !dirty_.empty() || net_->any_came() || leaves_backlog(); }
+
+    // Whether requests are to be gone on with once the kernel has been asked what else has come.
+    bool has_ready() const { return !now_->yielding.empty() || (before_ && !before_->yielding.empty()); }
 
     // Takes no more connections, answers what has come, and tells the peers.
     void drain();
@@ -110,6 +117,13 @@ class Server {
         std::uint64_t dropped;  // by the kernel, before it was opened the last time
     };
     std::vector<Taken> interfaces() const;
+    // Of each interface that was asked for, by its number: its name, and how many packets the kernel had no frame or no
+    // room in a ring for.
+    std::size_t interface_count() const { return interfaces_.size(); }
+    const std::string& interface_name(std::size_t number) const { return interfaces_[number].name; }
+    std::uint64_t interface_dropped(std::size_t number) const;
+    // Counts what the kernel has dropped since the last time, as a socket had no room.
+    void look_for_dropped();
     // How often one was removed while its datagrams were taken.
     std::uint64_t interfaces_gone() const { return gone_; }
     // What became of interfaces since the last time, a sentence each.
@@ -120,6 +134,7 @@ class Server {
     static constexpr int kTickMs = 250, kEndingTickMs = 20, kUnsentTickMs = 3, kLinkTickMs = 100, kShortTickMs = 3;
     static constexpr std::uint32_t kLentAlways = 4096;  // results that are worth a piece of their own
     static constexpr unsigned kMostParked = 1024;       // requests whose replies wait for slow peers
+    static constexpr unsigned kShedPlaces = 64;         // requests that are not run, while their peers are told
     // Requests are known by their connection's number, or their datagram's and this.
     static constexpr std::uint32_t kFirstDatagram = 1u << 30;
     struct WaitingLink {
@@ -128,6 +143,10 @@ class Server {
         engine::QueueLink& operator()(std::uint32_t i) const {
             return i < kFirstDatagram ? (*connections)[i].waiting_link : (*datagrams)[i - kFirstDatagram].waiting_link;
         }
+    };
+    struct IdleLink {
+        std::vector<Connection>* connections;
+        engine::QueueLink& operator()(std::uint32_t i) const { return (*connections)[i].idle_link; }
     };
     // An interface whose datagrams are taken, into the memory of a generation's engine.
     struct Interface {
@@ -139,7 +158,8 @@ class Server {
         unsigned watched = 0;        // sockets of its queues
         std::uint64_t until_ns = 0;  // it is to be let go; by then at the latest
         unsigned tries = 0;          // left, to open it while its queues are not free yet
-        std::uint64_t try_ns = 0;    // when the next of them is due
+        std::uint64_t try_ns = 0;    // when the next of them is due, or of looks at its addresses
+        bool unread = false;         // its addresses could not be asked for, and are to be looked at again
         bool answers = true;         // its driver does, as it was said last
         bool unheard = false;        // services hear at none of its addresses, as it was said last
         unsigned tried = 0;          // it was up under this number when it was tried last; 0: it was not up
@@ -159,12 +179,13 @@ class Server {
         bool accepting = false;  // or receiving
         bool tcp = true, xdp = false;
         bool leaving = false, stopping = false;  // of datagrams: closed once nothing is left to be received
+        std::uint32_t dropped = 0;               // of datagrams, as the kernel said last
     };
     Server(std::unique_ptr<Generation> generation, const ServerOptions& options, std::unique_ptr<Net> net);
     // server_reload.cpp: endpoints, and one spec in the place of another
     static std::expected<std::unique_ptr<Generation>, std::string> make_generation(engine::Engine& engine, Files files,
                                                                                    const ServerOptions& options);
-    std::expected<std::vector<Listener>, std::string> listeners_for(Generation& generation,
+    std::expected<std::vector<Listener>, std::string> listeners_for(Generation& generation, const Plan& plan,
                                                                     const std::vector<Port>& ports) const;
     std::expected<Listener, std::string> listen(std::uint32_t service, std::uint16_t port, bool tcp) const;
     const Listener* find_listener(const std::string& service, std::uint16_t wanted, bool tcp,
@@ -192,26 +213,36 @@ class Server {
     // server_datagrams.cpp
     void received_from(const NetEvent& event);
     void was_sent_to(const NetEvent& event);
+    bool comes_from_us(const Source& source, Generation& generation, std::uint32_t service);
     void begin_with(std::uint32_t index, Generation& generation, std::uint32_t service);
+    std::uint16_t rank_of(const Datagram& datagram) const;
     void look_for_datagram_request(std::uint32_t index);
     void begin_datagram(std::uint32_t index, bool shed);
     void shed_datagram(std::uint32_t index);
     void datagram_ended(Generation& generation, std::uint32_t slot);
-    void datagram_reply_too_long(Generation& generation, std::uint32_t slot);
-    void give_way(Generation& generation, std::uint32_t slot);
-    void wait_for_memory(Generation& generation, std::uint32_t slot);
     void drop_datagram_reply(Generation& generation, std::uint32_t slot);
     enum class Sent : std::uint8_t { all, nothing, too_long };
     Sent send_reply(std::uint32_t index, std::uint32_t slot);
+    Sent without_begin(const Datagram& datagram, std::uint32_t slot);
     void send_stretches(std::uint32_t index, std::span<const engine::Stretch> stretches);
     void settle_datagram(std::uint32_t index);
     bool settle_sockets();
+    static void count_dropped(Listener& listener);
     static ServiceCounters& counters_of(const Datagram& datagram) {
         return *datagram.generation->udp_counters[datagram.service];
     }
     static const ir::Service& service_of(const Datagram& datagram) {
         return datagram.generation->module.services[datagram.service];
     }
+
+    // server_memory.cpp
+    void datagram_reply_too_long(Generation& generation, std::uint32_t slot);
+    void give_way(Generation& generation, std::uint32_t slot);
+    bool holds_reply(const Generation& generation, std::uint32_t slot) const;
+    bool holds_alone(const Generation& generation, std::uint32_t slot) const;
+    void wait_for_memory(Generation& generation, std::uint32_t slot);
+    void note_too_little_memory();
+    void go_on_short(Generation& generation);
 
     // server_xdp.cpp
     bool any_by_xdp() const;
@@ -222,6 +253,7 @@ class Server {
     void hear_of_links();
     void look_at_links(const net::LinkChanges& changes);
     void look_at_link(std::uint32_t index, const net::LinkChanges& changes);
+    void look_at_addresses(Interface& interface);
     bool look_at_attributes(std::uint32_t index);
     void close_gone();
     void let_go(std::uint32_t index, std::uint64_t until_ns);
@@ -254,10 +286,14 @@ class Server {
     void accept_at(std::uint32_t index);
     void accept_again();
     void add_connection(std::uint32_t listener, int fd);
+    bool makes_room(std::uint32_t priority);
+    void note_idle(std::uint32_t index);
+    void forget_idle(std::uint32_t index);
     void received(const NetEvent& event);
     void mark(std::uint32_t index);
     bool& dirty(std::uint32_t index);
     std::uint16_t& rank(std::uint32_t index);
+    std::uint32_t line(std::uint32_t index);
     Generation& generation_of(std::uint32_t index) const;
     void hold(Connection& connection, std::uint32_t buffer, std::uint32_t length);
     void fill_input(Connection& connection);
@@ -268,16 +304,16 @@ class Server {
     void wait_turn(std::uint32_t index);
     void start_waiting();
     void shed();
+    void note_unanswered();
     void begin(std::uint32_t index, bool shed);
     void go_on(Generation& generation, std::uint32_t slot);
-    void go_on_starved(Generation& generation);
-    void go_on_short(Generation& generation);
+    void go_on_all(Generation& generation, std::vector<std::uint32_t>& slots);
     bool any_short() const { return !now_->short_of_memory.empty() || (before_ && !before_->short_of_memory.empty()); }
     void ended(Generation& generation, std::uint32_t slot);
     void finish(std::uint32_t index);
     void drop(std::uint32_t index);
-    bool quiet(const Connection& connection) const;
-    bool stays_quiet(Connection& connection, bool amid_request) const;
+    bool quiet(std::uint32_t index) const;
+    bool stays_quiet(std::uint32_t index, bool amid_request);
     void give_up_late();
     static ServiceCounters& counters_of(const Connection& connection) {
         return *connection.generation->counters[connection.service];
@@ -296,6 +332,7 @@ class Server {
     std::vector<std::size_t> request_length_;
     std::vector<Cut> cut_;
     engine::PriorityQueue<WaitingLink> waiting_;
+    engine::PriorityQueue<IdleLink> idle_;               // connections, by the classes of their services
     std::unique_ptr<Generation> now_, before_;           // before_: some of its requests or connections have not ended
     std::vector<std::optional<std::uint32_t>> goes_to_;  // by service of before_: its place in now_
     Peers peers_;
@@ -311,12 +348,14 @@ class Server {
     std::vector<std::uint32_t> free_xdp_;  // places for what comes by an interface
     std::uint64_t looked_ns_ = 0;          // into their rings
     std::size_t backlog_ = 0;              // what came there while nobody could look, and was not taken yet
-    std::uint64_t backlog_until_ns_ = 0;   // when that is none any more
+    std::uint64_t backlog_until_ns_ = 0;   // when that is none any more, unless it goes on
+    bool backlog_moves_ = false;           // some was taken since that was said
+    bool backlog_overdue_ = false;         // chains do not go on: until the rings are empty, all is taken that came
     metrics::Fallbacks* fallbacks_ = nullptr;
     std::vector<NetEvent> events_;
     std::uint64_t last_look_ns_ = 0, peers_looked_ns_ = 0, places_looked_ns_ = 0, short_looked_ns_ = 0;
     std::uint64_t accept_again_ns_ = 0;  // when; 0: no listener waits for a shortage to be over
-    unsigned used_ = 0;
+    unsigned used_ = 0, displaced_ = 0;  // connections; of these, those that end for others
     bool draining_ = false;
 };
 

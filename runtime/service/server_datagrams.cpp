@@ -1,4 +1,6 @@
 // The life of a datagram: its requests one after the other, and each one's reply in as many datagrams as it takes.
+#include <fmt/format.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -9,6 +11,7 @@
 
 #include "runtime/engine/owners.h"
 #include "runtime/net/clock.h"
+#include "runtime/service/own_source.h"
 #include "runtime/service/server.h"
 
 namespace chainio::service {
@@ -16,10 +19,15 @@ namespace {
 
 using net::now_ns;
 
-constexpr std::size_t kLongestDatagram = 65535;
-constexpr unsigned kTimesShort = 8;  // in a row, until the reply that keeps its memory is made anew as well
+// Whether it is one of many: multicast, in IPv6 or IPv4, or the broadcast of any network.
+bool is_of_many(const in6_addr& address) {
+    if (!IN6_IS_ADDR_V4MAPPED(&address)) return IN6_IS_ADDR_MULTICAST(&address);
+    const std::uint32_t v4 = ntohl(address.s6_addr32[3]);
+    return IN_MULTICAST(v4) || v4 == INADDR_BROADCAST;
+}
 
-// The reply leaves from the address to which the request came, by whichever way leads back.
+// The reply leaves from the address to which the request came, by whichever way leads back. From one of many nothing
+// may leave: the kernel chooses one of the interface's then.
 void answer_from_there(std::span<std::uint8_t> control) {
     if (control.size() < sizeof(cmsghdr)) return;
     auto* header = reinterpret_cast<cmsghdr*>(control.data());
@@ -27,6 +35,12 @@ void answer_from_there(std::span<std::uint8_t> control) {
         reinterpret_cast<in_pktinfo*>(CMSG_DATA(header))->ipi_ifindex = 0;
     } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_PKTINFO) {
         auto* info = reinterpret_cast<in6_pktinfo*>(CMSG_DATA(header));
+        if (is_of_many(info->ipi6_addr)) {
+            const bool v4 = IN6_IS_ADDR_V4MAPPED(&info->ipi6_addr);
+            info->ipi6_addr = in6addr_any;
+            if (v4) info->ipi6_addr.s6_addr16[5] = 0xffff;
+            return;
+        }
         if (!IN6_IS_ADDR_LINKLOCAL(&info->ipi6_addr)) info->ipi6_ifindex = 0;
     }
 }
@@ -40,12 +54,28 @@ void Server::received_from(const NetEvent& event) {
     const auto received =
         event.result < 0 ? std::nullopt : net_->datagram(event.buffer, static_cast<std::size_t>(event.result));
     if (!received) return net_->give_back_datagram(event.buffer);
+    const auto source = source_of(received->peer);
+    if (source && comes_from_us(*source, *listener.generation, listener.service))
+        return net_->give_back_datagram(event.buffer);
     Datagram& datagram = datagrams_[event.buffer];
     datagram.received = *received;
     answer_from_there(datagram.received.control);
     datagram.fd = listener.fd;
     datagrams_used_++;
     begin_with(event.buffer, *listener.generation, listener.service);
+}
+
+// Only of those whose port is one of ours the kernel is asked whether the address is, too.
+bool Server::comes_from_us(const Source& source, Generation& generation, std::uint32_t service) {
+    const auto is_port = [&](const Listener& each) { return !each.tcp && each.fd >= 0 && each.port == source.port; };
+    if (std::ranges::none_of(listeners_, is_port) || !is_own(source)) return false;
+    generation.udp_counters[service]->datagrams++;
+    generation.udp_counters[service]->unanswered++;
+    fallbacks_->note("own-source",
+                     "datagrams that say to come from this machine, and from a port that is served, are not answered: "
+                     "the answer would be the next request; have a filter drop what comes from a network with such a "
+                     "source");
+    return true;
 }
 
 void Server::begin_with(std::uint32_t index, Generation& generation, std::uint32_t service) {
@@ -56,13 +86,18 @@ void Server::begin_with(std::uint32_t index, Generation& generation, std::uint32
     datagram.answer.use(generation.engine, cut ? kMostDatagrams * options_.datagram_bytes : kLongestDatagram);
     datagram.rest = datagram.received.bytes;
     datagram.request_length = 0;
-    const std::size_t ranks = now_->module.classes.size();
-    datagram.rank = &generation == now_.get() ? generation.rank_of(service) : static_cast<std::uint16_t>(ranks);
     datagram.used = true;
     generation.connections++;
     counters_of(datagram).datagrams++;
     counters_of(datagram).bytes_in += datagram.rest.size();
     look_for_datagram_request(index);
+}
+
+// Where a request of it waits. It ends under the spec with which it began, whose classes need not be those of a newer
+// one that has come meanwhile: it has none then.
+std::uint16_t Server::rank_of(const Datagram& datagram) const {
+    if (datagram.generation == now_.get()) return now_->rank_of(datagram.service);
+    return static_cast<std::uint16_t>(now_->module.classes.size());
 }
 
 // A datagram's fixed fields stand once at its begin; the requests behind them follow one another.
@@ -82,7 +117,8 @@ void Server::look_for_datagram_request(std::uint32_t index) {
     datagram.dropped = false;
     counters_of(datagram).requests++;
     datagram.waiting = true;
-    waiting_.push(datagram.rank, kFirstDatagram + index);
+    datagram.rank = rank_of(datagram);
+    waiting_.push(line(kFirstDatagram + index), kFirstDatagram + index);
     start_waiting();
     if (waiting_.size() > options_.waiting) shed();
 }
@@ -99,6 +135,7 @@ void Server::begin_datagram(std::uint32_t index, bool is_shed) {
     if (is_shed || too_long) {
         Requests::Unrun unrun = requests.unrun(datagram.service, program, bytes);
         if (!is_shed) unrun.ending = Ending::malformed;
+        unrun.shed = is_shed;
         datagram.request = requests.start_failed(datagram.service, unrun, bytes, datagram.answer, number);
     } else {
         datagram.request = requests.start(datagram.service, program, bytes, datagram.answer, number);
@@ -111,6 +148,7 @@ void Server::shed_datagram(std::uint32_t index) {
     counters_of(datagram).shed++;
     if (datagram.generation->requests.any_spare()) return begin_datagram(index, true);
     counters_of(datagram).unanswered++;
+    note_unanswered();
     datagram.waiting = false;
     const auto bytes = datagram.rest.first(datagram.request_length);
     const auto unrun =
@@ -118,35 +156,6 @@ void Server::shed_datagram(std::uint32_t index) {
     const bool is_last = unrun.closes || datagram.received.cut || unrun.skips > ir::kMaxSkip;
     datagram.skip(is_last ? UINT64_MAX : unrun.skips);
     mark(kFirstDatagram + index);
-}
-
-// A reply to a datagram lies in memory until all of it is there. Of the requests that wait for more, the first one
-// keeps what it has for a while; the others let go of theirs and begin anew, as all would wait for one another else. In
-// the end the first one does too: its short frames may lie so that there is no room for a long one between them.
-void Server::give_way(Generation& generation, std::uint32_t slot) {
-    const auto answer_of = [&](std::uint32_t each) -> Answer* {
-        const std::uint32_t index = generation.requests.connection(each);
-        return index < kFirstDatagram ? nullptr : &datagrams_[index - kFirstDatagram].answer;
-    };
-    const auto holds = [&](std::uint32_t each) {
-        const Answer* answer = answer_of(each);
-        return answer != nullptr && !answer->frames().empty();
-    };
-    const bool first = std::ranges::none_of(generation.short_of_memory, holds);
-    if (!holds(slot) || (first && generation.requests.times_short(slot) < kTimesShort)) return;
-    if (generation.requests.start_again(slot)) answer_of(slot)->clear();
-}
-
-// A reply that is more than its datagrams hold is not sent in part: the client is told instead. One that only found no
-// memory is made anew.
-void Server::datagram_reply_too_long(Generation& generation, std::uint32_t slot) {
-    Datagram& datagram = datagrams_[generation.requests.connection(slot) - kFirstDatagram];
-    if (datagram.answer.wants_memory() && generation.requests.start_again(slot)) {
-        datagram.answer.clear();
-        return wait_for_memory(generation, slot);
-    }
-    counters_of(datagram).reply_too_long += datagram.dropped ? 0 : 1;
-    drop_datagram_reply(generation, slot);
 }
 
 // Throws away what the reply holds, once, for what the spec says of a failure. Where that cannot be sent either,
@@ -192,6 +201,14 @@ void Server::datagram_ended(Generation& generation, std::uint32_t slot) {
     mark(kFirstDatagram + index);
 }
 
+Server::Sent Server::without_begin(const Datagram& datagram, std::uint32_t slot) {
+    if (datagram.generation->requests.head_too_long(slot))
+        fallbacks_->note("long-datagram-begin",
+                         fmt::format("a reply of service '{}' is not sent: `on datagram` writes more than {} bytes",
+                                     service_of(datagram).name, kDatagramHead));
+    return Sent::nothing;
+}
+
 // Longer than may be sent: nothing was, and something shorter may be said instead.
 Server::Sent Server::send_reply(std::uint32_t index, std::uint32_t slot) {
     Datagram& datagram = datagrams_[index];
@@ -203,7 +220,7 @@ Server::Sent Server::send_reply(std::uint32_t index, std::uint32_t slot) {
     if (program >= 0) {
         // Without it nobody could tell which request the reply belongs to: it is not sent.
         const auto written = requests.datagram_head(slot, program, 0, 1, head);
-        if (!written) return Sent::nothing;
+        if (!written) return without_begin(datagram, slot);
         head_length = *written;
         longest = std::min(options_.datagram_bytes, longest);
     }
@@ -235,7 +252,7 @@ Server::Sent Server::send_reply(std::uint32_t index, std::uint32_t slot) {
     } else {
         longest = on_way;
     }
-    if (!pieces) return Sent::nothing;
+    if (!pieces) return without_begin(datagram, slot);
     const std::size_t count = *pieces;
     if (count > most || !answer.make_heads(count)) return Sent::too_long;
     longest -= head_length;
@@ -327,6 +344,7 @@ bool Server::settle_sockets() {
         } else if (!listener.accepting && listener.leaving && (quiet || listener.stopping)) {
             const auto leaves_by_it = [&](const Datagram& each) { return each.used && each.fd == listener.fd; };
             if (std::ranges::any_of(datagrams_, leaves_by_it)) continue;
+            count_dropped(listener);
             close(listener.fd);
             listener.fd = -1;
             listener.generation->closing--;
@@ -336,6 +354,19 @@ bool Server::settle_sockets() {
         }
     }
     return worked;
+}
+
+void Server::count_dropped(Listener& listener) {
+    std::array<std::uint32_t, SK_MEMINFO_VARS> of_socket{};
+    socklen_t size = sizeof of_socket;
+    if (getsockopt(listener.fd, SOL_SOCKET, SO_MEMINFO, of_socket.data(), &size) != 0) return;
+    const std::uint32_t dropped = of_socket[SK_MEMINFO_DROPS];  // which may begin again at 0
+    listener.generation->udp_counters[listener.service]->dropped += dropped - std::exchange(listener.dropped, dropped);
+}
+
+void Server::look_for_dropped() {
+    for (Listener& listener : listeners_)
+        if (!listener.tcp && listener.fd >= 0) count_dropped(listener);
 }
 
 }  // namespace chainio::service

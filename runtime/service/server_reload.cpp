@@ -43,9 +43,9 @@ bool same_framing(const ir::Module& module_a, const ir::Framing& a, const ir::Mo
 std::expected<std::unique_ptr<Generation>, std::string> Server::make_generation(engine::Engine& engine, Files files,
                                                                                 const ServerOptions& options) {
     try {
-        const unsigned parked = std::min(options.connections, kMostParked);
-        auto made =
-            std::make_unique<Generation>(engine, std::move(files), options.requests + 1, parked, options.timeout_ns);
+        const Places places{
+            .run = options.requests, .shed = kShedPlaces, .parked = std::min(options.connections, kMostParked)};
+        auto made = std::make_unique<Generation>(engine, std::move(files), places, options.timeout_ns);
         if (made->requests.has_memory()) return made;
     } catch (const std::bad_alloc&) {  // the same
     }
@@ -80,6 +80,7 @@ std::expected<Server::Listener, std::string> Server::listen(std::uint32_t servic
 
 // A listener for each endpoint that is served: those that are there already, and new ones.
 std::expected<std::vector<Server::Listener>, std::string> Server::listeners_for(Generation& generation,
+                                                                                const Plan& plan,
                                                                                 const std::vector<Port>& ports) const {
     std::vector<Listener> wanted;
     std::vector<int> opened;
@@ -88,19 +89,18 @@ std::expected<std::vector<Server::Listener>, std::string> Server::listeners_for(
         return std::unexpected(message);
     };
     const ir::Module& module = generation.module;
-    for (const EndpointPlan& plan : plan_of(module)) {
-        if (!plan.refused.empty()) continue;
-        const ir::Service& service = module.services[plan.service];
-        const ir::Endpoint& endpoint = service.endpoints[plan.endpoint];
-        const auto& inside = options_.inside;
-        if (endpoint.tcp && std::ranges::find(inside, plan.service) != inside.end()) continue;
+    for (const EndpointPlan& each : plan) {
+        if (!each.in_user_space()) continue;
+        const ir::Service& service = module.services[each.service];
+        const ir::Endpoint& endpoint = service.endpoints[each.endpoint];
         const std::string missing = missing_file(module, service, endpoint.tcp, generation.files);
         if (!missing.empty()) return failed(fmt::format("service '{}' cannot be served: {}", service.name, missing));
         std::uint16_t port = endpoint.port;
         for (const Port& other : ports)
-            if (other.service == plan.service) port = other.port;
-        const auto same = std::ranges::find_if(
-            wanted, [&](const Listener& each) { return port != 0 && each.wanted == port && each.tcp == endpoint.tcp; });
+            if (other.service == each.service) port = other.port;
+        const auto same = std::ranges::find_if(wanted, [&](const Listener& other) {
+            return port != 0 && other.wanted == port && other.tcp == endpoint.tcp;
+        });
         if (same != wanted.end())
             return failed(
                 fmt::format("service '{}': {} port {} is that of service '{}' as well; give one of the two "
@@ -109,13 +109,13 @@ std::expected<std::vector<Server::Listener>, std::string> Server::listeners_for(
         if (const Listener* there = find_listener(service.name, port, endpoint.tcp, wanted)) {
             wanted.push_back(*there);
         } else {
-            auto listener = listen(plan.service, port, endpoint.tcp);
+            auto listener = listen(each.service, port, endpoint.tcp);
             if (!listener) return failed(fmt::format("service '{}': {}", service.name, listener.error()));
             opened.push_back(listener->fd);
             wanted.push_back(std::move(*listener));
         }
         wanted.back().generation = &generation;
-        wanted.back().service = plan.service;
+        wanted.back().service = each.service;
         wanted.back().xdp = endpoint.via == "xdp";
     }
     return wanted;
@@ -167,11 +167,12 @@ void Server::close_listener(std::uint32_t index) {
     if (listener.accepting) listener.generation->closing++;
 }
 
-std::expected<void, std::string> Server::reload(engine::Engine& engine, Files files, const std::vector<Port>& ports) {
+std::expected<void, std::string> Server::reload(engine::Engine& engine, Files files, const Plan& plan,
+                                                const std::vector<Port>& ports) {
     auto made = make_generation(engine, std::move(files), options_);
     if (!made) return std::unexpected(made.error());
     auto next = std::move(*made);
-    auto listeners = listeners_for(*next, ports);
+    auto listeners = listeners_for(*next, plan, ports);
     if (!listeners) return std::unexpected(listeners.error());
     next->inherit_counters(*now_);
     goes_to_.clear();
@@ -190,7 +191,13 @@ std::expected<void, std::string> Server::reload(engine::Engine& engine, Files fi
     std::vector<std::uint32_t> in_order;
     for (std::uint32_t index = waiting_.pop(); index != engine::kNoIndex; index = waiting_.pop())
         in_order.push_back(index);
-    waiting_ = {ranks_of(now_->module), WaitingLink{&connections_, &datagrams_}};
+    waiting_ = {lines_of(now_->module), WaitingLink{&connections_, &datagrams_}};
+    // What is marked first is looked at first, and so stays the one that has been idle longest.
+    for (std::uint32_t index = idle_.pop(); index != engine::kNoIndex; index = idle_.pop()) {
+        connections_[index].idle_line = engine::kNoIndex;
+        mark(index);
+    }
+    idle_ = {lines_of(now_->module), IdleLink{&connections_}};
     for (std::uint32_t i = 0; i < connections_.size(); i++) {
         Connection& connection = connections_[i];
         if (!connection.used()) continue;
@@ -199,12 +206,11 @@ std::expected<void, std::string> Server::reload(engine::Engine& engine, Files fi
     }
     for (const std::uint32_t index : in_order) {
         if (index >= kFirstDatagram) {
-            // It ends where it began; the newer spec's classes need not be those of the one before.
-            rank(index) = static_cast<std::uint16_t>(now_->module.classes.size());
+            rank(index) = rank_of(datagrams_[index - kFirstDatagram]);
         } else if (!connections_[index].parting()) {
             go_over(connections_[index]);
         }
-        waiting_.push(rank(index), index);
+        waiting_.push(line(index), index);
     }
     end_generation();
     return {};
@@ -223,7 +229,6 @@ void Server::part(std::uint32_t index) {
     Connection& connection = connections_[index];
     const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
     connection.parting_until_ns = static_cast<std::uint64_t>(now) + kParting;
-    connection.rank = static_cast<std::uint16_t>(now_->module.classes.size());  // with those that have no class
 }
 
 void Server::end_generation() {

@@ -24,14 +24,15 @@ constexpr std::uint64_t kQuietAmidRequest = 200'000'000;  // ns
 void Server::settle(std::uint32_t index) {
     Connection& connection = connections_[index];
     if (!connection.used()) return;
+    forget_idle(index);
     if (connection.broken) return drop(index);
     fill_input(connection);
     if (connection.request == engine::kNoIndex && !connection.waiting) {
         if (connection.generation != now_.get() && !connection.parting()) go_over(connection);
         if (!connection.leaving) look_for_request(index);
     }
-    // A reply goes out when it is whole, also while the next request runs, or fills the room for it.
-    const std::size_t ready = connection.blocked ? SIZE_MAX : connection.output.of_whole();
+    // A reply goes out when it is whole, also while the next request runs, or when it waits for room or memory.
+    const std::size_t ready = connection.blocked || connection.hungry ? SIZE_MAX : connection.output.of_whole();
     if (connection.sending == 0 && !connection.output.empty() && ready != 0) start_sending(index, ready);
     if (connection.lingering && connection.at_end) return drop(index);
     if (connection.leaving && !connection.lingering && connection.request == engine::kNoIndex &&
@@ -43,6 +44,7 @@ void Server::settle(std::uint32_t index) {
         net_->stop_receiving(index);
     }
     if (!connection.receiving && !no_room && !connection.at_end) receive(index);
+    if (connection.is_idle()) note_idle(index);
 }
 
 // Who has sent ahead more than there is room for may have all buffers, which is nobody else's fault.
@@ -76,7 +78,7 @@ void Server::look_for_request(std::uint32_t index) {
         if ((begun || skips) && connection.request_deadline_ns == 0)
             connection.request_deadline_ns = now_ns() + options_.timeout_ns;
         const bool to_end = draining_ || connection.parting();
-        if (connection.at_end || (to_end && stays_quiet(connection, begun || skips))) connection.leaving = true;
+        if (connection.at_end || (to_end && stays_quiet(index, begun || skips))) connection.leaving = true;
         if (begun && connection.at_end) counters_of(connection).unanswered++;  // the rest of it will not come
         return;
     }
@@ -92,31 +94,44 @@ void Server::look_for_request(std::uint32_t index) {
 void Server::wait_turn(std::uint32_t index) {
     Connection& connection = connections_[index];
     connection.waiting = true;
-    waiting_.push(connection.rank, index);
+    waiting_.push(line(index), index);
     start_waiting();
     if (waiting_.size() > options_.waiting) shed();
 }
 
+// Each edition has places of its own, so that whoever waits for one of the one holds up nobody of the other.
 void Server::start_waiting() {
-    while (now_->requests.any_free()) {
-        const std::uint32_t index = waiting_.pop();
+    const auto has_place = [&](std::uint32_t line) {
+        const Generation* of = line == kLineBefore ? before_.get() : now_.get();
+        return of != nullptr && of->requests.any_free();
+    };
+    for (;;) {
+        const std::uint32_t index = waiting_.pop(has_place);
         if (index == engine::kNoIndex) return;
-        if (!generation_of(index).requests.any_free()) return waiting_.push_front(rank(index), index);
         index < kFirstDatagram ? begin(index, false) : begin_datagram(index - kFirstDatagram, false);
     }
 }
 
-// One that waits is answered with the service's failure instead: of the least urgent class the one that came last.
+// One that waits is answered with the service's failure instead: the one whose turn would come last.
 void Server::shed() {
     const std::uint32_t index = waiting_.pop_least();
     if (index >= kFirstDatagram) return shed_datagram(index - kFirstDatagram);
     Connection& connection = connections_[index];
     counters_of(connection).shed++;
     if (connection.generation->requests.any_spare()) return begin(index, true);
-    // Those who were to be told of it do not read: without a word then.
+    // Where nothing can be said of it, the connection ends behind the replies that were made before.
+    counters_of(connection).unanswered++;
+    note_unanswered();
     connection.waiting = false;
-    connection.broken = true;
+    connection.leaving = true;
     mark(index);
+}
+
+void Server::note_unanswered() {
+    static_assert(kShedPlaces == 64);
+    fallbacks_->note("shed-unanswered",
+                     "requests were shed without a reply: what answers them (`on failure`) waited for chains in all 64 "
+                     "places that there are for it; let it reply without calling a chain, or give more --waiting");
 }
 
 void Server::begin(std::uint32_t index, bool is_shed) {
@@ -131,6 +146,7 @@ void Server::begin(std::uint32_t index, bool is_shed) {
     if (endless || is_shed) {
         Requests::Unrun unrun{.ending = is_shed ? Ending::failed : Ending::malformed};
         if (!endless) unrun = requests.unrun(connection.service, program, bytes);
+        unrun.shed = is_shed;
         connection.request = requests.start_failed(connection.service, unrun, bytes, connection.output, index);
     } else {
         connection.request = requests.start(connection.service, program, bytes, connection.output, index);
@@ -141,9 +157,12 @@ void Server::begin(std::uint32_t index, bool is_shed) {
 void Server::go_on(Generation& generation, std::uint32_t slot) {
     const std::uint32_t index = generation.requests.connection(slot);
     const bool stream = index < kFirstDatagram;
-    switch (generation.requests.go_on(slot)) {
+    const RunState state = generation.requests.go_on(slot);
+    if (stream) connections_[index].hungry = state == RunState::short_;
+    switch (state) {
         case RunState::chain: break;
         case RunState::starved: generation.starved.push_back(slot); break;
+        case RunState::yields: generation.yielding.push_back(slot); break;
         case RunState::short_:
             if (!stream) give_way(generation, slot);
             wait_for_memory(generation, slot);
@@ -151,27 +170,16 @@ void Server::go_on(Generation& generation, std::uint32_t slot) {
         case RunState::full:
             if (!stream) return datagram_reply_too_long(generation, slot);
             connections_[index].blocked = true;
-            if (connections_[index].slow) generation.requests.park(slot);
+            // Who is told that his request is not run, and does not read that, keeps the place from nobody.
+            if (connections_[index].slow || generation.requests.is_shed(slot)) generation.requests.park(slot);
             break;
         case RunState::ended: stream ? ended(generation, slot) : datagram_ended(generation, slot); break;
     }
     mark(index);
 }
 
-void Server::wait_for_memory(Generation& generation, std::uint32_t slot) {
-    generation.short_of_memory.push_back(slot);
-    fallbacks_->note("short-of-memory",
-                     "requests waited for memory that replies to other clients lay in; --memory gives more");
-}
-
-void Server::go_on_starved(Generation& generation) {
-    generation.again.swap(generation.starved);
-    for (const std::uint32_t slot : generation.again) go_on(generation, slot);
-    generation.again.clear();
-}
-
-void Server::go_on_short(Generation& generation) {
-    generation.again.swap(generation.short_of_memory);
+void Server::go_on_all(Generation& generation, std::vector<std::uint32_t>& slots) {
+    generation.again.swap(slots);
     for (const std::uint32_t slot : generation.again) go_on(generation, slot);
     generation.again.clear();
 }
@@ -225,10 +233,12 @@ void Server::finish(std::uint32_t index) {
 // Takes a connection away. Its operations end first, because their completions name its place.
 void Server::drop(std::uint32_t index) {
     Connection& connection = connections_[index];
-    if (connection.waiting) waiting_.remove(connection.rank, index);
+    forget_idle(index);
+    if (connection.waiting) waiting_.remove(line(index), index);
     connection.waiting = false;
     if (connection.request != engine::kNoIndex) {
-        for (auto* list : {&connection.generation->starved, &connection.generation->short_of_memory})
+        Generation& generation = *connection.generation;
+        for (auto* list : {&generation.starved, &generation.yielding, &generation.short_of_memory})
             std::erase(*list, connection.request);
         connection.generation->requests.abandon(connection.request);
         connection.request = engine::kNoIndex;
@@ -254,19 +264,25 @@ void Server::drop(std::uint32_t index) {
     counters_of(connection).open--;
     connection.generation->connections--;
     used_--;
+    displaced_ -= connection.displaced ? 1 : 0;
     free_.push_back(index);
 }
 
-// Whether nothing that the peer has sent is on its way to us.
-bool Server::quiet(const Connection& connection) const {
+// Whether nothing that the peer has sent is on its way to us. What is in the socket no more may be in a buffer already
+// that was not looked at yet, behind much else that has come.
+bool Server::quiet(std::uint32_t index) const {
+    const Connection& connection = connections_[index];
+    if (connection.held_head != engine::kNoIndex) return false;
     int unread = 0;
-    return connection.held_head == engine::kNoIndex && (ioctl(connection.fd, FIONREAD, &unread) != 0 || unread == 0);
+    if (ioctl(connection.fd, FIONREAD, &unread) == 0 && unread != 0) return false;
+    return !net_->any_received(index);
 }
 
 // Of a request of which some has come, the rest may be on its way although it has been sent: it is not at once that
 // what fills one socket has gone over to the other.
-bool Server::stays_quiet(Connection& connection, bool amid_request) const {
-    if (!quiet(connection)) {
+bool Server::stays_quiet(std::uint32_t index, bool amid_request) {
+    Connection& connection = connections_[index];
+    if (!quiet(index)) {
         connection.quiet_until_ns = 0;
         return false;
     }

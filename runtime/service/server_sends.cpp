@@ -126,8 +126,7 @@ bool Server::takes_nothing(Connection& connection, std::uint64_t now) const {
 // Where requests wait for a place or for memory, a reply whose peer has not made room for it from one look to the next
 // leaves its own to them, now and each time that it waits again.
 void Server::take_places_of_slow() {
-    const bool places = !waiting_.empty() && !now_->requests.any_free();
-    if ((!places && !any_short()) || !is_due(places_looked_ns_, kEndingTickMs)) return;
+    if ((waiting_.empty() && !any_short()) || !is_due(places_looked_ns_, kEndingTickMs)) return;
     for (Connection& connection : connections_) {
         if (!connection.blocked || connection.slow || connection.request == engine::kNoIndex) continue;
         if (!std::exchange(connection.was_blocked, true)) continue;

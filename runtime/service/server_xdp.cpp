@@ -71,7 +71,8 @@ std::string Server::why_unheard(const Interface& interface) const {
     const bool empty = ours.addresses.empty(), any = options_.address == "::";
     if (!empty && !(any && std::ranges::all_of(ours.addresses, net::is_of_link))) return {};
     const std::string master = net::master_of(ours);
-    const bool has_some = !net::addresses_of(ours.device).value_or(ours.addresses).empty();
+    const auto now = net::addresses_of(ours.device);
+    const bool has_some = !(now ? now->own : ours.addresses).empty();
     if (!master.empty() && (any || !has_some))
         return fmt::format("{} has no IP address{}: datagrams to {}'s addresses come by the socket; name {}",
                            interface.name, empty ? "" : " but the link's", master, master);
@@ -161,6 +162,7 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
     wanted.attach = options_.attach;
     wanted.share = options_.share;
     wanted.whole_requests = true;
+    wanted.number = static_cast<std::uint16_t>(index);
     if (found && is_taken(found->index))
         return fallbacks_->note("xdp-refused", fmt::format("{} is another name of an interface that is taken already: "
                                                            "keep one of the two",
@@ -175,7 +177,7 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
     interface.port = std::move(*port);
     interface.generation = now_.get();
     interface.opened++;
-    interface.unheard = false;
+    interface.unheard = interface.unread = false;
     news_.push_back(interface.port->describe());
     look_at_bound(interface);
     look_at_peer(interface);
@@ -220,16 +222,24 @@ void Server::look_at_link(std::uint32_t index, const net::LinkChanges& changes) 
         const bool told = changes.missed || std::ranges::find(changes.changed, ours.index) != changes.changed.end();
         if (told && !look_at_attributes(index)) return;
         if (told) look_at_peer(interface);
-        if (!changes.addresses) return;
-        if (const auto looked = interface.port->look_at_addresses(); !looked)
-            fallbacks_->note("xdp-addresses", fmt::format("{}; datagrams to its newer addresses come by the socket",
-                                                          looked.error().message));
-        return look_at_bound(interface);
+        if (changes.addresses) look_at_addresses(interface);
+        return;
     }
     gone_++;
     news_.push_back(fmt::format("{} is gone: AF_XDP on it ends, its services are served via uring", interface.name));
     // Nothing that waits to be sent will leave one that was removed; one that is called otherwise now sends it still.
     let_go(index, now_ns() + (removed ? 0 : kLettingGo));
+}
+
+// What could not be asked, as without a descriptor to spare, is asked again with each tick.
+void Server::look_at_addresses(Interface& interface) {
+    const auto looked = interface.port->look_at_addresses();
+    const bool unread = !looked && looked.error().why != net::Refusal::Why::unsupported;
+    const bool again = std::exchange(interface.unread, unread) && unread;
+    if (!looked && !again)
+        fallbacks_->note("xdp-addresses", fmt::format("{}; datagrams to its newer addresses come by the socket",
+                                                      looked.error().message));
+    look_at_bound(interface);
 }
 
 // The MTU says how long replies may be. The MAC address is a constant of the program, which leaves to the kernel what
@@ -303,7 +313,7 @@ bool Server::is_over(const Interface& interface) {
 void Server::close_interface(Interface& interface) {
     for (std::size_t number = 0; number < interface.services.size(); number++)
         add(interface.generation->udp_counters[interface.services[number].second]->kept, interface.port->kept(number));
-    interface.dropped += interface.port->counters().dropped;
+    interface.dropped += interface.port->dropped();
     interface.port.reset();
     interface.until_ns = 0;
 }
@@ -327,10 +337,10 @@ void Server::forget_replies() {
         if (interface.port != nullptr) interface.port->replies().forget();
 }
 
-// Where packets that the driver sends back do not arrive, the runtime answers all.
+// Where packets that the driver sends back do not arrive, the runtime answers all; where it keeps none, there are none.
 void Server::look_at_peer(Interface& interface) {
-    const auto kept = [&](const auto& each) { return keeps(interface.generation->module.services[each.second]); };
-    if (std::ranges::none_of(interface.services, kept)) return;
+    if (!interface.port->replies().keeps_any()) return;
+    if (net::is_gone(interface.port->interface())) return;  // which says nothing of its peer, and is told by itself
     interface.port->look_at_peer(link_news_.has_value());
     const bool before = std::exchange(interface.answers, interface.port->answering() != CIO_XDP_SILENT);
     if (interface.answers || !before) return;
@@ -351,17 +361,30 @@ std::vector<Server::Taken> Server::interfaces() const {
     return taken;
 }
 
+std::uint64_t Server::interface_dropped(std::size_t number) const {
+    const Interface& interface = interfaces_[number];
+    return interface.dropped + (interface.port != nullptr ? interface.port->dropped() : 0);
+}
+
 // What came while this thread could not look is no overload: as long as the rings hold it, it is taken as chains end,
-// and nothing is shed. For a while only: where chains do not go on, the least urgent are told.
+// and nothing is shed. For a while only: where chains do not go on, all of it is taken, and the least urgent are told,
+// however often others have the processor meanwhile.
 void Server::look_for_backlog() {
     if (interfaces_.empty()) return;
     const std::uint64_t now = now_ns(), away = now - std::exchange(looked_ns_, now);
-    if (backlog_ != 0 && now >= backlog_until_ns_) backlog_ = 0;
-    if (away < kAway) return;
-    backlog_ = 0;
+    if (backlog_ != 0 && now >= backlog_until_ns_) {
+        backlog_ = 0;
+        backlog_overdue_ = true;
+    }
+    if (away < kAway && !backlog_overdue_) return;
+    std::size_t came = 0;
     for (const Interface& interface : interfaces_)
-        if (interface.port != nullptr) backlog_ += interface.port->came();
-    backlog_until_ns_ = now + kBacklogFor;
+        if (interface.port != nullptr) came += interface.port->came();
+    backlog_overdue_ = backlog_overdue_ && came != 0;
+    if (away < kAway || backlog_overdue_) return;
+    const bool moves = std::exchange(backlog_moves_, false);
+    if (backlog_ == 0 || moves) backlog_until_ns_ = now + kBacklogFor;
+    backlog_ = came;
 }
 
 // True: something came.
@@ -379,6 +402,7 @@ bool Server::take_from_interfaces() {
         any = any || count != 0;
         backlog_ -= std::min(backlog_, count);
     }
+    backlog_moves_ = backlog_moves_ || any;
     return any;
 }
 
@@ -387,7 +411,10 @@ void Server::take_frame(std::uint32_t number, const umem::Descriptor& frame) {
     std::uint8_t* payload = interface.generation->engine.memory().data(frame.frame) + frame.offset;
     const auto service = std::ranges::find(interface.services, destination_port(payload),
                                            &std::pair<std::uint16_t, std::uint32_t>::first);
-    if (service == interface.services.end()) {
+    const bool is_served = service != interface.services.end();
+    const net::Ends ends = interface.port->ends(frame);
+    const unsigned link = net::is_of_link(ends.peer) ? interface.port->interface().index : 0;
+    if (!is_served || comes_from_us({ends.peer, ends.peer_port, link}, *interface.generation, service->second)) {
         interface.port->release(frame);
         return;
     }
@@ -411,9 +438,14 @@ int Server::flush() {
     }
     if (!draining_) open_busy_interfaces();
     bool unsent = false, busy = false, down = false;
-    for (const Interface& interface : interfaces_) {
+    for (Interface& interface : interfaces_) {
         busy = busy || interface.tries != 0;
         if (interface.port == nullptr) continue;
+        if (interface.unread && interface.until_ns == 0 && now_ns() >= interface.try_ns) {
+            interface.try_ns = now_ns() + kTryAgain;
+            look_at_addresses(interface);
+        }
+        busy = busy || (interface.unread && interface.until_ns == 0);
         interface.port->flush();
         unsent = unsent || interface.port->unsent();
         down = down || interface.port->waits_for_link();

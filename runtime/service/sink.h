@@ -25,6 +25,8 @@ class Sink {
     }
     // No more bytes of a frame that refer() took will follow.
     virtual void let_go(umem::Frame frame) { (void)frame; }
+    // Whether it sends what it has of a reply that is not whole, so that frames come back which it was let go of.
+    virtual bool sends_early() const { return false; }
 };
 
 }  // namespace chainio::service

@@ -193,21 +193,31 @@ Ahead::Begun Ahead::begin(std::uint32_t index, std::uint64_t now_ns) {
 Ahead::Begun Ahead::begin_walk(const Item& item, std::uint64_t now_ns) {
     const std::uint32_t chain = item.walk.chain;
     if (!score_.admit(chain)) return Begun::yes;
+    if (!ranges_.make_room(1, kPageBytes, now_ns)) {
+        score_.refused(chain);
+        return Begun::yes;
+    }
     switch (walks_.start(item.walk, now_ns)) {
         case Walks::Started::yes: return Begun::yes;
         case Walks::Started::duplicate: score_.duplicate(chain); return Begun::yes;
-        case Walks::Started::refused: score_.dropped(chain); return Begun::yes;
+        case Walks::Started::refused: score_.refused(chain); return Begun::yes;
         case Walks::Started::full: break;
     }
     score_.take_back(chain);
     return Begun::waits;
 }
 
+bool Ahead::can_serve(ShadowFile& file) {
+    if (walks_.disk().reads_to_memory()) return direct_.ready(file);
+    direct_.count_no_ring();
+    return false;
+}
+
 // Takes pieces off the item and begins them, until it is finished with or has to wait.
 Ahead::Begun Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
     const std::uint32_t chain = item.walk.chain;
     ShadowFile& file = *item.walk.file;
-    if (file.served && !direct_.ready(file)) {
+    if (file.served && !can_serve(file)) {
         score_.dropped(chain);
         return Begun::yes;
     }
@@ -230,6 +240,7 @@ Ahead::Begun Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
         fetch_slots_[slot] = wanted;
         file.pins++;
         fetches_++;
+        last_begun_ns_ = now_ns;
         fetch_bytes_ += wanted.length;
         score_.fetched(chain, wanted.length);
     }
@@ -240,7 +251,7 @@ Ahead::Begun Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
 bool Ahead::has_piece(const Fetch& wanted) const {
     const ShadowFile& file = *wanted.file;
     return file.served ? direct_.holds(file, wanted.offset, wanted.length)
-                       : walks_.disk().in_memory(file.fd, wanted.offset, wanted.length);
+                       : walks_.disk().in_memory(file.fd, wanted.offset, wanted.length, file.counts_pages);
 }
 
 // Longer where it will only be begun. Some of them have to find room among what is ahead.
@@ -304,9 +315,9 @@ bool Ahead::begin_piece(Fetch& wanted, std::uint64_t now_ns) {
         if (file.served) wanted.frame = direct_.begin(file, wanted.offset, pages_of(wanted.length));
         if (whole && (!file.served || wanted.frame != shim::kNoFrame) && hand_to_disk(wanted, free_fetch_)) return true;
         if (wanted.frame != shim::kNoFrame) direct_.arrived(wanted.frame, pages_of(wanted.length), 0);
-        ranges_.failed(wanted.range);
+        ranges_.take_back(wanted.range);
     }
-    score_.dropped(chain);
+    score_.refused(chain, pieces_of(wanted.length));
     return false;
 }
 
@@ -320,7 +331,7 @@ void Ahead::begun_elsewhere(std::uint32_t chain, std::uint64_t file, std::uint64
     constexpr std::uint64_t kLongestAgo = 200'000'000;
     const std::uint64_t now = now_ns(), begun = std::clamp(ran.begun_ns, now - std::min(now, kLongestAgo), now);
     const std::uint32_t range = ranges_.begin(file, offset, ran.length, chain, score_.turns()[chain], begun);
-    if (range == kNoRange) return score_.dropped(chain);
+    if (range == kNoRange) return score_.refused(chain);
     ranges_.arrived(range, begun);
     score_.fetched(chain, ran.length, true);
 }
@@ -354,16 +365,12 @@ void Ahead::finish_fetch(FetchDone done, std::uint64_t now_ns) {
     Fetch& fetch = fetch_slots_[done.number];
     const bool again = done.result == -EAGAIN || done.result == -EINTR;
     if (again && ++fetch.tries < kMostTries && hand_to_disk(fetch, done.number)) return;
-    if (done.result < 0) {
-        failed_++;
-        last_error_ = -done.result;
-    }
     if (settle_frames(fetch, done.result)) {
         // A short one has reached the end of the file: what there is is in memory.
         const std::uint64_t took = ranges_.arrived(fetch.range, now_ns);
         if (!slept_) score_.fetch_took(took);
     } else {
-        ranges_.failed(fetch.range);
+        score_.could_not_read(ranges_.failed(fetch.range), std::max(-done.result, 0), fetch.file->key);
     }
     unheard_.come(fetch.mark);
     pressing_ -= fetch.presses;

@@ -50,8 +50,13 @@ class Ahead {
     void drop_waiting();
 
     // Whether something goes on when a read ends: a walk, a program that waits for a frame, what waits to begin. The
-    // end of a short fetch into the page cache is only a matter of the score.
-    bool hurries() const { return walks_.in_flight() > 0 || pressing_ > 0 || !waiting_.empty(); }
+    // end of a short fetch into the page cache is only a matter of the score, which needs to know of a few.
+    bool hurries() const {
+        constexpr std::uint64_t kLongestMeasured = 100'000'000;  // ns: one that never ends says nothing
+        const bool is_measured =
+            fetches_ > 0 && !score_.knows_fetches() && now_ns() - last_begun_ns_ < kLongestMeasured;
+        return walks_.in_flight() > 0 || pressing_ > 0 || !waiting_.empty() || is_measured;
+    }
     // Whether a fetch needs this thread before it ends. Where the kernel does not read ahead, each page is read when
     // the one before has come.
     static bool presses(bool into_frames, std::uint64_t read_ahead, std::uint32_t length);
@@ -64,8 +69,6 @@ class Ahead {
     unsigned under_way() const { return in_flight() + unheard_.count(); }
     std::uint64_t bytes_under_way() const { return fetch_bytes_ + unheard_.bytes(); }
     unsigned waiting() const { return waiting_.size(); }
-    std::uint64_t failed() const { return failed_; }
-    int last_error() const { return last_error_; }
 
   private:
     struct Item {
@@ -100,6 +103,7 @@ class Ahead {
     std::expected<bool, std::string> begin_waiting();
     std::expected<void, std::string> hand_over();
     bool may_walk(const WalkRequest& request);
+    bool can_serve(ShadowFile& file);
     Begun begin_walk(const Item& item, std::uint64_t now_ns);
     Begun begin_fetch(Item& item, std::uint64_t now_ns);
     bool begin_piece(Fetch& wanted, std::uint64_t now_ns);
@@ -123,11 +127,9 @@ class Ahead {
     std::uint32_t last_ = kNoRange;  // the range that was asked for last, until it begins
     engine::PriorityQueue<ItemLink> waiting_;
     unsigned fetches_ = 0, pressing_ = 0;
-    std::uint64_t fetch_bytes_ = 0;
+    std::uint64_t fetch_bytes_ = 0, last_begun_ns_ = 0;
     Unheard unheard_;
     bool slept_ = false;
-    std::uint64_t failed_ = 0;
-    int last_error_ = 0;
 };
 
 }  // namespace chainio::shadow

@@ -8,8 +8,9 @@ namespace chainio::shadow {
 class Devices {
   public:
     struct Device {
-        std::uint64_t read_ahead = 0;  // how far the kernel reads ahead, bytes; 0: not known
+        std::uint64_t read_ahead = 0;  // how far the kernel reads ahead, bytes
         bool begins_reads = false;     // its file system begins a read and lets go of who asked for it
+        bool counts_pages = false;     // its files have their pages themselves: cachestat(2) tells what is in memory
     };
     // Null where none of its files was opened.
     const Device* find(std::uint64_t number) const;
@@ -22,7 +23,11 @@ class Devices {
 
   private:
     std::map<std::uint64_t, Device> devices_;
-    std::map<std::uint64_t, std::uint64_t> stored_ns_;  // when a device's files were last known not to be made
+    struct Kind {
+        std::uint64_t kind = 0, id = 0;  // of file system, and which one, as statfs(2) says it
+        std::uint64_t looked_ns = 0;     // when its files were last known not to be made
+    };
+    std::map<std::uint64_t, Kind> kinds_;
 };
 
 }  // namespace chainio::shadow

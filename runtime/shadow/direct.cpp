@@ -55,7 +55,7 @@ bool Direct::ready(ShadowFile& file) {
         file.served_id = 0;
         refuse(Why::changed);
     }
-    if (!is_settled(info)) return refuse(Why::just_changed);
+    if (!is_settled(info, file.seen)) return refuse(Why::just_changed);
     ServedIdentity identity{
         .device = file.device, .inode = file.inode, .stamp = stamp, .size = static_cast<std::uint64_t>(info.st_size)};
     // File systems that read into a program's memory by a device say what that asks for. Memory, a FUSE server, and
@@ -103,6 +103,7 @@ std::vector<std::string> Direct::notes() const {
         "a chain would walk it, and what walks read is not served",
         "it has changed, though its class is immutable: what was read of it before is served no more",
         "its file system wants reads aligned to more than 4096 bytes",
+        "io_uring may not be used here, and nothing else reads into memory that programs are served from",
     };
     std::vector<std::string> notes;
     for (std::size_t i = 0; i < kWhys; i++) {

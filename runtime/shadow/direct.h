@@ -25,6 +25,7 @@ class Direct {
     bool unchanged(ShadowFile& file);
     void closes(ShadowFile& file);
     void count_walk() { refuse(Why::walk); }
+    void count_no_ring() { refuse(Why::no_ring); }
 
     // Of files that are ready(); as ServedMemory has them.
     bool holds(const ShadowFile& file, std::uint64_t offset, std::uint64_t length) const {
@@ -41,8 +42,18 @@ class Direct {
     std::vector<std::string> notes() const;
 
   private:
-    enum class Why : std::uint8_t { off, no_memory, cannot_open, just_changed, too_many, walk, changed, alignment };
-    static constexpr std::size_t kWhys = 8;
+    enum class Why : std::uint8_t {
+        off,
+        no_memory,
+        cannot_open,
+        just_changed,
+        too_many,
+        walk,
+        changed,
+        alignment,
+        no_ring
+    };
+    static constexpr std::size_t kWhys = 9;
     bool refuse(Why why);
     bool make_memory();
     bool open(ShadowFile& file);

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/shadow/resident.h"
 #include "runtime/shadow/windows.h"
 
 namespace chainio::shadow {
@@ -251,9 +252,9 @@ std::int32_t Disk::read_cached(int fd, const engine::ReadOp& op) {
     const ssize_t got = preadv2(fd, &vector, 1, static_cast<off_t>(op.offset), RWF_NOWAIT);
     if (got >= 0) return static_cast<std::int32_t>(got);
     if (errno != EOPNOTSUPP && errno != EINVAL) return -errno;
-    // A file system without such reads (FUSE): the kernel is asked what is in memory, and what is there is read
-    // plainly.
-    if (watcher_.read_on_its_way(op) || !ask_kernel(fd, op.offset, op.length).value_or(false)) return -EAGAIN;
+    // A file system without such reads (FUSE, overlayfs): the kernel is asked what is in memory, and what is there is
+    // read plainly.
+    if (watcher_.read_on_its_way(op) || !ask_kernel(fd, op.offset, op.length, false).value_or(false)) return -EAGAIN;
     calls_++;
     const ssize_t plain = pread(fd, op.data, op.length, static_cast<off_t>(op.offset));
     return plain < 0 ? -errno : static_cast<std::int32_t>(plain);
@@ -274,14 +275,19 @@ std::optional<std::uint64_t> Disk::cached(int fd, std::uint64_t offset, std::uin
     return std::nullopt;
 }
 
-std::optional<bool> Disk::ask_kernel(int fd, std::uint64_t offset, std::uint64_t length) {
-    const auto pages = cached(fd, offset, length);
+std::optional<bool> Disk::ask_kernel(int fd, std::uint64_t offset, std::uint64_t length, bool counts) {
+    auto pages = cached(fd, offset, length);
+    // None may also mean that the file's pages are another one's.
+    if (!counts && pages.value_or(0) == 0) {
+        calls_ += 3;
+        if (const auto seen = resident_pages(fd, offset, length)) pages = seen;
+    }
     if (!pages) return std::nullopt;
     return *pages >= (offset + length + kPageBytes - 1) / kPageBytes - offset / kPageBytes;
 }
 
-bool Disk::in_memory(int fd, std::uint64_t offset, std::uint64_t length) {
-    if (const auto told = ask_kernel(fd, offset, length)) return *told;
+bool Disk::in_memory(int fd, std::uint64_t offset, std::uint64_t length, bool counts) {
+    if (const auto told = ask_kernel(fd, offset, length, counts)) return *told;
     for (const std::uint64_t end = offset + length; offset < end; offset += scratch_.size()) {
         calls_++;
         const iovec vector{scratch_.data(), std::min<std::uint64_t>(end - offset, scratch_.size())};

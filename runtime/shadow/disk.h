@@ -49,11 +49,13 @@ class Disk final : public engine::Backend {
     int enter(unsigned wait_for, std::span<engine::ReadDone> done) override;
     std::int32_t read_now(const engine::ReadOp& op, bool only_cached) override;
 
-    // Whether all of a range is in memory. Where the kernel does not say, it begins to read what is not.
-    bool in_memory(int fd, std::uint64_t offset, std::uint64_t length);
+    // Whether all of a range is in memory. Where the kernel does not say, it begins to read what is not. `counts`: what
+    // cachestat says of the file is so (devices.h).
+    bool in_memory(int fd, std::uint64_t offset, std::uint64_t length, bool counts);
     // Starts with the next enter(). At most kPiece bytes; false when `depth` are under way.
     // Its bytes go to `to` where that is given, which must stay until it is done; not without a ring.
     bool fetch(int fd, std::uint64_t offset, std::uint32_t length, std::uint32_t number, std::uint8_t* to = nullptr);
+    bool reads_to_memory() const { return ring_.has_value(); }
     // Has the kernel begin to read a range, of which nobody hears when it has come. False, and noted: it does not.
     // `at_once`: of so many bytes it begins all, which are those that it reads ahead.
     bool begin_read(int fd, std::uint64_t offset, std::uint64_t length, std::uint64_t at_once);
@@ -82,7 +84,7 @@ class Disk final : public engine::Backend {
     void touch(int fd, std::uint64_t page);
     std::optional<std::uint64_t> cached(int fd, std::uint64_t offset, std::uint64_t length);
     std::uint64_t grow(int fd, std::uint64_t pages, std::uint64_t most, bool all);
-    std::optional<bool> ask_kernel(int fd, std::uint64_t offset, std::uint64_t length);
+    std::optional<bool> ask_kernel(int fd, std::uint64_t offset, std::uint64_t length, bool counts);
 
     unsigned depth_;
     ReadWatcher& watcher_;

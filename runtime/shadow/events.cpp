@@ -9,17 +9,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
-#include "compiler/diag/utf8.h"
 #include "runtime/shadow/clock.h"
+#include "runtime/shadow/how_read.h"
 
 namespace chainio::shadow {
 namespace {
 
-constexpr std::size_t kMostCounts = 256, kMostExplained = 4096;  // kinds of notes and of explained things
-constexpr std::uint64_t kBetweenSearches = 50'000'000;           // ns, of files whose opening was not seen
+constexpr std::uint64_t kBetweenSearches = 50'000'000;  // ns, of files whose opening was not seen
 constexpr std::uint32_t kMostDescriptors = 65536;
 // Where a chain's walks end it seldom has more to ask for: after so many such pages in a row one in so many is shown
 // to it.
@@ -41,35 +39,6 @@ bool goes_by_contents(const ir::Module& module, const SpecPlan& plan, const Chai
 
 bool is_marked_by_walk(const cio_prefetch& said) { return said.kind == CIO_PREFETCH_MARK_VIA; }
 bool is_mark(const cio_prefetch& said) { return said.kind == CIO_PREFETCH_MARK || is_marked_by_walk(said); }
-
-const char* note_text(shim::Note note) {
-    switch (note) {
-        case shim::Note::io_uring:
-        case shim::Note::aio: break;  // ProcessRings counts them, with those that only /proc shows
-        case shim::Note::static_program: return "a static program was started, which runs plain";
-        case shim::Note::narrow_program: return "a 32-bit program was started, which runs plain";
-        case shim::Note::foreign_program: return "a program for another kind of machine was started, which runs plain";
-        case shim::Note::other_library:
-            return "a program of another C library than glibc was started, which runs plain";
-        case shim::Note::other_user:
-            return "a program was started as another user than whose the run is, and runs plain: the run's folder is "
-                   "its user's alone; start chainio as that user";
-        case shim::Note::not_judged:
-            return "whether a program that was started is static is not known: no process could be made to look at it";
-        case shim::Note::kept:
-            return "the space of a file that was deleted was not free at once: ChainIO was reading it, or slow to "
-                   "close it";
-        case shim::Note::descriptors: return "descriptors above the table's size were opened and not looked at";
-        case shim::Note::sandbox:
-            return "a process restricted its own system calls (seccomp) and went on plain from there";
-        case shim::Note::not_rewritten: return "a program's own system calls are not seen";
-        case shim::Note::filtered:
-            return "the kernel reads ahead in a process's files, though their class says `no_read_ahead`: it may "
-                   "make only some system calls (seccomp)";
-        case shim::Note::mapped: return "a matched file is mapped: reads through the mapping are not seen";
-    }
-    return nullptr;
-}
 
 }  // namespace
 
@@ -109,8 +78,11 @@ void Events::on_message(const Message& message) {
         case shim::EventKind::read:
         case shim::EventKind::ended:
         case shim::EventKind::served:
-        case shim::EventKind::served_ended: return on_read(message);
-        case shim::EventKind::begun: return on_begun(message);
+        case shim::EventKind::served_ended:
+        case shim::EventKind::direct:
+        case shim::EventKind::direct_ended: return on_read(message);
+        case shim::EventKind::begun:
+        case shim::EventKind::direct_begun: return on_begun(message);
         case shim::EventKind::ready: return on_ready(message);
         case shim::EventKind::ran: return on_ran(message);
         case shim::EventKind::probe: return on_probe(message);
@@ -195,20 +167,22 @@ void Events::on_read(const Message& message) {
 void Events::run_read(const Message& message) {
     const shim::Event& event = message.event;
     const bool waited = event.took_ns > shim::kSlowReadNs;
-    const bool served = event.kind == shim::EventKind::served || event.kind == shim::EventKind::served_ended;
-    const bool told = event.kind == shim::EventKind::ended || event.kind == shim::EventKind::served_ended;
+    const auto [direct, served, told] = how_it_read(event.kind);
     // Of one that was said to begin it is known what it asked for, whatever there was.
     if (!told) last_read({message.ring, event.source}) = message.asked;
     ShadowFile* known = parts_.files.find(event.device, event.inode);
+    if (known != nullptr) parts_.files.is_read(*known, direct);
     const bool from_there = known != nullptr && event.offset != 0 && event.offset == known->read_end;
-    parts_.score.expect_saving(event.source, event.took_ns, served, known != nullptr && goes_on(*known, event));
-    // A read of such a file that was not served had nothing of what was fetched.
+    const bool there_anyway = known != nullptr && (goes_on(*known, event) || (known->untold && !served));
+    parts_.score.expect_saving(event.source, event.took_ns, served, there_anyway);
     const std::uint64_t now = waited ? now_ns() : 0;
     const Took took{
         .waited = waited, .began_ns = now - std::min<std::uint64_t>(event.took_ns, now), .ns = event.took_ns};
     Ranges::Touched touched;
-    if (served || known == nullptr || known->served_id == 0)
+    // One past the page cache that was not served had nothing of what was fetched.
+    if (served || !direct)
         touched = parts_.ranges.read(file_key(event.device, event.inode), event.offset, event.length, took);
+    if (touched.fetch_ns != 0) parts_.score.fetch_took(touched.fetch_ns);
     parts_.score.program_read(event.source, event.length, event.took_ns, touched.any);
     if (waited) parts_.score.waited(event.source, now, message.asked);
     if (event.length == 0) return;
@@ -231,6 +205,8 @@ void Events::run_read(const Message& message) {
 void Events::on_begun(const Message& message) {
     const shim::Event& event = message.event;
     last_read({message.ring, event.source}) = event.length;
+    if (ShadowFile* known = parts_.files.find(event.device, event.inode); known != nullptr)
+        parts_.files.is_read(*known, how_it_read(event.kind).direct);
     to_run_.clear();
     for (std::uint32_t chain : on_read_[event.source])
         if (parts_.plan.chains[chain].blind && parts_.score.wants_events(chain)) to_run_.push_back(chain);
@@ -385,59 +361,6 @@ void Events::follow_named(std::uint32_t chain, const cio_prefetch& prefetch, Sha
     parts_.ahead.ask_range(chain, **target, prefetch.offset, prefetch.length, distance_);
 }
 
-void Events::on_note(const Message& message) {
-    const auto note = static_cast<shim::Note>(message.event.source);
-    if (note == shim::Note::io_uring) return rings_.told(message.event.process, ProcessRings::uring);
-    if (note == shim::Note::aio) return rings_.told(message.event.process, ProcessRings::aio);
-    const char* text = note_text(note);
-    if (text == nullptr) return count("a note that nobody knows was posted");
-    std::string line = text;
-    if (!message.payload.empty()) line += " ('" + diag::escaped(text_of(message)) + "')";
-    count(line);
-}
-
-void Events::count(const std::string& what) {
-    const auto found = counts_.find(what);
-    if (found != counts_.end()) {
-        found->second++;
-    } else if (counts_.size() < kMostCounts) {
-        counts_[what] = 1;
-    }
-}
-
-// A link's own name decides, and the kernel's name of what it leads to is what is told.
-bool Events::is_by_another_name(const Message& message) const {
-    const std::string name(text_of(message));
-    return name.starts_with('/') && std::ranges::any_of(parts_.plan.classes, [&](std::uint32_t file_class) {
-               return parts_.files.matches(file_class, name.c_str());
-           });
-}
-
-void Events::explain(const Message& message, const char* why) {
-    const bool matched = message.event.kind == shim::EventKind::opened;
-    std::string by, reason = why == nullptr ? "" : why;
-    if (matched) {
-        const ir::FileClass& files = parts_.spec.module().files[parts_.plan.classes[message.event.source]];
-        by = files.name;
-        if ((message.event.offset & O_DIRECT) != 0 && !files.immutable)
-            reason = "it is opened with O_DIRECT and its class is not immutable: it is left alone";
-        if ((message.event.offset & O_DIRECT) != 0 && files.immutable)
-            reason = "it is opened with O_DIRECT: what is fetched goes into memory that its reads are served from";
-    } else if (message.event.source != 0) {
-        by = parts_.spec.module().sockets[parts_.plan.sockets[message.event.source - 1U]].name;
-    } else {
-        reason = is_by_another_name(message) ? "it is opened by another name, as a link's, that no class matches"
-                                             : "no class matches";
-    }
-    const std::pair key{diag::escaped(text_of(message)), by + "\n" + reason};
-    const auto found = explained_.find(key);
-    if (found != explained_.end()) {
-        found->second.times++;
-    } else if (explained_.size() < kMostExplained) {
-        explained_[key] = {key.first, by, reason, 1};
-    }
-}
-
 // Reads of a process that has such rings are not served; where /proc does not say, it may have.
 bool Events::may_serve(std::uint32_t process) {
     if (!parts_.direct.any() || process == 0) return false;
@@ -452,30 +375,6 @@ void Events::look_again() {
     std::erase_if(grants_, [](const auto& entry) { return kill(static_cast<pid_t>(entry.first), 0) != 0; });
     for (auto& [process, grant] : grants_) grant.looked = false;
     rings_.tick();
-}
-
-std::vector<std::string> Events::notes() const {
-    std::vector<std::string> notes = refusals_.notes();
-    const auto times = [](std::uint64_t n) { return n == 1 ? std::string("once") : std::to_string(n) + " times"; };
-    if (direct_ != 0)
-        notes.push_back(
-            "a file that was opened with O_DIRECT was left alone " + times(direct_) +
-            ": what is fetched into the page cache does not reach its reads; declare the class `immutable` if its "
-            "bytes never change");
-    if (gone_ != 0) notes.push_back("the bytes of a read could not be read again " + times(gone_));
-    if (const auto holders = rings_.holders(ProcessRings::uring); holders != 0)
-        notes.push_back("a process has set up an io_uring: its operations on it are not seen (" + times(holders) + ")");
-    if (const auto holders = rings_.holders(ProcessRings::aio); holders != 0)
-        notes.push_back("a process has set up a kernel AIO context: its operations on it are not seen (" +
-                        times(holders) + ")");
-    for (const auto& [what, count] : counts_) notes.push_back(what + " (" + times(count) + ")");
-    return notes;
-}
-
-std::vector<Explained> Events::explained() const {
-    std::vector<Explained> all;
-    for (const auto& [key, one] : explained_) all.push_back(one);
-    return all;
 }
 
 }  // namespace chainio::shadow

@@ -82,6 +82,7 @@ class Events final : public MessageSink {
     void on_probe(const Message& message);
     void on_note(const Message& message);
     bool is_by_another_name(const Message& message) const;
+    const char* why_passed(const Message& message) const;
     void explain(const Message& message, const char* why);
     ShadowFile* search(const shim::Event& event);
     ShadowFile* file_of(const shim::Event& event);
@@ -116,6 +117,7 @@ class Events final : public MessageSink {
     Refusals refusals_;
     std::map<std::string, std::uint64_t> counts_;
     std::map<std::pair<std::string, std::string>, Explained> explained_;  // by what and why
+    std::uint64_t not_counted_ = 0, not_explained_ = 0;                   // since there was no room for more
     std::uint64_t direct_ = 0, gone_ = 0, last_search_ns_ = 0;
     bool asked_ = false;
     unsigned distance_ = 0;  // folders from where the thread is to the file at hand

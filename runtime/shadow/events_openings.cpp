@@ -36,13 +36,16 @@ void Events::on_opened(const Message& message) {
         return refusals_.add(FileRefusal::no_match, file_key(event.device, event.inode));
     }
     if (explain_) explain(message, nullptr);
+    const bool direct = (event.offset & O_DIRECT) != 0;
     // Its reads are not told of, nor is its end; others may read the same file through the page cache.
-    if ((event.offset & O_DIRECT) != 0 && !parts_.spec.module().files[file_class].immutable) {
+    if (direct && !parts_.spec.module().files[file_class].immutable) {
         direct_++;
         return;
     }
-    // Files that no chain is about are only prefetched, by paths that chains make themselves.
-    if (on_read_[event.source].empty() && on_open_[event.source].empty()) return;
+    // Files that no chain is about are only prefetched, by paths that chains make themselves: all there is to know is
+    // where to.
+    const bool is_source = !on_read_[event.source].empty() || !on_open_[event.source].empty();
+    if (!is_source && !direct && parts_.files.find(event.device, event.inode) == nullptr) return;
     ShadowFile& opened = parts_.files.opened(event.device, event.inode, text_of(message), event.offset, file_class);
     if (on_open_[event.source].empty()) return;
     const std::uint64_t now = now_ns();

@@ -2,27 +2,21 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <charconv>
 #include <iterator>
 
 #include "runtime/engine/files.h"
 #include "runtime/shadow/clock.h"
-#include "runtime/shadow/stamps.h"
+#include "runtime/shadow/resident.h"
 #include "runtime/shim/glob.h"
 #include "runtime/shim/served.h"
 
 namespace chainio::shadow {
 namespace {
 
-constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 constexpr std::uint64_t kPathGoodFor = 1'000'000'000;  // ns until a path is looked at again
 constexpr std::uint32_t kMostSearched = 4096;          // descriptors of a process
 
@@ -31,13 +25,6 @@ int hex_of(char c) {
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
     if (c >= 'A' && c <= 'F') return c - 'A' + 10;
     return -1;
-}
-
-// The name of a descriptor in /proc/self/fd.
-std::array<char, 16> number_of(int fd) {
-    std::array<char, 16> name{};
-    std::to_chars(name.data(), name.data() + name.size() - 1, fd);
-    return name;
 }
 
 bool has_parent_step(std::string_view path) {
@@ -77,7 +64,7 @@ std::optional<std::string> decode_path(std::string_view encoded) {
         path += c;
     }
     path.erase(0, std::min(path.find_first_not_of('/'), path.size()));
-    if (path.empty() || has_parent_step(path)) return std::nullopt;
+    if (has_parent_step(path)) return std::nullopt;
     return path;
 }
 
@@ -97,15 +84,11 @@ Files::Files(const spec::Loaded& spec, std::uint32_t most_known, std::uint32_t m
     : spec_(spec),
       most_known_(most_known),
       most_open_(most_open),
-      roots_(spec.module().files.size(), -1),
       own_fds_(::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC)),
       user_(geteuid()) {}
 
 Files::~Files() {
     while (!opened_.empty()) close_file(opened_.begin());
-    for (int fd : roots_) {
-        if (fd >= 0) close(fd);
-    }
     if (own_fds_ >= 0) close(own_fds_);
 }
 
@@ -125,6 +108,10 @@ void Files::has_opened(ShadowFile& file, int fd, std::uint64_t size) {
     const Devices::Device& device = devices_.of(file.device, fd, size);
     file.read_ahead = device.read_ahead;
     file.begins_reads = device.begins_reads;
+    file.counts_pages = device.counts_pages;
+    // Who may begin a read learns by that what is there.
+    file.untold = !device.begins_reads && tells_what_is_resident(fd) == false;
+    untold_ += file.untold;
     opened_.splice(opened_.begin(), closed_, by_inode_.find({file.device, file.inode})->second);
 }
 
@@ -168,15 +155,18 @@ void Files::close_or_forget(List::iterator at) {
     if (at->named) forget(at);
 }
 
-void Files::close_some() {
-    for (auto behind = opened_.end(); opened_.size() >= most_open_ && behind != opened_.begin();) {
-        const auto at = std::prev(behind);
-        if (at->pins == 0) {
-            close_or_forget(at);
-        } else {
-            behind = at;
-        }
+// Of those that nothing goes on in.
+bool Files::close_oldest() {
+    for (auto at = opened_.end(); at != opened_.begin();) {
+        if ((--at)->pins != 0) continue;
+        close_or_forget(at);
+        return true;
     }
+    return false;
+}
+
+void Files::close_some() {
+    while (opened_.size() >= most_open_ && close_oldest()) {}
 }
 
 // An open file keeps the space of one that was deleted, and its file system from being unmounted; programs that have
@@ -249,16 +239,6 @@ bool Files::matches(std::uint32_t file_class, const char* path) const {
     return shim::glob_matches(spec_.module().files[file_class].pattern.c_str(), path);
 }
 
-// Whoever has given up root can make a link to what only root may read, and call it as a class does.
-bool Files::may_be_of(std::uint32_t file_class, int fd) const {
-    if (user_ != 0) return true;
-    char name[4096];
-    const ssize_t length = own_fds_ >= 0 ? readlinkat(own_fds_, number_of(fd).data(), name, sizeof name) : -1;
-    if (length <= 0 || static_cast<std::size_t>(length) >= sizeof name) return false;
-    name[length] = 0;
-    return matches(file_class, name);
-}
-
 // The class of an open file says whether it is served: a path that does not lead to it is not to say so.
 bool Files::may_be_called(const ShadowFile& file, std::string_view path, std::uint32_t file_class) const {
     if (file.fd < 0 || (file.path == path && file.file_class == file_class)) return true;
@@ -276,12 +256,16 @@ ShadowFile& Files::opened(std::uint64_t device, std::uint64_t inode, std::string
     }
     ShadowFile& file = add(device, inode, path);
     file.file_class = file_class;
-    file.direct = (flags & O_DIRECT) != 0;
-    file.served = file.direct && spec_.module().files[file_class].immutable;
+    is_read(file, (flags & O_DIRECT) != 0);
     file.named = false;
     file.refused.reset();
     file.openings++;
     return file;
+}
+
+void Files::is_read(ShadowFile& file, bool direct) const {
+    file.direct = direct;
+    file.served = direct && spec_.module().files[file.file_class].immutable;
 }
 
 void Files::closed(std::uint64_t device, std::uint64_t inode) {
@@ -294,6 +278,14 @@ ShadowFile* Files::find(std::uint64_t device, std::uint64_t inode) {
     if (found == by_inode_.end()) return nullptr;
     touch(found->second);
     return &*found->second;
+}
+
+std::string Files::path_of(std::uint64_t key) const {
+    for (const List* list : {&opened_, &closed_}) {
+        const auto found = std::ranges::find(*list, key, &ShadowFile::key);
+        if (found != list->end()) return found->path;
+    }
+    return {};
 }
 
 std::expected<ShadowFile*, FileRefusal> Files::search(std::uint32_t process, std::uint64_t device, std::uint64_t inode,
@@ -324,69 +316,6 @@ std::expected<ShadowFile*, FileRefusal> Files::search(std::uint32_t process, std
     return result;
 }
 
-std::expected<int, FileRefusal> Files::open(ShadowFile& file) {
-    if (file.fd >= 0) return file.fd;
-    if (file.refused) return std::unexpected(*file.refused);
-    close_some();
-    const auto made = open_regular(AT_FDCWD, file.path.c_str(), 0, file.file_class);
-    const bool replaced = made && (made->info.st_dev != file.device || made->info.st_ino != file.inode);
-    if (replaced) close(made->fd);
-    if (!made || replaced) {
-        file.refused = made ? FileRefusal::replaced : made.error();
-        return std::unexpected(*file.refused);
-    }
-    has_opened(file, made->fd, static_cast<std::uint64_t>(made->info.st_size));
-    return made->fd;
-}
-
-// What the path leads to is looked at before it is opened: opening a pipe lets go of who waits at its other end, and a
-// device may do anything. A look at the path and an opening after it would not do, as it could lead elsewhere by then.
-std::expected<Files::Opened, FileRefusal> Files::open_regular(int at, const char* path, std::uint64_t resolve,
-                                                              std::uint32_t file_class) {
-    const auto open_as = [&](int flags) {
-        if (resolve == 0) return ::openat(at, path, flags);
-        open_how how{};
-        how.flags = static_cast<std::uint64_t>(flags);
-        how.resolve = resolve;
-        return static_cast<int>(syscall(SYS_openat2, at, path, &how, sizeof how));
-    };
-    if (may_be_open_ != nullptr) may_be_open_->store(1);
-    const int place = open_as(O_PATH | O_CLOEXEC);
-    if (place < 0) {
-        const bool left = resolve != 0 && (errno == EXDEV || errno == ELOOP);
-        return std::unexpected(left ? FileRefusal::leaves_root : FileRefusal::cannot_open);
-    }
-    Opened made;
-    FileRefusal why = FileRefusal::cannot_open;
-    if (fstat(place, &made.info) == 0) {
-        if (!S_ISREG(made.info.st_mode)) {
-            why = FileRefusal::not_regular;
-        } else if (devices_.made_when_read(made.info.st_dev, place)) {
-            why = FileRefusal::made_when_read;
-        } else if (resolve == 0 && !may_be_of(file_class, place)) {
-            why = FileRefusal::elsewhere;
-        } else {
-            made.fd = own_fds_ >= 0 ? reopen(place, made.info.st_uid) : open_as(kOpenFlags);
-            if (own_fds_ < 0 && made.fd >= 0) fstat(made.fd, &made.info);  // the path may have changed
-        }
-    }
-    close(place);
-    if (made.fd < 0) return std::unexpected(why);
-    return made;
-}
-
-// What `place` stands for; without a trace in its access time where that is allowed, as to its owner.
-int Files::reopen(int place, std::uint32_t owner) {
-    const auto name = number_of(place);
-    const bool own = owner == user_;
-    if (own || leaves_times_) {
-        const int fd = ::openat(own_fds_, name.data(), kOpenFlags | O_NOATIME);
-        if (fd >= 0 || errno != EPERM) return fd;
-        if (!own) leaves_times_ = false;
-    }
-    return ::openat(own_fds_, name.data(), kOpenFlags);
-}
-
 ShadowFile* Files::take(const Opened& made, const std::string& path, std::uint32_t file_class, std::uint64_t now_ns) {
     const auto& [fd, info] = made;
     ShadowFile& file = add(info.st_dev, info.st_ino, path);
@@ -405,41 +334,36 @@ ShadowFile* Files::take(const Opened& made, const std::string& path, std::uint32
     return &file;
 }
 
-std::expected<ShadowFile*, FileRefusal> Files::by_path(int at, const std::string& relative, const std::string& path,
-                                                       std::uint32_t file_class, std::uint64_t now_ns) {
+std::expected<ShadowFile*, FileRefusal> Files::by_path(const std::string& root, const std::string& relative,
+                                                       const std::string& path, std::uint32_t file_class,
+                                                       std::uint64_t now_ns) {
     if (!matches(file_class, path.c_str())) return std::unexpected(FileRefusal::no_match);
     if (const auto known = by_path_.find(path); known != by_path_.end()) {
         ShadowFile* file = find(known->second.device, known->second.inode);
         if (file != nullptr && file->fd >= 0 && elapsed_ns(file->checked_ns, now_ns) < kPathGoodFor) return file;
     }
-    const auto made = at >= 0 ? open_regular(at, relative.c_str(), RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS, file_class)
-                              : open_regular(AT_FDCWD, path.c_str(), 0, file_class);
+    const auto made =
+        root.empty() ? open_regular(AT_FDCWD, path.c_str(), 0, file_class) : open_beneath(root, relative, file_class);
     if (!made) return std::unexpected(made.error());
     return take(*made, path, file_class, now_ns);
 }
 
 std::expected<ShadowFile*, FileRefusal> Files::sibling(const ShadowFile& file, std::string_view ending,
                                                        std::uint32_t file_class, std::uint64_t now_ns) {
-    return by_path(-1, {}, with_ending(file.path, ending), file_class, now_ns);
-}
-
-int Files::root_of(std::uint32_t file_class) {
-    if (roots_[file_class] < 0) {
-        const std::string& root = spec_.module().files[file_class].root;
-        if (!root.empty()) roots_[file_class] = ::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-    }
-    return roots_[file_class];
+    return by_path({}, {}, with_ending(file.path, ending), file_class, now_ns);
 }
 
 std::expected<ShadowFile*, FileRefusal> Files::under_root(std::string_view encoded, std::uint32_t file_class,
                                                           std::uint64_t now_ns) {
-    const auto relative = decode_path(encoded);
+    auto relative = decode_path(encoded);
     if (!relative) return std::unexpected(FileRefusal::leaves_root);
-    const int root = root_of(file_class);
-    if (root < 0) return std::unexpected(FileRefusal::cannot_open);
-    std::string path = spec_.module().files[file_class].root;
+    const ir::FileClass& declared = spec_.module().files[file_class];
+    if (declared.root.empty()) return std::unexpected(FileRefusal::cannot_open);
+    if (relative->empty() || relative->ends_with('/')) *relative += declared.index;
+    if (relative->empty()) return std::unexpected(FileRefusal::leaves_root);
+    std::string path = declared.root;
     if (!path.ends_with('/')) path += '/';
-    return by_path(root, *relative, path + *relative, file_class, now_ns);
+    return by_path(declared.root, *relative, path + *relative, file_class, now_ns);
 }
 
 const std::vector<std::uint64_t>* Files::header(ShadowFile& file, std::uint32_t file_class) {
@@ -459,7 +383,7 @@ bool Files::has_changed(const ShadowFile& file, const ShadowFile::Header& header
 }
 
 // The stamp is from before, so that what changes meanwhile is a change.
-void Files::read_header(const ShadowFile& file, ShadowFile::Header& header) {
+void Files::read_header(ShadowFile& file, ShadowFile::Header& header) {
     const ir::FileClass& declared = spec_.module().files[header.file_class];
     header.fields.reset();
     header.stamp = 0;
@@ -468,7 +392,7 @@ void Files::read_header(const ShadowFile& file, ShadowFile::Header& header) {
         return;
     }
     struct stat info{};
-    if (fstat(file.fd, &info) == 0 && is_settled(info)) header.stamp = shim::stamp_of(info);
+    if (fstat(file.fd, &info) == 0 && is_settled(info, file.seen)) header.stamp = shim::stamp_of(info);
     std::vector<std::uint8_t> first(std::min<std::uint32_t>(declared.header_bytes, CIO_MAX_BLOCK));
     const ssize_t got = pread(file.fd, first.data(), first.size(), 0);
     first.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));

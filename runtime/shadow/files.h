@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "runtime/shadow/devices.h"
+#include "runtime/shadow/stamps.h"
 #include "runtime/shim/protocol.h"
 #include "runtime/spec/loaded.h"
 
@@ -33,9 +34,11 @@ enum class FileRefusal : std::uint8_t {
     leaves_root,
     no_match,
     elsewhere,
-    bad_header
+    bad_header,
+    no_descriptors,
+    no_proc
 };
-inline constexpr std::size_t kFileRefusals = 9;
+inline constexpr std::size_t kFileRefusals = 11;
 
 struct ShadowFile {
     std::uint64_t device = 0, inode = 0, key = 0;
@@ -43,14 +46,16 @@ struct ShadowFile {
     std::uint32_t file_class = 0;  // whose pattern matches the path
     int fd = -1;
     bool named = true;    // by chains only: once it is closed nothing of it need be remembered
-    bool direct = false;  // the program reads it with O_DIRECT
+    bool direct = false;  // programs read it with O_DIRECT, as far as the latest opening or read tells
     // Opening it went wrong; it is not tried again until a program opens it anew.
     std::optional<FileRefusal> refused;
     bool served = false;  // `direct`, and its class is immutable: what is fetched goes into served memory (direct.h)
     std::uint64_t size = 0;
     bool sized = false;            // just now: nobody has gone by the size yet
-    std::uint64_t read_ahead = 0;  // how far the kernel reads ahead on its device, bytes; 0: not known
+    std::uint64_t read_ahead = 0;  // how far the kernel reads ahead on its device, bytes
     bool begins_reads = false;     // its file system begins a read and lets go of who asked for it
+    bool counts_pages = false;     // cachestat(2) tells what of it is in memory
+    bool untold = false;           // nothing does: what was fetched may have been there
     std::uint64_t read_end = 0;    // of the program's latest read of it
     // While it is ready to be served.
     int direct_fd = -1;
@@ -66,13 +71,14 @@ struct ShadowFile {
         std::uint32_t looked = 0;  // Files::looks_ when the file was last looked at
     };
     std::vector<Header> headers;
+    Unchanged seen;
     std::uint32_t waiting = 0;   // requests that have not begun; each pins it, too
     std::uint32_t pins = 0;      // walks and fetches under way: not to be closed
     std::uint32_t openings = 0;  // of programs, that were seen and have not been closed
     std::uint32_t used = 0;      // the turn of let_go() before which it was used last
 };
 
-// How far the kernel reads ahead when a program reads the file, bytes; 0: not at all, or not known.
+// How far the kernel reads ahead when a program reads the file, bytes; 0: not at all.
 std::uint64_t programs_read_ahead(const ir::Module& module, const ShadowFile& file);
 
 class Files {
@@ -89,6 +95,8 @@ class Files {
     // A program has opened it with these flags, by a path that the class matches.
     ShadowFile& opened(std::uint64_t device, std::uint64_t inode, std::string_view path, std::uint64_t flags,
                        std::uint32_t file_class);
+    // A program reads it, with O_DIRECT or without: others may have opened it otherwise meanwhile.
+    void is_read(ShadowFile& file, bool direct) const;
     // A program has closed an opening for good.
     void closed(std::uint64_t device, std::uint64_t inode);
     ShadowFile* find(std::uint64_t device, std::uint64_t inode);
@@ -96,6 +104,8 @@ class Files {
     // that only one whose path the class matches is known from then on.
     std::expected<ShadowFile*, FileRefusal> search(std::uint32_t process, std::uint64_t device, std::uint64_t inode,
                                                    std::uint32_t file_class);
+    // Of a file that is known; empty of any other.
+    std::string path_of(std::uint64_t key) const;
     // Whether it is known without opening it how far the kernel reads ahead on its device.
     bool glances_at(ShadowFile& file) const;
     // Opens it unless it is; the path must still lead to the same device and inode.
@@ -106,9 +116,9 @@ class Files {
     // The one at an absolute path.
     std::expected<ShadowFile*, FileRefusal> at(const std::string& path, std::uint32_t file_class,
                                                std::uint64_t now_ns) {
-        return by_path(-1, {}, path, file_class, now_ns);
+        return by_path({}, {}, path, file_class, now_ns);
     }
-    // A percent-encoded path under the class's root.
+    // A percent-encoded path under the class's root; of a folder, the class's index in it.
     std::expected<ShadowFile*, FileRefusal> under_root(std::string_view encoded, std::uint32_t file_class,
                                                        std::uint64_t now_ns);
     // The header fields of an opened file, kept; null when its first bytes are not the class's header. Whether the file
@@ -128,6 +138,8 @@ class Files {
     void tell_of_openings(std::atomic<std::uint32_t>& may_be_open) { may_be_open_ = &may_be_open; }
 
     std::uint32_t known() const { return static_cast<std::uint32_t>(closed_.size() + opened_.size()); }
+    // How many times files were opened of which nobody says what is in memory.
+    std::uint64_t untold() const { return untold_; }
     std::uint32_t open_count() const { return static_cast<std::uint32_t>(opened_.size()); }
 
   private:
@@ -140,19 +152,24 @@ class Files {
     };
     using List = std::list<ShadowFile>;
     ShadowFile& add(std::uint64_t device, std::uint64_t inode, std::string_view path);
-    std::expected<ShadowFile*, FileRefusal> by_path(int at, const std::string& relative, const std::string& path,
-                                                    std::uint32_t file_class, std::uint64_t now_ns);
+    std::expected<ShadowFile*, FileRefusal> by_path(const std::string& root, const std::string& relative,
+                                                    const std::string& path, std::uint32_t file_class,
+                                                    std::uint64_t now_ns);
     struct Opened {
         int fd = -1;
         struct stat info{};
     };
     bool may_be_of(std::uint32_t file_class, int fd) const;
     bool may_be_called(const ShadowFile& file, std::string_view path, std::uint32_t file_class) const;
+    std::expected<int, FileRefusal> open_root(const std::string& root);
+    std::expected<Opened, FileRefusal> open_regular_now(int at, const char* path, std::uint64_t resolve,
+                                                        std::uint32_t file_class);
     std::expected<Opened, FileRefusal> open_regular(int at, const char* path, std::uint64_t resolve,
+                                                    std::uint32_t file_class);
+    std::expected<Opened, FileRefusal> open_beneath(const std::string& root, const std::string& relative,
                                                     std::uint32_t file_class);
     int reopen(int place, std::uint32_t owner);
     ShadowFile* take(const Opened& made, const std::string& path, std::uint32_t file_class, std::uint64_t now_ns);
-    int root_of(std::uint32_t file_class);
     void touch(List::iterator at);
     void has_opened(ShadowFile& file, int fd, std::uint64_t size);
     void close_file(List::iterator at);
@@ -161,20 +178,21 @@ class Files {
     void close_or_forget(List::iterator at);
     void forget(List::iterator at);
     void forget_oldest();
+    bool close_oldest();
     void close_some();
     bool has_changed(const ShadowFile& file, const ShadowFile::Header& header) const;
-    void read_header(const ShadowFile& file, ShadowFile::Header& header);
+    void read_header(ShadowFile& file, ShadowFile::Header& header);
 
     const spec::Loaded& spec_;
     std::uint32_t most_known_, most_open_, turn_ = 0, looks_ = 0;
     List opened_, closed_;  // files with a descriptor and those without, the most recently used first
     std::unordered_map<Key, List::iterator, KeyHash> by_inode_;
     std::unordered_map<std::string, Key> by_path_;
-    std::vector<int> roots_;  // by file class; -1: not opened yet
     Devices devices_;
     int own_fds_;               // /proc/self/fd; -1: there is none
     std::uint32_t user_;        // ours; root may open what those who post may not
     bool leaves_times_ = true;  // files of other users can be read with O_NOATIME
+    std::uint64_t untold_ = 0;
     std::atomic<std::uint32_t>* may_be_open_ = nullptr;
     Closing closing_ = nullptr;
     void* closing_context_ = nullptr;

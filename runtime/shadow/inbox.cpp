@@ -34,6 +34,9 @@ bool has_payload(shim::EventKind kind) {
         case EventKind::ended:
         case EventKind::served:
         case EventKind::served_ended:
+        case EventKind::direct:
+        case EventKind::direct_begun:
+        case EventKind::direct_ended:
         case EventKind::closed: return false;
         default: return true;
     }
@@ -72,30 +75,45 @@ void Inbox::find_rings(MessageSink& sink) {
     any_used([&](std::uint32_t i) {
         shim::Ring& ring = region_.rings[i];
         // A thread may have ended already and have left events behind.
-        const bool owned = ring.owner.load(std::memory_order_acquire) != 0;
-        if (!owned && ring.tail.load(std::memory_order_acquire) == heads_[i].position) return false;
+        const std::uint32_t owner = ring.owner.load(std::memory_order_acquire);
+        if (owner == 0 && ring.tail.load(std::memory_order_acquire) == heads_[i].position) return false;
         const std::uint32_t process = ring.process.load(std::memory_order_relaxed);
         if (!heads_[i].active) {
             heads_[i].active = true;
             heads_[i].seen_at_reclaim = heads_[i].position;
             active_.push_back(i);
         }
-        if (process != heads_[i].process && process != 0) {
+        // While it is taken, the number and its namespace may be of two processes.
+        const bool settled = (owner & shim::kTaking) == 0;
+        const std::uint32_t image = ring.image.load(std::memory_order_relaxed);
+        if (settled && (process != heads_[i].process || image != heads_[i].image) && process != 0) {
             heads_[i].process = process;
-            note_process(process, sink);
+            heads_[i].image = image;
+            note_process(ring, process, sink);
         }
-        const std::uint32_t serves = sink.may_serve(process) ? process : 0;
+        const bool may_be_asked = settled && !is_elsewhere(ring);
+        const std::uint32_t serves = may_be_asked && sink.may_serve(process) ? process : 0;
         std::atomic<std::uint32_t>& told = region_.serves[i];
         if (told.load(std::memory_order_relaxed) != serves) told.store(serves, std::memory_order_relaxed);
         return false;
     });
 }
 
-void Inbox::note_process(std::uint32_t process, MessageSink& sink) {
-    if (std::ranges::find(processes_, process) != processes_.end()) return;
+// What /proc says of that number here would be of another process.
+bool Inbox::is_elsewhere(const shim::Ring& ring) const {
+    const std::uint32_t pids = ring.pids.load(std::memory_order_relaxed);
+    return pids != 0 && pids_ != 0 && pids != pids_;
+}
+
+// Processes of two namespaces may have the same number. One that executes a program is one process still, as far as
+// that can be told.
+void Inbox::note_process(const shim::Ring& ring, std::uint32_t process, MessageSink& sink) {
+    const std::uint32_t image = is_elsewhere(ring) ? ring.image.load(std::memory_order_relaxed) : 0;
+    const Heard known{{ring.pids.load(std::memory_order_relaxed), process}, image};
+    if (std::ranges::find(processes_, known) != processes_.end()) return;
     region_.stats.processes.fetch_add(1, std::memory_order_relaxed);
-    if (processes_.size() < kMostProcesses) processes_.push_back(process);
-    sink.on_process(process);
+    if (processes_.size() < kMostProcesses) processes_.push_back(known);
+    if (!is_elsewhere(ring)) sink.on_process(process);
 }
 
 bool Inbox::pending(bool all) const {
@@ -177,6 +195,9 @@ bool Inbox::plausible(const shim::Event& event) const {
         case EventKind::ended:
         case EventKind::served:
         case EventKind::served_ended:
+        case EventKind::direct:
+        case EventKind::direct_begun:
+        case EventKind::direct_ended:
             return event.source < classes_ && event.offset <= INT64_MAX && event.offset + event.length <= INT64_MAX;
         case EventKind::closed: return event.source < classes_;
         case EventKind::ready: return event.source < sockets_ && event.length <= shim::kMaxPeek;
@@ -197,25 +218,66 @@ void Inbox::count_lost(std::uint32_t index) {
     heads_[index].lost = lost;
 }
 
-// Of a ring that has stood still. Who was about to take it would have done so. Numbers of another PID namespace say
-// nothing here: such rings are taken over by threads that live there.
+// Which processes of other PID namespaces have ended, of those whose rings stand still. Threads that live there take
+// such rings over, but of a namespace that has ended nobody does. To look takes as long as there are processes: it is
+// left until rings become few, and comes less and less often while it finds none.
+void Inbox::look_elsewhere() {
+    constexpr unsigned kLongestPause = 15;
+    gone_.clear();
+    if (active_.size() < shim::kRings / 2) return;
+    if (until_look_ != 0) {
+        until_look_--;
+        return;
+    }
+    for (const std::uint32_t index : active_) {
+        const shim::Ring& ring = region_.rings[index];
+        const std::uint32_t owner = ring.owner.load(std::memory_order_acquire);
+        if (!heads_[index].still || owner == 0 || (owner & shim::kTaking) != 0 || !is_elsewhere(ring)) continue;
+        const NestedProcess one{ring.pids.load(std::memory_order_relaxed),
+                                ring.process.load(std::memory_order_relaxed)};
+        if (std::ranges::find(gone_, one) == gone_.end()) gone_.push_back(one);
+    }
+    strike_living(gone_);
+    pause_ = gone_.empty() ? std::min(2 * pause_ + 1, kLongestPause) : 0;
+    until_look_ = pause_;
+}
+
+// Their numbers come again. Where no namespace is known, a number says nothing.
+void Inbox::forget_ended() {
+    std::erase_if(processes_, [&](Heard& heard) {
+        const auto& [pids, number] = heard.process;
+        if (pids == 0 || pids_ == 0) return false;
+        const bool is_gone = pids != pids_
+                                 ? std::ranges::find(gone_, heard.process) != gone_.end()
+                                 : number > INT32_MAX || (kill(static_cast<pid_t>(number), 0) != 0 && errno == ESRCH);
+        return std::exchange(heard.is_gone, is_gone) && is_gone;
+    });
+}
+
+// Of a ring that has stood still. Who was about to take it would have done so.
 bool Inbox::is_gone(const shim::Ring& ring, std::uint32_t owner) const {
     if ((owner & shim::kTaking) != 0) return true;
-    const std::uint32_t pids = ring.pids.load(std::memory_order_relaxed);
-    if (pids != 0 && pids_ != 0 && pids != pids_) return false;
-    return !thread_lives(ring.process.load(std::memory_order_relaxed), owner);
+    const NestedProcess process{ring.pids.load(std::memory_order_relaxed),
+                                ring.process.load(std::memory_order_relaxed)};
+    if (is_elsewhere(ring)) return std::ranges::find(gone_, process) != gone_.end();
+    return !thread_lives(process.number, owner);
 }
 
 void Inbox::reclaim() {
+    for (const std::uint32_t index : active_) {
+        Head& head = heads_[index];
+        count_lost(index);
+        const std::uint32_t tail = region_.rings[index].tail.load(std::memory_order_acquire);
+        head.still = tail == head.position && head.position == head.seen_at_reclaim;
+        head.seen_at_reclaim = head.position;
+    }
+    look_elsewhere();
+    forget_ended();
     std::erase_if(active_, [&](std::uint32_t index) {
         shim::Ring& ring = region_.rings[index];
         Head& head = heads_[index];
         std::uint32_t owner = ring.owner.load(std::memory_order_acquire);
-        const std::uint32_t tail = ring.tail.load(std::memory_order_acquire);
-        count_lost(index);
-        const bool still = tail == head.position && head.position == head.seen_at_reclaim;
-        head.seen_at_reclaim = head.position;
-        if (!still) return false;
+        if (!head.still || ring.tail.load(std::memory_order_acquire) != head.position) return false;
         if (owner != 0) {
             if (!is_gone(ring, owner)) return false;
             if (!ring.owner.compare_exchange_strong(owner, 0, std::memory_order_acq_rel)) return false;

@@ -4,8 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "runtime/shadow/nested.h"
 #include "runtime/shim/protocol.h"
 
 namespace chainio::shadow {
@@ -52,8 +54,15 @@ class Inbox {
         std::uint32_t position = 0;
         std::uint32_t seen_at_reclaim = 0;
         std::uint32_t lost = 0;
-        std::uint32_t process = 0;
+        std::uint32_t process = 0, image = 0;
         bool active = false;
+        bool still = false;  // has not moved from one reclaim() to the next
+    };
+    struct Heard {
+        NestedProcess process;
+        std::uint32_t image;   // of one elsewhere: its numbers come again as soon as its namespace has ended
+        bool is_gone = false;  // at the last look: what it has still to say is taken before it is forgotten
+        bool operator==(const Heard& other) const { return process == other.process && image == other.image; }
     };
     template <typename Look>
     bool any_used(Look look) const;
@@ -62,15 +71,20 @@ class Inbox {
     bool take(std::uint32_t index, std::uint32_t available, MessageSink& sink, std::uint32_t& used);
     bool plausible(const shim::Event& event) const;
     void count_lost(std::uint32_t index);
+    void look_elsewhere();
+    void forget_ended();
     bool is_gone(const shim::Ring& ring, std::uint32_t owner) const;
-    void note_process(std::uint32_t process, MessageSink& sink);
+    bool is_elsewhere(const shim::Ring& ring) const;
+    void note_process(const shim::Ring& ring, std::uint32_t process, MessageSink& sink);
 
     shim::Region& region_;
     const std::uint32_t classes_, sockets_;  // not as the region says: programs may write there
     const std::uint32_t pids_;               // our PID namespace; 0: not known
     std::vector<Head> heads_;
     std::vector<std::uint32_t> active_;
-    std::vector<std::uint32_t> processes_;
+    std::vector<Heard> processes_;         // here and elsewhere
+    std::vector<NestedProcess> gone_;      // elsewhere, as of this reclaim()
+    unsigned pause_ = 0, until_look_ = 0;  // of looks elsewhere, in calls of reclaim()
     std::array<std::uint8_t, 65536> copy_{};
 };
 

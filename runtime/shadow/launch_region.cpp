@@ -102,6 +102,7 @@ std::string packed(const Launch& launch) {
         for (const std::uint32_t number :
              {plan.own[i].chain, plan.own[i].program, plan.own[i].target, plan.own[i].file_class})
             out.put(number);
+        out.put(plan.own[i].index);
     }
     for (const std::uint32_t number : {plan.step.bytes, plan.step.prefetch_offset, plan.step.prefetch_count})
         out.put(number);
@@ -135,6 +136,7 @@ bool launch_region(std::string_view launch, bool explain, shim::Region& region, 
         plan.own[i].program = in.number();
         plan.own[i].target = in.number();
         plan.own[i].file_class = in.number();
+        in.text(plan.own[i].index);
     }
     for (std::uint32_t* number : {&plan.step.bytes, &plan.step.prefetch_offset, &plan.step.prefetch_count})
         *number = in.number();

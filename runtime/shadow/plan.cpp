@@ -243,7 +243,10 @@ void fill_plan(const ir::Module& module, const SpecPlan& plan, bool explain, shi
         const ChainPlan& chain = plan.chains[i];
         if (!chain.own) continue;
         const auto program = static_cast<std::uint32_t>(module.chains[chain.chain].shadow);
-        to.own[chain.source] = {i + 1, program, plan.classes[chain.targets.front()], chain.targets.front()};
+        const std::uint32_t place = chain.targets.front(), target = plan.classes[place];
+        shim::OwnChain& own = to.own[chain.source];
+        own = {.chain = i + 1, .program = program, .target = target, .file_class = place, .index = {}};
+        copy_text(own.index, shim::kMaxIndex, module.files[target].index);
     }
     const ir::IoLayout layout = ir::layout_of(module);
     to.step = {layout.total, layout.prefetch_offset, layout.prefetch_count};

@@ -101,6 +101,32 @@ std::uint32_t Ranges::begin(std::uint64_t file, std::uint64_t offset, std::uint6
     return begun;
 }
 
+Ranges::List& Ranges::list_of(const Range& range) {
+    OfChain& chain = chains_[range.chain];
+    return range.state == State::unread ? chain.unread : chain.under_way;
+}
+
+// As the newest of the list that its state says.
+void Ranges::link(std::uint32_t at) {
+    Range& range = ranges_[at];
+    List& list = list_of(range);
+    range.prev = list.newest;
+    range.next = kNoRange;
+    (list.newest == kNoRange ? list.oldest : ranges_[list.newest].next) = at;
+    list.newest = at;
+    std::uint32_t& due = chains_[range.chain].due;
+    if (due == kNoRange && range.state == State::unread) due = at;
+}
+
+void Ranges::unlink(std::uint32_t at) {
+    const Range& range = ranges_[at];
+    List& list = list_of(range);
+    std::uint32_t& due = chains_[range.chain].due;
+    if (due == at) due = range.next;
+    (range.prev == kNoRange ? list.oldest : ranges_[range.prev].next) = range.next;
+    (range.next == kNoRange ? list.newest : ranges_[range.next].prev) = range.prev;
+}
+
 // There is room for it.
 std::uint32_t Ranges::begin_one(const Range& begun) {
     std::uint32_t at = free_range_;
@@ -111,12 +137,8 @@ std::uint32_t Ranges::begin_one(const Range& begun) {
         free_range_ = ranges_[at].next;
     }
     Range& range = ranges_[at];
-    List& list = chains_[begun.chain];
     range = begun;
-    range.prev = list.newest;
-    (list.newest == kNoRange ? list.oldest : ranges_[list.newest].next) = at;
-    list.newest = at;
-    if (list.due == kNoRange) list.due = at;
+    link(at);
     for (std::uint64_t page = range.page; page < range.page + range.pages; page++)
         if (range_at(range.file, page) == kNoRange) add_page(range.file, page, at);
     used_++;
@@ -124,13 +146,12 @@ std::uint32_t Ranges::begin_one(const Range& begun) {
     return at;
 }
 
-// Ranges that have lain unread for a while yield, the oldest first; younger ones do not.
 bool Ranges::make_room(std::uint32_t ranges, std::uint64_t bytes, std::uint64_t now_ns) {
     while (used_ + ranges > limits_.ranges || bytes_ + bytes > limits_.bytes) {
         std::uint32_t oldest = kNoRange;
-        for (const List& list : chains_) {
-            const std::uint32_t at = list.oldest;
-            if (at == kNoRange || ranges_[at].state != State::unread) continue;
+        for (const OfChain& chain : chains_) {
+            const std::uint32_t at = chain.unread.oldest;
+            if (at == kNoRange) continue;
             if (oldest == kNoRange || ranges_[at].since_ns < ranges_[oldest].since_ns) oldest = at;
         }
         if (oldest == kNoRange || elapsed_ns(ranges_[oldest].since_ns, now_ns) < limits_.may_yield_ns) return false;
@@ -152,10 +173,7 @@ void Ranges::drop(std::uint32_t at) {
         free_page_ = found;
         page_count_--;
     }
-    List& list = chains_[range.chain];
-    if (list.due == at) list.due = range.next;
-    (range.prev == kNoRange ? list.oldest : ranges_[range.prev].next) = range.next;
-    (range.next == kNoRange ? list.newest : ranges_[range.next].prev) = range.prev;
+    unlink(at);
     bytes_ -= std::uint64_t{range.pages} * kPageBytes;
     used_--;
     range.state = State::free;
@@ -182,15 +200,25 @@ void Ranges::one_arrived(std::uint32_t at, std::uint64_t now_ns) {
     range.more = kNoRange;
     if (range.state == State::touched) return drop(at);
     if (range.state != State::under_way) return;
+    unlink(at);
     range.state = State::unread;
     range.since_ns = now_ns;
+    link(at);
 }
 
-void Ranges::failed(std::uint32_t at) {
+std::uint32_t Ranges::failed(std::uint32_t at) {
+    std::uint32_t unread = 0;
     while (at != kNoRange) {
         const std::uint32_t one = std::exchange(at, ranges_[at].more);
-        ranges_[one].state == State::touched ? drop(one) : end_range(one, RangeEnd::failed);
+        const bool touched = ranges_[one].state == State::touched;
+        touched ? drop(one) : end_range(one, RangeEnd::failed);
+        unread += !touched;
     }
+    return unread;
+}
+
+void Ranges::take_back(std::uint32_t at) {
+    while (at != kNoRange) drop(std::exchange(at, ranges_[at].more));
 }
 
 // Whether half of these pages and more are in several ranges: what the program would have had to wait for piece by
@@ -227,6 +255,13 @@ void Ranges::touch(std::uint32_t at, const Took& took, bool shared) {
     sink_.on_range(chain, turn, end);
 }
 
+// The end of the read is that of the fetch where it has waited for much of that. One that has waited for other pages,
+// beside a range that lay there for long, says nothing.
+std::uint64_t Ranges::fetch_met(const Range& range, const Took& took) {
+    const std::uint64_t before = elapsed_ns(range.begun_ns, took.began_ns);
+    return took.waited && range.state != State::touched && before / kHeadStart <= took.ns ? before + took.ns : 0;
+}
+
 Ranges::Touched Ranges::read(std::uint64_t file, std::uint64_t offset, std::uint64_t length, const Took& took) {
     Touched found;
     if (used_ == 0 || length == 0) return found;
@@ -238,29 +273,25 @@ Ranges::Touched Ranges::read(std::uint64_t file, std::uint64_t offset, std::uint
         if (at == kNoRange) continue;
         found.any = true;
         if (ranges_[at].walked) found.walker = ranges_[at].chain;
+        if (found.fetch_ns == 0) found.fetch_ns = fetch_met(ranges_[at], took);
         touch(at, took, shared);
     }
     return found;
 }
 
 void Ranges::age_chain(std::uint32_t chain, std::uint64_t turn, std::uint64_t now_ns) {
-    List& list = chains_[chain];
-    while (list.oldest != kNoRange) {
-        const Range& range = ranges_[list.oldest];
-        if (range.state != State::unread || elapsed_ns(range.since_ns, now_ns) < limits_.too_old_ns) break;
-        end_range(list.oldest, RangeEnd::wasted);
+    OfChain& of = chains_[chain];
+    while (of.unread.oldest != kNoRange) {
+        if (elapsed_ns(ranges_[of.unread.oldest].since_ns, now_ns) < limits_.too_old_ns) break;
+        end_range(of.unread.oldest, RangeEnd::wasted);
     }
-    while (list.due != kNoRange) {
-        Range& range = ranges_[list.due];
-        if (range.state == State::unread) {
-            const bool behind = turn >= range.turn + limits_.overdue_events;
-            if (!behind || elapsed_ns(range.since_ns, now_ns) < limits_.overdue_ns) break;
-            range.overdue = true;
-            sink_.on_range(chain, range.turn, RangeEnd::overdue);
-        } else if (range.state == State::under_way) {
-            break;
-        }
-        list.due = range.next;
+    while (of.due != kNoRange) {
+        Range& range = ranges_[of.due];
+        const bool behind = turn >= range.turn + limits_.overdue_events;
+        if (!behind || elapsed_ns(range.since_ns, now_ns) < limits_.overdue_ns) break;
+        range.overdue = true;
+        sink_.on_range(chain, range.turn, RangeEnd::overdue);
+        of.due = range.next;
     }
 }
 
@@ -269,14 +300,11 @@ void Ranges::age(const std::vector<std::uint64_t>& turns, std::uint64_t now_ns) 
 }
 
 void Ranges::end() {
-    for (std::uint32_t chain = 0; chain < chains_.size(); chain++) {
-        while (chains_[chain].oldest != kNoRange) {
-            const std::uint32_t at = chains_[chain].oldest;
-            if (ranges_[at].state == State::touched) {
-                drop(at);
-            } else {
-                end_range(at, RangeEnd::wasted);
-            }
+    for (const OfChain& chain : chains_) {
+        while (chain.unread.oldest != kNoRange) end_range(chain.unread.oldest, RangeEnd::wasted);
+        while (chain.under_way.oldest != kNoRange) {
+            const std::uint32_t at = chain.under_way.oldest;
+            ranges_[at].state == State::touched ? drop(at) : end_range(at, RangeEnd::wasted);
         }
     }
 }

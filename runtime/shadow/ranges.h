@@ -60,14 +60,21 @@ class Ranges {
     // something.
     std::uint32_t begin(std::uint64_t file, std::uint64_t offset, std::uint64_t length, std::uint32_t chain,
                         std::uint64_t turn, std::uint64_t now_ns);
+    // Whether there is room for so much more; what has lain unread for a while yields, the oldest first.
+    bool make_room(std::uint32_t ranges, std::uint64_t bytes, std::uint64_t now_ns);
     // Returns how long it was under way.
     std::uint64_t arrived(std::uint32_t range, std::uint64_t now_ns);
-    void failed(std::uint32_t range);
+    // Returns how many have failed that nobody had read from yet.
+    std::uint32_t failed(std::uint32_t range);
+    std::uint64_t file_of(std::uint32_t range) const { return ranges_[range].file; }
+    // It was not begun after all.
+    void take_back(std::uint32_t range);
     // A walk reads it.
     void walked(std::uint32_t range) { ranges_[range].walked = true; }
     struct Touched {
         bool any = false;
         std::uint32_t walker = kNoRange;  // the chain whose walk had read one of them
+        std::uint64_t fetch_ns = 0;       // how long the fetch took that it has waited for; 0: it is not known
         explicit operator bool() const { return any; }
     };
     // The program has read this. Tells of the ranges that it touched.
@@ -87,7 +94,7 @@ class Ranges {
         std::uint64_t file = 0, page = 0, turn = 0;
         std::uint64_t begun_ns = 0, since_ns = 0;  // since: it has been in its state
         std::uint32_t pages = 0, chain = 0;
-        std::uint32_t prev = kNoRange, next = kNoRange;  // of the chain, oldest first; or of the free ones
+        std::uint32_t prev = kNoRange, next = kNoRange;  // of its list, oldest first; or of the free ones
         std::uint32_t more = kNoRange;                   // while it is under way: the next that is fetched with it
         State state = State::free;
         bool overdue = false, walked = false;
@@ -98,8 +105,15 @@ class Ranges {
     };
     struct List {
         std::uint32_t oldest = kNoRange, newest = kNoRange;
-        std::uint32_t due = kNoRange;  // the oldest that has not been called overdue
     };
+    // A read may never come: what lies unread ages apart from what is under way.
+    struct OfChain {
+        List under_way, unread;
+        std::uint32_t due = kNoRange;  // the oldest unread one that has not been called overdue
+    };
+    List& list_of(const Range& range);
+    void link(std::uint32_t range);
+    void unlink(std::uint32_t range);
     std::uint32_t bucket_of(std::uint64_t file, std::uint64_t page) const;
     std::uint32_t range_at(std::uint64_t file, std::uint64_t page) const;
     void add_page(std::uint64_t file, std::uint64_t page, std::uint32_t range);
@@ -107,8 +121,8 @@ class Ranges {
     void drop(std::uint32_t range);
     void end_range(std::uint32_t range, RangeEnd end);
     bool beside_each_other(std::uint64_t file, std::uint64_t first, std::uint64_t end) const;
+    static std::uint64_t fetch_met(const Range& range, const Took& took);
     void touch(std::uint32_t range, const Took& took, bool shared);
-    bool make_room(std::uint32_t ranges, std::uint64_t bytes, std::uint64_t now_ns);
     void one_arrived(std::uint32_t range, std::uint64_t now_ns);
     void age_chain(std::uint32_t chain, std::uint64_t turn, std::uint64_t now_ns);
 
@@ -118,7 +132,7 @@ class Ranges {
     std::vector<Range> ranges_;
     std::vector<Page> pages_;
     std::vector<std::uint32_t> buckets_;
-    std::vector<List> chains_;
+    std::vector<OfChain> chains_;
     std::uint32_t free_range_ = kNoRange, free_page_ = kNoRange;
     std::uint32_t used_ = 0, page_count_ = 0;
     std::uint64_t bytes_ = 0;

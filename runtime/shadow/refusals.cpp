@@ -14,6 +14,10 @@ const char* refusal_text(FileRefusal why) {
         case FileRefusal::elsewhere:
             return "its path leads out of the class by a link or `..`, which ChainIO as root does not follow; name in "
                    "the spec where it leads";
+        case FileRefusal::no_descriptors:
+            return "ChainIO has as many files open as it may (ulimit -n), or the machine has (fs.file-max)";
+        case FileRefusal::no_proc:
+            return "/proc is not mounted, without which ChainIO as root does not see where a path leads";
         case FileRefusal::bad_header: return "its first bytes are not the header that the class declares";
     }
     return "";

@@ -89,12 +89,12 @@ void Score::on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) {
             if (counts) gate.wasted();
             return;
         case RangeEnd::wasted: add(stats(chain).wasted); [[fallthrough]];
+        case RangeEnd::failed:
         case RangeEnd::overdue:
             if (counts) gate.wasted();
             return;
         case RangeEnd::given_up: add(stats(chain).wasted); return;
-        case RangeEnd::redeemed:
-        case RangeEnd::failed: return;
+        case RangeEnd::redeemed: return;
     }
 }
 
@@ -114,6 +114,11 @@ bool Score::admit(std::uint32_t chain) {
 void Score::duplicate(std::uint32_t chain) {
     gates_[chain].take_back();
     add(stats(chain).duplicate);
+}
+
+void Score::refused(std::uint32_t chain, unsigned admitted) {
+    for (; admitted > 0; admitted--) gates_[chain].take_back();
+    dropped(chain);
 }
 
 void Score::cached(std::uint32_t chain) {
@@ -219,10 +224,10 @@ void Score::saw_read_ahead(std::uint32_t file_class, bool left_alone, std::uint6
     tell_programs();
 }
 
-void Score::expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool served, bool goes_on) {
+void Score::expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool served, bool there_anyway) {
     served_ = served;
     saving_ = 0;
-    if (goes_on) return;
+    if (there_anyway) return;
     const std::uint64_t miss = misses_[file_class].lower_ns(), fetch = fetches_.lower_ns();
     const std::uint64_t wait = miss == 0 || fetch == 0 ? std::max(miss, fetch) : std::min(miss, fetch);
     saving_ = wait > took_ns ? wait - took_ns : 0;
@@ -336,7 +341,9 @@ std::vector<std::string> Score::own_notes() const {
     std::vector<std::string> notes;
     std::uint64_t own = 0;
     for (std::uint32_t i = 0; i < plan_.chains.size(); i++) own += region_.stats.chains[i].own;
-    if (own != 0) notes.push_back(std::to_string(own) + " fetches were begun by the program's own threads");
+    if (own != 0)
+        notes.push_back(std::to_string(own) + (own == 1 ? " fetch was" : " fetches were") +
+                        " begun by the program's own threads");
     for (std::size_t i = 0; i < std::size(kWhy); i++) {
         const std::uint64_t left = region_.stats.left[i];
         if (left != 0)

@@ -7,6 +7,7 @@
 #include "compiler/ir/ir.h"
 #include "runtime/policy/gate.h"
 #include "runtime/shadow/advice.h"
+#include "runtime/shadow/failures.h"
 #include "runtime/shadow/lengths.h"
 #include "runtime/shadow/plan.h"
 #include "runtime/shadow/ranges.h"
@@ -33,6 +34,8 @@ class Score final : public RangeSink {
     void take_back(std::uint32_t chain) { gates_[chain].take_back(); }  // an admitted one has to wait
     void duplicate(std::uint32_t chain);                                // an admitted one was wanted already
     void cached(std::uint32_t chain);                                   // what it was for was in memory
+    // Admitted ones cannot be begun, which says nothing of whether what the chain asks for is of use.
+    void refused(std::uint32_t chain, unsigned admitted = 1);
     void dropped(std::uint32_t chain, std::uint64_t times = 1) { add(stats(chain).dropped, times); }
     void fetched(std::uint32_t chain, std::uint64_t bytes, bool by_program = false);
     // A read on that disk was begun that needs nobody's help: programs may do the same, so many bytes at a time.
@@ -60,10 +63,15 @@ class Score final : public RangeSink {
     void saw_read_ahead(std::uint32_t file_class, bool left_alone, std::uint64_t now_ns);
     // Whether the kernel reads ahead in what programs open of the class now.
     bool kernel_reads_ahead(std::uint32_t file_class) const { return !ahead_[file_class]; }
-    // What a hit of the program's next read would save. `served`: it came from served memory. `goes_on`: from where the
-    // one before had ended, which the kernel has read ahead in most cases.
-    void expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool served, bool goes_on);
+    // What a hit of the program's next read would save. `served`: it came from served memory. `there_anyway`: as far as
+    // is known it would have been in memory without us, as what the kernel reads ahead is in most cases.
+    void expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool served, bool there_anyway);
     void fetch_took(std::uint64_t ns);
+    bool knows_fetches() const { return fetches_.tell(); }
+
+    // Ranges that on_range() was told of: why they have failed, or 0.
+    void could_not_read(std::uint32_t ranges, int error, std::uint64_t file) { failures_.add(ranges, error, file); }
+    const Failures& failures() const { return failures_; }
 
     void update_gates(std::uint64_t now_ns);
     const policy::Gate& gate(std::uint32_t chain) const { return gates_[chain]; }
@@ -98,6 +106,7 @@ class Score final : public RangeSink {
     std::vector<std::uint64_t> first_turn_;  // of the gate's state: what was begun before it says nothing about it
     std::vector<Waits> misses_;              // by watched class: reads that waited and that no range was there for
     Waits fetches_;
+    Failures failures_;
     std::uint64_t saving_ = 0;  // of the next hit
     bool served_ = false;       // whether it is served
 };

@@ -8,6 +8,7 @@
 #include <climits>
 #include <utility>
 
+#include "compiler/diag/utf8.h"
 #include "runtime/probe/waker.h"
 #include "runtime/ring/spinning.h"
 #include "runtime/shadow/clock.h"
@@ -319,8 +320,11 @@ Report ServerImpl::report() const {
     const auto counted = [&](std::uint64_t count, const std::string& of_one, const std::string& of_many) {
         if (count != 0) report.notes.push_back(std::to_string(count) + (count == 1 ? of_one : of_many));
     };
-    const std::string error = "with error " + std::to_string(ahead_->last_error());
-    counted(ahead_->failed(), " fetch failed, " + error, " fetches failed, the last " + error);
+    for (const Failures::Kind* kind : {&score_.failures().failed(), &score_.failures().changed()}) {
+        if (kind->ranges == 0) continue;
+        const std::string path = files_.path_of(kind->file);
+        report.notes.push_back(Failures::note(*kind, path.empty() ? "a file forgotten since" : diag::escaped(path)));
+    }
     const shim::Stats& stats = file_.get().stats;
     counted(stats.lost_events, " event found no room in its ring", " events found no room in their rings");
     counted(stats.no_ring, " event was not posted: its thread found no free ring, or no memory for one",

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "runtime/probe/last_part.h"
@@ -16,7 +17,8 @@ namespace chainio::shadow {
 namespace {
 
 constexpr std::size_t kMostParents = 16;
-constexpr std::uint64_t kGoodFor = 100'000'000;  // ns until folders that come and go are looked at again
+constexpr std::uint64_t kGoodFor = 100'000'000;        // ns until folders that come and go are looked at again
+constexpr std::uint64_t kCrowdedFor = 10'000'000'000;  // ns until that is done where they were too many to look at
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -48,18 +50,19 @@ DIR* open_folder(const std::string& path) {
     return directory;
 }
 
-std::vector<std::string> read_folders(const std::string& parent) {
+// Nothing where there is more than one may look at.
+std::optional<std::vector<std::string>> read_folders(const std::string& parent) {
     std::vector<std::string> folders;
     DIR* directory = open_folder(parent);
     if (directory == nullptr) return folders;
-    while (const dirent* entry = readdir(directory)) {
+    bool crowded = false;
+    std::size_t entries = 0;
+    for (const dirent* entry; !crowded && (entry = readdir(directory)) != nullptr; entries++) {
         if (entry->d_type == DT_DIR && entry->d_name[0] != '.') folders.emplace_back(entry->d_name);
-        if (folders.size() > Succession::kMostFolders) {
-            folders.clear();
-            break;
-        }
+        crowded = folders.size() > Succession::kMostFolders || entries >= Succession::kMostEntries;
     }
     closedir(directory);
+    if (crowded) return std::nullopt;
     std::ranges::sort(folders, comes_before);
     return folders;
 }
@@ -94,10 +97,14 @@ const std::vector<std::string>& Succession::folders_of(const std::string& parent
     if (parents_.size() >= kMostParents && !parents_.contains(parent)) parents_.clear();
     const auto [at, is_new] = parents_.try_emplace(parent);
     Parent& known = at->second;
-    if (!is_new && elapsed_ns(known.read_ns, now_ns) < kGoodFor) return known.folders;
+    if (!is_new && elapsed_ns(known.read_ns, now_ns) < (known.crowded ? kCrowdedFor : kGoodFor)) return known.folders;
     known.read_ns = now_ns;
     const std::uint64_t changed = change_of(parent);
-    if (is_new || changed != known.changed) known.folders = read_folders(parent);
+    if (is_new || changed != known.changed) {
+        auto folders = read_folders(parent);
+        known.crowded = !folders;
+        known.folders = std::move(folders).value_or(std::vector<std::string>{});
+    }
     known.changed = changed;
     return known.folders;
 }

@@ -21,7 +21,8 @@ bool comes_before(std::string_view name, std::string_view other);
 
 class Succession {
   public:
-    static constexpr std::size_t kMostFolders = 4096;  // beside each other; where there are more, nothing is foretold
+    static constexpr std::size_t kMostFolders = 4096;   // beside each other; where there are more, nothing is foretold
+    static constexpr std::size_t kMostEntries = 16384;  // in the folder around them, files as well; likewise
 
     static constexpr std::size_t kAhead = 4;         // folders
     static constexpr unsigned kBelieved = 2;         // threads in a row that have gone on to the next folder
@@ -44,6 +45,7 @@ class Succession {
     struct Parent {
         std::vector<std::string> folders;  // in order
         std::uint64_t changed = 0, read_ns = 0;
+        bool crowded = false;  // more than what is looked at
     };
     const std::vector<std::string>& folders_of(const std::string& parent, std::uint64_t now_ns);
     void goes_to(Thread& thread, std::string_view folder, std::uint64_t now_ns);

@@ -1,5 +1,6 @@
 // How long who reads from a disk waits while it has little else to do: the lower quartile of the latest kLatest waits.
-// A mean would hold against the program what waits only because so much is fetched ahead.
+// A mean would hold against the program what waits only because so much is fetched ahead. A few say nothing: the first
+// of a run may wait for what happens once.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -10,15 +11,16 @@ namespace chainio::shadow {
 
 class Waits {
   public:
-    static constexpr std::size_t kLatest = 32;
+    static constexpr std::size_t kLatest = 32, kLeast = 4;
 
     void add(std::uint64_t took_ns) {
         latest_[count_++ % kLatest] = took_ns;
         is_known_ = false;
     }
-    // 0: there was none yet. Many come between two questions.
+    bool tell() const { return count_ >= kLeast; }
+    // 0: there were too few yet. Many come between two questions.
     std::uint64_t lower_ns() {
-        if (is_known_ || count_ == 0) return lower_ns_;
+        if (is_known_ || !tell()) return lower_ns_;
         std::array<std::uint64_t, kLatest> sorted = latest_;
         const std::size_t known = std::min(count_, kLatest);
         const auto quartile = sorted.begin() + (known - 1) / 4;

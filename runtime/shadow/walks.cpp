@@ -200,7 +200,10 @@ std::uint32_t Walks::read_begins(const engine::ReadOp& op) {
     if (parts_.ranges.known(key, op.offset, op.length) == Ranges::Known::all) return kNoNumber;
     const std::uint32_t range =
         parts_.ranges.begin(key, op.offset, op.length, slot.chain, parts_.score.turns()[slot.chain], now_ns());
-    if (range == kNoRange) return kNoNumber;
+    if (range == kNoRange) {
+        parts_.score.dropped(slot.chain);  // but read: the walk goes on from it
+        return kNoNumber;
+    }
     parts_.ranges.walked(range);
     parts_.score.fetched(slot.chain, op.length);
     return range;
@@ -208,7 +211,11 @@ std::uint32_t Walks::read_begins(const engine::ReadOp& op) {
 
 void Walks::read_done(std::uint32_t number, std::int32_t result) {
     if (number == kNoNumber) return;
-    if (result < 0) return parts_.ranges.failed(number);
+    if (result == -EAGAIN || result == -EINTR) return parts_.ranges.take_back(number);  // the engine tries it again
+    if (result < 0) {
+        const std::uint64_t file = parts_.ranges.file_of(number);
+        return parts_.score.could_not_read(parts_.ranges.failed(number), -result, file);
+    }
     parts_.score.fetch_took(parts_.ranges.arrived(number, now_ns()));
 }
 

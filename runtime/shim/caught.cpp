@@ -5,7 +5,6 @@
 
 #include <asm/prctl.h>
 #include <cpuid.h>
-#include <linux/sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -164,29 +163,15 @@ bool add_level() {
 
 long six(long number, long a, long b, long c, long d, long e, long f) { return raw_call(number, a, b, c, d, e, f); }
 
-void starts_child_as(long arguments) {
-    std::uint64_t flags = CLONE_VM;
-    read_safely(arguments, &flags, sizeof flags);
-    starts_child(flags);
-}
-
 // Whether the call has been made.
 bool look(long number, const Arguments& in, long& result) {
     counted->rewriting.calls.fetch_add(1, std::memory_order_relaxed);
     if (chainio_catch_missed != 0)
         counted->rewriting.missed.fetch_add(std::exchange(chainio_catch_missed, 0), std::memory_order_relaxed);
-    switch (number) {
-        case SYS_vfork: may_share_memory(); return false;
-        case SYS_clone: starts_child(static_cast<std::uint64_t>(in.a)); return false;
-        case SYS_clone3: starts_child_as(in.a); return false;
-        case SYS_execve: executes(reinterpret_cast<const char*>(in.a)); return false;
-        case SYS_execveat: leaving(); return false;
-        case SYS_arch_prctl:
-            if (in.a == ARCH_SET_FS)
-                end_catching("it moves its thread-local memory; from then on its own system calls are not seen");
-            return false;
-        default: return seen_by_number(six, number, in, result);
-    }
+    if (number != SYS_arch_prctl) return seen_by_number(six, number, in, result);
+    if (in.a == ARCH_SET_FS)
+        end_catching("it moves its thread-local memory; from then on its own system calls are not seen");
+    return false;
 }
 
 // The registers that libc may use, and where the kernel's and the processor's idea of them end.
@@ -206,14 +191,6 @@ const char* choose_state() {
 }
 
 }  // namespace
-
-void starts_child(std::uint64_t flags) {
-    if (flags & CLONE_FILES) own_descriptors_only();
-    if (!(flags & CLONE_VM)) return;
-    if (flags & CLONE_VFORK && !(flags & CLONE_SETTLS)) return may_share_memory();
-    // Such a thread has no thread-local memory, or another's: nothing of ours may run in it.
-    if (catching()) end_catching("it starts threads without libc; from then on its own system calls are not seen");
-}
 
 const char* start_catching(const Region& region) {
     if (const char* why = choose_state()) return why;
@@ -279,8 +256,6 @@ void chainio_catch_seen(Registers* in, Level* level) {
 
 #else
 
-#include <linux/sched.h>
-
 #include "runtime/shim/shim.h"
 
 namespace chainio::shim {
@@ -289,9 +264,6 @@ const char* start_catching(const Region&) { return "that takes a processor of th
 void stop_catching() {}
 bool catching() { return false; }
 void end_catching(const char*) {}
-void starts_child(std::uint64_t flags) {
-    if (flags & CLONE_FILES) own_descriptors_only();
-}
 void release_levels() {}
 
 }  // namespace chainio::shim

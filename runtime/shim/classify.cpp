@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "runtime/shim/descriptor_link.h"
 #include "runtime/shim/endings.h"
 #include "runtime/shim/glob.h"
 #include "runtime/shim/kernels_clock.h"
@@ -68,36 +69,36 @@ void with_path(Use use) {
 
 // The kernel's own name of an open file: absolute, without links and dots. Empty when there is none.
 std::size_t name_of_descriptor(int descriptor, Path& out) {
-    char link[32] = "/proc/self/fd/";
-    char digits[12];
-    unsigned count = 0;
-    for (auto rest = static_cast<unsigned>(descriptor); count == 0 || rest != 0; rest /= 10)
-        digits[count++] = static_cast<char>('0' + rest % 10);
-    char* at = link + std::strlen(link);
-    while (count != 0) *at++ = digits[--count];
-    *at = 0;
-    const long length = raw_call(SYS_readlinkat, AT_FDCWD, word(link), word(out), kMaxPath);
+    const DescriptorLink link(descriptor);
+    const long length = raw_call(SYS_readlinkat, AT_FDCWD, word(link.text), word(out), kMaxPath);
     out[failed(length) ? 0 : length] = 0;
     return out[0] == '/' ? std::strlen(out) : 0;
 }
 
-void post_text(Region& region, EventKind kind, const char* text, int source = 0) {
+void post_text(Region& region, EventKind kind, const char* text, int source = 0, Passed why = Passed::unmatched) {
     Event event{};
     event.kind = kind;
     event.source = static_cast<std::uint8_t>(source);
+    event.offset = static_cast<std::uint64_t>(why);
     event.length = static_cast<std::uint32_t>(strnlen(text, kMaxPath));
     post(region, event, text, event.length);
 }
 
+// A folder, a pipe or a device is in no class, whatever its name.
+void explain_no_file(Region& region, const char* path) {
+    if (region.plan.explain != 0) post_text(region, EventKind::passed, path, 0, Passed::no_file);
+}
+
 void watch_as(Region& region, int descriptor, const struct stat& status, const char* path, unsigned rule,
               std::uint64_t flags) {
-    if (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode)) return;
+    if (!S_ISREG(status.st_mode)) return explain_no_file(region, path);
     const bool direct = (flags & O_DIRECT) != 0, immutable = (region.plan.classes[rule].flags & kImmutable) != 0;
-    const bool served = S_ISREG(status.st_mode) && immutable && direct && (flags & O_ACCMODE) == O_RDONLY;
+    const bool only_reads = (flags & O_ACCMODE) == O_RDONLY;
+    const Reads reads = !direct ? Reads::cached : immutable && only_reads ? Reads::served : Reads::direct;
     // Reads past the page cache that cannot be served either are nobody's concern: the server is told of the opening
     // alone.
     const bool left_alone = direct && !immutable;
-    if (!left_alone && !table.put_file(descriptor, rule, status.st_dev, status.st_ino, served)) return;
+    if (!left_alone && !table.put_file(descriptor, rule, status.st_dev, status.st_ino, reads)) return;
     const std::uint32_t posts = region.class_posts[rule].load(std::memory_order_relaxed);
     if (!(posts & kPostOpens)) return;
     Event event{};
@@ -210,10 +211,23 @@ void watch_file(Region& region, int descriptor, const char* given, std::uint64_t
     const bool absolute = given && given[0] == '/';
     const int found = absolute ? class_of(region.plan, given) : kNoRule;
     if (found != kNoRule) return watch_as(region, descriptor, given, static_cast<unsigned>(found), flags);
-    if (!given || may_match(region.plan, given)) return watch_resolved(region, descriptor, given, flags);
+    if (!given || region.plan.explain != 0 || may_match(region.plan, given))
+        watch_resolved(region, descriptor, given, flags);
+}
+
+// What no read can be told of by, or no name can match: O_TMPFILE has O_DIRECTORY in it.
+bool is_no_file(std::uint64_t flags) { return (flags & (O_PATH | O_DIRECTORY)) != 0; }
+
+// A file without a name lies in the folder that was given.
+void explain_no_file(Region& region, int descriptor, const char* given, std::uint64_t flags) {
     if (region.plan.explain == 0) return;
-    if (!absolute) return watch_resolved(region, descriptor, given, flags);
-    post_text(region, EventKind::passed, given);
+    if ((flags & O_PATH) == 0 && (flags & O_TMPFILE) == O_TMPFILE)
+        return post_text(region, EventKind::passed, given, 0, Passed::unnamed);
+    const Passed why = (flags & O_PATH) != 0 ? Passed::place : Passed::no_file;
+    with_path([&](Path& path) {
+        const bool named = name_of_descriptor(descriptor, path) != 0;
+        post_text(region, EventKind::passed, named ? path : given, 0, why);
+    });
 }
 
 // Ports are compared in the byte order of the machine. 0: not an IP address.
@@ -303,28 +317,38 @@ int may_end_alike(int descriptor, const char* path, std::uint64_t flags) {
     }
     closing(descriptor);  // a close that nobody saw
     if (!endings.may_match(path) || !live_region() || in_vfork_child()) return descriptor;
-    if (!(flags & (O_PATH | O_DIRECTORY)) && (flags & O_TMPFILE) != O_TMPFILE)
+    if (is_no_file(flags)) {
+        explain_no_file(*found, descriptor, path, flags);
+    } else {
         watch_file(*found, descriptor, path, flags);
+    }
     read_nothing_ahead(*found, descriptor, flags);
     return descriptor;
 }
 
+void post_note_of(Note note, int descriptor) {
+    with_path([&](Path& path) {
+        name_of_descriptor(descriptor, path);
+        post_note(note, path);
+    });
+}
+
 void inherited(int descriptor) {
     struct stat status;
-    Region& found = *region();
-    if (failed(raw_call(SYS_fstat, descriptor, word(&status)))) return;
-    if (S_ISREG(status.st_mode) && found.plan.class_count != 0) {
+    Region* found = region();
+    if (!found || failed(raw_call(SYS_fstat, descriptor, word(&status)))) return;
+    if (S_ISREG(status.st_mode) && found->plan.class_count != 0) {
         const long flags = raw_call(SYS_fcntl, descriptor, F_GETFL);
         // A lease outlives the execution of another program; the server would break it.
         const bool is_leased = raw_call(SYS_fcntl, descriptor, F_GETLEASE) == F_WRLCK;
         if (!failed(flags) && !(flags & O_PATH) && !is_leased)
-            watch_file(found, descriptor, nullptr, static_cast<std::uint64_t>(flags));
-    } else if (S_ISSOCK(status.st_mode) && found.plan.socket_count != 0) {
+            watch_file(*found, descriptor, nullptr, static_cast<std::uint64_t>(flags));
+    } else if (S_ISSOCK(status.st_mode) && found->plan.socket_count != 0) {
         const bool listens = option(descriptor, SO_ACCEPTCONN) == 1;
-        watch_socket(found, descriptor, listens ? Kind::listener : Kind::socket, "inherit",
+        watch_socket(*found, descriptor, listens ? Kind::listener : Kind::socket, "inherit",
                      port_of(descriptor, SYS_getsockname));
         if (!listens && !table.watched(descriptor))
-            watch_socket(found, descriptor, Kind::socket, "inherit", port_of(descriptor, SYS_getpeername));
+            watch_socket(*found, descriptor, Kind::socket, "inherit", port_of(descriptor, SYS_getpeername));
     }
 }
 

@@ -10,9 +10,21 @@
 namespace chainio::shim {
 namespace {
 
+bool watches_any(unsigned first, unsigned last) {
+    for (long fd = first; fd <= table.highest() && fd <= long{last}; ++fd)
+        if (table.watched(static_cast<int>(fd))) return true;
+    return false;
+}
+
 void closing_range(unsigned first, unsigned last) {
-    const int highest = table.highest();
-    for (long fd = first; fd <= highest && fd <= static_cast<long>(last); ++fd) closing(static_cast<int>(fd));
+    for (long fd = first; fd <= table.highest() && fd <= long{last}; ++fd) closing(static_cast<int>(fd));
+}
+
+// Whether the kernel would close what it is told to by these flags: it refuses those that it does not know, and a
+// filter may refuse the call. No descriptor has the number that is asked for.
+bool would_close(int flags) {
+    constexpr long kNobodys = 0xffff'ffff;
+    return raw_call(SYS_close_range, kNobodys, kNobodys, flags & ~CLOSE_RANGE_UNSHARE) == 0;
 }
 
 int copied(int from, int to) {
@@ -30,6 +42,11 @@ bool copy_concerns_us(int from, int to) { return table.watched(from) || table.wa
 
 }  // namespace
 
+void closing_range(unsigned first, unsigned last, int flags) {
+    if (first > last || flags & CLOSE_RANGE_CLOEXEC) return;
+    if (watches_any(first, last) && would_close(flags)) closing_range(first, last);
+}
+
 // Before the call, since the number may belong to somebody else right after it.
 CHAINIO_CALL(int, close, int fd) {
     if (table.watched(fd)) [[unlikely]]
@@ -42,7 +59,7 @@ CHAINIO_CALL(int, __close, int fd) {
     return CHAINIO_NEXT(__close)(fd);
 }
 CHAINIO_CALL(int, close_range, unsigned first, unsigned last, int flags) {
-    if (!(flags & CLOSE_RANGE_CLOEXEC)) closing_range(first, last);
+    closing_range(first, last, flags);
     return CHAINIO_NEXT(close_range)(first, last, flags);
 }
 CHAINIO_CALL(void, closefrom, int first) {

@@ -2,16 +2,19 @@
 #include "runtime/shim/indirect.h"
 
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <linux/openat2.h>
+#include <linux/seccomp.h>
+#include <sched.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 
 #include "runtime/shim/lease.h"
 #include "runtime/shim/next.h"
-#include "runtime/shim/reach.h"
+#include "runtime/shim/program_file.h"
+#include "runtime/shim/removal.h"
 #include "runtime/shim/rewrite.h"
 #include "runtime/shim/shim.h"
 
@@ -86,9 +89,7 @@ bool connects(long result) { return result == 0 || result == -EINPROGRESS || (re
 
 void before_close(long number, const Arguments& in) {
     if (number == SYS_close) return closing(static_cast<int>(in.a));
-    if (in.c & CLOSE_RANGE_CLOEXEC) return;
-    for (long fd = static_cast<unsigned>(in.a); fd <= table.highest() && fd <= static_cast<unsigned>(in.b); ++fd)
-        closing(static_cast<int>(fd));
+    closing_range(static_cast<unsigned>(in.a), static_cast<unsigned>(in.b), static_cast<int>(in.c));
 }
 
 // What a call has done to descriptors, after it succeeded.
@@ -137,12 +138,28 @@ void after_call(long number, const Arguments& in, long result) {
     }
 }
 
+// clone3 takes its flags from memory, which may be any.
+std::uint64_t flags_of_child(long number, const Arguments& in) {
+    auto flags = static_cast<std::uint64_t>(in.a);
+    if (number != SYS_clone3) return flags;
+    flags = CLONE_VM;
+    read_safely(in.a, &flags, sizeof flags);
+    return flags;
+}
+
+// seccomp(2) also tells what the kernel knows of it.
 void before_sandbox(long number, const Arguments& in) {
-    constexpr long kSetSeccomp = 22;  // PR_SET_SECCOMP
-    if ((number == SYS_prctl && in.a != kSetSeccomp) || !region()) return;
-    post_note(Note::sandbox, nullptr);
-    ask_no_more();
-    stop();
+    unsigned long mode = SECCOMP_MODE_DISABLED, filter = 0;
+    if (number == SYS_prctl && in.a == PR_SET_SECCOMP) {
+        mode = static_cast<unsigned long>(in.b);
+        filter = static_cast<unsigned long>(in.c);
+    } else if (number == SYS_seccomp && in.a == SECCOMP_SET_MODE_STRICT) {
+        mode = SECCOMP_MODE_STRICT;
+    } else if (number == SYS_seccomp && in.a == SECCOMP_SET_MODE_FILTER) {
+        mode = SECCOMP_MODE_FILTER;
+        filter = static_cast<unsigned long>(in.c);
+    }
+    if (restricts(mode, filter)) enters_sandbox();
 }
 
 }  // namespace
@@ -170,6 +187,20 @@ bool seen_by_number(Six call, long number, const Arguments& in, long& result) {
         case SYS_rt_sigaction: handles_by_number(in.a, in.b); return false;
         case SYS_seccomp:
         case SYS_prctl: before_sandbox(number, in); return false;
+#ifdef SYS_vfork
+        case SYS_vfork: may_share_memory(); return false;
+#endif
+        case SYS_clone:
+        case SYS_clone3: starts_child(flags_of_child(number, in)); return false;
+        case SYS_execve: executes(reinterpret_cast<const char*>(in.a)); return false;
+        case SYS_execveat:
+            executes({static_cast<int>(in.a), reinterpret_cast<const char*>(in.b), static_cast<int>(in.e)});
+            return false;
+        case SYS_umount2: {
+            const auto unmount = [&] { return call(number, in.a, in.b, in.c, in.d, in.e, in.f); };
+            result = without_open_files(EBUSY, unmount);
+            return true;
+        }
         case SYS_fcntl:
             if (in.b == F_SETLEASE) {
                 const auto set = [&] { return call(number, in.a, in.b, in.c, in.d, in.e, in.f); };

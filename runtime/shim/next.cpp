@@ -27,6 +27,10 @@ template <long kNumber>
 long call(long a, long b, long c, long d, long e, long f) {
     return with_errno(raw_call(kNumber, a, b, c, d, e, f));
 }
+// Of functions that do more than a system call, and return the error, minus the error, or -1.
+long lacking() { return ENOSYS; }
+long lacking_minus() { return -ENOSYS; }
+long lacking_errno() { return with_errno(-ENOSYS); }
 // Of functions that return minus the error.
 template <long kNumber>
 long raw(long a, long b, long c, long d, long e, long f) {
@@ -73,12 +77,39 @@ constexpr Name kStraight[] = {Name::open,       Name::open64,  Name::__open,    
                               Name::accept4,    Name::connect, Name::__connect, Name::poll,     Name::__poll,
                               Name::epoll_wait, Name::unlink,  Name::unlinkat,  Name::rename,   Name::renameat};
 
-// Which most programs have nowhere: a search in vain takes as long as thirty others, so that the first call looks.
-constexpr Name kRare[] = {Name::openat2, Name::io_setup, Name::umount, Name::umount2};
+// Which most programs have nowhere: a search in vain takes as long as thirty others, so that the first call looks. By
+// then the function may be that of a library which the program closes again.
+constexpr Name kRare[] = {Name::openat2,
+                          Name::io_setup,
+                          Name::umount,
+                          Name::umount2,
+                          Name::pidfd_spawn,
+                          Name::pidfd_spawnp,
+                          Name::io_uring_queue_init,
+                          Name::io_uring_queue_init_params,
+                          Name::io_uring_queue_init_mem,
+                          Name::io_uring_setup,
+                          Name::aio_read,
+                          Name::aio_read64,
+                          Name::lio_listio,
+                          Name::lio_listio64};
 
-// The addresses between the first and the last byte of the loaded file that has `inside`.
+// Whether the library that brings the function along may still come.
+bool is_to_come(const void* fallback) {
+    return fallback == reinterpret_cast<void*>(lacking_minus) || fallback == reinterpret_cast<void*>(lacking_errno);
+}
+
+constexpr bool is_rare(Name name) { return std::ranges::find(kRare, name) != std::end(kRare); }
+
+// The addresses between the first and the last byte of the loaded file that has `inside`, and how many were loaded
+// before it.
 struct Extent {
     std::uint64_t inside, begin = 0, end = 0;
+    unsigned before = 0;
+    bool has(const void* place) const {
+        const auto at = reinterpret_cast<std::uint64_t>(place);
+        return at >= begin && at < end;
+    }
 };
 
 int find_extent(dl_phdr_info* info, std::size_t, void* out) {
@@ -90,20 +121,42 @@ int find_extent(dl_phdr_info* info, std::size_t, void* out) {
         begin = std::min(begin, info->dlpi_addr + segment.p_vaddr);
         end = std::max(end, info->dlpi_addr + segment.p_vaddr + segment.p_memsz);
     }
-    if (extent.inside < begin || extent.inside >= end) return 0;
+    if (extent.inside < begin || extent.inside >= end) {
+        ++extent.before;
+        return 0;
+    }
     extent.begin = begin;
     extent.end = end;
     return 1;
 }
 
-bool all_in_libc() {
-    Extent libc{reinterpret_cast<std::uint64_t>(gnu_get_libc_version)};
-    dl_iterate_phdr(find_extent, &libc);
-    return std::ranges::all_of(kStraight, [&](Name name) {
-        const auto next = reinterpret_cast<std::uint64_t>(next_function(name));
-        return next >= libc.begin && next < libc.end;
-    });
+Extent extent_of(const void* place) {
+    Extent found{reinterpret_cast<std::uint64_t>(place)};
+    dl_iterate_phdr(find_extent, &found);
+    return found;
 }
+
+Extent extent_of_libc() { return extent_of(reinterpret_cast<const void*>(gnu_get_libc_version)); }
+
+bool all_in_libc() {
+    const Extent libc = extent_of_libc();
+    return std::ranges::all_of(kStraight, [&](Name name) { return libc.has(next_function(name)); });
+}
+
+// Files that were loaded with the program. They stay, and are the first for good.
+constinit std::atomic<unsigned> loaded_at_start{0};
+
+void count_loaded() {
+    Extent nowhere{0};
+    dl_iterate_phdr(find_extent, &nowhere);
+    loaded_at_start.store(nowhere.before, std::memory_order_relaxed);
+}
+
+bool was_loaded_at_start(const Extent& file) {
+    return file.end != 0 && file.before < loaded_at_start.load(std::memory_order_relaxed);
+}
+
+bool stays_loaded(const void* function) { return was_loaded_at_start(extent_of(function)); }
 
 constinit thread_local bool resolving [[gnu::tls_model("initial-exec")]] = false;
 constinit std::atomic<void*> found_dlsym{nullptr};
@@ -133,15 +186,50 @@ void* resolve(Name name) {
     resolving = false;
     errno = before;
     if (!found) found = entry.fallback;
-    next_functions[static_cast<unsigned>(name)].store(found, std::memory_order_relaxed);
+    const bool stays = found == entry.fallback ? !is_to_come(found) : stays_loaded(found);
+    if (!is_rare(name) || stays) next_functions[static_cast<unsigned>(name)].store(found, std::memory_order_relaxed);
     return found;
+}
+
+// What a library that `caller` lies in has by that name, or one that it is linked to.
+static void* find_for_library(const char* name, const void* caller) {
+    Dl_info info;
+    void* map = nullptr;
+    if (!dladdr1(caller, &info, &map, RTLD_DL_LINKMAP) || !map) return nullptr;
+    const char* path = static_cast<link_map*>(map)->l_name;
+    void* library = path && path[0] ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+    if (!library) return nullptr;
+    auto* find = reinterpret_cast<void* (*)(void*, const char*)>(real_dlsym());
+    void* found = find ? find(library, name) : nullptr;
+    dlclose(library);
+    return found;
+}
+
+void* next_function_for(Name name, const void* caller) {
+    void* next = next_function(name);
+    const Entry& entry = entries[static_cast<unsigned>(name)];
+    if (next != entry.fallback) return next;
+    const int before = errno;
+    void* found = find_for_library(entry.name, caller);
+    if (!found) dlerror();
+    errno = before;
+    return found ? found : next;
+}
+
+bool would_find_next(const void* caller, const void* function) {
+    if (loaded_at_start.load(std::memory_order_relaxed) == 0) return false;
+    const Extent libc = extent_of_libc(), of_caller = extent_of(caller);
+    const auto interposes = [&](const auto& next) { return of_caller.has(next.load(std::memory_order_relaxed)); };
+    return libc.has(function) && was_loaded_at_start(of_caller) && of_caller.before < libc.before &&
+           std::ranges::none_of(next_functions, interposes);
 }
 
 void resolve_all() {
     for (unsigned i = 0; i < static_cast<unsigned>(Name::count); ++i) {
         const auto name = static_cast<Name>(i);
-        if (std::ranges::find(kRare, name) == std::end(kRare)) resolve(name);
+        if (!is_rare(name)) resolve(name);
     }
+    count_loaded();
     next_is_libc.store(all_in_libc(), std::memory_order_relaxed);
 }
 

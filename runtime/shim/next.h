@@ -30,6 +30,15 @@ inline void* next_function(Name name) {
     return found;
 }
 
+// Of functions that libraries bring along: `caller`, an address, may lie in one that the program has opened with its
+// libraries for itself, so that nobody else finds them.
+void* next_function_for(Name name, const void* caller);
+
+// Whether RTLD_NEXT leads from `caller`, an address of a file that was loaded with the program, to `function`, which it
+// leads us to: that is libc's, and lies behind the caller's file. False of who interposes anything on his own, and may
+// be reached by us; and of what was opened later, of which only the loader knows.
+bool would_find_next(const void* caller, const void* function);
+
 void release_at_thread_end();  // region.cpp: the calling thread has a ring
 
 }  // namespace chainio::shim
@@ -43,3 +52,6 @@ void release_at_thread_end();  // region.cpp: the calling thread has a ring
 // The next definition of `name`, with the type of ours.
 #define CHAINIO_NEXT(name) \
     reinterpret_cast<decltype(&chainio_shim_##name)>(::chainio::shim::next_function(::chainio::shim::Name::name))
+#define CHAINIO_NEXT_FOR(name, caller)                \
+    reinterpret_cast<decltype(&chainio_shim_##name)>( \
+        ::chainio::shim::next_function_for(::chainio::shim::Name::name, caller))

@@ -40,6 +40,7 @@ inline constexpr Number kNumbers[] = {
     {87, Care::always},       // unlink
     {157, Care::always},      // prctl
     {158, Care::always},      // arch_prctl
+    {166, Care::always},      // umount2
     {206, Care::always},      // io_setup
     {221, Care::descriptor},  // fadvise64
     {232, Care::sockets},     // epoll_wait

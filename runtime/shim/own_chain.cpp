@@ -111,17 +111,22 @@ Said run_step(const Region& region, unsigned socket, const void* request, std::s
 bool is_plain(const char* name, std::size_t length) {
     for (std::size_t i = 0; i < length; ++i)
         if (name[i] == '%' || name[i] == 0 || (name[i] == '.' && i + 1 < length && name[i + 1] == '.')) return false;
-    return length != 0;
+    return true;
 }
 
-bool path_of(const ClassRule& rule, Wanted& wanted, ChainPath& path) {
+bool path_of(const Plan& plan, const OwnChain& own, Wanted& wanted, ChainPath& path) {
+    const ClassRule& rule = plan.classes[own.file_class];
     while (wanted.length != 0 && *wanted.name == '/') ++wanted.name, --wanted.length;
-    if (!is_plain(wanted.name, wanted.length) || rule.root + wanted.length + 2 > sizeof path.whole) return false;
+    const bool is_folder = wanted.length == 0 || wanted.name[wanted.length - 1] == '/';
+    const std::size_t index = is_folder ? ::strnlen(own.index, kMaxIndex - 1) : 0, length = wanted.length + index;
+    if (length == 0 || !is_plain(wanted.name, wanted.length) || rule.root + length + 2 > sizeof path.whole)
+        return false;
     std::memcpy(path.whole, rule.pattern, rule.root);
     path.root = rule.root;
     if (path.whole[path.root - 1] != '/') path.whole[path.root++] = '/';
     std::memcpy(path.whole + path.root, wanted.name, wanted.length);
-    path.whole[path.root + wanted.length] = 0;
+    std::memcpy(path.whole + path.root + wanted.length, own.index, index);
+    path.whole[path.root + length] = 0;
     return glob_matches(rule.pattern, path.whole);
 }
 
@@ -233,7 +238,7 @@ Left try_own(Region& region, unsigned socket, const void* request, std::size_t b
         case Said::failed: tell(region, own, Outcome::failed), left = kNotLeft; break;
         case Said::more: break;
         case Said::a_file:
-            if (path_of(region.plan.classes[own.file_class], wanted, steps.path))
+            if (path_of(region.plan, own, wanted, steps.path))
                 left = look_at(steps.path, known) ? begin_reading(region, own, steps.path, known, wanted) : Left::name;
     }
     return left;

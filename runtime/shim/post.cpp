@@ -33,36 +33,44 @@ std::uint32_t room_for(std::uint32_t bytes, std::uint32_t tail, std::uint32_t he
     return used <= kRingBytes && needed <= kRingBytes - used ? needed : 0;
 }
 
-// 0: it cannot be known, as where there is no /proc.
-std::uint32_t pids_of(Process& process) {
-    std::uint32_t pids = process.pids.load(std::memory_order_relaxed);
-    if (pids == 0) {
-        struct stat status;
-        const long result = raw_call(SYS_newfstatat, AT_FDCWD, word("/proc/self/ns/pid"), word(&status), 0);
-        pids = failed(result) ? kUnknownPids : static_cast<std::uint32_t>(status.st_ino);
-        process.pids.store(pids, std::memory_order_relaxed);
-    }
-    return pids == kUnknownPids ? 0 : pids;
+std::uint32_t asked_pids() {
+    struct stat status;
+    const long result = raw_call(SYS_newfstatat, AT_FDCWD, word("/proc/self/ns/pid"), word(&status), 0);
+    return failed(result) ? kUnknownPids : static_cast<std::uint32_t>(status.st_ino);
+}
+
+// Made at the first post, by whichever thread is the first.
+std::uint32_t image_of(Region& region, Process& process, bool& is_new) {
+    std::uint32_t image = process.image.load(std::memory_order_relaxed);
+    if (image != 0) return image;
+    const std::uint32_t count = region.images.fetch_add(1, std::memory_order_relaxed) + 1;
+    const std::uint32_t made = count != 0 ? count : 1;
+    is_new = process.image.compare_exchange_strong(image, made);
+    return is_new ? made : image;
 }
 
 // To ask after all owners takes some 100 us, for nothing where a process has more threads than there are rings.
-Ring* find_ring(Region& region, Process& process, std::uint32_t id) {
-    const Taker taker{static_cast<std::uint32_t>(raw_call(SYS_gettid)), id, pids_of(process)};
+Ring* find_ring(Region& region, Process& process, bool is_first) {
+    const Taker taker{static_cast<std::uint32_t>(raw_call(SYS_gettid)), producer.process, pids_of(process),
+                      producer.image};
+    if (is_first) free_of_earlier_images(region, taker);
     if (Ring* free = claim(region, taker)) return free;
     const bool looks = process.found_none.fetch_add(1, std::memory_order_relaxed) % kLookEach == 0;
     return looks ? take_over(region, taker) : nullptr;
 }
 
 Ring* ring_of_thread(Region& region, Process& process) {
-    const std::uint32_t id = process_id(process);
-    if (producer.ring && producer.process == id) return producer.ring;
+    bool is_first = false;
+    const std::uint32_t image = image_of(region, process, is_first);
+    if (producer.ring && producer.image == image) return producer.ring;
     producer.ring = nullptr;
-    if (producer.process == id && producer.refused != 0 && producer.refused++ % kAskAgain != 0) {
+    if (producer.image == image && producer.refused != 0 && producer.refused++ % kAskAgain != 0) {
         region.stats.no_ring.fetch_add(1, std::memory_order_relaxed);
         return nullptr;
     }
-    producer.process = id;
-    producer.ring = find_ring(region, process, id);
+    producer.process = process_id(process);
+    producer.image = image;
+    producer.ring = find_ring(region, process, is_first);
     if (!producer.ring) {
         producer.refused = 1;
         region.stats.no_ring.fetch_add(1, std::memory_order_relaxed);
@@ -92,13 +100,14 @@ bool has_memory(Ring& ring) {
     return result == 0 || result == -EINVAL;
 }
 
-// Whoever sees the owner without kTaking sees the other two as well. False: somebody else was quicker, or took it for
+// Whoever sees the owner without kTaking sees the others as well. False: somebody else was quicker, or took it for
 // given up meanwhile.
 bool take(Ring& ring, std::uint32_t from, const Taker& taker) {
     std::uint32_t taking = taker.thread | kTaking;
     if (!ring.owner.compare_exchange_strong(from, taking)) return false;
     ring.process.store(taker.process);
     ring.pids.store(taker.pids);
+    ring.image.store(taker.image);
     return ring.owner.compare_exchange_strong(taking, taker.thread);
 }
 
@@ -147,10 +156,12 @@ bool put(Ring& ring, std::uint32_t& seen_head, const Event& event, const void* p
     return true;
 }
 
+// Threads of PID namespaces that follow one another have the same numbers: by their images they come to different
+// rings, of which the server sees each owner.
 Ring* claim(Region& region, const Taker& taker) {
     bool room = true;  // for rings that nobody has taken yet
     for (unsigned i = 0; i < kRings; ++i) {
-        const unsigned index = (taker.thread + i) % kRings;
+        const unsigned index = (taker.image + taker.thread + i) % kRings;
         Ring& ring = region.rings[index];
         const bool used = was_taken_once(region, index);
         if (!used && room) room = has_memory(ring);
@@ -178,6 +189,34 @@ Ring* take_over(Region& region, const Taker& taker) {
     return nullptr;
 }
 
+void free_of_earlier_images(Region& region, const Taker& taker) {
+    for (unsigned i = 0; i < kRings && taker.pids != 0; ++i) {
+        Ring& ring = region.rings[i];
+        if (!was_taken_once(region, i)) continue;
+        std::uint32_t owner = ring.owner.load(std::memory_order_acquire);
+        if (owner == 0 || (owner & kTaking) != 0) continue;
+        const bool is_ours = ring.process.load(std::memory_order_relaxed) == taker.process &&
+                             ring.pids.load(std::memory_order_relaxed) == taker.pids;
+        if (is_ours && ring.image.load(std::memory_order_relaxed) != taker.image)
+            ring.owner.compare_exchange_strong(owner, 0);
+    }
+}
+
+std::uint32_t pids_of(Process& process) {
+    std::uint32_t pids = process.pids.load(std::memory_order_relaxed);
+    if (pids == 0) {
+        pids = asked_pids();
+        process.pids.store(pids, std::memory_order_relaxed);
+    }
+    return pids == kUnknownPids ? 0 : pids;
+}
+
+bool is_numbered_elsewhere(Process& process) {
+    const std::uint32_t known = pids_of(process);
+    const std::uint32_t now = known != 0 ? asked_pids() : kUnknownPids;
+    return now != kUnknownPids && now != known;
+}
+
 std::uint32_t process_id(Process& process) {
     std::uint32_t id = process.id.load(std::memory_order_relaxed);
     if (id == 0) {
@@ -203,10 +242,15 @@ void post_event(Region& region, Process& process, Event event, const void* paylo
     if (!done) look_for_server(region, process, ring->lost.load(std::memory_order_relaxed));
 }
 
+bool owns_ring(const Process& process) {
+    return producer.ring && producer.image == process.image.load(std::memory_order_relaxed);
+}
+
 void release_ring(Process& process) {
     Ring* ring = producer.ring;
+    const bool is_own = owns_ring(process);
     producer.ring = nullptr;
-    if (!ring || producer.process != process_id(process)) return;  // the ring of the parent that forked
+    if (!ring || !is_own) return;  // the ring of the parent that forked
     ring->owner.store(0, std::memory_order_release);
 }
 

@@ -1,8 +1,8 @@
-// Processes: other programs that this one becomes or starts, children that share its memory, and what it sets up to do
-// I/O by ways that nobody here sees.
+// Processes: other programs that this one becomes or starts, children that share its memory, and what they may do.
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -22,15 +22,20 @@
 namespace chainio::shim {
 namespace {
 
+void post_program(Note note, const Place& place) {
+    if (place.is_descriptor()) return post_note_of(note, place.folder);
+    post_note(note, place.path);
+}
+
 // Whether the program's loader would complain about us.
 bool note_program(const Place& place) {
     if (!live_region() || !place.path) return false;
     const LookedAt looked = look_at_program(place);
     switch (looked.file) {
-        case ProgramFile::without_loader: post_note(Note::static_program, place.path); break;
-        case ProgramFile::narrow: post_note(Note::narrow_program, place.path); break;
-        case ProgramFile::foreign: post_note(Note::foreign_program, place.path); break;
-        case ProgramFile::other_library: post_note(Note::other_library, place.path); break;
+        case ProgramFile::without_loader: post_program(Note::static_program, place); break;
+        case ProgramFile::narrow: post_program(Note::narrow_program, place); break;
+        case ProgramFile::foreign: post_program(Note::foreign_program, place); break;
+        case ProgramFile::other_library: post_program(Note::other_library, place); break;
         case ProgramFile::unknown: post_note(Note::not_judged, nullptr); break;  // the path may be any address
         case ProgramFile::other:
             if (is_another_user()) post_note(Note::other_user, nullptr);
@@ -44,8 +49,24 @@ bool note_program(const char* path) { return note_program({AT_FDCWD, path, 0}); 
 // The same of the shell that libc starts.
 bool is_refused_by_shell() { return live_region() && look_at_program({AT_FDCWD, "/bin/sh", 0}).is_refused_us; }
 
+// Some of its file actions make a child of posix_spawn look for its program from another folder. Which ones libc alone
+// knows.
+constinit std::atomic<bool> spawns_from_elsewhere{false};
+
+// Whether a path that is given with these actions may lead the child elsewhere than here. It may be any address.
+bool is_for_elsewhere(const char* path, const posix_spawn_file_actions_t* actions) {
+    if (!actions || !spawns_from_elsewhere.load(std::memory_order_relaxed) || !live_region()) return false;
+    char first = '/';
+    return read_safely(word(path), &first, sizeof first) && first != '/';
+}
+
+bool say_not_judged() {
+    post_note(Note::not_judged, nullptr);
+    return false;
+}
+
 // As execvp looks for it. The name is only looked at here; what is executed is up to libc.
-[[gnu::noinline]] bool search(const char* name) {
+[[gnu::noinline]] bool search(const char* name, const posix_spawn_file_actions_t* actions) {
     const char* folders = getenv("PATH");
     if (!folders) folders = "/bin:/usr/bin";
     char path[kMaxPath + 1];
@@ -56,6 +77,7 @@ bool is_refused_by_shell() { return live_region() && look_at_program({AT_FDCWD, 
             std::memcpy(path, folders, length);
             path[length] = '/';
             std::strcpy(path + length + (length != 0 ? 1 : 0), name);
+            if (is_for_elsewhere(path, actions)) return say_not_judged();
             if (!failed(raw_call(SYS_faccessat, AT_FDCWD, word(path), X_OK))) return note_program(path);
         }
         if (!*end) return false;
@@ -63,9 +85,13 @@ bool is_refused_by_shell() { return live_region() && look_at_program({AT_FDCWD, 
     }
 }
 
-bool note_searched(const char* name) {
+bool note_spawned(const char* path, const posix_spawn_file_actions_t* actions) {
+    return is_for_elsewhere(path, actions) ? say_not_judged() : note_program(path);
+}
+
+bool note_searched(const char* name, const posix_spawn_file_actions_t* actions = nullptr) {
     if (!live_region() || !name) return false;
-    return std::strchr(name, '/') ? note_program(name) : search(name);
+    return std::strchr(name, '/') ? note_spawned(name, actions) : search(name, actions);
 }
 
 // How many there are behind the first, with the null pointer that ends them.
@@ -80,20 +106,31 @@ std::size_t count_arguments(const char* first, va_list list) {
 
 // The next program of this thread takes a ring of its own. A child of vfork leaves its parent's alone.
 void leaving() {
-    if (region() && static_cast<std::uint32_t>(raw_call(SYS_getpid)) == process_id(process())) release_ring(process());
+    const bool is_it = region() && static_cast<std::uint32_t>(raw_call(SYS_getpid)) == process_id(process());
+    if (is_it && !in_vfork_child()) release_ring(process());
 }
 
-bool executes(const char* path) {
-    const bool complains = note_program(path);
+bool executes(const Place& place) {
+    const bool complains = note_program(place);
     leaving();
     return complains;
 }
+bool executes(const char* path) { return executes({AT_FDCWD, path, 0}); }
 
-// The id must be there before the child could be the first to ask for it.
+// Its number and where that is one must be there before the child could be the first to ask for them.
 void may_share_memory() {
     if (!region()) return;
     process_id(process());
+    pids_of(process());
     producer.may_be_vfork_child = true;
+}
+
+void starts_child(std::uint64_t flags) {
+    if (flags & CLONE_FILES) own_descriptors_only();
+    if (!(flags & CLONE_VM)) return;
+    if (flags & CLONE_VFORK && !(flags & CLONE_SETTLS)) return may_share_memory();
+    // Such a thread has no thread-local memory, or another's: nothing of ours may run in it.
+    if (catching()) end_catching("it starts threads without libc; from then on its own system calls are not seen");
 }
 
 // The child returns first, into the caller's frame: nothing of ours may be on the stack then.
@@ -114,11 +151,14 @@ CHAINIO_CALL(int, pthread_cancel, pthread_t thread) {
 }
 
 // By hand, a thread is made that libc does not know. What nobody passed is handed on and read by nobody.
-CHAINIO_CALL(int, clone, int (*function)(void*), void* stack, int flags, void* argument, long parent, long local,
-             long child) {
-    starts_child(static_cast<unsigned>(flags));
-    [[clang::musttail]] return CHAINIO_NEXT(clone)(function, stack, flags, argument, parent, local, child);
-}
+#define CHAINIO_CLONE(name)                                                                                          \
+    CHAINIO_CALL(int, name, int (*function)(void*), void* stack, int flags, void* argument, long parent, long local, \
+                 long child) {                                                                                       \
+        starts_child(static_cast<unsigned>(flags));                                                                  \
+        [[clang::musttail]] return CHAINIO_NEXT(name)(function, stack, flags, argument, parent, local, child);       \
+    }
+CHAINIO_CLONE(clone)
+CHAINIO_CLONE(__clone)
 
 CHAINIO_CALL(int, execve, const char* path, char* const* arguments, char* const* environment) {
     const bool complains = executes(path);
@@ -149,14 +189,12 @@ CHAINIO_CALL(int, execvp, const char* name, char* const* arguments) {
     return CHAINIO_NEXT(execvp)(name, arguments);
 }
 CHAINIO_CALL(int, fexecve, int fd, char* const* arguments, char* const* environment) {
-    const bool complains = note_program({fd, "", AT_EMPTY_PATH});
-    leaving();
+    const bool complains = executes({fd, "", AT_EMPTY_PATH});
     CHAINIO_ENVIRONMENT_FOR_NEXT(environment, complains);
     return CHAINIO_NEXT(fexecve)(fd, arguments, environment);
 }
 CHAINIO_CALL(int, execveat, int folder, const char* path, char* const* arguments, char* const* environment, int flags) {
-    const bool complains = note_program({folder, path, flags});
-    leaving();
+    const bool complains = executes({folder, path, flags});
     CHAINIO_ENVIRONMENT_FOR_NEXT(environment, complains);
     return CHAINIO_NEXT(execveat)(folder, path, arguments, environment, flags);
 }
@@ -185,18 +223,26 @@ CHAINIO_CALL(int, execle, const char* path, const char* first, ...) {
     CHAINIO_EXEC_LIST(first, chainio_shim_execve(path, arguments, va_arg(list, char**)));
 }
 
-CHAINIO_CALL(int, posix_spawn, pid_t* child, const char* path, const posix_spawn_file_actions_t* actions,
-             const posix_spawnattr_t* attributes, char* const* arguments, char* const* environment) {
-    const bool complains = note_program(path);
-    CHAINIO_ENVIRONMENT_FOR_NEXT(environment, complains);
-    return CHAINIO_NEXT(posix_spawn)(child, path, actions, attributes, arguments, environment);
+CHAINIO_CALL(int, posix_spawn_file_actions_addchdir_np, posix_spawn_file_actions_t* actions, const char* path) {
+    spawns_from_elsewhere.store(true, std::memory_order_relaxed);
+    return CHAINIO_NEXT(posix_spawn_file_actions_addchdir_np)(actions, path);
 }
-CHAINIO_CALL(int, posix_spawnp, pid_t* child, const char* name, const posix_spawn_file_actions_t* actions,
-             const posix_spawnattr_t* attributes, char* const* arguments, char* const* environment) {
-    const bool complains = note_searched(name);
-    CHAINIO_ENVIRONMENT_FOR_NEXT(environment, complains);
-    return CHAINIO_NEXT(posix_spawnp)(child, name, actions, attributes, arguments, environment);
+CHAINIO_CALL(int, posix_spawn_file_actions_addfchdir_np, posix_spawn_file_actions_t* actions, int folder) {
+    spawns_from_elsewhere.store(true, std::memory_order_relaxed);
+    return CHAINIO_NEXT(posix_spawn_file_actions_addfchdir_np)(actions, folder);
 }
+// The first argument is where the child's number goes, or its descriptor.
+#define CHAINIO_SPAWN(name, note)                                                                         \
+    CHAINIO_CALL(int, name, int* child, const char* program, const posix_spawn_file_actions_t* actions,   \
+                 const posix_spawnattr_t* attributes, char* const* arguments, char* const* environment) { \
+        const bool complains = note(program, actions);                                                    \
+        CHAINIO_ENVIRONMENT_FOR_NEXT(environment, complains);                                             \
+        return CHAINIO_NEXT(name)(child, program, actions, attributes, arguments, environment);           \
+    }
+CHAINIO_SPAWN(posix_spawn, note_spawned)
+CHAINIO_SPAWN(posix_spawnp, note_searched)
+CHAINIO_SPAWN(pidfd_spawn, note_spawned)
+CHAINIO_SPAWN(pidfd_spawnp, note_searched)
 
 // Their shell gets the environment as it is.
 CHAINIO_CALL(int, system, const char* command) {
@@ -227,21 +273,13 @@ CHAINIO_CALL(FILE*, popen, const char* command, const char* mode) {
     return value != '0';
 }
 
-// A process that allows itself few system calls could be ended by one of ours: from then on it makes only its own.
-CHAINIO_CALL(int, prctl, int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
-    if (option == PR_SET_SECCOMP && region()) {
-        post_note(Note::sandbox, nullptr);
-        ask_no_more();
-        stop();
-    }
-    return CHAINIO_NEXT(prctl)(option, a, b, c, d);
+bool restricts(unsigned long mode, unsigned long filter) {
+    return mode == SECCOMP_MODE_STRICT || (mode == SECCOMP_MODE_FILTER && filter != 0);
 }
 
-// libaio's own, which returns minus the error. Another library may have a function of that name that is something else.
-CHAINIO_CALL(int, io_setup, unsigned count, unsigned long* context) {
-    const int result = CHAINIO_NEXT(io_setup)(count, context);
-    if (result == 0) post_note(Note::aio, nullptr);
-    return result;
+CHAINIO_CALL(int, prctl, int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
+    if (option == PR_SET_SECCOMP && restricts(a, b)) enters_sandbox();
+    return CHAINIO_NEXT(prctl)(option, a, b, c, d);
 }
 
 }  // namespace chainio::shim

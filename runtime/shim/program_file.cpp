@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "runtime/shim/child.h"
+#include "runtime/shim/descriptor_link.h"
 #include "runtime/shim/program_head.h"
 #include "runtime/shim/raw.h"
 #include "runtime/shim/reach.h"
@@ -15,13 +16,21 @@
 namespace chainio::shim {
 namespace {
 
+// One that only names its file (O_PATH) is opened to be read. Where there is no /proc it says nothing of the file.
+long reading(int descriptor) {
+    const long flags = raw_call(SYS_fcntl, descriptor, F_GETFL);
+    if (failed(flags) || !(flags & O_PATH)) return descriptor;
+    DescriptorLink link(descriptor);
+    return raw_call(SYS_openat, AT_FDCWD, word(link.text), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+}
+
 // Only a regular file is opened: to open a pipe lets go of who waits at its other end, and a device may do anything.
 long open_file(const Place& place) {
     struct stat status;
     const bool is_there =
         !failed(raw_call(SYS_newfstatat, place.folder, word(place.path), word(&status), place.flags & AT_EMPTY_PATH));
     if (!is_there || !S_ISREG(status.st_mode)) return -1;
-    if ((place.flags & AT_EMPTY_PATH) && place.path[0] == 0) return place.folder;
+    if (place.is_descriptor()) return reading(place.folder);
     constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     return raw_call(SYS_openat, place.folder, word(place.path), kFlags);
 }
@@ -70,6 +79,8 @@ int look(void* place) {
 }
 
 }  // namespace
+
+bool Place::is_descriptor() const { return (flags & AT_EMPTY_PATH) != 0 && path[0] == 0; }
 
 // The child shares the caller's memory, for speed, and thus must not share its stack.
 LookedAt look_at_program(const Place& place) {

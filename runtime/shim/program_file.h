@@ -18,6 +18,7 @@ struct Place {
     int folder;
     const char* path;
     int flags;
+    bool is_descriptor() const;  // it is what `folder` has open; the path has to be one that can be read
 };
 
 struct LookedAt {

@@ -15,7 +15,7 @@
 namespace chainio::shim {
 
 inline constexpr std::uint64_t kMagic = 0x316d696873'6f6963;  // "ciosshm1"
-inline constexpr std::uint32_t kVersion = 12;
+inline constexpr std::uint32_t kVersion = 14;
 inline constexpr char kRegionVariable[] = "CHAINIO_REGION";  // environment: absolute path of the region's file
 inline constexpr char kPlanFile[] = "/plan";                 // beside it: its beginning
 inline constexpr char kStepsFile[] = "/steps";  // beside it: a shared object, the code of chains that programs run
@@ -25,7 +25,7 @@ inline constexpr char kSitesVariable[] = "CHAINIO_SITES";
 inline constexpr unsigned kRings = 256;  // threads that can post at the same time; others are counted as `no_ring`
 inline constexpr std::uint32_t kRingBytes = 64 * 1024;
 inline constexpr unsigned kMaxClasses = 64, kMaxSockets = 32, kMaxExes = 16, kMaxChains = 128, kMaxProbes = 32;
-inline constexpr std::uint32_t kMaxPattern = 512, kMaxPath = 4096, kMaxPeek = 4096, kMaxName = 64,
+inline constexpr std::uint32_t kMaxPattern = 512, kMaxPath = 4096, kMaxPeek = 4096, kMaxName = 64, kMaxIndex = 256,
                                kMaxProbeBytes = 1024;
 
 enum class EventKind : std::uint8_t {
@@ -38,13 +38,25 @@ enum class EventKind : std::uint8_t {
                   // then its bytes without the NUL, filled up to a multiple of 8
     closed = 5,   // the last descriptor of that opening was closed
     passed = 6,   // a file or socket that no class matches (`source` is 0), or one more than the number of the socket's
-                  // rule; only while Plan::explain; payload: path or address
+                  // rule; only while Plan::explain; payload: path or address; `offset`: a Passed
     note = 7,     // something that the report must say: `source` is a Note; payload: text, may be empty
     begun = 9,    // a read of a matched file begins that asks for `length` bytes from `offset`; only while kPostBegun
     ended = 10,   // as `read`, of one that was said to begin
     served = 11,  // as `read`, of one whose bytes came from served memory (served.h) and not from the disk
     served_ended = 12,  // as `ended`, of such a one
     ran = 13,           // the program's own thread has run the chain `source`; payload: Ran; `offset` is of the range
+    // As `read`, `begun` and `ended`, of one that went past the page cache (O_DIRECT) and was not served.
+    direct = 14,
+    direct_begun = 15,
+    direct_ended = 16,
+};
+
+// Why what was opened belongs to no class of files.
+enum class Passed : std::uint64_t {
+    unmatched = 0,
+    no_file = 1,  // a folder, or what matches by its name and is a pipe or a device
+    place = 2,    // opened with O_PATH
+    unnamed = 3,  // opened with O_TMPFILE
 };
 
 // What came of a chain that a program ran itself.
@@ -82,12 +94,14 @@ enum class Note : std::uint8_t {
     sandbox = 7,           // the process allows itself fewer system calls from here on, and goes on plain
     not_rewritten = 8,     // a program's own system calls stay unseen, as asked otherwise; payload: why
     filtered = 9,          // the kernel's read-ahead was left on: the process may make only some system calls
-    not_judged = 10,       // no child process could be made to look whether a program is static
+    not_judged = 10,       // no child process could be made to look whether a program is static, or it is
+                           // looked for from another folder
     kept = 11,             // the server did not let go in time of a file that was deleted
     narrow_program = 12,   // it is about to execute a 32-bit program, which runs plain; payload: path
     foreign_program = 13,  // the same of one for another kind of machine; payload: path
     other_user = 14,       // it is about to execute a program as another user than whose the run is: that runs plain
     other_library = 15,    // it is about to execute a program of another C library, which runs plain; payload: path
+    posix_aio = 16,        // the process reads a matched file by POSIX AIO: libc's threads do that, and are not seen
 };
 
 // An event in a ring. Its payload follows; `bytes` is the whole, a multiple of 8. Of a read that took fewer bytes than
@@ -108,13 +122,14 @@ inline constexpr std::uint32_t kTaking = 0x80000000;
 // A byte ring with one producer (a thread of a program) and one consumer (the server). Positions count bytes and wrap
 // at 2^32; an event never crosses the end of `data`. A full ring loses the event, never the program's time.
 struct Ring {
-    // tid of the producer; 0: free; with kTaking: of one that is about to be, while the next two fields are not its own
-    // yet. A thread takes a free ring and frees it when it ends, its process ends, or executes another program, with
-    // events still in it; the next owner goes on behind them. The server frees those of dead processes, and a thread
-    // that finds none free takes one of a dead process.
+    // tid of the producer; 0: free; with kTaking: of one that is about to be, while the next three fields are not its
+    // own yet. A thread takes a free ring and frees it when it ends, its process ends, or executes another program,
+    // with events still in it; the next owner goes on behind them. The server frees those of dead processes, and a
+    // thread that finds none free takes one of a dead process.
     alignas(64) std::atomic<std::uint32_t> owner;
     std::atomic<std::uint32_t> process;
     std::atomic<std::uint32_t> pids;              // the PID namespace that both numbers are of (inode); 0: not known
+    std::atomic<std::uint32_t> image;             // which of the process's images it is, by Region::images
     alignas(64) std::atomic<std::uint32_t> tail;  // written by the producer
     std::atomic<std::uint32_t> lost;              // events that found no room
     alignas(64) std::atomic<std::uint32_t> head;  // written by the server
@@ -138,6 +153,7 @@ struct OwnChain {
     std::uint32_t chain;               // of Stats::chains, plus one; 0: there is none
     std::uint32_t program;             // in the code of kStepsFile
     std::uint32_t target, file_class;  // the class, as prefetches name it, and of Plan::classes
+    char index[kMaxIndex];             // what a folder's path means of the class; empty: nothing
 };
 // Where the prefetch list lies in the memory of a step (bpf-templates/chainio_step.h), and how large all of that is.
 struct StepMemory {
@@ -206,7 +222,7 @@ struct ClassStats {
 struct Stats {
     Counter lost_events, bad_events, no_ring, wakes, server_ns, spins_ns;
     std::atomic<std::uint32_t> chain_count, class_count, processes;
-    std::atomic<std::uint32_t> not_begun;  // counted by programs in which the library had no memory for itself
+    std::atomic<std::uint32_t> not_begun;  // counted by programs that had no memory or no descriptor for the library
     Counter left[static_cast<std::size_t>(Left::count)];  // counted by programs
     ChainStats chains[kMaxChains];
     ClassStats classes[kMaxClasses];
@@ -223,7 +239,7 @@ struct Rewriting {
 };
 
 // Whole pages of every machine.
-inline constexpr std::size_t kPlanBytes = 64 * 1024, kLeastPage = 4096, kPlanUses = 11 * kLeastPage;
+inline constexpr std::size_t kPlanBytes = 64 * 1024, kLeastPage = 4096, kPlanUses = 13 * kLeastPage;
 
 // A disk on which the server has begun reads that need nobody's help, and that the kernel counts (ru_inblock).
 struct DiskFacts {
@@ -259,6 +275,7 @@ struct Region {
     std::atomic<std::uint32_t> waiting;   // threads that wait for frames; those killed meanwhile stay counted
     std::atomic<std::uint32_t> removals;  // counts files that programs have deleted, and wait for `let_go` after
     std::atomic<std::uint32_t> unmounts;  // before `removals`: counts those that want all files closed
+    std::atomic<std::uint32_t> images;    // counts processes that have posted, each anew when it has executed a program
     // One bit a ring, set by the first thread that takes it: the server leaves the memory of the others untouched.
     std::atomic<std::uint64_t> used_rings[kRings / 64];
     Stats stats;
@@ -268,8 +285,8 @@ struct Region {
 inline constexpr std::size_t kRegionBytes = sizeof(Region);
 static_assert(offsetof(Region, asleep) == kPlanBytes);
 // Whatever moves here is another protocol: kVersion has to say so.
-static_assert(kVersion == 12 && offsetof(Region, disks) == 1696 && offsetof(Region, plan) == 1840 &&
-              sizeof(Plan) == 42'144 && offsetof(Region, stats) == kPlanBytes + 56 && sizeof(Stats) == 32'376 &&
+static_assert(kVersion == 14 && offsetof(Region, disks) == 1696 && offsetof(Region, plan) == 1840 &&
+              sizeof(Plan) == 50'336 && offsetof(Region, stats) == kPlanBytes + 56 && sizeof(Stats) == 32'376 &&
               sizeof(Ring) == 65'728);
 
 // A read that took longer than this, and in which the thread slept, waited for a device: it wakes a sleeping server. Of

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "runtime/shim/post.h"
 #include "runtime/shim/protocol.h"
 #include "runtime/shim/raw.h"
 
@@ -48,11 +49,15 @@ bool is_preload(const char* variable) { return std::strncmp(variable, kVariable,
 enum class Reach : std::uint8_t { is_asked, within, out };
 constinit std::atomic<Reach> reach_of_process{Reach::is_asked};
 
+Reach known_reach() {
+    const auto child = static_cast<Reach>(producer.silent);
+    return child != Reach::is_asked ? child : reach_of_process.load(std::memory_order_relaxed);
+}
+
 // A filter of system calls that refuses the question says nothing of the library.
 bool out_of_reach() {
     if (own[0] == 0) return false;
-    if (const Reach known = reach_of_process.load(std::memory_order_relaxed); known != Reach::is_asked)
-        return known == Reach::out;
+    if (const Reach known = known_reach(); known != Reach::is_asked) return known == Reach::out;
     const long found = raw_call(SYS_faccessat, AT_FDCWD, word(own_place), F_OK);
     return failed(found) && found != -EPERM && found != -ENOSYS;
 }
@@ -60,7 +65,7 @@ bool out_of_reach() {
 // The kernel says so of what this program cannot read. A filter of system calls that refuses the question says nothing,
 // and one that may end the process for it is not asked.
 bool readable(const void* at, std::size_t bytes) {
-    if (reach_of_process.load(std::memory_order_relaxed) != Reach::is_asked) return true;
+    if (known_reach() != Reach::is_asked) return true;
     char copy[sizeof(char*)];
     const iovec into{copy, bytes}, from{const_cast<void*>(at), bytes};
     const long got = raw_call(SYS_process_vm_readv, raw_call(SYS_getpid), word(&into), 1, word(&from), 1, 0);
@@ -139,7 +144,14 @@ void learn_own_entry() {
     }
 }
 
-void ask_no_more() { reach_of_process.store(out_of_reach() ? Reach::out : Reach::within, std::memory_order_relaxed); }
+static Reach ask_now() { return out_of_reach() ? Reach::out : Reach::within; }
+
+void ask_no_more() { reach_of_process.store(ask_now(), std::memory_order_relaxed); }
+
+void fall_silent() {
+    producer.silent = static_cast<std::uint32_t>(ask_now());
+    raw_call(SYS_set_tid_address, word(const_cast<std::uint32_t*>(&producer.silent)));
+}
 
 const char* loaded_file() { return loaded; }
 

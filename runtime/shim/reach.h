@@ -11,6 +11,9 @@ void learn_own_entry();
 const char* loaded_file();
 // From here on the process allows itself only some system calls: what there is to ask of the library is asked now.
 void ask_no_more();
+// The same in a child that shares its parent's memory, which goes on as it was: the thread is silent until the child
+// executes another program or ends.
+void fall_silent();
 // Bytes that the environment takes without our entry; 0: it is passed on as it is. `complains`: whether the program's
 // loader would complain about us although we are in reach.
 std::size_t room_without_us(char* const* environment, bool complains);

@@ -75,7 +75,7 @@ struct Concern {
 // Long reads are told of before they begin.
 Concern concern_of(const Slot& slot, std::size_t size) {
     if (slot.kind() != Kind::file) return {};
-    const bool served = table.opening(slot).served.load(std::memory_order_relaxed) != 0;
+    const bool served = table.opening(slot).reads.load(std::memory_order_relaxed) == Reads::served;
     return {concerns_us(slot, size), served, !served && size < kLongRead && looks_before_waits()};
 }
 

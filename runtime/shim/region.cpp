@@ -58,11 +58,43 @@ long folder_of_run(const char* region_path) {
     return -EACCES;
 }
 
-// Where there is no room for all of the region there may be some for the page that the report is made of.
+// What is mapped of a descriptor, which is closed.
+long map_opened(long fd, int protection, std::uint64_t bytes, long place) {
+    struct stat status;
+    long memory = -1;
+    if (!failed(raw_call(SYS_fstat, fd, word(&status))) && static_cast<std::uint64_t>(status.st_size) >= bytes)
+        memory = raw_call(SYS_mmap, place, static_cast<long>(bytes), protection,
+                          MAP_SHARED | (place != 0 ? MAP_FIXED : 0), fd, 0);
+    raw_call(SYS_close, fd);
+    return memory;
+}
+
+bool look_at_folder(const char* folder, struct stat& status) {
+    return !failed(raw_call(SYS_newfstatat, AT_FDCWD, word(folder), word(&status), AT_SYMLINK_NOFOLLOW)) &&
+           is_users_alone(status);
+}
+
+// Opens the region's file where only one more may be open. Its folder is the user's alone, and is so still when the
+// file is open.
+long open_alone(const char* region_path) {
+    Beside folder;
+    struct stat before, after;
+    if (!beside(region_path, "", folder) || !look_at_folder(folder, before)) return -EACCES;
+    const long fd = raw_call(SYS_openat, AT_FDCWD, word(region_path), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (failed(fd)) return fd;
+    if (look_at_folder(folder, after) && after.st_dev == before.st_dev && after.st_ino == before.st_ino) return fd;
+    raw_call(SYS_close, fd);
+    return -EACCES;
+}
+
+// Where there is no room for all of the region there may be some for the page that the report is made of, and where two
+// descriptors are too many, one may not be.
 void say_not_begun(const char* path) {
     constexpr long kBytes = kPlanBytes + kLeastPage;
     static_assert(offsetof(Region, stats) + offsetof(Stats, chains) <= kBytes);
-    const long memory = map_file(path, nullptr, O_RDWR, kBytes, 0);
+    const long fd = open_alone(path);
+    if (failed(fd)) return;
+    const long memory = map_opened(fd, PROT_READ | PROT_WRITE, kBytes, 0);
     if (failed(memory)) return;
     reinterpret_cast<Region*>(memory)->stats.not_begun.fetch_add(1);
     raw_call(SYS_munmap, memory, kBytes);
@@ -70,7 +102,7 @@ void say_not_begun(const char* path) {
 
 Region* map_region(const char* path) {
     const long memory = map_file(path, nullptr, O_RDWR, kRegionBytes, 0);
-    if (memory == -ENOMEM) say_not_begun(path);
+    if (memory == -ENOMEM || memory == -EMFILE || memory == -ENFILE) say_not_begun(path);
     if (failed(memory)) return nullptr;
     auto* found = reinterpret_cast<Region*>(memory);
     // What the kernel maps from a descriptor that can only be read can never be made writable.
@@ -196,17 +228,10 @@ long map_file(const char* region_path, const char* name, int flags, std::uint64_
     const long fd = raw_call(SYS_openat, folder, word(last), flags | O_CLOEXEC | O_NOFOLLOW);
     raw_call(SYS_close, folder);
     if (failed(fd)) return fd;
-    const int protection = PROT_READ | ((flags & O_ACCMODE) == O_RDWR ? PROT_WRITE : 0);
-    struct stat status;
-    long memory = -1;
-    if (!failed(raw_call(SYS_fstat, fd, word(&status))) && static_cast<std::uint64_t>(status.st_size) >= bytes)
-        memory = raw_call(SYS_mmap, place, static_cast<long>(bytes), protection,
-                          MAP_SHARED | (place != 0 ? MAP_FIXED : 0), fd, 0);
-    raw_call(SYS_close, fd);
-    return memory;
+    return map_opened(fd, PROT_READ | ((flags & O_ACCMODE) == O_RDWR ? PROT_WRITE : 0), bytes, place);
 }
 
-Region* region() { return shared.load(std::memory_order_acquire); }
+Region* region() { return producer.silent == 0 ? shared.load(std::memory_order_acquire) : nullptr; }
 Process& process() { return *own; }
 
 Region* live_region() {
@@ -243,7 +268,12 @@ Region* start() {
     return now == unknown ? start_once() : nullptr;
 }
 
-void stop() {
+// Nothing of what a parent whose memory this is has is changed.
+void enters_sandbox() {
+    if (!region()) return;
+    post_note(Note::sandbox, nullptr);
+    if (in_vfork_child()) return fall_silent();
+    ask_no_more();
     stop_catching();
     table.stop();
     shared.store(nullptr, std::memory_order_release);
@@ -251,7 +281,10 @@ void stop() {
 
 bool in_vfork_child() {
     if (!producer.may_be_vfork_child) return false;
-    if (region() && static_cast<std::uint32_t>(raw_call(SYS_getpid)) != process_id(*own)) return true;
+    if (producer.silent != 0) return true;
+    const bool has_number = region() && static_cast<std::uint32_t>(raw_call(SYS_getpid)) == process_id(*own);
+    // In another namespace it may have its parent's.
+    if (region() && (!has_number || is_numbered_elsewhere(*own))) return true;
     producer.may_be_vfork_child = false;
     return false;
 }

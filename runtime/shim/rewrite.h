@@ -19,9 +19,8 @@ void rewrite(Region& region, const char* sites_program);
 const char* start_catching(const Region& region);
 void stop_catching();  // every call goes on as it is
 bool catching();
-void end_catching(const char* why);      // as stop_catching, and the report says why
-void release_levels();                   // the thread ends
-void starts_child(std::uint64_t flags);  // by clone, with these flags
+void end_catching(const char* why);  // as stop_catching, and the report says why
+void release_levels();               // the thread ends
 
 // ---- handlers.cpp ----
 void handles_by_number(long signal, long action);  // rt_sigaction is about to be made; the address may be any

@@ -108,10 +108,12 @@ static bool is_too_short(const Region& region, const Slot& slot, std::uint64_t l
 
 bool post_begun(int descriptor, const Slot& slot, std::int64_t offset, std::size_t asked) {
     Region* found = live_region();
-    if (!found || !wants(slot, kPostBegun) || is_too_short(*found, slot, asked)) return false;
+    if (!found || in_vfork_child() || !wants(slot, kPostBegun) || is_too_short(*found, slot, asked)) return false;
     if (offset == kAtPosition) offset = raw_call(SYS_lseek, descriptor, 0, SEEK_CUR);
     if (offset < 0) return false;
-    post(*found, event_of(slot, EventKind::begun, offset, asked), nullptr, 0);
+    const bool cached = table.opening(slot).reads.load(std::memory_order_relaxed) == Reads::cached;
+    const EventKind kind = cached ? EventKind::begun : EventKind::direct_begun;
+    post(*found, event_of(slot, kind, offset, asked), nullptr, 0);
     wake(*found);
     return true;
 }
@@ -119,7 +121,7 @@ bool post_begun(int descriptor, const Slot& slot, std::int64_t offset, std::size
 void post_read(int descriptor, const Slot& slot, EventKind kind, std::int64_t offset, std::int64_t length,
                std::uint32_t took, std::size_t asked) {
     Region* found = live_region();
-    if (!found) return;
+    if (!found || in_vfork_child()) return;
     const bool waited = has_waited(took, length);
     if (waited) {
         read_ahead_again(*found, descriptor, slot);
@@ -156,7 +158,7 @@ namespace {
 
 Told tell_of(Slot& slot, const void* bytes, std::size_t length) {
     Region* found = live_region();
-    if (!found) return Told::nobody;
+    if (!found || in_vfork_child()) return Told::nobody;
     if (runs_itself(*found, slot) && run_own(*found, slot, bytes, length)) return Told::itself;
     Event event{};
     event.kind = EventKind::ready;
@@ -174,7 +176,8 @@ void post_ready(Slot& slot, const void* bytes, std::size_t length) {
     if (!bytes || !wants(slot, kPostReady)) return;
     if (peeked) return look_at_answered(table.descriptor(slot));
     begin_anew();
-    if (tell_of(slot, bytes, length) == Told::server) wake(*region());
+    if (tell_of(slot, bytes, length) != Told::server) return;
+    if (Region* found = region()) wake(*found);  // another thread may have made everything plain meanwhile
 }
 
 // Whether a look changes nothing that the program can see: it would move where the program's own looks begin

@@ -50,7 +50,7 @@ const ServedParts* memory(const Region& region) {
 // The server has found no io_uring and no AIO context in this process, and none was set up where it could be seen.
 bool granted(const Region& region) {
     const Ring* ring = producer.ring;
-    if (!ring || producer.process != process_id(process())) return false;
+    if (!owns_ring(process())) return false;
     return region.serves[ring - region.rings].load(std::memory_order_relaxed) == producer.process &&
            process().rings.load(std::memory_order_relaxed) == 0;
 }

@@ -17,15 +17,18 @@ struct epoll_event;
 
 namespace chainio::shim {
 
+struct Place;  // program_file.h
+
 // ---- region.cpp: the process ----
 extern constinit Table table;
 // Maps the region when there is one, once; the first open or the library's constructor. Null when the process runs
 // plain.
 Region* start();
-Region* region();       // null before start(), too
+Region* region();       // null before start(), and in a thread that is silent, too
 Region* live_region();  // null also when no server looks
 Process& process();
-void stop();  // from here on everything is plain
+// The process allows itself only some system calls from here on, and one of ours could end it: everything is plain.
+void enters_sandbox();
 // The path of a file in the folder of `path`. False: it is too long, or there is no folder.
 using Beside = char[kMaxPath + 16];
 bool beside(const char* path, const char* name, Beside& out);
@@ -42,8 +45,13 @@ bool in_vfork_child();  // the caller shares its memory with a parent that has o
 
 // ---- process.cpp ----
 // The process is about to become another program. Whether that one's loader would complain about us.
+bool executes(const Place& place);
 bool executes(const char* path);
-void leaving();           // the same, of a program that nobody can name
+// Whether prctl(PR_SET_SECCOMP) with these arguments restricts the process: one that names no filter only asks whether
+// there are any.
+bool restricts(unsigned long mode, unsigned long filter);
+void leaving();                          // the same, of a program that has been looked at
+void starts_child(std::uint64_t flags);  // the thread is about to, by clone with these flags
 void may_share_memory();  // the thread is about to start a child that shares its memory, and waits for it
 
 // ---- classify.cpp ----
@@ -70,9 +78,10 @@ inline void removed(const char* path) {
     if (endings.ends_well(path)) [[unlikely]]
         may_have_removed(path);
 }
-void inherited(int descriptor);       // one that was there before the program
-void closing(int descriptor);         // it is about to be closed, or has been replaced
-void past_the_cache(int descriptor);  // it reads with O_DIRECT from now on
+void inherited(int descriptor);                                // one that was there before the program
+void closing(int descriptor);                                  // it is about to be closed, or has been replaced
+void past_the_cache(int descriptor);                           // it reads with O_DIRECT from now on
+void closing_range(unsigned first, unsigned last, int flags);  // descriptor.cpp: before close_range, with its arguments
 inline constexpr int kNoRule = -1;
 // Of a file: nothing is told of it any more, nor of other descriptors of the same opening. The rule that it had.
 int leave_alone(int descriptor);
@@ -96,6 +105,7 @@ void connected(int descriptor, const void* address, unsigned bytes);
 // ---- seen.cpp: what is said about reads ----
 void post(Region& region, const Event& event, const void* payload, std::uint32_t bytes);
 void post_note(Note note, const char* text, std::uint64_t device = 0, std::uint64_t inode = 0);
+void post_note_of(Note note, int descriptor);  // classify.cpp: the kernel's name of what it has open
 bool wants(const Slot& slot, std::uint32_t what);
 // Of a file: whether the next one is to be timed and passed to post_read. A long one (kLongRead) takes no time of note
 // to time.
@@ -110,8 +120,10 @@ bool post_begun(int descriptor, const Slot& slot, std::int64_t offset, std::size
 void post_read(int descriptor, const Slot& slot, EventKind kind, std::int64_t offset, std::int64_t length,
                std::uint32_t took, std::size_t asked = 0);
 // Of a read that has ended: whether it was told that it begins, and whether it was served.
-inline EventKind kind_of_read(bool told, bool served) {
+inline EventKind kind_of_read(const Slot& slot, bool told, bool served) {
     if (served) return told ? EventKind::served_ended : EventKind::served;
+    const bool cached = table.opening(slot).reads.load(std::memory_order_relaxed) == Reads::cached;
+    if (!cached) return told ? EventKind::direct_ended : EventKind::direct;
     return told ? EventKind::ended : EventKind::read;
 }
 void post_ready(Slot& slot, const void* bytes, std::size_t length);
@@ -160,8 +172,8 @@ template <class Call>
         const auto result = call();
         const std::uint32_t took = since(before);
         if (result > 0)
-            post_read(descriptor, slot, kind_of_read(told, producer.served), offset, static_cast<std::int64_t>(result),
-                      took, asked);
+            post_read(descriptor, slot, kind_of_read(slot, told, producer.served), offset,
+                      static_cast<std::int64_t>(result), took, asked);
         return result;
     }
     const auto result = call();

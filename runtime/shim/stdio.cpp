@@ -2,6 +2,7 @@
 // asked for its position before and after a call that its buffer cannot answer; the others pay for one look-up.
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -21,31 +22,44 @@ std::uint64_t flags_of(const char* mode) {
     }
 }
 
+// As fileno() tells it: a FILE that is memory (open_memstream) has whatever was there before.
+int descriptor_of(const FILE* file) {
+    constexpr int kIsOfFile = 0x2000;  // glibc's _IO_IS_FILEBUF
+    return file && (file->_flags & kIsOfFile) ? file->_fileno : -1;
+}
+
+// Whether libc has mapped its file, as it may with an "m" in the mode and for reading only, at the first read from one
+// that is not empty: the position that it then sets is the end of the file, whatever is read of it.
+bool is_mapped(const FILE& file) {
+    constexpr int kMaps = 1, kOnlyReads = 8, kHasBuffer = 1;  // glibc's _IO_FLAGS2_MMAP, _IO_NO_WRITES, _IO_USER_BUF
+    return (file._flags2 & kMaps) != 0 && (file._flags & kOnlyReads) != 0 && (file._flags & kHasBuffer) != 0;
+}
+
 template <class Call>
 FILE* file_opened(const char* path, const char* mode, Call call) {
     FILE* file = call();
-    if (file && file->_fileno >= 0 && concerns_us(file->_fileno, path)) [[unlikely]]
-        may_end_alike(file->_fileno, path, flags_of(mode));
+    const int descriptor = descriptor_of(file);
+    if (descriptor >= 0 && concerns_us(descriptor, path)) [[unlikely]]
+        may_end_alike(descriptor, path, flags_of(mode));
     return file;
 }
 
 // Without a path the FILE keeps its file and only changes its mode.
 template <class Call>
 FILE* file_reopened(const char* path, const char* mode, FILE* old, Call call) {
-    if (path && old && old->_fileno >= 0) closing(old->_fileno);
+    if (path) closing(descriptor_of(old));
     return path ? file_opened(path, mode, call) : call();
 }
 
 // What the buffer holds may be read without the kernel. It is looked at without the FILE's lock: when threads share it,
 // the answer is sometimes wrong, and then a position too many is asked for or a read is not told.
 inline Slot* file_read(FILE* file, std::size_t wanted) {
-    if (!file) return nullptr;
-    Slot* slot = table.watched(file->_fileno);
+    Slot* slot = table.watched(descriptor_of(file));
     if (!slot) [[likely]]
         return nullptr;
     if (slot->kind() != Kind::file || static_cast<std::size_t>(file->_IO_read_end - file->_IO_read_ptr) >= wanted)
         return nullptr;
-    return looks_at_read(*slot, false) ? slot : nullptr;
+    return !is_mapped(*file) && looks_at_read(*slot, false) ? slot : nullptr;
 }
 
 template <class Call>
@@ -55,8 +69,13 @@ template <class Call>
     const std::uint64_t before = now_ns();
     auto result = call();
     const std::uint32_t took = since(before);
+    if (is_mapped(*file)) {
+        mapped(fd, PROT_READ, MAP_SHARED);
+        return result;
+    }
     const long last = raw_call(SYS_lseek, fd, 0, SEEK_CUR);
-    if (!failed(first) && last > first) post_read(fd, slot, EventKind::read, first, last - first, took);
+    if (!failed(first) && last > first)
+        post_read(fd, slot, kind_of_read(slot, false, false), first, last - first, took);
     return result;
 }
 
@@ -78,10 +97,10 @@ bool seek_reads(const FILE& file, std::int64_t place, int whence) {
 }
 
 inline Slot* file_sought(FILE* file, std::int64_t place, int whence) {
-    Slot* slot = file ? table.watched(file->_fileno) : nullptr;
+    Slot* slot = table.watched(descriptor_of(file));
     if (!slot) [[likely]]
         return nullptr;
-    if (slot->kind() != Kind::file || !seek_reads(*file, place, whence)) return nullptr;
+    if (slot->kind() != Kind::file || is_mapped(*file) || !seek_reads(*file, place, whence)) return nullptr;
     return looks_at_read(*slot, false) ? slot : nullptr;
 }
 
@@ -95,7 +114,7 @@ template <class Call>
     const std::uint32_t took = since(before);
     const std::int64_t length = file->_IO_read_end - file->_IO_read_base, end = file->_offset;
     if (result == 0 && length > 0 && end >= length && (empty || end != place))
-        post_read(file->_fileno, slot, EventKind::read, end - length, length, took);
+        post_read(file->_fileno, slot, kind_of_read(slot, false, false), end - length, length, took);
     return result;
 }
 
@@ -115,8 +134,7 @@ CHAINIO_FREOPEN(freopen)
 CHAINIO_FREOPEN(freopen64)
 
 CHAINIO_CALL(int, fclose, FILE* file) {
-    if (file && table.watched(file->_fileno)) [[unlikely]]
-        closing(file->_fileno);
+    closing(descriptor_of(file));
     return CHAINIO_NEXT(fclose)(file);
 }
 

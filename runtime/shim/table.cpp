@@ -29,7 +29,7 @@ void Table::put(int descriptor, Kind kind, unsigned rule, std::uint32_t link) {
     slot.state.store(static_cast<std::uint32_t>(kind) | rule << 8, std::memory_order_release);
 }
 
-bool Table::put_file(int descriptor, unsigned rule, std::uint64_t device, std::uint64_t inode, bool served) {
+bool Table::put_file(int descriptor, unsigned rule, std::uint64_t device, std::uint64_t inode, Reads reads) {
     if (static_cast<unsigned>(descriptor) >= size()) return false;
     for (unsigned tries = 0; tries < kSlots; ++tries) {
         const std::uint32_t index = cursor_.fetch_add(1, std::memory_order_relaxed) % kSlots;
@@ -39,7 +39,7 @@ bool Table::put_file(int descriptor, unsigned rule, std::uint64_t device, std::u
         opening.mapped.store(0, std::memory_order_relaxed);
         opening.device.store(device, std::memory_order_relaxed);
         opening.inode.store(inode, std::memory_order_relaxed);
-        opening.served.store(served ? 1 : 0, std::memory_order_relaxed);
+        opening.reads.store(reads, std::memory_order_relaxed);
         opening.advised.store(0, std::memory_order_relaxed);
         put(descriptor, Kind::file, rule, index);
         return true;

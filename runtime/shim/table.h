@@ -16,12 +16,19 @@ enum class Kind : std::uint8_t {
 
 inline constexpr unsigned kSlots = 65'536;
 
+// How an opening's reads come to their bytes.
+enum class Reads : std::uint32_t {
+    cached = 0,
+    direct = 1,  // past the page cache
+    served = 2,  // the same, and positioned ones may be answered from served memory
+};
+
 // One open() of a matched file, which several descriptors may share.
 struct Opening {
     std::atomic<std::uint32_t> descriptors;  // 0: free
     std::atomic<std::uint32_t> mapped;       // 1: that it is mapped has been said
     std::atomic<std::uint64_t> device, inode;
-    std::atomic<std::uint32_t> served;   // 1: its positioned reads may be answered from served memory
+    std::atomic<Reads> reads;
     std::atomic<std::uint32_t> advised;  // 1: the library has told the kernel to read nothing ahead
 };
 
@@ -67,7 +74,8 @@ class Table {
         return number >= size_.load(std::memory_order_acquire) ||
                slots_[number].state.load(std::memory_order_relaxed) != 0;
     }
-    bool put_file(int descriptor, unsigned rule, std::uint64_t device, std::uint64_t inode, bool served = false);
+    bool put_file(int descriptor, unsigned rule, std::uint64_t device, std::uint64_t inode,
+                  Reads reads = Reads::cached);
     void put_socket(int descriptor, Kind kind, unsigned rule);
     bool duplicate(int from, int to);  // `to` must be clear
     Closed clear(int descriptor);

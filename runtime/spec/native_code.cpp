@@ -1,6 +1,7 @@
 #include "runtime/spec/native_code.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -39,6 +40,24 @@ bool write_all(int fd, std::span<const std::uint8_t> bytes) {
     return true;
 }
 
+std::string path_of(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
+
+// The loader takes a name by which it has loaded something for the same file, without a look at it. The number may have
+// been that of other code: of a process that has closed all descriptors, as a child may do. Gives another number of
+// the same file then; -1 and errno when there is none.
+int with_a_new_name(int fd) {
+    while (void* other = dlopen(path_of(fd).c_str(), RTLD_LAZY | RTLD_NOLOAD)) {
+        dlclose(other);
+        const int next = fcntl(fd, F_DUPFD_CLOEXEC, fd + 1);
+        const int error = errno;
+        close(fd);
+        errno = error;
+        if (next < 0) return -1;
+        fd = next;
+    }
+    return fd;
+}
+
 }  // namespace
 
 std::string_view host_arch() {
@@ -55,15 +74,16 @@ std::expected<std::unique_ptr<NativeCode>, std::string> NativeCode::load(std::sp
     if (!may_have(object.size()))
         return std::unexpected("files may not be as large as it, " + std::to_string(object.size()) +
                                " bytes (ulimit -f)");
-    const int fd = executable_memfd();
+    int fd = executable_memfd();
     if (fd < 0) return std::unexpected(std::string("memfd_create: ") + std::strerror(errno));
     if (!write_all(fd, object)) {
         std::string error = std::string("cannot write the object to memory: ") + std::strerror(errno);
         close(fd);
         return std::unexpected(std::move(error));
     }
-    const std::string path = "/proc/self/fd/" + std::to_string(fd);
-    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    fd = with_a_new_name(fd);
+    if (fd < 0) return std::unexpected(std::string("no descriptor for it: ") + std::strerror(errno));
+    void* handle = dlopen(path_of(fd).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
         const char* why = dlerror();
         std::string error = std::string("the loader refuses it: ") + (why != nullptr ? why : "no reason given");

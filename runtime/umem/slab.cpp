@@ -21,7 +21,13 @@ void Slab::prefer_first(std::size_t bytes) {
         zone.with_room.fill(kNone);
     }
     // The lowest slab is taken first: the pages that were used last are used again.
-    for (auto index = static_cast<std::uint32_t>(slabs_.size()); index-- > 0;) zone_of(index).empty.push_back(index);
+    for (auto index = static_cast<std::uint32_t>(slabs_.size()); index-- > 0;) {
+        if (slabs_[index].used == 0) {
+            zone_of(index).empty.push_back(index);
+        } else if (slabs_[index].listed) {
+            link(zone_of(index), index);
+        }
+    }
 }
 
 std::uint32_t Slab::class_of(std::uint32_t bytes) {

@@ -28,8 +28,8 @@ struct Accounting {
 class Slab {
   public:
     explicit Slab(Region region);
-    // Frames in the first `bytes` of the region are handed out before the others (they are registered with the ring).
-    // To be called before the first allocation.
+    // Frames in the first `bytes` of the region are handed out before the others from now on (they are registered with
+    // the ring).
     void prefer_first(std::size_t bytes);
 
     Frame allocate(std::uint32_t bytes, Owner owner);  // kNoFrame: none is free, or more than kMaxFrame was asked
@@ -47,6 +47,28 @@ class Slab {
     };
     // One line for each frame that somebody else has ("frame 12 (4096 bytes): owner 7"), at most `limit` of them.
     std::vector<std::string> held(Owners but = {0, 0}, std::size_t limit = 16) const;
+    // Whether nobody can make room for one who has the frames that are `own`: all others belong to owners whose frames
+    // do not count, as they never come back, or yield anyway, and the own ones lie in as few slabs as they can.
+    template <typename Own, typename Counts>
+    bool is_alone(Own&& own, Counts&& counts) const {
+        std::array<std::uint32_t, kClasses> frames{}, slabs{};
+        for (std::size_t i = 0; i < slabs_.size(); i++) {
+            const SlabInfo& slab = slabs_[i];
+            const std::uint32_t before = frames[slab.size_class];
+            for (std::uint32_t n = 0; slab.used != 0 && n < slab.carved; n++) {
+                const Frame frame = static_cast<Frame>(i) * kUnitsPerSlab + (n << slab.size_class);
+                if (owners_[frame] == 0 || !counts(owners_[frame])) continue;
+                if (!own(frame)) return false;
+                frames[slab.size_class]++;
+            }
+            slabs[slab.size_class] += frames[slab.size_class] != before ? 1 : 0;
+        }
+        for (std::uint32_t each = 0; each < kClasses; each++) {
+            const std::uint32_t most = kUnitsPerSlab >> each;
+            if (slabs[each] > (frames[each] + most - 1) / most) return false;
+        }
+        return true;
+    }
 
   private:
     static constexpr std::uint32_t kNone = UINT32_MAX;

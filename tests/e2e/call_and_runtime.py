@@ -2,7 +2,9 @@
 """chainio call, inspect, chainio-runtime's service and the Python binding, on a tree that this script writes."""
 import contextlib
 import copy
+import ctypes
 import json
+import mmap
 import os
 import pathlib
 import resource
@@ -58,8 +60,7 @@ def write_tree(path):
 
 
 def run(*args, stdin=None, tool="chainio"):
-    done = subprocess.run([BUILD / "bin" / tool, *map(str, args)], input=stdin, capture_output=True, text=True, timeout=60)
-    return done.returncode, done.stdout, done.stderr
+    return runs.tool(tool, *args, stdin=stdin)
 
 
 def test_call(app, tree, keys, folder):
@@ -100,6 +101,11 @@ def test_call(app, tree, keys, folder):
     code, out, _ = call("piece", "--file", tree, "--at", 0, "--keys", "-", "--output", "hex", "--quiet", stdin="ab\n\ncd\r\n")
     expect("bytes are taken as they are, line by line", (code, [line.split("\t")[:2] for line in out.split("\n")]),
            (1, [["ab", "not_found"], ["", "ok"], ["cd"], ["", "not_found"], [""]]))  # reading text, Python ends a line at the \r too
+    code, out, _ = call("piece", "--file", tree, "--at", 0, "--keys", "-", "--json", stdin="ab\n\n")
+    expect("  in JSON, too, where a line is empty", (code, [json.loads(line).get("args") for line in out.splitlines()]), (1, ["ab", "", None]))
+    expect("raw results of lines, and nothing of those that fail", subprocess.run(
+        [BUILD / "bin" / "chainio", "call", app, "lookup", "--file", tree, "--keys", "-", "--output", "raw", "--quiet"], input=b"3\n4\n6\n", capture_output=True,
+        timeout=60).stdout, struct.pack("<2Q", 21, 42))
     expect("numbers from a file of Windows", call("lookup", "--file", tree, "--keys", "-", "--quiet", stdin="3\r\n\r\n6\r\n")[:2],
            (0, "3\tok\t21\n6\tok\t42\n"))
     expect("a bad line is named", call("lookup", "--file", tree, "--keys", "-", stdin="3\nx\n"),
@@ -123,6 +129,15 @@ def test_refusals(app, tree, folder):
         ("spin", ("lookup", "--file", tree, "--key", 3, "--spin", 50, "--no-ring"), 2, "--spin goes not with --no-ring: a pread sleeps at once"),
     ]:
         expect(f"refused: {what}", call(*args), lambda r: r[0] == code and r[1] == "" and text in r[2])
+    for what, files, why in (
+        ("two for one", (tree, "/nonexistent/x"), f"--file is given twice, '{tree}' and '/nonexistent/x'; say what each is: --file NAME=PATH\n"),
+        ("two for one, the first by its name", (f"index={tree}", "/nonexistent/x"), "'index' is given twice\n"),
+        ("two for one, the last by its name", ("/nonexistent/x", f"index={tree}"), "'index' is given twice\n"),
+        ("an empty name", ("",), "--file: the name is empty\n  hint: `chainio call --help` lists the options\n"),
+    ):
+        expect(f"refused: files: {what}", call("lookup", "--key", 3, *(word for file in files for word in ("--file", file))), (2, "", f"chainio call: {why}"))
+    expect("refused: files: two for one, by an option of its own", call("lookup", "--key", 3, "--index", tree, "--file", "/nonexistent/x"),
+           (2, "", "chainio call: 'index' is given twice\n"))
     for value, why in (("-1", "is negative; give 0 or more bytes"), ("18446744073709551616", "is more than 64 bits hold; give a smaller size"), ("KiB", "is no size; give a number of bytes")):
         for tool, words, name in (("chainio", ("call", app, "lookup", "--file", tree, "--key", 3), "chainio call"), ("chainio-runtime", ("--spec", app, "--check"), "chainio-runtime")):
             expect(f"refused: {name} --memory {value}", run(*words, "--memory", value, tool=tool),
@@ -150,6 +165,47 @@ def test_refusals(app, tree, folder):
     loop = folder / "loop.idx"
     loop.write_bytes(node(0, [(1, 0)]))
     expect("a cycle", call("lookup", "--file", loop, "--key", 5), lambda r: r[0] == 1 and "hop_limit" in r[2])
+
+
+def without_io_uring():
+    """From here on the kernel refuses io_uring_setup, by a filter of system calls."""
+    program = b"".join(struct.pack("HBBI", *each) for each in ((0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)))
+    code = ctypes.create_string_buffer(program)
+    libc = ctypes.CDLL(None)
+    libc.prctl(38, 1, 0, 0, 0)
+    assert libc.prctl(22, 2, ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))), 0, 0) == 0
+
+
+def system_facts(*options, prefix=(), **more):
+    """The exit code of --check-system, and what it says by name."""
+    done = subprocess.run([*prefix, BUILD / "bin" / "chainio-runtime", "--check-system", "--json", *options], capture_output=True, text=True, **more)
+    return done.returncode, {fact["name"]: fact for fact in json.loads(done.stdout)}
+
+
+def test_check_system():
+    code, facts = system_facts()
+    expect("check-system: whatever is limited, it ends well", (code, {"SEND_ZC", "receive buffers", "XDP programs"} <= facts.keys()), (0, True))
+    most = int(pathlib.Path("/proc/sys/net/core/rmem_max").read_text())
+    expect("  what sockets hold", (facts["receive buffers"]["state"], f"holds {min(most >> 10, 4096)} KiB of 4096 " in facts["receive buffers"]["detail"]),
+           ("ok" if most >= 4 << 20 else "limited", True))
+    code, facts = system_facts(preexec_fn=without_io_uring)
+    expect("  without io_uring no service is served", (code, facts["io_uring"]["state"]), (3, "missing"))
+    code, facts = system_facts("--interface", "nosuch0")
+    expect("  nor by an interface that is not there", (code, facts["interface nosuch0"]),
+           (3, {"name": "interface nosuch0", "state": "missing", "detail": "there is no network interface 'nosuch0': `ip link` lists them", "remedy": "a daemon takes it once it is there"}))
+    code, facts = system_facts("--interface", "lo")
+    expect("  or that clients do not come by", (code, facts["interface lo"]["state"], facts["interface lo"]["detail"]), (3, "missing", "what this machine sends to itself"))
+    expect("  refused: what it does not look at", run("--check-system", "--interface", "lo", "--spec", "/nonexistent", "--port", "x=y", "--bind", "banana", tool="chainio-runtime"),
+           (2, "", "chainio-runtime: --check-system looks at the machine, and at each --interface: it goes not with --spec, --bind, --port; `--check` looks at a spec and what is given with it\n"))
+    if os.getuid() != 0:
+        return print("skipped: what a user namespace's capabilities are worth: not run as root")
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "-Ur"]
+    if subprocess.run([*nobody, BUILD / "bin" / "chainio-runtime", "--version"], capture_output=True).returncode != 0:
+        return print("skipped: what a user namespace's capabilities are worth: nobody may not have one, or not run the program")
+    _, facts = system_facts(prefix=nobody)
+    expect("  capabilities of a user namespace load no program", facts["BPF (chainc --verify)"],
+           lambda fact: (fact["state"], fact["remedy"]) == ("limited", "CAP_BPF (not in a user namespace), or run as root") and fact["detail"].startswith(
+               "this process may not load BPF programs: Operation not permitted"))
 
 
 def test_runtime(app, tree, folder):
@@ -194,6 +250,11 @@ def test_runtime(app, tree, folder):
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     locked = "unlimited\n" if limit == resource.RLIM_INFINITY else f"{limit >> 10} KiB"
     expect("check-system", run("--check-system", tool="chainio-runtime"), lambda r: r[0] == 0 and "io_uring" in r[1] and f"RLIMIT_MEMLOCK is {locked}" in r[1])
+    test_check_system()
+    few = subprocess.run(["prlimit", "--nofile=100:100", BUILD / "bin" / "chainio-runtime", "--check-system", "--json"], capture_output=True, text=True)
+    expect("check-system with few open files", next(fact for fact in json.loads(few.stdout) if fact["name"] == "io_uring"),
+           lambda fact: fact["state"] == "limited" and fact["detail"].endswith(", unregistered files") and fact["remedy"].endswith(
+               "the kernel refused a table of registered files: Too many open files (it has 256 places, and as many files have to be allowed to be open: `ulimit -n`)"))
     path = folder / "s"
     server = started.start([BUILD / "bin" / "chainio-runtime", "--spec", app, "--socket", path, "--file", f"pages={tree}"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -385,6 +446,53 @@ def test_python_within(app, tree, keys):
         expect("python: others are refused, or have what is theirs", [one for one in said if one != refused and (one[0], sorted(one[1])) != ("none", [7 * key for key in keys[:20]])], [])
 
 
+def test_python_interrupted(app, tree, keys):
+    """Ctrl-C right behind a chain's beginning, or before it, and a refusal: later calls know nothing of it."""
+    if not (BUILD / "lib" / "libchainio-call.so.0").exists():
+        print("skipped: Python programs that are interrupted: the library is not built")
+        return
+    import chainio
+    with chainio.open(app, in_flight=16) as handle:
+        index = handle.file(tree)
+        submit = handle._lib.chainio_submit
+        got = []
+        for begins in (True, False):
+            def interrupted(*arguments):
+                if begins:
+                    submit(*arguments)
+                raise KeyboardInterrupt
+            other = handle.map("lookup", [{"index": index, "key": key} for key in keys[:8]], in_flight=4)
+            first = next(other)
+            handle._lib.chainio_submit = interrupted
+            try:
+                handle.call("lookup", index=index, key=keys[3])
+            except KeyboardInterrupt:
+                pass
+            handle._lib.chainio_submit = submit
+            rest = [first, *other]
+            got.append((sorted(result.value for _, result in rest), handle.call("lookup", index=index, key=42).value, len(handle._running)))
+        expect("python: what goes on behind Ctrl-C", got, [([7 * key for key in keys[:8]], 294, 0)] * 2)
+        refused = refusal(lambda: handle.call("piece", index=index, at=0, tag=bytes(4096)))
+        expect("python: of a refusal nothing is left", (refused[0], len(handle._running)), ("ChainioError", 0))
+
+
+def test_python_long_text(app, tree):
+    """A text of 4 GiB, of which C would see the length's low half alone; its bytes take no memory here."""
+    if not (BUILD / "lib" / "libchainio-call.so.0").exists():
+        print("skipped: Python's long texts: the library is not built")
+        return
+    import chainio
+
+    class Text(str):
+        def encode(self, *_):
+            return memoryview(mmap.mmap(-1, (1 << 32) + 2))
+    with chainio.open(app) as handle:
+        index = handle.file(tree)
+        for text in (Text("ab"), Text("ab").encode()):
+            expect("python: 4 GiB of text", refusal(lambda: handle.call("piece", index=index, at=0, tag=text)),
+                   ("OverflowError", f"parameter 'tag' of chain 'piece': {(1 << 32) + 2} bytes are too many"))
+
+
 def test_full_disk(app, tree, folder):
     """What cannot be printed is an error with its cause, whatever prints it."""
     store = folder / "full.store"
@@ -474,6 +582,8 @@ def main():
         test_python(app, tree, keys)
         test_python_misuse(app, tree, keys)
         test_python_within(app, tree, keys)
+        test_python_interrupted(app, tree, keys)
+        test_python_long_text(app, tree)
         test_python_library(app, folder)
         test_python_example(folder)
     return runs.ended()

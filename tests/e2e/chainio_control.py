@@ -122,9 +122,10 @@ def test_odd_words(app, folder):
             ("chainio", ("call", "--engine", odd), 2, f"--engine: {shown} not in"), ("chainio", ("inspect", app, odd), 2, f"not expected: {shown}\n"),
             ("chainio-runtime", (odd,), 2, f"not expected: {shown}\n"), ("chainio", ("test", folder / odd), 3, f"chainio test: {folder}/{shown}: cannot be read")):
         expect(f"{tool} {words[0]!r}: an odd word, {said}", run(*words, tool=tool), lambda r, code=code, said=said: r[0] == code and "\x1b" not in r[1] + r[2] and said in r[2])
-    (folder / "odd.chain").write_bytes(b'files odd = "/x/\x1b[31m*"\nchain c(f: file odd) -> u32 { step s(b: block at 0 for 4) { return b.uint_le() } }\n')
+    (folder / "odd.chain").write_bytes(b'files odd = "/x/\x1b[31m*" { root "/x" index "\x1b[32m" }\nchain c(f: file odd) -> u32 { step s(b: block at 0 for 4) { return b.uint_le() } }\n')
     expect("a spec with an odd pattern", run(folder / "odd.chain", "-o", folder / "odd.o", tool="chainc")[0], 0)
-    expect("inspect: an odd pattern", run("inspect", folder / "odd.o"), lambda r: r[0] == 0 and 'files   odd = "/x/\\x1b[31m*"\n' in r[1] and r[1].count("\n") > 5)
+    expect("inspect: an odd pattern", run("inspect", folder / "odd.o"),
+           lambda r: r[0] == 0 and 'files   odd = "/x/\\x1b[31m*" root "/x" index "\\x1b[32m"\n' in r[1] and r[1].count("\n") > 5)
     quoted = json.dumps(odd)
     cases = f"files: {{ {quoted}: {{ zeros: 4 }} }}\ncases:\n- {{ name: {quoted}, chain: c, files: {{ f: %s }}, expect: {{ value: 1, reads: [] }} }}\n"
     for what, text, code, said in (

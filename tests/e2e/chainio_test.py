@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
@@ -35,6 +36,25 @@ chain again(db: file pages, size: u16) -> u32 hops 2 {
   step first(b: block at 0 for 2 in db) { goto second at 0 for size }
   step second(b: block) { return b.length }
 }
+text Number { "N " n: int }
+text List { "L " all: int[1..4 by ","] }
+chain number(db: file pages) -> u64 hops 1 {
+  step all(b: block at 0 for db.file_size in db) {
+    let line = b.text(Number) else fail no_number
+    return line.n
+  }
+}
+chain last(db: file pages) -> u64 hops 1 {
+  step all(b: block at 0 for db.file_size in db) {
+    let line = b.text(List) else fail no_list
+    return line.all[line.all.count() - 1]
+  }
+}
+files rooted = "/srv/*.p" { root "/srv" }
+socket peers = tcp port 4321
+chain waiting on ready(peers) as c {
+  if c.length > 4095 { prefetch rooted["a.p"] at 0 for 1 }
+}
 chain ahead on read(pages) as r {
   for p in r.records(Pair, max 8) { prefetch r.file at p.key for p.value }
 }
@@ -62,9 +82,17 @@ files marks = "*.m" { header Mark }
 chain marked(db: file marks) -> u32 {
   step all(b: block at 4 for 4 in db) { return b.uint_le() }
 }
+record Said { let five = 5  let file_size = 3 }
+files said = "*.n" { header Said }
+chain derived(db: file said) -> u32 {
+  step all(b: block at 0 for 1 in db) { return b.byte(0) + db.five }
+}
 files under = "/srv/*" { root "/srv" }
 probe hint = uprobe "program:hint" (page: u32, name: cstr(max 8))
 chain hinted on probe(hint) as h { prefetch under[h.name] at h.page * 512 for 512 }
+chain wide(db: file pages, n: u64, s: i64, b: i8) -> i64 {
+  step all(x: block at 0 for 1 in db) { if n == 5 { return 0 } else { return s + b } }
+}
 """
 FILES = """
 files:
@@ -72,6 +100,11 @@ files:
   cut: { of: pairs, size: 18 }
   changed: { of: pairs, patch: [{ at: 2, bytes: { u32be: 7 } }] }
   words: { text: hello world }
+  twenty: { text: N 00000000000000000007 }
+  more: { text: N 000000000000000000007 }
+  longer: { text: N 123456789012345678901 }
+  list: { text: "L 1,2,00000000000000000007" }
+  longlist: { text: "L 1,2,000000000000000000007,4" }
   empty: { zeros: 0 }
   whole: { u32le: [16, 7, 0, 0] }
   torn: { of: whole, size: 12 }
@@ -87,11 +120,18 @@ CASES = [
     ("chain: find, files: {db: cut}, args: {key: 3}, expect: {outcome: short_read}", None),
     ("chain: first, files: {db: whole}, expect: {value: 7}", None),
     ("chain: first, files: {db: torn}, expect: {outcome: short_read, read_count: 0}", None),  # as no engine opens it
+    ("chain: derived, files: {db: twenty}, expect: {value: 83}", None),
+    ("chain: derived, files: {db: empty}, expect: {outcome: short_read, read_count: 0}", None),
     ("chain: text, files: {db: words}, args: {size: 5}, expect: {bytes: hello, length: 5, starts_with: he}", None),
     ("chain: whole, files: {db: words}, expect: {bytes: hello world}", None),
     ("chain: whole, files: {db: empty}, expect: {outcome: malformed, read_count: 0}", None),
     ("chain: perhaps, files: {db: words}, expect: {bytes: hello world}", None),
     ("chain: perhaps, files: {db: empty}, expect: {outcome: short_read}", None),
+    ("chain: number, files: {db: twenty}, expect: {value: 7}", None),
+    ("chain: number, files: {db: more}, expect: {outcome: no_number}", None),
+    ("chain: number, files: {db: longer}, expect: {outcome: no_number}", None),
+    ("chain: last, files: {db: list}, expect: {value: 7}", None),
+    ("chain: last, files: {db: longlist}, expect: {outcome: no_list}", None),
     ("chain: again, files: {db: words}, args: {size: 3}, expect: {value: 3}", None),
     ("chain: again, files: {db: words}, args: {size: 0}, expect: {outcome: malformed, read_count: 1}", None),
     ("chain: ahead, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{same: true, at: 1, for: 100}, {at: 2}]}", None),
@@ -114,6 +154,13 @@ CASES = [
     ("chain: find, files: {db: pairs}, args: {key: 4}, expect: {reads: [{at: 0}]}", "2 reads, expected 1"),
     ("chain: text, files: {db: words}, args: {size: 5}, expect: {bytes: help}", "differ from byte 3 on"),
     ("chain: text, files: {db: words}, args: {size: 70000}, expect: {length: 5}", "does not fit 'size'"),
+    ("chain: wide, files: {db: words}, args: {n: 0xffffffffffffffff, s: -9223372036854775808, b: 127}, expect: {value: -9223372036854775681}", None),
+    ("chain: wide, files: {db: words}, args: {n: -0, s: 0x7fffffffffffffff, b: -128}, expect: {value: 9223372036854775679}", None),
+    ("chain: wide, files: {db: words}, args: {n: -1, s: 0, b: 0}, expect: {value: 0}", "-1 does not fit 'n', which has no negative values"),
+    ("chain: wide, files: {db: words}, args: {n: 0, s: 0xffffffffffffffff, b: 0}, expect: {value: -1}", "18446744073709551615 does not fit 's', which has 64 bits with a sign"),
+    ("chain: wide, files: {db: words}, args: {n: 0, s: 0, b: 128}, expect: {value: 128}", "128 does not fit 'b', which has 8 bits with a sign"),
+    ("chain: wide, files: {db: words}, args: {n: 0, s: 0, b: -129}, expect: {value: 0}", "-129 does not fit 'b', which has 8 bits with a sign"),
+    ("chain: wide, files: {db: words}, args: {n: -18446744073709551615, s: 0, b: 0}, expect: {value: 0}", "'n' takes an integer"),
     ("chain: find, files: {db: pairs}, args: {kye: 2}, expect: {value: 200}", "did you mean 'key'?"),
     ("chain: find, files: {}, args: {key: 2}, expect: {value: 200}", "gives no file for 'db'"),
     ("chain: find, files: {db: pairs}, args: {key: 99}, expect: {value: 1}",
@@ -123,6 +170,10 @@ CASES = [
     ("chain: marked, files: {db: words}, expect: {value: 1}", "malformed comes from header.marks"),
     ("chain: fnd, files: {db: pairs}, args: {key: 2}, expect: {value: 200}", "did you mean 'find'?"),
     ("chain: ahead, event: {file: pairs, at: 0, for: 12}, expect: {prefetch_count: 3}", "2 prefetches, expected 3"),
+    ("chain: waiting, event: {bytes: {zeros: 4096}}, expect: {prefetch_count: 1}", None),
+    ("chain: waiting, event: {bytes: {zeros: 4097}}, expect: {prefetch_count: 1}",
+     "a chain sees at most 4096 bytes of what waits on a socket, and these are 4097; give the first"),
+    ("chain: ahead, event: {bytes: {zeros: 4097}}, expect: {prefetch_count: 0}", None),
     ("chain: ahead, args: {key: 1}, expect: {prefetch_count: 3}", "give the `event`"),
 ]
 
@@ -199,6 +250,30 @@ def map_of_its_own(folder):
     check("a suite may have a map of lines written", code == 0 and (folder / "own.map").exists(), out + err)
 
 
+def silently_dropped(folder):
+    """Of a key that is given twice one value alone would count, and cases of the other would never run."""
+    head = "spec: app.chain\nfiles: {some: {zeros: 24}, other: {of: some}}\n"
+    good = "cases: [{chain: find, files: {db: some}, args: {key: 0}, expect: {value: 0}}]\n"
+    bad = "cases: [{chain: find, files: {db: some}, args: {key: 0}, expect: {value: 1}}]\n"
+    twice = "the key '{}' is given twice; keep one of them"
+    for text, place, why in ((head + good + bad, "4:1", twice.format("cases")), (head + "files: {}\n" + good, "3:1", twice.format("files")),
+                             (head + good.replace("key: 0", "key: 0, key: 1"), "3:57", twice.format("key")),
+                             (head + good.replace("db: some", "db: some, db: other"), "3:41", twice.format("db")),
+                             (head + good.replace("value: 0", "value: 0, value: 1"), "3:77", twice.format("value")),
+                             (head.replace("other:", "some:") + good, "2:28", twice.format("some")),
+                             (head.replace("of: some", "of: some, patch: 3") + good, "2:53",
+                              "patch is a list of { at, bytes }; write [{ at: 8, bytes: { hex: ff } }]")):
+        (folder / "twice.test.yaml").write_text(text)
+        code, out, err = run(folder, "twice.test.yaml")
+        check("what would be dropped is refused", (code, err) == (1, f"chainio test: twice.test.yaml:{place}: {why}\n"), text + out + err)
+
+
+def members(group):
+    """Processes of a group that have not ended."""
+    listed = subprocess.run(["ps", "-e", "-o", "pgid=,stat=,args="], capture_output=True, text=True).stdout
+    return [line for line in listed.splitlines() if line.split()[0] == str(group) and not line.split()[1].startswith("Z")]
+
+
 def interrupted(folder):
     """A signal ends the tool and what it runs, and nothing is left; each child says its number on a pipe when it runs."""
     work, pipe = folder / "work", folder / "running"
@@ -212,14 +287,16 @@ def interrupted(folder):
         for number in (signal.SIGTERM, signal.SIGINT):
             tool = subprocess.Popen([str(BUILD / "bin" / command[0]), *command[1:]], cwd=folder, env={**os.environ, "TMPDIR": str(work)},
                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            child = int(pipe.read_text().split()[0])  # chainc runs several at once
+            group = os.getpgid(int(pipe.read_text().split()[0]))  # chainc runs several at once
             check(f"{what} has a folder while it runs", len(list(work.iterdir())) == 1, list(work.iterdir()))
             tool.send_signal(number)
             code = tool.wait(30)
             check(f"{what} ends by the signal {number}", code == -number, code)
             check(f"{what} leaves nothing behind", not list(work.iterdir()) and not (folder / "interrupted.o").exists(), list(work.iterdir()))
-            alive = subprocess.run(["ps", "-o", "pid,stat,args", "-g", str(child)], capture_output=True, text=True).stdout
-            check(f"{what} ends what it runs", "sleep 1000" not in alive, alive)
+            end = time.monotonic() + 60  # what was killed may need a while to be gone
+            while members(group) and time.monotonic() < end:
+                time.sleep(0.01)
+            check(f"{what} ends what it runs", not members(group), members(group))
 
 
 def main():
@@ -247,6 +324,11 @@ def main():
             check(f"only {engine}", code == 0 and f"every case in {engine}\n" in out and "1 passed, 0 failed" in out, out)
         code, out, err = run(folder, "--filter", "no such case", "app.test.yaml")
         check("a filter that nothing meets", code == 1 and "no case's name contains" in err, out + err)
+        for name_has, wanted in (("case 1", [1, *range(10, 20)]), ("no such case", [])):
+            code, out, err = run(folder, "--list", "--filter", name_has, "app.test.yaml")
+            listed = [line.split(": ", 1)[1] for line in out.splitlines()]
+            check(f"only cases with '{name_has}' are listed", listed == [f"case {number}" for number in wanted], out)
+            check("and none is an error", (code, "no case's name contains" in err) == ((0, False) if wanted else (1, True)), err)
         (folder / "skip.test.yaml").write_text("spec: app.chain\nneeds: no-such-program\ncases: [{chain: find, expect: {value: 1}}]\n")
         code, out, _ = run(folder, "skip.test.yaml")
         check("a file that needs what is not here is skipped with its reason", code == 0 and "has no no-such-program" in out and "0 passed, 0 failed, 1 skipped" in out, out)
@@ -263,6 +345,7 @@ def main():
         code, out, err = run(folder, "app.chain")
         check("a spec in the place of its test file is named as one",
               (code, err) == (1, "chainio test: app.chain: is a spec; name its test file, which is YAML with `spec: app.chain` and its cases\n"), out + err)
+        silently_dropped(folder)
         places_of_a_finished_artifact(folder)
         map_of_its_own(folder)
         shadow_chains_run_natively(folder)

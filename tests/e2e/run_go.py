@@ -39,7 +39,8 @@ def cold(folder, options, command, db, enough=lambda summary: True):
 
 def test_range(folder, program, db, roots):
     command = [program, "range", db, roots["orders_by_customer"], roots["orders"], 700, 719]
-    answer, summary = cold(folder, [*SQLITE, "--rewrite"], list(map(str, command)), db, lambda s: chain(s, "follow_index")["hits"] > 100)
+    answer, summary = cold(folder, [*SQLITE, "--rewrite"], list(map(str, command)), db,
+                           lambda s: chain(s, "follow_index")["hits"] > 100 and chain(s, "follow_index")["walks"] > 500 and s["classes"][0]["reads"] > 2000)
     expect("  of all rows", answer[0], str(20 * orders.ROWS // orders.CUSTOMERS).encode())
     follow, rewritten = chain(summary, "follow_index"), summary["rewritten"]
     expect("  rows were read ahead and hit", follow, lambda c: c["walks"] > 500 and c["hits"] > 100 and c["failed"] == 0)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The launcher, which starts a program, becomes chainio-run once there is more to do: what a caller can see of that, and what a kill leaves."""
+import fcntl
 import json
 import os
 import pathlib
@@ -11,18 +12,27 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import netns
 import runs
 from run_process import PYTHON, SAYS, SPEC, until
 from runs import CHAINC, CHAINIO, expect
 
 # Opens what matches when it is told to, and says which signals came.
-PATIENT = SAYS + """
+PATIENT = SAYS.replace("import os,", "import os, select,") + """
 def got(number, frame): say("got", signal.Signals(number).name)
+came, comes = os.pipe()
+os.set_blocking(comes, False)
+signal.set_wakeup_fd(comes)
 for number in (signal.SIGUSR1, signal.SIGRTMIN, signal.SIGCHLD): signal.signal(number, got)
 say("ready")
-for line in sys.stdin:
-    if line == "open\\n": open("a.note", "rb", buffering=0).read(100); say("opened")
-    if line == "end\\n": sys.exit(5)
+while True:
+    ready = select.select([0, came], [], [])[0]
+    if came in ready: os.read(came, 1)
+    else:
+        told = os.read(0, 100)
+        if b"open\\n" in told: open("a.note", "rb", buffering=0).read(100); say("opened")
+        if b"end\\n" in told: sys.exit(5)
+        if told == b"": break
 """
 
 
@@ -67,7 +77,7 @@ def test_handover(folder):
     p.stdin.close()
     expect("which ends as the program does", (p.wait(runs.LONGEST), runs.left_overs(p.pid)), (5, []))
     p.stdout.close()
-    folder.environment["CHAINIO_STARTED"] = f"{os.getpid()} 0 0 0 /dev/null"
+    folder.environment["CHAINIO_STARTED"] = f"{os.getpid()} 0 0 0 0 /dev/null"
     done = folder.run(["--spec", "good.o", "--quiet"], ["sh", "-c", "exit 6"])
     del folder.environment["CHAINIO_STARTED"]
     expect("a variable that came from elsewhere means nothing", done.returncode, 6)
@@ -75,9 +85,36 @@ def test_handover(folder):
     expect("a wrong one", folder.run([*spec, "--in-flight", "0"], ["true"]).returncode, 2)
 
 
+def test_folder(folder):
+    """The folder that chainio was started in is not kept busy, unless the summary is to lie there."""
+    for spec in ("good.o", "good.chain"):
+        for summary, stays in ((None, False), (folder.path / "absolute.json", False), ("/dev/stderr", False), ("relative.json", True)):
+            options = ["--spec", spec, *(["--summary", summary] if summary else ["--quiet"])]
+            p = folder.start(options, [PYTHON, "-c", PATIENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1)
+            until(p.stdout, "ready")
+            p.stdin.write("open\n")
+            until(p.stdout, "opened")
+            server, here = [], str(folder.path.resolve())
+            deadline = time.monotonic() + runs.LONGEST
+            is_now(p.pid, "chainio-run")
+            while time.monotonic() < deadline and [os.readlink(f"/proc/{number}/cwd") for number in server] != ["/"]:
+                server = runs.servers_of(p.pid)
+            while time.monotonic() < deadline and not stays and os.readlink(f"/proc/{p.pid}/cwd") != "/":
+                time.sleep(0.005)
+            folders = [os.readlink(f"/proc/{number}/cwd") for number in (p.pid, *server, *runs.programs_of(p.pid))]
+            expect(f"{spec}, a summary to {summary}: the folders of chainio, its server and the program", folders, [here if stays else "/", "/", here])
+            p.stdin.write("end\n")
+            p.stdin.close()
+            expect("  it ends as the program does", p.wait(runs.LONGEST), 5)
+            p.stdout.close()
+            if summary and summary != "/dev/stderr":
+                expect("  and the summary is where it should be", (folder.path / summary).exists(), True)
+                (folder.path / summary).unlink()
+
+
 # In the place of chainio-run: whether the run's folder is locked, and what it would become.
 BETWEEN = """#!/bin/sh
-region="${CHAINIO_STARTED#* * * * }"
+region="${CHAINIO_STARTED#* * * * * }"
 flock -n -E 9 "${region%%/region}" true
 echo $? >> between
 exec %s/bin/chainio-run "$@"
@@ -132,6 +169,21 @@ def test_quiet(folder):
             expect(f"  and its server, {how}", ends_of_servers(trace.read_text()), [ending])
 
 
+def is_held(path):
+    """Whether somebody of the run holds the lock on its folder."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
 def test_killed(folder):
     """Whatever chainio is when it is killed, the program goes on, and the next run takes away what was left."""
     for words, name in (([], "chainio"), (["a.note"], "chainio-run")):
@@ -146,8 +198,27 @@ def test_killed(folder):
         p.stdin.close()
         expect("  and ends", p.stdout.read(), "")
         p.stdout.close()
-        # That of another test may have been quicker.
+        # Its server may still be ending. And the next run of another test may have been quicker.
+        netns.until("nobody has it any more", lambda: not any(map(is_held, runs.left_overs(p.pid))))
         expect("  the next run removes what was left", (folder.run(["--spec", "good.chain", "--quiet"], ["true"]).returncode, runs.left_overs(p.pid)), (0, []))
+
+
+def test_follow_earlier(folder, spec):
+    """Children that chainio has from before it was executed are not waited for, but what the program leaves behind is."""
+    (folder.path / "out").unlink(missing_ok=True)
+    for earlier in ("sleep 1000 &", "sleep 1000 & sleep 1000 &"):
+        shell = f'{earlier} echo $!; exec "$@"'
+        command = ["sh", "-c", shell, "sh", *folder.command([*spec, "--quiet", "--follow"], ["sh", "-c", "(sleep 0.5; cat a.note > out) & exit 4"])]
+        with subprocess.Popen(command, env=folder.environment, cwd=folder.path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True) as p:
+            last = int(p.stdout.readline())
+            try:
+                expect("--follow ends before a child that was there earlier", p.wait(runs.LONGEST / 4), 4)
+                netns.until("  which goes on", lambda: pathlib.Path(f"/proc/{last}/comm").read_text() == "sleep\n")
+                expect("  and not before the last of the run", len((folder.path / "out").read_text()), 100_000)
+            except subprocess.TimeoutExpired:
+                expect("--follow ends before a child that was there earlier", "it waits", "it ends")
+            os.killpg(p.pid, signal.SIGKILL)
+        (folder.path / "out").unlink(missing_ok=True)
 
 
 def main():
@@ -156,8 +227,10 @@ def main():
         (folder.path / "a.note").write_bytes(b"n" * 100_000)
         subprocess.run([CHAINC, "good.chain", "-o", "good.o"], cwd=folder.path, check=True, timeout=runs.LONGEST)
         folder.run(["--spec", "good.chain"], ["true"])  # from then on it comes from the cache
-        for test in (test_handover, test_lock_at_handover, test_quiet, test_killed):
+        for test in (test_handover, test_folder, test_lock_at_handover, test_quiet, test_killed):
             test(folder)
+        for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
+            test_follow_earlier(folder, spec)
     sys.exit(runs.ended())
 
 

@@ -18,6 +18,8 @@ import runs
 from runs import BUILD, CHAINC, expect
 
 SPEC = 'files notes = "*.note"\nchain ahead on read(notes) as r { prefetch r.file at r.offset + r.length for 4KiB }\n'
+NO_ROOM = ("a program ran plain: there was no memory for what the library keeps in a program, as below a limit of address space (ulimit -v), or no descriptor for the moment in "
+           "which it looks for that, as below a limit of open files (ulimit -n)")
 PRIVILEGES = 1 << 21 | 1 << 38 | 1 << 39  # CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF
 MUSL, MUSL_LOADER = pathlib.Path("/usr/lib/x86_64-linux-musl"), "/lib/ld-musl-x86_64.so.1"
 
@@ -314,7 +316,14 @@ def test_address_space_within(folder, spec):
     expect("a limit that comes later", (done.returncode, len(done.stdout), summary["classes"][0]["opened"]), (5, 100_000, 1))
     done, summary = folder.summarized(spec, ["sh", "-c", "ulimit -v 14000; cat a.note a.note; exit 5"])
     expect("nothing is seen, and the summary says why", (done.returncode, len(done.stdout), [note for note in summary["notes"] if "class of the spec" in note or "memory" in note]),
-           (5, 200_000, ["a program ran plain: there was no memory for what the library keeps in a program, as below a limit of address space (ulimit -v)"]))
+           (5, 200_000, [NO_ROOM]))
+
+
+def test_open_files_within(folder, spec):
+    """The same of a limit of open files, as long as one more may be open."""
+    done, summary = folder.summarized(spec, ["bash", "-c", "ulimit -n 4; exec cat a.note"])
+    expect("nothing is seen below a limit of open files, and the summary says why", (done.returncode, len(done.stdout), [note for note in summary["notes"] if "class of the spec" in note or "memory" in note]),
+           (0, 100_000, [NO_ROOM]))
 
 
 def test_filter(folder, spec):
@@ -451,7 +460,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])  # fills the cache
         # An artifact is the whole program's from the start; a source from the cache the launcher's.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_address_space_within, test_filter, test_ends_unheard, test_children_elsewhere, test_parents_end, test_orphans, test_no_process, test_without_proc):
+            for test in (test_other_libc, test_out_of_reach, test_ignored_children, test_own_number, test_privileges, test_address_space, test_address_space_within, test_open_files_within, test_filter, test_ends_unheard, test_children_elsewhere, test_parents_end, test_orphans, test_no_process, test_without_proc):
                 test(folder, spec)
         test_libraries_of_the_program(folder)
         test_proot(folder, ["--spec", "good.o"])

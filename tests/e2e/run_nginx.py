@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""nginx, unmodified, one worker over cold files, with sendfile and without: every body is what the file holds, and files that were fetched ahead are hit.
+"""nginx, unmodified, one worker over cold files, with sendfile and without: every body is what the file holds, and files that were fetched ahead are hit, those that a
+folder stands for too.
 CHAINIO_SOAK=1: 50,000 requests each; else 2,000."""
 import concurrent.futures
 import hashlib
@@ -19,6 +20,7 @@ import runs
 from runs import chain, drop_from_memory, expect
 
 FILES, ROUNDS = (10_000, 5) if os.environ.get("CHAINIO_SOAK") == "1" else (2_000, 1)  # all files are cold when a round begins
+FOLDERS = FILES // 4  # have an index, and are asked for by themselves
 CONNECTIONS, SIZE = 16, 16_384
 CONFIG = """
 daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log; {user}
@@ -38,7 +40,11 @@ def body(number):
 
 
 def name_of(number):
-    return f"d{number % 7}/f{number}.bin"
+    return f"d{number % 7}/" + (f"f{number}.bin" if number < FILES else f"i{number}/index.html")
+
+
+def url_of(number):
+    return "/" + name_of(number).removesuffix("index.html") + ("?v=1" if number % 5 == 0 else "")
 
 
 def free_port():
@@ -78,20 +84,21 @@ def fetch(port, numbers):
     wrong = 0
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=runs.LONGEST)
     for number in numbers:
-        connection.request("GET", "/" + name_of(number) + ("?v=1" if number % 5 == 0 else ""))
+        connection.request("GET", url_of(number))
         answer = connection.getresponse()
         wrong += answer.read() != body(number) or answer.status != 200
     connection.close()
     return wrong
 
 
-def ask_for_all(port):
+def ask_for_all(port, numbers):
     with concurrent.futures.ThreadPoolExecutor(CONNECTIONS) as pool:
-        return sum(pool.map(lambda first: fetch(port, range(first, FILES, CONNECTIONS)), range(CONNECTIONS)))
+        return sum(pool.map(lambda first: fetch(port, numbers[first::CONNECTIONS]), range(CONNECTIONS)))
 
 
-def test_sendfile(folder, www, files, sendfile):
+def test_sendfile(folder, www, numbers, sendfile):
     """Gives whether files were fetched in time; on a loaded machine they may not be."""
+    files = [www / name_of(number) for number in numbers]
     drop_from_memory(*files)
     server, port = start(folder, www, sendfile)
     wrong = 0
@@ -99,18 +106,18 @@ def test_sendfile(folder, www, files, sendfile):
         for turn in range(ROUNDS):
             if turn != 0:
                 drop_from_memory(*files)
-            wrong += ask_for_all(port)
+            wrong += ask_for_all(port, numbers)
     finally:
         server.send_signal(signal.SIGTERM)
         _, complaint = server.communicate(timeout=runs.LONGEST)
-    expect(f"sendfile {sendfile}: {FILES * ROUNDS} bodies over {CONNECTIONS} connections, wrong ones", wrong, 0)
+    expect(f"sendfile {sendfile}: {len(numbers) * ROUNDS} bodies over {CONNECTIONS} connections, wrong ones", wrong, 0)
     expect("SIGTERM to chainio ends nginx as it should", (server.returncode, complaint), (0, b""))
     summary = json.loads((folder.path / "summary.json").read_text())
     expect("it did not run plain", summary["plain"], None)
     ahead = chain(summary, "ahead_of_ready")
     expect("no request failed", ahead["failed"], 0)
     expect("nothing is left of the run", runs.left_overs(server.pid), [])
-    return ahead["runs"] > FILES // 4 and ahead["fetches"] > 0 and ahead["own"] > 0 and ahead["hits"] > 0
+    return ahead["runs"] > len(numbers) // 4 and ahead["fetches"] > 0 and ahead["own"] > 0 and ahead["hits"] > 0
 
 
 def main():
@@ -120,12 +127,13 @@ def main():
     with runs.Folder() as folder:
         folder.path.chmod(0o755)
         www = folder.path / "www"
-        files = [www / name_of(number) for number in range(FILES)]
-        for number, path in enumerate(files):
+        files, folders = range(FILES), range(FILES, FILES + FOLDERS)
+        for number in (*files, *folders):
+            path = www / name_of(number)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(body(number))
-        for sendfile in ("off", "on"):
-            in_time = any(test_sendfile(folder, www, files, sendfile) for _ in runs.tries())
+        for sendfile, numbers in (("off", files), ("on", files), ("off", folders)):
+            in_time = any(test_sendfile(folder, www, numbers, sendfile) for _ in runs.tries())
             expect("requests were peeked, and files fetched in time", in_time, True)
     sys.exit(runs.ended())
 

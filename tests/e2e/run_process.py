@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """chainio run around a program: exit codes, signals, terminal, pipes, refusals, plain runs, the cache, --follow, and chainio top."""
+import contextlib
 import functools
 import json
 import os
@@ -379,7 +380,8 @@ def test_follow(folder, spec):
     """A process that outlives the program is served on with --follow, and left alone without."""
     for options, waits in (([], False), (["--follow"], True)):
         reading, writing = os.pipe()
-        p = folder.start([*spec, "--quiet", *options], ["sh", "-c", f"(read line <&{reading}; echo $line > out) & echo gone; exit 4"], pass_fds=[reading],
+        out = f"out{waits}"  # the rest of the first turn writes whenever it runs
+        p = folder.start([*spec, "--quiet", *options], ["sh", "-c", f"(read line <&{reading}; echo $line > {out}) & echo gone; exit 4"], pass_fds=[reading],
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         os.close(reading)
         expect("the program ends first", p.stdout.readline(), "gone\n")
@@ -391,9 +393,32 @@ def test_follow(folder, spec):
             os.write(writing, b"late\n")
         expect("the exit code is the program's" + (", all the same" if waits else ""), p.wait(runs.LONGEST), 4)
         if waits:
-            expect("the rest has ended", (folder.path / "out").read_text(), "late\n")
+            expect("the rest has ended", (folder.path / out).read_text(), "late\n")
         os.close(writing)
         p.stdout.close()
+
+
+def open_files(pid):
+    """How many files the process may have open, by its own will and at most."""
+    line = next(line for line in pathlib.Path(f"/proc/{pid}/limits").read_text().splitlines() if line.startswith("Max open files"))
+    return tuple(line.split()[3:5])
+
+
+def test_few_descriptors(folder, spec):
+    """The server opens as many files as it may at most, and the program keeps the limit that it was given."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    p = folder.start([*spec, "--quiet"], ["sh", "-c", "cat a.note > /dev/null; read line; ulimit -S -n; ulimit -H -n"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (200, most)))
+    before_end = time.monotonic() + runs.LONGEST
+    limits = []
+    while time.monotonic() < before_end and (not limits or any(soft != hard for soft, hard in limits)):
+        time.sleep(0.01)
+        with contextlib.suppress(OSError, StopIteration):  # of one that ends meanwhile
+            limits = [open_files(server) for server in runs.servers_of(p.pid)]
+    expect("the server opens as many files as it may", limits, lambda found: found and all(soft == hard for soft, hard in found))
+    said, _ = p.communicate("go on\n", timeout=runs.LONGEST)
+    unlimited = "unlimited" if most == resource.RLIM_INFINITY else str(most)
+    expect("  and the program no more than before", said.split(), ["200", unlimited])
 
 
 def test_follow_ignored(folder, spec):
@@ -479,7 +504,7 @@ def main():
             expect(f"{name}: the program has run with the library", folder.summarized(spec, ["cat", "a.note"])[1], lambda s: s["plain"] is None and s["processes"] == 1)
         # An artifact is loaded before the program starts; a source from the cache after it.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_ends, test_surroundings, test_signals, test_terminal, test_plain, test_follow, test_follow_ignored, test_top):
+            for test in (test_ends, test_surroundings, test_signals, test_terminal, test_plain, test_follow, test_few_descriptors, test_follow_ignored, test_top):
                 test(folder, spec)
         test_sanitizer(folder, ["--spec", "good.o"])
         test_spec_by_descriptor(folder)

@@ -71,12 +71,12 @@ def main():
         for turn in runs.tries():  # a server that a loaded machine starts late serves nothing
             done, summary = folder.summarized(SPEC, [*read, f"--seed={turn + 1}"])
             expect("what db_bench finds", (done.returncode, found(done.stdout.decode())), (0, found(plain.stdout)))
-            if summary["classes"][0]["served"] != 0:
+            if summary["classes"][0]["served"] != 0 and all(runs.chain(summary, name)["fetches"] != 0 for name in ("behind_filter", "filter_again")):
                 break
         expect("reads were served", summary["classes"][0], lambda c: c["served"] > 0)
         expect("by the chain that fetches what lies behind a filter", runs.chain(summary, "behind_filter"), lambda c: c["fetches"] > 0 and c["failed"] == 0)
         expect("and the one that keeps filters", runs.chain(summary, "filter_again"), lambda c: c["fetches"] > 0 and c["failed"] == 0)
-        expect("no fetch failed", [note for note in summary["notes"] if "fail" in note], [])
+        expect("no fetch failed", [note for note in summary["notes"] if "could not be read" in note or "not kept" in note], [])
         test_values(folder)
     sys.exit(runs.ended())
 

@@ -8,6 +8,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs
+from rings import LIBURING
 from runs import expect
 
 FIXTURE = pathlib.Path(__file__).resolve().parents[1] / "fixtures" / "served" / "reads.c"
@@ -82,6 +83,43 @@ def test_refused(folder, program):
            lambda s: served(s) == 0 and any("--served 0" in note for note in s["notes"]))
 
 
+# Reads, sets up a ring by a library, and reads on for much less time than the server takes until it looks for rings again.
+RINGED = """#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+int io_uring_queue_init(unsigned, void*, unsigned);
+static int ring[128];
+static int reads(int fd, char* to, int count) {
+    for (int i = 0; i < count; i++) if (pread(fd, to, 4096, 4096L * (i % 180)) != 4096) return 0;
+    return 1;
+}
+int main(int count, char** words) {
+    char* to = aligned_alloc(4096, 4096);
+    const int fd = open("a.fix", O_RDONLY | O_DIRECT), first = atoi(words[1]), more = atoi(words[2]);
+    if (fd < 0 || !reads(fd, to, first)) return 1;
+    return io_uring_queue_init(4, ring, 0) < 0 ? 77 : !reads(fd, to, more);
+}
+"""
+
+
+def test_ringed_later(folder):
+    """A ring that a library of the program sets up is named however short the program lives, and nothing is served from then on."""
+    for name, text, options in (("librings.so", LIBURING, ["-shared", "-fPIC"]), ("later", RINGED, ["-Wl,--no-as-needed", "./librings.so", "-Wl,-rpath,$ORIGIN"])):
+        (folder.path / "later.c").write_text(text)
+        subprocess.run([COMPILER, "-O1", "-w", "later.c", *options, "-o", name], cwd=folder.path, check=True)
+    first, more = 1000, 6000  # of the first all have room in a ring
+    for _ in runs.tries():
+        fill(folder.path)
+        done, summary = folder.summarized(["--spec", "reads.chain", "--no-gate"], ["./later", first, more])
+        if done.returncode == 77:
+            return print("note: no io_uring here")
+        if done.returncode != 0 or served(summary) >= 8:
+            break
+    expect("a ring of a library is named", (done.returncode, summary["notes"]), lambda r: r[0] == 0 and any("io_uring" in note for note in r[1]))
+    expect(f"of {first} reads before it and {more} behind it at most the first are served", served(summary), lambda n: 8 <= n <= first)
+
+
 def prepared(folder):
     (folder.path / "reads.chain").write_text(SPEC)
     program = str(folder.path / "reads")
@@ -121,6 +159,7 @@ def main():
         test_mode(folder, program, "interrupted", 5000)
         test_killed(folder, program)
         test_refused(folder, program)
+        test_ringed_later(folder)
         explained = folder.run(["--spec", "reads.chain", "--explain"], [program, "places"])
         expect("--explain says it", explained.stderr.decode(), lambda text: "a.fix" in text and "memory that its reads are served from" in text and "served" in text)
     test_in_memory()

@@ -46,14 +46,17 @@ int main(void) {
 """
 # One process: a shell that is stopped between vfork and the command's exec never says that it has stopped.
 ECHO = 'print("be" "gun", flush=True)\nwhile True:\n try: print(input().upper(), flush=True)\n except EOFError: break\nprint("en" "ded", flush=True)'
-ORPHAN = """import glob, os, time
+ORPHAN = """import os, time
+reading, writing = os.pipe()
 if os.fork() == 0:
-    if os.fork() == 0: time.sleep(0.05)
+    orphan = os.fork()
+    if orphan: os.write(writing, b"%d" % orphan)
+    else: time.sleep(0.05)
     os._exit(0)
 os.wait()
-end = time.monotonic() + 20
-while len(glob.glob("/proc/[0-9]*")) > 3 and time.monotonic() < end: time.sleep(0.01)
-print(len(glob.glob("/proc/[0-9]*")))
+orphan, end = f"/proc/{os.read(reading, 100).decode()}", time.monotonic() + 60
+while os.path.exists(orphan) and time.monotonic() < end: time.sleep(0.01)
+print(os.path.exists(orphan))
 """
 PASSED_ON = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTRAP, signal.SIGABRT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE, signal.SIGALRM, signal.SIGTERM, signal.SIGSTKFLT,
              signal.SIGCONT, signal.SIGTSTP, signal.SIGURG, signal.SIGXCPU, signal.SIGXFSZ, signal.SIGVTALRM, signal.SIGPROF, signal.SIGWINCH, signal.SIGIO,
@@ -91,9 +94,29 @@ def test_sent(folder, spec):
         queue(p.pid, number, 42)
         expect(f"{number.name} with its value", p.stdout.readline(), f"got {int(number)} with 42\n".encode())
     finish(p)
-    p = start(folder, spec, preexec_fn=lambda: signal.setitimer(signal.ITIMER_REAL, 3))
-    expect("an alarm that was set before", p.stdout.readline(), f"got {int(signal.SIGALRM)} with -1\n".encode())
+
+    def blocked_alarm():
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})  # until the program has its handlers, however long that takes
+        signal.setitimer(signal.ITIMER_REAL, 1)
+    p = folder.start([*spec, "--quiet"], ["./tells"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, preexec_fn=blocked_alarm)
+    expect("an alarm that was set before", {p.stdout.readline() for _ in range(2)}, {b"ready\n", f"got {int(signal.SIGALRM)} with -1\n".encode()})
     finish(p)
+
+
+def test_timers(folder, spec):
+    """Timers that were set before are the program's, with what is left of them."""
+    program = [sys.executable, "-c", "import signal\nfor kind in (0, 1, 2): print(*(round(100 * value) for value in signal.setitimer(kind, 0)))"]
+
+    def arrange():
+        for kind, seconds in ((signal.ITIMER_REAL, 1000), (signal.ITIMER_VIRTUAL, 2000), (signal.ITIMER_PROF, 3000)):
+            signal.setitimer(kind, seconds, seconds / 100)
+    done = folder.run(["--quiet", *spec], program, preexec_fn=arrange)
+    left = [line.split() for line in done.stdout.decode().splitlines()]
+    expect("timers that were set before", [int(line[1]) for line in left], [1000, 2000, 3000])
+    expect("  with what is left", [90_000 < int(line[0]) * 1000 / seconds <= 100_000 for line, seconds in zip(left, (1000, 2000, 3000))], [True] * 3)
+    cancels = [sys.executable, "-c", "import signal, time; print(signal.setitimer(signal.ITIMER_REAL, 0)[0] > 0); time.sleep(0.5)"]
+    done = folder.run(["--quiet", *spec], cancels, preexec_fn=lambda: signal.setitimer(signal.ITIMER_PROF, 1000))
+    expect("none that was not set", (done.returncode, done.stdout), (0, b"False\n"))
 
 
 def test_as_they_were_before(folder, spec):
@@ -208,7 +231,7 @@ def test_first_process(folder, spec):
         return
     done = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", *folder.command([*spec, "--quiet"], [PYTHON, "-c", ORPHAN])], env=folder.environment,
                           cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
-    expect("as the first process it collects orphans: it, its server and the program are left", (done.returncode, done.stdout), (0, b"3\n"))
+    expect("as the first process it collects orphans: none is left", (done.returncode, done.stdout), (0, b"False\n"))
 
 
 def has_stopped(pid):
@@ -291,7 +314,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])
         # The server is made before the program starts, or there is a launcher and none is made.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_sent, test_as_they_were_before, test_locks, test_lock_by_standard_error, test_hangup, test_descriptors, test_first_process, test_limit, test_privileges, test_stops, test_jobs):
+            for test in (test_sent, test_timers, test_as_they_were_before, test_locks, test_lock_by_standard_error, test_hangup, test_descriptors, test_first_process, test_limit, test_privileges, test_stops, test_jobs):
                 test(folder, spec)
     sys.exit(runs.ended())
 

@@ -60,7 +60,10 @@ def main():
         check(folder, "http.chain", [], {}, [
             case("a path", "ahead_of_ready", get("/img/a.png"), page("/img/a.png")),
             case("a query", "ahead_of_ready", get("/img/a.png?size=3"), page("/img/a.png")),
-            case("the root", "ahead_of_ready", get("/"), page("index.html")),
+            case("the root", "ahead_of_ready", get("/"), page("/")),  # of a folder the runtime opens the INDEX
+            case("a folder", "ahead_of_ready", get("/docs/"), page("/docs/")),
+            case("a folder with a query", "ahead_of_ready", get("/docs/?x=1/"), page("/docs/")),
+            case("a folder's name", "ahead_of_ready", get("/docs"), page("/docs")),
             case("no GET", "ahead_of_ready", '{ bytes: "PUT / HTTP/1.1\\r\\n" }', "{ prefetch_count: 0 }")])
         marks = b"".join(struct.pack("<QQ", offset, 0) for offset in (0, 0, 70_000, 80_000, 140_000))
         marks2 = b"".join(struct.pack("<QQQ", offset, 0, 8192) for offset in (0, 65_536, 65_600))

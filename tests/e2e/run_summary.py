@@ -33,12 +33,13 @@ int main(int count, char** words) {
 """
 
 
-def is_seen(run):
-    """Waits until the server has looked at the run's process."""
+def is_seen(run, has_read=False):
+    """Waits until the server has looked at the run's process, and at what it has read."""
     deadline = time.monotonic() + runs.LONGEST
     while time.monotonic() < deadline:
         done = subprocess.run([CHAINIO, "top", str(run.pid), "--once", "--json"], capture_output=True, text=True, timeout=runs.LONGEST)
-        if json.loads(done.stdout or "{}").get("processes"):
+        seen = json.loads(done.stdout or "{}")
+        if seen.get("processes") and (not has_read or seen["chains"][0]["runs"]):
             return True
     return False
 
@@ -53,7 +54,7 @@ def test_rings(folder):
             if words and int(ready.split()[1]) < 0:
                 print(f"note: no {words[0]} here: {ready}")
                 named = []
-            is_seen(p)
+            is_seen(p, has_read=True)
         found = [note for note in json.loads(file.read_text())["notes"] if "its operations" in note]
         expect(f"rings of {words or 'no kind'} that are set up past libc are named", (p.returncode, found),
                (0, [f"a process has set up {what}: its operations on it are not seen (once)" for what in named]))
@@ -149,23 +150,32 @@ def test_kept_privileges(folder):
                (0, 100_000, ["chainio goes on with the privileges that it has, more than it needs beside a program: cannot give up capabilities: Operation not permitted"]))
 
 
-EXPLAINED = """#include <arpa/inet.h>
+EXPLAINED = """#define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <unistd.h>
 static int to(int port) {
     struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
     return connect(socket(AF_INET, SOCK_DGRAM, 0), (struct sockaddr*)&there, sizeof there);
 }
-int main(void) {
+int main(int count, char** words) {
     for (int i = 0; i < 2; i++) close(open("a.note", O_RDONLY));
+    if (open(words[1], O_RDONLY) < 0 || open("a.note", O_PATH) < 0 || open(".", O_RDONLY | O_DIRECTORY) < 0) return 3;
+    open(".", O_TMPFILE | O_RDWR, 0600);
+    if (open("d.note", O_RDONLY) < 0 || open("p.note", O_RDWR) < 0) return 2;
     return open("a.text", O_RDONLY) < 0 || open("a.link", O_RDONLY) < 0 || to(4321) != 0 || to(4322) != 0;
 }
 """
 # What stands behind the word `explained`, of a run in the folder.
 SAID = """  explained: what the program opened, and the class that took it, of notes = "*.note", peers = udp port 4321
-    {0}/a.note  1x  no class: it is opened by another name, as a link's, that no class matches
+    .  1x  no class: it is a file without a name (O_TMPFILE)
+    {0}  1x  no class: it is a folder, a pipe or a device, and a class is of files
+    {0}/a.note  1x  no class: it is opened as a place (O_PATH) that nobody reads from
+    {0}/a.note  2x  no class: it is opened by another name, as a link's, that no class matches
     {0}/a.note  2x  notes
     {0}/a.text  1x  no class: no class matches
+    {0}/d.note  1x  no class: it is a folder, a pipe or a device, and a class is of files
+    {0}/p.note  1x  no class: it is a folder, a pipe or a device, and a class is of files
     connect udp port 4321  1x  peers
     connect udp port 4322  1x  no class: no class matches
 """
@@ -176,17 +186,30 @@ def test_explain(folder):
     subprocess.run(["clang-19", "explained.c", "-o", "explained"], cwd=folder.path, check=True, timeout=runs.LONGEST)
     (folder.path / "a.text").write_text("t")
     (folder.path / "a.link").symlink_to("a.note")
+    (folder.path / "d.note").mkdir()
+    os.mkfifo(folder.path / "p.note")
     where = folder.path.resolve()
     both = SPEC.replace('"*.note"', '"*.note" { root "/" }') + 'socket peers = udp port 4321\nchain more on ready(peers) as c { prefetch notes["a.note"] at 0 for 1 }\n'
     (folder.path / "both.chain").write_text(both)
-    done = folder.run(["--spec", "both.chain", "--explain"], ["./explained"])
+    command, said = ["./explained", where / "a.link"], SAID.format(where).splitlines()
+    try:
+        os.close(os.open(where, os.O_TMPFILE | os.O_RDWR))
+    except OSError as error:
+        print(f"note: no files without a name here: {error}")
+        said = [line for line in said if "O_TMPFILE" not in line]
+    done = folder.run(["--spec", "both.chain", "--explain"], command)
     text = done.stderr.decode()
-    expect("--explain says what each file and socket is", (done.returncode, text[text.find("  explained:"):]), (0, SAID.format(where)))
-    summary = folder.summarized(["--spec", "both.chain", "--explain"], ["./explained"])[1]
+    expect("--explain says what each file and socket is", (done.returncode, text[text.find("  explained:"):].splitlines()), (0, said))
+    summary = folder.summarized(["--spec", "both.chain", "--explain"], command)[1]
     expect("in JSON, too", (summary["patterns"], [line["by"] for line in summary["explained"]]),
-           (['notes = "*.note"', "peers = udp port 4321"], [None, "notes", None, "peers", None]))
+           (['notes = "*.note"', "peers = udp port 4321"], [next((name for name in ("notes", "peers") if line.endswith(f"  {name}")), None) for line in said[1:]]))
+    few = subprocess.run(["prlimit", "--nofile=6", *folder.command(["--spec", "both.chain", "--explain", "--json", "--summary", "few.json"], ["cat", "a.note"])],
+                         env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+    said = json.loads((folder.path / "few.json").read_text())
+    expect("without a server, what was opened is not known", (few.returncode, "explained" in said, said["notes"][-1:]),
+           (0, False, ["what the program opened is not known (--explain): that is told to the server"]))
     (folder.path / "others.chain").write_text('match exe "other*"\n' + both)
-    done = folder.run(["--spec", "others.chain", "--explain"], ["./explained"])
+    done = folder.run(["--spec", "others.chain", "--explain"], command)
     expect("a program that the spec is not for", (done.returncode, done.stderr.decode().splitlines()[-3:]),
            (0, ["  note: the spec is for programs that match other*, and ./explained does not",
                 '  explained: what the program opened, and the class that took it, of notes = "*.note", peers = udp port 4321', "    nothing"]))
@@ -232,6 +255,25 @@ def test_nowhere(folder):
         expect("  but not with --quiet", (done.returncode, done.stderr.decode()), (0, f"{said}\n"))
 
 
+def test_linked(folder):
+    """What a link leads to is a descriptor as well: containers have links to standard output in the place of logs."""
+    (folder.path / "named").symlink_to("/dev/stdout")
+    (folder.path / "links").mkdir()
+    (folder.path / "links" / "relative").symlink_to("../named")
+    (folder.path / "own").symlink_to("/proc/self/fd")
+    (folder.path / "spec.chain").symlink_to("/dev/stdin")
+    for spec in ("good.o", "good.chain"):
+        for file in ("named", "links/relative", folder.path / "named", "own/1", "/proc/thread-self/fd/1"):
+            done = folder.run(["--spec", spec, "--summary", file, "--quiet"], ["sh", "-c", "echo its own; exit 3"])
+            expect(f"a summary to {file}, {spec}", (done.returncode, done.stdout.decode().splitlines()[:2], done.stderr), lambda r: (r[0], r[1][:1], r[2]) == (3, ["its own"], b"") and "".join(r[1][1:]).startswith("chainio: sh ended with 3 after "))
+        done = folder.run(["--spec", spec, "--summary", "own/7", "--quiet"], ["true"])
+        expect("  one that is closed", (done.returncode, done.stderr.decode()), (0, "chainio run: cannot write the summary to `own/7`: Bad file descriptor\n"))
+    for _ in range(2):
+        with open(folder.path / "good.chain", "rb") as text:
+            done = subprocess.run(folder.command(["--spec", "spec.chain", "--strict"], ["cat", "a.note"]), env=folder.environment, cwd=folder.path, stdin=text, capture_output=True, timeout=runs.LONGEST)
+        expect("a spec by a link to standard input", (done.returncode, len(done.stdout)), (0, 100_000))
+
+
 def main():
     with runs.Folder() as folder:
         (folder.path / "good.chain").write_text(SPEC)
@@ -240,6 +282,7 @@ def main():
         test_rings(folder)
         test_explain(folder)
         test_nowhere(folder)
+        test_linked(folder)
         test_another_user(folder)
         test_patterns(folder)
         test_kept_privileges(folder)

@@ -48,7 +48,8 @@ def test_sizes(folder):
 
     def heard_of():
         done = subprocess.run([CHAINIO, "top", str(run.pid), "--once", "--json"], capture_output=True, text=True, timeout=runs.LONGEST)
-        return done.returncode == 0 and json.loads(done.stdout)["processes"] == 1
+        figures = json.loads(done.stdout or "{}")
+        return done.returncode == 0 and figures["processes"] == 1 and figures["chains"][0]["cached"] == 1  # the last that is counted
     netns.until("the server has heard of the program", heard_of)
     terminal, side = pty.openpty()
     resize(terminal, 24, 200)
@@ -96,11 +97,29 @@ def test_another_user():
         print("skipped: another user's process: only root can start one")
         return
     with subprocess.Popen(["sleep", str(runs.LONGEST)], user=65534, group=65534, extra_groups=[]) as other:
-        done = subprocess.run(["setpriv", "--bounding-set=-all", "--inh-caps=-all", CHAINIO, "top", str(other.pid), "--once"], capture_output=True, text=True,
-                              timeout=runs.LONGEST)
+        for who, remedy in ((["--bounding-set=-all", "--inh-caps=-all"], ", as it lacks a capability"),
+                            (["--reuid=65533", "--regid=65533", "--clear-groups"], "; be the user that started it, or root")):
+            done = subprocess.run(["setpriv", *who, CHAINIO, "top", str(other.pid), "--once"], capture_output=True, text=True, timeout=runs.LONGEST)
+            expect("another user's process", (done.returncode, done.stderr), (1, f"chainio top: this user may not look at process {other.pid}{remedy}\n"))
         other.kill()
-    expect("another user's process", (done.returncode, done.stderr),
-           (1, f"chainio top: this user may not look at process {other.pid}; be the user that started it, or root\n"))
+
+
+def test_ended(folder):
+    """A program goes on when chainio was killed, and there is no run to look at. What is left of it somebody else's next run removes where they have one place."""
+    own = folder.path / "own"
+    own.mkdir(mode=0o700)
+    folder.environment["XDG_RUNTIME_DIR"] = str(own)
+    run = folder.start(["--spec", "good.chain", "--quiet"], [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    run.stdout.readline()
+    program = runs.programs_of(run.pid)[0]
+    run.kill()
+    run.wait()
+
+    def top():
+        return subprocess.run([CHAINIO, "top", str(program), "--once"], capture_output=True, text=True, timeout=runs.LONGEST)
+    netns.until("its server has ended", lambda: top().returncode == 1)
+    expect("a run that has ended", top().stderr, f"chainio top: the `chainio run` that process {program} belongs to has ended; it runs plain\n")
+    run.communicate(b"\n", timeout=runs.LONGEST)
 
 
 def main():
@@ -111,6 +130,7 @@ def main():
         test_sizes(folder)
         test_names(folder)
         test_another_user()
+        test_ended(folder)
     sys.exit(runs.ended())
 
 

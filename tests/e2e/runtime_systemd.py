@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The unit as it is installed, under a systemd that is PID 1 of namespaces: it starts, answers, reloads, drains and is started again; it has what it is given
 and no more, with the drop-in for `via xdp` too, and what is closed to it breaks neither io_uring nor BPF nor AF_XDP."""
+import fcntl
 import os
 import pathlib
 import re
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import termios
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import manager
@@ -116,6 +118,7 @@ def test_service(systemd, pair):
     print("stop")
     with connected(pair) as sock:
         sock.sendall(b"".join(b"row %d\n" % (n % 100) for n in range(300)))
+        netns.until("all has come", lambda: int.from_bytes(fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)), sys.byteorder) == 0)
         expect("systemctl stop", systemd.systemctl("stop", unit), (0, ""))
         expect("what had come is answered, and then the connection ends", everything(sock), b"".join(b"next %09d \n" % (n % 100) for n in range(300)))
     expect("it ended well", systemd.shown(unit, "ActiveState", "Result"), ["inactive", "success"])

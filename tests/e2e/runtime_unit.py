@@ -53,6 +53,18 @@ def test_unit(folder):
     expect("it is closed", analyze("security", "--offline=true", f"--threshold={EXPOSURE}", unit), lambda r: r[0] == 0)
 
 
+def test_installed(folder):
+    """`cmake --install --prefix` says the place only then."""
+    for prefix in ("/usr", folder / "there"):
+        script = UNIT.parent / "cmake_install.cmake"
+        done = subprocess.run(["cmake", f"-DCMAKE_INSTALL_PREFIX={prefix}", "-P", script], env=os.environ | {"DESTDIR": str(folder / "stage")},
+                              capture_output=True, text=True, timeout=120)
+        expect(f"installed below {prefix}", done.returncode, 0)
+        unit = pathlib.Path(f"{folder}/stage{prefix}/lib/systemd/system/chainio@.service")
+        expect("  the unit starts what is installed there", re.search(r"^ExecStart=(\S+)", unit.read_text(), re.M)[1], f"{prefix}/bin/chainio-runtime")
+        expect("  which is there", pathlib.Path(f"{folder}/stage{prefix}/bin/chainio-runtime").exists(), True)
+
+
 def test_drop_in(folder):
     made = folder / "chainio@test.service.d"
     made.mkdir()
@@ -218,6 +230,7 @@ def main():
         (folder / "a.rows").write_bytes(b"".join((b"%09d " % n) * 100 for n in range(100)))
         subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.o"], check=True)
         test_unit(folder)
+        test_installed(folder)
         test_drop_in(folder)
         test_daemon(folder)
         if why := netns.why_not():

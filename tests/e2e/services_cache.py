@@ -229,7 +229,11 @@ def test_replaced(folder, server, rounds):
         rng = random.Random(SEED + which)
         while not stop.is_set():
             number, id_, least = rng.randrange(20), rng.randrange(1 << 32), acknowledged
-            got = ask(sock, number, 48, id_)
+            try:
+                got = ask(sock, number, 48, id_)
+            except OSError as error:  # a reply is lost
+                wrong.append((number, least, newest, error))
+                break
             if got not in [right(number, 48, version, id_) for version in range(least, newest + 1)]:
                 wrong.append((number, least, newest, got))
             answers[which] += 1

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Interfaces that come, go and come back under a running daemon: AF_XDP is had again, what becomes of it is said and counted, no frame is lost."""
+import contextlib
 import json
 import pathlib
 import resource
@@ -17,6 +18,8 @@ from runs import expect
 from services_udp import DATA, ask, prepare
 from services_xdp import THERE, OnVeth
 
+SECOND = "10.10.0.2"
+MANY = 3000
 GONE = "vb is gone: AF_XDP on it ends, its services are served via uring\n"
 
 
@@ -100,6 +103,21 @@ def test_no_descriptor_left(folder, pair):
     expect("ends", server.stop(), 0)
 
 
+def test_addresses_without_descriptor(folder, pair):
+    """An address that comes or goes while the kernel cannot be asked is looked at as soon as it can."""
+    server = Flapping(folder, pair, "--interface", "vb")
+    server.right("at the start")
+    limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+    ip("addr", "add", "10.9.0.8/24", "dev", "vb", namespace=pair.there)
+    server.has_said("fallback xdp-addresses (1x): cannot ask for the addresses of 'vb': Too many open files; datagrams to its newer addresses come by the socket", 1)
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
+    until("it is taken, without further news", lambda: taken_at(server, "10.9.0.8"))
+    expect("it was said once", [count for _, count in server.fallbacks("xdp-addresses")], [1])
+    ip("addr", "del", "10.9.0.8/24", "dev", "vb", namespace=pair.there)
+    expect("ends", server.stop(), 0)
+
+
 def taken_at(server, address):
     before = server.interface()["received"]
     with server.client(address=address) as sock:
@@ -168,6 +186,63 @@ def test_comes_later(folder, pair):
     ip("link", "set", "vc", "name", "vb", namespace=pair.there)
 
 
+@contextlib.contextmanager
+def second(pair):
+    """Another pair beside the first: wa (10.10.0.1) here and wb (10.10.0.2) there."""
+    many = ["numrxqueues", pair.queues, "numtxqueues", pair.queues]
+    ip("link", "add", "wa", "netns", pair.here, *many, "type", "veth", "peer", "name", "wb", "netns", pair.there, *many)
+    for namespace, device, number in ((pair.here, "wa", 1), (pair.there, "wb", 2)):
+        ip("link", "set", device, "mtu", pair.mtu, "up", namespace=namespace)
+        ip("addr", "add", f"10.10.0.{number}/24", "dev", device, namespace=namespace)
+    try:
+        yield SECOND
+    finally:
+        ip("link", "del", "wa", namespace=pair.here)
+
+
+def by_name(server):
+    return {each["name"]: each for each in server.all_stats()["interfaces"]}
+
+
+def all_right(server, what, name, address):
+    """Many requests, more than the interface has frames, and all of them by it."""
+    before = by_name(server)[name]
+    with server.client(address=address) as sock:
+        wrong = [row for row in range(MANY) if ask(sock, row, b"row %d 10 1\n" % (row % 500))[0] != DATA[row % 500 * 1000:][:10] + b"|"]
+    after = by_name(server)[name]
+    expect(f"{what}: {MANY} replies by {name} are right", (wrong[:3], after["received"] - before["received"]), ([], MANY))
+    expect("  nothing there was taken for a wrong frame", [after[each] for each in ("malformed", "invalid", "dropped", "no_frame")], [0] * 4)
+    expect("  as many frames are posted as before", after["frames_posted"], before["frames_posted"])
+
+
+def test_two(folder, pair):
+    """What becomes of one interface is nothing to the other, whose frames lie in the same memory."""
+    with second(pair) as other:
+        server = Flapping(folder, pair, "--interface", "vb", "--interface", "wb")
+        all_right(server, "at the start", "vb", THERE[0])
+        all_right(server, "at the start", "wb", other)
+        posted = by_name(server)["wb"]["frames_posted"]
+        ip("link", "del", "vb", namespace=pair.there)
+        until("it is noticed, and closed", lambda: server.all_stats()["interfaces_gone"] == 1 and list(by_name(server)) == ["wb"])
+        until("its frames are back, and no others", lambda: server.all_stats()["frames_in_use"] == posted)
+        all_right(server, "without the other", "wb", other)
+        pair.connect()
+        until("both are taken", lambda: list(by_name(server)) == ["vb", "wb"])
+        until("its addresses are taken", lambda: all(taken_at(server, address) for address in THERE))
+        for times in (1, 2, 3):
+            server.reload()
+            until("both are taken after a reload", lambda: list(by_name(server)) == ["vb", "wb"])
+            all_right(server, f"after reload {times}", "vb", THERE[0])
+            all_right(server, f"after reload {times}", "wb", other)
+        opened = by_name(server)["vb"]["opened"]
+        ip("link", "set", "vb", "address", "02:00:00:00:00:09", namespace=pair.there)
+        until("it is opened anew", lambda: by_name(server).get("vb", {}).get("opened") == opened + 1)
+        all_right(server, "beside one that has another MAC address", "wb", other)
+        server.no_frame_is_lost()
+        expect("no edition has kept a frame", server.all_stats()["leaked_frames"], 0)
+        expect("ends", server.stop(), 0)
+
+
 class Echo(Flapping):
     """Without a file, which would be looked at once a second."""
     ARTIFACT, FILE, SERVICES, ENDPOINTS = "echo.o", None, ("echo",), 1
@@ -211,7 +286,9 @@ def main():
         prepare(folder, "xdp")
         test_reload_while_down(folder, pair)
         test_no_descriptor_left(folder, pair)
+        test_addresses_without_descriptor(folder, pair)
         test_removed(folder, pair)
+        test_two(folder, pair)
         test_comes_later(folder, pair)
         test_without_news(folder, pair)
     return runs.ended()

@@ -2,6 +2,7 @@
 """Interfaces that services are given by another of their names (altname), such that have no address, lo and bonds."""
 import pathlib
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from netns import ip, until  # noqa: E402
 from runs import BUILD, expect  # noqa: E402
 from services_flap import Flapping, taken_at  # noqa: E402
 from services_udp import DATA, ask, prepare  # noqa: E402
-from services_xdp import THERE  # noqa: E402
+from services_xdp import HERE, THERE  # noqa: E402
 
 HEARD = "vb has an address at which services listen: what is sent there is taken off it"
 ALTNAME = "v-two"  # begins otherwise than the names that the kernel lists
@@ -94,6 +95,14 @@ def test_many_addresses(folder, pair):
     expect("it is said once", [reason for reason, _ in noted()], [f"{why}; datagrams to its newer addresses come by the socket"])
     expect("the newest address is the socket's", asked(server, others[-1]), (True, 0))
     expect("the first one is the interface's", asked(server), (True, 1))
+    expect("so is one that was there before there were too many", asked(server, others[0]), (True, 1))
+    for other in others[:2]:
+        ip("addr", "del", f"{other}/24", "dev", "vb", namespace=pair.there)
+    for other in others[:2]:
+        until(f"{other} is not taken any more, while there are too many", lambda: not raw_taken(server, pair, other))
+    until("two others are taken in their place", lambda: sum(asked(server, other) == (True, 1) for other in others[-5:]) == 2)
+    for other in others[:2]:
+        ip("addr", "add", f"{other}/24", "dev", "vb", namespace=pair.there)
     expect("ends", server.stop(), 0)
     server = Flapping(folder, pair, "--interface", "vb")
     server.right("an interface that has too many", by_interface=False)
@@ -101,11 +110,57 @@ def test_many_addresses(folder, pair):
     expect("ends", server.stop(), 0)
 
 
+def raw_taken(server, pair, address):
+    """Whether a frame to an address is the interface's, whoever has the address."""
+    before = server.interface()
+    with server.client() as sock:
+        port = sock.getpeername()[1]
+    request = netns.datagram(HERE[0], address, 7000, port, struct.pack("!I", 9) + b"row 1 10 1\n")
+    with netns.packets(pair.here, "va") as raw:
+        raw.send(netns.ethernet(pair.mac["vb"], pair.mac["va"], 0x800, netns.ipv4(HERE[0], address, 17, request)))
+    until("it has come", lambda: sum(server.interface()[name] - before[name] for name in ("taken", "passed")) > 0)
+    return server.interface()["taken"] > before["taken"]
+
+
 def asked(server, address=THERE[0]):
     """Whether a request has the right reply, and how many the interface took of it."""
     before = server.interface()["received"]
     with server.client(address=address) as sock:
         return ask(sock, 9, b"row 1 10 1\n")[0] == DATA[1000:1010] + b"|", server.interface()["received"] - before
+
+
+def test_labels(folder, pair):
+    """Whose an address is says the kernel, and not what it is called."""
+    ip("addr", "add", "10.9.0.8/24", "dev", "vb", "label", "mgmt", namespace=pair.there)
+    ip("link", "add", "vc", "type", "veth", "peer", "name", "vd", namespace=pair.there)
+    ip("addr", "add", "10.9.44.1/24", "dev", "vc", "label", "vb", namespace=pair.there)
+    ip("link", "set", "vc", "up", namespace=pair.there)
+    ip("route", "add", "10.9.44.0/24", "via", THERE[0], namespace=pair.here)
+    server = Flapping(folder, pair, "--interface", "vb")
+    expect("an address with another label is taken", asked(server, "10.9.0.8"), (True, 1))
+    expect("one of another interface with that label is not", asked(server, "10.9.44.1"), (True, 0))
+    expect("ends", server.stop(), 0)
+    ip("route", "del", "10.9.44.0/24", namespace=pair.here)
+    ip("link", "del", "vc", namespace=pair.there)
+    ip("addr", "del", "10.9.0.8/24", "dev", "vb", namespace=pair.there)
+
+
+def test_duplicate(folder, pair):
+    """Nobody answers at an address that the kernel has found somebody else to have."""
+    ip("addr", "add", "fd09::33/64", "dev", "va", "nodad", namespace=pair.here)
+    ip("addr", "add", "fd09::33/64", "dev", "vb", namespace=pair.there)
+    until("the kernel knows it to be another's", lambda: "dadfailed" in ip("addr", "show", "dev", "vb", namespace=pair.there))
+    server = Flapping(folder, pair, "--interface", "vb")
+    before = server.interface()["received"]
+    with server.client() as sock:
+        port = sock.getpeername()[1]
+    request = netns.datagram("fd09::1", "fd09::33", 7000, port, struct.pack("!I", 9) + b"row 1 10 1\n")
+    with netns.packets(pair.here, "va") as raw:
+        raw.send(netns.ethernet(pair.mac["vb"], pair.mac["va"], 0x86DD, netns.ipv6("fd09::1", "fd09::33", 17, request)))
+    expect("a request to it is the kernel's", (asked(server)[0], server.interface()["received"] - before), (True, 1))
+    expect("ends", server.stop(), 0)
+    for device, namespace in (("va", pair.here), ("vb", pair.there)):
+        ip("addr", "del", "fd09::33/64", "dev", device, namespace=namespace)
 
 
 def test_no_address(folder):
@@ -225,6 +280,8 @@ def main():
         test_altname(folder, pair)
         test_given_twice(folder, pair)
         test_long_altname(folder, pair)
+        test_labels(folder, pair)
+        test_duplicate(folder, pair)
         test_many_addresses(folder, pair)
         test_loopback(folder, pair)
         test_no_address(folder)

@@ -10,41 +10,12 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs  # noqa: E402
+from cgroup import Limited  # noqa: E402
 from daemon import Daemon  # noqa: E402
 from runs import BUILD, ROOT, expect  # noqa: E402
 
 # More than the blocks that std/memcached.chain keeps (64 MiB), the engine's memory and the program take, which are never given back.
 LIMIT, ITEMS, LENGTH, SEED, AT_ONCE = 160 << 20, 80000, 4000, 20285, 50
-V1, V2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
-
-
-class Limited:
-    """A cgroup with little memory, of whichever version has the controller; `why_not` is empty where there is one."""
-    def __init__(self):
-        self.why_not, self.path = "", None
-        self.unified = (V2 / "cgroup.controllers").exists()
-        root = V2 if self.unified else V1
-        limit, self.peak = ("memory.max", "memory.peak") if self.unified else ("memory.limit_in_bytes", "memory.max_usage_in_bytes")
-        try:
-            path = root / f"chainio-{os.getpid()}"
-            path.mkdir()
-            self.path = path
-            (path / limit).write_text(str(LIMIT))
-        except OSError as error:
-            self.why_not = f"no cgroup whose memory can be limited: {error}"
-
-    def command(self):
-        return ["sh", "-c", f'echo $$ > {self.path}/cgroup.procs && exec "$@"', "sh"]
-
-    def most(self):
-        return int((self.path / self.peak).read_text())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.path:
-            self.path.rmdir()
 
 
 class Kv(Daemon):
@@ -74,7 +45,7 @@ def verified(server, order):
 
 def main():
     # /tmp may be memory.
-    with Limited() as limited, tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+    with Limited(LIMIT) as limited, tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         if limited.why_not:
             print(f"skipped: {limited.why_not}")
             return 77

@@ -65,6 +65,7 @@ def test_mac(server, pair):
     before = server.interface()
     expect("replies to the new address", [ask(sock, n, b"row %d 100 1\n" % n)[0] for n in range(20)], [DATA[n * 1000:n * 1000 + 100] + b"|" for n in range(20)])
     expect("are taken off the driver", server.interface()["replies"] - before["replies"], 20)
+    until("it is said", lambda: any("vb has another MAC address" in line for line in server.said[said:]))
     expect("which is said once", sum("vb has another MAC address: AF_XDP on it begins anew" in line for line in server.said[said:]), 1)
     sock.close()
     server.no_frame_is_lost()

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """std/memcached.chain: unmodified clients of memcached, and its own answers to the same requests, byte for byte.
 The interpreter is the distribution's, which has its packages (pymemcache)."""
+import base64
 import itertools
 import pathlib
 import random
@@ -52,6 +53,37 @@ OF_FLAGS = [b"mg %s\r\n" % words for words in (
 )]
 
 
+NUMBERS = [b"0", b"00", b"1", b"-1", b"+1", b"-0x", b"+", b"-", b"+-1", b"++1", b"1x", b"x", b"0x5", b"1.5", b"2147483648", b"-2147483649", b"4294967296", b"9223372036854775807",
+           b"9223372036854775808", b"-9223372036854775807", b"-9223372036854775808x", b"18446744073709551615", b"18446744073709551616", b"99999999999999999999999"]
+# What `mg` makes of the flags of other commands and of those that want a number: the last wrong token is named.
+OF_TOKENS = [b"mg %s\r\n" % words for words in (
+    *(b"a %s%s%s" % (letter, number, behind) for letter in (b"C", b"D", b"F", b"J", b"N", b"R") for number in NUMBERS for behind in (b"", b" v", b" z", b" v v")),
+    *(b"a M" + mode + behind for mode in (b"", b"I", b"X", b"II") for behind in (b"", b" v", b" z")), b"a I", b"a I1 v", b"a h", b"a h1 v", b"a v h k",
+    *(b"a " + b" ".join(flags) for flags in itertools.permutations((b"C", b"Dx", b"F", b"J-1", b"N", b"R1x", b"T", b"M", b"b", b"v"), 3)),
+    *(b"a %s O%s" % (flag, b"x" * 32) for flag in (b"N", b"N1", b"b", b"h")), b"nothing R30 v", b"nothing h l k", b"nothing C1 D1 F1 I J1 MI R1 k",
+)]
+# Items whose keys need base64, as they have blanks or control characters, which the other commands take none of.
+CODED = {b"a b": (3, b"with a blank"), b" ": (0, b""), b"\n\n": (0, b"lines"), b"\x01\x7f": (9, b"control"), b"b" * 184 + b"\r\n": (1, b"long key"), "é à".encode(): (2, b"letters")}
+
+
+def coded(key):
+    return base64.b64encode(key)
+
+
+def same_keys_in_base64(ours, theirs):
+    keys = [*CODED, b"a", b"empty", b"key7", b"nothing", b"not hing", b"x" * 186, b"b" * 186, *(bytes([byte]) * 3 for byte in (33, 255, 251, 62))]
+    for request in (
+        *(b"mg %s %s\r\n" % (coded(key), flags) for key in keys for flags in (
+            b"b", b"b v", b"v b", b"b k", b"k b v", b"b v f k s t h O123 u N30 R30", b"b q\r\nmn", b"q k b\r\nmn", b"b O" + b"x" * 32, b"b b", b"b z", b"b Nx")
+          if key in CODED or key in (b"a", b"empty", b"key7") or b"N" not in flags),
+        *(b"mg %s %s\r\n" % (text, flags) for text in (b"a", b"ab", b"abc", b"YQ", b"YQ=", b"YQ==x", b"YQ==a", b"====", b"Y===", b"$$$$", b"YWI=Y", coded(b"x" * 187))
+          for flags in (b"b", b"b k v", b"b q", b"b N", b"N b", b"b z", b"z b", b"v")),
+    ):
+        expect(f"as memcached answers: {request[:60]!r}", ask(ours, request), ask(theirs, request))
+    for text in (b"Y!W!I=", b"YWJ=", b"YR==", b"YQ==YQ==", b"=YQ=", b"Y=Q=", b"Y\tWI=", b"YWI=\xff"):
+        expect("what no writer of base64 writes is none", ask(ours, b"mg %s b\r\n" % text), b"CLIENT_ERROR error decoding key\r\n")
+
+
 def same_answers(ours, theirs, held, rng):
     for request in [
         b"get a\r\n", b"get a empty nothing\r\n", b"get  a   a \r\n", b"get a\n", b"get\r\n", b"get \r\n", b"\r\n", b"\n", b"GET a\r\n", b"bogus\r\n",
@@ -60,7 +92,7 @@ def same_answers(ours, theirs, held, rng):
         b"mg nothing q v\r\n", b"mg a q v\r\n", b"mg\r\n", b"mg  \r\n", b"mg a z\r\n", b"mg a u\r\n", b"mg a v P12 u Labc k\r\n", b"mg a v v\r\n", b"mg a sv\r\n", b"mg " + b"k" * 251 + b"\r\n",
         b" get a\r\n", b"   gets  nothing\r\n", b"\tget a\r\n", b" \r\n", b"   \n", b"  get\r\n", b" bogus\r\n", b" mg a v k\r\n", b"  mn\r\n", b"  quit\r\nmn\r\n",
         b" " * 2000 + b"get a\r\n", b"mg a O\r\n", b"mg long v s\r\n", b"mg a " + b"v " * 30 + b"\r\n", b"mn\r\n", b"mg a v q\r\nmg nothing q\r\nmn\r\n",
-        *OF_BAD_FORM, *OF_FLAGS,
+        *OF_BAD_FORM, *OF_FLAGS, *OF_TOKENS,
     ]:
         expect(f"as memcached answers: {request[:60]!r}", ask(ours, request), ask(theirs, request))
     keys = [*held, *(b"nothing%d" % i for i in range(500))]
@@ -70,9 +102,15 @@ def same_answers(ours, theirs, held, rng):
         if rng.random() < 0.5:
             requests += b"get " + b" ".join(chosen) + b"\r\n"
         else:
-            flags = rng.sample((b"v", b"k", b"f", b"s", b"t", b"q", b"O%d" % rng.randrange(1 << 30)), rng.randrange(8))
-            requests += b"mg " + b" ".join([chosen[0], *flags]) + b"\r\n"
-    got, want = ask(ours, requests), ask(theirs, requests)
+            known = [b"C1", b"D2", b"F3", b"I", b"J4", b"L5", b"M6", b"P7", b"R30", b"f", b"h", b"k", b"l", b"q", b"s", b"t", b"u", b"v", b"O%d" % rng.randrange(1 << 30)]
+            # With N memcached makes what is not there.
+            flags = rng.sample([*known, b"N30"] if chosen[0] in held else known, rng.randrange(10))
+            text = chosen[0]
+            if rng.random() < 0.3 and len(text) < 187:
+                text, flags = coded(text), rng.sample([*flags, b"b"], len(flags) + 1)
+            requests += b"mg " + b" ".join([text, *flags]) + b"\r\n"
+    # When it was asked for last is of this second or of the one before.
+    got, want = (re.sub(rb" l\d+", b" l0", ask(server, requests)) for server in (ours, theirs))
     at = next((i for i, (one, other) in enumerate(zip(got, want)) if one != other), min(len(got), len(want)))
     expect("1000 requests sent at once", (got == want, got[at:at + 80]), (True, want[at:at + 80]))
     all_keys = b"get " + b" ".join(held) + b"\r\n"
@@ -81,8 +119,6 @@ def same_answers(ours, theirs, held, rng):
 
 # Commands that change an item and bring no data: what memcached answers when there is none is the nominal answer, for which we say that we refuse.
 NOMINAL = re.compile(rb"NOT_FOUND\r\n|OK\r\n|NF[^\r]*\r\n|HD\r\n")
-NUMBERS = [b"0", b"00", b"1", b"-1", b"+1", b"-0x", b"+", b"-", b"+-1", b"++1", b"1x", b"x", b"0x5", b"1.5", b"2147483648", b"-2147483649", b"4294967296", b"9223372036854775807",
-           b"9223372036854775808", b"-9223372036854775807", b"-9223372036854775808x", b"18446744073709551615", b"18446744073709551616", b"99999999999999999999999"]
 WORDS = [b"", b" ", b" n", b" n x", b" n n", b" x 1", b" n 1 x", b" n 1 2 3", b" n 1 2 3 4 5 6 7 8 9", b" n 1 " + b"x " * 30, b" noreply", b" noreply x", b" noreply 1", b" noreply noreply",
          b" n noreply", b" n x noreply", b" n 1 noreply", b" n 0 noreply", b" n 0 x", b" n 0 0", b" n 0 noreply noreply", b" n noreply 0", b" n 1 2 noreply", b" 1 n noreply", b" 1 noreply",
          b" noreply noreply noreply", b" 1 2 3 noreply", b"  n  1 ", b"  1  n  m ", b" 1 n m o p", *(b" n %s%s" % (number, more) for number in NUMBERS for more in (b"", b" noreply", b" x")),
@@ -142,7 +178,19 @@ def same_refusals(ours, theirs):
         expect(f"of bad form, and nothing skipped: {line[:60]!r}", ask(ours, request), ask(theirs, request))
 
 
-def own_answers(ours):
+def own_answers(ours, theirs):
+    expect("what is not there is not made", ask(ours, b"mg nothing N30 v k\r\nmg nothing N30 v q\r\nmg nothing N30 v t\r\n"), b"EN knothing\r\nEN\r\n")
+    for request in (b"mg a T30", b"mg a T-1 v q", b"mg nothing T30 k", b"mg YQ== b T0"):
+        expect("T would change the item", ask(ours, request + b"\r\nmn\r\n"), b"SERVER_ERROR this store is read only\r\nMN\r\n")
+    for number in NUMBERS:
+        request = b"mg nothing T%s\r\n" % number
+        expect("of bad form is T as memcached's", ask(ours, request), ask(theirs, request).replace(b"EN\r\n", b"SERVER_ERROR this store is read only\r\n"))
+    expect("hits are not counted", ask(ours, b"mg a h l t\r\n" * 2), b"HD h1 l0 t-1\r\n" * 2)
+    for keys, blanks, fits in ((4095, 1, True), (4096, 1, False), (2048, 2, True), (2049, 2, False)):
+        got = ask(ours, b"get " + (b" " * blanks).join([b"a"] * keys) + b"\r\nmn\r\n")
+        want = b"VALUE a 5 3\r\nabc\r\n" * keys + b"END\r\n" if fits else b"CLIENT_ERROR too many keys in one request\r\n"
+        expect(f"{keys} keys with {blanks} blanks between two", got == want + b"MN\r\n", True)
+    expect("what memcached closes for is no command", ask(ours, b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"), b"ERROR\r\n" * 3)
     expect("too many keys", ask(ours, b"get " + b"a " * 5000 + b"\r\nmn\r\n"), b"CLIENT_ERROR too many keys in one request\r\nMN\r\n")
     for request in (b"version\r\n", b"version x\r\n", b"version \tx\r\n"):
         expect(f"{request}", ask(ours, request), lambda text: re.fullmatch(rb"VERSION \d+\.\d+\.\d+\r\n", text) is not None)
@@ -207,7 +255,7 @@ def damaged(folder, store, held):
     bad, key = damaged_store(folder, store, held)
     ours = Ours(folder, bad)
     expect("a damaged item", ask(ours, b"get empty %s\r\nget empty\r\n" % key),
-           b"VALUE empty 0 0\r\n\r\nSERVER_ERROR the store cannot be read\r\nVALUE empty 0 0\r\n\r\nEND\r\n")
+           b"VALUE empty 0 0\r\n\r\nSERVER_ERROR not answered: unreadable store, overload, or a reply too long for UDP (ask over TCP)\r\nVALUE empty 0 0\r\n\r\nEND\r\n")
     expect("ends", ours.stop(), 0)
 
 
@@ -226,14 +274,17 @@ def main():
     held = items(rng)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        store = store_of(folder, held)
+        store = store_of(folder, {**held, **CODED})
         ours, theirs = Ours(folder, store), Theirs(folder, held)
         try:
+            ask(theirs, b"".join(b"ms %s %d b F%d\r\n%s\r\n" % (coded(key), len(value), flags, value) for key, (flags, value) in CODED.items()))
+            ask(theirs, b"get " + b" ".join(held) + b"\r\n" + b"".join(b"mg %s b\r\n" % coded(key) for key in CODED))  # h is 1 from now on
+            same_keys_in_base64(ours, theirs)
             same_answers(ours, theirs, held, rng)
             values_in_memory(folder, store, theirs, held, rng)
             same_refusals(ours, theirs)
             same_changes(ours, theirs)
-            own_answers(ours)
+            own_answers(ours, theirs)
             clients(ours, held)
         finally:
             theirs.stop()

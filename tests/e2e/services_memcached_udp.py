@@ -12,6 +12,7 @@ import tempfile
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import fuse_file
 import netns
 import runs
 import started
@@ -52,12 +53,11 @@ class Asker:
         return b"".join(data[8:] for data in self.datagrams(request))
 
 
-def start_ours(folder, pair, store, options):
+def start_ours(folder, pair, store, options, definitions=()):
     chain = ROOT / "stdlib-chains" / "std" / "memcached.chain"
-    subprocess.run([BUILD / "bin" / "chainc", chain, "-I", ROOT / "stdlib-chains", "-o", folder / "memcached.o"], check=True)
-    # One request at a time, so that those of different datagrams end in the order in which they came.
+    subprocess.run([BUILD / "bin" / "chainc", chain, "-I", ROOT / "stdlib-chains", *definitions, "-o", folder / "memcached.o"], check=True)
     command = pair.command(pair.there, BUILD / "bin" / "chainio-runtime", "--spec", folder / "memcached.o", "--file", f"values={store}",
-                           "--socket", folder / "control", "--requests", 1, *options)
+                           "--socket", folder / "control", *options)
     process = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     for line in process.stderr:
         if line.startswith("serving at"):
@@ -91,6 +91,7 @@ def same_datagrams(ours, theirs, held, rng):
     for request in [
         b"get a\r\n", b"get nothing\r\n", b"get long\r\n", b"get empty\r\n", b"get a\n", b"get\r\n", b"\r\n", b"bogus\r\n", b"get " + b"k" * 250 + b"\r\n",
         b"get " + b"k" * 251 + b"\r\n", b"mg a\r\n", b"mg a v f k s t O123 \r\n", b"mg nothing v k O9\r\n", b"mg nothing q v\r\n", b"mg long v s\r\n",
+        b"mg YQ== b k v\r\n", b"mg YQ= b k v\r\n", b"mg bm90IGhlcmU= b k\r\n", b"mg a v N30 R30 C1 D1 F1 I J1 MI\r\n", b"mg a v Nx\r\n",
         b"mn\r\n", b"mg a v q\r\nmg nothing q\r\nmn\r\n", b"get a\r\nget a\r\nbogus\r\n", b"",
         b"get\ta\r\n", b"gets\ta\r\n", b"mg\ta v\r\n", b"version\tx\r\n", b"mn\tx\r\n", b"set\ta 0 0 2\r\nmn\r\n", b"quit\ta\r\nmn\r\n", b"mg a q 0 q\r\n", b"mg a q q 0\r\n",
         b"touch a\r\n", b"touch a x\r\n", b"delete\r\n", b"delete a b\r\n", b"incr a\r\n", b"incr a -1\r\n", b"decr a 1x\r\n", b"incr a x noreply\r\n", b"gat\r\n", b"gat x a\r\n", b"gat 1\r\n",
@@ -120,16 +121,24 @@ def same_datagrams(ours, theirs, held, rng):
         expect("several keys", ours.replies(request) == theirs.replies(request), True)
 
 
-def own_answers(ours):
+def own_answers(ours, held):
     got = ours.datagrams(b"get a long a\r\n")
     expect("a reply's datagrams are numbered", [struct.unpack("!HHHH", data[:8]) for data in got], [(7, i, len(got), 0) for i in range(47)])
+    many = [b"kilo%02d" % number for number in range(80)]
+    got = ours.datagrams(b"get %s\r\n" % b" ".join(many))
+    expect("so are those of many values", [struct.unpack("!HHHH", data[:8]) for data in got], [(7, i, len(got), 0) for i in range(59)])
+    expect("which are whole", b"".join(data[8:] for data in got) == b"".join(b"VALUE %s 7 1000\r\n%s\r\n" % (key, held[key][1]) for key in many) + b"END\r\n", True)
     expect("gets", ours.replies(b"gets a\r\n"), lambda text: re.fullmatch(rb"VALUE a 5 3 \d+\r\nabc\r\nEND\r\n", text) is not None)
     read_only, found = b"SERVER_ERROR this store is read only\r\n", b"VALUE a 5 3\r\nabc\r\nEND\r\n"
     for request, want in ((b"set a 0 0 6\r\nget a \r\nget a\r\n", read_only + found), (b"set a 0 0 6 noreply\r\nget a \r\nget a\r\n", found)):
         expect(f"what would write, and what is behind it: {request}", b"".join(data[8:] for data in ours.datagrams(request, together=True)), want)
     for request in (b"set a 0 0 6\r\n", b"set a 0 0 60\r\nget a\r\n"):
         expect(f"its data end with the datagram, and its refusal is not kept: {request}", [ours.replies(request) for _ in range(2)], [read_only] * 2)
-    expect("quit", ours.datagrams(b"quit\r\nget a\r\n"), [])
+    # memcached takes the next datagram for the rest of such a line, or does not, as they come: it cannot be asked for the same.
+    for rest in (b"get a", b"get a\r", b"junk", b"mn", b" ", b"mg a v", b"set a 0 0 2", b"delete a", b"quit", b"get " + b"k" * 251):
+        expect(f"what has no line feed is no line: {rest[:40]}", (ours.datagrams(rest), ours.replies(b"mn\r\n" + rest)), ([], b"MN\r\n"))
+    for request in (b"quit\r\nget a\r\n", b"quit\r\n"):
+        expect(f"{request} has no answer", ours.datagrams(request), [])
 
 
 def python_client(pair, held):
@@ -151,12 +160,36 @@ def tools(folder, pair, ours):
     expect("memccat, over tcp at the same port", done.stdout, b"abc\n")
 
 
+def cached_values(folder, pair, store, held):
+    """Values in the cache of the index, each asked for twice at once. Nobody knows of a file of FUSE whether a read would wait, so that both
+    requests read it: the cache takes one of the two blocks, and both are replied."""
+    if why := fuse_file.why_not():
+        return print(f"skipped: values that are cached, which two requests have to be reading at once: {why}")
+    with fuse_file.fuse_file(folder / "slow.store", store.read_bytes(), lambda offset: 0), netns.udp(pair.here) as sock:
+        process, rest = start_ours(folder, pair, folder / "slow.store", ("--interface", "vb"), ("-D", "LEVELS=2"))
+        sock.connect((ADDRESS, OURS))
+        wrong = []
+        for key, (flags, value) in held.items():
+            if len(value) > 1000:
+                continue
+            for number in (1, 2):
+                sock.send(header(number) + b"get %s\r\n" % key)
+            item = b"VALUE %s %d %d\r\n%s\r\nEND\r\n" % (key, flags, len(value), value)
+            if {sock.recv(1 << 16) for _ in (1, 2)} != {header(number) + item for number in (1, 2)}:
+                wrong.append(key)
+        process.terminate()
+        expect("values that are cached, each asked for twice at once for the first time", wrong, [])
+        expect("ends", process.wait(timeout=60), 0)
+        rest.join()
+
+
 def main():
     if why := netns.why_not():
         print(f"skipped: {why}")
         return 77
     rng = random.Random(SEED)
     held = items(rng) | {b"length%d" % length: (3, rng.randbytes(length)) for length in range(1340, 1420)}
+    held |= {b"kilo%02d" % number: (7, rng.randbytes(1000)) for number in range(80)}
     with tempfile.TemporaryDirectory() as name, netns.Pair() as pair:
         folder = pathlib.Path(name)
         store = folder / "main.store"
@@ -166,11 +199,12 @@ def main():
         try:
             for options in ((), ("--interface", "vb")):
                 print("      " + (" ".join(options) or "by a socket"))
-                process, rest = start_ours(folder, pair, store, options)
+                # One request at a time, so that those of different datagrams end in the order in which they came.
+                process, rest = start_ours(folder, pair, store, ("--requests", 1, *options))
                 ours = Asker(pair.here, OURS)
                 same_datagrams(ours, Asker(pair.here, THEIRS), held, rng)
                 expect("over IPv6", Asker(pair.here, OURS, "fd09::2").datagrams(b"get a\r\n"), [header(7) + b"VALUE a 5 3\r\nabc\r\nEND\r\n"])
-                own_answers(ours)
+                own_answers(ours, held)
                 tools(folder, pair, ours)
                 python_client(pair, held)
                 if not options:
@@ -179,6 +213,9 @@ def main():
                 process.terminate()
                 expect("ends", process.wait(timeout=60), 0)
                 rest.join()
+            cached_values(folder, pair, store, held)
+            # Last, as it answers no further ones as before then.
+            expect("memcached's answer to quit", Asker(pair.here, THEIRS).datagrams(b"quit\r\n"), [header(7, 0, 0)])
         finally:
             theirs.terminate()
             theirs.wait(timeout=60)

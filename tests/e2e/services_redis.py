@@ -12,7 +12,8 @@ from memcached import AtPath, Ours, damaged_store, items, store_of, talk  # noqa
 SEED = 20273
 failures = compared = 0
 WRITES = (b"SET", b"SETEX", b"PSETEX", b"SETNX", b"MSET", b"MSETNX", b"SETRANGE", b"GETSET", b"GETDEL", b"GETEX", b"APPEND", b"INCR", b"INCRBY", b"DECR", b"DECRBY", b"DEL", b"UNLINK",
-          b"EXPIRE", b"PEXPIRE", b"PERSIST", b"RENAME", b"FLUSHDB", b"FLUSHALL", b"LPUSH", b"RPUSH", b"LPOP", b"RPOP", b"SADD", b"SPOP", b"HSET", b"ZADD", b"ZPOPMIN", b"XADD")
+          b"EXPIRE", b"PEXPIRE", b"PERSIST", b"RENAME", b"FLUSHDB", b"FLUSHALL", b"LPUSH", b"RPUSH", b"LPOP", b"RPOP", b"SADD", b"SPOP", b"HSET", b"ZADD", b"ZPOPMIN", b"XADD", b"SETBIT",
+          b"HDEL", b"SREM", b"EXPIREAT", b"ZREM", b"LTRIM", b"COPY", b"RENAMENX", b"PFADD", b"HMSET", b"RESTORE", b"MOVE", b"LINSERT", b"BITFIELD", b"ZINCRBY", b"XGROUP")
 READ_ONLY = b"-READONLY You can't write against a read only replica.\r\n"
 
 
@@ -47,7 +48,10 @@ def same_answers(ours, theirs, held, rng):
           for key in (b"a", b"empty", b"nothing", b"", b"k" * 250, b"k" * 251, b"key7", b"\r\n")),
         command(b"GET", b"long"), command(b"MGET", b"a", b"nothing", b"long", b"a"), command(b"EXISTS", b"a", b"a", b"nothing"), command(b"PING"),
         command(b"SELECT", b"0"), b"*0\r\n", b"\r\n\r\n", b"PING\r\nping\r\n", b"PING\nping\n", b"\n\n" + command(b"PING"), b"QUIT\nPING\n", b"QUIT\r\nPING\r\n", command(b"QUIT") + command(b"PING"),
-        command(b"MGET", *[b"a"] * 15), command(b"CLIENT", b"SETNAME", b"x"),
+        command(b"MGET", *[b"a"] * 15), command(b"CLIENT", b"SETNAME", b"x"), command(b"client", b"setname", b""),
+        *(command(b"CLIENT", b"NO-EVICT", word) for word in (b"on", b"OFF", b"", b"o", b"onn", b"offoffoff")),
+        *(command(b"CLIENT", *words) for words in ((b"foo",), (b"foo", b"bar"), (b"",), (b"NO-TOUCH", b"on"), (b"NO\rEVICT", b"on"), (b"a\r\nb\n",), (b"\r\n",), (b"a\0b",), (b"x" * 128,), (b"y" * 129,),
+                                                    (b" SETNAME", b"x"), (b"\0SETNAME", b"x"), (b"SETNAMES", b"x"), (b"\xff\x80",))),
     ]:
         expect(f"as redis answers: {sent[:60]!r}", ask(ours, sent), ask(theirs, sent))
     keys = [*held, *(b"nothing%d" % number for number in range(500))]
@@ -77,10 +81,14 @@ def in_pieces(ours, held, rng):
 def own_answers(ours):
     for words in (*((name, b"a", b"b") for name in WRITES), (b"del", b"a"), (b"FLUSHALL",), (b"SET", b"a", b"*1\r\n$4\r\nPING\r\n" * 1000)):
         expect(f"{words[0]} may not", ask(ours, command(*words) + command(b"GET", b"a")), READ_ONLY + b"$3\r\nabc\r\n+OK\r\n")
-    for words in ((b"GET",), (b"GET", b"a", b"b"), (b"MGET",), (b"EXISTS",), (b"STRLEN",), (b"PING", b"a", b"b"), (b"ECHO",), (b"SELECT",)):
+    for words in ((b"GET",), (b"GET", b"a", b"b"), (b"MGET",), (b"EXISTS",), (b"STRLEN",), (b"PING", b"a", b"b"), (b"ECHO",), (b"SELECT",), (b"CLIENT",),
+                  (b"CLIENT", b"SETNAME"), (b"CLIENT", b"SETNAME", b"a", b"b"), (b"CLIENT", b"SETINFO", b"a"), (b"CLIENT", b"no-evict")):
         expect(f"{words}", ask(ours, command(*words)), b"-ERR wrong number of arguments\r\n+OK\r\n")
     for words in ((b"nonsense",), (b"",), (b"GETX", b"a"), (b"\0GET", b"a"), (b"GET\0", b"a"), (b"x" * 20, b"a"), (b"SISMEMBER", b"a", b"b")):
         expect(f"{words}", ask(ours, command(*words)), b"-ERR unknown command\r\n+OK\r\n")
+    for words in ((b"ID",), (b"GETNAME",), (b"LIST",), (b"REPLY", b"OFF"), (b"TRACKING", b"ON")):
+        expect(f"CLIENT {words}", ask(ours, command(b"CLIENT", *words)), b"-ERR unknown subcommand '%s'. Try CLIENT HELP.\r\n+OK\r\n" % words[0])
+    expect("CLIENT SETINFO", ask(ours, command(b"CLIENT", b"SETINFO", b"LIB-NAME", b"x")), b"+OK\r\n+OK\r\n")
     for sent in (b"*1\r\n#4\r\nPING\r\n", b"*1\r\n$4\r\nPINGxx", b"*x\r\n", b"*12\n$4\r\nPING\r\n", b"*1\r\n$42\nPING\r\n", b"*1\r\n$x\r\nPING\r\n", b"*2\r\n$3\r\nGET\r\n$-1\r\n", b"*1\r\n$99999999999\r\n"):
         expect(f"{sent}", ask(ours, sent), b"-ERR Protocol error\r\n")
     expect("too many words", ask(ours, command(*[b"MGET"] * 17)), b"-ERR too many words in a command\r\n")

@@ -11,45 +11,18 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs  # noqa: E402
 import daemon  # noqa: E402
-from daemon import LONG, ROWS, Server, answer, compiled, everything, receive, receive_line, row, write_rows  # noqa: E402
+from daemon import LONG, ROWS, Server, answer, compiled, everything, receive, receive_line, row, with_editions, write_rows  # noqa: E402
 from runs import BUILD, expect  # noqa: E402
 
 SOAK = os.environ.get("CHAINIO_SOAK") == "1"
 SEED = int(os.environ.get("CHAINIO_SEED", "4711"))
 RELOADS = 1000 if SOAK else 100
-
-# Refuses, while there is a file of its name, what a thread that prepares a reload takes.
-REFUSING = r"""
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-static int refused(const char *name) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", getenv("REFUSED"), name);
-    return access(path, F_OK) == 0;
-}
-int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *with) {
-    if (refused("pthread_create")) return EAGAIN;
-    return ((__typeof__(&pthread_create))dlsym(RTLD_NEXT, "pthread_create"))(thread, how, run, with);
-}
-int eventfd(unsigned count, int flags) {
-    if (refused("eventfd")) return errno = EMFILE, -1;
-    return ((__typeof__(&eventfd))dlsym(RTLD_NEXT, "eventfd"))(count, flags);
-}
-"""
-
 
 class Load(threading.Thread):
     """Asks and checks until it is told to stop; every other client takes a new connection now and then."""
@@ -159,40 +132,6 @@ def test_goes_on(folder, artifacts):
     expect("it ends meanwhile", server.stop(), 0)
 
 
-def test_without_a_thread(folder, artifacts):
-    """Where none can be had to prepare a reload, the reload is done all the same, is told of once, and the next one has its thread again."""
-    (folder / "refusing.c").write_text(REFUSING)
-    subprocess.run(["clang-19", "-shared", "-fPIC", folder / "refusing.c", "-o", folder / "refusing.so"], check=True)
-    server = Server(folder, prefix=["env", f"LD_PRELOAD={folder / 'refusing.so'}", f"REFUSED={folder}"])
-    sock = server.connect()
-    sock.sendall(b"row 1\nro")
-    expect("as it is", receive_line(sock), answer(b"A", 1))
-
-    def reload(name, inline):
-        """An edition of its own for the request of which half had come; and how many reloads had no thread."""
-        server.use(artifacts[name])
-        before = server.stats()["edition"]
-        expect(f"a reload to {name}", server.control({"op": "reload", "id": 3}), {"id": 3, "edition": before + 1})
-        sock.sendall(b"w 2\nro")
-        expect("  has the request of which half had come", receive_line(sock), answer(name.encode(), 2))
-        expect("  and those without a thread are counted",
-               [(each["reason"], each["count"]) for each in server.stats()["fallbacks"] if each["name"] == "reload-waits"], [(why, inline)])
-
-    why = ("no thread can be had to prepare a reload, so that requests wait for it; "
-           "the limit of processes (`ulimit -u`, TasksMax= of a systemd unit) or of open files is met")
-    for done, refused in enumerate(("pthread_create", "eventfd")):
-        (folder / refused).touch()
-        reload("B", 2 * done + 1)
-        server.use(b"no artifact")
-        expect(f"without {refused}, one that cannot be prepared is refused", server.control({"op": "reload", "id": 4}),
-               lambda told: told["id"] == 4 and "not an ELF file" in told["error"])
-        (folder / refused).unlink()
-        reload("A", 2 * done + 2)
-    sock.close()
-    expect("ends", server.stop(), 0)
-    expect("it is said once", sum("fallback reload-waits" in line for line in server.said), 1)
-
-
 def without_memory(server, more):
     """What a reload says when the process may have that many KiB more than it has."""
     has = int(re.search(r"VmSize:\s+(\d+)", pathlib.Path(f"/proc/{server.process.pid}/status").read_text())[1])
@@ -228,18 +167,7 @@ def test_without_memory(folder, artifacts):
 def test_order(folder, artifacts):
     """A reply that nobody takes yet is of the spec, and of the file, under which it began; what follows is of the next."""
     server = Server(folder, "--timeout", 60000)
-    slow = socket.socket()
-    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    slow.settimeout(60)
-    slow.connect(("127.0.0.1", server.port))
-    slow.sendall(b"row %d\n" % LONG * 40)
-    # It is stuck once its socket takes no more: then nothing is sent, however often one looks.
-    sent, same = 0, 0
-    while same < 10:
-        now = server.stats()["services"][0]["bytes_out"]
-        same = same + 1 if now == sent and now != 0 else 0
-        sent = now
-        time.sleep(0.1)
+    slow = server.stuck(b"row %d\n" % LONG * 40)
     idle = server.connect()
     server.use(artifacts["B"])
     expect("the control socket reloads", server.control({"op": "reload", "id": 9}), {"id": 9, "edition": 2})
@@ -386,6 +314,15 @@ def test_endpoints(folder, artifacts):
     expect("ends", server.stop(), 0)
 
 
+def elsewhere(folder, name, endpoints):
+    """An artifact whose service has other endpoints."""
+    compiled(folder, name, service="kv")
+    text = (folder / f"{name}.chain").read_text()
+    (folder / f"{name}.chain").write_text(text.replace("tcp 7001 via uring", endpoints))
+    subprocess.run([BUILD / "bin" / "chainc", folder / f"{name}.chain", "-o", folder / f"{name}.o"], check=True)
+    return (folder / f"{name}.o").read_bytes()
+
+
 def of_fields(folder, fields, reply, before=""):
     """An artifact whose requests have these fields."""
     source = folder / "fields.chain"
@@ -419,6 +356,20 @@ def test_measured(folder, artifacts):
     with server.connect() as fresh:
         fresh.sendall(b"\0\3abcd")
         expect("  for others it is", receive(fresh, 5), b"Cabcd")
+    expect("ends", server.stop(), 0)
+
+
+def test_too_long(folder, artifacts):
+    """A newer spec whose requests have no room."""
+    (folder / "app.o").write_bytes(of_fields(folder, "all: bytes(8)", "request.all"))
+    server = Server(folder, "--request-bytes", 8)
+    sock = server.connect()
+    sock.sendall(b"1234")
+    server.use(of_fields(folder, "all: bytes(9)", "request.all"))
+    expect("requests without room are refused", server.control({"op": "reload", "id": 1}),
+           {"id": 1, "error": "service 'lines': its requests are longer than --request-bytes 8; give at least 9"})
+    sock.sendall(b"5678")
+    expect("  and the edition before serves on", receive(sock, 8), b"12345678")
     expect("ends", server.stop(), 0)
 
 
@@ -464,15 +415,45 @@ def test_ports_of_the_kernel(folder, artifacts):
             "service 'lines' has 2 ports over tcp, of which --port can give a number to none: give 0, or other ports in the spec\n")), (2, True))
 
 
+def test_refused_endpoints(folder, artifacts):
+    """What a newer spec wants where it is not served is named, with the cause, and what can be served is."""
+    port, other = daemon.PORTS
+    (folder / "app.o").write_bytes(compiled(folder, "A", service="kv", port=port))
+    server = Server(folder, service="kv", port=None, address=daemon.OWN)
+    server.use(elsewhere(folder, "B", f"tcp {port} via kernel, tcp {other} via uring"))
+    refused = f"service 'kv' is not served at tcp {port} via kernel: the size of its requests is not fixed; write `via uring`"
+    expect("an endpoint that is refused", server.control({"op": "reload", "id": 1}), {"id": 1, "edition": 2, "refused": [refused]})
+    expect("  is said to be", server.stats()["reloads"]["last"], f"edition 2 of '{folder / 'app.o'}' runs (asked to); {refused}")
+    expect("  the others are served", [each["port"] for each in server.stats()["services"]], [other])
+    server.use(elsewhere(folder, "B", f"tcp {port} via kernel"))
+    expect("where all are, and there are chains, these are served", server.control({"op": "reload", "id": 2}), {"id": 2, "edition": 3, "refused": [refused]})
+    expect("ends", server.stop(), 0)
+    (folder / "alone.chain").write_text(f"""app kv {{ files rows = "*.rows" }}
+service kv on tcp {port} via kernel {{
+  text Line {{ word: word(max 8) "\\n" }}
+  request {{ line: Line }}
+  on request {{ reply request.line.word }}
+}}
+""")
+    subprocess.run([BUILD / "bin" / "chainc", folder / "alone.chain", "-o", folder / "alone.o"], check=True)
+    why = "the spec has no call chain, without which nothing runs inside the kernel; write `via uring`"
+    wrong = (f"'{folder / 'app.o'}' has no call chain, and its services are refused, so there is nothing to serve; "
+             f"service 'kv' is not served at tcp {port} via kernel: {why}")
+    (folder / "app.o").write_bytes(compiled(folder, "A", service="kv", port=port))
+    server = Server(folder, service="kv", port=None, address=daemon.OWN)
+    server.use((folder / "alone.o").read_bytes())
+    expect("where there is nothing else the reload is refused", server.control({"op": "reload", "id": 3}), {"id": 3, "error": wrong})
+    expect("ends", server.stop(), 0)
+    try:
+        Server(folder, service="kv", port=None, address=daemon.OWN)
+        expect("so is the start", "it serves", "ended")
+    except daemon.NotServed as ended:
+        expect("so is the start", (ended.code, str(ended).split(": ", 1)[1]), (1, f"chainio-runtime: {wrong}\n"))
+
+
 def main():
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        artifacts = {name: compiled(folder, name) for name in "AB"}
-        for test in (test_load, test_goes_on, test_without_a_thread, test_without_memory, test_order, test_files, test_endpoints, test_measured,
-                     test_measured_by_words, test_ports_of_the_kernel):
-            write_rows(folder, ord("a"))
-            (folder / "app.o").write_bytes(artifacts["A"])
-            test(folder, artifacts)
+    with_editions(test_load, test_goes_on, test_without_memory, test_order, test_files, test_endpoints, test_measured, test_too_long,
+                  test_measured_by_words, test_ports_of_the_kernel, test_refused_endpoints)
     return runs.ended()
 
 

@@ -4,6 +4,7 @@ request has one reply, which is right; none is lost and none comes twice. Short,
 import os
 import pathlib
 import random
+import re
 import socket
 import struct
 import subprocess
@@ -13,14 +14,15 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import fuse_file  # noqa: E402
 import netns  # noqa: E402
 import runs  # noqa: E402
 from runs import BUILD, expect  # noqa: E402
-from services_udp import DATA, SPEC, Server  # noqa: E402
+from services_udp import DATA, HELD, SPEC, Server, reply  # noqa: E402
 
 RELOADS = 100 if os.environ.get("CHAINIO_SOAK") else 12
 SEED = int(os.environ.get("CHAINIO_SEED", "20284"))
-OUTSTANDING, LOST = 32, 5  # requests; seconds after which one is
+OUTSTANDING, LOST = 32, netns.PATIENCE  # requests; seconds after which one is
 
 
 class Load(threading.Thread):
@@ -66,6 +68,7 @@ def test_reloads(what, folder, server, sock, random_):
         if "error" in answer:
             expect("a reload", answer, "done")
         time.sleep(random_.uniform(0, 0.15))
+    netns.until("it was under load", lambda: load.answered > 100 * RELOADS // 12)
     load.ended.set()
     load.join()
     reloads = server.all_stats()["reloads"]["done"]
@@ -81,6 +84,29 @@ def test_reloads(what, folder, server, sock, random_):
     sock.close()
 
 
+def test_classes_go(folder, compile_):
+    """The rest of a datagram whose first request waits for the disk while a spec without classes comes: it is run as it would have been."""
+    if why := fuse_file.why_not():
+        return print(f"skipped: a reload within a datagram, for which a read has to wait: {why}")
+    source, spec = folder / "app.chain", SPEC.replace("tcp 7001 via uring in class fast", "tcp 7001 via uring in class slow")
+    source.write_text(spec)
+    subprocess.run(compile_, check=True)
+    with fuse_file.held_file(folder / "a.rows", DATA, HELD * 1000) as held:
+        server = Server(folder)
+        with server.client() as sock:
+            sock.send(struct.pack("!I", 7) + b"row %d 10 1\n" % HELD + b"row 2 10 1\nrow 3 10 1\n")
+            netns.until("the first request waits for the disk", lambda: held.pages)
+            source.write_text(re.sub(r" in class \w+|  class \w+ {.*?}", "", spec))
+            subprocess.run(compile_, check=True)
+            expect("a spec without classes comes", "error" in server.control({"op": "reload"}), False)
+            expect("  while the one before runs", server.all_stats()["before_runs"], True)
+            held.let_go()
+            expect("  each request of the datagram is answered", [reply(sock, 7)[0] for _ in range(3)], [DATA[row * 1000:][:10] + b"|" for row in (HELD, 2, 3)])
+        netns.until("the edition before has ended", lambda: not server.all_stats()["before_runs"])
+        expect("ends", server.stop(), 0)
+    (folder / "a.rows").write_bytes(DATA)
+
+
 def main():
     random_ = random.Random(SEED)
     print(f"      seed {SEED}")
@@ -94,6 +120,7 @@ def main():
         sock = server.client()
         test_reloads("udp via uring", folder, server, sock, random_)
         expect("ends", server.stop(), 0)
+        test_classes_go(folder, compile_)
         if why := netns.why_not():
             print(f"skipped: via xdp: {why}")
         else:

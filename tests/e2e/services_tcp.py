@@ -17,7 +17,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import fuse_file  # noqa: E402
 import runs  # noqa: E402
 import started  # noqa: E402
-from daemon import OWN, asked_whole, everything  # noqa: E402
+from daemon import OWN, asked_whole, everything, halted, receive  # noqa: E402
+from netns import until  # noqa: E402
 from runs import expect  # noqa: E402
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
@@ -139,22 +140,15 @@ def test_requests(server):
         for byte in b"row 12\n":
             sock.sendall(bytes([byte]))
         expect("a request byte by byte", receive(sock, 15), lines_of(12))
+        for byte in b"row 4 00000000000000000005\nrow 4 000000000000000000005\n":
+            sock.sendall(bytes([byte]))
+        expect("a number of 20 digits, and one that goes on behind them", receive(sock, 30), lines_of(4, 5) + b"bad\n")
     long = b"".join(row(n) for n in range(60)) * 4 + b"\n"
     expect("replies larger than the server's room for them", asked(server, b"long\n" * 5), long * 5)
     with server.connect() as sock:
         sock.sendall(b"x" * 5000)
         expect("a line without an end", everything(sock), b"bad\n")
     expect("which is counted", server.stats()["too_long"], 1)
-
-
-def receive(sock, length):
-    data = b""
-    while len(data) < length:
-        got = sock.recv(length - len(data))
-        if not got:
-            break
-        data += got
-    return data
 
 
 def asked_in_heaps(server, numbers):
@@ -290,6 +284,73 @@ def overloaded(folder, held):
     expect("and standard error says what was shed", {found[2]: int(found[3]) for found in said if found}, {"binary": 2, "lines": 1})
 
 
+def test_places(folder):
+    """A connection for which there is no place has that of one that is idle, of a class that is less urgent, and of no other one."""
+    server = Server(folder, "--connections", 4, "--timeout", 60000)
+    asks = struct.pack(">BI", 1, 7)
+
+    def answers(sock):
+        sock.sendall(asks)
+        return receive(sock, 1002)[2:] == row(7)
+
+    idle = []
+    for _ in range(4):
+        idle.append(server.connect("binary"))
+        expect("it is there", server.wait_for("connections", len(idle), "binary"), len(idle))
+    expect("the one that was first is the last to be used", answers(idle[0]), True)
+    with server.connect("binary") as none:
+        expect("among equals there is no place", everything(none), b"")
+    urgent = [server.connect()]
+    urgent[0].sendall(b"row 3\n")
+    expect("a more urgent one has the place", receive(urgent[0], len(lines_of(3))), lines_of(3))
+    expect("  of the one that was idle longest", everything(idle[1]), b"")
+    expect("  the others stay", [answers(idle[i]) for i in (0, 2, 3)], [True] * 3)
+    idle[2].sendall(asks[:2])
+    expect("a part of a request has come", server.wait_for("bytes_in", 4 * 5 + 2, "binary"), 4 * 5 + 2)
+    for _ in range(2):
+        urgent.append(server.connect())
+        urgent[-1].sendall(b"row 3\n")
+        expect("so has another one", receive(urgent[-1], len(lines_of(3))), lines_of(3))
+    urgent.append(server.connect())
+    expect("and for one more there is none that is idle", everything(urgent[-1]), b"")
+    idle[2].sendall(asks[2:])
+    expect("  since a request that has begun is answered", receive(idle[2], 1002)[2:], row(7))
+    counts = {service: [server.stats(service)[name] for name in ("connections", "refused", "displaced")] for service in ("lines", "binary")}
+    expect("counted", counts, {"lines": [3, 1, 0], "binary": [1, 1, 3]})
+    for sock in urgent + idle:
+        sock.close()
+    expect("ends", server.stop(), 0)
+    said = "".join(line for line in server.said if line.startswith("overload:"))
+    for what in ("connections of service 'binary' were refused, as there were 4 already (--connections), 1 in all", "connections of service 'lines' were refused, as there were 4 already (--connections), 1 in all",
+                 "idle connections of service 'binary' were closed for more urgent ones, as there were 4 already (--connections), 3 in all"):
+        expect(f"standard error says: {what}", what in said, True)
+
+
+def test_places_at_once(folder):
+    """As many urgent ones as come at once have places, and those that were idle, but have just asked for something, keep theirs."""
+    server = Server(folder, "--connections", 100, "--timeout", 60000)
+    idle = [server.connect("binary") for _ in range(100)]
+    expect("all are there", server.wait_for("connections", 100, "binary"), 100)
+    with halted(server.process):
+        for sock in idle[:10]:  # those that have been idle longest
+            sock.sendall(struct.pack(">BI", 1, 7))
+        urgent = [server.connect() for _ in range(85)]
+        for sock in urgent:
+            sock.sendall(b"row 3\n")
+
+    def got(sock, length):
+        try:
+            return receive(sock, length)
+        except ConnectionResetError:
+            return b""
+    expect("each that came has a place", sum(got(sock, len(lines_of(3))) == lines_of(3) for sock in urgent), 85)
+    expect("and each that asked its answer", sum(got(sock, 1002)[2:] == row(7) for sock in idle[:10]), 10)
+    expect("counted", (server.stats("binary")["displaced"], server.stats("lines")["refused"]), (85, 0))
+    for sock in urgent + idle:
+        sock.close()
+    expect("ends", server.stop(), 0)
+
+
 def test_end(folder):
     server = Server(folder)
     stop, results = threading.Event(), []
@@ -338,6 +399,23 @@ def test_end(folder):
     expect("and says how much it did", server.said[-1], lambda line: re.fullmatch(r"stopped after \d+ answers\n", line) is not None)
 
 
+def test_end_behind_others(folder):
+    """What has come for clients stands behind hundreds of new connections at SIGTERM: it is out of the sockets, and was not looked at."""
+    server = Server(folder)
+    early = [server.connect() for _ in range(10)]
+    server.wait_for("connections", len(early))
+    with halted(server.process):
+        others = [server.connect() for _ in range(300)]
+        for number, sock in enumerate(early):
+            sock.sendall(b"row %d\n" % number)
+        server.process.send_signal(signal.SIGTERM)
+    expect("who had asked before SIGTERM is answered", [everything(sock) for sock in early], [lines_of(number) for number in range(len(early))])
+    for sock in early + others:
+        sock.close()
+    expect("ends", server.process.wait(timeout=60), 0)
+    server.rest.join()
+
+
 def test_refusals(folder):
     app = folder / "app.bpf.o"
     run = lambda *args: subprocess.run([BUILD / "bin" / "chainio-runtime", "--spec", app, *args], capture_output=True, text=True, timeout=60)
@@ -351,6 +429,8 @@ def test_refusals(folder):
         ("a port that is none", ("--port", "lines=70000"), 2, "--port wants SERVICE=PORT, 0 to 65535, not 'lines=70000'"),
         ("a port for two", ("--bind", OWN, "--port", "binary=7001", "--file", f"rows={folder / 'a.rows'}"), 3,
          "chainio-runtime: service 'binary': tcp port 7001 is that of service 'lines' as well; give one of the two another port (--port SERVICE=PORT)\n"),
+        *[(f"requests that have no room {how}", ("--request-bytes", "4", *how.split()), 2,
+           "chainio-runtime: service 'binary': its requests are longer than --request-bytes 4; give at least 5\n") for how in ("", "--check")],
         ("an address that is none", ("--bind", "here", "--file", f"rows={folder / 'a.rows'}"), 3, "'here' is no address"),
     ]:
         done = run(*args)
@@ -384,7 +464,10 @@ def main():
         test_slow_clients(folder)
         test_untaken(folder)
         test_overload(folder)
+        test_places(folder)
+        test_places_at_once(folder)
         test_end(folder)
+        test_end_behind_others(folder)
     return runs.ended()
 
 

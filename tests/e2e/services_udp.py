@@ -55,6 +55,15 @@ service numbered on udp 7001 via uring {
   on failure { reply "sorry" }
 }
 """
+# Its requests have fields of varying size in front of their text rule.
+VARIED = """
+service varied on udp 7001 via uring {
+  text Line { word: word(max 16) "\\n" }
+  request { size: u8  name: bytes(size)  line: Line }
+  on request { reply request.name, "=", request.line.word }
+  on malformed { reply "bad" }
+}
+"""
 PART = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-*/|"
 ROWS = 500
 HELD = 100  # in the test of overload reads of this row, and of those behind it, wait
@@ -119,6 +128,8 @@ def test_lines(server):
         expect(f"{times} times {length} bytes, cut where they have to be", ask(sock, 9, b"row 1 %d %d\n" % (length, times)), (want, *whole(len(want))))
     expect("more than 64 datagrams hold is a failure, not a part", ask(sock, 3, b"row 0 60000 2\n")[0], b"sorry")
     expect("a request of bad form", ask(sock, 4, b"rows 1\n")[0], b"bad")
+    expect("a number of 20 digits", ask(sock, 4, b"row 00000000000000000003 10 1\n")[0], DATA[3000:3010] + b"|")
+    expect("one of more, of which the first 20 are none", ask(sock, 4, b"row 000000000000000000003 10 1\n")[0], b"bad")
     expect("behind the end of the file", ask(sock, 5, b"row 9999 10 1\n")[0], b"sorry")
     expect("nothing to reply", sock.send(struct.pack("!I", 6) + b"row 1 10 0\n"), 15)
     sock.send(struct.pack("!I", 11) + b"row 1 2 1\nrow 2 3 1\nnonsense\nrow 4 5 1\n")
@@ -138,7 +149,7 @@ def test_lines(server):
     expect("and one more", reply(sock, 17)[0], b"bad")
     stats = server.stats()
     expect("counted", {name: stats[name] for name in ("datagrams", "requests", "malformed", "failed", "too_long", "reply_too_long", "vanished")},
-           {"datagrams": 21, "requests": 21 + 1 + 921 + 1, "malformed": 7, "failed": 2, "too_long": 3, "reply_too_long": 1, "vanished": 0})
+           {"datagrams": 23, "requests": 23 + 1 + 921 + 1, "malformed": 8, "failed": 2, "too_long": 3, "reply_too_long": 1, "vanished": 0})
     expect("bytes out", stats["bytes_out"], lambda n: n > 150000)
     sock.close()
 
@@ -192,6 +203,115 @@ def test_numbered(folder):
     expect("ends", server.stop(), 0)
 
 
+# Requests say how much their replies' datagrams begin with.
+ECHOED = """
+service echoed on udp 7001 via uring {
+  request { key: cstr(max 200) }
+  on datagram { reply request.key }
+  on request { reply "=" }
+}
+"""
+
+
+# What the first of several datagrams begins with fits, what those from the tenth on do not.
+COUNTED = """
+service echoed on udp 7001 via uring {
+  request { times: u16be }
+  on datagram { reply "%s", datagram.number:dec, "/", datagram.count:dec }
+  on request { for i in range(0, request.times) max 1000 { reply "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-*/|" } }
+}
+""" % ("-" * 61)
+
+
+class Echoed(Server):
+    FILE, ARTIFACT = None, "echoed.bpf.o"
+    SERVICES, ENDPOINTS = ("echoed",), 1
+
+
+def long_begins(server):
+    return [(each["count"], each["reason"]) for each in server.all_stats()["fallbacks"] if each["name"] == "long-datagram-begin"]
+
+
+def echoing(folder, spec):
+    (folder / "echoed.chain").write_text(spec)
+    subprocess.run([BUILD / "bin" / "chainc", folder / "echoed.chain", "-o", folder / "echoed.bpf.o"], check=True)
+    return Echoed(folder)
+
+
+def test_long_begin(folder):
+    """Replies whose datagrams would begin with more than 64 bytes are not sent, which is said."""
+    said = "a reply of service 'echoed' is not sent: `on datagram` writes more than 64 bytes"
+    server = echoing(folder, COUNTED)
+    with server.client("echoed") as sock:
+        for times in (300, 1):
+            sock.send(struct.pack("!H", times))
+        expect("of one datagram it is sent", sock.recv(1 << 16), b"-" * 61 + b"0/1" + PART)
+    expect("of more than ten it is named", (server.stats("echoed")["unanswered"], long_begins(server)), (1, [(1, said)]))
+    expect("ends", server.stop(), 0)
+    server = echoing(folder, ECHOED)
+    sock = server.client("echoed")
+    for length in (65, 64, 200, 10):  # one that is answered follows each that is not
+        sock.send(b"k" * length + b"\0")
+        if length <= 64:
+            expect(f"a begin of {length} bytes", sock.recv(1 << 16), b"k" * length + b"=")
+    expect("the others are counted", [server.stats("echoed")[name] for name in ("requests", "answered", "unanswered")], [4, 4, 2])
+    expect("and named", long_begins(server), [(2, said)])
+    sock.close()
+    expect("ends", server.stop(), 0)
+
+
+# Several endpoints over udp.
+SEVERAL = """
+service several on udp 7001 via uring, udp 7002 via uring, tcp 7001 via uring {
+  request { number: u32be }
+  on request { reply request.number:u32be }
+}
+"""
+
+
+class Several(daemon.Daemon):
+    FILE = None
+
+    def __init__(self, folder):
+        super().__init__(folder / "several.bpf.o", "--bind", daemon.OWN)
+
+
+def test_several(folder):
+    """Several ports of one service count together, and each row says with which others."""
+    (folder / "several.chain").write_text(SEVERAL)
+    subprocess.run([BUILD / "bin" / "chainc", folder / "several.chain", "-o", folder / "several.bpf.o"], check=True)
+    server = Several(folder)
+    for port, times in ((7001, 2), (7002, 3)):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(PATIENCE)
+            sock.connect((daemon.OWN, port))
+            for number in range(times):
+                sock.send(struct.pack("!I", number))
+                expect(f"an answer of port {port}", sock.recv(100), struct.pack("!I", number))
+    rows = [(row["transport"], row["port"], row.get("with_ports"), row["requests"]) for row in server.all_stats()["services"]]
+    expect("each row counts all of its transport, and names the other ports", sorted(rows), [("tcp", 7001, None, 0), ("udp", 7001, [7002], 5), ("udp", 7002, [7001], 5)])
+    expect("ends", server.stop(), 0)
+
+
+class Varied(Server):
+    ARTIFACT, FILE, SERVICES, ENDPOINTS = "varied.bpf.o", None, ("varied",), 1
+
+
+def test_varied(folder):
+    """Behind fields of varying size a datagram is one request, whatever follows in it."""
+    (folder / "varied.chain").write_text(VARIED)
+    subprocess.run([BUILD / "bin" / "chainc", folder / "varied.chain", "-o", folder / "varied.bpf.o"], check=True)
+    server = Varied(folder)
+    sock = server.client("varied")
+    for request, want in ((b"\2abone\n", b"ab=one"), (b"\2abone\ntwo\n\1ctwo\n", b"ab=one"), (b"\0one\ntwo", b"=one"), (b"\2abone two\n", b"bad"), (b"\1ctwo\n", b"c=two")):
+        sock.send(request)
+        expect(f"one reply to {request}", sock.recv(100), want)
+    stats = server.stats("varied")
+    expect("  and one request counted", (stats["datagrams"], stats["requests"]), (5, 5))
+    sock.close()
+    expect("ends", server.stop(), 0)
+
+
 def test_overload(folder, make):
     """One request that waits for the disk holds the only place and four wait: of the rest the least urgent are told at once, and no urgent one while there is another."""
     if why := fuse_file.why_not():
@@ -229,13 +349,33 @@ def overloaded(server, held):
     expect("standard error says what was shed", {found[2]: int(found[3]) for found in said if found}, {"plain": 10, "lines": 1})
 
 
+def test_full_socket(folder):
+    """What the kernel had no room for while the daemon was away is counted, and said: each datagram is a request or was dropped."""
+    server, sent = Server(folder), 20000
+    sock = server.client("marked")
+    with daemon.halted(server.process):
+        for _ in range(sent):
+            sock.send(struct.pack("!HHI", 1, 0x4b56, 1))
+    netns.until("each is a request or was dropped", lambda: sum(server.stats("marked")[name] for name in ("requests", "dropped")) == sent)
+    dropped = server.stats("marked")["dropped"]
+    expect("  and some were", 0 < dropped < sent, True)
+    expect("  of that service", [server.stats(name)["dropped"] for name in ("lines", "plain")], [0, 0])
+    sock.close()
+    expect("ends", server.stop(), 0)
+    said = [re.fullmatch(r"overload: (\d+) datagrams of service 'marked' were dropped by the kernel, as its socket was full, (\d+) in all\n", line) for line in server.said]
+    expect("standard error says how many", (sum(int(found[1]) for found in said if found), [int(found[2]) for found in said if found][-1:]), (dropped, [dropped]))
+
+
+def ask_many(sock):
+    for number in range(150):
+        sock.send(struct.pack("!I", number) + b"row 1 10 1\n")
+
+
 def test_end(folder):
     """What clients had sent before SIGTERM is answered."""
     server = Server(folder)
     sock = server.client()
-    for number in range(150):
-        sock.send(struct.pack("!I", number) + b"row 1 10 1\n")
-    code = server.stop()
+    code = daemon.ended_behind(server, lambda: ask_many(sock))
     expect("each request before SIGTERM has its answer", [reply(sock, n)[0] for n in range(150)], [b"000000001 |"] * 150)
     expect("it ended well", code, 0)
     expect("the port is free again", socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind(("127.0.0.1", server.ports["lines", "udp"])), None)
@@ -258,6 +398,47 @@ def test_addresses(folder):
             got = b"".join(data[8:] for data, _ in sorted(parts, key=lambda part: part[0][4:6]))
             expect(f"to {address}, and from there", (got, {peer[0] for _, peer in parts}), (DATA[7000:16000] + b"|", {address}))
             sock.close()
+        test_own_source(server, pair)
+        expect("ends", server.stop(), 0)
+        test_many_at_once(folder, pair)
+
+
+def test_own_source(server, pair):
+    """What says to come from a service of this machine is not answered: over IPv6 Linux takes it from a network, and the answer would be the next request."""
+    port, before = server.ports["lines", "udp"], server.stats()
+    other = server.ports["plain", "udp"]
+    with netns.packets(pair.here, "va") as raw:
+        for source, at in (("fd09::2", port), ("fd09::77", port), ("fd09::77", other)):
+            payload = netns.datagram(source, "fd09::2", at, port, struct.pack("!I", 1) + b"row 7 10 1\n")
+            raw.send(netns.ethernet(pair.mac["vb"], pair.mac["va"], 0x86DD, netns.ipv6(source, "fd09::2", 17, payload)))
+    server.wait_for("unanswered", before["unanswered"] + 3)
+    after = server.stats()
+    expect("  none of them is a request", (after["datagrams"] - before["datagrams"], after["requests"]), (3, before["requests"]))
+    netns.until("standard error says so", lambda: any("fallback own-source" in line for line in server.said))
+    expect("  which standard error says once", sum("fallback own-source" in line for line in server.said), 1)
+    for address, there in (("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2")):
+        with netns.udp(pair.here, (address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET) as sock:
+            sock.settimeout(PATIENCE)
+            sock.connect((there, port))
+            expect("  a client elsewhere may have the same port", ask(sock, 7, b"row 7 10 1\n")[0], DATA[7000:7010] + b"|")
+
+
+def test_many_at_once(folder, pair):
+    """To an address of many, broadcast or multicast: the reply comes from one of the interface's."""
+    link = int(netns.ip("-o", "link", "show", "va", namespace=pair.here).split(":")[0])
+    theirs = netns.ip("-o", "addr", "show", "dev", "vb", namespace=pair.there)
+    for bind, addresses in (("::", ("255.255.255.255", "ff02::1")), ("0.0.0.0", ("255.255.255.255", "10.9.0.255"))):
+        server = Server(folder, bind=bind, prefix=pair.command(pair.there))
+        for address in addresses:
+            v6 = ":" in address
+            sock = netns.udp(pair.here, family=socket.AF_INET6 if v6 else socket.AF_INET)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"va")
+            to = (address, server.ports["lines", "udp"], 0, link) if v6 else (address, server.ports["lines", "udp"])
+            sock.sendto(struct.pack("!I", 1) + b"row 1 10 1\n", to)
+            data, peer = sock.recvfrom(2000)
+            expect(f"bound to {bind}, to {address}", (data[8:], f" {peer[0].split('%')[0]}/" in theirs), (DATA[1000:1010] + b"|", True))
+            sock.close()
         expect("ends", server.stop(), 0)
 
 
@@ -279,7 +460,11 @@ def main():
         test_marked(server)
         expect("ends", server.stop(), 0)
         test_numbered(folder)
+        test_long_begin(folder)
+        test_varied(folder)
+        test_several(folder)
         test_overload(folder, lambda *options: Server(folder, *options))
+        test_full_socket(folder)
         test_end(folder)
         test_addresses(folder)
     return runs.ended()

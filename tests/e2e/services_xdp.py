@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """A spec's services over AF_XDP, on a veth pair: replies leave from the frames that blocks were read into; what is not taken comes by the
 socket; fallbacks are named; no frame is lost."""
+import contextlib
 import pathlib
+import re
 import signal
 import socket
 import struct
@@ -12,10 +14,12 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import daemon
+import fuse_file
 import netns
 import runs
 from runs import expect
-from services_udp import DATA, Server, ask, prepare, reply, test_marked, test_overload, whole
+from services_udp import DATA, HELD, Server, ask, ask_many, prepare, reply, test_marked, test_overload, whole
 
 HERE, THERE = ("10.9.0.1", "fd09::1"), ("10.9.0.2", "fd09::2")
 
@@ -38,8 +42,8 @@ class OnVeth(Server):
         """Only what is posted for receiving is in use, once everything has left."""
         def idle():
             stats = self.all_stats()
-            side = stats["interfaces"][0]
-            return side["unanswered"] == side["frames_sending"] == 0 and stats["frames_in_use"] == side["frames_posted"]
+            of_all = lambda name: sum(each[name] for each in stats["interfaces"])
+            return of_all("unanswered") == of_all("frames_sending") == 0 and stats["frames_in_use"] == of_all("frames_posted")
         netns.until("only posted frames are in use", idle)
 
 
@@ -56,8 +60,8 @@ def test_pieces(server):
 def test_replies(folder, pair, *options):
     server = OnVeth(folder, pair, "--interface", "vb", *options)
     test_pieces(server)
-    before = server.interface()
-    print("      " + before["mode"])
+    first = server.interface()
+    print("      " + first["mode"])
     for address in THERE:
         sock = server.client(address=address)
         for length, times in ((10, 1), (1391, 1), (1392, 1), (5000, 1), (60000, 1), (100, 7)):
@@ -73,6 +77,13 @@ def test_replies(folder, pair, *options):
     expect("a packet of more pieces than the kernel takes", ask(sock, 1, b"row 1 1 12\n"), (b"0|" * 12, 1, 32))
     expect("is put together, and counted", (server.stats()["payload_copies"], server.interface()["payload_copies"]), (0, 1))
     sock.close()
+    before = server.stats()["payload_copies"]
+    sock = server.client()
+    for times, copies in ((21, 0), (30, 9), (60, 39)):
+        expect(f"{times} results in a reply", ask(sock, 1, b"row 1 1300 %d\n" % times)[0], (DATA[1000:2300] + b"|") * times)
+        expect("  the first 21 are referred to, the others copied", server.stats()["payload_copies"] - before, copies)
+        before = server.stats()["payload_copies"]
+    sock.close()
     sock = server.client("plain")
     for length in (1, 3000, 8900):
         sock.send(struct.pack("!II", 2, length))
@@ -80,7 +91,7 @@ def test_replies(folder, pair, *options):
     sock.send(struct.pack("!II", 2, 20000))
     expect("more than the interface takes", sock.recv(1 << 16), b"sorry")
     after = server.interface()
-    expect("all of them came by the interface", after["received"] - before["received"], 2 * 9 + 1 + 4)
+    expect("all of them came by the interface", after["received"] - first["received"], 2 * 9 + 1 + 3 + 4)
     expect("and none was lost there", [after[name] for name in ("dropped", "invalid", "malformed", "no_frame", "ring_full")], [0] * 5)
     sock.close()
     test_marked(server)
@@ -120,6 +131,49 @@ def test_bound(folder, pair):
             netns.until("it is back, and taken", lambda: asked(server, other) == hears)
         expect("ends", server.stop(), 0)
     netns.ip("addr", "del", f"{other}/24", "dev", "vb", namespace=pair.there)
+
+
+def test_own_source(folder, pair):
+    """What says to come from another address of the machine, at which the service would answer its own answer, is not taken."""
+    others = (("vb", "10.9.0.3/24"), ("vb", "fd09::3/64"), ("lo", "10.8.0.3/32"), ("lo", "fd08::3/128"))
+    server = OnVeth(folder, pair, "--interface", "vb")
+    added = lambda: [each for _, each in others if f" {each} " in netns.ip("addr", namespace=pair.there)]
+    for device, address in others:
+        netns.ip("addr", "add", address, "dev", device, *(["nodad"] if ":" in address else []), namespace=pair.there)
+    expect("it has further addresses", len(added()), len(others))
+    with server.client() as sock:  # behind the news of them
+        ask(sock, 9, b"row 1 10 1\n")
+    before, port = server.interface(), server.ports["lines", "udp"]
+    with netns.packets(pair.here, "va") as raw:
+        for _, address in others:
+            source, to = address.split("/")[0], THERE[":" in address]
+            payload = netns.datagram(source, to, 7, port, struct.pack("!I", 9) + b"row 1 10 1\n")
+            raw.send(netns.ethernet(pair.mac["vb"], pair.mac["va"], 0x86DD if ":" in to else 0x800, (netns.ipv6 if ":" in to else netns.ipv4)(source, to, 17, payload)))
+    netns.until("they are the kernel's", lambda: server.interface()["passed"] >= before["passed"] + len(others))
+    expect("none of them is taken", server.interface()["received"], before["received"])
+    for device, address in others:
+        netns.ip("addr", "del", address, "dev", device, namespace=pair.there)
+    expect("ends", server.stop(), 0)
+
+
+def test_own_source_taken(folder, pair):
+    """Of an own source that the program does not know, as the machine has too many addresses, the runtime sees that its port is the service's."""
+    many = [f"fd08::{number:x}" for number in range(1, 91)]
+    for address in many:
+        netns.ip("addr", "add", f"{address}/128", "dev", "lo", "nodad", namespace=pair.there)
+    server = OnVeth(folder, pair, "--interface", "vb")
+    before, port = server.stats(), server.ports["lines", "udp"]
+    with netns.packets(pair.here, "va") as raw:
+        for source in many:
+            payload = netns.datagram(source, THERE[1], port, port, struct.pack("!I", 9) + b"row 1 10 1\n")
+            raw.send(netns.ethernet(pair.mac["vb"], pair.mac["va"], 0x86DD, netns.ipv6(source, THERE[1], 17, payload)))
+    server.wait_for("unanswered", before["unanswered"] + len(many))
+    expect("some were taken", server.interface()["received"], lambda received: 0 < received < len(many))
+    expect("  and none is a request", server.stats()["requests"], before["requests"])
+    server.no_frame_is_lost()
+    for address in many:
+        netns.ip("addr", "del", f"{address}/128", "dev", "lo", namespace=pair.there)
+    expect("ends", server.stop(), 0)
 
 
 def test_link(folder, pair):
@@ -168,6 +222,69 @@ def test_dropped(folder):
                 waited.append(time.monotonic() - begin)
         expect("  comes at once: seconds, the median of seven", sorted(waited)[3], lambda median: median < 0.5)
         server.no_frame_is_lost()
+        expect("ends", server.stop(), 0)
+
+
+def test_full_rings(folder):
+    """What finds no room in the rings while the daemon is away is counted, and said by the name of the interface."""
+    with netns.Pair(queues=1, name="-full") as pair:
+        server = OnVeth(folder, pair, "--interface", "vb")
+        with server.client("marked") as sock, daemon.halted(server.process):
+            for _ in range(20000):
+                sock.send(struct.pack("!HHI", 1, 0x4b56, 1))
+        netns.until("the rings are empty", lambda: server.interface()["unanswered"] == 0 and server.interface()["received"] == server.stats("marked")["requests"] != 0)
+        counted = []
+
+        def settled():
+            counted.append([server.interface()[name] for name in ("received", "dropped")])
+            time.sleep(0.2)  # the kernel may still have some on their way
+            return len(counted) > 1 and counted[-1] == counted[-2]
+        netns.until("no more come", settled)
+        dropped = server.interface()["dropped"]
+        expect("  and some had no room", dropped, lambda count: count > 0)
+        server.no_frame_is_lost()
+        expect("ends", server.stop(), 0)
+        said = [re.fullmatch(r"overload: (\d+) datagrams that came by vb were dropped by the kernel, as its rings were full, (\d+) in all\n", line) for line in server.said]
+        expect("standard error says how many", (sum(int(found[1]) for found in said if found), [int(found[2]) for found in said if found][-1:]), (dropped, [dropped]))
+
+
+def test_fewer_senders(folder):
+    """What comes by a queue that does not send is answered by one that does."""
+    with netns.Pair(queues=4, senders=1, name="-few") as pair:
+        server = OnVeth(folder, pair, "--interface", "vb")
+        expect("all that receive are served", " 4 queues, " in server.interface()["mode"], True)
+        socks = [server.client(address=THERE[i % 2]) for i in range(64)]
+        wrong = [i for i, sock in enumerate(socks) if ask(sock, i, b"row 1 10 1\n")[0] != DATA[1000:1010] + b"|"]
+        expect("64 clients, and each has its answer", wrong, [])
+        expect("  by the interface", server.interface()["received"], 64)
+        with socks[0] as sock:
+            for number in range(300):
+                sock.send(struct.pack("!I", number) + b"row 1 10 1\n")
+            expect("many at once", sorted(struct.unpack("!I", sock.recv(100)[:4])[0] for _ in range(300)), list(range(300)))
+        for sock in socks[1:]:
+            sock.close()
+        server.no_frame_is_lost()
+        expect("ends", server.stop(), 0)
+
+
+class Narrow(netns.Pair):
+    """vb has one queue to receive, and its peer four to send, where a veth takes no program."""
+
+    def make(self, index):
+        many, one = (("numrxqueues", count, "numtxqueues", count) for count in (4, 1))
+        netns.ip("link", "add", "va", "netns", self.here, *many, "type", "veth", "peer", "name", "vb", "netns", self.there, *one)
+
+
+def test_too_few_receivers(folder):
+    """A driver that takes no program for want of queues: that is said, and not of caches, of which the spec has none."""
+    with Narrow(name="-narrow") as pair:
+        server = OnVeth(folder, pair, "--interface", "vb", "--xdp-attach", "native")
+        said = [line.strip() for line in server.said if "xdp-" in line]
+        expect("said", said, lambda lines: len(lines) == 1)
+        expect("  with the remedy", "the XDP program cannot be attached to vb in its driver: No space left on device: it has too few queues (a veth wants as many "
+               "to receive as its peer has to send): give it more (`ethtool -L`), or take the generic program (--xdp-attach generic); served via uring" in said[0], True)
+        with server.client() as sock:
+            expect("  served all the same", ask(sock, 9, b"row 1 10 1\n")[0], DATA[1000:1010] + b"|")
         expect("ends", server.stop(), 0)
 
 
@@ -319,18 +436,55 @@ def test_backlog(folder, pair):
     expect("ends", server.stop(), 0)
 
 
+@contextlib.contextmanager
+def away_again_and_again(process):
+    """As on a machine where others often have the processor for some milliseconds."""
+    ends = threading.Event()
+
+    def pulse():
+        while not ends.wait(0.005):
+            process.send_signal(signal.SIGSTOP)
+            ends.wait(0.003)
+            process.send_signal(signal.SIGCONT)
+    pulses = threading.Thread(target=pulse)
+    pulses.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        pulses.join()
+
+
 def test_overload_there(folder, pair):
     test_overload(folder, lambda *options: OnVeth(folder, pair, "--interface", "vb", *options))
+
+
+def test_backlog_that_stays(folder, pair):
+    """What came while the daemon was away is held up by chains that wait for the disk for a moment only, however often it is away again."""
+    if why := fuse_file.why_not():
+        return print(f"skipped: a backlog that stays, for which a read has to wait: {why}")
+    with fuse_file.held_file(folder / "a.rows", DATA, HELD * 1000) as held:
+        server = OnVeth(folder, pair, "--interface", "vb", "--requests", 1, "--waiting", 4, "--timeout", 60000)
+        first, plain = server.client(), server.client("plain")
+        first.send(struct.pack("!I", 99) + b"row %d 10 1\n" % HELD)
+        netns.until("it waits for the disk", lambda: held.pages)
+        server.process.send_signal(signal.SIGSTOP)
+        for number in range(10):
+            plain.send(struct.pack("!II", number, 10))
+        with away_again_and_again(server.process):
+            expect("those that find no room are told", [plain.recv(100) for _ in range(6)], [b"sorry"] * 6)
+        held.let_go()
+        expect("the one that waited for the disk", reply(first, 99)[0], DATA[HELD * 1000:][:10] + b"|")
+        expect("the others had only to wait", [plain.recv(100) for _ in range(4)], [DATA[number * 1000:][:10] for number in range(4)])
+        expect("ends", server.stop(), 0)
+        first.close()
+        plain.close()
 
 
 def test_end(folder, pair):
     server = OnVeth(folder, pair, "--interface", "vb")
     sock = server.client()
-    for number in range(150):
-        sock.send(struct.pack("!I", number) + b"row 1 10 1\n")
-    server.process.send_signal(signal.SIGTERM)
-    code = server.process.wait(timeout=60)
-    server.rest.join()
+    code = daemon.ended_behind(server, lambda: ask_many(sock))
     expect("each request before SIGTERM has its answer", sorted(struct.unpack("!I", sock.recv(100)[:4])[0] for n in range(150)), list(range(150)))
     expect("it ended well", code, 0)
 
@@ -345,14 +499,20 @@ def main():
         test_replies(folder, pair)
         test_replies(folder, pair, "--xdp-attach", "generic", "--no-ring")
         test_bound(folder, pair)
+        test_own_source(folder, pair)
+        test_own_source_taken(folder, pair)
         test_link(folder, pair)
         test_dropped(folder)
+        test_full_rings(folder)
+        test_fewer_senders(folder)
+        test_too_few_receivers(folder)
         test_little_memory(folder, pair)
         test_fallbacks(folder, pair)
         test_begun_again(folder, pair)
         test_reload(folder, pair)
         test_backlog(folder, pair)
         test_overload_there(folder, pair)
+        test_backlog_that_stays(folder, pair)
         test_end(folder, pair)
     return runs.ended()
 

@@ -99,14 +99,27 @@ def test_unregistered(folder):
 
 
 def test_no_memory(folder):
+    for _ in runs.tries():
+        began = time.monotonic()
+        if without_memory(folder, lambda: time.monotonic() - began < 0.9):
+            return
+    expect("two replies are got within a second", False, True)
+
+
+def without_memory(folder, in_time):
+    """Whether it was tried: the second reply has to come within a second of the first."""
     with refusing(folder, "memory", 2) as server, server.connect() as first:
         expect("a kernel without memory: a reply", asked(first, 3, 2), True)
-        expect("  is sent plainly, and so is the next one", (asked(first, 4), sends(server)), (True, (0, 1)))
+        second = asked(first, 4), sends(server)
+        if not in_time():
+            return False
+        expect("  is sent plainly, and so is the next one", second, (True, (0, 1)))
         time.sleep(1.1)  # for one second the kernel is not asked again
         expect("  a second later it has none still", (asked(first, 5), sends(server)), (True, (0, 2)))
         time.sleep(1.1)
         expect("  and then it has", (asked(first, 6), sends(server)), (True, (1, 2)))
         expect("  nothing is said of the kernel", fallbacks(server, "no-zero-copy"), [])
+    return True
 
 
 def daemons_end(server, client):

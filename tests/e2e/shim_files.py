@@ -2,6 +2,7 @@
 """Every way in which a program opens, reads and closes a file: the events are exactly those that the calls say, in their order."""
 import os
 import resource
+import stat
 import subprocess
 
 from support.shim import LIBRARY, UNSEEN_CLOSE, Checks, Server, summary
@@ -51,7 +52,7 @@ OPENS = [(call, f"int f = {call}; close(f);", [O, C]) for call in (
 CREATES = [(call, f"int f = {call}; close(f);", [("opened", 0, "new.idx"), C]) for call in (
     "creat(\"new.idx\", 0600)", "creat64(\"new.idx\", 0600)", "open(\"new.idx\", O_CREAT | O_RDWR, 0640)", "syscall(SYS_creat, \"new.idx\", 0600)")]
 NOTHING = [(call, f"int f = {call}; read(f, b, 10); close(f);", []) for call in (
-    "open(\"b.txt\", 0)", "open(\"none.idx\", 0)", "open(P, O_PATH)", "open(\".\", O_TMPFILE | O_RDWR, 0600)", "open(\"dir.idx\", O_RDONLY)")]
+    "open(\"b.txt\", 0)", "open(\"none.idx\", 0)", "open(P, O_PATH)", "open(\".\", O_TMPFILE | O_RDWR, 0600)", "open(\"dir.idx\", O_RDONLY)", "open(\"disk.idx\", O_RDONLY)")]
 READS = [(call, f"int f = open(P, 0); lseek(f, 100, 0); {call}; close(f);", [O, *events, C]) for call, events in (
     ("read(f, b, 10)", [r(100, 10)]), ("__read(f, b, 10)", [r(100, 10)]), ("__read_chk(f, b, 10, sizeof b)", [r(100, 10)]),
     ("read(f, b, 10); read(f, b, 20)", [r(100, 10), r(110, 20)]), ("read(f, b, 60000)", [r(100, 9900)]),
@@ -98,6 +99,9 @@ DESCRIPTORS = [(call, f"int f = open(P, 0), g = -1; {call}", [O, *events]) for c
     ("syscall(SYS_close_range, 3, ~0U, 0); open(\"b.txt\", 0); read(3, b, 5);", [C]),
     ("close_range(3, ~0U, 4); read(f, b, 5); close(f);", [r(0, 5), C]),
     ("close_range(50, 60, 0); read(f, b, 5); close(f);", [r(0, 5), C]),
+    ("close_range(3, ~0U, 2); open(\"b.txt\", 0); read(3, b, 5);", [C]),
+    *((f"if ({call} != -1 || errno != EINVAL) abort(); read(f, b, 5); close(f);", [r(0, 5), C]) for call in (
+        "close_range(3, ~0U, 8)", "close_range(4, 3, 0)", "syscall(SYS_close_range, 3, ~0U, 8)", "syscall(SYS_close_range, 4, 3, 0)")),
     ("closefrom(3); open(\"b.txt\", 0); read(3, b, 5);", [C]),
     ("for (int i = 3; i < 1024; ++i) close(i); open(\"b.txt\", 0); read(3, b, 5);", [C]),
     ("g = open(P, 0); close(f); close(g);", [O, C, C]),
@@ -125,6 +129,8 @@ STDIO = [(call, f"{call}", events) for call, events in (
     ("FILE* f = fopen(P, \"r\"); ({ int (*volatile g)(FILE*) = getc_unlocked; g(f); }); fclose(f);", [O, r(0, BUFFER), C]),
     ("freopen(P, \"r\", stdin); ({ int (*volatile g)() = getchar; g(); }); fclose(stdin);", [O, r(0, BUFFER), C]),
     ("freopen(P, \"r\", stdin); ({ int (*volatile g)() = getchar_unlocked; g(); }); fclose(stdin);", [O, r(0, BUFFER), C]),
+    # A FILE that is memory has no descriptor, and where others have its number lies what was there before: mostly the 0 of new memory.
+    ("int f = open(P, 0); dup2(f, 0); char* m; size_t n; FILE* o = open_memstream(&m, &n); fseek(o, 1, 0); rewind(o); fclose(o); read(0, b, 10); close(f); close(0);", [O, r(0, 10), C]),
     # libc reads in the seek itself, from the begin of the block, but for what its buffer has; with an empty buffer no further than asked.
     ("FILE* f = fopen(P, \"r\"); fseek(f, 5000, 0); fread(b, 1, 100, f); fseek(f, 10, 0); fgetc(f); fclose(f);", [O, r(BUFFER, 904), r(5000, BUFFER), r(0, BUFFER), C]),
     ("FILE* f = fopen(P, \"r\"); fseeko(f, 5000, 0); fseeko64(f, 5100, 0); fseek(f, -50, 1); fgetc(f); fclose(f);", [O, r(BUFFER, 904), r(BUFFER, BUFFER), C]),
@@ -141,6 +147,11 @@ STDIO = [(call, f"{call}", events) for call, events in (
     ("FILE* f = fdopen(open(P, 0), \"r\"); fgetc(f); fclose(f);", [O, r(0, BUFFER), C]),
     ("FILE* f = fopen(P, \"r\"); f = freopen(\"b.txt\", \"r\", f); fgetc(f); fclose(f);", [O, C]),
     ("FILE* f = fopen(\"b.txt\", \"r\"); f = freopen64(P, \"r\", f); fgetc(f); fclose(f);", [O, r(0, BUFFER), C]),
+    # libc maps the file and sets the position to its end, unless it begins behind that.
+    ("FILE* f = fopen(P, \"rm\"); if (fread(b, 1, 100, f) != 100 || fread(b, 1, 9000, f) != 9000) abort(); fseek(f, -100, 2); fgetc(f); rewind(f); fgetc(f); fclose(f);", [O, ("note", 6, ""), C]),
+    ("FILE* f = freopen64(P, \"rbm\", stdin); fgets(b, 100, f); fgetc(f); fclose(f);", [O, ("note", 6, ""), C]),
+    ("FILE* f = fopen(P, \"r+m\"); fread(b, 1, 100, f); fclose(f);", [O, r(0, BUFFER), C]),
+    ("FILE* f = fopen(P, \"rm\"); fseek(f, 20000, 0); if (fgetc(f) != EOF) abort(); rewind(f); fgetc(f); fclose(f);", [O, r(0, BUFFER), C]),
     ("if (fopen(\"none.idx\", \"r\") || errno != ENOENT) abort();", []))]
 ERRORS = [
     ("errno", "if (open(\"none.idx\", 0) != -1 || errno != ENOENT) abort(); if (read(-1, b, 1) != -1 || errno != EBADF) abort();"
@@ -343,6 +354,7 @@ def on_its_way(checks, data):
             return print("reads of served memory: not tried, this file system has no O_DIRECT")
         # A busy machine may keep others waiting as long.
         checks.true("reads that wait for served memory" + what, 8 <= code <= 10, code)
+        checks.same("reads past the page cache are told of as such" + what, (len(server.of("direct")), server.of("read")), (13, []))
 
 
 def given(checks, data):
@@ -362,11 +374,54 @@ def given(checks, data):
     os.close(file)
 
 
+# Libraries that look for the next function of a name: one that interposes nothing, one that interposes another name.
+ASKS = "#define _GNU_SOURCE\n#include <dlfcn.h>\nvoid* ask_NAME(const char* name) { void* volatile found = dlsym(RTLD_NEXT, name); return found; }\n"  # no jump: who asks is who is returned to
+INTERPOSES = ASKS + """#include <sys/types.h>
+ssize_t pread(int f, void* b, size_t n, off_t at) { return ((ssize_t (*)(int, void*, size_t, off_t))ask_NAME("pread64"))(f, b, n, at); }
+"""
+# Words: the library that it is to ask, or to open and ask. One that lies behind libc finds nothing there.
+ASKING = HEAD + r"""
+    int f = open(P, 0); void *(*ask)(const char*) = dlsym(n > 2 ? dlopen(a[2], RTLD_NOW) : RTLD_DEFAULT, a[1]);
+    if (!ask) return 3;
+    if (dlerror() || dlopen("/none", RTLD_NOW)) return 4;
+    ssize_t (*next)(int, void*, size_t, off_t) = ask("pread64"); if (dlerror()) return next ? 5 : 2;
+    if (next(f, b, 7, 50) != 7 || ask("none") || !dlerror()) return 6;
+    return pread(f, b, 3, 60) != 3;
+}
+"""
+
+
+def next_ones(checks, data):
+    """A library of the program that asks for the next function of a name gets ours, where that calls what it would have got, and where it cannot be reached by us."""
+    made = {}
+    for name, text, links in (("direct", ASKS, []), ("behind", ASKS, []), ("middle", ASKS, ["behind"]), ("own", INTERPOSES, []), ("opened", ASKS, [])):
+        made[name] = checks.compile(f"lib{name}.so", text.replace("NAME", name), "-shared", "-fPIC", "-Wl,--no-as-needed", *[made[one] for one in links], f"-Wl,-rpath,{checks.folder}")
+    seen, not_seen = [O, r(50, 7), r(60, 3)], [O, r(60, 3)]
+    for name, linked, code, wanted in (("direct", ["direct"], 0, seen), ("behind", ["middle"], 2, [O]), ("middle", ["middle"], 0, seen), ("own", ["own"], 0, not_seen), ("opened", [], 0, not_seen)):
+        program = checks.compile(f"asks_{name}", ASKING, "-Wl,--no-as-needed", *[made[one] for one in linked], f"-Wl,-rpath,{checks.folder}", "-Wl,-rpath-link," + str(checks.folder), "-ldl")
+        words = [f"ask_{name}", *([] if linked else [made[name]])]
+        plain = subprocess.run([program, *map(str, words)], cwd=data).returncode
+        with Server(checks.folder, classes=["*.idx"]) as server:
+            done = server.run(program, *words, cwd=data)
+        checks.same(f"the next function for {name}: exit code without and with", (plain, done.returncode), (code, code))
+        checks.same(f"the next function for {name}", summary(server.events), wanted)
+
+
+def make_disk(path):
+    """A block device, which the server leaves alone; where none can be opened, nothing."""
+    try:
+        os.mknod(path, stat.S_IFBLK | 0o600, os.makedev(7, 0))
+        os.close(os.open(path, os.O_RDONLY))
+    except OSError as error:
+        print(f"skipped: a block device: {error}")
+
+
 def main():
     checks = Checks()
     data = checks.folder / "data"
     data.mkdir()
     (data / "dir.idx").mkdir()
+    make_disk(data / "disk.idx")
     (data / "a.idx").write_bytes(b"".join(b"%09d\n" % i for i in range(1000)))
     (data / "b.txt").write_bytes(b"unmatched" * 100)
     cases = OPENS + CREATES + NOTHING + READS + DESCRIPTORS + STDIO + ERRORS
@@ -401,6 +456,7 @@ def main():
     short_waits(checks, data)
     on_its_way(checks, data)
     given(checks, data)
+    next_ones(checks, data)
     checks.finish()
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Files that are opened again and again by a path that has to be resolved: how often the kernel is asked for their names, and that the names
-are right when files and folders change theirs."""
+are right when files and folders change theirs. Functions that libraries have by names that are interposed, while these come and go."""
 import shutil
 import subprocess
 
@@ -85,6 +85,36 @@ def right_names(checks, program):
         checks.same(f"{what}: which files", [inodes.get(event["inode"]) for event in opened], files)
 
 
+# Calls a function by name, which one library has, and then another one in another place.
+RELOADS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <sys/mman.h>
+static int (*io_setup)(unsigned, unsigned long*);
+static int ask(const char* path, int wanted) {
+    void* library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); if (!library) { puts(dlerror()); return 2; }
+    Dl_info found; unsigned long context = 0;
+    if (!dladdr(dlsym(library, "id"), &found) || io_setup(1, &context) != wanted || io_setup(1, &context) != wanted) return 3;
+    if (dlclose(library)) return 4;
+    return mmap(found.dli_fbase, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED ? 5 : 0;
+}
+int main(int n, char** a) {
+    io_setup = dlsym(RTLD_DEFAULT, "io_setup");
+    int first = ask(a[1], 41), second = ask(a[2], 42);
+    return first ? 10 + first : second ? 20 + second : 0;
+}
+"""
+
+
+def comes_and_goes(checks, data):
+    libraries = [checks.compile(f"lib{value}.so", f"int id; int io_setup(unsigned n, unsigned long* c) {{ return {value}; }}", "-shared", "-fPIC") for value in (41, 42)]
+    program = checks.compile("reloads", RELOADS, "-ldl")
+    with Server(checks.folder, classes=CLASSES) as server:
+        done = server.run(program, *libraries, cwd=data, capture_output=True, text=True)
+    checks.same("a function of a library that is closed, and then another's", (done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+
 def main():
     checks = Checks()
     data = checks.folder / "data"
@@ -94,6 +124,7 @@ def main():
     program = checks.compile("names", PROGRAM)
     how_often(checks, program, data)
     right_names(checks, program)
+    comes_and_goes(checks, data)
     checks.finish()
 
 

@@ -31,7 +31,9 @@ HEAD = """
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <stddef.h>
 #include <unistd.h>
 #define P "a.idx"
 #define CHECK(x) do { if (!(x)) { fprintf(stderr, "%d: %s (errno %d)\\n", __LINE__, #x, errno); _exit(99); } } while (0)
@@ -151,6 +153,19 @@ CASES = [
     ("a sandbox ends it", "",
      "f = open(P, 0); read(f, b, 4); CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0); CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);"
      "read(f, b, 4); syscall(SYS_exit, 0);", [O, r(0, 4), ("note", 7, "")], 1),
+] + [("vfork: the child's sandbox is not the parent's, " + how, "static struct sock_filter code[] = {{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr)},"
+      "{BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_getpid}, {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_KILL_PROCESS}, {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};",
+      "f = open(P, 0); read(f, b, 4); struct sock_fprog filter = {4, code}; pid_t c = vfork(); if (!c) { CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);"
+      f"CHECK({sandbox} == 0); pread(f, b, 5, 0); close(f); close(open(P, 0)); execl(\"/none\", \"none\", (char*)0); {end} _exit(1); }}"
+      "reaped(c); CHECK(read(f, b, 6) == 6); close(f); f = open(P, 0); read(f, b, 7); close(f);", [O, r(0, 4), ("note", 7, ""), r(4, 6), C, O, r(0, 7), C], 1)
+     for how, sandbox, end in (("executes", "prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)", 'execl("/bin/true", "true", (char*)0);'),
+                               ("by its number", "syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter)", 'execl("/bin/true", "true", (char*)0);'),
+                               ("ends", "prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)", "_exit(0);"),
+                               ("ends by its number", "prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)", "syscall(SYS_exit_group, 0);"))] + [
+    (name + ": the child's closes are not the parent's", "int __clone(int (*)(void*), void*, int, void*, ...); static char stack[65536] __attribute__((aligned(16)));"
+     "static int t(void* x) { close(f); closefrom(3); _exit(0); }",
+     f"f = open(P, 0); pid_t c = {name}(t, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, 0); reaped(c); CHECK(read(f, b, 10) == 10); close(f);", [O, r(0, 10), C], 1)
+    for name in ("clone", "__clone")] + [
     ("every descriptor closed, then work", "", "for (int i = 0; i < 4096; ++i) close(i); f = open(P, 0); CHECK(f == 0); read(f, b, 3); close(f);",
      [O, r(0, 3), C], 1),
     ("descriptors are as many as without", "", "CHECK(open(\"b.txt\", 0) == 3);", [], 0),
@@ -162,8 +177,8 @@ CASES = [
 def compile_cases(checks):
     text = HEAD
     for i, (_, helpers, body, _, _) in enumerate(CASES):
-        text += "".join(f"#define {name} {name}{i}\n" for name in ("t", "h", "undo")) + helpers
-        text += f"\nstatic void case{i}(int n, char** a) {{ {body} }}\n#undef t\n#undef h\n#undef undo\n"
+        text += "".join(f"#define {name} {name}{i}\n" for name in ("t", "h", "undo", "code", "stack")) + helpers
+        text += f"\nstatic void case{i}(int n, char** a) {{ {body} }}\n#undef t\n#undef h\n#undef undo\n#undef code\n#undef stack\n"
     text += "int main(int n, char** a) { switch (atoi(a[1])) {\n" + "".join(f"case {i}: case{i}(n, a); break;\n" for i in range(len(CASES))) + "} return 0; }\n"
     return checks.compile("processes", text, "-pthread", "-fno-pie", "-no-pie")
 
@@ -360,7 +375,7 @@ int main(int n, char** a) {
         case 7: execle("./p32", "p32", (char*)0, e); break;
         case 8: CHECK(posix_spawn(&c, "./p32", 0, 0, w, e) == 0); reaped(c); return 0;
         case 9: setenv("PATH", ".", 1); CHECK(posix_spawnp(&c, "p32", 0, 0, w, e) == 0); reaped(c); return 0;
-        case 10: CHECK(system("./p32") == 0); return 0;
+        case 10: CHECK(system("./p32") == 0); return 0; case 11: execveat(open("./p32", O_PATH), "", w, e, AT_EMPTY_PATH); break;
     }
     return errno == ENOEXEC ? 98 : 1;
 }
@@ -377,14 +392,14 @@ def narrow(checks, data):
     shutil.copy(checks.folder / "p32", data / "p32")
     program = checks.compile("executes32", EXECUTES32)
     with Server(checks.folder, classes=["*.idx"]) as server:
-        for i in range(11):
+        for i in range(12):
             before = len(server.events)
             done = server.run(program, i, cwd=data, capture_output=True)
             if done.returncode == 98:
                 return print("32-bit programs: not tried, the kernel runs none")
             kept = [line for line in done.stdout.decode().splitlines() if line.startswith(("LD_PRELOAD", "X="))]
             checks.same(f"32-bit program {i}: exit code and environment", (done.returncode, done.stderr, kept),
-                        (0, b"", ["X=1", "LD_PRELOAD=/none.so"] if i in (0, 3, 4, 5, 6, 7, 8, 9) else []))
+                        (0, b"", ["X=1", "LD_PRELOAD=/none.so"] if i in (0, 3, 4, 5, 6, 7, 8, 9, 11) else []))
             server.say("next")
             checks.same(f"32-bit program {i}: told", [event["source"] for event in server.events[before:] if event["kind"] == "note"], [12])
         if not os.access(NARROW_LOADER, os.X_OK):

@@ -293,6 +293,22 @@ def fill(checks):
     path.write_bytes(b"".join(b"line %06d" % i for i in range(1000)))
     return path
 
+# Executes what is static by the calls' numbers.
+EXECUTES = HEAD + r"""
+extern char** environ;
+int main(int n, char** a) {
+    for (int how = 0; how < 3; how++) {
+        pid_t c = fork(); int s; char* w[] = {"static", 0};
+        if (c) { if (waitpid(c, &s, 0) != c || s != 5 << 8) return 1; continue; }
+        if (how == 0) CALL(SYS_execve, a[2], w, environ, 0);
+        if (how == 1) raw(SYS_execveat, AT_FDCWD, (long)a[2], (long)w, (long)environ, 0, 0);
+        if (how == 2) raw(SYS_execveat, open(a[2], O_PATH), (long)"", (long)w, (long)environ, AT_EMPTY_PATH, 0);
+        _exit(6);
+    }
+    return 0;
+}
+"""
+
 
 def both(checks, name, program, *words, cwd=None, **options):
     """Runs a program plainly and rewritten, and compares. The recording server of the second run."""
@@ -339,6 +355,9 @@ def processes(checks, path):
     server = both(checks, "children", program, path)
     checks.same("their reads", sorted(event["length"] for event in server.of("read")), [5, 6, 8, 9])
     checks.same("the other program is rewritten anew", (server.end["rewriting"]["programs"], refusals(server)), (2, []))
+    static = checks.compile("static", "int main() { return 5; }", "-static")
+    server = both(checks, "execution", checks.compile("executes", EXECUTES), path, static)
+    checks.same("  static programs are named", [(event["source"], event["text"]) for event in server.of("note")], [(3, str(static))] * 3)
     program = checks.compile("thread", THREAD)
     for words in ((), ("by libc",)):
         server = both(checks, f"a thread of its own {words}", program, path, *words)

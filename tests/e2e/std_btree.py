@@ -98,7 +98,7 @@ def expect_sums(numbers):
 
 
 def check_ranges(run, path, depth, keys, tree, rng):
-    ranges = [(0, UNUSED - 1), (keys[0], keys[-1]), (keys[-1] + 1, UNUSED - 1), (5, 4), (keys[0], keys[0])]
+    ranges = [(0, UNUSED - 1), (keys[0], keys[-1]), (keys[-1] + 1, UNUSED - 1), (UNUSED - 1, UNUSED), (UNUSED, UNUSED), (5, 4), (keys[0], keys[0])]
     for _ in range(40):
         low = rng.randrange(len(keys))
         high = min(len(keys) - 1, low + rng.choice((0, 1, 14, 15, 16, 30, 31, 32, 200)))

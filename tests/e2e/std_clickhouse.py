@@ -64,7 +64,7 @@ def check_values(run, name, files, marks, values, width):
 
 def check_blocks(run, name, files, column):
     blocks = blocks_of(column)
-    for start, count in ((0, 1), (0, 200), (3, 20), (len(blocks) - 2, 1000), (0, 1000)):
+    for start, count in ((0, 0), (0, 1), (0, 200), (3, 20), (len(blocks) - 2, 1000), (0, 1000)):
         wanted = b"".join(struct.pack("<3Q", *block) for block in blocks[start:start + count])
         for answer in run.call("blocks", {"column": files["column"]}, {"count": count}, [{"start": blocks[start][0]}]):
             run.same(f"{name}: {count} blocks from {start}", (answer.outcome, answer.value), ("ok", wanted))
@@ -89,6 +89,25 @@ def check_stored(run, marks, column, name):
         run.same(f"{name}: stored granule {n}", (answer.outcome, answer.value), ("ok", rows[offset][skip:]))
     for n, answer in enumerate(run.call("mark", {"marks": mark_file}, {}, asked, spec=wide)):
         run.same(f"{name}: mark {n} of .mrk2", answer.value, struct.pack("<3Q", new_offset[marks[n][0]], marks[n][1], GRANULE))
+
+
+def check_codecs(run, name, files, marks, column):
+    """This server knows no CODEC of a column; its blocks get the methods of Multiple, Delta, DoubleDelta and others."""
+    changed, methods = bytearray(column), {}
+    for number, (offset, _, _) in enumerate(blocks_of(column)):
+        methods[offset] = changed[offset + 16] = (0x91, 0x92, 0x94, 0x9a, 0x90)[number % 5]
+    run.same(f"{name}: methods", len(set(methods.values())), 5)
+    codecs = {"marks": files["marks"], "column": run.folder / "codecs.bin"}
+    codecs["column"].write_bytes(changed)
+    sizes = {offset: size for offset, size, _ in blocks_of(column)}
+    asked = [{"granule": n} for n in range(len(marks))]
+    for n, answer in enumerate(run.call("compressed_block", codecs, {}, asked)):
+        offset = marks[n][0]
+        run.same(f"{name}: block {n} of method {methods[offset]:#x}", (answer.outcome, answer.value), ("ok", bytes(changed[offset:offset + sizes[offset]])))
+    for answer in run.call("plain", codecs, {}, asked):
+        run.same(f"{name}: plain of a codec", answer.outcome, "compressed")
+    check_marks(run, f"{name} with codecs", codecs, marks, changed)
+    check_blocks(run, f"{name} with codecs", codecs, changed)
 
 
 def check_damage(run, files, count, rng):
@@ -131,6 +150,7 @@ def main():
             check_blocks(run, name, files, column)
             if name == "w":
                 check_stored(run, marks, column, name)
+                check_codecs(run, name, files, marks, column)
                 check_damage(run, files, len(marks), rng)
         run.note(f"ClickHouse {server.version()}")
     finish(run)

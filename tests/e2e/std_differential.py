@@ -145,7 +145,6 @@ def leaf_pages(folder):
 # What has nothing of its own to compare here, and why.
 ELSEWHERE = {
     "kv": "its chains are those of store; where handlers stop and what they reply is compared by tests/unit/service/test_library.cpp",
-    "memcached": "as kv",
     "memcached_binary": "as kv",
     "http_store": "as kv",
     "redis": "as kv",
@@ -171,6 +170,8 @@ def runs(folder):
     yield "btree", node_pages(folder), ["key=0,10,9600,9599", "low=0,5,300", "high=10,700,9600", "tag=0,15,30,64"]
     yield "sstable", table_blocks(folder), ["table.file_size=53,5000"]
     yield "store", *store_pages(folder)
+    pages, arguments = store_pages(folder)
+    yield "memcached", pages, [*arguments, "base64=0,1"]
     yield "kafka", kafka_pages(folder), ["base=1000", "offset=1000,1005,1399,1400", "log.file_size=6000,100000", "index.file_size=0,4096,8192"]
     yield "clickhouse_marks", column_pages(folder), ["granule=0,5,99", "count=1,3", "column.file_size=31500", "marks.file_size=1600"]
     yield "sqlite_shadow", sqlite_pages(folder, 4096), []

@@ -9,7 +9,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from chains import ROOT, Run, finish, skip  # noqa: E402
+from chains import ROOT, Run, finish  # noqa: E402
+from spec_functions import crc32c  # noqa: E402
 
 SEED = 20263
 RECORD_BATCH = 64 << 10  # as in kafka.chain
@@ -18,19 +19,19 @@ PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependenci
 
 
 def jars():
-    """The broker's classes, fetched once into build/; without the network the test cannot run."""
+    """The broker's classes, fetched once into build/, and what is missing to have them, as the network."""
     for program in ("java", "javac", "mvn"):
         if shutil.which(program) is None:
-            skip(f"this machine has no {program} (default-jdk-headless, maven)")
+            return None, f"this machine has no {program} (default-jdk-headless, maven)"
     folder = ROOT / "build" / "kafka"
     if not folder.exists():
         with tempfile.TemporaryDirectory(prefix="kafka-", dir=ROOT / "build") as scratch:  # so that a half of them never looks like all
             made = subprocess.run(["mvn", "-q", "-B", "-f", str(FIXTURE / "pom.xml"), PLUGIN, f"-Dmaven.repo.local={scratch}/repository",
                                    f"-DoutputDirectory={scratch}/jars", "-DincludeScope=runtime"], capture_output=True, text=True)
             if made.returncode != 0:
-                skip("Maven cannot fetch Kafka's classes: " + (made.stdout.strip().splitlines() or ["no network?"])[0])
+                return None, "Maven cannot fetch Kafka's classes: " + (made.stdout.strip().splitlines() or ["no network?"])[0]
             os.rename(f"{scratch}/jars", folder)
-    return folder
+    return folder, None
 
 
 def write_segment(run, classes, name, base, batches, compression):
@@ -106,18 +107,122 @@ def check_damage(run, files, base, batches_of, rng):
             run.true("a damaged batch is noticed", answer.value[21:] in header_free, "a changed batch passed")
 
 
-def main():
-    classes = jars()
-    run = Run("std/kafka.chain")
+def compacted_batch(base, deltas):
+    """Of the offsets behind the base only these are left, each with its number as the value."""
+    records = b""
+    for delta in deltas:
+        value = b"%d" % delta
+        body = bytes([0, 0, 2 * delta, 1, 2 * len(value)]) + value + b"\0"  # attributes, time, offset, no key, the value, no headers
+        records += bytes([2 * len(body)]) + body
+    rest = struct.pack(">HIQQqhiI", 0, deltas[-1], 0, 0, -1, -1, -1, len(deltas)) + records
+    return struct.pack(">QIIBI", base, 9 + len(rest), 0, 2, crc32c(rest)) + rest
+
+
+def check_compacted(run):
+    """A batch of as many records as are looked through at most, of which compaction has taken some between them."""
+    files = {"log": run.folder / "compacted.log", "index": run.folder / "compacted.index"}
+    files["log"].write_bytes(compacted_batch(100, [0, 2, 4, 6]))
+    files["index"].write_bytes(bytes(8))
+    asked = [{"offset": 100 + delta} for delta in range(7)]
+    for most in (3, 4, 5):
+        got = [(answer.outcome, answer.value) for answer in run.call("record", files, {"base": 100}, asked, run.compile(["-D", f"RECORDS={most}"]))]
+        missing = ("not_found" if most >= 4 else "overflow", None)
+        wanted = [missing if delta % 2 or delta // 2 >= most else ("ok", b"%d" % delta) for delta in range(7)]
+        run.same(f"a compacted batch of 4 records, of which {most} are looked through", got, wanted)
+
+
+def check_ends(run, files, base, batches_of):
+    """Behind the last batch: zeros are nothing, and what begins and does not go on is cut."""
+    batches = sorted({batch for batch in batches_of.values() if batch})
+    position, size, _, last = batches[-1]
+    log = files["log"].read_bytes()
+    assert position + size == len(log)
+    other = {"log": run.folder / "end.log", "index": files["index"]}
+    far = [{"offset": offset} for offset in (last, last + 1, base + 0xffffffff, base + (1 << 40))]
+    for what, tail in (("nothing", b""), ("zeros", bytes(8192)), ("few zeros", bytes(64))):
+        other["log"].write_bytes(log + tail)
+        for chain in ("locate", "fetch", "record"):
+            got = [answer.outcome for answer in run.call(chain, other, {"base": base}, far)]
+            run.same(f"{chain} with {what} behind the last batch", got[1:], ["not_found"] * 3)
+            run.true(f"{chain} of the last batch, with {what} behind it", got[0] not in ("not_found", "short_read", "malformed"), got[0])
+    for left in (1, 30, 60, 61, size - 1):
+        other["log"].write_bytes(log[:position + left])
+        for chain in ("locate", "fetch", "record"):
+            run.same(f"{chain} of a batch of which {left} bytes are there", run.call(chain, other, {"base": base}, [{"offset": last}])[0].outcome, "short_read")
+    # So long a log that whoever begins to scan it at its beginning does not get to its end; each batch has an entry.
+    size, count = 4096, 500
+    batch = lambda number: struct.pack(">QIIBIHI", base + number, size - 12, 0, 2, 0, 0, 0).ljust(size, b"\1")
+    long_one = {"log": run.folder / "long.log", "index": run.folder / "preallocated.index"}
+    long_one["log"].write_bytes(b"".join(map(batch, range(count))))
+    long_one["index"].write_bytes(b"".join(struct.pack(">II", number, number * size) for number in range(1, count)) + bytes(24_000))
+    asked = [0, 1, count - 1, count, 0xfffffffe, 0xffffffff, 1 << 32, 1 << 40]
+    got = run.call("locate", long_one, {"base": base}, [{"offset": base + number} for number in asked])
+    for number, answer in zip(asked, got):
+        wanted = ("ok", struct.pack("<4Q", number * size, size, base + number, base + number)) if number < count else ("not_found", None)
+        run.same(f"{number} in a preallocated index", (answer.outcome, answer.value), wanted)
+
+
+def record(number, key, value):
+    """With lengths of at most 63 bytes, whose zigzag is one byte."""
+    body = bytes((0, 0, 2 * number, 2 * len(key))) + key + bytes((2 * len(value),)) + value + b"\0"
+    return bytes((2 * len(body),)) + body
+
+
+def batch(base, records, attributes=0):
+    body = struct.pack(">HIQQQHII", attributes, len(records) - 1, 0, 0, 7, 0, 0, len(records)) + b"".join(records)
+    return struct.pack(">QIIBI", base, len(body) + 9, 0, 2, crc32c(body)) + body
+
+
+def check_markers(run):
+    """What ends a transaction has an offset and is a batch, but no record that a consumer would see."""
+    marker = record(0, struct.pack(">HH", 0, 0), struct.pack(">HI", 0, 9))
+    batches = [batch(0, [record(0, b"k", b"one"), record(1, b"k", b"two")], 0x10), batch(2, [marker], 0x30), batch(3, [record(0, b"k", b"three")])]
+    files = {"index": run.folder / "markers.index", "log": run.folder / "markers.log"}
+    files["index"].write_bytes(b"")
+    files["log"].write_bytes(b"".join(batches))
+    asked = [{"offset": offset} for offset in range(4)]
+    run.same("records beside a marker", [(a.outcome, a.value) for a in run.call("record", files, {"base": 0}, asked)],
+             [("ok", b"one"), ("ok", b"two"), ("not_found", None), ("ok", b"three")])
+    run.same("batches beside a marker", [a.value for a in run.call("fetch", files, {"base": 0}, asked)], [batches[0], *batches])
+
+
+def check_follower(run):
+    """A follower of a broker before 4.0: it appends what it fetches, 1 MiB of batches, with one entry in the index."""
+    size, appends, batches = 4096, 4, 255
+    one = [struct.pack(">QIIBIHI", 10 * n, size - 12, 0, 2, 0, 0, 9).ljust(size, b"\1") for n in range(appends * batches)]
+    files = {"index": run.folder / "follower.index", "log": run.folder / "follower.log"}
+    files["log"].write_bytes(b"".join(one))
+    files["index"].write_bytes(b"".join(struct.pack(">II", 10 * batches * (n + 1) - 1, n * batches * size) for n in range(1, appends)))
+    for answer, n in zip(run.call("locate", files, {"base": 0}, [{"offset": 10 * n + 3} for n in range(len(one))]), range(len(one))):
+        run.same(f"batch {n} of a follower", (answer.outcome, answer.value), ("ok", struct.pack("<4Q", n * size, size, 10 * n, 10 * n + 9)))
+    few = run.compile(["-D", "HOPS=20"])
+    last = run.call("locate", files, {"base": 0}, [{"offset": 10 * len(one) - 1}], spec=few)
+    run.same("fewer hops than it takes", last[0].outcome, "hop_limit")
+
+
+def check_broker(run, classes):
     rng = random.Random(SEED)
     files, active, batches_of, records = write_segment(run, classes, "plain", 5_000_000_000, 700, "none")
     check_segment(run, "plain", files, 5_000_000_000, batches_of, records, False)
     check_segment(run, "active index", {**files, "index": active}, 5_000_000_000, batches_of, records, False)
+    check_ends(run, files, 5_000_000_000, batches_of)
+    check_compacted(run)
     check_damage(run, files, 5_000_000_000, batches_of, rng)
     files, _, batches_of, records = write_segment(run, classes, "one", 0, 1, "none")
     check_segment(run, "one batch", files, 0, batches_of, records, False)
     files, _, batches_of, records = write_segment(run, classes, "lz4", 77, 150, "lz4")
     check_segment(run, "lz4", files, 77, batches_of, records, True)
+
+
+def main():
+    run = Run("std/kafka.chain")
+    classes, missing = jars()
+    if classes:
+        check_broker(run, classes)
+    else:
+        print(f"skip what Kafka's own classes write and read: {missing}")
+    check_markers(run)
+    check_follower(run)
     finish(run)
 
 

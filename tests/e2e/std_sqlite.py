@@ -175,6 +175,59 @@ def check_damage(run, path, db, roots, page_size, rng):
             run.true(f"damaged file {number}, {chain}", outcomes <= allowed, f"outcomes {outcomes}")
 
 
+def check_wide_indexes(run):
+    """Entries whose types alone fill their cells: what their keys are cannot be told, and no other row is said to be it."""
+    for page_size, columns in ((512, 18), (4096, 250)):
+        names = [f"c{number}" for number in range(columns)]
+        wide = ["w" * 70] * columns
+        path = run.folder / f"wide{page_size}.db"
+        with sqlite3.connect(path, isolation_level=None) as db:
+            db.execute(f"PRAGMA page_size={page_size}")
+            for table in ("early", "amid", "every", "none"):
+                db.execute(f"CREATE TABLE {table}(id INTEGER PRIMARY KEY, k, {', '.join(names)})")
+                db.execute(f"CREATE INDEX by_{table} ON {table}(k, {', '.join(names)})")
+            insert = lambda table, rowid, key, values: db.execute(f"INSERT INTO {table} VALUES (?, ?{', ?' * columns})", (rowid, key, *values))
+            short = ["b"] + [None] * (columns - 1)
+            insert("early", 1, 5, wide)
+            insert("early", 2, 5, short)
+            for rowid in range(1, 12):
+                insert("amid", rowid, -100 * rowid, short)
+            for rowid in (50, 51, 52):
+                insert("amid", rowid, rowid - 1000, wide)
+            for rowid in range(1, 6):
+                insert("every", rowid, 1_000_000 * rowid, wide)
+                insert("none", rowid, 1_000_000 * rowid, short)
+        db.close()
+        db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        roots = roots_of(db)
+        for table in ("early", "amid", "every", "none"):
+            asked = sorted({5, 0, -5000, 5_000_000, 7_000_000, *range(-1100, 100, 50), *(key + more for (key,) in db.execute(f"SELECT k FROM {table}") for more in (-1, 0, 1))})
+            fixed = {"index_root": roots[f"by_{table}"], "table_root": roots[table]}
+            rowids = run.call("rowid_of_integer", {"db": path}, {"root": roots[f"by_{table}"]}, [{"key": key} for key in asked])
+            rows = run.call("by_integer", {"db": path}, fixed, [{"key": key} for key in asked])
+            outcomes = set()
+            for key, answer, row in zip(asked, rowids, rows):
+                first = db.execute(f"SELECT id, c0, k FROM {table} WHERE k = ? ORDER BY {', '.join(['k', *names])} LIMIT 1", (key,)).fetchone()
+                outcomes.add(answer.outcome)
+                if answer.outcome != "overflow":
+                    run.same(f"{table} of {page_size}: {key}", (answer.outcome, answer.value), ("not_found", None) if first is None else ("ok", first[0]))
+                run.true(f"{table} of {page_size}: the row of {key}", row.outcome == answer.outcome or (row.outcome, answer.outcome) == ("overflow", "ok"), f"{row.outcome} and {answer.outcome}")
+            run.same(f"{table} of {page_size}: some are not told", "overflow" in outcomes, table != "none")
+        db.close()
+
+
+def check_without_rowid(run):
+    """What ends with no number is no rowid."""
+    path = run.folder / "without.db"
+    with sqlite3.connect(path, isolation_level=None) as db:
+        db.execute("CREATE TABLE w(k INTEGER PRIMARY KEY, v) WITHOUT ROWID")
+        db.execute("INSERT INTO w VALUES (1, 'a'), (2, 'b')")
+        root = roots_of(db)["w"]
+    db.close()
+    for key, answer in zip((1, 2, 3), run.call("rowid_of_integer", {"db": path}, {"root": root}, [{"key": key} for key in (1, 2, 3)])):
+        run.same(f"a table without rowids: {key}", answer.outcome, "not_found" if key == 3 else "malformed")
+
+
 def main():
     run = Run("std/sqlite.chain")
     rng = random.Random(SEED)
@@ -196,6 +249,8 @@ def main():
         if page_size in (512, 4096) and not reserved:
             check_damage(run, path, db, roots, page_size, rng)
         db.close()
+    check_wide_indexes(run)
+    check_without_rowid(run)
     finish(run)
 
 

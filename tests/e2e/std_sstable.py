@@ -3,11 +3,13 @@
 import os
 import pathlib
 import random
+import struct
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from chains import BUILD, Run, finish, skip  # noqa: E402
+from spec_functions import crc32c  # noqa: E402
 
 SEED = 20262
 ALLOWED = {"ok", "not_found", "malformed", "overflow", "short_read", "compressed", "unsupported", "interval", "hop_limit"}
@@ -125,8 +127,24 @@ def check_damage(run, path, keys, owner, rng, spec, checked):
                 run.same(f"damaged table {number}, {keys[i][:30]!r}", answer.value, owner[i])
 
 
+def check_empty(run, spec):
+    """A table without entries, as LevelDB writes it: each block has one restart point and nothing there."""
+    block = struct.pack("<II", 0, 1) + b"\0"
+    checksum = crc32c(block)
+    masked = ((checksum >> 15 | checksum << 17) + 0xa282ead8) & 0xffffffff
+    block += struct.pack("<I", masked)
+    handles = bytes((0, 8, len(block), 8))
+    path = run.folder / "empty.ldb"
+    path.write_bytes(2 * block + handles.ljust(40, b"\0") + struct.pack("<Q", 0xdb4775248b80fb57))
+    run.same("a table without entries", [a.outcome for a in run.call("get", {"table": path}, {}, [{"key": key} for key in (b"", b"a", b"\xff" * 9)], spec=spec)], ["not_found"] * 3)
+
+
 def check_refusals(run, rng, spec):
     for arguments, wanted in ((("4096", "16", "5", "crc32c", "lz4"), {"compressed"}), (("4096", "16", "5", "crc32c", "two-level"), {"unsupported"}),
+                              (("4096", "16", "1", "crc32c", "two-level"), {"unsupported"}), (("4096", "16", "0", "crc32c", "two-level"), {"unsupported"}),
+                              (("4096", "16", "5", "crc32c", "range"), {"unsupported"}), (("4096", "16", "1", "crc32c", "range"), {"unsupported"}),
+                              (("4096", "16", "0", "crc32c", "range"), {"unsupported"}), (("4096", "16", "5", "crc32c", "reverse"), {"unsupported"}),
+                              (("4096", "16", "0", "crc32c", "reverse"), {"unsupported"}),
                               (("4096", "16", "5", "crc32c", "hash"), {"unsupported"}), (("4096", "40", "5", "crc32c"), {"interval", "ok", "not_found"}),
                               (("131072", "16", "5", "crc32c"), {"overflow"})):
         keys = [b"key%06d" % i for i in range(6000)]
@@ -157,13 +175,15 @@ def main():
         run.note("libleveldb-dev is not installed")
     if (BUILD / "tests" / "rocksdb_table").exists():
         for arguments, count in ((("4096", "16", "5", "crc32c"), 6000), (("4096", "16", "5", "xxh3"), 3000), (("4096", "16", "4", "xxhash64"), 2000),
-                                 (("4096", "16", "3", "crc32c"), 2000), (("4096", "16", "2", "crc32c"), 2000), (("512", "4", "5", "crc32c"), 2000)):
+                                 (("4096", "16", "3", "crc32c"), 2000), (("4096", "16", "2", "crc32c"), 2000),
+                                 (("4096", "16", "1", "crc32c"), 2000), (("4096", "16", "0", "crc32c"), 2000), (("512", "4", "5", "crc32c"), 2000)):
             path, keys, owner = check_table(run, "rocksdb_table", list(arguments), count, rng, run.artifact)
-            if arguments[0] == "4096" and arguments[2] in "52":
+            if arguments[0] == "4096" and arguments[2] in "520":
                 check_damage(run, path, keys, owner, rng, run.artifact, arguments[3] == "crc32c")
         check_refusals(run, rng, run.artifact)
     else:
         run.note("librocksdb-dev is not installed")
+    check_empty(run, run.artifact)
     finish(run)
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`chainio store` and std/store.chain: what was put in comes out, by the chain, in every way of reading; what is wrong is named."""
+import contextlib
 import os
 import random
 import re
@@ -338,6 +339,18 @@ def memory(run):
         built.stdin.close()
     run.same("short lines", built.returncode, 0)
     run.true("  take little memory", most < 32 << 10, f"{most} KiB")
+    # Sorted in memory, which is nearly full, and from a scratch file. By a process between: what this one has would count.
+    lines, given = run.folder / "many.tsv", 49
+    between = ("import resource, subprocess, sys; code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL); "
+               "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(code)")
+    for what, items in (("in memory", 2_120_000), ("in the scratch file", 2_200_000)):
+        with open(lines, "wb") as file:
+            file.writelines(b"%d\tv\n" % number for number in range(items))
+        done = subprocess.run([sys.executable, "-c", between, *command[:4], "--from", lines, "--memory", f"{given}MiB"], stdout=subprocess.PIPE)
+        run.same(f"a sort {what}", done.returncode, 0)
+        run.true("  takes what --memory says, and some MiB", int(done.stdout) < (given + 32) << 10, done.stdout)
+    done = store("build", run.folder / "short.store", "--from", "-", "--memory", "1TiB", input=b"k\tv\n")
+    run.same("more memory than there is", (done.returncode, done.stderr), (0, b""))
 
 
 def repeated(run):
@@ -350,6 +363,8 @@ def repeated(run):
 def wrong(run):
     lines, none = run.folder / "bad.tsv", run.folder / "none.store"
     lines.write_bytes(b"a\t1\nb 2\nc\t3\nc\t4\n")
+    with contextlib.closing(sqlite3.connect(run.folder / "p.db")) as db:
+        db.execute("CREATE TABLE t (key, value)")
     for what, words, code, text in [
         ("a bad line", ("build", none, "--from", lines), 1,
          f"chainio store: {lines}:2: there is no tab; every line is KEY, a tab, VALUE and perhaps a tab and FLAGS\n"),
@@ -362,11 +377,17 @@ def wrong(run):
          f"chainio store: {run.folder / 'no' / 'a'}: no file can be made in '{run.folder / 'no'}': No such file or directory\n"),
         ("other duplicates", ("build", none, "--from", lines, "--duplicates", "both"), 2,
          "chainio store build: --duplicates: both not in {refuse,first,last}\n  hint: `chainio store build --help` lists the options\n"),
+        *((f"an empty {option}", ("build", none, *words, option, ""), 2,
+           f"chainio store build: {option}: the {what} is empty\n  hint: `chainio store build --help` lists the options\n")
+          for option, what, words in (("--from", "name", ("--from-sqlite", lines, "--table", "t")), ("--from-sqlite", "name", ("--from", lines)),
+                                      ("--table", "name", ("--from-sqlite", lines, "--query", "q")), ("--query", "query", ("--from-sqlite", lines, "--table", "t")))),
         ("a database that is not there", ("build", none, "--from-sqlite", run.folder / "no", "--table", "t"), 3,
          f"chainio store: {run.folder / 'no'}: does not exist; name the file of an SQLite database\n"),
         ("a directory for a database", ("build", none, "--from-sqlite", run.folder, "--table", "t"), 3,
          f"chainio store: {run.folder}: is a directory, not an SQLite database; name a file in it\n"),
         ("a table without a database", ("build", none, "--from", lines, "--table", "t"), 2, "chainio store build: --table and --query go with --from-sqlite\n"),
+        *((f"a query with the parameter {name}", ("build", none, "--from-sqlite", run.folder / "p.db", "--query", f"SELECT key, value FROM t WHERE key = {name}"), 1,
+           f"chainio store: {run.folder / 'p.db'}: nothing gives the parameter `{name}` of the query a value; write the value there\n") for name in ("?", ":k")),
         ("a name without letters", ("build", "", "--from", lines), 2, "chainio store build: the name of the file to make is empty\n"),
         ("a source without items", ("build", none, "--from", "/dev/null"), 1,
          f"chainio store: {none}: not made, since there are no items to put in; --allow-empty makes a store without any\n"),
@@ -391,6 +412,30 @@ def no_header(run):
     path.touch()
     done = subprocess.run([str(BUILD / "bin" / "chainio"), "call", str(run.artifact), "find", "--file", str(path), "--key", "a"], capture_output=True, text=True)
     run.same("an empty file", (done.returncode, "it is empty, and the spec declares a header of it" in done.stderr), (1, True))
+
+
+def meanwhile(run):
+    """What comes to the store's place while it is built is replaced only when it is a store."""
+    path, pipe = run.folder / "meanwhile.store", run.folder / "meanwhile.pipe"
+    os.mkfifo(pipe)
+    whole = run.folder / "a.store"
+    refused = b"chainio store: %b: what is there is no store, and stays as it is; remove it, or name another file\n" % os.fsencode(path)
+    for before, now, answer in ((None, b"a note", (1, refused)), (whole.read_bytes(), b"another note", (1, refused)), (None, whole.read_bytes(), (0, b"")),
+                                (whole.read_bytes(), None, (0, b""))):
+        path.unlink(missing_ok=True)
+        if before is not None:
+            path.write_bytes(before)
+        build = subprocess.Popen([str(BUILD / "bin" / "chainio"), "store", "build", str(path), "--from", str(pipe)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        with open(pipe, "wb") as rows:
+            # More than a pipe and a reader keep: it reads rows by then, and has looked at the place before.
+            rows.write(b"".join(b"%d\t%s\n" % (number, b"x" * 60000) for number in range(100)))
+            rows.flush()
+            path.unlink(missing_ok=True)
+            if now is not None:
+                path.write_bytes(now)
+        said = build.communicate(timeout=60)[1]
+        run.same(f"meanwhile: {answer[0]}", (build.returncode, said), answer)
+        run.same("meanwhile: what is there", path.read_bytes() == now if answer[0] else b"xxx" in path.read_bytes(), True)
 
 
 def lost(run):
@@ -443,6 +488,7 @@ def main():
     empty(run)
     no_header(run)
     lost(run)
+    meanwhile(run)
     keys = subprocess.run([str(BUILD / "bin" / "chainio"), "call", str(run.artifact), "find", "--file", f"store={path}", "--keys", str(run.folder)],
                           capture_output=True)
     run.same("keys of a folder", (keys.returncode, keys.stderr.splitlines()[-1].decode()),

@@ -103,6 +103,12 @@ def refusals(pair):
     first.end()
 
 
+def of_interface(pair):
+    """What --check-system says by name, of the interface too."""
+    words = pair.command(pair.there, runs.BUILD / "bin" / "chainio-runtime", "--check-system", "--json", "--interface", "vb")
+    return {fact["name"]: fact for fact in json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)}
+
+
 def foreign(pair, folder):
     """Somebody else's program stays, and cannot push ours out either."""
     (folder / "foreign.c").write_text(FOREIGN)
@@ -115,11 +121,18 @@ def foreign(pair, folder):
     expect("a foreign program", (code, said),
            (3, f"the XDP program 'foreign' (id {program}) is attached to vb, and is not replaced: `ip link set dev vb xdp off` removes it, or the end of who "
             "holds it by a link, or serve the port `via uring`"))
+    of_system = of_interface(pair)
+    beside = "libxdp's dispatcher is joined; beside another program nothing is taken, and services are served by sockets"
+    expect("  --check-system names it", (of_system["XDP programs"]["detail"], of_system["interface vb"]["remedy"]), (f"vb: 'foreign' (id {program})", beside))
+    expect("    with the interface", of_system["interface vb"]["detail"].endswith(f"; the XDP program 'foreign' (id {program}) is there"), True)
     expect("  is still there", attached(pair)["prog"]["id"], program)
     with netns.udp(pair.there, TO) as plain, connected(pair) as client:
         client.send(b"by the socket path")
         expect("  the socket path works beside it", plain.recv(100), b"by the socket path")
     ip("link", "set", "dev", "vb", "xdp", "off", namespace=pair.there)
+    of_system = of_interface(pair)
+    expect("  --check-system of the interface alone", (of_system["XDP programs"]["detail"], of_system["interface vb"]["state"], of_system["interface vb"]["remedy"]), ("no interface has one", "ok", ""))
+    expect("    says what it is", re.fullmatch(r"veth, up, \d+ queues?, MTU 1500, (native XDP, copy|generic XDP, or native where the driver does not say so)", of_system["interface vb"]["detail"]) is not None, True)
     server = Server(pair)
     ours = attached(pair)["prog"]["id"]
     try:

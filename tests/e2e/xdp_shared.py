@@ -16,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns
 import runs
 import services_cache
+import services_cache_large
 from runs import BUILD, expect
 from services_cache import row, write_rows
 
@@ -36,12 +37,14 @@ SEC("xdp") int NAME(struct xdp_md *ctx)
 char _license[] SEC("license") = "GPL";
 """
 OURS = "ours"
+LARGE = 16  # services whose caches are larger than a guest's memory
 FIRST, LAST = ("early", 50), ("late", 70)  # with the priorities that they ask for; ours is between them
 
 
 def prepare(folder):
     (folder / "app.chain").write_text(services_cache.SPEC)
     subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.o"], check=True)
+    services_cache_large.prepare(folder, LARGE)
     (folder / "foreign.c").write_text(FOREIGN)
     (folder / "pass.c").write_text(netns.PASS)
     compile_bpf = ["clang-19", "--target=bpfel", "-O2", "-g", f"-I/usr/include/{os.uname().machine}-linux-gnu", "-c"]
@@ -185,6 +188,19 @@ def test_killed(folder, pair):
     expect("  it ends", (server.stop(), pair.attached()), (0, None))
 
 
+def test_without_memory(folder, pair):
+    """There is none for what is to be kept: ours joins without it."""
+    if services_cache_large.too_many() > LARGE:
+        return print(f"skipped: the caches of {LARGE} services fit into the memory")
+    pair.attach(folder, FIRST)
+    server = services_cache_large.Server(folder, pair, LARGE)
+    Server.started.append(server)
+    expect("ours is beside it", pair.programs(), ["early", OURS])
+    said = services_cache_large.keeps_nothing(server)
+    expect("  with the cause", said[0].endswith("vb keeps no replies: libxdp's dispatcher on vb takes no program here that keeps replies: Cannot allocate memory"), True)
+    pair.detach(FIRST)
+
+
 def test_share(folder, pair):
     """Nobody is there when we come; one comes because we share."""
     server = Server(folder, pair, "--xdp-share")
@@ -258,7 +274,7 @@ def run(folder, demanded):
         there = has_dispatcher(folder, pair)
         if demanded:
             expect("the kernel has a dispatcher", there, True)
-        tests = [test_beside, test_killed, test_share] if there else [test_no_dispatcher]
+        tests = [test_beside, test_killed, test_without_memory, test_share] if there else [test_no_dispatcher]
         try:
             for test in (*tests, test_without):
                 test(ours, pair)

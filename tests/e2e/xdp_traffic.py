@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """AF_XDP on a veth pair: declared datagrams are answered from frames, byte for byte; all other traffic is what it is without the program."""
+import contextlib
 import os
 import pathlib
 import random
@@ -19,6 +20,8 @@ from xdp_server import PORT, Server
 
 OTHER = 9001
 TAGGED, LOCAL = 0x8100, 0x88B5
+ANOTHER = ("10.9.0.3", "fd09::3")  # further addresses of vb
+BESIDE = ("10.8.0.3", "fd08::3")  # of the machine, at another interface
 RANDOM = random.Random(20261121)
 
 
@@ -49,7 +52,7 @@ def others(pair):
     yield "broadcast station", "ff:ff:ff:ff:ff:ff", 0x800, ipv4(*v4, 17, whole)
     yield "broadcast", "ff:ff:ff:ff:ff:ff", 0x800, ipv4(v4[0], "10.9.0.255", 17, datagram(v4[0], "10.9.0.255", 7000, PORT, b"E"))
     yield "multicast", "01:00:5e:00:00:09", 0x800, ipv4(v4[0], "224.0.0.9", 17, datagram(v4[0], "224.0.0.9", 7000, PORT, b"E"))
-    for source in ("0.0.0.1", "127.0.0.1", "224.0.0.1", "255.255.255.255"):
+    for source in ("0.0.0.1", "127.0.0.1", "224.0.0.1", "255.255.255.255", v4[1], ANOTHER[0], BESIDE[0]):
         yield f"source {source}", to, 0x800, ipv4(source, v4[1], 17, datagram(source, v4[1], 7000, PORT, b"E"))
     yield "source port 0", to, 0x800, ipv4(*v4, 17, datagram(*v4, 0, PORT, b"E"))
     yield "first fragment", to, 0x800, ipv4(*v4, 17, whole, fragment=0x2000)
@@ -82,8 +85,10 @@ def others(pair):
     yield "IPv6: hop by hop", to, 0x86DD, ipv6(*v6, 0, bytes((17, 0, 1, 4, 0, 0, 0, 0)) + whole6)
     yield "IPv6: longer than the frame", to, 0x86DD, ipv6(*v6, 17, whole6, length=300)
     yield "IPv6: UDP shorter", to, 0x86DD, ipv6(*v6, 17, datagram(*v6, 7000, PORT, b"E1234567", length=12))
-    for source in ("::", "::1", "ff02::1", "::ffff:10.9.0.1"):
+    for source in ("::", "::1", "ff02::1", "::ffff:10.9.0.1", v6[1], ANOTHER[1], BESIDE[1]):
         yield f"IPv6: source {source}", to, 0x86DD, ipv6(source, v6[1], 17, datagram(source, v6[1], 7000, PORT, b"E"))
+    mapped = f"::ffff:{v4[1]}"
+    yield "IPv6: the IPv4 address", to, 0x86DD, ipv6(v6[0], mapped, 17, datagram(v6[0], mapped, 7000, PORT, b"E"))
     yield "IPv6: neighbour", "33:33:ff:00:00:02", 0x86DD, ipv6("fd09::1", "ff02::1:ff00:2", 58, struct.pack("!BBHI16s", 135, 0, 0, 0, socket.inet_pton(socket.AF_INET6, "fd09::2")))
 
 
@@ -105,8 +110,26 @@ def seen_of(sniffer, wanted, enough):
     return seen
 
 
+@contextlib.contextmanager
+def more_addresses(pair):
+    """The other end's machine has ANOTHER and BESIDE."""
+    both = [(f"{address}/{64 if ':' in address else 24}", device) for device, addresses in (("vb", ANOTHER), ("lo", BESIDE)) for address in addresses]
+    for address, device in both:
+        netns.ip("addr", "add", address, "dev", device, *(["nodad"] if ":" in address else []), namespace=pair.there)
+    try:
+        yield
+    finally:
+        for address, device in both:
+            netns.ip("addr", "del", address, "dev", device, namespace=pair.there)
+
+
 def untouched(pair):
     """What the kernel gets of every sort of traffic, without the program and with it."""
+    with more_addresses(pair):
+        untouched_between(pair)
+
+
+def untouched_between(pair):
     sender, sniffer = netns.packets(pair.here, "va"), netns.packets(pair.there, "vb")
     sender.settimeout(0.05)
     frames = [(what, ethernet(to, source_mac(i), kind, rest)) for i, (what, to, kind, rest) in enumerate(others(pair))]
@@ -212,7 +235,7 @@ def kernel_clients(pair, data, folder):
                    (b"L" + struct.pack("<I", 100)).ljust(100, b"x"))
             client.sendto(b"D", to)  # no answer: the next one is to the next request
             expect("  a request without an answer", ask(client, b"Enext", to), b"Enext")
-    for command in (["ping", "-c", "3", "-i", "0.01", "10.9.0.2"], ["ping", "-c", "3", "-i", "0.01", "-s", "20000", "10.9.0.2"], ["ping", "-c", "3", "-i", "0.01", "fd09::2"]):
+    for command in (["ping", "-c", "3", "-w", "30", "-i", "0.01", "10.9.0.2"], ["ping", "-c", "3", "-w", "30", "-i", "0.01", "-s", "20000", "10.9.0.2"], ["ping", "-c", "3", "-w", "30", "-i", "0.01", "fd09::2"]):
         done = subprocess.run(pair.command(pair.here, *command), capture_output=True, text=True)
         expect(f"  {' '.join(command)}", "3 received" in done.stdout, True)
     expect("  TCP at the same port number", tcp_echo(pair), True)

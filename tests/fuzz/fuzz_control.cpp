@@ -1,6 +1,6 @@
-// Any bytes as what somebody writes to the control socket, in pieces: the lines are those of the bytes; each one is a
-// request whose arguments its chain takes, or an error that can be told, on one line, with its id. The first byte names
-// the pieces.
+// Any bytes as what somebody writes to the control socket, in pieces, who then ends: the lines are those of the bytes,
+// a last one without an end among them; each one is a request whose arguments its chain takes, or an error that can be
+// told, on one line, with its id. The first byte names the pieces.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -87,6 +87,7 @@ std::vector<std::string> lines_of(const std::string& text) {
         lines.push_back(text.substr(from, end - from));
         from = end + 1;
     }
+    if (from < text.size()) lines.push_back(text.substr(from));
     return lines;
 }
 

@@ -75,7 +75,8 @@ class Talker {
                       std::move(loaded),
                       {.in_flight = 8, .umem_bytes = std::size_t{1} << 20, .use_ring = use_ring, .huge_pages = false}),
                   "no engine")),
-          generation_(*engine_, opened(*engine_, path), 2, 1, 0),  // nobody gives frames back: no request waits for one
+          // Nobody gives frames back: no request waits for one.
+          generation_(*engine_, opened(*engine_, path), service::Places{.run = 1, .shed = 1, .parked = 1}, 0),
           service_(engine_->spec().module().services.front()),
           input_memory_(service::kInput) {}
 

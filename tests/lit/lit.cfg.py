@@ -43,6 +43,7 @@ for name in ("CHAINIO_REGEN", "ASAN_OPTIONS", "UBSAN_OPTIONS", "HOME"):
 config.substitutions += [
     ("%chainc", chainc),
     ("%chainio_runtime", str(build / "bin" / "chainio-runtime")),
+    ("%chainio_sites", str(build / "bin" / "chainio-sites")),
     ("%chainio", str(build / "bin" / "chainio")),
     ("%filecheck", filecheck + " --dump-input-context=20"),
     ("%stdlib", str(root / "stdlib-chains")),

@@ -256,11 +256,20 @@ class ProgramMaker {
         std::uint32_t max = kMax[random_.below(std::size(kMax))];
         if (depth > 5 || rounds_ * max > kMaxRounds) return arithmetic();
         Operand count = random_.one_in(2) ? imm(random_.below(max + 1)) : small(max > 7 ? 15 : 3);
+        // The copy of a variable that the body may assign: every engine has to take the rounds that it says here.
+        const bool of_variable = random_.one_in(3);
+        const Reg variable = variables_[random_.below(variables_.size())];
+        if (of_variable) {
+            const Operand other = imm(random_.below(max + 1));
+            builder_.if_(any(), [&] { builder_.assign(variable, count); }, [&] { builder_.assign(variable, other); });
+            count = Operand::reg(builder_.variable(Operand::reg(variable)));
+        }
         rounds_ *= max;
         loops_++;
         builder_.loop(count, max, outcome(), [&](Operand i) {
             std::size_t known = known_.size();
             keep(i);
+            if (of_variable && random_.one_in(2)) builder_.assign(variable, small(max > 7 ? 15 : 3));
             statements(depth + 1);
             known_.resize(known);
         });

@@ -80,11 +80,7 @@ class Poster {
     }
     bool read(std::uint8_t file_class, const std::string& path, std::uint64_t offset, std::uint32_t length,
               std::uint32_t took_ns = 100'000) {
-        shim::Event event = of_file(shim::EventKind::read, file_class, path);
-        event.offset = offset;
-        event.length = length;
-        event.took_ns = took_ns;
-        return post(event);
+        return post(of_range(shim::EventKind::read, file_class, path, offset, length, took_ns));
     }
     // That asked for more than there was.
     bool cut_short(std::uint8_t file_class, const std::string& path, std::uint64_t offset, std::uint32_t length,
@@ -96,24 +92,17 @@ class Poster {
         return post(event, {reinterpret_cast<const std::uint8_t*>(&asked), sizeof asked});
     }
     bool begun(std::uint8_t file_class, const std::string& path, std::uint64_t offset, std::uint32_t length) {
-        shim::Event event = of_file(shim::EventKind::begun, file_class, path);
-        event.offset = offset;
-        event.length = length;
-        return post(event);
+        return post(of_range(shim::EventKind::begun, file_class, path, offset, length, 0));
     }
     bool ended(std::uint8_t file_class, const std::string& path, std::uint64_t offset, std::uint32_t length) {
-        shim::Event event = of_file(shim::EventKind::ended, file_class, path);
-        event.offset = offset;
-        event.length = length;
-        event.took_ns = 2'000;
-        return post(event);
+        return post(of_range(shim::EventKind::ended, file_class, path, offset, length, 2'000));
     }
     bool served(std::uint8_t file_class, const std::string& path, std::uint64_t offset, std::uint32_t length) {
-        shim::Event event = of_file(shim::EventKind::served, file_class, path);
-        event.offset = offset;
-        event.length = length;
-        event.took_ns = 2'000;
-        return post(event);
+        return post(of_range(shim::EventKind::served, file_class, path, offset, length, 2'000));
+    }
+    // With O_DIRECT, from the disk.
+    bool direct(std::uint8_t file_class, const std::string& path, std::uint64_t offset, std::uint32_t length) {
+        return post(of_range(shim::EventKind::direct, file_class, path, offset, length, 100'000));
     }
     bool ready(std::uint8_t socket, std::string_view bytes) {
         shim::Event event{};
@@ -135,6 +124,14 @@ class Poster {
             event.device = info.st_dev;
             event.inode = info.st_ino;
         }
+        return event;
+    }
+    static shim::Event of_range(shim::EventKind kind, std::uint8_t file_class, const std::string& path,
+                                std::uint64_t offset, std::uint32_t length, std::uint32_t took_ns) {
+        shim::Event event = of_file(kind, file_class, path);
+        event.offset = offset;
+        event.length = length;
+        event.took_ns = took_ns;
         return event;
     }
     shim::Ring& ring_;

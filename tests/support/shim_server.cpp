@@ -13,10 +13,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -33,8 +35,9 @@ using nlohmann::json;
 
 namespace {
 
-const char* const kKinds[] = {"skip",   "opened", "read", "ready", "probe", "closed",
-                              "passed", "note",   "loop", "begun", "ended"};
+const char* const kKinds[] = {"skip",         "opened", "read",   "ready",        "probe",       "closed",
+                              "passed",       "note",   "loop",   "begun",        "ended",       "served",
+                              "served_ended", "ran",    "direct", "direct_begun", "direct_ended"};
 
 void copy_text(char* to, std::size_t room, const std::string& text) {
     std::memcpy(to, text.c_str(), std::min(room - 1, text.size()));
@@ -81,8 +84,10 @@ std::unique_ptr<chainio::shadow::ServedMemory> serve(Region& region, const std::
 }
 
 void print(const Event& event, const std::uint8_t* payload, unsigned ring, std::uint32_t owner) {
-    const bool has_payload = event.kind != EventKind::read && event.kind != EventKind::closed &&
-                             event.kind != EventKind::begun && event.kind != EventKind::ended;
+    constexpr EventKind kWithout[] = {EventKind::read,   EventKind::begun,        EventKind::ended,
+                                      EventKind::direct, EventKind::direct_begun, EventKind::direct_ended,
+                                      EventKind::served, EventKind::served_ended, EventKind::closed};
+    const bool has_payload = std::ranges::find(kWithout, event.kind) == std::end(kWithout);
     std::string text(reinterpret_cast<const char*>(payload), has_payload ? event.length : 0);
     json line = {{"kind", kKinds[static_cast<int>(event.kind)]},
                  {"source", event.source},

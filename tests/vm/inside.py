@@ -86,12 +86,15 @@ class Server:
         sock.connect(("127.0.0.1", self.ports[service]))
         return sock
 
-    def stats(self):
+    def control(self, request):
         with socket.socket(socket.AF_UNIX) as control:
             control.settimeout(PATIENCE)
             control.connect(self.path)
-            control.sendall(b'{"op": "stats"}\n')
-            return json.loads(control.makefile().readline())["stats"]
+            control.sendall(json.dumps(request).encode() + b"\n")
+            return json.loads(control.makefile().readline())
+
+    def stats(self):
+        return self.control({"op": "stats"})["stats"]
 
     def counter(self, name, service="binary"):
         return next(entry for entry in self.stats()["services"] if entry["name"] == service)[name]

@@ -27,6 +27,7 @@ class Row:
     ratio: float  # above 1: we are better
     goal: float | None = None
     spread: str = ""  # table only: lowest to highest of the rounds, ours and the peer's
+    valid: bool = True  # whether what it was measured on was what it should be
 
 
 @dataclasses.dataclass
@@ -67,17 +68,25 @@ def spread(values):
 
 
 def more_is_better(what, ours, peers, peer_name, unit, goal=None, paired=True):
-    """A row from the values of all rounds: medians, and the median of the rounds' ratios, or the medians' ratio where no round pairs with another."""
+    """A row from the values of all rounds: medians, and the median of the rounds' ratios, or the medians' ratio where no round pairs with another.
+
+    Beside a peer that has done nothing it is not valid."""
     mine, theirs = statistics.median(ours), statistics.median(peers)
     paired = paired and len(ours) == len(peers) and all(peers)
-    ratio = statistics.median(map(operator.truediv, ours, peers)) if paired else mine / theirs
-    return Row(what, mine, theirs, peer_name, unit, ratio, goal, f"{spread(ours)} / {spread(peers)}")
+    ratio = statistics.median(map(operator.truediv, ours, peers)) if paired else mine / theirs if theirs else 0.0
+    return Row(what, mine, theirs, peer_name, unit, ratio, goal, f"{spread(ours)} / {spread(peers)}", valid=theirs != 0)
 
 
 def less_is_better(what, ours, peers, peer_name, unit, goal=None, paired=True):
     row = more_is_better(what, ours, peers, peer_name, unit, goal, paired)
-    row.ratio = 1 / row.ratio if row.ratio else 1.0
+    row.ratio = 1 / row.ratio if row.ratio else float(row.ours == 0)
+    row.valid = row.valid or row.ours == 0  # both have needed nothing
     return row
+
+
+def silent(*of_contenders):
+    """The contenders that had no answer in one of their runs: what they did is neither right nor a row."""
+    return sorted(", ".join(map(str, key)) for runs in of_contenders for key, many in runs.items() if any(each["answers"] == 0 for each in many))
 
 
 def number(value):
@@ -86,16 +95,22 @@ def number(value):
 
 def print_json(result):
     rows = [{"what": row.what, "ours": round(row.ours, 6), "peer": round(row.peer, 6), "peer_name": row.peer_name,
-             "unit": row.unit, "ratio": round(row.ratio, 4), "goal": row.goal, "spread": row.spread} for row in result.rows]
+             "unit": row.unit, "ratio": round(row.ratio, 4), "goal": row.goal, "spread": row.spread, "valid": row.valid} for row in result.rows]
     print(json.dumps({"bench": result.bench, "verified": result.verified, "rows": rows}))
+
+
+def goal_of(row):
+    """What the table says of a row's goal."""
+    if not row.valid:
+        return "INVALID"
+    return "" if row.goal is None else f"{row.goal:g} {'met' if row.ratio >= row.goal else 'MISSED'}"
 
 
 def print_table(result):
     print("\n".join(result.notes))
     cells = [("what", "ours", "peer", "peer is", "unit", "ratio", "goal", "spread (ours / peer)")]
     for row in result.rows:
-        goal = "" if row.goal is None else f"{row.goal:g} {'met' if row.ratio >= row.goal else 'MISSED'}"
-        cells.append((row.what, number(row.ours), number(row.peer), row.peer_name, row.unit, f"{row.ratio:.2f}x", goal, row.spread))
+        cells.append((row.what, number(row.ours), number(row.peer), row.peer_name, row.unit, f"{row.ratio:.2f}x", goal_of(row), row.spread))
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     for line in cells:
         print("  ".join(text.rjust(width) if column in (1, 2, 5) else text.ljust(width)

@@ -18,7 +18,7 @@ import tempfile
 import kv_apart
 import kv_cloud
 import xdp
-from common import ROOT, Result, Trouble, build, less_is_better, more_is_better, progress
+from common import ROOT, Result, Trouble, build, less_is_better, more_is_better, progress, silent
 from kv_servers import (ECHO, EXTSTORE, FIXED, FIXED_SPINS, MEMCACHED, MEMCACHED_UDP, MEMORY, PREAD, TCP, URING, VALUE, XDP, XDP_SPINS, files, fill, load, read_through, start)
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e" / "support"))
@@ -116,6 +116,26 @@ def unanswered(runs):
     return "; ".join(shares) or "none"
 
 
+def result_of(runs, apart, cloud, rows, about):
+    """Whether all replies were right, and of every contender some came; `about` are the first lines."""
+    total = {what: sum(each[what] for many in (*runs.values(), *apart.values(), *cloud.values()) for each in many) for what in ("answers", "wrong", "missing", "lost", "refused")}
+    # Only an open loop asks for more than a server can have waiting; then it may say so instead of answering.
+    refused_early = sum(each["refused"] for (_, count, _), many in runs.items() if count for each in many)
+    refused_early += sum(each["refused"] for many in (*apart.values(), *cloud.values()) for each in many)
+
+    def by(what):
+        names = {name for (_, _, name), many in runs.items() if any(each[what] for each in many)}
+        return ", by " + ", ".join(sorted(names)) if names else ""
+    without = silent(runs, apart, cloud)
+    notes = [*about, *([f"without any answer: {'; '.join(without)}"] if without else []),
+             f"{total['answers']:,} replies verified, {total['wrong']} wrong, {total['missing']} not found, {total['lost']} lost over UDP{by('lost')}, {total['refused']} refused for overload{by('refused')}",
+             f"open loop, requests without a reply, which count as a second: {unanswered(runs)}",
+             "server's processor: the time of its threads; what the kernel does with a packet on a veth pair is done, and counted, at who sends it",
+             f"received by its server: {kv_apart.why_not() or 'the same, done and counted at the server, by all that its processor did'}",
+             f"`{ECHO}`: what this load generator gets from a driver that sends its requests back; `{MEMORY}`: from a small server over tcp that has every value ready", ""]
+    return Result("kv", total["wrong"] + total["missing"] + refused_early == 0 and not without, rows, notes)
+
+
 def run(quick):
     reason = netns.why_not()
     if reason:
@@ -131,23 +151,9 @@ def run(quick):
         contenders = start(stack, pair_of, folder, items, controls)
         fill(contenders, items)
         runs = measure(contenders, folder, items, rounds, seconds, outstanding)
-        cloud, of_volume = kv_cloud.run(pair_of, folder, items, controls, rounds, seconds, outstanding)
+        cloud, valid, of_volume = kv_cloud.run(pair_of, folder, items, controls, rounds, seconds, outstanding)
         apart = {} if kv_apart.why_not() else kv_apart.measure(contenders["hot"], items, rounds, seconds, HOT)
         modes = [mode for of_section in contenders.values() for name in (XDP, XDP_SPINS) if name in of_section for mode in of_section[name][0].came_by_xdp()]
     progress("")
-    total = {what: sum(each[what] for many in (*runs.values(), *apart.values(), *cloud.values()) for each in many) for what in ("answers", "wrong", "missing", "lost", "refused")}
-    # Only an open loop asks for more than a server can have waiting; then it may say so instead of answering.
-    refused_early = sum(each["refused"] for (_, count, _), many in runs.items() if count for each in many)
-    refused_early += sum(each["refused"] for many in (*apart.values(), *cloud.values()) for each in many)
-
-    def by(what):
-        names = {name for (_, _, name), many in runs.items() if any(each[what] for each in many)}
-        return ", by " + ", ".join(sorted(names)) if names else ""
-    notes = [modes[0], *of_volume,
-             f"{items:,} items of {VALUE} bytes, {HOT} of them hot; {os.cpu_count()} processors; medians of {rounds} rounds of {seconds} s",
-             f"{total['answers']:,} replies verified, {total['wrong']} wrong, {total['missing']} not found, {total['lost']} lost over UDP{by('lost')}, {total['refused']} refused for overload{by('refused')}",
-             f"open loop, requests without a reply, which count as a second: {unanswered(runs)}",
-             "server's processor: the time of its threads; what the kernel does with a packet on a veth pair is done, and counted, at who sends it",
-             f"received by its server: {kv_apart.why_not() or 'the same, done and counted at the server, by all that its processor did'}",
-             f"`{ECHO}`: what this load generator gets from a driver that sends its requests back; `{MEMORY}`: from a small server over tcp that has every value ready", ""]
-    return Result("kv", total["wrong"] + total["missing"] + refused_early == 0 and total["answers"] > 0, rows_of(runs, packets, outstanding) + kv_cloud.rows(cloud) + kv_apart.rows(apart), notes)
+    about = [modes[0], *of_volume, f"{items:,} items of {VALUE} bytes, {HOT} of them hot; {os.cpu_count()} processors; medians of {rounds} rounds of {seconds} s"]
+    return result_of(runs, apart, cloud, rows_of(runs, packets, outstanding) + kv_cloud.rows(cloud, valid) + kv_apart.rows(apart), about)

@@ -43,20 +43,20 @@ def measure(servers, items, rounds, seconds, outstanding):
 
 
 def run(pair_of, folder, items, controls, rounds, seconds, outstanding):
-    """The runs, and lines about the volume; no run where none can be mounted."""
+    """The runs, whether they are valid, and lines about the volume; no run where none can be mounted."""
     with contextlib.ExitStack() as stack:
         try:
             volume = stack.enter_context(volumes.Cloud(folder)).path
         except Trouble as trouble:
-            return {}, [f"cloud volume: skipped: {trouble}"]
-        line = volumes.describe("cloud", volumes.measure(volume / "flat"))
+            return {}, True, [f"cloud volume: skipped: {trouble}"]
+        found = volumes.measure(volume / "flat")
         servers = start(stack, pair_of, volume, folder, items, controls)
         runs = measure(servers, items, rounds, seconds, outstanding)
         servers[XDP].came_by_xdp()
-        return runs, [line]
+        return runs, volumes.is_cloud(found), [volumes.describe("cloud", found)]
 
 
-def rows(runs):
+def rows(runs, valid):
     made = []
     for (count, peer), theirs in runs.items():
         if peer == XDP:
@@ -66,4 +66,5 @@ def rows(runs):
                                          (less_is_better, "cpu_us", f"{what}, server's processor", "us a request")):
             goal = GOALS[peer] if count == GOALS_AT and value == "rate" else None
             made.append(make(title, [each[value] for each in mine], [each[value] for each in theirs], peer, unit, goal, paired=False))
+            made[-1].valid = made[-1].valid and valid
     return made

@@ -43,7 +43,7 @@ def server(words, port, spec):
 
 class Cached(Section):
     """Beside a spec that matches nothing of it."""
-    done = False
+    of_volume = done = False
     requests = ()  # the kinds that are measured
 
     def sources(self):

@@ -10,7 +10,7 @@ WITHOUT_GOAL = {"open, last part as a class's", "listen, again"}
 
 class Calls(Section):
     name = "calls"
-    done = False
+    of_volume = done = False
 
     def sources(self):
         return folder("unmodified")

@@ -30,6 +30,7 @@ class Sample:
 class Section:
     """One program's rows. `missing()` says in words why it cannot run here, or nothing."""
     name = ""
+    of_volume = True  # whether its rows depend on the volume
 
     def __init__(self, quick):
         self.quick = quick

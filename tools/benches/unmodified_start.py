@@ -21,7 +21,7 @@ print(1000 * (time.monotonic() - begin) / int(sys.argv[1]))
 
 class Start(Section):
     name = "start"
-    done = False
+    of_volume = done = False
 
     def missing(self):
         return None if program("true") else "/bin/true is missing"

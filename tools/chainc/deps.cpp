@@ -3,11 +3,14 @@
 namespace chainio::chainc {
 namespace {
 
+// make takes a backslash for itself, except in front of what it escapes: there it halves the whole run of them.
 std::string escaped(std::string_view name) {
     std::string result;
+    std::size_t backslashes = 0;
     for (const char c : name) {
-        if (c == ' ' || c == '#') result += '\\';
+        if (c == ' ' || c == '\t' || c == '#' || c == ':') result.append(backslashes + 1, '\\');
         if (c == '$') result += '$';
+        backslashes = c == '\\' ? backslashes + 1 : 0;
         result += c;
     }
     return result;

@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "tools/rights/rights.h"
+
 namespace chainio::chainc {
 namespace {
 
@@ -47,30 +49,26 @@ bool write_all(int fd, std::span<const std::uint8_t> bytes) {
     return true;
 }
 
-std::expected<void, std::string> write_directly(int fd, std::span<const std::uint8_t> bytes) {
+Written write_directly(int fd, std::span<const std::uint8_t> bytes) {
     if (fd < 0 || !write_all(fd, bytes)) return std::unexpected(reason(errno));
     return {};
 }
 
-// A new file gets what the umask leaves; one that is replaced keeps its permissions.
-mode_t mode_for(const std::string& path) {
-    struct stat status{};
-    if (::stat(path.c_str(), &status) == 0) return status.st_mode & 07777;
-    const mode_t mask = ::umask(0);
-    ::umask(mask);
-    return 0666 & ~mask;
+// With what it is to hold, and the rights of the file that it replaces: it takes no place without them.
+Written fill(int fd, const std::string& path, std::span<const std::uint8_t> bytes) {
+    if (!write_all(fd, bytes)) return std::unexpected(reason(errno));
+    return tool::take_over_rights(fd, path);
 }
 
-std::expected<void, std::string> replace(const std::string& path, std::span<const std::uint8_t> bytes) {
+Written replace(const std::string& path, std::span<const std::uint8_t> bytes) {
     std::string temporary = path + ".XXXXXX";
-    const mode_t mode = mode_for(path);
     Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
     if (file.get() < 0) return std::unexpected(reason(errno));
-    const bool written = write_all(file.get(), bytes) && ::fchmod(file.get(), mode) == 0 && file.close();
-    if (written && ::rename(temporary.c_str(), path.c_str()) == 0) return {};
-    const int error = errno;
-    ::unlink(temporary.c_str());
-    return std::unexpected(reason(error));
+    auto done = fill(file.get(), path, bytes);
+    if (done && (!file.close() || ::rename(temporary.c_str(), path.c_str()) != 0))
+        done = std::unexpected(reason(errno));
+    if (!done) ::unlink(temporary.c_str());
+    return done;
 }
 
 // "-" and the names of open descriptors: these are written to where they stand (after `>>`, say), not opened anew.
@@ -109,7 +107,7 @@ std::expected<std::string, ReadError> read_source(const std::string& name) {
     return text;
 }
 
-std::expected<void, std::string> write_output(const std::string& path, std::span<const std::uint8_t> bytes) {
+Written write_output(const std::string& path, std::span<const std::uint8_t> bytes) {
     if (const int fd = named_descriptor(path); fd >= 0) return write_directly(fd, bytes);
     struct stat status{};
     const bool exists = ::stat(path.c_str(), &status) == 0;
@@ -126,8 +124,14 @@ std::expected<void, std::string> write_output(const std::string& path, std::span
     return replace(target.string(), bytes);
 }
 
-std::expected<void, std::string> write_output(const std::string& path, std::string_view text) {
+Written write_output(const std::string& path, std::string_view text) {
     return write_output(path, std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+}
+
+void report_lost(diag::Diagnostics& diagnostics, const std::string& path, const std::vector<std::string>& lost) {
+    for (const std::string& what : lost)
+        diagnostics.report(509, {}, "`" + path + "` had what the file in its place could not be given: " + what,
+                           "give it to the new one as a user who may");
 }
 
 void reserve_standard_descriptors() {

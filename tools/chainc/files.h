@@ -5,6 +5,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "compiler/diag/diag.h"
 
 namespace chainio::chainc {
 
@@ -23,9 +26,13 @@ std::expected<std::string, ReadError> read_source(const std::string& name);
 bool is_descriptor(std::string_view path);
 
 // All or nothing: a temporary file beside `path`, then a rename. "-" is standard output, and what is not a regular file
-// (a device, a pipe) is written to directly. The error is the system's reason.
-std::expected<void, std::string> write_output(const std::string& path, std::span<const std::uint8_t> bytes);
-std::expected<void, std::string> write_output(const std::string& path, std::string_view text);
+// (a device, a pipe) is written to directly. What a file that was replaced had and this one could not be given, in
+// words; the error is the system's reason.
+using Written = std::expected<std::vector<std::string>, std::string>;
+Written write_output(const std::string& path, std::span<const std::uint8_t> bytes);
+Written write_output(const std::string& path, std::string_view text);
+// Warns of it.
+void report_lost(diag::Diagnostics& diagnostics, const std::string& path, const std::vector<std::string>& lost);
 
 // Opens whatever of descriptors 0-2 is closed in a way that fails on use, so that a file opened later does not get such
 // a number and receive what was meant for the terminal.

@@ -50,9 +50,9 @@ void format_one(const Options& options, const std::string& input, diag::Sources&
     }
     const std::string target = in_place ? input : options.output.empty() ? "-" : options.output;
     const auto written = write_output(target, formatted);
-    if (!written)
-        diagnostics.report(501, {}, fmt::format("cannot write `{}`: {}", target, written.error()),
-                           "check the permissions of the file and its folder");
+    if (written) return report_lost(diagnostics, target, *written);
+    diagnostics.report(501, {}, fmt::format("cannot write `{}`: {}", target, written.error()),
+                       "check the permissions of the file and its folder");
 }
 
 }  // namespace

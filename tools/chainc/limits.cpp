@@ -30,8 +30,10 @@ void report_stack(Compilation& c, const Places& places, std::size_t program, std
 
 const char* instructions_hint(ir::ProgramKind kind) {
     return kind == ir::ProgramKind::handler
-               ? "lower the `max` of its loops, or let a chain do the work that it calls in each round"
-               : "lower the `max` of its loops, search instead of looping, or split it into two steps";
+               ? "lower the `max` of its loops and of what its text rules capture, or let a chain do the work that it "
+                 "calls in each round"
+               : "lower the `max` of its loops and of what its text rules capture, search instead of looping, or split "
+                 "it into two steps";
 }
 
 void check_instructions(Compilation& c, const Places& places) {
@@ -89,6 +91,17 @@ void check_sizes(Compilation& c, const Places& places) {
     }
 }
 
+// The bounds that the compiled code still adds have the same size whatever they are.
+void check_serialised(Compilation& c) {
+    if (c.diagnostics.has_errors()) return;
+    const std::size_t bytes = ir::serialize(c.artifact).size();
+    if (bytes <= ir::kMaxSpecBytes) return;
+    c.diagnostics.report(
+        607, {},
+        fmt::format("the spec's programs take {} bytes of the artifact; the limit is {}", bytes, ir::kMaxSpecBytes),
+        "split it into several artifacts, or use loops instead of repetition");
+}
+
 void check_chains(Compilation& c, const Places& places) {
     for (std::size_t i = 0; i < c.artifact.module.chains.size(); i++) {
         const ir::Chain& chain = c.artifact.module.chains[i];
@@ -109,6 +122,7 @@ void enforce_limits(Compilation& c) {
     check_sizes(c, places);
     check_instructions(c, places);
     check_chains(c, places);
+    check_serialised(c);
 }
 
 void enforce_lowered_sizes(Compilation& c) {

@@ -1,6 +1,7 @@
 // chainc: the ChainIO compiler.
 #include <fmt/format.h>
 
+#include <csignal>
 #include <exception>
 #include <new>
 
@@ -95,6 +96,7 @@ int fail(const char* what) noexcept {
 }  // namespace
 
 int main(int argc, char** argv) {
+    std::signal(SIGXFSZ, SIG_IGN);  // what is longer than a file may be is said, and no half of it stays
     try {
         return run(argc, argv);
     } catch (const std::bad_alloc&) {

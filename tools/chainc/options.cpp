@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "tools/chainc/version.h"
+#include "tools/chainio/words.h"
 
 namespace chainio::chainc {
 namespace {
@@ -41,7 +42,6 @@ std::vector<std::string> arguments(int argc, const char* const* argv) {
         options_ended |= std::string_view(argv[i]) == "--";
         result.push_back(options_ended ? std::string(argv[i]) : long_form(argv[i]));
     }
-    std::ranges::reverse(result);  // the order that CLI11 takes a vector in
     return result;
 }
 
@@ -52,6 +52,7 @@ struct Words {  // options whose words are turned into enumerators after parsing
 
 // As of a script's variable that is not set; it would count as if the option were not there.
 std::string no_name(const std::string& file) { return file.empty() ? "the name of a file is empty" : ""; }
+std::string no_value(const std::string& value) { return value.empty() ? "the value is empty" : ""; }
 
 void declare(CLI::App& app, Options& o, Words& w) {
     app.add_option("input", o.inputs, "The spec; - is standard input")->type_name("FILE");
@@ -81,7 +82,9 @@ void declare(CLI::App& app, Options& o, Words& w) {
     app.add_flag("--verify{on}", w.verify,
                  "Load the programs into this kernel's verifier; --verify=log prints its log of each that it refuses")
         ->check(CLI::IsMember({"on", "log"}));
-    app.add_option("--explain", o.explain, "Explain a diagnostic, or `list` them all")->type_name("CODE|list");
+    app.add_option("--explain", o.explain, "Explain a diagnostic, or `list` them all")
+        ->check(no_value)
+        ->type_name("CODE|list");
     app.add_option("--diagnostics-format", w.format, "How diagnostics are printed")
         ->check(CLI::IsMember({"text", "json", "sarif"}))
         ->type_name("text|json|sarif");
@@ -89,14 +92,18 @@ void declare(CLI::App& app, Options& o, Words& w) {
                    "Write a JSON map from the lines of the canonical form to those of the sources")
         ->check(no_name)
         ->type_name("FILE");
-    app.add_option("--target", o.target, "Refuse what this kernel release does not offer")->type_name("linux-6.1");
+    app.add_option("--target", o.target, "Refuse what this kernel release does not offer")
+        ->check(no_value)
+        ->type_name("linux-6.1");
     app.add_option("--native", o.native, "Architectures to put native step code in for: x86_64, aarch64, or none")
         ->delimiter(',')
         ->check(CLI::IsMember({"x86_64", "aarch64", "none"}))
         ->type_name("ARCH,…")
         ->allow_extra_args(false);
-    app.add_option("--stdlib", o.stdlib, "The folder of the standard library")->type_name("DIR");
-    app.add_option("--clang", o.clang, "The clang to use for BPF and native code")->type_name("PROGRAM");
+    app.add_option("--stdlib", o.stdlib, "The folder of the standard library")->check(no_value)->type_name("DIR");
+    app.add_option("--clang", o.clang, "The clang to use for BPF and native code")
+        ->check(no_value)
+        ->type_name("PROGRAM");
     app.add_flag("--write-deps", o.write_deps, "-MD: write the names of the files that were read, as a make rule");
     app.add_option("--deps-file", o.deps_file, "-MF: where to write that rule")->check(no_name)->type_name("FILE");
     app.add_flag("--time-report", o.time_report, "Print how long each stage took");
@@ -152,7 +159,7 @@ std::expected<Options, ParseStop> parse_options(int argc, const char* const* arg
     app.set_version_flag("--version", std::string("chainc ") + version);
     declare(app, options, words);
     try {
-        app.parse(arguments(argc, argv));
+        app.parse(tool::for_parser(app, arguments(argc, argv)));
     } catch (const CLI::CallForHelp&) {
         return std::unexpected(ParseStop{0, app.help(), {}});
     } catch (const CLI::CallForVersion&) {

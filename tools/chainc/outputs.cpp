@@ -69,12 +69,12 @@ std::string path_for(const Options& o, const Kind& kind, std::size_t count) {
     return stem(o) + std::string(kind.extension);
 }
 
-void write(Compilation& c, const std::string& path, const auto& data) {
-    const auto written = write_output(path, data);
-    if (written) return;
-    const std::string shown = path == "-" ? "standard output" : "`" + path + "`";
+void write(Compilation& c, const OutputPlace& place, const auto& data) {
+    const auto written = write_output(place.path, data);
+    if (written) return report_lost(c.diagnostics, place.path, *written);
+    const std::string shown = place.path == "-" ? "standard output" : "`" + place.path + "`";
     c.diagnostics.report(501, {}, fmt::format("cannot write {}: {}", shown, written.error()),
-                         "choose another place with `-o FILE`");
+                         fmt::format("choose another place with `{} FILE`", place.option));
 }
 
 struct Output {
@@ -103,15 +103,15 @@ std::vector<Output> outputs(const Options& o) {
 }
 
 void write_one(Compilation& c, const Output& output, const std::string& first) {
-    const auto& [what, option, path] = output.place;
+    const OutputPlace& place = output.place;
     if (output.kind != nullptr && output.kind->text == nullptr)
-        write(c, path, std::span<const std::uint8_t>(c.elf));
+        write(c, place, std::span<const std::uint8_t>(c.elf));
     else if (output.kind != nullptr)
-        write(c, path, std::string_view(output.kind->text(c)));
-    else if (option == "--source-map")
-        write(c, path, std::string_view(SourceMap(c.loader).to_json(c.sources)));
+        write(c, place, std::string_view(output.kind->text(c)));
+    else if (place.option == "--source-map")
+        write(c, place, std::string_view(SourceMap(c.loader).to_json(c.sources)));
     else
-        write(c, path, std::string_view(dependency_rule(dependency_target(c.options, first), c.loader)));
+        write(c, place, std::string_view(dependency_rule(dependency_target(c.options, first), c.loader)));
 }
 
 std::size_t position(std::string_view stage) {
@@ -147,7 +147,12 @@ void write_outputs(Compilation& c) {
     refuse_collisions(places, c.loader, c.diagnostics);
     if (c.diagnostics.has_errors()) return;
     const std::string first = wanted(c.options).empty() ? "" : all.front().place.path;
-    for (const Output& output : all) write_one(c, output, first);
+    // What is made for the output comes before it: where one cannot be written, make and its like find no new output.
+    for (const bool is_output : {false, true}) {
+        for (const Output& output : all)
+            if ((output.kind != nullptr) == is_output) write_one(c, output, first);
+        if (c.diagnostics.has_errors()) return;
+    }
 }
 
 }  // namespace chainio::chainc

@@ -12,7 +12,10 @@ struct SystemFact {
     std::string remedy;  // how to get more; empty when there is nothing to get
 };
 
-std::vector<SystemFact> check_system();
+// Of the interfaces, too, that are named. Nothing is attached to them, or taken off.
+std::vector<SystemFact> check_system(const std::vector<std::string>& interfaces);
+// Whether services can be served, by all the interfaces that are named.
+bool can_serve(const std::vector<SystemFact>& facts);
 std::string facts_text(const std::vector<SystemFact>& facts);
 std::string facts_json(const std::vector<SystemFact>& facts);
 

@@ -1,10 +1,13 @@
 #include "tools/chainio-runtime/check_xdp.h"
 
+#include <bpf/libbpf.h>
 #include <fcntl.h>
-#include <linux/if.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
+#include <net/if.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -13,8 +16,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "runtime/net/interface.h"
 #include "runtime/net/port.h"
 
 namespace chainio::runtime_tool {
@@ -97,7 +103,74 @@ std::string try_it() {
     return port ? kOk + (*port)->describe() : kMissing + port.error().message;
 }
 
+// What the driver says of itself, from Linux 6.3 on.
+std::string driver_modes(const net::Interface& interface) {
+    constexpr std::uint64_t kBasic = 1, kZeroCopy = 8;  // NETDEV_XDP_ACT_…
+    if (net::runs_on_members(interface)) return "generic XDP, as its driver runs programs on its members";
+    bpf_xdp_query_opts found{};
+    found.sz = sizeof found;
+    if (bpf_xdp_query(static_cast<int>(interface.index), 0, &found) != 0) return "modes unknown";
+    if ((found.feature_flags & kBasic) == 0) return "generic XDP, or native where the driver does not say so";
+    return (found.feature_flags & kZeroCopy) != 0 ? "native XDP, zero-copy" : "native XDP, copy";
+}
+
+std::string program_text(const net::AttachedProgram& program) {
+    return fmt::format("'{}' (id {}{})", program.name, program.id, program.generic ? ", generic" : "");
+}
+
+constexpr const char* kBeside =
+    "libxdp's dispatcher is joined; beside another program nothing is taken, and services are served by sockets";
+
 }  // namespace
+
+SystemFact interface_fact(const std::string& name) {
+    SystemFact fact{fmt::format("interface {}", name), "ok", "", ""};
+    const auto interface = net::find_interface(name);
+    if (!interface) {
+        fact.state = "missing";
+        fact.detail = interface.error();
+        fact.remedy = "a daemon takes it once it is there";
+        return fact;
+    }
+    if (interface->loopback || !interface->ethernet) {
+        fact.state = "missing";
+        fact.detail = interface->loopback ? "what this machine sends to itself" : "its packets are no Ethernet";
+        fact.remedy = "give the interface that clients come by; there services `via xdp` are served by sockets";
+        return fact;
+    }
+    fact.detail =
+        fmt::format("{}, {}, {} queue{}, MTU {}, {}", interface->driver, interface->up ? "up" : "down",
+                    interface->queues, interface->queues == 1 ? "" : "s", interface->mtu, driver_modes(*interface));
+    const auto program = net::attached_program(*interface);
+    if (!program || *program) {
+        fact.state = "limited";
+        fact.detail += program ? fmt::format("; the XDP program {} is there", program_text(**program))
+                               : fmt::format("; {}", program.error());
+        fact.remedy = kBeside;
+    } else if (!interface->up) {
+        fact.state = "limited";
+        fact.remedy = fmt::format("`ip link set {} up`", name);
+    }
+    return fact;
+}
+
+SystemFact programs_fact() {
+    std::vector<std::string> found;
+    std::string unknown;
+    const std::unique_ptr<struct if_nameindex, decltype(&if_freenameindex)> all(if_nameindex(), &if_freenameindex);
+    if (all == nullptr) return {"XDP programs", "unknown", std::strerror(errno), ""};
+    for (const auto* each = all.get(); each != nullptr && each->if_index != 0; each++) {
+        net::Interface interface;
+        interface.name = each->if_name;
+        interface.index = each->if_index;
+        const auto program = net::attached_program(interface);
+        if (!program) unknown = fmt::format("{} cannot be asked: {}", each->if_name, program.error());
+        if (program && *program) found.push_back(fmt::format("{}: {}", each->if_name, program_text(**program)));
+    }
+    if (found.empty() && !unknown.empty()) return {"XDP programs", "unknown", unknown, ""};
+    if (found.empty()) return {"XDP programs", "ok", "no interface has one", ""};
+    return {"XDP programs", "limited", fmt::format("{}", fmt::join(found, ", ")), kBeside};
+}
 
 SystemFact xdp_fact() {
     const auto missing = [](const std::string& detail) {

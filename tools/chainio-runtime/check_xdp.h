@@ -5,5 +5,9 @@
 namespace chainio::runtime_tool {
 
 SystemFact xdp_fact();
+// What services `via xdp` would have of an interface.
+SystemFact interface_fact(const std::string& name);
+// Which of the machine's interfaces have an XDP program already.
+SystemFact programs_fact();
 
 }  // namespace chainio::runtime_tool

@@ -17,7 +17,11 @@ bool Client::read_some() {
     const ssize_t got = recv(fd_, buffer, sizeof buffer, MSG_DONTWAIT);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
     if (got == 0) {
-        // The peer has sent all it wants to; it may still read answers.
+        // The peer has sent all it wants to; it may still read answers, also to a last line without an end.
+        if (taken_ < input_.size() && input_.back() != '\n') {
+            input_ += '\n';
+            lines_++;
+        }
         closing_ = true;
         return true;
     }

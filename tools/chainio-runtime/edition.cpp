@@ -7,6 +7,7 @@
 #include <bit>
 #include <charconv>
 
+#include "compiler/ir/kernel_handlers.h"
 #include "runtime/net/interface.h"
 #include "tools/chainio-runtime/service.h"
 #include "tools/chainio/call_args.h"
@@ -44,6 +45,9 @@ std::expected<std::vector<OpenFile>, Problem> open_given(const Options& options,
     std::vector<OpenFile> files;
     std::vector<std::string> names;
     for (const auto& file : engine.spec().module().files) names.push_back(file.name);
+    if (options.files.size() > engine::kMostFiles)
+        return problem(kExitUsage, fmt::format("{} --file are given, where at most {} are opened", options.files.size(),
+                                               engine::kMostFiles));
     for (const std::string& pair : options.files) {
         const std::size_t equals = pair.find('=');
         if (equals == std::string::npos)
@@ -114,6 +118,21 @@ std::expected<std::vector<service::Server::Port>, Problem> ports_of(const Option
     return ports;
 }
 
+// None of a service's requests could be answered otherwise.
+std::expected<void, Problem> look_at_room(const Options& options, const ir::Module& module,
+                                          const service::Plan& plans) {
+    for (const service::EndpointPlan& plan : plans) {
+        if (!plan.refused.empty()) continue;
+        const ir::Service& of = module.services[plan.service];
+        const std::size_t least = service::shortest_request(of, of.endpoints[plan.endpoint].tcp);
+        if (least <= options.server.request_bytes) continue;
+        return problem(kExitUsage,
+                       fmt::format("service '{}': its requests are longer than --request-bytes {}; give at least {}",
+                                   of.name, options.server.request_bytes, least));
+    }
+    return {};
+}
+
 }  // namespace
 
 service::Files Edition::named_files() const {
@@ -122,15 +141,27 @@ service::Files Edition::named_files() const {
     return service::Files(std::move(named));
 }
 
-bool Edition::serves() const {
-    return std::ranges::any_of(service::plan_of(loaded->module(), kernel),
-                               [](const service::EndpointPlan& plan) { return plan.refused.empty(); });
+std::string Edition::endpoint_text(const service::EndpointPlan& of) const {
+    ir::Endpoint endpoint = loaded->module().services[of.service].endpoints[of.endpoint];
+    const auto given = std::ranges::find(ports, of.service, &service::Server::Port::service);
+    if (given != ports.end() && of.refused.empty()) endpoint.port = given->port;
+    return service::endpoint_text(endpoint);
 }
 
-bool Edition::serves_inside() const {
-    return std::ranges::any_of(service::plan_of(loaded->module(), kernel),
-                               [](const service::EndpointPlan& plan) { return plan.inside; });
+std::vector<std::string> Edition::not_served() const {
+    std::vector<std::string> out;
+    for (const service::EndpointPlan& each : plan)
+        if (!each.refused.empty())
+            out.push_back(fmt::format("service '{}' is not served at {}: {}",
+                                      loaded->module().services[each.service].name, endpoint_text(each), each.refused));
+    return out;
 }
+
+bool Edition::serves() const {
+    return std::ranges::any_of(plan, [](const service::EndpointPlan& each) { return each.refused.empty(); });
+}
+
+bool Edition::serves_inside() const { return std::ranges::any_of(plan, &service::EndpointPlan::inside); }
 
 bool tries(const Options& options) {
     return options.engine == "auto" && !options.no_ring && !options.interpret && options.server.interfaces.empty();
@@ -148,13 +179,19 @@ std::expected<std::shared_ptr<const spec::Loaded>, Problem> load(const Options& 
     return *loaded;
 }
 
+// Each --file takes a place.
+unsigned file_slots(const Options& options) {
+    return std::clamp(static_cast<unsigned>(options.files.size()), engine::EngineOptions{}.max_files,
+                      engine::kMostFiles);
+}
+
 std::expected<std::unique_ptr<ring::Shared>, std::string> make_ring(const Options& options,
                                                                     metrics::Fallbacks& fallbacks) {
     ring::SharedOptions wanted;
     wanted.entries = std::bit_ceil(std::clamp(options.server.connections, kLeastEntries, kMostEntries));
     wanted.cq_entries = 4 * wanted.entries;
     wanted.seats = kSeats;
-    wanted.file_slots = engine::EngineOptions{}.max_files;
+    wanted.file_slots = file_slots(options);
     // Inside the kernel the engine looks by itself, on a thread of its own.
     wanted.spin_us = options.engine == "kernel" ? 0 : options.spin_us;
     wanted.spin_where_it_pays = options.spin_auto;
@@ -164,6 +201,7 @@ std::expected<std::unique_ptr<ring::Shared>, std::string> make_ring(const Option
 engine::EngineOptions engine_options(const Options& options, ring::Shared* ring) {
     engine::EngineOptions wanted{.in_flight = options.in_flight,
                                  .umem_bytes = options.memory,
+                                 .max_files = file_slots(options),
                                  .use_ring = !options.no_ring,
                                  .ring = ring,
                                  .kernel = options.engine == "kernel",
@@ -187,14 +225,16 @@ std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& opt
     const engine::EngineOptions wanted = engine_options(options, ring);
     auto ports = ports_of(options, loaded->module());
     if (!ports) return std::unexpected(ports.error());
+    auto plan = service::plan_of(loaded->module(), wanted.kernel);
+    if (auto room = look_at_room(options, loaded->module(), plan); !room) return std::unexpected(room.error());
     auto engine =
         memory ? engine::Engine::create(loaded, wanted, std::move(*memory)) : engine::Engine::create(loaded, wanted);
     if (!engine) return problem(kExitSystem, engine.error());
     auto edition = std::make_unique<Edition>();
+    edition->plan = std::move(plan);
     edition->ports = std::move(*ports);
     edition->loaded = std::move(loaded);
     edition->engine = std::move(*engine);
-    edition->kernel = wanted.kernel;
     edition->calls.resize(edition->engine->capacity());
     for (std::uint32_t i = edition->engine->capacity(); i-- > 0;) edition->free.push_back(i);
     return edition;
@@ -203,16 +243,18 @@ std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& opt
 std::expected<void, std::string> make_room(const Options& options, const Edition& edition) {
     constexpr rlim_t kOthers = 128 + Service::kMostClients, kOfInterface = 128;
     const unsigned connections = edition.serves() ? options.server.connections : 0;
+    const unsigned spare = connections != 0 ? service::Server::kSparePlaces : 0;
     const rlim_t wanted =
-        kOthers + connections + 2 * options.files.size() + kOfInterface * options.server.interfaces.size();
+        kOthers + connections + spare + 2 * options.files.size() + kOfInterface * options.server.interfaces.size();
     rlimit limit{};
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return {};
     const rlimit raised{wanted, std::max(limit.rlim_max, wanted)};
     if (setrlimit(RLIMIT_NOFILE, &raised) == 0) return {};
+    const std::string of = connections != 0 ? fmt::format("{} connections want", connections) : "the daemon wants";
     return std::unexpected(
-        fmt::format("{} connections want {} open files, and this process may have {}: raise its limit (`ulimit -n {}`, "
-                    "LimitNOFILE= of a systemd unit), or give fewer --connections",
-                    connections, wanted, limit.rlim_cur, wanted));
+        fmt::format("{} {} open files, and this process may have {}: raise its limit (`ulimit -n {}`, LimitNOFILE= of "
+                    "a systemd unit){}",
+                    of, wanted, limit.rlim_cur, wanted, connections != 0 ? ", or give fewer --connections" : ""));
 }
 
 std::expected<void, Problem> look_at_given(const Options& options, Edition& edition) {
@@ -224,7 +266,7 @@ std::expected<void, Problem> look_at_given(const Options& options, Edition& edit
     for (const std::uint32_t i : classes_of_one_file(module, edition.files))
         edition.files.push_back({module.files[i].pattern, {}, i, 0});
     const service::Files named = edition.named_files();
-    for (const service::EndpointPlan& plan : service::plan_of(module, edition.kernel)) {
+    for (const service::EndpointPlan& plan : edition.plan) {
         if (!plan.refused.empty()) continue;
         const ir::Service& of = module.services[plan.service];
         const std::string missing = service::missing_file(module, of, of.endpoints[plan.endpoint].tcp, named);
@@ -236,12 +278,15 @@ std::expected<void, Problem> look_at_given(const Options& options, Edition& edit
 
 std::expected<void, Problem> open_edition(const Options& options, Edition& edition) {
     const ir::Module& module = edition.loaded->module();
-    const bool calls =
-        std::ranges::any_of(module.chains, [](const auto& chain) { return chain.mode == ir::ChainMode::call; });
+    const bool calls = ir::has_call_chain(module);
+    std::string refused;
+    for (const std::string& each : edition.not_served()) refused += "; " + each;
     if (!calls && !edition.serves())
-        return problem(kExitFailed, fmt::format("'{}' has no call chain, so there is nothing to serve", options.spec));
+        return problem(kExitFailed,
+                       fmt::format("'{}' has no call chain{}, so there is nothing to serve{}", options.spec,
+                                   refused.empty() ? "" : ", and its services are refused", refused));
     if (options.socket.empty() && !edition.serves())
-        return problem(kExitUsage, "--socket PATH is wanted to serve call requests, or --check to only look");
+        return problem(kExitUsage, "--socket PATH is wanted to serve call requests, or --check to only look" + refused);
     auto files = open_files(options, *edition.engine);
     if (!files) return std::unexpected(files.error());
     edition.files = std::move(*files);

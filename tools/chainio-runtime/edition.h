@@ -26,13 +26,15 @@ struct Edition {
     std::shared_ptr<const spec::Loaded> loaded;
     std::unique_ptr<engine::Engine> engine;
     std::vector<OpenFile> files;
+    service::Plan plan;  // what becomes of the spec's endpoints
     std::vector<service::Server::Port> ports;
     std::vector<Call> calls;
     std::vector<std::uint32_t> free;  // of the calls
     unsigned number = 1;
-    bool kernel = false;  // the kernel engine was asked for
 
     service::Files named_files() const;
+    std::string endpoint_text(const service::EndpointPlan& of) const;  // with the port of --port where it is served
+    std::vector<std::string> not_served() const;                       // a sentence for each endpoint that is refused
     bool serves() const;         // whether the spec has an endpoint that this runtime serves
     bool serves_inside() const;  // by the kernel engine's loop
 };

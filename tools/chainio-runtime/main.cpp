@@ -1,5 +1,6 @@
 // `chainio-runtime --spec app.bpf.o`: says what it would run with which engine and why, and serves call requests.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -19,6 +20,8 @@
 #include "tools/chainio/sizes.h"
 #include "tools/chainio/standard_files.h"
 #include "tools/chainio/summary.h"
+#include "tools/chainio/whole.h"
+#include "tools/chainio/words.h"
 
 namespace chainio::runtime_tool {
 namespace {
@@ -38,6 +41,21 @@ std::string given_twice(const std::vector<std::string>& interfaces) {
     return {};
 }
 
+// What has nothing to do with the machine would be taken for checked.
+std::string not_checked(const CLI::App& app) {
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app.get_options()) {
+        const std::string name = option->get_name();
+        if (option->count() != 0 && name != "--check-system" && name != "--interface" && name != "--json")
+            names.push_back(name);
+    }
+    if (names.empty()) return {};
+    return fmt::format(
+        "--check-system looks at the machine, and at each --interface: it goes not with {}; `--check` "
+        "looks at a spec and what is given with it",
+        fmt::join(names, ", "));
+}
+
 void take_spin(Options& options, const std::string& text) {
     constexpr unsigned kAutoUs = 50;  // a processor of a virtual machine takes as long to wake up
     options.spin_auto = text == "auto";
@@ -47,9 +65,9 @@ void take_spin(Options& options, const std::string& text) {
 
 int run(const Options& options) {
     if (options.check_system) {
-        const auto facts = check_system();
+        const auto facts = check_system(options.server.interfaces);
         fmt::print("{}{}", options.json ? facts_json(facts) : facts_text(facts), options.json ? "\n" : "");
-        return tool::printed("chainio-runtime", kExitOk);
+        return tool::printed("chainio-runtime", can_serve(facts) ? kExitOk : kExitSystem);
     }
     if (options.spec.empty()) return fail(kExitUsage, "--spec ARTIFACT is wanted (or --check-system)");
     const bool kernel = options.engine == "kernel";
@@ -82,7 +100,7 @@ int run(const Options& options) {
         kernel ? "kernel engine (as asked)"
                : fmt::format("user engine ({})", tries(options) ? (*edition)->engine->choice() : why_untried(options));
     const std::string no_ring = ring ? std::string() : ring.error();
-    const auto rows = plan_of(**loaded, why, kernel, (*edition)->engine->choosing(), no_ring, (*edition)->ports);
+    const auto rows = plan_of(**edition, why, (*edition)->engine->choosing(), no_ring);
     if (options.json) {
         fmt::print("{}\n", plan_json(rows));
     } else {
@@ -115,7 +133,7 @@ int main(int argc, char** argv) {
             ->allow_extra_args(false)
             ->take_all();
         app.add_option("--in-flight", options.in_flight, "chains at once")
-            ->check(CLI::Range(1, 65536))
+            ->transform(chainio::tool::Whole(1, 65536))
             ->capture_default_str();
         app.add_option("--bind", options.server.address, "address that the spec's services listen at")
             ->capture_default_str();
@@ -123,22 +141,23 @@ int main(int argc, char** argv) {
             ->allow_extra_args(false)
             ->take_all();
         app.add_option("--connections", options.server.connections, "connections of services at once")
-            ->check(CLI::Range(1, 65536))
+            ->transform(chainio::tool::Whole(1, 65536))
             ->capture_default_str();
         app.add_option("--requests", options.server.requests, "requests of services that run at once")
-            ->check(CLI::Range(1, 65535))
+            ->transform(chainio::tool::Whole(1, 65535))
             ->capture_default_str();
         app.add_option("--waiting", options.server.waiting, "requests that wait for their turn; more are shed")
-            ->check(CLI::Range(1, 65536))
+            ->transform(chainio::tool::Whole(1, 65536))
             ->capture_default_str();
         app.add_option("--request-bytes", options.server.request_bytes, "longest request, over tcp or in a datagram")
-            ->check(CLI::Range(1, 65536))
+            ->transform(chainio::tool::Whole(1, 65536))
             ->capture_default_str();
         app.add_option("--datagram-bytes", options.server.datagram_bytes,
                        "longest datagram of a reply that is cut into several")
-            ->check(CLI::Range(256, 65507))
+            ->transform(chainio::tool::Whole(256, 65507))
             ->capture_default_str();
         app.add_option("--interface", options.server.interfaces, "take the datagrams of `via xdp` off this interface")
+            ->check(chainio::tool::no_name)
             ->allow_extra_args(false)
             ->take_all();
         app.add_option("--xdp-copy", options.xdp_copy, "what AF_XDP is to do with packets")
@@ -151,7 +170,7 @@ int main(int argc, char** argv) {
                      "let XDP programs of others come to the interfaces, by libxdp's dispatcher");
         app.add_option("--timeout", options.timeout_ms,
                        "milliseconds for the rest of a request, and for a client to take a reply")
-            ->check(CLI::Range(1, 3'600'000))
+            ->transform(chainio::tool::Whole(1, 3'600'000))
             ->capture_default_str();
         app.add_option("--memory", options.memory, "bytes for blocks, 256 KiB and more")
             ->transform(chainio::tool::Size());
@@ -160,11 +179,11 @@ int main(int argc, char** argv) {
         app.add_option_function<std::string>(
                "--spin", [&options](const std::string& text) { chainio::runtime_tool::take_spin(options, text); },
                "microseconds that it looks for completions and requests before it sleeps; auto: 50 where that pays")
-            ->check(CLI::IsMember({"auto"}) | CLI::Range(0, 1'000'000));
+            ->transform(CLI::IsMember({"auto"}) | chainio::tool::Whole(0, 1'000'000));
         app.add_option("--zero-copy", options.zero_copy,
                        "over tcp, results of that many bytes and more are sent without a copy (49152); inside the "
                        "kernel, replies (16384); 0: none")
-            ->check(CLI::Range(0, 65536));
+            ->transform(chainio::tool::Whole(0, 65536));
         app.add_flag("--interpret", options.interpret, "run steps by the IR interpreter");
         app.add_flag("--no-ring", options.no_ring, "read by plain preads instead of io_uring");
         app.add_flag("--json", options.json, "print tables as JSON");
@@ -177,9 +196,13 @@ int main(int argc, char** argv) {
             "after what it has taken on; SIGHUP has the artifact and the "
             "files opened anew.");
         try {
-            app.parse(argc, argv);
+            app.parse(chainio::tool::for_parser(app, argc, argv));
         } catch (const CLI::ParseError& error) {
             return chainio::tool::parse_end(app, error);
+        }
+        if (options.check_system) {
+            if (const std::string wrong = chainio::runtime_tool::not_checked(app); !wrong.empty())
+                return chainio::runtime_tool::fail(chainio::runtime_tool::kExitUsage, wrong);
         }
         return chainio::runtime_tool::run(options);
     } catch (const std::exception& error) {

@@ -56,13 +56,6 @@ PlanRow cache_row(const ir::Service& service) {
                         static_cast<double>(service.cache.ttl_ns) / 1e6)};
 }
 
-std::string endpoint_text(ir::Endpoint endpoint, std::uint32_t service,
-                          const std::vector<service::Server::Port>& ports) {
-    const auto given = std::ranges::find(ports, service, &service::Server::Port::service);
-    if (given != ports.end()) endpoint.port = given->port;
-    return service::endpoint_text(endpoint);
-}
-
 bool could_be_inside(const ir::Module& module, const service::EndpointPlan& plan) {
     return std::ranges::any_of(service::plan_of(module, true), [&](const service::EndpointPlan& other) {
         return other.service == plan.service && other.endpoint == plan.endpoint && other.inside;
@@ -89,15 +82,15 @@ void add_recorded(const ir::Module& module, std::vector<PlanRow>& rows) {
 
 }  // namespace
 
-std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine, bool kernel, bool tried,
-                             const std::string& no_ring, const std::vector<service::Server::Port>& ports) {
-    const ir::Module& module = spec.module();
+std::vector<PlanRow> plan_of(const Edition& edition, const std::string& engine, bool tried,
+                             const std::string& no_ring) {
+    const ir::Module& module = edition.loaded->module();
     std::vector<PlanRow> rows;
     add_files(module, rows);
     add_chains(module, engine, rows);
-    for (const service::EndpointPlan& plan : service::plan_of(module, kernel)) {
+    for (const service::EndpointPlan& plan : edition.plan) {
         const ir::Service& service = module.services[plan.service];
-        const std::string endpoint = endpoint_text(service.endpoints[plan.endpoint], plan.service, ports);
+        const std::string endpoint = edition.endpoint_text(plan);
         const bool xdp = service.endpoints[plan.endpoint].via == "xdp";
         std::string why = plan.refused.empty() ? no_ring : plan.refused;
         const bool refused = !why.empty();

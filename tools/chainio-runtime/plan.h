@@ -3,8 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/service/server.h"
-#include "runtime/spec/loaded.h"
+#include "tools/chainio-runtime/edition.h"
 
 namespace chainio::runtime_tool {
 
@@ -14,11 +13,9 @@ struct PlanRow {
     std::string why;
 };
 
-// With `kernel` by the kernel engine; `tried`: by the user engine, until a trial is over. `no_ring`: why there is no
-// io_uring, without which no service runs; empty where there is one. `ports`: where services are instead of where the
-// spec has them.
-std::vector<PlanRow> plan_of(const spec::Loaded& spec, const std::string& engine, bool kernel, bool tried,
-                             const std::string& no_ring, const std::vector<service::Server::Port>& ports);
+// `tried`: by the user engine, until a trial is over. `no_ring`: why there is no io_uring, without which no service
+// runs; empty where there is one.
+std::vector<PlanRow> plan_of(const Edition& edition, const std::string& engine, bool tried, const std::string& no_ring);
 std::string plan_text(const std::vector<PlanRow>& rows);
 std::string plan_json(const std::vector<PlanRow>& rows);
 

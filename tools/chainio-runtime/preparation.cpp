@@ -38,11 +38,14 @@ std::expected<Prepared, Problem> prepare(const Options& options, std::shared_ptr
     });
 }
 
-std::expected<std::unique_ptr<Edition>, Problem> complete(const Options& options, Prepared prepared,
-                                                          ring::Shared* ring) {
+std::expected<std::unique_ptr<Edition>, Problem> complete(const Options& options, Prepared prepared, ring::Shared* ring,
+                                                          bool serving) {
     return with_memory([&]() -> std::expected<std::unique_ptr<Edition>, Problem> {
         auto made = make_edition(options, std::move(prepared.loaded), ring, std::move(prepared.memory));
         if (!made) return made;
+        if (serving)
+            service::place_outside((*made)->loaded->module(), "a reload puts nothing inside the kernel; start again",
+                                   (*made)->plan);
         if (auto opened = open_edition(options, **made); !opened) return std::unexpected(opened.error());
         return made;
     });

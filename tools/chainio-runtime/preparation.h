@@ -17,9 +17,10 @@ struct Prepared {
 };
 // `loaded` may be null: then the artifact is read. That there is no memory for an edition is a problem like others.
 std::expected<Prepared, Problem> prepare(const Options& options, std::shared_ptr<const spec::Loaded> loaded);
-// The edition that was prepared, with its files open.
-std::expected<std::unique_ptr<Edition>, Problem> complete(const Options& options, Prepared prepared,
-                                                          ring::Shared* ring);
+// The edition that was prepared, with its files open. With `serving` a server is there already, which takes it over:
+// none of its endpoints can be inside the kernel.
+std::expected<std::unique_ptr<Edition>, Problem> complete(const Options& options, Prepared prepared, ring::Shared* ring,
+                                                          bool serving);
 
 class Preparation {
   public:

@@ -37,7 +37,7 @@ int serve(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<
     wait_for_no_reader();
     notify_manager("READY=1\nSTATUS=edition 1 of '" + diag::escaped(options.spec) + "' runs");
     if (auto served = service.run(); !served) return fail(kExitSystem, served.error());
-    service.leave_if_reads_are_held();
+    service.leave_if_held();
     const std::uint64_t answered = service.answered();
     service.end();
     say(fmt::format("stopped after {} answers\n", answered));

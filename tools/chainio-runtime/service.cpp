@@ -50,6 +50,15 @@ bool is_served(const sockaddr_un& address) {
     return served;
 }
 
+constexpr std::pair<dev_t, ino_t> kNoFile;
+
+// Its device and inode.
+std::pair<dev_t, ino_t> file_of(const std::string& path) {
+    struct stat info{};
+    if (lstat(path.c_str(), &info) != 0) return kNoFile;
+    return {info.st_dev, info.st_ino};
+}
+
 }  // namespace
 
 Service::Service(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<ring::Shared> ring,
@@ -67,8 +76,10 @@ Service::~Service() {
 
 void Service::stop_listening() {
     if (listener_ < 0) return;
+    // First, as whoever finds a socket that nobody serves puts an own one in its place. One that was put there, because
+    // somebody had removed ours, stays; one that cannot be asked about is ours as far as anybody knows.
+    if (const auto now = file_of(path_); now == own_ || now == kNoFile) unlink(path_.c_str());
     close(std::exchange(listener_, -1));
-    unlink(path_.c_str());
 }
 
 std::expected<void, std::string> Service::listen(const std::string& path) {
@@ -97,7 +108,9 @@ std::expected<void, std::string> Service::listen(const std::string& path) {
     const mode_t before = umask(0177);
     const int bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
     umask(before);
-    if (bound != 0 || ::listen(fd, 64) != 0) {
+    // Without the file's number it could not be told at the end whether it is still ours to remove.
+    if (bound == 0) own_ = file_of(path);
+    if (bound != 0 || own_ == kNoFile || ::listen(fd, 64) != 0) {
         const int why = errno;
         close(fd);
         if (bound == 0) unlink(path.c_str());
@@ -148,6 +161,7 @@ bool Service::start(std::uint64_t key, Client& client, const std::string& line) 
         case Op::stats: {
             nlohmann::ordered_json json;
             json["id"] = request->id;
+            if (server_ != nullptr) server_->look_for_dropped();
             json["stats"] = stats();
             client.send(json_line(json));
             return true;

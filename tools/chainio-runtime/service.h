@@ -1,5 +1,7 @@
 // Call requests over a Unix socket: one JSON object a line in, one a line out, in the order in which chains end.
 #pragma once
+#include <sys/types.h>
+
 #include <array>
 #include <chrono>
 #include <climits>
@@ -42,8 +44,8 @@ class Service {
     std::expected<void, std::string> watch_signals();
     // Serves until SIGTERM or SIGINT, then answers what it has taken on and returns. A second signal ends it at once.
     std::expected<void, std::string> run();
-    // After run(): ends the process where reads have not ended, instead of waiting for them.
-    void leave_if_reads_are_held();
+    // After run(): ends the process where reads have not ended, or a reload is being prepared, instead of waiting.
+    void leave_if_held();
     // Behind that: what serves ends, and looks whether the editions gave all frames back.
     void end();
     std::uint64_t answered() const;
@@ -90,13 +92,17 @@ class Service {
     // service_reload.cpp
     std::expected<void, std::string> make_server(Edition& edition);
     std::expected<void, std::string> make_server_outside(Edition& edition, const service::ServerOptions& wanted);
-    std::expected<void, std::string> make_inside(Edition& edition, service::ServerOptions& wanted);
+    std::expected<void, std::string> make_inside(Edition& edition, const service::ServerOptions& wanted);
+    void note_outside(const Edition& edition);
     std::string news();
     void reload_if_due();
     void begin_reload(bool artifact);
     void finish_reload(std::expected<Prepared, Problem> prepared);
+    void give_up_reloads();
     bool look_at_files(bool at_once);
-    void answer_all(std::vector<Asked>& asked, const std::expected<void, Problem>& result);
+    // `refused`: endpoints that are not served though the reload is done.
+    void answer_all(std::vector<Asked>& asked, const std::expected<void, Problem>& result,
+                    const std::vector<std::string>& refused = {});
     std::expected<void, Problem> take_over(std::expected<Prepared, Problem> prepared);
     void told(const std::expected<void, Problem>& result);
     void end_edition();
@@ -116,10 +122,15 @@ class Service {
     FileWatch watch_;
     std::chrono::steady_clock::time_point looked_, told_;
     std::chrono::steady_clock::time_point accept_again_;  // clients of the control socket, after a shortage
-    std::map<std::string, std::uint64_t> shed_;           // by service, as far as it was told
+    struct Told {
+        std::uint64_t shed = 0, dropped = 0, refused = 0, displaced = 0;
+    };
+    std::map<std::string, Told> overload_;                // by service, as far as it was told
+    std::map<std::string, std::uint64_t> dropped_;        // by interface, likewise
     std::set<std::pair<std::string, std::string>> said_;  // fallbacks, by name and reason
     std::array<std::uint64_t, 3> looked_for_news_{};      // the edition, its engine's fallbacks and ours, as they were
     std::string path_;
+    std::pair<dev_t, ino_t> own_{};  // of the socket there
     int listener_ = -1, signals_ = -1;
     unsigned stops_ = 0;
     unsigned choosing_ = 0;  // the edition whose engine is not chosen yet

@@ -34,6 +34,7 @@ std::expected<void, std::string> Service::make_server(Edition& edition) {
     if (options_.xdp_attach != "automatic")
         wanted.attach = options_.xdp_attach == "native" ? net::Attach::native : net::Attach::generic;
     wanted.timeout_ns = std::uint64_t{options_.timeout_ms} * 1'000'000;
+    note_outside(edition);
     if (edition.serves_inside()) {
         if (auto made = make_inside(edition, wanted); !made) return made;
     }
@@ -49,38 +50,39 @@ std::expected<void, std::string> Service::make_server_outside(Edition& edition, 
         if (!ring) return std::unexpected(ring.error());
         return std::unexpected(std::string("the io_uring can be had only since the start; start again"));
     }
-    auto made =
-        service::Server::create(*edition.engine, edition.named_files(), wanted, edition.ports, *ring_, fallbacks_);
+    auto made = service::Server::create(*edition.engine, edition.named_files(), wanted, edition.plan, edition.ports,
+                                        *ring_, fallbacks_);
     if (!made) return std::unexpected(made.error());
     server_ = std::move(*made);
     return {};
 }
 
-// The services that the kernel can answer leave the server's; where the kernel does not take them, those that are
-// `via auto` stay, and that is noted.
-std::expected<void, std::string> Service::make_inside(Edition& edition, service::ServerOptions& wanted) {
+void Service::note_outside(const Edition& edition) {
     const ir::Module& module = edition.loaded->module();
-    const auto plans = service::plan_of(module, true);
-    for (const service::EndpointPlan& plan : plans)
+    for (const service::EndpointPlan& plan : edition.plan)
         if (!plan.outside.empty())
             fallbacks_.note("kernel-sockets", fmt::format("service '{}' is answered in user space: {}",
                                                           module.services[plan.service].name, plan.outside));
+}
+
+// The services that the kernel can answer leave the server's; where the kernel does not take them, those that are
+// `via auto` stay, and that is noted.
+std::expected<void, std::string> Service::make_inside(Edition& edition, const service::ServerOptions& wanted) {
+    const ir::Module& module = edition.loaded->module();
     auto made = service::Inside::create(*edition.engine, edition.loaded, edition.named_files(),
                                         {.address = wanted.address,
                                          .connections = wanted.connections,
-                                         .request_bytes = wanted.request_bytes,
                                          .timeout_ns = wanted.timeout_ns,
                                          .spin_us = options_.spin_us_said(),
                                          .zero_copy_bytes = options_.zero_copy.value_or(kZeroCopyInside)},
-                                        edition.ports, fallbacks_);
+                                        edition.plan, edition.ports, fallbacks_);
     if (made) {
         inside_ = std::move(*made);
-        wanted.inside = inside_->services();
         auto started = inside_->loop().start();
         if (!started) inside_.reset();
         return started;
     }
-    for (const service::EndpointPlan& plan : plans) {
+    for (const service::EndpointPlan& plan : edition.plan) {
         const ir::Service& service = module.services[plan.service];
         if (!plan.inside || service.endpoints[plan.endpoint].via != "kernel") continue;
         const std::string named = fmt::format("service '{}'", service.name), at = named + ": ";
@@ -91,6 +93,7 @@ std::expected<void, std::string> Service::make_inside(Edition& edition, service:
                                            error.substr(error.starts_with(at) ? at.size() : 0),
                                            of_all ? "; write `via auto`" : ""));
     }
+    service::place_outside(module, made.error(), edition.plan);
     fallbacks_.note("kernel-sockets", "services are answered in user space: " + made.error());
     return {};
 }
@@ -184,12 +187,22 @@ void Service::finish_reload(std::expected<Prepared, Problem> prepared) {
     notify_manager("READY=1\nSTATUS=" + diag::escaped(last_));
 }
 
+// The one that is being prepared, and those that wait for it or for the end of the edition before.
+void Service::give_up_reloads() {
+    const std::unexpected stops(Problem{kExitFailed, "the daemon stops"});
+    if (preparing_ != nullptr) told(stops);
+    answer_all(asked_, stops);
+    answer_all(forgetting_, stops);
+}
+
 // Of `invalidate` it means that the files from which replies are made are those that their names lead to by now.
-void Service::answer_all(std::vector<Asked>& asked, const std::expected<void, Problem>& result) {
+void Service::answer_all(std::vector<Asked>& asked, const std::expected<void, Problem>& result,
+                         const std::vector<std::string>& refused) {
     for (const Asked& each : asked) {
         nlohmann::ordered_json json;
         json["id"] = each.id;
         json["edition"] = now_->number;
+        if (!refused.empty()) json["refused"] = refused;
         answer(each.client, result ? json_line(json) : error_line(each.id, result.error().message));
     }
     asked.clear();
@@ -197,12 +210,13 @@ void Service::answer_all(std::vector<Asked>& asked, const std::expected<void, Pr
 
 std::expected<void, Problem> Service::take_over(std::expected<Prepared, Problem> prepared) {
     if (!prepared) return std::unexpected(prepared.error());
-    auto next = complete(options_, std::move(*prepared), ring_.get());
+    auto next = complete(options_, std::move(*prepared), ring_.get(), server_ != nullptr);
     if (!next) return std::unexpected(next.error());
     (*next)->number = now_->number + 1;
     std::expected<void, std::string> taken;
     if (server_ != nullptr) {
-        taken = server_->reload(*(*next)->engine, (*next)->named_files(), (*next)->ports);
+        taken = server_->reload(*(*next)->engine, (*next)->named_files(), (*next)->plan, (*next)->ports);
+        if (taken) note_outside(**next);
     } else if ((*next)->serves()) {
         taken = make_room(options_, **next);
         if (taken) taken = make_server(**next);
@@ -216,16 +230,18 @@ std::expected<void, Problem> Service::take_over(std::expected<Prepared, Problem>
 }
 
 void Service::told(const std::expected<void, Problem>& result) {
+    const auto refused = now_->not_served();
     if (result) {
         reloads_++;
         last_ = fmt::format("edition {} of '{}' runs ({})", now_->number, options_.spec, reload_.why);
+        for (const std::string& each : refused) last_ += "; " + each;
     } else {
         refused_++;
         last_ = fmt::format("edition {} goes on, the reload ({}) is refused: {}", now_->number, reload_.why,
                             result.error().message);
     }
     say(diag::escaped(last_) + "\n");
-    answer_all(reload_.asked, result);
+    answer_all(reload_.asked, result, refused);
     answer_all(reload_.forgetting, result);
 }
 
@@ -236,6 +252,8 @@ void Service::end_edition() {
     if (server_ != nullptr && server_->reloading()) return;
     tell_leaks(*before_);
     before_.reset();
+    // What it had locked counted for the limit of locked memory (RLIMIT_MEMLOCK) when this one was made.
+    now_->engine->register_rest();
 }
 
 void Service::tell_leaks(const Edition& edition) {

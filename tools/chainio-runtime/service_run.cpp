@@ -6,6 +6,7 @@
 #include <chrono>
 #include <climits>
 #include <cstring>
+#include <utility>
 
 #include "tools/chainio-runtime/notify.h"
 #include "tools/chainio-runtime/pieces.h"
@@ -34,8 +35,12 @@ std::size_t Service::calls_in_flight() const {
     return of(*now_) + (before_ ? of(*before_) : 0);
 }
 
-// Chains that the device need not answer are to go on once others have had their turn.
-bool Service::has_ready() const { return now_->engine->has_ready() || (before_ && before_->engine->has_ready()); }
+// Chains that the device need not answer, and requests whose calls had their answers at once, are to go on once others
+// have had their turn.
+bool Service::has_ready() const {
+    return now_->engine->has_ready() || (before_ && before_->engine->has_ready()) ||
+           (server_ != nullptr && server_->has_ready());
+}
 
 bool Service::must_not_wait() const {
     return must_be_waited_for(*now_->engine) || (before_ && must_be_waited_for(*before_->engine)) || has_ready();
@@ -47,19 +52,48 @@ int Service::next_timeout_ms() const {
     return server < 0 || watch < 0 ? std::max(server, watch) : std::min(server, watch);
 }
 
-// Once a second, and at the end: what was shed since the last time.
+// Once a second, and at the end: what was shed since the last time, and what the kernel had no room for.
 void Service::tell_overload(bool at_end) {
     const auto now = std::chrono::steady_clock::now();
     if (server_ == nullptr || (!at_end && now - told_ < std::chrono::seconds(1))) return;
     told_ = now;
+    const auto more = [](std::uint64_t& before, std::uint64_t count) {
+        return count - std::min(std::exchange(before, count), count);
+    };
+    const unsigned most = options_.server.connections;
+    server_->look_for_dropped();
     const auto& services = now_->loaded->module().services;
     for (std::uint32_t i = 0; i < services.size(); i++) {
-        const std::uint64_t shed = server_->counters(i, true).shed + server_->counters(i, false).shed;
-        std::uint64_t& before = shed_[services[i].name];
-        if (shed > before)
-            say(fmt::format("overload: {} requests of service '{}' were shed, {} in all\n", shed - before,
-                            services[i].name, shed));
-        before = shed;
+        const service::ServiceCounters &tcp = server_->counters(i, true), &udp = server_->counters(i, false);
+        const std::string& name = services[i].name;
+        Told& before = overload_[name];
+        const std::uint64_t shed = tcp.shed + udp.shed;
+        if (const std::uint64_t count = more(before.shed, shed))
+            say(fmt::format("overload: {} requests of service '{}' were shed, {} in all\n", count, name, shed));
+        if (const std::uint64_t count = more(before.refused, tcp.refused))
+            say(
+                fmt::format("overload: {} connections of service '{}' were refused, as there were {} already "
+                            "(--connections), {} in all\n",
+                            count, name, most, tcp.refused));
+        if (const std::uint64_t count = more(before.displaced, tcp.displaced))
+            say(
+                fmt::format("overload: {} idle connections of service '{}' were closed for more urgent ones, as there "
+                            "were {} already (--connections), {} in all\n",
+                            count, name, most, tcp.displaced));
+        if (const std::uint64_t count = more(before.dropped, udp.dropped))
+            say(fmt::format(
+                "overload: {} datagrams of service '{}' were dropped by the kernel, as its socket was full, "
+                "{} in all\n",
+                count, name, udp.dropped));
+    }
+    for (std::size_t i = 0; i < server_->interface_count(); i++) {
+        const std::string& name = server_->interface_name(i);
+        const std::uint64_t dropped = server_->interface_dropped(i);
+        if (const std::uint64_t count = more(dropped_[name], dropped))
+            say(fmt::format(
+                "overload: {} datagrams that came by {} were dropped by the kernel, as its rings were full, "
+                "{} in all\n",
+                count, name, dropped));
     }
 }
 
@@ -117,7 +151,7 @@ std::expected<void, std::string> Service::run() {
         if (auto waited = wait(*ready || must_not_wait() ? 0 : next_timeout_ms()); !waited) return waited;
     }
     notify_manager("STOPPING=1");
-    if (preparing_ != nullptr) told(std::unexpected(Problem{kExitFailed, "the daemon stops"}));
+    give_up_reloads();
     if (inside_ != nullptr) inside_->loop().drain();
     if (auto drained = drain_server(); !drained) return drained;
     if (auto drained = drain_inside(); !drained) return drained;
@@ -147,15 +181,18 @@ std::expected<void, std::string> Service::run() {
     return {};
 }
 
-// The kernel may write into an engine's memory as long as it has reads, so that nobody can end an engine before. A disk
-// that does not answer is not to keep the process, which the kernel takes down with the memory.
-void Service::leave_if_reads_are_held() {
+// The kernel may write into an engine's memory as long as it has reads, so that nobody can end an engine before, and a
+// thread that prepares a reload has memory to take for seconds. Neither it nor a disk that does not answer is to keep
+// the process, which the kernel takes down with all of that.
+void Service::leave_if_held() {
     const unsigned held = in_flight(), left = reads();
     const bool ended = inside_ == nullptr || inside_->loop().end_within(kGivenUpMs);
-    if (held == 0 && left == 0 && ended) return;
+    const bool prepares = preparing_ != nullptr && !preparing_->is_done();
+    if (held == 0 && left == 0 && ended && !prepares) return;
     const std::string what = held != 0   ? fmt::format("{} chains are given up, whose reads have not ended", held)
                              : left != 0 ? fmt::format("{} reads of chains that were given up have not ended", left)
-                                         : "services inside the kernel are given up, whose reads have not ended";
+                             : !ended    ? "services inside the kernel are given up, whose reads have not ended"
+                                         : "a reload is given up, whose edition is not prepared";
     const std::uint64_t answers = answered();
     server_.reset();
     stop_listening();

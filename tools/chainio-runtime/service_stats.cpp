@@ -58,12 +58,13 @@ nlohmann::ordered_json counters_json(const Counters& of) {
     nlohmann::ordered_json json{{"connections", of.open},  {"accepted", of.accepted},    {"refused", of.refused},
                                 {"requests", of.requests}, {"answered", of.answered},    {"malformed", of.malformed},
                                 {"failed", of.failed},     {"unanswered", of.unanswered}};
-    if constexpr (!inside) json.update({{"shed", of.shed}, {"too_long", of.too_long}});
+    if constexpr (!inside) json.update({{"displaced", of.displaced}, {"shed", of.shed}, {"too_long", of.too_long}});
     json.update({{"timeouts", of.timeouts}, {"vanished", of.vanished}});
     if constexpr (inside)
         json.update({{"partial_sends", of.partial_sends}, {"waited_sends", of.waited_sends}});
     else
         json.update({{"datagrams", of.datagrams},
+                     {"dropped", of.dropped},
                      {"reply_too_long", of.reply_too_long},
                      {"payload_copies", of.payload_copies}});
     json.update({{"zero_copy_sends", of.zero_copy_sends},
@@ -85,8 +86,7 @@ std::uint64_t ended(const Counters& of) {
 std::uint64_t Service::answered() const {
     std::uint64_t answers = answered_;
     if (inside_ != nullptr)
-        for (const service::Listening& at : inside_->listening())
-            answers += ended(inside_->loop().counters(at.service));
+        for (const std::uint32_t service : inside_->services()) answers += ended(inside_->loop().counters(service));
     for (std::uint32_t i = 0; server_ != nullptr && i < now_->loaded->module().services.size(); i++)
         answers += ended(server_->counters(i, true)) + ended(server_->counters(i, false)) +
                    server_->kept(i).value_or(net::KeptCounters{}).hits;
@@ -102,6 +102,10 @@ nlohmann::ordered_json Service::service_stats() const {
                                    {"transport", at.tcp ? "tcp" : "udp"},
                                    {"address", at.address},
                                    {"port", at.port}};
+        auto with = nlohmann::ordered_json::array();
+        for (const service::Listening& other : server_->listening())
+            if (other.service == at.service && other.tcp == at.tcp && other.port != at.port) with.push_back(other.port);
+        if (!with.empty()) one["with_ports"] = std::move(with);
         one.update(counters_json(counters));
         one["p50_ns"] = counters.latency_ns.percentile(50);
         one["p99_ns"] = counters.latency_ns.percentile(99);
@@ -142,7 +146,7 @@ nlohmann::ordered_json Service::stats() const {
     const auto& chains = now_->loaded->module().chains;
     for (std::uint32_t i = 0; i < chains.size(); i++) {
         if (chains[i].mode != ir::ChainMode::call) continue;
-        json["chains"].push_back(nlohmann::ordered_json::parse(tool::summary_json(*now_->engine, i, 0)));
+        json["chains"].push_back(nlohmann::ordered_json::parse(tool::summary_json(*now_->engine, i, std::nullopt)));
     }
     json["services"] = inside_ != nullptr ? inside_stats() : nlohmann::ordered_json::array();
     if (inside_ != nullptr)

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <string_view>
 
 #include "runtime/sites/scan.h"
 
@@ -35,8 +36,13 @@ std::span<const std::uint8_t> standard_input() {
 
 }  // namespace
 
-int main() {
+int main(int count, char**) {
     using namespace chainio;
+    constexpr std::string_view kUsage =
+        "chainio-sites: reads a program's file from standard input, and writes in binary where that makes system "
+        "calls\n"
+        "without libc. It takes no arguments: `chainio run --rewrite` has it started before each program.\n";
+    if (count > 1) return write_all(kUsage.data(), kUsage.size()) ? 2 : 1;
     const sites::Scan found = sites::scan(standard_input());
     shim::SiteList list{};
     list.magic = shim::kSitesMagic;

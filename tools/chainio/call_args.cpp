@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "compiler/diag/diag.h"
@@ -10,8 +11,14 @@
 namespace chainio::tool {
 namespace {
 
+// Of a text that is long, as a line of megabytes, the begin says which it is.
 std::unexpected<std::string> wrong(const ir::Param& param, std::string_view text, const std::string& why) {
-    return std::unexpected(fmt::format("'{}' for parameter '{}': {}", text, param.name, why));
+    constexpr std::size_t kShown = 200;
+    std::size_t shown = std::min(text.size(), kShown);
+    const auto amid_character = [&] { return (static_cast<unsigned char>(text[shown]) & 0xc0) == 0x80; };
+    while (shown < text.size() && shown + 3 > kShown && amid_character()) shown--;
+    return std::unexpected(fmt::format("'{}{}' for parameter '{}': {}", text.substr(0, shown),
+                                       shown < text.size() ? "…" : "", param.name, why));
 }
 
 int hex_digit(char c) {
@@ -61,6 +68,13 @@ std::expected<std::vector<std::uint8_t>, std::string> parse_bytes(const ir::Para
     }
     if (bytes.size() > param.max) return wrong(param, text, fmt::format("it is longer than {} bytes", param.max));
     return bytes;
+}
+
+std::expected<Value, std::string> bytes_value(const ir::Param& param, std::string_view text) {
+    if (text.size() > param.max) return wrong(param, text, fmt::format("it is longer than {} bytes", param.max));
+    Value value;
+    value.bytes.assign(text.begin(), text.end());
+    return value;
 }
 
 std::expected<Value, std::string> parse_value(const ir::Param& param, std::string_view text) {

@@ -20,6 +20,8 @@ struct Value {
 std::expected<std::uint64_t, std::string> parse_scalar(const ir::Param& param, std::string_view text);
 // Text as it is, `hex:00ff`, or `text:…` for text that begins with one of these words.
 std::expected<std::vector<std::uint8_t>, std::string> parse_bytes(const ir::Param& param, std::string_view text);
+// These bytes, whatever they begin with.
+std::expected<Value, std::string> bytes_value(const ir::Param& param, std::string_view text);
 std::expected<Value, std::string> parse_value(const ir::Param& param, std::string_view text);
 
 // What the words behind `chainio call` say: artifact and chain, then parameters by name.

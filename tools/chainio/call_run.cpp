@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -162,6 +163,8 @@ class Call {
             const auto given = options_.words.named.find(param.name);
             const bool has = given != options_.words.named.end();
             if (param.kind == ir::Param::Kind::file) {
+                if (has && files == 1 && !options_.only_file.empty())
+                    return fail(kExitUsage, fmt::format("'{}' is given twice", param.name));
                 const std::string path = has ? given->second : files == 1 ? options_.only_file : "";
                 if (path.empty()) return missing(param, fmt::format("--file {}=PATH", param.name));
                 auto handle = engine_->open_file(param.file_class, path, options_.mode);
@@ -174,7 +177,8 @@ class Call {
             } else if (!options_.keys.empty()) {
                 from_keys_.push_back(i);
             } else {
-                return missing(param, fmt::format("--{} VALUE", param.name));
+                return missing(param, is_own(param.name) ? fmt::format("--arg {}=VALUE", param.name)
+                                                         : fmt::format("--{} VALUE", param.name));
             }
         }
         if (!options_.only_file.empty() && files != 1) {
@@ -188,6 +192,10 @@ class Call {
                                     chain_->name));
         }
         return {};
+    }
+
+    bool is_own(const std::string& name) const {
+        return std::ranges::find(options_.own_names, name) != options_.own_names.end();
     }
 
     std::unexpected<Failure> missing(const ir::Param& param, const std::string& how) {
@@ -209,7 +217,7 @@ class Call {
         auto count = engine_->reap({&completion, 1}, 1);
         if (!count) return fail(kExitSystem, count.error());
         const Result result = keep(completion);
-        print(result, "");
+        print(result, nullptr);
         if (result.outcome == CIO_OK || options_.json) return {};
         std::string meaning = "the chain's own word";
         if (result.outcome < spec::outcomes().size()) meaning = spec::outcomes()[result.outcome].meaning;
@@ -290,13 +298,14 @@ class Call {
 
     void print_ready() {
         while (!window_.empty() && window_.front().done) {
-            print(window_.front().result, window_.front().line);
+            print(window_.front().result, &window_.front().line);
             window_.pop_front();
             printed_++;
         }
     }
 
-    void print(const Result& result, const std::string& line) {
+    // With --keys, the line that was run.
+    void print(const Result& result, const std::string* line) {
         const bool ok = result.outcome == CIO_OK;
         failed_ += !ok;
         std::string text;
@@ -304,10 +313,10 @@ class Call {
             text = result_json(module(), *chain_, result, line) + "\n";
         } else if (options_.output == Output::raw) {
             text = ok ? value_text(*chain_, result, Output::raw) : "";
-        } else if (options_.keys.empty()) {
+        } else if (line == nullptr) {
             text = ok ? value_text(*chain_, result, options_.output) + "\n" : "";
         } else {
-            text = fmt::format("{}\t{}\t{}\n", line, spec::outcome_name(result.outcome, module().reasons),
+            text = fmt::format("{}\t{}\t{}\n", *line, spec::outcome_name(result.outcome, module().reasons),
                                ok ? value_text(*chain_, result, options_.output) : "");
         }
         std::fwrite(text.data(), 1, text.size(), stdout);

@@ -1,6 +1,7 @@
 // Running `chainio call` once its words are understood.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "runtime/engine/engine.h"
 #include "tools/chainio/call_args.h"
@@ -10,9 +11,10 @@ namespace chainio::tool {
 
 struct CallOptions {
     CallWords words;
-    std::string only_file;   // --file PATH without a name
-    std::string keys;        // file of arguments, "-" for standard input; empty: one run
-    unsigned in_flight = 0;  // 0: 1, or 64 with keys
+    std::string only_file;               // --file PATH without a name
+    std::vector<std::string> own_names;  // of the command's options: a parameter of such a name is given by --arg
+    std::string keys;                    // file of arguments, "-" for standard input; empty: one run
+    unsigned in_flight = 0;              // 0: 1, or 64 with keys
     std::uint64_t memory = 0;
     Output output = Output::text;
     engine::OpenMode mode = engine::OpenMode::as_declared;

@@ -9,6 +9,7 @@
 #include "tools/chainio/commands.h"
 #include "tools/chainio/named.h"
 #include "tools/chainio/sizes.h"
+#include "tools/chainio/whole.h"
 
 namespace chainio::tool {
 namespace {
@@ -37,6 +38,24 @@ bool split_pairs(const std::vector<std::string>& pairs, const char* option, std:
     return true;
 }
 
+// --file NAME=PATH, and --file PATH of the only file parameter.
+bool take_files(const std::vector<std::string>& files, CallOptions& options) {
+    for (const std::string& file : files) {
+        if (file.find('=') != std::string::npos) {
+            if (!split_pairs({file}, "file", options.words.named)) return false;
+            continue;
+        }
+        if (!options.only_file.empty()) {
+            fmt::print(stderr,
+                       "chainio call: --file is given twice, '{}' and '{}'; say what each is: --file NAME=PATH\n",
+                       diag::escaped(options.only_file), diag::escaped(file));
+            return false;
+        }
+        options.only_file = file;
+    }
+    return true;
+}
+
 }  // namespace
 
 void add_call(CLI::App& root, int& exit_code) {
@@ -53,20 +72,21 @@ void add_call(CLI::App& root, int& exit_code) {
     CallOptions& options = parsed->options;
     command->add_option("--file", parsed->files, "file for a file parameter: NAME=PATH")
         ->allow_extra_args(false)
-        ->take_all();
+        ->take_all()
+        ->check(no_name);
     command->add_option("--arg", parsed->args, "value for a parameter: NAME=VALUE")
         ->allow_extra_args(false)
         ->take_all();
     command->add_option("--keys", options.keys, "run once for each line of this file (-: standard input)")
         ->check(no_name);
     command->add_option("--in-flight", options.in_flight, "chains at once (default 1; 64 with --keys)")
-        ->check(CLI::Range(1, 65536));
+        ->transform(Whole(1, 65536));
     command->add_option("--memory", options.memory, "bytes for blocks, 256 KiB and more (default: by --in-flight)")
         ->transform(Size());
     command->add_option("--engine", parsed->engine, "user, kernel, or auto: user until kernel was tried and no worse")
         ->check(CLI::IsMember({"auto", "user", "kernel"}));
     command->add_option("--spin", options.spin_us, "microseconds that it looks for completions before it sleeps")
-        ->check(CLI::Range(0, 1'000'000));
+        ->transform(Whole(0, 1'000'000));
     command->add_option("--output", parsed->output, "raw, hex or text")->check(CLI::IsMember({"raw", "hex", "text"}));
     command->add_flag("--json", options.json, "one JSON object a run, then {\"summary\": …}");
     command->add_flag("--summary", options.summary, "print what the run did to stderr (with --keys it always is)");
@@ -102,11 +122,9 @@ void add_call(CLI::App& root, int& exit_code) {
         }
         chosen.words = std::move(*words);
         if (!split_pairs(parsed->args, "arg", chosen.words.named)) return;
-        for (const std::string& file : parsed->files) {
-            if (file.find('=') == std::string::npos)
-                chosen.only_file = file;
-            else if (!split_pairs({file}, "file", chosen.words.named))
-                return;
+        if (!take_files(parsed->files, chosen)) return;
+        for (const CLI::Option* option : command->get_options()) {
+            for (const std::string& name : option->get_lnames()) chosen.own_names.push_back(name);
         }
         chosen.output = parsed->output == "raw" ? Output::raw : parsed->output == "hex" ? Output::hex : Output::text;
         chosen.mode = parsed->direct     ? engine::OpenMode::direct

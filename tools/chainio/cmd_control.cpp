@@ -16,6 +16,7 @@
 
 #include "compiler/diag/utf8.h"
 #include "tools/chainio/commands.h"
+#include "tools/chainio/whole.h"
 
 namespace chainio::tool {
 namespace {
@@ -136,7 +137,7 @@ void add_control(CLI::App& root, int& exit_code) {
         ->required()
         ->check(CLI::IsMember({"stats", "reload", "invalidate"}));
     command->add_option("--timeout", parsed->timeout_s, "seconds to wait for the answer")
-        ->check(CLI::Range(1, 86400))
+        ->transform(Whole(1, 86400))
         ->capture_default_str();
     command->callback([parsed, &exit_code] { exit_code = control(*parsed); });
 }

@@ -2,8 +2,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bpf-templates/chainio_step.h"
 #include "compiler/backends/backends.h"
 #include "compiler/diag/utf8.h"
+#include "compiler/ir/visit.h"
 #include "runtime/spec/loaded.h"
 #include "tools/chainio/call_args.h"
 #include "tools/chainio/commands.h"
@@ -35,6 +41,7 @@ void print_files(const ir::Module& module) {
         if (file.immutable) show(" immutable");
         if (file.cache_levels != 0) show(" cache {} KiB levels {}", file.cache_bytes >> 10, file.cache_levels);
         if (!file.root.empty()) show(" root \"{}\"", file.root);
+        if (!file.index.empty()) show(" index \"{}\"", file.index);
         if (file.header_program >= 0)
             show(" header of {} bytes: {}", file.header_bytes, fmt::join(file.header_fields, ", "));
         show("\n");
@@ -68,6 +75,29 @@ void print_chains(const spec::Loaded& spec) {
     }
 }
 
+void add_words(const ir::Body& body, std::set<std::uint32_t>& words) {
+    for (const ir::Stmt& stmt : body) {
+        std::visit(
+            [&](const auto& node) {
+                if constexpr (requires { node.outcome; })
+                    if (node.outcome >= CIO_USER) words.insert(node.outcome - CIO_USER);
+            },
+            stmt.node);
+        ir::for_each_body(stmt, [&](const ir::Body& nested) { add_words(nested, words); });
+    }
+}
+
+// The spec's own words that a chain may end with. Those of handlers alone, such as the one of `fail close`, are said to
+// nobody.
+std::vector<std::string> reasons_of_chains(const ir::Module& module) {
+    std::set<std::uint32_t> words;
+    for (const ir::Program& program : module.programs)
+        if (program.kind != ir::ProgramKind::handler) add_words(program.body, words);
+    std::vector<std::string> out;
+    for (const std::uint32_t word : words) out.push_back(module.reasons.at(word));
+    return out;
+}
+
 void print_rest(const spec::Loaded& spec) {
     const ir::Module& module = spec.module();
     for (const auto& service : module.services) {
@@ -79,7 +109,8 @@ void print_rest(const spec::Loaded& spec) {
     for (const auto& socket : module.sockets)
         show("socket  {} {} {}\n", socket.name, socket.tcp ? "tcp" : "udp", socket.port);
     for (const auto& probe : module.probes) show("probe   {} = {} \"{}\"\n", probe.name, probe.kind, probe.site);
-    if (!module.reasons.empty()) show("reasons {}\n", fmt::join(module.reasons, ", "));
+    const std::vector<std::string> reasons = reasons_of_chains(module);
+    if (!reasons.empty()) show("reasons {}\n", fmt::join(reasons, ", "));
     for (std::size_t i = 0; i < module.programs.size(); i++) {
         show("program {} {}", i, module.programs[i].name);
         const auto& bounds = spec.artifact().bounds;

@@ -10,6 +10,7 @@
 #include "tools/chainio/named.h"
 #include "tools/chainio/run/session.h"
 #include "tools/chainio/sizes.h"
+#include "tools/chainio/whole.h"
 
 namespace chainio::tool {
 namespace {
@@ -54,7 +55,7 @@ void declare(CLI::App& command, RunGiven& parsed) {
                      "also catch system calls that dynamic programs make without libc, as Go does (x86-64)");
     command.add_option("--library", o.library, "the libchainio.so to preload")->check(no_name)->type_name("FILE");
     command.add_option("--in-flight", o.server.in_flight, "reads ahead at once (default 128)")
-        ->check(CLI::Range(1U, shadow::kMostInFlight));
+        ->transform(Whole(1, shadow::kMostInFlight));
     command.add_option("--memory", o.server.memory_bytes, "for blocks and scratch, 256 KiB to 16 GiB (default 32 MiB)")
         ->transform(Size());
     command

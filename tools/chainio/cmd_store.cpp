@@ -1,14 +1,17 @@
 // `chainio store`: makes stores of keys and values, and checks them.
 #include <fmt/format.h>
 
+#include <csignal>
 #include <memory>
 #include <string>
 
 #include "compiler/diag/utf8.h"
 #include "tools/chainio/commands.h"
+#include "tools/chainio/named.h"
 #include "tools/chainio/sizes.h"
 #include "tools/chainio/store/build.h"
 #include "tools/chainio/store/check.h"
+#include "tools/chainio/whole.h"
 
 namespace chainio::tool {
 namespace {
@@ -17,6 +20,8 @@ struct StoreGiven {
     store::BuildOptions options;
     std::string tsv, sqlite, table, query, duplicates = "refuse";
 };
+
+std::string no_query(const std::string& sql) { return sql.empty() ? "the query is empty" : ""; }
 
 int problems(const std::vector<std::string>& lines, bool system) {
     for (const auto& line : lines) fmt::print(stderr, "chainio store: {}\n", diag::escaped(line));
@@ -48,6 +53,7 @@ int build(const StoreGiven& given) {
     auto source =
         given.sqlite.empty() ? store::open_tsv(given.tsv) : store::open_sqlite(given.sqlite, given.table, given.query);
     if (!source) return problems({source.error().text}, source.error().system);
+    std::signal(SIGXFSZ, SIG_IGN);  // a store that is longer than a file may be is said
     const auto built = store::build(**source, given.options);
     if (!built) return problems(built.error().problems, built.error().system);
     fmt::print("{}: {}, seed {}", given.options.path, size_of(*built), built->seed);
@@ -77,15 +83,19 @@ void add_build(CLI::App& parent, int& exit_code) {
     auto given = std::make_shared<StoreGiven>();
     auto* command = parent.add_subcommand("build", "Make a store, or replace one");
     command->add_option("store", given->options.path, "the file to make")->required();
-    command->add_option("--from", given->tsv, "lines KEY, tab, VALUE and perhaps tab, FLAGS; - reads standard input");
-    command->add_option("--from-sqlite", given->sqlite, "an SQLite database");
-    command->add_option("--table", given->table, "of it, with the columns key, value and perhaps flags");
-    command->add_option("--query", given->query, "SQL that gives key, value and perhaps flags");
+    command->add_option("--from", given->tsv, "lines KEY, tab, VALUE and perhaps tab, FLAGS; - reads standard input")
+        ->check(no_name);
+    command->add_option("--from-sqlite", given->sqlite, "an SQLite database")->check(no_name);
+    command->add_option("--table", given->table, "of it, with the columns key, value and perhaps flags")
+        ->check(no_name);
+    command->add_option("--query", given->query, "SQL that gives key, value and perhaps flags")->check(no_query);
     command->add_option("--duplicates", given->duplicates, "of a key that comes again: refuse, first or last")
         ->check(CLI::IsMember({"refuse", "first", "last"}))
         ->capture_default_str();
     command->add_flag("--allow-empty", given->options.allow_empty, "also make a store without any items");
-    command->add_option("--seed", given->options.seed, "of the keys' hashes")->capture_default_str();
+    command->add_option("--seed", given->options.seed, "of the keys' hashes")
+        ->transform(Whole(0, UINT64_MAX))
+        ->capture_default_str();
     command->add_option("--memory", given->options.memory, "bytes for sorting the index")
         ->transform(Size())
         ->check(CLI::Range(std::size_t{1} << 16, std::size_t{1} << 40))

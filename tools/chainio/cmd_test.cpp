@@ -8,6 +8,7 @@
 
 #include "compiler/diag/utf8.h"
 #include "tools/chainio/commands.h"
+#include "tools/chainio/named.h"
 #include "tools/chainio/testing/run.h"
 
 namespace chainio::tool {
@@ -21,12 +22,12 @@ struct TestGiven {
 int run(const TestGiven& given) {
     testing::Counts counts;
     for (const auto& file : given.files) testing::run_file(file, given.options, counts);
-    if (given.options.list) return counts.unread_file ? kExitSystem : counts.wrong_file ? kExitFailed : kExitOk;
-    if (counts.passed + counts.failed + counts.skipped == 0 && !counts.wrong_file) {
+    if (counts.passed + counts.failed + counts.skipped + counts.listed == 0 && !counts.wrong_file) {
         fmt::print(stderr, "chainio test: no case's name contains '{}'; --list prints them\n",
                    diag::escaped(given.options.filter));
         counts.wrong_file = true;
     }
+    if (given.options.list) return counts.unread_file ? kExitSystem : counts.wrong_file ? kExitFailed : kExitOk;
     fmt::print("{} passed, {} failed, {} skipped\n", counts.passed, counts.failed, counts.skipped);
     if (counts.failed > 0) return kExitFailed;
     return counts.unread_file ? kExitSystem : counts.wrong_file ? kExitFailed : kExitOk;
@@ -42,7 +43,7 @@ void add_test(CLI::App& root, int& exit_code) {
     command->add_option("--engine", given->options.engines, "interpreter, native or bpf; all by default (repeatable)")
         ->allow_extra_args(false)
         ->check(CLI::IsMember({"interpreter", "native", "bpf"}));
-    command->add_option("--filter", given->options.filter, "only cases whose name contains this text");
+    command->add_option("--filter", given->options.filter, "only cases whose name contains this text")->check(no_name);
     command->add_flag("--list", given->options.list, "print the cases and run none");
     command->callback([given, &exit_code] {
         if (given->options.engines.empty()) given->options.engines = {"interpreter", "native", "bpf"};

@@ -18,6 +18,7 @@
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/report.h"
 #include "tools/chainio/run/screen.h"
+#include "tools/chainio/whole.h"
 
 namespace chainio::tool {
 namespace {
@@ -124,7 +125,7 @@ void add_top(CLI::App& root, int& exit_code) {
     command
         ->add_option("pid", parsed->pid,
                      "of the `chainio run`, or of a process that it has started; needed when there are several")
-        ->check(CLI::Range(1, 1 << 22));  // the most that pid_max can be
+        ->transform(Whole(1, 1 << 22));  // the most that pid_max can be
     command->add_flag("--once", parsed->once, "print the figures once and end");
     command->add_flag("--json", parsed->json, "one JSON object a line");
     command->add_option("--interval", parsed->interval, "seconds between pages (default 1)")

@@ -12,6 +12,7 @@
 #include "tools/chainio/printed.h"
 #include "tools/chainio/run/held.h"
 #include "tools/chainio/standard_files.h"
+#include "tools/chainio/words.h"
 
 namespace {
 
@@ -52,7 +53,7 @@ int main(int argc, char** argv) {
             return kExitUsage;
         }
         try {
-            app.parse(take_program(argc, argv), argv);
+            app.parse(for_parser(app, take_program(argc, argv), argv));
         } catch (const CLI::ParseError& error) {
             const bool no_program = argc > 1 && std::string_view(argv[1]) == "run" && program_words().empty();
             const bool left_over = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;

@@ -21,10 +21,12 @@ inline int parse_end(const CLI::App& app, const CLI::ParseError& error, const st
     std::string command = app.get_name();
     for (auto chosen = app.get_subcommands(); !chosen.empty(); chosen = chosen.front()->get_subcommands())
         command += " " + chosen.front()->get_name();
-    // CLI11 names what is left over from the last word to the first.
+    // CLI11 names what is left over from the last word to the first, and not at all where something else is missing: a
+    // word that is wrong, most often, as that of a command.
     std::string what = error.what();
-    if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-        const auto words = app.remaining(true);
+    const bool is_missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+    const auto words = app.remaining(true);
+    if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr || (is_missing && !words.empty())) {
         what = words.size() == 1 ? "The following argument was not expected:"
                                  : "The following arguments were not expected:";
         for (const std::string& word : words) what += " " + word;

@@ -73,9 +73,9 @@ std::string value_text(const ir::Chain& chain, const Result& result, Output outp
 }
 
 std::string result_json(const ir::Module& module, const ir::Chain& chain, const Result& result,
-                        const std::string& args) {
+                        const std::string* args) {
     nlohmann::ordered_json json;
-    if (!args.empty()) json["args"] = printable({reinterpret_cast<const std::uint8_t*>(args.data()), args.size()});
+    if (args != nullptr) json["args"] = printable({reinterpret_cast<const std::uint8_t*>(args->data()), args->size()});
     json["outcome"] = spec::outcome_name(result.outcome, module.reasons);
     if (result.outcome == CIO_OK) {
         if (chain.result == ir::ResultKind::scalar) {

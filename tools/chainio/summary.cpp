@@ -64,7 +64,7 @@ std::string summary_text(const engine::Engine& engine, std::uint32_t chain, doub
     return text + fallbacks_text(engine.fallbacks());
 }
 
-std::string summary_json(const engine::Engine& engine, std::uint32_t chain, double seconds) {
+std::string summary_json(const engine::Engine& engine, std::uint32_t chain, std::optional<double> seconds) {
     const auto& module = engine.spec().module();
     const auto& runs = engine.chain_counters(chain);
     const auto& io = engine.counters();
@@ -72,7 +72,7 @@ std::string summary_json(const engine::Engine& engine, std::uint32_t chain, doub
     json["chain"] = module.chains[chain].name;
     json["engine"] = engine.describe();
     json["runs"] = runs.finished;
-    json["seconds"] = seconds;
+    if (seconds) json["seconds"] = *seconds;
     json["outcomes"] = nlohmann::ordered_json::object();
     for (std::uint32_t i = 0; i < runs.outcomes.size(); i++) {
         if (runs.outcomes[i] != 0) json["outcomes"][spec::outcome_name(i, module.reasons)] = runs.outcomes[i];

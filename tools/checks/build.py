@@ -1,12 +1,13 @@
 """Configures and builds the presets. Builds go one after the other, each with all cores."""
 import json
 import os
+import pathlib
 import subprocess
 
 from report import JOBS, LOGS, ROOT, Outcome, run
 
 # Threads live in the runtime only; the compiler is built under ThreadSanitizer as far as these tests link it.
-TSAN_MODULES = ("shim", "spec", "umem", "ring", "metrics", "engine", "bindings", "shadow", "net", "service")
+TSAN_MODULES = ("shim", "spec", "umem", "ring", "metrics", "engine", "api", "probe", "shadow", "net", "service")
 
 
 def configure(preset):
@@ -26,6 +27,9 @@ def unit_tests(preset):
         module = os.path.basename(folder)
         if preset != "tsan" or module in TSAN_MODULES:
             found.append((module, program))
+    gone = set(TSAN_MODULES) - {pathlib.Path(folder).name for folder in (ROOT / "tests" / "unit").iterdir()}
+    if gone:
+        raise ValueError(f"tests/unit has no folder {', '.join(sorted(gone))}, which TSAN_MODULES names")
     return sorted(set(found))
 
 

@@ -40,10 +40,10 @@ def guarded(name, function):
 
 
 def summary(suites):
-    print("\nsuite           passed failed skipped   seconds")
+    print("\nsuite           passed failed skipped   seconds  of processors")
     for suite in suites:
-        print(f"{suite.name:<14} {suite.count('passed'):>7} {suite.count('failed'):>6} {suite.count('skipped'):>7} {suite.seconds:>9.1f}")
-    print(f"{'in all':<14} {'':>7} {'':>6} {'':>7} {sum(suite.seconds for suite in suites):>9.1f}")
+        print(f"{suite.name:<14} {suite.count('passed'):>7} {suite.count('failed'):>6} {suite.count('skipped'):>7} {suite.seconds:>9.1f} {suite.worked:>14.0f}")
+    print(f"{'in all':<14} {'':>7} {'':>6} {'':>7} {sum(suite.seconds for suite in suites):>9.1f} {sum(suite.worked for suite in suites):>14.0f}")
     skipped = [(suite.name, outcome) for suite in suites for outcome in suite.outcomes if outcome.state == "skipped"]
     for name, outcome in skipped:
         print(f"skipped: {name}: {outcome.name}: {outcome.text}")

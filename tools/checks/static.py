@@ -2,7 +2,9 @@
 import concurrent.futures
 import hashlib
 import json
+import os
 import pathlib
+import random
 import re
 import shlex
 import subprocess
@@ -10,6 +12,8 @@ import subprocess
 from report import JOBS, LOGS, ROOT, Outcome, one, run
 
 TIDY_GROUP = 20  # files that clang-tidy reads at a time
+WITH_NEXT = ("-isystem", "-idirafter", "-include")  # flags of two words
+ALONE = None if os.environ.get("CHAINIO_SOAK") == "1" else 12  # sources that are compiled alone; None: all
 
 
 def tracked(*patterns):
@@ -101,6 +105,52 @@ def nearest(entries, path):
     return next(entry for folder in path.parents for source, entry in sorted(entries.items()) if folder in pathlib.Path(source).parents)
 
 
+def compiled_alone(entries, pool):
+    """Sources of the compiler's libraries, which are compiled as units, some of them each by itself, since it should include what it uses:
+    others whenever one changes."""
+    units = {source: entry for source, entry in sorted(entries.items()) if source != entry["file"] and source.startswith(f"{ROOT}/compiler/")}
+    digest = hashlib.sha256(b"".join(pathlib.Path(source).read_bytes() for source in units)).hexdigest()
+    chosen = list(units) if ALONE is None else random.Random(os.environ.get("CHAINIO_SEED", digest)).sample(list(units), ALONE)
+
+    def compiled(source):
+        name = pathlib.Path(source).relative_to(ROOT).as_posix().replace("/", "_")
+        return one(f"{name} alone", ["clang++-19", *flags_of(units[source]), "-fsyntax-only", source], f"tidy/{name}.alone.log")
+
+    found = list(pool.map(compiled, chosen))
+    failed = [outcome for outcome in found if outcome.state != "passed"]
+    return failed or [Outcome(f"{len(found)} of {len(units)} sources alone", "passed")]
+
+
+def together(*all_flags):
+    """What several programs are compiled with, each flag once."""
+    flags = {}
+    for words in map(iter, all_flags):
+        flags |= {(word, next(words)) if word in WITH_NEXT else (word,): None for word in words}
+    return tuple(word for flag in flags for word in flag)
+
+
+def go_together(some, others):
+    """Whether they have nothing twice that a program has once, as other programs of the same folder and a `main` are."""
+    folders, mains = ({path.parent for path in paths} for paths in (some, others)), [path for path in [*some, *others] if path.name == "main.cpp"]
+    return not set.intersection(*folders) and len(mains) < 2
+
+
+def tidy_groups(folders):
+    """(name, sources, flags): those of one program, at most TIDY_GROUP at a time; of few of one tree with those of other programs."""
+    groups, small = [], {}
+    for (folder, _, flags), paths in sorted(folders.items()):
+        if len(paths) > TIDY_GROUP // 2:
+            groups += [(f"{folder}_{len(groups)}_{at}", paths[at:at + TIDY_GROUP], flags) for at in range(0, len(paths), TIDY_GROUP)]
+            continue
+        bins = small.setdefault(folder.partition("_")[0], [])
+        fits = next((i for i, (has, _) in enumerate(bins) if len(has) + len(paths) <= TIDY_GROUP and go_together(has, paths)), None)
+        if fits is None:
+            bins.append((paths, flags))
+        else:
+            bins[fits] = bins[fits][0] + paths, together(bins[fits][1], flags)
+    return groups + [(f"{tree}_small_{i}", paths, flags) for tree, bins in small.items() for i, (paths, flags) in enumerate(bins)]
+
+
 def tidy():
     """Our own translation units, as release compiles them; tests are left to the compiler's warnings."""
     database = ROOT / "build" / "release" / "compile_commands.json"
@@ -113,8 +163,7 @@ def tidy():
         # Sources of two programs may each have what the other one has.
         program = re.search(r"CMakeFiles/([^/]+)\.dir/", entry["command"])[1]
         folders.setdefault((path.parent.relative_to(ROOT).as_posix().replace("/", "_"), program, tuple(flags_of(entry))), []).append(path)
-    groups = [(f"{folder}_{at // TIDY_GROUP}_{number}", paths[at:at + TIDY_GROUP], flags)
-              for number, ((folder, _, flags), paths) in enumerate(sorted(folders.items())) for at in range(0, len(paths), TIDY_GROUP)]
+    groups = tidy_groups(folders)
     common = b"".join(p.read_bytes() for p in [*tracked("*.h"), ROOT / ".clang-tidy"])
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        return list(pool.map(lambda group: tidy_group(*group, common), groups))
+        return list(pool.map(lambda group: tidy_group(*group, common), groups)) + compiled_alone(entries, pool)

@@ -8,6 +8,8 @@ import re
 import build
 from report import JOBS, LOGS, Outcome, run
 
+# They take longest, and begin, so that none of them is left over at the end with nothing beside it.
+FIRST = ("test_service", "test_store", "test_passes", "test_shadow")
 SANITIZERS = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
     "UBSAN_OPTIONS": "print_stacktrace=1",
@@ -62,6 +64,6 @@ def run_program(preset, program):
 
 
 def unit(preset):
-    programs = [program for _, program in build.unit_tests(preset)]
+    programs = sorted((program for _, program in build.unit_tests(preset)), key=lambda program: os.path.basename(program) not in FIRST)
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         return [outcome for found in pool.map(lambda p: run_program(preset, p), programs) for outcome in found]

@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "tools/chainio/words.h"
 #include "tools/cloud_volume/volume.h"
 
 namespace chainio::cloud {
@@ -146,7 +147,7 @@ int main(int argc, char** argv) {
     app.name("tools/cloud-volume");
     app.footer("tools/cloud-volume --fio: mounts one for a moment and prints what fio reads from it, and locally");
     try {
-        app.parse(argc, argv);
+        app.parse(chainio::tool::for_parser(app, argc, argv));
     } catch (const CLI::ParseError& error) {
         if (error.get_exit_code() == 0) return app.exit(error);
         std::fprintf(stderr, "cloud-volume: %s\n  hint: `tools/cloud-volume --help` lists the options\n", error.what());

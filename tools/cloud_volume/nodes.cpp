@@ -24,7 +24,10 @@ std::string Nodes::path(std::uint64_t node) {
     return found == nodes_.end() ? std::string() : found->second.path;
 }
 
-std::string Nodes::below(std::uint64_t parent, const char* name) { return path(parent) + "/" + name; }
+std::string Nodes::below(std::uint64_t parent, const char* name) {
+    const std::string folder = path(parent);
+    return folder.empty() ? folder : folder + "/" + name;
+}
 
 std::uint64_t Nodes::looked_up(const std::string& path) {
     const std::lock_guard lock(mutex_);
@@ -48,7 +51,15 @@ void Nodes::forget(std::uint64_t node, std::uint64_t times) {
 
 void Nodes::removed(const std::string& path) {
     const std::lock_guard lock(mutex_);
-    by_path_.erase(path);
+    no_name(path);
+}
+
+// The next file of that name is another one.
+void Nodes::no_name(const std::string& path) {
+    const auto named = by_path_.find(path);
+    if (named == by_path_.end()) return;
+    nodes_[named->second].path.clear();
+    by_path_.erase(named);
 }
 
 bool Nodes::knows(const std::string& path) {
@@ -74,7 +85,7 @@ int Nodes::kept(std::uint64_t node) {
 
 void Nodes::moved(const std::string& from, const std::string& to) {
     const std::lock_guard lock(mutex_);
-    by_path_.erase(to);
+    no_name(to);
     std::vector<std::pair<std::string, std::uint64_t>> hit;
     for (const auto& [path, node] : by_path_) {
         if (path == from || path.starts_with(from + "/")) hit.emplace_back(path, node);

@@ -13,8 +13,8 @@ class Nodes {
     Nodes() = default;
     ~Nodes();
     Nodes(const Nodes&) = delete;
-    std::string path(std::uint64_t node);  // relative to the source; "." for the root; empty: unknown
-    std::string below(std::uint64_t parent, const char* name);
+    std::string path(std::uint64_t node);  // relative to the source; "." for the root; empty: it has none (any more)
+    std::string below(std::uint64_t parent, const char* name);  // empty: the parent has no path
     std::uint64_t looked_up(const std::string& path);
     void forget(std::uint64_t node, std::uint64_t times);
     void moved(const std::string& from, const std::string& to);
@@ -30,6 +30,7 @@ class Nodes {
         std::uint64_t lookups = 0;
         int kept = -1;
     };
+    void no_name(const std::string& path);
     std::mutex mutex_;
     std::unordered_map<std::uint64_t, Node> nodes_;
     std::map<std::string, std::uint64_t> by_path_;

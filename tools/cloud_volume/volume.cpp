@@ -110,65 +110,64 @@ void on_getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
     }
 }
 
+// A link is the node itself: the kernel has followed those that are to be followed.
 int open_below(Volume& volume, const std::string& path, int flags, mode_t mode = 0) {
-    return ::openat(volume.root, path.c_str(), (flags & ~O_DIRECT) | O_CLOEXEC, mode);
+    return ::openat(volume.root, path.c_str(), (flags & ~O_DIRECT) | O_NOFOLLOW | O_CLOEXEC, mode);
 }
 
-void on_setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int what, fuse_file_info*) {
-    Volume& volume = volume_of(request);
-    const std::string path = volume.nodes.path(node);
-    long result = 0;
-    if (what & FUSE_SET_ATTR_MODE)
-        result = std::min<long>(result, ::fchmodat(volume.root, path.c_str(), wanted->st_mode & 07777, 0));
-    if (what & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) {
-        const uid_t uid = what & FUSE_SET_ATTR_UID ? wanted->st_uid : static_cast<uid_t>(-1);
-        const gid_t gid = what & FUSE_SET_ATTR_GID ? wanted->st_gid : static_cast<gid_t>(-1);
-        result = std::min<long>(result, ::fchownat(volume.root, path.c_str(), uid, gid, AT_SYMLINK_NOFOLLOW));
-    }
-    if (what & FUSE_SET_ATTR_SIZE) {
-        const int fd = open_below(volume, path, O_WRONLY);
-        result = std::min<long>(result, fd < 0 ? -1 : ::ftruncate(fd, wanted->st_size));
-        if (fd >= 0) ::close(fd);
-    }
-    if (what & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME)) {
-        timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, {.tv_sec = 0, .tv_nsec = UTIME_OMIT}};
-        if (what & FUSE_SET_ATTR_ATIME) times[0] = wanted->st_atim;
-        if (what & FUSE_SET_ATTR_MTIME) times[1] = wanted->st_mtim;
-        result = std::min<long>(result, ::utimensat(volume.root, path.c_str(), times, AT_SYMLINK_NOFOLLOW));
-    }
-    if (result < 0) {
-        fuse_reply_err(request, errno);
-    } else {
-        on_getattr(request, node, nullptr);
-    }
-}
-
-// Said once, the kernel opens files by itself from then on: names and attributes of a real volume's files are in
-// memory, and whoever opens one waits for nobody.
-void on_open(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, ENOSYS); }
-
-// A file's bytes for one request: by the descriptor that it was created with, the one that was kept when its name went,
-// or its name.
-class Bytes {
+// A file for one request: by the descriptor that it was created with, the one that was kept when its name went, or its
+// name.
+class File {
   public:
-    Bytes(Volume& volume, fuse_ino_t node, const fuse_file_info& info, int flags)
-        : fd_(info.fh != 0 ? static_cast<int>(info.fh) : volume.nodes.kept(node)) {
+    File(Volume& volume, fuse_ino_t node, const fuse_file_info* info, int flags)
+        : fd_(info && info->fh != 0 ? static_cast<int>(info->fh) : volume.nodes.kept(node)) {
         // It may be given another name just now.
         for (int tries = 0; fd_ < 0 && tries < kTries; tries++) {
             fd_ = own_ = open_below(volume, volume.nodes.path(node), flags);
             if (fd_ < 0) fd_ = volume.nodes.kept(node);
         }
     }
-    ~Bytes() {
+    ~File() {
         if (own_ >= 0) ::close(own_);
     }
-    Bytes(const Bytes&) = delete;
+    File(const File&) = delete;
     int fd() const { return fd_; }
 
   private:
     static constexpr int kTries = 3;
     int fd_, own_ = -1;
 };
+
+// Of a node that is open, by a descriptor that may be for reading alone, or for nothing (O_PATH). The name in /proc is
+// that of the very node, a link too.
+bool change(int fd, const struct stat& wanted, int what) {
+    const std::string name = "/proc/self/fd/" + std::to_string(fd);
+    if (what & FUSE_SET_ATTR_MODE && ::chmod(name.c_str(), wanted.st_mode & 07777) != 0) return false;
+    if (what & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) {
+        const uid_t uid = what & FUSE_SET_ATTR_UID ? wanted.st_uid : static_cast<uid_t>(-1);
+        const gid_t gid = what & FUSE_SET_ATTR_GID ? wanted.st_gid : static_cast<gid_t>(-1);
+        if (::chown(name.c_str(), uid, gid) != 0) return false;
+    }
+    // One that the file was created with may write what its permissions forbid.
+    if (what & FUSE_SET_ATTR_SIZE && ::ftruncate(fd, wanted.st_size) != 0 &&
+        ::truncate(name.c_str(), wanted.st_size) != 0)
+        return false;
+    if (!(what & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME))) return true;
+    timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, {.tv_sec = 0, .tv_nsec = UTIME_OMIT}};
+    if (what & FUSE_SET_ATTR_ATIME) times[0] = wanted.st_atim;
+    if (what & FUSE_SET_ATTR_MTIME) times[1] = wanted.st_mtim;
+    return ::utimensat(AT_FDCWD, name.c_str(), times, 0) == 0;
+}
+
+void on_setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int what, fuse_file_info* info) {
+    const File file(volume_of(request), node, info, O_PATH);
+    if (file.fd() < 0 || !change(file.fd(), *wanted, what)) return static_cast<void>(fuse_reply_err(request, errno));
+    on_getattr(request, node, nullptr);
+}
+
+// Said once, the kernel opens files by itself from then on: names and attributes of a real volume's files are in
+// memory, and whoever opens one waits for nobody.
+void on_open(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, ENOSYS); }
 
 void on_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
     Volume& volume = volume_of(request);
@@ -189,7 +188,7 @@ void on_read(fuse_req_t request, fuse_ino_t node, std::size_t size, off_t offset
     if (node == kProbeNode) {
         got = static_cast<ssize_t>(std::clamp<off_t>(kProbeBytes - offset, 0, static_cast<off_t>(size)));
     } else {
-        const Bytes file(volume_of(request), node, *info, O_RDONLY);
+        const File file(volume_of(request), node, info, O_RDONLY);
         got = ::pread(file.fd(), bytes->data(), size, offset);
     }
     const int error = got < 0 ? errno : 0;
@@ -204,7 +203,7 @@ void on_read(fuse_req_t request, fuse_ino_t node, std::size_t size, off_t offset
 
 void on_write(fuse_req_t request, fuse_ino_t node, const char* bytes, std::size_t size, off_t offset,
               fuse_file_info* info) {
-    const Bytes file(volume_of(request), node, *info, O_RDWR);
+    const File file(volume_of(request), node, info, O_RDWR);
     const ssize_t done = ::pwrite(file.fd(), bytes, size, offset);
     if (done < 0) {
         fuse_reply_err(request, errno);
@@ -219,7 +218,7 @@ void on_release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
 }
 
 void on_fsync(fuse_req_t request, fuse_ino_t node, int data_only, fuse_file_info* info) {
-    const Bytes file(volume_of(request), node, *info, O_RDONLY);
+    const File file(volume_of(request), node, info, O_RDONLY);
     reply(request, data_only ? ::fdatasync(file.fd()) : ::fsync(file.fd()));
 }
 
@@ -265,8 +264,8 @@ void on_mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mo
 // Whoever has the file open goes on with it.
 void keep_open(Volume& volume, const std::string& path) {
     if (!volume.nodes.knows(path)) return;
-    int fd = open_below(volume, path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) fd = open_below(volume, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    int fd = open_below(volume, path, O_RDWR | O_NONBLOCK);
+    if (fd < 0) fd = open_below(volume, path, O_RDONLY | O_NONBLOCK);
     if (fd >= 0) volume.nodes.keep(path, fd);
 }
 

@@ -12,7 +12,8 @@ from place import ROOT, last_line
 BUILD = ROOT / "build" / "release"
 SCRIPT = ROOT / "tests" / "vm" / "guest.sh"
 HARD_CASES = {"hard_cases": ["hard_cases.chain"], "bounds": ["bounds.chain"], "region": ["bounds.chain", "-D", "READ=57344"],
-              "sockets": ["sockets.chain"], "classes": ["classes.chain"], "services_tcp": ["-"]}
+              "sockets": ["sockets.chain"], "endpoints": ["endpoints.chain"], "outside": ["outside.chain"],
+              "chainless": ["chainless.chain"], "classes": ["classes.chain"], "services_tcp": ["-"]}
 OBJECTS = {"chainio_xdp": "bpf-templates/chainio_xdp.bpf.c, of every service via xdp"}  # as tests/vm/guest.sh has them loaded
 SHARED = "shared interface"  # under every kernel in the soak, else under 6.12
 KERNEL_ENGINE = ["engines", "random chains", "hard cases", "auto", "sockets"]  # checks where the kernel has that engine

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* libchainio-call: run the call chains of a ChainIO artifact from C. One handle belongs to one thread at a time; different handles
- * are independent. A child made by fork(2) opens handles of its own. Functions return 0 or a count, or a negative errno; chainio_error() then says what went wrong and what to do.
+/* libchainio-call: run the call chains of a ChainIO artifact from C. One handle belongs to one thread at a time, with io_uring
+ * to the one that reaps first; different handles are independent. A child made by fork(2) opens handles of its own. Functions return 0 or a count, or a negative errno; chainio_error() then says what went wrong and what to do.
  * Structs that may grow begin with `size`, which the caller sets to sizeof. Each function has a man page in section 3. */
 #ifndef CHAINIO_H
 #define CHAINIO_H

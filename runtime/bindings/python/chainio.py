@@ -110,14 +110,14 @@ def _scalar(chain, param, value):
 def _bytes(chain, param, value):
     """What the value holds; of an integer `bytes` would make as many zeros."""
     if isinstance(value, str):
-        return value.encode()
+        value = value.encode()
     try:
         view = memoryview(value)
     except TypeError:
         raise TypeError(f"parameter '{param.name}' of chain '{chain}': {value!r:.80} is no text and no bytes; these are wanted, such as b'42'") from None
     if view.nbytes >> 32:
         raise OverflowError(f"parameter '{param.name}' of chain '{chain}': {view.nbytes} bytes are too many")
-    return bytes(view)
+    return value if isinstance(value, bytes) else bytes(view)
 
 
 def _size(name, value, bits=32):
@@ -147,10 +147,10 @@ _NO_ROW = object()
 
 
 class _Map:
-    """What one call of `map` has under way: how many chains, and those that have ended."""
+    """What one call of `map` has under way: the numbers of its chains, and those that have ended."""
 
     def __init__(self):
-        self.running, self.ended = 0, collections.deque()
+        self.running, self.ended = set(), collections.deque()
 
 
 class App:
@@ -241,7 +241,8 @@ class App:
         self._chains[name] = _Chain(number, params, info.result_bits, bool(info.result_signed))
         return self._chains[name]
 
-    def _submit(self, name, values, user_data):
+    def _prepare(self, name, values):
+        """The chain, and its arguments as C takes them."""
         chain = self._chain(name)
         if not isinstance(values, collections.abc.Mapping):
             raise TypeError(f"a row of chain '{name}' is a dict of its parameters, not {values!r:.80}")
@@ -263,7 +264,7 @@ class App:
             else:
                 data = _bytes(name, param, value)
                 arg.bytes, arg.length = data, len(data)
-        self._check(self._lib.chainio_submit(self._held(), chain.number, args, len(chain.params), user_data))
+        return chain, args
 
     def _result(self, name, done):
         outcome = self._lib.chainio_outcome_name(self._handle, done.outcome).decode()
@@ -293,7 +294,7 @@ class App:
         mine = _Map()
         try:
             while True:
-                while rows is not None and mine.running < limit:
+                while rows is not None and len(mine.running) < limit:
                     row = next(rows, _NO_ROW)
                     if row is _NO_ROW:
                         rows = None
@@ -314,10 +315,24 @@ class App:
             # What others have in flight may fill the handle. What of it ends they find when they go on.
             while len(self._running) >= self._capacity:
                 self._reap(mine)
-            number = next(self._numbers)
-            self._submit(name, row, number)
-            self._running[number] = (mine, name, row)
-            mine.running += 1
+            chain, args = self._prepare(name, row)
+            number, before = next(self._numbers), self._lib.chainio_in_flight(self._held())
+            try:
+                # Known before it begins, as an exception from outside, such as a signal's, may come right behind that.
+                self._running[number] = (mine, name, row)
+                mine.running.add(number)
+                self._check(self._lib.chainio_submit(self._held(), chain.number, args, len(chain.params), number))
+            except BaseException:
+                if not self._handle or self._lib.chainio_in_flight(self._handle) == before:
+                    self._forget(number)
+                raise
+
+    def _forget(self, number):
+        """Gives what was known of a chain that no longer runs, or nothing when that was forgotten before."""
+        known = self._running.pop(number, None)
+        if known:
+            known[0].running.discard(number)
+        return known
 
     def _reap(self, mine):
         """Waits until a chain has ended, and gives each that has to the map that began it."""
@@ -330,16 +345,19 @@ class App:
             room = min(self._capacity, 1024)
             done = (_Completion * room)()
             for ended in done[:self._check(self._lib.chainio_reap(self._held(), done, room, 1))]:
-                owner, name, row = self._running.pop(ended.user_data)
-                owner.running -= 1
-                owner.ended.append((row, self._result(name, ended)))
+                known = self._forget(ended.user_data)
+                if known:
+                    owner, name, row = known
+                    owner.ended.append((row, self._result(name, ended)))
 
     def _cancel(self, mine):
         with self._lock:
-            for number in [number for number, (owner, _, _) in self._running.items() if owner is mine]:
+            for number in mine.running & self._running.keys():
                 self._lib.chainio_cancel(self._held(), number)  # of one that has ended, there is nothing to cancel
             while self._handle and mine.running and self._lib.chainio_in_flight(self._handle):
                 self._reap(mine)
+            for number in list(mine.running):
+                self._forget(number)
 
 
 def open(artifact, in_flight=64, interpret=False, kernel=False, spin_us=0, auto=False, max_files=64, memory=0):

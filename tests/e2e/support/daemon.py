@@ -1,4 +1,5 @@
 """A spec and a file of rows whose replies say of which edition and of which file they are, and chainio-runtime serving them."""
+import contextlib
 import json
 import os
 import pathlib
@@ -6,9 +7,11 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 
+import netns
 import started
 from runs import BUILD, expect
 
@@ -79,6 +82,28 @@ def answer(name, number, content=ord("a")):
     return b"%s %s %s\n" % (name, whole, name)
 
 
+@contextlib.contextmanager
+def halted(process):
+    """It does nothing meanwhile, so that it finds all that is sent to it at once."""
+    process.send_signal(signal.SIGSTOP)
+    status = pathlib.Path(f"/proc/{process.pid}/stat")
+    netns.until("it is stopped", lambda: status.read_text().rpartition(")")[2].split()[0] == "T")
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+def ended_behind(server, send):
+    """Its exit code where it finds what is sent and the SIGTERM at once."""
+    with halted(server.process):
+        send()
+        server.process.send_signal(signal.SIGTERM)
+    code = server.process.wait(timeout=60)
+    server.rest.join()
+    return code
+
+
 class Daemon:
     """chainio-runtime over an artifact and the file beside it, once it serves; `ports` by service and transport."""
     FILE = "rows", "a.rows"  # its class, its name; None: there is no file
@@ -139,6 +164,21 @@ class Server(Daemon):
         expect(what, holds(stats), True)
         return stats
 
+    def stuck(self, requests):
+        """A client who takes nothing of the replies, once its socket takes no more: then nothing is sent, however often one looks."""
+        slow = socket.socket()
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.settimeout(60)
+        slow.connect((self.address, self.port))
+        slow.sendall(requests)
+        sent, same = 0, 0
+        while same < 10:
+            now = self.stats()["services"][0]["bytes_out"]
+            same = same + 1 if now == sent and now != 0 else 0
+            sent = now
+            time.sleep(0.1)
+        return slow
+
     def use(self, artifact):
         """The artifact in the place of the one before, without a word to the server."""
         fresh = self.folder / "app.o.new"
@@ -153,24 +193,24 @@ class Server(Daemon):
 
 
 def receive(sock, length):
-    data = b""
+    data = bytearray()
     while len(data) < length and (got := sock.recv(min(1 << 16, length - len(data)))):
         data += got
-    return data
+    return bytes(data)
 
 
 def receive_line(sock):
-    data = b""
+    data = bytearray()
     while not data.endswith(b"\n") and (got := sock.recv(1 << 16)):
         data += got
-    return data
+    return bytes(data)
 
 
 def everything(sock):
-    data = b""
+    data = bytearray()
     while got := sock.recv(1 << 16):
         data += got
-    return data
+    return bytes(data)
 
 
 def asked_whole(sock, request):
@@ -183,3 +223,14 @@ def asked_whole(sock, request):
     data = everything(sock)
     sender.join()
     return data
+
+
+def with_editions(*tests):
+    """Runs each with a folder, whose app.o and rows are those of the first edition, and with the artifacts of both."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        artifacts = {name: compiled(folder, name) for name in "AB"}
+        for test in tests:
+            write_rows(folder, ord("a"))
+            (folder / "app.o").write_bytes(artifacts["A"])
+            test(folder, artifacts)

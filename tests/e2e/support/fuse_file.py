@@ -15,7 +15,7 @@ ASYNC_READ = 1  # FUSE_ASYNC_READ: who starts to read ahead does not wait for it
 DIRECT_IO, KEEP_CACHE = 1, 2  # FOPEN_…
 MODE = stat.S_IFREG | 0o444
 LARGEST = 4096  # write, which nobody does
-MNT_DETACH = 2
+MNT_FORCE, MNT_DETACH = 1, 2
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -33,7 +33,7 @@ def reply_to(what, content, direct):
 def serve(device, content, error_of, direct):
     """Until the file is unmounted. Each read has a thread, so that one which waits holds up no other."""
     def send(unique, body, error=0):
-        with contextlib.suppress(FileNotFoundError):  # nobody waits for it any more
+        with contextlib.suppress(FileNotFoundError, ConnectionError, PermissionError):  # nobody waits for it any more, or it was ended
             os.write(device, OUT.pack(OUT.size + len(body), -error, unique) + body)
 
     def read(unique, offset, size):
@@ -72,6 +72,9 @@ def fuse_file(path, content, error_of, direct=False):
         server.start()
         try:
             yield
+        except BaseException:
+            libc.umount2(os.fsencode(path), MNT_FORCE)  # ends what a daemon still reads, which would keep the server and the error waiting
+            raise
         finally:
             libc.umount2(os.fsencode(path), MNT_DETACH)
             server.join()

@@ -82,7 +82,11 @@ class Manager:
         assert self.process.poll() is None, "it ended"
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         self.init = int(children[0]) if children else None
-        return self.init and (self.root / "run/systemd/private").exists()
+        if not self.init:
+            return False
+        # A machine that is run by systemd has such a socket of its own, as long as its /run is seen here.
+        is_started = pathlib.Path(f"/proc/{self.init}/comm").read_text() == "systemd\n"
+        return is_started and (self.root / "run/systemd/private").exists()
 
     @property
     def root(self):

@@ -27,7 +27,7 @@ def escaped(data):
 
 def store_of(folder, held):
     store = folder / "main.store"
-    text = b"".join(b"%s\t%s\t%d\n" % (key, escaped(value), flags) for key, (flags, value) in held.items())
+    text = b"".join(b"%s\t%s\t%d\n" % (escaped(key), escaped(value), flags) for key, (flags, value) in held.items())
     subprocess.run([BUILD / "bin" / "chainio", "store", "build", store, "--from", "-"], input=text, check=True, stdout=subprocess.DEVNULL)
     return store
 

@@ -40,11 +40,12 @@ def why_not():
 
 
 class Pair:
-    """Two namespaces, `here` with va (10.9.0.1, fd09::1) and `there` with vb (10.9.0.2, fd09::2). Several pairs of a process need names."""
+    """Two namespaces, `here` with va (10.9.0.1, fd09::1) and `there` with vb (10.9.0.2, fd09::2). Several pairs of a process need names.
+    Of vb's queues the first `senders` alone send, where that is given."""
 
-    def __init__(self, mtu=9000, queues=2, name=""):
+    def __init__(self, mtu=9000, queues=2, name="", senders=None):
         self.here, self.there = (f"chainio-{os.getpid()}{name}-{side}" for side in "ab")
-        self.made, self.mtu, self.queues = [], mtu, queues
+        self.made, self.mtu, self.queues, self.senders = [], mtu, queues, senders or queues
         try:
             for name in (self.here, self.there):
                 ip("netns", "add", name)
@@ -62,9 +63,10 @@ class Pair:
         subprocess.run(self.command(namespace, "sh", "-c", "; ".join(f"echo 0 > /proc/sys/net/{name}" for name in files)), check=True)
 
     def make(self, index):
-        many = ["numrxqueues", self.queues, "numtxqueues", self.queues]
+        many = ["numrxqueues", self.queues, "numtxqueues"]
         numbered = ["index", index] if index else []
-        ip("link", "add", "va", "netns", self.here, *many, "type", "veth", "peer", "name", "vb", *numbered, "netns", self.there, *many)
+        ip("link", "add", "va", "netns", self.here, *many, self.queues, "type", "veth", "peer", "name", "vb", *numbered, "netns", self.there,
+           *many, self.senders)
 
     def connect(self, index=None):
         """The pair, also after it was removed; vb has this number, if any."""

@@ -115,9 +115,9 @@ class Beside:
             self.notes[kind_of_note] = self.notes.get(kind_of_note, 0) + 1
 
     def idle(self):
-        """Of the kinds that ran, those whose own part did nothing: they would prove nothing."""
+        """Of the kinds that ran, those whose own part did nothing, and which: they would prove nothing."""
         own = {"all on": "fetches", "gated": "gate_changes", "rewritten": "calls", "probed": "stepped", "served": "served"}
-        return [f"{kind}: no {own[kind]}" for kind, counts in self.by_kind.items() if counts and counts.get(own[kind], 0) == 0]
+        return {kind: f"no {own[kind]}" for kind, counts in self.by_kind.items() if counts and counts.get(own[kind], 0) == 0}
 
 
 def cannot_rewrite():

@@ -1,5 +1,7 @@
 """Runs programs by `chainio run` and counts what was expected of them."""
+import ctypes
 import json
+import mmap
 import os
 import pathlib
 import subprocess
@@ -28,6 +30,12 @@ def expect(what, got, want):
     print(("ok    " if right else "FAIL  ") + what + ("" if right else f"\n      got {str(got)[:2000]}" + ("" if callable(want) else f"\n      want {str(want)[:2000]}")), flush=True)
     failures += not right
     return right
+
+
+def tool(name, *words, stdin=None, cwd=None):
+    """A run of one of our programs: its exit code, what it has printed, and what it has said."""
+    done = subprocess.run([BUILD / "bin" / name, *map(str, words)], input=stdin, cwd=cwd, capture_output=True, text=True, timeout=LONGEST)
+    return done.returncode, done.stdout, done.stderr
 
 
 def ended():
@@ -70,13 +78,32 @@ class Folder:
         return done, json.loads(file.read_text()) if file.exists() else None
 
 
+def is_in_memory(fd):
+    """Whether any page of the file is."""
+    size = os.fstat(fd).st_size
+    if size == 0:
+        return False
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    there, length = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))(), ctypes.c_size_t(size)
+    at = ctypes.c_void_p(libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, fd, ctypes.c_long(0)))
+    libc.mincore(at, length, there)
+    libc.munmap(at, length)
+    return any(page & 1 for page in bytes(there))
+
+
 def drop_from_memory(*paths):
-    """Takes files of ours out of the page cache."""
+    """Takes files of ours out of the page cache. The kernel leaves in it what it has at work, so that it is asked again; what is mapped
+    stays."""
     for path in paths:
         fd = os.open(path, os.O_RDONLY)
+        end = time.monotonic() + 5
         try:
             os.fsync(fd)
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            while is_in_memory(fd) and time.monotonic() < end:
+                time.sleep(0.001)
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(fd)
 

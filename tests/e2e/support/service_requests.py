@@ -50,16 +50,21 @@ def random_item(rng, item):
     if item.kind in ("literal", "choice"):
         return rng.choice(item.words)
     if item.kind == "int":
-        return b"%d" % rng.choice([rng.randrange(10), rng.randrange(1 << 64), rng.randrange(100000), 0])
+        return random_number(rng, rng.choice([rng.randrange(10), rng.randrange(1 << 64), rng.randrange(100000), 0]))
     if item.kind == "several":
         pieces = [random_piece(rng, item.of, item.limit) for _ in range(rng.randrange(item.times[0], item.times[1] + 1))]
         return item.separator.join(pieces)
     return random_piece(rng, item.kind, item.limit)
 
 
+def random_number(rng, value):
+    """Zeros before it are digits, too, of which a number has at most 20."""
+    return b"%0*d" % (rng.randrange(18, 24) if rng.random() < 0.03 else 0, value)
+
+
 def random_piece(rng, kind, limit):
     if kind == "int":
-        return b"%d" % rng.randrange(1000)
+        return random_number(rng, rng.randrange(1000))
     text = b"a01x9" if kind in ("token", "word") else TEXT
     if rng.random() < 0.05:
         return b"random.dat"[:limit]

@@ -104,8 +104,9 @@ class Statements(Expressions):
         return Stmt((f"let {name} = {expr.text}",), "let", (name, expr))
 
     def let_bytes(self, _):
+        """Not of a variable's bytes: the compiler refuses such a name once the variable may have changed (CH0262)."""
         expr, name = self.bytes(DEPTH), self.name("v")
-        if expr.place == "literal":
+        if expr.place in ("literal", "state"):
             return None
         self.scope.append(local(name, "y", expr.place))
         return Stmt((f"let {name} = {expr.text}",), "let", (name, expr))
@@ -203,6 +204,7 @@ class Statements(Expressions):
         if self.arrays() and self.rng.random() < 0.4:
             array, kind = self.rng.choice(self.arrays())
             most = self.rng.randrange(1, 9)
+            array = self.filtered(array, kind, DEPTH) if self.rng.random() < 0.5 else array
             body = self.looped(depth, [local(name, kind)])
             return Stmt(braced(f"for {name} in {array.text} max {most}", body), "for_elements", (name, array, most, body))
         low, high, most = masked(self.integer("u", 1), 7), masked(self.integer("u", 1), self.rng.choice([7, 7, 7, 15])), 7

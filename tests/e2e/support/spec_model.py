@@ -1,5 +1,6 @@
 """Runs a random chain over a file in Python: what docs/language.md says, without the compiler's help."""
 import bisect
+import itertools
 import operator
 
 import spec_functions
@@ -238,7 +239,14 @@ class Run(Values):
                 pass
 
     def do_for_elements(self, name, array, most, body):
-        self.each(name, self.value(array)[:most], body)
+        self.each(name, itertools.islice(self.one_by_one(array), most), body)
+
+    def one_by_one(self, array):
+        """The elements of a filter are looked at when the loop comes to them, and none behind the last that it takes."""
+        if array.op != "filter":
+            return iter(self.value(array))
+        of, name, condition = array.args
+        return (element for element in self.one_by_one(of) if self.mapped(name, element, condition))
 
     def do_for_range(self, name, low, high, most, body):
         low, high = self.value(low), self.value(high)

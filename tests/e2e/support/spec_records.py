@@ -127,8 +127,9 @@ class Arriving(View):
 
 
 def digits(data):
-    """How many it begins with."""
-    return next((at for at, byte in enumerate(data) if not 48 <= byte <= 57), len(data))
+    """How many it begins with, 0 if they are more than a number has, or one of more than 64 bits."""
+    length = next((at for at, byte in enumerate(data) if not 48 <= byte <= 57), len(data))
+    return length if length <= 20 and int(data[:length] or b"0") <= ALL else 0
 
 
 def word(data):
@@ -147,12 +148,6 @@ def length_of(item, following, data):
     return length if 1 <= length <= item.limit else None
 
 
-def number(taken):
-    if len(taken) > 20 or int(taken) > ALL:
-        raise Unknown
-    return int(taken)
-
-
 def several(item, following, data):
     """(what they are, how many bytes of data they take), None if there are too few of them."""
     # Tokens are all that stands before the literal.
@@ -166,7 +161,7 @@ def several(item, following, data):
             if item.of != "token" and found:
                 raise Unknown
             return None
-        found.append(number(piece[:length]) if item.of == "int" else piece[:length])
+        found.append(int(piece[:length]) if item.of == "int" else piece[:length])
         last = at + length
         if not data[last:end].startswith(item.separator):
             break
@@ -190,6 +185,6 @@ def match(rule, data):
             length = length_of(item, following, data)
             if length is None:
                 return None
-            found[item.name] = number(data[:length]) if item.kind == "int" else data[:length]
+            found[item.name] = int(data[:length]) if item.kind == "int" else data[:length]
         data = data[length:]
     return found

@@ -16,39 +16,18 @@
 #include "tests/support/in_child.h"
 #include "tests/support/machine_file.h"
 #include "tests/support/refused_call.h"
+#include "tests/unit/api/handle.h"
 
 extern "C" int chainio_header_outcomes(void);
 
 namespace {
 
+using chainio::tests::both_files;
+using chainio::tests::data_file;
+using chainio::tests::Handle;
 using chainio::tests::machine_artifact;
+using chainio::tests::submit_and_reap;
 using chainio::tests::TempFile;
-
-struct Handle {
-    chainio_handle* handle = nullptr;
-    explicit Handle(std::uint32_t in_flight = 8, std::uint32_t flags = 0) {
-        const chainio_options options{sizeof options, in_flight, 0, 0, flags, 0};
-        const auto& file = machine_artifact();
-        EXPECT_EQ(chainio_open_bytes(file.data(), file.size(), &options, &handle), 0) << chainio_error(nullptr);
-    }
-    ~Handle() { chainio_close(handle); }
-    Handle(const Handle&) = delete;
-    Handle& operator=(const Handle&) = delete;
-};
-
-// Cell 0 leads to cell 1 and 2, whose sum is the result.
-std::vector<std::uint8_t> data_file() {
-    std::vector<std::uint8_t> bytes(64 * 3);
-    bytes[0] = chainio::engine::test::kCarryOn;
-    bytes[1] = 1;
-    const std::uint32_t next = 64;
-    const std::uint16_t length = 64;
-    std::memcpy(bytes.data() + 16, &next, 4);
-    std::memcpy(bytes.data() + 20, &length, 2);
-    bytes[64] = chainio::engine::test::kReturnSum;
-    bytes[128] = chainio::engine::test::kUserReason;
-    return bytes;
-}
 
 TEST(Api, OutcomeNumbersAreThoseOfTheSteps) {
     EXPECT_EQ(chainio_header_outcomes(), CIO_OK + CIO_UNSUPPORTED + CIO_USER);
@@ -231,27 +210,15 @@ TEST(Api, CancelledChainsAreHandedOverAndCounted) {
     }
 }
 
-// Two chains, so that the ring reads for them; what the last step of it gave.
-int submit_and_reap(chainio_handle* handle, const std::array<std::uint64_t, 2>& files) {
-    const chainio_arg args[4] = {{CHAINIO_FILE, 0, files[0], nullptr},
-                                 {CHAINIO_FILE, 0, files[1], nullptr},
-                                 {CHAINIO_SCALAR, 0, 0, nullptr},
-                                 {CHAINIO_BYTES, 0, 0, nullptr}};
-    for (int i = 0; i < 2; i++)
-        if (const int result = chainio_submit(handle, 0, args, 4, 0); result != 0) return result;
-    chainio_completion done[2]{};
-    const int count = chainio_reap(handle, done, 2, 2);
-    for (int i = 0; i < count; i++)
-        EXPECT_EQ(done[i].outcome, static_cast<std::uint32_t>(CHAINIO_OK))
-            << chainio_outcome_name(handle, done[i].outcome);
-    return count;
-}
-
-std::array<std::uint64_t, 2> both_files(chainio_handle* handle, const std::string& path) {
-    std::array<std::uint64_t, 2> files{};
-    EXPECT_EQ(chainio_file_open(handle, "plain", path.c_str(), CHAINIO_FILE_DIRECT, &files[0]), 0);
-    EXPECT_EQ(chainio_file_open(handle, "kept", path.c_str(), CHAINIO_FILE_DIRECT, &files[1]), 0);
-    return files;
+// Whether the chains read what is in the file of that word, and no other one.
+bool reads_word(chainio_handle* handle, const std::array<std::uint64_t, 2>& files, std::uint8_t word) {
+    const TempFile same(data_file(word));
+    const Handle alone(8, CHAINIO_NO_RING);
+    std::uint64_t wanted = 0, sum = 0;
+    const auto its_files = both_files(alone.handle, same.path());
+    if (submit_and_reap(alone.handle, its_files, &wanted) != 2 || submit_and_reap(handle, files, &sum) != 2)
+        return false;
+    return sum == wanted;
 }
 
 // Also one that has an engine of its own: by the number of its ring the kernel would take the other engine's for it.
@@ -273,9 +240,36 @@ TEST(Api, RefusesAThreadThatDidNotReapFirst) {
     EXPECT_EQ(chainio_reap(app.handle, done, 4, 4), 4) << "the first thread goes on";
 }
 
+// With spinning the ring reads for a call, too.
+TEST(Api, ACallThatFailsLeavesNoChainInFlight) {
+    const TempFile file(data_file());
+    const auto& artifact = machine_artifact();
+    const chainio_options options{sizeof options, 8, 0, 0, 0, 1};
+    chainio_handle* handle = nullptr;
+    ASSERT_EQ(chainio_open_bytes(artifact.data(), artifact.size(), &options, &handle), 0);
+    const auto files = both_files(handle, file.path());
+    const chainio_arg args[4] = {{CHAINIO_FILE, 0, files[0], nullptr},
+                                 {CHAINIO_FILE, 0, files[1], nullptr},
+                                 {CHAINIO_SCALAR, 0, 0, nullptr},
+                                 {CHAINIO_BYTES, 0, 0, nullptr}};
+    chainio_completion one{};
+    ASSERT_EQ(chainio_call(handle, 0, args, 4, &one), 0);
+    std::thread([&] {
+        for (int i = 0; i < 2; i++) {
+            EXPECT_EQ(chainio_call(handle, 0, args, 4, &one), -EIO);
+            EXPECT_STREQ(chainio_error(handle),
+                         "io_uring_enter: File exists (an engine belongs to the thread that reaped first)");
+            EXPECT_EQ(chainio_in_flight(handle), 0u);
+        }
+    }).join();
+    EXPECT_EQ(chainio_call(handle, 0, args, 4, &one), 0);
+    EXPECT_EQ(one.outcome, static_cast<std::uint32_t>(CHAINIO_OK));
+    chainio_close(handle);
+}
+
 // The memory for blocks is one in both processes: what one reads there the other would take for its own.
 TEST(Api, AChildUsesNothingOfItsParent) {
-    const TempFile file(data_file());
+    const TempFile file(data_file()), others(data_file(2));
     const Handle app;
     const auto files = both_files(app.handle, file.path());
     ASSERT_EQ(submit_and_reap(app.handle, files), 2);
@@ -298,9 +292,10 @@ TEST(Api, AChildUsesNothingOfItsParent) {
                       if (chainio_file_close(app.handle, files[0]) != -EPERM) return 6;
                       if (chainio_file_open(app.handle, "plain", file.path().c_str(), 0, &more) != -EPERM) return 7;
                       const Handle own;
-                      if (submit_and_reap(own.handle, both_files(own.handle, file.path())) != 2) return 8;
+                      const auto own_files = both_files(own.handle, others.path());
+                      if (!reads_word(own.handle, own_files, 2)) return 8;
                       chainio_close(app.handle);
-                      return 0;
+                      return reads_word(own.handle, own_files, 2) ? 0 : 9;
                   }),
                   0);
     }
@@ -322,6 +317,36 @@ TEST(Api, AChildThatClosesTakesNothingFromItsParent) {
                   0);
         EXPECT_EQ(submit_and_reap(app.handle, files), 2);
     }
+}
+
+// A thread's rings have numbers of their own, from 0 on: what is done to one by its number must not meet another's.
+TEST(Api, WhatAnotherThreadDoesToAHandleLeavesItsOwnAlone) {
+    const TempFile file(data_file(1)), others(data_file(2));
+    auto app = std::make_unique<Handle>();
+    auto files = both_files(app->handle, file.path());
+    ASSERT_TRUE(reads_word(app->handle, files, 1));
+    std::thread([&] {
+        const Handle own;
+        const auto own_files = both_files(own.handle, others.path());
+        ASSERT_TRUE(reads_word(own.handle, own_files, 2));
+        for (const std::uint64_t each : files) EXPECT_EQ(chainio_file_close(app->handle, each), 0);
+        EXPECT_TRUE(reads_word(own.handle, own_files, 2));
+        files = both_files(app->handle, file.path());
+        EXPECT_TRUE(reads_word(own.handle, own_files, 2));
+    }).join();
+    EXPECT_TRUE(reads_word(app->handle, files, 1)) << "what was opened elsewhere";
+    chainio_fallback fallback{};
+    fallback.size = sizeof fallback;
+    ASSERT_EQ(chainio_get_fallback(app->handle, 0, &fallback), 0);
+    EXPECT_STREQ(fallback.reason,
+                 "a file could not be registered: File exists (an engine belongs to the thread that reaped first)");
+    std::thread([&] {
+        const Handle own;
+        const auto own_files = both_files(own.handle, others.path());
+        ASSERT_TRUE(reads_word(own.handle, own_files, 2));
+        app.reset();
+        for (int i = 0; i < 2; i++) EXPECT_TRUE(reads_word(own.handle, own_files, 2));
+    }).join();
 }
 
 TEST(Api, RefusesArgumentsByNameAndInterpretsWhenAsked) {

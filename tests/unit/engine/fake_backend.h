@@ -19,6 +19,7 @@ struct FakeDisk {
     std::set<std::pair<std::uint32_t, std::uint64_t>> bad;  // (file, 64-byte cell) that cannot be read
     unsigned short_percent = 0, interrupt_percent = 0, cached_percent = 0;
     unsigned capacity = 64;
+    unsigned enters_left = 0;  // until the kernel refuses all, that one too; 0: it never does
     std::uint32_t align = 1;
 
     bool is_bad(std::uint32_t file, std::uint64_t offset, std::uint64_t length) const {
@@ -39,6 +40,7 @@ struct FakeContext {
     FakeDisk* disk;
     std::uint64_t seed;
     std::vector<std::uint64_t> order;  // offsets, as they were pushed
+    bool removed_in_use = false;       // a file of which reads were under way
 };
 
 class FakeBackend final : public Backend {
@@ -47,13 +49,19 @@ class FakeBackend final : public Backend {
     std::string describe() const override { return "a disk in memory"; }
     unsigned capacity() const override { return disk_.capacity; }
     bool add_file(std::uint32_t slot, int) override { return slot < disk_.files.size(); }
-    void remove_file(std::uint32_t) override {}
+    void remove_file(std::uint32_t slot) override {
+        for (const ReadOp& op : queue_) context_.removed_in_use = context_.removed_in_use || op.file == slot;
+    }
     void push(const ReadOp& op) override {
         context_.order.push_back(op.offset);
         queue_.push_back(op);
     }
 
     int enter(unsigned wait_for, std::span<ReadDone> done) override {
+        if (disk_.enters_left != 0 && --disk_.enters_left == 0) {
+            disk_.enters_left = 1;
+            return -ENOMEM;
+        }
         std::shuffle(queue_.begin(), queue_.end(), random_);
         std::size_t count = queue_.empty() ? 0 : random_() % (queue_.size() + 1);
         count = std::min({std::max<std::size_t>(count, wait_for), queue_.size(), done.size()});

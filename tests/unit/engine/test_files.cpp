@@ -11,6 +11,7 @@
 #include <random>
 
 #include "runtime/engine/engine.h"
+#include "runtime/engine/owners.h"
 #include "tests/support/in_child.h"
 #include "tests/support/reference.h"
 #include "tests/support/soak.h"
@@ -368,6 +369,40 @@ TEST(EngineFiles, AFileThatIsClosedLeavesNoBlockBehind) {
         EXPECT_TRUE(closed) << closed.error();
     }
     EXPECT_EQ(engine->slab().accounting().in_use_bytes, 0u);
+}
+
+// Of a block that is read several times at once the cache takes one; the others are kept where their frames can be
+// sent.
+TEST(EngineFiles, WhatACacheHasTwiceIsKeptInNoFrameThatIsTooSmall) {
+    MachineOptions options;
+    options.cache_bytes = 65536;
+    options.cache_levels = 3;
+    options.result = ir::ResultKind::slice;
+    const DiskFile file(walk_file(4, kReturnSlice));
+    for (const std::uint32_t least : {umem::kUnit, 4096u}) {
+        auto engine = engine_of(machine(options), {.in_flight = 4, .least_frame = least});
+        auto a = engine->open_file(0, file.path()), b = engine->open_file(1, file.path());
+        ASSERT_TRUE(a && b);
+        for (std::uint64_t i = 0; i < 4; i++) ASSERT_TRUE(engine->submit(1, args_of(*a, *b, std::uint64_t{3} * 77), i));
+        std::vector<Completion> out(4);
+        unsigned kept = 0;
+        for (unsigned ended = 0; ended < 4;) {
+            const unsigned count = engine->reap(out, 4 - ended).value_or(0);
+            ASSERT_NE(count, 0u);
+            ended += count;
+            for (unsigned i = 0; i < count; i++) {
+                EXPECT_EQ(out[i].bytes.size(), 12u);
+                const auto stretch = engine->keep(out[i]);
+                if (!stretch) continue;
+                kept++;
+                EXPECT_GE(engine->memory().frame_bytes(stretch->frame), least);
+                EXPECT_TRUE(engine->memory().release(stretch->frame, kHandedOut));
+            }
+        }
+        EXPECT_EQ(kept, least == umem::kUnit ? 3u : 0u);
+        EXPECT_EQ(engine->reap({}, 0).value_or(1), 0u);
+        EXPECT_TRUE(engine->leaks().empty());
+    }
 }
 
 TEST(EngineFiles, BlocksOnTheWayAreKeptForAWhileAndThoseAtTheEndAreNot) {

@@ -44,6 +44,7 @@ Case random_case(Random& random) {
     c.disk.capacity = 1 + random() % 64;
     for (unsigned i = random() % 4; i-- > 0;) c.disk.bad.insert({random() % 2, random() % 200});
     c.engine.in_flight = 1 + random() % 32;
+    c.engine.max_files = 2;
     c.engine.umem_bytes = random() % 2 == 0 ? 256 << 10 : 4 << 20;
     c.engine.huge_pages = false;
     // As where blocks are sent from their frames.
@@ -84,7 +85,30 @@ void same(const Completion& got, const tests::ReferenceResult& want) {
 struct Totals {
     std::map<std::uint32_t, std::uint64_t> outcomes;
     std::uint64_t chains = 0, cancelled = 0, continued = 0, retries = 0, cache_hits = 0, evictions = 0, frame_waits = 0;
+    std::uint64_t reopened = 0;  // files of which reads were under way
 };
+
+FileHandle add_file(Engine& engine, const FakeDisk& disk, std::uint32_t number) {
+    OpenedFile file;
+    file.file_class = number;
+    file.direct = disk.align != 1;
+    file.offset_align = file.memory_align = disk.align;
+    file.size = disk.files[number].size();
+    const auto handle = engine.add_file(file);
+    RC_ASSERT(handle.has_value());
+    RC_ASSERT((*handle & 0xffff) == number);
+    return *handle;
+}
+
+// There are no more places than files, so that each one waits for what is under way in its own.
+void reopen(Engine& engine, const FakeDisk& disk, std::vector<FileHandle>& handles) {
+    for (std::uint32_t i = 0; i < handles.size(); i++) {
+        RC_ASSERT(engine.close_file(handles[i]).has_value());
+        RC_ASSERT(engine.file(handles[i]) == nullptr);
+        RC_ASSERT(!engine.close_file(handles[i]).has_value());
+        handles[i] = add_file(engine, disk, i);
+    }
+}
 
 void run_case(std::uint64_t seed, Totals& totals) {
     Random random(seed);
@@ -95,16 +119,7 @@ void run_case(std::uint64_t seed, Totals& totals) {
     auto engine = Engine::create(spec::Loaded::from_artifact(artifact), c.engine, make_fake, &context);
     RC_ASSERT(engine.has_value());
     std::vector<FileHandle> handles;
-    for (std::uint32_t i = 0; i < 2; i++) {
-        OpenedFile file;
-        file.file_class = i;
-        file.direct = c.disk.align != 1;
-        file.offset_align = file.memory_align = c.disk.align;
-        file.size = c.disk.files[i].size();
-        auto handle = (*engine)->add_file(file);
-        RC_ASSERT(handle.has_value());
-        handles.push_back(*handle);
-    }
+    for (std::uint32_t i = 0; i < 2; i++) handles.push_back(add_file(**engine, c.disk, i));
 
     std::vector<Asked> asked;
     std::vector<unsigned> ends(c.chains, 0);
@@ -126,6 +141,12 @@ void run_case(std::uint64_t seed, Totals& totals) {
             const unsigned cancelled = (*engine)->cancel(chosen);
             RC_ASSERT(cancelled <= (ends[chosen] == 0 && !asked[chosen].cancelled ? 1u : 0u));
             if (cancelled != 0) asked[chosen].cancelled = true;
+        }
+        if (random() % 16 == 0) {
+            for (std::size_t i = 0; i < asked.size(); i++)
+                if ((*engine)->cancel(i) != 0) asked[i].cancelled = true;
+            totals.reopened += (*engine)->reads_under_way() != 0 ? 1 : 0;
+            reopen(**engine, c.disk, handles);
         }
         auto count = (*engine)->reap(out, static_cast<unsigned>(random() % 4));
         RC_ASSERT(count.has_value());
@@ -154,6 +175,7 @@ void run_case(std::uint64_t seed, Totals& totals) {
     }
     RC_ASSERT((*engine)->leaks() == std::vector<std::string>{});
     RC_ASSERT((*engine)->slab().accounting().refused == 0u);
+    RC_ASSERT(!context.removed_in_use);
     const auto& counters = (*engine)->counters();
     totals.cancelled += counters.cancelled_reads;
     totals.continued += counters.continued_reads;
@@ -181,11 +203,48 @@ TEST(EngineModel, RandomChainsEndOnceAndAsTheReferenceDoes) {
     }
     EXPECT_GT(totals.chains, 10000u);
     EXPECT_GT(totals.cancelled, 0u);
+    EXPECT_GT(totals.reopened, 0u);
     EXPECT_GT(totals.continued, 0u);
     EXPECT_GT(totals.retries, 0u);
     EXPECT_GT(totals.cache_hits, 0u);
     EXPECT_GT(totals.evictions, 0u);
     EXPECT_GT(totals.frame_waits, 0u);
+}
+
+// The kernel refuses in the middle of a wait for both chains, of which one has ended.
+TEST(EngineModel, WhatHasEndedIsHandedOverBeforeAnErrorIs) {
+    FakeDisk disk;
+    disk.files = {std::vector<std::uint8_t>(64), std::vector<std::uint8_t>(64)};
+    disk.files[0][0] = kReturnState;
+    bool met = false;
+    for (std::uint64_t seed = 1; !met && seed < 100; seed++) {
+        disk.enters_left = 2;
+        FakeContext context{&disk, seed, {}};
+        auto engine =
+            Engine::create(spec::Loaded::from_artifact(machine({})), {.huge_pages = false}, make_fake, &context);
+        ASSERT_TRUE(engine.has_value());
+        std::vector<Argument> args;
+        for (std::uint32_t i = 0; i < 2; i++) {
+            OpenedFile file;
+            file.file_class = i;
+            file.size = 64;
+            args.push_back(Argument::file(*(*engine)->add_file(file)));
+        }
+        args.push_back(Argument::scalar(0));
+        args.push_back(Argument::of_bytes({}));
+        for (int i = 0; i < 2; i++) ASSERT_TRUE((*engine)->submit(0, args, 7).has_value());
+        std::vector<Completion> out(2);
+        const auto count = (*engine)->reap(out, 2);
+        if (count && *count == 2) continue;  // both came at once
+        met = true;
+        ASSERT_TRUE(count.has_value()) << count.error();
+        EXPECT_EQ(*count, 1u);
+        EXPECT_EQ(out[0].user_data, 7u);
+        const auto next = (*engine)->reap(out, 1);
+        ASSERT_FALSE(next.has_value());
+        EXPECT_EQ(next.error(), "io_uring_enter: Cannot allocate memory");
+    }
+    EXPECT_TRUE(met);
 }
 
 // Bulk chains hold all frames and are interrupted together; an urgent one, first in every queue, waits for a frame.

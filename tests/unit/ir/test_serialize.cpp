@@ -57,6 +57,16 @@ TEST(Serialize, ARoundTripChangesNothing) {
     EXPECT_EQ(back->module.services[0].cache.head, (std::vector<std::uint16_t>{1, 256}));
 }
 
+TEST(Serialize, WhatIsTooLongIsNotCalledDamaged) {
+    Artifact a = rich_artifact();
+    a.module.app.assign(kMaxSpecBytes, 'x');
+    const auto bytes = serialize(a);
+    const auto back = deserialize(bytes);
+    ASSERT_FALSE(back);
+    EXPECT_EQ(back.error(), "the specification has " + std::to_string(bytes.size()) +
+                                " bytes; at most 16777216 are read; split the spec into several artifacts");
+}
+
 TEST(Serialize, EveryTruncationAndEveryFlippedByteIsRefused) {
     auto bytes = serialize(rich_artifact());
     for (std::size_t n = 0; n < bytes.size(); n++) EXPECT_FALSE(deserialize(std::span(bytes).first(n))) << n;

@@ -55,6 +55,18 @@ TEST(Validate, AProgramForLengthsRepliesOneNumber) {
     EXPECT_EQ(with({number}, false, true), "service s: datagrams whose length is computed");
 }
 
+TEST(Validate, AnIndexIsOneName) {
+    const auto with = [](const std::string& index) {
+        return problem_of([](Builder&) {}, [&](Module& m) { m.files[0].index = index; });
+    };
+    for (const std::string& index :
+         {std::string(), std::string("index.html"), std::string("..."), std::string(255, 'a')})
+        EXPECT_EQ(with(index), "") << index;
+    for (const std::string& index : {std::string("."), std::string(".."), std::string("a/b"), std::string("/"),
+                                     std::string("a\0b", 3), std::string(256, 'a')})
+        EXPECT_EQ(with(index), "file class pages: an index that is no file's name") << index;
+}
+
 TEST(Validate, ACheckCoversConstantDistancesFromItsOffset) {
     auto at = [](std::uint64_t distance) {
         return problem_of([&](Builder& b) {
@@ -176,6 +188,11 @@ TEST(Validate, LoopCountersBelongToTheirLoop) {
         Operand counter;
         b.loop(imm(2), 2, CIO_MALFORMED, [&](Operand i) { counter = i; });
         b.unary(UnOp::neg, counter);
+    });
+    EXPECT_PROBLEM("writes its count, r0", [](Builder& b) {
+        const Reg count = b.variable(imm(2));
+        b.loop(Operand::reg(count), 2, CIO_MALFORMED,
+               [&](Operand) { b.if_(imm(1), [&] { b.assign(count, imm(0)); }); });
     });
     EXPECT_PROBLEM("loop bound", [](Builder& b) { b.loop(imm(2), CIO_MAX_BLOCK + 1, CIO_MALFORMED, [](Operand) {}); });
     EXPECT_PROBLEM("outside of a loop", [](Builder& b) { b.add(Break{}); });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "runtime/metrics/fallbacks.h"
@@ -75,6 +76,19 @@ TEST(Histogram, IsZeroWithoutValues) {
     EXPECT_EQ(histogram.percentile(50), 0u);
     EXPECT_EQ(histogram.min(), 0u);
     EXPECT_EQ(histogram.mean(), 0.0);
+}
+
+TEST(Fallbacks, OfOneNameHaveSoManyReasonsAndNoMore) {
+    Fallbacks fallbacks;
+    for (int round = 0; round < 2; round++) {
+        for (std::size_t i = 0; i < 3 * Fallbacks::kMostReasons; i++) fallbacks.note("path", std::to_string(i));
+    }
+    fallbacks.note("other", "x");
+    ASSERT_EQ(fallbacks.all().size(), Fallbacks::kMostReasons + 2);
+    EXPECT_EQ(fallbacks.all()[0].count, 2u);
+    EXPECT_EQ(fallbacks.all()[Fallbacks::kMostReasons].reason, Fallbacks::kOtherReasons);
+    EXPECT_EQ(fallbacks.all()[Fallbacks::kMostReasons].count, 4 * Fallbacks::kMostReasons);
+    EXPECT_EQ(fallbacks.count("path"), 6 * Fallbacks::kMostReasons);
 }
 
 TEST(Fallbacks, AreCountedByNameAndReason) {

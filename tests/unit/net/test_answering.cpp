@@ -60,10 +60,11 @@ class Loaded {
         const std::uint32_t first = 0;
         const cio_kept_service service = table.service_at(kPort);
         const std::uint16_t ports[] = {kPort};
-        const Address addresses[] = {kOwnV4, kOwnV6};
-        const bool put = bpf_map_update_elem(map("services"), &first, &service, BPF_ANY) == 0 &&
-                         bpf_map_update_elem(map("taken"), &first, taken(ports, addresses).get(), BPF_ANY) == 0 &&
-                         answer(CIO_XDP_BY_TX);
+        const Address addresses[] = {kOwnV4, kOwnV6}, others[] = {kOtherV4, kOtherV6};
+        const bool put =
+            bpf_map_update_elem(map("services"), &first, &service, BPF_ANY) == 0 &&
+            bpf_map_update_elem(map("taken"), &first, taken(ports, addresses, others).get(), BPF_ANY) == 0 &&
+            answer(CIO_XDP_BY_TX);
         return put ? 0 : errno;
     }
     bool answer(cio_xdp_answering how) {
@@ -89,6 +90,8 @@ class Loaded {
     static constexpr std::array<std::uint8_t, 6> kOwnMac{2, 0, 0, 0, 0, 2};
     static constexpr Address kOwnV4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 2};
     static constexpr Address kOwnV6{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2};
+    static constexpr Address kOtherV4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 3};
+    static constexpr Address kOtherV6{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3};
     ReplyTable table;
 
   private:
@@ -275,6 +278,13 @@ TEST(Answering, TakesNothingThatIsNotItsOwn) {
         if (!v6) refused(kEthernet + 6, 0x20);  // a fragment
         if (!v6) refused(kHeaderSum, static_cast<std::uint8_t>(right[kHeaderSum] + 1));
         refused(kEthernet + (v6 ? 8 : 12), v6 ? 0xff : 224);  // from multicast
+        const std::size_t source_end = headers - kUdp - (v6 ? 17 : 5);
+        refused(source_end, 2);  // from where it is sent to
+        refused(source_end, 3);  // from another address of the machine
+        Bytes packet = right;
+        packet[source_end] = 4;
+        if (!v6) write_header_sum(packet);
+        EXPECT_EQ(loaded.run(packet), XDP_TX) << "from somebody else";
     }
 }
 
@@ -288,20 +298,23 @@ TEST(Taken, FindsEveryPortAndAddressAndNoOther) {
         return address;
     };
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{3}, std::size_t{CIO_XDP_ADDRESSES}}) {
-        std::vector<Address> addresses(count);
+        std::vector<Address> addresses(count), others(count);
         std::ranges::generate(addresses, some);
-        if (count > 1) addresses[1] = addresses[0];  // an interface may have one twice
+        std::ranges::generate(others, some);
+        if (count > 1) addresses[1] = others[0] = addresses[0];  // an interface may have one twice, as may two
         const std::vector<std::uint16_t> ports{11211, 53, 65535, 256};
-        const auto made = taken(ports, addresses);
-        const auto has = [&](const Address& address) {
+        const auto made = taken(ports, addresses, others);
+        const auto whose = [&](const Address& address) -> std::uint64_t {
             std::array<std::uint64_t, 2> half;
             std::memcpy(half.data(), address.data(), sizeof half);
             const cio_xdp_address& slot = made->address[cio_xdp_slot(made->seed, half[0], half[1])];
-            return slot.used != 0 && slot.half[0] == half[0] && slot.half[1] == half[1];
+            return slot.half[0] == half[0] && slot.half[1] == half[1] ? slot.whose : CIO_XDP_FOREIGN;
         };
-        EXPECT_TRUE(std::ranges::all_of(addresses, has)) << count;
-        EXPECT_FALSE(has(Address{}));
-        for (int i = 0; i < 1000; i++) EXPECT_FALSE(has(some()));
+        for (const Address& each : addresses) EXPECT_EQ(whose(each), CIO_XDP_TAKEN) << count;
+        for (const Address& each : std::span(others).subspan(count > 1 ? 1 : 0))
+            EXPECT_EQ(whose(each), CIO_XDP_OTHER) << count;
+        EXPECT_EQ(whose(Address{}), CIO_XDP_FOREIGN);
+        for (int i = 0; i < 1000; i++) EXPECT_EQ(whose(some()), CIO_XDP_FOREIGN);
         std::size_t declared = 0;
         for (unsigned port = 0; port < 65536; port++) declared += made->service[port] != 0 ? 1 : 0;
         EXPECT_EQ(declared, ports.size());
@@ -309,21 +322,34 @@ TEST(Taken, FindsEveryPortAndAddressAndNoOther) {
     }
 }
 
+TEST(Taken, HasRoomForSomeOfTheMachinesOtherAddresses) {
+    std::vector<Address> others(CIO_XDP_OTHERS + 3000);
+    for (std::size_t i = 0; i < others.size(); i++)
+        others[i] = {0xfd, 0, static_cast<std::uint8_t>(i >> 8), static_cast<std::uint8_t>(i)};
+    const auto made = taken({}, {}, others);
+    EXPECT_EQ(std::ranges::count(made->address, CIO_XDP_OTHER, &cio_xdp_address::whose), CIO_XDP_OTHERS);
+}
+
 TEST(Answering, NeverMixesRepliesAndNeverSpoilsARequest) {
     Loaded loaded;
     LOAD_OR_SKIP(loaded);
-    std::atomic<bool> stop = false;
+    std::atomic<bool> stop = false, begun = false;
     std::thread writer([&] {
         for (std::uint8_t version = 0; !stop; version++) {
             loaded.table.forget();
             keep(loaded.table, version);
+            begun = true;
             // As long as a run takes, so that it can be there at a run's begin and another one at its end.
             for (const std::uint64_t until = now_ns() + 1000; now_ns() < until;) {}
         }
     });
+    while (!begun) std::this_thread::yield();
     const Bytes request = request_packet();
     unsigned sent = 0, left = 0;
-    for (int round = 0; round < 100'000 && !HasFailure(); round++) {
+    const auto goes_on = [&, end = now_ns() + 60'000'000'000](unsigned round) {
+        return round < 100'000 || ((sent == 0 || left == 0) && now_ns() < end);  // until the writer was run as well
+    };
+    for (unsigned round = 0; goes_on(round) && !HasFailure(); round++) {
         Bytes packet = request;
         if (loaded.run(packet) == XDP_TX) {
             const Bytes payload = payload_of(packet);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/net/clock.h"
+#include "runtime/net/program.h"
 #include "runtime/net/replies.h"
 #include "tests/support/properties.h"
 
@@ -52,6 +53,18 @@ struct Table {
 };
 
 KeptService plain(std::uint32_t entries, std::uint64_t ttl = kHour) { return {9000, entries, ttl, {}, {}}; }
+
+// The program has no more epochs, which are written to as soon as it is loaded.
+TEST(Replies, OfMorePortsThanTheProgramHasPlacesForAreRefused) {
+    const auto lo = find_interface("lo");
+    ASSERT_TRUE(lo) << lo.error();
+    const std::vector<KeptService> services(CIO_XDP_SERVICES + 1, plain(16));
+    const auto attached = Program::attach(*lo, Attach::generic, false, ReplyTable(services));
+    ASSERT_FALSE(attached);
+    EXPECT_EQ(attached.error().why, Refusal::Why::unsupported);
+    EXPECT_EQ(attached.error().message,
+              "at most 64 declared ports and 64 addresses of an interface can be taken, and there are more");
+}
 
 // Half as many as there are places, whatever the bytes are in which their requests differ.
 TEST(Replies, OfRequestsThatAreAlikeAreKept) {
@@ -148,14 +161,19 @@ TEST(Replies, GiveWayToWhatIsAskedForMore) {
     Table table({plain(8)});
     for (std::uint8_t i = 0; i < 8; i++) EXPECT_TRUE(table.keep({i}, {i}));
     for (std::uint8_t i = 0; i < 8; i++) ASSERT_EQ(table.reply({i}), Bytes{i}) << "eight in eight places";
+    // The clock may have gone on between any two of them.
+    const auto alike = [&] { std::ranges::fill(table.sets[0].used, table.sets[0].used[0]); };
+    alike();
     // As the program marks what it was asked for; number 5 was not asked for the longest.
     const auto at = static_cast<std::size_t>(table.find({5}) - table.places.data());
     table.sets[0].used[at] -= 10;
     EXPECT_TRUE(table.keep({100}, {100}));
     EXPECT_EQ(table.find({5}), nullptr);
     for (const std::uint8_t i : Bytes{0, 1, 2, 3, 4, 6, 7, 100}) EXPECT_EQ(table.reply({i}), Bytes{i});
+    alike();
     EXPECT_TRUE(table.keep({102}, {102}));
     EXPECT_EQ(table.reply({100}), Bytes{100}) << "what was just kept was asked for just now";
+    alike();
     EXPECT_TRUE(table.keep({0}, {0})) << "the first one of those alike went";
     // One that expires goes before those.
     const auto old = static_cast<std::size_t>(table.find({3}) - table.places.data());

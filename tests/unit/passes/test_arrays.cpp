@@ -97,6 +97,26 @@ TEST(Arrays, LoopsCutBreakAndContinue) {
     EXPECT_EQ(spec.scalar("c.s", array_of({1, 2, 3, 4, 5})), 9u) << "an array longer than max is cut";
 }
 
+TEST(Arrays, OfAFilterAsManyAreTakenAsPassIt) {
+    Spec spec(returning(kArray, "u64",
+                        "var t = 0\n for x in block.record(A, 0).v.filter(x => x > 3).filter(x => x != 5) max 2 {\n"
+                        "if x == 8 { continue }\n t = t * 10 + x }\n return t"));
+    EXPECT_EQ(spec.scalar("c.s", array_of({1, 2, 3, 4, 5, 6, 7})), 46u);
+    EXPECT_EQ(spec.scalar("c.s", array_of({1, 8, 3, 4, 5, 6, 7})), 4u) << "what the body leaves out has passed, too";
+    EXPECT_EQ(spec.scalar("c.s", array_of({1, 9, 3})), 9u);
+    EXPECT_EQ(spec.scalar("c.s", array_of({1, 2, 3})), 0u);
+    Spec records(returning("record E { a: u8 in { 1 one, 2 two }  b: u8 }", "u64",
+                           "var t = 0\n for e in block.records(E, max 6).filter(e => e.a == one) max 2 {\n"
+                           "t = t * 10 + e.b }\n return t"));
+    EXPECT_EQ(records.scalar("c.s", {2, 1, 2, 2, 1, 3, 1, 4, 0, 5}), 34u) << "what follows need not be well formed";
+    EXPECT_EQ(records.scalar("c.s", {2, 1, 2, 2, 2, 3, 2, 4, 2, 5, 2, 6, 1, 7, 1, 8}), 0u)
+        << "no more are looked at than the sequence has";
+    Spec pieces(returning("", "u64",
+                          "var t = 0\n for w in block.split(\" \", 9, max 100).filter(w => w.length == 1) max 2 {\n"
+                          "t = t * 10 + w.decimal() }\n return t"));
+    EXPECT_EQ(pieces.scalar("c.s", {'1', '1', ' ', '1', ' ', '2', '2', ' ', '2', ' ', '3'}), 12u);
+}
+
 TEST(Arrays, RangesAreBounded) {
     Spec spec(returning("", "u64", "var sum = 0\n for i in range(key, 10) max 4 { sum = sum + i }\n return sum"));
     EXPECT_EQ(spec.scalar("c.s", {}, with_key(7)), 24u);

@@ -82,6 +82,26 @@ TEST(Fold, ACopyOfAVariableIsKeptWhenTheVariableChanges) {
     EXPECT_NE(text.find("next step 0 at %3 "), std::string::npos) << text;
 }
 
+TEST(Fold, ALoopCountsByACopyOfAVariableThatItsBodyWrites) {
+    const auto loop = [](bool writes) {
+        return after(
+            [&](Builder& b) {
+                ir::Reg n = b.variable(b.arg(0));
+                b.if_(b.arg(1), [&] { b.assign(n, b.arg(2)); });
+                ir::Reg copy = b.new_reg();
+                b.assign(copy, Operand::reg(n));
+                b.loop(b.binary(BinOp::sub, Operand::reg(copy), imm(0)), 9, CIO_MALFORMED, [&](Operand i) {
+                    queue(b, i);
+                    if (writes) b.assign(n, i);
+                });
+                queue(b, Operand::reg(n));
+            },
+            {fold, eliminate_dead});
+    };
+    EXPECT_NE(loop(false).find("loop %6 < %1 max 9"), std::string::npos) << loop(false);
+    EXPECT_NE(loop(true).find("  %5 = %1\n  loop %6 < %5 max 9"), std::string::npos) << loop(true);
+}
+
 TEST(Common, LoadsOfTheBlockHappenOnce) {
     std::string text = after(
         [](Builder& b) {

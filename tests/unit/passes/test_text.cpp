@@ -44,6 +44,27 @@ TEST(Text, WordsNumbersAndChoices) {
     EXPECT_EQ(path_in(spec, "get abc 8\r\n"), "(ok)");
 }
 
+// Zeros before a number are digits as any: what has more than 20 of them is no number, and never another one.
+TEST(Text, NumbersHaveAtMostTwentyDigits) {
+    Spec last(on_ready("path: word(max 4) \" \" n: int", "if g.n == 7 { prefetch docroot[g.path] }"));
+    EXPECT_EQ(path_in(last, "a 7"), "a");
+    EXPECT_EQ(path_in(last, "b 00000000000000000007"), "b");
+    EXPECT_EQ(path_in(last, "b 00000000000000000007 8"), "b");
+    Spec any(on_ready("path: word(max 4) \" \" n: int", "prefetch docroot[g.path]"));
+    EXPECT_EQ(path_in(any, "c 12345678901234567890"), "c");
+    for (const std::string digits : {"123456789012345678901", "000000000000000000007", "000000000000000000000"}) {
+        EXPECT_EQ(path_in(any, "d " + digits), "(ok)") << digits;
+        EXPECT_EQ(path_in(any, "d " + digits + "\r\n"), "(ok)") << digits;
+        EXPECT_EQ(path_in(any, "d " + digits + digits), "(ok)") << digits;
+    }
+    Spec list(on_ready("path: word(max 4) \" \" n: int[1..4 by \",\"]", "prefetch docroot[g.path]"));
+    EXPECT_EQ(path_in(list, "e 1,00000000000000000007,3"), "e");
+    EXPECT_EQ(path_in(list, "e 123456789012345678901"), "(ok)");
+    EXPECT_EQ(path_in(list, "e 1,000000000000000000007"), "(ok)");
+    EXPECT_EQ(path_in(list, "e 1,000000000000000000007,3"), "(ok)");
+    EXPECT_EQ(path_in(list, "e 1,2,3,123456789012345678901"), "(ok)");
+}
+
 TEST(Text, Repetitions) {
     Spec spec(
         on_ready("\"get \" keys: token(max 3)[1..3 by \" \"] \"\\r\\n\"", "for k in g.keys { prefetch docroot[k] }"));

@@ -111,6 +111,26 @@ TEST(Gate, AProgramThatWaitsIsLookedAtAgainSooner) {
     EXPECT_EQ(wasteful.state(), State::off) << "what fetches in vain does not fetch better now";
 }
 
+TEST(Gate, OfEachPauseAQuarterIsTheLeast) {
+    Gate gate;
+    std::uint64_t now = 0;
+    fetch_one(gate, true);
+    for (const std::uint64_t pause : {50, 100, 200, 400, 800, 1600, 2000, 2000}) {
+        while (gate.state() != State::off) {
+            if (gate.admit()) gate.in_memory();
+            gate.update(now += kMs);
+        }
+        EXPECT_EQ(gate.reason(), Reason::no_use);
+        const std::uint64_t least = std::max<std::uint64_t>(pause * kMs / 4, 10 * kMs);
+        EXPECT_NE(gate.hears_waits(now + least - 1), Gate::Hears::nothing);
+        gate.waited(now + least - 1);
+        EXPECT_FALSE(gate.update(now + least - 1)) << pause;
+        gate.waited(now + least);
+        EXPECT_TRUE(gate.update(now += least)) << pause;
+        ASSERT_EQ(gate.state(), State::probing);
+    }
+}
+
 TEST(Gate, ManyWaitsNeedNoPauseAndMoreOfThemEachTimeThatTheyWereInVain) {
     Gate gate;
     std::uint64_t now = 0;
@@ -302,6 +322,22 @@ TEST(Gate, AProbeDoesNotBeginWithWhatWasWantedAlready) {
     gate.take_back();
     for (const std::uint64_t now : {100'000u, 200'000u, 300'000u}) EXPECT_FALSE(gate.update(now * kMs));
     EXPECT_EQ(gate.state(), State::probing);
+}
+
+TEST(Gate, AProbesTimeDoesNotRunFromWhatWasTakenBackLater) {
+    Gate gate;
+    put_off(gate, 0);
+    gate.update(50 * kMs);
+    ASSERT_TRUE(gate.admit());
+    EXPECT_FALSE(gate.update(60 * kMs));
+    gate.take_back();
+    EXPECT_FALSE(gate.update(70 * kMs));
+    ASSERT_TRUE(gate.admit());
+    gate.fetched();
+    for (const std::uint64_t now : {1'600u, 2'000u, 2'500u}) EXPECT_FALSE(gate.update(now * kMs));
+    EXPECT_EQ(gate.state(), State::probing);
+    EXPECT_TRUE(gate.update(2'600 * kMs));  // a second after the first request that was one
+    EXPECT_EQ(gate.state(), State::off);
 }
 
 TEST(Gate, WhateverHappensItsStateIsOneOfThreeAndItsRateAShare) {

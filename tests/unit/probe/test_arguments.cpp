@@ -84,6 +84,21 @@ TEST(Instructions, TheirCost) {
     EXPECT_EQ(classify({}).cost, Cost::refused);
 }
 
+TEST(Instructions, AreRefusedForAPrefixWhereverItStands) {
+    for (const int prefix : {0x26, 0x2e, 0x36, 0x3e, 0xf0}) {
+        EXPECT_EQ(of(prefix, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0).cost, Cost::refused) << prefix;
+        EXPECT_EQ(of(0x66, prefix, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0).cost, Cost::refused) << prefix;
+        EXPECT_EQ(of(0x64, 0xf2, prefix, 0x89, 0xf8).cost, Cost::refused) << prefix;
+        EXPECT_EQ(of(0x0f, 0x1f, 0x84, prefix, 0, 0, 0, 0).cost, Cost::stepped) << "it is none there: " << prefix;
+    }
+    EXPECT_EQ(of(0x66, 0xed).cost, Cost::refused);
+    EXPECT_EQ(of(0x48, 0xcc).cost, Cost::refused);
+    EXPECT_EQ(of(0x66, 0x66).cost, Cost::refused);  // cut: nobody knows what
+    EXPECT_EQ(of(0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0).cost, Cost::stepped);
+    EXPECT_EQ(of(0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0).cost, Cost::stepped);
+    EXPECT_EQ(of(0x66, 0x90).cost, Cost::stepped);
+}
+
 TEST(Instructions, BehindABranchMarker) {
     EXPECT_EQ(of(0xf3, 0x0f, 0x1e, 0xfa, 0x55).skip, 4u);
     EXPECT_EQ(of(0xf3, 0x0f, 0x1e, 0xfa, 0x55).cost, Cost::emulated);

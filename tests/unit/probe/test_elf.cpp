@@ -40,6 +40,7 @@ class Asker {
         if (!elf) return 0;
         text(elf->interpreter());
         text(elf->runpath());
+        text(elf->rpath());
         for (const std::string_view needed : elf->needed()) named(needed);
         for (const UsdtNote& note : elf->notes()) {
             named(note.provider);

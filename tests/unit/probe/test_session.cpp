@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 #include "compiler/backends/backends.h"
 #include "runtime/probe/privileges.h"
@@ -197,6 +198,27 @@ TEST(Session, ALibraryAndASystemCall) {
     }
     EXPECT_TRUE(opened);
     EXPECT_EQ(puts, 1);
+}
+
+// The number of a 32-bit system call means another one: 257 is openat, and remap_file_pages there.
+TEST(Session, A32BitSystemCallIsNotTheOneOfItsNumber) {
+    const Built built = build("probe opened = syscall \"openat\" (dir: i32)\n", "opened");
+    ATTACH_OR_SKIP(session, built);
+    constexpr int kNarrow = -4711, kWide = -4712;
+    const pid_t child = fork();
+    if (child == 0) {
+        long done = SYS_openat;
+        asm volatile("int $0x80" : "+a"(done) : "b"(0), "c"(0), "d"(0), "S"(0), "D"(kNarrow) : "memory");
+        syscall(SYS_openat, kWide, "relative", O_RDONLY);
+        _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    if (WIFSIGNALED(status)) GTEST_SKIP() << "the kernel has no 32-bit system calls";
+    std::vector<std::int64_t> folders;
+    for (const Got& got : drain(*session)) folders.push_back(got.integer(0));
+    EXPECT_TRUE(std::ranges::count(folders, kWide) != 0);
+    EXPECT_FALSE(std::ranges::count(folders, kNarrow) != 0);
 }
 
 TEST(Session, FollowsDaemonsAndNobodyElse) {

@@ -119,6 +119,15 @@ TEST(Libraries, ScriptsAndMissingPrograms) {
     EXPECT_EQ(Libraries::of(loose).error(),
               fmt::format("cannot find /no/such/interpreter, which runs the script {}", loose));
     EXPECT_EQ(Libraries::of("/no/such/program").error(), "cannot find the program /no/such/program");
+    const std::string name = kProgram.substr(kProgram.rfind('/') + 1), before = std::getenv("PATH");
+    setenv("PATH", kProgram.substr(0, kProgram.rfind('/')).c_str(), 1);
+    for (const char* words : {"", "-S ", "-S", "--split-string=", "-S -i -u HOME A=b ", "-S -C / --ignore-signal "}) {
+        std::ofstream(script, std::ios::trunc) << "#!/usr/bin/env " << words << name << " -x\nbody\n";
+        of = Libraries::of(script);
+        ASSERT_TRUE(of) << of.error();
+        EXPECT_EQ(of->program().path, kProgram) << words;
+    }
+    setenv("PATH", before.c_str(), 1);
     std::ofstream(script, std::ios::trunc) << "no program at all";
     EXPECT_EQ(Libraries::of(script).error(), fmt::format("cannot probe {}: it is not an ELF file", script));
     std::filesystem::remove_all(folder);

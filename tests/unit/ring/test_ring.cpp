@@ -6,7 +6,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "runtime/ring/ring.h"
@@ -57,6 +59,30 @@ TEST_P(RingLevels, ReadsWithRegisteredFilesAndBuffers) {
     read_through(*ring, fd, file, registered != 0, memory, "block of the disk");
     ring->unregister_file(0);
     munmap(memory, 1 << 20);
+    close(fd);
+    unlink(path.c_str());
+}
+
+// Each thread's first ring has the number 0 there.
+TEST_P(RingLevels, GoesInAnotherThreadWithoutHarmToTheRingThere) {
+    metrics::Fallbacks fallbacks;
+    const RingOptions options{.entries = 8, .cq_entries = 16, .file_slots = 4, .level = GetParam()};
+    int fd = -1;
+    const std::string path = file_with("block of the disk", fd);
+    const auto in_thread = [](const auto& body) { std::thread(body).join(); };
+    in_thread([&] {
+        auto first = Ring::create(options, fallbacks);
+        ASSERT_TRUE(first && first->bind_to_thread() == 0);
+        in_thread([&] {
+            auto own = Ring::create(options, fallbacks);
+            ASSERT_TRUE(own && own->bind_to_thread() == 0 && own->register_file(0, fd, fallbacks));
+            std::array<char, 64> memory{};
+            first->unregister_file(0);
+            read_through(*own, fd, true, false, memory.data(), "block of the disk");
+            static_cast<void>(Ring(std::move(*first)));
+            read_through(*own, fd, true, false, memory.data(), "block of the disk");
+        });
+    });
     close(fd);
     unlink(path.c_str());
 }

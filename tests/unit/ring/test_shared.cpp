@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "runtime/ring/shared.h"
+#include "tests/support/in_child.h"
 #include "tests/support/refused_call.h"
 
 namespace chainio::ring {
@@ -103,6 +104,21 @@ TEST(Shared, ARingThatIsNotTheThreadsSaysSoAtOnce) {
     EXPECT_EQ(ring->turn(0), -EEXIST) << "what the other one started is lost";
 }
 
+// The queues are one in both processes: what a child took from there its parent would wait for in vain.
+TEST(Shared, AChildTakesNothingOfWhatItsParentHasStarted) {
+    metrics::Fallbacks fallbacks;
+    const auto ring = ring_for(1, fallbacks);
+    if (ring == nullptr) GTEST_SKIP() << "no io_uring here";
+    const auto seat = ring->sit();
+    const auto turn_in_child = [&] { return tests::in_child([&] { return -ring->turn(0); }); };
+    EXPECT_EQ(turn_in_child(), EEXIST) << "a ring that nobody has used yet";
+    io_uring_prep_nop(seat->next_sqe(1));
+    ASSERT_TRUE(ring->submit_all());
+    EXPECT_EQ(turn_in_child(), EEXIST);
+    ASSERT_EQ(ring->turn(0), 0);
+    EXPECT_EQ(seat->waiting(), 1u);
+}
+
 TEST(Shared, ARingThatCannotBeEnabledSaysWhy) {
     metrics::Fallbacks fallbacks;
     const auto ring = ring_for(1, fallbacks);
@@ -131,6 +147,31 @@ TEST(Shared, AKernelThatNeverHasMemoryIsNotAskedForEver) {
         EXPECT_LT(turns, 1'000'000u);
         EXPECT_EQ(ring->turn(0), -EAGAIN);
     }).join();
+}
+
+TEST(Shared, ASeatKnowsOfWhoseCompletionsHaveCome) {
+    metrics::Fallbacks fallbacks;
+    const auto ring = ring_for(2, fallbacks);
+    if (ring == nullptr) GTEST_SKIP() << "no io_uring here";
+    const auto seat = ring->sit(), other = ring->sit();
+    ASSERT_EQ(ring->bind(), 0);
+    io_uring_prep_nop(seat->next_sqe(7));
+    EXPECT_FALSE(seat->has_for(7));
+    ASSERT_TRUE(ring->submit_all());
+    EXPECT_EQ(seat->waiting(), 0u);
+    EXPECT_TRUE(seat->has_for(7)) << "it is in the ring";
+    EXPECT_FALSE(seat->has_for(8));
+    EXPECT_FALSE(other->has_for(7));
+    ASSERT_EQ(ring->turn(0), 0);
+    EXPECT_EQ(seat->waiting(), 1u);
+    EXPECT_TRUE(seat->has_for(7)) << "it is at the seat";
+    EXPECT_FALSE(seat->has_for(8));
+    EXPECT_FALSE(other->has_for(7));
+    seat->take();
+    EXPECT_FALSE(seat->has_for(7));
+    for (int i = 0; i < 48; i++) io_uring_prep_nop(seat->next_sqe(7));
+    ASSERT_TRUE(ring->submit_all());
+    EXPECT_TRUE(seat->has_for(8)) << "it may be among those that the ring has no room for";
 }
 
 TEST(Shared, ATurnThatASignalEndsIsNoFailure) {
@@ -269,13 +310,16 @@ long sleeps_of_rounds(Shared& ring, Seat& seat, int rounds) {
     int pipes[2];
     EXPECT_EQ(pipe(pipes), 0);
     std::atomic<int> wanted = 0;
+    std::atomic<bool> ready = false;
     std::thread writer([&] {
+        ready = true;
         for (int round = 1; round <= rounds; round++) {
             while (wanted.load() < round) std::this_thread::yield();
             std::this_thread::sleep_for(std::chrono::microseconds(300));
             EXPECT_EQ(write(pipes[1], "x", 1), 1);
         }
     });
+    while (!ready.load()) std::this_thread::yield();  // a thread that starts may have its parent wait in the kernel
     rusage before{}, after{};
     getrusage(RUSAGE_THREAD, &before);
     for (int round = 1; round <= rounds; round++) {

@@ -34,7 +34,8 @@ struct Narrow : Collected {
 class Rig {
   public:
     struct Options {
-        unsigned in_flight = 64, places = 9, parked = 0;
+        unsigned in_flight = 64;
+        Places places = {.run = 8};
         std::size_t memory = 1 << 20;
         std::uint64_t seed = 1, patience_ns = 0;
         std::vector<std::uint64_t> header = {};  // the file's
@@ -49,7 +50,7 @@ class Rig {
         file.size = disk_.files[0].size();
         file.header = options.header;
         files_ = std::make_unique<Files>(std::vector<NamedFile>{{"a", 0, *engine_->add_file(file)}});
-        requests = std::make_unique<Requests>(*engine_, *files_, options.places, options.parked, options.patience_ns);
+        requests = std::make_unique<Requests>(*engine_, *files_, options.places, options.patience_ns);
     }
     std::uint32_t start(const std::string& text, Sink& to) {
         return start(text, to, engine_->spec().module().services[0].on_request_tcp);
@@ -73,6 +74,10 @@ class Rig {
         switch (requests->go_on(slot)) {
             case RunState::ended: ended.push_back(slot); break;
             case RunState::starved: starved_.push_back(slot); break;
+            case RunState::yields:
+                starved_.push_back(slot);
+                yields++;
+                break;
             case RunState::short_:
                 starved_.push_back(slot);
                 shorts++;
@@ -88,6 +93,7 @@ class Rig {
     engine::Engine& engine() { return *engine_; }
     std::unique_ptr<Requests> requests;
     std::vector<std::uint32_t> full;  // slots whose replies found no room; who goes on with one takes it out
+    unsigned yields = 0;              // how often one gave others their turn
     unsigned shorts = 0;              // how often one waited for memory
 
   private:

@@ -2,6 +2,7 @@
 // as without.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 #include <string>
 #include <vector>
@@ -185,7 +186,7 @@ TEST(Ahead, RepliesAreAsWithout) {
 }
 
 TEST(Parked, LeaveTheirPlaceUntilTheyAreGoneOnWith) {
-    Rig rig(compiled(spec_of_rows(kBody).c_str()), disk_of_rows(), {.places = 2, .parked = 1});
+    Rig rig(compiled(spec_of_rows(kBody).c_str()), disk_of_rows(), {.places = {.run = 1, .parked = 1}});
     Narrow slow, other;
     slow.room = other.room = 20;
     std::vector<std::uint32_t> ended;
@@ -210,9 +211,12 @@ TEST(Parked, LeaveTheirPlaceUntilTheyAreGoneOnWith) {
     EXPECT_FALSE(rig.requests->any_free());
     slow.room = other.room = 1000;
     for (const std::uint32_t one : {slot, second}) rig.go_on(one, ended);
-    EXPECT_FALSE(rig.requests->any_spare()) << "both have a place again";
+    EXPECT_TRUE(rig.requests->any_spare()) << "which is not that of a request that is shed";
     while (ended.size() < 2 && !HasFatalFailure()) rig.turn(ended);
-    for (const std::uint32_t one : ended) rig.requests->release(one);
+    for (const std::uint32_t one : ended) {
+        EXPECT_FALSE(rig.requests->any_free()) << "both have a place again";
+        rig.requests->release(one);
+    }
     EXPECT_EQ(slow.text, "<1:r1______><2:r2______><4:r4______><5:r5______><6:r6______>.");
     EXPECT_EQ(other.text, slow.text);
     EXPECT_TRUE(rig.requests->any_free());
@@ -229,6 +233,57 @@ TEST(Parked, LeaveTheirPlaceUntilTheyAreGoneOnWith) {
         rig.forget(leaves);
     }
     while (rig.requests->running() != 0 && !HasFatalFailure()) rig.turn(ended);
+    EXPECT_TRUE(rig.engine().leaks().empty());
+}
+
+TEST(Shed, HavePlacesOfTheirOwn) {
+    Rig rig(compiled(spec_of_rows(kBody).c_str()), disk_of_rows(), {.places = {.run = 1, .shed = 2, .parked = 1}});
+    std::vector<std::uint32_t> ended, shed;
+    std::array<Narrow, 3> told;
+    const std::string text = "get 1 2 4 5 6\n";
+    const auto tell = [&](Narrow& to) {
+        const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
+        shed.push_back(rig.requests->start_failed(0, {.shed = true}, {bytes, text.size()}, to, 0));
+        rig.go_on(shed.back(), ended);
+        EXPECT_TRUE(rig.requests->is_shed(shed.back()));
+    };
+    tell(told[0]);
+    EXPECT_TRUE(rig.requests->any_spare());
+    tell(told[1]);
+    EXPECT_FALSE(rig.requests->any_spare());
+    EXPECT_TRUE(rig.requests->any_free()) << "a request may run beside those that are told";
+    Narrow reply;
+    reply.room = 1000;
+    const std::uint32_t runs = rig.start(text, reply);
+    EXPECT_FALSE(rig.requests->is_shed(runs));
+    EXPECT_FALSE(rig.requests->any_free());
+    EXPECT_FALSE(rig.requests->any_spare()) << "and takes no place of theirs";
+    // One whose client takes nothing leaves its place to another one.
+    rig.requests->park(shed[0]);
+    EXPECT_FALSE(rig.requests->any_free());
+    EXPECT_TRUE(rig.requests->any_spare());
+    tell(told[2]);
+    EXPECT_FALSE(rig.requests->any_spare());
+    for (Narrow& each : told) each.room = 1000;
+    rig.full.clear();
+    ended.clear();
+    rig.go_on(runs, ended);
+    while (ended.empty() && !HasFatalFailure()) rig.turn(ended);
+    rig.requests->release(runs);
+    EXPECT_TRUE(rig.requests->any_free());
+    ended.clear();
+    for (const std::uint32_t slot : shed) rig.go_on(slot, ended);
+    EXPECT_EQ(ended, shed);
+    for (const std::uint32_t slot : ended) {
+        EXPECT_FALSE(rig.requests->any_spare()) << "three have two places";
+        rig.requests->release(slot);
+        if (slot == shed[0]) continue;
+        EXPECT_TRUE(rig.requests->any_spare());
+        break;
+    }
+    rig.requests->release(shed[2]);
+    for (const Narrow& each : told) EXPECT_EQ(each.text, told[0].text);
+    EXPECT_FALSE(told[0].text.empty());
     EXPECT_TRUE(rig.engine().leaks().empty());
 }
 

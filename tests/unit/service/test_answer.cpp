@@ -12,6 +12,8 @@
 namespace chainio::service {
 namespace {
 
+constexpr std::size_t kLongest = kMostDatagrams * 1400;
+
 std::vector<std::uint8_t> random_bytes(std::mt19937& random, std::size_t length) {
     std::vector<std::uint8_t> made(length);
     for (auto& byte : made) byte = static_cast<std::uint8_t>(random());
@@ -46,7 +48,7 @@ TEST(Answer, IsWhatWasAddedAndReferredTo) {
     auto engine = engine_of_nothing();
     ASSERT_NE(engine, nullptr);
     std::mt19937 random(20261121);
-    Answer answer;
+    Answer answer(kLongest);
     answer.use(*engine);
     unsigned referred = 0;
     for (int round = 0; round < 300; round++) {
@@ -89,11 +91,49 @@ TEST(Answer, IsWhatWasAddedAndReferredTo) {
     EXPECT_EQ(engine->memory().accounting().refused, 0u);
 }
 
+// All datagrams that a reply may have, of whatever: as many results as are referred to, in front of the rest or behind
+// it.
+TEST(Answer, TakesAsMuchAsItsDatagramsHold) {
+    auto engine = engine_of_nothing();
+    ASSERT_NE(engine, nullptr);
+    std::mt19937 random(20261201);
+    for (const std::size_t longest : {256u, 1400u, 9000u}) {
+        const std::size_t most = kMostDatagrams * longest;
+        Answer answer(most);
+        for (const std::size_t first : {std::size_t{0}, most / 4, most / 2}) {
+            answer.use(*engine, most);
+            std::vector<std::uint8_t> want = random_bytes(random, first);
+            EXPECT_EQ(answer.add(want), first);
+            const std::uint32_t length = static_cast<std::uint32_t>(longest) / 2;
+            while (want.size() + length + 20 <= most) {
+                const auto key = random_bytes(random, 20), value = random_bytes(random, length);
+                EXPECT_EQ(answer.add(key), key.size());
+                const umem::Frame frame = engine->take_frame(length);
+                ASSERT_NE(frame, umem::kNoFrame);
+                std::ranges::copy(value, engine->memory().data(frame));
+                const bool referred = answer.refer({frame, 0, length});
+                if (!referred) engine->memory().release(frame, engine::kHandedOut);
+                if (!referred) EXPECT_EQ(answer.add(value), value.size());
+                want.insert(want.end(), key.begin(), key.end());
+                want.insert(want.end(), value.begin(), value.end());
+            }
+            const auto rest = random_bytes(random, most - want.size());
+            EXPECT_EQ(answer.add(rest), rest.size());
+            want.insert(want.end(), rest.begin(), rest.end());
+            EXPECT_EQ(put_together(answer, longest), want) << "datagrams of " << longest << ", text of " << first;
+            EXPECT_LT(answer.add(std::vector<std::uint8_t>(2 * Answer::kFrame)), 2 * Answer::kFrame) << "but no more";
+            EXPECT_FALSE(answer.wants_memory());
+            answer.clear();
+        }
+    }
+    EXPECT_EQ(engine->memory().accounting().in_use, 0u);
+}
+
 // A block that fills its frame to the end has somebody else's behind it.
 TEST(Answer, NothingIsWrittenBehindTheEndOfAFrame) {
     auto engine = engine_of_nothing();
     ASSERT_NE(engine, nullptr);
-    Answer answer;
+    Answer answer(kLongest);
     answer.use(*engine);
     for (const std::uint32_t bytes : {512u, 1024u, 2048u, 4096u}) {
         std::vector<umem::Frame> others;
@@ -119,7 +159,7 @@ TEST(Answer, NothingIsWrittenBehindTheEndOfAFrame) {
 TEST(Answer, TwoStretchesOfOneFrameGiveItBackOnce) {
     auto engine = engine_of_nothing();
     ASSERT_NE(engine, nullptr);
-    Answer answer;
+    Answer answer(kLongest);
     answer.use(*engine);
     const umem::Frame frame = engine->take_frame(5000);
     std::memset(engine->memory().data(frame), 'x', 5000);
@@ -143,7 +183,7 @@ struct Part {
     std::int64_t at;
 };
 std::size_t pieces_of(engine::Engine& engine, const std::vector<Part>& parts) {
-    Answer answer;
+    Answer answer(kLongest);
     answer.use(engine);
     std::string want = "head";
     for (const Part& part : parts) {
@@ -198,7 +238,7 @@ TEST(Answer, WithoutMemoryItTakesWhatThereIsRoomFor) {
     for (umem::Frame frame; (frame = engine->take_frame(Answer::kFrame)) != umem::kNoFrame;) all.push_back(frame);
     engine->memory().release(all.back(), engine::kHandedOut);
     all.pop_back();
-    Answer answer;
+    Answer answer(kLongest);
     answer.use(*engine);
     const std::vector<std::uint8_t> much(10000, 'y');
     EXPECT_EQ(answer.add(much), Answer::kFrame - Answer::kHeads);

@@ -55,7 +55,8 @@ TEST(Framing, TheLongestRequestIsAllowedAndOneByteMoreIsNot) {
     EXPECT_EQ(first(line, "12345678\n", 8).cut, Cut::long_);
     const Framing no_room{8, "\n"};
     EXPECT_EQ(first(no_room, "1234567", 8).cut, Cut::long_);
-    EXPECT_EQ(first({9, ""}, "", 8).cut, Cut::long_);
+    EXPECT_EQ(first({9, ""}, "1", 8).cut, Cut::long_);
+    EXPECT_EQ(first({9, ""}, "", 8).cut, Cut::more);
 }
 
 // Whatever the pieces in which bytes come, the requests are the same.
@@ -176,6 +177,65 @@ TEST(Waiting, AClassThatWasIdleHasNoClaimOnTheTimeBefore) {
     }
 }
 
+// Taken and put in again, again and again: each of the two classes has its turn.
+void take_turns(engine::PriorityQueue<Links>& queue, std::uint32_t times) {
+    for (std::uint32_t rank : {0u, 1u}) queue.push(rank, rank);
+    for (std::uint32_t i = 0; i < times; i++) {
+        const std::uint32_t one = queue.pop(), other = queue.pop();
+        ASSERT_EQ(one + other, 1u) << i;
+        queue.push(one, one);
+        queue.push(other, other);
+    }
+    for (std::uint32_t rank : {0u, 1u}) queue.remove(rank, rank);
+}
+
+TEST(Waiting, AClassThatWasServedAloneOwesNothingForIt) {
+    std::vector<engine::QueueLink> links(20);
+    engine::PriorityQueue<Links> queue({{0, 1}, {0, 1}}, Links{links.data()});
+    for (int i = 0; i < 1000; i++) {
+        queue.push(0, 0);
+        EXPECT_EQ(queue.pop(), 0u);
+    }
+    for (std::uint32_t i = 10; i < 20; i++) queue.push(1, i);
+    for (std::uint32_t i = 0; i < 10; i++) queue.push(0, i);
+    for (std::uint32_t i = 0; i < 10; i++) {
+        const std::uint32_t one = queue.pop(), other = queue.pop();
+        EXPECT_EQ(std::min(one, other), i);
+        EXPECT_EQ(std::max(one, other), 10 + i);
+    }
+}
+
+// Also across the point where the time begins anew, which is at a million.
+TEST(Waiting, ClassesTakeTurnsForEver) {
+    std::vector<engine::QueueLink> links(2);
+    engine::PriorityQueue<Links> queue({{0, 1}, {0, 1}}, Links{links.data()});
+    take_turns(queue, 1'500'000);
+    for (int i = 0; i < 1'500'000; i++) {
+        queue.push(1, 1);
+        ASSERT_EQ(queue.pop(), 1u);
+    }
+    take_turns(queue, 10);
+}
+
+TEST(Waiting, AClassThatMayHaveNothingHoldsUpNoneAndSavesNothing) {
+    std::vector<engine::QueueLink> links(30);
+    engine::PriorityQueue<Links> queue({{0, 1}, {0, 1}, {0, 1}}, Links{links.data()});
+    for (std::uint32_t i = 0; i < 30; i++) queue.push(i / 10, i);
+    const auto not_first = [](std::uint32_t rank) { return rank != 0; };
+    for (std::uint32_t i = 0; i < 5; i++) {
+        EXPECT_EQ(queue.pop(not_first), 10 + i);
+        EXPECT_EQ(queue.pop(not_first), 20 + i);
+    }
+    std::vector<std::uint32_t> next;
+    for (unsigned i = 0; i < 6; i++) next.push_back(queue.pop());
+    const auto of_first = std::ranges::count_if(next, [](std::uint32_t i) { return i < 10; });
+    EXPECT_GE(of_first, 2);
+    EXPECT_LE(of_first, 3) << "it may come first once";
+    while (queue.pop(not_first) != engine::kNoIndex) {}
+    for (auto i = static_cast<std::uint32_t>(of_first); i < 10; i++) EXPECT_EQ(queue.pop(), i);
+    EXPECT_TRUE(queue.empty());
+}
+
 TEST(Shedding, TheLeastUrgentThatCameLastGoesFirst) {
     std::vector<engine::QueueLink> links(6);
     engine::PriorityQueue<Links> queue({{7, 1}, {0, 1}, {4, 1}}, Links{links.data()});
@@ -186,6 +246,80 @@ TEST(Shedding, TheLeastUrgentThatCameLastGoesFirst) {
     queue.push(1, 4);
     for (std::uint32_t want : {3u, 1u, 2u, 4u, 0u, engine::kNoIndex}) EXPECT_EQ(queue.pop_least(), want);
     EXPECT_TRUE(queue.empty());
+}
+
+TEST(Displacing, TheLeastUrgentThatCameFirstGoes) {
+    std::vector<engine::QueueLink> links(6);
+    engine::PriorityQueue<Links> queue({{7, 1}, {0, 1}, {4, 1}}, Links{links.data()});
+    for (const std::uint32_t priority : {0u, 7u}) EXPECT_EQ(queue.oldest_below(priority), engine::kNoIndex);
+    queue.push(1, 0);
+    queue.push(2, 1);
+    queue.push(0, 2);
+    queue.push(0, 3);
+    EXPECT_EQ(queue.oldest_below(0), 2u);
+    EXPECT_EQ(queue.oldest_below(6), 2u);
+    EXPECT_EQ(queue.oldest_below(7), engine::kNoIndex) << "none is less urgent";
+    queue.remove(0, 2);
+    EXPECT_EQ(queue.oldest_below(4), 3u);
+    queue.remove(0, 3);
+    EXPECT_EQ(queue.oldest_below(4), engine::kNoIndex);
+    EXPECT_EQ(queue.oldest_below(3), 1u);
+}
+
+// Items 0 to 9 are of the first class, those from 10 on of the second. All are shed, one after the other.
+std::vector<std::uint32_t> shed_all(const std::vector<engine::ClassRank>& ranks, std::uint32_t of_first,
+                                    std::uint32_t of_second) {
+    std::vector<engine::QueueLink> links(20);
+    engine::PriorityQueue<Links> queue(ranks, Links{links.data()});
+    for (std::uint32_t i = 0; i < of_first; i++) queue.push(0, i);
+    for (std::uint32_t i = 0; i < of_second; i++) queue.push(1, 10 + i);
+    std::vector<std::uint32_t> shed;
+    while (!queue.empty()) shed.push_back(queue.pop_least());
+    return shed;
+}
+
+TEST(Shedding, AmongClassesOfOnePriorityTheOneThatHasMostForItsWeightGoesFirst) {
+    using Order = std::vector<std::uint32_t>;
+    EXPECT_EQ(shed_all({{4, 1}, {4, 1}}, 4, 1), (Order{3, 2, 1, 10, 0}));
+    EXPECT_EQ(shed_all({{4, 1}, {4, 1}}, 1, 4), (Order{13, 12, 11, 10, 0}));
+    EXPECT_EQ(shed_all({{4, 1}, {4, 1}}, 3, 3), (Order{12, 2, 11, 1, 10, 0})) << "among equals the later class";
+    EXPECT_EQ(shed_all({{4, 100}, {4, 1}}, 4, 2), (Order{11, 3, 2, 1, 10, 0}));
+    EXPECT_EQ(shed_all({{4, 1}, {4, 100}}, 2, 4), (Order{1, 13, 12, 11, 10, 0}));
+    EXPECT_EQ(shed_all({{4, 2}, {4, 1}}, 4, 3), (Order{12, 3, 11, 2, 1, 10, 0}));
+    EXPECT_EQ(shed_all({{4, 1000}, {3, 1}}, 1, 4), (Order{0, 13, 12, 11, 10})) << "a weight makes nothing more urgent";
+}
+
+// What comes before it is known whether there is room for it, as requests do.
+std::vector<unsigned> taken_of(const std::vector<engine::ClassRank>& ranks, std::uint32_t room, unsigned rounds,
+                               const std::vector<unsigned>& arrivals) {
+    std::vector<engine::QueueLink> links(room + 1);
+    std::vector<std::uint32_t> rank_of(room + 1), free;
+    for (std::uint32_t i = 0; i <= room; i++) free.push_back(i);
+    engine::PriorityQueue<Links> queue(ranks, Links{links.data()});
+    std::vector<unsigned> taken(ranks.size());
+    for (unsigned round = 0; round < rounds; round++) {
+        for (std::uint32_t rank = 0; rank < ranks.size(); rank++) {
+            for (unsigned i = 0; i < arrivals[rank]; i++) {
+                rank_of[free.back()] = rank;
+                queue.push(rank, free.back());
+                free.pop_back();
+                if (queue.size() > room) free.push_back(queue.pop_least());
+            }
+        }
+        free.push_back(queue.pop());
+        taken[rank_of[free.back()]]++;
+    }
+    return taken;
+}
+
+TEST(Shedding, EachClassHasWhatItsWeightSaysWhoeverFloods) {
+    using Taken = std::vector<unsigned>;
+    for (const std::uint32_t room : {1u, 2u, 8u, 100u}) {
+        EXPECT_EQ(taken_of({{4, 1}, {4, 1}}, room, 1000, {40, 10}), (Taken{500, 500})) << room;
+        EXPECT_EQ(taken_of({{4, 1}, {4, 1}}, room, 1000, {10, 40}), (Taken{500, 500})) << room;
+        EXPECT_EQ(taken_of({{4, 1}, {4, 4}}, room, 1000, {10, 10}), (Taken{200, 800})) << room;
+        EXPECT_EQ(taken_of({{4, 4}, {4, 1}}, room, 1000, {1, 40}), (Taken{800, 200})) << room;
+    }
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ service s on tcp 9000 via uring {
 }
 )";
 
-using Answer = std::function<std::optional<std::string>(const std::string& key)>;
+using Answered = std::function<std::optional<std::string>(const std::string& key)>;
 
 struct Ran {
     std::string reply, outcome;
@@ -116,7 +116,7 @@ const spec::Loaded& small() {
 }
 
 Ran run_by(const spec::Loaded& spec, const ir::CompiledHandler* code, const std::string& request,
-           const Answer& answer) {
+           const Answered& answer) {
     const ir::Artifact& artifact = spec.artifact();
     std::vector<std::uint64_t> memory(artifact.layout.total / 8 + 8);
     auto& io = *reinterpret_cast<cio_io*>(memory.data());
@@ -162,7 +162,7 @@ Ran run_by(const spec::Loaded& spec, const ir::CompiledHandler* code, const std:
 }
 
 // By both; what the interpreter did.
-Ran run_both(const spec::Loaded& spec, const std::string& request, const Answer& answer) {
+Ran run_both(const spec::Loaded& spec, const std::string& request, const Answered& answer) {
     const auto program = static_cast<std::uint32_t>(spec.module().services.front().on_request_tcp);
     const ir::CompiledHandler* code = spec.handler(program);
     Ran ran = run_by(spec, nullptr, request, answer);
@@ -175,7 +175,7 @@ Ran run_both(const spec::Loaded& spec, const std::string& request, const Answer&
     return ran;
 }
 
-Ran run(const std::string& request, const Answer& answer) { return run_both(small(), request, answer); }
+Ran run(const std::string& request, const Answered& answer) { return run_both(small(), request, answer); }
 
 std::optional<std::string> known(const std::string& key) {
     if (key == "none") return std::nullopt;
@@ -235,6 +235,23 @@ service s on tcp 9000 via uring {
     EXPECT_EQ(said("9223372036854775807"), "9223372036854775807 -1 -7 9223372036854775807");
 }
 
+// Of one that is longer, no handler sees a part.
+TEST(Handler, NumbersOfRequestsHaveAtMostTwentyDigits) {
+    const auto one = compiled(R"(
+service s on tcp 9000 via uring {
+  text Line { "get " number: int }
+  request { line: Line }
+  on request { reply line.number:dec }
+}
+)");
+    EXPECT_EQ(run_both(*one, "get 00000000000000000007\n", known).reply, "7");
+    EXPECT_EQ(run_both(*one, "get 000000000000000000007\n", known).outcome, "malformed");
+    EXPECT_EQ(run_both(*one, "get 123456789012345678901\n", known).outcome, "malformed");
+    const auto list = compiled(kSkips);
+    EXPECT_EQ(run_both(*list, "get 1 00000000000000000002\n", known).reply, "1,2,");
+    EXPECT_EQ(run_both(*list, "get 1 000000000000000000002\n", known).outcome, "malformed");
+}
+
 // Each takes two parts of what one reply may have.
 TEST(Handler, AsManyOfThemAsAReplyMayHave) {
     std::string parts, wanted;
@@ -258,7 +275,7 @@ service s on tcp 9000 via uring {
 
 TEST(Handler, SkipsAddUpAndStayBehindAFailure) {
     const auto spec = compiled(kSkips);
-    const auto skipped = [&](const std::string& numbers, const Answer& answer = known) {
+    const auto skipped = [&](const std::string& numbers, const Answered& answer = known) {
         return run_both(*spec, "get " + numbers + "\n", answer).skipped;
     };
     EXPECT_EQ(skipped("0"), 0u);
@@ -298,7 +315,7 @@ TEST(Handler, NativeCodeDoesWhatTheInterpreterDoes) {
         const spec::Loaded& of = below(4) == 0 ? small() : *wide;
         std::size_t next = 0;
         const auto program = static_cast<std::uint32_t>(of.module().services.front().on_request_tcp);
-        const Answer in_turn = [&](const std::string& key) {
+        const Answered in_turn = [&](const std::string& key) {
             return key == "abc" ? std::optional<std::string>("abc") : answers[next++ % answers.size()];
         };
         const Ran wanted = run_by(of, nullptr, request, in_turn);

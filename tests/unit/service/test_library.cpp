@@ -293,9 +293,12 @@ std::string sound(const std::vector<std::string>& keys, Rng& rng) {
         return fmt::format("{} {} {} 0 {}{}", one_of(kWrites, rng), one_of(keys, rng), rng() % 9, rng() % 5000,
                            rng() % 2 == 0 ? "" : " noreply");
     }
-    std::string flags = "vkfcstquOLP", text = "mg " + (rng() % 4 == 0 ? "absent" : one_of(keys, rng));
+    constexpr const char* kOthers[] = {"absent", "YWJzZW50", "YSBi", "YQ=="};
+    std::string flags = "vkfcstquOLPbhlINRC",
+                text = "mg " + (rng() % 4 == 0 ? one_of(kOthers, rng) : one_of(keys, rng));
     std::shuffle(flags.begin(), flags.end(), rng);
-    for (const char flag : flags.substr(0, rng() % 10)) text += fmt::format(" {}{}", flag, flag == 'O' ? "123" : "");
+    for (const char flag : flags.substr(0, rng() % 10))
+        text += fmt::format(" {}{}", flag, std::string_view("ONRC").contains(flag) ? "123" : "");
     return text;
 }
 
@@ -398,6 +401,7 @@ TEST_F(Stores, AreSaidTheSameOfByHttp) {
                 "Transfer-Encoding: chunked"};
             std::string text = fmt::format("{} /{}{} HTTP/1.{}\r\n", one_of(kMethods, rng), word(keys, rng),
                                            rng() % 8 == 0 ? "?q" : "", rng() % 5 == 0 ? 0 : 1);
+            for (unsigned i = 0, count = rng() % 8 == 0 ? rng() % 3 : 1; i < count; i++) text += "Host: x\r\n";
             for (unsigned i = 0, count = rng() % 4; i < count; i++) text += std::string(one_of(kHeaders, rng)) + "\r\n";
             return (rng() % 8 == 0 ? mutated(text, rng) : text) + (rng() % 30 == 0 ? "" : "\r\n");
         });
@@ -412,8 +416,8 @@ TEST_F(Stores, AreSaidTheSameOfByRedis) {
     compare(
         both_of("std/redis.chain"), rng, counts, [&] { return made(keys = text_keys(rng), rng); },
         [&](bool) {
-            constexpr const char* kCommands[] = {"GET",  "get",    "MGET", "EXISTS", "STRLEN", "TYPE", "PTTL",
-                                                 "PING", "SELECT", "SET",  "INFO",   "ECHO",   "nope", "QUIT"};
+            constexpr const char* kCommands[] = {"GET",    "get", "MGET", "EXISTS", "STRLEN", "TYPE", "PTTL",  "PING",
+                                                 "SELECT", "SET", "INFO", "ECHO",   "nope",   "QUIT", "CLIENT"};
             std::vector<std::string> words = {one_of(kCommands, rng)};
             for (unsigned i = 0, count = rng() % 2 == 0 ? 1 : rng() % 18; i < count; i++)
                 words.push_back(word(keys, rng));

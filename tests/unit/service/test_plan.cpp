@@ -26,10 +26,10 @@ chain collect(store: file values) -> bytes(max 64KiB) hops 1 {
 }
 )";
 
-ir::Module module_of(const std::string& text) {
+ir::Module module_of(const std::string& text, const std::string& chains = kChains) {
     diag::Sources sources;
     diag::Diagnostics diagnostics;
-    const FileId id = sources.add("test.chain", kChains + text);
+    const FileId id = sources.add("test.chain", chains + text);
     auto tree = syntax::parse_chain(id, sources, diagnostics);
     syntax::print_chain(*tree);
     auto none = [](const std::string&, FileId) { return sema::Loaded{}; };
@@ -90,6 +90,19 @@ TEST(Plan, WhatCannotBeAnsweredInsideIsNamed) {
     EXPECT_EQ(obstacle(binary("skip request.number\nreply \"x\"")), "its handler skips what is behind a request");
 }
 
+TEST(Plan, WithoutACallChainNothingIsAnsweredInside) {
+    const std::string text =
+        service("tcp 9000 via kernel, tcp 9001 via auto", "number: u32be", "reply request.number:dec");
+    const ir::Module module = module_of(text, "");
+    const std::string why = "the spec has no call chain, without which nothing runs inside the kernel";
+    const auto plan = plan_of(module, true);
+    ASSERT_EQ(plan.size(), 2u);
+    EXPECT_EQ(plan[0].refused, why + "; write `via uring`");
+    EXPECT_EQ(plan[1].outside, why);
+    EXPECT_EQ(ir::kernel_services(module).size(), 0u);
+    EXPECT_EQ(ir::kernel_services(module_of(text)).size(), 1u);
+}
+
 TEST(Plan, ViaKernelAsksForIt) {
     const ir::Module module =
         module_of(service("tcp 9000 via kernel, udp 9001 via kernel, tcp 9002 via uring", "number: u32be", kGet));
@@ -102,6 +115,21 @@ TEST(Plan, ViaKernelAsksForIt) {
     EXPECT_TRUE(without[2].refused.empty());
 }
 
+TEST(Plan, EachEndpointOfAServiceHasAPlaceOfItsOwn) {
+    const ir::Module module =
+        module_of(service("tcp 9000 via kernel, tcp 9001 via uring, tcp 9002 via auto", "number: u32be", kGet));
+    Plan plan = plan_of(module, true);
+    ASSERT_EQ(plan.size(), 3u);
+    EXPECT_TRUE(plan[0].inside && !plan[1].inside && plan[2].inside);
+    EXPECT_TRUE(!plan[0].in_user_space() && plan[1].in_user_space() && !plan[2].in_user_space());
+
+    place_outside(module, "there is no kernel engine", plan);
+    EXPECT_EQ(plan[0].refused, "there is no kernel engine, or write `via auto`");
+    EXPECT_EQ(plan[2].outside, "there is no kernel engine");
+    EXPECT_TRUE(plan[1].refused.empty() && plan[1].outside.empty());
+    EXPECT_TRUE(!plan[0].in_user_space() && plan[1].in_user_space() && plan[2].in_user_space());
+}
+
 TEST(Plan, OnlySoManyServicesAreAnsweredInside) {
     std::string text;
     for (int i = 0; i < 10; i++)
@@ -112,9 +140,57 @@ TEST(Plan, OnlySoManyServicesAreAnsweredInside) {
         EXPECT_EQ(plan[i].outside, i < 8 ? "" : "the kernel answers no more services than those before it") << i;
 }
 
+TEST(Plan, OnlySoManyEndpointsAreAnsweredInside) {
+    std::string first, second;
+    for (int i = 0; i < 4; i++) {
+        first += (i == 0 ? "tcp " : ", tcp ") + std::to_string(9000 + i) + " via auto";
+        second += (i == 0 ? "tcp " : ", tcp ") + std::to_string(9004 + i) + " via kernel";
+    }
+    second += ", tcp 9008 via kernel, tcp 9009 via auto, tcp 9010 via uring";
+    const ir::Module module =
+        module_of(service(first, "number: u32be", kGet, "first") + service(second, "number: u32be", kGet, "second"));
+    const std::string why = "the kernel answers no more endpoints than those before it";
+    const auto plan = plan_of(module, true), without = plan_of(module);
+    ASSERT_EQ(plan.size(), 11u);
+    for (std::size_t i = 0; i < 8; i++) EXPECT_TRUE(plan[i].inside) << i;
+    EXPECT_EQ(plan[8].refused, why + "; write `via uring`");
+    EXPECT_EQ(plan[9].outside, why);
+    EXPECT_TRUE(plan[10].in_user_space() && plan[10].outside.empty());
+    EXPECT_EQ(without[8].refused, plan[8].refused);
+    EXPECT_TRUE(without[9].in_user_space() && without[9].outside.empty());
+}
+
+TEST(Plan, ServicesInUserSpaceTakeNoPlaceInside) {
+    std::string text;
+    for (int i = 0; i < 8; i++) {
+        const std::string port = std::to_string(9000 + i);
+        text += service("tcp " + port + " via uring, udp " + port + " via auto", "number: u32be", kGet,
+                        "s" + std::to_string(i));
+    }
+    text += service("tcp 9008 via kernel", "number: u32be", kGet, "last");
+    const ir::Module module = module_of(text);
+    EXPECT_EQ(ir::kernel_services(module), std::vector<std::uint32_t>{8});
+    EXPECT_TRUE(plan_of(module, true).back().inside);
+    EXPECT_EQ(plan_of(module).back().refused,
+              "it is answered inside the kernel: start with --engine=kernel, or write `via auto`");
+}
+
 TEST(Plan, RepliesAreAsLongAsTheirChainsCanMakeThem) {
     // A block of 100 bytes is the most that `get` can return, whatever it declares; its length and `sorry` come to it.
     EXPECT_EQ(ir::longest_kernel_reply(module_of(binary(kGet))), 2u + 100u + 5u);
+}
+
+TEST(Plan, TheShortestRequestHasItsFixedFieldsAndInAStreamAnEnd) {
+    const auto shortest = [](const std::string& fields, bool tcp) {
+        const std::string text =
+            service("tcp 9000 via uring, udp 9000 via uring", fields,
+                    "reply \"x\" }\n  text Line { word: word(max 8) \"\\r\\n\" }\n  on malformed {");
+        return shortest_request(module_of(text).services[0], tcp);
+    };
+    EXPECT_EQ(shortest("number: u32be", true), 4u);
+    EXPECT_EQ(shortest("number: u32be  line: Line", true), 6u);
+    EXPECT_EQ(shortest("number: u32be  line: Line", false), 4u) << "the last line of a datagram needs none";
+    EXPECT_EQ(shortest("size: u16be  body: bytes(size)", true), 0u) << "that cannot be told";
 }
 
 }  // namespace

@@ -89,8 +89,7 @@ TEST(ShortOfMemory, RepliesAreAsWithEnough) {
         for (std::uint64_t round = 0; round < 40 && !HasFailure(); round++) {
             Rig rig(spec, disk_of_blocks(),
                     {.in_flight = 60,
-                     .places = 25,
-                     .parked = 4,
+                     .places = {.run = 24, .parked = 4},
                      .memory = kMemory,
                      .seed = round,
                      .patience_ns = kPatience});

@@ -82,7 +82,7 @@ TEST(Skip, HasTheTimeOfARequestForEach64KiB) {
 
 TEST(Skip, EndsWithTheDatagram) {
     std::array<std::uint8_t, 100> memory{};
-    Datagram datagram;
+    Datagram datagram(kLongestDatagram);
     datagram.rest = memory;
     datagram.request_length = 40;
     datagram.skip(10);

@@ -95,7 +95,9 @@ INSTANTIATE_TEST_SUITE_P(
         Way{"OfALetBehind", "size: u16be  let rest = size * 2 + 1  body: bytes(rest)", "\0\1abc"s},
         Way{"WithALine", "n: u8  body: bytes(n)", "\4a;b;"s, "", ";"},
         Way{"OfALineAlone", "n: u8  none: bytes(n) at n & 0", "\0"s, "", ";"},
-        Way{"AtAPlaceThatItSays", "at_: u8  last: u16be at at_", "\4abcde"s}),
+        Way{"AtAPlaceThatItSays", "at_: u8  last: u16be at at_", "\4abcde"s},
+        Way{"BehindPaddingAtAPlace", "n: u8  _: bytes(n) at 3  last: u8", "\2--pp!"s},
+        Way{"BehindPaddingAtAPlaceThatItSays", "at_: u8  _: u16le at at_  last: u8", "\2-pp!"s}),
     [](const auto& each) { return std::string(each.param.name); });
 
 struct Wrong {

@@ -37,10 +37,10 @@ inline constexpr std::uint32_t kSlow = 0, kQuick = 1;  // chains
 class Asking : public testing::Test {
   protected:
     explicit Asking(const char* spec = kAsking) : spec_(compiled(spec)) {}
-    void begin(unsigned in_flight, bool gates = false) {
+    void begin(unsigned in_flight, bool gates = false, const RangeLimits& limits = {}) {
         plan_ = *plan_of(spec_->module());
         score_.emplace(spec_->module(), plan_, *region_, gates);
-        ranges_.emplace(RangeLimits{}, static_cast<std::uint32_t>(plan_.chains.size()), *score_);
+        ranges_.emplace(limits, static_cast<std::uint32_t>(plan_.chains.size()), *score_);
         auto walks =
             Walks::create({spec_, files_, *ranges_, *score_, fallbacks_, marks_}, in_flight, std::size_t{32} << 20);
         ASSERT_TRUE(walks) << walks.error();

@@ -17,6 +17,7 @@
 namespace chainio::shadow::test {
 
 inline constexpr std::uint32_t kPage = 4096;
+inline constexpr std::uint64_t kMs = 1'000'000;  // nanoseconds
 
 // A page of a file names other pages of it: a count, and the numbers.
 inline const char* const kPointers = R"(

@@ -264,8 +264,26 @@ TEST_F(Asking, HowLongAFetchTookIsNotTakenFromOneThatEndedWhileTheServerSlept) {
         EXPECT_TRUE(ranges_->read(f.key, page * kPage, kPage, {}));
         return stats().saved_ns.load();
     };
-    EXPECT_EQ(saved_by_a_hit(3, true), 0u);
-    EXPECT_GT(saved_by_a_hit(9, false), 0u);
+    for (const std::uint64_t page : {1, 3, 5, 7}) EXPECT_EQ(saved_by_a_hit(page, true), 0u);
+    for (const std::uint64_t page : {9, 11, 13}) EXPECT_EQ(saved_by_a_hit(page, false), 0u) << "so few say too little";
+    EXPECT_GT(saved_by_a_hit(15, false), 0u);
+}
+
+// Most fetches end while the server sleeps: of some it has to hear, or it could not say what a hit saves.
+TEST_F(Asking, TheServerWaitsForItsFirstFetches) {
+    begin(16);
+    ShadowFile& f = file("a.ptr", 16);
+    f.begins_reads = false;
+    for (int i = 0; i < 3; i++) score_->fetch_took(1000);
+    ask(f, 3);
+    step();
+    if (!ahead_->idle()) EXPECT_TRUE(ahead_->hurries());
+    ASSERT_TRUE(all_comes());
+    score_->fetch_took(1000);
+    ask(f, 9);
+    step();
+    EXPECT_FALSE(ahead_->hurries());
+    ASSERT_TRUE(all_comes());
 }
 
 // Of what is longer than its read-ahead the kernel may begin less.
@@ -287,12 +305,13 @@ TEST_F(Asking, WhatIsOnlyBegunIsBegunInLongPieces) {
     constexpr std::uint64_t kKib = 1024, kMib = 1024 * kKib, kPages = 512;
     begin(1);  // so that one piece is under way at a time
     if (!file("a.ptr", 1).begins_reads) GTEST_SKIP() << "this file system makes who begins a read wait";
-    unsigned asked = 0;
+    unsigned asked = 0;  // no file twice: what is known of the ranges of one is not fetched again
     // Of pieces that all end in the step in which they begin, nothing is seen: another file is asked for.
     const auto longest = [&](std::uint64_t first, std::uint64_t read_ahead, bool begins_reads = true) {
         std::uint64_t most = 0;
         EXPECT_TRUE(happens([&] {
-            ShadowFile& f = file(std::to_string(asked++ % 100) + ".ptr", first + kPages);
+            const std::string name = std::to_string(asked++) + ".ptr";
+            ShadowFile& f = file(name, first + kPages);
             f.read_ahead = read_ahead;
             f.begins_reads = begins_reads;
             ask(f, first, kPages);
@@ -302,6 +321,7 @@ TEST_F(Asking, WhatIsOnlyBegunIsBegunInLongPieces) {
                 return ahead_->idle();
             }));
             EXPECT_TRUE(in_memory(f, first, kPages));
+            std::filesystem::remove(folder_.path() + "/" + name);
             return most != 0;
         }));
         return most;
@@ -364,6 +384,23 @@ TEST_F(Asking, WhereTheKernelMayNotBeginReadsPiecesAreThoseOfTheRing) {
     refused.join();
 }
 
+TEST_F(Asking, WhatABoundRefusesIsNotTakenForNeedless) {
+    RangeLimits limits;
+    limits.bytes = kPage;
+    limits.may_yield_ns = UINT64_MAX;
+    begin(16, true, limits);
+    ShadowFile& f = file("a.ptr", 1024);
+    for (std::uint64_t page = 0; page < 900; page += 3) {
+        ask(f, page);
+        ASSERT_TRUE(all_comes());
+    }
+    EXPECT_EQ(stats().fetches, 1u);
+    EXPECT_EQ(stats().dropped, 299u);
+    score_->update_gates(now_ns());
+    EXPECT_EQ(score_->gate(kSlow).state(), policy::Gate::State::on);
+    EXPECT_EQ(score_->gate_notes(), std::vector<std::string>{});
+}
+
 // A walk must not read it, and wait for it, as if it were there (on file systems that cannot read without waiting).
 TEST_F(Asking, AWalkIsToldOfWhatIsOnItsWay) {
     begin(16);
@@ -404,19 +441,69 @@ TEST_F(Asking, NoMoreThanSoManyRequestsWait) {
     EXPECT_EQ(f.pins, 0u);
 }
 
+void make_unreadable(const ShadowFile& file) {
+    const int cannot_read = open(file.path.c_str(), O_WRONLY | O_CLOEXEC);
+    ASSERT_EQ(dup3(cannot_read, file.fd, O_CLOEXEC), file.fd);
+    close(cannot_read);
+}
+
 TEST_F(Asking, WhatCannotBeReadIsCountedAndNobodyIsSaidToHaveHadIt) {
     begin(16);
     ShadowFile& f = file("a.ptr", 16);
-    const int cannot_read = open(f.path.c_str(), O_WRONLY | O_CLOEXEC);
-    ASSERT_EQ(dup3(cannot_read, f.fd, O_CLOEXEC), f.fd);
-    close(cannot_read);
+    make_unreadable(f);
     ask(f, 3);
     ASSERT_TRUE(all_comes());
-    EXPECT_EQ(ahead_->failed(), 1u);
-    EXPECT_EQ(ahead_->last_error(), EBADF);
+    EXPECT_EQ(score_->failures().failed().ranges, 1u);
+    EXPECT_EQ(score_->failures().failed().error, EBADF);
     EXPECT_EQ(ranges_->count(), 0u);
     EXPECT_FALSE(ranges_->read(f.key, 3 * kPage, kPage, {}));
     EXPECT_EQ(stats().hits + stats().wasted, 0u);
+}
+
+TEST_F(Asking, AChainOfWhichNothingCanBeReadIsSwitchedOff) {
+    begin(16, true);
+    ShadowFile& f = file("a.ptr", 1024);
+    f.begins_reads = false;
+    make_unreadable(f);
+    for (std::uint64_t page = 0; page < 300; page += 3) {
+        score_->ran(kSlow, true, true);
+        ask(f, page);
+        ASSERT_TRUE(all_comes());
+        score_->update_gates(now_ns());
+    }
+    EXPECT_EQ(score_->gate(kSlow).reason(), policy::Gate::Reason::wasted);
+    EXPECT_LT(stats().fetches, 100u);
+    EXPECT_EQ(score_->failures().failed().ranges, stats().fetches);
+}
+
+TEST_F(Asking, ReadsOfWalksThatFailAreToldOf) {
+    begin(16);
+    ShadowFile& f = file("a.ptr", 16);
+    make_unreadable(f);
+    ahead_->ask_walk(walk(f, 3));
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(score_->failures().failed().ranges, 1u);
+    EXPECT_EQ(score_->failures().failed().file, f.key);
+    EXPECT_EQ(Failures::note(score_->failures().failed(), f.path),
+              "1 range could not be read (" + f.path + "): Bad file descriptor");
+}
+
+TEST_F(Asking, WalksKeepToWhatMayLieUnread) {
+    RangeLimits limits;
+    limits.bytes = kPage;
+    limits.may_yield_ns = UINT64_MAX;
+    begin(16, false, limits);
+    ShadowFile& f = file("a.ptr", 64);
+    ahead_->ask_walk(walk(f, 3, "twice"));
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(stats().walks, 1u);
+    EXPECT_EQ(stats().fetches, 1u);
+    EXPECT_EQ(stats().dropped, 1u) << "what it has read besides";
+    ahead_->ask_walk(walk(f, 9));
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(stats().walks, 1u);
+    EXPECT_EQ(stats().dropped, 2u);
+    EXPECT_EQ(pages_in_memory(f.path, 9, 1), 0u);
 }
 
 TEST_F(Asking, AWalkIsNotDoneAgainForAMoment) {

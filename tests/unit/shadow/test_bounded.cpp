@@ -37,6 +37,11 @@ TEST_F(Bounded, FilesThatAreExplained) {
     const auto first = std::ranges::find(explained, "/name0", &Explained::what);
     ASSERT_NE(first, explained.end());
     EXPECT_EQ(first->times, 2u) << "of those that are there all are counted";
+    const auto notes = running_.server().report().notes;
+    EXPECT_EQ(std::ranges::count(notes,
+                                 "there were more than 4096 things that were opened, and `explained` leaves out "
+                                 "the others (904 times)"),
+              1);
 }
 
 TEST_F(Bounded, KindsOfNotes) {
@@ -48,6 +53,9 @@ TEST_F(Bounded, KindsOfNotes) {
         notes, [](const std::string& note) { return note.starts_with("a static program was started"); });
     EXPECT_EQ(told, 256);
     EXPECT_EQ(std::ranges::count(notes, "a static program was started, which runs plain ('/name0') (2 times)"), 1);
+    EXPECT_EQ(
+        std::ranges::count(notes, "there were more than 256 kinds of notes, and the others are left out (44 times)"),
+        1);
 }
 
 }  // namespace

@@ -1,7 +1,12 @@
 // What is fetched of files that are read past the page cache: nothing is served that the file does not hold.
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+
+#include "tests/support/refused_call.h"
 #include "tests/unit/shadow/asking.h"
 
 namespace chainio::shadow::test {
@@ -33,6 +38,18 @@ TEST_F(DirectTest, AFileThatHasJustChangedIsNotServedYet) {
     EXPECT_TRUE(std::ranges::any_of(notes, [](const auto& note) { return note.ends_with(": it has just changed"); }));
 }
 
+// Where somebody has set its times, or the clock of its machine is ahead. Some dates have no room in 64 bits of ns.
+TEST_F(DirectTest, AFileOfTheFutureIsServedOnceItHasBeenSeenUnchanged) {
+    begin(16);
+    ShadowFile& f = direct_file("a.fix", 8);
+    for (const time_t date : {time_t{1'893'456'789}, time_t{10'000'000'000}}) {
+        const timespec times[] = {{date, 1}, {date, 1}};
+        ASSERT_EQ(utimensat(AT_FDCWD, f.path.c_str(), times, 0), 0);
+        EXPECT_FALSE(direct_.ready(f));
+        EXPECT_TRUE(becomes_ready(f)) << date;
+    }
+}
+
 TEST_F(DirectTest, WhatChangesWhileItIsReadIsNotServed) {
     begin(16);
     ShadowFile& f = direct_file("a.fix", 256);
@@ -46,6 +63,8 @@ TEST_F(DirectTest, WhatChangesWhileItIsReadIsNotServed) {
         ASSERT_TRUE(all_comes());
         EXPECT_FALSE(holds(f, page));
         EXPECT_FALSE(known(f, page));
+        EXPECT_EQ(Failures::note(score_->failures().changed(), "a.fix"),
+                  "1 range was not kept, since its file changed meanwhile (a.fix)");
         return;
     }
     GTEST_SKIP() << "the disk is so quick that nothing can happen meanwhile";
@@ -76,6 +95,25 @@ TEST_F(DirectTest, IsNotWalked) {
     EXPECT_TRUE(ahead_->idle());
     EXPECT_EQ(direct_.notes(), std::vector<std::string>{"a file that is read with O_DIRECT was left alone 2 times: a "
                                                         "chain would walk it, and what walks read is not served"});
+}
+
+TEST_F(DirectTest, WithoutIoUringItIsLeftAloneForWantOfThat) {
+    std::thread refused([&] {
+        tests::refuse_call(SYS_io_uring_setup, EPERM);
+        begin(16, true);
+        ShadowFile& f = direct_file("a.fix", 1024);
+        for (std::uint64_t page = 0; page < 900; page += 3) {
+            ask(f, page);
+            ASSERT_TRUE(all_comes());
+        }
+        score_->update_gates(now_ns());
+    });
+    refused.join();
+    EXPECT_EQ(stats().dropped, 300u);
+    EXPECT_EQ(score_->gate(kSlow).state(), policy::Gate::State::on);
+    EXPECT_EQ(direct_.notes(), std::vector<std::string>{
+                                   "a file that is read with O_DIRECT was left alone 300 times: io_uring may not be "
+                                   "used here, and nothing else reads into memory that programs are served from"});
 }
 
 TEST_F(DirectTest, WhatHadToMakeRoomUnreadIsFetchedAgain) {

@@ -8,6 +8,7 @@
 
 #include "runtime/shadow/clock.h"
 #include "runtime/shadow/ranges.h"
+#include "runtime/shadow/resident.h"
 #include "tests/support/no_walks.h"
 #include "tests/unit/shadow/fixture.h"
 
@@ -61,6 +62,26 @@ TEST(Disk, AWakeUpReachesWhoSleepsHoweverTheLastSleepWas) {
     disk.wait(word, kLong, false);
     EXPECT_LT(now_ns() - before, kLong / 2);
     waker.join();
+}
+
+// More pages than are looked at in one go, and some of them.
+TEST(Disk, WhatIsInMemoryIsSeenThroughAMapping) {
+    constexpr std::uint64_t kPages = 2 * kPiece / kPageBytes + 3;
+    const Folder folder;
+    const std::string path = folder.write("f", std::string(kPages * kPageBytes, 'x'));
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    EXPECT_EQ(tells_what_is_resident(fd), true) << "the file is ours";
+    drop_pages(path);
+    EXPECT_EQ(resident_pages(fd, 0, kPages * kPageBytes), 0u);
+    const InMemory there(path, kPages - 2, 2);
+    EXPECT_EQ(resident_pages(fd, 0, kPages * kPageBytes), 2u);
+    EXPECT_EQ(resident_pages(fd, (kPages - 2) * kPageBytes + 100, kPageBytes), 2u) << "of two pages, a part each";
+    close(fd);
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    EXPECT_EQ(resident_pages(ends[0], 0, kPageBytes), std::nullopt) << "cannot be mapped";
+    for (const int end : ends) close(end);
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 #include "runtime/shadow/files.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/inotify.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -17,12 +19,15 @@
 
 namespace {
 unsigned asked_for_systems = 0;
+int other_system = 0;  // not 0: that of all files, as the kernel numbers them
 }  // namespace
 
 // Counted for what is linked with it.
 extern "C" int fstatfs(int fd, struct statfs* system) noexcept {
     asked_for_systems++;
-    return static_cast<int>(syscall(SYS_fstatfs, fd, system));
+    const auto result = static_cast<int>(syscall(SYS_fstatfs, fd, system));
+    if (other_system != 0) system->f_type = other_system;
+    return result;
 }
 
 namespace chainio::shadow::test {
@@ -180,6 +185,65 @@ TEST_F(FilesTest, OfWhichKindAFileSystemIsIsNotAskedForEachFile) {
     EXPECT_LE(asked_for_systems - before, 1 + seconds);
 }
 
+// With a limit that leaves room for so many more.
+class FewDescriptors {
+  public:
+    explicit FewDescriptors(unsigned more) {
+        getrlimit(RLIMIT_NOFILE, &before_);
+        std::vector<int> held;
+        for (unsigned i = 0; i <= more; i++) held.push_back(open("/", O_PATH | O_CLOEXEC));
+        const rlimit few{static_cast<rlim_t>(held.back()), before_.rlim_max};
+        for (const int fd : held) close(fd);
+        EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    }
+    ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+    FewDescriptors(const FewDescriptors&) = delete;
+    FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+  private:
+    rlimit before_{};
+};
+
+TEST_F(FilesTest, WithoutDescriptorsTheOldestIsClosed) {
+    for (int i = 0; i < 8; i++) folder_.write("f" + std::to_string(i), "x");
+    Files files(*spec_, 64, 64);
+    const auto named = [&](int i) { return files.under_root("f" + std::to_string(i), 0, now_ns()); };
+    const FewDescriptors few(4);
+    for (int i = 0; i < 8; i++) {
+        const auto found = named(i);
+        EXPECT_TRUE(found) << i << ": " << refusal_text(found.error());
+        if (found) EXPECT_GE((*found)->fd, 0) << i;
+    }
+    EXPECT_LT(files.open_count(), 4u);
+}
+
+TEST_F(FilesTest, WithoutAnyThatIsWhyAFileIsLeftAloneAndOnlyForNow) {
+    folder_.write("f", "x");
+    struct stat info{};
+    ASSERT_EQ(stat((folder_.path() + "/f").c_str(), &info), 0);
+    ShadowFile& file = files_.opened(info.st_dev, info.st_ino, folder_.path() + "/f", 0, 0);
+    {
+        const FewDescriptors none(0);
+        EXPECT_EQ(files_.open(file), std::unexpected(FileRefusal::no_descriptors));
+        EXPECT_EQ(files_.under_root("f", 0, now_ns()), std::unexpected(FileRefusal::no_descriptors));
+    }
+    EXPECT_TRUE(files_.open(file));
+}
+
+// As an overlay may get the number that a file system in memory had.
+TEST_F(FilesTest, WhatIsKnownOfAFileSystemIsNotBelievedOfTheNextOfItsNumber) {
+    folder_.write("f", "x");
+    if (!get("f").counts_pages) GTEST_SKIP() << "nothing of this file system could change";
+    other_system = OVERLAYFS_SUPER_MAGIC;
+    unsigned made = 0;
+    EXPECT_TRUE(happens([&] {
+        const std::string name = "g" + std::to_string(made++);
+        folder_.write(name, "x");
+        return !get(name).counts_pages;
+    })) << "the kind is not asked for each file";
+    other_system = 0;
+}
+
 TEST_F(FilesTest, WhatIsNoRegularFileIsNeverOpened) {
     const std::string path = folder_.path() + "/pipe";
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
@@ -232,6 +296,17 @@ TEST_F(FilesTest, WhereItIsRootAPathThatLeadsOutOfItsClassIsNotFollowed) {
         << "programs of a user have their links followed";
 }
 
+TEST_F(FilesTest, WhereItIsRootWithoutProcThatIsWhyFilesAreLeftAlone) {
+    if (geteuid() != 0) GTEST_SKIP() << "a server that is not root may read no more than its programs";
+    folder_.write("f", "x");
+    std::optional<Files> files;
+    {
+        const FewDescriptors none(0);  // as if there were nothing to open
+        files.emplace(*spec_, kKnown, kOpen);
+    }
+    EXPECT_EQ(files->at(folder_.path() + "/f", 0, now_ns()), std::unexpected(FileRefusal::no_proc));
+}
+
 TEST_F(FilesTest, AccessTimesAreLeftAlone) {
     folder_.write("f", "x");
     EXPECT_NE(fcntl(get("f").fd, F_GETFL) & O_NOATIME, 0);
@@ -259,6 +334,65 @@ TEST_F(FilesTest, AFileThatTookThePlaceOfAnotherIsFoundAfterAMoment) {
     };
     EXPECT_EQ(found(900'000'000), inode) << "each look at a path takes time";
     EXPECT_NE(found(30'000'000'000), inode);
+}
+
+// As where a site is switched to its next release.
+TEST_F(FilesTest, ARootThatTookThePlaceOfAnotherIsFoundAfterAMoment) {
+    const std::string before = folder_.path() + ".before";
+    folder_.write("f", "x");
+    const std::uint64_t begin = now_ns(), inode = get("f").inode;
+    std::filesystem::rename(folder_.path(), before);
+    std::filesystem::create_directory(folder_.path());
+    folder_.write("f", "y");
+    const auto file = files_.under_root("f", 0, begin + 2'000'000'000);
+    std::filesystem::remove_all(before);
+    ASSERT_TRUE(file);
+    EXPECT_NE((*file)->inode, inode);
+}
+
+TEST_F(FilesTest, ARootIsHeldByNothing) {
+    folder_.write("f", "x");
+    get("f");
+    EXPECT_TRUE(files_.let_go_of_all());
+    for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;
+        EXPECT_NE(std::filesystem::read_symlink(each, gone), folder_.path());
+    }
+}
+
+// What a server sends for a folder is a file of that folder.
+TEST(FilesIndex, IsTheFileThatAPathOfAFolderMeans) {
+    const Folder folder;
+    const std::string root = folder.path() + "/root";
+    for (const char* name : {"root/home.html", "root/docs/home.html", "root/docs/a.txt", "outside/home.html"})
+        folder.write(name, "x");
+    std::filesystem::create_directory(root + "/bare");
+    std::filesystem::create_symlink("../outside", root + "/out");
+    const std::string where = "{ root \"" + root + "\" ";
+    const auto spec =
+        compiled("app web { files docs = \"" + root + "/**\" " + where + "index \"home.html\" }  files texts = \"" +
+                 root + "/*.txt\" " + where + "index \"home.html\" }  files none = \"" + root + "/**\" " + where +
+                 "} }\nchain some on open(docs) as r { prefetch r.file at 0 for 4096 }\n");
+    Files files(*spec, 8, 3);
+    const auto asked = [&](const char* path, std::uint32_t file_class = 0) -> std::string {
+        const auto found = files.under_root(path, file_class, now_ns());
+        if (!found) return refusal_text(found.error());
+        return std::filesystem::equivalent((*found)->path, root + "/home.html")        ? "the root's"
+               : std::filesystem::equivalent((*found)->path, root + "/docs/home.html") ? "that of docs"
+                                                                                       : (*found)->path;
+    };
+    for (const char* path : {"", "/", "//", "%2f"}) EXPECT_EQ(asked(path), "the root's") << path;
+    for (const char* path : {"docs/", "/docs/", "//docs//", "/d%6fcs/", "/docs%2F"})
+        EXPECT_EQ(asked(path), "that of docs") << path;
+    EXPECT_EQ(asked("/docs/a.txt"), root + "/docs/a.txt");
+    EXPECT_EQ(asked("/docs"), refusal_text(FileRefusal::not_regular)) << "a server sends whoever asks so elsewhere";
+    for (const char* path : {"/bare/", "/none/", "/docs/a.txt/"})
+        EXPECT_EQ(asked(path), refusal_text(FileRefusal::cannot_open)) << path;
+    for (const char* path : {"/docs/../", "/out/", "/..%2f", "/docs/%00/"})
+        EXPECT_EQ(asked(path), refusal_text(FileRefusal::leaves_root)) << path;
+    EXPECT_EQ(asked("/docs/", 1), refusal_text(FileRefusal::no_match));
+    EXPECT_EQ(asked("/", 2), refusal_text(FileRefusal::leaves_root));
+    EXPECT_EQ(asked("/docs/", 2), refusal_text(FileRefusal::not_regular));
 }
 
 // A request may name anything below the root, and a chain any ending.

@@ -100,7 +100,7 @@ class Liar {
     bool one_in(unsigned n) { return random_() % n == 0; }
     EventKind kind() {
         constexpr unsigned kNone = 8;  // a number that is none's
-        const auto number_of = static_cast<unsigned>(1 + random_() % static_cast<unsigned>(EventKind::ran));
+        const auto number_of = static_cast<unsigned>(1 + random_() % static_cast<unsigned>(EventKind::direct_ended));
         return number_of == kNone && !one_in(100) ? EventKind::read : static_cast<EventKind>(number_of);
     }
     std::uint64_t number() {

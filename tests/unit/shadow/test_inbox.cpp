@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <csignal>
 #include <memory>
 #include <random>
 #include <thread>
@@ -29,8 +30,9 @@ struct Taken final : MessageSink {
                          std::string(reinterpret_cast<const char*>(message.payload.data()), message.payload.size()));
     }
     void on_process(std::uint32_t process) override { processes.push_back(process); }
+    bool may_serve(std::uint32_t) override { return serving; }
     bool pauses() const override { return pausing; }
-    bool pausing = false;
+    bool pausing = false, serving = false;
 };
 
 class InboxTest : public testing::Test {
@@ -71,6 +73,36 @@ TEST_F(InboxTest, EventsArriveInOrderThroughManyTurnsOfTheRing) {
     }
     EXPECT_EQ(region_->stats.bad_events, 0u);
     EXPECT_EQ(taken_.processes, std::vector<std::uint32_t>{static_cast<std::uint32_t>(getpid())});
+}
+
+// Whose number is given to another one.
+TEST_F(InboxTest, AProcessThatHasEndedIsForgotten) {
+    const pid_t child = fork();
+    if (child == 0) pause();
+    ASSERT_GT(child, 0);
+    const auto number = static_cast<std::uint32_t>(child);
+    struct stat pids{};
+    ASSERT_EQ(stat("/proc/self/ns/pid", &pids), 0);
+    const auto posts_as = [&](unsigned ring, std::uint32_t image) {
+        Poster poster(*region_, ring, number, number);
+        poster.ring().image = image;
+        poster.ring().pids = static_cast<std::uint32_t>(pids.st_ino);
+        ASSERT_TRUE(poster.post(read_event(0)));
+        drain();
+    };
+    posts_as(1, 1);
+    inbox_.reclaim();
+    posts_as(2, 2);
+    EXPECT_EQ(region_->stats.processes, 1u) << "it may have executed another program";
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    inbox_.reclaim();
+    posts_as(3, 3);
+    EXPECT_EQ(region_->stats.processes, 1u) << "what it has left behind is its own";
+    inbox_.reclaim();
+    posts_as(4, 4);
+    EXPECT_EQ(region_->stats.processes, 2u);
+    EXPECT_EQ(taken_.processes, (std::vector{number, number}));
 }
 
 // Each page of it is looked up.
@@ -463,6 +495,40 @@ TEST_F(InboxTest, RingsOfAnotherPidNamespaceAreNotJudged) {
     EXPECT_EQ(half.ring().owner, 0u) << "whoever was about to take it has ended";
     EXPECT_EQ(half_elsewhere.ring().owner, 0u) << "wherever that was";
     EXPECT_EQ(elsewhere.ring().owner, kNobody) << "there somebody may have that number";
+}
+
+// Nobody lives there who could take them over. Its number may come again, in a namespace that has the number of that
+// one.
+TEST_F(InboxTest, RingsOfPidNamespacesThatHaveEndedAreFreedOnceRingsAreFew) {
+    constexpr std::uint32_t kNobody = 0x7ffffff0;
+    std::vector<Poster> posters;
+    for (unsigned i = 0; i < shim::kRings / 2; i++) {
+        posters.emplace_back(*region_, i, kNobody, kNobody + i % 2);
+        posters.back().ring().pids = 1;
+    }
+    const Poster here(*region_, shim::kRings / 2);
+    drain();
+    EXPECT_EQ(region_->stats.processes, 2u);
+    for (int i = 0; i < 2; i++) inbox_.reclaim();
+    EXPECT_TRUE(std::ranges::all_of(posters, [](Poster& poster) { return poster.ring().owner == 0; }));
+    EXPECT_EQ(inbox_.rings(), 1u) << "that of who lives here";
+    Poster again(*region_, 0, kNobody, kNobody);
+    again.ring().image = 7;
+    drain();
+    EXPECT_EQ(region_->stats.processes, 3u) << "it is another one";
+}
+
+// Its number is another process's here, of which /proc tells other rings.
+TEST_F(InboxTest, AProcessOfAnotherPidNamespaceIsCountedButNeitherWatchedNorServed) {
+    const auto self = static_cast<std::uint32_t>(getpid());
+    Poster elsewhere(*region_, 1, self, self), here(*region_, 2, self, self);
+    elsewhere.ring().pids = 1;
+    taken_.serving = true;
+    drain();
+    EXPECT_EQ(region_->stats.processes, 2u);
+    EXPECT_EQ(taken_.processes, std::vector{self}) << "that of this one alone, though it came behind the other";
+    EXPECT_EQ(region_->serves[1], 0u);
+    EXPECT_EQ(region_->serves[2], self);
 }
 
 }  // namespace

@@ -15,14 +15,13 @@ namespace {
 
 using tests::Poster;
 
-constexpr std::uint64_t kMs = 1'000'000;
-
 std::string with(const std::string& declared, const std::string& chains) {
     return "app own {\n" + declared +
            "}\ntext Get { \"GET \" path: token(max 200) \" HTTP/1.\" rest: rest(max 200) }\n" + chains;
 }
 
-const char* const kDocs = "files docs = \"/srv/www/**\" { root \"/srv/www\" }\nsocket web = tcp port 80\n";
+const char* const kDocs =
+    "files docs = \"/srv/www/**\" { root \"/srv/www\" index \"home.html\" }\nsocket web = tcp port 80\n";
 const char* const kAhead = "chain ahead on ready(web) as c { when c.text(Get) as g { prefetch docs[g.path] } }\n";
 
 struct Kind {
@@ -49,6 +48,7 @@ TEST_P(Kinds, SayWhetherProgramsMayRunTheChain) {
     EXPECT_EQ(filled->own[0].target, plan->classes[planned.targets.front()]);
     const shim::ClassRule& rule = filled->classes[filled->own[0].file_class];
     EXPECT_EQ(std::string(rule.pattern, rule.root), "/srv/www");
+    EXPECT_STREQ(filled->own[0].index, "home.html");
     EXPECT_GE(filled->step.bytes, sizeof(cio_io));
     EXPECT_GT(filled->step.prefetch_count, 0u);
 }

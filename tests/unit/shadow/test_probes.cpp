@@ -123,6 +123,7 @@ TEST(Probes, ArgumentsThatAreNoneFailAndFetchNothing) {
     probes.post(endless);
     probes.reached(0, std::string(41, 'x'));
     ASSERT_TRUE(happens([&] { return running.chain().events == 3; }));
+    running.stop();
     EXPECT_EQ(running.chain().failed, 3u) << "the last is longer than the spec has it";
     EXPECT_EQ(running.chain().fetches, 0u);
 }

@@ -131,6 +131,23 @@ TEST(Ranges, PartsOfAReadThatComeTogetherShortenItWheneverTheyBegan) {
     EXPECT_EQ(ends.of(RangeEnd::vain), 1u) << "one part is no better than the read";
 }
 
+TEST(Ranges, AReadThatComesLateTellsHowLongTheFetchTook) {
+    Ends ends;
+    Ranges ranges(small(), 1, ends);
+    const auto told = [&](std::uint64_t page, const Took& took, bool arrived) {
+        const auto range = ranges.begin(7, page * kPageBytes, 1, 0, 0, 100);
+        if (arrived) ranges.arrived(range, 110);
+        return ranges.read(7, page * kPageBytes, 1, took).fetch_ns;
+    };
+    for (const bool arrived : {false, true}) {
+        EXPECT_EQ(told(0 + arrived, {.waited = true, .began_ns = 400, .ns = 600}, arrived), 900u);
+        EXPECT_EQ(told(2 + arrived, {.waited = false, .began_ns = 400, .ns = 600}, arrived), 0u);
+        EXPECT_EQ(told(4 + arrived, {.waited = true, .began_ns = 50, .ns = 600}, arrived), 600u) << "it waited itself";
+        EXPECT_EQ(told(6 + arrived, {.waited = true, .began_ns = 4000, .ns = 600}, arrived), 0u) << "for other pages";
+        EXPECT_EQ(told(8 + arrived, {.waited = true}, arrived), 0u) << "nobody knows when";
+    }
+}
+
 TEST(Ranges, OverdueCountsOnceAndIsRedeemed) {
     Ends ends;
     Ranges ranges(small(), 1, ends);
@@ -156,6 +173,23 @@ TEST(Ranges, BehindOneThatIsReadTheNextIsOverdue) {
     ranges.arrived(ranges.begin(7, 3 * kPageBytes, 1, 0, 10, 0), 10);
     ranges.age({13}, 60);
     EXPECT_EQ(ends.of(RangeEnd::overdue), 3u);
+}
+
+// As a read of a file system may that no longer answers.
+TEST(Ranges, OneThatNeverComesHoldsUpNoOther) {
+    Ends ends;
+    Ranges ranges(small(), 1, ends);
+    ASSERT_NE(ranges.begin(7, 0, kPageBytes, 0, 0, 0), kNoRange);
+    for (std::uint64_t page = 1; page < 4; page++) ranges.arrived(ranges.begin(7, page * kPageBytes, 1, 0, 0, 0), 10);
+    ranges.age({3}, 60);
+    EXPECT_EQ(ends.of(RangeEnd::overdue), 3u);
+    ranges.age({3}, 1010);
+    EXPECT_EQ(ends.of(RangeEnd::given_up), 3u);
+    for (std::uint64_t page = 1; page < 24; page++)
+        ranges.arrived(ranges.begin(7, page * kPageBytes, 1, 0, 3, 2000), 2000);
+    EXPECT_EQ(ranges.begin(9, 0, kPageBytes, 0, 3, 2099), kNoRange) << "there are 24";
+    EXPECT_NE(ranges.begin(9, 0, kPageBytes, 0, 3, 2100), kNoRange);
+    EXPECT_EQ(ends.of(RangeEnd::wasted), 1u);
 }
 
 TEST(Ranges, AreNotOldWhenTheyArriveAfterTheTimeThatTheyAreSeenFrom) {

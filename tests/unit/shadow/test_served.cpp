@@ -275,7 +275,7 @@ TEST(Served, WhatIsFetchedOfAFileThatIsReadDirectlyIsInMemoryOfItsOwn) {
     tests::Poster poster(running.region(), 0);
     EXPECT_EQ(running.region().served, 0u);
     ASSERT_TRUE(poster.opened(0, path, O_DIRECT));
-    ASSERT_TRUE(poster.read(0, path, 0, 5 * kServedPage));
+    ASSERT_TRUE(poster.direct(0, path, 0, 5 * kServedPage));
     ASSERT_TRUE(happens([&] { return running.chain().fetches == 1; }));
     const Mapped mapped(running.server());
     const std::uint64_t id = mapped.file(), from = 5 * kServedPage, length = bytes.size() - from;
@@ -287,7 +287,7 @@ TEST(Served, WhatIsFetchedOfAFileThatIsReadDirectlyIsInMemoryOfItsOwn) {
     EXPECT_FALSE(copy_from(mapped.parts(), id, from, length + 1, got.data()));
     EXPECT_EQ(pages_in_memory(path, 0, 20), 0u);  // and nowhere else
     // A read that was not served takes nothing of it, whatever it touches; one that was does.
-    ASSERT_TRUE(poster.read(0, path, from, kServedPage));
+    ASSERT_TRUE(poster.direct(0, path, from, kServedPage));
     EXPECT_TRUE(happens([&] { return running.chain().events == 2; }));
     EXPECT_EQ(running.chain().hits + running.chain().late, 0u);
     ASSERT_TRUE(poster.served(0, path, from, kServedPage));
@@ -295,6 +295,28 @@ TEST(Served, WhatIsFetchedOfAFileThatIsReadDirectlyIsInMemoryOfItsOwn) {
     EXPECT_EQ(running.chain().served, 1u);
     // This process has an io_uring, the server's own.
     EXPECT_EQ(running.region().serves[0], 0u);
+}
+
+TEST(Served, SoIsOneThatChainsOnlyFetchFrom) {
+    const Folder folder;
+    const std::string mark = folder.write("a.mrk", "x");
+    const std::string column = folder.write("a.col", std::string(20 * std::size_t{kServedPage}, 'a'));
+    drop_pages(column);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until the file counts as quiet
+    Running running(server_of(R"(
+app columns { files marks = "*.mrk" { immutable }  files columns = "*.col" { immutable } }
+chain follow on read(marks) as r { prefetch columns.sibling(r, ".col") at 16KiB for 4KiB }
+)"));
+    tests::Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, mark));
+    ASSERT_TRUE(poster.opened(1, column, O_DIRECT));
+    ASSERT_TRUE(poster.read(0, mark, 0, 1));
+    ASSERT_TRUE(happens([&] { return running.chain().fetches == 1; }));
+    ASSERT_NE(running.region().served, 0u);
+    const Mapped mapped(running.server());
+    const std::uint64_t id = mapped.file();
+    EXPECT_TRUE(happens([&] { return look_for(mapped.parts(), id, 16384, kServedPage) == Look::here; }));
+    EXPECT_EQ(pages_in_memory(column, 0, 20), 0u);
 }
 
 // A process that does nothing but what it is told by a pipe: to set up an io_uring, and to end.
@@ -333,7 +355,7 @@ TEST(Served, AProcessIsServedUntilItHasAnIoUring) {
     Running running(server_of(kBehind));
     tests::Poster poster(running.region(), 7, other.pid(), other.pid());
     ASSERT_TRUE(poster.opened(0, path, O_DIRECT));
-    ASSERT_TRUE(poster.read(0, path, 0, kServedPage));
+    ASSERT_TRUE(poster.direct(0, path, 0, kServedPage));
     EXPECT_TRUE(happens([&] { return running.region().serves[7] == other.pid(); }));
     other.order('r');
     if (ProcessRings::held_by(static_cast<std::uint32_t>(getpid())).value_or(0) == 0)
@@ -348,13 +370,13 @@ TEST(Served, AFileThatChangesIsServedNoMore) {
     Running running(server_of(kBehind));
     tests::Poster poster(running.region(), 0);
     ASSERT_TRUE(poster.opened(0, path, O_DIRECT));
-    ASSERT_TRUE(poster.read(0, path, 0, kServedPage));
+    ASSERT_TRUE(poster.direct(0, path, 0, kServedPage));
     ASSERT_TRUE(happens([&] { return running.chain().fetches == 1; }));
     const Mapped mapped(running.server());
     const std::uint64_t before = mapped.file();
     ASSERT_NE(before, 0u);
     folder.write("a.tab", std::string(20 * std::size_t{kServedPage}, 'b'));
-    ASSERT_TRUE(poster.read(0, path, 2 * kServedPage, kServedPage));
+    ASSERT_TRUE(poster.direct(0, path, 2 * kServedPage, kServedPage));
     EXPECT_TRUE(happens([&] { return mapped.file() != before; }));
     running.stop();
     std::string notes;

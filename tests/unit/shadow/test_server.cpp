@@ -85,7 +85,8 @@ TEST(Server, EndsWhileProgramsGoOnReading) {
             return running.region().server == 0;
         });
     });
-    ASSERT_TRUE(happens([&] { return posted > 10'000; }));
+    // Its ring has gone round meanwhile.
+    ASSERT_TRUE(happens([&] { return posted > 2 * shim::kRingBytes / sizeof(shim::Event); }));
     running.stop();
     EXPECT_EQ(running.server().region().server, 0u);
     reader.join();
@@ -158,8 +159,9 @@ TEST(Server, FollowsAnIndexLeafOfSqliteToTheRowsThatItNames) {
     const unsigned entries = static_cast<unsigned>(file.get()) << 8 | static_cast<unsigned>(file.get());
     ASSERT_GT(entries, 200u);
     EXPECT_TRUE(happens([&] { return running.chain().walks == entries; })) << running.chain().walks;
+    // Walks count as they start, and a stop ends those that are under way.
+    EXPECT_TRUE(happens([&] { return running.chain().fetches > 100u; })) << running.chain().fetches;
     running.stop();
-    EXPECT_GT(running.chain().fetches, 100u);
     EXPECT_EQ(running.chain().failed, 0u);
     EXPECT_EQ(running.chain().dropped, 0u);
     // Each walk reads what no other has read before it; together they read each page once. The last fetches are only
@@ -270,17 +272,23 @@ TEST(Server, LeavesFilesAloneThatAreNotWhatTheEventSays) {
     const std::string direct = folder.write("d.ptr", pointing_to({8}, 16));
     Running running(server_of(kPointers));
     Poster poster(running.region(), 0);
+    const auto read_of = [](const std::string& of) {
+        shim::Event read{};
+        struct stat info{};
+        EXPECT_EQ(stat(of.c_str(), &info), 0);
+        read.kind = shim::EventKind::read;
+        read.device = info.st_dev;
+        read.inode = info.st_ino;
+        read.length = kPage;
+        return read;
+    };
     // Another file under the path, a path without a file, and O_DIRECT without `immutable`.
     ASSERT_TRUE(poster.opened(0, path));
+    const shim::Event read_of_replaced = read_of(path);
     std::filesystem::rename(other, path);
+    ASSERT_TRUE(poster.post(read_of_replaced));
     ASSERT_TRUE(poster.opened(0, gone));
-    shim::Event read_of_gone{};
-    struct stat info{};
-    ASSERT_EQ(stat(gone.c_str(), &info), 0);
-    read_of_gone.kind = shim::EventKind::read;
-    read_of_gone.device = info.st_dev;
-    read_of_gone.inode = info.st_ino;
-    read_of_gone.length = kPage;
+    const shim::Event read_of_gone = read_of(gone);
     std::filesystem::remove(gone);
     ASSERT_TRUE(poster.post(read_of_gone));
     ASSERT_TRUE(poster.opened(0, direct, O_DIRECT));
@@ -290,6 +298,7 @@ TEST(Server, LeavesFilesAloneThatAreNotWhatTheEventSays) {
     EXPECT_EQ(running.chain().events, 0u);
     std::string notes;
     for (const std::string& note : running.server().report().notes) notes += note + "\n";
+    EXPECT_NE(notes.find("a file was left alone: its path leads to another file by now"), std::string::npos) << notes;
     EXPECT_NE(notes.find("a file was left alone: it cannot be opened by its path"), std::string::npos) << notes;
     EXPECT_NE(notes.find("a file that was opened with O_DIRECT was left alone once"), std::string::npos) << notes;
 }
@@ -324,6 +333,7 @@ TEST(Server, WhatIsInMemoryIsNotFetchedAndTheChainGoesOff) {
     // While it is off its reads are not asked for; the pause over, they are again.
     EXPECT_TRUE(happens([&] { return running.chain().gate == shim::GateState::off; }) ||
                 running.chain().gate_changes > 1);
+    ASSERT_TRUE(happens([&] { return poster.taken(); })) << "what is still in the ring could put it off again";
     EXPECT_TRUE(happens([&] { return running.chain().gate == shim::GateState::probing; }));
     EXPECT_NE(running.region().class_posts[0] & shim::kPostReads, 0u);
 }
@@ -344,6 +354,7 @@ TEST(Server, AChainThatFetchesInVainGoesOffAndComesBackWhenItHelps) {
     };
     // Nothing of what is fetched is read: the ranges are not fetched twice, so new files are needed.
     unsigned file = 0;
+    std::uint32_t posts = 0;
     EXPECT_TRUE(happens([&] {
         const std::string next = folder.write("f" + std::to_string(file++) + ".ptr", pointing_to(pages, 64));
         drop_pages(next);
@@ -351,9 +362,11 @@ TEST(Server, AChainThatFetchesInVainGoesOffAndComesBackWhenItHelps) {
         poster.opened(0, next);
         poster.read(0, next, 0, kPage);
         happens([&] { return poster.taken(); });
-        return running.chain().gate == shim::GateState::off;
+        if (running.chain().gate != shim::GateState::off) return false;
+        posts = running.region().class_posts[0];
+        return running.chain().gate == shim::GateState::off;  // before it looks again
     }));
-    EXPECT_EQ(running.region().class_posts[0].load(), shim::kPostOpens) << "openings are told of all the same";
+    EXPECT_EQ(posts, shim::kPostOpens) << "openings are told of all the same";
     EXPECT_EQ(running.chain().hits + running.chain().late, 0u);
     const std::uint64_t in_vain = running.chain().fetches;
     EXPECT_GE(in_vain, 32u);
@@ -377,7 +390,7 @@ TEST(Server, KeepsItsBounds) {
     std::vector<std::uint32_t> pages(60);
     for (std::uint32_t i = 0; i < 60; i++) pages[i] = 2 * i + 1;  // beside each other they were one range
     ServerOptions options;
-    options.in_flight = 4;
+    options.in_flight = 128;
     options.ahead_bytes = std::uint64_t{64} * kPage;
     options.gate = false;
     std::vector<std::string> paths;
@@ -387,16 +400,19 @@ TEST(Server, KeepsItsBounds) {
         drop_pages(path);
         program_reads(path, 0, kPage);
     }
-    Running running(server_of(kPointers, options));
-    Poster poster(running.region(), 0);
+    // All of it is there when the server begins: what nobody reads yields its room after a second, which a slow disk
+    // takes.
+    auto server = server_of(kPointers, options);
+    const tests::MappedRegion region(server->region_path());
+    Poster poster(*region.get(), 0);
     for (const std::string& path : paths) {
         ASSERT_TRUE(poster.opened(0, path));
         ASSERT_TRUE(poster.read(0, path, 0, kPage));
     }
+    Running running(std::move(server));
     const auto& chain = running.chain();
     EXPECT_TRUE(happens([&] { return chain.fetches + chain.dropped + chain.cached + chain.duplicate == 240; }));
     running.stop();
-    // What nobody reads takes up all of the room, and yields it only after a second.
     EXPECT_GE(chain.fetches, 64u);
     EXPECT_GT(chain.dropped, 0u);
     EXPECT_EQ(chain.wasted, chain.fetches);

@@ -117,6 +117,7 @@ chain behind on read(data) as r { if r.length >= 16384 { prefetch r.file at r.of
     ASSERT_TRUE(poster.ended(0, path, 4 * kPage, 24 * kPage));
     ASSERT_TRUE(poster.ended(0, path, 28 * kPage, kPage));
     EXPECT_TRUE(happens([&] { return running.chain().hits == 1; }));
+    EXPECT_TRUE(happens([&] { return poster.taken(); }));
     EXPECT_EQ(running.chain().events, 1u) << "of a read that was told of already the end says nothing new";
     // One that was not, as a vector's.
     ASSERT_TRUE(poster.read(0, path, 30 * kPage, 20 * kPage));

@@ -76,6 +76,23 @@ TEST(Claim, WithoutMemoryForARingThereIsNone) {
     close(fd);
 }
 
+TEST(Claim, AnImageFreesWhatEarlierOnesOfItsProcessHave) {
+    const auto region = make_region();
+    constexpr std::uint32_t kProcess = 100, kPids = 7, kImage = 2;
+    const auto claimed = [&](const Taker& taker) { return claim(*region, taker); };
+    const Ring* earlier[] = {claimed({5, kProcess, kPids, 1}), claimed({6, kProcess, kPids, 1})};
+    const Ring* others[] = {claimed({7, kProcess, kPids + 1, 1}), claimed({8, kProcess + 1, kPids, 1}),
+                            claimed({9, kProcess, kPids, kImage})};
+    Ring* half = claimed({10, kProcess, kPids, 1});
+    half->owner = 10 | kTaking;
+    free_of_earlier_images(*region, {11, kProcess, 0, kImage});
+    for (const Ring* ring : earlier) EXPECT_NE(ring->owner, 0U) << "nobody knows in which namespace that is its number";
+    free_of_earlier_images(*region, {11, kProcess, kPids, kImage});
+    for (const Ring* ring : earlier) EXPECT_EQ(ring->owner, 0U);
+    for (const Ring* ring : others) EXPECT_NE(ring->owner, 0U);
+    EXPECT_EQ(half->owner, 10 | kTaking) << "its process is another's still";
+}
+
 std::uint32_t own_pids() {
     struct stat status{};
     return stat("/proc/self/ns/pid", &status) == 0 ? static_cast<std::uint32_t>(status.st_ino) : 0;

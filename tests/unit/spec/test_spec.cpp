@@ -17,6 +17,7 @@
 #include "runtime/spec/elf_sections.h"
 #include "runtime/spec/loaded.h"
 #include "runtime/spec/outcomes.h"
+#include "tests/support/in_child.h"
 #include "tests/support/machine_file.h"
 #include "tests/support/soak.h"
 
@@ -97,6 +98,18 @@ TEST(Loaded, NativeAndInterpretedStepsAgree) {
     }
 }
 
+// The kind of result that the native code gives.
+std::uint32_t result_kind_of(const Loaded& loaded) {
+    std::vector<std::uint8_t> block(64 + CIO_PAD);
+    block[0] = engine::test::kReturnSum;
+    std::vector<std::uint64_t> memory(loaded.artifact().layout.total / 8 + 2);
+    auto& io = *reinterpret_cast<cio_io*>(memory.data());
+    io.block_length = 64;
+    loaded.run(1, io, block.data());
+    EXPECT_EQ(io.finished, 1u);
+    return io.result_kind;
+}
+
 TEST(Loaded, ManyArtifactsAtOnceKeepTheirOwnCode) {
     ir::Artifact other = engine::test::machine({.result = ir::ResultKind::none});
     auto built = backends::build_artifact(other, {});
@@ -105,17 +118,26 @@ TEST(Loaded, ManyArtifactsAtOnceKeepTheirOwnCode) {
         auto first = Loaded::from_bytes(machine_artifact(), "first");
         auto second = Loaded::from_bytes(*built, "second");
         ASSERT_TRUE(first && second);
-        std::vector<std::uint8_t> block(64 + CIO_PAD);
-        block[0] = engine::test::kReturnSum;
-        for (auto& [loaded, kind] : {std::pair{*first, CIO_RESULT_SCALAR}, std::pair{*second, CIO_RESULT_NONE}}) {
-            std::vector<std::uint64_t> memory(loaded->artifact().layout.total / 8 + 2);
-            auto& io = *reinterpret_cast<cio_io*>(memory.data());
-            io.block_length = 64;
-            loaded->run(1, io, block.data());
-            EXPECT_EQ(io.finished, 1u);
-            EXPECT_EQ(io.result_kind, static_cast<std::uint32_t>(kind));
-        }
+        EXPECT_EQ(result_kind_of(**first), static_cast<std::uint32_t>(CIO_RESULT_SCALAR));
+        EXPECT_EQ(result_kind_of(**second), static_cast<std::uint32_t>(CIO_RESULT_NONE));
     }
+}
+
+// Numbers of descriptors are free again there, while the code that was loaded by them stays.
+TEST(Loaded, AChildThatClosedAllDescriptorsGetsTheCodeOfItsOwnArtifact) {
+    ir::Artifact other = engine::test::machine({.result = ir::ResultKind::none});
+    auto built = backends::build_artifact(other, {});
+    ASSERT_TRUE(built) << built.error();
+    const auto first = Loaded::from_bytes(machine_artifact(), "first");
+    ASSERT_TRUE(first && (*first)->native());
+    EXPECT_EQ(tests::in_child([&] {
+                  close_range(3, ~0u, 0);
+                  const auto second = Loaded::from_bytes(*built, "second");
+                  if (!second || !(*second)->native()) return 1;
+                  if (result_kind_of(**second) != static_cast<std::uint32_t>(CIO_RESULT_NONE)) return 2;
+                  return result_kind_of(**first) == static_cast<std::uint32_t>(CIO_RESULT_SCALAR) ? 0 : 3;
+              }),
+              0);
 }
 
 TEST(Loaded, FallsBackToTheInterpreterWithAReason) {

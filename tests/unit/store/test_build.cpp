@@ -379,19 +379,36 @@ TEST_F(StoreTest, NoSignalSeesTheNameThatAFileHasBeforeItsOwn) {
     const auto before = signal(SIGUSR1, look_for_it);
     std::atomic<bool> ends{false};
     std::thread sender([&, there = pthread_self()] {
-        while (!ends) pthread_kill(there, SIGUSR1);
+        while (!ends) {
+            const auto looks = g_looks.load();
+            pthread_kill(there, SIGUSR1);
+            // One after the other: a flood of them would leave that thread no time for anything else.
+            while (!ends && g_looks == looks) std::this_thread::yield();
+        }
     });
     while (g_looks == 0) std::this_thread::yield();
     for (int i = 0; i < 100; i++) {
         auto made = NewFile::create(path("a.store"));
         if (i == 50) std::filesystem::create_directories(path("a.store/in/the/way"));
-        EXPECT_EQ(made && made->commit(), i < 50);
+        EXPECT_EQ(made && made->commit(Place::taken), i < 50);
         if (i == 49) std::filesystem::remove(path("a.store"));
     }
     ends = true;
     sender.join();
     signal(SIGUSR1, before);
     EXPECT_EQ(g_found, 0u);
+    EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(StoreTest, TakesNoPlaceThatIsNotFreeAnyMore) {
+    auto made = NewFile::create(path("a.store"));
+    ASSERT_TRUE(made);
+    write("a.store", "of somebody else");
+    const auto committed = made->commit(Place::free);
+    ASSERT_FALSE(committed);
+    EXPECT_EQ(committed.error(),
+              "cannot be put in its place: File exists; another file has come there meanwhile, run it again");
+    EXPECT_EQ(read("a.store"), "of somebody else");
     EXPECT_EQ(files(), 1u);
 }
 

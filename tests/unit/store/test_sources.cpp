@@ -177,6 +177,18 @@ TEST_F(SqliteTest, LongValues) {
     EXPECT_EQ(rows[3], "d=v/0");
 }
 
+TEST_F(SqliteTest, ARowThatSqliteDoesNotReadEndsTheReading) {
+    const std::string db =
+        database("CREATE TABLE t(key, value); INSERT INTO t VALUES ('a', 'v'), ('b', zeroblob(67108865)), ('c', 'v')");
+    const auto source = open_sqlite(db, "t", "");
+    ASSERT_TRUE(source) << source.error().text;
+    EXPECT_EQ(all(**source),
+              (std::vector<std::string>{
+                  "a=v/0", db + ": row 2: the key, the value, or what the query makes them of has more than 67108864 "
+                                "bytes; values have at most 16777216: divide it over several keys (rows behind this "
+                                "one were not looked at)"}));
+}
+
 TEST_F(SqliteTest, WhatIsWrong) {
     const std::string db = database(
         "CREATE TABLE t(key, value, flags); CREATE TABLE other(name, text);"

@@ -73,7 +73,7 @@ TEST(Yaml, NamesMayBeWords) {
     const std::string_view form =
         "fn W(a, W) = a != 0 ? W : W - 1\n"
         "fn g(a) {\n  let W = a + 1\n  W - 2\n}\n"
-        "const W = 1\nconst A = W - 1\nclass W { priority W }\n"
+        "const W = 1\nconst A = W - 1\nclass W { priority W }\nparam files W = \"w\" { root \"/\" index W }\n"
         "record W {\n  W: u8 at W\n  w: W\n  _: at 64\n}\n"
         "text W { W: rest(max W) }\n"
         "chain W(W: file W, k: W) -> u64 hops W {\n  state { W: u64 = W }\n"
@@ -85,7 +85,7 @@ TEST(Yaml, NamesMayBeWords) {
         "    if W == 1 { emit W - 1 } else { prefetch W[W - 1] at W for W }\n  }\n}\n"
         "service W on udp W via W in class W {\n  request { W: u8 }\n"
         "  on request {\n    reply W:dec W - 1:dec \"x\" W - 1:u8\n    skip W - 1\n    reply W - 1:dec\n  }\n}\n";
-    for (const char* word : {"plain", "at", "from", "max", "on", "by", "header", "levels", "request", "key"}) {
+    for (const char* word : {"plain", "at", "from", "max", "on", "by", "header", "index", "levels", "request", "key"}) {
         std::string text(form);
         for (std::size_t at = 0; (at = text.find('W', at)) != std::string::npos; at += std::strlen(word))
             text.replace(at, 1, word);
@@ -166,6 +166,24 @@ TEST(Yaml, CommentsAndEmptyLinesSurvive) {
     EXPECT_EQ(format_chain(*got->file),
               "# top\nconst A = \"x # no comment\"  # behind A\n\n# of B\nconst B = 2\n\n# end\n");
     EXPECT_EQ(print_yaml(*got->file), text);
+}
+
+// A text has no place for a comment in the form that is printed: it goes in front of the entry.
+TEST(Yaml, CommentsInTextsSurvive) {
+    const auto got = read_yaml(
+        "# top\n- const: A\n  value: |\n    # of the value\n    1 + 2\n- record: R\n  fields:\n    - a: \"u8 # of a\"\n"
+        "- chain: x\n  params: {db: file pages}\n  hops: \"2 # of hops\"\n  returns: u64\n  steps:\n    - step: s\n"
+        "      view: b\n      record: block\n      at: \"0 # of at\"\n      for: 64\n      do:\n        # above\n"
+        "        - |\n          # first\n          let a = 5 # behind\n          # last\n"
+        "        - if: \"a == 5 # of if\"\n          then: \"return a # of return\"\n");
+    ASSERT_EQ(got->errors(), "") << got->rendered();
+    const std::string chain = format_chain(*got->file), yaml = print_yaml(*got->file);
+    EXPECT_EQ(chain,
+              "# top\n# of the value\nconst A = 1 + 2\nrecord R {\n  # of a\n  a: u8\n}\n# of hops\n"
+              "chain x(db: file pages) -> u64 hops 2 {\n  # of at\n  step s(b: block at 0 for 64) {\n    # above\n"
+              "    # first\n    # behind\n    # last\n    let a = 5\n    # of if\n    if a == 5 {\n"
+              "      # of return\n      return a\n    }\n  }\n}\n");
+    EXPECT_EQ(print_yaml(*read_yaml(yaml)->file), yaml);
 }
 
 TEST(Yaml, IsToldByNameOrByContent) {

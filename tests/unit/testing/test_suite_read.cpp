@@ -100,9 +100,57 @@ TEST_F(SuiteRead, NamesThePlaceOfEachMistake) {
     EXPECT_EQ(error("spec: [\n").substr(0, 18), "app.test.yaml:2:1:");
 }
 
+TEST_F(SuiteRead, RefusesKeysThatAreGivenTwice) {
+    const std::string one = "cases:\n  - { chain: x, expect: { value: 1 } }\n";
+    EXPECT_EQ(error("spec: a\n" + one + one), "app.test.yaml:4:1: the key 'cases' is given twice; keep one of them");
+    EXPECT_EQ(error("spec: a\nfiles: { f: a, g: b, f: c }\n" + one),
+              "app.test.yaml:2:22: the key 'f' is given twice; keep one of them");
+    EXPECT_EQ(error("spec: a\nfiles: { f: a, g: { of: f, size: 1, size: 2 } }\n" + one),
+              "app.test.yaml:2:37: the key 'size' is given twice; keep one of them");
+    const auto of = [&](const std::string& keys) { return error("spec: a\ncases:\n  - { chain: x, " + keys + " }\n"); };
+    EXPECT_EQ(of("expect: { value: 1 }, expect: { value: 2 }"),
+              "app.test.yaml:3:39: the key 'expect' is given twice; keep one of them");
+    EXPECT_EQ(of("expect: { value: 1, value: 2 }"),
+              "app.test.yaml:3:37: the key 'value' is given twice; keep one of them");
+    EXPECT_EQ(of("files: { db: a, db: b }, expect: { value: 1 }"),
+              "app.test.yaml:3:33: the key 'db' is given twice; keep one of them");
+    EXPECT_EQ(of("args: { key: 1, key: 2 }, expect: { value: 1 }"),
+              "app.test.yaml:3:33: the key 'key' is given twice; keep one of them");
+}
+
+TEST_F(SuiteRead, RefusesWhatIsNoMapOrList) {
+    const std::string one = "cases:\n  - { chain: x, expect: { value: 1 } }\n";
+    EXPECT_EQ(error("spec: a\nfiles: some\n" + one), "app.test.yaml:2:8: files is a map of names: { NAME: … }");
+    EXPECT_EQ(error("spec: a\nfiles: { f: a, g: { of: f, patch: 3 } }\n" + one),
+              "app.test.yaml:2:35: patch is a list of { at, bytes }; write [{ at: 8, bytes: { hex: ff } }]");
+    EXPECT_EQ(error("spec: a\nfiles: { f: a, g: { of: f, patch: { at: 8, bytes: x } } }\n" + one),
+              "app.test.yaml:2:35: patch is a list of { at, bytes }; write [{ at: 8, bytes: { hex: ff } }]");
+    EXPECT_EQ(error("spec: a\ncases:\n  - { chain: x, args: 5, expect: { value: 1 } }\n"),
+              "app.test.yaml:3:23: args is a map of names: { NAME: … }");
+    EXPECT_EQ(error("spec: a\ncases:\n  - { chain: x, files: [a], expect: { value: 1 } }\n"),
+              "app.test.yaml:3:24: files of a case is a map of names: { NAME: … }");
+}
+
 TEST_F(SuiteRead, RefusesIntegersThatDoNotFit) {
     EXPECT_NE(error("spec: a\ncases:\n  - chain: x\n    expect: { value: 18446744073709551616 }\n"), "no error");
     EXPECT_NE(error("spec: a\ncases:\n  - chain: x\n    expect: { value: 99999999999GiB }\n"), "no error");
+    EXPECT_EQ(error("spec: a\ncases:\n  - chain: x\n    expect: { value: -9223372036854775809 }\n"),
+              "app.test.yaml:4:22: value is an integer (12, -3, 0x1f, 4KiB), not '-9223372036854775809'");
+    EXPECT_EQ(error("spec: a\ncases:\n  - chain: x\n    expect: { value: -9223372036854775808 }\n"), "no error");
+}
+
+TEST_F(SuiteRead, RefusesAResultAfterAnotherOutcomeThanOk) {
+    const auto of = [&](const std::string& keys) {
+        return error("spec: a\ncases:\n  - { chain: x, expect: { " + keys + " } }\n");
+    };
+    for (const std::string key : {"value: 1", "bytes: a", "starts_with: a", "length: 1", "integers: [1]"}) {
+        const std::string name = key.substr(0, key.find(':'));
+        EXPECT_EQ(of("outcome: short_read, " + key), "app.test.yaml:3:" + std::to_string(50 + name.size()) +
+                                                         ": after short_read there is no result, so `" + name +
+                                                         "` is never compared; remove one of the two");
+        EXPECT_EQ(of("outcome: ok, " + key), "no error");
+    }
+    EXPECT_EQ(of("outcome: short_read, read_count: 1"), "no error");
 }
 
 TEST_F(SuiteRead, WritesIntegersOfEveryWidth) {
@@ -130,6 +178,8 @@ TEST_F(SuiteRead, RefusesIntegersThatTheirBytesCannotHold) {
     };
     EXPECT_EQ(of("u8: 256"), "app.test.yaml:2:19: 256 does not fit u8");
     EXPECT_EQ(of("u8: -129"), "app.test.yaml:2:19: -129 does not fit u8");
+    EXPECT_EQ(of("u64le: -9223372036854775809"),
+              "app.test.yaml:2:22: u64le is an integer (12, -3, 0x1f, 4KiB), not '-9223372036854775809'");
     EXPECT_EQ(of("u32le: [1, 4294967296]"), "app.test.yaml:2:22: 4294967296 does not fit u32le");
     EXPECT_EQ(of("u40le: 1"),
               "app.test.yaml:2:22: 'u40le' is no way to write bytes; there are text, hex, zeros, u8, u16le, u16be, "

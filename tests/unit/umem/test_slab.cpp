@@ -109,12 +109,25 @@ TEST(Slab, HandsOutTheRegisteredPartFirst) {
     EXPECT_GE(slab.data(outside), slab.region().base() + (256 << 10));
 }
 
+TEST(Slab, HandsOutAnotherPartFirstFromThenOn) {
+    Slab slab = make(1 << 20);
+    slab.prefer_first(0);
+    const Frame full = slab.allocate(kMaxFrame, 1), with_room = slab.allocate(65536, 1);
+    slab.prefer_first(512 << 10);
+    for (int i = 0; i < 5; i++) EXPECT_LT(slab.data(slab.allocate(65536, 1)), slab.region().base() + (512 << 10));
+    EXPECT_EQ(slab.frame_bytes(full), kMaxFrame);
+    EXPECT_TRUE(slab.release(full, 1));
+    EXPECT_TRUE(slab.release(with_room, 1));
+    EXPECT_LT(slab.data(slab.allocate(kMaxFrame, 1)), slab.region().base() + (512 << 10));
+}
+
 // A million operations against a model: frames in use never overlap, counts agree, and all memory is there at the end.
 TEST(Slab, RandomUseKeepsEveryFrameApart) {
     std::mt19937_64 random(tests::soak_seed());
     Slab slab = make(2 << 20);
     std::map<Frame, std::pair<Owner, std::uint32_t>> in_use;  // frame -> owner, bytes
     for (std::uint64_t turn = 0; turn < tests::soak_count(1'000'000, 20'000'000); turn++) {
+        if (turn % 997 == 0) slab.prefer_first(random() % (3 << 20));
         if (random() % 2 == 0) {
             const auto bytes = static_cast<std::uint32_t>(1 + random() % (std::uint64_t{512} << random() % 9));
             const auto owner = static_cast<Owner>(1 + random() % 5);
@@ -140,6 +153,37 @@ TEST(Slab, RandomUseKeepsEveryFrameApart) {
     for (const auto& [frame, who] : in_use) ASSERT_TRUE(slab.release(frame, who.first));
     EXPECT_EQ(slab.accounting().in_use_bytes, 0u);
     for (unsigned i = 0; i < (2u << 20) / kSlabBytes; i++) EXPECT_NE(slab.allocate(kSlabBytes, 1), kNoFrame);
+}
+
+// Frames of owner 1 are one's own, those of 2 another one's, and those of 3 do not count.
+TEST(Slab, IsAloneWhereNobodyCanMakeRoom) {
+    Slab slab = make(4 * kSlabBytes);
+    const auto alone = [&] {
+        return slab.is_alone([&](Frame frame) { return slab.owner(frame) == 1; },
+                             [](Owner owner) { return owner != 3; });
+    };
+    EXPECT_TRUE(alone()) << "who has nothing";
+    const Frame small = slab.allocate(512, 1), large = slab.allocate(60000, 1);
+    EXPECT_TRUE(alone());
+    const Frame passed = slab.allocate(4096, 3);
+    EXPECT_TRUE(alone());
+    const Frame other = slab.allocate(60000, 2);
+    EXPECT_FALSE(alone()) << "in a slab of one's own";
+    EXPECT_TRUE(slab.release(other, 2));
+    EXPECT_TRUE(alone());
+    const Frame in_another = slab.allocate(20000, 2);
+    EXPECT_FALSE(alone());
+    EXPECT_TRUE(slab.release(in_another, 2));
+    // Two slabs for what one has room for: begun anew there would be more.
+    const Frame second = slab.allocate(60000, 2), third = slab.allocate(60000, 1);
+    EXPECT_TRUE(slab.release(second, 2));
+    EXPECT_FALSE(alone());
+    EXPECT_TRUE(slab.release(large, 1));
+    EXPECT_TRUE(alone());
+    const Frame full = slab.allocate(60000, 1);
+    EXPECT_TRUE(alone());
+    for (const Frame frame : {small, third, full}) EXPECT_TRUE(slab.release(frame, 1));
+    EXPECT_TRUE(slab.release(passed, 3));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
@@ -82,13 +83,20 @@ std::vector<RunningRun> running_runs() {
 
 std::expected<std::unique_ptr<Attached>, std::string> attach(int pid) {
     if (::kill(pid, 0) != 0 && errno == ESRCH) return std::unexpected(fmt::format("there is no process {}", pid));
+    bool ended = false;
     for (const std::string& path : possible_regions(pid)) {
-        if (auto attached = attach_to(path)) return attached;
+        auto attached = attach_to(path);
+        if (attached && attached->alive()) return attached;
+        ended = ended || attached != nullptr;
     }
+    if (ended)
+        return std::unexpected(
+            fmt::format("the `chainio run` that process {} belongs to has ended; it runs plain", pid));
     // The mode of this file lets everybody read it; the kernel refuses when it is opened.
     const bool hidden = !read_whole(fmt::format("/proc/{}/maps", pid), kMostText);
     return std::unexpected(
-        hidden ? fmt::format("this user may not look at process {}; be the user that started it, or root", pid)
+        hidden ? fmt::format("this user may not look at process {}{}", pid,
+                             ::geteuid() == 0 ? ", as it lacks a capability" : "; be the user that started it, or root")
                : fmt::format("process {} is no `chainio run`, nor started by one", pid));
 }
 

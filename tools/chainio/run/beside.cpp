@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -75,6 +76,14 @@ std::expected<void, Silence> read_all(int fd, char* into, std::size_t bytes, std
     return {};
 }
 
+// The program keeps the limit that it was given: what this process has open is bounded otherwise.
+void open_as_many_as_may_be() {
+    rlimit files{};
+    if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+    files.rlim_cur = files.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &files);
+}
+
 // Signals that come to the whole process group are the program's. Standard error is a pipe: who reads the caller's to
 // its end is not to wait for a process that cannot end.
 void begin(pid_t parent, int words) {
@@ -83,6 +92,7 @@ void begin(pid_t parent, int words) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(0);
     ::dup2(words, 2);
+    open_as_many_as_may_be();
 }
 
 }  // namespace

@@ -15,7 +15,9 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <utility>
 
+#include "tools/chainio/run/children.h"
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/passing.h"
 #include "tools/chainio/run/signals.h"
@@ -51,15 +53,21 @@ std::string cannot_be_parent() {
 std::expected<Child, int> Child::start(const Start& what, bool whole_tree, const std::function<void()>& before_it) {
     int collected = 0;
     ::prctl(PR_GET_CHILD_SUBREAPER, &collected);
-    if (whole_tree) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    std::vector<int> earlier;
+    if (whole_tree) {
+        earlier = children();
+        ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    }
     // A signal that comes before the program is there waits until it is.
     const SignalSet before = block_signals(kAllSignals);
     const bool were_ignored = watch_children();
     int at_parents_end = 0, pid = 0;
     ::prctl(PR_GET_PDEATHSIG, &at_parents_end);
-    const int error = spawn(what, {before, were_ignored, collected != 0, at_parents_end}, before_it, pid);
+    const Timers timers = Timers::take();
+    const int error = spawn(what, {before, were_ignored, collected != 0, at_parents_end, timers}, before_it, pid);
     if (error != 0) {
         // This process may become another, and start the program then, or become the program.
+        timers.give();
         leave_children(were_ignored);
         ::prctl(PR_SET_CHILD_SUBREAPER, collected);
         block_signals(before);
@@ -68,15 +76,15 @@ std::expected<Child, int> Child::start(const Start& what, bool whole_tree, const
     // After it, so that the program has of this process what it would have without it.
     pass_signals_to(pid);
     block_signals(before & ~signal_bit(SIGCHLD) & ~passed_signals());
-    return Child(pid, whole_tree);
+    return Child(pid, whole_tree, std::move(earlier));
 }
 
-Child Child::adopt(int pid, SignalSet signals, bool whole_tree) {
+Child Child::adopt(int pid, SignalSet signals, bool whole_tree, std::vector<int> earlier) {
     watch_children();
     pass_signals_to(pid);
     children_may_have_changed();  // before anybody looked
     block_signals(signals & ~passed_signals());
-    return Child(pid, whole_tree);
+    return Child(pid, whole_tree, std::move(earlier));
 }
 
 int Child::look(siginfo_t& info) const {
@@ -120,8 +128,12 @@ bool Child::collect() {
         if (!whole_tree_) all_ended_ = true;
     }
     collect_ended(info.si_pid);
+    std::erase(earlier_, info.si_pid);  // its number may become another's
     return true;
 }
+
+// All of those that are left are found: what hides one of the run hides an earlier one as well.
+bool Child::only_earlier_left() const { return !earlier_.empty() && children() == earlier_; }
 
 bool Child::ended() {
     if (program_ended_ && asked_to_end()) return true;
@@ -129,6 +141,7 @@ bool Child::ended() {
         if (!program_ended_) follow_stops();
         collect_orphans();
         while (!all_ended_ && collect()) {}
+        if (program_ended_ && !all_ended_) all_ended_ = only_earlier_left();
     }
     return all_ended_;
 }

@@ -5,6 +5,8 @@
 #include <expected>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tools/chainio/run/signals.h"
 #include "tools/chainio/run/spawn.h"
@@ -28,9 +30,12 @@ class Child {
     static std::expected<Child, int> start(const Start& what, bool whole_tree,
                                            const std::function<void()>& before = {});
 
-    // A program that this process has started before it executed itself anew; `signals` are to be blocked from then on.
-    static Child adopt(int pid, SignalSet signals, bool whole_tree);
+    // A program that this process has started before it executed itself anew; `signals` are to be blocked from then on,
+    // and `earlier` is what earlier() was.
+    static Child adopt(int pid, SignalSet signals, bool whole_tree, std::vector<int> earlier);
     int pid() const { return pid_; }
+    // Children that this process had before it, which are not waited for.
+    const std::vector<int>& earlier() const { return earlier_; }
 
     // These two stop this process when the program has stopped, and return when both go on.
     // Whether a child has ended: the program, or with `whole_tree` any. Nothing is collected, so that adopt() finds it.
@@ -44,15 +49,18 @@ class Child {
     const Ended& how() const { return how_; }
 
   private:
-    Child(int pid, bool whole_tree) : pid_(pid), whole_tree_(whole_tree) {}
+    Child(int pid, bool whole_tree, std::vector<int> earlier)
+        : pid_(pid), whole_tree_(whole_tree), earlier_(std::move(earlier)) {}
     int look(siginfo_t& info) const;
     void follow_stops() const;
     // The first process of a container is the parent of all whose own has ended.
     void collect_orphans() const;
     bool collect();
+    bool only_earlier_left() const;
 
     int pid_;
     bool whole_tree_;
+    std::vector<int> earlier_;
     bool program_ended_ = false, all_ended_ = false;
     Ended how_;
 };

@@ -7,10 +7,10 @@
 #include <sys/wait.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
+#include "tools/chainio/run/descriptor_name.h"
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/held.h"
 
@@ -41,7 +41,7 @@ std::string content(const Descriptor& file) {
 
 // By its own number, so that errors name it as the user did; a pipe with a name of its own has none.
 std::optional<Text> text_of(const CompileRequest& request) {
-    Text text{memory_file("source"), request.source, descriptor_named(request.source)};
+    Text text{memory_file("source"), request.source, descriptor_named(request.source).value_or(-1)};
     if (!text.file || !write_whole(text.file.get(), *request.text)) return std::nullopt;
     if (text.number < 0) {
         text.number = text.file.get();
@@ -126,18 +126,6 @@ std::string_view remedy_of_start(int error) {
         case EMFILE: return "; the limit of open files (`ulimit -n`) is met: raise it";
         default: return "";
     }
-}
-
-int descriptor_named(std::string_view name) {
-    if (name == "/dev/stdin") return 0;
-    for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
-        if (!name.starts_with(folder)) continue;
-        int number = -1;
-        const std::string_view digits = name.substr(folder.size());
-        const auto end = std::from_chars(digits.begin(), digits.end(), number);
-        return end.ptr == digits.end() ? number : -1;
-    }
-    return -1;
 }
 
 std::expected<Compiled, CompileError> compile(const CompileRequest& request) {

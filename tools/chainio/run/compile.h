@@ -20,9 +20,6 @@ struct CompileError {
     std::string message;
 };
 
-// The descriptor of this process that a name such as /dev/stdin stands for, or -1.
-int descriptor_named(std::string_view name);
-
 // What to do about a process that cannot be started, to be put behind the error; mostly nothing.
 std::string_view remedy_of_start(int error);
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -20,11 +21,22 @@ bool take_number(std::string_view& text, Number& number) {
     return true;
 }
 
+// Their count, and each.
+bool take_numbers(std::string_view& text, std::vector<int>& numbers) {
+    std::size_t count = 0;
+    if (!take_number(text, count) || count > text.size()) return false;
+    numbers.resize(count);
+    return std::ranges::all_of(numbers, [&text](int& number) { return take_number(text, number); });
+}
+
 }  // namespace
 
 std::string variable_of(const Started& started) {
-    return std::string(kVariable) + "=" + std::to_string(started.program) + " " + std::to_string(started.since_ns) +
-           " " + std::to_string(started.signals) + " " + std::to_string(started.lock) + " " + started.region;
+    std::string text = std::string(kVariable) + "=" + std::to_string(started.program) + " " +
+                       std::to_string(started.since_ns) + " " + std::to_string(started.signals) + " " +
+                       std::to_string(started.lock) + " " + std::to_string(started.earlier.size()) + " ";
+    for (const int child : started.earlier) text += std::to_string(child) + " ";
+    return text + started.region;
 }
 
 std::optional<Started> take_started() {
@@ -35,7 +47,8 @@ std::optional<Started> take_started() {
     std::string_view rest(kept);
     Started started;
     if (!take_number(rest, started.program) || !take_number(rest, started.since_ns) ||
-        !take_number(rest, started.signals) || !take_number(rest, started.lock) || started.program <= 0)
+        !take_number(rest, started.signals) || !take_number(rest, started.lock) ||
+        !take_numbers(rest, started.earlier) || started.program <= 0)
         return std::nullopt;
     started.region = rest;
     siginfo_t info{};

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace chainio::run {
 
@@ -12,6 +13,7 @@ struct Started {
     std::uint64_t since_ns = 0;  // when, by the steady clock
     std::uint64_t signals = 0;   // those that are blocked outside of the handover, a bit each
     int lock = -1;               // the descriptor by which the region is in use
+    std::vector<int> earlier;    // children that are not the run's
     std::string region;          // the path of its file
 };
 

@@ -28,7 +28,7 @@ struct Figures {
     std::uint64_t processes = 0, lost_events = 0, bad_events = 0, no_ring = 0, wakes = 0, server_ns = 0;
     // Requests that programs left to the server, by shim::Left.
     std::array<std::uint64_t, static_cast<std::size_t>(shim::Left::count)> left{};
-    std::uint64_t not_begun = 0;  // programs in which the library had no memory
+    std::uint64_t not_begun = 0;  // programs that had no room for the library
 };
 struct RewritingFigures {
     std::uint64_t programs = 0, sites = 0, others = 0, unknown = 0, calls = 0, missed = 0;

@@ -25,6 +25,7 @@
 #include "tools/chainio/run/beside.h"
 #include "tools/chainio/run/child.h"
 #include "tools/chainio/run/compile.h"
+#include "tools/chainio/run/descriptor_name.h"
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/handover.h"
 #include "tools/chainio/run/posted.h"
@@ -128,18 +129,6 @@ void print_summary(const RunOptions& options, const std::string& text) {
     if (!options.quiet) (void)write_unharmed(2, text);
 }
 
-// The descriptor that the path names, for when this process has let go of its own.
-std::optional<std::expected<int, int>> kept_descriptor(std::string_view path) {
-    const int number = path == "/dev/stdout" ? 1 : path == "/dev/stderr" ? 2 : descriptor_named(path);
-    if (number < 0) {
-        if (path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")) return std::unexpected(ENOENT);
-        return std::nullopt;
-    }
-    const int kept = ::fcntl(number, F_DUPFD_CLOEXEC, 3);
-    if (kept < 0) return std::unexpected(errno);
-    return kept;
-}
-
 int cannot_start(const std::string& name, const std::string& program, int error) {
     const auto missing = error == ENOENT ? missing_for(program) : std::nullopt;
     std::string what;
@@ -214,7 +203,8 @@ std::vector<std::string> why_unused(const ir::Module& module, const std::string&
 std::string not_begun(std::uint64_t programs) {
     return fmt::format(
         "{} ran plain: there was no memory for what the library keeps in a program, as below a limit of address space "
-        "(ulimit -v)",
+        "(ulimit -v), or no descriptor for the moment in which it looks for that, as below a limit of open files "
+        "(ulimit -n)",
         programs == 1 ? "a program" : fmt::format("{} programs", programs));
 }
 
@@ -292,6 +282,16 @@ std::string make_late(Prepared& made, const RunOptions& options, const std::stri
     return server ? std::string() : server.error();
 }
 
+// The folder that this was started in may be unmounted once the program has left it. What is opened from then on has
+// names from / on.
+void leave_folder() { (void)!::chdir("/"); }
+
+// But for a summary that is to lie there.
+void leave_folder(const RunOptions& options) {
+    const std::string& file = options.summary_file;
+    if (file.empty() || file.starts_with('/') || options.summary_descriptor) leave_folder();
+}
+
 // In the server's process. A server that fails leaves a program that goes on plain.
 void serve(Prepared& made, const RunOptions& options, const std::string& program, bool late, const Beside::Link& link) {
     try {
@@ -304,6 +304,7 @@ void serve(Prepared& made, const RunOptions& options, const std::string& program
             give_up_privileges(made.notes);
         }
         if (!failure.empty()) return link.say(Said::failed, failure);
+        leave_folder();
         link.say(Said::ready);
         if (made.server != nullptr) {
             const auto served = made.server->run([&link] { return link.program_is_over(); });
@@ -380,7 +381,10 @@ std::string summary_of_failure(const RunOptions& options, const Prepared& made, 
     Summary summary = summary_without(options, made, end);
     // A server that has heard of no process has counted nothing of what the program did.
     if (made.region && made.region->get().stats.processes != 0) summary.figures = figures_of(made.region->get().stats);
+    if (options.rewrite && made.region) summary.rewriting = rewriting_of(made.region->get().rewriting);
     summary.report.notes.push_back(std::move(note));
+    if (std::exchange(summary.explain, false))
+        summary.report.notes.push_back("what the program opened is not known (--explain): that is told to the server");
     return words_of(options, summary);
 }
 
@@ -414,7 +418,7 @@ std::string summary_of_unused(Prepared& made, const RunOptions& options, const s
     Prepared made;
     made.spec.name = options.spec.name;
     give_up_privileges(made.notes);
-    Child child = Child::adopt(started.program, started.signals, options.follow);
+    Child child = Child::adopt(started.program, started.signals, options.follow, started.earlier);
     while (::waitpid(-1, nullptr, __WCLONE | WNOHANG) > 0) {}  // who looked at arguments for the launcher
     std::optional<Beside> server;
     std::string summary, failure;
@@ -425,6 +429,7 @@ std::string summary_of_unused(Prepared& made, const RunOptions& options, const s
             if (child.ended() && !anything_posted(made.region->get())) {
                 summary = summary_of_unused(made, options, program, end_of(child, started.since_ns));
             } else if (auto begun = start_server(made, options, program, true)) {
+                leave_folder(options);
                 server.emplace(std::move(*begun));
                 summary = accompany(made, options, child, *server, started.since_ns, true);
             } else {
@@ -488,6 +493,7 @@ int run(const RunOptions& given) {
         return not_started(options, *program, child.error());
     }
     let_go_of_descriptors();
+    leave_folder(options);
     const std::string summary = accompany(*made, options, *child, *server, start, false);
     end_run(*made, options, std::move(*server), *child, summary);
 }

@@ -148,6 +148,7 @@ class Turns {
     }
     if (birth.inherited.collects_orphans) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     ::prctl(PR_SET_PDEATHSIG, birth.inherited.at_parents_end);
+    birth.inherited.timers.give();
     // No handler of the parent's may run here once signals are no longer blocked.
     leave_children(birth.inherited.ignores_children);
     block_signals(birth.inherited.blocked);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tools/chainio/run/signals.h"
+#include "tools/chainio/run/timers.h"
 
 namespace chainio::run {
 
@@ -20,6 +21,7 @@ struct Inherited {
     bool ignores_children;          // SIGCHLD is ignored
     bool collects_orphans = false;  // those of its descendants become its children
     int at_parents_end = 0;         // the signal that comes when its parent ends; 0: none
+    Timers timers{};
 };
 
 // With all signals blocked. What the environment says is for this process (LISTEN_PID and the like) is for the

@@ -16,6 +16,7 @@
 #include "tools/chainc/stdlib.h"
 #include "tools/chainio/run/cache.h"
 #include "tools/chainio/run/compile.h"
+#include "tools/chainio/run/descriptor_name.h"
 #include "tools/chainio/run/files.h"
 
 namespace chainio::run {

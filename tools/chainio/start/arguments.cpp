@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "tools/chainio/run/descriptor_name.h"
+
 namespace chainio::start {
 namespace {
 
@@ -62,7 +64,8 @@ bool take_option(Args& args, Arguments& out, Options& options) {
     return false;
 }
 
-// Which has to be kept for the whole program, and is not.
+// Which has to be kept for the whole program, and is not. Of links, the summary's is followed here: what the spec is
+// found by is known later.
 bool may_be_descriptor(const std::string& path) { return path.starts_with("/dev/") || path.starts_with("/proc/"); }
 
 }  // namespace
@@ -75,8 +78,8 @@ std::optional<Arguments> understand(Args argv) {
     while (!args.empty() && std::string_view(args.front()) != "--")
         if (!take_option(args, out, options)) return std::nullopt;
     if (args.size() < 2 || out.spec.name.empty()) return std::nullopt;
-    if (may_be_descriptor(options.summary) || may_be_descriptor(out.spec.name) ||
-        std::ranges::any_of(out.spec.include_dirs, may_be_descriptor))
+    if (may_be_descriptor(options.summary) || run::descriptor_named(options.summary) ||
+        may_be_descriptor(out.spec.name) || std::ranges::any_of(out.spec.include_dirs, may_be_descriptor))
         return std::nullopt;
     for (const char* word : args.subspan(1)) out.words.emplace_back(word);
     out.silent = options.quiet && options.summary.empty();

@@ -18,6 +18,7 @@
 #include "tools/chainc/stdlib.h"
 #include "tools/chainio/run/cache.h"
 #include "tools/chainio/run/child.h"
+#include "tools/chainio/run/descriptor_name.h"
 #include "tools/chainio/run/files.h"
 #include "tools/chainio/run/handover.h"
 #include "tools/chainio/run/held.h"
@@ -53,7 +54,7 @@ std::optional<std::string> launch_for(const Arguments& arguments) {
     const std::string stdlib = chainc::find_stdlib({});
     const auto places = run::places_of(arguments.spec, stdlib);
     const auto found = std::ranges::find_if(places, run::is_file);
-    if (found == places.end()) return std::nullopt;
+    if (found == places.end() || run::descriptor_named(*found)) return std::nullopt;
     const std::string shadow = run::shadow_file_beside(*found, stdlib);
     const run::CompileRequest wanted{run::find_compiler(), shadow.empty() ? *found : shadow,
                                      arguments.spec.include_dirs, arguments.spec.params, stdlib};
@@ -114,8 +115,9 @@ void wait_for_use(shim::Region& region, const run::Child& child, const std::opti
 // The program goes on as a child of what this process becomes; where that cannot be, it goes on plain.
 void hand_over(const Begun& begun, char** argv) {
     const run::SignalSet signals = run::block_signals(run::kAllSignals);
-    const std::string variable = run::variable_of(
-        {begun.child.pid(), begun.since_ns, signals, begun.region.hand_on_lock(), begun.region.path()});
+    const std::string variable =
+        run::variable_of({begun.child.pid(), begun.since_ns, signals, begun.region.hand_on_lock(),
+                          begun.child.earlier(), begun.region.path()});
     const std::size_t name = variable.find('=');
     // What is not told of the program would start it once more.
     if (::setenv(variable.substr(0, name).c_str(), variable.c_str() + name + 1, 1) == 0) {

@@ -32,16 +32,16 @@ struct Refusal {
 };
 
 // What is there already is replaced only when it is a store.
-std::expected<void, Refusal> check_place(const std::string& path) {
+std::expected<Place, Refusal> check_place(const std::string& path) {
     const auto refused = [](std::string why, bool system) { return std::unexpected(Refusal{std::move(why), system}); };
     const auto fd = open_regular(path);
-    if (!fd && fd.error().missing) return {};
+    if (!fd && fd.error().missing) return Place::free;
     if (!fd) return refused(fd.error().text, fd.error().system);
     Header there;
     const auto read = read_header(*fd, there);
     close(*fd);
     if (!read) return refused(read.error(), true);
-    if (*read && there.magic == Header{}.magic) return {};
+    if (*read && there.magic == Header{}.magic) return Place::taken;
     return refused("what is there is no store, and stays as it is; remove it, or name another file", false);
 }
 
@@ -208,14 +208,17 @@ std::expected<Built, BuildFailure> build(Source& source, const BuildOptions& opt
     const auto failed = [&](const std::string& why, bool system) {
         return std::unexpected(failure(options.path + ": " + why, system));
     };
-    if (auto place = check_place(options.path); !place) return failed(place.error().why, place.error().system);
+    if (auto before = check_place(options.path); !before) return failed(before.error().why, before.error().system);
     auto file = NewFile::create(options.path);
     if (!file) return failed(file.error(), true);
     auto scratch = file->scratch();
     if (!scratch) return failed(scratch.error(), true);
     auto built = Build(source, options, file->fd(), *scratch).run();
     if (!built) return built;
-    auto committed = file->commit();
+    // Another file may have come there while the source was read.
+    const auto place = check_place(options.path);
+    if (!place) return failed(place.error().why, place.error().system);
+    auto committed = file->commit(*place);
     if (!committed) return failed(committed.error(), true);
     built->lost = std::move(*committed);
     return built;

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "tools/chainio/store/rights.h"
+#include "tools/rights/rights.h"
 
 namespace chainio::store {
 namespace {
@@ -71,6 +71,19 @@ std::string give_name(int fd, const std::string& path) {
         if (errno != EEXIST) break;
     }
     return {};
+}
+
+// Where nothing else is. Not every file system has such a rename, nor such a link.
+bool give_free_name(const std::string& name, const std::string& path) {
+    if (renameat2(AT_FDCWD, name.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) return true;
+    if (errno != EINVAL && errno != ENOSYS) return false;
+    if (link(name.c_str(), path.c_str()) == 0) {
+        unlink(name.c_str());  // it has its place, with another name beside it at worst
+        return true;
+    }
+    // A FUSE server without links has answered ENOSYS until the kernel knew better.
+    const bool knows_no_links = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS;
+    return knows_no_links && rename(name.c_str(), path.c_str()) == 0;
 }
 
 }  // namespace
@@ -143,17 +156,20 @@ void NewFile::remove_name() {
     name_.clear();
 }
 
-std::expected<std::vector<std::string>, std::string> NewFile::commit() {
-    auto lost = take_over_rights(fd_, path_);
+std::expected<std::vector<std::string>, std::string> NewFile::commit(Place place) {
+    auto lost = tool::take_over_rights(fd_, path_);
     if (!lost) return lost;
     if (fsync(fd_) != 0) return std::unexpected(system_text("cannot be written"));
     {
         const Uninterrupted uninterrupted;
         if (name_.empty()) name_ = give_name(fd_, path_);
-        if (name_.empty() || rename(name_.c_str(), path_.c_str()) != 0) {
-            auto failure = std::unexpected(system_text("cannot be put in its place"));
+        const bool put = !name_.empty() && (place == Place::free ? give_free_name(name_, path_)
+                                                                 : rename(name_.c_str(), path_.c_str()) == 0);
+        if (!put) {
+            std::string why = system_text("cannot be put in its place");
+            if (errno == EEXIST) why += "; another file has come there meanwhile, run it again";
             remove_name();
-            return failure;
+            return std::unexpected(std::move(why));
         }
     }
     close(std::exchange(fd_, -1));

@@ -19,6 +19,8 @@ Done read_at(int fd, std::span<std::uint8_t> bytes, std::uint64_t at);
 // Whether the header is there, for what is shorter is no store; or why it cannot be read.
 std::expected<bool, std::string> read_header(int fd, Header& header);
 
+enum class Place : std::uint8_t { free, taken };
+
 // A file without a name in the folder of the one that it will be: nobody sees it before commit(), and nothing is left
 // of it when the program ends before that. (Where the file system makes no such files, it has a name of its own.)
 class NewFile {
@@ -30,8 +32,9 @@ class NewFile {
     NewFile(const NewFile&) = delete;
     ~NewFile();
     int fd() const { return fd_; }
-    // With the rights of the file that it replaces; what of them it could not be given, in words.
-    std::expected<std::vector<std::string>, std::string> commit();
+    // With the rights of the file that it replaces; what of them it could not be given, in words. Of a place that is
+    // free nothing is replaced: what came there meanwhile stays.
+    std::expected<std::vector<std::string>, std::string> commit(Place place);
     // Another one, in the same folder: gone with its descriptor.
     std::expected<int, std::string> scratch() const;
 

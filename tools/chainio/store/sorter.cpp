@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 namespace chainio::store {
 namespace {
@@ -20,7 +22,21 @@ Sorter::Sorter(int scratch, std::size_t memory)
 
 Sorter::~Sorter() { close(scratch_); }
 
+// For all entries at once, as room costs nothing before it is written to: whoever grows has the old and the new room
+// for a while. More than the machine has is not asked for.
+void Sorter::take_room() {
+    while (true) {
+        try {
+            return entries_.reserve(most_);
+        } catch (const std::bad_alloc&) {
+            if (most_ == kLeastPiece) throw;
+            most_ = std::max(most_ / 2, kLeastPiece);
+        }
+    }
+}
+
 Done Sorter::add(const Entry& entry) {
+    if (entries_.capacity() == 0) take_room();
     if (entries_.size() == most_) {
         if (auto spilled = spill(); !spilled) return spilled;
     }
@@ -41,12 +57,11 @@ Done Sorter::spill() {
 Done Sorter::finish() {
     if (runs_.empty()) {  // all of them are in memory
         std::ranges::sort(entries_);
-        runs_.push_back({0, 0, std::move(entries_), 0});
-        entries_ = {};
+        runs_.push_back({0, 0, std::exchange(entries_, std::vector<Entry>()), 0});
     } else if (!entries_.empty()) {
         if (auto spilled = spill(); !spilled) return spilled;
-        entries_ = {};
     }
+    entries_ = std::vector<Entry>();  // the pieces of the runs have its room
     piece_ = std::max(most_ / runs_.size(), kLeastPiece);
     for (std::size_t i = 0; i < runs_.size(); i++) {
         if (auto filled = refill(runs_[i]); !filled) return filled;

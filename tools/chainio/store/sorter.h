@@ -39,6 +39,7 @@ class Sorter {
         std::vector<Entry> piece;
         std::size_t at = 0;
     };
+    void take_room();
     Done spill();
     Done refill(Run& run) const;
     bool behind(std::size_t a, std::size_t b) const;

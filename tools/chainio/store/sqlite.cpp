@@ -23,6 +23,14 @@ struct Close {
     void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 };
 
+// Whether it is what the query asks for that cannot be done, as abs() of the least integer, and not the file or the
+// system that fails.
+bool is_of_query(int state) {
+    const int primary = state & 0xff;
+    return primary == SQLITE_ERROR || primary == SQLITE_TOOBIG || primary == SQLITE_MISMATCH ||
+           primary == SQLITE_CONSTRAINT || primary == SQLITE_RANGE;
+}
+
 class Sqlite : public Source {
   public:
     Sqlite(std::unique_ptr<sqlite3, Close> db, std::unique_ptr<sqlite3_stmt, Close> rows, std::string name, bool utf16)
@@ -35,8 +43,7 @@ class Sqlite : public Source {
         if (state == SQLITE_DONE) return false;
         number_++;
         if (state != SQLITE_ROW)
-            return std::unexpected(Problem{fmt::format("{}: {}", place(number_), sqlite3_errmsg(db_.get())),
-                                           state != SQLITE_TOOBIG, true});
+            return std::unexpected(Problem{place(number_) + ": " + why_no_row(state), !is_of_query(state), true});
         if (auto wrong = take(row); !wrong.empty())
             return std::unexpected(Problem{place(number_) + ": " + wrong, false, false});
         row.number = number_;
@@ -44,6 +51,14 @@ class Sqlite : public Source {
     }
 
   private:
+    std::string why_no_row(int state) const {
+        if ((state & 0xff) != SQLITE_TOOBIG) return sqlite3_errmsg(db_.get());
+        return fmt::format(
+            "the key, the value, or what the query makes them of has more than {} bytes; values have at most {}: "
+            "divide it over several keys (rows behind this one were not looked at)",
+            kMostRow, kMaxValue);
+    }
+
     // The text of a UTF-16 database as UTF-8, which clients ask with; that of a UTF-8 one, and blobs, as they are.
     std::string bytes(int column, std::string_view name, std::string_view& out) {
         sqlite3_stmt* rows = rows_.get();
@@ -213,6 +228,12 @@ std::expected<std::unique_ptr<Source>, Problem> open_sqlite(const std::string& p
     const std::unique_ptr<sqlite3_stmt, Close> others(second);
     if (!nothing_follows)
         return failed(fmt::format("--query takes one statement, and `{}` would be left out", shown(rest)), false);
+    if (sqlite3_bind_parameter_count(rows.get()) != 0) {
+        const char* name = sqlite3_bind_parameter_name(rows.get(), 1);
+        return failed(fmt::format("nothing gives the parameter `{}` of the query a value; write the value there",
+                                  name != nullptr ? name : "?"),
+                      false);
+    }
     const int columns = rows == nullptr ? 0 : sqlite3_column_count(rows.get());
     if (columns != 2 && columns != 3) {
         return failed(fmt::format("the query gives {} column{}; the key, the value and perhaps the flags are wanted",

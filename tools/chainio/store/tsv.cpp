@@ -68,8 +68,6 @@ class Tsv : public Source {
         std::string_view line;
         const auto there = next_line(line);
         if (!there || !*there) return there;
-        // Some programs begin UTF-8 text with it; it is not of the first key.
-        if (number_ == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
         if (auto wrong = parse(line, row); !wrong.empty())
             return std::unexpected(Problem{place(number_) + ": " + wrong, false, false});
         row.number = number_;
@@ -110,16 +108,22 @@ class Tsv : public Source {
         begin_ = 0;
         // Only a line that is longer than kRead gets here.
         if (buffer_.size() - end_ < kRead) buffer_.resize(std::min(2 * buffer_.size(), kMostBuffer));
-        ssize_t got = 0;
         do {
-            got = read(fd_, buffer_.data() + end_, buffer_.size() - end_);
-        } while (got < 0 && errno == EINTR);
-        if (got < 0)
-            return std::unexpected(
-                Problem{fmt::format("{}: cannot be read: {}", name_, std::strerror(errno)), true, true});
-        at_end_ = got == 0;
-        end_ += static_cast<std::size_t>(got);
+            const ssize_t got = read(fd_, buffer_.data() + end_, buffer_.size() - end_);
+            if (got < 0 && errno == EINTR) continue;
+            if (got < 0)
+                return std::unexpected(
+                    Problem{fmt::format("{}: cannot be read: {}", name_, std::strerror(errno)), true, true});
+            at_end_ = got == 0;
+            end_ += static_cast<std::size_t>(got);
+        } while (at_begin_ && !at_end_ && end_ < kByteOrderMark.size());
+        if (std::exchange(at_begin_, false)) leave_out_mark();
         return {};
+    }
+
+    // Some programs begin UTF-8 text with it; it is not of the first key.
+    void leave_out_mark() {
+        if (std::string_view(buffer_.data(), end_).starts_with(kByteOrderMark)) begin_ = kByteOrderMark.size();
     }
 
     std::string parse(std::string_view line, Row& row) {
@@ -158,7 +162,7 @@ class Tsv : public Source {
     std::vector<char> buffer_;
     std::size_t begin_ = 0, end_ = 0, looked_ = 0;
     std::uint64_t number_ = 0;
-    bool at_end_ = false;
+    bool at_begin_ = true, at_end_ = false;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "compiler/diag/diag.h"
+#include "runtime/shim/protocol.h"
 
 namespace chainio::testing {
 namespace {
@@ -43,13 +44,16 @@ std::string misfit(const ir::Param& param, const Value& value) {
         return {};
     }
     if (value.is_bytes) return fmt::format("'{}' takes an integer", param.name);
-    if (param.bits >= 64) return {};
-    const auto as_signed = static_cast<std::int64_t>(value.integer);
-    const std::int64_t limit = std::int64_t{1} << (param.bits - (param.is_signed ? 1 : 0));
-    const bool fits =
-        param.is_signed ? as_signed >= -limit && as_signed < limit : value.integer < static_cast<std::uint64_t>(limit);
-    return fits ? std::string{}
-                : fmt::format("{} does not fit '{}', which has {} bits", as_signed, param.name, param.bits);
+    // As `chainio call` takes them.
+    const std::uint64_t top = std::uint64_t{1} << (param.bits - 1);
+    const std::uint64_t most = param.is_signed ? top - 1 : top - 1 + top;
+    const std::uint64_t distance = value.is_negative ? 0 - value.integer : value.integer;  // from 0
+    const std::string shown = fmt::format("{}{}", value.is_negative ? "-" : "", distance);
+    if (value.is_negative && !param.is_signed)
+        return fmt::format("{} does not fit '{}', which has no negative values", shown, param.name);
+    if (value.is_negative ? distance <= top : distance <= most) return {};
+    return fmt::format("{} does not fit '{}', which has {} bits{}", shown, param.name, param.bits,
+                       param.is_signed ? " with a sign" : "");
 }
 
 }  // namespace
@@ -100,8 +104,13 @@ std::expected<CallInput, std::string> bind_call(const ir::Module& module, std::u
     return input;
 }
 
-std::expected<BoundEvent, std::string> bind_event(const Case& test, Workspace& workspace) {
+std::expected<BoundEvent, std::string> bind_event(const ir::Chain& chain, const Case& test, Workspace& workspace) {
     const Event& event = *test.event;
+    if (chain.mode == ir::ChainMode::on_ready && event.bytes.size() > shim::kMaxPeek)
+        return Problem(
+            fmt::format("a chain sees at most {} bytes of what waits on a socket, and these are {}; give the "
+                        "first",
+                        shim::kMaxPeek, event.bytes.size()));
     if (event.file.empty())
         return BoundEvent{event.bytes, event.at, event.total.value_or(event.bytes.size()), event.mark};
     auto bytes = workspace.file(event.file);

@@ -13,6 +13,6 @@ namespace chainio::testing {
 std::expected<std::uint32_t, std::string> find_chain(const spec::Loaded& spec, const Case& test);
 std::expected<CallInput, std::string> bind_call(const ir::Module& module, std::uint32_t chain, const Case& test,
                                                 Workspace& workspace);
-std::expected<BoundEvent, std::string> bind_event(const Case& test, Workspace& workspace);
+std::expected<BoundEvent, std::string> bind_event(const ir::Chain& chain, const Case& test, Workspace& workspace);
 
 }  // namespace chainio::testing

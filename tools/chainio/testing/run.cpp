@@ -86,7 +86,7 @@ std::expected<Engines, std::string> open_engines(const Suite& suite, const Optio
 std::expected<Outcome, std::string> run_in(Steps& steps, const Engines& engines, std::uint32_t chain, const Case& test,
                                            Workspace& workspace) {
     if (test.event) {
-        auto event = bind_event(test, workspace);
+        auto event = bind_event(engines.spec->module().chains[chain], test, workspace);
         if (!event) return std::unexpected(event.error());
         return react(engines.spec->artifact(), steps, chain, *event, {});
     }
@@ -175,8 +175,11 @@ void run_file(const std::string& path, const Options& options, Counts& counts) {
         return fail(diag::escaped(suite.error().message));
     }
     if (options.list) {
-        for (const auto& test : suite->cases)
+        for (const auto& test : suite->cases) {
+            if (!selected(options, test)) continue;
+            counts.listed++;
             fmt::print("{}\n", diag::escaped(fmt::format("{}:{}: {}", path, test.line, test.name)));
+        }
         return;
     }
     auto workspace = Workspace::make(*suite);

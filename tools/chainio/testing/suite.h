@@ -27,7 +27,8 @@ struct FileSource {
 
 struct Value {
     bool is_bytes = false;
-    std::uint64_t integer = 0;
+    bool is_negative = false;   // below 0, and
+    std::uint64_t integer = 0;  // the two's complement of it
     Bytes bytes;
 };
 

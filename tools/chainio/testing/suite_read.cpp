@@ -27,6 +27,8 @@ FileSource read_file_source(const YAML::Node& node) {
     check_keys(node, {"of", "size", "patch"}, "a changed copy");
     source.of = read_string(node["of"], "of");
     if (node["size"]) source.size = read_integer(node["size"], "size");
+    if (node["patch"] && !node["patch"].IsSequence())
+        wrong(node["patch"], "patch is a list of { at, bytes }; write [{ at: 8, bytes: { hex: ff } }]");
     for (const auto& item : node["patch"]) {
         check_keys(item, {"at", "bytes"}, "a patch");
         if (!item["at"] || !item["bytes"]) wrong(item, "a patch says `at` where and with which `bytes`");
@@ -61,7 +63,19 @@ ExpectedPrefetch read_expected_prefetch(const YAML::Node& node) {
     return prefetch;
 }
 
+// A result is compared after `ok` alone, so that one beside another outcome would hold whatever it says.
+void check_has_result(const YAML::Node& node, const Expected& expected) {
+    if (expected.outcome == "ok") return;
+    for (const char* key : {"value", "bytes", "starts_with", "length", "integers"}) {
+        if (node[key])
+            wrong(node[key],
+                  fmt::format("after {} there is no result, so `{}` is never compared; remove one of the two",
+                              expected.outcome, key));
+    }
+}
+
 void read_expected_result(const YAML::Node& node, Expected& expected) {
+    check_has_result(node, expected);
     if (node["value"]) expected.value = read_integer(node["value"], "value");
     if (node["bytes"]) expected.bytes = read_bytes(node["bytes"], "bytes");
     if (node["starts_with"]) expected.starts_with = read_bytes(node["starts_with"], "starts_with");
@@ -117,6 +131,8 @@ Case read_case(const YAML::Node& node) {
     test.line = static_cast<unsigned>(node.Mark().line) + 1;
     test.chain = read_string(node["chain"], "chain");
     test.name = node["name"] ? read_string(node["name"], "name") : fmt::format("{} (line {})", test.chain, test.line);
+    if (node["files"]) check_named(node["files"], "files of a case");
+    if (node["args"]) check_named(node["args"], "args");
     for (const auto& entry : node["files"])
         test.files[entry.first.Scalar()] = read_string(entry.second, "a file of a case");
     for (const auto& entry : node["args"]) test.args[entry.first.Scalar()] = read_value(entry.second, "an argument");
@@ -155,6 +171,7 @@ Suite read_root(const YAML::Node& root, const std::string& path) {
     if (root["options"]) suite.options = read_strings(root["options"], "options");
     if (root["needs"]) suite.needs = read_strings(root["needs"], "needs");
     if (root["commands"]) suite.commands = read_strings(root["commands"], "commands");
+    if (root["files"]) check_named(root["files"], "files");
     for (const auto& entry : root["files"]) suite.files[entry.first.Scalar()] = read_file_source(entry.second);
     std::set<std::string> names;
     for (const auto& item : root["cases"]) {

@@ -62,10 +62,12 @@ std::expected<Ran, std::string> run(const std::vector<std::string>& command, con
         ran.output.append(buffer.data(), static_cast<std::size_t>(got));
     }
     close(ends[0]);
+    int status = 0;
+    if (error == 0) backends::Interruption::wait(child, status);
+    // One that was under way has been ended, which is no failure of its own.
+    if (backends::Interruption::asked()) return std::unexpected(std::string("interrupted"));
     if (error != 0)
         return std::unexpected(fmt::format("cannot run {}: {}", diag::escaped(command[0]), std::strerror(error)));
-    int status = 0;
-    backends::Interruption::wait(child, status);
     ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return ran;
 }
@@ -164,6 +166,7 @@ std::expected<std::string, Trouble> Workspace::compile() const {
     const auto is_map = [](const std::string& option) { return option.starts_with("--source-map"); };
     if (std::ranges::none_of(options, is_map)) command.insert(command.end(), {"--source-map", source_map()});
     auto ran = run(command, spec_folder_, {});
+    if (!ran && backends::Interruption::asked()) return std::unexpected(Trouble{false, ran.error()});
     if (!ran)
         return std::unexpected(Trouble{false, ran.error() + "; install chainc beside chainio, or name it in CHAINC"});
     if (ran->code != 0)

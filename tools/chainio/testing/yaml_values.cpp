@@ -8,6 +8,7 @@
 #include <charconv>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "compiler/diag/diag.h"
 
@@ -28,7 +29,12 @@ constexpr std::array<Unit, 7> kUnits{{{"B", 1},
                                       {"MB", 1000000},
                                       {"GB", 1000000000}}};
 
-std::optional<std::uint64_t> parse_integer(std::string text) {
+struct Integer {
+    bool is_negative = false;
+    std::uint64_t value = 0;  // in two's complement
+};
+
+std::optional<Integer> parse_integer(std::string text) {
     std::erase(text, '_');
     const bool negative = text.starts_with('-');
     std::string_view digits = std::string_view(text).substr(negative ? 1 : 0);
@@ -44,7 +50,9 @@ std::optional<std::uint64_t> parse_integer(std::string text) {
             return std::nullopt;
         value *= found->factor;
     }
-    return negative ? ~value + 1 : value;
+    if (!negative) return Integer{false, value};
+    if (value > std::uint64_t{1} << 63) return std::nullopt;
+    return Integer{value != 0, 0 - value};
 }
 
 Bytes from_hex(const YAML::Node& node) {
@@ -119,8 +127,27 @@ void append_part(const std::string& key, const YAML::Node& node, Bytes& bytes) {
 
 void wrong(const YAML::Node& at, const std::string& message) { throw YAML::Exception(at.Mark(), message); }
 
+namespace {
+
+// yaml-cpp has nothing against such a key, of which only one value would count.
+void check_unique(const YAML::Node& map) {
+    std::set<std::string> seen;
+    for (const auto& entry : map) {
+        if (!seen.insert(entry.first.Scalar()).second)
+            wrong(entry.first, fmt::format("the key '{}' is given twice; keep one of them", entry.first.Scalar()));
+    }
+}
+
+}  // namespace
+
+void check_named(const YAML::Node& map, std::string_view what) {
+    if (!map.IsMap()) wrong(map, fmt::format("{} is a map of names: {{ NAME: … }}", what));
+    check_unique(map);
+}
+
 void check_keys(const YAML::Node& map, std::initializer_list<std::string_view> known, std::string_view what) {
     if (!map.IsMap()) wrong(map, fmt::format("{} is a map of {}", what, fmt::join(known, ", ")));
+    check_unique(map);
     for (const auto& entry : map) {
         const std::string key = entry.first.Scalar();
         if (std::ranges::find(known, key) != known.end()) continue;
@@ -148,7 +175,7 @@ std::uint64_t read_integer(const YAML::Node& node, std::string_view what) {
     const std::string text = read_string(node, what);
     const auto value = parse_integer(text);
     if (!value) wrong(node, fmt::format("{} is an integer (12, -3, 0x1f, 4KiB), not '{}'", what, text));
-    return *value;
+    return value->value;
 }
 
 std::vector<std::uint64_t> read_integers(const YAML::Node& node, std::string_view what) {
@@ -180,7 +207,8 @@ Value read_value(const YAML::Node& node, std::string_view what) {
     // A number in quotes is a text: YAML says which by the tag "!" of quoted scalars.
     if (node.IsScalar() && node.Tag() != "!") {
         if (const auto integer = parse_integer(node.Scalar())) {
-            value.integer = *integer;
+            value.is_negative = integer->is_negative;
+            value.integer = integer->value;
             return value;
         }
     }

@@ -15,8 +15,11 @@ namespace chainio::testing {
 // Thrown and caught inside of the reader only, as yaml-cpp's own errors are.
 [[noreturn]] void wrong(const YAML::Node& at, const std::string& message);
 
-// Refuses keys that are not in `known`, with the nearest that is.
+// Refuses keys that are not in `known`, with the nearest that is, and those that are given twice.
 void check_keys(const YAML::Node& map, std::initializer_list<std::string_view> known, std::string_view what);
+
+// For a map whose keys are names of the author's: it is one, and has none twice.
+void check_named(const YAML::Node& map, std::string_view what);
 
 std::string read_string(const YAML::Node& node, std::string_view what);
 std::vector<std::string> read_strings(const YAML::Node& node, std::string_view what);

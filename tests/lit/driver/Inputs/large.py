@@ -24,6 +24,20 @@ elif kind == "header":
     fields = "".join(f"  f{i}: u8\n" for i in range(8200))
     HEAD = f'app t {{ files p = "*" {{ header H }} }}\nrecord H {{\n{fields}}}\nchain c(f: file p) -> u64 {{\n  step s(b: block at 0 for 8) {{\n'
     lines += ["return f.f8199"]
+elif kind == "branches":  # each of 40 fields needs another one of the two before it on either side
+    fields = "".join(f"  let a{i} = x == {i} ? a{i - 1} + y[{i}] : b{i - 1}\n  let b{i} = x == {i} ? b{i - 1} * y[{i}] : a{i - 1}\n" for i in range(1, 41))
+    HEAD = HEAD.replace("a: u64le[512]", f"x: u8  y: u8[200]\n  let a0 = x as u64\n  let b0 = y[0] as u64\n{fields}")
+    lines += ["return r.a40"]
+elif kind == "records":  # each of 40 records holds two of the one before it
+    records = "".join(f"record R{i} {{ a: R{i - 1}  b: R{i - 1} }}\n" for i in range(1, 41))
+    HEAD = HEAD.replace("record R { a: u64le[512] }\n", f"record R0 {{ n: u8  text: bytes(n) }}\n{records}record R {{ inner: R40  last: u8 }}\n")
+    lines += ["return r.last"]
+elif kind == "whole":  # none of 120 chains is too large
+    one = " ^ ".join(f"(t * {i + 3} + r.a[{i}])" for i in range(200))
+    body = " + ".join(f"mix(r.a[{i}], r)" for i in range(8))
+    chains = "".join(f"chain c{n}(f: file p) -> u64 {{ step s(r: R at 0 for 4096) {{ return {body} }} }}\n" for n in range(120))
+    print(f'app t {{ files p = "*" }}\nrecord R {{ a: u64le[512] }}\nfn mix(t, r) = {one}\n{chains}')
+    sys.exit()
 elif kind == "operations":
     lines += ["var t = 0"] + [f"t = (t ^ r.a[(t + {i}) & 511]) * {i + 3}" for i in range(25000)] + ["return t"]
 print(HEAD + "".join(f"    {line}\n" for line in lines) + "  }\n}")

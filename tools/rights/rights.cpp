@@ -1,4 +1,4 @@
-#include "tools/chainio/store/rights.h"
+#include "tools/rights/rights.h"
 
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>
@@ -12,14 +12,14 @@
 #include <optional>
 #include <string_view>
 
-#include "tools/chainio/store/files.h"
-
-namespace chainio::store {
+namespace chainio::tool {
 namespace {
 
 using Bytes = std::vector<char>;
 constexpr const char* kAccess = "system.posix_acl_access";
 constexpr std::size_t kLongest = 65536;  // attributes, and lists of their names
+
+std::string system_text(const std::string& what) { return what + ": " + std::strerror(errno); }
 
 std::optional<Bytes> attribute(const std::string& path, const char* name) {
     Bytes value(kLongest);
@@ -64,9 +64,10 @@ void set_group(Bytes& list, std::uint16_t permissions) {
 
 // Owner, mode and list of `path`; another group gets no more than everybody.
 bool take_over_access(int fd, const std::string& path, const struct stat& before, std::vector<std::string>& lost) {
-    const bool same_group =
-        fchown(fd, before.st_uid, before.st_gid) == 0 || fchown(fd, static_cast<uid_t>(-1), before.st_gid) == 0;
-    mode_t mode = before.st_mode & 0777;
+    const bool same_owner = fchown(fd, before.st_uid, before.st_gid) == 0;
+    const bool same_group = same_owner || fchown(fd, static_cast<uid_t>(-1), before.st_gid) == 0;
+    // Who runs it as its owner or group does so for the one that it had.
+    mode_t mode = before.st_mode & (same_owner ? 07777 : 0777);
     auto list = attribute(path, kAccess);
     if (list) {
         // The mode's bits of the group are then what the list gives at most.
@@ -116,9 +117,9 @@ std::expected<std::vector<std::string>, std::string> take_over_rights(int fd, co
     // While the file may still be written to, and the label last: it may forbid the rest.
     take_over_attributes(fd, path, is_of_user, lost);
     if (!take_over_access(fd, path, before, lost))
-        return std::unexpected(system_text("cannot be given the permissions of the store that it replaces"));
+        return std::unexpected(system_text("cannot be given the permissions of the file that it replaces"));
     take_over_attributes(fd, path, is_label, lost);
     return lost;
 }
 
-}  // namespace chainio::store
+}  // namespace chainio::tool
