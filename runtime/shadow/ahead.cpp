@@ -1,6 +1,5 @@
 #include "runtime/shadow/ahead.h"
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -36,12 +35,6 @@ std::vector<engine::ClassRank> by_distance(const std::vector<engine::ClassRank>&
     for (unsigned distance = 0; distance <= Ahead::kFarthest; distance++)
         for (const engine::ClassRank& rank : ranks) all.push_back({rank.priority + kBehindAll * distance, rank.weight});
     return all;
-}
-
-// What this thread has had read from disks so far.
-long blocks_read() {
-    rusage usage{};
-    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_inblock : 0;
 }
 
 // Room for so many, none of it touched yet.
@@ -271,12 +264,12 @@ bool Ahead::begin_by_kernel(const Fetch& wanted) {
     if (!file.begins_reads || file.served || !disk.begins_reads()) return false;
     if (!first && wanted.length > file.read_ahead) return false;
     const bool is_new = !score_.knows_disk(file.device);
-    const long before = is_new ? blocks_read() : 0;
+    const long before = is_new ? Disk::blocks_read() : 0;
     const bool begun = first ? disk.begin_file(file.fd, wanted.length, file.read_ahead, wanted.length >= file.size)
                              : disk.begin_read(file.fd, wanted.offset, wanted.length, file.read_ahead);
     if (!begun) return false;
     // Programs can only tell by the count whether there was anything to read.
-    if (is_new && blocks_read() != before)
+    if (is_new && Disk::blocks_read() != before)
         score_.has_begun(file.device, std::min<std::uint64_t>(file.read_ahead, kPiece));
     return true;
 }

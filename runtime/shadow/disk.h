@@ -26,6 +26,8 @@ class ReadWatcher {
     virtual bool read_on_its_way(const engine::ReadOp& op) const = 0;
     // A read found all of its bytes in memory.
     virtual void read_in_memory(const engine::ReadOp& op) = 0;
+    // The kernel began to read what a read was to find in memory, and had it before it looked.
+    virtual void read_at_once(const engine::ReadOp& op) = 0;
 };
 
 struct FetchDone {
@@ -71,6 +73,8 @@ class Disk final : public engine::Backend {
     void wait(std::atomic<std::uint32_t>& word, std::uint64_t ns, bool for_reads);
     unsigned under_way() const { return under_way_; }
     std::uint64_t calls() const { return calls_; }
+    // What this thread has had read from disks so far, in blocks of 512 bytes.
+    static long blocks_read();
 
   private:
     static constexpr std::uint64_t kFetch = std::uint64_t{1} << 63, kWake = std::uint64_t{1} << 62;
@@ -81,6 +85,7 @@ class Disk final : public engine::Backend {
     void read_plainly();
     io_uring_sqe* next_sqe();
     std::int32_t read_cached(int fd, const engine::ReadOp& op);
+    bool came_from_device(std::uint64_t took_ns, std::uint32_t length);
     void touch(int fd, std::uint64_t page);
     std::optional<std::uint64_t> cached(int fd, std::uint64_t offset, std::uint64_t length);
     std::uint64_t grow(int fd, std::uint64_t pages, std::uint64_t most, bool all);
@@ -97,7 +102,8 @@ class Disk final : public engine::Backend {
     umem::ZeroedVector<std::uint8_t> scratch_;  // all fetches write here; what they bring is in the page cache
     unsigned under_way_ = 0, fetches_ = 0;
     std::uint64_t calls_ = 0;
-    bool bound_ = false, wake_armed_ = false, can_wake_ = true, can_ask_ = true, can_begin_ = true;
+    long blocks_ = 0;  // blocks_read() of the last look
+    bool bound_ = false, wake_armed_ = false, can_wake_ = true, can_ask_ = true, can_begin_ = true, has_looked_ = false;
 };
 
 }  // namespace chainio::shadow

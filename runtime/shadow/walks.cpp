@@ -228,4 +228,10 @@ void Walks::read_in_memory(const engine::ReadOp& op) {
     slots_[op.user_data].ours = parts_.ranges.known(key_of_file_[op.file], op.offset, op.length) != Ranges::Known::none;
 }
 
+// How long such a read has taken says nothing of what a program would have waited for.
+void Walks::read_at_once(const engine::ReadOp& op) {
+    const std::uint32_t number = read_begins(op);
+    if (number != kNoNumber) parts_.ranges.arrived(number, now_ns());
+}
+
 }  // namespace chainio::shadow

@@ -54,6 +54,7 @@ class Walks final : public ReadWatcher {
     void read_done(std::uint32_t number, std::int32_t result) override;
     bool read_on_its_way(const engine::ReadOp& op) const override;
     void read_in_memory(const engine::ReadOp& op) override;
+    void read_at_once(const engine::ReadOp& op) override;
 
     const engine::Engine& engine() const { return *engine_; }
     const std::vector<std::uint64_t>& outcomes() const { return outcomes_; }  // of ended walks, by number

@@ -10,6 +10,7 @@ class NoWalks final : public shadow::ReadWatcher {
     void read_done(std::uint32_t, std::int32_t) override {}
     bool read_on_its_way(const engine::ReadOp&) const override { return false; }
     void read_in_memory(const engine::ReadOp&) override {}
+    void read_at_once(const engine::ReadOp&) override {}
 };
 
 }  // namespace chainio::tests
