@@ -27,6 +27,10 @@ struct Address {
     socklen_t length = 0;
 };
 
+std::string no_address(const std::string& said) {
+    return fmt::format("'{}' is no address; give one in numbers, as 127.0.0.1 or ::1", said);
+}
+
 std::expected<Address, std::string> address_of(const std::string& said, std::uint16_t port) {
     const auto linked = net::linked_of(said);
     if (!linked) return std::unexpected(linked.error());
@@ -44,7 +48,7 @@ std::expected<Address, std::string> address_of(const std::string& said, std::uin
         four.sin_port = htons(port);
         out.length = sizeof four;
     } else {
-        return std::unexpected(fmt::format("'{}' is no address; give one in numbers, as 127.0.0.1 or ::1", said));
+        return std::unexpected(no_address(said));
     }
     return out;
 }
@@ -88,6 +92,14 @@ bool has_datagrams() {
 }
 
 }  // namespace
+
+std::string wrong_address(const std::string& address) {
+    const std::string text = address.substr(0, address.find('%'));
+    in6_addr six{};
+    in_addr four{};
+    const bool is_one = inet_pton(AF_INET6, text.c_str(), &six) == 1 || inet_pton(AF_INET, text.c_str(), &four) == 1;
+    return is_one ? std::string() : no_address(address);
+}
 
 std::expected<Bound, std::string> listen_at(const std::string& wanted, std::uint16_t port, bool tcp) {
     std::string text = wanted;

@@ -12,6 +12,10 @@ struct Bound {
     std::string address;     // that it really is
 };
 
+// What is wrong with the form of an address to listen at; empty when it is one. Whether a link that it names is there
+// is not looked at.
+std::string wrong_address(const std::string& address);
+
 // Listens at an address given in numbers, "::" taking IPv4 as well; port 0 lets the kernel choose. The descriptor is
 // the caller's to close.
 std::expected<Bound, std::string> listen_at(const std::string& address, std::uint16_t port, bool tcp);

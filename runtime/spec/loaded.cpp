@@ -23,7 +23,11 @@ std::expected<std::vector<std::uint8_t>, OpenError> read_file(const std::string&
     };
     // A named pipe would wait for its writer; regular files are read all the same.
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return fail(std::strerror(errno));
+    if (fd < 0) {
+        const bool is_source = path.ends_with(".chain") || path.ends_with(".yaml");
+        return fail(std::strerror(errno) +
+                    std::string(is_source ? "; `chainc SOURCE -o app.bpf.o` makes one of a source" : ""));
+    }
     struct stat info{};
     std::vector<std::uint8_t> bytes;
     std::string error;

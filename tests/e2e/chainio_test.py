@@ -351,7 +351,7 @@ def main():
         shadow_chains_run_natively(folder)
         interrupted(folder)
         code, out, err = run(folder, "skip.test.yaml", TMPDIR="/no/folder")
-        check("no place for temporary files is said with the remedy", code == 1 and re.fullmatch(
+        check("no place for temporary files is said with the remedy", code == 3 and re.fullmatch(
             r"chainio test: cannot make a temporary folder /no/folder/chainio-test-\w+: No such file or directory; "
             r"set TMPDIR to a folder that can be written\n", err), out + err)
         left = list(pathlib.Path(os.environ.get("TMPDIR", "/tmp")).glob("chainio-test-*"))

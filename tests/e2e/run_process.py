@@ -363,16 +363,18 @@ def test_cache(folder):
     expect("a broken import is refused", run(), 1)
     library.write_text("const SIZE = 4KiB\n")
     folder.environment["XDG_CACHE_HOME"], was = "/proc/none", folder.environment["XDG_CACHE_HOME"]
-    expect("no place for a cache", run(), 0)
+    said = lambda: [note for note in folder.summarized(["--spec", "cached.chain", "-I", "late"], ["cat", "early.note"])[1]["notes"] if "was not kept" in note]
+    expect("no place for a cache", (run(), "cannot write in /proc/none/chainio (No such file or directory)" in said()[0]), (0, True))
     folder.environment["XDG_CACHE_HOME"] = was
     del folder.environment["XDG_CACHE_HOME"]
     folder.environment["HOME"], home = str(folder.path / "no-home"), folder.environment.get("HOME")
-    expect("without a home nothing is kept", run(), 0)
+    expect("without a home nothing is kept", (run(), "HOME and XDG_CACHE_HOME name no folder" in said()[0]), (0, True))
     expect("  and none is made", (folder.path / "no-home").exists(), False)
     folder.environment["XDG_CACHE_HOME"] = was
     del folder.environment["HOME"]
     if home is not None:
         folder.environment["HOME"] = home
+    expect("what is kept is not spoken of", said(), [])
     expect("nothing else is left there", [path.name for path in kept.glob("*") if path.suffix != ".spec"], [])
 
 

@@ -431,7 +431,7 @@ def test_refusals(folder):
          "chainio-runtime: service 'binary': tcp port 7001 is that of service 'lines' as well; give one of the two another port (--port SERVICE=PORT)\n"),
         *[(f"requests that have no room {how}", ("--request-bytes", "4", *how.split()), 2,
            "chainio-runtime: service 'binary': its requests are longer than --request-bytes 4; give at least 5\n") for how in ("", "--check")],
-        ("an address that is none", ("--bind", "here", "--file", f"rows={folder / 'a.rows'}"), 3, "'here' is no address"),
+        ("an address that is none", ("--bind", "here", "--file", f"rows={folder / 'a.rows'}"), 2, "'here' is no address"),
     ]:
         done = run(*args)
         expect(f"refused: {what}", (done.returncode, done.stderr), lambda r: r[0] == code and text in r[1])

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/net/interface.h"
+#include "runtime/service/listen.h"
 #include "tools/chainio-runtime/check_system.h"
 #include "tools/chainio-runtime/plan.h"
 #include "tools/chainio-runtime/say.h"
@@ -136,6 +137,7 @@ int main(int argc, char** argv) {
             ->transform(chainio::tool::Whole(1, 65536))
             ->capture_default_str();
         app.add_option("--bind", options.server.address, "address that the spec's services listen at")
+            ->check(CLI::Validator(chainio::service::wrong_address, ""))
             ->capture_default_str();
         app.add_option("--port", options.ports, "another port for a service: SERVICE=PORT; 0 lets the kernel choose")
             ->allow_extra_args(false)

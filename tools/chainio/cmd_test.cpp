@@ -27,10 +27,10 @@ int run(const TestGiven& given) {
                    diag::escaped(given.options.filter));
         counts.wrong_file = true;
     }
-    if (given.options.list) return counts.unread_file ? kExitSystem : counts.wrong_file ? kExitFailed : kExitOk;
+    if (given.options.list) return counts.system_failed ? kExitSystem : counts.wrong_file ? kExitFailed : kExitOk;
     fmt::print("{} passed, {} failed, {} skipped\n", counts.passed, counts.failed, counts.skipped);
     if (counts.failed > 0) return kExitFailed;
-    return counts.unread_file ? kExitSystem : counts.wrong_file ? kExitFailed : kExitOk;
+    return counts.system_failed ? kExitSystem : counts.wrong_file ? kExitFailed : kExitOk;
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -106,6 +107,14 @@ int serve(const Options& options, fuse_session* session, Volume& volume) {
     return result < 0 ? 1 : 0;
 }
 
+// What a mount would hide for as long as it lasts.
+std::string no_empty_folder(const std::string& path) {
+    std::error_code error;
+    const bool empty = std::filesystem::is_directory(path, error) && std::filesystem::is_empty(path, error);
+    if (error) return "'" + path + "': " + error.message() + "; make an empty folder for the volume";
+    return empty ? std::string() : "'" + path + "' is no empty folder; make one for the volume";
+}
+
 int run(const Options& options) {
     // fusermount3 stays beside a mount of auto_unmount and takes it away whatever ends this process.
     const char* words[] = {"cloud-volume", "-oauto_unmount", "-ofsname=cloud-volume", "-oallow_other", nullptr};
@@ -138,7 +147,9 @@ int main(int argc, char** argv) {
     CLI::App app("Mounts a folder with reads as slow as those of a volume in a cloud; ends with SIGTERM or SIGINT");
     chainio::cloud::Options options;
     std::int64_t delay_us = 500;
-    app.add_option("mountpoint", options.mountpoint, "an empty folder")->required();
+    app.add_option("mountpoint", options.mountpoint, "an empty folder")
+        ->required()
+        ->check(CLI::Validator(chainio::cloud::no_empty_folder, ""));
     app.add_option("source", options.source, "the folder that is shown there")->required();
     app.add_option("--delay-us", delay_us, "what each read takes")->check(CLI::Range(1, 1'000'000));
     app.add_option("--reads-per-second", options.pace.reads_per_second, "as many as there may be")

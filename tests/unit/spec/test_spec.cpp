@@ -217,6 +217,9 @@ TEST(Loaded, RefusesByNameAndReason) {
     ASSERT_FALSE(missing);
     EXPECT_TRUE(missing.error().system);
     EXPECT_EQ(missing.error().message, "cannot read artifact '/nonexistent/app.bpf.o': No such file or directory");
+    EXPECT_EQ(Loaded::open("/nonexistent/app.chain").error().message,
+              "cannot read artifact '/nonexistent/app.chain': No such file or directory; `chainc SOURCE -o app.bpf.o` "
+              "makes one of a source");
     const auto directory = Loaded::open("/tmp");
     ASSERT_FALSE(directory);
     EXPECT_TRUE(directory.error().system);

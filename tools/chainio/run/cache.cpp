@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <tuple>
 
@@ -63,11 +64,15 @@ std::string read_at(int fd, std::size_t size, std::size_t offset) {
     return bytes;
 }
 
-// The folder itself is the user's alone.
-void make_folders(const std::string& folder) {
+// The folder itself is the user's alone. Returns the last error, or 0.
+int make_folders(const std::string& folder) {
     for (std::size_t end = folder.find('/', 1); end != std::string::npos; end = folder.find('/', end + 1))
         ::mkdir(folder.substr(0, end).c_str(), 0777);
-    ::mkdir(folder.c_str(), 0700);
+    return ::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST ? 0 : errno;
+}
+
+std::string cannot_write(const std::string& folder, int error) {
+    return "cannot write in " + folder + " (" + std::strerror(error) + ")";
 }
 
 std::string_view take_word(std::string_view& line) {
@@ -109,7 +114,7 @@ Cache Cache::of_user() {
     // A user without a home, as many that services run as, is not to get one.
     if (home != nullptr && home[0] == '/' && ::access(home, F_OK) == 0)
         return Cache(std::string(home) + "/.cache/chainio");
-    return Cache({});
+    return Cache({}, "HOME and XDG_CACHE_HOME name no folder");
 }
 
 std::string Cache::path_of(const std::string& key) const {
@@ -137,9 +142,9 @@ std::optional<std::string> Cache::find_artifact(const std::string& key) const {
     return artifact;
 }
 
-void Cache::keep(const std::string& key, const std::vector<CachedSource>& sources, const Kept& what) const {
-    if (folder_.empty()) return;
-    make_folders(folder_);
+std::string Cache::keep(const std::string& key, const std::vector<CachedSource>& sources, const Kept& what) const {
+    if (folder_.empty()) return why_none_;
+    if (const int error = make_folders(folder_); error != 0) return cannot_write(folder_, error);
     std::string head;
     for (const CachedSource& source : sources) head += source.fingerprint + " " + source.path + "\n";
     head += "\n" + what.launch;
@@ -147,11 +152,16 @@ void Cache::keep(const std::string& key, const std::vector<CachedSource>& source
                               " " + std::to_string(head.size()) + "\n";
     std::string temporary = folder_ + "/new.XXXXXX";
     const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-    if (!file) return;
+    if (!file) return cannot_write(folder_, errno);
     const bool written =
         write_whole(file.get(), first) && write_whole(file.get(), head) && write_whole(file.get(), what.artifact);
-    if (!written || ::rename(temporary.c_str(), path_of(key).c_str()) != 0) ::unlink(temporary.c_str());
+    if (!written || ::rename(temporary.c_str(), path_of(key).c_str()) != 0) {
+        std::string why = cannot_write(folder_, errno);
+        ::unlink(temporary.c_str());
+        return why;
+    }
     drop_oldest();
+    return {};
 }
 
 void Cache::drop_oldest() const {

@@ -24,19 +24,22 @@ class Cache {
 
     // $XDG_CACHE_HOME/chainio or ~/.cache/chainio; without either nothing is kept.
     static Cache of_user();
-    explicit Cache(std::string folder) : folder_(std::move(folder)) {}
+    // `why_none`: why there is no folder, where one is wanted.
+    explicit Cache(std::string folder, std::string why_none = {})
+        : folder_(std::move(folder)), why_none_(std::move(why_none)) {}
 
     // What was kept under the key, if its sources have not changed.
     std::optional<std::string> find_artifact(const std::string& key) const;
     std::optional<std::string> find_launch(const std::string& key) const;  // without reading the artifact behind it
-    // Replaces what was kept; a cache that cannot be written is only slower.
-    void keep(const std::string& key, const std::vector<CachedSource>& sources, const Kept& what) const;
+    // Replaces what was kept; a cache that cannot be written is only slower. Returns why nothing is kept that should
+    // be, or nothing.
+    std::string keep(const std::string& key, const std::vector<CachedSource>& sources, const Kept& what) const;
 
   private:
     std::string path_of(const std::string& key) const;
     void drop_oldest() const;
 
-    std::string folder_;
+    std::string folder_, why_none_;
 };
 
 }  // namespace chainio::run

@@ -63,7 +63,8 @@ Loading load_bytes(std::string_view bytes, const std::string& name, ir::Programs
     return std::move(*loaded);
 }
 
-Loading compile_and_keep(const CompileRequest& request, const Cache& cache, const std::string& key) {
+Loading compile_and_keep(const CompileRequest& request, const Cache& cache, const std::string& key,
+                         std::vector<std::string>& notes) {
     // A source that is edited meanwhile is not kept; nor is one that cannot be looked at again.
     const auto before = request.text ? std::vector<CachedSource>() : fingerprints({request.source});
     auto compiled = compile(request);
@@ -75,7 +76,13 @@ Loading compile_and_keep(const CompileRequest& request, const Cache& cache, cons
     auto loaded = load_bytes(compiled->artifact, request.source, ir::Programs::to_prove);
     const auto sources = before.empty() ? before : fingerprints(compiled->sources);
     const bool same = !sources.empty() && sources.front().fingerprint == before.front().fingerprint;
-    if (loaded && same) cache.keep(key, sources, {shadow::launch_of(**loaded), std::move(compiled->artifact)});
+    if (!loaded || !same) return loaded;
+    const std::string why = cache.keep(key, sources, {shadow::launch_of(**loaded), std::move(compiled->artifact)});
+    if (!why.empty())
+        notes.push_back(
+            fmt::format("the compiled spec was not kept, and every run compiles it anew: {}; "
+                        "`chainc {} -o spec.bpf.o` makes one for --spec",
+                        diag::escaped(why), diag::escaped(request.source)));
     return loaded;
 }
 
@@ -99,7 +106,7 @@ std::expected<void, SpecError> load_source(const SpecRequest& request, const std
         }
     }
     spec.compiled = true;
-    auto loaded = compile_and_keep(wanted, cache, key);
+    auto loaded = compile_and_keep(wanted, cache, key, spec.notes);
     if (!loaded) return std::unexpected(std::move(loaded.error()));
     spec.loaded = std::move(*loaded);
     return {};

@@ -171,7 +171,7 @@ void run_file(const std::string& path, const Options& options, Counts& counts) {
     };
     const auto suite = read_suite(path);
     if (!suite) {
-        counts.unread_file = counts.unread_file || suite.error().system;
+        counts.system_failed = counts.system_failed || suite.error().system;
         return fail(diag::escaped(suite.error().message));
     }
     if (options.list) {
@@ -183,7 +183,10 @@ void run_file(const std::string& path, const Options& options, Counts& counts) {
         return;
     }
     auto workspace = Workspace::make(*suite);
-    if (!workspace) return fail(workspace.error().message);
+    if (!workspace) {
+        counts.system_failed = true;
+        return fail(workspace.error().message);
+    }
     if (const auto ready = workspace->prepare(); !ready) {
         if (!ready.error().skip) return fail(ready.error().message);
         return skip_all(*suite, options, ready.error().message, counts);

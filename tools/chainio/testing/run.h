@@ -13,8 +13,8 @@ struct Options {
 
 struct Counts {
     unsigned passed = 0, failed = 0, skipped = 0, listed = 0;
-    bool wrong_file = false;   // a test file that is wrong or cannot be prepared, or a spec that does not compile
-    bool unread_file = false;  // a test file that cannot be read
+    bool wrong_file = false;     // a test file that is wrong or cannot be prepared, or a spec that does not compile
+    bool system_failed = false;  // a test file that cannot be read, no folder to work in
 };
 
 // Prints a line for each case, and the differences of those that fail.
