@@ -30,7 +30,8 @@ extern "C" ssize_t preadv2(int fd, const iovec* vector, int count, off_t offset,
         errno = EOPNOTSUPP;
         return -1;
     }
-    if (now && how == ReadsNow::slowly) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    if (now && (how == ReadsNow::slowly || how == ReadsNow::waiting))
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
     if (now && how == ReadsNow::waiting) flags &= ~RWF_NOWAIT;
     return syscall(SYS_preadv2, fd, vector, count, offset, 0, flags);
 }
