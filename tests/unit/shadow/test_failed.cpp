@@ -1,4 +1,4 @@
-// What has failed is told of at the end of a run.
+// What has failed, or never ends, and what is told of it at the end of a run.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "tests/unit/shadow/fixture.h"
+#include "tests/unit/shadow/asking.h"
 
 namespace chainio::shadow::test {
 namespace {
@@ -59,6 +59,38 @@ TEST(Failed, OneEventIsNotCalledSeveral) {
     for (const char* note : {"1 event found no room in its ring", "1 event could not be understood",
                              "1 event was not posted: its thread found no free ring, or no memory for one"})
         EXPECT_EQ(std::ranges::count(notes, note), 1) << note;
+}
+
+TEST_F(Asking, AReadOfAWalkThatIsTriedAgainHasNotFailed) {
+    begin(16);
+    constexpr std::uint64_t kFile = 0;  // of an engine's slot that no file is in
+    const engine::ReadOp read{.offset = 0, .data = nullptr, .length = kPage, .file = 0, .token = 0, .user_data = 0};
+    for (const int again : {EAGAIN, EINTR}) {
+        walks_->read_done(walks_->read_begins(read), -again);
+        EXPECT_EQ(ranges_->known(kFile, 0, kPage), Ranges::Known::none) << "what comes of the next try counts";
+    }
+    EXPECT_EQ(score_->failures().failed().ranges, 0u);
+    walks_->read_done(walks_->read_begins(read), -EIO);
+    EXPECT_EQ(score_->failures().failed().ranges, 1u);
+}
+
+// As of a disk that hangs. How long a fetch takes is worth a moment of a processor and no more.
+TEST_F(Asking, AFetchThatNeverEndsKeepsTheServerAwakeForAMoment) {
+    begin(16);
+    ShadowFile& f = file("a.ptr", 16);
+    f.begins_reads = false;
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    ASSERT_EQ(dup3(ends[0], f.fd, O_CLOEXEC), f.fd);
+    ask(f, 3);
+    const std::uint64_t before = now_ns();
+    step();
+    const bool hurries = ahead_->hurries();
+    if (now_ns() - before < 100 * kMs) EXPECT_TRUE(hurries);
+    EXPECT_TRUE(happens([&] { return !ahead_->hurries(); }));
+    EXPECT_EQ(ahead_->in_flight(), 1u);
+    for (const int end : ends) close(end);
+    EXPECT_TRUE(all_comes());
 }
 
 }  // namespace
