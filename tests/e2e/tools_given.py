@@ -69,7 +69,8 @@ def test_no_value(folder):
             expect(f"refused: {name} {option}=", tool(name, *words, f"{option}=", cwd=folder),
                    lambda r, option=option: (r[0], r[1]) == (2, "") and f"{option}: nothing stands behind the =" in r[2])
     if (BUILD / "bin" / "cloud-volume").exists():
-        done = tool("cloud-volume", folder, folder, "--delay-us=", "5")
+        (folder / "mountpoint").mkdir()
+        done = tool("cloud-volume", folder / "mountpoint", folder, "--delay-us=", "5")
         expect("refused: cloud-volume --delay-us=", done, lambda r: (r[0], r[1]) == (2, "") and r[2].startswith("cloud-volume: --delay-us: Value  not in range"))
     (folder / "bytes.chain").write_text('files any = "*"\nchain length(f: file any, b: bytes(max 8)) -> u64 { step s(x: block at 0 for 8) { return b.length } }\n')
     expect("a spec with bytes", tool("chainc", folder / "bytes.chain", "-o", folder / "bytes.o")[0], 0)
