@@ -127,6 +127,7 @@ bool Disk::fetch(int fd, std::uint64_t offset, std::uint32_t length, std::uint32
 }
 
 bool Disk::begin_read(int fd, std::uint64_t offset, std::uint64_t length, std::uint64_t at_once) {
+    knows_blocks_ = false;
     for (const std::uint64_t end = offset + length; offset < end; offset += at_once) {
         calls_++;
         if (readahead(fd, static_cast<off64_t>(offset), std::min(at_once, end - offset)) == 0) continue;
@@ -140,6 +141,7 @@ bool Disk::begin_read(int fd, std::uint64_t offset, std::uint64_t length, std::u
 
 // Reads a byte if that needs no wait; the kernel reads ahead all the same.
 void Disk::touch(int fd, std::uint64_t page) {
+    knows_blocks_ = false;
     calls_++;
     const iovec vector{scratch_.data(), 1};
     preadv2(fd, &vector, 1, static_cast<off_t>(page * kPageBytes), RWF_NOWAIT);
@@ -220,6 +222,7 @@ void Disk::read_plainly() {
 }
 
 int Disk::enter(unsigned wait_for, std::span<engine::ReadDone> done) {
+    knows_blocks_ = false;
     if (!ring_) {
         read_plainly();
     } else {
@@ -244,10 +247,13 @@ std::int32_t Disk::read_now(const engine::ReadOp& op, bool only_cached) {
         const ssize_t got = pread(fd, op.data, op.length, static_cast<off_t>(op.offset));
         return got < 0 ? -errno : static_cast<std::int32_t>(got);
     }
-    if (!std::exchange(has_looked_, true)) blocks_ = blocks_read();
+    if (!std::exchange(knows_blocks_, true)) blocks_ = blocks_read();
     const std::uint64_t before = now_ns();
     const std::int32_t result = read_cached(fd, op);
-    if (result != static_cast<std::int32_t>(op.length)) return result;
+    if (result != static_cast<std::int32_t>(op.length)) {
+        knows_blocks_ = false;
+        return result;
+    }
     if (came_from_device(now_ns() - before, op.length)) {
         watcher_.read_at_once(op);
     } else {
@@ -263,7 +269,7 @@ long Disk::blocks_read() {
 
 // A read that is not to wait begins what is not in memory all the same, and finds it there where the device is done
 // before the kernel looks: some hosts do the work on the processor that asks for it. The count costs as much as a read
-// of a page, so that it is asked for only where one has taken long; behind reads that had to wait, that is enough.
+// of a page: it is asked for where one has taken long, and anew behind whatever may have begun others.
 bool Disk::came_from_device(std::uint64_t took_ns, std::uint32_t length) {
     constexpr std::uint64_t kQuick = 5'000, kBytesInNs = 4;
     if (took_ns < kQuick + length / kBytesInNs) return false;
@@ -334,6 +340,7 @@ void Disk::arm_wake(std::atomic<std::uint32_t>& word) {
 
 void Disk::wait(std::atomic<std::uint32_t>& word, std::uint64_t ns, bool for_reads) {
     if (!fetched_.empty() || !ready_.empty() || !plain_.empty()) return;
+    knows_blocks_ = false;
     // Who wakes `word` wakes one that waits for it: while the ring still does, nobody else would hear of it.
     const bool ring_waits = (for_reads || wake_armed_) && ring_ && bind();
     if (ring_waits) arm_wake(word);

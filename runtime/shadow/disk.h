@@ -102,8 +102,8 @@ class Disk final : public engine::Backend {
     umem::ZeroedVector<std::uint8_t> scratch_;  // all fetches write here; what they bring is in the page cache
     unsigned under_way_ = 0, fetches_ = 0;
     std::uint64_t calls_ = 0;
-    long blocks_ = 0;  // blocks_read() of the last look
-    bool bound_ = false, wake_armed_ = false, can_wake_ = true, can_ask_ = true, can_begin_ = true, has_looked_ = false;
+    long blocks_ = 0;  // blocks_read(), while knows_blocks_
+    bool bound_ = false, wake_armed_ = false, can_wake_ = true, can_ask_ = true, can_begin_ = true, knows_blocks_ = false;
 };
 
 }  // namespace chainio::shadow

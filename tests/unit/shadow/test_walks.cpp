@@ -90,6 +90,25 @@ TEST(Walks, WhatWasInMemoryIsNotFetchedHoweverLongItTakes) {
     EXPECT_EQ(running.chain().fetches, 0u);
 }
 
+// The kernel begins to read what is not there, and what is found behind that was in memory all the same.
+TEST(Walks, WhatWasInMemoryIsNotFetchedBesideWhatWasNot) {
+    const ReadsNowAre slow(ReadsNow::slowly);
+    const Folder folder;
+    const std::string path = folder.write("a.ptr", pages_naming(0));
+    ServerOptions options;
+    options.gate = false;
+    Running running(server_of(walking(""), options));
+    Poster poster(running.region(), 0);
+    drop_pages(path);
+    const InMemory there(path, 0, kNamed / 2 + 1);
+    ASSERT_EQ(pages_in_memory(path, 0, kNamed + 2), kNamed / 2 + 1);
+    ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(poster.read(0, path, 0, kPage));
+    EXPECT_TRUE(happens([&] { return running.chain().fetches + running.chain().cached == kNamed; }));
+    running.stop();
+    EXPECT_EQ(running.chain().fetches, kNamed / 2);
+}
+
 TEST(Plan, AChainThatAsksForNothingIsToldOfNothing) {
     Running running(server_of(R"(
 app quiet { files data = "*.ptr" }
