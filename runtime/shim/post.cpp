@@ -51,8 +51,10 @@ std::uint32_t image_of(Region& region, Process& process, bool& is_new) {
 
 // To ask after all owners takes some 100 us, for nothing where a process has more threads than there are rings.
 Ring* find_ring(Region& region, Process& process, bool is_first) {
-    const Taker taker{static_cast<std::uint32_t>(raw_call(SYS_gettid)), producer.process, pids_of(process),
-                      producer.image};
+    // A ring that a child of vfork takes is its parent's, which goes on with it: the process's number is the parent's.
+    const bool is_child = producer.thread != 0 && static_cast<std::uint32_t>(raw_call(SYS_getpid)) != producer.process;
+    const auto thread = is_child ? producer.thread : static_cast<std::uint32_t>(raw_call(SYS_gettid));
+    const Taker taker{thread, producer.process, pids_of(process), producer.image};
     if (is_first) free_of_earlier_images(region, taker);
     if (Ring* free = claim(region, taker)) return free;
     const bool looks = process.found_none.fetch_add(1, std::memory_order_relaxed) % kLookEach == 0;

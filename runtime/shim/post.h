@@ -52,6 +52,7 @@ struct Answered {
 struct Producer {
     Ring* ring = nullptr;
     std::uint32_t process = 0;  // its number
+    std::uint32_t thread = 0;   // the thread's, once it has made a child that shares its memory
     std::uint32_t image = 0;    // whose ring it is: a child of fork may have its parent's number, in another namespace
     std::uint32_t seen_head = 0;
     std::uint32_t refused = 0;             // posts since no ring was free

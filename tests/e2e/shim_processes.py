@@ -221,10 +221,13 @@ ENDS = [("return 0;", 0), ("exit(0);", 0), ("_exit(0);", 0), ("_Exit(0);", 0), (
 def ends(checks, data):
     """A process that ends gives the ring of the thread that ends it back, and none of its parent's."""
     text = HEAD + f"""
+#include <sys/stat.h>
 // How many of the {RINGS} rings have an owner.
 static int taken(void) {{
-    FILE* maps = fopen("/proc/self/maps", "r"); char line[4096]; unsigned long at = 0; int count = 0;
-    while (fgets(line, sizeof line, maps)) if (strstr(line, "/region\\n")) {{ unsigned long begin, end; sscanf(line, "%lx-%lx", &begin, &end); at = end; }}
+    FILE* maps = fopen("/proc/self/maps", "r"); char line[4096]; unsigned long at = 0, begin, offset; int count = 0; struct stat file;
+    while (fgets(line, sizeof line, maps)) if (strstr(line, "/region\\n")) {{
+        line[strcspn(line, "\\n")] = 0; sscanf(line, "%lx-%*x %*s %lx", &begin, &offset); CHECK(stat(strchr(line, '/'), &file) == 0); at = begin - offset + file.st_size;
+    }}
     fclose(maps);
     for (int i = 1; i <= {RINGS}; ++i) count += *(unsigned*)(at - i * {RING_BYTES}UL) != 0;
     return count;
@@ -241,6 +244,27 @@ static int taken(void) {{
         checks.same(f"{what} rings that are taken", len(server.end["owners"]), left)
         if "fork" in what:
             checks.same(f"{what} the parent keeps its own", done.stdout, "1\n")
+
+
+def children_first(checks, data):
+    """A ring that a child of vfork is the first to post in is that of the thread that made it."""
+    text = HEAD + """
+static void* thread(void* w) {
+    pid_t c = vfork(); if (!c) { execv("./static", w); _exit(1); } reaped(c);
+    printf("%d\\n", (int)syscall(SYS_gettid)); fflush(stdout); raise(SIGKILL); return 0;
+}
+int main(int n, char** a) {
+    char* w[] = {"static", 0}; pthread_t other; if (n == 1) thread(w);
+    CHECK(pthread_create(&other, 0, thread, w) == 0 && pthread_join(other, 0) == 0); return 0;
+}
+"""
+    program = checks.compile("first", text, "-pthread")
+    for words in ((), ("in another thread",)):
+        with Server(checks.folder, classes=["*.idx"]) as server:
+            done = server.run(program, *words, cwd=data, capture_output=True, text=True)
+        checks.same(f"{words}: it is killed", done.returncode, -signal.SIGKILL)
+        checks.same(f"{words}: whose the ring is", server.end["owners"], [int(done.stdout or 0)])
+        checks.same(f"{words}: what was posted", [event["text"] for event in server.of("note")], ["./static"])
 
 
 def others_names(checks, data):
@@ -487,6 +511,7 @@ def main():
     plain(checks, data)
     states(checks, data)
     ends(checks, data)
+    children_first(checks, data)
     others_names(checks, data)
     record_locks(checks, data)
     not_judged(checks, data)
