@@ -352,10 +352,12 @@ void inherited(int descriptor) {
     }
 }
 
-void past_the_cache(int descriptor) {
+void flags_set(int descriptor, std::uint64_t flags) {
     const Slot* slot = table.watched(descriptor);
     Region* found = live_region();
     if (!slot || slot->kind() != Kind::file || in_vfork_child() || !found) return;
+    const bool was_direct = table.opening(*slot).reads.load(std::memory_order_relaxed) != Reads::cached;
+    if (was_direct == ((flags & O_DIRECT) != 0)) return;
     const unsigned rule = slot->rule();
     closing(descriptor);
     watch_anew(*found, descriptor, rule);

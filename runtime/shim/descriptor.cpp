@@ -32,8 +32,8 @@ int copied(int from, int to) {
     return to;
 }
 
-int past_the_cache_if(int fd, int result) {
-    if (result == 0) past_the_cache(fd);
+int with_flags_set(int fd, long flags, int result) {
+    if (result == 0) flags_set(fd, static_cast<std::uint64_t>(flags));
     return result;
 }
 
@@ -82,8 +82,7 @@ CHAINIO_DUP2(dup3, flags)
 // The third argument is passed on whether or not there is one.
 #define CHAINIO_FCNTL(name)                                                                                     \
     CHAINIO_CALL(int, name, int fd, int command, long argument) {                                               \
-        if (command == F_SETFL && argument & O_DIRECT)                                                          \
-            return past_the_cache_if(fd, CHAINIO_NEXT(name)(fd, command, argument));                            \
+        if (command == F_SETFL) return with_flags_set(fd, argument, CHAINIO_NEXT(name)(fd, command, argument)); \
         if (command == F_SETLK || command == F_SETLKW) own_descriptors_only();                                  \
         if (command == F_SETLEASE) [[unlikely]]                                                                 \
             return leased(fd, argument, [=] { return CHAINIO_NEXT(name)(fd, command, argument); });             \

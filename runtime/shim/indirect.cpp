@@ -85,7 +85,7 @@ bool read_by_number(Six call, long number, const Arguments& in, long& result) {
 }
 
 // Of a socket that does not block, the call says that it is under way: the kernel's own way, or libc's.
-bool connects(long result) { return result == 0 || result == -EINPROGRESS || (result == -1 && errno == EINPROGRESS); }
+bool connects(long result, SaidBy by) { return result == 0 || fails_with(result, EINPROGRESS, by); }
 
 void before_close(long number, const Arguments& in) {
     if (number == SYS_close) return closing(static_cast<int>(in.a));
@@ -96,7 +96,7 @@ void before_close(long number, const Arguments& in) {
 void after_call(long number, const Arguments& in, long result) {
     switch (number) {
         case SYS_fcntl:
-            if (in.b == F_SETFL && in.c & O_DIRECT) return past_the_cache(static_cast<int>(in.a));
+            if (in.b == F_SETFL) return flags_set(static_cast<int>(in.a), static_cast<std::uint64_t>(in.c));
             if (in.b == F_SETLK || in.b == F_SETLKW) own_descriptors_only();
             if (in.b != F_DUPFD && in.b != F_DUPFD_CLOEXEC) return;
             [[fallthrough]];
@@ -164,7 +164,7 @@ void before_sandbox(long number, const Arguments& in) {
 
 }  // namespace
 
-bool seen_by_number(Six call, long number, const Arguments& in, long& result) {
+bool seen_by_number(Six call, SaidBy by, long number, const Arguments& in, long& result) {
     switch (number) {
 #ifdef SYS_open
         case SYS_open:
@@ -198,13 +198,13 @@ bool seen_by_number(Six call, long number, const Arguments& in, long& result) {
             return false;
         case SYS_umount2: {
             const auto unmount = [&] { return call(number, in.a, in.b, in.c, in.d, in.e, in.f); };
-            result = without_open_files(EBUSY, unmount);
+            result = without_open_files(EBUSY, unmount, by);
             return true;
         }
         case SYS_fcntl:
             if (in.b == F_SETLEASE) {
                 const auto set = [&] { return call(number, in.a, in.b, in.c, in.d, in.e, in.f); };
-                result = leased(static_cast<int>(in.a), in.c, set);
+                result = leased(static_cast<int>(in.a), in.c, set, by);
                 return true;
             }
             [[fallthrough]];
@@ -235,7 +235,7 @@ bool seen_by_number(Six call, long number, const Arguments& in, long& result) {
         case SYS_io_uring_setup:
         case SYS_io_setup:
             result = call(number, in.a, in.b, in.c, in.d, in.e, in.f);
-            if (result >= 0 || (number == SYS_connect && connects(result))) after_call(number, in, result);
+            if (result >= 0 || (number == SYS_connect && connects(result, by))) after_call(number, in, result);
             return true;
         default: return false;
     }
@@ -246,7 +246,7 @@ bool seen_by_number(Six call, long number, const Arguments& in, long& result) {
 CHAINIO_CALL(long, syscall, long number, long a, long b, long c, long d, long e, long f) {
     auto* next = CHAINIO_NEXT(syscall);
     long result = 0;
-    if (seen_by_number(next, number, {a, b, c, d, e, f}, result)) return result;
+    if (seen_by_number(next, SaidBy::libc, number, {a, b, c, d, e, f}, result)) return result;
     [[clang::musttail]] return next(number, a, b, c, d, e, f);
 }
 

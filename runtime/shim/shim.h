@@ -80,7 +80,7 @@ inline void removed(const char* path) {
 }
 void inherited(int descriptor);                                // one that was there before the program
 void closing(int descriptor);                                  // it is about to be closed, or has been replaced
-void past_the_cache(int descriptor);                           // it reads with O_DIRECT from now on
+void flags_set(int descriptor, std::uint64_t flags);           // by F_SETFL: it may read past the cache now, or by it
 void closing_range(unsigned first, unsigned last, int flags);  // descriptor.cpp: before close_range, with its arguments
 inline constexpr int kNoRule = -1;
 // Of a file: nothing is told of it any more, nor of other descriptors of the same opening. The rule that it had.

@@ -159,22 +159,31 @@ def direct(checks):
         print("O_DIRECT: not tried, this file system has none")
         return
     checks.same("O_DIRECT is told, and nothing of what is read so", [(event["kind"], bool(event["offset"] & os.O_DIRECT)) for event in server.events], [("opened", True)])
-    program = checks.compile("later", """#define _GNU_SOURCE
+    text = """#define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 int main(int n, char** a) {
-    void* b; int f = open(a[1], O_RDONLY);
+    void* b; int f = open(a[1], BEFORE);
     if (posix_memalign(&b, 4096, 4096) || pread(f, b, 4096, 0) != 4096) return 1;
-    if (n == 2 ? fcntl(f, F_SETFL, O_DIRECT) : syscall(SYS_fcntl, f, F_SETFL, O_DIRECT)) return 2;
+    if (n == 2 ? fcntl(f, F_SETFL, AFTER) : syscall(SYS_fcntl, f, F_SETFL, AFTER)) return 2;
     return pread(f, b, 4096, 4096) == 4096 && !close(f) ? 0 : 3;
-}""", "-O2")
+}"""
+    told = lambda server: [(event["kind"], event["kind"] == "opened" and bool(event["offset"] & os.O_DIRECT)) for event in server.events]
+    program = checks.compile("later", text, "-O2", "-DBEFORE=O_RDONLY", "-DAFTER=O_DIRECT")
+    (here / "b.idx").write_bytes(bytes(8192))
+    no_longer = checks.compile("no-longer", text, "-O2", "-DBEFORE=O_DIRECT", "-DAFTER=0")
+    for arguments in (("a.idx",), ("a.idx", "by syscall")):
+        with Server(checks.folder, classes=["*.idx"], on_its_way=str(here / "b.idx")) as server:
+            done = server.run(no_longer, *arguments, cwd=here)
+        checks.same(f"of a file of an immutable class that is read so no longer {arguments}", (done.returncode, told(server)),
+                    (0, [("opened", True), ("direct", False), ("closed", False), ("opened", False), ("read", False), ("closed", False)]))
     (here / "link.lnk").symlink_to("a.idx")
     for pattern, *arguments in (("*.idx", "a.idx"), ("*.idx", "a.idx", "by syscall"), ("*.lnk", here / "link.lnk")):
         with Server(checks.folder, classes=[pattern]) as server:
             done = server.run(program, *arguments, cwd=here)
-        checks.same(f"of a file that is read so later, what was read before {arguments}", (done.returncode, [(event["kind"], event["kind"] == "opened" and bool(event["offset"] & os.O_DIRECT)) for event in server.events]),
+        checks.same(f"of a file that is read so later, what was read before {arguments}", (done.returncode, told(server)),
                     (0, [("opened", False), ("read", False), ("closed", False), ("opened", True)]))
 
 
