@@ -103,7 +103,8 @@ class Disk final : public engine::Backend {
     unsigned under_way_ = 0, fetches_ = 0;
     std::uint64_t calls_ = 0;
     long blocks_ = 0;  // blocks_read(), while knows_blocks_
-    bool bound_ = false, wake_armed_ = false, can_wake_ = true, can_ask_ = true, can_begin_ = true, knows_blocks_ = false;
+    bool bound_ = false, wake_armed_ = false, can_wake_ = true, can_ask_ = true, can_begin_ = true,
+         knows_blocks_ = false;
 };
 
 }  // namespace chainio::shadow
