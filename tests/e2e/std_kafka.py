@@ -139,7 +139,7 @@ def check_ends(run, files, base, batches_of):
     assert position + size == len(log)
     other = {"log": run.folder / "end.log", "index": files["index"]}
     far = [{"offset": offset} for offset in (last, last + 1, base + 0xffffffff, base + (1 << 40))]
-    for what, tail in (("nothing", b""), ("zeros", bytes(8192)), ("few zeros", bytes(64))):
+    for what, tail in (("nothing", b""), ("zeros", bytes(8192)), ("few zeros", bytes(64)), ("hardly any zeros", bytes(12)), ("less than a header of zeros", bytes(60))):
         other["log"].write_bytes(log + tail)
         for chain in ("locate", "fetch", "record"):
             got = [answer.outcome for answer in run.call(chain, other, {"base": base}, far)]
