@@ -7,6 +7,16 @@
 #include "compiler/sema/checker.h"
 
 namespace chainio::sema {
+namespace {
+
+bool has_same_numbers(const ir::PriorityClass& one, const ir::PriorityClass& other) {
+    return one.priority == other.priority && one.weight == other.weight &&
+           std::ranges::equal(one.slos, other.slos, [](const ir::Slo& a, const ir::Slo& b) {
+               return a.percentile_x1000 == b.percentile_x1000 && a.ns == b.ns;
+           });
+}
+
+}  // namespace
 
 // An import without `with` makes the same of a file wherever it stands, and under one prefix it has the same names.
 std::optional<std::uint32_t> Checker::same_instance(const ast::File& file, const std::string& prefix,
@@ -100,13 +110,8 @@ void Checker::join_classes() {
     for (std::size_t i = 0; i < classes_.size(); i++) {
         ir::PriorityClass& own = module_.classes[i];
         std::vector<std::uint32_t>& alike = made[classes_[i].first];
-        const auto same = std::ranges::find_if(alike, [&](std::uint32_t number) {
-            const ir::PriorityClass& other = joined[number];
-            return other.priority == own.priority && other.weight == own.weight &&
-                   std::ranges::equal(other.slos, own.slos, [](const ir::Slo& a, const ir::Slo& b) {
-                       return a.percentile_x1000 == b.percentile_x1000 && a.ns == b.ns;
-                   });
-        });
+        const auto same =
+            std::ranges::find_if(alike, [&](std::uint32_t number) { return has_same_numbers(joined[number], own); });
         if (same != alike.end()) {
             class_numbers_.push_back(*same);
             continue;
@@ -118,10 +123,13 @@ void Checker::join_classes() {
     module_.classes = std::move(joined);
 }
 
-// A class that comes in by two imports is one class; another one of its name is not.
+// A class that comes in by two imports is one class, and another one of its name may come in where nobody could tell
+// the two apart.
 void Checker::check_merged_classes() {
     for (const MergedClasses& merged : merged_classes_) {
-        if (class_numbers_[merged.had] == class_numbers_[merged.brought]) continue;
+        if (has_same_numbers(module_.classes[class_numbers_[merged.had]],
+                             module_.classes[class_numbers_[merged.brought]]))
+            continue;
         const ast::Name& had = classes_[merged.had].first->name;
         error(duplicate_name, merged.import->path_span,
               "\"" + merged.import->path + "\" brings in class `" + had.text + "`, which is already declared",

@@ -61,8 +61,12 @@ void YamlPrinter::open(const std::string& name, const std::string& trailing) {
     ++level_;
 }
 
+// Comments from the end of a list come behind others here, each with the empty lines that it had.
 void YamlPrinter::comments(const Strings& lines) {
-    for (const std::string& each : lines) out_ += comment_line(each, level_);
+    for (const std::string& each : lines) {
+        const bool stands_apart = !out_.ends_with("\n\n") && !out_.ends_with(":\n");
+        if (each != ast::empty_line || stands_apart) out_ += comment_line(each, level_);
+    }
 }
 
 void YamlPrinter::begin(const ast::Comments& around, bool first) {
