@@ -77,18 +77,20 @@ bool Shared::look(unsigned wait_for) {
     return has_come;
 }
 
-// A processor that has gone to sleep takes longer to wake up than many a read takes.
+// A processor that has gone to sleep takes longer to wake up than many a read takes. Once the time is over it looks
+// once more: it may have been over because this thread was stopped, while something came.
 bool Shared::spin(unsigned wait_for) {
     io_uring* ring = ring_.get();
     const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(options_.spin_us);
-    while (io_uring_cq_ready(ring) < wait_for) {
+    for (bool over = false; io_uring_cq_ready(ring) < wait_for;) {
         if (ring_.has_more()) {
             calls_++;
             if (io_uring_get_events(ring) < 0) return false;
-        } else if (std::chrono::steady_clock::now() >= until) {
+        } else if (over) {
             return false;
         } else {
             pause();
+            over = std::chrono::steady_clock::now() >= until;
         }
     }
     return true;
