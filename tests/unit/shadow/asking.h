@@ -103,13 +103,9 @@ class Asking : public testing::Test {
     bool known(const ShadowFile& file, std::uint64_t page) const {
         return ranges_->known(file.key, page * kPage, kPage) == Ranges::Known::all;
     }
-    // Each of them, some time from now on: one that has been seen may be taken away again, as InMemory says.
-    bool in_memory(const ShadowFile& file, std::uint64_t page, std::uint64_t pages) const {
-        std::uint64_t seen = 0;
-        return happens([&] {
-            while (seen < pages && pages_in_memory(file.path, page + seen, 1) == 1) seen++;
-            return seen == pages;
-        });
+    // Each of them, some time from now on.
+    static bool in_memory(const ShadowFile& file, std::uint64_t page, std::uint64_t pages) {
+        return come(file.path, {{page, pages}});
     }
     const shim::ChainStats& stats(std::uint32_t chain = kSlow) const { return region_->stats.chains[chain]; }
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <list>
@@ -19,6 +20,21 @@ namespace {
 std::string text_of(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// Of each of these pages whether it is in memory.
+std::vector<bool> resident(const std::string& path, const Pages& pages) {
+    std::vector<unsigned char> bits(pages.count);
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    void* at = mmap(nullptr, pages.count * 4096, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(pages.first * 4096));
+    close(fd);
+    if (at != MAP_FAILED) {
+        mincore(at, pages.count * 4096, bits.data());
+        munmap(at, pages.count * 4096);
+    }
+    std::vector<bool> there(pages.count);
+    for (std::size_t i = 0; i < there.size(); i++) there[i] = (bits[i] & 1) != 0;
+    return there;
 }
 
 }  // namespace
@@ -85,16 +101,38 @@ void drop_pages(const std::string& path) {
 }
 
 unsigned pages_in_memory(const std::string& path, std::uint64_t first, std::uint64_t count) {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    void* at = mmap(nullptr, count * 4096, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(first * 4096));
-    close(fd);
-    if (at == MAP_FAILED) return 0;
-    std::vector<unsigned char> resident(count);
-    mincore(at, count * 4096, resident.data());
-    munmap(at, count * 4096);
+    const std::vector<bool> there = resident(path, {first, count});
+    return static_cast<unsigned>(std::ranges::count(there, true));
+}
+
+std::uint64_t Seen::look() {
+    if (count_ == pages_.count) return count_;
+    const std::vector<bool> now = resident(path_, pages_);
+    for (std::size_t i = 0; i < seen_.size(); i++) {
+        count_ += now[i] && !seen_[i] ? 1 : 0;
+        seen_[i] = seen_[i] || now[i];
+    }
+    return count_;
+}
+
+bool come(const std::string& path, const std::vector<Pages>& pages) {
+    std::vector<Seen> seen;
+    for (const Pages& each : pages) seen.emplace_back(path, each);
+    return happens([&] {
+        bool all = true;
+        for (Seen& each : seen) all = each.all() && all;
+        return all;
+    });
+}
+
+unsigned in_memory_besides(const std::string& path, std::uint64_t total, const std::vector<Pages>& these) {
+    std::uint64_t next = 0;
     unsigned found = 0;
-    for (unsigned char page : resident) found += page & 1;
-    return found;
+    for (const Pages& each : these) {
+        found += pages_in_memory(path, next, each.first - next);
+        next = each.first + each.count;
+    }
+    return found + pages_in_memory(path, next, total - next);
 }
 
 // A fault on a mapping reads around its page, unless the mapping is read in no order.

@@ -57,6 +57,31 @@ void drop_pages(const std::string& path);
 // How many of its pages are in memory, in [first, first + count).
 unsigned pages_in_memory(const std::string& path, std::uint64_t first, std::uint64_t count);
 
+struct Pages {
+    std::uint64_t first, count;
+};
+
+// Pages of a file that are looked for until each was in memory at some time: one that has been may be taken away again,
+// as InMemory says.
+class Seen {
+  public:
+    Seen(std::string path, const Pages& pages) : path_(std::move(path)), pages_(pages), seen_(pages.count) {}
+    // Looks again: how many were seen so far, and whether all were.
+    std::uint64_t look();
+    bool all() { return look() == pages_.count; }
+
+  private:
+    std::string path_;
+    Pages pages_;
+    std::vector<bool> seen_;
+    std::uint64_t count_ = 0;
+};
+
+// Whether each of these pages is seen some time from now on.
+bool come(const std::string& path, const std::vector<Pages>& pages);
+// How many of a file's first `total` pages are in memory besides these, which are named in their order.
+unsigned in_memory_besides(const std::string& path, std::uint64_t total, const std::vector<Pages>& these);
+
 // Pages of a file that are in memory while this lives, whoever wants them out: the machines of this project lose a few
 // pages of the cache every few seconds with most of their memory free.
 class InMemory {

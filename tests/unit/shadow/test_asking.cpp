@@ -27,7 +27,7 @@ TEST_F(Asking, WhatIsUnderWayIsNotFetchedAgain) {
     ASSERT_TRUE(all_comes());
     EXPECT_EQ(stats().fetches, 2u) << "of these pages it was only the second";
     EXPECT_TRUE(in_memory(f, 2, 3));
-    EXPECT_EQ(pages_in_memory(f.path, 0, 16), 3u);
+    EXPECT_EQ(in_memory_besides(f.path, 16, {{2, 3}}), 0u);
 }
 
 TEST_F(Asking, EachPageThatARangeTouchesIsFetchedAndNoOther) {
@@ -38,9 +38,9 @@ TEST_F(Asking, EachPageThatARangeTouchesIsFetchedAndNoOther) {
     ask(large, 5, 256);
     ASSERT_TRUE(all_comes());
     EXPECT_TRUE(in_memory(odd, 3, 2) && in_memory(odd, 20, 1));
-    EXPECT_EQ(pages_in_memory(odd.path, 0, 32), 3u);
+    EXPECT_EQ(in_memory_besides(odd.path, 32, {{3, 2}, {20, 1}}), 0u);
     EXPECT_TRUE(in_memory(large, 5, 256));
-    EXPECT_EQ(pages_in_memory(large.path, 0, 512), 256u);
+    EXPECT_EQ(in_memory_besides(large.path, 512, {{5, 256}}), 0u);
     EXPECT_EQ(stats().fetched_bytes, 100 + kPage + 1 + 256 * kPage);
 }
 
@@ -182,13 +182,13 @@ TEST_F(Asking, WhatIsShortDoesNotWaitBehindWhatIsLong) {
 TEST_F(Asking, NoMoreBytesOfLongReadsAreUnderWayThanMayBe) {
     constexpr std::uint64_t kPages = 700;
     begin(128);
-    std::vector<ShadowFile*> files;
+    std::vector<Seen> seen;
     for (unsigned i = 0; i < 12; i++) {
-        files.push_back(&file(std::to_string(i) + ".ptr", kPages));
-        ShadowFile& f = *files.back();
+        ShadowFile& f = file(std::to_string(i) + ".ptr", kPages);
+        seen.emplace_back(f.path, Pages{i % 3, kPages - 2});
         f.read_ahead = Devices{}.of(f.device, f.fd, f.size).read_ahead;
         f.begins_reads = f.begins_reads && i % 4 != 0;
-        ask(*files.back(), i % 3, kPages - 2);
+        ask(f, i % 3, kPages - 2);
     }
     std::uint64_t most = 0;
     EXPECT_TRUE(happens([&] {
@@ -201,12 +201,12 @@ TEST_F(Asking, NoMoreBytesOfLongReadsAreUnderWayThanMayBe) {
         EXPECT_TRUE(moved) << moved.error();
         if (state() == before && !ahead_->idle()) EXPECT_FALSE(*moved) << "else the server would never sleep";
         most = std::max(most, ahead_->bytes_under_way());
+        for (Seen& each : seen) each.all();
         return ahead_->idle();
     }));
     EXPECT_LT(most, Ahead::kMostUnderWay + kPages * kPage);
-    EXPECT_EQ(stats().fetched_bytes, files.size() * (kPages - 2) * kPage);
-    for (unsigned i = 0; i < files.size(); i++)
-        EXPECT_TRUE(happens([&] { return in_memory(*files[i], i % 3, kPages - 2); })) << i;
+    EXPECT_EQ(stats().fetched_bytes, seen.size() * (kPages - 2) * kPage);
+    for (unsigned i = 0; i < seen.size(); i++) EXPECT_TRUE(happens([&] { return seen[i].all(); })) << i;
     EXPECT_LE(ahead_->bytes_under_way(), Unheard::kBytesInARow);
 }
 

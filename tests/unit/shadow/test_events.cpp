@@ -40,10 +40,9 @@ chain more on read(columns) as r {
     ASSERT_TRUE(poster.opened(0, path));
     ASSERT_TRUE(poster.begun(0, path, 0, kScan - 1));
     ASSERT_TRUE(poster.begun(0, path, 0, kScan));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 0, kColumnPages) == 16; }))
-        << pages_in_memory(path, 0, kColumnPages);
-    EXPECT_EQ(pages_in_memory(path, kScan / kPage, 16), 16u);
+    EXPECT_TRUE(come(path, {{kScan / kPage, 16}}));
     running.stop();
+    EXPECT_EQ(in_memory_besides(path, kColumnPages, {{kScan / kPage, 16}}), 0u);
     EXPECT_EQ(running.chain().events, 2u);
     EXPECT_EQ(running.chain().fetches, 1u);
 }
@@ -126,7 +125,8 @@ TEST(Events, AnOpenTellsHowTheThreadReadTheLastFile) {
     ASSERT_TRUE(other.opened(0, second));
     ASSERT_TRUE(happens([&] { return other.taken(); }));
     ASSERT_TRUE(scanner.opened(0, third));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(third, 0, kColumnPages) == 16; }));
+    EXPECT_TRUE(come(third, {{0, 16}}));
+    EXPECT_EQ(in_memory_besides(third, kColumnPages, {{0, 16}}), 0u);
     EXPECT_EQ(pages_in_memory(second, 0, kColumnPages), 0u);
     EXPECT_EQ(pages_in_memory(first, 0, kColumnPages), 0u);
 }
@@ -183,7 +183,8 @@ chain head on open(columns) as c {
     ASSERT_TRUE(events(1, 2));
     EXPECT_FALSE(held_here(second));
     ASSERT_TRUE(poster.opened(0, third));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(third, 0, kColumnPages) == 16; }));
+    EXPECT_TRUE(come(third, {{0, 16}}));
+    EXPECT_EQ(in_memory_besides(third, kColumnPages, {{0, 16}}), 0u);
     EXPECT_TRUE(held_here(third));
 }
 

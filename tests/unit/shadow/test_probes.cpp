@@ -98,15 +98,15 @@ TEST(Probes, LeadToWhatTheirArgumentsName) {
     drop_pages(two);
     ASSERT_TRUE(happens([&] { return probes.sleeps() > 0; }));
     probes.reached(30, "two.dat");
-    ASSERT_TRUE(happens([&] { return pages_in_memory(two, 30, 2) == 2; }));
-    EXPECT_EQ(pages_in_memory(two, 0, 64), 2u);
+    ASSERT_TRUE(come(two, {{30, 2}}));
+    EXPECT_EQ(in_memory_besides(two, 64, {{30, 2}}), 0u);
     EXPECT_EQ(pages_in_memory(one, 0, 64), 0u);
     probes.reached(5, "one.dat");
     probes.reached(1000, "one.dat");
     ASSERT_TRUE(happens([&] { return running.chain().events == 3; }));
-    ASSERT_TRUE(happens([&] { return pages_in_memory(one, 5, 2) == 2; }));
+    ASSERT_TRUE(come(one, {{5, 2}}));
     running.stop();
-    EXPECT_EQ(pages_in_memory(one, 0, 64), 2u);
+    EXPECT_EQ(in_memory_besides(one, 64, {{5, 2}}), 0u);
     EXPECT_EQ(running.chain().fetches, 2u);
     EXPECT_EQ(running.chain().failed, 0u);
 }

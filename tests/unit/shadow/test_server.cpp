@@ -48,11 +48,11 @@ TEST(Server, FetchesExactlyTheRangesThatAReadNames) {
     Poster poster(running.region(), 0);
     drop_pages(path);
     program_reads(path, 0, kPage);
-    ASSERT_EQ(pages_in_memory(path, 0, 64), 1u);
+    ASSERT_EQ(in_memory_besides(path, 64, {{0, 1}}), 0u);
     ASSERT_TRUE(poster.opened(0, path));
     ASSERT_TRUE(poster.read(0, path, 0, kPage));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 0, 64) == 5; })) << pages_in_memory(path, 0, 64);
-    for (const std::uint64_t page : {9u, 20u, 22u, 40u}) EXPECT_EQ(pages_in_memory(path, page, 1), 1u) << page;
+    EXPECT_TRUE(come(path, {{9, 1}, {20, 1}, {22, 1}, {40, 1}}));
+    EXPECT_EQ(in_memory_besides(path, 64, {{0, 1}, {9, 1}, {20, 1}, {22, 1}, {40, 1}}), 0u);
     EXPECT_EQ(running.chain().events, 1u);
     EXPECT_TRUE(happens([&] { return running.chain().fetched_bytes == 4u * kPage; })) << "counted once it has begun";
     EXPECT_EQ(running.chain().fetches, 4u);
@@ -110,8 +110,9 @@ TEST(Server, FetchesRangesThatFollowOneAnotherAsOne) {
     program_reads(path, 0, kPage);
     ASSERT_TRUE(poster.opened(0, path));
     ASSERT_TRUE(poster.read(0, path, 0, kPage));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 0, 64) == 36; })) << pages_in_memory(path, 0, 64);
+    EXPECT_TRUE(come(path, {{1, 32}, {40, 1}, {50, 2}}));
     running.stop();
+    EXPECT_EQ(in_memory_besides(path, 64, {{0, 33}, {40, 1}, {50, 2}}), 0u);
     EXPECT_EQ(running.chain().fetches, 4u) << "two pages, one, and 32 in pieces of 64 KiB";
 }
 
@@ -149,7 +150,8 @@ TEST(Server, FollowsAnIndexLeafOfSqliteToTheRowsThatItNames) {
     drop_pages(path);
     program_reads(path, 0, kPage);
     program_reads(path, std::uint64_t{leaf} * kPage, kPage);
-    const unsigned before = pages_in_memory(path, 0, pages);
+    Seen seen(path, {0, pages});
+    const std::uint64_t before = seen.look();
     ASSERT_LT(before, 10u);
     ASSERT_TRUE(poster.opened(0, path));
     ASSERT_TRUE(poster.read(0, path, 0, kPage));  // the schema has one table
@@ -158,15 +160,21 @@ TEST(Server, FollowsAnIndexLeafOfSqliteToTheRowsThatItNames) {
     file.seekg(static_cast<std::streamoff>(leaf) * kPage + 3);
     const unsigned entries = static_cast<unsigned>(file.get()) << 8 | static_cast<unsigned>(file.get());
     ASSERT_GT(entries, 200u);
-    EXPECT_TRUE(happens([&] { return running.chain().walks == entries; })) << running.chain().walks;
+    EXPECT_TRUE(happens([&] {
+        seen.look();
+        return running.chain().walks == entries;
+    })) << running.chain().walks;
     // Walks count as they start, and a stop ends those that are under way.
-    EXPECT_TRUE(happens([&] { return running.chain().fetches > 100u; })) << running.chain().fetches;
+    EXPECT_TRUE(happens([&] {
+        seen.look();
+        return running.chain().fetches > 100u;
+    })) << running.chain().fetches;
     running.stop();
     EXPECT_EQ(running.chain().failed, 0u);
     EXPECT_EQ(running.chain().dropped, 0u);
     // Each walk reads what no other has read before it; together they read each page once. The last fetches are only
     // begun, and a busy disk takes a while.
-    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 0, pages) >= before + running.chain().fetches; }));
+    EXPECT_TRUE(happens([&] { return seen.look() >= before + running.chain().fetches; }));
     EXPECT_EQ(running.chain().fetched_bytes, running.chain().fetches * kPage);
 }
 
@@ -188,9 +196,9 @@ chain parts on read(marks) as r {
     drop_pages(columns);
     ASSERT_TRUE(poster.opened(0, marks));
     ASSERT_TRUE(poster.read(0, marks, 0, 16));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(columns, 0, 10) == 2; }));
-    EXPECT_EQ(pages_in_memory(columns, 2, 1) + pages_in_memory(columns, 6, 1), 2u);
+    EXPECT_TRUE(come(columns, {{2, 1}, {6, 1}}));
     running.stop();
+    EXPECT_EQ(in_memory_besides(columns, 10, {{2, 1}, {6, 1}}), 0u);
     EXPECT_EQ(running.chain().fetches, 2u);
 }
 
@@ -233,7 +241,7 @@ TEST_P(Paths, AreTakenUnderTheRootOnly) {
     drop_pages(target);
     ASSERT_TRUE(poster.ready(0, "GET " + std::string(GetParam().path) + " HTTP/1.1\r\nHost: x\r\n\r\n"));
     if (GetParam().fetched) {
-        EXPECT_TRUE(happens([&] { return pages_in_memory(target, 0, 3) == 3; }));
+        EXPECT_TRUE(come(target, {{0, 3}}));
         EXPECT_EQ(running.chain().dropped, 0u);
     } else {
         EXPECT_TRUE(happens([&] { return running.chain().dropped == 1; }));

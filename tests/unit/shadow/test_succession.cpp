@@ -179,10 +179,10 @@ TEST(Succession, AChainOnOpeningsRunsAheadOfTheThreadAndNotAgain) {
     Running running(server_of(kPartsSpec));
     Poster poster(running.region(), 0);
     ASSERT_TRUE(poster.opened(0, in[0]));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(mark(1), 0, 2) == 2; }));
+    EXPECT_TRUE(come(mark(1), {{0, 2}}));
     EXPECT_EQ(pages_in_memory(mark(2), 0, 2), 0u);
     ASSERT_TRUE(poster.opened(0, in[1]));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(mark(3), 0, 2) == 2; })) << "before anybody has opened it";
+    EXPECT_TRUE(come(mark(3), {{0, 2}})) << "before anybody has opened it";
     EXPECT_EQ(running.chain().events, 3u);
 }
 

@@ -44,8 +44,10 @@ TEST(Unread, IsShownToChainsThatGoByHowTheThreadReads) {
     ASSERT_TRUE(happens([&] { return other.taken(); }));
     EXPECT_EQ(running.chain(1).fetches, 0u) << "nobody knows yet how it reads";
     ASSERT_TRUE(scanner.begun(0, files[0], 0, kScan));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(files[2], 0, kInFile) == 16; }));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(files[3], 0, kInFile) == 16; }));
+    for (const std::string& path : {files[2], files[3]}) {
+        EXPECT_TRUE(come(path, {{0, 16}}));
+        EXPECT_EQ(in_memory_besides(path, kInFile, {{0, 16}}), 0u);
+    }
     EXPECT_EQ(pages_in_memory(files[0], 0, kInFile), 0u) << "it is being read";
     EXPECT_EQ(pages_in_memory(files[1], 0, kInFile), 0u) << "it was closed";
     EXPECT_EQ(pages_in_memory(files[4], 0, kInFile), 0u) << "another thread has closed it";
@@ -79,7 +81,8 @@ TEST(Unread, IsKeptThroughReadsThatDoNotWait) {
     ASSERT_TRUE(happens([&] { return poster.taken(); }));
     EXPECT_EQ(pages_in_memory(files[2], 0, kInFile), 0u);
     ASSERT_TRUE(poster.read(0, files[1], 0, kScan));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(files[2], 0, kInFile) == 16; }));
+    EXPECT_TRUE(come(files[2], {{0, 16}}));
+    EXPECT_EQ(in_memory_besides(files[2], kInFile, {{0, 16}}), 0u);
     EXPECT_EQ(pages_in_memory(files[0], 0, kInFile), 0u) << "it has been read from";
 }
 
@@ -164,12 +167,14 @@ chain beside on open(columns) as c { prefetch marks.sibling(c, ".mrk") }
     }
     ASSERT_TRUE(poster.opened(1, marks[1]));
     // How many such reads it takes depends on how long ago the gate has closed, and how often.
+    std::vector<Seen> seen;
+    for (unsigned i = 2; i < kParts; i++) seen.emplace_back(marks[i], Pages{0, kInFile});
     EXPECT_TRUE(happens([&] {
         if (poster.taken()) poster.read(1, marks[1], 0, 4096);
-        return pages_in_memory(marks[2], 0, kInFile) == kInFile;
+        for (Seen& each : seen) each.all();
+        return seen[0].all();
     }));
-    for (unsigned i = 2; i < kParts; i++)
-        EXPECT_TRUE(happens([&] { return pages_in_memory(marks[i], 0, kInFile) == kInFile; })) << i;
+    for (Seen& each : seen) EXPECT_TRUE(happens([&] { return each.all(); }));
     EXPECT_TRUE(happens([&] {
         if (poster.taken()) poster.read(1, marks[1], 0, 4096);
         return (posts() & shim::kPostBegun) != 0;

@@ -72,9 +72,7 @@ class Begin : public testing::Test {
     ~Begin() override {
         if (fd_ >= 0) close(fd_);
     }
-    bool comes(unsigned first, unsigned count) {
-        return happens([&] { return pages_in_memory(path_, first, count) == count; });
-    }
+    bool comes(unsigned first, unsigned count) { return come(path_, {{first, count}}); }
     // Of pages that are in memory those that lie there with others in one piece; none where the kernel does not say.
     unsigned in_large_folios(unsigned pages) {
         constexpr std::uint64_t kCompound = std::uint64_t{3} << 15, kPfn = (std::uint64_t{1} << 55) - 1;
