@@ -1,4 +1,5 @@
 """Runs programs by `chainio run` and counts what was expected of them."""
+import contextlib
 import ctypes
 import json
 import mmap
@@ -11,6 +12,7 @@ import time
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[3]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
 CHAINIO, CHAINC = str(BUILD / "bin" / "chainio"), str(BUILD / "bin" / "chainc")
+MAP_LOCKED = 0x2000  # of Linux on x86 and ARM
 LONGEST = 120  # seconds that anything here may take on a loaded machine
 failures = 0
 
@@ -106,6 +108,13 @@ def drop_from_memory(*paths):
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(fd)
+
+
+@contextlib.contextmanager
+def held_in_memory(path):
+    """All of a file stays there meanwhile: the machines of this project lose some of the page cache now and then, with most of their memory free."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, flags=mmap.MAP_SHARED | MAP_LOCKED, prot=mmap.PROT_READ):
+        yield
 
 
 def left_overs(pid):
