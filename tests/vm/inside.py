@@ -158,9 +158,8 @@ def gone(sock):
     sock.close()
 
 
-def keep_asking(server, stop, results):
+def keep_asking(sock, stop, results):
     """Heaps of ten requests until the server ends; whether each reply came whole."""
-    sock = server.connect()
     wanted = b"".join(struct.pack(">H", 1000) + row(n) for n in range(10))
     while not stop.is_set():
         try:
@@ -176,10 +175,11 @@ def keep_asking(server, stop, results):
 @contextlib.contextmanager
 def load(server, clients=8):
     stop, results = threading.Event(), []
-    threads = [threading.Thread(target=keep_asking, args=(server, stop, results), daemon=True) for _ in range(clients)]
+    # On a busy machine a thread may begin only after the end.
+    threads = [threading.Thread(target=keep_asking, args=(server.connect(), stop, results), daemon=True) for _ in range(clients)]
     for thread in threads:
         thread.start()
-    until(lambda: server.counter("answered") >= 300, "nothing is answered")
+    until(lambda: server.counter("answered") >= 300 and server.counter("connections") >= clients, "nothing is answered")
     try:
         yield results
     finally:
