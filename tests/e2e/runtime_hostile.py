@@ -171,8 +171,9 @@ def test_hung_up(server):
     """A client that is gone while a reload that it asked for waits."""
     held = server.connect()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    before = server.all_stats()["services"][0]["bytes_out"]
     held.sendall(b"row 7777\n" * 100)  # is not read: the edition before the next one goes on
-    time.sleep(0.3)
+    netns.until("it is being answered", lambda: server.all_stats()["services"][0]["bytes_out"] > before)
     server.control({"op": "reload"})
     with connected(server) as gone:
         gone.sendall(b'{"op":"reload"}\n')
