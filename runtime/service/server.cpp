@@ -17,7 +17,6 @@ namespace chainio::service {
 namespace {
 
 constexpr unsigned kEvents = Server::kSparePlaces, kMostRounds = 64;
-constexpr unsigned kMostLooks = 8;                // at idle connections, for a place
 constexpr std::uint64_t kShortage = 100'000'000;  // ns, until it may be over
 
 bool is_shortage(int result) {
@@ -68,6 +67,7 @@ Server::Server(std::unique_ptr<Generation> generation, const ServerOptions& opti
         }
     }
     for (auto* list : {&dirty_, &turn_}) list->reserve(places + datagrams_.size());
+    heard_of_.reserve(places);
 }
 
 std::expected<std::unique_ptr<Server>, std::string> Server::create(engine::Engine& engine, Files files,
@@ -156,7 +156,7 @@ void Server::step() {
     }
     for (unsigned round = 0; round < kMostRounds; round++) {
         const unsigned count = net_->take(events_);
-        for (unsigned i = 0; i < count; i++) take_event(events_[i]);
+        take_events(std::span(events_).first(count));
         // What is settled may start requests, and requests that end leave their connections to be settled.
         const bool asked = settle_sockets(), came = take_from_interfaces();
         if (count == 0 && (dirty_.empty() || round != 0) && !asked && !came) break;
@@ -173,6 +173,14 @@ void Server::step() {
     give_up_late();
     accept_again();
     end_generation();
+    note_idle_again();
+}
+
+// Those that came are the last: what has come of the others by then is known, and keeps them from giving way.
+void Server::take_events(std::span<const NetEvent> events) {
+    for (const bool accepts : {false, true})
+        for (const NetEvent& event : events)
+            if ((event.op == NetOp::accept) == accepts) take_event(event);
 }
 
 void Server::take_event(const NetEvent& event) {
@@ -241,15 +249,17 @@ void Server::add_connection(std::uint32_t listener, int fd) {
 }
 
 // Ends the connection that has been idle longest of the least urgent class, where that is less urgent than the one for
-// which there is no place. What its peer has sent meanwhile, and was not looked at yet, keeps it.
+// which there is no place. What its peer has sent meanwhile, and was not looked at yet, keeps it. To look for that
+// takes as long as there is much that has come, so that each is looked at once in a step, whatever the number of those
+// for which there is no place.
 bool Server::makes_room(std::uint32_t priority) {
-    for (unsigned tries = 0; tries < kMostLooks; tries++) {
+    for (;;) {
         const std::uint32_t index = idle_.oldest_below(priority);
         if (index == engine::kNoIndex) return false;
         Connection& connection = connections_[index];
         if (connection.dirty || !quiet(index)) {
             forget_idle(index);
-            mark(index);
+            heard_of_.push_back(index);
             continue;
         }
         counters_of(connection).displaced++;
@@ -258,7 +268,16 @@ bool Server::makes_room(std::uint32_t priority) {
         drop(index);
         return true;
     }
-    return false;
+}
+
+// What was on its way to them need not have been a request.
+void Server::note_idle_again() {
+    for (const std::uint32_t index : heard_of_) {
+        const Connection& connection = connections_[index];
+        if (connection.used() && !connection.dirty && connection.idle_line == engine::kNoIndex && connection.is_idle())
+            note_idle(index);
+    }
+    heard_of_.clear();
 }
 
 void Server::note_idle(std::uint32_t index) {

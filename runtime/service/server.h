@@ -281,6 +281,7 @@ class Server {
     void send_frames(Datagram& datagram, std::span<const engine::Stretch> stretches);
     void keep_reply(const Datagram& datagram, std::uint32_t slot, std::span<const engine::Stretch> stretches);
 
+    void take_events(std::span<const NetEvent> events);
     void take_event(const NetEvent& event);
     void accepted(const NetEvent& event);
     void accept_at(std::uint32_t index);
@@ -289,6 +290,7 @@ class Server {
     bool makes_room(std::uint32_t priority);
     void note_idle(std::uint32_t index);
     void forget_idle(std::uint32_t index);
+    void note_idle_again();
     void received(const NetEvent& event);
     void mark(std::uint32_t index);
     bool& dirty(std::uint32_t index);
@@ -327,6 +329,7 @@ class Server {
     engine::LazyMemory memory_;
     std::vector<Connection> connections_;
     std::vector<std::uint32_t> free_, dirty_, turn_;
+    std::vector<std::uint32_t> heard_of_;                             // by connection: idle ones that kept their places
     std::vector<std::uint32_t> held_next_, held_from_, held_length_;  // by buffer
     std::vector<std::uint64_t> arrived_ns_;                           // by connection: its first request
     std::vector<std::size_t> request_length_;

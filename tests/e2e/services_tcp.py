@@ -326,25 +326,44 @@ def test_places(folder):
         expect(f"standard error says: {what}", what in said, True)
 
 
+def answer_of(sock, like):
+    """As long as another one; nothing where the connection is reset instead."""
+    try:
+        return receive(sock, len(like))
+    except ConnectionResetError:
+        return b""
+
+
+def test_place_of_one_that_asks(folder):
+    """An urgent one that comes first, and then, before the daemon looks, a request of the one that has been idle longest."""
+    server = Server(folder, "--connections", 4, "--timeout", 60000)
+    idle = [server.connect("binary") for _ in range(4)]
+    expect("all are there", server.wait_for("connections", 4, "binary"), 4)
+    with halted(server.process):
+        urgent = server.connect()
+        urgent.sendall(b"row 3\n")
+        idle[0].sendall(struct.pack(">BI", 1, 7))
+    expect("the one that came has a place", answer_of(urgent, lines_of(3)), lines_of(3))
+    expect("and the one that asked its answer", answer_of(idle[0], b"\0\0" + row(7))[2:], row(7))
+    expect("counted", (server.stats("binary")["displaced"], server.stats("lines")["refused"]), (1, 0))
+    for sock in (urgent, *idle):
+        sock.close()
+    expect("ends", server.stop(), 0)
+
+
 def test_places_at_once(folder):
     """As many urgent ones as come at once have places, and those that were idle, but have just asked for something, keep theirs."""
     server = Server(folder, "--connections", 100, "--timeout", 60000)
     idle = [server.connect("binary") for _ in range(100)]
     expect("all are there", server.wait_for("connections", 100, "binary"), 100)
     with halted(server.process):
-        for sock in idle[:10]:  # those that have been idle longest
-            sock.sendall(struct.pack(">BI", 1, 7))
         urgent = [server.connect() for _ in range(85)]
         for sock in urgent:
             sock.sendall(b"row 3\n")
-
-    def got(sock, length):
-        try:
-            return receive(sock, length)
-        except ConnectionResetError:
-            return b""
-    expect("each that came has a place", sum(got(sock, len(lines_of(3))) == lines_of(3) for sock in urgent), 85)
-    expect("and each that asked its answer", sum(got(sock, 1002)[2:] == row(7) for sock in idle[:10]), 10)
+        for sock in idle[:10]:  # those that have been idle longest
+            sock.sendall(struct.pack(">BI", 1, 7))
+    expect("each that came has a place", sum(answer_of(sock, lines_of(3)) == lines_of(3) for sock in urgent), 85)
+    expect("and each that asked its answer", sum(answer_of(sock, b"\0\0" + row(7))[2:] == row(7) for sock in idle[:10]), 10)
     expect("counted", (server.stats("binary")["displaced"], server.stats("lines")["refused"]), (85, 0))
     for sock in urgent + idle:
         sock.close()
@@ -465,6 +484,7 @@ def main():
         test_untaken(folder)
         test_overload(folder)
         test_places(folder)
+        test_place_of_one_that_asks(folder)
         test_places_at_once(folder)
         test_end(folder)
         test_end_behind_others(folder)
