@@ -16,8 +16,12 @@
 namespace chainio::service {
 namespace {
 
-constexpr unsigned kEvents = Server::kSparePlaces, kMostRounds = 64;
+constexpr unsigned kEvents = 256, kMostRounds = 64;
 constexpr std::uint64_t kShortage = 100'000'000;  // ns, until it may be over
+
+// A displaced connection has its place until its receive has ended, with the ring's next turn, and all of them may give
+// way at once.
+std::size_t places_for(const ServerOptions& options) { return 2 * std::size_t{options.connections}; }
 
 bool is_shortage(int result) {
     return result == -EMFILE || result == -ENFILE || result == -ENOMEM || result == -ENOBUFS;
@@ -38,24 +42,24 @@ void keep_alive(int fd) {
 Server::Server(std::unique_ptr<Generation> generation, const ServerOptions& options, std::unique_ptr<Net> net)
     : options_(options),
       net_(std::move(net)),
-      memory_(std::size_t{options.connections + kSparePlaces} * (kInput + kOutput)),
+      memory_(places_for(options) * (kInput + kOutput)),
       held_next_(Net::kBuffers, engine::kNoIndex),
       held_from_(Net::kBuffers),
       held_length_(Net::kBuffers),
-      arrived_ns_(options.connections + kSparePlaces),
-      request_length_(options.connections + kSparePlaces),
-      cut_(options.connections + kSparePlaces),
+      arrived_ns_(places_for(options)),
+      request_length_(places_for(options)),
+      cut_(places_for(options)),
       waiting_(lines_of(generation->module), WaitingLink{&connections_, &datagrams_}),
       idle_(lines_of(generation->module), IdleLink{&connections_}),
       now_(std::move(generation)),
       events_(kEvents) {
-    const unsigned places = options.connections + kSparePlaces;
+    const std::size_t places = places_for(options);
     connections_.reserve(places);
-    for (unsigned i = 0; i < places; i++) {
-        std::uint8_t* at = memory_.base() + std::size_t{i} * (kInput + kOutput);
+    for (std::size_t i = 0; i < places; i++) {
+        std::uint8_t* at = memory_.base() + i * (kInput + kOutput);
         connections_.emplace_back(at, at + kInput);
     }
-    for (unsigned i = places; i-- > 0;) free_.push_back(i);
+    for (std::size_t i = places; i-- > 0;) free_.push_back(static_cast<std::uint32_t>(i));
     const std::size_t longest = std::max(kMostDatagrams * options.datagram_bytes, kLongestDatagram);
     datagrams_.reserve(Net::kDatagrams + options.interfaces.size() * kXdpPlaces);
     for (std::uint32_t i = 0; i < Net::kDatagrams; i++) datagrams_.emplace_back(longest);

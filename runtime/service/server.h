@@ -52,8 +52,6 @@ struct Listening {
 class Server {
   public:
     static constexpr std::uint32_t kXdpPlaces = 1024;  // datagrams of an interface at once
-    // For connections that come while displaced ones end: as many as may come at once.
-    static constexpr unsigned kSparePlaces = 256;
 
     // A port that is not the spec's, for one service; 0 lets the kernel choose.
     struct Port {

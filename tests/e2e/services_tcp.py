@@ -353,18 +353,18 @@ def test_place_of_one_that_asks(folder):
 
 def test_places_at_once(folder):
     """As many urgent ones as come at once have places, and those that were idle, but have just asked for something, keep theirs."""
-    server = Server(folder, "--connections", 100, "--timeout", 60000)
-    idle = [server.connect("binary") for _ in range(100)]
-    expect("all are there", server.wait_for("connections", 100, "binary"), 100)
+    server = Server(folder, "--connections", 400, "--timeout", 60000)
+    idle = [server.connect("binary") for _ in range(400)]
+    expect("all are there", server.wait_for("connections", 400, "binary"), 400)
     with halted(server.process):
-        urgent = [server.connect() for _ in range(85)]
+        urgent = [server.connect() for _ in range(380)]
         for sock in urgent:
             sock.sendall(b"row 3\n")
-        for sock in idle[:10]:  # those that have been idle longest
+        for sock in idle[:20]:  # those that have been idle longest
             sock.sendall(struct.pack(">BI", 1, 7))
-    expect("each that came has a place", sum(answer_of(sock, lines_of(3)) == lines_of(3) for sock in urgent), 85)
-    expect("and each that asked its answer", sum(answer_of(sock, b"\0\0" + row(7))[2:] == row(7) for sock in idle[:10]), 10)
-    expect("counted", (server.stats("binary")["displaced"], server.stats("lines")["refused"]), (85, 0))
+    expect("each that came has a place", sum(answer_of(sock, lines_of(3)) == lines_of(3) for sock in urgent), 380)
+    expect("and each that asked its answer", sum(answer_of(sock, b"\0\0" + row(7))[2:] == row(7) for sock in idle[:20]), 20)
+    expect("counted", (server.stats("binary")["displaced"], server.stats("lines")["refused"]), (380, 0))
     for sock in urgent + idle:
         sock.close()
     expect("ends", server.stop(), 0)

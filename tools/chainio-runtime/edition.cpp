@@ -242,14 +242,20 @@ std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& opt
 
 std::expected<void, std::string> make_room(const Options& options, const Edition& edition) {
     constexpr rlim_t kOthers = 128 + Service::kMostClients, kOfInterface = 128;
-    const unsigned connections = edition.serves() ? options.server.connections : 0;
-    const unsigned spare = connections != 0 ? service::Server::kSparePlaces : 0;
+    // For connections that come while idle ones end for them: as many may do so at once as there are. Those for which
+    // there is no descriptor wait, so that no more than these have to be had.
+    constexpr rlim_t kLeastSpare = 256;
+    const rlim_t connections = edition.serves() ? options.server.connections : 0;
+    const rlim_t spare = connections != 0 ? kLeastSpare : 0;
     const rlim_t wanted =
         kOthers + connections + spare + 2 * options.files.size() + kOfInterface * options.server.interfaces.size();
     rlimit limit{};
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return {};
-    const rlimit raised{wanted, std::max(limit.rlim_max, wanted)};
-    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) return {};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+    for (const rlim_t each : {wanted - spare + std::max(spare, connections), wanted}) {
+        if (limit.rlim_cur >= each) return {};
+        const rlimit raised{each, std::max(limit.rlim_max, each)};
+        if (setrlimit(RLIMIT_NOFILE, &raised) == 0) return {};
+    }
     const std::string of = connections != 0 ? fmt::format("{} connections want", connections) : "the daemon wants";
     return std::unexpected(
         fmt::format("{} {} open files, and this process may have {}: raise its limit (`ulimit -n {}`, LimitNOFILE= of "
