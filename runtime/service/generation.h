@@ -36,15 +36,18 @@ struct Generation {
     // The place of a service's class among all classes; those without one come behind the declared ones.
     std::uint16_t rank_of(std::uint32_t service) const;
     std::uint32_t priority_of(std::uint32_t service) const;
+    bool any_short() const { return !short_of_memory.empty() || alone != engine::kNoIndex; }
 
     engine::Engine& engine;
     const ir::Module& module;
     const Files files;
     Requests requests;
-    std::vector<std::uint32_t> starved, again;                             // slots that the engine had no room for
-    std::vector<std::uint32_t> yielding;                                   // slots that gave others their turn
-    std::vector<std::uint32_t> short_of_memory;                            // slots whose chains found no frame
-    bool one_by_one = false;                                               // of these one alone was gone on with last
+    std::vector<std::uint32_t> starved, again;   // slots that the engine had no room for
+    std::vector<std::uint32_t> yielding;         // slots that gave others their turn
+    std::vector<std::uint32_t> short_of_memory;  // slots whose chains found no frame
+    bool one_by_one = false;                     // of these one alone was gone on with last
+    std::uint32_t alone = engine::kNoIndex;      // it, while no other one is to be gone on with
+    std::uint64_t alone_until_ns = 0;
     std::vector<std::shared_ptr<ServiceCounters>> counters, udp_counters;  // by service: of connections, of datagrams
     unsigned connections = 0;                                              // and datagrams, whose requests run here
     Lender lender;                                                         // its frames that leave by connections

@@ -308,7 +308,7 @@ class Server {
     void begin(std::uint32_t index, bool shed);
     void go_on(Generation& generation, std::uint32_t slot);
     void go_on_all(Generation& generation, std::vector<std::uint32_t>& slots);
-    bool any_short() const { return !now_->short_of_memory.empty() || (before_ && !before_->short_of_memory.empty()); }
+    bool any_short() const { return now_->any_short() || (before_ && before_->any_short()); }
     void ended(Generation& generation, std::uint32_t slot);
     void finish(std::uint32_t index);
     void drop(std::uint32_t index);

@@ -196,6 +196,7 @@ void Server::datagram_ended(Generation& generation, std::uint32_t slot) {
     // longer than there is room for: each of its lines would be answered that it is too long.
     datagram.skip(closes || datagram.received.cut ? UINT64_MAX : requests.skips(slot));
     datagram.request = engine::kNoIndex;
+    if (generation.alone == slot) generation.alone = engine::kNoIndex;
     requests.release(slot);
     if (datagram.sending == 0) datagram.answer.clear();
     mark(kFirstDatagram + index);

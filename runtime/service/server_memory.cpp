@@ -2,12 +2,14 @@
 #include <algorithm>
 
 #include "runtime/engine/owners.h"
+#include "runtime/net/clock.h"
 #include "runtime/service/server.h"
 
 namespace chainio::service {
 namespace {
 
-constexpr unsigned kTimesShort = 8;  // in a row, until the reply that keeps its memory is made anew as well
+constexpr unsigned kTimesShort = 8;              // in a row, until the reply that keeps its memory is made anew as well
+constexpr std::uint64_t kAlone = 1'000'000'000;  // ns, at most, for one alone: longer than disks take
 
 }  // namespace
 
@@ -48,6 +50,7 @@ bool Server::holds_alone(const Generation& generation, std::uint32_t slot) const
 // Who is short a second time has looked nothing ahead, and has copied its results out: when it is alone even so, it
 // fails the next time. Over tcp what is replied comes back once the client takes it.
 void Server::wait_for_memory(Generation& generation, std::uint32_t slot) {
+    if (generation.alone == slot) generation.alone = engine::kNoIndex;
     generation.short_of_memory.push_back(slot);
     if (!holds_alone(generation, slot))
         return fallbacks_->note("short-of-memory",
@@ -82,18 +85,30 @@ void Server::datagram_reply_too_long(Generation& generation, std::uint32_t slot)
 }
 
 // Every other time only the one that has kept what it has: the others, who hold nothing then, would take what it waits
-// for, and nobody could tell whether there is enough for it at all.
+// for, and nobody could tell whether there is enough for it at all. Where nobody has kept anything, it is one that has
+// begun anew, and until it has ended, or waits again, no other one is gone on with, and none begins: side by side, each
+// would have what the other one wants again and again.
 void Server::go_on_short(Generation& generation) {
     auto& waiting = generation.short_of_memory;
-    const auto keeper =
-        std::ranges::find_if(waiting, [&](std::uint32_t each) { return holds_reply(generation, each); });
-    generation.one_by_one = !generation.one_by_one && keeper != waiting.end();
-    if (generation.one_by_one) {
-        const std::uint32_t slot = *keeper;
-        waiting.erase(keeper);
-        return go_on(generation, slot);
+    if (generation.alone != engine::kNoIndex) {
+        if (net::now_ns() < generation.alone_until_ns) return;
+        generation.alone = engine::kNoIndex;
+        start_waiting();
     }
-    go_on_all(generation, waiting);
+    auto one = std::ranges::find_if(waiting, [&](std::uint32_t each) { return holds_reply(generation, each); });
+    const bool keeps = one != waiting.end();
+    if (!keeps)
+        one =
+            std::ranges::find_if(waiting, [&](std::uint32_t each) { return generation.requests.has_begun_anew(each); });
+    generation.one_by_one = !generation.one_by_one && one != waiting.end();
+    if (!generation.one_by_one) return go_on_all(generation, waiting);
+    const std::uint32_t slot = *one;
+    waiting.erase(one);
+    if (!keeps) {
+        generation.alone = slot;
+        generation.alone_until_ns = net::now_ns() + kAlone;
+    }
+    go_on(generation, slot);
 }
 
 }  // namespace chainio::service

@@ -99,11 +99,12 @@ void Server::wait_turn(std::uint32_t index) {
     if (waiting_.size() > options_.waiting) shed();
 }
 
-// Each edition has places of its own, so that whoever waits for one of the one holds up nobody of the other.
+// Each edition has places of its own, so that whoever waits for one of the one holds up nobody of the other. While one
+// is to have the memory alone, none begins.
 void Server::start_waiting() {
     const auto has_place = [&](std::uint32_t line) {
         const Generation* of = line == kLineBefore ? before_.get() : now_.get();
-        return of != nullptr && of->requests.any_free();
+        return of != nullptr && of->alone == engine::kNoIndex && of->requests.any_free();
     };
     for (;;) {
         const std::uint32_t index = waiting_.pop(has_place);

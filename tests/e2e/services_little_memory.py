@@ -12,7 +12,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs  # noqa: E402
-from daemon import Daemon, everything  # noqa: E402
+from daemon import Daemon, everything, halted  # noqa: E402
 from runs import BUILD, expect  # noqa: E402
 
 # Each length of a read, and the text of a reply to a datagram, takes 128 KiB of the 256.
@@ -154,6 +154,28 @@ def at_once(folder):
     expect("ends", server.stop(), 0)
 
 
+def one_after_the_other(folder):
+    """Those of which each has what the other one wants, and keeps nothing while it waits: beginning anew side by side, they would have it again and again."""
+    server = Server(folder, "256KiB")
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(server.client("kept")) for _ in range(6)]
+        for number in (2, 3, 6):
+            with halted(server.process):
+                for sock in clients[:number]:
+                    sock.send(struct.pack("!III", 60000, 60000, 4))
+            expect(f"{number} at once: each gets its reply", [answer(sock) for sock in clients[:number]], [ends(4, 4)] * number)
+    expect("they have waited for each other", server.fallbacks(), ["short-of-memory"])
+    expect("counted", server.counters("udp"), {"requests": 11, "answered": 11, "failed": 0, "reply_too_long": 0})
+    expect("ends", server.stop(), 0)
+
+
+def answer(sock):
+    try:
+        return sock.recv(1 << 16)
+    except TimeoutError:
+        return b"none"
+
+
 def with_more(folder):
     server = Server(folder, "512KiB")
     for lengths in ((32000, 1, 1), (40000, 20000, 1), (60000, 1, 1)):
@@ -170,6 +192,7 @@ def main():
         alone(folder)
         beside_kept_blocks(folder)
         at_once(folder)
+        one_after_the_other(folder)
         with_more(folder)
     return runs.ended()
 
