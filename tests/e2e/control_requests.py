@@ -95,6 +95,23 @@ def test_many_files(spec, folder):
            (2, "", "chainio-runtime: 4097 --file are given, where at most 4096 are opened\n"))
 
 
+def test_classes_of_one_file(_, folder):
+    """Their files are open beside those that --file gives, which take as many places as there are without them."""
+    (folder / "fixed.cfg").write_text("f" * 8)
+    (folder / "fixed.chain").write_text(f"""{SPEC}
+files fixed = "{folder}/fixed.cfg"
+chain of_fixed(file: file fixed) -> bytes(max 8) {{ step s(b: block at 0 for 8) {{ return b }} }}
+""")
+    expect("a spec with a class of one file", tool("chainc", folder / "fixed.chain", "-o", folder / "fixed.o")[0], 0)
+    server = serve(folder / "fixed.o", folder / "s", *(folder / f"{i}.row" for i in range(64)))
+    expect("64 files and that one", [ask(folder / "s", each)[0].get("text") for each in (request("first", file="63.row", n=0), request("of_fixed"))], ["00000063", "f" * 8])
+    end(server)
+    words = [word for _ in range(4096) for word in ("--file", "rows=0.row")]
+    for what in ("--check", "--socket=s"):
+        expect(f"refused: 4,096 and that one: {what}", tool("chainio-runtime", "--spec", folder / "fixed.o", what, *words),
+               lambda got: (got[0], got[2]) == (2, "chainio-runtime: 4096 --file are given, and 1 more class is one file, where at most 4096 are opened\n"))
+
+
 def test_bytes(spec, folder):
     path = folder / "s"
     server = serve(spec, path, folder / "one.row")
@@ -154,7 +171,7 @@ def main():
         folder = pathlib.Path(name)
         (folder / "spec.chain").write_text(SPEC)
         expect("a spec", tool("chainc", folder / "spec.chain", "-o", folder / "spec.o")[0], 0)
-        for test in (test_files, test_many_files, test_bytes, test_own_socket, test_few_descriptors):
+        for test in (test_files, test_many_files, test_classes_of_one_file, test_bytes, test_own_socket, test_few_descriptors):
             test(folder / "spec.o", folder)
         os.chdir("/")
     return runs.ended()

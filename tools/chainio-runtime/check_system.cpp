@@ -60,7 +60,7 @@ SystemFact kernel_fact(const utsname& name) {
 // Of the ring as a daemon has it.
 SystemFact ring_fact(std::vector<SystemFact>& more) {
     metrics::Fallbacks fallbacks;
-    auto shared = make_ring({}, fallbacks);
+    auto shared = make_ring({}, {}, fallbacks);
     if (!shared)
         return {"io_uring", "missing", shared.error(),
                 "without it no service is served, and blocks of call chains are read by pread, one at a time"};

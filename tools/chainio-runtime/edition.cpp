@@ -41,13 +41,39 @@ std::expected<OpenFile, Problem> open_file(engine::Engine& engine, std::uint32_t
     return OpenFile{path, path.substr(path.rfind('/') + 1), file_class, *handle};
 }
 
+// A class whose pattern is one file needs no --file.
+std::vector<std::uint32_t> classes_of_one_file(const Options& options, const ir::Module& module) {
+    std::vector<std::uint32_t> classes;
+    for (std::uint32_t i = 0; i < module.files.size(); i++) {
+        const std::string& pattern = module.files[i].pattern;
+        if (!pattern.starts_with('/') || pattern.find_first_of("*?[\\") != std::string::npos) continue;
+        const std::string given = module.files[i].name + "=";
+        if (std::ranges::none_of(options.files, [&](const std::string& pair) { return pair.starts_with(given); }))
+            classes.push_back(i);
+    }
+    return classes;
+}
+
+std::size_t count_files(const Options& options, const ir::Module& module) {
+    return options.files.size() + classes_of_one_file(options, module).size();
+}
+
+// What is wrong with how many there are.
+std::string too_many_files(const Options& options, const ir::Module& module) {
+    const std::size_t given = options.files.size(), count = count_files(options, module);
+    if (count <= engine::kMostFiles) return {};
+    const std::size_t more = count - given;
+    const std::string beside =
+        more == 0 ? "" : fmt::format(", and {} more class{} one file", more, more == 1 ? " is" : "es are");
+    return fmt::format("{} --file are given{}, where at most {} are opened", given, beside, engine::kMostFiles);
+}
+
 std::expected<std::vector<OpenFile>, Problem> open_given(const Options& options, engine::Engine& engine) {
     std::vector<OpenFile> files;
     std::vector<std::string> names;
     for (const auto& file : engine.spec().module().files) names.push_back(file.name);
-    if (options.files.size() > engine::kMostFiles)
-        return problem(kExitUsage, fmt::format("{} --file are given, where at most {} are opened", options.files.size(),
-                                               engine::kMostFiles));
+    if (std::string wrong = too_many_files(options, engine.spec().module()); !wrong.empty())
+        return problem(kExitUsage, std::move(wrong));
     for (const std::string& pair : options.files) {
         const std::size_t equals = pair.find('=');
         if (equals == std::string::npos)
@@ -64,22 +90,11 @@ std::expected<std::vector<OpenFile>, Problem> open_given(const Options& options,
     return files;
 }
 
-// A class whose pattern is one file needs no --file.
-std::vector<std::uint32_t> classes_of_one_file(const ir::Module& module, const std::vector<OpenFile>& given) {
-    std::vector<std::uint32_t> classes;
-    for (std::uint32_t i = 0; i < module.files.size(); i++) {
-        const std::string& pattern = module.files[i].pattern;
-        if (!pattern.starts_with('/') || pattern.find_first_of("*?[\\") != std::string::npos) continue;
-        if (std::ranges::find(given, i, &OpenFile::file_class) == given.end()) classes.push_back(i);
-    }
-    return classes;
-}
-
 std::expected<std::vector<OpenFile>, Problem> open_files(const Options& options, engine::Engine& engine) {
     auto given = open_given(options, engine);
     if (!given) return given;
     std::vector<OpenFile>& files = *given;
-    for (const std::uint32_t i : classes_of_one_file(engine.spec().module(), files)) {
+    for (const std::uint32_t i : classes_of_one_file(options, engine.spec().module())) {
         auto file = open_file(engine, i, engine.spec().module().files[i].pattern);
         if (!file) return std::unexpected(file.error());
         files.push_back(std::move(*file));
@@ -179,29 +194,28 @@ std::expected<std::shared_ptr<const spec::Loaded>, Problem> load(const Options& 
     return *loaded;
 }
 
-// Each --file takes a place.
-unsigned file_slots(const Options& options) {
-    return std::clamp(static_cast<unsigned>(options.files.size()), engine::EngineOptions{}.max_files,
+unsigned file_slots(const Options& options, const ir::Module& module) {
+    return std::clamp(static_cast<unsigned>(count_files(options, module)), engine::EngineOptions{}.max_files,
                       engine::kMostFiles);
 }
 
-std::expected<std::unique_ptr<ring::Shared>, std::string> make_ring(const Options& options,
+std::expected<std::unique_ptr<ring::Shared>, std::string> make_ring(const Options& options, const ir::Module& module,
                                                                     metrics::Fallbacks& fallbacks) {
     ring::SharedOptions wanted;
     wanted.entries = std::bit_ceil(std::clamp(options.server.connections, kLeastEntries, kMostEntries));
     wanted.cq_entries = 4 * wanted.entries;
     wanted.seats = kSeats;
-    wanted.file_slots = file_slots(options);
+    wanted.file_slots = file_slots(options, module);
     // Inside the kernel the engine looks by itself, on a thread of its own.
     wanted.spin_us = options.engine == "kernel" ? 0 : options.spin_us;
     wanted.spin_where_it_pays = options.spin_auto;
     return ring::Shared::create(wanted, fallbacks);
 }
 
-engine::EngineOptions engine_options(const Options& options, ring::Shared* ring) {
+engine::EngineOptions engine_options(const Options& options, const ir::Module& module, ring::Shared* ring) {
     engine::EngineOptions wanted{.in_flight = options.in_flight,
                                  .umem_bytes = options.memory,
-                                 .max_files = file_slots(options),
+                                 .max_files = file_slots(options, module),
                                  .use_ring = !options.no_ring,
                                  .ring = ring,
                                  .kernel = options.engine == "kernel",
@@ -222,7 +236,7 @@ std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& opt
                                                               std::shared_ptr<const spec::Loaded> loaded,
                                                               ring::Shared* ring,
                                                               std::optional<engine::Engine::Memory> memory) {
-    const engine::EngineOptions wanted = engine_options(options, ring);
+    const engine::EngineOptions wanted = engine_options(options, loaded->module(), ring);
     auto ports = ports_of(options, loaded->module());
     if (!ports) return std::unexpected(ports.error());
     auto plan = service::plan_of(loaded->module(), wanted.kernel);
@@ -247,8 +261,8 @@ std::expected<void, std::string> make_room(const Options& options, const Edition
     constexpr rlim_t kLeastSpare = 256;
     const rlim_t connections = edition.serves() ? options.server.connections : 0;
     const rlim_t spare = connections != 0 ? kLeastSpare : 0;
-    const rlim_t wanted =
-        kOthers + connections + spare + 2 * options.files.size() + kOfInterface * options.server.interfaces.size();
+    const rlim_t wanted = kOthers + connections + spare + 2 * count_files(options, edition.loaded->module()) +
+                          kOfInterface * options.server.interfaces.size();
     rlimit limit{};
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
     for (const rlim_t each : {wanted - spare + std::max(spare, connections), wanted}) {
@@ -269,7 +283,7 @@ std::expected<void, Problem> look_at_given(const Options& options, Edition& edit
     if (files->empty()) return {};
     const ir::Module& module = edition.loaded->module();
     edition.files = std::move(*files);
-    for (const std::uint32_t i : classes_of_one_file(module, edition.files))
+    for (const std::uint32_t i : classes_of_one_file(options, module))
         edition.files.push_back({module.files[i].pattern, {}, i, 0});
     const service::Files named = edition.named_files();
     for (const service::EndpointPlan& plan : edition.plan) {

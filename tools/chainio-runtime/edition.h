@@ -45,10 +45,10 @@ bool tries(const Options& options);
 std::string why_untried(const Options& options);
 std::expected<std::shared_ptr<const spec::Loaded>, Problem> load(const Options& options);
 // The ring that the sockets, the reads of all editions and the daemon's waiting share.
-std::expected<std::unique_ptr<ring::Shared>, std::string> make_ring(const Options& options,
+std::expected<std::unique_ptr<ring::Shared>, std::string> make_ring(const Options& options, const ir::Module& module,
                                                                     metrics::Fallbacks& fallbacks);
 // What an edition's engine is to be; `ring` may be null: it then looks for one of its own.
-engine::EngineOptions engine_options(const Options& options, ring::Shared* ring);
+engine::EngineOptions engine_options(const Options& options, const ir::Module& module, ring::Shared* ring);
 // Without memory that was prepared for it (preparation.h) it makes its own.
 std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& options,
                                                               std::shared_ptr<const spec::Loaded> loaded,

@@ -88,7 +88,7 @@ int run(const Options& options) {
     if (!loaded) return fail(loaded.error().code, loaded.error().message);
     metrics::Fallbacks fallbacks;
     // Where there is none, that matters only if something needs it, and is said then.
-    auto ring = make_ring(options, fallbacks);
+    auto ring = make_ring(options, (*loaded)->module(), fallbacks);
     auto edition = make_edition(options, *loaded, ring ? ring->get() : nullptr);
     if (!edition) return fail(edition.error().code, edition.error().message);
 

@@ -46,7 +46,7 @@ std::expected<void, std::string> Service::make_server(Edition& edition) {
 std::expected<void, std::string> Service::make_server_outside(Edition& edition, const service::ServerOptions& wanted) {
     if (ring_ == nullptr) {
         // Once more for the reason.
-        auto ring = make_ring(options_, fallbacks_);
+        auto ring = make_ring(options_, edition.loaded->module(), fallbacks_);
         if (!ring) return std::unexpected(ring.error());
         return std::unexpected(std::string("the io_uring can be had only since the start; start again"));
     }

@@ -33,7 +33,7 @@ std::string said_at_the_end(unsigned frames) {
     options.server.address = "127.0.0.1";
     options.server.connections = 4;
     metrics::Fallbacks fallbacks;
-    auto ring = make_ring(options, fallbacks);
+    auto ring = make_ring(options, {}, fallbacks);
     EXPECT_TRUE(ring) << ring.error();
     auto edition = make_edition(options, service::compiled(kSpec), ring->get());
     EXPECT_TRUE(edition) << edition.error().message;

@@ -48,7 +48,7 @@ class Watch : public testing::Test {
         options_.socket = folder_ + "/socket";
         options_.files = {"rows=" + path()};
         edition_.reset();
-        auto ring = make_ring(options_, fallbacks_);
+        auto ring = make_ring(options_, {}, fallbacks_);
         ASSERT_TRUE(ring) << ring.error();
         ring_ = std::move(*ring);
         auto edition = make_edition(options_, service::compiled(spec), ring_.get());
