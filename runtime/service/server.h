@@ -349,8 +349,8 @@ class Server {
     std::vector<std::uint32_t> free_xdp_;  // places for what comes by an interface
     std::uint64_t looked_ns_ = 0;          // into their rings
     std::size_t backlog_ = 0;              // what came there while nobody could look, and was not taken yet
-    std::uint64_t backlog_until_ns_ = 0;   // when that is none any more, unless it goes on
-    bool backlog_moves_ = false;           // some was taken since that was said
+    std::uint64_t backlog_held_ns_ = 0;    // how long none of it has been taken
+    bool backlog_moves_ = false;           // some was taken since the last look
     bool backlog_overdue_ = false;         // chains do not go on: until the rings are empty, all is taken that came
     metrics::Fallbacks* fallbacks_ = nullptr;
     std::vector<NetEvent> events_;

@@ -368,11 +368,13 @@ std::uint64_t Server::interface_dropped(std::size_t number) const {
 
 // What came while this thread could not look is no overload: as long as the rings hold it, it is taken as chains end,
 // and nothing is shed. For a while only: where chains do not go on, all of it is taken, and the least urgent are told,
-// however often others have the processor meanwhile.
+// however often others have the processor meanwhile. Chains that end then are heard of later, so that such a time
+// counts as no longer than the shortest of them.
 void Server::look_for_backlog() {
     if (interfaces_.empty()) return;
     const std::uint64_t now = now_ns(), away = now - std::exchange(looked_ns_, now);
-    if (backlog_ != 0 && now >= backlog_until_ns_) {
+    backlog_held_ns_ = std::exchange(backlog_moves_, false) ? 0 : backlog_held_ns_ + std::min(away, kAway);
+    if (backlog_ != 0 && backlog_held_ns_ >= kBacklogFor) {
         backlog_ = 0;
         backlog_overdue_ = true;
     }
@@ -382,8 +384,7 @@ void Server::look_for_backlog() {
         if (interface.port != nullptr) came += interface.port->came();
     backlog_overdue_ = backlog_overdue_ && came != 0;
     if (away < kAway || backlog_overdue_) return;
-    const bool moves = std::exchange(backlog_moves_, false);
-    if (backlog_ == 0 || moves) backlog_until_ns_ = now + kBacklogFor;
+    if (backlog_ == 0) backlog_held_ns_ = 0;
     backlog_ = came;
 }
 
