@@ -27,10 +27,12 @@ std::optional<Source> source_of(std::span<const std::uint8_t> peer) {
 }
 
 // What is sent to an address of one's own leaves from that address, and what is sent elsewhere does not. To connect a
-// socket of datagrams sends nothing.
+// socket of datagrams sends nothing. Addresses of IPv4 are for it too, whatever net.ipv6.bindv6only says.
 bool is_own(const Source& source) {
     const int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return false;
+    const int of_six_only = 0;
+    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &of_six_only, sizeof of_six_only);
     sockaddr_in6 there{}, here{};
     there.sin6_family = AF_INET6;
     there.sin6_port = htons(source.port);

@@ -1,8 +1,17 @@
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <netinet/in.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
 
 #include "runtime/service/own_source.h"
+#include "tests/support/in_child.h"
 
 namespace chainio::service {
 namespace {
@@ -49,6 +58,29 @@ TEST(OwnSource, IsOneWhoseAddressTheMachineHas) {
     // For documentation: nobody has them.
     EXPECT_FALSE(is_own(*source_of(bytes_of(four("192.0.2.77", 7001)))));
     EXPECT_FALSE(is_own(*source_of(bytes_of(six("2001:db8::77", 7001)))));
+}
+
+// A network of the process's own, whose one interface is up, and in which sockets of IPv6 are of that alone.
+bool enter_network_of_ipv6_only() {
+    if (unshare(CLONE_NEWNET) != 0) return false;
+    const int setting = open("/proc/sys/net/ipv6/bindv6only", O_WRONLY | O_CLOEXEC);
+    const int asked = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    ifreq loopback{};
+    std::strcpy(loopback.ifr_name, "lo");
+    loopback.ifr_flags = IFF_UP;
+    const bool is_set = setting >= 0 && write(setting, "1", 1) == 1 && ioctl(asked, SIOCSIFFLAGS, &loopback) == 0;
+    close(setting);
+    close(asked);
+    return is_set;
+}
+
+TEST(OwnSource, IsOneOfIPv4WhereSocketsOfIPv6AreOfThatAlone) {
+    const int found = tests::in_child([] {
+        if (!enter_network_of_ipv6_only()) return 77;
+        return is_own(*source_of(bytes_of(four("127.0.0.1", 7001)))) ? 0 : 1;
+    });
+    if (found == 77) GTEST_SKIP() << "this process may not have a network of its own";
+    EXPECT_EQ(found, 0);
 }
 
 }  // namespace
