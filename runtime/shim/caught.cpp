@@ -168,7 +168,7 @@ bool look(long number, const Arguments& in, long& result) {
     counted->rewriting.calls.fetch_add(1, std::memory_order_relaxed);
     if (chainio_catch_missed != 0)
         counted->rewriting.missed.fetch_add(std::exchange(chainio_catch_missed, 0), std::memory_order_relaxed);
-    if (number != SYS_arch_prctl) return seen_by_number(six, SaidBy::kernel, number, in, result);
+    if (number != SYS_arch_prctl) return seen_by_number(six, number, in, result);
     if (in.a == ARCH_SET_FS)
         end_catching("it moves its thread-local memory; from then on its own system calls are not seen");
     return false;

@@ -85,7 +85,7 @@ bool read_by_number(Six call, long number, const Arguments& in, long& result) {
 }
 
 // Of a socket that does not block, the call says that it is under way: the kernel's own way, or libc's.
-bool connects(long result, SaidBy by) { return result == 0 || fails_with(result, EINPROGRESS, by); }
+bool connects(long result) { return result == 0 || result == -EINPROGRESS || (result == -1 && errno == EINPROGRESS); }
 
 void before_close(long number, const Arguments& in) {
     if (number == SYS_close) return closing(static_cast<int>(in.a));
@@ -164,7 +164,7 @@ void before_sandbox(long number, const Arguments& in) {
 
 }  // namespace
 
-bool seen_by_number(Six call, SaidBy by, long number, const Arguments& in, long& result) {
+bool seen_by_number(Six call, long number, const Arguments& in, long& result) {
     switch (number) {
 #ifdef SYS_open
         case SYS_open:
@@ -198,13 +198,13 @@ bool seen_by_number(Six call, SaidBy by, long number, const Arguments& in, long&
             return false;
         case SYS_umount2: {
             const auto unmount = [&] { return call(number, in.a, in.b, in.c, in.d, in.e, in.f); };
-            result = without_open_files(EBUSY, unmount, by);
+            result = without_open_files(EBUSY, unmount);
             return true;
         }
         case SYS_fcntl:
             if (in.b == F_SETLEASE) {
                 const auto set = [&] { return call(number, in.a, in.b, in.c, in.d, in.e, in.f); };
-                result = leased(static_cast<int>(in.a), in.c, set, by);
+                result = leased(static_cast<int>(in.a), in.c, set);
                 return true;
             }
             [[fallthrough]];
@@ -235,7 +235,7 @@ bool seen_by_number(Six call, SaidBy by, long number, const Arguments& in, long&
         case SYS_io_uring_setup:
         case SYS_io_setup:
             result = call(number, in.a, in.b, in.c, in.d, in.e, in.f);
-            if (result >= 0 || (number == SYS_connect && connects(result, by))) after_call(number, in, result);
+            if (result >= 0 || (number == SYS_connect && connects(result))) after_call(number, in, result);
             return true;
         default: return false;
     }
@@ -246,7 +246,7 @@ bool seen_by_number(Six call, SaidBy by, long number, const Arguments& in, long&
 CHAINIO_CALL(long, syscall, long number, long a, long b, long c, long d, long e, long f) {
     auto* next = CHAINIO_NEXT(syscall);
     long result = 0;
-    if (seen_by_number(next, SaidBy::libc, number, {a, b, c, d, e, f}, result)) return result;
+    if (seen_by_number(next, number, {a, b, c, d, e, f}, result)) return result;
     [[clang::musttail]] return next(number, a, b, c, d, e, f);
 }
 

@@ -3,9 +3,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-#include <cerrno>
 #include <cstddef>
-#include <cstdint>
 
 namespace chainio::shim {
 
@@ -38,12 +36,6 @@ inline long raw_call(long number, long a = 0, long b = 0, long c = 0, long d = 0
 
 inline long word(const volatile void* pointer) { return reinterpret_cast<long>(pointer); }
 inline bool failed(long result) { return result < 0 && result >= -4095; }
-
-// Who says how a call has ended: libc by errno, the kernel by the result, of which -1 is an error like others.
-enum class SaidBy : std::uint8_t { libc, kernel };
-inline bool fails_with(long result, int error, SaidBy by) {
-    return by == SaidBy::kernel ? result == -error : result == -1 && errno == error;
-}
 
 // Bytes of the program, which may have given any address: the kernel reads them.
 inline bool read_safely(long address, void* to, std::size_t bytes) {

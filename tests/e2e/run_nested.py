@@ -18,7 +18,6 @@ chain ahead on read(notes) as r { prefetch r.file at 512KiB for 64KiB }
 PROGRAM = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <grp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -33,8 +32,7 @@ static void sandbox(int lives) {
     if (unshare(CLONE_NEWPID) != 0) _exit(77);
     pid_t c = fork();
     if (c == 0) {
-        gid_t groups[1000]; for (int i = 0; i < 1000; ++i) groups[i] = 4000000000u + i;  // what the kernel says of it is long
-        if (lives) { if (geteuid() == 0) CHECK(setgroups(1000, groups) == 0); look(); CHECK(write(has_read[1], "x", 1) == 1 && read(go[0], b, 1) == 1); look(); exit(0); }
+        if (lives) { look(); CHECK(write(has_read[1], "x", 1) == 1 && read(go[0], b, 1) == 1); look(); exit(0); }
         pthread_t t; CHECK(pthread_create(&t, 0, looks, 0) == 0 && read(has_read[0], b, 1) == 1); exit(0);
     }
     int s; CHECK(waitpid(c, &s, 0) == c); if (!WIFEXITED(s)) _exit(98);
