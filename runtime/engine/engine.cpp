@@ -31,13 +31,17 @@ std::size_t automatic_umem(const EngineOptions& options) {
 
 // What an engine's memory is made of, and what to say where it is more than there is.
 struct Wanted {
-    std::size_t blocks = 0, kept = 0;
+    std::size_t blocks = 0, packets = 0, kept = 0;
 
-    bool beyond(std::size_t bytes) const { return blocks > bytes || kept > bytes - blocks; }
+    bool beyond(std::size_t bytes) const {
+        return blocks > bytes || packets > bytes - blocks || kept > bytes - blocks - packets;
+    }
     std::unexpected<std::string> refused(const std::string& of) const {
-        return std::unexpected(std::to_string(blocks / kMiB) + " MiB of block memory (--memory) and " +
-                               std::to_string(kept / kMiB) + " MiB for the caches of file classes are more than " + of +
-                               "; ask for less");
+        const std::string of_interfaces =
+            packets == 0 ? "" : ", " + std::to_string(packets / kMiB) + " MiB for the packets of interfaces";
+        return std::unexpected(std::to_string(blocks / kMiB) + " MiB of block memory (--memory)" + of_interfaces +
+                               " and " + std::to_string(kept / kMiB) +
+                               " MiB for the caches of file classes are more than " + of + "; ask for less");
     }
 };
 
@@ -54,7 +58,7 @@ std::expected<umem::Region, std::string> make_region(const Wanted& wanted, const
     const umem::Bound machine = umem::memory_of_machine();
     if (wanted.beyond(machine.bytes)) return wanted.refused(machine.of);
     const std::size_t bytes =
-        (wanted.blocks + wanted.kept + umem::kSlabBytes - 1) / umem::kSlabBytes * umem::kSlabBytes;
+        (wanted.blocks + wanted.packets + wanted.kept + umem::kSlabBytes - 1) / umem::kSlabBytes * umem::kSlabBytes;
     auto region = umem::Region::create(bytes, options.huge_pages);
     if (!region || region->huge()) return region;
     // Whoever calls a chain with the memory that is had without asking does not pay for reading the limits.
@@ -101,7 +105,7 @@ std::expected<Engine::Memory, std::string> Engine::make_memory(const spec::Loade
     for (const auto& files : spec.module().files) {
         if (!options.kernel && files.immutable && files.cache_levels != 0) kept_bytes += files.cache_bytes;
     }
-    auto region = make_region({umem_bytes, kept_bytes}, options);
+    auto region = make_region({umem_bytes, options.packet_bytes, kept_bytes}, options);
     if (!region) return std::unexpected(region.error());
     if (options.huge_pages && options.all_memory_at_once) region->gather();
 
@@ -111,7 +115,7 @@ std::expected<Engine::Memory, std::string> Engine::make_memory(const spec::Loade
     const std::size_t stride =
         (std::max<std::size_t>(spec.artifact().layout.total, sizeof(cio_io)) + CIO_PAD + 63) / 64 * 64;
     Memory memory{umem::Slab(std::move(*region)), LazyMemory(stride * options.in_flight * 2),
-                  LazyMemory(reads * sizeof(Read)), static_cast<std::uint32_t>(reads)};
+                  LazyMemory(reads * sizeof(Read)), static_cast<std::uint32_t>(reads), options.packet_bytes};
     if (memory.io.base() == nullptr || memory.reads.base() == nullptr) {
         return std::unexpected("no memory for " + std::to_string(options.in_flight) +
                                " chains in flight; ask for fewer (--in-flight)");
@@ -164,6 +168,7 @@ Engine::Engine(std::shared_ptr<const spec::Loaded> spec, const EngineOptions& op
       module_(spec_->module()),
       options_(options),
       slab_(std::move(memory.slab)),
+      packet_bytes_(memory.packet_bytes),
       files_(options.max_files),
       io_memory_(std::move(memory.io)),
       read_memory_(std::move(memory.reads)),

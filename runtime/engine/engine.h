@@ -28,8 +28,9 @@ constexpr unsigned kMostInFlight = 65536;
 constexpr unsigned kMostFiles = 4096;
 
 struct EngineOptions {
-    unsigned in_flight = 64;     // chains
-    std::size_t umem_bytes = 0;  // memory for blocks; 0: chosen by in_flight. Block caches come on top of it.
+    unsigned in_flight = 64;       // chains
+    std::size_t umem_bytes = 0;    // memory for blocks; 0: chosen by in_flight. Block caches come on top of it.
+    std::size_t packet_bytes = 0;  // and so does this, for the packets of interfaces
     unsigned max_files = 64;
     bool use_ring = true;  // false: plain preads only
     // A ring that others use as well, and whose turns its owner takes: reads go out and come in with these. Without it
@@ -103,6 +104,7 @@ class Engine {
         umem::Slab slab;
         LazyMemory io, reads;
         std::uint32_t read_limit;
+        std::size_t packet_bytes;
     };
     static std::expected<Memory, std::string> make_memory(const spec::Loaded& spec, const EngineOptions& options);
     // In memory that was made with the same spec and options.
@@ -132,6 +134,8 @@ class Engine {
     // A frame for the caller, likewise; blocks that are only kept for later yield to it. kNoFrame: there is none.
     umem::Frame take_frame(std::uint32_t bytes);
     umem::Slab& memory() { return slab_; }
+    // What of it was taken for the packets of interfaces, whatever is in it now.
+    std::size_t packet_bytes() const { return packet_bytes_; }
     // The registered buffer of the ring that it was given in which such bytes of memory() lie; -1: none.
     int buffer_of(const std::uint8_t* data, std::size_t length) const { return backend_->buffer_of(data, length); }
     // Once somebody has let go of locked memory: what of memory() could not be registered with the ring is tried again.
@@ -313,6 +317,7 @@ class Engine {
     metrics::Fallbacks fallbacks_;
     std::vector<metrics::ChainCounters> chain_counters_;
     umem::Slab slab_;
+    std::size_t packet_bytes_;
     std::unique_ptr<Backend> backend_;
     std::unique_ptr<KernelLoop> kernel_;               // null: only the user engine
     bool inside_ = false;                              // chains run by the kernel engine

@@ -31,7 +31,7 @@ constexpr std::uint32_t kHeadroom = 256;       // that the kernel leaves in fron
 constexpr unsigned kLongestAlone = kChunk - kHeadroom - kEthernet - 12;
 constexpr std::uint32_t kLongestPacket = kEthernet + 65535;
 constexpr std::size_t kLine = 64, kFetched = 2 * kLine;  // of a packet: its headers, and where the request begins
-constexpr unsigned kMostQueues = 64, kMostFds = kMostQueues;
+constexpr unsigned kMostFds = kMostQueues;
 
 // What a driver says of itself, from Linux 6.3 on.
 bool driver_has_zero_copy(const Interface& interface) {

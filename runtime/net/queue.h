@@ -14,6 +14,7 @@
 
 namespace chainio::net {
 
+inline constexpr unsigned kMostQueues = 64;    // of an interface, that can be served
 inline constexpr std::uint32_t kChunk = 4096;  // a frame as the kernel sees it
 
 enum class Copy { automatic, copy, zero_copy };

@@ -52,6 +52,9 @@ struct Listening {
 class Server {
   public:
     static constexpr std::uint32_t kXdpPlaces = 1024;  // datagrams of an interface at once
+    // The memory for packets of an interface with so many queues: what waits in them for packets, and as much again for
+    // those that have come and are not answered yet.
+    static std::size_t packet_bytes(unsigned queues);
 
     // A port that is not the spec's, for one service; 0 lets the kernel choose.
     struct Port {
@@ -245,6 +248,7 @@ class Server {
     // server_xdp.cpp
     bool any_by_xdp() const;
     bool is_taken(unsigned number) const;
+    bool has_memory_for(unsigned queues) const;
     void open_interfaces();
     void wait_for_queues();
     void open_busy_interfaces();

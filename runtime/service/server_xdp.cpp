@@ -51,6 +51,18 @@ std::uint16_t destination_port(const std::uint8_t* payload) {
 
 }  // namespace
 
+std::size_t Server::packet_bytes(unsigned queues) {
+    return (std::size_t{queues} * net::PortOptions{}.entries + kXdpPlaces) * net::kChunk;
+}
+
+// What waits in the queues of one more would be taken from the blocks of all requests.
+bool Server::has_memory_for(unsigned queues) const {
+    std::size_t bytes = packet_bytes(queues);
+    for (const Interface& each : interfaces_)
+        if (each.port != nullptr && each.generation == now_.get()) bytes += packet_bytes(each.port->queues());
+    return bytes <= now_->engine.packet_bytes();
+}
+
 bool Server::any_by_xdp() const {
     return std::ranges::any_of(listeners_, [](const Listener& each) { return each.xdp && each.fd >= 0; });
 }
@@ -167,6 +179,11 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
         return fallbacks_->note("xdp-refused", fmt::format("{} is another name of an interface that is taken already: "
                                                            "keep one of the two",
                                                            interface.name));
+    if (found && found->up && found->queues <= net::kMostQueues && !has_memory_for(found->queues))
+        return fallbacks_->note("xdp-refused",
+                                fmt::format("{} has {} queues, for which memory is taken at the start and with each "
+                                            "reload: reload; served via uring until then",
+                                            interface.name, found->queues));
     auto port = net::Port::open(wanted, now_->engine.memory(), *fallbacks_);
     if (!port && port.error().why == net::Refusal::Why::busy && tries > 1) {
         interface.tries = tries - 1;

@@ -2,6 +2,7 @@
 """Interfaces that come, go and come back under a running daemon: AF_XDP is had again, what becomes of it is said and counted, no frame is lost."""
 import contextlib
 import json
+import os
 import pathlib
 import resource
 import signal
@@ -186,6 +187,26 @@ def test_comes_later(folder, pair):
     ip("link", "set", "vc", "name", "vb", namespace=pair.there)
 
 
+def test_comes_with_more_queues(folder):
+    """What waits in its queues has no memory then, and takes none from the requests; a reload has some for it."""
+    usual = os.cpu_count() or 1
+    if usual >= 64:
+        return print("skipped: an interface with more queues than processors: it may have 64")
+    with netns.Pair(queues=min(2 * usual + 1, 64), name="wide") as wide:
+        ip("link", "del", "vb", namespace=wide.there)
+        server = Flapping(folder, wide, "--interface", "vb", "--memory", "2MiB")
+        wide.connect()
+        why = f"vb has {wide.queues} queues, for which memory is taken at the start and with each reload: reload; served via uring until then"
+        until("it is refused", lambda: server.fallbacks("xdp-refused")[-1:] == [(why, 1)])
+        expect("  it has none of the memory", server.all_stats()["frames_in_use"], 0)
+        server.right("  and the socket serves", by_interface=False)
+        server.reload()
+        server.opened(1)
+        server.right("after a reload")
+        server.no_frame_is_lost()
+        expect("ends", server.stop(), 0)
+
+
 @contextlib.contextmanager
 def second(pair):
     """Another pair beside the first: wa (10.10.0.1) here and wb (10.10.0.2) there."""
@@ -291,6 +312,7 @@ def main():
         test_removed(folder, pair)
         test_two(folder, pair)
         test_comes_later(folder, pair)
+        test_comes_with_more_queues(folder)
         test_without_news(folder, pair)
     return runs.ended()
 

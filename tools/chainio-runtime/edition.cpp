@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <thread>
 
 #include "compiler/ir/kernel_handlers.h"
 #include "runtime/net/interface.h"
@@ -19,16 +20,16 @@ constexpr std::size_t kMemoryForInterfaces = std::size_t{64} << 20;  // for bloc
 constexpr unsigned kLeastEntries = 1024, kMostEntries = 4096;        // of the ring
 constexpr unsigned kSeats = 4;  // of the sockets, of two editions, and of what is waited for beside them
 
-// What waits in the queues for packets, and as much again for those that have come and are not answered yet.
+// One that comes later has as many queues as there are processors, unless somebody has set it up otherwise. What is
+// wrong with one is said when it is opened.
 std::size_t packet_memory(const std::vector<std::string>& interfaces) {
-    std::size_t frames = 0;
+    const unsigned usual = std::clamp(std::thread::hardware_concurrency(), 1u, net::kMostQueues);
+    std::size_t bytes = 0;
     for (const std::string& name : interfaces) {
         const auto interface = net::find_interface(name);
-        const std::size_t queues =
-            interface ? interface->queues : 1;  // what is wrong with it is said when it is opened
-        frames += queues * net::PortOptions{}.entries + service::Server::kXdpPlaces;
+        bytes += service::Server::packet_bytes(interface ? std::min(interface->queues, net::kMostQueues) : usual);
     }
-    return frames * net::kChunk;
+    return bytes;
 }
 
 std::unexpected<Problem> problem(int code, std::string message) {
@@ -227,7 +228,7 @@ engine::EngineOptions engine_options(const Options& options, const ir::Module& m
         // Packets are received into the memory that blocks are read into, and blocks are sent from it.
         wanted.least_frame = net::kChunk;
         if (wanted.umem_bytes == 0) wanted.umem_bytes = kMemoryForInterfaces * options.server.interfaces.size();
-        wanted.umem_bytes += packet_memory(options.server.interfaces);
+        wanted.packet_bytes = packet_memory(options.server.interfaces);
     }
     return wanted;
 }
