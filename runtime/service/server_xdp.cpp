@@ -322,7 +322,7 @@ bool Server::interfaces_idle() {
 
 // Whether an interface that is let go of has nothing left to do.
 bool Server::is_over(const Interface& interface) {
-    if (interface.watched != 0 || interface.port->unanswered() != 0) return false;
+    if (interface.watched != 0 || interface.port->unanswered() != 0 || interface.port->came() != 0) return false;
     return interface.port->sending() == 0 || now_ns() >= interface.until_ns;
 }
 
