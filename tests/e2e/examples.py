@@ -215,7 +215,7 @@ def main():
             check("lit -v examples", run([found, "-v", "examples"], env={**os.environ, "CHAINIO_BUILD": str(BUILD), "LIT_OUTPUT": name}))
             copied_configuration(found, pathlib.Path(name) / "a" / "b" / "specs")
     else:
-        print("note: lit is not installed; examples/*.lit did not run")
+        print("skipped: lit is not installed; examples/*.lit did not run")
     sys.exit(1 if failures or runs.failures else 0)
 
 

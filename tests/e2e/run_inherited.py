@@ -262,7 +262,7 @@ def given_up(process, name):
 def test_privileges(folder, spec):
     """chainio gives up what probes need, for good, once the program has got what it would have got without it: by its user, and by what is handed on to it."""
     if os.getuid() != 0:
-        print("note: only root has privileges to hand on")
+        print("skipped: only root has privileges to hand on")
         return
     handed_on = ["setpriv", "--securebits=+noroot", "--inh-caps=-all,+bpf,+perfmon", "--ambient-caps=-all,+bpf,+perfmon"]
     script = ["sh", "-c", "grep -E '^Cap(Prm|Amb)' /proc/self/status; read line; cat *.note > /dev/null; echo; read line"]
@@ -292,7 +292,7 @@ def test_privileges(folder, spec):
 def test_closed_files():
     """Where there is nothing to open in the place of a standard file that is closed, that is said."""
     if os.getuid() != 0:
-        print("note: /dev/null is there, and cannot be taken away without privileges")
+        print("skipped: /dev/null is there, and cannot be taken away without privileges")
         return
     for name, words in (("chainio", ["top"]), ("chainio-runtime", ["--check-system"])):
         script = f'mount -t tmpfs none /dev && exec {shlex.join([str(BUILD / "bin" / name), *words])} <&-'
@@ -440,7 +440,7 @@ def test_no_process(folder, spec):
 def test_without_proc(folder, spec):
     """chainio finds what stands beside it by the path by which it was executed."""
     if os.getuid() != 0:
-        print("note: no mounts without privileges")
+        print("skipped: no mounts without privileges")
         return
     inside = shlex.join(folder.command([*spec, "--quiet"], ["sh", "-c", "cat a.note; exit 5"]))
     done = subprocess.run(["unshare", "-m", "sh", "-c", f"umount -l /proc && exec {inside}"], env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)

@@ -185,7 +185,7 @@ def unprivileged(folder):
     expect("  the other one runs", chain(summary, "opened")["runs"], 1)
     outside = ["unshare", "--user", "--map-root-user"]
     if subprocess.run([*outside, "true"], capture_output=True).returncode != 0:
-        print("note: no user namespaces here")
+        print("skipped: no user namespaces here")
         return
     drop_from_memory(opened)
     file.unlink()
@@ -204,7 +204,7 @@ def two_capabilities(folder):
                 'chain hinted on probe(fire) as p { prefetch data["x"] at 0 for 1 }\nchain heard on probe(put) as p { prefetch data["x"] at 0 for 1 }\n')
     release = list(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
     if release < [6, 6]:
-        print("note: before Linux 6.6 probes need CAP_SYS_ADMIN too")
+        print("skipped: before Linux 6.6 probes need CAP_SYS_ADMIN too")
         return
     only = ["setpriv", "--bounding-set=-all,+bpf,+perfmon", "--inh-caps=-all"]
     file = folder.path / "summary.json"
@@ -264,7 +264,7 @@ def before_it_begins(folder):
         command = [*one, *prefix, *folder.command(["--spec", path, "--json", "--summary", file], ["./parent"])]
         done = subprocess.run(command, env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
         if b"chrt: failed" in done.stderr:
-            print("note: no real-time priorities here:", done.stderr.decode().strip())
+            print("skipped: no real-time priorities here:", done.stderr.decode().strip())
             return
         expect("a program that looks at its server", (done.returncode, runs.json.loads(file.read_text())["refused"]), (0, []))
         expect(f"  which has no privileges any more: {whose}", int(re.search(rb"CapEff:\s*(\w+)", done.stdout)[1], 16) & PRIVILEGES, 0)

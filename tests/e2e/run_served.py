@@ -74,7 +74,7 @@ def test_killed(folder, program):
 def test_refused(folder, program):
     done, summary = folder.summarized(["--spec", "reads.chain", "--no-gate"], [program, "ringed"])
     if b"ring 0" not in done.stderr:
-        print("note: no io_uring here:", done.stderr.decode().strip())
+        print("skipped: no io_uring here:", done.stderr.decode().strip())
     else:
         expect("beside an io_uring nothing is served", summary, lambda s: served(s) == 0 and any("io_uring" in note for note in s["notes"]))
     fill(folder.path)
@@ -113,7 +113,7 @@ def test_ringed_later(folder):
         fill(folder.path)
         done, summary = folder.summarized(["--spec", "reads.chain", "--no-gate"], ["./later", first, more])
         if done.returncode == 77:
-            return print("note: no io_uring here")
+            return print("skipped: no io_uring here")
         if done.returncode != 0 or served(summary) >= 8:
             break
     expect("a ring of a library is named", (done.returncode, summary["notes"]), lambda r: r[0] == 0 and any("io_uring" in note for note in r[1]))
@@ -138,11 +138,11 @@ def has_direct_reads(path):
 def test_in_memory():
     """A file system that copies leaves what is behind the end of a file as it was."""
     if not os.path.isdir(MEMORY):
-        return print(f"note: there is no {MEMORY}")
+        return print(f"skipped: there is no {MEMORY}")
     with runs.Folder(MEMORY) as folder:
         program = prepared(folder)
         if not has_direct_reads(program):
-            return print(f"note: {MEMORY} has no O_DIRECT, Linux 6.6 has")
+            return print(f"skipped: {MEMORY} has no O_DIRECT, Linux 6.6 has")
         test_mode(folder, program, "places", 8)
 
 

@@ -207,7 +207,7 @@ def test_descriptors(folder, spec):
 
 def test_privileges(folder, spec):
     if os.getuid() != 0:
-        print("note: ambient capabilities are not looked at: this user has none")
+        print("skipped: ambient capabilities are not looked at: this user has none")
         return
     kept = ["setpriv", "--inh-caps", "+sys_admin,+perfmon,+bpf", "--ambient-caps", "+sys_admin,+perfmon,+bpf"]
     show = ["grep", "^Cap", "/proc/self/status"]
@@ -227,7 +227,7 @@ def test_limit(folder, spec):
 
 def test_first_process(folder, spec):
     if os.getuid() != 0:
-        print("note: no container without privileges")
+        print("skipped: no container without privileges")
         return
     done = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", *folder.command([*spec, "--quiet"], [PYTHON, "-c", ORPHAN])], env=folder.environment,
                           cwd=folder.path, capture_output=True, timeout=runs.LONGEST)

@@ -52,7 +52,7 @@ def test_rings(folder):
         with folder.start(["--spec", "good.chain", "--json", "--summary", file], ["./ringed", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
             ready = until(p.stdout, "ready")
             if words and int(ready.split()[1]) < 0:
-                print(f"note: no {words[0]} here: {ready}")
+                print(f"skipped: no {words[0]} here: {ready}")
                 named = []
             is_seen(p, has_read=True)
         found = [note for note in json.loads(file.read_text())["notes"] if "its operations" in note]
@@ -113,7 +113,7 @@ def test_many_descriptors(folder):
     for name, command, seen in (("numbered", ["sh", "-c", 'LD_PRELOAD="$LD_PRELOAD:./numbers.so" ./numbered'], (0, 0)), ("many", ["./many"], (1, 2))):
         done, summary = folder.summarized(["--spec", "good.chain"], command)
         if done.returncode == 77:
-            print("note: a process may not have so many descriptors here")
+            print("skipped: a process may not have so many descriptors here")
             continue
         files = summary["classes"][0]
         expect(f"{name}: descriptors above 65,535 work, and are not looked at", (done.returncode, files["opened"], files["reads"]), (0, *seen))
@@ -195,7 +195,7 @@ def test_explain(folder):
     try:
         os.close(os.open(where, os.O_TMPFILE | os.O_RDWR))
     except OSError as error:
-        print(f"note: no files without a name here: {error}")
+        print(f"skipped: no files without a name here: {error}")
         said = [line for line in said if "O_TMPFILE" not in line]
     done = folder.run(["--spec", "both.chain", "--explain"], command)
     text = done.stderr.decode()
@@ -228,7 +228,7 @@ def test_patterns(folder):
 def test_another_user(folder):
     """A program that is started as another user finds no region. In a user namespace the same user may have another number."""
     if os.getuid() != 0:
-        print("note: only root becomes another user")
+        print("skipped: only root becomes another user")
         return
     said = "a program was started as another user than whose the run is, and runs plain: the run's folder is its user's alone; start chainio as that user (once)"
     other = ["setpriv", "--reuid=65534", "--clear-groups"]

@@ -104,14 +104,21 @@ def test_many_lines(server):
                 except BlockingIOError:
                     pass
 
-    alone = rounds(1.0)
-    flooding = threading.Thread(target=flood)
-    flooding.start()
-    time.sleep(0.3)
-    median = rounds(1.0)
-    stop.set()
-    flooding.join()
-    expect("a request beside a flood of lines takes some times as long as alone", median / alone, lambda times: times < 100)
+    for _ in runs.tries():  # others may have the processors in one of the seconds and not in the other
+        stop.clear()
+        before = rounds(1.0)
+        flooding = threading.Thread(target=flood)
+        flooding.start()
+        time.sleep(0.3)
+        beside = rounds(1.0)
+        went_on = flooding.is_alive()
+        stop.set()
+        flooding.join()
+        times = beside / max(before, rounds(1.0))
+        if times < 100 or not went_on:
+            break
+    expect("lines come in a flood", went_on, True)
+    expect("  beside which a request takes some times as long as alone", times, lambda times: times < 100)
 
 
 def test_pipelined(server):

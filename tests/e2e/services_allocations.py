@@ -132,11 +132,17 @@ def by_tcp(connect):
 def hold_to(what, counted, loads, count=2000):
     """Several clients at once, once before it counts, which is when vectors get the sizes that they keep."""
     def all_at_once():
-        threads = [threading.Thread(target=load, args=(count,)) for load in loads]
+        answered = []
+
+        def answered_by(load):
+            load(count)
+            answered.append(count)
+        threads = [threading.Thread(target=answered_by, args=(load,)) for load in loads]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(netns.PATIENCE * 2)
+        expect(f"{what}: each client has its answers", answered, [count] * len(loads))
     all_at_once()
     before = counted.get()
     counted.show(1)

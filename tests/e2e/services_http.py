@@ -130,7 +130,7 @@ def by_hand(ours, rng):
 
 def by_curl(ours, held):
     if not shutil.which("curl"):
-        print("SKIP  curl: it is not installed", flush=True)
+        print("skipped: curl: it is not installed", flush=True)
         return
     url = f"http://127.0.0.1:{ours.port}/"
     done = subprocess.run(["curl", "-sS", "--max-time", "60", url + "a", url + "key7", url + "key8"], capture_output=True)

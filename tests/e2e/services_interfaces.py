@@ -264,7 +264,7 @@ def has_bonds(pair):
     try:
         ip("link", "add", "bond1", "type", "bond", namespace=pair.there)
     except RuntimeError as error:
-        print(f"      no bond is tried, as this kernel has none: {str(error).strip()}")
+        print(f"skipped: bonds, as this kernel has none: {str(error).strip()}")
         return False
     ip("link", "del", "bond1", namespace=pair.there)
     return True

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import daemon  # noqa: E402
@@ -137,6 +138,25 @@ def test_end(folder):
             expect("a second signal ends it with a call that waits", ended(server), (0, given_up.format(0, 1), False))
 
 
+def test_second_signal(folder):
+    """It ends the daemon at once, whatever of a service waits; with one signal it takes five seconds."""
+    for _ in runs.tries():
+        with held_rows(folder) as held:
+            server = Server(folder)
+            with server.connect() as sock:
+                sock.sendall(b"row %d\n" % HELD)
+                until("one waits for the disk", lambda: held.pages)
+                server.process.send_signal(signal.SIGTERM)
+                until("it takes no connection any more", lambda: refuses(server))
+                before = time.monotonic()
+                server.process.send_signal(signal.SIGTERM)
+                how, seconds = ended(server), time.monotonic() - before
+        if seconds < 3:
+            break
+    expect("a second signal ends it with a request that waits: seconds", seconds, lambda seconds: seconds < 3)
+    expect("  and how", how, (0, "stopped after 0 answers; 1 chains are given up, whose reads have not ended\n", False))
+
+
 def given_up(server, held):
     """A client has asked for a row whose read does not end, and is gone: the chain is given up, and its read is left."""
     sock = server.connect()
@@ -234,6 +254,7 @@ def main():
             test_replies_in_front(folder)
             test_calls_that_wait(folder)
             test_end(folder)
+            test_second_signal(folder)
             test_given_up(folder)
         test_turns(folder)
         test_long_chains(folder)

@@ -43,12 +43,14 @@ def begin_of_tail(table):
 
 
 def main():
-    programs = [(name, arguments) for name, arguments in (("leveldb_table", []), ("rocksdb_table", ["5", "crc32c"]))
-                if (BUILD / "tests" / name).exists()]
+    known = {"leveldb_table": [], "rocksdb_table": ["5", "crc32c"]}
+    programs = {name: arguments for name, arguments in known.items() if (BUILD / "tests" / name).exists()}
     if not programs:
         skip("neither libleveldb-dev nor librocksdb-dev is installed")
+    for name in known.keys() - programs:
+        print(f"skipped: lib{name.partition('_')[0]}-dev is not installed")
     run, rng = Run("std/rocksdb_shadow.chain"), random.Random(SEED)
-    for program, arguments in programs:
+    for program, arguments in programs.items():
         for keys, block in ((200, "512"), (60000, "256")):
             table = Table(run, program, [block, "16", *arguments])
             table.write(f"put {hex_of(b'key%08d' % n)} {hex_of(rng.randbytes(80))}" for n in range(keys))

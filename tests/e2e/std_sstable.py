@@ -172,7 +172,7 @@ def main():
             if arguments == ("4096", "16"):
                 check_damage(run, path, keys, owner, rng, run.artifact, True)
     else:
-        run.note("libleveldb-dev is not installed")
+        run.left_out("libleveldb-dev is not installed")
     if (BUILD / "tests" / "rocksdb_table").exists():
         for arguments, count in ((("4096", "16", "5", "crc32c"), 6000), (("4096", "16", "5", "xxh3"), 3000), (("4096", "16", "4", "xxhash64"), 2000),
                                  (("4096", "16", "3", "crc32c"), 2000), (("4096", "16", "2", "crc32c"), 2000),
@@ -182,7 +182,7 @@ def main():
                 check_damage(run, path, keys, owner, rng, run.artifact, arguments[3] == "crc32c")
         check_refusals(run, rng, run.artifact)
     else:
-        run.note("librocksdb-dev is not installed")
+        run.left_out("librocksdb-dev is not installed")
     check_empty(run, run.artifact)
     finish(run)
 

@@ -445,7 +445,7 @@ def lost(run):
     try:
         os.setxattr(path, "security.SMACK64", b"kept")
     except OSError as error:
-        return print(f"note: no label can be given here: {error}")
+        return print(f"skipped: no label can be given here: {error}")
     command = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", BUILD / "bin" / "chainio", "store", "build", path, "--from", "-"]
     done = subprocess.run(command, input=b"k\tv\n", capture_output=True)
     run.same("a label that cannot be kept", (done.returncode, done.stderr.decode()),

@@ -10,6 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LOGS = ROOT / "build" / "check"
 JOBS = os.cpu_count() or 1
 LONG = 30  # seconds
+TO_END = 60  # seconds that what is stopped has
 PATIENCE = 60 if os.environ.get("CHAINIO_SOAK") == "1" else 1  # how much longer than in a check a suite may take
 
 
@@ -32,14 +33,27 @@ class Suite:
         return sum(1 for outcome in self.outcomes if outcome.state == state)
 
 
+def ended(command, seconds, **options):
+    """Its exit code. Before it is killed it is asked to end, so that it takes back what it has made."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            return process.wait(seconds)
+        except BaseException:
+            process.terminate()
+            try:
+                process.wait(TO_END)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            raise
+
+
 def run(command, log, timeout=600, **options):
     """Runs a command with its output in build/check/LOG; gives (exit code, output). A timeout is exit code 124."""
     path = LOGS / log
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "wb") as out:
         try:
-            code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                  timeout=timeout * PATIENCE, cwd=options.pop("cwd", ROOT), **options).returncode
+            code = ended(command, timeout * PATIENCE, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=options.pop("cwd", ROOT), **options)
         except subprocess.TimeoutExpired:
             out.write(f"\nstopped: still running after {timeout * PATIENCE} s\n".encode())
             code = 124

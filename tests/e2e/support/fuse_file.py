@@ -8,6 +8,8 @@ import stat
 import struct
 import threading
 
+import ending  # noqa: F401
+
 IN, OUT = struct.Struct("<IIQQIIII"), struct.Struct("<IiQ")  # what begins a request, and a reply: /usr/include/linux/fuse.h
 FORGET, GETATTR, OPEN, READ, RELEASE, INIT, INTERRUPT, BATCH_FORGET = 2, 3, 14, 15, 18, 26, 36, 42
 VERSION = 7, 38
@@ -30,8 +32,8 @@ def reply_to(what, content, direct):
     return b"" if what == RELEASE else None
 
 
-def serve(device, content, error_of, direct):
-    """Until the file is unmounted. Each read has a thread, so that one which waits holds up no other."""
+def serve(device, content, error_of, direct, answered):
+    """Until the file is unmounted. Each read has a thread, so that one which waits holds up no other; `answered` has its place once it has its answer."""
     def send(unique, body, error=0):
         with contextlib.suppress(FileNotFoundError, ConnectionError, PermissionError):  # nobody waits for it any more, or it was ended
             os.write(device, OUT.pack(OUT.size + len(body), -error, unique) + body)
@@ -39,6 +41,7 @@ def serve(device, content, error_of, direct):
     def read(unique, offset, size):
         error = error_of(offset)
         send(unique, b"" if error else content[offset:offset + size], error)
+        answered(offset)
 
     while True:
         try:
@@ -59,7 +62,7 @@ def serve(device, content, error_of, direct):
 
 
 @contextlib.contextmanager
-def fuse_file(path, content, error_of, direct=False):
+def fuse_file(path, content, error_of, direct=False, answered=lambda offset: None):
     """`path` holds `content` meanwhile. `error_of` has the place of each read, and says which error it ends with, or 0; the read takes as long as it does.
     A read is of a page that is not in memory; with `direct`, it is each that a program does, as long as that one's, and who does it by an io_uring is held up."""
     path.touch()
@@ -68,7 +71,7 @@ def fuse_file(path, content, error_of, direct=False):
         options = f"fd={device},rootmode={MODE:o},user_id=0,group_id=0"
         if libc.mount(b"chainio-test", os.fsencode(path), b"fuse", 0, options.encode()) != 0:
             raise OSError(ctypes.get_errno(), "no FUSE file", str(path))
-        server = threading.Thread(target=serve, args=(device, content, error_of, direct))
+        server = threading.Thread(target=serve, args=(device, content, error_of, direct, answered))
         server.start()
         try:
             yield
@@ -83,9 +86,9 @@ def fuse_file(path, content, error_of, direct=False):
 
 
 class Held:
-    """Reads of pages from that of `begin` on wait until they are let go of."""
+    """Reads of pages from that of `begin` on wait until they are let go of: those that have come, and those that have their answer."""
     def __init__(self, begin):
-        self.begin, self.pages, self.gate = begin // mmap.PAGESIZE * mmap.PAGESIZE, set(), threading.Event()
+        self.begin, self.pages, self.answered, self.gate = begin // mmap.PAGESIZE * mmap.PAGESIZE, set(), set(), threading.Event()
 
     def __call__(self, offset):
         if offset >= self.begin:
@@ -101,7 +104,7 @@ class Held:
 def held_file(path, content, begin):
     """`path` holds `content` meanwhile; reads of pages from that of `begin` on wait until what this gives lets go of them."""
     held = Held(begin)
-    with fuse_file(path, content, held):
+    with fuse_file(path, content, held, answered=held.answered.add):
         try:
             yield held
         finally:

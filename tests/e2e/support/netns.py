@@ -9,6 +9,8 @@ import struct
 import subprocess
 import time
 
+import ending  # noqa: F401
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 PASS = ('__attribute__((section("xdp.frags"), used)) int pass(void *ctx) { return 2; }\n'
@@ -33,10 +35,21 @@ def why_not():
     name = f"chainio-try-{os.getpid()}"
     try:
         ip("netns", "add", name)
-        ip("netns", "del", name)
+        try:
+            refuse_at_once(name)
+        finally:
+            ip("netns", "del", name)
     except (RuntimeError, OSError) as error:
-        return f"network namespaces cannot be made here: {error}"
+        return f"network namespaces of both protocols cannot be made here: {error}"
     return ""
+
+
+def refuse_at_once(namespace):
+    """Each datagram to a port where nobody listens is refused; by default the kernel says so once a second, after the first six."""
+    files = " ".join(f"/proc/sys/net/{name}" for name in ("ipv4/icmp_ratelimit", "ipv6/icmp/ratelimit"))
+    done = subprocess.run(["ip", "netns", "exec", namespace, "sh", "-c", f"for file in {files}; do echo 0 > $file || exit; done"], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr)
 
 
 class Pair:
@@ -51,16 +64,11 @@ class Pair:
                 ip("netns", "add", name)
                 self.made.append(name)
                 ip("link", "set", "lo", "up", namespace=name)
-                self.refuse_at_once(name)
+                refuse_at_once(name)
             self.connect()
         except BaseException:
             self.remove()
             raise
-
-    def refuse_at_once(self, namespace):
-        """Each datagram to a port where nobody listens is refused; by default the kernel says so once a second, after the first six."""
-        files = ("ipv4/icmp_ratelimit", "ipv6/icmp/ratelimit")
-        subprocess.run(self.command(namespace, "sh", "-c", "; ".join(f"echo 0 > /proc/sys/net/{name}" for name in files)), check=True)
 
     def make(self, index):
         many = ["numrxqueues", self.queues, "numtxqueues"]

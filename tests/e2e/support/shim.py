@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 
+import ending  # noqa: F401
+
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[3]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
 LIBRARY = BUILD / "lib" / "libchainio.so"

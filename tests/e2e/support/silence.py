@@ -6,6 +6,8 @@ import select
 import struct
 import threading
 
+import ending  # noqa: F401
+
 SIZE = 1 << 20
 LOOKUP, FORGET, GETATTR, OPEN, READ, STATFS, RELEASE, FLUSH, INIT, INTERRUPT, BATCH_FORGET = 1, 2, 3, 14, 15, 17, 18, 25, 26, 36, 42
 NO_ANSWER = (FORGET, INTERRUPT, BATCH_FORGET)

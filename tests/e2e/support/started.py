@@ -7,6 +7,8 @@ import signal
 import subprocess
 import threading
 
+import ending  # noqa: F401
+
 
 class Started(subprocess.Popen):
     def __exit__(self, error, *rest):
