@@ -1,5 +1,6 @@
 #include "compiler/backends/line_table.h"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 

@@ -1,5 +1,6 @@
 #include "compiler/syntax/failure.h"
 
+#include <algorithm>
 #include <array>
 
 #include "compiler/syntax/characters.h"

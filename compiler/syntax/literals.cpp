@@ -1,5 +1,6 @@
 #include "compiler/syntax/literals.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "compiler/syntax/parse.h"
 
 #include "compiler/syntax/characters.h"

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "compiler/syntax/printer.h"
 
 #include "compiler/syntax/parse.h"

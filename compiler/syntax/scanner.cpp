@@ -1,5 +1,6 @@
 #include "compiler/syntax/scanner.h"
 
+#include <algorithm>
 #include <array>
 #include <unordered_map>
 

@@ -1,5 +1,6 @@
 // The generated parser's view of a vector of tokens.
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include "compiler/syntax/token.h"

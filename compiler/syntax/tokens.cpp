@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "compiler/syntax/tokens.h"
 
 #include "compiler/syntax/codes.h"

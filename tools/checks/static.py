@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 
+import includes
 from report import JOBS, LOGS, ROOT, Outcome, one, run
 
 TIDY_GROUP = 20  # files that clang-tidy reads at a time
@@ -32,7 +33,7 @@ def style():
 def programs():
     """The repository's own checkers, each a program in tools/."""
     own = [one(name, [str(ROOT / "tools" / name)], f"{name}.log") for name in ("arrows", "lengths", "links")]
-    return [*own, unused_usings(), unlicensed_templates()]
+    return [*own, unused_usings(), unincluded(), unlicensed_templates()]
 
 
 def unlicensed_templates():
@@ -40,6 +41,11 @@ def unlicensed_templates():
     licence = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause"
     without = [path.name for path in tracked("bpf-templates/*") if licence not in path.open().readline()]
     return Outcome("licences", "failed" if without else "passed", "\n".join(f"{name}: its first line lacks {licence}" for name in without))
+
+
+def unincluded():
+    complaints = list(includes.missing(ROOT, [path for path in tracked("*.h", "*.cpp") if "bpf-templates" not in path.parts]))
+    return Outcome("includes", "failed" if complaints else "passed", "\n".join(complaints))
 
 
 def unused_usings():

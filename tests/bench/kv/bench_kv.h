@@ -1,6 +1,7 @@
 // tools/bench kv: a load generator that verifies every reply, and servers to compare with, each as well as it can be
 // written by hand. Items are numbered; keys and values follow from the number.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -2,6 +2,7 @@
 #pragma once
 #include <sqlite3.h>
 
+#include <cstdint>
 #include <expected>
 #include <memory>
 #include <span>

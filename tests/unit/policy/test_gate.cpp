@@ -1,6 +1,7 @@
 // The gate as pure maths: when it goes off, when it comes back, and what it costs in between.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
