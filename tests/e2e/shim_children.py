@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 """Children that have their parent's memory and descriptors of their own: what they read by a number is not told of as the parent's file."""
-from support.shim import Checks, Server, summary
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+from shim import Checks, Server, summary  # noqa: E402
 
 HEAD = """
 #define _GNU_SOURCE

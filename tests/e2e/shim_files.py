@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Every way in which a program opens, reads and closes a file: the events are exactly those that the calls say, in their order."""
 import os
+import pathlib
 import resource
 import stat
 import subprocess
+import sys
 
-from support.shim import LIBRARY, UNSEEN_CLOSE, Checks, Server, summary
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+from shim import LIBRARY, UNSEEN_CLOSE, Checks, Server, summary  # noqa: E402
 
 HEAD = """
 #define _GNU_SOURCE

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Files that are opened again and again by a path that has to be resolved: how often the kernel is asked for their names, and that the names
 are right when files and folders change theirs. Functions that libraries have by names that are interposed, while these come and go."""
+import pathlib
 import shutil
 import subprocess
+import sys
 import time
 
-from support.shim import Checks, Server, environment
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+from shim import Checks, Server, environment  # noqa: E402
 
 PROGRAM = """
 #define _GNU_SOURCE

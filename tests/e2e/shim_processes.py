@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Forks, threads, signals, other programs: whose events are posted by whom, and that nothing of the program's own changes."""
 import os
+import pathlib
 import platform
 import shutil
 import signal
 import subprocess
+import sys
 
-from support.shim import BUILD, LIBRARY, Checks, Server, environment, summary
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+from shim import BUILD, LIBRARY, Checks, Server, environment, summary  # noqa: E402
 
 SITES = BUILD / "bin" / "chainio-sites"
 LOADER, NARROW_LOADER = (("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux.so.2") if platform.machine() == "x86_64" else

@@ -7,8 +7,10 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
-from support.shim import BUILD, COMPILER, LIBRARY, ROOT, Checks, Server, environment
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+from shim import BUILD, COMPILER, LIBRARY, ROOT, Checks, Server, environment  # noqa: E402
 
 SQL = """
 create table t(id integer primary key, a int, b text);

@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs
 from run_process import SPEC
-from support.shim import BUILD, Checks, Server
+from shim import BUILD, Checks, Server  # noqa: E402
 
 WAS_LATE = 75
 SITES = BUILD / "bin" / "chainio-sites"

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """System calls that programs make without libc: rewritten, they are seen, and the program notices nothing."""
 import os
+import pathlib
 import platform
 import re
 import subprocess
 import sys
 
-from support.shim import BUILD, COMPILER, Checks, Server, environment, summary
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+from shim import BUILD, COMPILER, Checks, Server, environment, summary  # noqa: E402
 
 SITES = BUILD / "bin" / "chainio-sites"
 # Calls as a program has them that goes past libc: the number in a register that nobody can tell before it runs.

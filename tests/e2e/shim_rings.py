@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 """Who has a ring: images that a process has gone through, and processes that have one number in two PID namespaces."""
-from support.shim import Checks, Server
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+from shim import Checks, Server  # noqa: E402
 
 HEAD = """
 #define _GNU_SOURCE

@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 """Who asks what the kernel knows of seccomp is seen on; who restricts himself by it goes on plain, and only he does. What a filter refuses has not happened."""
-from support.shim import Checks, Server
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+from shim import Checks, Server  # noqa: E402
 
 PROGRAM = r"""
 #define _GNU_SOURCE

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Sockets: which belong to a rule, what is peeked when they become readable, and what the program then receives all the same."""
 import os
+import pathlib
 import socket
 import subprocess
+import sys
 
-from support.netns import held_port
-from support.shim import UNSEEN_CLOSE, Checks, Server, environment, summary
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+from netns import held_port  # noqa: E402
+from shim import UNSEEN_CLOSE, Checks, Server, environment, summary  # noqa: E402
 
 HEAD = """
 #define _GNU_SOURCE

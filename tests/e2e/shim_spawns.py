@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Programs that posix_spawn starts from another folder than the caller's: a relative path leads elsewhere there, and nothing is said of what it leads to here.
 Programs that are executed by a descriptor, and by the system call's number. Children that are made by it share no descriptors with their parent."""
+import pathlib
 import platform
 import shutil
+import sys
 
-from support.shim import Checks, Server
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+from shim import Checks, Server  # noqa: E402
 
 PROGRAM = r"""
 #define _GNU_SOURCE

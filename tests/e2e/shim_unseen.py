@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Ways to read that the library cannot see, and says so: rings that a library of the program sets up, wherever that one is found, and POSIX AIO."""
+import pathlib
 import subprocess
+import sys
 
-from support.rings import LIBURING
-from support.shim import Checks, Server
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+from rings import LIBURING  # noqa: E402
+from shim import Checks, Server  # noqa: E402
 
 IO_URING, POSIX_AIO = 1, 16
 # A library that a program opens, and that is linked to the one with the rings.
