@@ -87,6 +87,14 @@ void watch(int epoll_descriptor, int fd, std::uint64_t data) {
     place_for->epoll.store(epoll, std::memory_order_release);
 }
 
+// What comes with its data from now on is something else.
+void watch_no_more(int epoll_descriptor, int fd) {
+    Slot* slot = table.watched(fd);
+    if (!slot || slot->kind() != Kind::socket || in_vfork_child()) return;
+    auto epoll = static_cast<std::uint32_t>(epoll_descriptor) + 1;
+    slot->link.compare_exchange_strong(epoll, 0, std::memory_order_relaxed);
+}
+
 int descriptor_of(int epoll_descriptor, std::uint64_t data) {
     const Registered* all = registered.load(std::memory_order_acquire);
     const auto epoll = static_cast<std::uint32_t>(epoll_descriptor) + 1;
@@ -113,11 +121,44 @@ bool knows_a_disk() {
     return found && found->disks[0].device.load(std::memory_order_relaxed) != 0;
 }
 
+// Unlike a receive, the question leaves an error of the socket for the program.
+bool holds_bytes(int descriptor) {
+    int bytes = 0;
+    return !failed(raw_call(SYS_ioctl, descriptor, FIONREAD, word(&bytes))) && bytes > 0;
+}
+
+bool readable_without_error(int descriptor) {
+    pollfd one{descriptor, POLLIN, 0};
+    timespec at_once{};
+    return raw_call(SYS_ppoll, word(&one), 1, word(&at_once), 0, 0) == 1 &&
+           (one.revents & (POLLIN | POLLERR)) == POLLIN;
+}
+
+bool is_tcp(const Slot& slot) {
+    const Region* found = live_region();
+    return found && found->plan.sockets[slot.rule() % kMaxSockets].tcp != 0;
+}
+
+// Whether a look leaves an error of the socket for the program. A stream gives its bytes first, which a reset does not
+// take away, so that none can come between the question and the look. Of datagrams the error comes first.
+bool leaves_error(const Slot& slot, int descriptor) {
+    return is_tcp(slot) ? holds_bytes(descriptor) : readable_without_error(descriptor);
+}
+
+// Whoever says that it is readable may mean another one: epoll's data does not say which, and select says nothing of
+// errors.
+bool may_look(int descriptor) {
+    const Slot* slot = table.watched(descriptor);
+    return slot && slot->kind() == Kind::socket && !(slot->peeked.load(std::memory_order_relaxed) & kPosted) &&
+           wants(*slot, kPostReady) && leaves_error(*slot, descriptor);
+}
+
 // The sockets that the program has come back with from a wait.
 class Round {
   public:
     Round() { begin_anew(); }
     void look_at(int descriptor) {
+        if (!may_look(descriptor)) return;
         const Told told = peek_ready(descriptor);
         posted_ = posted_ || told == Told::server;
         asked_ += told != Told::nobody;
@@ -132,25 +173,9 @@ class Round {
     std::uint32_t asked_ = 0;
 };
 
-// Unlike a receive, the question leaves an error of the socket for the program.
-bool holds_bytes(int descriptor) {
-    int bytes = 0;
-    return !failed(raw_call(SYS_ioctl, descriptor, FIONREAD, word(&bytes))) && bytes > 0;
-}
-
-// A look at a socket with an error would take the error away; select says nothing of errors.
-bool readable_without_error(int descriptor) {
-    pollfd one{descriptor, POLLIN, 0};
-    timespec at_once{};
-    return raw_call(SYS_ppoll, word(&one), 1, word(&at_once), 0, 0) == 1 &&
-           (one.revents & (POLLIN | POLLERR)) == POLLIN;
-}
-
 bool may_be_asked_on(int descriptor) {
     const Slot* slot = table.watched(descriptor);
-    const Region* found = live_region();
-    return slot && found && slot->kind() == Kind::socket && found->plan.sockets[slot->rule() % kMaxSockets].tcp != 0 &&
-           wants(*slot, kPostReady);
+    return slot && slot->kind() == Kind::socket && is_tcp(*slot) && wants(*slot, kPostReady);
 }
 
 // Sockets in the thread's list. A signal handler that receives as well may have gone further than its end.
@@ -223,7 +248,6 @@ int epoll_ready(int epoll_descriptor, const epoll_event* events, int count) {
     const int first = helps_itself() ? 0 : 1;
     for (int i = first; i < first + count; ++i) {
         const epoll_event& event = events[i % count];
-        // A look at a socket with an error would take the error away.
         if ((event.events & (EPOLLIN | EPOLLERR)) != EPOLLIN) continue;
         const int fd = descriptor_of(epoll_descriptor, event.data.u64);
         if (fd >= 0) round.look_at(fd);
@@ -233,7 +257,8 @@ int epoll_ready(int epoll_descriptor, const epoll_event* events, int count) {
 }
 
 void epoll_changed(int epoll, int operation, int fd, const epoll_event* event) {
-    if (event && operation != EPOLL_CTL_DEL && table.watched(fd)) [[unlikely]]
+    if (operation == EPOLL_CTL_DEL) return watch_no_more(epoll, fd);
+    if (event && table.watched(fd)) [[unlikely]]
         watch(epoll, fd, event->data.u64);
 }
 
@@ -257,7 +282,7 @@ int select_ready(int size, const fd_set* readable, int count) {
     // By words and not by FD_ISSET, since programs use sets that are longer than FD_SETSIZE.
     const auto* words = reinterpret_cast<const fd_mask*>(readable);
     for (int fd = 0; fd < std::min(size, table.highest() + 1); ++fd)
-        if (words[fd / kBits] >> fd % kBits & 1 && table.watched(fd) && readable_without_error(fd)) round.look_at(fd);
+        if (words[fd / kBits] >> fd % kBits & 1) round.look_at(fd);
     round.end();
     return count;
 }

@@ -56,6 +56,17 @@ static int datagram(const char* text) {
 /* Waits until so many bytes can be received, which a busy kernel hands on later than they were sent. */
 static void came(int s, int bytes) { for (int there = 0; there < bytes; usleep(100)) CHECK(ioctl(s, FIONREAD, &there) == 0); }
 static void failed(int s) { struct pollfd p = {s, 0, 0}; CHECK(syscall(SYS_ppoll, &p, 1, 0, 0, 8) == 1 && p.revents == POLLERR); }
+/* Ends the connection so that the other end has an error, and waits for that. */
+static void reset(int end, int s) {
+    CHECK(setsockopt(end, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)) == 0 && close(end) == 0);
+    struct pollfd p = {s, 0, 0}; CHECK(syscall(SYS_ppoll, &p, 1, 0, 0, 8) == 1 && p.revents & POLLERR);
+}
+/* What nobody matches is readable, and comes out of the epoll as what the data says. */
+static void pipe_beside(int e, unsigned long data) {
+    int p[2]; struct epoll_event y = {EPOLLIN, {.u64 = data}};
+    CHECK(pipe(p) == 0 && write(p[1], "x", 1) == 1 && epoll_ctl(e, EPOLL_CTL_ADD, p[0], &y) == 0);
+}
+static int pending(int s) { int error = 0; socklen_t n = sizeof error; CHECK(getsockopt(s, SOL_SOCKET, SO_ERROR, &error, &n) == 0); return error; }
 /* The last bytes before memory that nobody may touch. */
 static char* edge(int bytes) { char* m = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); CHECK(munmap(m + 4096, 4096) == 0); return m + 4096 - bytes; }
 static void got(const char* text, ssize_t n) { CHECK(n == strlen(text) && memcmp(b, text, n) == 0); }
@@ -160,6 +171,20 @@ CASES += [
     ("sockets with the same data, one of them gone", "s = taken(\"one\"); e = watch(s, EPOLLIN, 7); int s1 = s; struct epoll_event y = {EPOLLIN, {.u64 = 7}};"
      "for (int i = 0; i < 2; ++i) { peer = client(\"\"); s = accept(listener, 0, 0); CHECK(epoll_ctl(e, EPOLL_CTL_ADD, s, &y) == 0); if (i == 0) close(s); }"
      "CHECK(epoll_wait(e, x, 8, 9000) > 0); got(\"one\", read(s1, b, 9));", HELLO_ONE),
+    *((f"a reset socket beside a pipe with the same data, {what}", "s = taken(\"\"); e = watch(s, EPOLLIN, 7); pipe_beside(e, 7); reset(peer, s); CHECK(epoll_wait(e, x, 8, 9000) == 2);"
+       + body, []) for what, body in (("read", "CHECK(read(s, b, 9) == -1 && errno == ECONNRESET);"), ("SO_ERROR", "CHECK(pending(s) == ECONNRESET);"))),
+    ("a socket that was reset behind a request beside a pipe with the same data", "s = taken(\"hello\"); came(s, 5); e = watch(s, EPOLLIN, 7); pipe_beside(e, 7); reset(peer, s);"
+     "CHECK(epoll_wait(e, x, 8, 9000) == 2); got(\"hello\", read(s, b, 99)); CHECK(read(s, b, 9) == -1 && errno == ECONNRESET);", HELLO),
+    ("UDP, an error that waits beside a pipe with the same data", "s = datagram(\"udp\"); int gone = socket(AF_INET, SOCK_DGRAM, 0); struct sockaddr_in y = at(0); socklen_t n = sizeof y;"
+     "CHECK(bind(gone, (void*)&y, n) == 0 && getsockname(gone, (void*)&y, &n) == 0); close(gone); CHECK(connect(s, (void*)&y, n) == 0 && send(s, \"x\", 1, 0) == 1); came(s, 3); failed(s);"
+     "e = watch(s, EPOLLIN, 7); pipe_beside(e, 7); CHECK(epoll_wait(e, x, 8, 9000) == 2); CHECK(recv(s, b, 99, 0) == -1 && errno == ECONNREFUSED); got(\"udp\", recv(s, b, 99, 0));",
+     [("ready", 1, "udp")]),
+    ("a socket that nobody waits for any more, its data used again", "s = taken(\"hello\"); came(s, 5); e = watch(s, EPOLLIN, 7); CHECK(epoll_ctl(e, EPOLL_CTL_DEL, s, 0) == 0);"
+     "pipe_beside(e, 7); CHECK(epoll_wait(e, x, 8, 9000) == 1);", []),
+    ("the same past libc", "s = taken(\"hello\"); came(s, 5); e = watch(s, EPOLLIN, 7); CHECK(syscall(SYS_epoll_ctl, e, EPOLL_CTL_DEL, s, 0) == 0);"
+     "pipe_beside(e, 7); CHECK(epoll_wait(e, x, 8, 9000) == 1);", []),
+    ("a socket that another epoll watches as well", "s = taken(\"hello\"); came(s, 5); int old = watch(s, EPOLLIN, 7); e = watch(s, EPOLLIN, 8); CHECK(epoll_ctl(old, EPOLL_CTL_DEL, s, 0) == 0);"
+     "CHECK(epoll_wait(e, x, 8, 9000) == 1);", HELLO),
     ("a socket whose looks have an offset", "s = taken(\"hello\"); int o = 0; CHECK(setsockopt(s, SOL_SOCKET, SO_PEEK_OFF, &o, sizeof o) == 0 || errno == EOPNOTSUPP); close(s);"
      "s = own_listener(SOCK_DGRAM); CHECK(setsockopt(s, SOL_SOCKET, SO_PEEK_OFF, &o, sizeof o) == 0); int c = socket(AF_INET, SOCK_DGRAM, 0); struct sockaddr_in t = at(port);"
      "CHECK(sendto(c, \"hello\", 5, 0, (void*)&t, sizeof t) == 5); e = watch(s, EPOLLIN, 1); CHECK(epoll_wait(e, x, 8, 9000) == 1); got(\"he\", recv(s, b, 2, MSG_PEEK));"
