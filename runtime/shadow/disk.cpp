@@ -31,6 +31,9 @@ struct Cachestat {
 
 constexpr std::uint64_t kLongestBlindWait = 100'000;  // ns, while reads are under way and events wake nobody
 
+// What the next call may well do.
+bool is_passing(int error) { return error == -EINTR || error == -EAGAIN || error == -EBUSY || error == -ETIME; }
+
 timespec time_of(std::uint64_t ns) {
     return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
 }
@@ -88,12 +91,33 @@ io_uring_sqe* Disk::next_sqe() {
     io_uring_sqe* sqe = io_uring_get_sqe(ring_->get());
     if (sqe != nullptr || !bind()) return sqe;
     calls_++;
-    io_uring_submit(ring_->get());
-    return io_uring_get_sqe(ring_->get());
+    const int result = io_uring_submit(ring_->get());
+    if (result < 0 && !is_passing(result)) fail(result);
+    return error_ == 0 ? io_uring_get_sqe(ring_->get()) : nullptr;
+}
+
+// Of what the kernel has not taken it knows nothing: that ends here. What it has taken it may still write.
+void Disk::fail(int error) {
+    error_ = error;
+    const io_uring_sq& queue = ring_->get()->sq;
+    const unsigned first = *queue.khead, count = io_uring_sq_ready(ring_->get());
+    for (unsigned i = 0; i < count; i++) {
+        const std::uint64_t user_data = queue.sqes[(first + i) & queue.ring_mask].user_data;
+        if (user_data == kWake) {
+            wake_armed_ = false;
+        } else {
+            take(user_data, error);
+        }
+    }
+}
+
+std::string Disk::failure() const {
+    return error_ == 0 ? std::string() : std::string("io_uring_enter: ") + std::strerror(-error_);
 }
 
 void Disk::push(const engine::ReadOp& op) {
     if (!ring_) return plain_.push_back(op);
+    if (error_ != 0) return ready_.push_back({op.token, error_});
     io_uring_sqe* sqe = next_sqe();
     const std::uint32_t number = watcher_.read_begins(op);
     if (sqe == nullptr) {
@@ -116,7 +140,7 @@ bool Disk::fetch(int fd, std::uint64_t offset, std::uint32_t length, std::uint32
         fetched_.push_back({number, error != 0 ? -error : static_cast<std::int32_t>(length)});
         return true;
     }
-    if (fetches_ >= depth_) return false;
+    if (error_ != 0 || fetches_ >= depth_) return false;
     io_uring_sqe* sqe = next_sqe();
     if (sqe == nullptr) return false;
     io_uring_prep_read(sqe, fd, to != nullptr ? to : scratch_.data(), length, offset);
@@ -221,18 +245,29 @@ void Disk::read_plainly() {
     plain_.clear();
 }
 
+// A ring that has failed still hands out what it was given before, if it can be asked.
+int Disk::enter_ring(unsigned wait_for) {
+    io_uring* ring = ring_->get();
+    if (error_ != 0 && under_way_ == 0) return error_;
+    calls_++;
+    if (error_ != 0)
+        return io_uring_enter(static_cast<unsigned>(ring->ring_fd), 0, wait_for, IORING_ENTER_GETEVENTS, nullptr);
+    const int result = wait_for == 0 ? io_uring_submit_and_get_events(ring) : io_uring_submit_and_wait(ring, wait_for);
+    if (result >= 0 || is_passing(result)) return 0;
+    fail(result);
+    return result;
+}
+
 int Disk::enter(unsigned wait_for, std::span<engine::ReadDone> done) {
     knows_blocks_ = false;
     if (!ring_) {
         read_plainly();
     } else {
         if (!bind()) return -EEXIST;
-        calls_++;
         const unsigned wanted = wait_for > ready_.size() ? wait_for - static_cast<unsigned>(ready_.size()) : 0;
-        const int result =
-            wanted == 0 ? io_uring_submit_and_get_events(ring_->get()) : io_uring_submit_and_wait(ring_->get(), wanted);
-        if (result < 0 && result != -EINTR && result != -EAGAIN && result != -EBUSY) return result;
+        const int result = enter_ring(wanted);
         reap();
+        if (result < 0 && wait_for > ready_.size()) return result;
     }
     const std::size_t count = std::min(done.size(), ready_.size());
     std::copy_n(ready_.begin(), count, done.begin());
@@ -339,13 +374,14 @@ void Disk::arm_wake(std::atomic<std::uint32_t>& word) {
 }
 
 void Disk::wait(std::atomic<std::uint32_t>& word, std::uint64_t ns, bool for_reads) {
-    if (!fetched_.empty() || !ready_.empty() || !plain_.empty()) return;
+    if (error_ == 0 && (!fetched_.empty() || !ready_.empty() || !plain_.empty())) return;
     knows_blocks_ = false;
-    // Who wakes `word` wakes one that waits for it: while the ring still does, nobody else would hear of it.
-    const bool ring_waits = (for_reads || wake_armed_) && ring_ && bind();
+    // Who wakes `word` wakes one that waits for it: while the ring still does, nobody else would hear of it. Of one
+    // that has failed this costs a single sleep.
+    const bool ring_waits = (for_reads || wake_armed_) && ring_ && error_ == 0 && bind();
     if (ring_waits) arm_wake(word);
     calls_++;
-    if (!ring_waits || (!can_wake_ && under_way_ == 0)) {
+    if (!ring_waits || error_ != 0 || (!can_wake_ && under_way_ == 0)) {
         const timespec time = time_of(ns);
         syscall(SYS_futex, &word, FUTEX_WAIT, 1, &time, nullptr, 0);
         return;
@@ -353,7 +389,8 @@ void Disk::wait(std::atomic<std::uint32_t>& word, std::uint64_t ns, bool for_rea
     if (!can_wake_) ns = std::min(ns, kLongestBlindWait);
     __kernel_timespec time{static_cast<std::int64_t>(ns / 1'000'000'000), static_cast<long long>(ns % 1'000'000'000)};
     io_uring_cqe* cqe = nullptr;
-    io_uring_submit_and_wait_timeout(ring_->get(), &cqe, 1, &time, nullptr);
+    const int result = io_uring_submit_and_wait_timeout(ring_->get(), &cqe, 1, &time, nullptr);
+    if (result < 0 && !is_passing(result)) fail(result);
     reap();
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/engine/backend.h"
@@ -58,6 +59,9 @@ class Disk final : public engine::Backend {
     // Its bytes go to `to` where that is given, which must stay until it is done; not without a ring.
     bool fetch(int fd, std::uint64_t offset, std::uint32_t length, std::uint32_t number, std::uint8_t* to = nullptr);
     bool reads_to_memory() const { return ring_.has_value(); }
+    // Of the ring; empty: none. From then on nothing begins that needs one, what the kernel had not taken yet ends with
+    // the error, and wait() sleeps without it. What the kernel had taken ends when it does.
+    std::string failure() const;
     // Has the kernel begin to read a range, of which nobody hears when it has come. False, and noted: it does not.
     // `at_once`: of so many bytes it begins all, which are those that it reads ahead.
     bool begin_read(int fd, std::uint64_t offset, std::uint64_t length, std::uint64_t at_once);
@@ -69,7 +73,8 @@ class Disk final : public engine::Backend {
     void clear_fetched() { fetched_.clear(); }
 
     // Sleeps until somebody wakes `word` (which must still be 1), a signal comes, or the time is over; with `for_reads`
-    // also until a read is done. Returns at once when there is something to take already.
+    // also until a read is done. Returns at once when there is something to take already, but for a ring that has
+    // failed.
     void wait(std::atomic<std::uint32_t>& word, std::uint64_t ns, bool for_reads);
     unsigned under_way() const { return under_way_; }
     std::uint64_t calls() const { return calls_; }
@@ -80,6 +85,8 @@ class Disk final : public engine::Backend {
     static constexpr std::uint64_t kFetch = std::uint64_t{1} << 63, kWake = std::uint64_t{1} << 62;
     bool bind();
     void reap();
+    void fail(int error);
+    int enter_ring(unsigned wait_for);
     void take(std::uint64_t user_data, std::int32_t result);
     void arm_wake(std::atomic<std::uint32_t>& word);
     void read_plainly();
@@ -102,6 +109,7 @@ class Disk final : public engine::Backend {
     umem::ZeroedVector<std::uint8_t> scratch_;  // all fetches write here; what they bring is in the page cache
     unsigned under_way_ = 0, fetches_ = 0;
     std::uint64_t calls_ = 0;
+    int error_ = 0;    // of the ring, negative
     long blocks_ = 0;  // blocks_read(), while knows_blocks_
     bool bound_ = false, wake_armed_ = false, can_wake_ = true, can_ask_ = true, can_begin_ = true,
          knows_blocks_ = false;

@@ -97,6 +97,7 @@ class ServerImpl final : public Server {
         return limits;
     }
     bool turn(std::uint64_t now);
+    bool advance();
     unsigned take_probes(unsigned most);
     void switch_probes();
     void keep_house(std::uint64_t now);
@@ -142,24 +143,23 @@ bool ServerImpl::turn(std::uint64_t now) {
         files_.look_again();
     }
     const unsigned events = inbox_.drain(*events_, kEventsAtOnce, look) + take_probes(kEventsAtOnce);
-    bool moved = events_->asked();
+    const bool asked = events_->asked();
     events_->clear_asked();
-    if (failure_.empty()) {
-        auto advanced = ahead_->advance();
-        if (!advanced) {
-            failure_ = advanced.error();
-            ahead_->drop_waiting();
-        } else {
-            moved = moved || *advanced;
-        }
-    } else {
-        ahead_->drop_waiting();
-    }
+    if (!failure_.empty()) ahead_->drop_waiting();
+    const bool moved = advance() || asked;
     if (events != 0) sleep_ns_ = kSleepNs;
     if (events != 0 && spins_) spinning_.found();
     if (events != 0) file_.get().stats.server_ns.fetch_add(now_ns() - now, std::memory_order_relaxed);
     if (now - house_ns_ >= kHousekeepingNs) keep_house(now);
     return moved || events >= kEventsAtOnce;
+}
+
+// A ring that has failed is given nothing more, but what it was given before may still come.
+bool ServerImpl::advance() {
+    const auto advanced = ahead_->advance();
+    if (failure_.empty()) failure_ = advanced ? walks_->disk().failure() : advanced.error();
+    if (!failure_.empty()) ahead_->drop_waiting();
+    return advanced && *advanced;
 }
 
 // Programs that have deleted a file wait for its space. Who asks before the next file is opened is told to go on.
@@ -242,12 +242,13 @@ void ServerImpl::sleep(const std::function<bool()>& stop) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const bool probed = probes_ != nullptr && !probes_->sleep();
     // What is read of a file that was deleted keeps its space until it has ended.
-    const bool hurries = ahead_->hurries() || removals_ != region.let_go.load(std::memory_order_relaxed);
+    const bool hurries =
+        (failure_.empty() && ahead_->hurries()) || removals_ != region.let_go.load(std::memory_order_relaxed);
     // Looking at all rings costs some microseconds, which is much where the end of every read ends the sleep.
     if (!probed && !inbox_.pending(!hurries) && region.removals.load() == removals_ && !stop()) {
         if (!hurries) ahead_->has_slept();
         walks_->disk().wait(region.asleep, sleep_ns_, hurries);
-        if (ahead_->in_flight() == 0) sleep_ns_ = std::min(sleep_ns_ * 2, kIdleNs);
+        if (ahead_->in_flight() == 0 || !failure_.empty()) sleep_ns_ = std::min(sleep_ns_ * 2, kIdleNs);
         region.stats.wakes.fetch_add(1, std::memory_order_relaxed);
     } else {
         new_rings_ns_ = 0;
@@ -291,10 +292,7 @@ std::expected<void, std::string> ServerImpl::finish() {
     // Nobody reads any more what many walks would still bring, and the caller waits for this process.
     if (walks_->in_flight() > kFewWalks) walks_->give_up();
     const std::uint64_t since = now_ns();
-    while (failure_.empty() && ahead_->in_flight() > 0 && now_ns() - since < kLastWaitNs) {
-        auto advanced = ahead_->advance();
-        if (!advanced) failure_ = advanced.error();
-    }
+    while (failure_.empty() && ahead_->in_flight() > 0 && now_ns() - since < kLastWaitNs) advance();
     given_up_ = ahead_->in_flight();
     events_->look_at_processes();
     ranges_.end();

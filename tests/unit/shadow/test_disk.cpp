@@ -10,6 +10,7 @@
 #include "runtime/shadow/ranges.h"
 #include "runtime/shadow/resident.h"
 #include "tests/support/no_walks.h"
+#include "tests/support/refused_call.h"
 #include "tests/unit/shadow/fixture.h"
 
 namespace chainio::shadow::test {
@@ -62,6 +63,50 @@ TEST(Disk, AWakeUpReachesWhoSleepsHoweverTheLastSleepWas) {
     disk.wait(word, kLong, false);
     EXPECT_LT(now_ns() - before, kLong / 2);
     waker.join();
+}
+
+// What the kernel has not taken when it refuses the call has ended; whether it is a call that waits or one that does
+// not.
+TEST(Disk, ARingThatHasFailedIsWaitedForNoMore) {
+    constexpr std::uint64_t kShort = 20'000'000, kLong = 20'000'000'000;
+    const Folder folder;
+    const std::string path = folder.write("f", std::string(2 * kPageBytes, 'x'));
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    for (const bool waits : {false, true}) {
+        std::thread refused([&] {
+            NoWalks watcher;
+            metrics::Fallbacks fallbacks;
+            Disk disk(4, 0, watcher, fallbacks);
+            ASSERT_TRUE(disk.reads_to_memory()) << "there is no io_uring here";
+            std::atomic<std::uint32_t> word{1};
+            ASSERT_TRUE(disk.fetch(fd, 0, kPageBytes, 7));
+            ASSERT_TRUE(happens([&] { return disk.enter(0, {}) == 0 && !disk.fetched().empty(); }));
+            disk.clear_fetched();
+            EXPECT_EQ(disk.failure(), "");
+            ASSERT_TRUE(disk.fetch(fd, kPageBytes, kPageBytes, 8));
+            tests::refuse_call(SYS_io_uring_enter, EPERM);
+            if (waits) {
+                disk.wait(word, kLong, true);
+            } else {
+                EXPECT_EQ(disk.enter(0, {}), 0);
+            }
+            EXPECT_EQ(disk.failure(), "io_uring_enter: Operation not permitted");
+            ASSERT_EQ(disk.fetched().size(), 1u);
+            EXPECT_EQ(disk.fetched()[0].number, 8u);
+            EXPECT_EQ(disk.fetched()[0].result, -EPERM);
+            EXPECT_EQ(disk.under_way(), 0u);
+            EXPECT_FALSE(disk.fetch(fd, 0, kPageBytes, 9)) << "nothing begins any more";
+            EXPECT_LT(disk.enter(1, {}), 0) << "nor is anything waited for";
+            for (const bool for_reads : {false, true}) {
+                const std::uint64_t before = now_ns();
+                disk.wait(word, kShort, for_reads);
+                EXPECT_GE(now_ns() - before, kShort) << "it sleeps, whatever is there to be taken";
+            }
+        });
+        refused.join();
+    }
+    close(fd);
 }
 
 // More pages than are looked at in one go, and some of them.

@@ -1,5 +1,6 @@
 // What has failed, or never ends, and what is told of it at the end of a run.
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "tests/support/refused_call.h"
 #include "tests/unit/shadow/asking.h"
 
 namespace chainio::shadow::test {
@@ -72,6 +74,47 @@ TEST_F(Asking, AReadOfAWalkThatIsTriedAgainHasNotFailed) {
     EXPECT_EQ(score_->failures().failed().ranges, 0u);
     walks_->read_done(walks_->read_begins(read), -EIO);
     EXPECT_EQ(score_->failures().failed().ranges, 1u);
+}
+
+// As where there is no memory for a call. The server still hears of what is deleted, and takes no more of a processor
+// than one that has nothing to do.
+TEST(Failed, ARingTakesNeitherAProcessorNorKeepsFilesOpen) {
+    constexpr unsigned kSleeps = 20;
+    constexpr std::uint64_t kShortest = 10 * kMs;
+    const Folder folder;
+    const std::string path = folder.write("a.ptr", std::string(std::size_t{64} * kPage, 'x'));
+    drop_pages(path);
+    const auto server = server_of(R"(
+app asking { files data = "*.ptr" }
+record Page { count: u32le }
+chain at(db: file data, page: u32) -> u8 hops 2 { step there(p: Page at page * 4096 for 4096 in db) { return 1 } }
+chain follow on read(data) as r { prefetch via at(r.file, 40) }
+)");
+    ASSERT_NE(server, nullptr);
+    const tests::MappedRegion mapped(server->region_path());
+    shim::Region& region = *mapped.get();
+    std::atomic<bool> ends{false};
+    std::thread thread([&] {
+        tests::refuse_call(SYS_io_uring_enter, EPERM);
+        EXPECT_TRUE(server->run([&] { return ends.load(); }));
+    });
+    tests::Poster poster(region, 0);
+    EXPECT_TRUE(poster.opened(0, path));
+    EXPECT_TRUE(poster.read(0, path, 0, kPage));
+    EXPECT_TRUE(happens([&] { return region.stats.chains[0].fetches == 1; })) << "of the walk";
+    std::filesystem::remove(path);
+    const std::uint32_t asked = region.removals.fetch_add(1) + 1;
+    EXPECT_TRUE(happens([&] { return region.let_go == asked; })) << "the file is closed";
+    EXPECT_TRUE(happens([&] { return region.holds_files == 0; }));
+    const std::uint64_t wakes = region.stats.wakes, before = now_ns();
+    EXPECT_TRUE(happens([&] { return region.stats.wakes > wakes + kSleeps; }));
+    EXPECT_GE(now_ns() - before, kSleeps * kShortest);
+    ends = true;
+    thread.join();
+    const auto notes = server->report().notes;
+    EXPECT_EQ(std::ranges::count(
+                  notes, "nothing was fetched after an error of the ring: io_uring_enter: Operation not permitted"),
+              1);
 }
 
 // As of a disk that hangs. How long a fetch takes is worth a moment of a processor and no more.
