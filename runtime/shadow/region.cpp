@@ -24,6 +24,7 @@ namespace {
 
 constexpr char kPrefix[] = "chainio-run.";
 constexpr char kFile[] = "/region";
+constexpr char kLastBase[] = "/tmp";
 
 // The process that a run's directory belongs to; 0 when the name is not one of ours.
 pid_t owner_of(const std::string& name) {
@@ -145,9 +146,11 @@ std::vector<std::string> run_bases() {
     std::vector<std::string> bases;
     if (const char* own = std::getenv("XDG_RUNTIME_DIR"); own != nullptr && own[0] == '/') bases.emplace_back(own);
     bases.emplace_back("/dev/shm");
-    bases.emplace_back("/tmp");
+    bases.emplace_back(kLastBase);
     return bases;
 }
+
+void remove_left_overs_in_last_base() { remove_left_overs(kLastBase); }
 
 std::vector<std::string> run_directories_in(const std::string& base) {
     std::vector<std::string> found;
@@ -241,9 +244,13 @@ std::string RegionFile::forbidden() {
 
 std::expected<RegionFile, std::string> RegionFile::create() {
     if (std::string why = forbidden(); !why.empty()) return std::unexpected(std::move(why));
+    const std::vector<std::string> bases = run_bases();
+    // A run with other variables has left it elsewhere.
+    for (const std::string& base : bases)
+        if (base != kLastBase) remove_left_overs(base);
     std::string tried;
-    for (const std::string& base : run_bases()) {
-        remove_left_overs(base);
+    for (const std::string& base : bases) {
+        if (base == kLastBase) remove_left_overs(base);
         auto made = create_in(base);
         if (made) {
             shim::Region& region = made->get();

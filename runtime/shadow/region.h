@@ -49,5 +49,8 @@ shim::Region* map_region(const std::string& path, bool writable);
 // Directories of runs are called chainio-run.PID.XXXXXX; `chainio top` looks for them in the same places.
 std::vector<std::string> run_directories_in(const std::string& base);
 std::vector<std::string> run_bases();
+// What killed runs have left in the base that RegionFile::create() looks into only when it needs that: others may keep
+// so much there that to read its names takes long.
+void remove_left_overs_in_last_base();
 
 }  // namespace chainio::shadow

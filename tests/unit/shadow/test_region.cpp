@@ -80,6 +80,22 @@ TEST_F(Region, OfADeadServerIsCleanedUp) {
     EXPECT_FALSE(left());
 }
 
+// The one that was killed had other variables.
+TEST_F(Region, OfADeadServerIsCleanedUpWhereverItLies) {
+    const pid_t gone = fork();
+    if (gone == 0) _exit(0);
+    ASSERT_EQ(waitpid(gone, nullptr, 0), gone);
+    for (const std::string in : {"/dev/shm", "/tmp"}) {
+        std::string directory = in + "/chainio-run." + std::to_string(gone) + ".XXXXXX";
+        ASSERT_NE(mkdtemp(directory.data()), nullptr);
+        EXPECT_TRUE(make_region(directory + "/region"));
+        server_of(kPointers);
+        if (in == "/tmp") remove_left_overs_in_last_base();
+        EXPECT_FALSE(std::filesystem::exists(directory));
+        std::filesystem::remove_all(directory);
+    }
+}
+
 TEST_F(Region, OfAServerThatOnlyItsLockTellsOfStays) {
     const pid_t gone = fork();
     if (gone == 0) _exit(0);

@@ -391,6 +391,7 @@ std::string summary_of_failure(const RunOptions& options, const Prepared& made, 
 // The rest of a run that has a server; what is to be said in the end, if anything.
 std::string accompany(Prepared& made, const RunOptions& options, Child& child, Beside& server, std::uint64_t since_ns,
                       bool late) {
+    shadow::remove_left_overs_in_last_base();  // while program and server begin
     Farewell farewell = wait_for_both(made.region->get(), child, server, since_ns, late, options.silent());
     if (!farewell.summary.empty() || options.silent()) return std::move(farewell.summary);
     return summary_of_failure(options, made, farewell.end, std::move(farewell.note));
