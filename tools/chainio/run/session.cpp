@@ -164,10 +164,13 @@ std::string not_plain(const RunOptions& options, std::string_view why) {
                        diag::escaped(options.words.front()), why);
 }
 
-// A limit of processes hinders us alone: the program may have this one.
+// A limit of processes hinders us alone: the program may have this one. So does what we add to its environment.
 int not_started(const RunOptions& options, const std::string& program, int error) {
-    if (error != EAGAIN && error != ENOMEM) return cannot_start(options.words.front(), program, error);
-    const std::string why = no_process("it", error);
+    if (error != EAGAIN && error != ENOMEM && error != E2BIG)
+        return cannot_start(options.words.front(), program, error);
+    const std::string why = error == E2BIG ? "its arguments and its environment leave no room for the variables that "
+                                             "ChainIO adds; a larger stack (`ulimit -s`) makes some"
+                                           : no_process("it", error);
     if (!options.strict) return run_plain(options, program, why);
     say(not_plain(options, why));
     return tool::kExitSystem;
