@@ -29,6 +29,7 @@
 // While off, a chain that would gain G a second loses at most longest_pause·G until it is noticed. While on in vain, at
 // most 32 outcomes or `use_window` requests a pause are lost.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -70,6 +71,8 @@ class Gate {
         fetched_ += ranges;
         any_fetched_ = true;
     }
+    // Of these nothing comes, and they are tried again.
+    void take_back_fetched(unsigned ranges) { fetched_ -= std::min<std::uint64_t>(fetched_, ranges); }
     // What a request was for was in memory.
     void in_memory() { in_memory_++; }
     void useful() { outcome(true); }

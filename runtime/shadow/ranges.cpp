@@ -217,8 +217,14 @@ std::uint32_t Ranges::failed(std::uint32_t at) {
     return unread;
 }
 
-void Ranges::take_back(std::uint32_t at) {
-    while (at != kNoRange) drop(std::exchange(at, ranges_[at].more));
+std::uint32_t Ranges::take_back(std::uint32_t at) {
+    std::uint32_t unread = 0;
+    while (at != kNoRange) {
+        const std::uint32_t one = std::exchange(at, ranges_[at].more);
+        unread += ranges_[one].state != State::touched;
+        drop(one);
+    }
+    return unread;
 }
 
 // Whether half of these pages and more are in several ranges: what the program would have had to wait for piece by

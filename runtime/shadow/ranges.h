@@ -67,8 +67,8 @@ class Ranges {
     // Returns how many have failed that nobody had read from yet.
     std::uint32_t failed(std::uint32_t range);
     std::uint64_t file_of(std::uint32_t range) const { return ranges_[range].file; }
-    // It was not begun after all.
-    void take_back(std::uint32_t range);
+    // It was not begun after all. Returns how many nobody had read from yet.
+    std::uint32_t take_back(std::uint32_t range);
     // A walk reads it.
     void walked(std::uint32_t range) { ranges_[range].walked = true; }
     struct Touched {

@@ -138,6 +138,13 @@ void Score::fetched(std::uint32_t chain, std::uint64_t bytes, bool by_program) {
     if (listens(chain) != listens_[chain]) tell_programs();
 }
 
+void Score::take_back_fetched(std::uint32_t chain, std::uint32_t ranges, std::uint64_t bytes) {
+    if (ranges == 0) return;
+    stats(chain).fetches.fetch_sub(ranges, std::memory_order_relaxed);
+    stats(chain).fetched_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+    gates_[chain].take_back_fetched(ranges);
+}
+
 void Score::ran(std::uint32_t chain, bool well, bool asked) {
     if (asked) {
         silence_[chain].asked();

@@ -38,6 +38,8 @@ class Score final : public RangeSink {
     void refused(std::uint32_t chain, unsigned admitted = 1);
     void dropped(std::uint32_t chain, std::uint64_t times = 1) { add(stats(chain).dropped, times); }
     void fetched(std::uint32_t chain, std::uint64_t bytes, bool by_program = false);
+    // So many ranges of what fetched() was told of did not come, are in no outcome, and will be told of again.
+    void take_back_fetched(std::uint32_t chain, std::uint32_t ranges, std::uint64_t bytes);
     // A read on that disk was begun that needs nobody's help: programs may do the same, so many bytes at a time.
     void has_begun(std::uint64_t device, std::uint64_t longest);
     bool knows_disk(std::uint64_t device) const;

@@ -206,12 +206,18 @@ std::uint32_t Walks::read_begins(const engine::ReadOp& op) {
     }
     parts_.ranges.walked(range);
     parts_.score.fetched(slot.chain, op.length);
+    if (handed_.size() <= range) handed_.resize(range + 1);
+    handed_[range] = {slot.chain, op.length};
     return range;
 }
 
 void Walks::read_done(std::uint32_t number, std::int32_t result) {
     if (number == kNoNumber) return;
-    if (result == -EAGAIN || result == -EINTR) return parts_.ranges.take_back(number);  // the engine tries it again
+    if (result == -EAGAIN || result == -EINTR) {
+        // The engine tries it again, and it counts anew; but for what a program has read meanwhile, which came late.
+        const Handed& handed = handed_[number];
+        return parts_.score.take_back_fetched(handed.chain, parts_.ranges.take_back(number), handed.bytes);
+    }
     if (result < 0) {
         const std::uint64_t file = parts_.ranges.file_of(number);
         return parts_.score.could_not_read(parts_.ranges.failed(number), -result, file);

@@ -69,6 +69,10 @@ class Walks final : public ReadWatcher {
         std::optional<std::uint64_t> marks;
         std::uint32_t next_free = kNoRange;
     };
+    // Of a read that the ring was given.
+    struct Handed {
+        std::uint32_t chain = 0, bytes = 0;
+    };
     struct OpenFile {
         const ShadowFile* file = nullptr;
         std::uint32_t file_class = 0;
@@ -90,6 +94,7 @@ class Walks final : public ReadWatcher {
     std::unique_ptr<engine::Engine> engine_;
     std::vector<Slot> slots_;
     std::uint32_t free_slot_ = 0;
+    std::vector<Handed> handed_;  // by the number of its range
     std::vector<OpenFile> open_;
     std::vector<std::uint64_t> key_of_file_;  // by the engine's file slot
     umem::ZeroedVector<Recent> recent_;

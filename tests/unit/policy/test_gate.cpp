@@ -50,6 +50,24 @@ TEST(Gate, IsOnAndStaysOnWhileItPays) {
     EXPECT_NEAR(gate.rate(), 0.7, 0.25);
 }
 
+// A probe ends when all that was fetched has an outcome.
+TEST(Gate, DoesNotWaitForWhatIsTriedAgain) {
+    Gate gate;
+    std::uint64_t now = 1;
+    put_off(gate, now);
+    for (now += 1'000 * kMs; gate.state() == State::off; now += kMs) gate.update(now);
+    ASSERT_EQ(gate.state(), State::probing);
+    while (gate.admit()) {}
+    for (unsigned i = 0; i < 3; i++) {
+        gate.fetched();
+        gate.fetched();
+        gate.take_back_fetched(1);
+        gate.useful();
+    }
+    EXPECT_TRUE(gate.update(now));
+    EXPECT_EQ(gate.state(), State::on);
+}
+
 TEST(Gate, GoesOffAfterThirtyTwoFetchesThatNobodyReads) {
     Gate gate;
     for (unsigned i = 0; i < 31; i++) {

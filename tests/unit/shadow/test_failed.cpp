@@ -70,10 +70,28 @@ TEST_F(Asking, AReadOfAWalkThatIsTriedAgainHasNotFailed) {
     for (const int again : {EAGAIN, EINTR}) {
         walks_->read_done(walks_->read_begins(read), -again);
         EXPECT_EQ(ranges_->known(kFile, 0, kPage), Ranges::Known::none) << "what comes of the next try counts";
+        EXPECT_EQ(stats().fetches, 0u);
+        EXPECT_EQ(stats().fetched_bytes, 0u);
     }
     EXPECT_EQ(score_->failures().failed().ranges, 0u);
     walks_->read_done(walks_->read_begins(read), -EIO);
     EXPECT_EQ(score_->failures().failed().ranges, 1u);
+    EXPECT_EQ(stats().fetches, 1u);
+    EXPECT_EQ(stats().fetched_bytes, kPage);
+}
+
+// What the program has read meanwhile has an outcome, and so has what comes of the next try.
+TEST_F(Asking, AReadOfAWalkThatIsTriedAgainCountsAsOftenAsItHasAnOutcome) {
+    begin(16);
+    constexpr std::uint64_t kFile = 0;
+    const engine::ReadOp read{.offset = 0, .data = nullptr, .length = kPage, .file = 0, .token = 0, .user_data = 0};
+    const std::uint32_t first = walks_->read_begins(read);
+    EXPECT_TRUE(ranges_->read(kFile, 0, kPage, {}));
+    walks_->read_done(first, -EAGAIN);
+    walks_->read_done(walks_->read_begins(read), kPage);
+    ranges_->end();
+    EXPECT_EQ(stats().fetches, 2u);
+    EXPECT_EQ(stats().hits + stats().late + stats().wasted, 2u);
 }
 
 // As where there is no memory for a call. The server still hears of what is deleted, and takes no more of a processor
