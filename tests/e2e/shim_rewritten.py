@@ -295,6 +295,17 @@ def fill(checks):
     path.write_bytes(b"".join(b"line %06d" % i for i in range(1000)))
     return path
 
+# A handler on the stack of the call that it interrupts takes as much of it as it has been promised.
+DEEP = HEAD + r"""
+static void handler(int s) { volatile char all[240 << 10]; for (unsigned i = 0; i < sizeof all; i += 512) all[sizeof all - 1 - i] = 1; }
+int main(int n, char** a) {
+    struct sigaction act = {.sa_handler = handler}; struct itimerval every = {{0, 1000}, {0, 1000}}, none = {0};
+    if (mkfifo(a[2], 0600) || sigaction(SIGALRM, &act, 0) || setitimer(ITIMER_REAL, &every, 0)) return 1;
+    long r; do r = CALL(SYS_openat, AT_FDCWD, a[2], O_RDONLY, 0); while (r != -EINTR); /* nobody writes */
+    setitimer(ITIMER_REAL, &none, 0);
+    return unlink(a[2]) != 0;
+}
+"""
 # Executes what is static by the calls' numbers.
 EXECUTES = HEAD + r"""
 extern char** environ;
@@ -377,6 +388,8 @@ def stays(checks, path):
     for on_own_stack in (0, 1):
         server = both(checks, f"signal handlers, own stack {on_own_stack}", program, path, on_own_stack)
         checks.true("  they were looked at", server.end["rewriting"]["calls"] > 9000 and not refusals(server), server.end)
+    server = both(checks, "a handler that takes much of the stack", checks.compile("deep", DEEP), path, checks.folder / "fifo")
+    checks.true("  it interrupts what is looked at", server.end["rewriting"]["calls"] > 0 and not refusals(server), server.end)
     program = checks.compile("nested", NESTED)
     for how, looked_at in (("set by libc", False), ("set without libc", False), ("that block each other", True)):
         number = ("set by libc", "set without libc", "that block each other").index(how)
