@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """A program whose arguments and environment just fit is started, without what ChainIO would add to them."""
 import os
+import pathlib
 import resource
 import subprocess
 import sys
 
-from support import runs
-from support.runs import expect
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import runs  # noqa: E402
+from runs import expect  # noqa: E402
 
 SPEC = """files notes = "*.note"
 chain head on read(notes) as r { prefetch r.file at 0 for 4KiB }

@@ -6,8 +6,9 @@ import subprocess
 import sys
 import tempfile
 
-from support import runs
-from support.runs import expect
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import runs  # noqa: E402
+from runs import expect  # noqa: E402
 
 SPEC = """files notes = "*.note"
 chain head on read(notes) as r { prefetch r.file at 0 for 4KiB }
