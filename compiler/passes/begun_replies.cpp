@@ -1,36 +1,44 @@
 #include "compiler/passes/begun_replies.h"
 
-#include <algorithm>
+#include <type_traits>
+#include <utility>
 
 #include "compiler/ir/visit.h"
 
 namespace chainio::passes {
 namespace {
 
-bool replies(const ir::Body& body) {
-    return std::ranges::any_of(body, [](const ir::Stmt& stmt) {
-        bool any = std::holds_alternative<ir::Reply>(stmt.node);
-        ir::for_each_body(stmt, [&](const ir::Body& nested) { any = any || replies(nested); });
-        return any;
-    });
-}
+// Whether something may have been replied where the flow goes on: behind a body, and where `break` or `continue` takes
+// it. Both are false where the flow does not come there.
+struct Begun {
+    bool behind = false, left = false;
+    bool any() const { return behind || left; }
+};
 
-bool fails(const ir::Body& body) { return !body.empty() && std::holds_alternative<ir::Fail>(body.back().node); }
-
-// Takes the mark off calls that nothing was replied before; says whether something may have been behind the body.
-bool settle(ir::Body& body, bool begun) {
-    for (ir::Stmt& stmt : body) {
-        if (auto* call = std::get_if<ir::CallChain>(&stmt.node)) call->closes = call->closes && begun;
-        // A round of a loop may come after another one.
-        const auto* loop = std::get_if<ir::Loop>(&stmt.node);
-        const bool before = begun || (loop != nullptr && replies(loop->body));
-        ir::for_each_body(stmt, [&](ir::Body& nested) {
-            const bool behind = settle(nested, before);
-            begun = begun || (behind && !fails(nested));
-        });
+// Takes the mark off calls that nothing was replied before; only looks where the body is constant.
+template <class Body>
+Begun settle(Body& body, bool begun) {
+    constexpr bool only_looks = std::is_const_v<Body>;
+    bool left = false;
+    for (auto& stmt : body) {
+        if constexpr (!only_looks)
+            if (auto* call = std::get_if<ir::CallChain>(&stmt.node)) call->closes = call->closes && begun;
         begun = begun || std::holds_alternative<ir::Reply>(stmt.node);
+        if (auto* branch = std::get_if<ir::If>(&stmt.node)) {
+            const Begun yes = settle(branch->yes, begun), no = settle(branch->no, begun);
+            begun = yes.behind || no.behind;
+            left = left || yes.left || no.left;
+        }
+        if (auto* loop = std::get_if<ir::Loop>(&stmt.node)) {
+            // A round may come after another one, and there may be none.
+            begun = begun || settle(std::as_const(loop->body), begun).any();
+            if constexpr (!only_looks) settle(loop->body, begun);
+        }
+        left = left || (begun && (std::holds_alternative<ir::Break>(stmt.node) ||
+                                  std::holds_alternative<ir::Continue>(stmt.node)));
+        if (ir::is_terminator(stmt)) return {false, left};
     }
-    return begun;
+    return {begun, left};
 }
 
 }  // namespace
