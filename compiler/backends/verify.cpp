@@ -200,21 +200,26 @@ VerifyFailure explain(const Attempt& refused, const BpfObject& object, const std
 
 void verify_program(const std::vector<std::uint8_t>& artifact, const BpfObject& object, const std::string& name,
                     const std::string& entry, VerifyResult& result) {
-    Attempt first = attempt(artifact, entry, kLogStats, kSmallLog);
-    if (first.error == 0) {
-        result.loaded.push_back({name, number_after(first.log, "processed "), verified_stack(first, object, entry),
-                                 number_after(first.log, "peak_states "),
-                                 number_after(first.log, "max_states_per_insn ")});
-        return;
-    }
+    const auto is_loaded = [&](const Attempt& made) {
+        if (made.error != 0) return false;
+        result.loaded.push_back({name, number_after(made.log, "processed "), verified_stack(made, object, entry),
+                                 number_after(made.log, "peak_states "),
+                                 number_after(made.log, "max_states_per_insn ")});
+        return true;
+    };
+    const Attempt first = attempt(artifact, entry, kLogStats, kSmallLog);
+    if (is_loaded(first)) return;
     if (first.error == EPERM && first.log.empty()) {
         result.permitted = false;
         result.why =
             "the kernel refuses to load BPF programs here (EPERM); a container or lockdown forbids the bpf system call";
         return;
     }
-    Attempt again = attempt(artifact, entry, kLogTrace | kLogStats, kBigLog);
-    VerifyFailure failure = explain(again.error != 0 ? again : first, object, entry);
+    // A log that has no room for what the kernel says is an error of its own (ENOSPC), whatever the program is.
+    if (first.error == ENOSPC && is_loaded(attempt(artifact, entry, kLogStats, kBigLog))) return;
+    const Attempt again = attempt(artifact, entry, kLogTrace | kLogStats, kBigLog);
+    if (is_loaded(again)) return;
+    VerifyFailure failure = explain(again, object, entry);
     failure.program = name;
     result.failed.push_back(std::move(failure));
 }
