@@ -98,7 +98,7 @@ Checker::LambdaResult Checker::key_of(const Value& array, const ast::Arg& arg) {
 }
 
 Value Checker::search(Value array, const ast::Expr& e, const ast::Call& n, checked::Search kind) {
-    if (!arguments(n, 1, 1, "a." + n.callee.text + "(key)")) return {};
+    if (!counted(n, 1, 1, "a." + n.callee.text + "(key)")) return {};
     const ast::Arg& arg = n.args[0];
     if (!arg.value || arg.is_max) {
         error(bad_argument, n.callee.span, "`" + n.callee.text + "` takes the key to look for",
@@ -159,7 +159,7 @@ Value Checker::as_pipeline(Value array) {
 }
 
 Value Checker::filter(Value array, const ast::Expr& e, const ast::Call& n) {
-    if (!arguments(n, 1, 1, "a.filter(x => …)")) return {};
+    if (!counted(n, 1, 1, "a.filter(x => …)")) return {};
     if (n.args[0].value || !n.args[0].lambda) {
         error(bad_argument, n.callee.span, "`filter` takes a condition on an element",
               "write `a.filter(x => x.field > 0)`");
@@ -181,7 +181,7 @@ Value Checker::filter(Value array, const ast::Expr& e, const ast::Call& n) {
 
 Value Checker::aggregate(Value array, const ast::Expr& e, const ast::Call& n, checked::Aggregate kind) {
     const bool is_count = kind == checked::Aggregate::count;
-    if (!arguments(n, 0, is_count ? 0 : 1, is_count ? "a.count()" : "a." + n.callee.text + "(x => …)")) return {};
+    if (!counted(n, 0, is_count ? 0 : 1, is_count ? "a.count()" : "a." + n.callee.text + "(x => …)")) return {};
     if (is_count && !is_sequence(array)) {
         Value out = make(ExprKind::array_length, {TypeKind::integer}, e.span);
         out.expr->kids.push_back(std::move(array.expr));

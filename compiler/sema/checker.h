@@ -315,6 +315,7 @@ class Checker {
     Value text_match(Value, const ast::Call&, Span);
     Value unknown_method_of(const Value&, const ast::Call&);
     bool arguments(const ast::Call&, std::size_t low, std::size_t high, const std::string& form);
+    bool counted(const ast::Call&, std::size_t low, std::size_t high, const std::string& form);
     Value element_of(const Value& array, std::uint32_t local, std::string_view name, Span);
     struct LambdaResult {
         checked::Lambda lambda;

@@ -258,7 +258,7 @@ bool Checker::loop_body(const ast::For& n, checked::Stmt& made) {
 
 bool Checker::for_range(const ast::Stmt& s, const ast::For& n, const ast::Call& range, checked::Block& out) {
     Value low, high;
-    if (arguments(range, 2, 2, "range(lo, hi)") && range.args[0].value && range.args[1].value) {
+    if (arguments(range, 2, 2, "range(lo, hi)")) {
         low = count_value(*range.args[0].value, "the begin of a range");
         high = count_value(*range.args[1].value, "the end of a range");
     } else {

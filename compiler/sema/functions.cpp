@@ -36,7 +36,7 @@ bool Checker::bind_argument(const ast::Name& param, const ast::Arg& arg, Binding
     out.name = param.text;
     out.span = param.span;
     out.used = true;
-    if (!arg.value || arg.is_max || arg.by || arg.lambda) {
+    if (!is_plain(arg)) {
         error(bad_argument, arg.value ? arg.value->span : param.span, "an argument of a function is a value",
               "give a value; a lambda cannot be passed");
         return false;
@@ -71,7 +71,7 @@ Value Checker::call_fn(std::uint32_t index, const ast::Call& n, Span span) {
     std::string form = n.callee.text + "(";
     for (const auto& p : fn.fn->params) form += (form.back() == '(' ? "" : ", ") + p.text;
     form += ")";
-    if (!arguments(n, fn.fn->params.size(), fn.fn->params.size(), form)) return {};
+    if (!counted(n, fn.fn->params.size(), fn.fn->params.size(), form)) return {};
     if (fn.active) {
         error(fn_recursion, n.callee.span, "function `" + n.callee.text + "` calls itself",
               "a function is expanded where it is called, so it cannot; loop with `for`, or use a `step`",
@@ -235,13 +235,13 @@ Value Checker::call_chain(std::uint32_t index, const ast::Call& n, Span span) {
         failed_ = true;
         return {};
     }
-    if (!arguments(n, chain.params.size(), chain.params.size(), form)) return {};
+    if (!counted(n, chain.params.size(), chain.params.size(), form)) return {};
     Value out = make(ExprKind::call_chain, chain.returns, span);
     bool ok = true;
     for (std::size_t i = 0; i < n.args.size(); i++) {
         const checked::Param param = chain.params[i];
         const ast::Arg& arg = n.args[i];
-        if (!arg.value || arg.is_max || arg.by) {
+        if (!is_plain(arg)) {
             error(bad_argument, n.callee.span, "an argument of a chain is a value", "write `" + form + "`");
             return {};
         }

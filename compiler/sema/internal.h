@@ -168,6 +168,9 @@ struct Binding {
 // Where an expression or a statement stands.
 enum class Site : std::uint8_t { constant, record, signature, step, done, shadow, handler };
 
+// Whether an argument is a value alone: not `max N`, not a lambda, and no key behind it.
+inline bool is_plain(const ast::Arg& arg) { return arg.value && !arg.is_max && !arg.by && !arg.lambda; }
+
 checked::ExprPtr clone(const checked::Expr&);
 Value clone(const Value&);
 std::string type_name(const checked::Type&);

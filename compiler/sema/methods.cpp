@@ -25,14 +25,38 @@ Value Checker::call(const ast::Expr& e, const ast::Call& n) {
     return n.receiver ? method_call(e, n) : plain_call(e, n);
 }
 
-// The number of arguments, none of which is a lambda or `max N` except where the caller looks for them itself.
-bool Checker::arguments(const ast::Call& n, std::size_t low, std::size_t high, const std::string& form) {
+// The number of arguments. The caller looks at what they are: `max N`, a lambda and a key are no values.
+bool Checker::counted(const ast::Call& n, std::size_t low, std::size_t high, const std::string& form) {
     if (n.args.size() < low || n.args.size() > high) {
         error(argument_count, n.callee.span,
               "`" + n.callee.text + "` takes " +
                   (low == high ? std::to_string(low) : std::to_string(low) + " to " + std::to_string(high)) +
                   (high == 1 ? " argument" : " arguments") + ", and " + std::to_string(n.args.size()) +
                   (n.args.size() == 1 ? " is given" : " are given"),
+              "write `" + form + "`");
+        return false;
+    }
+    return true;
+}
+
+// The arguments of what takes values alone.
+bool Checker::arguments(const ast::Call& n, std::size_t low, std::size_t high, const std::string& form) {
+    if (!counted(n, low, high, form)) return false;
+    for (const ast::Arg& arg : n.args) {
+        if (is_plain(arg)) continue;
+        const bool unread = arg.lambda ? arg.lambda->param.text.empty() : !arg.by && !arg.value;  // and reported
+        if (unread) {
+            failed_ = true;
+            return false;
+        }
+        error(bad_argument,
+              arg.by       ? arg.by->span
+              : arg.lambda ? arg.lambda->param.span
+                           : arg.value->span,
+              "`" + n.callee.text + "` takes values, and this is " +
+                  (arg.is_max  ? "a bound"
+                   : arg.value ? "the key of an element"
+                               : "a function of an element"),
               "write `" + form + "`");
         return false;
     }
@@ -75,11 +99,6 @@ Value Checker::plain_call(const ast::Expr& e, const ast::Call& n) {
 // min and max of two: the larger is chosen by a comparison, each side evaluated once.
 Value Checker::min_max(const ast::Expr& e, const ast::Call& n, bool is_max) {
     if (!arguments(n, 2, 2, n.callee.text + "(a, b)")) return {};
-    if (!n.args[0].value || !n.args[1].value) {
-        error(bad_argument, e.span, "`" + n.callee.text + "` takes two integers",
-              "write `" + n.callee.text + "(a, b)`");
-        return {};
-    }
     Value a = integer(*n.args[0].value, "an argument of `" + n.callee.text + "`"),
           b = integer(*n.args[1].value, "an argument of `" + n.callee.text + "`");
     ast::Unit unit = ast::Unit::none;
@@ -126,12 +145,6 @@ Value Checker::wrap(Value body, const Value& named, checked::ExprPtr first) {
 
 Value Checker::hash_call(const ast::Expr& e, const ast::Call& n, ir::HashAlgo algo) {
     if (!arguments(n, 1, 2, n.callee.text + "(bytes, seed)")) return {};
-    for (const auto& arg : n.args) {
-        if (arg.value && !arg.is_max) continue;
-        error(bad_argument, n.callee.span, "`" + n.callee.text + "` takes bytes and a seed",
-              "write `" + n.callee.text + "(bytes, seed)`");
-        return {};
-    }
     Value data = bytes(*n.args[0].value, "what is hashed");
     Value seed = n.args.size() == 2 ? unsigned_integer(*n.args[1].value, "the seed") : int_constant(0, e.span);
     if (!data || !seed) return {};
@@ -174,13 +187,9 @@ Value Checker::block_method(const ast::Expr& e, const ast::Call& n, bool* handle
     if (literal || event) {
         if (n.callee.text == "record") {
             if (!arguments(n, 1, 2, "block.record(R, offset)") || !need_block(e.span)) return {};
-            if (!n.args[0].value) {
-                error(bad_argument, n.callee.span, "`record` takes the name of a record", "write `block.record(R)`");
-                return {};
-            }
             auto index = record_named(*n.args[0].value);
-            Value at = n.args.size() == 2 && n.args[1].value ? offset_value(*n.args[1].value, "the offset of a record")
-                                                             : int_constant(0, e.span);
+            Value at =
+                n.args.size() == 2 ? offset_value(*n.args[1].value, "the offset of a record") : int_constant(0, e.span);
             if (!index || !at) return {};
             return view_at(std::move(at), *index, e.span);
         }
@@ -228,10 +237,6 @@ Value Checker::view_at(Value offset, std::uint32_t index, Span span) {
 Value Checker::integer_method(Value receiver, const ast::Expr& e, const ast::Call& n) {
     if (n.callee.text != "as") return unknown_method_of(receiver, n);
     if (!arguments(n, 1, 1, "offset.as(Record)")) return {};
-    if (!n.args[0].value) {
-        error(bad_argument, n.callee.span, "`as` takes the name of a record", "write `offset.as(Record)`");
-        return {};
-    }
     auto index = record_named(*n.args[0].value);
     if (!index) return {};
     if (receiver.expr->type.is_signed) {
@@ -264,7 +269,7 @@ Value Checker::bytes_method(Value receiver, const ast::Expr& e, const ast::Call&
     if (name == "split") return split(std::move(receiver), n, e.span);
     if (name == "text") return text_match(std::move(receiver), n, e.span);
     if (name == "byte") {
-        if (!arguments(n, 1, 1, "b.byte(i)") || !n.args[0].value) return {};
+        if (!arguments(n, 1, 1, "b.byte(i)")) return {};
         Value at = count_value(*n.args[0].value, "an index");
         if (!at) return {};
         Value out = make(ExprKind::byte_at, {TypeKind::integer, 8, false}, e.span);
@@ -298,8 +303,8 @@ Value Checker::int_of_bytes(Value data, const ast::Call& n, Span span, bool big,
 }
 
 Value Checker::records_of(Value data, const ast::Call& n, Span span) {
-    if (!arguments(n, 1, 2, "b.records(R, max N)")) return {};
-    if (!n.args[0].value || n.args[0].is_max) {
+    if (!counted(n, 1, 2, "b.records(R, max N)")) return {};
+    if (!is_plain(n.args[0])) {
         error(bad_argument, n.callee.span, "`records` takes the name of a record", "write `records(R, max N)`");
         return {};
     }
@@ -354,9 +359,9 @@ std::optional<std::uint8_t> Checker::one_byte(const ast::Expr& e, const std::str
 // `b.split(" ", 250, max N)`: the byte between the pieces, and the longest piece.
 Value Checker::split(Value data, const ast::Call& n, Span span) {
     const std::string form = "b.split(\" \", 250, max N)";
-    if (!arguments(n, 2, 3, form)) return {};
+    if (!counted(n, 2, 3, form)) return {};
     for (const ast::Arg& arg : {std::cref(n.args[0]), std::cref(n.args[1])}) {
-        if (arg.value && !arg.is_max) continue;
+        if (is_plain(arg)) continue;
         error(bad_argument, n.callee.span,
               "`split` takes the byte between the pieces, and the length of the longest piece", "write `" + form + "`");
         return {};

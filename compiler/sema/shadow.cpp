@@ -154,7 +154,7 @@ bool Checker::sibling_target(const ast::Call& n, checked::Stmt& made) {
                          "write `CLASS.sibling(r, \".ext\")`"));
         return false;
     }
-    if (!arguments(n, 2, 2, "files.sibling(r, \".ext\")") || !n.args[0].value || !n.args[1].value) return false;
+    if (!arguments(n, 2, 2, "files.sibling(r, \".ext\")")) return false;
     const ast::Expr& file = *n.args[0].value;
     const bool is_event = event_of(file) || is_file_of_event(file);
     if (!is_event || !event_has_file()) {
@@ -251,7 +251,7 @@ checked::StmtPtr Checker::via_arguments_of(const ast::Call& call, std::uint32_t 
     for (const auto& p : chain.params)
         form += (form.back() == '(' ? "" : ", ") + (p.kind == ir::Param::Kind::file ? "r.file" : p.name);
     form += ")";
-    if (!arguments(call, chain.params.size(), chain.params.size(), form)) return nullptr;
+    if (!counted(call, chain.params.size(), chain.params.size(), form)) return nullptr;
     auto made = std::make_unique<checked::Stmt>();
     made->kind = StmtKind::prefetch_via;
     made->index = chain_index;
@@ -260,7 +260,7 @@ checked::StmtPtr Checker::via_arguments_of(const ast::Call& call, std::uint32_t 
     for (std::size_t i = 0; i < call.args.size(); i++) {
         const checked::Param& param = chain.params[i];
         const ast::Arg& arg = call.args[i];
-        if (!arg.value) {
+        if (!is_plain(arg)) {
             error(bad_argument, call.callee.span, "an argument of a chain is a value", "write `" + form + "`");
             ok = false;
         } else if (param.kind == ir::Param::Kind::file) {

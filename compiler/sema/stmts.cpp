@@ -326,11 +326,6 @@ bool Checker::variable_method(const ast::Stmt& s, const ast::Call& n, Binding& t
     const bool truncate = n.callee.text == "truncate";
     if (!arguments(n, 1, 1, std::string(target.name) + "." + n.callee.text + (truncate ? "(n)" : "(bytes)")))
         return false;
-    if (!n.args[0].value || n.args[0].is_max) {
-        error(bad_argument, n.callee.span, "`" + n.callee.text + "` takes a value",
-              truncate ? "give the new length" : "give bytes");
-        return false;
-    }
     Value v = truncate ? count_value(*n.args[0].value, "the new length")
                        : bytes(*n.args[0].value, "the argument of `" + n.callee.text + "`");
     if (!v) return false;

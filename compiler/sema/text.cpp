@@ -160,10 +160,6 @@ std::optional<std::uint32_t> Checker::text_named(const ast::Expr& e) {
 
 Value Checker::text_match(Value data, const ast::Call& n, Span span) {
     if (!arguments(n, 1, 1, "b.text(Rule)")) return {};
-    if (!n.args[0].value || n.args[0].is_max) {
-        error(bad_argument, n.callee.span, "`text` takes the name of a text rule", "write `b.text(Rule)`");
-        return {};
-    }
     auto rule = text_named(*n.args[0].value);
     if (!rule) return {};
     if (data.place != Place::block) {
