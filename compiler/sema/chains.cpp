@@ -250,14 +250,21 @@ void Checker::check_limits(ChainScope& chain) {
     std::uint64_t slots = chain.header_fields.size(), bytes = 0;
     for (const auto& p : out.params) {
         slots += p.kind == ir::Param::Kind::scalar ? 1 : p.kind == ir::Param::Kind::bytes ? 2 : 0;
-        if (p.kind == ir::Param::Kind::bytes) bytes += (p.type.max + 7) / 8 * 8;
+        if (p.kind != ir::Param::Kind::bytes) continue;
+        // What callers give begins at multiples of 8; the strings of a probe lie one behind the other.
+        bytes += out.mode == ir::ChainMode::call ? (p.type.max + 7) / 8 * 8 : p.type.max;
     }
     if (slots > kMaxArgSlots) {
         error(too_many_arguments, chain.ast->name.span,
               "the arguments of the chain take " + std::to_string(slots) + " slots",
               "use at most 32: an integer takes one, bytes two, and each header field that is used one");
     }
-    if (bytes > kMaxArgBytes) {
+    if (bytes > kMaxArgBytes && out.mode == ir::ChainMode::on_probe) {
+        error(too_many_arguments, chain.ast->name.span,
+              "the strings of the probe may take " + std::to_string(bytes) + " bytes",
+              "keep them within 4 KiB together: give shorter bounds in cstr(max N)",
+              {{probes_[out.source].first->name.span, "the probe is declared here"}});
+    } else if (bytes > kMaxArgBytes) {
         error(too_many_arguments, chain.ast->name.span,
               "the bytes among the arguments of the chain may take " + std::to_string(bytes) + " bytes",
               "keep them within 4 KiB together: give shorter bounds in bytes(max N)");

@@ -36,6 +36,7 @@ void Checker::check_shadow_chain(ChainScope& chain, checked::Chain& out) {
     block(n.body, out.shadow.block);
     const bool whole = !failed_ && diags_.error_count() == errors;
     failed_ |= failed_before;
+    check_limits(chain);
     const std::uint64_t count = least(out.shadow.block, StmtKind::prefetch, StmtKind::prefetch_via);
     if (count > kMaxPrefetch) {
         error(too_many_prefetches, n.name.span,
