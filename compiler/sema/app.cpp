@@ -65,6 +65,13 @@ void Checker::check_files(std::uint32_t index) {
               "give every field of a header a fixed size, so that it is known how much of a file to read",
               {{records_[symbol->index].span, "the record is declared here"}});
     }
+    // The numbers behind them mean what no field is, such as the file's length.
+    if (header.fields.size() > ir::kMarkField)
+        error(program_too_large, info.header->span,
+              "the header `" + header.name + "` has " + std::to_string(header.fields.size()) +
+                  " fields; the limit is " + std::to_string(ir::kMarkField),
+              "give several bytes that nothing reads one field: `_: bytes(N)`",
+              {{records_[symbol->index].span, "the record is declared here"}});
     const auto named = [&](std::string_view name) {
         const auto it = records_[symbol->index].by_name.find(name);
         return it == records_[symbol->index].by_name.end() ? nullptr : &header.fields[it->second];
@@ -129,6 +136,22 @@ void Checker::warn_same_pattern(std::uint32_t second, std::uint32_t first) {
          "no file is one of the files `" + module_.files[second].info.name + "`: `" + module_.files[first].info.name +
              "` have the same pattern, and a file belongs to the first class that it matches",
          "let the chains be on one of the two classes");
+}
+
+// What names a class or a socket in the artifact has 16 bits.
+void Checker::check_numbers() {
+    const std::string hint = "split it into several specs";
+    if (files_.size() > kMaxClasses)
+        error(program_too_large, files_[kMaxClasses].files->name.span,
+              "the spec has " + std::to_string(files_.size()) + " file classes; the limit is " +
+                  std::to_string(kMaxClasses),
+              hint);
+    if (module_.sockets.size() <= kMaxClasses) return;
+    const auto first = std::ranges::find(socket_numbers_, kMaxClasses);
+    error(program_too_large, sockets_[static_cast<std::size_t>(first - socket_numbers_.begin())].first->name.span,
+          "the spec has " + std::to_string(module_.sockets.size()) + " sockets; the limit is " +
+              std::to_string(kMaxClasses),
+          hint);
 }
 
 void Checker::check_socket(std::uint32_t index) {

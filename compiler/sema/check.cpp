@@ -21,6 +21,7 @@ std::optional<checked::Module> Checker::run() {
     for (std::uint32_t i = 0; i < classes_.size(); i++)
         check_class(*classes_[i].first, module_.classes[i], *classes_[i].second);
     join_sockets();
+    check_numbers();
     join_classes();
     check_merged_classes();
     check_batches();

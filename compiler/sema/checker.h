@@ -16,6 +16,7 @@ inline constexpr std::uint32_t kMaxImplicitLoop = 4096;
 inline constexpr std::uint32_t kMaxState = 4096;
 inline constexpr std::uint32_t kMaxArgSlots = 32;
 inline constexpr std::uint32_t kMaxArgBytes = 4096;
+inline constexpr std::uint32_t kMaxClasses = 65536;  // of files, and sockets
 inline constexpr std::uint32_t kMaxProbes = 32, kMaxProbeArgs = 12, kMaxSyscallArgs = 6;
 inline constexpr std::uint32_t kMaxNext = 16;
 inline constexpr std::uint32_t kMaxArms = 128;       // each nests an `if` in the one before; the IR nests 200 deep
@@ -314,8 +315,8 @@ class Checker {
     Value as_pipeline(Value);
     Value text_match(Value, const ast::Call&, Span);
     Value unknown_method_of(const Value&, const ast::Call&);
-    bool arguments(const ast::Call&, std::size_t low, std::size_t high, const std::string& form);
     bool counted(const ast::Call&, std::size_t low, std::size_t high, const std::string& form);
+    bool arguments(const ast::Call&, std::size_t low, std::size_t high, const std::string& form);
     Value element_of(const Value& array, std::uint32_t local, std::string_view name, Span);
     struct LambdaResult {
         checked::Lambda lambda;
@@ -464,6 +465,7 @@ class Checker {
     bool alike_records(std::uint32_t a, std::uint32_t b) const;
     void warn_patterns();
     void warn_same_pattern(std::uint32_t second, std::uint32_t first);
+    void check_numbers();
     void check_socket(std::uint32_t index);
     void check_class(const ast::PriorityClass&, ir::PriorityClass&, Instance&);
     ir::Batch check_batch(const ast::Batch&, Instance&);

@@ -209,6 +209,7 @@ enum Code : int {
     place_ignored = 415,
     // of the other areas
     internal = 606,
+    program_too_large = 607,
 };
 
 }  // namespace chainio::sema

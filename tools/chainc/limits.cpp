@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "bpf-templates/chainio_step.h"
 #include "compiler/ir/cost.h"
 #include "compiler/ir/size.h"
 #include "tools/chainc/pipeline.h"
@@ -15,6 +16,8 @@
 
 namespace chainio::chainc {
 namespace {
+
+constexpr std::size_t most_header_fields = CIO_MAX_OUT / 8;  // each is 8 bytes of what a program emits
 
 const char* size_hint(ir::ProgramKind kind) {
     return kind == ir::ProgramKind::header ? "a header is read whole; let a step of the chain read what only it needs"
@@ -83,6 +86,15 @@ void check_sizes(Compilation& c, const Places& places) {
                              fmt::format("the strings that the spec's programs use take {} bytes; the limit is {}",
                                          module.literals.size(), ir::kMaxLiterals),
                              "keep long texts in a file that a chain reads, or split it into several artifacts");
+    }
+    for (const ir::FileClass& file : module.files) {
+        if (file.header_fields.size() <= most_header_fields) continue;
+        const auto header = static_cast<std::size_t>(file.header_program);
+        if (!excess(ir::size_of(module.programs[header])).empty()) continue;  // and reported
+        c.diagnostics.report(607, places.of_program(header),
+                             fmt::format("`{}` has {} integers; the limit is {}", module.programs[header].name,
+                                         file.header_fields.size(), most_header_fields),
+                             size_hint(ir::ProgramKind::header));
     }
     for (std::size_t i = 0; i < module.programs.size(); i++) {
         const std::string what = excess(ir::size_of(module.programs[i]));

@@ -24,6 +24,20 @@ elif kind == "header":
     fields = "".join(f"  f{i}: u8\n" for i in range(8200))
     HEAD = f'app t {{ files p = "*" {{ header H }} }}\nrecord H {{\n{fields}}}\nchain c(f: file p) -> u64 {{\n  step s(b: block at 0 for 8) {{\n'
     lines += ["return f.f8199"]
+elif kind == "derived":
+    fields = "".join(f"  let x{i} = {i}\n" for i in range(8192))
+    HEAD = f'app t {{ files p = "*" {{ header H }} }}\nrecord H {{\n  a: u8\n{fields}}}\nchain c(f: file p) -> u64 {{\n  step s(b: block at 0 for 8) {{\n'
+    lines += ["return f.x8191"]
+elif kind == "fields":  # the last one has the number that stands for the mark of a place
+    HEAD = f'app t {{ files p = "*" {{ header H }} }}\nrecord H {{\n{"  _: u8" * 65533}\n  x: u8\n}}\nchain c(f: file p) -> u64 {{\n  step s(b: block at 0 for 8) {{\n'
+    lines += ["return f.x"]
+elif kind == "classes":
+    print("".join(f'files f{i} = "*.{i}"\n' for i in range(65537)) + "chain c(f: file f65536) -> u64 { step s(b: block at 0 for 8) { return 0 } }")
+    sys.exit()
+elif kind == "sockets":  # the first two are one
+    sockets = [f"socket s{i} = {'tcp' if i < 65535 else 'udp'} port {i % 65535 + 1}" for i in range(65537)]
+    print("\n".join(["socket again = tcp port 1", *sockets]))
+    sys.exit()
 elif kind == "branches":  # each of 40 fields needs another one of the two before it on either side
     fields = "".join(f"  let a{i} = x == {i} ? a{i - 1} + y[{i}] : b{i - 1}\n  let b{i} = x == {i} ? b{i - 1} * y[{i}] : a{i - 1}\n" for i in range(1, 41))
     HEAD = HEAD.replace("a: u64le[512]", f"x: u8  y: u8[200]\n  let a0 = x as u64\n  let b0 = y[0] as u64\n{fields}")
