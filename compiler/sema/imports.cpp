@@ -176,10 +176,11 @@ void Checker::apply_defines(Instance& root) {
     for (const auto& [name, define] : options_.defines) {
         Instance::Given given;
         const std::string option = "-D " + name + "=" + define.text + ": ";
-        bool is_files = false;
+        bool is_files = false, is_constant = false;
         for (const auto& item : root.file->items) {
             const auto* param = std::get_if<ast::Param>(&item.node);
             is_files |= param && param->files && param->files->name.text == name;
+            is_constant |= param && !param->files && param->constant.name.text == name;
         }
         if (is_files && define.text.starts_with('"') && define.text.ends_with('"')) {
             error(bad_define_value, {}, option + "the quotes would be part of the pattern",
@@ -188,6 +189,8 @@ void Checker::apply_defines(Instance& root) {
         const auto* text = std::get_if<std::string>(&define.value);
         if (is_files) {
             given.pattern = define.text;
+        } else if (!is_constant) {
+            given.value = int_constant(1, {});  // check_given() says that there is no such parameter
         } else if (text && text->size() > kMaxBlock) {
             error(out_of_range, {}, "-D " + name + ": a string of " + std::to_string(text->size()) + " bytes",
                   "a string has at most " + std::to_string(kMaxBlock) + " bytes");
