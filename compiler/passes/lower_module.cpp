@@ -3,6 +3,7 @@
 
 #include "bpf-templates/chainio_step.h"
 #include "compiler/passes/begun_replies.h"
+#include "compiler/passes/exact_length.h"
 #include "compiler/passes/lower.h"
 #include "compiler/passes/lower_program.h"
 
@@ -36,6 +37,16 @@ std::string name_of_program(const checked::Chain& chain, std::string name) {
     return chain.name + "." + name;
 }
 
+// `return` with a value compares its length itself (Checker::return_bytes).
+void compare_emitted_lengths(ModuleContext& m, const checked::Chain& chain, ir::Chain& out) {
+    if (!chain.emits || !chain.exact) return;
+    std::vector<ir::Program*> steps;
+    for (const ir::Step& step : out.steps) steps.push_back(&m.out.programs[step.program]);
+    ir::Program* done = out.done >= 0 ? &m.out.programs[static_cast<std::size_t>(out.done)] : nullptr;
+    if (compare_emitted(steps, done, chain.returns.max))
+        out.done = add_program(m, comparing_done(name_of_program(chain, "done"), chain.line, chain.returns.max));
+}
+
 void lower_chain(ModuleContext& m, const checked::Chain& chain) {
     ChainContext context(m, chain);
     if (chain.mode == ir::ChainMode::call) {
@@ -58,6 +69,7 @@ void lower_chain(ModuleContext& m, const checked::Chain& chain) {
         done.body(*chain.done);
         context.out.done = add_program(m, done.finish());
     }
+    compare_emitted_lengths(m, chain, context.out);
     if (!context.out.initial_state.empty()) context.out.initial_state.resize(context.out.state_bytes);
     m.out.chains.push_back(std::move(context.out));
 }

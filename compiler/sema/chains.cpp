@@ -221,6 +221,7 @@ void Checker::check_hops(ChainScope& chain) {
 void Checker::check_result(ChainScope& chain) {
     checked::Chain& out = *chain.out;
     out.emits = chain.emits && out.returns.kind == TypeKind::bytes;
+    out.exact = chain.exact_result;
     if (chain.emits && chain.returns_value && !chain.bad_emits && !chain.bad_returns) {
         error(emit_and_return, chain.first_return, "this chain emits its result, and returns one as well",
               "emit everything and end with `return` alone, or return one value",

@@ -286,6 +286,7 @@ struct Chain {
     std::vector<Param> params;
     Type returns;        // none: nothing
     bool emits = false;  // the result is what `emit` wrote
+    bool exact = false;  // a result of bytes is as long as `returns` says
     std::uint32_t hops = 1;
     std::vector<StateVar> state;
     std::vector<Step> steps;  // the first is the entry
