@@ -298,6 +298,7 @@ Value ProgramLowering::merge(Operand condition, const checked::Expr& yes, const 
     } else if (a.kind == Value::Kind::view) {
         result.view = std::make_shared<ViewData>(ViewData{a.view->record, Operand::reg(b_.new_reg()), {}});
         result.view->fields.resize(a.view->record->fields.size());
+        result.view->begins_near = checked::fixed_prefix(*a.view->record) > 0;
     } else {
         assert(a.kind == Value::Kind::array && a.array->stride == b.array->stride);
         result.array = std::make_shared<ArrayData>(*a.array);

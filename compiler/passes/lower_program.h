@@ -110,6 +110,15 @@ class ProgramLowering {
     // How a program ends for bytes that are not there.
     std::uint32_t absent() const { return arriving_ ? CIO_SHORT_READ : CIO_MALFORMED; }
     Operand field_offset(const std::shared_ptr<ViewData>&, std::uint32_t index);
+    void demand_near(Operand at);
+    void begins_near(const std::shared_ptr<ViewData>&);
+    void starts_near(const std::shared_ptr<ViewData>&, std::uint32_t index, Operand start);
+    struct Place {
+        Operand from_record, at;
+        bool is_near;
+    };
+    Place place(const std::shared_ptr<ViewData>&, const checked::Expr&);
+    Operand gap_end(const std::shared_ptr<ViewData>&, std::uint32_t index);
     bool stands_alone(const std::shared_ptr<ViewData>&, std::uint32_t index) const;
     void ends_before(const std::shared_ptr<ViewData>&, std::uint32_t index);
     Operand field_end(const std::shared_ptr<ViewData>&, std::uint32_t index);

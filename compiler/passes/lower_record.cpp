@@ -14,6 +14,19 @@ using View = std::shared_ptr<ViewData>;
 
 namespace {
 
+// Where nothing is: behind all blocks, and so far from the end of the numbers that what a record adds to it, with the
+// records in it, does not come around to their beginning.
+constexpr std::uint64_t kFar = std::uint64_t{1} << 55;
+
+bool is_computed_place(const Field& f) { return f.at && f.at->kind != checked::ExprKind::int_const; }
+
+// Whether the field is always there, and its end in the block wherever that has been computed.
+bool ends_in_block(const Field& f) {
+    return !f.when && !is_gap(f) && f.fixed_size < 0 && f.kind != Field::Kind::derived && f.kind != Field::Kind::record;
+}
+
+bool begins_block(const View& view) { return view->offset.is_imm && view->offset.value == 0; }
+
 Operand plus(ir::Builder& b, Operand base, std::uint64_t more) {
     if (more == 0) return base;
     if (base.is_imm) return Operand::imm(base.value + more);
@@ -40,6 +53,7 @@ Value ProgramLowering::make_view(const checked::Record& record, Operand offset, 
     v.kind = Value::Kind::view;
     v.view = std::make_shared<ViewData>(ViewData{&record, offset, {}});
     v.view->fields.resize(record.fields.size());
+    v.view->begins_near = fixed_prefix(record) > 0 || (offset.is_imm && offset.value <= kFar);
     if (check) check_view(v.view);
     return v;
 }
@@ -197,14 +211,71 @@ Value ProgramLowering::array_field(const View& view, std::uint32_t index) {
 
 Operand ProgramLowering::field_offset(const View& view, std::uint32_t index) {
     const Field& f = view->record->fields[index];
+    if (f.fixed_offset > 0) begins_near(view);
     if (f.fixed_offset >= 0) return plus(b_, view->offset, static_cast<std::uint64_t>(f.fixed_offset));
     FieldMemo& memo = view->fields[index];
     if (memo.offset) return *memo.offset;
-    if (f.at && !is_gap(f))
-        return remember(view, memo.offset, b_.binary(BinOp::add, view->offset, claimed(fixed(in_record(view, *f.at)))));
+    if (f.at && !is_gap(f)) {
+        const Place own = place(view, *f.at);
+        memo.is_near = own.is_near;
+        return remember(view, memo.offset, own.at);
+    }
     if (index == 0) return view->offset;
     ends_before(view, index - 1);
     return remember(view, memo.offset, field_end(view, index - 1));
+}
+
+// A computed place says anything in a damaged file: what wraps around would be other bytes, perhaps those in front of
+// the record. Of a request that is still to come, nothing is claimed to be that far.
+void ProgramLowering::demand_near(Operand at) {
+    if (!arriving_ && b_.bounds().most(at) > kFar) demand_le(at, Operand::imm(kFar), CIO_MALFORMED);
+}
+
+// A view none of whose fields has been looked for yet has been made wherever it was said to begin.
+void ProgramLowering::begins_near(const View& view) {
+    if (view->begins_near) return;
+    demand_near(view->offset);
+    view->begins_near = true;
+    undo_.emplace_back([view] { view->begins_near = false; });
+}
+
+// Before the size of the field is added to where it begins.
+void ProgramLowering::starts_near(const View& view, std::uint32_t index, Operand start) {
+    const std::vector<Field>& fields = view->record->fields;
+    const Field& f = fields[index];
+    if (ends_in_block(f)) return;
+    if (is_computed_place(f)) {
+        if (!view->fields[index].is_near) demand_near(start);
+        return;
+    }
+    if (!view->begins_near && std::none_of(fields.begin(), fields.begin() + index, ends_in_block)) begins_near(view);
+}
+
+// Byte `e` of the record. Where the record begins the block, nothing is added to it here.
+ProgramLowering::Place ProgramLowering::place(const View& view, const checked::Expr& e) {
+    const Operand said = in_record(view, e);
+    Place place{fixed(said), {}, arriving_ || b_.bounds().most(said) <= kFar};
+    if (!begins_block(view)) {
+        begins_near(view);
+        if (!place.is_near) demand_near(place.from_record);
+        place.is_near = true;
+    }
+    place.at = b_.binary(BinOp::add, view->offset, claimed(place.from_record));
+    return place;
+}
+
+// `_: at e` skips forward: what stands behind it would be bytes of the fields before it, otherwise.
+Operand ProgramLowering::gap_end(const View& view, std::uint32_t index) {
+    const Field& f = view->record->fields[index];
+    const Place to = place(view, *f.at);
+    if (!to.is_near) demand_near(to.from_record);
+    if (f.fixed_offset >= 0) {
+        demand_le(Operand::imm(static_cast<std::uint64_t>(f.fixed_offset)), to.from_record, CIO_MALFORMED);
+    } else if (index > 0 && (begins_block(view) || !arriving_)) {
+        ends_before(view, index - 1);
+        demand_le(field_end(view, index - 1), arriving_ ? to.from_record : to.at, CIO_MALFORMED);
+    }
+    return to.at;
 }
 
 // Whether where the field ends is known without that of the one before it.
@@ -212,6 +283,7 @@ bool ProgramLowering::stands_alone(const View& view, std::uint32_t index) const 
     const Field& f = view->record->fields[index];
     const FieldMemo& memo = view->fields[index];
     if (f.kind == Field::Kind::derived) return false;
+    if (is_gap(f) && is_computed_place(f)) return memo.end.has_value();
     return f.at || f.fixed_offset >= 0 || memo.offset || memo.end;
 }
 
@@ -233,8 +305,7 @@ Operand ProgramLowering::field_end(const View& view, std::uint32_t index) {
     if (f.kind == Field::Kind::derived || b_.full()) return view->offset;
     const bool gap = is_gap(f);
     if (gap && f.at->kind == checked::ExprKind::int_const) return plus(b_, view->offset, f.at->value);
-    if (gap)
-        return remember(view, memo.end, b_.binary(BinOp::add, view->offset, claimed(fixed(in_record(view, *f.at)))));
+    if (gap) return remember(view, memo.end, gap_end(view, index));
     if (!f.when) {
         if (f.fixed_offset >= 0 && f.fixed_size >= 0)
             return plus(b_, view->offset, static_cast<std::uint64_t>(f.fixed_offset + f.fixed_size));
@@ -242,6 +313,7 @@ Operand ProgramLowering::field_end(const View& view, std::uint32_t index) {
         return memo.end ? *memo.end : remember(view, memo.end, end);
     }
     Operand start = field_offset(view, index);
+    starts_near(view, index, start);
     return remember(view, memo.end,
                     choose(exists(view, index), [&] { return existing_end(view, index); }, [&] { return start; }));
 }
@@ -266,6 +338,7 @@ Operand ProgramLowering::claimed_end(const View& view, std::uint32_t index) {
 Operand ProgramLowering::existing_end(const View& view, std::uint32_t index) {
     const Field& f = view->record->fields[index];
     Operand start = field_offset(view, index);
+    if (!f.when) starts_near(view, index, start);
     if (f.fixed_size >= 0) return plus(b_, start, static_cast<std::uint64_t>(f.fixed_size));
     switch (f.kind) {
         case Field::Kind::varint: {

@@ -23,12 +23,14 @@ constexpr std::uint32_t window_of(std::uint32_t longest) {
 // on leaving the branch in which it was computed.
 struct FieldMemo {
     std::optional<ir::Operand> offset, end, exists;
+    bool is_near = false;  // nothing that is added to a computed `offset` wraps around
     std::shared_ptr<const Value> value;
 };
 struct ViewData {
     const checked::Record* record = nullptr;
     ir::Operand offset;  // never a register that changes later
     std::vector<FieldMemo> fields;
+    bool begins_near = false;  // nothing that is added to `offset` wraps around
 };
 struct ArrayData {
     const checked::Field* field = nullptr;  // whose elements they are

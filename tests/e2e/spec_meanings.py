@@ -78,6 +78,36 @@ chain said(f: file data, n: u64) -> bytes(8) {
 }
 """
 
+# Where a field is may be computed from the file's bytes, which say anything: it is where they say, or nowhere. Of each chain,
+# `n` is where the record begins.
+PLACES = """
+files data = "*.x"
+record Pair { x: u8  y: u8 }
+record At { p: u64le  v: u8 at p }
+record Behind { p: u64le  a: u8 at p  v: u8 }
+record Absent { p: u64le  a: u8 at p when p == 1  b: u8  v: u8 }
+record Nested { p: u64le  r: Pair at p  v: u8 }
+record Gap { p: u64le  _: at p  v: u8 }
+record Gaps { p: u64le  text: cstr(max 8)  _: at p  _: at p + 1  v: u8 }
+record Small { p: u8  _: bytes(7)  v: u8 at p }
+record First { a: u8 when block.length == 512  v: u8 }
+record Fixed { v: u8 at 3 when block.length == 512 }
+chain at_(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(At).v } }
+chain at_end(f: file data, n: u64) -> u64 { step s(w: block at 0 for 512 in f) { return n.as(At).end } }
+chain behind(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(Behind).v } }
+chain absent(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(Absent).v } }
+chain nested(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(Nested).v } }
+chain gap(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(Gap).v } }
+chain gap_end(f: file data, n: u64) -> u64 { step s(w: block at 0 for 512 in f) { return block.record(Gap, n).end } }
+chain gaps(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(Gaps).v } }
+chain small(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(Small).v } }
+chain first(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(First).v } }
+chain fixed(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(Fixed).v } }
+chain begins(f: file data, n: u64) -> u8 { step s(r: Behind at n for 512 in f) { return r.v } }
+"""
+# The records' places: a good one, some in front of the record or of all, some behind the block, one between 0 and the gap's.
+STORED = [40, 2**64 - 8, 2**64 - 1, 2**64 - 3, 2**63, 600, 9, 4]
+
 
 def little(width, *numbers):
     return {"bytes": {"hex": b"".join(number.to_bytes(width, "little") for number in numbers).hex()}}
@@ -95,6 +125,45 @@ def exact_cases():
         "some": {0: malformed, 7: malformed, 8: little(1, *range(8)), 9: overflow},
         "said": {2: little(8, 2), 3: malformed},
     }
+
+
+def places_data():
+    """At 8 * k, the k-th number; then bytes that say where they are."""
+    head = b"".join(number.to_bytes(8, "little") for number in STORED)
+    return head + bytes(i % 251 for i in range(len(head), 1024))
+
+
+def places_cases():
+    data, malformed = places_data(), {"outcome": "malformed"}
+    cases = {}
+
+    def say(chain, behind, sound=lambda n, p: True):
+        """The chain gives the byte `behind` bytes behind the place, if that is one of the block."""
+        for k, p in enumerate(STORED):
+            n = 8 * k
+            there = sound(n, p) and n + p + behind < 512
+            cases.setdefault(chain, {})[n] = {"value": data[n + p + behind]} if there else malformed
+
+    def zero(n):
+        return data.index(0, n + 8)
+
+    say("at_", 0)
+    say("behind", 1)
+    say("absent", 1)
+    say("nested", 2)
+    say("gap", 0, lambda n, p: p >= 8)
+    say("gaps", 1, lambda n, p: zero(n) <= n + 16 and p >= zero(n) + 1 - n)
+    for k, p in enumerate(STORED):
+        n, far = 8 * k, p >= 2**63
+        cases["small"] = cases.get("small", {}) | {n: {"value": data[n + p % 256]} if n + p % 256 < 512 else malformed}
+        # Where nothing is read, a record may end behind the block.
+        cases["at_end"] = cases.get("at_end", {}) | {n: malformed if far else {"value": n + p + 1}}
+        cases["gap_end"] = cases.get("gap_end", {}) | {n: malformed if far or p < 8 else {"value": n + p + 1}}
+        cases["begins"] = cases.get("begins", {}) | {n: malformed if p + 1 >= 512 else {"value": data[n + p + 1]}}
+    for n in (0, 300, 510, 511, 512, 2**63, 2**64 - 4, 2**64 - 3, 2**64 - 1):
+        cases["first"] = cases.get("first", {}) | {n: {"value": data[n + 1]} if n + 1 < 512 else malformed}
+        cases["fixed"] = cases.get("fixed", {}) | {n: {"value": data[n + 3]} if n + 3 < 512 else malformed}
+    return cases
 
 
 def run(folder, name, spec, data, cases):
@@ -119,7 +188,9 @@ def run(folder, name, spec, data, cases):
 def main():
     with tempfile.TemporaryDirectory(prefix="chainio-spec-meanings-") as name:
         folder = pathlib.Path(name)
-        sys.exit(run(folder, "exact", EXACT, bytes(i % 256 for i in range(512)), exact_cases()))
+        failed = run(folder, "exact", EXACT, bytes(i % 256 for i in range(512)), exact_cases())
+        failed += run(folder, "places", PLACES, places_data(), places_cases())
+        sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":
