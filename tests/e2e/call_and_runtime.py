@@ -401,7 +401,7 @@ def test_python_misuse(app, tree, keys):
     expect("python: an artifact with a zero byte", refusal(lambda: chainio.open(f"{app}\0x")), ("ValueError", f"the path '{app}\\x00x' has a zero byte in it"))
     with chainio.open(app, in_flight=0) as handle:
         index = handle.file(tree)
-        row = {"index": index, "key": 42}
+        row, odd, shown = {"index": index, "key": 42}, f"{app}-\u00e4".encode() + b"\xff", f"{app}-\u00e4\\xff"
         expect("python: 0 is as many as C's 0", handle.call("lookup", **row).value, 294)
         for what, call, wanted in (
             ("a file with a zero byte", lambda: handle.file(f"{tree}\0x"), ("ValueError", f"the path '{tree}\\x00x' has a zero byte in it")),
@@ -411,6 +411,8 @@ def test_python_misuse(app, tree, keys):
             ("a number for a file", lambda: handle.close_file(3), ("TypeError", "3 is no file; give what `file()` returned")),
             ("a row that is none", lambda: list(handle.map("lookup", [row, None, row])), ("TypeError", "a row of chain 'lookup' is a dict of its parameters, not None")),
             ("less than no row in flight", lambda: list(handle.map("lookup", [row], in_flight=-1)), ("OverflowError", f"in_flight: -1 is not between 0 and {(1 << 32) - 1}")),
+            ("an artifact whose name is no UTF-8", lambda: chainio.open(odd), ("ChainioError", f"[Errno 2] cannot read artifact '{shown}': No such file or directory")),
+            ("a file whose name is no UTF-8", lambda: handle.file(odd), ("ChainioError", f"[Errno 2] file '{shown}' for class 'pages': No such file or directory")),
             ("a copy", lambda: copy.copy(handle), ("TypeError", "an open artifact can be neither copied nor pickled; open it again")),
         ):
             expect(f"python: {what}", refusal(call), wanted)

@@ -143,6 +143,11 @@ def _name(what, name):
     return name.encode()
 
 
+def _text(said):
+    """What the library says; it names paths by their bytes, which may be no UTF-8."""
+    return said.decode(errors="backslashreplace")
+
+
 _NO_ROW = object()
 
 
@@ -171,7 +176,7 @@ class App:
         handle = ctypes.c_void_p()
         result = self._lib.chainio_open(_path(artifact), ctypes.byref(options), ctypes.byref(handle))
         if result < 0:
-            raise ChainioError(-result, self._lib.chainio_error(None).decode())
+            raise ChainioError(-result, _text(self._lib.chainio_error(None)))
         self._handle = handle
 
     def __enter__(self):
@@ -203,13 +208,13 @@ class App:
 
     def _check(self, result):
         if result < 0:
-            raise ChainioError(-result, self._lib.chainio_error(self._handle).decode())
+            raise ChainioError(-result, _text(self._lib.chainio_error(self._handle)))
         return result
 
     @property
     def engine(self):
         with self._lock:
-            return self._lib.chainio_describe(self._held()).decode()
+            return _text(self._lib.chainio_describe(self._held()))
 
     def file(self, path, file_class=None, direct=None):
         """Opens a file; `file_class` may be left out when the artifact has one. `direct` overrides what the class says."""
