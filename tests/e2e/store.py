@@ -398,6 +398,27 @@ def wrong(run):
         run.same(what, (done.returncode, done.stderr.decode(), none.exists()), (code, text, False))
 
 
+def odd_names(run):
+    """A store whose name a terminal would obey is named by words, whatever is said of it."""
+    path, lines = run.folder / "od\x1b[31m\nd.store", b"".join(b"k%d\tv\n" % number for number in range(100))
+    shown = str(run.folder) + r"/od\x1b[31m\x0ad.store"
+
+    def said(*words):
+        done = store(*words, input=lines)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+    code, out, text = said("build", path, "--from", "-")
+    run.same("an odd name: built", (code, out.partition(" in ")[0], text), (0, f"{shown}: 100 items", ""))
+    code, out, text = said("check", path)
+    run.same("  whole", (code, out.partition(" in ")[0], text), (0, f"{shown}: whole, 100 items", ""))
+    data = path.read_bytes()
+    index = struct.unpack_from("<48xQ", data)[0]
+    path.write_bytes(data[:4096] + bytes(255 - byte for byte in data[4096:index]) + data[index:])
+    code, out, text = said("check", path)
+    said_of = [line.removeprefix(f"chainio store: {shown}") for line in text.splitlines()]
+    run.same("  damaged", (code, out, [line[:7] for line in said_of[:-2]], said_of[-1]), (1, "", [": byte "] * 10, " is damaged; build it again"))
+    run.true("  and how many more", re.fullmatch(r": and \d+ more, which are not named", said_of[-2]), said_of[-2])
+
+
 def empty(run):
     path = run.folder / "empty.store"
     done = store("build", path, "--from", "/dev/null", "--allow-empty")
@@ -440,7 +461,7 @@ def meanwhile(run):
 
 def lost(run):
     """What the store before had and this one cannot be given is said."""
-    path = run.folder / "labelled.store"
+    path, shown = run.folder / "labelled\x1b.store", str(run.folder) + r"/labelled\x1b.store"
     store("build", path, "--from", "-", input=b"k\tv\n")
     try:
         os.setxattr(path, "security.SMACK64", b"kept")
@@ -449,7 +470,7 @@ def lost(run):
     command = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", BUILD / "bin" / "chainio", "store", "build", path, "--from", "-"]
     done = subprocess.run(command, input=b"k\tv\n", capture_output=True)
     run.same("a label that cannot be kept", (done.returncode, done.stderr.decode()),
-             (0, f"chainio store: {path}: the store before had what this one could not be given: the attribute security.SMACK64: Operation not permitted\n"))
+             (0, f"chainio store: {shown}: the store before had what this one could not be given: the attribute security.SMACK64: Operation not permitted\n"))
 
 
 def main():
@@ -485,6 +506,7 @@ def main():
     memory(run)
     repeated(run)
     wrong(run)
+    odd_names(run)
     empty(run)
     no_header(run)
     lost(run)

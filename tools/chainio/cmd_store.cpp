@@ -56,12 +56,12 @@ int build(const StoreGiven& given) {
     std::signal(SIGXFSZ, SIG_IGN);  // a store that is longer than a file may be is said
     const auto built = store::build(**source, given.options);
     if (!built) return problems(built.error().problems, built.error().system);
-    fmt::print("{}: {}, seed {}", given.options.path, size_of(*built), built->seed);
+    fmt::print("{}: {}, seed {}", diag::escaped(given.options.path), size_of(*built), built->seed);
     if (built->dropped != 0) fmt::print("; {} left out whose key is there already", counted(built->dropped, "item"));
     fmt::print("\n");
     for (const std::string& lost : built->lost)
         fmt::print(stderr, "chainio store: {}: the store before had what this one could not be given: {}\n",
-                   given.options.path, lost);
+                   diag::escaped(given.options.path), diag::escaped(lost));
     return kExitOk;
 }
 
@@ -71,11 +71,12 @@ int check(const std::string& path) {
     if (!checked->problems.empty()) {
         const int code = problems(checked->problems, false);
         if (checked->more_problems != 0)
-            fmt::print(stderr, "chainio store: {}: and {} more, which are not named\n", path, checked->more_problems);
-        if (checked->of_ours) fmt::print(stderr, "chainio store: {} is damaged; build it again\n", path);
+            fmt::print(stderr, "chainio store: {}: and {} more, which are not named\n", diag::escaped(path),
+                       checked->more_problems);
+        if (checked->of_ours) fmt::print(stderr, "chainio store: {} is damaged; build it again\n", diag::escaped(path));
         return code;
     }
-    fmt::print("{}: whole, {}\n", path, size_of(*checked));
+    fmt::print("{}: whole, {}\n", diag::escaped(path), size_of(*checked));
     return kExitOk;
 }
 
