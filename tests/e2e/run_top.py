@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What chainio top and the summary show on a terminal: pages that fit, also when its size changes, and names that do nothing to it."""
+import contextlib
 import fcntl
 import json
 import os
@@ -27,22 +28,39 @@ def resize(terminal, rows, columns):
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
-def next_page(terminal):
-    """The lines of a page that came whole: nothing follows it for a while."""
+def fill(side):
+    """Leaves no room in a terminal for what is written to it next."""
+    os.set_blocking(side, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(side, b"-" * 100)
+    os.set_blocking(side, True)
+
+
+def next_pages(terminal, count):
+    """What stood before, and pages that came whole: nothing follows them for a while."""
     data, end = b"", time.monotonic() + runs.LONGEST
     while time.monotonic() < end:
-        readable, _, _ = select.select([terminal], [], [], 0.5 if data else 10)
-        if not readable and data:
-            break
+        enough = data.count(CLEAR) >= count
+        readable, _, _ = select.select([terminal], [], [], 0.5 if enough else 10)
         if readable:
             data += os.read(terminal, 1 << 16)
-    pages = data.split(CLEAR)
-    expect("  the page takes the place of the one before", (len(pages), pages[0]), (2, b""))
-    return pages[-1].decode().split("\r\n")
+        elif enough:
+            break
+    before, *pages = data.split(CLEAR)
+    return before, [page.decode().split("\r\n") for page in pages]
 
 
-def test_sizes(folder):
-    """Pages come once an hour, so that what is shown meanwhile is of another size only."""
+def next_page(terminal):
+    """The lines of the page that comes next."""
+    before, pages = next_pages(terminal, 1)
+    expect("  the page takes the place of the one before", (len(pages), before), (1, b""))
+    return pages[-1] if pages else []
+
+
+@contextlib.contextmanager
+def looked_at(folder):
+    """A run whose program waits for its input, once its server has heard of all that it has done."""
     run = folder.start(["--spec", "good.chain", "--quiet"], [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     run.stdout.readline()
 
@@ -50,23 +68,70 @@ def test_sizes(folder):
         done = subprocess.run([CHAINIO, "top", str(run.pid), "--once", "--json"], capture_output=True, text=True, timeout=runs.LONGEST)
         figures = json.loads(done.stdout or "{}")
         return done.returncode == 0 and figures["processes"] == 1 and figures["chains"][0]["cached"] == 1  # the last that is counted
-    netns.until("the server has heard of the program", heard_of)
+    try:
+        netns.until("the server has heard of the program", heard_of)
+        yield run
+    finally:
+        run.communicate(b"\n", timeout=runs.LONGEST)
+
+
+@contextlib.contextmanager
+def watching(run, full=False):
+    """A `top` whose pages come once an hour, so that what is shown meanwhile is of another size only, and its terminal, 200 columns wide; `full` of other things."""
     terminal, side = pty.openpty()
     resize(terminal, 24, 200)
+    if full:
+        fill(side)
     top = subprocess.Popen([CHAINIO, "top", str(run.pid), "--interval", "3600"], stdin=side, stdout=side, stderr=side)
-    whole = next_page(terminal)
-    expect("the first page comes at once, and whole", (len(whole), whole[0].startswith(f"chainio run {run.pid}: 1 process")), (5, True))
-    for rows, columns, lines in ((24, 20, 5), (3, 20, 3), (1, 7, 1), (24, 200, 5)):
-        resize(terminal, rows, columns)
+    try:
+        yield top, terminal
+    finally:
+        top.kill()
+        top.wait()
+        os.close(side)
+        os.close(terminal)
+
+
+def test_sizes(folder):
+    with looked_at(folder) as run, watching(run) as (top, terminal):
+        whole = next_page(terminal)
+        expect("the first page comes at once, and whole", (len(whole), whole[0].startswith(f"chainio run {run.pid}: 1 process")), (5, True))
+        for rows, columns, lines in ((24, 20, 5), (3, 20, 3), (1, 7, 1), (24, 200, 5)):
+            resize(terminal, rows, columns)
+            top.send_signal(signal.SIGWINCH)
+            got = next_page(terminal)
+            expect(f"{columns} x {rows}", (len(got), max(map(len, got)) <= columns), (lines, True))
+            expect("  the begin of its lines", [line for line, all_ in zip(got, whole) if not all_.startswith(line)], ["(3 lines more)"] if rows == 3 else [])
+        top.send_signal(signal.SIGINT)
+        expect("ctrl-C ends it", top.wait(timeout=runs.LONGEST), 0)
+
+
+def sleeps_hearing_of(pid, number):
+    """Whether the process has a handler for the signal by now, and sleeps."""
+    status = dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
+    return status["State"].startswith("S") and int(status["SigCgt"], 16) >> number - 1 & 1
+
+
+def test_sizes_amid_a_page(folder):
+    """A size that changes while a page is on its way is not forgotten until the next page, an hour later."""
+    with looked_at(folder) as run, watching(run, full=True) as (top, terminal):
+        netns.until("it waits for the terminal to have room", lambda: sleeps_hearing_of(top.pid, signal.SIGWINCH))
+        resize(terminal, 24, 20)
         top.send_signal(signal.SIGWINCH)
-        got = next_page(terminal)
-        expect(f"{columns} x {rows}", (len(got), max(map(len, got)) <= columns), (lines, True))
-        expect("  the begin of its lines", [line for line, all_ in zip(got, whole) if not all_.startswith(line)], ["(3 lines more)"] if rows == 3 else [])
-    top.send_signal(signal.SIGINT)
-    expect("ctrl-C ends it", top.wait(timeout=runs.LONGEST), 0)
-    os.close(side)
-    os.close(terminal)
-    run.communicate(b"\n", timeout=runs.LONGEST)
+        filler, pages = next_pages(terminal, 2)
+        expect("a page in the size before, and one in the new size", (set(filler), [(len(page), max(map(len, page)) <= 20) for page in pages]),
+               (set(b"-"), [(5, False), (5, True)]))
+
+
+def test_end(folder):
+    """Pages come once an hour, and the run ends before the next."""
+    with contextlib.ExitStack() as ends:
+        with looked_at(folder) as run:
+            top, terminal = ends.enter_context(watching(run))
+            next_page(terminal)
+        filler, pages = next_pages(terminal, 1)
+        expect("a last page, as soon as the run has ended", (filler, [page[-2:] for page in pages]), (b"", [["the run has ended", ""]]))
+        expect("  which is the end of it", top.wait(timeout=runs.LONGEST), 0)
 
 
 def test_names(folder):
@@ -128,6 +193,8 @@ def main():
         (folder.path / "a.note").write_bytes(b"n" * 100_000)
         folder.run(["--spec", "good.chain"], ["true"])  # fills the cache
         test_sizes(folder)
+        test_sizes_amid_a_page(folder)
+        test_end(folder)
         test_names(folder)
         test_another_user()
         test_ended(folder)

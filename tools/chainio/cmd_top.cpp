@@ -3,11 +3,13 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <string>
 
@@ -52,12 +54,39 @@ bool print(const std::string& text) {
 // In the place of the page before, as much of it as there is room for.
 bool show(const std::string& text) { return print("\x1b[H\x1b[2J" + run::fitted(text, run::size_of_terminal(1))); }
 
-// Until it is time for the next page. A terminal whose size changes meanwhile has the same page in that size.
-bool wait_until(Clock::time_point due, const std::string& shown) {
-    while (!g_quit.load() && Clock::now() < due) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(due - Clock::now());
-        ::poll(nullptr, 0, static_cast<int>(left.count()));
+constexpr std::chrono::seconds kLook{1};  // how often it is looked whether the run still is there
+
+// Signals that come between a look at what they have set and the sleep behind it wait for that sleep, which they end.
+class Held {
+  public:
+    Held() {
+        sigset_t ours;
+        sigemptyset(&ours);
+        for (const int signal : {SIGINT, SIGTERM, SIGWINCH}) sigaddset(&ours, signal);
+        ::sigprocmask(SIG_BLOCK, &ours, &before_);
+    }
+    ~Held() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    void sleep(Clock::duration time) const {
+        const auto whole = std::chrono::floor<std::chrono::seconds>(time);
+        const timespec left{.tv_sec = whole.count(), .tv_nsec = std::chrono::nanoseconds(time - whole).count()};
+        ::ppoll(nullptr, 0, &left, &before_);
+    }
+
+  private:
+    sigset_t before_{};
+};
+
+// Until it is time for the next page, or the run has ended. A terminal whose size changes meanwhile, or while the page
+// was on its way to it, has the same page in that size.
+bool wait_until(Clock::time_point due, const run::Attached& run, const std::string& shown) {
+    const Held held;
+    while (!g_quit.load() && run.alive()) {
         if (g_resized.exchange(false) && !show(shown)) return false;
+        const auto left = due - Clock::now();
+        if (left <= Clock::duration::zero()) break;
+        held.sleep(std::min<Clock::duration>(left, kLook));
     }
     return true;
 }
@@ -75,7 +104,7 @@ int watch(const run::Attached& run, const TopGiven& options) {
     auto then = Clock::now();
     const auto interval = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.interval));
     while (!g_quit.load() && run.alive()) {
-        if (!wait_until(then + interval, text)) return kExitSystem;
+        if (!wait_until(then + interval, run, text)) return kExitSystem;
         const run::Figures now = run::figures_of(run.region().stats);
         const double seconds = std::chrono::duration<double>(Clock::now() - then).count();
         text = options.json ? run::figures_json(now) + "\n"
