@@ -419,6 +419,28 @@ def odd_names(run):
     run.true("  and how many more", re.fullmatch(r": and \d+ more, which are not named", said_of[-2]), said_of[-2])
 
 
+def long_names(run):
+    """A store may have the longest name that there is, also where the file has to have another name until it is whole."""
+    folder = run.folder / "long"
+    folder.mkdir()
+    ways = [("", [])]
+    hidden = ["unshare", "--mount", "--map-root-user", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    if subprocess.run([*hidden, "true"], capture_output=True).returncode == 0:
+        ways.append((", without /proc", hidden))
+    else:
+        print("skipped: the longest names where there is no /proc: it cannot be taken away here")
+    for what, between in ways:
+        for size in (250, 255, 250):
+            name = "n" * size
+            done = subprocess.run([*between, BUILD / "bin" / "chainio-main", "store", "build", name, "--from", "-"], cwd=folder, input=b"k\tv\n", capture_output=True)
+            run.same(f"a name of {size} bytes{what}", (done.returncode, done.stderr), (0, b""))
+        run.same("  and no other is left" + what, sorted(each.name for each in folder.iterdir()), ["n" * 250, "n" * 255])
+        for each in folder.iterdir():
+            each.unlink()
+    done = store("build", "n" * 256, "--from", "-", cwd=folder, input=b"k\tv\n")
+    run.same("a longer name than there is", (done.returncode, done.stderr), (3, b"chainio store: %b: cannot be opened: File name too long\n" % (b"n" * 256)))
+
+
 def empty(run):
     path = run.folder / "empty.store"
     done = store("build", path, "--from", "/dev/null", "--allow-empty")
@@ -507,6 +529,7 @@ def main():
     repeated(run)
     wrong(run)
     odd_names(run)
+    long_names(run)
     empty(run)
     no_header(run)
     lost(run)

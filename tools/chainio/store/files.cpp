@@ -36,13 +36,16 @@ std::string target_of(std::string path) {
     return path;
 }
 
+// How names of files in the making begin. They have nothing of the store's own, which may be as long as names can be.
+std::string beside(const std::string& path) { return folder_of(path) + "/chainio-store."; }
+
 // A file without a name, or else one whose name is left in `name`.
 int make_file(const std::string& path, std::string& name) {
     name.clear();
     const int fd = open(folder_of(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd >= 0 && access("/proc/self/fd", X_OK) == 0) return fd;
     if (fd >= 0) close(fd);  // without /proc it could not get its name
-    name = path + ".XXXXXX";
+    name = beside(path) + "XXXXXX";
     return mkostemp(name.data(), O_CLOEXEC);
 }
 
@@ -66,7 +69,7 @@ class Uninterrupted {
 std::string give_name(int fd, const std::string& path) {
     const std::string there = "/proc/self/fd/" + std::to_string(fd);
     for (int i = 0; i < 100; i++) {
-        std::string name = path + "." + std::to_string(getpid()) + "." + std::to_string(i);
+        std::string name = beside(path) + std::to_string(getpid()) + "." + std::to_string(i);
         if (linkat(AT_FDCWD, there.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) return name;
         if (errno != EEXIST) break;
     }
