@@ -197,6 +197,7 @@ ssize_t pread64(int f, void* b, size_t n, off_t at) {
 }
 """
 READS_IN_A_ROW = HEAD + "int f = open(P, 0); for (long at = 1; at <= 400; at++) pread64(f, b, 10, at); }"
+TRIES = 50  # of what a busy machine may get in the way of
 SLOW_NS, LOOKED_AT, POSTED_AFTER, QUICK_LOOKS = 20_000, 8, 64, 16
 
 
@@ -204,20 +205,29 @@ def slow_reads(checks, data):
     """Where only slow reads are wanted: one in eight is looked at; one that is slow is posted, and so are the 64 behind it."""
     slow = checks.compile("slow.so", SLOW, "-shared", "-fPIC", "-ldl")
     program = checks.compile("row", READS_IN_A_ROW)
-    with Server(checks.folder, classes=["*.idx"], posts={"class": 1 | 16}) as server:
-        code = server.run(program, cwd=data, extra={"LD_PRELOAD": f"{LIBRARY}:{slow}"}).returncode
-    checks.same("slow reads: exit code", code, 0)
-    posted = {event["offset"]: event["took"] for event in server.of("read")}
-    checks.same("a slow read and those behind it", [at for at in range(104, 104 + POSTED_AFTER + 1) if at not in posted], [])
-    # A busy machine may have others wait.
-    waited = [at for at, took in posted.items() if took >= SLOW_NS]
-    checks.same("one that took as long without a wait", [at for at in (8, 304) if at in posted and not any(0 < at - one <= POSTED_AFTER for one in waited)], [])
+    # What the thread has waited for between two reads, such as a page of the program's, is told of the next read that took long.
+    for _ in range(TRIES):
+        with Server(checks.folder, classes=["*.idx"], posts={"class": 1 | 16}) as server:
+            code = server.run(program, cwd=data, extra={"LD_PRELOAD": f"{LIBRARY}:{slow}"}).returncode
+        checks.same("slow reads: exit code", code, 0)
+        posted = {event["offset"]: event["took"] for event in server.of("read")}
+        checks.same("a slow read and those behind it", [at for at in range(104, 104 + POSTED_AFTER + 1) if at not in posted], [])
+        # A busy machine may have others wait.
+        waited = [at for at, took in posted.items() if took >= SLOW_NS]
+        without = [at for at in (8, 304) if at in posted and not any(0 < at - one <= POSTED_AFTER for one in waited)]
+        if not without:
+            break
+    checks.same("one that took as long without a wait", without, [])
     checks.same("no other", [at for at in posted if not any(0 <= at - one <= POSTED_AFTER for one in waited)], [])
     checks.same("only every eighth was looked at", [at for at in waited if at % LOOKED_AT and not any(0 < at - one <= POSTED_AFTER for one in waited)], [])
-    with Server(checks.folder, classes=["*.idx"]) as server:
-        server.run(program, cwd=data, extra={"LD_PRELOAD": f"{LIBRARY}:{slow}"})
-    took = {event["offset"]: event["took"] for event in server.of("read")}
-    checks.same("where all are wanted, a wait is told as long, the rest as short", (took[104] >= 1_000_000, took[8], took[304]), (True, SLOW_NS, SLOW_NS))
+    for _ in range(TRIES):
+        with Server(checks.folder, classes=["*.idx"]) as server:
+            server.run(program, cwd=data, extra={"LD_PRELOAD": f"{LIBRARY}:{slow}"})
+        took = {event["offset"]: event["took"] for event in server.of("read")}
+        checks.true("where all are wanted, a wait is told as long", took[104] >= 1_000_000, took[104])
+        if took[8] == took[304] == SLOW_NS:
+            break
+    checks.same("  and the rest as short", (took[8], took[304]), (SLOW_NS, SLOW_NS))
     with Server(checks.folder, classes=["*.idx"], posts={"class": 1}) as server:
         server.run(program, cwd=data, extra={"LD_PRELOAD": f"{LIBRARY}:{slow}"})
     checks.same("nobody wants to hear of reads", len(server.of("read")), 0)
@@ -347,16 +357,22 @@ STANDING = "#include <time.h>\nint clock_gettime(clockid_t clock, struct timespe
 
 def on_its_way(checks, data):
     """What is on its way is waited for, not longer than 20 ms, and eight times at most; whatever the program's own clock says."""
-    (data / "w.idx").write_bytes(b"".join(bytes([i]) * 4096 for i in range(13)))
+    with open(data / "w.idx", "wb") as file:
+        file.write(b"".join(bytes([i]) * 4096 for i in range(13)))
+        file.flush()
+        os.fsync(file.fileno())  # or the first reads past the page cache wait until it is
     program = checks.compile("waits", WAITS.replace("int main(int n, char** a) {\n", ""))
     standing = checks.compile("standing.so", STANDING, "-shared", "-fPIC")
     for what, preloaded in (("", LIBRARY), (", by a clock that stands still", f"{LIBRARY}:{standing}")):
-        with Server(checks.folder, classes=["*.idx"], on_its_way=str(data / "w.idx")) as server:
-            code = server.run(program, cwd=data, extra={"LD_PRELOAD": str(preloaded)}, timeout=60).returncode
-        if code == 77:
-            return print("reads of served memory: not tried, this file system has no O_DIRECT")
-        # A busy machine may keep others waiting as long.
-        checks.true("reads that wait for served memory" + what, 8 <= code <= 10, code)
+        for _ in range(TRIES):
+            with Server(checks.folder, classes=["*.idx"], on_its_way=str(data / "w.idx")) as server:
+                code = server.run(program, cwd=data, extra={"LD_PRELOAD": str(preloaded)}, timeout=60).returncode
+            if code == 77:
+                return print("skipped: reads of served memory: this file system has no O_DIRECT")
+            # The others go to the disk, where a busy machine may keep one waiting as long. It makes no number smaller.
+            if code <= 8:
+                break
+        checks.same("reads that wait for served memory" + what, code, 8)
         checks.same("reads past the page cache are told of as such" + what, (len(server.of("direct")), server.of("read")), (13, []))
 
 
