@@ -105,13 +105,16 @@ class Test:
 
     def run(self, how, attribute="no_read_ahead", asks="== 1", before=(), options=()):
         """What the kernel has read beyond what was asked for, in pages, and the summary."""
-        drop_from_memory(self.path)
         words = [sys.executable, *before, "-c", PROGRAM, how, self.path, AT * PAGE, PIECES, PIECE * PAGE]
-        with open(self.path, "rb", buffering=0) as given:
-            more = {"stdin": given} if how == "inherited" else {}
-            done, summary = self.folder.summarized(["--spec", self.spec(attribute, asks), *options], words, **more)
-        expect(f"{how}, {attribute or 'plain'}: the bytes", (done.returncode, done.stdout == self.wanted, done.stderr.decode()[-500:]), (0, True, ""))
-        there = in_memory(self.path)
+        for _ in runs.tries():
+            drop_from_memory(self.path)
+            with open(self.path, "rb", buffering=0) as given:
+                more = {"stdin": given} if how == "inherited" else {}
+                done, summary = self.folder.summarized(["--spec", self.spec(attribute, asks), *options], words, **more)
+            there = in_memory(self.path)
+            expect(f"{how}, {attribute or 'plain'}: the bytes", (done.returncode, done.stdout == self.wanted, done.stderr.decode()[-500:]), (0, True, ""))
+            if self.asked_for <= there:
+                break  # else the machine has lost some of the page cache since
         expect(f"{how}, {attribute or 'plain'}: what was asked for is in memory", self.asked_for - there, set())
         return len(there - self.asked_for), summary
 

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <optional>
 #include <thread>
 #include <tuple>
 
@@ -542,12 +543,8 @@ TEST_F(Asking, AWalkOverWhatWasFetchedIsADuplicateAndOverWhatWasInMemoryNeedless
     EXPECT_EQ(stats().duplicate, before + 1);
     EXPECT_EQ(stats().cached, 0u);
     // Of another thread: a walk goes by what its own thread has read from the device.
-    std::thread([&f] {
-        const int fd = open(f.path.c_str(), O_RDONLY | O_CLOEXEC);
-        char byte = 0;
-        EXPECT_EQ(pread(fd, &byte, 1, 40 * kPage), 1);
-        close(fd);
-    }).join();
+    std::optional<InMemory> there;
+    std::thread([&] { there.emplace(f.path, 40, 1); }).join();
     ahead_->ask_walk(walk(f, 40));
     ASSERT_TRUE(all_comes());
     EXPECT_EQ(stats().cached, 1u);

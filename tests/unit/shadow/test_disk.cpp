@@ -23,6 +23,7 @@ TEST(Disk, TheEndOfAReadEndsTheSleepOnlyOfWhoWaitsForReads) {
     const Folder folder;
     const std::string path = folder.write("f", std::string(kPageBytes, 'x'));
     drop_pages(path);
+    Seen page(path, {0, 1});
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     ASSERT_GE(fd, 0);
     NoWalks watcher;
@@ -37,11 +38,14 @@ TEST(Disk, TheEndOfAReadEndsTheSleepOnlyOfWhoWaitsForReads) {
         EXPECT_GE(now_ns() - before, kShort);
         EXPECT_TRUE(disk.fetched().empty());
         const std::uint64_t until = now_ns() + kLong;
-        while (disk.fetched().empty() && now_ns() < until) disk.wait(word, kLong, true);
+        while (disk.fetched().empty() && now_ns() < until) {
+            disk.wait(word, kLong, true);
+            page.look();
+        }
     }
     ASSERT_EQ(disk.fetched().size(), 1u);
     EXPECT_EQ(disk.fetched()[0].number, 7u);
-    EXPECT_EQ(pages_in_memory(path, 0, 1), 1u);
+    EXPECT_TRUE(page.all());
     close(fd);
 }
 

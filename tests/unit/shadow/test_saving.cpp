@@ -44,7 +44,7 @@ TEST(Saving, IsOfReadsThatTheKernelHadNotReadAheadByItself) {
     ASSERT_TRUE(poster.opened(0, path));
     // The server reads what the program has read, one page, and then what that names.
     ASSERT_TRUE(poster.read(0, path, 0, kPage));
-    ASSERT_TRUE(happens([&] { return pages_in_memory(path, 40, 1) == 1 && pages_in_memory(path, 1, 2) == 2; }));
+    ASSERT_TRUE(come(path, {{1, 2}, {40, 1}}));
     say_how_long_waits_take(poster, path);
     ASSERT_TRUE(poster.read(0, path, 0, kPage, 2'000));
     ASSERT_TRUE(poster.read(0, path, kPage, kPage, 2'000));
@@ -77,7 +77,7 @@ TEST(Saving, IsOfReadsInOrderWhereTheKernelReadsNothingAhead) {
         ASSERT_TRUE(happens(
             [&] { return ((running.region().class_posts[0].load() & shim::kNoReadAhead) == 0) == left_alone; }));
         ASSERT_TRUE(poster.read(0, path, 0, kPage));
-        ASSERT_TRUE(happens([&] { return pages_in_memory(path, 1, 2) == 2; }));
+        ASSERT_TRUE(come(path, {{1, 2}}));
         say_how_long_waits_take(poster, path);
         ASSERT_TRUE(poster.read(0, path, 0, kPage, 2'000));
         in_order();  // the kernel is left alone for a second only, which may be over

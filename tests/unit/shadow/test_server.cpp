@@ -383,8 +383,8 @@ TEST(Server, AChainThatFetchesInVainGoesOffAndComesBackWhenItHelps) {
     EXPECT_TRUE(happens([&] {
         if ((running.region().class_posts[0] & shim::kPostReads) != 0) {
             ask();
-            happens(
-                [&] { return pages_in_memory(path, 1, 60) == 60 || running.chain().gate != shim::GateState::probing; });
+            Seen fetched(path, {1, 60});
+            happens([&] { return fetched.all() || running.chain().gate != shim::GateState::probing; });
             for (const std::uint32_t page : pages) poster.read(0, path, page * std::uint64_t{kPage}, 1, 1'000);
             happens([&] { return poster.taken(); });
         }

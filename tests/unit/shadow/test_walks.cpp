@@ -57,7 +57,7 @@ std::uint64_t runs_over(std::uint32_t further, const std::string& beside = {}) {
     drop_pages(path);
     EXPECT_TRUE(poster.opened(0, path));
     EXPECT_TRUE(poster.read(0, path, 0, kPage));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 1, kNamed) == kNamed; }));
+    EXPECT_TRUE(come(path, {{1, kNamed}}));
     EXPECT_TRUE(happens([&] { return running.chain().fetches == kNamed; })) << running.chain().fetches;
     EXPECT_EQ(running.chain().cached, 0u);
     for (std::uint32_t page = 1; page <= kNamed; page++) EXPECT_TRUE(poster.read(0, path, page * kPage, kPage, 2'000));
@@ -146,8 +146,8 @@ chain behind on read(data) as r { if r.length >= 16384 { prefetch r.file at r.of
     ASSERT_TRUE(poster.opened(0, path));
     // Longer than a block: its end counts.
     ASSERT_TRUE(poster.begun(0, path, 4 * kPage, 24 * kPage));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 28, 2) == 2; }));
-    EXPECT_EQ(pages_in_memory(path, 0, 64), 2u);
+    EXPECT_TRUE(come(path, {{28, 2}}));
+    EXPECT_EQ(in_memory_besides(path, 64, {{28, 2}}), 0u);
     ASSERT_TRUE(poster.ended(0, path, 4 * kPage, 24 * kPage));
     ASSERT_TRUE(poster.ended(0, path, 28 * kPage, kPage));
     EXPECT_TRUE(happens([&] { return running.chain().hits == 1; }));
@@ -155,7 +155,7 @@ chain behind on read(data) as r { if r.length >= 16384 { prefetch r.file at r.of
     EXPECT_EQ(running.chain().events, 1u) << "of a read that was told of already the end says nothing new";
     // One that was not, as a vector's.
     ASSERT_TRUE(poster.read(0, path, 30 * kPage, 20 * kPage));
-    EXPECT_TRUE(happens([&] { return pages_in_memory(path, 50, 2) == 2; }));
+    EXPECT_TRUE(come(path, {{50, 2}}));
     EXPECT_EQ(running.stats().bad_events, 0u);
 }
 
