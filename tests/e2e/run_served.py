@@ -64,7 +64,7 @@ def test_mode(folder, program, mode, least):
 def test_killed(folder, program):
     before = plain(folder, program, "orphaned")
     fill(folder.path)
-    with folder.start(["--spec", "reads.chain", "--quiet"], [program, "orphaned"], stdout=subprocess.PIPE) as run:
+    with folder.start(["--spec", "reads.chain", "--quiet", "--no-gate"], [program, "orphaned", runs.LONGEST], stdout=subprocess.PIPE) as run:
         out = run.stdout.read()  # to its end, beyond that of the server
     expect("the server is killed: what the program sees", (run.returncode, out.decode().splitlines()), (-9, before.stdout.decode().splitlines()))
     for left in runs.left_overs(run.pid):
