@@ -144,6 +144,7 @@ int run(const Options& options) {
 }  // namespace chainio::cloud
 
 int main(int argc, char** argv) {
+    const pid_t parent = ::getppid();
     CLI::App app("Mounts a folder with reads as slow as those of a volume in a cloud; ends with SIGTERM or SIGINT");
     chainio::cloud::Options options;
     std::int64_t delay_us = 500;
@@ -165,7 +166,11 @@ int main(int argc, char** argv) {
         return 2;
     }
     options.pace.delay_ns = delay_us * 1000;
-    if (options.with_parent) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (options.with_parent) {
+        ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+        // Of a parent that has ended before, the kernel tells nothing.
+        if (::getppid() != parent) return 1;
+    }
     try {
         return chainio::cloud::run(options);
     } catch (const std::exception& error) {
