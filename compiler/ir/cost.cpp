@@ -32,7 +32,7 @@ constexpr Cost cost_of(const Load&) { return {36}; }
 constexpr Cost cost_of(const StoreState&) { return {24}; }
 constexpr Cost cost_of(const Check&) { return {10}; }
 constexpr Cost cost_of(const CheckRange&) { return {18}; }
-constexpr Cost cost_of(const Varint&) { return {240}; }
+constexpr Cost cost_of(const Varint& n) { return {n.kind == VarintKind::sqlite ? 240u : 270u}; }
 constexpr Cost cost_of(const IntOfBytes&) { return {180}; }
 constexpr Cost cost_of(const Compare&) { return {100, 3}; }  // eight bytes a round, as FindByte and the copies
 constexpr Cost cost_of(const FindByte&) { return {190, 3}; }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -101,6 +102,88 @@ TEST(Differential, HelpersAtFullLength) {
         EXPECT_EQ(report->programs[0].disagreement, "");
         EXPECT_GT(report->programs[0].most_executed * 2, report->programs[0].bound)
             << options.only << " is bounded too loosely, or did not get to its end";
+    }
+}
+
+// The same of operations whose cost has no length in it: in a loop, so that each counts many times.
+TEST(Differential, OperationsAtTheirDearest) {
+    using namespace ir;
+    auto imm = [](std::uint64_t v) { return Operand::imm(v); };
+    constexpr std::uint64_t kRounds = 100;
+    constexpr UnOp kLastUnary = UnOp::bswap64;
+    ir::Artifact artifact = sample_artifact();
+    Module& module = artifact.module;
+    std::vector<std::function<void(Builder&)>> uses;
+    const auto zero = [=](Builder& b) { return b.binary(BinOp::bit_and, b.input(Input::block_tag), imm(0)); };
+    const auto use = [&](auto body) { uses.push_back(body); };
+    for (const bool is_imm : {true, false}) {
+        const auto at = [=](Builder& b, std::uint64_t place) {
+            return is_imm ? imm(place) : b.binary(BinOp::add, zero(b), imm(place));
+        };
+        for (const Space space : {Space::block, Space::state}) {
+            for (const VarintKind kind : {VarintKind::leb128, VarintKind::zigzag, VarintKind::sqlite})
+                use([=](Builder& b) { b.varint(kind, space, at(b, 0), at(b, 10), CIO_MALFORMED); });
+            for (const bool big : {true, false})
+                for (const bool is_signed : {true, false}) {
+                    use([=](Builder& b) {
+                        const Slice bytes{space, at(b, 0), at(b, 7)};
+                        b.check_range(space, bytes.offset, bytes.length, CIO_MALFORMED);
+                        b.add(IntOfBytes{b.new_reg(), bytes, big, is_signed});
+                    });
+                    for (std::uint8_t width = 1; width <= 8; width++)
+                        use([=](Builder& b) {
+                            const Operand place = at(b, 1);
+                            b.check_range(space, place, imm(width), CIO_MALFORMED);
+                            b.load(space, place, width, big, is_signed);
+                        });
+                }
+            use([=](Builder& b) {
+                const Slice digits{space, at(b, 32), at(b, 20)};
+                b.check_range(space, digits.offset, digits.length, CIO_MALFORMED);
+                b.add(ParseDecimal{b.new_reg(), digits, CIO_MALFORMED});
+            });
+        }
+        for (std::uint8_t width = 1; width <= 8; width++) {
+            use([=](Builder& b) { b.add(StoreState{imm(100), width, at(b, 3)}); });
+            use([=](Builder& b) { b.add(EmitInt{at(b, 3), width, 512}); });
+        }
+        for (auto op = BinOp::add; op <= BinOp::umax; op = static_cast<BinOp>(static_cast<int>(op) + 1))
+            use([=](Builder& b) { b.binary(op, b.input(Input::block_length), at(b, 3)); });
+        for (auto op = UnOp{}; op <= kLastUnary; op = static_cast<UnOp>(static_cast<int>(op) + 1))
+            use([=](Builder& b) { b.unary(op, at(b, 3)); });
+        use([=](Builder& b) { b.select(b.input(Input::block_length), at(b, 3), at(b, 4)); });
+        use([=](Builder& b) {
+            b.if_(at(b, 3), [&] { b.input(Input::block_offset); }, [&] { b.input(Input::out_length); });
+        });
+    }
+    Chain& chain = module.chains[0];
+    chain.state_bytes = 4096;
+    std::vector<std::uint8_t> page(4096, 0xff);
+    page[9] = 1;
+    std::ranges::copy(std::string_view("18446744073709551615"), page.begin() + 32);
+    chain.initial_state = page;
+    for (std::size_t i = 0; i < uses.size(); i++) {
+        Builder b(fmt::format("dear.{}", i), ProgramKind::step);
+        b.loop(imm(kRounds), kRounds, CIO_MALFORMED, [&](Operand) { uses[i](b); });
+        b.add(End{});
+        chain.steps.push_back({fmt::format("dear{}", i), static_cast<std::uint16_t>(module.programs.size())});
+        module.programs.push_back(b.finish());
+    }
+    artifact.layout = layout_of(module);
+    ASSERT_EQ(validate(module), "");
+    auto built = backends::build_artifact(artifact, {});
+    ASSERT_TRUE(built) << built.error();
+    Inputs inputs;
+    inputs.pages.push_back({page, 0});
+    for (std::size_t i = 0; i < uses.size(); i++) {
+        DifferentialOptions options;
+        options.blocks = 30;
+        options.only = fmt::format("dear.{}", i);
+        auto report = run_differential(*built, inputs, options);
+        ASSERT_TRUE(report) << report.error();
+        const ProgramReport& p = report->programs[0];
+        EXPECT_EQ(p.disagreement, "");
+        EXPECT_GT(p.most_executed, kRounds * 5) << options.only << " did not get to its end";
     }
 }
 
