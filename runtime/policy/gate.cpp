@@ -18,6 +18,14 @@ void Gate::take_back() {
     if (requests_ == 0) probe_since_ns_ = 0;
 }
 
+void Gate::too_late(bool told) {
+    if (told && in_memory_ == 0) return;  // it was counted before the gate's state changed
+    late_++;
+    const bool counts = late_ % options_.late_in_memory == 0;
+    in_memory_ = in_memory_ - told + counts;
+    if (late_ % options_.late_requests != 0) take_back();
+}
+
 void Gate::outcome(bool good) {
     history_[1] = history_[1] << 1 | history_[0] >> 63;
     history_[0] = history_[0] << 1 | (good ? 1u : 0u);
@@ -91,6 +99,11 @@ bool Gate::update(std::uint64_t now_ns) {
     state_ = State::probing;
     clear();
     return true;
+}
+
+bool Gate::would_be_of_no_use(std::uint64_t now_ns) const {
+    Gate next = *this;
+    return next.update(now_ns) && next.state_ == State::off && next.reason_ == Reason::no_use;
 }
 
 bool Gate::update_on(std::uint64_t now_ns) {

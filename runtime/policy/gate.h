@@ -16,6 +16,11 @@
 // has never had anything fetched goes off after `least_in_memory` such requests, and its pauses grow by four: a program
 // that starts over warm data, or that waits only for what no chain names, is to pay for no more.
 //
+// A request that came too late, for what the program had by then waited for itself, says that the server did not get
+// the processor in time, not that the data is warm: on a busy machine that is so of many requests in a row of a chain
+// that names all that will be read. Only one in `late_requests` of them counts as a request, and one in
+// `late_in_memory` as one whose bytes were in memory, so that a chain which always comes too late goes off as well.
+//
 // Off lasts `first_pause`, doubled at each failure up to `longest_pause`. Then the chain is probed: `probe_requests`
 // requests go out, and it comes back on when at least `probe_outcomes` of them (or all that were fetched) have a rate
 // of break_even. A success halves the next pause; so a chain that alternates between good and bad settles between the
@@ -42,6 +47,7 @@ struct GateOptions {
     unsigned use_window = 256;  // requests
     unsigned least_in_memory = 16;
     double least_fetched = 0.01;
+    unsigned late_requests = 4, late_in_memory = 16;
     unsigned probe_requests = 64;
     unsigned probe_outcomes = 16;
     std::uint64_t least_pause_ns = 10'000'000;  // with waited()
@@ -75,6 +81,8 @@ class Gate {
     void take_back_fetched(unsigned ranges) { fetched_ -= std::min<std::uint64_t>(fetched_, ranges); }
     // What a request was for was in memory.
     void in_memory() { in_memory_++; }
+    // The program has read it itself, and has waited. `told`: in_memory() was called for it.
+    void too_late(bool told);
     void useful() { outcome(true); }
     void wasted() { outcome(false); }
     // The program has waited for the disk. There may be something to fetch again: one that went off for want of that is
@@ -85,6 +93,8 @@ class Gate {
     Hears hears_waits(std::uint64_t now_ns) const;
     // Draws the conclusions; true when the state has changed.
     bool update(std::uint64_t now_ns);
+    // Whether update() would switch it off since all was in memory: what is known of that had better be complete.
+    bool would_be_of_no_use(std::uint64_t now_ns) const;
 
     double rate() const;  // of the outcomes in the window; 0 without any
     unsigned outcomes() const { return count_; }
@@ -106,7 +116,7 @@ class Gate {
     bool any_fetched_ = false;                // ever
     std::array<std::uint64_t, 2> history_{};  // one bit an outcome, the newest lowest in [0]
     unsigned count_ = 0;                      // outcomes in it
-    std::uint64_t requests_ = 0, in_memory_ = 0, fetched_ = 0, resolved_ = 0;
+    std::uint64_t requests_ = 0, in_memory_ = 0, fetched_ = 0, resolved_ = 0, late_ = 0;
     std::uint64_t pause_ns_;        // the next one
     std::uint64_t running_ns_ = 0;  // that of the time that it is off
     std::uint64_t off_ns_ = 0, until_ns_ = 0, probe_since_ns_ = 0;

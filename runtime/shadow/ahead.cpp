@@ -117,6 +117,7 @@ void Ahead::ask_range(std::uint32_t chain, ShadowFile& file, std::uint64_t offse
     if (item == nullptr) return;
     item->offset = offset / kPageBytes * kPageBytes;
     item->length = offset + length - item->offset;
+    item->waits = overtaken_.waits();
     last_ = static_cast<std::uint32_t>(item - items_.data());
 }
 
@@ -221,7 +222,7 @@ Ahead::Begun Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
         const auto piece =
             static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length, longest_piece(file, item.offset)));
         if (!score_.admit(chain)) return Begun::yes;
-        Fetch wanted{.file = &file, .offset = item.offset, .length = piece, .chain = chain};
+        Fetch wanted{.file = &file, .offset = item.offset, .waits = item.waits, .length = piece, .chain = chain};
         item.offset += piece;
         item.length -= piece;
         if (!begin_piece(wanted, now_ns)) continue;
@@ -285,7 +286,8 @@ bool Ahead::begin_piece(Fetch& wanted, std::uint64_t now_ns) {
         return false;
     }
     if (has_piece(wanted)) {
-        score_.cached(chain);
+        const bool late = overtaken_.found(chain, file.key, wanted.offset, wanted.length, wanted.waits);
+        late ? score_.too_late(chain, false) : score_.cached(chain);
         return false;
     }
     // A long one counts as so many requests as it has ranges.
@@ -312,6 +314,10 @@ bool Ahead::begin_piece(Fetch& wanted, std::uint64_t now_ns) {
     }
     score_.refused(chain, pieces_of(wanted.length));
     return false;
+}
+
+void Ahead::program_waited(std::uint64_t file, std::uint64_t offset, std::uint64_t length) {
+    overtaken_.waited(file, offset, length, [&](std::uint32_t chain) { score_.too_late(chain, true); });
 }
 
 void Ahead::begun_elsewhere(std::uint32_t chain, std::uint64_t file, std::uint64_t offset, const shim::Ran& ran) {

@@ -8,6 +8,7 @@
 
 #include "runtime/engine/priority_queue.h"
 #include "runtime/shadow/direct.h"
+#include "runtime/shadow/overtaken.h"
 #include "runtime/shadow/unheard.h"
 #include "runtime/shadow/walks.h"
 
@@ -44,6 +45,8 @@ class Ahead {
     void comes_nearer(const ShadowFile& file, unsigned distance);
     // Of a range that a program has told the kernel to read, or found in memory, or not to be asked for.
     void begun_elsewhere(std::uint32_t chain, std::uint64_t file, std::uint64_t offset, const shim::Ran& ran);
+    // A program's read has waited for the disk.
+    void program_waited(std::uint64_t file, std::uint64_t offset, std::uint64_t length);
     // Begins as much as may be in flight, runs walks, takes over what has arrived. Returns whether anything went on.
     std::expected<bool, std::string> advance();
     // Forgets what has not begun.
@@ -74,6 +77,7 @@ class Ahead {
     struct Item {
         WalkRequest walk;  // its chain and file are a fetch's, too
         std::uint64_t offset = 0, length = 0;
+        std::uint64_t waits = 0;  // of programs when it was asked for
         bool is_walk = false;
         unsigned distance = 0;
         engine::QueueLink link;
@@ -84,7 +88,7 @@ class Ahead {
     };
     struct Fetch {
         ShadowFile* file = nullptr;
-        std::uint64_t offset = 0;
+        std::uint64_t offset = 0, waits = 0;
         std::uint32_t length = 0, range = kNoRange, chain = 0;
         std::uint32_t frame = shim::kNoFrame;  // the first, of a file that is served
         std::uint32_t next_free = kNoRange;
@@ -129,6 +133,7 @@ class Ahead {
     unsigned fetches_ = 0, pressing_ = 0;
     std::uint64_t fetch_bytes_ = 0, last_begun_ns_ = 0;
     Unheard unheard_;
+    Overtaken overtaken_;
     bool slept_ = false;
 };
 

@@ -184,7 +184,10 @@ void Events::run_read(const Message& message) {
         touched = parts_.ranges.read(file_key(event.device, event.inode), event.offset, event.length, took);
     if (touched.fetch_ns != 0) parts_.score.fetch_took(touched.fetch_ns);
     parts_.score.program_read(event.source, event.length, event.took_ns, touched.any);
-    if (waited) parts_.score.waited(event.source, now, message.asked);
+    if (waited) {
+        parts_.ahead.program_waited(file_key(event.device, event.inode), event.offset, event.length);
+        parts_.score.waited(event.source, now, message.asked);
+    }
     if (event.length == 0) return;
     if (known != nullptr && (waited || touched.any))
         parts_.score.saw_read_ahead(event.source, from_there && !touched.any, now);

@@ -292,6 +292,10 @@ Posts posts_of(const SpecPlan& plan, const std::vector<Listens>& chains) {
         if (chain.mode == ir::ChainMode::on_open)
             posts.classes[chain.source] |= shim::kPostOpens | (on ? shim::kWakeOpens : 0);
         if (chain.mode == ir::ChainMode::on_ready && on) posts.sockets[chain.source] |= shim::kPostReady;
+        // What the program waits for there it had to read itself, before the server could: that says something about
+        // a chain of which all is in memory.
+        if (listens == Listens::to_events)
+            for (std::uint32_t target : chain.targets) posts.classes[target] |= shim::kPostSlowReads;
         if (listens != Listens::to_all) continue;
         for (std::uint32_t target : chain.targets) {
             posts.classes[target] |= shim::kPostOpens | shim::kPostReads;

@@ -56,6 +56,7 @@ Score::Score(const ir::Module& module, const SpecPlan& plan, shim::Region& regio
       gates_(plan.chains.size()),
       turns_(plan.chains.size()),
       times_off_(plan.chains.size()),
+      too_late_(plan.chains.size()),
       listens_(plan.chains.size()),
       own_(plan.chains.size()),
       lengths_(plan.chains.size()),
@@ -125,6 +126,19 @@ void Score::cached(std::uint32_t chain) {
     add(stats(chain).cached);
     gates_[chain].in_memory();
     silence_[chain].in_memory();
+    if (listens(chain) != listens_[chain]) tell_programs();
+}
+
+// For who listens to the chain it is what was in memory: nothing comes of either.
+void Score::too_late(std::uint32_t chain, bool told) {
+    if (told) {
+        stats(chain).cached.fetch_sub(1, std::memory_order_relaxed);
+    } else {
+        silence_[chain].in_memory();
+    }
+    add(stats(chain).duplicate);
+    too_late_[chain]++;
+    gates_[chain].too_late(told);
     if (listens(chain) != listens_[chain]) tell_programs();
 }
 
@@ -206,7 +220,7 @@ void Score::waited(std::uint32_t file_class, std::uint64_t now_ns, std::uint32_t
         any = any || gates_[i].hears_waits(now_ns) != policy::Gate::Hears::nothing;
         gates_[i].waited(now_ns);
     }
-    if (any) update_gates(now_ns);
+    if (any) update_gates(now_ns, true);
 }
 
 void Score::program_read(std::uint32_t file_class, std::uint64_t bytes, std::uint64_t took_ns, bool touched) {
@@ -242,11 +256,19 @@ void Score::expect_saving(std::uint32_t file_class, std::uint64_t took_ns, bool 
 
 void Score::fetch_took(std::uint64_t ns) { fetches_.add(ns); }
 
-void Score::update_gates(std::uint64_t now_ns) {
+void Score::update_gates(std::uint64_t now_ns) { update_gates(now_ns, false); }
+
+bool Score::would_be_of_no_use(std::uint64_t now_ns) const {
+    return use_gates_ && std::ranges::any_of(gates_, [&](const auto& gate) { return gate.would_be_of_no_use(now_ns); });
+}
+
+// Of one that is not off, conclusions are drawn only once all is known that there is to know.
+void Score::update_gates(std::uint64_t now_ns, bool only_off) {
     if (!use_gates_) return;
     now_ns_ = now_ns;
     std::vector<std::uint32_t> changed;
     for (std::uint32_t i = 0; i < gates_.size(); i++) {
+        if (only_off && gates_[i].state() != policy::Gate::State::off) continue;
         if (!gates_[i].update(now_ns)) continue;
         changed.push_back(i);
         if (gates_[i].state() != policy::Gate::State::on) first_turn_[i] = turns_[i] + 1;
@@ -330,6 +352,9 @@ std::vector<std::string> Score::gate_notes() const {
         notes.push_back(
             "chain '" + module_.chains[plan_.chains[i].chain].name + "' was switched off " + how_often +
             (wasted ? "too little of what it fetched was read" : "what it asked for was in memory already"));
+        if (too_late_[i] != 0)
+            notes.back() += "; " + std::to_string(too_late_[i]) + (too_late_[i] == 1 ? " request" : " requests") +
+                            " came when the program had read that itself";
     }
     return notes;
 }

@@ -34,6 +34,9 @@ class Score final : public RangeSink {
     void take_back(std::uint32_t chain) { gates_[chain].take_back(); }  // an admitted one has to wait
     void duplicate(std::uint32_t chain);                                // an admitted one was wanted already
     void cached(std::uint32_t chain);                                   // what it was for was in memory
+    // Or is since the program has read it itself, and has waited for the disk. `told`: as cached(), before that was
+    // known.
+    void too_late(std::uint32_t chain, bool told);
     // Admitted ones cannot be begun, which says nothing of whether what the chain asks for is of use.
     void refused(std::uint32_t chain, unsigned admitted = 1);
     void dropped(std::uint32_t chain, std::uint64_t times = 1) { add(stats(chain).dropped, times); }
@@ -76,6 +79,8 @@ class Score final : public RangeSink {
     const Failures& failures() const { return failures_; }
 
     void update_gates(std::uint64_t now_ns);
+    // Whether that would switch a chain off as what it asks for is in memory.
+    bool would_be_of_no_use(std::uint64_t now_ns) const;
     const policy::Gate& gate(std::uint32_t chain) const { return gates_[chain]; }
     std::vector<std::string> gate_notes() const;
     // What programs began themselves, and why they left the rest.
@@ -85,6 +90,7 @@ class Score final : public RangeSink {
     static void add(shim::Counter& counter, std::uint64_t n = 1) { counter.fetch_add(n, std::memory_order_relaxed); }
     shim::ChainStats& stats(std::uint32_t chain) { return region_.stats.chains[chain]; }
     void tell_programs();
+    void update_gates(std::uint64_t now_ns, bool only_off);
     void useful(std::uint32_t chain, bool counts);
     Listens listens(std::uint32_t chain) const;
     bool runs_in_programs(std::uint32_t chain) const;
@@ -97,7 +103,7 @@ class Score final : public RangeSink {
     const bool use_gates_;
     bool programs_may_begin_ = false;
     std::vector<policy::Gate> gates_;
-    std::vector<std::uint64_t> turns_, times_off_;
+    std::vector<std::uint64_t> turns_, times_off_, too_late_;
     std::vector<Silence> silence_;
     std::vector<Listens> listens_;           // what programs were told by
     std::vector<bool> own_;                  // and whether they run the chain themselves

@@ -151,7 +151,7 @@ bool ServerImpl::turn(std::uint64_t now) {
     if (events != 0 && spins_) spinning_.found();
     if (events != 0) file_.get().stats.server_ns.fetch_add(now_ns() - now, std::memory_order_relaxed);
     if (now - house_ns_ >= kHousekeepingNs) keep_house(now);
-    return moved || events >= kEventsAtOnce;
+    return moved || events >= kEventsAtOnce || events_->asked();
 }
 
 // A ring that has failed is given nothing more, but what it was given before may still come.
@@ -225,6 +225,8 @@ void ServerImpl::keep_house(std::uint64_t now) {
     score_.let_programs_begin(own_at_once() != 0 &&
                               ranges_.bytes() + std::uint64_t{own_at_once()} * kPiece <= options_.ahead_bytes);
     ranges_.age(score_.turns(), now);
+    // What is in memory may be there since the program has waited for it, which then stands in its ring.
+    if (score_.would_be_of_no_use(now)) inbox_.drain_rest(*events_);
     score_.update_gates(now);
     switch_probes();
     if (now - reclaim_ns_ < kReclaimNs) return;

@@ -385,5 +385,59 @@ TEST(Gate, WhateverHappensItsStateIsOneOfThreeAndItsRateAShare) {
     }));
 }
 
+// The server comes too late: on a busy machine for many requests in a row.
+TEST(Gate, StaysOnWhileRequestsComeTooLateForAWhile) {
+    for (const bool told : {false, true}) {
+        for (const bool ever_fetched : {false, true}) {
+            Gate gate;
+            if (ever_fetched) fetch_one(gate, true);
+            unsigned late = 0;
+            for (; gate.state() == State::on && late < 10'000; late++) {
+                ASSERT_TRUE(gate.admit());
+                if (told) gate.in_memory();
+                gate.too_late(told);
+                gate.update(1);
+            }
+            EXPECT_EQ(late, ever_fetched ? 1020u : 256u) << "but not for ever";
+            EXPECT_EQ(gate.reason(), Reason::no_use);
+        }
+    }
+}
+
+TEST(Gate, WhatIsInMemoryCountsBesideWhatCameTooLate) {
+    Gate gate;
+    for (unsigned i = 0; i < 15; i++) {
+        ASSERT_TRUE(gate.admit());
+        gate.in_memory();
+        ASSERT_TRUE(gate.admit());
+        gate.too_late(false);
+        EXPECT_FALSE(gate.would_be_of_no_use(1));
+        EXPECT_FALSE(gate.update(1)) << i;
+    }
+    ASSERT_TRUE(gate.admit());
+    gate.in_memory();
+    EXPECT_TRUE(gate.would_be_of_no_use(1));
+    EXPECT_EQ(gate.state(), State::on) << "it was only asked";
+    EXPECT_TRUE(gate.update(1));
+}
+
+// A probe whose requests come too late gets others.
+TEST(Gate, AProbeGoesOnWhenItsRequestsComeTooLate) {
+    Gate gate;
+    std::uint64_t now = 1;
+    put_off(gate, now);
+    for (now += 1'000 * kMs; gate.state() == State::off; now += kMs) gate.update(now);
+    for (unsigned i = 0; i < 64; i++) {
+        ASSERT_TRUE(gate.admit());
+        gate.in_memory();
+    }
+    EXPECT_FALSE(gate.admit());
+    for (unsigned i = 0; i < 64; i++) gate.too_late(true);
+    EXPECT_FALSE(gate.update(now));
+    for (unsigned i = 0; i < 20; i++) fetch_one(gate, true);
+    EXPECT_TRUE(gate.update(now));
+    EXPECT_EQ(gate.state(), State::on);
+}
+
 }  // namespace
 }  // namespace chainio::policy
