@@ -103,14 +103,19 @@ bool Events::show(std::uint32_t chain, std::uint32_t source, ShadowFile& file, R
 
 bool Events::opens(ShadowFile& file) {
     const auto opened = parts_.files.open(file);
-    if (!opened) refusals_.add(opened.error(), file.key);
+    if (!opened) refuse(opened.error(), file);
     return opened.has_value();
+}
+
+void Events::refuse(FileRefusal why, const ShadowFile& file) {
+    refusals_.add(why, file.key);
+    if (refusals_.wants_example(why)) refusals_.set_example(why, file.path);
 }
 
 // Of an open file; null when it is to be left alone.
 const std::vector<std::uint64_t>* Events::header(std::uint32_t source, ShadowFile& file) {
     const auto* found = parts_.files.header(file, parts_.plan.classes[source]);
-    if (found == nullptr) refusals_.add(FileRefusal::bad_header, file.key);
+    if (found == nullptr) refuse(FileRefusal::bad_header, file);
     return found;
 }
 
@@ -353,6 +358,9 @@ void Events::follow_named(std::uint32_t chain, const cio_prefetch& prefetch, Sha
     std::uint32_t& missing = missing_[prefetch.target];
     const auto refuse = [&](FileRefusal why) {
         refusals_.add(why, beside ? file->key : prefetch.target, *name);
+        if (refusals_.wants_example(why))
+            refusals_.set_example(
+                why, beside ? with_ending(file->path, *name) : parts_.files.shown_path(*name, prefetch.target));
         parts_.score.dropped(chain);
     };
     if (beside && missing >= kMissing && ++missing % kLookedFor != 0) return refuse(FileRefusal::cannot_open);

@@ -66,6 +66,7 @@ class Events final : public MessageSink {
     Asked run_opened(const Opener& opener, ShadowFile& file);
     bool show(std::uint32_t chain, std::uint32_t source, ShadowFile& file, Runner::Event& shown);
     bool opens(ShadowFile& file);
+    void refuse(FileRefusal why, const ShadowFile& file);
     const std::vector<std::uint64_t>* header(std::uint32_t source, ShadowFile& file);
     void left_alone();
     void foretell(const Opener& opener, const ShadowFile& file, bool scans, std::uint64_t now);

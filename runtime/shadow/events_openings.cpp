@@ -33,6 +33,8 @@ void Events::on_opened(const Message& message) {
     const std::uint32_t file_class = parts_.plan.classes[event.source];
     // Whoever posts can claim anything, and the server may read what the program that posts may not.
     if (!parts_.files.matches(file_class, std::string(text_of(message)).c_str())) {
+        if (refusals_.wants_example(FileRefusal::no_match))
+            refusals_.set_example(FileRefusal::no_match, text_of(message));
         return refusals_.add(FileRefusal::no_match, file_key(event.device, event.inode));
     }
     if (explain_) explain(message, nullptr);

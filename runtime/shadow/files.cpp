@@ -366,6 +366,12 @@ std::expected<ShadowFile*, FileRefusal> Files::under_root(std::string_view encod
     return by_path(declared.root, *relative, path + *relative, file_class, now_ns);
 }
 
+std::string Files::shown_path(std::string_view encoded, std::uint32_t file_class) const {
+    std::string path = spec_.module().files[file_class].root;
+    if (!path.ends_with('/')) path += '/';
+    return path + decode_path(encoded).value_or(std::string(encoded));
+}
+
 const std::vector<std::uint64_t>* Files::header(ShadowFile& file, std::uint32_t file_class) {
     auto known = std::ranges::find(file.headers, file_class, &ShadowFile::Header::file_class);
     const bool is_new = known == file.headers.end();

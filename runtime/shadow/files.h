@@ -121,6 +121,8 @@ class Files {
     // A percent-encoded path under the class's root; of a folder, the class's index in it.
     std::expected<ShadowFile*, FileRefusal> under_root(std::string_view encoded, std::uint32_t file_class,
                                                        std::uint64_t now_ns);
+    // Where under_root() looks, as far as that can be told: for people.
+    std::string shown_path(std::string_view encoded, std::uint32_t file_class) const;
     // The header fields of an opened file, kept; null when its first bytes are not the class's header. Whether the file
     // has changed since they were read is looked at once after each look_again().
     const std::vector<std::uint64_t>* header(ShadowFile& file, std::uint32_t file_class);

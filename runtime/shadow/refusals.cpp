@@ -1,5 +1,7 @@
 #include "runtime/shadow/refusals.h"
 
+#include "compiler/diag/utf8.h"
+
 namespace chainio::shadow {
 
 const char* refusal_text(FileRefusal why) {
@@ -23,6 +25,13 @@ const char* refusal_text(FileRefusal why) {
     return "";
 }
 
+// Of a long one its end: that is where what is wrong of it mostly stands.
+void Refusals::set_example(FileRefusal why, std::string_view path) {
+    const bool cut = path.size() > kLongestExample;
+    if (cut) path.remove_prefix(path.size() - kLongestExample);
+    examples_[static_cast<std::size_t>(why)] = (cut ? "…" : "") + diag::escaped(path);
+}
+
 std::vector<std::string> Refusals::notes() const {
     std::vector<std::string> notes;
     for (std::size_t i = 0; i < files_.size(); i++) {
@@ -31,7 +40,9 @@ std::vector<std::string> Refusals::notes() const {
         const std::string how_many = count == 1       ? "a file was"
                                      : count == kMost ? std::to_string(count) + " files and more were each"
                                                       : std::to_string(count) + " files were each";
-        notes.push_back(how_many + " left alone: " + refusal_text(static_cast<FileRefusal>(i)));
+        std::string note = how_many + " left alone: " + refusal_text(static_cast<FileRefusal>(i));
+        if (!examples_[i].empty()) note += (count == 1 ? " ('" : " (one of them: '") + examples_[i] + "')";
+        notes.push_back(std::move(note));
     }
     return notes;
 }

@@ -211,8 +211,8 @@ chain more on read(columns) as r { if r.total >= 256KiB { prefetch r.file at 0 f
     running.stop();
     EXPECT_EQ(pages_in_memory(second, 0, kColumnPages), 0u);
     const auto notes = running.server().report().notes;
-    EXPECT_TRUE(std::ranges::any_of(notes, [](const std::string& note) {
-        return note == "a file was left alone: its path leads to another file by now";
+    EXPECT_TRUE(std::ranges::any_of(notes, [&](const std::string& note) {
+        return note == "a file was left alone: its path leads to another file by now ('" + second + "')";
     }));
 }
 
@@ -395,7 +395,9 @@ chain first on open(columns) as r { prefetch r.file at 0 for 4096 }
     EXPECT_EQ(running.chain().events, 1u);
     running.stop();
     const auto notes = running.server().report().notes;
-    EXPECT_EQ(std::ranges::count(notes, "a file was left alone: the path does not match the class's pattern"), 1);
+    EXPECT_EQ(std::ranges::count(
+                  notes, "a file was left alone: the path does not match the class's pattern ('" + other + "')"),
+              1);
 }
 
 // A program that may not read a file may hold a descriptor of it all the same, and post what it likes.

@@ -98,7 +98,7 @@ TEST_P(FileLeftAlone, CostsAProgramNoMoreThanAnother) {
     EXPECT_EQ(running.chain().events, 0u);
     EXPECT_EQ(running.chain().failed, 0u);
     EXPECT_EQ(running.chain().dropped, 0u) << "nothing was asked for";
-    EXPECT_TRUE(says(running.server().report(), how.note)) << how.note;
+    EXPECT_TRUE(says(running.server().report(), how.note + (" ('" + path + "')"))) << how.note;
 }
 
 const Case kCases[] = {
@@ -261,6 +261,50 @@ TEST(LeftAlone, FilesAreCountedAndNotHowOftenTheyWereAskedFor) {
                                     "2 files were each left alone: the path does not match the class's pattern",
                                     "a file was left alone: its first bytes are not the header that the class declares",
                                 }));
+}
+
+TEST(LeftAlone, AnExampleOfEachReasonIsNamed) {
+    Refusals refusals;
+    refusals.add(FileRefusal::cannot_open, 1);
+    refusals.set_example(FileRefusal::cannot_open, "/a\x1b[2J");
+    EXPECT_FALSE(refusals.wants_example(FileRefusal::cannot_open));
+    EXPECT_TRUE(refusals.wants_example(FileRefusal::made_when_read));
+    refusals.add(FileRefusal::made_when_read, 1);
+    refusals.add(FileRefusal::made_when_read, 2);
+    refusals.set_example(FileRefusal::made_when_read, "/proc/self/" + std::string(Refusals::kLongestExample - 1, 'x'));
+    EXPECT_EQ(refusals.notes(),
+              (std::vector<std::string>{
+                  "a file was left alone: it cannot be opened by its path ('/a\\x1b[2J')",
+                  "2 files were each left alone: the kernel makes it when it is read, as those of /proc and /sys (one "
+                  "of them: '…/" +
+                      std::string(Refusals::kLongestExample - 1, 'x') + "')",
+              }));
+}
+
+// A chain makes these by itself, and they stand nowhere else.
+TEST(LeftAlone, OneOfThePathsThatChainsHaveMadeIsNamed) {
+    const Folder folder;
+    const std::string list = folder.write("a.lst", "%6eo.txt,,,"), other = folder.write("b.dat", "x");
+    Running running(server_of(R"(
+app lists {
+  files lists = "*.lst"
+  files texts = ")" + folder.path() +
+                              R"(/*.txt" { root ")" + folder.path() + R"(" }
+  files beside = "*.idx"
+}
+chain named on read(lists) as r { prefetch texts[r[..8]] at 0 for 4096  prefetch texts["b.dat"] at 0 for 4096 }
+chain next on read(lists) as r { when r.length >= 4 { prefetch beside.sibling(r, ".idx") at 0 for 4096 } }
+)"));
+    Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, list));
+    ASSERT_TRUE(poster.read(0, list, 0, 11));
+    EXPECT_TRUE(happens([&] { return running.chain(0).events == 1 && running.chain(1).events == 1; }));
+    running.stop();
+    const Report report = running.server().report();
+    SCOPED_TRACE(testing::PrintToString(report.notes));
+    EXPECT_TRUE(says(report, "2 files were each left alone: it cannot be opened by its path (one of them: '" +
+                                 folder.path() + "/no.txt')"));
+    EXPECT_TRUE(says(report, "a file was left alone: the path does not match the class's pattern ('" + other + "')"));
 }
 
 }  // namespace
