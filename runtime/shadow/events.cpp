@@ -173,6 +173,7 @@ void Events::run_read(const Message& message) {
     const shim::Event& event = message.event;
     const bool waited = event.took_ns > shim::kSlowReadNs;
     const auto [direct, served, told] = how_it_read(event.kind);
+    if (!direct) past_cache_.erase(file_key(event.device, event.inode));
     // Of one that was said to begin it is known what it asked for, whatever there was.
     if (!told) last_read({message.ring, event.source}) = message.asked;
     ShadowFile* known = parts_.files.find(event.device, event.inode);
@@ -213,8 +214,10 @@ void Events::run_read(const Message& message) {
 void Events::on_begun(const Message& message) {
     const shim::Event& event = message.event;
     last_read({message.ring, event.source}) = event.length;
+    const bool direct = how_it_read(event.kind).direct;
+    if (!direct) past_cache_.erase(file_key(event.device, event.inode));
     if (ShadowFile* known = parts_.files.find(event.device, event.inode); known != nullptr)
-        parts_.files.is_read(*known, how_it_read(event.kind).direct);
+        parts_.files.is_read(*known, direct);
     to_run_.clear();
     for (std::uint32_t chain : on_read_[event.source])
         if (parts_.plan.chains[chain].blind && parts_.score.wants_events(chain)) to_run_.push_back(chain);
@@ -369,6 +372,10 @@ void Events::follow_named(std::uint32_t chain, const cio_prefetch& prefetch, Sha
                          : parts_.files.under_root(*name, prefetch.target, now);
     if (beside) missing = target ? 0 : missing + 1;
     if (!target) return refuse(target.error());
+    if (past_cache_.contains((*target)->key)) {
+        not_reached_++;
+        return parts_.score.dropped(chain);
+    }
     parts_.ahead.ask_range(chain, **target, prefetch.offset, prefetch.length, distance_);
 }
 

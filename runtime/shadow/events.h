@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "runtime/shadow/ahead.h"
@@ -119,6 +120,10 @@ class Events final : public MessageSink {
     std::map<std::string, std::uint64_t> counts_;
     std::map<std::pair<std::string, std::string>, Explained> explained_;  // by what and why
     std::uint64_t not_counted_ = 0, not_explained_ = 0;                   // since there was no room for more
+    // Files of classes that are not immutable that were opened with O_DIRECT, and since then neither opened otherwise
+    // nor read through the page cache: what is fetched into it nobody would read.
+    std::unordered_set<std::uint64_t> past_cache_;
+    std::uint64_t not_reached_ = 0;  // ranges of these
     std::uint64_t direct_ = 0, gone_ = 0, last_search_ns_ = 0;
     bool asked_ = false;
     unsigned distance_ = 0;  // folders from where the thread is to the file at hand

@@ -13,6 +13,7 @@ namespace {
 
 // One in so many openings is shown to chains on them that are quiet.
 constexpr std::uint32_t kShownOpenings = 4;
+constexpr std::size_t kMostPastCache = 4096;           // files; of more, what is asked for is fetched
 constexpr std::uint64_t kForetoldFor = 1'000'000'000;  // ns in which an opening that was foretold is not shown again
 
 }  // namespace
@@ -39,9 +40,12 @@ void Events::on_opened(const Message& message) {
     }
     if (explain_) explain(message, nullptr);
     const bool direct = (event.offset & O_DIRECT) != 0;
+    const std::uint64_t key = file_key(event.device, event.inode);
+    if (!direct) past_cache_.erase(key);
     // Its reads are not told of, nor is its end; others may read the same file through the page cache.
     if (direct && !parts_.spec.module().files[file_class].immutable) {
         direct_++;
+        if (past_cache_.size() < kMostPastCache) past_cache_.insert(key);
         return;
     }
     // Files that no chain is about are only prefetched, by paths that chains make themselves: all there is to know is

@@ -123,6 +123,9 @@ std::vector<std::string> Events::notes() const {
             "a file that was opened with O_DIRECT was left alone " + times(direct_) +
             ": what is fetched into the page cache does not reach its reads; declare the class `immutable` if its "
             "bytes never change");
+    if (not_reached_ != 0)
+        notes.push_back("a range was not fetched " + times(not_reached_) +
+                        ": its file was opened with O_DIRECT, and nobody reads it through the page cache");
     if (const std::uint64_t untold = parts_.files.untold(); untold != 0)
         notes.push_back("what of a file is in memory the kernel tells only its owner and who may write to it (" +
                         times(untold) + "): it is fetched all the same, and no saving is counted");

@@ -516,5 +516,46 @@ TEST(Events, TellsOfThreadsThatFoundNoRing) {
         1);
 }
 
+// What is read past the page cache gains nothing by what is fetched into it, whatever chain asks for that.
+TEST(Events, NothingIsFetchedOfWhatIsOnlyReadPastThePageCache) {
+    const Folder folder;
+    const std::string bytes(8 * std::size_t{kPage}, 'x');
+    const std::string index = folder.write("a.ndx", bytes), records = folder.write("a.dat", bytes);
+    drop_pages(records);
+    Running running(server_of(R"(
+app records { files index = "*.ndx"  files records = "*.dat" }
+chain follow on read(index) as r { prefetch records.sibling(r, ".dat") at r.offset for 4096 }
+)"));
+    Poster poster(running.region(), 0);
+    std::uint64_t page = 0;
+    const auto fetches_at_next = [&] {
+        const std::uint64_t before = running.chain().fetches, refused = running.chain().dropped;
+        EXPECT_TRUE(poster.read(0, index, page++ * kPage, kPage));
+        EXPECT_TRUE(happens([&] { return running.chain().fetches + running.chain().dropped > before + refused; }));
+        return running.chain().fetches - before;
+    };
+    ASSERT_TRUE(poster.opened(0, index));
+    EXPECT_EQ(fetches_at_next(), 1u);
+    ASSERT_TRUE(poster.opened(1, records, O_DIRECT));
+    EXPECT_EQ(fetches_at_next(), 0u);
+    EXPECT_EQ(fetches_at_next(), 0u);
+    ASSERT_TRUE(poster.opened(1, records));
+    EXPECT_EQ(fetches_at_next(), 1u) << "somebody else reads it otherwise";
+    ASSERT_TRUE(poster.opened(1, records, O_DIRECT));
+    EXPECT_EQ(fetches_at_next(), 0u);
+    ASSERT_TRUE(poster.read(1, records, 0, kPage, 500));
+    EXPECT_EQ(fetches_at_next(), 1u) << "and that was open already";
+    ASSERT_TRUE(poster.opened(1, records, O_DIRECT));
+    EXPECT_EQ(fetches_at_next(), 0u);
+    ASSERT_TRUE(poster.begun(1, records, 0, kPage));
+    EXPECT_EQ(fetches_at_next(), 1u);
+    running.stop();
+    EXPECT_EQ(running.chain().dropped, 4u);
+    EXPECT_EQ(std::ranges::count(running.server().report().notes,
+                                 "a range was not fetched 4 times: its file was opened with O_DIRECT, and nobody reads "
+                                 "it through the page cache"),
+              1);
+}
+
 }  // namespace
 }  // namespace chainio::shadow::test
