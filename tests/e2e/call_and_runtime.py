@@ -511,9 +511,11 @@ def test_full_disk(app, tree, folder):
             done = subprocess.run([BUILD / "bin" / tool, *map(str, words)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
         expect(f"full disk: {tool} {words[0]}", (done.returncode, done.stderr),
                lambda got, tool=tool: got[0] == 3 and f"{tool}: cannot write " in got[1] and cause in got[1])
-    with open("/dev/full", "w") as full:
-        done = subprocess.run([BUILD / "bin" / "chainio", "call", app, "lookup", "--file", f"index={tree}", "--key", "42"], stdout=full, stderr=subprocess.PIPE, text=True)
-    expect("full disk: call", (done.returncode, done.stderr), (3, "chainio call: cannot write the results: No space left on device\n"))
+    tree.with_name("many.keys").write_text("42\n" * 5000)  # results larger than a buffer are written, and lost, before the end
+    for words in (("--key", "42"), ("--keys", tree.with_name("many.keys")), ("--keys", tree.with_name("many.keys"), "--json")):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([BUILD / "bin" / "chainio", "call", app, "lookup", "--file", f"index={tree}", "--quiet", *words], stdout=full, stderr=subprocess.PIPE, text=True)
+        expect(f"full disk: call {words}", (done.returncode, done.stderr), (3, "chainio call: cannot write the results: No space left on device\n"))
 
 
 def test_python_library(app, folder):

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -112,7 +113,7 @@ class Call {
         const auto start = Clock::now();
         auto status = options_.keys.empty() ? run_once() : run_keys(start);
         const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-        if (const std::string trouble = printing_trouble(); !trouble.empty())
+        if (const std::string trouble = lost_ != 0 ? std::strerror(lost_) : printing_trouble(); !trouble.empty())
             return fail(kExitSystem, "cannot write the results: " + trouble);
         report(seconds);
         if (!status) return std::unexpected(status.error());
@@ -319,7 +320,8 @@ class Call {
             text = fmt::format("{}\t{}\t{}\n", *line, spec::outcome_name(result.outcome, module().reasons),
                                ok ? value_text(*chain_, result, options_.output) : "");
         }
-        std::fwrite(text.data(), 1, text.size(), stdout);
+        // What is larger than the buffer fails here, and the flush at the end has no cause to tell any more.
+        if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() && lost_ == 0) lost_ = errno;
     }
 
     void progress(const Keys& keys, Clock::time_point start) {
@@ -367,6 +369,7 @@ class Call {
     std::vector<std::size_t> from_keys_;  // parameters that each line of keys gives
     std::deque<Waiting> window_;
     std::uint64_t printed_ = 0, failed_ = 0;
+    int lost_ = 0;  // errno of the first result that could not be written
     Clock::time_point last_progress_{};
     bool progress_shown_ = false;
 };
