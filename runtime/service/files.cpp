@@ -7,11 +7,18 @@
 namespace chainio::service {
 namespace {
 
-std::string not_found(const std::string& files_class, const std::string& name, std::size_t count) {
+std::string not_found(const ir::FileClass& of, const std::string& name, std::size_t count) {
+    const std::string &files_class = of.name, &pattern = of.pattern;
     std::string text = "files '" + files_class + "' has ";
-    if (count == 0)
-        return text + (name.empty() ? "no file; open one" : "no file '" + name + "'; open it") + ": --file " +
-               files_class + "=PATH";
+    if (count == 0) {
+        // A name with a `/` is found by the path as it was given, and by no other way to the same file.
+        const bool whole = name.contains('/');
+        const bool opened_unasked =
+            name == pattern && name.starts_with('/') && name.find_first_of("*?[\\") == std::string::npos;
+        text += name.empty() ? "no file; open one" : "no file '" + name + "'; open it";
+        text += ": --file " + files_class + "=" + (whole ? name : "PATH");
+        return opened_unasked ? text + ", or leave --file out" : text;
+    }
     text += std::to_string(count) + " files";
     return name.empty() ? text + ", and the service names none of them; open one only"
                         : text + " '" + name + "'; open one of them only";
@@ -28,7 +35,7 @@ std::string missing_in(const ir::Module& module, const ir::Body& body, const Fil
                     module.literals.begin() + static_cast<std::ptrdiff_t>(at.offset.value),
                     module.literals.begin() + static_cast<std::ptrdiff_t>(at.offset.value + at.length.value));
                 if (files.find(file.file_class, name)) continue;
-                return not_found(module.files[file.file_class].name, name, files.count(file.file_class, name));
+                return not_found(module.files[file.file_class], name, files.count(file.file_class, name));
             }
         }
         ir::for_each_body(stmt, [&](const ir::Body& nested) {

@@ -364,9 +364,8 @@ TEST(Handler, NativeCodeThatStopsNowhereIsNotFollowed) {
 }
 
 TEST(Handler, SaysWhichFileItMisses) {
-    const auto said = [](const char* name, std::vector<NamedFile> files) {
-        const std::string spec = std::string(R"(
-files values = "*.idx"
+    const auto said = [](const char* name, std::vector<NamedFile> files, const char* pattern = "*.idx") {
+        const std::string spec = std::string("files values = \"") + pattern + std::string(R"("
 chain get(store: file values) -> bytes(max 64) hops 1 { step s(b: block at 0 for 64 in store) { return b } }
 service s on tcp 9000 via uring {
   request { key: u8 }
@@ -384,6 +383,11 @@ service s on tcp 9000 via uring {
     EXPECT_EQ(said("y/a.idx", {one, same}), "");
     EXPECT_EQ(said("", {other}), "files 'values' has no file; open one: --file values=PATH");
     EXPECT_EQ(said("b.idx", {one}), "files 'values' has no file 'b.idx'; open it: --file values=PATH");
+    EXPECT_EQ(said("/z/a.idx", {one}), "files 'values' has no file '/z/a.idx'; open it: --file values=/z/a.idx");
+    EXPECT_EQ(said("/z/a.idx", {one}, "/z/a.idx"),
+              "files 'values' has no file '/z/a.idx'; open it: --file values=/z/a.idx, or leave --file out");
+    EXPECT_EQ(said("/z/*.idx", {one}, "/z/*.idx"),
+              "files 'values' has no file '/z/*.idx'; open it: --file values=/z/*.idx");
     EXPECT_EQ(said("", {one, same}), "files 'values' has 2 files, and the service names none of them; open one only");
     EXPECT_EQ(said("a.idx", {one, same}), "files 'values' has 2 files 'a.idx'; open one of them only");
 }
