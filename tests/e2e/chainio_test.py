@@ -268,6 +268,22 @@ def silently_dropped(folder):
         check("what would be dropped is refused", (code, err) == (1, f"chainio test: twice.test.yaml:{place}: {why}\n"), text + out + err)
 
 
+def outcomes_that_are_none(folder):
+    """A misspelt one is the test file's mistake, and no chain's."""
+    head = "spec: app.chain\nfiles: {some: {zeros: 24}}\n"
+    case = "cases: [{chain: find, files: {db: some}, args: {key: 0}, expect: {outcome: WORD}}]\n"
+    words = ("ok, malformed, not_found, overflow, short_read, io_error, hop_limit, no_memory, cancelled, no_result, fanout, bad_argument, unsupported, "
+             "ninety_nine, no_number, no_list")
+    for text, place, why in ((head + case.replace("WORD", "not_fund"), "3:76", "no chain of the spec ends with 'not_fund'; did you mean 'not_found'?"),
+                             (head + case.replace("WORD", "ninety_nin"), "3:76", "no chain of the spec ends with 'ninety_nin'; did you mean 'ninety_nine'?"),
+                             (head + case.replace("WORD", "zebra"), "3:76", f"no chain of the spec ends with 'zebra'; there are {words}"),
+                             (head + "cases: []\n", "3:8", "the list of `cases` is empty, so that nothing is tested; a case is { chain: …, expect: … }"),
+                             (head, "1:1", "a test file has a list of `cases`")):
+        (folder / "word.test.yaml").write_text(text)
+        code, out, err = run(folder, "word.test.yaml")
+        check("what is no outcome is refused", (code, err) == (1, f"chainio test: word.test.yaml:{place}: {why}\n"), text + out + err)
+
+
 def members(group):
     """Processes of a group that have not ended."""
     listed = subprocess.run(["ps", "-e", "-o", "pgid=,stat=,args="], capture_output=True, text=True).stdout
@@ -349,6 +365,7 @@ def main():
         check("a spec in the place of its test file is named as one",
               (code, err) == (1, "chainio test: app.chain: is a spec; name its test file, which is YAML with `spec: app.chain` and its cases\n"), out + err)
         silently_dropped(folder)
+        outcomes_that_are_none(folder)
         places_of_a_finished_artifact(folder)
         map_of_its_own(folder)
         shadow_chains_run_natively(folder)

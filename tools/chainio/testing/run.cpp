@@ -9,6 +9,7 @@
 #include <set>
 
 #include "compiler/backends/interruption.h"
+#include "compiler/diag/diag.h"
 #include "compiler/diag/utf8.h"
 #include "runtime/spec/outcomes.h"
 #include "tools/chainio/testing/bind.h"
@@ -141,6 +142,22 @@ std::vector<std::string> run_case(const Engines& engines, const Case& test, Work
     return lines;
 }
 
+// A misspelt outcome is never that of a chain, and its case would blame the chain.
+std::string unknown_outcome(const Suite& suite, const ir::Module& module) {
+    std::vector<std::string> words;
+    for (const auto& each : spec::outcomes()) words.emplace_back(each.name);
+    words.insert(words.end(), module.reasons.begin(), module.reasons.end());
+    for (const auto& test : suite.cases) {
+        const std::string& word = test.expected.outcome;
+        if (std::ranges::find(words, word) != words.end()) continue;
+        const auto near = diag::nearest(word, words);
+        return fmt::format(
+            "{}:{}: no chain of the spec ends with '{}'; {}", suite.path, test.expected.place, word,
+            near ? fmt::format("did you mean '{}'?", *near) : fmt::format("there are {}", fmt::join(words, ", ")));
+    }
+    return {};
+}
+
 void skip_all(const Suite& suite, const Options& options, const std::string& reason, Counts& counts) {
     for (const auto& test : suite.cases) {
         if (!selected(options, test)) continue;
@@ -195,6 +212,8 @@ void run_file(const std::string& path, const Options& options, Counts& counts) {
     if (!artifact) return fail(artifact.error().message);
     const auto engines = open_engines(*suite, options, *artifact);
     if (!engines) return fail(diag::escaped(fmt::format("{}: {}", path, engines.error())));
+    if (const std::string unknown = unknown_outcome(*suite, engines->spec->module()); !unknown.empty())
+        return fail(diag::escaped(unknown));
     std::vector<std::string> names;
     for (const auto& steps : engines->steps) names.push_back(steps->name());
     fmt::print("{}: every case in {}\n", diag::escaped(path), fmt::join(names, ", "));

@@ -51,6 +51,7 @@ struct ExpectedPrefetch {
 
 struct Expected {
     std::string outcome = "ok";
+    std::string place = {};  // LINE:COLUMN of it
     std::optional<std::uint64_t> value = {};
     std::optional<Bytes> bytes = {}, starts_with = {};
     std::optional<std::uint64_t> length = {};

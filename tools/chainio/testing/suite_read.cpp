@@ -89,7 +89,10 @@ Expected read_expected(const YAML::Node& node) {
                 "prefetches", "prefetch_count"},
                "expect");
     Expected expected;
-    if (node["outcome"]) expected.outcome = read_string(node["outcome"], "outcome");
+    if (const auto outcome = node["outcome"]) {
+        expected.outcome = read_string(outcome, "outcome");
+        expected.place = fmt::format("{}:{}", outcome.Mark().line + 1, outcome.Mark().column + 1);
+    }
     read_expected_result(node, expected);
     if (node["read_count"]) expected.read_count = read_integer(node["read_count"], "read_count");
     if (node["most_reads"]) expected.most_reads = read_integer(node["most_reads"], "most_reads");
@@ -163,8 +166,10 @@ void check_names(const YAML::Node& root, Suite& suite) {
 Suite read_root(const YAML::Node& root, const std::string& path) {
     check_keys(root, {"spec", "options", "needs", "commands", "files", "cases"}, "a test file");
     if (!root["spec"]) wrong(root, "a test file names its `spec`: a .chain, .yaml or .bpf.o beside it");
-    if (!root["cases"] || !root["cases"].IsSequence() || root["cases"].size() == 0)
-        wrong(root, "a test file has a list of `cases`");
+    if (!root["cases"] || !root["cases"].IsSequence()) wrong(root, "a test file has a list of `cases`");
+    if (root["cases"].size() == 0)
+        wrong(root["cases"],
+              "the list of `cases` is empty, so that nothing is tested; a case is { chain: …, expect: … }");
     Suite suite;
     suite.path = path;
     suite.spec = read_string(root["spec"], "spec");
