@@ -80,8 +80,10 @@ std::string write_text(const std::string& path, const std::string& text) {
     out.write(text.data(), static_cast<std::streamsize>(text.size()));
     out.close();
     if (out) return "";
-    return fmt::format("cannot write {}: {}\nhint: free some space there, or set TMPDIR to another folder", path,
-                       std::strerror(errno));
+    const int error = errno;
+    return fmt::format(
+        "cannot write {}: {}\nhint: {}", path, std::strerror(error),
+        error == EFBIG ? "allow larger files (`ulimit -f`)" : "free some space there, or set TMPDIR to another folder");
 }
 
 std::expected<void, std::string> fill_bounds(ir::Artifact& artifact, std::span<const std::uint8_t> bpf) {

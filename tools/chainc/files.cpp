@@ -39,6 +39,8 @@ std::unexpected<ReadError> read_failed(int error) {
     return std::unexpected(ReadError{error == ENOENT || error == ENOTDIR, reason(error)});
 }
 
+std::unexpected<WriteError> write_failed(int error) { return std::unexpected(WriteError{reason(error), error}); }
+
 bool write_all(int fd, std::span<const std::uint8_t> bytes) {
     while (!bytes.empty()) {
         const ssize_t n = ::write(fd, bytes.data(), bytes.size());
@@ -50,23 +52,24 @@ bool write_all(int fd, std::span<const std::uint8_t> bytes) {
 }
 
 Written write_directly(int fd, std::span<const std::uint8_t> bytes) {
-    if (fd < 0 || !write_all(fd, bytes)) return std::unexpected(reason(errno));
+    if (fd < 0 || !write_all(fd, bytes)) return write_failed(errno);
     return {};
 }
 
 // With what it is to hold, and the rights of the file that it replaces: it takes no place without them.
 Written fill(int fd, const std::string& path, std::span<const std::uint8_t> bytes) {
-    if (!write_all(fd, bytes)) return std::unexpected(reason(errno));
-    return tool::take_over_rights(fd, path);
+    if (!write_all(fd, bytes)) return write_failed(errno);
+    auto taken = tool::take_over_rights(fd, path);
+    if (!taken) return std::unexpected(WriteError{std::move(taken.error())});
+    return std::move(*taken);
 }
 
 Written replace(const std::string& path, std::span<const std::uint8_t> bytes) {
     std::string temporary = path + ".XXXXXX";
     Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-    if (file.get() < 0) return std::unexpected(reason(errno));
+    if (file.get() < 0) return write_failed(errno);
     auto done = fill(file.get(), path, bytes);
-    if (done && (!file.close() || ::rename(temporary.c_str(), path.c_str()) != 0))
-        done = std::unexpected(reason(errno));
+    if (done && (!file.close() || ::rename(temporary.c_str(), path.c_str()) != 0)) done = write_failed(errno);
     if (!done) ::unlink(temporary.c_str());
     return done;
 }
@@ -111,7 +114,7 @@ Written write_output(const std::string& path, std::span<const std::uint8_t> byte
     if (const int fd = named_descriptor(path); fd >= 0) return write_directly(fd, bytes);
     struct stat status{};
     const bool exists = ::stat(path.c_str(), &status) == 0;
-    if (exists && S_ISDIR(status.st_mode)) return std::unexpected(reason(EISDIR));
+    if (exists && S_ISDIR(status.st_mode)) return write_failed(EISDIR);
     if (exists && !S_ISREG(status.st_mode)) {
         Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
         return write_directly(file.get(), bytes);
@@ -120,12 +123,24 @@ Written write_output(const std::string& path, std::span<const std::uint8_t> byte
     // A link stays a link: what it names is replaced.
     std::error_code error;
     const std::filesystem::path target = std::filesystem::canonical(path, error);
-    if (error) return std::unexpected(error.message());
+    if (error) return std::unexpected(WriteError{error.message(), error.value()});
     return replace(target.string(), bytes);
 }
 
 Written write_output(const std::string& path, std::string_view text) {
     return write_output(path, std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+}
+
+std::string remedy_of(const WriteError& error, const std::string& otherwise, bool goes_elsewhere) {
+    std::string remedy;
+    switch (error.number) {
+        case ENOSPC:
+        case EDQUOT: remedy = "free some space there"; break;
+        case EFBIG: remedy = "allow larger files (`ulimit -f`)"; break;
+        case EBADF: remedy = "open it for writing (`> FILE`)"; break;
+        default: return otherwise;
+    }
+    return goes_elsewhere ? remedy + ", or " + otherwise : remedy;
 }
 
 void report_lost(diag::Diagnostics& diagnostics, const std::string& path, const std::vector<std::string>& lost) {

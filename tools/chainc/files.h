@@ -25,10 +25,17 @@ std::expected<std::string, ReadError> read_source(const std::string& name);
 // Whether it names standard input or output or an open descriptor, which is used as it stands.
 bool is_descriptor(std::string_view path);
 
+struct WriteError {
+    std::string reason;
+    int number = 0;  // errno of it; 0: it is none of a call's
+};
 // All or nothing: a temporary file beside `path`, then a rename. "-" is standard output, and what is not a regular file
 // (a device, a pipe) is written to directly. What a file that was replaced had and this one could not be given, in
-// words; the error is the system's reason.
-using Written = std::expected<std::vector<std::string>, std::string>;
+// words.
+using Written = std::expected<std::vector<std::string>, WriteError>;
+// What helps, by the reason. `otherwise` helps against what has no remedy of its own; where it names another place to
+// write to, against all.
+std::string remedy_of(const WriteError& error, const std::string& otherwise, bool goes_elsewhere = true);
 Written write_output(const std::string& path, std::span<const std::uint8_t> bytes);
 Written write_output(const std::string& path, std::string_view text);
 // Warns of it.

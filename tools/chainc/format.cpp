@@ -51,8 +51,12 @@ void format_one(const Options& options, const std::string& input, diag::Sources&
     const std::string target = in_place ? input : options.output.empty() ? "-" : options.output;
     const auto written = write_output(target, formatted);
     if (written) return report_lost(diagnostics, target, *written);
-    diagnostics.report(501, {}, fmt::format("cannot write `{}`: {}", target, written.error()),
-                       "check the permissions of the file and its folder");
+    const std::string shown = target == "-" ? "standard output" : "`" + target + "`";
+    diagnostics.report(
+        501, {}, fmt::format("cannot write {}: {}", shown, written.error().reason),
+        remedy_of(written.error(),
+                  in_place ? "check the permissions of the file and its folder" : "choose another place with `-o FILE`",
+                  !in_place));
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ using namespace chainio::chainc;
 int print(std::string_view text) {
     const auto written = write_output("-", text);
     if (written) return 0;
-    (void)write_output("/dev/stderr",
-                       std::string_view(fmt::format("chainc: cannot write standard output: {}\n", written.error())));
+    (void)write_output("/dev/stderr", std::string_view(fmt::format("chainc: cannot write standard output: {}\n",
+                                                                   written.error().reason)));
     return status_system;
 }
 

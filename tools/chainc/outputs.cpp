@@ -73,8 +73,8 @@ void write(Compilation& c, const OutputPlace& place, const auto& data) {
     const auto written = write_output(place.path, data);
     if (written) return report_lost(c.diagnostics, place.path, *written);
     const std::string shown = place.path == "-" ? "standard output" : "`" + place.path + "`";
-    c.diagnostics.report(501, {}, fmt::format("cannot write {}: {}", shown, written.error()),
-                         fmt::format("choose another place with `{} FILE`", place.option));
+    c.diagnostics.report(501, {}, fmt::format("cannot write {}: {}", shown, written.error().reason),
+                         remedy_of(written.error(), fmt::format("choose another place with `{} FILE`", place.option)));
 }
 
 struct Output {
