@@ -161,6 +161,17 @@ void Checker::check_given(Instance& scope) {
     for (const auto& [name, given] : scope.given) {
         if (given.used) continue;
         const bool is_define = given.span.file == 0;
+        const Symbol* declared = find(scope, name);
+        const bool is_files = declared && declared->kind == SymbolKind::files;
+        if (is_define && (is_files || (declared && declared->kind == SymbolKind::constant))) {
+            error(unknown_define, given.span,
+                  "-D " + name + ": `" + name + "` is a " + (is_files ? "class of files" : "constant") +
+                      " and no parameter",
+                  std::string("write `param ") + (is_files ? "files " : "") + name +
+                      " = …` in the spec, and -D gives " + (is_files ? "its pattern" : "its value"),
+                  {{declared->span, "it is declared here"}});
+            continue;
+        }
         error(is_define ? unknown_define : unknown_parameter, given.span,
               (is_define ? "-D " + name + ": the spec" : "\"" + scope.name + "\"") + " has no parameter `" + name + "`",
               suggestion(
