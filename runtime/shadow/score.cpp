@@ -129,14 +129,12 @@ void Score::cached(std::uint32_t chain) {
     if (listens(chain) != listens_[chain]) tell_programs();
 }
 
-// For who listens to the chain it is what was in memory: nothing comes of either.
+// For all but the gate it is what was in memory: nothing comes of either.
 void Score::too_late(std::uint32_t chain, bool told) {
-    if (told) {
-        stats(chain).cached.fetch_sub(1, std::memory_order_relaxed);
-    } else {
+    if (!told) {
+        add(stats(chain).cached);
         silence_[chain].in_memory();
     }
-    add(stats(chain).duplicate);
     too_late_[chain]++;
     gates_[chain].too_late(told);
     if (listens(chain) != listens_[chain]) tell_programs();
