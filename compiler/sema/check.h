@@ -30,6 +30,7 @@ struct Loaded {
     ast::File* file = nullptr;
     std::string canonical_name;  // as Line information names it
     std::vector<std::string> tried;
+    std::string meant = {};  // a hint: what else may be meant; empty: nothing
 };
 using Loader = std::function<Loaded(const std::string& path, FileId importing)>;
 

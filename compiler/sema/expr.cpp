@@ -103,6 +103,8 @@ Value Checker::wrong(const Value& v, Span span, const std::string& wanted, const
             advice = "read a number from the bytes: `.uint_be()`, `.uint_le()` or `.decimal()`";
         else if (kind == TypeKind::view)
             advice = "name a field of the record";
+        else if (kind == TypeKind::array && wanted == "bytes")
+            advice = "declare the field as bytes: `NAME: bytes(COUNT)`; or take an element, `[i]`";
         else if (kind == TypeKind::array)
             advice = "take an element: `[i]`, or `.count()`";
         else if (kind == TypeKind::text)

@@ -44,7 +44,7 @@ void Checker::missing_import(Instance& scope, const ast::Import& import, const L
     std::vector<diag::Note> notes;
     for (const auto& place : loaded.tried) notes.push_back({{}, "tried " + place});
     error(import_not_found, import.path_span, "\"" + import.path + "\" is not found",
-          "check the path, or add its folder with -I", std::move(notes));
+          loaded.meant.empty() ? "check the path, or add its folder with -I" : loaded.meant, std::move(notes));
     if (!import.alias) {
         scope.incomplete = true;
         return;

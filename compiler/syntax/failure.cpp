@@ -208,6 +208,17 @@ bool is_word_token(const SyntaxToken& token) {
     return !token.text.empty() && (token.type == P::IDENT || (token.type >= P::IMPORT && token.type <= P::FALSE));
 }
 
+// A word that begins a statement and is nearly one of those that do.
+std::optional<Expectation> meant_statement(const Failure& f, const SyntaxToken* before) {
+    if (f.frames.empty() || f.frames.front().rule != P::RuleActStmt || f.frames.front().start + 1 != f.token)
+        return std::nullopt;
+    static const std::vector<std::string> starts = {"let",  "var",   "if",     "match", "for",     "when",
+                                                    "goto", "next",  "return", "fail",  "emit",    "prefetch",
+                                                    "mark", "reply", "skip",   "break", "continue"};
+    const auto near = diag::nearest(before->text, starts);
+    return near ? std::optional(Expectation{"", "did you mean " + in_ticks(*near) + "?"}) : std::nullopt;
+}
+
 // Mistakes that have a better explanation than what would have fitted.
 std::optional<Expectation> known_mistake(const Failure& f, const Tokens& tokens) {
     const SyntaxToken& token = tokens[f.token];
@@ -227,6 +238,13 @@ std::optional<Expectation> known_mistake(const Failure& f, const Tokens& tokens)
     if (one_sign && next != nullptr && next->type == P::ASSIGN && f.expects(P::ASSIGN))
         return Expectation{
             "", "there is no `" + std::string(token.text) + "=`; write `x = x " + std::string(token.text) + " …`"};
+    if (token.text == ".." && f.inside(P::RuleForStmt) && f.expects(P::LBRACE))
+        return Expectation{"", "a range is `range(lo, hi)`: from `lo` up to, and without, `hi`"};
+    if (before != nullptr && before->text == "bytes" && f.expects(P::LPAREN))
+        return Expectation{"", "bytes have a bound: `bytes(max N)`, or `bytes(N)` for N of them"};
+    if (token.text == "-" && f.token == 0)
+        return Expectation{"", "this looks like YAML; the name of such a file ends in `.yaml`"};
+    if (auto meant = meant_statement(f, before)) return meant;
     if (before != nullptr && before->text == "switch")
         return Expectation{"", "write `match value { 1, 2 { … } else { … } }`"};
     if (before != nullptr && (before->text == "while" || before->text == "loop")) {

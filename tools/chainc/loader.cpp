@@ -102,6 +102,7 @@ sema::Loaded FileLoader::load_import(const std::string& path, FileId importing) 
         result.canonical_name = file->canonical_name;
         return result;
     }
+    if (path.starts_with("std/")) result.meant = meant_spec(path, stdlib_);
     return result;
 }
 
