@@ -206,6 +206,10 @@ def test_refusals(folder):
         done = folder.run([*spec, option, ""], ["echo", "started"])
         expect(f"{option} with an empty name", (done.returncode, done.stdout, done.stderr.decode()),
                (2, b"", f"chainio run: {option}: the name is empty\n  hint: `chainio run --help` lists the options\n"))
+    done = folder.run(["--spec", "good.o", "--summary", "-"], ["echo", "started"])
+    expect("--summary -", (done.returncode, done.stdout, done.stderr.decode(), (folder.path / "-").exists()),
+           (2, b"", "chainio run: --summary: `-` names no file; /dev/stderr or /dev/stdout is a stream, and ./- a file of that name\n"
+                    "  hint: `chainio run --help` lists the options\n", False))
     done = subprocess.run([CHAINIO, "run", "--spec", "good.chain", "echo"], capture_output=True, cwd=folder.path, timeout=runs.LONGEST)
     expect("no `--`", (done.returncode, done.stdout, done.stderr.decode().splitlines()),
            (2, b"", ["chainio run: The following argument was not expected: echo", "  hint: the program to run stands behind `--`: chainio run --spec SPEC -- PROGRAM …"]))

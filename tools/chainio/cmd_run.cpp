@@ -29,6 +29,11 @@ struct RunGiven {
     bool no_gate = false, no_cache = false;
 };
 
+// What other tools take for standard output would be a file here, and standard output is the program's.
+std::string no_summary(const std::string& file) {
+    return file == "-" ? "`-` names no file; /dev/stderr or /dev/stdout is a stream, and ./- a file of that name" : "";
+}
+
 void declare(CLI::App& command, RunGiven& parsed) {
     run::RunOptions& o = parsed.options;
     command.add_option("--spec", o.spec.name, "what the program's reads lead to")
@@ -47,6 +52,7 @@ void declare(CLI::App& command, RunGiven& parsed) {
                      "say what the program opened, and which class took it or why none did");
     command.add_option("--summary", o.summary_file, "write the summary to this file instead of standard error")
         ->check(no_name)
+        ->check(no_summary)
         ->type_name("FILE");
     command.add_flag("--json", o.json, "the summary as JSON");
     command.add_flag("--quiet", o.quiet, "no summary on standard error");
