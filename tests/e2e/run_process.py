@@ -210,6 +210,11 @@ def test_refusals(folder):
     expect("--summary -", (done.returncode, done.stdout, done.stderr.decode(), (folder.path / "-").exists()),
            (2, b"", "chainio run: --summary: `-` names no file; /dev/stderr or /dev/stdout is a stream, and ./- a file of that name\n"
                     "  hint: `chainio run --help` lists the options\n", False))
+    done = subprocess.run(folder.command(["--spec", "good.chain", "--no-cache"], ["echo", "started"]), env={**folder.environment, "TMPDIR": "/none"},
+                          cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
+    expect("a compiler that has no folder", (done.returncode, done.stdout, done.stderr.decode()),
+           (0, b"started\n", "chainio run: echo runs plain: chainc: error[CH0600]: cannot make a directory in /none: No such file or directory; "
+                             "set TMPDIR to one that can be written\n"))
     done = subprocess.run([CHAINIO, "run", "--spec", "good.chain", "echo"], capture_output=True, cwd=folder.path, timeout=runs.LONGEST)
     expect("no `--`", (done.returncode, done.stdout, done.stderr.decode().splitlines()),
            (2, b"", ["chainio run: The following argument was not expected: echo", "  hint: the program to run stands behind `--`: chainio run --spec SPEC -- PROGRAM …"]))

@@ -139,9 +139,19 @@ int cannot_start(const std::string& name, const std::string& program, int error)
     return error == ENOENT ? 127 : 126;
 }
 
+// The compiler's first error, and the hint for it, both as they are coloured or not.
+std::string in_one_line(const std::string& why) {
+    constexpr std::string_view kHint = "hint:";
+    const std::size_t end = why.find('\n'), hint = why.find(kHint, end), next = why.find("error[", end);
+    std::string line = why.substr(0, end);
+    if (end == std::string::npos || hint == std::string::npos || hint > next) return line;
+    const std::size_t begin = why.find(' ', hint);
+    return begin == std::string::npos ? line : line + "; " + why.substr(begin + 1, why.find('\n', begin) - begin - 1);
+}
+
 // The program goes first: what hinders us does not hinder it.
 int run_plain(const RunOptions& options, const std::string& program, const std::string& why) {
-    const std::string reason = why.substr(0, why.find('\n'));
+    const std::string reason = in_one_line(why);
     Summary summary;
     summary.program = options.words.front();
     summary.spec = options.spec.name;
