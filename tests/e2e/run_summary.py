@@ -255,6 +255,21 @@ def test_nowhere(folder):
         expect("  but not with --quiet", (done.returncode, done.stderr.decode()), (0, f"{said}\n"))
 
 
+def test_full(folder):
+    """A new file that has no room for it is not left as an empty one; what was there before stays a file."""
+    if os.geteuid() != 0:
+        print("skipped: a summary on a full disk: only root may mount one")
+        return
+    disk = folder.path / "disk"
+    disk.mkdir()
+    script = f"mount -t tmpfs -o size=4k none {disk} && : > {disk}/old && head -c 4096 /dev/zero > {disk}/fill && \"$@\"; echo $?; ls {disk}"
+    for name, left in (("new", "fill old"), ("old", "fill old")):
+        command = [str(runs.BUILD / "bin" / "chainio"), "run", "--spec", "good.o", "--summary", str(disk / name), "--", "true"]
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *command], cwd=folder.path, capture_output=True, text=True, timeout=runs.LONGEST)
+        expect(f"a full disk: {name}", (done.stdout.split(), done.stderr.split("\n")[0]),
+               (["0", *left.split()], f"chainio run: cannot write the summary to `{disk / name}`: No space left on device; it follows here"))
+
+
 def test_linked(folder):
     """What a link leads to is a descriptor as well: containers have links to standard output in the place of logs."""
     (folder.path / "named").symlink_to("/dev/stdout")
@@ -282,6 +297,7 @@ def main():
         test_rings(folder)
         test_explain(folder)
         test_nowhere(folder)
+        test_full(folder)
         test_linked(folder)
         test_another_user(folder)
         test_patterns(folder)

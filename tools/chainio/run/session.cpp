@@ -120,9 +120,15 @@ void print_summary(const RunOptions& options, const std::string& text) {
     // A descriptor is the program's as well: what that has written there stays.
     constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
     const auto& kept = options.summary_descriptor;
-    const Descriptor file(kept ? kept->value_or(-1) : ::open(options.summary_file.c_str(), kFlags, 0666));
+    const char* name = options.summary_file.c_str();
+    const int fresh = kept ? -1 : ::open(name, kFlags | O_EXCL, 0666);
+    const Descriptor file(kept ? kept->value_or(-1) : fresh >= 0 ? fresh : ::open(name, kFlags, 0666));
     if (kept && !*kept) errno = kept->error();
     if (file && write_unharmed(file.get(), text)) return;
+    // Nobody is to take what was cut off, or nothing at all, for a summary.
+    const int error = errno;
+    if (fresh >= 0) ::unlink(name);
+    errno = error;
     // What a long run has shown is not to be had again.
     say(fmt::format("cannot write the summary to `{}`: {}{}", diag::escaped(options.summary_file), std::strerror(errno),
                     options.quiet ? "" : "; it follows here"));
