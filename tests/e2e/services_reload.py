@@ -324,6 +324,9 @@ def test_endpoints(folder, artifacts):
         expect(f"{wrong[:12]!r} is refused", server.control({"op": "reload"}), lambda a: "error" in a)
     expect("and edition 5 runs", (server.stats()["edition"], server.stats()["reloads"]["refused"]), (5, 4))
     expect("ends", server.stop(), 0)
+    told = [line.split(": ")[0] for line in server.said if line.startswith("service ")]
+    expect("  each endpoint is told of when it comes, and not again with another framing", told,
+           [f"service {name} at tcp {daemon.OWN} port {at}" for name, at in (("kv", port), ("kv", other), ("other", other), ("kv", other))])
 
 
 def elsewhere(folder, name, endpoints):

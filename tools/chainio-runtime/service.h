@@ -95,6 +95,8 @@ class Service {
     std::expected<void, std::string> make_inside(Edition& edition, const service::ServerOptions& wanted);
     void note_outside(const Edition& edition);
     std::string news();
+    std::vector<std::string> endpoints() const;
+    std::string fresh_endpoints();
     void reload_if_due();
     void begin_reload(bool artifact);
     void finish_reload(std::expected<Prepared, Problem> prepared);
@@ -128,6 +130,7 @@ class Service {
     std::map<std::string, Told> overload_;                // by service, as far as it was told
     std::map<std::string, std::uint64_t> dropped_;        // by interface, likewise
     std::set<std::pair<std::string, std::string>> said_;  // fallbacks, by name and reason
+    std::set<std::string> told_endpoints_;                // those that a line has said are served
     std::array<std::uint64_t, 3> looked_for_news_{};      // the edition, its engine's fallbacks and ours, as they were
     std::string path_;
     std::pair<dev_t, ino_t> own_{};  // of the socket there

@@ -114,16 +114,34 @@ std::string Service::news() {
     return text + tool::fallbacks_text(fresh);
 }
 
-std::string Service::report() {
-    std::string text;
+std::vector<std::string> Service::endpoints() const {
+    std::vector<std::string> all;
+    const auto add = [&](const service::Listening& at, const std::string& how) {
+        all.push_back(fmt::format("service {} at {} {} port {}: {}\n", now_->loaded->module().services[at.service].name,
+                                  at.tcp ? "tcp" : "udp", at.address, at.port, how));
+    };
     if (inside_ != nullptr)
-        for (const service::Listening& at : inside_->listening())
-            text += fmt::format("service {} at tcp {} port {}: {}\n", now_->loaded->module().services[at.service].name,
-                                at.address, at.port, inside_->loop().describe());
-    if (server_ == nullptr) return news() + text;
-    for (const service::Listening& at : server_->listening())
-        text += fmt::format("service {} at {} {} port {}: {}\n", now_->loaded->module().services[at.service].name,
-                            at.tcp ? "tcp" : "udp", at.address, at.port, server_->describe());
+        for (const service::Listening& at : inside_->listening()) add(at, inside_->loop().describe());
+    if (server_ != nullptr)
+        for (const service::Listening& at : server_->listening()) add(at, server_->describe());
+    return all;
+}
+
+// Endpoints that a line has not told of yet, as after a reload with another port.
+std::string Service::fresh_endpoints() {
+    std::string text;
+    std::set<std::string> now;
+    for (const std::string& line : endpoints()) {
+        const std::string at = line.substr(0, line.find(": "));
+        if (!told_endpoints_.contains(at)) text += line;
+        now.insert(at);
+    }
+    told_endpoints_ = std::move(now);
+    return text;
+}
+
+std::string Service::report() {
+    const std::string text = fresh_endpoints();
     return news() + text;
 }
 
@@ -240,7 +258,7 @@ void Service::told(const std::expected<void, Problem>& result) {
         last_ = fmt::format("edition {} goes on, the reload ({}) is refused: {}", now_->number, reload_.why,
                             result.error().message);
     }
-    say(diag::escaped(last_) + "\n");
+    say(diag::escaped(last_) + "\n" + (result ? fresh_endpoints() : ""));
     answer_all(reload_.asked, result, refused);
     answer_all(reload_.forgetting, result);
 }
