@@ -85,6 +85,7 @@ def test_call(app, tree, keys, folder):
     want = "".join(f"{k}\tok\t{7 * k}\n" for k in keys) + "5\tnot_found\t\n"
     expect("900 keys in order", (code, out), (1, want))
     expect("keys of a file without a name", call("lookup", "--file", tree, "--keys", ""), (2, "", "chainio call: --keys: the name is empty\n  hint: `chainio call --help` lists the options\n"))
+    expect("keys that are not there", call("lookup", "--file", tree, "--keys", "/none"), (3, "", "chainio call: cannot read keys '/none': No such file or directory\n"))
     expect("a summary that counts", err, lambda e: "outcomes: ok 900 not_found 1" in e and "latency: p50" in e and "system calls:" in e)
     code, out, _ = call("lookup", "--file", tree, "--keys", "-", "--json", stdin="3\n6\n")
     expect("what reads met is in it as JSON, too", [json.loads(out.splitlines()[-1])["summary"]["reads"][name] for name in ("carried_on", "retries", "frame_waits")],
@@ -225,6 +226,7 @@ def test_runtime(app, tree, folder):
                                     ("another class", ("--file", f"page={tree}"), 2, "there is no file class 'page'; did you mean 'pages'?"),
                                     ("a service that is not there", ("--port", "none=1"), 2, "there is no service 'none'")):
         expect(f"refused by --check: {what}", run("--spec", app, "--check", *words, tool="chainio-runtime"), lambda r, code=code, part=part: (r[0], r[1]) == (code, "") and part in r[2])
+    expect("refused before the table", run("--spec", app, "--file", f"page={tree}", tool="chainio-runtime"), (2, "", "chainio-runtime: there is no file class 'page'; did you mean 'pages'?\n"))
     (folder / "echo.chain").write_text('service echo on tcp 7001 via uring { text Line { all: rest(max 64) } request { line: Line } on request { reply "yes\\n" } '
                                        'on malformed { reply "no\\n" } }\n')
     expect("a service", run(folder / "echo.chain", "-o", folder / "echo.o", tool="chainc")[0], 0)

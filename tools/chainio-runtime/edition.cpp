@@ -69,21 +69,30 @@ std::string too_many_files(const Options& options, const ir::Module& module) {
     return fmt::format("{} --file are given{}, where at most {} are opened", given, beside, engine::kMostFiles);
 }
 
-std::expected<std::vector<OpenFile>, Problem> open_given(const Options& options, engine::Engine& engine) {
-    std::vector<OpenFile> files;
+// What is wrong with the names alone, which no file has to be opened for.
+std::expected<void, Problem> look_at_classes(const Options& options, const spec::Loaded& loaded) {
     std::vector<std::string> names;
-    for (const auto& file : engine.spec().module().files) names.push_back(file.name);
-    if (std::string wrong = too_many_files(options, engine.spec().module()); !wrong.empty())
-        return problem(kExitUsage, std::move(wrong));
+    for (const auto& file : loaded.module().files) names.push_back(file.name);
     for (const std::string& pair : options.files) {
         const std::size_t equals = pair.find('=');
         if (equals == std::string::npos)
             return problem(kExitUsage, fmt::format("--file wants CLASS=PATH, not '{}'", pair));
         const std::string name = pair.substr(0, equals);
-        const auto index = engine.spec().find_file_class(name);
-        if (!index)
+        if (!loaded.find_file_class(name))
             return problem(kExitUsage, fmt::format("there is no file class '{}'{}", name,
                                                    tool::suggestion(name, names, "file classes")));
+    }
+    return {};
+}
+
+std::expected<std::vector<OpenFile>, Problem> open_given(const Options& options, engine::Engine& engine) {
+    std::vector<OpenFile> files;
+    if (std::string wrong = too_many_files(options, engine.spec().module()); !wrong.empty())
+        return problem(kExitUsage, std::move(wrong));
+    if (auto named = look_at_classes(options, engine.spec()); !named) return std::unexpected(named.error());
+    for (const std::string& pair : options.files) {
+        const std::size_t equals = pair.find('=');
+        const auto index = engine.spec().find_file_class(pair.substr(0, equals));
         auto file = open_file(engine, *index, pair.substr(equals + 1));
         if (!file) return std::unexpected(file.error());
         files.push_back(std::move(*file));
@@ -240,6 +249,7 @@ std::expected<std::unique_ptr<Edition>, Problem> make_edition(const Options& opt
     const engine::EngineOptions wanted = engine_options(options, loaded->module(), ring);
     auto ports = ports_of(options, loaded->module());
     if (!ports) return std::unexpected(ports.error());
+    if (auto named = look_at_classes(options, *loaded); !named) return std::unexpected(named.error());
     auto plan = service::plan_of(loaded->module(), wanted.kernel);
     if (auto room = look_at_room(options, loaded->module(), plan); !room) return std::unexpected(room.error());
     auto engine =

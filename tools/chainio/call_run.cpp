@@ -115,7 +115,7 @@ class Call {
         const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
         if (const std::string trouble = lost_ != 0 ? std::strerror(lost_) : printing_trouble(); !trouble.empty())
             return fail(kExitSystem, "cannot write the results: " + trouble);
-        report(seconds);
+        if (status || printed_ != 0) report(seconds);  // what could not begin has done nothing
         if (!status) return std::unexpected(status.error());
         return failed_ == 0 ? kExitOk : kExitFailed;
     }
