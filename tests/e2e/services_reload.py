@@ -338,6 +338,17 @@ def elsewhere(folder, name, endpoints):
     return (folder / f"{name}.o").read_bytes()
 
 
+def test_told_endpoints(folder, _):
+    """One more at all addresses, whose name has a colon in it as well."""
+    (folder / "app.o").write_bytes(elsewhere(folder, "A", "tcp 7001 via uring"))
+    server = Server(folder, service="kv", address="::")
+    server.use(elsewhere(folder, "B", "tcp 7001 via uring, tcp 7002 via uring"))
+    expect("another endpoint", server.control({"op": "reload"}).get("edition"), 2)
+    expect("ends", server.stop(), 0)
+    told = [line.split(" port ")[0] for line in server.said if line.startswith("service ")]
+    expect("  which is told of as the first one was", told, ["service kv at tcp ::"] * 2)
+
+
 def of_fields(folder, fields, reply, before=""):
     """An artifact whose requests have these fields."""
     source = folder / "fields.chain"
@@ -467,7 +478,7 @@ service kv on tcp {port} via kernel {{
 
 
 def main():
-    with_editions(test_load, test_goes_on, test_without_memory, test_order, test_files, test_endpoints, test_measured, test_too_long,
+    with_editions(test_load, test_goes_on, test_without_memory, test_order, test_files, test_endpoints, test_told_endpoints, test_measured, test_too_long,
                   test_measured_by_words, test_ports_of_the_kernel, test_refused_endpoints)
     return runs.ended()
 

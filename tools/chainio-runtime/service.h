@@ -95,7 +95,7 @@ class Service {
     std::expected<void, std::string> make_inside(Edition& edition, const service::ServerOptions& wanted);
     void note_outside(const Edition& edition);
     std::string news();
-    std::vector<std::string> endpoints() const;
+    std::vector<std::pair<std::string, std::string>> endpoints() const;
     std::string fresh_endpoints();
     void reload_if_due();
     void begin_reload(bool artifact);

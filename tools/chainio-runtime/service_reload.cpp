@@ -114,11 +114,13 @@ std::string Service::news() {
     return text + tool::fallbacks_text(fresh);
 }
 
-std::vector<std::string> Service::endpoints() const {
-    std::vector<std::string> all;
+// Where, and how it is served there.
+std::vector<std::pair<std::string, std::string>> Service::endpoints() const {
+    std::vector<std::pair<std::string, std::string>> all;
     const auto add = [&](const service::Listening& at, const std::string& how) {
-        all.push_back(fmt::format("service {} at {} {} port {}: {}\n", now_->loaded->module().services[at.service].name,
-                                  at.tcp ? "tcp" : "udp", at.address, at.port, how));
+        all.emplace_back(fmt::format("service {} at {} {} port {}", now_->loaded->module().services[at.service].name,
+                                     at.tcp ? "tcp" : "udp", at.address, at.port),
+                         how);
     };
     if (inside_ != nullptr)
         for (const service::Listening& at : inside_->listening()) add(at, inside_->loop().describe());
@@ -131,9 +133,8 @@ std::vector<std::string> Service::endpoints() const {
 std::string Service::fresh_endpoints() {
     std::string text;
     std::set<std::string> now;
-    for (const std::string& line : endpoints()) {
-        const std::string at = line.substr(0, line.find(": "));
-        if (!told_endpoints_.contains(at)) text += line;
+    for (const auto& [at, how] : endpoints()) {
+        if (!told_endpoints_.contains(at)) text += fmt::format("{}: {}\n", at, how);
         now.insert(at);
     }
     told_endpoints_ = std::move(now);
