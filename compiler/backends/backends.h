@@ -52,7 +52,7 @@ struct VerifiedProgram {
 };
 struct VerifyResult {
     bool permitted = true;  // false: this process may not load BPF programs; `why` says what is missing
-    std::string why;
+    std::string why, remedy;
     std::vector<VerifiedProgram> loaded;
     std::vector<VerifyFailure> failed;
 };

@@ -42,10 +42,7 @@ std::string missing_privilege() {
     if (!has_capability(CAP_BPF)) missing = "CAP_BPF";
     if (!has_capability(CAP_PERFMON)) missing += missing.empty() ? "CAP_PERFMON" : " and CAP_PERFMON";
     if (missing.empty()) return "";
-    return fmt::format(
-        "loading BPF programs needs {}, which this process does not have; run it as root, or once: "
-        "setcap cap_bpf,cap_perfmon+ep on the program",
-        missing);
+    return fmt::format("loading BPF programs needs {}, which this process does not have", missing);
 }
 
 struct ObjectCloser {
@@ -105,6 +102,7 @@ VerifyResult may_load() {
     VerifyResult result;
     result.why = missing_privilege();
     result.permitted = result.why.empty();
+    if (!result.permitted) result.remedy = "run it as root, or once: `setcap cap_bpf,cap_perfmon+ep` on the program";
     return result;
 }
 
@@ -213,6 +211,7 @@ void verify_program(const std::vector<std::uint8_t>& artifact, const BpfObject& 
         result.permitted = false;
         result.why =
             "the kernel refuses to load BPF programs here (EPERM); a container or lockdown forbids the bpf system call";
+        result.remedy = "verify outside of it; `--check` needs no right";
         return;
     }
     // A log that has no room for what the kernel says is an error of its own (ENOSPC), whatever the program is.

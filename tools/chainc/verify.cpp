@@ -27,8 +27,7 @@ std::vector<diag::Note> log_notes(const Options& options, const backends::Verify
 void verify_programs(Compilation& c) {
     c.verified = backends::verify(c.elf);
     if (!c.verified.permitted) {
-        c.diagnostics.report(605, {}, "cannot verify: " + c.verified.why,
-                             "run as root or give this program CAP_BPF and CAP_PERFMON");
+        c.diagnostics.report(605, {}, "cannot verify: " + c.verified.why, c.verified.remedy);
         return;
     }
     const Places places(c);
