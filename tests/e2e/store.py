@@ -97,7 +97,7 @@ def views(run, database, path):
     done = store("build", other, "--from-sqlite", database, "--table", "v")
     run.same("built from a view", (done.returncode, done.stderr), (0, b""))
     run.same("  which gives the same", other.exists() and other.read_bytes() == path.read_bytes(), True)
-    for name, why in (("bad", "no such table: main.gone"), ("none", "there is no table 'none'")):
+    for name, why in (("bad", "no such table: main.gone"), ("none", "there is no table 'none'"), ("bda", "there is no table 'bda'; did you mean 'bad'?")):
         done = store("build", other, "--from-sqlite", database, "--table", name)
         run.same(f"table {name}", (done.returncode, done.stderr.decode()), (1, f"chainio store: {database}: {why}\n"))
 

@@ -8,7 +8,9 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "compiler/diag/diag.h"
 #include "tools/chainio/store/format.h"
 #include "tools/chainio/store/source.h"
 
@@ -120,6 +122,19 @@ std::string quoted(const std::string& name) {
     return out + "\"";
 }
 
+// What a name of no table may have been meant for; empty when nothing is near it.
+std::string meant_table(sqlite3* db, const std::string& table) {
+    constexpr std::size_t kMostNames = 1000;
+    sqlite3_stmt* statement = nullptr;
+    sqlite3_prepare_v2(db, "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')", -1, &statement, nullptr);
+    const std::unique_ptr<sqlite3_stmt, Close> rows(statement);
+    std::vector<std::string> names;
+    while (names.size() < kMostNames && sqlite3_step(statement) == SQLITE_ROW)
+        names.emplace_back(reinterpret_cast<const char*>(sqlite3_column_text(statement, 0)));
+    const auto near = diag::nearest(table, names);
+    return near ? fmt::format("; did you mean '{}'?", *near) : "";
+}
+
 // The columns of a table or a view by their names; those that a query gives have a place instead.
 std::expected<std::string, std::string> query_of(sqlite3* db, const std::string& table) {
     // A view has columns, too, which sqlite3_table_column_metadata() does not say.
@@ -135,7 +150,7 @@ std::expected<std::string, std::string> query_of(sqlite3* db, const std::string&
         columns.emplace(reinterpret_cast<const char*>(sqlite3_column_text(statement, 0)));
     if (state != SQLITE_DONE) return std::unexpected(sqlite3_errmsg(db));
     const auto has = [&](const char* column) { return columns.contains(column); };
-    if (columns.empty()) return std::unexpected(fmt::format("there is no table '{}'", table));
+    if (columns.empty()) return std::unexpected(fmt::format("there is no table '{}'{}", table, meant_table(db, table)));
     if (!has("key") || !has("value")) {
         return std::unexpected(fmt::format(
             "table '{}' has no columns 'key' and 'value'; name its own with --query 'SELECT name, text FROM {}'", table,
