@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "compiler/ir/patterns.h"
 #include "compiler/sema/checker.h"
@@ -104,6 +105,16 @@ void Checker::check_index(const ast::FileClass& n, Instance* scope, ir::FileClas
               "give the name that the file has in its folder, such as \"index.html\"");
 }
 
+namespace {
+
+// `{a,b}`, which stands for two names in a shell, and for itself in a pattern.
+bool means_alternation(std::string_view pattern) {
+    const std::size_t open = pattern.find('{'), comma = pattern.find(',', open), close = pattern.find('}', comma);
+    return close != std::string_view::npos && (open == 0 || pattern[open - 1] != '\\');
+}
+
+}  // namespace
+
 // Chains on a class to which no file can belong never run, and nobody sees why. A file belongs to the first class whose
 // pattern its path matches.
 void Checker::warn_patterns() {
@@ -120,6 +131,11 @@ void Checker::warn_patterns() {
                  "the pattern of files `" + own.name + "`, \"" + own.pattern +
                      "\", is compared with whole paths, which begin with `/`, and does not begin so",
                  "write \"" + *instead + "\" for any folder, or the path from `/` on");
+        else if (means_alternation(own.pattern))
+            warn(pattern_matches_nothing, files_[i].files->name.span,
+                 "the pattern of files `" + own.name + "`, \"" + own.pattern +
+                     "\", has braces, which stand for themselves and for no choice of names",
+                 "declare a class, and a chain, for each name; or write `*`, `?` or `[…]` for what differs");
         else if (!is_first)
             warn_same_pattern(i, before->second);
     }
