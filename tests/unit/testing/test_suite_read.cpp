@@ -84,7 +84,10 @@ cases:
 TEST_F(SuiteRead, NamesThePlaceOfEachMistake) {
     EXPECT_EQ(error("cases: []"),
               "app.test.yaml:1:1: a test file names its `spec`: a .chain, .yaml or .bpf.o beside it");
-    EXPECT_EQ(error("spec: a\ncases: []\n"), "app.test.yaml:1:1: a test file has a list of `cases`");
+    EXPECT_EQ(error("spec: a\n"), "app.test.yaml:1:1: a test file has a list of `cases`");
+    EXPECT_EQ(error("spec: a\ncases: []\n"),
+              "app.test.yaml:2:8: the list of `cases` is empty, so that nothing is tested; a case is { chain: …, "
+              "expect: … }");
     EXPECT_EQ(error("spec: a\ncase: 3\n"), "app.test.yaml:2:1: a test file has no 'case'; did you mean 'cases'?");
     EXPECT_EQ(error("spec: a\ncases:\n  - chain: x\n"),
               "app.test.yaml:3:5: a case says what to `expect`; one that expects nothing tests nothing");
