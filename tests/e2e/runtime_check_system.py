@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""chainio-runtime --check-system: what it says of the machine, of interfaces, and of what a process may do here."""
+import ctypes
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import runs  # noqa: E402
+from runs import BUILD, expect  # noqa: E402
+
+
+def without_io_uring():
+    """From here on the kernel refuses io_uring_setup, by a filter of system calls."""
+    program = b"".join(struct.pack("HBBI", *each) for each in ((0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)))
+    code = ctypes.create_string_buffer(program)
+    libc = ctypes.CDLL(None)
+    libc.prctl(38, 1, 0, 0, 0)
+    assert libc.prctl(22, 2, ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))), 0, 0) == 0
+
+
+def system_facts(*options, prefix=(), **more):
+    """The exit code of --check-system, and what it says by name."""
+    done = subprocess.run([*prefix, BUILD / "bin" / "chainio-runtime", "--check-system", "--json", *options], capture_output=True, text=True, **more)
+    return done.returncode, {fact["name"]: fact for fact in json.loads(done.stdout)}
+
+
+def test_check_system():
+    code, facts = system_facts()
+    expect("check-system: whatever is limited, it ends well", (code, {"SEND_ZC", "receive buffers", "XDP programs"} <= facts.keys()), (0, True))
+    most = int(pathlib.Path("/proc/sys/net/core/rmem_max").read_text())
+    expect("  what sockets hold", (facts["receive buffers"]["state"], f"holds {min(most >> 10, 4096)} KiB of 4096 " in facts["receive buffers"]["detail"]),
+           ("ok" if most >= 4 << 20 else "limited", True))
+    code, facts = system_facts(preexec_fn=without_io_uring)
+    expect("  without io_uring no service is served", (code, facts["io_uring"]["state"]), (3, "missing"))
+    code, facts = system_facts("--interface", "nosuch0")
+    expect("  nor by an interface that is not there", (code, facts["interface nosuch0"]),
+           (3, {"name": "interface nosuch0", "state": "missing", "detail": "there is no network interface 'nosuch0': `ip link` lists them", "remedy": "a daemon takes it once it is there"}))
+    code, facts = system_facts("--interface", "lo")
+    expect("  or that clients do not come by", (code, facts["interface lo"]["state"], facts["interface lo"]["detail"]), (3, "missing", "what this machine sends to itself"))
+    expect("  refused: what it does not look at", runs.tool("chainio-runtime", "--check-system", "--interface", "lo", "--spec", "/nonexistent", "--port", "x=y", "--bind", "127.0.0.1"),
+           (2, "", "chainio-runtime: --check-system looks at the machine, and at each --interface: it goes not with --spec, --bind, --port; `--check` looks at a spec and what is given with it\n"))
+    if os.getuid() != 0:
+        return print("skipped: what a user namespace's capabilities are worth: not run as root")
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "-Ur"]
+    if subprocess.run([*nobody, BUILD / "bin" / "chainio-runtime", "--version"], capture_output=True).returncode != 0:
+        return print("skipped: what a user namespace's capabilities are worth: nobody may not have one, or not run the program")
+    _, facts = system_facts(prefix=nobody)
+    expect("  capabilities of a user namespace load no program", facts["BPF (chainc --verify)"],
+           lambda fact: (fact["state"], fact["remedy"]) == ("limited", "CAP_BPF (not in a user namespace), or run as root") and fact["detail"].startswith(
+               "this process may not load BPF programs: Operation not permitted"))
+
+
+if __name__ == "__main__":
+    test_check_system()
+    sys.exit(runs.ended())
