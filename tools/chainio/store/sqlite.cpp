@@ -129,8 +129,10 @@ std::string meant_table(sqlite3* db, const std::string& table) {
     sqlite3_prepare_v2(db, "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')", -1, &statement, nullptr);
     const std::unique_ptr<sqlite3_stmt, Close> rows(statement);
     std::vector<std::string> names;
+    // A damaged schema may have rows without a name.
     while (names.size() < kMostNames && sqlite3_step(statement) == SQLITE_ROW)
-        names.emplace_back(reinterpret_cast<const char*>(sqlite3_column_text(statement, 0)));
+        if (const auto* name = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0)); name != nullptr)
+            names.emplace_back(name);
     const auto near = diag::nearest(table, names);
     return near ? fmt::format("; did you mean '{}'?", *near) : "";
 }
