@@ -7,6 +7,7 @@
 #include "bpf-templates/chainio_step.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/visit.h"
+#include "compiler/passes/flow.h"
 
 namespace chainio::passes {
 namespace {
@@ -27,31 +28,12 @@ struct Arriving {
     }
 };
 
-// Whether the flow goes on having emitted something: behind a body, or where `break` or `continue` takes it.
-struct GoesOn {
-    bool behind = false, left = false;
-};
-
-GoesOn emits(const ir::Body& body, bool before) {
-    bool left = false;
-    for (const ir::Stmt& stmt : body) {
-        before = before || std::holds_alternative<ir::EmitInt>(stmt.node) ||
-                 std::holds_alternative<ir::EmitBytes>(stmt.node);
-        if (const auto* branch = std::get_if<ir::If>(&stmt.node)) {
-            const GoesOn yes = emits(branch->yes, before), no = emits(branch->no, before);
-            before = yes.behind || no.behind;
-            left = left || yes.left || no.left;
-        }
-        if (const auto* loop = std::get_if<ir::Loop>(&stmt.node)) {
-            const GoesOn round = emits(loop->body, before);
-            before = before || round.behind || round.left;
-        }
-        const bool leaves =
-            std::holds_alternative<ir::Break>(stmt.node) || std::holds_alternative<ir::Continue>(stmt.node);
-        left = left || (leaves && before);
-        if (ir::is_terminator(stmt)) return {false, left};
-    }
-    return {before, left};
+// Whether the flow comes out of the body having emitted something.
+bool emits(const ir::Body& body) {
+    const auto is_emit = [](const ir::Stmt& stmt) {
+        return std::holds_alternative<ir::EmitInt>(stmt.node) || std::holds_alternative<ir::EmitBytes>(stmt.node);
+    };
+    return follow(body, false, is_emit).any();
 }
 
 // Whether each read that is queued ends the step, so that there is one at a time and the step that queues none is the
@@ -89,8 +71,7 @@ class Emitted {
                 if (!behind.any) return {};
                 length = behind.length;
             } else if (auto* loop = std::get_if<ir::Loop>(&stmt.node)) {
-                const GoesOn round = emits(loop->body, false);
-                if (round.behind || round.left) length = {};  // there may be any number of rounds
+                if (emits(loop->body)) length = {};  // there may be any number of rounds
                 walk(loop->body, length);
             } else if (std::holds_alternative<ir::Return>(stmt.node) && into != nullptr && length != wanted_) {
                 const std::vector<ir::Stmt> comparison = compare(stmt.line);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <expected>
 #include <filesystem>
 #include <fstream>
 
@@ -28,6 +29,17 @@ void expect_agreement(const std::vector<std::uint8_t>& built, const Inputs& inpu
         EXPECT_LE(p.most_executed, p.bound) << p.name;
         EXPECT_EQ(p.blocks, options.blocks);
     }
+}
+
+void add_step(ir::Module& module, ir::Program program) {
+    module.chains[0].steps.push_back({program.name, static_cast<std::uint16_t>(module.programs.size())});
+    module.programs.push_back(std::move(program));
+}
+
+std::expected<std::vector<std::uint8_t>, std::string> built_of(ir::Artifact& artifact) {
+    artifact.layout = ir::layout_of(artifact.module);
+    if (std::string wrong = ir::validate(artifact.module); !wrong.empty()) return std::unexpected(std::move(wrong));
+    return backends::build_artifact(artifact, {});
 }
 
 TEST(Differential, SampleArtifact) {
@@ -84,12 +96,9 @@ TEST(Differential, HelpersAtFullLength) {
         b.check_range(Space::block, imm(0), imm(65536), CIO_SHORT_READ);
         uses[i](b);
         b.add(End{});
-        chain.steps.push_back({fmt::format("full{}", i), static_cast<std::uint16_t>(module.programs.size())});
-        module.programs.push_back(b.finish());
+        add_step(artifact.module, b.finish());
     }
-    artifact.layout = layout_of(module);
-    ASSERT_EQ(validate(module), "");
-    auto built = backends::build_artifact(artifact, {});
+    const auto built = built_of(artifact);
     ASSERT_TRUE(built) << built.error();
     Inputs inputs;
     inputs.pages.push_back({std::vector<std::uint8_t>(65536, 0), 0});
@@ -166,12 +175,9 @@ TEST(Differential, OperationsAtTheirDearest) {
         Builder b(fmt::format("dear.{}", i), ProgramKind::step);
         b.loop(imm(kRounds), kRounds, CIO_MALFORMED, [&](Operand) { uses[i](b); });
         b.add(End{});
-        chain.steps.push_back({fmt::format("dear{}", i), static_cast<std::uint16_t>(module.programs.size())});
-        module.programs.push_back(b.finish());
+        add_step(artifact.module, b.finish());
     }
-    artifact.layout = layout_of(module);
-    ASSERT_EQ(validate(module), "");
-    auto built = backends::build_artifact(artifact, {});
+    const auto built = built_of(artifact);
     ASSERT_TRUE(built) << built.error();
     Inputs inputs;
     inputs.pages.push_back({page, 0});
