@@ -228,6 +228,39 @@ def check_without_rowid(run):
         run.same(f"a table without rowids: {key}", answer.outcome, "not_found" if key == 3 else "malformed")
 
 
+def check_interrupted(run):
+    """A file in which a transaction has written and not committed: defined outcomes, values of before and of then; once SQLite has put it in order, its rows."""
+    path, left = run.folder / "written.db", run.folder / "left.db"
+    was, is_now = b"as it was " + b"x" * 100, b"not committed " + b"x" * 100
+    rowids = range(1, 4001)
+    with sqlite3.connect(path, isolation_level=None) as db:
+        db.execute("PRAGMA page_size=512")
+        db.execute("PRAGMA journal_mode=DELETE")
+        db.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB)")
+        db.execute("BEGIN")
+        db.executemany("INSERT INTO t VALUES (?, ?)", ((rowid, was) for rowid in rowids))
+        db.execute("COMMIT")
+        db.execute("PRAGMA cache_size=10")
+        db.execute("BEGIN")
+        db.execute("UPDATE t SET v = ? WHERE id % 2", (is_now,))
+        db.execute("DELETE FROM t WHERE id > 1000 AND id < 3000")
+        for ending in ("", "-journal"):
+            shutil.copy(f"{path}{ending}", f"{left}{ending}")
+        root = roots_of(db)["t"]
+        db.execute("ROLLBACK")
+    db.close()
+    ask = lambda: run.call("column", {"db": left}, {"root": root, "number": 1}, [{"rowid": rowid} for rowid in rowids])
+    answers = ask()
+    outcomes = {a.outcome for a in answers}
+    run.true("a journal that is left", outcomes <= {"ok", "not_found", "malformed", "short_read"}, f"outcomes {outcomes}")
+    values = {a.value for a in answers if a.outcome == "ok"}
+    run.same("values beside a journal that is left", values, {was, is_now})
+    with sqlite3.connect(left) as db:
+        run.same("SQLite's own", db.execute("SELECT count(*) FROM t WHERE v = ?", (was,)).fetchone()[0], len(rowids))
+    db.close()
+    run.same("once it is in order", {(a.outcome, a.value) for a in ask()}, {("ok", was)})
+
+
 def main():
     run = Run("std/sqlite.chain")
     rng = random.Random(SEED)
@@ -251,6 +284,7 @@ def main():
         db.close()
     check_wide_indexes(run)
     check_without_rowid(run)
+    check_interrupted(run)
     finish(run)
 
 
