@@ -6,27 +6,12 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from chains import BUILD, Run, finish, skip  # noqa: E402
-from std_sstable import Table, hex_of  # noqa: E402
+from std_sstable import Table, hex_of, numbers  # noqa: E402
 
 SEED = 20271
 PIECE, MOST = 65536, 4 << 20
 LEVEL_FOOTER, ROCKS_FOOTER = 48, 53
 ROCKS_MAGIC = bytes.fromhex("f7cff485b741e288")  # what ends a table of RocksDB
-
-
-def numbers(data, count):
-    """So many varints, and what comes behind them."""
-    found = []
-    for _ in range(count):
-        shift = number = 0
-        while True:
-            byte, data = data[0], data[1:]
-            number |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                break
-        found.append(number)
-    return found, data
 
 
 def begin_of_tail(table):

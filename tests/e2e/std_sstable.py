@@ -127,12 +127,31 @@ def check_damage(run, path, keys, owner, rng, spec, checked):
                 run.same(f"damaged table {number}, {keys[i][:30]!r}", answer.value, owner[i])
 
 
+def checksum_of(block):
+    """As it stands behind a block and its kind of compression."""
+    checksum = crc32c(block)
+    return struct.pack("<I", ((checksum >> 15 | checksum << 17) + 0xa282ead8) & 0xffffffff)
+
+
+def numbers(data, count):
+    """So many varints, and what comes behind them."""
+    found = []
+    for _ in range(count):
+        shift = number = 0
+        while True:
+            byte, data = data[0], data[1:]
+            number |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                break
+        found.append(number)
+    return found, data
+
+
 def check_empty(run, spec):
     """A table without entries, as LevelDB writes it: each block has one restart point and nothing there."""
     block = struct.pack("<II", 0, 1) + b"\0"
-    checksum = crc32c(block)
-    masked = ((checksum >> 15 | checksum << 17) + 0xa282ead8) & 0xffffffff
-    block += struct.pack("<I", masked)
+    block += checksum_of(block)
     handles = bytes((0, 8, len(block), 8))
     path = run.folder / "empty.ldb"
     path.write_bytes(2 * block + handles.ljust(40, b"\0") + struct.pack("<Q", 0xdb4775248b80fb57))
@@ -161,6 +180,24 @@ def check_refusals(run, rng, spec):
             run.true(f"rocksdb {arguments} {key}", answer.outcome != "not_found", "a key that is there was not found")
 
 
+def check_uncounted_ranges(run, spec):
+    """RocksDB did not always have the property that counts deletions of ranges: with another name it is as if it were not there."""
+    keys = [b"key%06d" % i for i in range(3000)]
+    for version in "510":
+        table = Table(run, "rocksdb_table", ["4096", "8", version, "crc32c", "range"])
+        table.write(f"put {hex_of(key)} {hex_of(b'value')}" for key in keys)
+        table.finish()
+        run.same(f"deleted in format {version}", None in table.read(keys), True)
+        old = bytearray(table.path.read_bytes())
+        (place, size), _ = numbers(old[old.rindex(b"rocksdb.properties") + len(b"rocksdb.properties"):], 2)
+        name = old.index(b"range-deletions", place, place + size)
+        old[name:name + 15] = b"range-deletion2"
+        old[place + size + 1:place + size + 5] = checksum_of(bytes(old[place:place + size + 1]))
+        path = run.folder / "old.sst"
+        path.write_bytes(old)
+        run.same(f"uncounted deletions of format {version}", {a.outcome for a in run.call("get", {"table": path}, {}, [{"key": key} for key in keys], spec=spec)}, {"unsupported"})
+
+
 def main():
     if not (BUILD / "tests" / "leveldb_table").exists() and not (BUILD / "tests" / "rocksdb_table").exists():
         skip("neither libleveldb-dev nor librocksdb-dev is installed")
@@ -181,6 +218,7 @@ def main():
             if arguments[0] == "4096" and arguments[2] in "520":
                 check_damage(run, path, keys, owner, rng, run.artifact, arguments[3] == "crc32c")
         check_refusals(run, rng, run.artifact)
+        check_uncounted_ranges(run, run.artifact)
     else:
         run.left_out("librocksdb-dev is not installed")
     check_empty(run, run.artifact)
