@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """make_readings.py FOLDER: a.heat.tsd with 1,000 readings of four sensors, one every 10 seconds, and a.heat.tix, its index: a key
-for every 50 readings, in blocks of at most 15 keys. a.way.tsd and a.way.tix: 200 positions, indexed in blocks of 31 keys."""
+for every 50 readings, in blocks of at most 15 keys. b.heat.tsd and b.heat.tix: 4,096 readings, as many as one read can have, under
+one key. a.way.tsd and a.way.tix: 200 positions, indexed in blocks of 31 keys."""
 import pathlib
 import struct
 import sys
@@ -20,10 +21,11 @@ def write_index(name, times, run, size, per_block):
     (folder / name).write_bytes(out)
 
 
-times = [1_000_000 + 10 * i for i in range(1000)]
-readings = b"".join(struct.pack(">Qi", time, 20000 + (i % 100 - 50) * 100) + struct.pack("<I", i % 4 | (i % 7) << 20) for i, time in enumerate(times))
-(folder / "a.heat.tsd").write_bytes(readings)
-write_index("a.heat.tix", times, 50, 16, 15)
+for name, count, run in (("a.heat", 1000, 50), ("b.heat", 4096, 4096)):
+    times = [1_000_000 + 10 * i for i in range(count)]
+    readings = b"".join(struct.pack(">Qi", time, 20000 + (i % 100 - 50) * 100) + struct.pack("<I", i % 4 | (i % 7) << 20) for i, time in enumerate(times))
+    (folder / f"{name}.tsd").write_bytes(readings)
+    write_index(f"{name}.tix", times, run, 16, 15)
 ways = [5_000 + 3 * i for i in range(200)]
 (folder / "a.way.tsd").write_bytes(b"".join(struct.pack(">Q", time) + struct.pack("<qq", 52_500_000 - i, -13_400_000 + i) for i, time in enumerate(ways)))
 write_index("a.way.tix", ways, 10, 24, 31)
