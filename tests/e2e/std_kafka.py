@@ -186,6 +186,21 @@ def check_markers(run):
     run.same("batches beside a marker", [a.value for a in run.call("fetch", files, {"base": 0}, asked)], [batches[0], *batches])
 
 
+def check_cut(run):
+    """Of a log that ends within its last batch nobody knows what stood behind: only what is before is answered."""
+    batches = [batch(0, [record(0, b"k", b"one"), record(1, b"k", b"two")]), batch(2, [record(0, b"k", b"three")])]
+    whole = b"".join(batches)
+    files = {"index": run.folder / "cut.index", "log": run.folder / "cut.log"}
+    for entries in (0, 1):  # with an entry for the last batch the search goes there, without one the scan
+        files["index"].write_bytes(entries * struct.pack(">II", 2, len(batches[0])))
+        for size in range(len(batches[0]) + 1, len(whole) + 1):
+            files["log"].write_bytes(whole[:size])
+            for chain in ("locate", "fetch", "record"):
+                got = [answer.outcome for answer in run.call(chain, files, {"base": 0}, [{"offset": offset} for offset in (0, 1, 2, 3, 99)])]
+                wanted = ["ok", "ok", "short_read", "short_read", "short_read"] if size < len(whole) else ["ok", "ok", "ok", "not_found", "not_found"]
+                run.same(f"{chain} in {size} of {len(whole)} bytes, {entries} entries", got, wanted)
+
+
 def check_follower(run):
     """A follower of a broker before 4.0: it appends what it fetches, 1 MiB of batches, with one entry in the index."""
     size, appends, batches = 4096, 4, 255
@@ -222,6 +237,7 @@ def main():
     else:
         print(f"skip what Kafka's own classes write and read: {missing}")
     check_markers(run)
+    check_cut(run)
     check_follower(run)
     finish(run)
 
