@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 import clickhouse  # noqa: E402
-from chains import Run, finish, skip  # noqa: E402
+from chains import Run, finish  # noqa: E402
 from lz4_block import decompress  # noqa: E402
 
 SEED = 20264
@@ -21,6 +21,10 @@ def raw_of(block):
     method, size, raw_size = struct.unpack_from("<BII", block, 16)
     assert size + 16 == len(block) and method == LZ4
     return decompress(block[25:], raw_size)
+
+
+def stored_block(raw):
+    return bytes(16) + struct.pack("<BII", STORED, len(raw) + 9, len(raw)) + raw
 
 
 def blocks_of(data):
@@ -77,7 +81,7 @@ def check_stored(run, marks, column, name):
         raw = raw_of(column[offset:offset + size])
         new_offset[offset] = len(whole)
         rows[offset] = raw
-        whole += bytes(16) + struct.pack("<BII", STORED, len(raw) + 9, len(raw)) + raw
+        whole += stored_block(raw)
     mark_file, bin_file = run.folder / "stored.mrk2", run.folder / "stored.bin"
     mark_file.write_bytes(b"".join(struct.pack("<3Q", new_offset[offset], skip, GRANULE) for offset, skip in marks))
     bin_file.write_bytes(whole)
@@ -128,10 +132,21 @@ def check_damage(run, files, count, rng):
         run.true(f"damaged column {number}, blocks", outcomes <= allowed, f"outcomes {outcomes}")
 
 
-def main():
-    if clickhouse.program() is None:
-        skip("this machine has no clickhouse-server (Debian 12 packages it)")
-    run = Run("std/clickhouse_marks.chain")
+def check_cut_column(run):
+    """A column that was cut anywhere has no list of blocks that looks whole."""
+    blocks = [stored_block(bytes(size)) for size in (40, 0, 7)]
+    ends = [sum(map(len, blocks[:count])) for count in range(4)]
+    whole, path = b"".join(blocks), run.folder / "cut.bin"
+    for size in range(1, len(whole) + 1):
+        path.write_bytes(whole[:size])
+        for count in (1, 2, 3, 100):
+            there = sum(end <= size for end in ends[1:])
+            wanted = b"".join(struct.pack("<3Q", ends[n], len(blocks[n]), len(blocks[n]) - 25) for n in range(min(there, count)))
+            answer = run.call("blocks", {"column": path}, {"count": count}, [{"start": 0}])[0]
+            run.same(f"{count} blocks in {size} of {len(whole)} bytes", (answer.outcome, answer.value), ("ok", wanted) if count <= there or size == ends[there] else ("short_read", None))
+
+
+def check_server(run):
     rng = random.Random(SEED)
     with clickhouse.Server(run.folder / "server") as server:
         server.query(f"CREATE TABLE t (id UInt64, v UInt64, w UInt32) ENGINE = MergeTree() ORDER BY id SETTINGS index_granularity = {GRANULE}")
@@ -153,6 +168,15 @@ def main():
                 check_codecs(run, name, files, marks, column)
                 check_damage(run, files, len(marks), rng)
         run.note(f"ClickHouse {server.version()}")
+
+
+def main():
+    run = Run("std/clickhouse_marks.chain")
+    if clickhouse.program() is None:
+        run.left_out("this machine has no clickhouse-server (Debian 12 packages it)")
+    else:
+        check_server(run)
+    check_cut_column(run)
     finish(run)
 
 
