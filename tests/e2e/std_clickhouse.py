@@ -146,6 +146,23 @@ def check_cut_column(run):
             run.same(f"{count} blocks in {size} of {len(whole)} bytes", (answer.outcome, answer.value), ("ok", wanted) if count <= there or size == ends[there] else ("short_read", None))
 
 
+def check_damaged_marks(run):
+    """Whatever a mark says, no byte of a block's header is given, and no range ends before it begins or behind the column."""
+    raw, path = b"abcdefghij", run.folder / "ten.bin"
+    files = {"marks": run.folder / "damaged.mrk", "column": path}
+    path.write_bytes(stored_block(raw) + stored_block(raw))
+    one = len(stored_block(raw))
+    for skip in (0, 9, 10, 11, 1 << 32, (1 << 63) - 1, (1 << 64) - 25, (1 << 64) - 9, (1 << 64) - 1):
+        files["marks"].write_bytes(struct.pack("<QQ", 0, skip))
+        answer = run.call("plain", files, {}, [{"granule": 0}])[0]
+        run.same(f"plain of {skip}", (answer.outcome, answer.value), ("ok", raw[skip:]) if skip <= 10 else ("malformed", None))
+    for begin, last, skip, wanted in ((0, one, 0, one), (0, one, 5, 2 * one), (0, 2 * one, 0, 2 * one), (one, 0, 0, "malformed"), (one, 0, 5, "malformed"), (0, 2 * one + 1, 0, "short_read"),
+                                      (0, 2 * one - 30, 5, "short_read"), (0, 1 << 63, 5, "malformed"), (2 * one + 1, None, 0, "short_read"), (one, None, 0, 2 * one)):
+        files["marks"].write_bytes(struct.pack("<QQ", begin, 3) + (b"" if last is None else struct.pack("<QQ", last, skip)))
+        answer = run.call("byte_range", files, {}, [{"granule": 0, "count": 1}])[0]
+        run.same(f"a range from {begin} to {last}, {skip}", (answer.outcome, answer.value), ("ok", struct.pack("<3Q", begin, wanted, 3)) if isinstance(wanted, int) else (wanted, None))
+
+
 def check_server(run):
     rng = random.Random(SEED)
     with clickhouse.Server(run.folder / "server") as server:
@@ -177,6 +194,7 @@ def main():
     else:
         check_server(run)
     check_cut_column(run)
+    check_damaged_marks(run)
     finish(run)
 
 
