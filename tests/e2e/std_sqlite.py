@@ -228,6 +228,28 @@ def check_without_rowid(run):
         run.same(f"a table without rowids: {key}", answer.outcome, "not_found" if key == 3 else "malformed")
 
 
+def check_wrapped_columns(run):
+    """Columns so long that their sum comes round to the row's beginning: what is there is no column."""
+    path = run.folder / "wrapped.db"
+    with sqlite3.connect(path, isolation_level=None) as db:
+        db.execute("PRAGMA page_size=512")
+        db.execute("CREATE TABLE t(a, b, c)")
+        db.execute("INSERT INTO t VALUES (1, 2, 3)")
+        root = roots_of(db)["t"]
+    db.close()
+    whole, cell = path.read_bytes(), 300
+    longest = b"\xff" * 9  # as the type of a column: 2^63 - 7 bytes
+    types = bytes((20,)) + 2 * longest + bytes((13 + 2 * 10,))
+    for size in (bytes((60,)), longest, b"\xff" * 7 + b"\xfc\x18"):  # of the row: 60, 2^64 - 1, and 2^64 - 1000
+        page = bytearray(whole[(root - 1) * 512:root * 512])
+        page[8:10] = cell.to_bytes(2, "big")
+        payload = size + bytes((1,)) + types
+        page[cell:cell + len(payload)] = payload
+        path.write_bytes(whole[:(root - 1) * 512] + page + whole[root * 512:])
+        got = [run.call("column", {"db": path}, {"root": root, "number": number}, [{"rowid": 1}])[0].outcome for number in range(4)]
+        run.same(f"columns that wrap round, of a row of {size.hex()} bytes", got, ["overflow", "malformed", "malformed", "malformed"])
+
+
 def check_interrupted(run):
     """A file in which a transaction has written and not committed: defined outcomes, values of before and of then; once SQLite has put it in order, its rows."""
     path, left = run.folder / "written.db", run.folder / "left.db"
@@ -284,6 +306,7 @@ def main():
         db.close()
     check_wide_indexes(run)
     check_without_rowid(run)
+    check_wrapped_columns(run)
     check_interrupted(run)
     finish(run)
 
