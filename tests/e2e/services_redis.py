@@ -13,7 +13,8 @@ SEED = 20273
 failures = compared = 0
 WRITES = (b"SET", b"SETEX", b"PSETEX", b"SETNX", b"MSET", b"MSETNX", b"SETRANGE", b"GETSET", b"GETDEL", b"GETEX", b"APPEND", b"INCR", b"INCRBY", b"DECR", b"DECRBY", b"DEL", b"UNLINK",
           b"EXPIRE", b"PEXPIRE", b"PERSIST", b"RENAME", b"FLUSHDB", b"FLUSHALL", b"LPUSH", b"RPUSH", b"LPOP", b"RPOP", b"SADD", b"SPOP", b"HSET", b"ZADD", b"ZPOPMIN", b"XADD", b"SETBIT",
-          b"HDEL", b"SREM", b"EXPIREAT", b"ZREM", b"LTRIM", b"COPY", b"RENAMENX", b"PFADD", b"HMSET", b"RESTORE", b"MOVE", b"LINSERT", b"BITFIELD", b"ZINCRBY", b"XGROUP")
+          b"HDEL", b"SREM", b"EXPIREAT", b"ZREM", b"LTRIM", b"COPY", b"RENAMENX", b"PFADD", b"HMSET", b"RESTORE", b"MOVE", b"LINSERT", b"BITFIELD", b"ZINCRBY", b"XGROUP",
+          b"SORT", b"SWAPDB", b"MIGRATE", b"XCLAIM", b"XSETID", b"LMPOP", b"BLMPOP", b"ZMPOP", b"BZMPOP", b"BZPOPMIN", b"BZPOPMAX", b"BLMOVE", b"PFDEBUG")
 READ_ONLY = b"-READONLY You can't write against a read only replica.\r\n"
 
 
