@@ -51,6 +51,8 @@ def same_answers(ours, theirs, held, rng):
         command(b"SELECT", b"0"), b"*0\r\n", b"\r\n\r\n", b"PING\r\nping\r\n", b"PING\nping\n", b"\n\n" + command(b"PING"), b"QUIT\nPING\n", b"QUIT\r\nPING\r\n", command(b"QUIT") + command(b"PING"),
         command(b"MGET", *[b"a"] * 15), command(b"CLIENT", b"SETNAME", b"x"), command(b"client", b"setname", b""),
         *(command(b"CLIENT", b"NO-EVICT", word) for word in (b"on", b"OFF", b"", b"o", b"onn", b"offoffoff")),
+        command(b"CONFIG", b"GET", b"nothing"), command(b"config", b"get", b"nothing", b"no more"), *(command(name, b"a\r\nb") for name in (b"CONFIG", b"config", b"COMMAND", b"client")),
+        *(command(name, word) for name in (b"CONFIG", b"COMMAND") for word in (b"SETNAME", b"foo", b"")),
         *(command(b"CLIENT", *words) for words in ((b"foo",), (b"foo", b"bar"), (b"",), (b"NO-TOUCH", b"on"), (b"NO\rEVICT", b"on"), (b"a\r\nb\n",), (b"\r\n",), (b"a\0b",), (b"x" * 128,), (b"y" * 129,),
                                                     (b" SETNAME", b"x"), (b"\0SETNAME", b"x"), (b"SETNAMES", b"x"), (b"\xff\x80",))),
     ]:
@@ -83,12 +85,16 @@ def own_answers(ours):
     for words in (*((name, b"a", b"b") for name in WRITES), (b"del", b"a"), (b"FLUSHALL",), (b"SET", b"a", b"*1\r\n$4\r\nPING\r\n" * 1000)):
         expect(f"{words[0]} may not", ask(ours, command(*words) + command(b"GET", b"a")), READ_ONLY + b"$3\r\nabc\r\n+OK\r\n")
     for words in ((b"GET",), (b"GET", b"a", b"b"), (b"MGET",), (b"EXISTS",), (b"STRLEN",), (b"PING", b"a", b"b"), (b"ECHO",), (b"SELECT",), (b"CLIENT",),
-                  (b"CLIENT", b"SETNAME"), (b"CLIENT", b"SETNAME", b"a", b"b"), (b"CLIENT", b"SETINFO", b"a"), (b"CLIENT", b"no-evict")):
+                  (b"CLIENT", b"SETNAME"), (b"CLIENT", b"SETNAME", b"a", b"b"), (b"CLIENT", b"SETINFO", b"a"), (b"CLIENT", b"no-evict"), (b"CONFIG",), (b"CONFIG", b"get")):
         expect(f"{words}", ask(ours, command(*words)), b"-ERR wrong number of arguments\r\n+OK\r\n")
     for words in ((b"nonsense",), (b"",), (b"GETX", b"a"), (b"\0GET", b"a"), (b"GET\0", b"a"), (b"x" * 20, b"a"), (b"SISMEMBER", b"a", b"b")):
         expect(f"{words}", ask(ours, command(*words)), b"-ERR unknown command\r\n+OK\r\n")
     for words in ((b"ID",), (b"GETNAME",), (b"LIST",), (b"REPLY", b"OFF"), (b"TRACKING", b"ON")):
         expect(f"CLIENT {words}", ask(ours, command(b"CLIENT", *words)), b"-ERR unknown subcommand '%s'. Try CLIENT HELP.\r\n+OK\r\n" % words[0])
+    for words in ((b"CONFIG", b"SET", b"maxmemory", b"1mb"), (b"CONFIG", b"REWRITE"), (b"CONFIG", b"RESETSTAT"), (b"COMMAND", b"COUNT"), (b"COMMAND", b"INFO", b"GET"), (b"CLIENT", b"GET"), (b"CLIENT", b"DOCS")):
+        expect(f"{words}", ask(ours, command(*words)), b"-ERR unknown subcommand '%s'. Try %s HELP.\r\n+OK\r\n" % (words[1], words[0]))
+    for words in ((b"COMMAND",), (b"COMMAND", b"DOCS"), (b"command", b"docs", b"get"), (b"CONFIG", b"GET", b"save")):
+        expect(f"{words}", ask(ours, command(*words)), b"*0\r\n+OK\r\n")
     expect("CLIENT SETINFO", ask(ours, command(b"CLIENT", b"SETINFO", b"LIB-NAME", b"x")), b"+OK\r\n+OK\r\n")
     for sent in (b"*1\r\n#4\r\nPING\r\n", b"*1\r\n$4\r\nPINGxx", b"*x\r\n", b"*12\n$4\r\nPING\r\n", b"*1\r\n$42\nPING\r\n", b"*1\r\n$x\r\nPING\r\n", b"*2\r\n$3\r\nGET\r\n$-1\r\n", b"*1\r\n$99999999999\r\n"):
         expect(f"{sent}", ask(ours, sent), b"-ERR Protocol error\r\n")
