@@ -92,9 +92,9 @@ OF_GOOD_FORM = {
     b"GET /%61 HTTP/1.1\r\nHost: x\r\n\r\n": 404, b"GET /" + b"k" * 250 + b" HTTP/1.1\r\nHost: x\r\n\r\n": 200, b"GET /" + b"k" * 251 + b" HTTP/1.1\r\nHost: x\r\n\r\n": 404,
     b"GET /a? HTTP/1.1\r\nHost: x\r\n\r\n": 200, b"GET /?a HTTP/1.1\r\nHost: x\r\n\r\n": 404, b"GET /??a HTTP/1.1\r\nHost: x\r\n\r\n": 404, b"get /a HTTP/1.1\r\nHost: x\r\n\r\n": 405, b"HEADER /a HTTP/1.1\r\nHost: x\r\n\r\n": 405,
     b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc": 405, GET + b"content-LENGTH:  \t 3\r\n\r\nabc": 200, GET + b"Content-Length:3\r\n\r\nabc": 200, GET + b"Content-Length: 3 \t \r\n\r\nabc": 200,
-    GET + b"X: " + b"y" * 8000 + b"\r\n\r\n": 200, GET + b"X: y\r\n" * 90 + b"\r\n": 200, GET + b"If-None-Match: \"1\"\r\n\r\n": 200, GET + b"If-None-Match: *\r\n\r\n": 200,
+    GET + b"X: " + b"y" * 8000 + b"\r\n\r\n": 200, GET + b"X: y\r\n" * 90 + b"\r\n": 200, GET + b"n" * 70 + b": x\r\n\r\n": 200, GET + b"n" * 256 + b":x\r\nX:\r\n\r\n": 200, GET + b"X:\r\n\r\n": 200, GET + b"X: a:b\r\n\r\n": 200, GET + b"If-None-Match: \"1\"\r\n\r\n": 200, GET + b"If-None-Match: *\r\n\r\n": 200,
     b"GET /a HTTP/1.1\r\nhOST:\r\n\r\n": 200, b"GET /a HTTP/1.7\r\nHost: x\r\n\r\n": 200, b"GET /a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n": 200,
-    GET + b"Connection: keep-alive\r\n\r\n": 200, GET + b"Content\rLength: 3\r\n\r\n": 200, GET + b"Connection: upgrade\r\n\r\n": 200, b"GET /a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n": 200, b"GET /b HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n": 404,
+    GET + b"Connection: keep-alive\r\n\r\n": 200, GET + b"Content+Length: 3\r\n\r\n": 200, GET + b"Connection: upgrade\r\n\r\n": 200, b"GET /a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n": 200, b"GET /b HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n": 404,
 }
 THAT_CLOSE = {
     b"GET /a HTTP/1.0\r\n\r\n": 200, b"GET /a HTTP/1.0\r\nConnection: keep-alive-not\r\n\r\n": 200, b"GET /b HTTP/1.0\r\n\r\n": 404, GET + b"Connection: close\r\n\r\n": 200, GET + b"CONNECTION:close\r\n\r\n": 200, GET + b"Connection: close, TE\r\n\r\n": 200, GET + b"Connection: TE, Close \r\n\r\n": 200,
@@ -109,6 +109,10 @@ THAT_CLOSE = {
     b"GET /a HTTP/1.0\r\r\n\r\n": 400, b"GET /a HTTP/1.x\r\nHost: x\r\n\r\n": 400, b"GET /a HTTP/1./\r\nHost: x\r\n\r\n": 400, b"GET /a HTTP/1.:\r\nHost: x\r\n\r\n": 400,
     b"GET /a HTTP/1.1\r\nHost: a\nContent-Length: 5\r\n\r\nabcde": 400, b"GET /a HTTP/1.1\nHost: a\r\n\r\n": 400, GET + b"X: y\n\r\n": 400, b"GET /a HTTP/1.1\nHost: a\n\nGET /a HTTP/1.1\nHost: a\n\n" + GET + b"\r\n": 400,
     b"\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n": 400, GET + b"Content-Length\r: 3\r\n\r\nabc": 400, GET + b"Content-Length: -3\r\n\r\nabc": 400, GET + b"Content-Length: -0\r\n\r\n": 400,
+    b"GET /a HTTP/1.1Host: x\r\n\r\n": 400, b"GET /a HTTP/1.1A: b\r\nHost: x\r\n\r\n": 400,
+    GET + b"nocolon\r\n\r\n": 400, GET + b"nocolon\r\nX: y\r\n\r\n": 400, GET + b": nameless\r\n\r\n": 400, GET + b"X: y\r\n folded\r\n\r\n": 400, GET + b"X: y\r\n\tfolded\r\nY: z\r\n\r\n": 400,
+    GET + b"n" * 257 + b": x\r\n\r\n": 400, GET + b"Content\rLength: 3\r\n\r\n": 400, GET + b"X: a\rb\r\nY: z\r\n\r\n": 400, GET + b"X: a\rb\r\n\r\n": 400, GET + b"X: y\r\r\n\r\n": 400, GET + b"X: y\r\r\nY: z\r\n\r\n": 400,
+    GET + b"\rX: y\r\n\r\n": 400, GET + b"\rX: y\r\nY: z\r\n\r\n": 400, GET + b"X: a\0b\r\n\r\n": 400, GET + b"X\0: b\r\n\r\n": 400, GET + b"\0: b\r\n\r\n": 400, b"GET /a\0 HTTP/1.1\r\nHost: x\r\n\r\n": 400, b"\0GET /a HTTP/1.1\r\nHost: x\r\n\r\n": 400,
     GET + b"Content-Length: 2147483648\r\n\r\nabc": 200, b"PUT /a HTTP/1.1\r\nHost: x\r\nContent-Length: 9223372036854775807\r\n\r\nabc": 405, GET + b"Content-Length: 18446744073709551617\r\n\r\nabc": 400,
 }
 
