@@ -92,7 +92,7 @@ OF_GOOD_FORM = {
     b"GET /%61 HTTP/1.1\r\nHost: x\r\n\r\n": 404, b"GET /" + b"k" * 250 + b" HTTP/1.1\r\nHost: x\r\n\r\n": 200, b"GET /" + b"k" * 251 + b" HTTP/1.1\r\nHost: x\r\n\r\n": 404,
     b"GET /a? HTTP/1.1\r\nHost: x\r\n\r\n": 200, b"GET /?a HTTP/1.1\r\nHost: x\r\n\r\n": 404, b"GET /??a HTTP/1.1\r\nHost: x\r\n\r\n": 404, b"get /a HTTP/1.1\r\nHost: x\r\n\r\n": 405, b"HEADER /a HTTP/1.1\r\nHost: x\r\n\r\n": 405,
     b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc": 405, GET + b"content-LENGTH:  \t 3\r\n\r\nabc": 200, GET + b"Content-Length:3\r\n\r\nabc": 200, GET + b"Content-Length: 3 \t \r\n\r\nabc": 200,
-    GET + b"X: " + b"y" * 8000 + b"\r\n\r\n": 200, GET + b"X: y\r\n" * 90 + b"\r\n": 200, GET + b"n" * 70 + b": x\r\n\r\n": 200, GET + b"n" * 256 + b":x\r\nX:\r\n\r\n": 200, GET + b"X:\r\n\r\n": 200, GET + b"X: a:b\r\n\r\n": 200, GET + b"If-None-Match: \"1\"\r\n\r\n": 200, GET + b"If-None-Match: *\r\n\r\n": 200,
+    GET + b"X: " + b"y" * 8000 + b"\r\n\r\n": 200, GET + b"X: y\r\n" * 90 + b"\r\n": 200, GET + b"n" * 70 + b": x\r\n\r\n": 200, GET + b"n" * 256 + b":x\r\nX:\r\n\r\n": 200, GET + b"X:\r\n\r\n": 200, GET + b"X: a:b\r\n\r\n": 200, GET + b"If-None-Match: \"1\"\r\n\r\n": 200, GET + b"If-None-Match: *\r\n\r\n": 304, b"GET /b HTTP/1.1\r\nHost: x\r\nIf-None-Match: *\r\n\r\n": 404,
     b"GET /a HTTP/1.1\r\nhOST:\r\n\r\n": 200, b"GET /a HTTP/1.7\r\nHost: x\r\n\r\n": 200, b"GET /a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n": 200,
     GET + b"Connection: keep-alive\r\n\r\n": 200, GET + b"Content+Length: 3\r\n\r\n": 200, GET + b"Connection: upgrade\r\n\r\n": 200, b"GET /a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n": 200, b"GET /b HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n": 404,
 }
@@ -130,6 +130,20 @@ def by_hand(ours, rng):
         sent = b"".join(one for one, _ in chosen)
         cuts = sorted(rng.sample(range(len(sent)), rng.choice((0, 1, 10))))
         expect("several, cut anywhere", statuses(ours, sent, cuts), [status for _, status in chosen])
+
+
+def not_modified(ours):
+    """If-None-Match: weak tags and lists count, and of what is no list of tags nothing does."""
+    tag = answers(talk(ours, GET + b"\r\n"))[0][1][b"ETag"]
+    digits = tag.strip(b'"')
+    of_length = lambda size: b'"' + b"y" * (size - 4) + b'", '  # so that what comes behind it begins there
+    for value, status in ((tag, 304), (b"W/" + tag, 304), (b"\t " + tag + b" \t", 304), (b"*", 304), (b'"1", ' + tag, 304), (b'"1",W/' + tag + b' , "x"', 304), (b'"a,b", "", ' + tag, 304),
+                          (b", ".join([b'"1"'] * 15 + [tag]), 304), (b", ".join([b'"1"'] * 16 + [tag]), 200), (of_length(1024 - len(tag)) + tag + b', "1"', 304), (of_length(1025 - len(tag)) + tag, 200),
+                          (of_length(1023 - len(digits)) + b'"' + digits + b'9"', 200), (b'"1"', 200), (b'W/"1"', 200), (b"", 200), (b"W/*", 200), (b"**", 200), (digits, 200), (b'"' + digits, 200),
+                          (digits + b'"', 200), (b'"1"' + digits + b'"2"', 200), (b'"' + digits + b'x"', 200), (b'"x' + digits + b'"', 200), (b'"1"\r\nIf-None-Match: ' + tag, 304)):
+        for method in (b"GET", b"HEAD"):
+            head, _, body = talk(ours, method + b" /a HTTP/1.1\r\nHost: x\r\nif-none-match: " + value + b"\r\n\r\n").partition(b"\r\n\r\n")
+            expect(f"{method} of {value[-60:]}", (int(head.split()[1]), tag in head, body != b""), (status, True, status == 200 and method == b"GET"))
 
 
 def by_curl(ours, held):
@@ -190,6 +204,7 @@ def main():
         try:
             by_python(ours, held, rng)
             by_hand(ours, rng)
+            not_modified(ours)
             by_curl(ours, held)
             behind_nginx(folder, ours, held, rng)
         finally:
