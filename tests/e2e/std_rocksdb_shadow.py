@@ -27,6 +27,21 @@ def begin_of_tail(table):
     return lowest
 
 
+def check_large(run):
+    """More than 5 MiB behind the data, of which MOST says how many are read."""
+    table = Table(run, "rocksdb_table", ["16", "16", "5", "crc32c", "plain"])
+    table.write(f"put {hex_of(b'key%08d' % n)} -" for n in range(250_000))  # each with a block, and so an entry of the index, of its own
+    table.finish()
+    table.read([])
+    whole = table.path.read_bytes()
+    behind = len(whole) - begin_of_tail(whole)
+    run.true(f"{behind} bytes", behind > 5 << 20, "that is not large")
+    for options, most in (([], MOST), (["-D", "MOST=64MiB"], 64 << 20)):
+        pieces = (min(behind, most) + PIECE - 1) // PIECE
+        answer = run.call("tail", {"table": table.path}, {}, [{}], spec=run.compile(options))[0]
+        run.same(f"{pieces} pieces of {behind} bytes", (answer.outcome, answer.value, answer.hops), ("ok", 1, 2 + pieces))
+
+
 def main():
     known = {"leveldb_table": [], "rocksdb_table": ["5", "crc32c"]}
     programs = {name: arguments for name, arguments in known.items() if (BUILD / "tests" / name).exists()}
@@ -48,6 +63,8 @@ def main():
             answer = run.call("tail", {"table": table.path}, {}, [{}], label=what)[0]
             run.same(f"{what}: {behind} bytes", (answer.outcome, answer.value, answer.hops), ("ok", 1, 2 + pieces))
             run.true(f"{what}: {pieces} pieces", (pieces > 1) == (keys > 1000), "one table has more than one, the other has not")
+    if "rocksdb_table" in programs:
+        check_large(run)
     bad = run.folder / "bad.sst"
     bad.write_bytes(bytes(4096))
     run.same("no table", run.call("tail", {"table": bad}, {}, [{}])[0].outcome, "malformed")
