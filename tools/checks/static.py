@@ -10,6 +10,7 @@ import shlex
 import subprocess
 
 import includes
+import run_lines
 from report import JOBS, LOGS, ROOT, Outcome, one, run
 
 TIDY_GROUP = 20  # files that clang-tidy reads at a time
@@ -33,7 +34,7 @@ def style():
 def programs():
     """The repository's own checkers, each a program in tools/."""
     own = [one(name, [str(ROOT / "tools" / name)], f"{name}.log") for name in ("arrows", "lengths", "links")]
-    return [*own, unused_usings(), unincluded(), unlicensed_templates()]
+    return [*own, unused_usings(), unincluded(), lost_codes(), unlicensed_templates()]
 
 
 def unlicensed_templates():
@@ -46,6 +47,12 @@ def unlicensed_templates():
 def unincluded():
     complaints = list(includes.missing(ROOT, [path for path in tracked("*.h", "*.cpp") if "bpf-templates" not in path.parts]))
     return Outcome("includes", "failed" if complaints else "passed", "\n".join(complaints))
+
+
+def lost_codes():
+    tests = [path for path in tracked("tests/lit/*", "examples/*") if path.suffix in run_lines.SUFFIXES]
+    complaints = list(run_lines.lost(ROOT, tests))
+    return Outcome("RUN lines", "failed" if complaints else "passed", "\n".join(complaints))
 
 
 def unused_usings():
