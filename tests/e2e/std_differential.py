@@ -200,6 +200,9 @@ def main():
             for argument in arguments:
                 command += ["--arg", argument]
             done = subprocess.run(command, capture_output=True, text=True)
+            for line in done.stdout.splitlines():
+                if line.startswith("skipped: "):
+                    print(f"skipped: {spec}: {line.removeprefix('skipped: ')}")
             last = (done.stdout.strip().splitlines() or [done.stderr.strip()])[-1]
             print(f"{spec}: {last}", flush=True)
             if done.returncode != 0:
