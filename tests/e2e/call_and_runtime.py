@@ -246,7 +246,9 @@ def test_runtime(app, tree, folder):
         expect(f"a socket at {at}", (done[0], done[2]), lambda got, said=said: got[0] == 3 and said in got[1])
     server.send_signal(signal.SIGTERM)
     expect("SIGTERM ends it", (server.wait(20), path.exists()), (0, False))
-    expect("it says what it did", server.stderr.read(), "stopped after 301 answers\n")
+    # Not every file system says whether a read would wait.
+    said = [line for line in server.stderr if not line.startswith("fallback no-nowait ")]
+    expect("it says what it did", said, ["stopped after 301 answers\n"])
 
 
 def test_python(app, tree, keys):

@@ -48,7 +48,8 @@ def test_mtu(folder, pair):
             expect("  by AF_XDP", server.interface()["replies"] - before, 2)
             expect("  the longest reply", len(plain(one, 1, mtu - headers)), mtu - headers)
             expect("  and one byte more", plain(one, 1, mtu - headers + 1), b"sorry")
-        expect("each change is said once", [line.strip() for line in server.said[said:]],
+        # Not every file system says whether a read would wait.
+        expect("each change is said once", [line.strip() for line in server.said[said:] if not line.startswith("fallback no-nowait ")],
                ["vb has an MTU of 1500 instead of 9000: replies by AF_XDP keep to it", "vb has an MTU of 9000 instead of 1500: replies by AF_XDP keep to it"])
         lines.close()
         one.close()
