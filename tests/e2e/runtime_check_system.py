@@ -1,25 +1,16 @@
 #!/usr/bin/env python3
 """chainio-runtime --check-system: what it says of the machine, of interfaces, and of what a process may do here."""
-import ctypes
+import errno
 import json
 import os
 import pathlib
-import struct
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs  # noqa: E402
+from refused_call import IO_URING_SETUP, refuse  # noqa: E402
 from runs import BUILD, expect  # noqa: E402
-
-
-def without_io_uring():
-    """From here on the kernel refuses io_uring_setup, by a filter of system calls."""
-    program = b"".join(struct.pack("HBBI", *each) for each in ((0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)))
-    code = ctypes.create_string_buffer(program)
-    libc = ctypes.CDLL(None)
-    libc.prctl(38, 1, 0, 0, 0)
-    assert libc.prctl(22, 2, ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))), 0, 0) == 0
 
 
 def system_facts(*options, prefix=(), **more):
@@ -34,7 +25,7 @@ def test_check_system():
     most = int(pathlib.Path("/proc/sys/net/core/rmem_max").read_text())
     expect("  what sockets hold", (facts["receive buffers"]["state"], f"holds {min(most >> 10, 4096)} KiB of 4096 " in facts["receive buffers"]["detail"]),
            ("ok" if most >= 4 << 20 else "limited", True))
-    code, facts = system_facts(preexec_fn=without_io_uring)
+    code, facts = system_facts(preexec_fn=lambda: refuse(IO_URING_SETUP, errno.EPERM))
     expect("  without io_uring no service is served", (code, facts["io_uring"]["state"]), (3, "missing"))
     code, facts = system_facts("--interface", "nosuch0")
     expect("  nor by an interface that is not there", (code, facts["interface nosuch0"]),

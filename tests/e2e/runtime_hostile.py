@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The daemon under clients of its control socket, and under circumstances, that are not as they should be: it goes on, and serves as quickly as before."""
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -23,6 +24,7 @@ import daemon
 import netns
 import runs
 import started
+from refused_call import IO_URING_SETUP, refuse
 from runs import expect
 
 SPEC = daemon.SPEC.replace("service {service}", """chain first(rows: file rows) -> u8 hops 1 {{
@@ -436,16 +438,17 @@ def test_refused_at_the_start(folder):
 
 
 def test_no_ring(folder):
-    """Where there is no io_uring, here since no memory may be locked for one, services are refused by --check as they are at the start; call chains are not."""
-    limited = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-all"] if os.geteuid() == 0 else []
-    command = [*limited, "prlimit", "--memlock=0:0", runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}"]
-    why = "io_uring cannot be set up: Cannot allocate memory (raise RLIMIT_MEMLOCK, `ulimit -l`)"
-    done = subprocess.run([*map(str, command), "--check", "--json"], capture_output=True, text=True)
-    rows = [(row["kind"], row["state"], row["why"]) for row in json.loads(done.stdout) if row["kind"] in ("chain", "service")]
-    expect("no io_uring: --check", rows, lambda rows: [row[:2] for row in rows] == [("chain", "runs")] * (len(rows) - 1) + [("service", "refused")]
-           and rows[-1][2].endswith(f": {why}"))
-    done = subprocess.run([*map(str, command), "--port", "lines=0"], capture_output=True, text=True)
-    expect("  and the start", (done.returncode, done.stderr), (3, f"chainio-runtime: {why}\n"))
+    """Where there is no io_uring, services are refused by --check as they are at the start; call chains are not."""
+    command = [runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}"]
+    for error, why in ((errno.ENOMEM, "Cannot allocate memory (raise RLIMIT_MEMLOCK, `ulimit -l`)"),
+                       (errno.EPERM, "Operation not permitted (sysctl kernel.io_uring_disabled, or a seccomp filter such as a container's)")):
+        def run(*words):
+            return subprocess.run([*command, *words], capture_output=True, text=True, timeout=runs.LONGEST, preexec_fn=lambda: refuse(IO_URING_SETUP, error))
+        rows = [(row["kind"], row["state"], row["why"]) for row in json.loads(run("--check", "--json").stdout) if row["kind"] in ("chain", "service")]
+        expect(f"no io_uring, {errno.errorcode[error]}: --check", rows, lambda rows: [row[:2] for row in rows] == [("chain", "runs")] * (len(rows) - 1) + [("service", "refused")]
+               and rows[-1][2].endswith(f": io_uring cannot be set up: {why}"))
+        done = run("--port", "lines=0")
+        expect("  and the start", (done.returncode, done.stderr), (3, f"chainio-runtime: io_uring cannot be set up: {why}\n"))
 
 
 def main():
