@@ -118,8 +118,20 @@ def whole(length):
     return count, min(1400, length + 8)
 
 
+def loopbacks():
+    """Its addresses, by protocol."""
+    yield "IPv4", "127.0.0.1"
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as six:
+            six.bind(("::1", 0))
+        yield "IPv6", "::1"
+    except OSError as error:
+        print(f"skipped: requests over IPv6: {error}")
+
+
 def test_lines(server):
-    for name, address in (("IPv4", "127.0.0.1"), ("IPv6", "::1")):
+    addresses = list(loopbacks())
+    for name, address in addresses:
         sock = server.client(address=address)
         expect(f"a request over {name}", ask(sock, 7, b"row 3 10 1\n"), (DATA[3000:3010] + b"|", 1, 19))
         sock.close()
@@ -150,7 +162,7 @@ def test_lines(server):
     expect("and one more", reply(sock, 17)[0], b"bad")
     stats = server.stats()
     expect("counted", {name: stats[name] for name in ("datagrams", "requests", "malformed", "failed", "too_long", "reply_too_long", "vanished")},
-           {"datagrams": 23, "requests": 23 + 1 + 921 + 1, "malformed": 8, "failed": 2, "too_long": 3, "reply_too_long": 1, "vanished": 0})
+           {"datagrams": 21 + len(addresses), "requests": 21 + len(addresses) + 1 + 921 + 1, "malformed": 8, "failed": 2, "too_long": 3, "reply_too_long": 1, "vanished": 0})
     expect("bytes out", stats["bytes_out"], lambda n: n > 150000)
     sock.close()
 
