@@ -209,16 +209,28 @@ def test_follow_earlier(folder, spec):
     (folder.path / "out").unlink(missing_ok=True)
     for earlier in ("sleep 1000 &", "sleep 1000 & sleep 1000 &"):
         shell = f'{earlier} echo $!; exec "$@"'
-        command = ["sh", "-c", shell, "sh", *folder.command([*spec, "--quiet", "--follow"], ["sh", "-c", "(sleep 0.5; cat a.note > out) & exit 4"])]
-        with subprocess.Popen(command, env=folder.environment, cwd=folder.path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True) as p:
+        reading, writing = os.pipe()
+        rest = f"(read line <&{reading}; cat a.note > out) & echo $$; exit 4"
+        command = ["sh", "-c", shell, "sh", *folder.command([*spec, "--quiet", "--follow"], ["sh", "-c", rest])]
+        with subprocess.Popen(command, env=folder.environment, cwd=folder.path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True,
+                              pass_fds=[reading]) as p:
+            os.close(reading)
             try:
                 last = pathlib.Path("/proc", p.stdout.readline().strip(), "comm")
+                program = pathlib.Path("/proc", p.stdout.readline().strip())
+                netns.until("--follow: the program ends first", lambda: not program.exists())
+                try:
+                    expect("  its rest is waited for", p.wait(1), "nothing yet")
+                except subprocess.TimeoutExpired:
+                    print("ok      its rest is waited for")
+                os.write(writing, b"go on\n")
                 expect("--follow ends before a child that was there earlier", p.wait(runs.LONGEST / 4), 4)
                 netns.until("  which goes on", lambda: last.read_text() == "sleep\n")
                 expect("  and not before the last of the run", len((folder.path / "out").read_text()), 100_000)
             except (subprocess.TimeoutExpired, OSError, AssertionError) as error:
                 expect("--follow ends with the last of the run, and no child that was there earlier", repr(error), "as it should")
             finally:
+                os.close(writing)
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(p.pid, signal.SIGKILL)
         (folder.path / "out").unlink(missing_ok=True)
