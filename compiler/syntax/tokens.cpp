@@ -329,7 +329,21 @@ class Marker {
 
     bool return_is_bare() const {
         const SyntaxToken& next = following();
-        return next.first_on_line || next.type == P::RBRACE || next.type == P::EOF || begins_reserved_stmt(next.type);
+        if (next.type == P::RBRACE || next.type == P::EOF || begins_reserved_stmt(next.type)) return true;
+        return next.first_on_line && !value_is_below();
+    }
+
+    // Behind a `return` nothing of its block is reached: a value on the next line was meant to be its own, and the
+    // builder refuses it by that. Behind `else return` there may be another statement.
+    bool value_is_below() const {
+        const SyntaxToken& next = following();
+        if (!out_.empty() && out_.back().type == P::ELSE) return false;
+        if (!begins_value(next) || begins_soft_stmt(next.type)) return false;
+        if (!is_word_type(next.type)) return true;
+        const SyntaxToken& second = in_[next_of(next_of(at_))];
+        if (second.first_on_line) return true;
+        const bool part = is_word_type(second.type) || second.type == P::INT || second.type == P::STRING;
+        return second.type != P::ASSIGN && second.type != P::LBRACE && !(part && begins_value(second));
     }
 
     // `f(max 4)`, not `f(max(a, b))`, `f(max)` or `f(max + 1)`; nor behind a comma outside of parentheses, where a
