@@ -45,6 +45,11 @@ class Checker {
         std::set<std::pair<std::uint32_t, std::uint32_t>> header_fields;
         std::vector<std::optional<std::uint32_t>> step_files;  // the default file of each step
         std::vector<bool> step_ends;                           // whether every way through a step goes on or ends
+        struct StepName {
+            std::size_t step;
+            Span span;
+        };
+        std::unordered_map<std::string_view, StepName> step_names;  // which the bodies of the steps so far declare
         Instance* scope = nullptr;
         std::size_t mark = 0;  // bindings before it are the parameters and the state
         bool exact_result = false;
@@ -439,6 +444,7 @@ class Checker {
     void state_variables(ChainScope&);
     void declare_steps(ChainScope&);
     void check_step(ChainScope&, std::uint32_t index);
+    bool is_of_other_step(const ChainScope&, const ast::Name&);
     void step_read(ChainScope&, const ast::Step&, checked::Step&, bool entry);
     void check_done(ChainScope&);
     void check_stale_names(const checked::Chain&, const checked::Body&);

@@ -67,6 +67,17 @@ void Checker::declare_steps(ChainScope& chain) {
     }
 }
 
+// What a step declares ends with it: a name that is not known here may be that of a step which was checked before.
+bool Checker::is_of_other_step(const ChainScope& chain, const ast::Name& name) {
+    const auto found = chain.step_names.find(name.text);
+    if (found == chain.step_names.end() || found->second.step == chain.step_ends.size()) return false;
+    const std::string step = "step `" + chain.ast->steps[found->second.step].name.text + "`";
+    error(unknown_name, name.span, "there is no `" + name.text + "` here: it is of " + step,
+          "`state { … }` carries values from step to step: declare a variable there, and set it in " + step,
+          {{found->second.span, "it is declared here"}});
+    return true;
+}
+
 // The defaults of a step. Those of the first are the chain's first read and go into the entry; the others are checked
 // here once, so that what is wrong with them is reported once and at the declaration.
 void Checker::step_read(ChainScope& chain, const ast::Step& n, checked::Step& out, bool entry) {
