@@ -414,6 +414,7 @@ class Checker {
     std::optional<std::uint32_t> request_text(const ast::NamedType&);
     void check_handlers(const ast::Service&, checked::Service&);
     std::optional<std::uint32_t> files_named(const ast::Expr&);
+    bool is_unknown_files(const ast::Expr&);
     void check_service(std::uint32_t index);
     void check_endpoints(const ast::Service&, checked::Service&);
     void check_release(const ast::Endpoint&);

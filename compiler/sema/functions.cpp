@@ -176,14 +176,22 @@ void Checker::check_unused_fns() {
     }
 }
 
+// Reports a name that means nothing where a file class is wanted.
+bool Checker::is_unknown_files(const ast::Expr& e) {
+    const auto* name = std::get_if<ast::NameRef>(&e.node);
+    if (!name || lookup(name->name.text) || find(*env_.scope, name->name.text)) return false;
+    failed_ = true;
+    if (!name->name.text.empty()) find_qualified({{}, name->name}, unknown_files, "file class");
+    return true;
+}
+
 // A file argument of a chain: `db` of the caller's own, a class with one file, or `pages["main.idx"]`.
 Value Checker::chain_file_argument(const ast::Expr& e, std::uint32_t file_class, const std::string& param) {
-    std::optional<std::uint32_t> named = files_named(e);
-    const ast::Expr* path = nullptr;
-    if (const auto* index = std::get_if<ast::Index>(&e.node); !named && index) {
-        named = files_named(*index->base);
-        path = index->index.get();
-    }
+    const auto* index = std::get_if<ast::Index>(&e.node);
+    const ast::Expr* path = index ? index->index.get() : nullptr;
+    const ast::Expr& files = index ? *index->base : e;
+    const std::optional<std::uint32_t> named = files_named(files);
+    if (!named && is_unknown_files(files)) return {};
     if (!named) {
         error(call_argument, e.span, "`" + param + "` is a file",
               "name a file class, or one of its files: `" + module_.files[file_class].info.name + "[\"name\"]`");
