@@ -155,7 +155,9 @@ Builder::Sub Builder::literal(Token* token) {
     const SyntaxToken& at = as_token(token);
     switch (at.type) {
         case P::INT: return make(at.span, read_int(at.text, at.span, diags_), 1);
-        case P::STRING: return make(at.span, ast::StringLit{string(token)}, 1);
+        case P::STRING:
+            if (at.broken) return make(at.span, ast::NameRef{}, 1);  // of what it holds nothing is known
+            return make(at.span, ast::StringLit{string(token)}, 1);
         case P::BLOCK: return make(at.span, ast::BlockLit{}, 1);
         default: return make(at.span, ast::BoolLit{at.type == P::TRUE}, 1);
     }

@@ -332,6 +332,9 @@ void ThrowingStrategy::reportError(antlr4::Parser* parser, const antlr4::Recogni
 
 void report_failure(const Failure& f, const Tokens& tokens, diag::Diagnostics& diags) {
     const SyntaxToken& token = tokens[f.token];
+    // What is missing behind a string that is not closed is likely in it.
+    const bool swallows = f.token > 0 && tokens[f.token - 1].broken;
+    if (swallows && (token.text.empty() || token.first_on_line)) return;
     if (report_declaration(f, tokens, diags) || report_fraction(f, tokens, diags)) return;
     if (names_part(f, tokens)) return report_reserved(token, diags);
     Expectation wanted = expectation(f);

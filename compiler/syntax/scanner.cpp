@@ -192,6 +192,7 @@ class Scanner {
                           "end it with `\"`; a line break inside a string is written `\\n`");
         }
         push(P::STRING, length);
+        out_.tokens.back().broken = !closed;
     }
 
     // A string in single quotes is reported, and read as the string that it was meant to be.

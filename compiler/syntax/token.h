@@ -17,6 +17,7 @@ class SyntaxToken final : public antlr4::Token {
     Span span;
     bool first_on_line = false;
     bool blank_before = false;  // an empty line before it
+    bool broken = false;        // a string that is not closed, which is reported
 
     std::string getText() const override { return std::string(text); }
     std::size_t getType() const override { return type; }

@@ -88,9 +88,11 @@ class Balancer {
         const bool even = braces_are_even();
         for (std::size_t i = 0; i < tokens_.size(); ++i) {
             const SyntaxToken& token = tokens_[i];
-            const bool item = token.span.col == 1 && token.first_on_line && !open_.empty() && begins_item(tokens_, i) &&
-                              !(even && begins_member(token.type));
+            const bool fresh = token.span.col == 1 && token.first_on_line && begins_item(tokens_, i);
+            const bool item = fresh && !open_.empty() && !(even && begins_member(token.type));
             if (token.type == P::EOF || item) close_all(i);
+            if (fresh) swallowed_ = false;
+            swallowed_ |= token.broken;
             if (opens(token.type)) {
                 open_.push_back(i);
                 if (open_.size() + nested_ > max_nesting) return too_deep(token);
@@ -137,8 +139,9 @@ class Balancer {
         }
         drop_inner();
         if (open_.empty()) {
-            diags_.report(code::stray_close, tokens_[i].span, "this `}` closes nothing",
-                          "remove it, or add the `{` that it belongs to");
+            if (!swallowed_)
+                diags_.report(code::stray_close, tokens_[i].span, "this `}` closes nothing",
+                              "remove it, or add the `{` that it belongs to");
             return false;
         }
         const std::size_t opener = open_.back();
@@ -165,7 +168,8 @@ class Balancer {
         drop_inner();
         if (open_.empty()) return;
         const SyntaxToken& culprit = tokens_[suspect_.value_or(open_.back())];
-        diags_.report(code::unclosed, culprit.span, "this `{` is never closed", "add the `}` that ends it");
+        if (!swallowed_)
+            diags_.report(code::unclosed, culprit.span, "this `{` is never closed", "add the `}` that ends it");
         change(i);
         for (; !open_.empty(); drop_inner()) {
             out_.push_back(made(P::RBRACE, out_.back()));
@@ -188,6 +192,7 @@ class Balancer {
     Tokens out_;  // what the text becomes, once it differs
     bool changed_ = false;
     std::vector<std::size_t> open_;
+    bool swallowed_ = false;              // what a string holds that is not closed may have been braces
     std::optional<std::size_t> suspect_;  // a `{` that is closed by a `}` further to the left than its own line
 };
 
