@@ -149,16 +149,36 @@ class Scanner {
     void token() {
         const char c = text_[at_];
         if (c == '#') return comment();
-        if (is_word_start(c)) {
-            const std::size_t length = run_of(is_word);
-            return push(word_type(text_.substr(at_, length)), length);
-        }
+        if (is_word_start(c) || is_foreign(c)) return word();
         if (is_digit(c)) return push(P::INT, run_of(is_word));
         if (c == '"') return string();
         for (const Operator& op : operators) {
             if (op.text.front() == c && text_.substr(at_).starts_with(op.text)) return push(op.type, op.text.size());
         }
         bad();
+    }
+
+    // A word with letters that names do not have is reported once, and is a name all the same: what is around it need
+    // not be wrong.
+    void word() {
+        const std::size_t length = run_of(is_word);
+        if (at_ + length == text_.size() || !is_letter(text_[at_ + length]))
+            return push(word_type(text_.substr(at_, length)), length);
+        const std::size_t whole = run_of(is_letter);
+        diags_.report(code::bad_character, span_of(whole),
+                      "`" + std::string(text_.substr(at_, whole)) + "` has letters that no name has",
+                      "names consist of a to z, A to Z, digits and `_`; others may stand in strings and comments only");
+        push(P::IDENT, whole);
+    }
+
+    // The first byte of a letter in UTF-8, where no signs are near: 0xe2 and 0xe3 begin quotes, dashes and blanks.
+    static bool is_foreign(char c) {
+        const auto byte = static_cast<unsigned char>(c);
+        return byte >= 0xc3 && byte <= 0xed && byte != 0xe2 && byte != 0xe3;
+    }
+    static bool is_letter(char c) {
+        const auto byte = static_cast<unsigned char>(c);
+        return is_word(c) || is_foreign(c) || (byte >= 0x80 && byte <= 0xbf);
     }
 
     std::size_t run_of(bool (*accept)(char)) const {
