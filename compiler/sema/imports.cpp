@@ -205,12 +205,12 @@ void Checker::apply_defines(Instance& root) {
         } else if (text && text->size() > kMaxBlock) {
             error(out_of_range, {}, "-D " + name + ": a string of " + std::to_string(text->size()) + " bytes",
                   "a string has at most " + std::to_string(kMaxBlock) + " bytes");
-            given.value = bytes_constant("", {});
+            given.value = Value{};
         } else if (auto value = define_value(define); value && *value) {
             given.value = std::move(*value);
         } else {
             if (!value) error(bad_define_value, {}, option + define.problem, define.hint);
-            given.value = int_constant(1, {});
+            given.value = Value{};  // nothing is known of what depends on it
         }
         given.defines.push_back(name);
         root.given.emplace(name, std::move(given));
