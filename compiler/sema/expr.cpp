@@ -235,7 +235,9 @@ Value Checker::unknown(const ast::Name& name) {
     }
     if (env_.chain && call_notes_.empty() && is_of_other_step(*env_.chain, name)) return {};
     error(unknown_name, name.span, "there is no `" + name.text + "` here",
-          suggestion(name.text, visible_names(), "declare it with `let`, or check its spelling"));
+          suggestion(name.text, visible_names(),
+                     parse_scalar(name.text) ? "a cast stands behind its value: `x as " + name.text + "`"
+                                             : "declare it with `let`, or check its spelling"));
     return {};
 }
 

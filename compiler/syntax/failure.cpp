@@ -209,54 +209,96 @@ bool is_word_token(const SyntaxToken& token) {
 }
 
 // A word that begins a statement and is nearly one of those that do.
-std::optional<Expectation> meant_statement(const Failure& f, const SyntaxToken* before) {
+std::optional<std::string> meant_statement(const Failure& f, const SyntaxToken& before) {
     if (f.frames.empty() || f.frames.front().rule != P::RuleActStmt || f.frames.front().start + 1 != f.token)
         return std::nullopt;
     static const std::vector<std::string> starts = {"let",  "var",   "if",     "match", "for",     "when",
                                                     "goto", "next",  "return", "fail",  "emit",    "prefetch",
                                                     "mark", "reply", "skip",   "break", "continue"};
-    const auto near = diag::nearest(before->text, starts);
-    return near ? std::optional(Expectation{"", "did you mean " + in_ticks(*near) + "?"}) : std::nullopt;
+    const auto near = diag::nearest(before.text, starts);
+    return near ? std::optional("did you mean " + in_ticks(*near) + "?") : std::nullopt;
+}
+
+// Whether the failure is in the condition of a statement, and not in its body.
+bool in_condition(const Failure& f) {
+    for (const Failure::Frame& frame : f.frames) {
+        if (frame.rule == P::RuleBlock && frame.start != f.token) return false;
+        if (frame.rule == P::RuleIfStmt || frame.rule == P::RuleWhenStmt) return true;
+    }
+    return false;
+}
+
+// Words that other languages have, before the failure or at it.
+std::optional<std::string> foreign_word(const Failure& f, const SyntaxToken& token, std::string_view before) {
+    struct Row {
+        std::string_view word;
+        std::string_view hint;
+        bool is_operator = false;
+    };
+    static constexpr std::string_view loops =
+        "loops are bounded: `for x in ARRAY max N { … }` or `for i in range(lo, hi) max N { … }`";
+    static constexpr std::string_view functions = "functions are `fn name(a, b) = expression`";
+    static constexpr std::array rows = {Row{"and", "`and` is written `&&`", true},
+                                        Row{"or", "`or` is written `||`", true},
+                                        Row{"not", "`not` is written `!`: `!(a == b)`"},
+                                        Row{"switch", "write `match value { 1, 2 { … } else { … } }`"},
+                                        Row{"while", loops},
+                                        Row{"loop", loops},
+                                        Row{"elif", "write `else if`"},
+                                        Row{"elseif", "write `else if`"},
+                                        Row{"function", functions},
+                                        Row{"def", functions},
+                                        Row{"func", functions}};
+    for (const Row& row : rows) {
+        const bool here = row.is_operator && token.text == row.word && !f.expects(P::IDENT);
+        if (here || before == row.word) return std::string(row.hint);
+    }
+    return std::nullopt;
+}
+
+// Signs that other languages have, or have elsewhere.
+std::optional<std::string> foreign_sign(const Failure& f, const SyntaxToken& token, const SyntaxToken& before,
+                                        const SyntaxToken& next) {
+    const std::string sign(token.text);
+    const std::size_t rule = f.frames.empty() ? P::RuleItem : f.frames.front().rule;
+    if (token.type == P::ASSIGN && (f.expects(P::LBRACE) || f.expects(P::RPAREN)) && in_condition(f))
+        return std::string(compare_hint);
+    if (token.type == P::SLASH && (before.type == P::SLASH || next.type == P::SLASH)) return "comments begin with `#`";
+    if (token.type == P::PLUS && next.type == P::PLUS) return "there is no `++`; write `x = x + 1`";
+    constexpr std::string_view kOperators = "+-*/%&|^";
+    const bool one_sign = sign.size() == 1 && kOperators.contains(sign[0]);
+    if (one_sign && next.type == P::ASSIGN && f.expects(P::ASSIGN))
+        return "there is no `" + sign + "=`; write `x = x " + sign + " …`";
+    if (sign == ".." && f.inside(P::RuleForStmt) && f.expects(P::LBRACE))
+        return "a range is `range(lo, hi)`: from `lo` up to, and without, `hi`";
+    if (before.type == P::FOR && token.type == P::LPAREN)
+        return "a loop is `for i in range(lo, hi) { … }`, from `lo` up to, and without, `hi`";
+    if (token.type != P::COLON || !f.expects(P::ASSIGN)) return std::nullopt;
+    const std::string name(before.text);
+    if (rule == P::RuleLetStmt)
+        return "a `let` has the type of its value: `let " + name + " = …`; a variable may name one: `var " + name +
+               ": u64 = …`";
+    if (rule == P::RuleActStmt) return std::nullopt;
+    return "a name has the type of its value: `" + name + " = …`";
 }
 
 // Mistakes that have a better explanation than what would have fitted.
-std::optional<Expectation> known_mistake(const Failure& f, const Tokens& tokens) {
+std::optional<std::string> known_mistake(const Failure& f, const Tokens& tokens) {
+    static const SyntaxToken none;
     const SyntaxToken& token = tokens[f.token];
-    const SyntaxToken* before = f.token > 0 ? &tokens[f.token - 1] : nullptr;
-    const SyntaxToken* next = f.token + 1 < tokens.size() ? &tokens[f.token + 1] : nullptr;
-    const bool condition = f.inside(P::RuleIfStmt) || f.inside(P::RuleWhenStmt);
-    if (token.type == P::ASSIGN && condition && f.expects(P::LBRACE)) return Expectation{"", std::string(compare_hint)};
-    const bool slashes = (before != nullptr && before->type == P::SLASH) || (next != nullptr && next->type == P::SLASH);
-    if (token.type == P::SLASH && slashes) return Expectation{"", "comments begin with `#`"};
-    if (token.type == P::PLUS && next != nullptr && next->type == P::PLUS)
-        return Expectation{"", "there is no `++`; write `x = x + 1`"};
-    const bool at_engine = f.expects(P::VIA) || (before != nullptr && before->type == P::VIA);
-    if (f.inside(P::RuleEndpoint) && at_engine)
-        return Expectation{"", "an endpoint names its engine: `via auto`, `user`, `kernel` or, of udp, `xdp`"};
-    constexpr std::string_view kOperators = "+-*/%&|^";
-    const bool one_sign = token.text.size() == 1 && kOperators.contains(token.text[0]);
-    if (one_sign && next != nullptr && next->type == P::ASSIGN && f.expects(P::ASSIGN))
-        return Expectation{
-            "", "there is no `" + std::string(token.text) + "=`; write `x = x " + std::string(token.text) + " …`"};
-    if (token.text == ".." && f.inside(P::RuleForStmt) && f.expects(P::LBRACE))
-        return Expectation{"", "a range is `range(lo, hi)`: from `lo` up to, and without, `hi`"};
-    if (before != nullptr && before->text == "bytes" && f.expects(P::LPAREN))
-        return Expectation{"", "bytes have a bound: `bytes(max N)`, or `bytes(N)` for N of them"};
-    if (token.text == "-" && f.token == 0)
-        return Expectation{"", "this looks like YAML; the name of such a file ends in `.yaml`"};
-    if (auto meant = meant_statement(f, before)) return meant;
-    if (before != nullptr && before->text == "switch")
-        return Expectation{"", "write `match value { 1, 2 { … } else { … } }`"};
-    if (before != nullptr && (before->text == "while" || before->text == "loop")) {
-        return Expectation{"",
-                           "loops are bounded: `for x in ARRAY max N { … }` or `for i in range(lo, hi) max N { … }`"};
-    }
-    if (before != nullptr && (before->text == "elif" || before->text == "elseif"))
-        return Expectation{"", "write `else if`"};
-    if (before != nullptr && (before->text == "function" || before->text == "def" || before->text == "func")) {
-        return Expectation{"", "functions are `fn name(a, b) = expression`"};
-    }
-    return std::nullopt;
+    const SyntaxToken& before = f.token > 0 ? tokens[f.token - 1] : none;
+    const SyntaxToken& next = f.token + 1 < tokens.size() ? tokens[f.token + 1] : none;
+    if (auto sign = foreign_sign(f, token, before, next)) return sign;
+    if (f.inside(P::RuleEndpoint) && (f.expects(P::VIA) || before.type == P::VIA))
+        return "an endpoint names its engine: `via auto`, `user`, `kernel` or, of udp, `xdp`";
+    if (before.text == "bytes" && f.expects(P::LPAREN))
+        return "bytes have a bound: `bytes(max N)`, or `bytes(N)` for N of them";
+    if (token.text == "-" && f.token == 0) return "this looks like YAML; the name of such a file ends in `.yaml`";
+    if (auto word = foreign_word(f, token, before.text)) return word;
+    const bool is_parameter = !f.frames.empty() && f.frames.front().rule == P::RuleChainDecl && f.expects(P::RPAREN) &&
+                              is_word_token(token) && is_word_token(before);
+    if (is_parameter && diag::nearest(before.text, {"file"})) return "did you mean `file`?";
+    return meant_statement(f, before);
 }
 
 void report_reserved(const SyntaxToken& token, diag::Diagnostics& diags) {
@@ -342,7 +384,7 @@ void report_failure(const Failure& f, const Tokens& tokens, diag::Diagnostics& d
     if (opened && wanted.what == "`,` or `)`") wanted = {"a value or `)`", "close the call, or write its arguments"};
     if (wanted.what == "a name" && is_word_token(token) && !token.first_on_line) return report_reserved(token, diags);
     const auto mistake = known_mistake(f, tokens);
-    const std::string hint = mistake ? mistake->hint : wanted.hint;
+    const std::string hint = mistake.value_or(wanted.hint);
     const bool ends = token.type == P::EOF;
     if (f.token > 0 && (ends || token.first_on_line || token.text.empty())) {
         const SyntaxToken& before = tokens[f.token - 1];

@@ -230,6 +230,10 @@ class Scanner {
     // What no token begins with is reported here and left out, so that the parser does not complain about it again.
     void bad() {
         if (text_[at_] == '\'' && single_quoted()) return;
+        if (text_[at_] == ';' && in_foreign_loop()) {
+            ++at_;
+            return;
+        }
         const auto c = static_cast<unsigned char>(text_[at_]);
         std::size_t length = 1;
         while (c >= 0x80 && at_ + length < text_.size() &&
@@ -245,6 +249,13 @@ class Scanner {
         first_ = false;
         newlines_ = 0;
         at_ += length;
+    }
+
+    // `for (i = 0; i < n; i++)`: the parser refuses the `(`, and its hint is about the whole.
+    bool in_foreign_loop() const {
+        for (std::size_t i = out_.tokens.size(); i-- > 1 && out_.tokens[i].span.line == line_;)
+            if (out_.tokens[i].type == P::LPAREN && out_.tokens[i - 1].type == P::FOR) return true;
+        return false;
     }
 
     bool blank() const { return newlines_ >= 2 && !(out_.tokens.empty() && out_.comments.empty()); }
