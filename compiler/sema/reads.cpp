@@ -147,8 +147,10 @@ bool Checker::return_stmt(const ast::Stmt& s, const ast::Return& n, checked::Blo
     chain.returns_value = true;
     if (chain.first_return.line == 0) chain.first_return = s.span;
     if (returns.kind == TypeKind::none) {
-        if (chain.ast->returns) failed_ = true;  // its type is wrong, and reported
-        if (!chain.bad_returns && !chain.ast->returns)
+        // The type of the result is wrong, and reported; or it may stand in what could not be read.
+        const bool told = chain.ast->returns || after_syntax_errors_;
+        if (told) failed_ = true;
+        if (!chain.bad_returns && !told)
             error(return_value, n.value->span, "the chain has no result",
                   "declare one: `chain " + chain.ast->name.text + "(…) -> u64`");
         chain.bad_returns = true;

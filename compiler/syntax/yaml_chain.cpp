@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "compiler/syntax/characters.h"
 #include "compiler/syntax/codes.h"
 #include "compiler/syntax/repair.h"
 #include "compiler/syntax/tokens.h"
@@ -134,7 +137,27 @@ bool YamlReader::stmt_text(std::unique_ptr<ast::Stmt>& to, const Node& node) {
     return is_read;
 }
 
+// `- let x: r.n`, `- return: x` and `- var n: u64 = 0`: to YAML a simple statement with `: ` in it is a mapping.
+bool YamlReader::is_simple_with_keys(const Node& node) {
+    static const std::vector<std::string_view> verbs = {"goto", "next",  "return", "fail",    "emit",
+                                                        "mark", "reply", "skip",   "prefetch"};
+    if (node.kind != Node::Kind::map || node.pairs.size() != 1) return false;
+    const auto& [key, value] = node.pairs.front();
+    const std::string name = key.text.starts_with("let ") ? key.text.substr(4) : "";
+    const bool lets = !name.empty() && name.find(' ') == std::string::npos;
+    const bool verb = std::ranges::find(verbs, key.text) != verbs.end();
+    if (!verb && key.text.find(' ') == std::string::npos) return false;
+    const std::string rest = value.kind == Node::Kind::scalar ? value.text : "…";
+    const std::string text = lets ? "let " + name + " = " + rest : key.text + (verb ? " " : ": ") + rest;
+    diags_.report(code::yaml_no_construct, key.span, "this is a mapping, and a simple statement is a text",
+                  lets || verb ? "write " + in_ticks("- " + text)
+                               : "a text with `: ` in it stands in quotes: " + in_ticks("- '" + text + "'"));
+    if (key.text.starts_with("let ") || key.text.starts_with("var ")) broken_.push_back(key.text.substr(4));
+    return true;
+}
+
 bool YamlReader::stmt_node(ast::Stmt& to, const Node& node) {
+    if (is_simple_with_keys(node)) return false;
     const std::string_view kind = construct(node, {"if", "match", "for", "when", "let"}, "a statement");
     if (kind.empty()) return false;
     if (kind == "if") {

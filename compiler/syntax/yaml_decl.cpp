@@ -22,7 +22,10 @@ bool YamlReader::item(ast::Item& to, const Node& node) {
                                             {"import", "param", "const", "chain", "service", "app", "record", "text",
                                              "fn", "probe", "files", "socket", "class", "batch", "match exe"},
                                             "a declaration");
-    if (kind.empty()) return false;
+    if (kind.empty()) {
+        if (node.kind == Node::Kind::map && !node.pairs.empty()) broken_.push_back(node.pairs.front().second.text);
+        return false;
+    }
     if (kind == "import") {
         to.node = import(node);
     } else if (kind == "param") {
