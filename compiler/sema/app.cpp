@@ -119,6 +119,12 @@ bool means_alternation(std::string_view pattern) {
 // pattern its path matches.
 void Checker::warn_patterns() {
     if (failed_ || diags_.has_errors()) return;  // a chain may be on what is not there
+    for (const ast::MatchExe* match : matches_)
+        if (means_alternation(match->pattern))
+            warn(pattern_matches_nothing, match->span,
+                 "the pattern \"" + match->pattern +
+                     "\" has braces, which stand for themselves and for no choice of names",
+                 "write a `match exe` for each name");
     std::set<std::uint32_t> sources;
     for (const checked::Chain& chain : module_.chains)
         if (chain.mode == ir::ChainMode::on_read || chain.mode == ir::ChainMode::on_open) sources.insert(chain.source);
