@@ -28,11 +28,9 @@ std::expected<std::string, std::string> explain(const std::string& code_or_name)
         return fmt::format("{} ({}, {}): {}\n\n{}\n", diag::code_text(entry->code),
                            diag::severity_text(entry->severity), entry->name, entry->title, entry->explain);
     }
+    // Each code is nearly some other one, which says nothing about what was meant.
     std::vector<std::string> names{"list"};
-    for (const diag::CatalogEntry& entry : diag::catalog()) {
-        names.emplace_back(entry.name);
-        names.push_back(diag::code_text(entry.code));
-    }
+    for (const diag::CatalogEntry& entry : diag::catalog()) names.emplace_back(entry.name);
     const auto near = diag::nearest(code_or_name, names);
     return std::unexpected(
         fmt::format("chainc: there is no diagnostic `{}`\n  hint: {}\n", code_or_name,
