@@ -63,7 +63,9 @@ std::vector<Diagnostic> Diagnostics::sorted() const {
     const auto key = [&](std::size_t i) { return std::tuple_cat(place(all_[i]), std::tuple(i)); };
     std::ranges::sort(order, {}, key);
     std::vector<Diagnostic> result;
-    for (const std::size_t i : order) result.push_back(all_[i]);
+    // Behind an error a note is only in the way of what matters.
+    for (const std::size_t i : order)
+        if (errors_ == 0 || all_[i].severity != Severity::note) result.push_back(all_[i]);
     return result;
 }
 
