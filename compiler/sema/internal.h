@@ -162,6 +162,7 @@ struct Binding {
     std::optional<std::uint32_t> state;  // assignable state variable
     int unused_code = 0;                 // the warning when nothing uses it
     bool used = false;
+    bool has_else = false;       // which may be all that its `let` is for
     std::int32_t previous = -1;  // the binding of the same name that this one hides
 };
 

@@ -132,7 +132,8 @@ void Checker::pop_bindings(std::size_t mark) {
             const bool is_parameter = b.unused_code == unused_parameter;
             warn(static_cast<Code>(b.unused_code), b.span,
                  std::string(is_parameter ? "parameter `" : "`") + std::string(b.name) + "` is never used",
-                 "remove it, or begin its name with `_`");
+                 b.has_else ? "remove it; or, where only its `else` matters, call it `_" + std::string(b.name) + "`"
+                            : "remove it, or begin its name with `_`");
         }
         bindings_.pop_back();
     }

@@ -161,6 +161,7 @@ bool Checker::let_stmt(const ast::Stmt& s, const ast::Let& n, checked::Block& ou
     b.name = n.name.text;
     b.span = n.name.span;
     b.unused_code = unused_let;
+    b.has_else = has_else;
     if (v.expr->kind == ExprKind::int_const || v.expr->kind == ExprKind::bool_const) {
         b.value = std::move(v);
         bind(std::move(b));
