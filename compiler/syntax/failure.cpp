@@ -374,6 +374,7 @@ void ThrowingStrategy::reportError(antlr4::Parser* parser, const antlr4::Recogni
 
 void report_failure(const Failure& f, const Tokens& tokens, diag::Diagnostics& diags) {
     const SyntaxToken& token = tokens[f.token];
+    if (diags.reported_at(token.span)) return;  // it is no word of the language, which is why it does not fit
     // What is missing behind a string that is not closed is likely in it.
     const bool swallows = f.token > 0 && tokens[f.token - 1].broken;
     if (swallows && (token.text.empty() || token.first_on_line)) return;
