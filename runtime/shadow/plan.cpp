@@ -232,7 +232,8 @@ void fill_plan(const ir::Module& module, const SpecPlan& plan, bool explain, shi
     for (std::uint32_t i = 0; i < to.class_count; i++) {
         const ir::FileClass& files = module.files[plan.classes[i]];
         copy_text(to.classes[i].pattern, shim::kMaxPattern, files.pattern);
-        to.classes[i].flags = (files.direct ? shim::kDirect : 0) | (files.immutable ? shim::kImmutable : 0);
+        to.classes[i].flags = (files.direct ? shim::kDirect : 0) | (files.immutable ? shim::kImmutable : 0) |
+                              (files.no_read_ahead ? shim::kReadAsAsked : 0);
         to.classes[i].root = root_in_pattern(files);
     }
     for (std::uint32_t i = 0; i < to.socket_count; i++) {

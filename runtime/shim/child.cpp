@@ -2,15 +2,21 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/mman.h>
+#include <sys/single_threaded.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "runtime/shim/next.h"
 #include "runtime/shim/raw.h"
+#include "runtime/shim/rewrite.h"
+#include "runtime/shim/shim.h"
 #include "runtime/shim/without_signals.h"
 
 namespace chainio::shim {
 namespace {
+
+constinit std::atomic<bool> only_own{false};  // own_descriptors_only(); children of fork keep to it
 
 struct Task {
     Work work;
@@ -44,6 +50,23 @@ int ask_child(Work work, void* argument, void* end_of_stack, int flags) {
     int status = -1;
     if (child <= 0 || raw_call(SYS_wait4, child, word(&status), __WALL, 0) != child || !WIFEXITED(status)) return -1;
     return WEXITSTATUS(status);
+}
+
+void own_descriptors_only() { only_own.store(true, std::memory_order_relaxed); }
+
+bool is_alone() { return __libc_single_threaded && !catching() && !only_own.load(std::memory_order_relaxed); }
+
+int ask_apart(Work work, void* argument) {
+    if (is_alone()) {
+        const WithoutSignals no_handler_finds_its_descriptors;
+        return work(argument);
+    }
+    constexpr long kStack = 32 * 1024;  // which the program's own stack may not have room for
+    const long stack = raw_call(SYS_mmap, 0, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (failed(stack)) return -1;
+    const int answer = ask_child(work, argument, reinterpret_cast<void*>(stack + kStack), CLONE_VM);
+    raw_call(SYS_munmap, stack, kStack);
+    return answer;
 }
 
 }  // namespace chainio::shim

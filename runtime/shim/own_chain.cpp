@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/single_threaded.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -17,6 +16,7 @@
 
 #include "bpf-templates/chainio_step.h"
 #include "bpf-templates/chainio_step_begin.h"
+#include "runtime/shim/child.h"
 #include "runtime/shim/glob.h"
 #include "runtime/shim/next.h"
 #include "runtime/shim/rewrite.h"
@@ -50,7 +50,6 @@ struct Steps {
     ChainPath path = {};                  // here, since it takes much of a small stack
 };
 constinit Steps steps;
-constinit std::atomic<bool> only_own{false};  // own_descriptors_only(); children of fork keep to it
 
 bool fits(const StepMemory& step) {
     const std::uint64_t end = step.prefetch_offset + std::uint64_t{step.prefetch_count} * sizeof(cio_prefetch);
@@ -221,8 +220,6 @@ Left begin_reading(Region& region, const OwnChain& own, const ChainPath& path, c
     return kNotLeft;
 }
 
-bool is_alone() { return __libc_single_threaded && !catching() && !only_own.load(std::memory_order_relaxed); }
-
 Left try_own(Region& region, unsigned socket, const void* request, std::size_t bytes) {
     const OwnChain& own = region.plan.own[socket];
     // A descriptor that another thread may come upon must not come and go.
@@ -265,15 +262,16 @@ void load_code(const Plan& plan, const char* path) {
 void load_steps(Region& region, const char* region_path) {
     const Plan& plan = region.plan;
     Beside folder, path;
-    if (!region_path || plan.has_steps == 0 || !fits(plan.step) || is_filtered() || !beside(region_path, "", folder) ||
-        !beside(region_path, kStepsFile, path) || !is_private(folder, S_IFDIR) || !is_private(path, S_IFREG))
+    // To load it opens the file, and is for a process without a filter.
+    if (!region_path || plan.has_steps == 0 || !fits(plan.step) || !is_alone() || filter_of_process() != Filter::none)
+        return;
+    if (!beside(region_path, "", folder) || !beside(region_path, kStepsFile, path) || !is_private(folder, S_IFDIR) ||
+        !is_private(path, S_IFREG))
         return;
     const int error = errno;
     load_code(plan, path);
     errno = error;
 }
-
-void own_descriptors_only() { only_own.store(true, std::memory_order_relaxed); }
 
 bool runs_itself(const Region& region, const Slot& slot) {
     const unsigned socket = slot.rule() % kMaxSockets;

@@ -15,7 +15,7 @@
 namespace chainio::shim {
 
 inline constexpr std::uint64_t kMagic = 0x316d696873'6f6963;  // "ciosshm1"
-inline constexpr std::uint32_t kVersion = 14;
+inline constexpr std::uint32_t kVersion = 15;
 inline constexpr char kRegionVariable[] = "CHAINIO_REGION";  // environment: absolute path of the region's file
 inline constexpr char kPlanFile[] = "/plan";                 // beside it: its beginning
 inline constexpr char kStepsFile[] = "/steps";  // beside it: a shared object, the code of chains that programs run
@@ -139,10 +139,10 @@ struct Ring {
 // What a program's calls are compared with. Written before the program starts, not changed afterwards.
 struct ClassRule {
     char pattern[kMaxPattern];  // glob over the absolute path, NUL-terminated; see glob.h
-    std::uint32_t flags;        // kDirect, kImmutable
+    std::uint32_t flags;        // kDirect, kImmutable, kReadAsAsked
     std::uint32_t root;         // so many bytes of the pattern are the class's root; 0: it has none, or another one
 };
-inline constexpr std::uint32_t kDirect = 1, kImmutable = 2;
+inline constexpr std::uint32_t kDirect = 1, kImmutable = 2, kReadAsAsked = 4;
 struct SocketRule {
     std::uint16_t port;  // local port of accepted or bound sockets, peer's port of connected ones
     std::uint8_t tcp;
@@ -285,7 +285,7 @@ struct Region {
 inline constexpr std::size_t kRegionBytes = sizeof(Region);
 static_assert(offsetof(Region, asleep) == kPlanBytes);
 // Whatever moves here is another protocol: kVersion has to say so.
-static_assert(kVersion == 14 && offsetof(Region, disks) == 1696 && offsetof(Region, plan) == 1840 &&
+static_assert(kVersion == 15 && offsetof(Region, disks) == 1696 && offsetof(Region, plan) == 1840 &&
               sizeof(Plan) == 50'336 && offsetof(Region, stats) == kPlanBytes + 56 && sizeof(Stats) == 32'376 &&
               sizeof(Ring) == 65'728);
 

@@ -7,14 +7,11 @@
 namespace chainio::shim {
 namespace {
 
-// A process gets a filter before it executes the program, or by calls after which the library makes none of its own.
 bool may_advise() {
-    enum : std::uint8_t { unknown, yes, no };
-    static constinit std::atomic<std::uint8_t> known{unknown};
-    if (const std::uint8_t before = known.load(std::memory_order_relaxed); before != unknown) return before == yes;
-    const bool filtered = is_filtered();
-    if (known.exchange(filtered ? no : yes) == unknown && filtered) post_note(Note::filtered, nullptr);
-    return !filtered;
+    static constinit std::atomic<bool> said{false};
+    const Filter filter = filter_of_process();
+    if (filter == Filter::some && !said.exchange(true)) post_note(Note::filtered, nullptr);
+    return filter == Filter::none;
 }
 
 }  // namespace

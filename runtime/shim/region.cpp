@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "runtime/shim/child.h"
 #include "runtime/shim/glob.h"
 #include "runtime/shim/next.h"
 #include "runtime/shim/own_chain.h"
@@ -69,6 +70,32 @@ long map_opened(long fd, int protection, std::uint64_t bytes, long place) {
     return memory;
 }
 
+// Maps the first `bytes` of a region's file, or of the one called `name` beside it, to be written with O_RDWR; at
+// `place`, in whose place whatever is there goes, or 0: anywhere. The kernel's answer, or -EACCES where somebody
+// else could have made the file.
+long map_file(const char* region_path, const char* name, int flags, std::uint64_t bytes, long place) {
+    const long folder = folder_of_run(region_path);
+    if (failed(folder)) return folder;
+    const char* last = (name ? name : std::strrchr(region_path, '/')) + 1;
+    const long fd = raw_call(SYS_openat, folder, word(last), flags | O_CLOEXEC | O_NOFOLLOW);
+    raw_call(SYS_close, folder);
+    if (failed(fd)) return fd;
+    return map_opened(fd, PROT_READ | ((flags & O_ACCMODE) == O_RDWR ? PROT_WRITE : 0), bytes, place);
+}
+
+struct Wanted {
+    const char* region_path;
+    const char* name;
+    std::uint64_t bytes;
+    long memory;
+};
+
+int map_wanted(void* what) {
+    auto& wanted = *static_cast<Wanted*>(what);
+    wanted.memory = map_file(wanted.region_path, wanted.name, O_RDONLY, wanted.bytes, 0);
+    return 0;
+}
+
 bool look_at_folder(const char* folder, struct stat& status) {
     return !failed(raw_call(SYS_newfstatat, AT_FDCWD, word(folder), word(&status), AT_SYMLINK_NOFOLLOW)) &&
            is_users_alone(status);
@@ -100,15 +127,24 @@ void say_not_begun(const char* path) {
     raw_call(SYS_munmap, memory, kBytes);
 }
 
-Region* map_region(const char* path) {
+struct Start {
+    const char* path;
+    Region* found;
+};
+
+int map_region(void* start) {
+    auto& [path, out] = *static_cast<Start*>(start);
     const long memory = map_file(path, nullptr, O_RDWR, kRegionBytes, 0);
     if (memory == -ENOMEM || memory == -EMFILE || memory == -ENFILE) say_not_begun(path);
-    if (failed(memory)) return nullptr;
+    if (failed(memory)) return 0;
     auto* found = reinterpret_cast<Region*>(memory);
     // What the kernel maps from a descriptor that can only be read can never be made writable.
-    if (!failed(map_file(path, kPlanFile, O_RDONLY, kPlanBytes, memory)) && valid(*found)) return found;
-    raw_call(SYS_munmap, memory, static_cast<long>(kRegionBytes));
-    return nullptr;
+    if (!failed(map_file(path, kPlanFile, O_RDONLY, kPlanBytes, memory)) && valid(*found)) {
+        out = found;
+    } else {
+        raw_call(SYS_munmap, memory, static_cast<long>(kRegionBytes));
+    }
+    return 0;
 }
 
 bool exe_matches(const Plan& plan) {
@@ -122,9 +158,9 @@ bool exe_matches(const Plan& plan) {
     return false;
 }
 
-bool serves_any(const Plan& plan) {
+bool has_any(const Plan& plan, std::uint32_t flag) {
     for (unsigned i = 0; i < plan.class_count; ++i)
-        if (plan.classes[i].flags & kImmutable) return true;
+        if (plan.classes[i].flags & flag) return true;
     return false;
 }
 
@@ -151,14 +187,17 @@ void process_ends() {
 Region* try_start() {
     const char* path = secure_getenv(kRegionVariable);
     if (!path || path[0] != '/') return nullptr;
-    Region* found = map_region(path);
+    Start mapped{path, nullptr};
+    ask_apart(map_region, &mapped);  // a library of the program may have made threads already
+    Region* found = mapped.found;
     if (!found) return nullptr;
     whose = static_cast<uid_t>(raw_call(SYS_geteuid));
     if (found->server.load() != 0 && exe_matches(found->plan)) {
         own = make_process();
         if (own && table.create()) {
             endings.learn(found->plan, found->plan.explain != 0);
-            if (serves_any(found->plan)) served_beside(path);
+            if (has_any(found->plan, kImmutable)) served_beside(path);
+            if (has_any(found->plan, kReadAsAsked)) learn_filter();
             release_key_made = pthread_key_create(&release_key, thread_ends) == 0;
             shared.store(found, std::memory_order_release);
             return found;
@@ -221,14 +260,10 @@ bool is_another_user() {
     return found == -EACCES || (!failed(found) && status.st_uid != now);
 }
 
-long map_file(const char* region_path, const char* name, int flags, std::uint64_t bytes, long place) {
-    const long folder = folder_of_run(region_path);
-    if (failed(folder)) return folder;
-    const char* last = (name ? name : std::strrchr(region_path, '/')) + 1;
-    const long fd = raw_call(SYS_openat, folder, word(last), flags | O_CLOEXEC | O_NOFOLLOW);
-    raw_call(SYS_close, folder);
-    if (failed(fd)) return fd;
-    return map_opened(fd, PROT_READ | ((flags & O_ACCMODE) == O_RDWR ? PROT_WRITE : 0), bytes, place);
+long map_beside(const char* region_path, const char* name, std::uint64_t bytes) {
+    Wanted wanted{region_path, name, bytes, -EAGAIN};
+    ask_apart(map_wanted, &wanted);
+    return wanted.memory;
 }
 
 Region* region() { return producer.silent == 0 ? shared.load(std::memory_order_acquire) : nullptr; }

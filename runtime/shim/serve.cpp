@@ -28,7 +28,7 @@ constinit ServedParts frames_of_server;
 constinit Beside region_path = {};
 
 bool map_frames(std::uint64_t bytes) {
-    const long memory = map_file(region_path, kServedFile, O_RDONLY, bytes, 0);
+    const long memory = map_beside(region_path, kServedFile, bytes);
     if (failed(memory)) return false;
     if (served_parts(reinterpret_cast<std::uint8_t*>(memory), bytes, frames_of_server)) return true;
     raw_call(SYS_munmap, memory, static_cast<long>(bytes));

@@ -37,10 +37,9 @@ bool beside(const char* path, const char* name, Beside& out);
 bool is_users_alone(const struct stat& status);
 // Whether a program that this process executes will find no region, since the run is another user's.
 bool is_another_user();
-// Maps the first `bytes` of a region's file, or of the one called `name` beside it, to be written with O_RDWR; at
-// `place`, in whose place whatever is there goes, or 0: anywhere. The kernel's answer, or -EACCES where somebody
-// else could have made the file.
-long map_file(const char* region_path, const char* name, int flags, std::uint64_t bytes, long place);
+// Maps the first `bytes` of the file called `name` beside a region, to be read. The kernel's answer, or -EACCES where
+// somebody else could have made the file.
+long map_beside(const char* region_path, const char* name, std::uint64_t bytes);
 bool in_vfork_child();  // the caller shares its memory with a parent that has other descriptors
 
 // ---- process.cpp ----
@@ -53,6 +52,13 @@ bool restricts(unsigned long mode, unsigned long filter);
 void leaving();                          // the same, of a program that has been looked at
 void starts_child(std::uint64_t flags);  // the thread is about to, by clone with these flags
 void may_share_memory();  // the thread is about to start a child that shares its memory, and waits for it
+// Whether the process runs under a filter of seccomp, which may end it for a system call that it would not make itself.
+// It gets one before it executes the program, or by calls after which the library makes none of its own.
+enum class Filter : std::uint8_t { unknown, none, some };
+// Asks, where that is not known yet. A process of several threads is only asked as it starts: see child.h, and a filter
+// may let nobody make the child.
+void learn_filter();
+Filter filter_of_process();
 
 // ---- classify.cpp ----
 extern constinit Endings endings;
@@ -89,12 +95,11 @@ void watch_again(int descriptor, int rule);  // it alone, as if it had been open
 void duplicated(int from, int to);
 // A TCP socket listens, or a UDP socket is bound, to `address` when that is known.
 void listening(int descriptor, const char* call, const void* address = nullptr, unsigned bytes = 0);
-// From here on nothing of ours opens or closes a file that the program may have open, too: it holds record locks, which
-// end with any descriptor of their file, or has descriptors in common with somebody whom libc does not know.
+// child.cpp: from here on nothing of ours opens or closes a file that the program may have open, too: it holds record
+// locks, which end with any descriptor of their file, or has descriptors in common with somebody whom libc does not
+// know.
 void own_descriptors_only();
 void accepted(int listener, int descriptor);
-// Whether the process runs under a filter of seccomp, which may end it for a system call that it would not make itself.
-bool is_filtered();
 // read_ahead.cpp: of a descriptor that the program has just opened, as far as the server wishes for its class.
 void read_nothing_ahead(Region& region, int descriptor, std::uint64_t flags);
 // Of a read that has waited: the kernel is to read ahead again where the server no longer wishes otherwise.
