@@ -260,7 +260,7 @@ CHAINIO_CALL(FILE*, popen, const char* command, const char* mode) {
 [[gnu::noinline]] static int look_for_filter(void*) {
     static constexpr char kKey[] = "\nSeccomp:\t";
     const long fd = raw_call(SYS_openat, AT_FDCWD, word("/proc/thread-self/status"), O_RDONLY | O_CLOEXEC);
-    if (failed(fd)) return static_cast<int>(Filter::some);
+    if (failed(fd)) return static_cast<int>(Filter::unknown);
     unsigned matched = 0;
     char text[1024], value = '0';
     for (long got = 1; got > 0 && value == '0';) {

@@ -5,6 +5,8 @@ import ctypes
 import mmap
 import os
 import pathlib
+import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
@@ -19,8 +21,12 @@ SPEC = """app columns {{ files columns = "*.col" {{ {attribute} }} }}
 chain never on read(columns) as r {{ when r.file.read_ahead {asks} {{ prefetch r.file at 0 for 4096 }} }}
 """
 PROGRAM = r'''
-import os, sys
+import os, resource, sys
 how, path, at, pieces, length = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+if how == "at the limit":
+    last = os.dup(0)
+    os.close(last)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (last + 1, last + 1))
 if how == "inherited": fd = 0
 elif how == "written too": fd = os.open(path, os.O_RDWR)
 else: fd = os.open(path, os.O_RDONLY)
@@ -103,9 +109,9 @@ class Test:
         path.write_text(SPEC.format(attribute=attribute, asks=asks))
         return path
 
-    def run(self, how, attribute="no_read_ahead", asks="== 1", before=(), options=()):
+    def run(self, how, attribute="no_read_ahead", asks="== 1", before=(), options=(), within=()):
         """What the kernel has read beyond what was asked for, in pages, and the summary."""
-        words = [sys.executable, *before, "-c", PROGRAM, how, self.path, AT * PAGE, PIECES, PIECE * PAGE]
+        words = [*within, sys.executable, *before, "-c", PROGRAM, how, self.path, AT * PAGE, PIECES, PIECE * PAGE]
         for _ in runs.tries():
             drop_from_memory(self.path)
             with open(self.path, "rb", buffering=0) as given:
@@ -138,7 +144,7 @@ def figure(summary):
 
 
 def test_opened(test):
-    for how in ("opened", "written too", "duplicated", "in a child"):
+    for how in ("opened", "written too", "duplicated", "in a child", "at the limit"):
         more, summary = test.run(how)
         expect(f"{how}: nothing was read ahead, and the summary counts the opening", (more, figure(summary)), (0, 1))
 
@@ -168,6 +174,16 @@ def test_filtered(test):
         expect("and the summary says why", summary["notes"], lambda notes: any("no_read_ahead" in note and "seccomp" in note for note in notes))
 
 
+def test_not_known(test):
+    """Without /proc, nothing says whether there is a filter: as under one, but for the note."""
+    within = ["unshare", "-m" if os.geteuid() == 0 else "-rm", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    if not shutil.which("unshare") or subprocess.run([*within, "true"], capture_output=True).returncode != 0:
+        return print("skipped: /proc cannot be hidden from a program here")
+    more, summary = test.run("opened", within=within)
+    expect("without /proc: the kernel reads ahead", (more > 0, figure(summary)), (True, 0))
+    expect("and the summary does not say that there is a filter", [note for note in summary["notes"] if "seccomp" in note], [])
+
+
 def test_taken_back(test):
     """Who goes through a file in pieces of which no chain speaks gets the kernel's read-ahead back, in a file that it has open; unless the program has said itself how it reads, or
     no gate is wanted."""
@@ -184,7 +200,7 @@ def main():
     with runs.Folder() as folder:
         test = Test(folder)
         skip_where_nothing_is_read_ahead(test)
-        for one in (test_opened, test_left_alone, test_chains_know, test_filtered, test_taken_back):
+        for one in (test_opened, test_left_alone, test_chains_know, test_filtered, test_not_known, test_taken_back):
             one(test)
     sys.exit(runs.ended())
 
