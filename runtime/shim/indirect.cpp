@@ -149,17 +149,14 @@ std::uint64_t flags_of_child(long number, const Arguments& in) {
 
 // seccomp(2) also tells what the kernel knows of it.
 void before_sandbox(long number, const Arguments& in) {
-    unsigned long mode = SECCOMP_MODE_DISABLED, filter = 0;
-    if (number == SYS_prctl && in.a == PR_SET_SECCOMP) {
-        mode = static_cast<unsigned long>(in.b);
-        filter = static_cast<unsigned long>(in.c);
-    } else if (number == SYS_seccomp && in.a == SECCOMP_SET_MODE_STRICT) {
-        mode = SECCOMP_MODE_STRICT;
-    } else if (number == SYS_seccomp && in.a == SECCOMP_SET_MODE_FILTER) {
-        mode = SECCOMP_MODE_FILTER;
-        filter = static_cast<unsigned long>(in.c);
+    const auto b = static_cast<unsigned long>(in.b), c = static_cast<unsigned long>(in.c);
+    bool sandbox = false;
+    if (number == SYS_prctl) {
+        sandbox = restricts(static_cast<int>(in.a), b, c);
+    } else if (in.a == SECCOMP_SET_MODE_STRICT || in.a == SECCOMP_SET_MODE_FILTER) {
+        sandbox = filters(in.a == SECCOMP_SET_MODE_STRICT ? SECCOMP_MODE_STRICT : SECCOMP_MODE_FILTER, c);
     }
-    if (restricts(mode, filter)) enters_sandbox();
+    if (sandbox) enters_sandbox();
 }
 
 }  // namespace

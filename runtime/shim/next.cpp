@@ -158,6 +158,8 @@ bool was_loaded_at_start(const Extent& file) {
 
 bool stays_loaded(const void* function) { return was_loaded_at_start(extent_of(function)); }
 
+constinit std::atomic<bool> only_by_libc{false};  // go_straight_no_more()
+
 constinit thread_local bool resolving [[gnu::tls_model("initial-exec")]] = false;
 constinit std::atomic<void*> found_dlsym{nullptr};
 
@@ -230,7 +232,12 @@ void resolve_all() {
         if (!is_rare(name)) resolve(name);
     }
     count_loaded();
-    next_is_libc.store(all_in_libc(), std::memory_order_relaxed);
+    next_is_libc.store(all_in_libc() && !only_by_libc.load(std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
+void go_straight_no_more() {
+    only_by_libc.store(true, std::memory_order_relaxed);
+    next_is_libc.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace chainio::shim

@@ -23,6 +23,8 @@
 namespace chainio::shim {
 namespace {
 
+constexpr int kSetUserDispatch = 59;  // PR_SET_SYSCALL_USER_DISPATCH, which older headers lack
+
 void post_program(Note note, const Place& place) {
     if (place.is_descriptor()) return post_note_of(note, place.folder);
     post_note(note, place.path);
@@ -148,7 +150,7 @@ CHAINIO_CALL(pid_t, __vfork) {
 // A thread that is alone may ask for its own end, and meets it in libc's functions only. Of the variable that says that
 // it is alone, a program that has a copy has the wrong one then.
 CHAINIO_CALL(int, pthread_cancel, pthread_t thread) {
-    next_is_libc.store(false, std::memory_order_relaxed);
+    go_straight_no_more();
     return CHAINIO_NEXT(pthread_cancel)(thread);
 }
 
@@ -287,12 +289,17 @@ Filter filter_of_process() {
     return known_filter.load(std::memory_order_relaxed);
 }
 
-bool restricts(unsigned long mode, unsigned long filter) {
+bool filters(unsigned long mode, unsigned long filter) {
     return mode == SECCOMP_MODE_STRICT || (mode == SECCOMP_MODE_FILTER && filter != 0);
 }
 
+bool restricts(int option, unsigned long a, unsigned long b) {
+    if (option == kSetUserDispatch) return a != 0;
+    return option == PR_SET_SECCOMP && filters(a, b);
+}
+
 CHAINIO_CALL(int, prctl, int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
-    if (option == PR_SET_SECCOMP && restricts(a, b)) enters_sandbox();
+    if (restricts(option, a, b)) enters_sandbox();
     return CHAINIO_NEXT(prctl)(option, a, b, c, d);
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/shim/reach.h"
 #include "runtime/shim/rewrite.h"
 #include "runtime/shim/shim.h"
+#include "runtime/shim/straight.h"
 
 namespace chainio::shim {
 
@@ -303,12 +304,16 @@ Region* start() {
     return now == unknown ? start_once() : nullptr;
 }
 
-// Nothing of what a parent whose memory this is has is changed.
+// Nothing of what a parent whose memory this is has is changed, but that its calls, too, are libc's.
 void enters_sandbox() {
-    if (!region()) return;
+    if (producer.silent != 0) return;
+    go_straight_no_more();
+    int not_begun = unknown;
+    stage.compare_exchange_strong(not_begun, plain);
     post_note(Note::sandbox, nullptr);
     if (in_vfork_child()) return fall_silent();
     ask_no_more();
+    if (!region()) return;
     stop_catching();
     table.stop();
     shared.store(nullptr, std::memory_order_release);

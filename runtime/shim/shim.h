@@ -27,7 +27,8 @@ Region* start();
 Region* region();       // null before start(), and in a thread that is silent, too
 Region* live_region();  // null also when no server looks
 Process& process();
-// The process allows itself only some system calls from here on, and one of ours could end it: everything is plain.
+// The process allows itself only some system calls from here on, or only those of some code, and one of ours could end
+// it: everything is plain.
 void enters_sandbox();
 // The path of a file in the folder of `path`. False: it is too long, or there is no folder.
 using Beside = char[kMaxPath + 16];
@@ -46,9 +47,10 @@ bool in_vfork_child();  // the caller shares its memory with a parent that has o
 // The process is about to become another program. Whether that one's loader would complain about us.
 bool executes(const Place& place);
 bool executes(const char* path);
-// Whether prctl(PR_SET_SECCOMP) with these arguments restricts the process: one that names no filter only asks whether
-// there are any.
-bool restricts(unsigned long mode, unsigned long filter);
+// Whether seccomp restricts the process by these: who names no filter only asks whether there are any.
+bool filters(unsigned long mode, unsigned long filter);
+// Whether prctl with these arguments restricts which system calls are made, or from where.
+bool restricts(int option, unsigned long a, unsigned long b);
 void leaving();                          // the same, of a program that has been looked at
 void starts_child(std::uint64_t flags);  // the thread is about to, by clone with these flags
 void may_share_memory();  // the thread is about to start a child that shares its memory, and waits for it

@@ -12,6 +12,7 @@ namespace chainio::shim {
 
 // next.cpp: the next functions of all these are libc's own, and not another library's that interposes them.
 extern constinit std::atomic<bool> next_is_libc;
+void go_straight_no_more();  // for good, also where the library has not begun yet
 
 // Of functions that no thread can be cancelled in.
 inline bool goes_straight() { return next_is_libc.load(std::memory_order_relaxed); }
