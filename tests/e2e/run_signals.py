@@ -103,6 +103,31 @@ def test_sent(folder, spec):
     finish(p)
 
 
+def test_sent_before(folder, spec):
+    """What the process had sent itself, and had blocked when it became chainio, waits for the program then."""
+    def send():
+        as_they_were()
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+            os.kill(os.getpid(), number)
+        signal.raise_signal(signal.SIGUSR2)
+        for value in (42, 43):
+            queue(os.getpid(), signal.SIGRTMIN, value)
+    p = folder.start([*spec, "--quiet"], ["./tells"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, preexec_fn=send)
+    sent = [(signal.SIGINT, -1), (signal.SIGTERM, -1), (signal.SIGUSR1, -1), (signal.SIGUSR2, -1), (signal.SIGRTMIN, 42), (signal.SIGRTMIN, 43)]
+    lines, last = [], f"got {int(signal.SIGWINCH)} with -1\n".encode()
+    while b"ready\n" not in lines:
+        lines.append(p.stdout.readline())
+    p.send_signal(signal.SIGWINCH)  # which is passed on behind them
+    while last not in lines:
+        lines.append(p.stdout.readline())
+    p.stdin.close()
+    lines += p.stdout.readlines()
+    wanted = [b"ready\n", last, *(f"got {int(number)} with {value}\n".encode() for number, value in sent)]
+    expect("what the process had sent itself before", (sorted(lines), p.wait(runs.LONGEST)), (sorted(wanted), 7))
+    p.stdout.close()
+
+
 def test_timers(folder, spec):
     """Timers that were set before are the program's, with what is left of them."""
     program = [sys.executable, "-c", "import signal\nfor kind in (0, 1, 2): print(*(round(100 * value) for value in signal.setitimer(kind, 0)))"]
@@ -314,7 +339,7 @@ def main():
         folder.run(["--spec", "good.chain"], ["true"])
         # The server is made before the program starts, or there is a launcher and none is made.
         for spec in (["--spec", "good.o"], ["--spec", "good.chain"]):
-            for test in (test_sent, test_timers, test_as_they_were_before, test_locks, test_lock_by_standard_error, test_hangup, test_descriptors, test_first_process, test_limit, test_privileges, test_stops, test_jobs):
+            for test in (test_sent, test_sent_before, test_timers, test_as_they_were_before, test_locks, test_lock_by_standard_error, test_hangup, test_descriptors, test_first_process, test_limit, test_privileges, test_stops, test_jobs):
                 test(folder, spec)
     sys.exit(runs.ended())
 

@@ -64,6 +64,7 @@ std::expected<Child, int> Child::start(const Start& what, bool whole_tree, const
     int at_parents_end = 0, pid = 0;
     ::prctl(PR_GET_PDEATHSIG, &at_parents_end);
     const Timers timers = Timers::take();
+    const SignalSet sent_before = waiting_signals();
     const int error = spawn(what, {before, were_ignored, collected != 0, at_parents_end, timers}, before_it, pid);
     if (error != 0) {
         // This process may become another, and start the program then, or become the program.
@@ -74,8 +75,9 @@ std::expected<Child, int> Child::start(const Start& what, bool whole_tree, const
         return std::unexpected(error);
     }
     // After it, so that the program has of this process what it would have without it.
-    pass_signals_to(pid);
+    pass_signals_to(pid, sent_before);
     block_signals(before & ~signal_bit(SIGCHLD) & ~passed_signals());
+    earlier_signals_have_come();
     return Child(pid, whole_tree, std::move(earlier));
 }
 

@@ -20,6 +20,7 @@ std::atomic<pid_t> g_program{0};
 std::atomic<bool> g_child_changed{false};
 std::atomic<bool> g_asked_to_end{false};
 std::atomic<SignalSet> g_ignored{0};  // before they were passed on
+std::atomic<SignalSet> g_earlier{0};  // sent before there was a program
 std::atomic<std::atomic<std::uint32_t>*> g_woken{nullptr};
 static_assert(std::atomic<pid_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
@@ -82,7 +83,9 @@ void send(pid_t program, int number, siginfo_t& info) {
 void on_signal(int number, siginfo_t* info, void*) {
     const int error = errno;
     const pid_t program = g_program.load();
-    if (is_ours(number, *info)) {
+    if ((g_earlier.load() & signal_bit(number)) != 0) {
+        send(program, number, *info);
+    } else if (is_ours(number, *info)) {
         if (is_any_of(number, {SIGTRAP, SIGSYS})) {
             default_signal(number);
             ::raise(number);
@@ -128,11 +131,14 @@ void wake_at_changes(std::atomic<std::uint32_t>* word) { g_woken.store(word); }
 void program_is_over() { g_program.store(0); }
 bool asked_to_end() { return g_asked_to_end.load(); }
 
-void pass_signals_to(int program) {
+void pass_signals_to(int program, SignalSet earlier) {
     for (const int number : kPassedOn) pass_on(number);
     for (int number = kFirstRealTime; number <= kLastSignal; number++) pass_on(number);
+    g_earlier.store(earlier);
     g_program.store(program);
 }
+
+void earlier_signals_have_come() { g_earlier.store(0); }
 
 SignalSet passed_signals() {
     SignalSet all = 0;

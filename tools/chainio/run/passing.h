@@ -18,8 +18,11 @@ void children_may_have_changed();
 // When a child changes, 0 is stored there and whoever waits for that word is woken. Null: no longer.
 void wake_at_changes(std::atomic<std::uint32_t>* word);
 
-// From then on; before it, signals are blocked.
-void pass_signals_to(int program);
+// From then on; before it, signals are blocked. `earlier`: those that were sent before there was a program, which are
+// its own whoever sent them: the process itself before it became this program, or a terminal.
+void pass_signals_to(int program, SignalSet earlier = 0);
+// Those have come.
+void earlier_signals_have_come();
 // Those that are passed on, a bit each: they are not to be blocked, whatever was. The program has its own mask.
 SignalSet passed_signals();
 // What was ignored before is so again, for a program that this process is about to become. Signals are blocked.

@@ -48,6 +48,12 @@ void take_signal(int number) {
     ::syscall(SYS_rt_sigtimedwait, &set, nullptr, &at_once, sizeof set);
 }
 
+SignalSet waiting_signals() {
+    SignalSet set = 0;
+    ::syscall(SYS_rt_sigpending, &set, sizeof set);
+    return set;
+}
+
 sigset_t to_libc(SignalSet set) {
     sigset_t out;
     sigemptyset(&out);

@@ -17,6 +17,8 @@ constexpr SignalSet kAllSignals = ~(signal_bit(32) | signal_bit(33));
 SignalSet block_signals(SignalSet set);
 // A blocked one that waits, if any: one of this thread before one of the process.
 void take_signal(int number);
+// Those that wait, blocked, for this thread or the process.
+SignalSet waiting_signals();
 sigset_t to_libc(SignalSet set);
 
 using Handler = void (*)(int, siginfo_t*, void*);
