@@ -51,6 +51,9 @@ int fail_open(int error, std::string message) {
     return -error;
 }
 
+// The system's own number, or that of a content which is not what was to be read.
+int number_of(const auto& error) { return error.system != 0 ? error.system : EBADMSG; }
+
 // Runs `body`, turning what the standard library throws into a negative errno.
 template <typename Body>
 int guarded(std::string& error, Body body) {
@@ -89,7 +92,7 @@ int hand_out(const chainio_handle* handle, T value, T* out) {
 
 int make(std::expected<std::shared_ptr<const spec::Loaded>, spec::OpenError> loaded, const EngineOptions& options,
          chainio_handle** out) {
-    if (!loaded) return fail_open(loaded.error().system ? ENOENT : EBADMSG, loaded.error().message);
+    if (!loaded) return fail_open(number_of(loaded.error()), loaded.error().message);
     static const int counts = pthread_atfork(nullptr, nullptr, [] { forks++; });
     if (counts != 0) return fail_open(ENOMEM, "out of memory");
     auto engine = Engine::create(std::move(*loaded), options);
@@ -256,14 +259,14 @@ int chainio_file_open(chainio_handle* handle, const char* file_class, const char
                                           : "the artifact has several file classes; name one of " + listed(names));
             const std::string name = file_class;
             const auto near = chainio::diag::nearest(name, names);
-            return fail(handle, ENOENT,
+            return fail(handle, EINVAL,
                         "there is no file class '" + name + "'" + (near ? "; did you mean '" + *near + "'?" : ""));
         }
         const auto mode = (flags & CHAINIO_FILE_DIRECT) != 0     ? chainio::engine::OpenMode::direct
                           : (flags & CHAINIO_FILE_BUFFERED) != 0 ? chainio::engine::OpenMode::buffered
                                                                  : chainio::engine::OpenMode::as_declared;
         auto opened = handle->engine->open_file(*index, path, mode);
-        if (!opened) return fail(handle, opened.error().system ? ENOENT : EBADMSG, opened.error().message);
+        if (!opened) return fail(handle, number_of(opened.error()), opened.error().message);
         *file = *opened;
         return 0;
     });
@@ -271,8 +274,9 @@ int chainio_file_open(chainio_handle* handle, const char* file_class, const char
 
 int chainio_file_close(chainio_handle* handle, uint64_t file) {
     return used(handle, [&] {
+        const bool open = handle->engine->file(file_of(file)) != nullptr;
         auto closed = handle->engine->close_file(file_of(file));
-        return closed ? 0 : fail(handle, EBUSY, closed.error());
+        return closed ? 0 : fail(handle, open ? EBUSY : EBADF, closed.error());
     });
 }
 

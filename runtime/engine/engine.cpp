@@ -226,7 +226,7 @@ std::string Engine::describe() const {
 
 std::expected<FileHandle, FileError> Engine::open_file(std::uint32_t file_class, const std::string& path,
                                                        OpenMode mode) {
-    if (file_class >= module_.files.size()) return std::unexpected(FileError{false, "there is no such file class"});
+    if (file_class >= module_.files.size()) return std::unexpected(FileError{EINVAL, "there is no such file class"});
     auto opened = open_class_file(*spec_, file_class, path, mode, fallbacks_);
     if (!opened) return std::unexpected(opened.error());
     const int fd = opened->fd;
@@ -236,21 +236,21 @@ std::expected<FileHandle, FileError> Engine::open_file(std::uint32_t file_class,
 }
 
 std::expected<FileHandle, FileError> Engine::add_file(OpenedFile opened) {
-    const auto fail = [&](const std::string& why) {
-        return std::unexpected(FileError{true, "file '" + opened.path + "': " + why});
+    const auto fail = [&](int error, const std::string& why) {
+        return std::unexpected(FileError{error, "file '" + opened.path + "': " + why});
     };
     if (!std::has_single_bit(opened.offset_align) || !std::has_single_bit(opened.memory_align)) {
-        return fail("its file system asks for an alignment that is not a power of two");
+        return fail(ENOTSUP, "its file system asks for an alignment that is not a power of two");
     }
     std::uint32_t slot = free_slot();
     while (slot == files_.size() && await_orphans()) slot = free_slot();
     if (slot == files_.size())
-        return fail("all " + std::to_string(files_.size()) +
-                    " file slots are in use (max_files); close one, or open the artifact with more");
-    if (!backend_->add_file(slot, opened.fd)) return fail("the I/O back end does not take it");
+        return fail(EMFILE, "all " + std::to_string(files_.size()) +
+                                " file slots are in use (max_files); close one, or open the artifact with more");
+    if (!backend_->add_file(slot, opened.fd)) return fail(ENOTSUP, "the I/O back end does not take it");
     if (kernel_) {
         auto added = kernel_->add_file(slot, opened);
-        if (!added && !choice_) return fail(added.error());
+        if (!added && !choice_) return fail(ENOTSUP, added.error());
         if (!added) give_up("file '" + opened.path + "': " + added.error());
     }
     File& file = files_[slot];

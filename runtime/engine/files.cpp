@@ -18,6 +18,11 @@
 namespace chainio::engine {
 namespace {
 
+FileError system_error(const std::string& what = "") {
+    const int error = errno;
+    return {error, what + std::strerror(error)};
+}
+
 class Fd {
   public:
     explicit Fd(int fd) : fd_(fd) {}
@@ -37,12 +42,12 @@ class Fd {
     int fd_;
 };
 
-std::expected<std::uint64_t, std::string> size_of(int fd, const struct stat& info) {
+std::expected<std::uint64_t, FileError> size_of(int fd, const struct stat& info) {
     if (S_ISREG(info.st_mode)) return static_cast<std::uint64_t>(info.st_size);
-    if (S_ISDIR(info.st_mode)) return std::unexpected("it is a directory");
+    if (S_ISDIR(info.st_mode)) return std::unexpected(FileError{EISDIR, "it is a directory"});
     std::uint64_t bytes = 0;
     if (S_ISBLK(info.st_mode) && ioctl(fd, BLKGETSIZE64, &bytes) == 0) return bytes;
-    return std::unexpected("it is neither a regular file nor a block device");
+    return std::unexpected(FileError{ENODEV, "it is neither a regular file nor a block device"});
 }
 
 // An overlay takes the flag whatever lies below it; only a read is refused where that has no O_DIRECT.
@@ -76,13 +81,13 @@ void make_direct(OpenedFile& file, metrics::Fallbacks& fallbacks) {
     file.offset_align = file.memory_align = 1;
 }
 
-std::expected<std::vector<std::uint8_t>, std::string> read_first(int fd, std::uint32_t bytes) {
+std::expected<std::vector<std::uint8_t>, FileError> read_first(int fd, std::uint32_t bytes) {
     std::vector<std::uint8_t> buffer(bytes);
     std::size_t at = 0;
     while (at < buffer.size()) {
         const ssize_t got = pread(fd, buffer.data() + at, buffer.size() - at, static_cast<off_t>(at));
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return std::unexpected(std::strerror(errno));
+        if (got < 0) return std::unexpected(system_error("its header cannot be read: "));
         if (got == 0) break;
         at += static_cast<std::size_t>(got);
     }
@@ -127,30 +132,32 @@ std::expected<OpenedFile, FileError> open_class_file(const spec::Loaded& spec, s
                                                      const std::string& path, OpenMode mode,
                                                      metrics::Fallbacks& fallbacks) {
     const ir::FileClass& declared = spec.module().files[file_class];
-    const auto fail = [&](bool system, const std::string& why) {
-        return std::unexpected(FileError{system, "file '" + path + "' for class '" + declared.name + "': " + why});
+    const auto refused = [&](const FileError& why) {
+        return std::unexpected(
+            FileError{why.system, "file '" + path + "' for class '" + declared.name + "': " + why.message});
     };
+    const auto wrong = [&](const std::string& why) { return refused({0, why}); };
     Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-    if (fd.get() < 0) return fail(true, std::strerror(errno));
+    if (fd.get() < 0) return refused(system_error());
     OpenedFile file;
-    if (fstat(fd.get(), &file.as_opened) != 0) return fail(true, std::strerror(errno));
+    if (fstat(fd.get(), &file.as_opened) != 0) return refused(system_error());
     auto size = size_of(fd.get(), file.as_opened);
-    if (!size) return fail(true, size.error());
+    if (!size) return refused(size.error());
     file.fd = fd.get();
     file.file_class = file_class;
     file.size = *size;
     file.path = path;
     if (declared.header_program >= 0) {
         auto first = read_first(fd.get(), std::min<std::uint32_t>(declared.header_bytes, CIO_MAX_BLOCK));
-        if (!first) return fail(true, "its header cannot be read: " + first.error());
+        if (!first) return refused(first.error());
         auto header = run_header(spec, file_class, *first);
-        if (!header && first->empty()) return fail(false, "it is empty, and the spec declares a header of it");
+        if (!header && first->empty()) return wrong("it is empty, and the spec declares a header of it");
         if (!header) {
-            return fail(false, "its first " + std::to_string(first->size()) +
-                                   " bytes are not the header that the spec declares (" + header.error() + ")");
+            return wrong("its first " + std::to_string(first->size()) +
+                         " bytes are not the header that the spec declares (" + header.error() + ")");
         }
         file.header = std::move(*header);
-        if (const std::string problem = cut_short(declared, file); !problem.empty()) return fail(false, problem);
+        if (const std::string problem = cut_short(declared, file); !problem.empty()) return wrong(problem);
     }
     const bool want_direct = mode == OpenMode::direct || (mode == OpenMode::as_declared && declared.direct);
     // O_NONBLOCK kept the open itself from waiting for a FIFO's writer; regular files and devices read without it.

@@ -28,7 +28,7 @@ struct OpenedFile {
 };
 
 struct FileError {
-    bool system = false;  // it cannot be opened or read; otherwise its content is not what the class says
+    int system = 0;  // the errno of what the system refused; 0: its content is not what the class says
     std::string message;
 };
 

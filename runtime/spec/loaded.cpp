@@ -18,38 +18,42 @@ namespace {
 constexpr off_t kLargestArtifact = off_t{256} << 20;
 
 std::expected<std::vector<std::uint8_t>, OpenError> read_file(const std::string& path) {
-    const auto fail = [&](const std::string& why) {
-        return std::unexpected(OpenError{true, "cannot read artifact '" + path + "': " + why});
+    const auto fail = [&](int error, const std::string& why) {
+        return std::unexpected(OpenError{error, "cannot read artifact '" + path + "': " + why});
     };
     // A named pipe would wait for its writer; regular files are read all the same.
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
+        const int error = errno;
         const bool is_source = path.ends_with(".chain") || path.ends_with(".yaml");
-        return fail(std::strerror(errno) +
-                    std::string(is_source ? "; `chainc SOURCE -o app.bpf.o` makes one of a source" : ""));
+        return fail(error, std::strerror(error) +
+                               std::string(is_source ? "; `chainc SOURCE -o app.bpf.o` makes one of a source" : ""));
     }
     struct stat info{};
     std::vector<std::uint8_t> bytes;
-    std::string error;
+    int error = 0;
+    std::string why;
     if (fstat(fd, &info) != 0) {
-        error = std::strerror(errno);
+        error = errno;
     } else if (!S_ISREG(info.st_mode)) {
-        error = "it is not a regular file";
+        error = S_ISDIR(info.st_mode) ? EISDIR : ENODEV;
+        why = "it is not a regular file";
     } else if (info.st_size > kLargestArtifact) {
-        error = "it is larger than 256 MiB, which no artifact is";
+        error = EFBIG;
+        why = "it is larger than 256 MiB, which no artifact is";
     } else {
         bytes.resize(static_cast<std::size_t>(info.st_size));
     }
     std::size_t at = 0;
-    while (error.empty() && at < bytes.size()) {
+    while (error == 0 && at < bytes.size()) {
         const ssize_t got = ::read(fd, bytes.data() + at, bytes.size() - at);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) error = std::strerror(errno);
+        if (got < 0) error = errno;
         if (got <= 0) break;
         at += static_cast<std::size_t>(got);
     }
     close(fd);
-    if (!error.empty()) return fail(error);
+    if (error != 0) return fail(error, why.empty() ? std::strerror(error) : why);
     bytes.resize(at);
     return bytes;
 }
@@ -71,7 +75,7 @@ std::expected<std::shared_ptr<const Loaded>, OpenError> Loaded::from_bytes(std::
                                                                            const std::string& name,
                                                                            OpenOptions options) {
     const auto fail = [&](const std::string& why) {
-        return std::unexpected(OpenError{false, "'" + name + "' is not a ChainIO artifact: " + why});
+        return std::unexpected(OpenError{0, "'" + name + "' is not a ChainIO artifact: " + why});
     };
     auto sections = read_sections(file);
     if (!sections) return fail(sections.error());

@@ -16,7 +16,7 @@
 namespace chainio::spec {
 
 struct OpenError {
-    bool system = false;  // the file cannot be read; otherwise its content is wrong
+    int system = 0;       // the errno of what the system refused; 0: its content is wrong
     std::string message;  // with the file's name
 };
 

@@ -12,6 +12,7 @@ import collections.abc
 import ctypes
 import ctypes.util
 import errno
+import functools
 import itertools
 import operator
 import os
@@ -25,7 +26,20 @@ _u32, _u64 = ctypes.c_uint32, ctypes.c_uint64
 
 
 class ChainioError(OSError):
-    """A refusal; the text says what was wrong and what to do."""
+    """A refusal; the text says what was wrong and what to do. One whose number Python has a class for is of that class, too, so that
+    `except FileNotFoundError` finds it."""
+
+    def __reduce__(self):
+        return (_refusal, self.args)  # as the classes that _refusal makes have no name to be found by
+
+
+@functools.cache
+def _refused_as(kind):
+    return ChainioError if kind is OSError else type("ChainioError", (ChainioError, kind), {"__module__": __name__})
+
+
+def _refusal(*said):
+    return _refused_as(type(OSError(*said)))(*said)
 
 
 class _Options(ctypes.Structure):
@@ -176,7 +190,7 @@ class App:
         handle = ctypes.c_void_p()
         result = self._lib.chainio_open(_path(artifact), ctypes.byref(options), ctypes.byref(handle))
         if result < 0:
-            raise ChainioError(-result, _text(self._lib.chainio_error(None)))
+            raise _refusal(-result, _text(self._lib.chainio_error(None)))
         self._handle = handle
 
     def __enter__(self):
@@ -203,12 +217,12 @@ class App:
     def _held(self):
         """The handle, which is no use to C once it is closed."""
         if not self._handle:
-            raise ChainioError(errno.EBADF, "the artifact is closed; open it again")
+            raise _refusal(errno.EBADF, "the artifact is closed; open it again")
         return self._handle
 
     def _check(self, result):
         if result < 0:
-            raise ChainioError(-result, _text(self._lib.chainio_error(self._handle)))
+            raise _refusal(-result, _text(self._lib.chainio_error(self._handle)))
         return result
 
     @property
@@ -345,7 +359,7 @@ class App:
             if not self._lib.chainio_in_flight(self._held()):
                 self._running.clear()
                 if mine.running:
-                    raise ChainioError(errno.EINTR, "an exception from outside, as of a signal, took results away; run the rows again")
+                    raise _refusal(errno.EINTR, "an exception from outside, as of a signal, took results away; run the rows again")
                 return
             room = min(self._capacity, 1024)
             done = (_Completion * room)()

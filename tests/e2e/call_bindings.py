@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""What programs in C and Python tell errors by."""
+import errno
+import os
+import pathlib
+import pickle
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import runs  # noqa: E402
+from call_and_runtime import BUILD, ROOT, built  # noqa: E402
+from runs import expect  # noqa: E402
+
+
+def raised(call):
+    """What is raised; None: nothing is."""
+    try:
+        call()
+    except Exception as error:
+        return error
+    return None
+
+
+def test_errors_of_files(chainio, app, tree, folder):
+    """Python's own classes find them, so that nobody makes a file anew which may only not be read."""
+    (folder / "loop").symlink_to("loop")
+    with chainio.open(app, max_files=1) as handle:
+        index = handle.file(tree)
+        for what, call, kind, number in (
+            ("a file that is not there", lambda: handle.file(folder / "none"), FileNotFoundError, errno.ENOENT),
+            ("a directory", lambda: handle.file(folder), IsADirectoryError, errno.EISDIR),
+            ("a file below a file", lambda: handle.file(tree / "x"), NotADirectoryError, errno.ENOTDIR),
+            ("a link to itself", lambda: handle.file(folder / "loop"), OSError, errno.ELOOP),
+            ("one file too many", lambda: handle.file(tree), OSError, errno.EMFILE),
+            ("a class that is not there", lambda: handle.file(tree, "page"), OSError, errno.EINVAL),
+            ("an artifact that is not there", lambda: chainio.open(folder / "none"), FileNotFoundError, errno.ENOENT),
+            ("an artifact that is none", lambda: chainio.open(tree), OSError, errno.EBADMSG),
+            ("a chain that is not there", lambda: handle.call("lokup"), FileNotFoundError, errno.ENOENT),
+        ):
+            error = raised(call)
+            expect(what, (isinstance(error, chainio.ChainioError), isinstance(error, kind), getattr(error, "errno", None)), (True, True, number))
+        handle.close_file(index)
+        expect("a file that is closed twice", getattr(raised(lambda: handle.close_file(index)), "errno", None), errno.EBADF)
+    user = os.geteuid()
+    app.chmod(0)
+    if user == 0:
+        os.seteuid(65534)
+    error = raised(lambda: chainio.open(app))
+    os.seteuid(user)
+    app.chmod(0o600)
+    expect("an artifact of somebody else", (isinstance(error, PermissionError), str(error)), (True, f"[Errno 13] cannot read artifact '{app}': Permission denied"))
+    error = raised(lambda: chainio.open(folder))
+    again = pickle.loads(pickle.dumps(error))
+    expect("an error in another process", (type(again), again.errno, str(again)), (type(error), errno.EISDIR, str(error)))
+    expect("  which had no number", str(pickle.loads(pickle.dumps(chainio.ChainioError("no library")))), "no library")
+
+
+def main():
+    library = BUILD / "lib" / "libchainio-call.so.0"
+    if not library.exists():
+        print(f"skipped: {library} is not built")
+        return 77
+    os.environ["CHAINIO_CALL_LIBRARY"] = str(library)
+    sys.path.insert(0, str(ROOT / "runtime" / "bindings" / "python"))
+    import chainio
+    with built() as (folder, app, tree, _):
+        test_errors_of_files(chainio, app, tree, folder)
+    return runs.ended()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+// The numbers of errors: a program tells by them what to do, as whether to make a file that is not there.
+#include <chainio.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <thread>
+
+#include "tests/support/refused_call.h"
+#include "tests/unit/api/handle.h"
+
+namespace chainio::tests {
+namespace {
+
+// A path of its own for something that is no regular file.
+std::string other_path() { return ::testing::TempDir() + "chainio-errors-" + std::to_string(getpid()); }
+
+TEST(ApiErrors, AFileThatIsNotOpenedHasTheNumberOfItsCause) {
+    const TempFile file(data_file());
+    const Handle app;
+    std::uint64_t number = 0;
+    const auto open = [&](const std::string& path) {
+        return chainio_file_open(app.handle, "plain", path.c_str(), 0, &number);
+    };
+    EXPECT_EQ(open("/nonexistent/x"), -ENOENT);
+    EXPECT_EQ(open("/"), -EISDIR);
+    EXPECT_EQ(open(file.path() + "/x"), -ENOTDIR);
+    EXPECT_EQ(open("/tmp/" + std::string(300, 'x')), -ENAMETOOLONG);
+    EXPECT_EQ(open("/dev/null"), -ENODEV);
+    ASSERT_EQ(symlink(other_path().c_str(), other_path().c_str()), 0);
+    EXPECT_EQ(open(other_path()), -ELOOP);
+    ASSERT_EQ(unlink(other_path().c_str()), 0);
+    std::thread([&] {
+        refuse_call(SYS_openat, EACCES);  // as of a file of somebody else
+        EXPECT_EQ(open(file.path()), -EACCES);
+        EXPECT_EQ(std::string(chainio_error(app.handle)),
+                  "file '" + file.path() + "' for class 'plain': Permission denied");
+    }).join();
+    // A class that is not there is not a file that could be made.
+    EXPECT_EQ(chainio_file_open(app.handle, "none", file.path().c_str(), 0, &number), -EINVAL);
+}
+
+TEST(ApiErrors, OnlySoManyFilesAreOpen) {
+    const TempFile file(data_file());
+    const chainio_options options{sizeof options, 1, 1, 0, 0, 0};
+    const auto& artifact = machine_artifact();
+    chainio_handle* handle = nullptr;
+    ASSERT_EQ(chainio_open_bytes(artifact.data(), artifact.size(), &options, &handle), 0);
+    std::uint64_t first = 0, second = 0;
+    EXPECT_EQ(chainio_file_open(handle, "plain", file.path().c_str(), 0, &first), 0);
+    EXPECT_EQ(chainio_file_open(handle, "plain", file.path().c_str(), 0, &second), -EMFILE);
+    EXPECT_EQ(chainio_file_close(handle, first), 0);
+    EXPECT_EQ(chainio_file_close(handle, first), -EBADF);
+    chainio_close(handle);
+}
+
+TEST(ApiErrors, AnArtifactThatIsNotReadHasTheNumberOfItsCause) {
+    const TempFile file(data_file());
+    chainio_handle* handle = nullptr;
+    const auto open = [&](const std::string& path) { return chainio_open(path.c_str(), nullptr, &handle); };
+    EXPECT_EQ(open("/nonexistent/x.o"), -ENOENT);
+    EXPECT_EQ(open("/"), -EISDIR);
+    EXPECT_EQ(open("/dev/null"), -ENODEV);
+    EXPECT_EQ(open(file.path() + "/x.o"), -ENOTDIR);
+    EXPECT_EQ(open("/tmp/" + std::string(300, 'x')), -ENAMETOOLONG);
+    EXPECT_EQ(open(file.path()), -EBADMSG);
+    std::thread([&] {
+        refuse_call(SYS_openat, EACCES);
+        EXPECT_EQ(open(file.path()), -EACCES);
+        EXPECT_EQ(std::string(chainio_error(nullptr)), "cannot read artifact '" + file.path() + "': Permission denied");
+    }).join();
+    const TempFile large({});
+    ASSERT_EQ(truncate(large.path().c_str(), (off_t{256} << 20) + 1), 0);
+    EXPECT_EQ(open(large.path()), -EFBIG);
+}
+
+}  // namespace
+}  // namespace chainio::tests
