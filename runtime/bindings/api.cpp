@@ -68,10 +68,17 @@ int guarded(std::string& error, Body body) {
     }
 }
 
+// The same with a handle. Who has none is told by chainio_error(NULL), as of an open.
+template <typename Body>
+int with(const chainio_handle* handle, Body body) {
+    if (handle == nullptr) return guarded(open_error, [] { return fail_open(EINVAL, "handle must not be NULL"); });
+    return guarded(handle->error, body);
+}
+
 // The same for what runs chains or opens files.
 template <typename Body>
 int used(const chainio_handle* handle, Body body) {
-    return guarded(handle->error, [&] {
+    return with(handle, [&] {
         if (of_parent(handle))
             return fail(handle, EPERM,
                         "the handle was opened by the parent process, before fork(); open one in this process");
@@ -194,6 +201,7 @@ void drop_chain(chainio_handle* handle) {
 }
 
 const ir::Chain* chain_of(const chainio_handle* handle, std::uint32_t chain) {
+    if (handle == nullptr) return nullptr;
     const auto& chains = handle->engine->spec().module().chains;
     return chain < chains.size() ? &chains[chain] : nullptr;
 }
@@ -205,6 +213,7 @@ extern "C" {
 const char* chainio_version(void) { return CHAINIO_VERSION; }
 
 int chainio_open(const char* artifact, const chainio_options* given, chainio_handle** out) {
+    if (out != nullptr) *out = nullptr;
     return guarded(open_error, [&] {
         if (artifact == nullptr || out == nullptr) return fail_open(EINVAL, "artifact and out must not be NULL");
         Options options;
@@ -214,6 +223,7 @@ int chainio_open(const char* artifact, const chainio_options* given, chainio_han
 }
 
 int chainio_open_bytes(const void* artifact, size_t length, const chainio_options* given, chainio_handle** out) {
+    if (out != nullptr) *out = nullptr;
     return guarded(open_error, [&] {
         if (artifact == nullptr || out == nullptr) return fail_open(EINVAL, "artifact and out must not be NULL");
         Options options;
@@ -230,7 +240,7 @@ const char* chainio_error(const chainio_handle* handle) {
 }
 
 const char* chainio_describe(chainio_handle* handle) {
-    const int result = guarded(handle->error, [&] {
+    const int result = with(handle, [&] {
         handle->text = handle->engine->describe();
         return 0;
     });
@@ -281,7 +291,7 @@ int chainio_file_close(chainio_handle* handle, uint64_t file) {
 }
 
 int chainio_find_chain(chainio_handle* handle, const char* name) {
-    return guarded(handle->error, [&] {
+    return with(handle, [&] {
         if (name == nullptr) return fail(handle, EINVAL, "name must not be NULL");
         const auto& chains = handle->engine->spec().module().chains;
         std::vector<std::string> names;
@@ -298,33 +308,38 @@ int chainio_find_chain(chainio_handle* handle, const char* name) {
 }
 
 int chainio_get_chain(chainio_handle* handle, uint32_t index, chainio_chain_info* out) {
-    const ir::Chain* chain = chain_of(handle, index);
-    if (chain == nullptr) return fail(handle, ENOENT, "there is no such chain");
-    chainio_chain_info info{};
-    info.name = chain->name.c_str();
-    info.params = static_cast<std::uint32_t>(chain->params.size());
-    info.hops = chain->hops;
-    info.result_kind = chain->result == ir::ResultKind::scalar ? CHAINIO_SCALAR : CHAINIO_BYTES;
-    info.result_bits = chain->result_bits;
-    info.result_signed = chain->result_signed;
-    info.result_max = chain->result_max;
-    return hand_out(handle, info, out);
+    return with(handle, [&] {
+        const ir::Chain* chain = chain_of(handle, index);
+        if (chain == nullptr) return fail(handle, ENOENT, "there is no such chain");
+        chainio_chain_info info{};
+        info.name = chain->name.c_str();
+        info.params = static_cast<std::uint32_t>(chain->params.size());
+        info.hops = chain->hops;
+        info.result_kind = chain->result == ir::ResultKind::scalar ? CHAINIO_SCALAR : CHAINIO_BYTES;
+        info.result_bits = chain->result_bits;
+        info.result_signed = chain->result_signed;
+        info.result_max = chain->result_max;
+        return hand_out(handle, info, out);
+    });
 }
 
 int chainio_get_param(chainio_handle* handle, uint32_t index, uint32_t param, chainio_param_info* out) {
-    const ir::Chain* chain = chain_of(handle, index);
-    if (chain == nullptr || param >= chain->params.size()) return fail(handle, ENOENT, "there is no such parameter");
-    const ir::Param& from = chain->params[param];
-    chainio_param_info info{};
-    info.name = from.name.c_str();
-    info.kind = static_cast<std::uint32_t>(from.kind);
-    info.bits = from.bits;
-    info.is_signed = from.is_signed;
-    info.max_bytes = from.max;
-    if (from.kind == ir::Param::Kind::file) {
-        info.file_class = handle->engine->spec().module().files[from.file_class].name.c_str();
-    }
-    return hand_out(handle, info, out);
+    return with(handle, [&] {
+        const ir::Chain* chain = chain_of(handle, index);
+        if (chain == nullptr || param >= chain->params.size())
+            return fail(handle, ENOENT, "there is no such parameter");
+        const ir::Param& from = chain->params[param];
+        chainio_param_info info{};
+        info.name = from.name.c_str();
+        info.kind = static_cast<std::uint32_t>(from.kind);
+        info.bits = from.bits;
+        info.is_signed = from.is_signed;
+        info.max_bytes = from.max;
+        if (from.kind == ir::Param::Kind::file) {
+            info.file_class = handle->engine->spec().module().files[from.file_class].name.c_str();
+        }
+        return hand_out(handle, info, out);
+    });
 }
 
 int chainio_submit(chainio_handle* handle, uint32_t chain, const chainio_arg* args, uint32_t count,
@@ -393,10 +408,10 @@ int chainio_cancel(chainio_handle* handle, uint64_t user_data) {
     });
 }
 
-uint32_t chainio_in_flight(const chainio_handle* handle) { return handle->engine->in_flight(); }
+uint32_t chainio_in_flight(const chainio_handle* handle) { return handle == nullptr ? 0 : handle->engine->in_flight(); }
 
 const char* chainio_outcome_name(chainio_handle* handle, uint32_t outcome) {
-    const int result = guarded(handle->error, [&] {
+    const int result = with(handle, [&] {
         handle->text = spec::outcome_name(outcome, handle->engine->spec().module().reasons);
         return 0;
     });
@@ -415,32 +430,36 @@ uint64_t chainio_latency(const chainio_handle* handle, uint32_t chain, double pe
 }
 
 int chainio_get_counters(const chainio_handle* handle, chainio_counters* out) {
-    const auto& from = handle->engine->counters();
-    chainio_counters counters{};
-    counters.syscalls = from.syscalls;
-    counters.ring_reads = from.ring_reads;
-    counters.fixed_reads = from.fixed_reads;
-    counters.plain_reads = from.plain_reads;
-    counters.page_cache_reads = from.page_cache_reads;
-    counters.block_cache_hits = from.block_cache_hits;
-    counters.block_cache_misses = from.block_cache_misses;
-    counters.bytes_read = from.bytes_read;
-    counters.retries = from.retries;
-    counters.continued_reads = from.continued_reads;
-    counters.frame_waits = from.frame_waits;
-    return hand_out(handle, counters, out);
+    return with(handle, [&] {
+        const auto& from = handle->engine->counters();
+        chainio_counters counters{};
+        counters.syscalls = from.syscalls;
+        counters.ring_reads = from.ring_reads;
+        counters.fixed_reads = from.fixed_reads;
+        counters.plain_reads = from.plain_reads;
+        counters.page_cache_reads = from.page_cache_reads;
+        counters.block_cache_hits = from.block_cache_hits;
+        counters.block_cache_misses = from.block_cache_misses;
+        counters.bytes_read = from.bytes_read;
+        counters.retries = from.retries;
+        counters.continued_reads = from.continued_reads;
+        counters.frame_waits = from.frame_waits;
+        return hand_out(handle, counters, out);
+    });
 }
 
 int chainio_get_fallback(chainio_handle* handle, uint32_t index, chainio_fallback* out) {
-    const auto& all = handle->engine->fallbacks().all();
-    if (index >= all.size())
-        return fail(handle, ENOENT,
-                    "there is no fallback " + std::to_string(index) + "; there are " + std::to_string(all.size()));
-    chainio_fallback fallback{};
-    fallback.name = all[index].name.c_str();
-    fallback.reason = all[index].reason.c_str();
-    fallback.count = all[index].count;
-    return hand_out(handle, fallback, out);
+    return with(handle, [&] {
+        const auto& all = handle->engine->fallbacks().all();
+        if (index >= all.size())
+            return fail(handle, ENOENT,
+                        "there is no fallback " + std::to_string(index) + "; there are " + std::to_string(all.size()));
+        chainio_fallback fallback{};
+        fallback.name = all[index].name.c_str();
+        fallback.reason = all[index].reason.c_str();
+        fallback.count = all[index].count;
+        return hand_out(handle, fallback, out);
+    });
 }
 
 }  // extern "C"

@@ -125,12 +125,13 @@ struct chainio_fallback {
 
 CHAINIO_API const char *chainio_version(void);
 
+/* Where they fail, *out is NULL. */
 CHAINIO_API int chainio_open(const char *artifact, const struct chainio_options *options, chainio_handle **out);
 CHAINIO_API int chainio_open_bytes(const void *artifact, size_t length, const struct chainio_options *options,
 				   chainio_handle **out);
 CHAINIO_API void chainio_close(chainio_handle *handle);
-/* What the last failing call with this handle said, valid until the next one; with NULL, the last failing open of this thread.
- * Never NULL. */
+/* What the last failing call with this handle said, valid until the next one; with NULL, the last failing open of this thread, or
+ * call of it whose handle was NULL (-EINVAL; 0 or "" of what gives no error). Never NULL. */
 CHAINIO_API const char *chainio_error(const chainio_handle *handle);
 /* Which engine runs, in one line; valid until the next call with the handle. */
 CHAINIO_API const char *chainio_describe(chainio_handle *handle);

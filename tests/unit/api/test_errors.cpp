@@ -77,5 +77,51 @@ TEST(ApiErrors, AnArtifactThatIsNotReadHasTheNumberOfItsCause) {
     EXPECT_EQ(open(large.path()), -EFBIG);
 }
 
+// As of a program that goes on after an open that failed.
+TEST(ApiErrors, WhereNothingIsOpenNothingCrashes) {
+    const TempFile file(data_file());
+    const Handle app;
+    chainio_handle* handle = app.handle;  // what is in there before does not stay
+    EXPECT_EQ(chainio_open("/nonexistent/x.o", nullptr, &handle), -ENOENT);
+    EXPECT_EQ(handle, nullptr);
+    handle = app.handle;
+    EXPECT_EQ(chainio_open_bytes("text", 4, nullptr, &handle), -EBADMSG);
+    EXPECT_EQ(handle, nullptr);
+
+    chainio_arg arg{};
+    chainio_completion one{};
+    chainio_chain_info chain{};
+    chain.size = sizeof chain;
+    chainio_param_info param{};
+    param.size = sizeof param;
+    chainio_counters counters{};
+    counters.size = sizeof counters;
+    chainio_fallback fallback{};
+    fallback.size = sizeof fallback;
+    std::uint64_t number = 0;
+    const auto refused = [](int result) {
+        EXPECT_EQ(result, -EINVAL);
+        EXPECT_STREQ(chainio_error(nullptr), "handle must not be NULL");
+        EXPECT_EQ(chainio_open(nullptr, nullptr, nullptr), -EINVAL);  // another text
+    };
+    refused(chainio_file_open(handle, nullptr, file.path().c_str(), 0, &number));
+    refused(chainio_file_close(handle, 0));
+    refused(chainio_find_chain(handle, "first"));
+    refused(chainio_get_chain(handle, 0, &chain));
+    refused(chainio_get_param(handle, 0, 0, &param));
+    refused(chainio_submit(handle, 0, &arg, 1, 0));
+    refused(chainio_reap(handle, &one, 1, 1));
+    refused(chainio_call(handle, 0, &arg, 1, &one));
+    refused(chainio_cancel(handle, 0));
+    refused(chainio_get_counters(handle, &counters));
+    refused(chainio_get_fallback(handle, 0, &fallback));
+    EXPECT_STREQ(chainio_describe(handle), "");
+    EXPECT_STREQ(chainio_outcome_name(handle, CHAINIO_OK), "");
+    EXPECT_EQ(chainio_in_flight(handle), 0u);
+    EXPECT_EQ(chainio_count_outcome(handle, 0, CHAINIO_OK), 0u);
+    EXPECT_EQ(chainio_latency(handle, 0, 50), 0u);
+    chainio_close(handle);
+}
+
 }  // namespace
 }  // namespace chainio::tests
