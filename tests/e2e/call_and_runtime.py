@@ -112,6 +112,31 @@ def test_call(app, tree, keys, folder):
            lambda r: r[0] == 1 and r[1] == "3\tok\t21\n" and "-:2: 'x' for parameter 'key': an integer is wanted" in r[2])
 
 
+def test_origin(app, tree, folder):
+    """Where a run ends that does not end well: its step, the line, and the last read."""
+    form = run(folder / "app.chain", "--emit=chain", tool="chainc")[1].splitlines()
+    place = lambda word: f"kv.chain:{next(i for i, line in enumerate(form, 1) if word in line)} of the canonical form (chainc --emit=chain)"
+    short = folder / "cut.idx"
+    short.write_bytes(tree.read_bytes()[:600])
+    bad = folder / "bad.idx"
+    bad.write_bytes(struct.pack("<HH", 0, 32) + tree.read_bytes()[4:])
+    last = lambda number, at: f"read {number} is the last: {{ file: index, at: {at}, for: 504 }}\n"
+    for what, file, key, outcome, origin in (
+        ("the chain's own word", tree, 1, "too_small: the chain's own word", f"lookup.walk at {place('fail too_small')}; {last(1, 0)}"),
+        ("a key that is not there", tree, 43, "not_found: the chain looked and there is no such thing", f"lookup.walk at {place('fail not_found')}; {last(2, 504)}"),
+        ("a number that is too large", bad, 3, "malformed: the bytes are not what the records say", f"lookup.walk at {place('let i = ')}; {last(1, 0)}"),
+        ("a cut file", short, 2000, "short_read: the file ends inside the block", f"no step; {last(2, 504 * 23)}"),
+    ):
+        for ways in ((), ("--direct",), ("--interpret", "--no-ring")):
+            expect(f"origin: {what} {ways}", run("call", app, "lookup", "--file", file, "--key", key, *ways),
+                   lambda r: r[:2] == (1, "") and r[2].startswith(f"chainio call: 'lookup' ended with {outcome}\n  it comes from {origin}"))
+        expect(f"origin: {what}, quietly", run("call", app, "lookup", "--file", file, "--key", key, "--quiet"), (1, "", f"chainio call: 'lookup' ended with {outcome}\n"))
+    of = lambda file, key: json.loads(run("call", app, "lookup", "--file", file, "--key", key, "--json")[1]).get("origin")
+    expect("origin: in JSON", of(tree, 1), {"step": "lookup.walk", "place": place("fail too_small"), "reads": 1, "last_read": {"file": "index", "at": 0, "for": 504}})
+    expect("  of no step", of(short, 2000), {"reads": 2, "last_read": {"file": "index", "at": 504 * 23, "for": 504}})
+    expect("  of what ends well", of(tree, 42), None)
+
+
 def test_refusals(app, tree, folder):
     call = lambda *args: run("call", app, *args)
     for what, args, code, text in [
@@ -544,6 +569,7 @@ def built():
 def main():
     with built() as (folder, app, tree, keys):
         test_call(app, tree, keys, folder)
+        test_origin(app, tree, folder)
         test_refusals(app, tree, folder)
         test_runtime(app, tree, folder)
         test_full_disk(app, tree, folder)

@@ -13,6 +13,7 @@
 
 #include "compiler/diag/utf8.h"
 #include "runtime/spec/outcomes.h"
+#include "tools/chainio/call_origin.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/printed.h"
 #include "tools/chainio/summary.h"
@@ -157,6 +158,7 @@ class Call {
     Status bind() {
         args_.resize(chain_->params.size());
         values_.resize(chain_->params.size());
+        paths_.resize(chain_->params.size());
         unsigned files = 0;
         for (const auto& param : chain_->params) files += param.kind == ir::Param::Kind::file;
         for (std::size_t i = 0; i < chain_->params.size(); i++) {
@@ -171,6 +173,7 @@ class Call {
                 auto handle = engine_->open_file(param.file_class, path, options_.mode);
                 if (!handle) return fail(handle.error().system ? kExitSystem : kExitFailed, handle.error().message);
                 args_[i] = engine::Argument::file(*handle);
+                paths_[i] = path;
             } else if (has) {
                 auto value = parse_value(param, given->second);
                 if (!value) return fail(kExitUsage, value.error());
@@ -218,12 +221,17 @@ class Call {
         auto count = engine_->reap({&completion, 1}, 1);
         if (!count) return fail(kExitSystem, count.error());
         const Result result = keep(completion);
-        print(result, nullptr);
+        std::optional<testing::Origin> origin;
+        if (result.outcome != CIO_OK && (options_.json || !options_.quiet))
+            origin = origin_of_call(spec_, chain_index_, values_, paths_, result);
+        print(result, nullptr, origin ? origin_json(*origin) : "");
         if (result.outcome == CIO_OK || options_.json) return {};
         std::string meaning = "the chain's own word";
         if (result.outcome < spec::outcomes().size()) meaning = spec::outcomes()[result.outcome].meaning;
         fmt::print(stderr, "chainio call: '{}' ended with {}: {}\n", diag::escaped(chain_->name),
                    diag::escaped(spec::outcome_name(result.outcome, module().reasons)), meaning);
+        if (const std::string text = origin ? described(*origin) : ""; !text.empty())
+            fmt::print(stderr, "  it {}\n", diag::escaped(text));
         return {};
     }
 
@@ -306,12 +314,12 @@ class Call {
     }
 
     // With --keys, the line that was run.
-    void print(const Result& result, const std::string* line) {
+    void print(const Result& result, const std::string* line, const std::string& origin = {}) {
         const bool ok = result.outcome == CIO_OK;
         failed_ += !ok;
         std::string text;
         if (options_.json) {
-            text = result_json(module(), *chain_, result, line) + "\n";
+            text = result_json(module(), *chain_, result, line, origin) + "\n";
         } else if (options_.output == Output::raw) {
             text = ok ? value_text(*chain_, result, Output::raw) : "";
         } else if (line == nullptr) {
@@ -366,6 +374,7 @@ class Call {
     std::uint32_t chain_index_ = 0;
     std::vector<engine::Argument> args_;
     std::vector<Value> values_;
+    std::vector<std::string> paths_;      // of the files; by parameter, as these
     std::vector<std::size_t> from_keys_;  // parameters that each line of keys gives
     std::deque<Waiting> window_;
     std::uint64_t printed_ = 0, failed_ = 0;

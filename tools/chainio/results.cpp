@@ -72,8 +72,8 @@ std::string value_text(const ir::Chain& chain, const Result& result, Output outp
     return printable(result.bytes);
 }
 
-std::string result_json(const ir::Module& module, const ir::Chain& chain, const Result& result,
-                        const std::string* args) {
+std::string result_json(const ir::Module& module, const ir::Chain& chain, const Result& result, const std::string* args,
+                        const std::string& origin) {
     nlohmann::ordered_json json;
     if (args != nullptr) json["args"] = printable({reinterpret_cast<const std::uint8_t*>(args->data()), args->size()});
     json["outcome"] = spec::outcome_name(result.outcome, module.reasons);
@@ -93,6 +93,7 @@ std::string result_json(const ir::Module& module, const ir::Chain& chain, const 
     }
     json["hops"] = result.hops;
     json["ns"] = result.ns;
+    if (!origin.empty()) json["origin"] = nlohmann::ordered_json::parse(origin);
     return json.dump();
 }
 

@@ -93,7 +93,7 @@ std::expected<CallInput, std::string> bind_call(const ir::Module& module, std::u
             if (name == test.files.end()) return Problem(fmt::format("the case gives no file for '{}'", param.name));
             auto bytes = workspace.file(name->second);
             if (!bytes) return Problem(bytes.error());
-            input.files.push_back(*bytes);
+            input.files.emplace_back(**bytes);
             continue;
         }
         const auto value = test.args.find(param.name);

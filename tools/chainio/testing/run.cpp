@@ -14,7 +14,7 @@
 #include "runtime/spec/outcomes.h"
 #include "tools/chainio/testing/bind.h"
 #include "tools/chainio/testing/check.h"
-#include "tools/chainio/testing/places.h"
+#include "tools/chainio/testing/origin.h"
 #include "tools/chainio/testing/steps.h"
 
 namespace chainio::testing {
@@ -107,13 +107,8 @@ std::string origin(const Engines& engines, std::uint32_t chain, const Case& test
     const ir::Module& module = engines.spec->module();
     const std::string name = spec::outcome_name(outcome->outcome, module.reasons);
     if (name == test.expected.outcome) return {};
-    const auto& reads = outcome->reads;
-    const std::string last =
-        reads.empty() ? "" : fmt::format("read {} is the last: {}", reads.size(), described(reads.back()));
-    if (ended.at == nullptr) return last.empty() ? "" : fmt::format("{} comes from no step; {}", name, last);
-    const std::string place = Places(module, workspace.source_map()).of(*ended.at);
-    return fmt::format("{} comes from {}{}{}{}{}", name, module.programs[ended.program].name,
-                       place.empty() ? "" : " at ", place, last.empty() ? "" : "; ", last);
+    const std::string text = described(origin_of(module, *outcome, ended, workspace.source_map()));
+    return text.empty() ? "" : name + " " + text;
 }
 
 // The lines that say why a case fails, each with the engine that it fails in.

@@ -1,8 +1,10 @@
 #include "tools/chainio/testing/walk.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <deque>
 #include <optional>
@@ -77,12 +79,13 @@ void clear_outputs(cio_io& io) {
 }
 
 std::expected<std::vector<std::uint64_t>, std::string> header_of(const ir::Artifact& artifact, Steps& steps,
-                                                                 const ir::FileClass& files, const Bytes& file) {
+                                                                 const ir::FileClass& files, const FileView& file) {
     std::vector<std::uint64_t> fields;
     if (files.header_program < 0) return fields;
-    if (file.size() < files.header_bytes) return std::unexpected(std::string("short_read"));
+    const auto head = file.read(0, files.header_bytes);
+    if (!head || head->size() < files.header_bytes) return std::unexpected(std::string("short_read"));
     Memory memory(artifact.layout);
-    memory.set_block(std::span(file).first(files.header_bytes), 0, 0);
+    memory.set_block(*head, 0, 0);
     clear_outputs(memory.io());
     if (auto ran = steps.run(static_cast<std::uint32_t>(files.header_program), memory.io(), memory.block()); !ran)
         return std::unexpected(ran.error());
@@ -151,7 +154,7 @@ class Walk {
         for (const auto& param : chain_.params) {
             if (param.kind != ir::Param::Kind::file) continue;
             auto fields =
-                header_of(artifact_, steps_, artifact_.module.files[param.file_class], *input_.files[param.slot]);
+                header_of(artifact_, steps_, artifact_.module.files[param.file_class], input_.files[param.slot]);
             if (!fields) {
                 done_.outcome = outcome_of(fields.error());
                 return {};
@@ -162,7 +165,7 @@ class Walk {
             const bool size = arg.field == ir::kFileSizeField;
             if (!size && arg.field >= headers[arg.file].size())
                 return std::unexpected(std::string("the header program gave too few fields"));
-            memory_.io().args[arg.slot] = size ? input_.files[arg.file]->size() : headers[arg.file][arg.field];
+            memory_.io().args[arg.slot] = size ? input_.files[arg.file].size() : headers[arg.file][arg.field];
         }
         return {};
     }
@@ -186,16 +189,17 @@ class Walk {
         const cio_next next = queue_.front();
         queue_.pop_front();
         done_.reads.push_back({file_name(next.file), next.offset, next.length});
-        const Bytes& file = *input_.files[next.file];
+        const FileView& file = input_.files[next.file];
         if (next.offset >> 63 != 0) {
             end(CIO_MALFORMED);
             return std::nullopt;
         }
-        if (next.offset > file.size() || file.size() - next.offset < next.length) {
-            end(CIO_SHORT_READ);
+        const auto block = file.read(next.offset, next.length);
+        if (!block || block->size() < next.length) {
+            end(block ? CIO_SHORT_READ : CIO_IO_ERROR);
             return std::nullopt;
         }
-        memory_.set_block(std::span(file).subspan(next.offset, next.length), next.offset, next.tag);
+        memory_.set_block(*block, next.offset, next.tag);
         memory_.io().block_file = next.file;
         return step(chain_.steps[next.step].program);
     }
@@ -275,7 +279,7 @@ std::uint32_t bind_event_facts(const ir::Artifact& artifact, Steps& steps, const
                                const BoundEvent& event, Memory& memory) {
     std::vector<std::uint64_t> header;
     if (event.file != nullptr && chain.mode != ir::ChainMode::on_ready) {
-        auto fields = header_of(artifact, steps, artifact.module.files[chain.source], *event.file);
+        auto fields = header_of(artifact, steps, artifact.module.files[chain.source], FileView(*event.file));
         if (!fields) return outcome_of(fields.error());
         header = std::move(*fields);
     }
@@ -289,6 +293,23 @@ std::uint32_t bind_event_facts(const ir::Artifact& artifact, Steps& steps, const
 }
 
 }  // namespace
+
+std::expected<Bytes, int> FileView::read(std::uint64_t at, std::uint32_t length) const {
+    const auto there = static_cast<std::uint32_t>(at < size_ ? std::min<std::uint64_t>(length, size_ - at) : 0);
+    if (bytes_ != nullptr) {
+        const auto begin = bytes_->begin() + static_cast<std::ptrdiff_t>(std::min(at, size_));
+        return Bytes(begin, begin + there);
+    }
+    Bytes out(there);
+    for (std::size_t done = 0; done < out.size();) {
+        const ssize_t got = pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(at + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return std::unexpected(errno);
+        if (got == 0) out.resize(done);
+        done += static_cast<std::size_t>(got);
+    }
+    return out;
+}
 
 std::expected<Outcome, std::string> walk(const ir::Artifact& artifact, Steps& steps, const CallInput& input) {
     return Walk(artifact, steps, input).run();

@@ -1,5 +1,5 @@
-// One chain from its first read to its end, over files in memory, one step after the other: what the language says,
-// without an engine's queues, so that a test's reads are counted and named exactly.
+// One chain from its first read to its end, one step after the other: what the language says, without an engine's
+// queues, so that a test's reads are counted and named exactly.
 #pragma once
 #include <cstdint>
 #include <expected>
@@ -50,10 +50,25 @@ struct Outcome {
     bool operator==(const Outcome&) const = default;
 };
 
+// A file that a chain reads: bytes in memory, or one that somebody has open.
+class FileView {
+  public:
+    explicit FileView(const Bytes& bytes) : bytes_(&bytes), size_(bytes.size()) {}
+    FileView(int fd, std::uint64_t size) : fd_(fd), size_(size) {}
+    std::uint64_t size() const { return size_; }
+    // Less than that where the file ends; the error is an errno.
+    std::expected<Bytes, int> read(std::uint64_t at, std::uint32_t length) const;
+
+  private:
+    const Bytes* bytes_ = nullptr;
+    int fd_ = -1;
+    std::uint64_t size_;
+};
+
 struct CallInput {
     std::uint32_t chain = 0;
-    std::vector<const Bytes*> files;  // by file parameter
-    std::vector<Value> args;          // by scalar and bytes parameter, in order
+    std::vector<FileView> files;  // by file parameter
+    std::vector<Value> args;      // by scalar and bytes parameter, in order
 };
 
 // What a shadow chain is shown.
