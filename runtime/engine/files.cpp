@@ -95,14 +95,16 @@ std::expected<std::vector<std::uint8_t>, FileError> read_first(int fd, std::uint
     return buffer;
 }
 
+std::string in_bytes(std::uint64_t count) { return std::to_string(count) + (count == 1 ? " byte" : " bytes"); }
+
 // Where the header says how long the file is, a shorter one would be opened, and every request for what it lacks fail.
 std::string cut_short(const ir::FileClass& declared, const OpenedFile& file) {
     const auto at = std::ranges::find(declared.header_fields, ir::kFileSizeName);
     if (at == declared.header_fields.end()) return {};
     const std::uint64_t wanted = file.header[static_cast<std::size_t>(at - declared.header_fields.begin())];
     if (file.size >= wanted) return {};
-    return "it has " + std::to_string(file.size) + " bytes, and by its header it has to have " +
-           std::to_string(wanted) + ": it was cut short; copy it or make it again";
+    return "it has " + in_bytes(file.size) + ", and by its header it has to have " + std::to_string(wanted) +
+           ": it was cut short; copy it or make it again";
 }
 
 }  // namespace
@@ -152,6 +154,10 @@ std::expected<OpenedFile, FileError> open_class_file(const spec::Loaded& spec, s
         if (!first) return refused(first.error());
         auto header = run_header(spec, file_class, *first);
         if (!header && first->empty()) return wrong("it is empty, and the spec declares a header of it");
+        if (!header && first->size() < declared.header_bytes) {
+            return wrong("it has " + in_bytes(first->size()) + ", and its header takes " +
+                         std::to_string(declared.header_bytes) + " (short_read)");
+        }
         if (!header) {
             return wrong("its first " + std::to_string(first->size()) +
                          " bytes are not the header that the spec declares (" + header.error() + ")");

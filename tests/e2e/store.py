@@ -452,9 +452,16 @@ def empty(run):
 
 def no_header(run):
     path = run.folder / "no-header.store"
-    path.touch()
-    done = subprocess.run([str(BUILD / "bin" / "chainio"), "call", str(run.artifact), "find", "--file", str(path), "--key", "a"], capture_output=True, text=True)
-    run.same("an empty file", (done.returncode, "it is empty, and the spec declares a header of it" in done.stderr), (1, True))
+    header = next(int(re.search(r"header of (\d+) bytes", line)[1]) for line in
+                  subprocess.run([str(BUILD / "bin" / "chainio"), "inspect", str(run.artifact)], capture_output=True, text=True).stdout.splitlines() if "header of" in line)
+    whole = (run.folder / "a.store").read_bytes()
+    for what, data, why in (("an empty file", b"", "it is empty, and the spec declares a header of it"),
+                            ("one byte of a header", whole[:1], f"it has 1 byte, and its header takes {header} (short_read)"),
+                            ("a header but a byte", whole[:header - 1], f"it has {header - 1} bytes, and its header takes {header} (short_read)"),
+                            ("another header", bytes(header), f"its first {header} bytes are not the header that the spec declares (malformed)")):
+        path.write_bytes(data)
+        done = subprocess.run([str(BUILD / "bin" / "chainio"), "call", str(run.artifact), "find", "--file", str(path), "--key", "a"], capture_output=True, text=True)
+        run.same(what, (done.returncode, done.stderr), (1, f"chainio call: file '{path}' for class 'store': {why}\n"))
 
 
 def meanwhile(run):
