@@ -89,8 +89,9 @@ int used(const chainio_handle* handle, Body body) {
 // Copies as much of `value` as the caller's struct holds, so that programs built with an older header keep working.
 template <typename T>
 int hand_out(const chainio_handle* handle, T value, T* out) {
-    if (out == nullptr || out->size < sizeof(std::size_t))
-        return fail(handle, EINVAL, "the struct to fill must not be NULL, and its size must be set to its sizeof");
+    if (out == nullptr) return fail(handle, EINVAL, "the struct to fill must not be NULL");
+    if (out->size < sizeof(std::size_t))
+        return fail(handle, EINVAL, "the size of the struct to fill must be set to its sizeof");
     const std::size_t size = out->size;
     value.size = size;
     std::memcpy(out, &value, std::min(size, sizeof(T)));
@@ -215,7 +216,8 @@ const char* chainio_version(void) { return CHAINIO_VERSION; }
 int chainio_open(const char* artifact, const chainio_options* given, chainio_handle** out) {
     if (out != nullptr) *out = nullptr;
     return guarded(open_error, [&] {
-        if (artifact == nullptr || out == nullptr) return fail_open(EINVAL, "artifact and out must not be NULL");
+        if (artifact == nullptr) return fail_open(EINVAL, "artifact must not be NULL");
+        if (out == nullptr) return fail_open(EINVAL, "out must not be NULL");
         Options options;
         if (const int wrong = read_options(given, options); wrong != 0) return wrong;
         return make(spec::Loaded::open(artifact, options.open), options.engine, out);
@@ -225,7 +227,8 @@ int chainio_open(const char* artifact, const chainio_options* given, chainio_han
 int chainio_open_bytes(const void* artifact, size_t length, const chainio_options* given, chainio_handle** out) {
     if (out != nullptr) *out = nullptr;
     return guarded(open_error, [&] {
-        if (artifact == nullptr || out == nullptr) return fail_open(EINVAL, "artifact and out must not be NULL");
+        if (artifact == nullptr) return fail_open(EINVAL, "artifact must not be NULL");
+        if (out == nullptr) return fail_open(EINVAL, "out must not be NULL");
         Options options;
         if (const int wrong = read_options(given, options); wrong != 0) return wrong;
         const std::span bytes(static_cast<const std::uint8_t*>(artifact), length);
@@ -250,7 +253,8 @@ const char* chainio_describe(chainio_handle* handle) {
 int chainio_file_open(chainio_handle* handle, const char* file_class, const char* path, uint32_t flags,
                       uint64_t* file) {
     return used(handle, [&] {
-        if (path == nullptr || file == nullptr) return fail(handle, EINVAL, "path and file must not be NULL");
+        if (path == nullptr) return fail(handle, EINVAL, "path must not be NULL");
+        if (file == nullptr) return fail(handle, EINVAL, "file must not be NULL");
         if ((flags & ~(CHAINIO_FILE_DIRECT | CHAINIO_FILE_BUFFERED)) != 0 || flags == 3) {
             return fail(handle, EINVAL, "flags must be 0, CHAINIO_FILE_DIRECT or CHAINIO_FILE_BUFFERED");
         }
@@ -345,8 +349,19 @@ int chainio_get_param(chainio_handle* handle, uint32_t index, uint32_t param, ch
 int chainio_submit(chainio_handle* handle, uint32_t chain, const chainio_arg* args, uint32_t count,
                    uint64_t user_data) {
     return used(handle, [&] {
-        if (count > CIO_MAX_ARGS || (args == nullptr && count != 0))
-            return fail(handle, EINVAL, "too many arguments, or NULL");
+        const ir::Chain* called = chain_of(handle, chain);
+        if (called == nullptr || called->mode != ir::ChainMode::call)
+            return fail(handle, ENOENT, "there is no such call chain");
+        // With another count they are not what the caller means by their places.
+        if (count != called->params.size())
+            return fail(handle, EINVAL,
+                        "chain '" + called->name + "' takes " + std::to_string(called->params.size()) +
+                            " arguments, not " + std::to_string(count));
+        if (args == nullptr && count != 0) return fail(handle, EINVAL, "args must not be NULL");
+        const auto wrong = [&](std::uint32_t i, const std::string& why) {
+            return fail(handle, EINVAL,
+                        "argument '" + called->params[i].name + "' of chain '" + called->name + "': " + why);
+        };
         handle->args.clear();
         for (std::uint32_t i = 0; i < count; i++) {
             const chainio_arg& arg = args[i];
@@ -355,12 +370,11 @@ int chainio_submit(chainio_handle* handle, uint32_t chain, const chainio_arg* ar
                 case CHAINIO_SCALAR: handle->args.push_back(Argument::scalar(arg.value)); break;
                 case CHAINIO_BYTES:
                     if (arg.bytes == nullptr && arg.length != 0)
-                        return fail(handle, EINVAL,
-                                    "argument " + std::to_string(i) + " has a length, but its bytes are NULL");
+                        return wrong(i, "it has a length, but its bytes are NULL");
                     handle->args.push_back(
                         Argument::of_bytes({static_cast<const std::uint8_t*>(arg.bytes), arg.length}));
                     break;
-                default: return fail(handle, EINVAL, "argument " + std::to_string(i) + " has an unknown kind");
+                default: return wrong(i, "its kind " + std::to_string(arg.kind) + " is not one of enum chainio_kind");
             }
         }
         auto submitted = handle->engine->submit(chain, handle->args, user_data);

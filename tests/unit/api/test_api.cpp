@@ -385,7 +385,8 @@ TEST(Api, RefusesWhatItCannotFollow) {
                            {CHAINIO_SCALAR, 0, 0, nullptr},
                            {CHAINIO_BYTES, 3, 0, nullptr}};
     EXPECT_EQ(chainio_submit(app.handle, 0, args, 4, 1), -EINVAL);
-    EXPECT_STREQ(chainio_error(app.handle), "argument 3 has a length, but its bytes are NULL");
+    EXPECT_STREQ(chainio_error(app.handle),
+                 "argument 'name' of chain 'first': it has a length, but its bytes are NULL");
     args[3].length = 0;
     args[1].value = b | std::uint64_t{1} << 32;
     EXPECT_EQ(chainio_submit(app.handle, 0, args, 4, 1), -EINVAL);
@@ -393,7 +394,7 @@ TEST(Api, RefusesWhatItCannotFollow) {
     EXPECT_EQ(chainio_file_close(app.handle, b | std::uint64_t{1} << 40), -EBADF);
     EXPECT_STREQ(chainio_error(app.handle), "no such file is open");
 
-    constexpr const char* kUnsized = "the struct to fill must not be NULL, and its size must be set to its sizeof";
+    constexpr const char* kUnsized = "the size of the struct to fill must be set to its sizeof";
     const auto refused = [&](int result, const char* text) {
         EXPECT_LT(result, 0);
         EXPECT_STREQ(chainio_error(app.handle), text);
@@ -404,7 +405,7 @@ TEST(Api, RefusesWhatItCannotFollow) {
     chainio_counters counters{};
     chainio_fallback fallback{};
     refused(chainio_get_chain(app.handle, 0, &chain), kUnsized);
-    refused(chainio_get_chain(app.handle, 0, nullptr), kUnsized);
+    refused(chainio_get_chain(app.handle, 0, nullptr), "the struct to fill must not be NULL");
     refused(chainio_get_param(app.handle, 0, 0, &param), kUnsized);
     refused(chainio_get_counters(app.handle, &counters), kUnsized);
     fallback.size = sizeof fallback;

@@ -123,5 +123,40 @@ TEST(ApiErrors, WhereNothingIsOpenNothingCrashes) {
     chainio_close(handle);
 }
 
+TEST(ApiErrors, WhichArgumentIsWrongIsSaid) {
+    const TempFile file(data_file());
+    const Handle app;
+    std::uint64_t number = 0;
+    chainio_handle* more = nullptr;
+    EXPECT_EQ(chainio_open(nullptr, nullptr, &more), -EINVAL);
+    EXPECT_STREQ(chainio_error(nullptr), "artifact must not be NULL");
+    EXPECT_EQ(chainio_open_bytes("text", 4, nullptr, nullptr), -EINVAL);
+    EXPECT_STREQ(chainio_error(nullptr), "out must not be NULL");
+    EXPECT_EQ(chainio_file_open(app.handle, "plain", nullptr, 0, &number), -EINVAL);
+    EXPECT_STREQ(chainio_error(app.handle), "path must not be NULL");
+    EXPECT_EQ(chainio_file_open(app.handle, "plain", file.path().c_str(), 0, nullptr), -EINVAL);
+    EXPECT_STREQ(chainio_error(app.handle), "file must not be NULL");
+
+    // The one too many has the kind of whatever lies there.
+    const auto files = both_files(app.handle, file.path());
+    chainio_arg args[5] = {{CHAINIO_FILE, 0, files[0], nullptr},
+                           {CHAINIO_FILE, 0, files[1], nullptr},
+                           {CHAINIO_SCALAR, 0, 0, nullptr},
+                           {CHAINIO_BYTES, 0, 0, nullptr},
+                           {77, 0, 0, nullptr}};
+    const auto refused = [&](const chainio_arg* given, std::uint32_t count, const char* text) {
+        EXPECT_EQ(chainio_submit(app.handle, 0, given, count, 0), -EINVAL);
+        EXPECT_STREQ(chainio_error(app.handle), text);
+    };
+    refused(args, 5, "chain 'first' takes 4 arguments, not 5");
+    refused(args, 3, "chain 'first' takes 4 arguments, not 3");
+    refused(args, UINT32_MAX, "chain 'first' takes 4 arguments, not 4294967295");
+    refused(nullptr, 4, "args must not be NULL");
+    args[2].kind = 77;
+    refused(args, 4, "argument 'start' of chain 'first': its kind 77 is not one of enum chainio_kind");
+    EXPECT_EQ(chainio_submit(app.handle, 9, args, 5, 0), -ENOENT);
+    EXPECT_STREQ(chainio_error(app.handle), "there is no such call chain");
+}
+
 }  // namespace
 }  // namespace chainio::tests
