@@ -125,6 +125,10 @@ struct Options {
     spec::OpenOptions open;
 };
 
+constexpr chainio::engine::OptionNames kNames{.memory = "options->memory",
+                                              .in_flight = "options->in_flight",
+                                              .user_engine = "the user engine (no CHAINIO_KERNEL_ENGINE)"};
+
 constexpr std::uint32_t kMostSpin = 1'000'000;  // microseconds
 
 // The engine would refuse these as well, and chainio_open() takes what it says for a want of memory.
@@ -156,6 +160,7 @@ int read_options(const chainio_options* given, Options& options) {
     if (known.in_flight != 0) options.engine.in_flight = known.in_flight;
     if (known.max_files != 0) options.engine.max_files = known.max_files;
     options.engine.umem_bytes = known.memory;
+    options.engine.names = kNames;
     options.engine.use_ring = (known.flags & CHAINIO_NO_RING) == 0;
     options.engine.kernel = (known.flags & CHAINIO_KERNEL_ENGINE) != 0;
     if (options.engine.kernel && (known.flags & (CHAINIO_INTERPRET | CHAINIO_NO_RING)) != 0)
@@ -269,8 +274,9 @@ int chainio_file_open(chainio_handle* handle, const char* file_class, const char
             for (const auto& entry : files) names.push_back(entry.name);
             if (file_class == nullptr)
                 return fail(handle, EINVAL,
-                            files.empty() ? "the artifact has no file classes"
-                                          : "the artifact has several file classes; name one of " + listed(names));
+                            files.empty()
+                                ? "the artifact has no file classes"
+                                : "the artifact has several file classes; give file_class, one of " + listed(names));
             const std::string name = file_class;
             const auto near = chainio::diag::nearest(name, names);
             return fail(handle, EINVAL,

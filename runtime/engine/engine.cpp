@@ -36,11 +36,11 @@ struct Wanted {
     bool beyond(std::size_t bytes) const {
         return blocks > bytes || packets > bytes - blocks || kept > bytes - blocks - packets;
     }
-    std::unexpected<std::string> refused(const std::string& of) const {
+    std::unexpected<std::string> refused(const std::string& of, const OptionNames& names) const {
         const std::string of_interfaces =
             packets == 0 ? "" : ", " + std::to_string(packets / kMiB) + " MiB for the packets of interfaces";
-        return std::unexpected(std::to_string(blocks / kMiB) + " MiB of block memory (--memory)" + of_interfaces +
-                               " and " + std::to_string(kept / kMiB) +
+        return std::unexpected(std::to_string(blocks / kMiB) + " MiB of block memory (" + names.memory + ")" +
+                               of_interfaces + " and " + std::to_string(kept / kMiB) +
                                " MiB for the caches of file classes are more than " + of + "; ask for less");
     }
 };
@@ -56,7 +56,7 @@ std::vector<ClassRank> ranks_of(const ir::Module& module) {
 // pages that were reserved are free for this already, and count in no cgroup.
 std::expected<umem::Region, std::string> make_region(const Wanted& wanted, const EngineOptions& options) {
     const umem::Bound machine = umem::memory_of_machine();
-    if (wanted.beyond(machine.bytes)) return wanted.refused(machine.of);
+    if (wanted.beyond(machine.bytes)) return wanted.refused(machine.of, options.names);
     const std::size_t bytes =
         (wanted.blocks + wanted.packets + wanted.kept + umem::kSlabBytes - 1) / umem::kSlabBytes * umem::kSlabBytes;
     auto region = umem::Region::create(bytes, options.huge_pages);
@@ -64,10 +64,11 @@ std::expected<umem::Region, std::string> make_region(const Wanted& wanted, const
     // Whoever calls a chain with the memory that is had without asking does not pay for reading the limits.
     if (!options.all_memory_at_once && bytes <= kMostAutomatic) return region;
     const umem::Room room = umem::room_for_process();
-    if (wanted.beyond(room.all.bytes)) return wanted.refused(room.all.of);
+    if (wanted.beyond(room.all.bytes)) return wanted.refused(room.all.of, options.names);
     const std::size_t left = room.left.bytes - std::min(room.left.bytes, kBeside + bytes / 64);
     if (options.all_memory_at_once && wanted.beyond(left))
-        return wanted.refused("the " + std::to_string(left / kMiB) + " MiB that are left for it of " + room.left.of);
+        return wanted.refused("the " + std::to_string(left / kMiB) + " MiB that are left for it of " + room.left.of,
+                              options.names);
     return region;
 }
 
@@ -87,7 +88,8 @@ std::string wrong_options(const EngineOptions& options) {
         return "chains in flight must be 1 to " + std::to_string(kMostInFlight);
     }
     if (options.umem_bytes != 0 && options.umem_bytes < kLeastMemory) {
-        return "the memory for blocks (--memory) must be at least " + std::to_string(kLeastMemory / 1024) + " KiB";
+        return "the memory for blocks (" + std::string(options.names.memory) + ") must be at least " +
+               std::to_string(kLeastMemory / 1024) + " KiB";
     }
     if (options.max_files < 1 || options.max_files > kMostFiles) {
         return "open files must be 1 to " + std::to_string(kMostFiles);
@@ -118,7 +120,7 @@ std::expected<Engine::Memory, std::string> Engine::make_memory(const spec::Loade
                   LazyMemory(reads * sizeof(Read)), static_cast<std::uint32_t>(reads), options.packet_bytes};
     if (memory.io.base() == nullptr || memory.reads.base() == nullptr) {
         return std::unexpected("no memory for " + std::to_string(options.in_flight) +
-                               " chains in flight; ask for fewer (--in-flight)");
+                               " chains in flight; ask for fewer (" + options.names.in_flight + ")");
     }
     return memory;
 }

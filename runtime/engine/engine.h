@@ -15,6 +15,7 @@
 #include "runtime/engine/files.h"
 #include "runtime/engine/flight.h"
 #include "runtime/engine/kernel_loop.h"
+#include "runtime/engine/option_names.h"
 #include "runtime/engine/trial.h"
 #include "runtime/metrics/counters.h"
 #include "runtime/metrics/fallbacks.h"
@@ -52,6 +53,7 @@ struct EngineOptions {
     // The smallest frame that a block is read into which no cache keeps; 4096 where AF_XDP sends from it. Then there is
     // room in front of a block that leaves its frame some.
     std::uint32_t least_frame = umem::kUnit;
+    OptionNames names = {};
 };
 
 // Which bound does not hold, whatever is run with them; empty: all do.

@@ -14,7 +14,8 @@ std::expected<std::unique_ptr<KernelLoop>, std::string> Engine::make_loop(const 
                                .memory_bytes = options_.umem_bytes,
                                .file_slots = options_.max_files,
                                .spin_us = options_.spin_us,
-                               .huge_pages = options_.huge_pages},
+                               .huge_pages = options_.huge_pages,
+                               .names = options_.names},
                               fallbacks);
 }
 

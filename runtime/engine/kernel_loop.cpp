@@ -108,8 +108,8 @@ std::expected<KernelLoop::Plan, std::string> KernelLoop::plan(const spec::Loaded
                                         : std::to_string(options.flights / 2) + " chains in flight";
         return std::unexpected(what + " would take " + std::to_string(bytes_with(1) >> 20) +
                                " MiB, and the kernel engine can use " + std::to_string(kMostBytes >> 20) +
-                               " MiB; ask for fewer (" + (serves ? "--connections" : "--in-flight") +
-                               "), or for --engine=user");
+                               " MiB; ask for fewer (" + (serves ? "--connections" : options.names.in_flight) +
+                               "), or for " + options.names.user_engine);
     }
     std::uint64_t window = CIO_LOOP_WINDOW;
     const std::uint64_t wish = options.memory_bytes != 0 ? options.memory_bytes : kAutomaticBytes;
@@ -129,12 +129,12 @@ std::expected<std::unique_ptr<KernelLoop>, std::string> KernelLoop::create(const
                                                                            const Options& options,
                                                                            metrics::Fallbacks& fallbacks) {
     const auto fail = [](const std::string& why) { return std::unexpected("no kernel engine: " + why); };
-    if (const std::string wrong = kernel_engine_obstacle(); !wrong.empty()) {
-        return fail(wrong + "; --engine=user runs every call chain");
-    }
+    const std::string user_engine = options.names.user_engine;
+    const std::string other_engine = "; " + user_engine + " runs every call chain";
+    if (const std::string wrong = kernel_engine_obstacle(); !wrong.empty()) return fail(wrong + other_engine);
     const auto object = options.serving != nullptr ? options.serving->object : spec.kernel_object();
     if (object.empty() && !ir::has_call_chain(spec.module()))
-        return fail("the spec has no call chain, and without one nothing runs inside the kernel; take --engine=user");
+        return fail("the spec has no call chain, and without one nothing runs inside the kernel; take " + user_engine);
     if (object.empty()) {
         return fail("the artifact carries no program for it: an older chainc made it; compile the spec again");
     }
@@ -154,7 +154,8 @@ std::expected<std::unique_ptr<KernelLoop>, std::string> KernelLoop::create(const
     auto ring = ring::Ring::create(ring_options, fallbacks);
     if (!ring) return fail(ring.error());
     std::unique_ptr<KernelLoop> loop(new KernelLoop(spec, ranks, *planned, std::move(*region), std::move(*ring)));
-    if (auto connected = loop->connect(object, options.serving, fallbacks); !connected) return fail(connected.error());
+    if (auto connected = loop->connect(object, options.serving, other_engine, fallbacks); !connected)
+        return fail(connected.error());
     return loop;
 }
 
@@ -184,7 +185,7 @@ KernelLoop::KernelLoop(const spec::Loaded& spec, const std::vector<ClassRank>& r
 
 // Gives the kernel the memory and the program.
 std::expected<void, std::string> KernelLoop::connect(std::span<const std::uint8_t> object, Serving* serving,
-                                                     metrics::Fallbacks& fallbacks) {
+                                                     const std::string& other_engine, metrics::Fallbacks& fallbacks) {
     if (!ring_.has_file_table()) return std::unexpected(std::string("the kernel refuses a table of registered files"));
     if (const int error = ring_.share_region(region_.base(), region_.size(), fallbacks); error != 0) {
         return std::unexpected("the kernel does not take " + std::to_string(region_.size() >> 20) +
@@ -213,7 +214,7 @@ std::expected<void, std::string> KernelLoop::connect(std::span<const std::uint8_
     }
     auto program =
         KernelProgram::attach(object, layout_, serving != nullptr ? &serving->layout : nullptr, ring->ring_fd);
-    if (!program) return std::unexpected(program.error());
+    if (!program) return std::unexpected(program.error() + other_engine);
     program_ = std::make_unique<KernelProgram>(std::move(*program));
     return {};
 }

@@ -12,6 +12,7 @@
 #include "bpf-templates/chainio_step.h"
 #include "runtime/engine/files.h"
 #include "runtime/engine/kernel_program.h"
+#include "runtime/engine/option_names.h"
 #include "runtime/engine/priority_queue.h"
 #include "runtime/metrics/counters.h"
 #include "runtime/metrics/fallbacks.h"
@@ -38,6 +39,7 @@ class KernelLoop {
         std::uint32_t spin_us = 0;  // looks for completions that long before it sleeps
         bool huge_pages = true;
         Serving* serving = nullptr;
+        OptionNames names = {};
     };
     struct Ended {
         std::uint32_t flight = 0, outcome = 0, hops = 0;
@@ -83,7 +85,7 @@ class KernelLoop {
                ring::Ring ring);
     static std::expected<Plan, std::string> plan(const spec::Loaded& spec, const Options& options);
     std::expected<void, std::string> connect(std::span<const std::uint8_t> object, Serving* serving,
-                                             metrics::Fallbacks& fallbacks);
+                                             const std::string& other_engine, metrics::Fallbacks& fallbacks);
     const std::uint8_t* frame(std::uint32_t flight, std::uint32_t slot) const;
 
     const ir::Module& module_;

@@ -19,7 +19,6 @@
 namespace chainio::engine {
 namespace {
 
-constexpr const char* kOtherEngine = "; --engine=user runs every call chain";
 constexpr const char* kLoopProgram = "cio_loop_step";
 constexpr std::size_t kLogBytes = std::size_t{256} << 10;
 // As the kernel's own header for the types of BPF's objects names it.
@@ -76,7 +75,7 @@ std::string last_words(const std::vector<char>& log) {
 std::string refused(int error, const std::vector<char>& log) {
     std::string why = "the kernel refuses the kernel engine's program: " + std::string(std::strerror(error));
     if (const std::string words = last_words(log); !words.empty()) why += " (" + words + ")";
-    return why + kOtherEngine;
+    return why;
 }
 
 // Whether the kernel's own types have that name. They can be mapped since Linux 6.16, so in every kernel with the
@@ -150,7 +149,7 @@ std::expected<KernelProgram, std::string> KernelProgram::attach(std::span<const 
     program.object_ = bpf_object__open_mem(object.data(), object.size(), &options);
     if (program.object_ == nullptr) {
         return std::unexpected("the artifact's kernel engine program cannot be opened: " +
-                               std::string(std::strerror(errno)) + kOtherEngine);
+                               std::string(std::strerror(errno)));
     }
     leave_out_other_entries(program.object_);
     bpf_map* ops = bpf_object__find_map_by_name(program.object_, "cio_loop");
@@ -160,8 +159,7 @@ std::expected<KernelProgram, std::string> KernelProgram::attach(std::span<const 
                      (serving == nullptr || set_constants(program.object_, ".rodata.serve", serving, sizeof *serving));
     if (ops_at == nullptr || ops_bytes < sizeof(LoopOps) || !set) {
         return std::unexpected(
-            std::string("the artifact's kernel engine program is not of this version; compile the spec again") +
-            kOtherEngine);
+            std::string("the artifact's kernel engine program is not of this version; compile the spec again"));
     }
     static_cast<LoopOps*>(ops_at)->ring_fd = static_cast<std::uint32_t>(ring_fd);
     if (const int error = bpf_object__load(program.object_); error != 0) {
@@ -170,7 +168,7 @@ std::expected<KernelProgram, std::string> KernelProgram::attach(std::span<const 
     program.link_ = bpf_map__attach_struct_ops(ops);
     if (program.link_ == nullptr) {
         return std::unexpected("the kernel engine's program cannot be attached to the ring: " +
-                               std::string(std::strerror(errno)) + kOtherEngine);
+                               std::string(std::strerror(errno)));
     }
     return program;
 }

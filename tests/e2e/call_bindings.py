@@ -4,6 +4,7 @@ import errno
 import os
 import pathlib
 import pickle
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
@@ -55,6 +56,28 @@ def test_errors_of_files(chainio, app, tree, folder):
     expect("  which had no number", str(pickle.loads(pickle.dumps(chainio.ChainioError("no library")))), "no library")
 
 
+def test_words(chainio, app, tree):
+    """What an error is about is called as Python calls it."""
+    for what, options, text in (
+        ("too many in flight", {"in_flight": 70000}, "[Errno 22] in_flight is at most 65536"),
+        ("too little memory", {"memory": 1}, "[Errno 22] memory is at least 262144 bytes, or 0: as in_flight asks"),
+        ("two engines", {"auto": True, "interpret": True}, "[Errno 22] of interpret, kernel and auto only one can be True"),
+        ("two others", {"kernel": True, "interpret": True}, "[Errno 22] of interpret, kernel and auto only one can be True"),
+        ("too long", {"spin_us": 1 << 30}, "[Errno 22] spin_us is at most 1000000"),
+        ("too much memory", {"memory": 1 << 50}, "[Errno 12] 1073741824 MiB of block memory (memory) and "),
+    ):
+        expect(what, str(raised(lambda: chainio.open(app, **options))), lambda said: said.startswith(text))
+    refused = raised(lambda: chainio.open(app, kernel=True))
+    expect("no kernel engine", refused, lambda error: error is None or str(error).endswith("; the user engine (no kernel=True) runs every call chain"))
+    expect("a path keeps its words", str(raised(lambda: chainio.open("/none/options->x"))), "[Errno 2] cannot read artifact '/none/options->x': No such file or directory")
+    (tree.parent / "two.chain").write_text('files a = "*.a"\nfiles b = "*.b"\n' + "".join(
+        f"chain of_{one}(f: file {one}) -> u64 hops 1 {{ step all(b: block at 0 for 8) {{ return b.uint_le() }} }}\n" for one in "ab"))
+    subprocess.run([BUILD / "bin" / "chainc", tree.parent / "two.chain", "-o", tree.parent / "two.o"], check=True)
+    with chainio.open(tree.parent / "two.o") as handle:
+        expect("which of two classes", str(raised(lambda: handle.file(tree))), "[Errno 22] the artifact has several file classes; give file_class, one of 'a', 'b'")
+        expect("  by the name that it has", handle.call("of_b", f=handle.file(tree, file_class="b")).outcome, "ok")
+
+
 def main():
     library = BUILD / "lib" / "libchainio-call.so.0"
     if not library.exists():
@@ -65,6 +88,7 @@ def main():
     import chainio
     with built() as (folder, app, tree, _):
         test_errors_of_files(chainio, app, tree, folder)
+        test_words(chainio, app, tree)
     return runs.ended()
 
 

@@ -162,6 +162,11 @@ def _text(said):
     return said.decode(errors="backslashreplace")
 
 
+def _in_python(said):
+    """The same about options, which are called otherwise in C."""
+    return said.replace("no CHAINIO_KERNEL_ENGINE", "no kernel=True").replace("options->", "")
+
+
 _NO_ROW = object()
 
 
@@ -187,10 +192,13 @@ class App:
         flags = (1 if interpret else 0) | (8 if kernel else 0) | (16 if auto else 0)
         options = _Options(size=ctypes.sizeof(_Options), in_flight=self._capacity, max_files=_size("max_files", max_files),
                            memory=_size("memory", memory, 64), flags=flags, spin_us=_size("spin_us", spin_us))
+        if (interpret or auto) and kernel or interpret and auto:
+            raise _refusal(errno.EINVAL, "of interpret, kernel and auto only one can be True")
         handle = ctypes.c_void_p()
         result = self._lib.chainio_open(_path(artifact), ctypes.byref(options), ctypes.byref(handle))
         if result < 0:
-            raise _refusal(-result, _text(self._lib.chainio_error(None)))
+            said = _text(self._lib.chainio_error(None))
+            raise _refusal(-result, _in_python(said) if -result in (errno.EINVAL, errno.ENOMEM) else said)
         self._handle = handle
 
     def __enter__(self):
@@ -228,7 +236,7 @@ class App:
     @property
     def engine(self):
         with self._lock:
-            return _text(self._lib.chainio_describe(self._held()))
+            return _in_python(_text(self._lib.chainio_describe(self._held())))
 
     def file(self, path, file_class=None, direct=None):
         """Opens a file; `file_class` may be left out when the artifact has one. `direct` overrides what the class says."""

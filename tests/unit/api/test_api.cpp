@@ -130,7 +130,8 @@ TEST(Api, RunsChainsAndCountsThem) {
     EXPECT_STREQ(chainio_error(app.handle), "there is no file class 'kep'; did you mean 'kept'?");
     EXPECT_EQ(chainio_file_open(app.handle, "kept", file.path().c_str(), 3, &b), -EINVAL);
     EXPECT_EQ(chainio_file_open(app.handle, nullptr, file.path().c_str(), 0, &b), -EINVAL);
-    EXPECT_STREQ(chainio_error(app.handle), "the artifact has several file classes; name one of 'plain', 'kept'");
+    EXPECT_STREQ(chainio_error(app.handle),
+                 "the artifact has several file classes; give file_class, one of 'plain', 'kept'");
 
     chainio_arg args[4] = {{CHAINIO_FILE, 0, a, nullptr},
                            {CHAINIO_FILE, 0, b, nullptr},

@@ -158,5 +158,21 @@ TEST(ApiErrors, WhichArgumentIsWrongIsSaid) {
     EXPECT_STREQ(chainio_error(app.handle), "there is no such call chain");
 }
 
+TEST(ApiErrors, OptionsAreCalledAsInC) {
+    const auto& artifact = machine_artifact();
+    const auto refused = [&](std::uint64_t memory, std::uint32_t flags) {
+        const chainio_options options{sizeof options, 0, 0, memory, flags, 0};
+        chainio_handle* handle = nullptr;
+        const int result = chainio_open_bytes(artifact.data(), artifact.size(), &options, &handle);
+        chainio_close(handle);
+        return result == 0 ? std::string() : chainio_error(nullptr);
+    };
+    const std::string memory = refused(std::uint64_t{1} << 50, 0);
+    EXPECT_TRUE(memory.starts_with("1073741824 MiB of block memory (options->memory) and ")) << memory;
+    const std::string kernel = refused(0, CHAINIO_KERNEL_ENGINE);
+    if (!kernel.contains("the kernel engine needs")) GTEST_SKIP() << "this kernel has the kernel engine";
+    EXPECT_TRUE(kernel.ends_with("; the user engine (no CHAINIO_KERNEL_ENGINE) runs every call chain")) << kernel;
+}
+
 }  // namespace
 }  // namespace chainio::tests
