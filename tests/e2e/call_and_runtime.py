@@ -98,6 +98,12 @@ def test_call(app, tree, keys, folder):
     (folder / "keys").write_text("0\thex:0000\n504\thex:01\n")
     expect("two parameters a line", call("piece", "--file", tree, "--keys", folder / "keys", "--output", "hex", "--quiet")[:2],
            (0, "".join(f"{k}\tok\t{tree.read_bytes()[o:o + 16].hex()}\n" for k, o in (("0\thex:0000", 0), ("504\thex:01", 504)))))
+    noted = lambda many: (f"note: {many} of the keys that were not found end{'s' if many == 1 else ''} with a carriage return, as lines of Windows do; "
+                          "it is a part of the key (`tr -d '\\r'` removes it)\n")
+    for what, lines, many in (("none", "ab\n\0\0\n", 0), ("one", "ab\r\n\0\0\ncd\n", 1), ("all", "ab\r\ncd\r\n", 2)):
+        for way in ((), ("--json",)):
+            expect(f"a note of keys from Windows: {what} {way}", call("piece", "--file", tree, "--at", 0, "--keys", "-", *way, stdin=lines)[2],
+                   lambda err: err.startswith(noted(many)) if many else "carriage" not in err)
     code, out, _ = call("piece", "--file", tree, "--at", 0, "--keys", "-", "--output", "hex", "--quiet", stdin="ab\n\ncd\r\n")
     expect("bytes are taken as they are, line by line", (code, [line.split("\t")[:2] for line in out.split("\n")]),
            (1, [["ab", "not_found"], ["", "ok"], ["cd"], ["", "not_found"], [""]]))  # reading text, Python ends a line at the \r too

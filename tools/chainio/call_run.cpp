@@ -317,6 +317,7 @@ class Call {
     void print(const Result& result, const std::string* line, const std::string& origin = {}) {
         const bool ok = result.outcome == CIO_OK;
         failed_ += !ok;
+        if (line != nullptr && result.outcome == CIO_NOT_FOUND && line->ends_with('\r')) carriage_returns_++;
         std::string text;
         if (options_.json) {
             text = result_json(module(), *chain_, result, line, origin) + "\n";
@@ -348,6 +349,11 @@ class Call {
     }
 
     void report(double seconds) {
+        if (carriage_returns_ != 0 && !options_.quiet)
+            fmt::print(stderr,
+                       "note: {} of the keys that were not found end{} with a carriage return, as lines of Windows do; "
+                       "it is a part of the key (`tr -d '\\r'` removes it)\n",
+                       carriage_returns_, carriage_returns_ == 1 ? "s" : "");
         if (options_.json) {
             if (!options_.keys.empty() || options_.summary) {
                 fmt::print("{{\"summary\": {}}}\n", summary_json(*engine_, chain_index_, seconds));
@@ -378,7 +384,8 @@ class Call {
     std::vector<std::size_t> from_keys_;  // parameters that each line of keys gives
     std::deque<Waiting> window_;
     std::uint64_t printed_ = 0, failed_ = 0;
-    int lost_ = 0;  // errno of the first result that could not be written
+    std::uint64_t carriage_returns_ = 0;  // at the end of keys that were not found
+    int lost_ = 0;                        // errno of the first result that could not be written
     Clock::time_point last_progress_{};
     bool progress_shown_ = false;
 };
