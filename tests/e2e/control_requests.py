@@ -120,6 +120,11 @@ def test_bytes(spec, folder):
     expect("too many", error(path, request("given", key="123456789")), "'123456789' for parameter 'key': it is longer than 8 bytes")
     for wrong in (5, {"hex": 5}, {"hex": "00", "more": 1}, None):
         expect(f"refused: {wrong!r}", error(path, request("given", key=wrong)), "parameter 'key': a string or {\"hex\": \"…\"} is wanted")
+    for digits, why in (("0", "hexadecimal bytes come in pairs of digits"), ("0g", "it has a character that is no hexadecimal digit"), ("00" * 9, "it is longer than 8 bytes")):
+        expect(f"refused: {digits} as it was sent", error(path, request("given", key={"hex": digits})), f"'{digits}' for parameter 'key': {why}")
+    for text, number in (("0", 0), ("0x0", 0), ("1", 1)):
+        expect(f"a string for an integer: {text}", ask(path, request("first", n=text))[0].get("outcome"), "short_read" if number else "ok")
+    expect("a large one", error(path, request("first", n="18446744073709551616")), "'18446744073709551616' for parameter 'n': it does not fit 64 bits")
     for wrong in (1 << 64, 1.5, True):
         expect(f"refused: {wrong!r}", error(path, request("first", n=wrong)), "parameter 'n': an integer of at most 64 bits is wanted")
     expect("refused: a chain that is no word", error(path, {"chain": 5}), '"chain" is the name of a chain, as a string')

@@ -72,12 +72,13 @@ std::expected<engine::Argument, std::string> file_argument(const ir::Module& mod
 
 std::expected<tool::Value, std::string> value_of(const ir::Param& param, const Json& given) {
     const bool is_scalar = param.kind == ir::Param::Kind::scalar;
+    // Who has but the 53 bits of a double for its numbers gives larger ones so.
     if (is_scalar && given.is_string()) return tool::parse_value(param, given.get<std::string>());
     if (is_scalar && given.is_number_integer()) return tool::parse_value(param, given.dump());
     // A string is its own bytes, whatever it begins with: who passes on what others have sent need not look at it.
     if (!is_scalar && given.is_string()) return tool::bytes_value(param, given.get_ref<const std::string&>());
     if (!is_scalar && given.is_object() && given.size() == 1 && given.contains("hex") && given["hex"].is_string())
-        return tool::parse_value(param, "hex:" + given["hex"].get<std::string>());
+        return tool::hex_value(param, given["hex"].get_ref<const std::string&>());
     return std::unexpected(fmt::format("parameter '{}': {} is wanted", param.name,
                                        is_scalar ? "an integer of at most 64 bits" : "a string or {\"hex\": \"…\"}"));
 }

@@ -28,6 +28,20 @@ int hex_digit(char c) {
     return -1;
 }
 
+// `text` is how they were given.
+std::expected<std::vector<std::uint8_t>, std::string> parse_hex(const ir::Param& param, std::string_view digits,
+                                                                std::string_view text) {
+    if (digits.size() % 2 != 0) return wrong(param, text, "hexadecimal bytes come in pairs of digits");
+    std::vector<std::uint8_t> bytes;
+    for (std::size_t i = 0; i < digits.size(); i += 2) {
+        const int high = hex_digit(digits[i]), low = hex_digit(digits[i + 1]);
+        if (high < 0 || low < 0) return wrong(param, text, "it has a character that is no hexadecimal digit");
+        bytes.push_back(static_cast<std::uint8_t>(high * 16 + low));
+    }
+    if (bytes.size() > param.max) return wrong(param, text, fmt::format("it is longer than {} bytes", param.max));
+    return bytes;
+}
+
 std::string type_name(const ir::Param& param) { return fmt::format("{}{}", param.is_signed ? "i" : "u", param.bits); }
 
 }  // namespace
@@ -53,19 +67,9 @@ std::expected<std::uint64_t, std::string> parse_scalar(const ir::Param& param, s
 }
 
 std::expected<std::vector<std::uint8_t>, std::string> parse_bytes(const ir::Param& param, std::string_view text) {
-    std::vector<std::uint8_t> bytes;
-    if (text.starts_with("hex:")) {
-        const std::string_view digits = text.substr(4);
-        if (digits.size() % 2 != 0) return wrong(param, text, "hexadecimal bytes come in pairs of digits");
-        for (std::size_t i = 0; i < digits.size(); i += 2) {
-            const int high = hex_digit(digits[i]), low = hex_digit(digits[i + 1]);
-            if (high < 0 || low < 0) return wrong(param, text, "it has a character that is no hexadecimal digit");
-            bytes.push_back(static_cast<std::uint8_t>(high * 16 + low));
-        }
-    } else {
-        if (text.starts_with("text:")) text.remove_prefix(5);
-        bytes.assign(text.begin(), text.end());
-    }
+    if (text.starts_with("hex:")) return parse_hex(param, text.substr(4), text);
+    if (text.starts_with("text:")) text.remove_prefix(5);
+    std::vector<std::uint8_t> bytes(text.begin(), text.end());
     if (bytes.size() > param.max) return wrong(param, text, fmt::format("it is longer than {} bytes", param.max));
     return bytes;
 }
@@ -75,6 +79,12 @@ std::expected<Value, std::string> bytes_value(const ir::Param& param, std::strin
     Value value;
     value.bytes.assign(text.begin(), text.end());
     return value;
+}
+
+std::expected<Value, std::string> hex_value(const ir::Param& param, std::string_view digits) {
+    auto bytes = parse_hex(param, digits, digits);
+    if (!bytes) return std::unexpected(bytes.error());
+    return Value{.scalar = 0, .bytes = std::move(*bytes)};
 }
 
 std::expected<Value, std::string> parse_value(const ir::Param& param, std::string_view text) {

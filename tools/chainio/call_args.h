@@ -22,6 +22,8 @@ std::expected<std::uint64_t, std::string> parse_scalar(const ir::Param& param, s
 std::expected<std::vector<std::uint8_t>, std::string> parse_bytes(const ir::Param& param, std::string_view text);
 // These bytes, whatever they begin with.
 std::expected<Value, std::string> bytes_value(const ir::Param& param, std::string_view text);
+// The bytes that these digits say.
+std::expected<Value, std::string> hex_value(const ir::Param& param, std::string_view digits);
 std::expected<Value, std::string> parse_value(const ir::Param& param, std::string_view text);
 
 // What the words behind `chainio call` say: artifact and chain, then parameters by name.
