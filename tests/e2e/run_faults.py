@@ -86,7 +86,7 @@ def test_artifact(folder):
     opened = next(index for index, call in enumerate(made) if call.name == "openat" and '"good.o"' in call.line)
     first = next(call for call in made[opened:] if call.name == "pread64")
     done = subprocess.run([*command[:4], *first.fails_with("EIO"), *command[4:]], env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
-    expect("an artifact of which nothing can be read", (done.returncode, done.stderr), (1, b"chainio run: cannot read the spec `good.o`: Input/output error\n"))
+    expect("an artifact of which nothing can be read", (done.returncode, done.stderr), (3, b"chainio run: cannot read the spec `good.o`: Input/output error\n"))
 
 
 def test_helper(folder):

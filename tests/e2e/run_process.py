@@ -183,10 +183,10 @@ def test_refusals(folder):
            lambda r: r[:2] == (1, b"") and "broken.chain:2:17: error[CH0104]" in r[2] and "^\n" in r[2] and "was not started" in r[2])
     done = folder.run(["--spec", "std/sqlite_shado.chain"], ["echo", "started"])
     expect("a spec that is not there", (done.returncode, done.stdout, done.stderr.decode()),
-           lambda r: r[:2] == (1, b"") and "did you mean `std/sqlite_shadow.chain`?" in r[2])
+           lambda r: r[:2] == (3, b"") and "did you mean `std/sqlite_shadow.chain`?" in r[2])
     (folder.path / "call\n.o").write_bytes((folder.path / "good.o").read_bytes())
     (folder.path / "bro\x1bken.chain").write_text("broken\n")
-    for options, program, says, code in ((["--spec", "no\n\x1b[31m.chain"], "echo", "there is no spec `no\\x0a\\x1b[31m.chain`: looked at no\\x0a\\x1b[31m.chain, ", 1),
+    for options, program, says, code in ((["--spec", "no\n\x1b[31m.chain"], "echo", "there is no spec `no\\x0a\\x1b[31m.chain`: looked at no\\x0a\\x1b[31m.chain, ", 3),
                                          (["--spec", "call\n.o", "--param", "SIZE=1"], "echo", "`call\\x0a.o` is compiled already, with its parameters; --param goes with a source\n", 2),
                                          (["--spec", "bro\x1bken.chain"], "ec\x1bho", "ec\\x1bho: command not found\n", 127),
                                          (["--spec", "bro\x1bken.chain"], "echo", "`bro\\x1bken.chain` does not compile; echo was not started\n", 1),
@@ -235,7 +235,7 @@ def test_refusals(folder):
     expect("the most in flight", folder.run(["--spec", "good.o", "--quiet", "--in-flight", "1024"], ["echo", "started"]).stderr, b"")
     done = folder.run(["--spec", "std/sqlite"], ["echo", "started"])
     expect("a spec without its ending", (done.returncode, done.stdout, done.stderr.decode()),
-           lambda r: r[:2] == (1, b"") and "did you mean `std/sqlite.chain`?" in r[2])
+           lambda r: r[:2] == (3, b"") and "did you mean `std/sqlite.chain`?" in r[2])
 
 
 def test_interpreted(folder):
@@ -267,7 +267,7 @@ def test_plain(folder, spec):
     done = folder.run([*spec, "--library", "/nonexistent.so"], ["sh", "-c", "echo plain; exit 4"])
     expect("without the library", (done.returncode, done.stdout, done.stderr), lambda r: r[:2] == (4, b"plain\n") and b"runs plain: there is no libchainio.so" in r[2])
     done = folder.run(["--spec", folder.path], ["true"])
-    expect("a directory as a spec", (done.returncode, done.stderr), lambda r: r[0] == 1 and b"is a directory, and no spec: name the .chain file in it" in r[1])
+    expect("a directory as a spec", (done.returncode, done.stderr), lambda r: r[0] == 3 and b"is a directory, and no spec: name the .chain file in it" in r[1])
     (folder.path / "text.so").write_text("no library")
     done = folder.run([*spec, "--library", "text.so"], ["sh", "-c", "echo plain; exit 4"])
     expect("a library that is none", (done.returncode, done.stdout, done.stderr),

@@ -22,7 +22,8 @@ SPEC is an artifact of chainc, a .chain or .yaml source, or the name of one in a
 std/sqlite.chain. What it is compiled to is kept in $XDG_CACHE_HOME/chainio.
 The program has its terminal, its standard input and output and its signals as ever; chainio ends as the program does.
 When something of ours is missing it runs plain, and one line says why.
-Exit code: the program's; 1 the spec is wrong; 2 usage; 3 --strict refuses; 126 and 127 the program cannot be executed.)";
+Exit code: the program's; 1 the spec is wrong; 2 usage; 3 it cannot be read, or --strict refuses; 126 and 127 the
+program cannot be executed.)";
 
 struct RunGiven {
     run::RunOptions options;

@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostSpec = 64 << 20;
+constexpr int kUnreadable = 3;  // the exit code, as of chainc
 
 std::unexpected<SpecError> refused(int exit_code, std::string_view message) {
     return std::unexpected(SpecError{true, exit_code, diag::escaped(message)});
@@ -37,10 +38,11 @@ std::expected<std::string, SpecError> locate(const SpecRequest& request, const s
     if (const auto folder =
             std::ranges::find_if(places, [&](const auto& place) { return fs::is_directory(place, none); });
         folder != places.end())
-        return refused(1, fmt::format("`{}` is a directory, and no spec: name the .chain file in it", *folder));
+        return refused(kUnreadable,
+                       fmt::format("`{}` is a directory, and no spec: name the .chain file in it", *folder));
     std::string message = fmt::format("there is no spec `{}`: looked at {}", request.name, fmt::join(places, ", "));
     if (const std::string meant = chainc::meant_spec(request.name, stdlib); !meant.empty()) message += "; " + meant;
-    return refused(1, message);
+    return refused(kUnreadable, message);
 }
 
 // What the compiler has read; nothing when that cannot be told again later.
@@ -120,14 +122,14 @@ bool has_shadow_chains(const spec::Loaded& loaded) {
 std::expected<Spec, SpecError> load_found(const SpecRequest& request, const std::string& path,
                                           const std::string& stdlib) {
     auto begin = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!begin) return refused(1, fmt::format("cannot read the spec `{}`: {}", path, std::strerror(errno)));
+    if (!begin) return refused(kUnreadable, fmt::format("cannot read the spec `{}`: {}", path, std::strerror(errno)));
     struct stat status{};
     const bool regular = ::fstat(begin.get(), &status) == 0 && S_ISREG(status.st_mode);
     // A pipe can be read once, and the compiler has another standard input.
     const bool is_text = !regular || descriptor_named(path) == 0;
     char magic[4] = {};
     const ssize_t got = regular ? ::pread(begin.get(), magic, sizeof magic, 0) : 0;
-    if (got < 0) return refused(1, fmt::format("cannot read the spec `{}`: {}", path, std::strerror(errno)));
+    if (got < 0) return refused(kUnreadable, fmt::format("cannot read the spec `{}`: {}", path, std::strerror(errno)));
     const bool is_artifact = got == sizeof magic && std::string_view(magic, 4) ==
                                                         "\x7f"
                                                         "ELF";
@@ -137,7 +139,7 @@ std::expected<Spec, SpecError> load_found(const SpecRequest& request, const std:
         std::optional<std::string> text;
         if (is_text) {
             auto read = read_whole(begin.get(), kMostSpec);
-            if (!read) return refused(1, fmt::format("cannot read the spec `{}`: {}", path, read.error()));
+            if (!read) return refused(kUnreadable, fmt::format("cannot read the spec `{}`: {}", path, read.error()));
             text = std::move(*read);
         }
         begin.reset();
@@ -149,7 +151,7 @@ std::expected<Spec, SpecError> load_found(const SpecRequest& request, const std:
         return refused(2,
                        fmt::format("`{}` is compiled already, with its parameters; --param goes with a source", path));
     auto bytes = read_whole(begin.get(), kMostSpec);
-    if (!bytes) return refused(1, fmt::format("cannot read the spec `{}`: {}", path, bytes.error()));
+    if (!bytes) return refused(kUnreadable, fmt::format("cannot read the spec `{}`: {}", path, bytes.error()));
     auto loaded = load_bytes(*bytes, path, ir::Programs::to_prove);
     if (!loaded) return std::unexpected(std::move(loaded.error()));
     spec.loaded = std::move(*loaded);
