@@ -78,6 +78,14 @@ def test_words(chainio, app, tree):
         expect("  by the name that it has", handle.call("of_b", f=handle.file(tree, file_class="b")).outcome, "ok")
 
 
+def test_inspect(folder):
+    (folder / "one.chain").write_text('files a = "*.a" { header H }\nrecord H { one: u8 }\n'
+                                      "chain c(f: file a) -> u64 hops 2 { state { n: u8 } step s(b: block at 0 for 8) { n = n + f.one  return n } }\n")
+    subprocess.run([BUILD / "bin" / "chainc", folder / "one.chain", "-o", folder / "one.o"], check=True)
+    shown = subprocess.run([BUILD / "bin" / "chainio", "inspect", folder / "one.o"], capture_output=True, text=True).stdout
+    expect("inspect: one byte of each", ("header of 1 byte: one\n" in shown, "steps: s; 1 byte of state\n" in shown), (True, True))
+
+
 def main():
     library = BUILD / "lib" / "libchainio-call.so.0"
     if not library.exists():
@@ -89,6 +97,7 @@ def main():
     with built() as (folder, app, tree, _):
         test_errors_of_files(chainio, app, tree, folder)
         test_words(chainio, app, tree)
+        test_inspect(folder)
     return runs.ended()
 
 

@@ -34,6 +34,8 @@ std::string event_of(const ir::Module& module, const ir::Chain& chain) {
     return "";
 }
 
+std::string in_bytes(std::uint32_t count) { return fmt::format("{} byte{}", count, count == 1 ? "" : "s"); }
+
 void print_files(const ir::Module& module) {
     for (const auto& file : module.files) {
         show("files   {} = \"{}\"", file.name, file.pattern);
@@ -43,7 +45,7 @@ void print_files(const ir::Module& module) {
         if (!file.root.empty()) show(" root \"{}\"", file.root);
         if (!file.index.empty()) show(" index \"{}\"", file.index);
         if (file.header_program >= 0)
-            show(" header of {} bytes: {}", file.header_bytes, fmt::join(file.header_fields, ", "));
+            show(" header of {}: {}", in_bytes(file.header_bytes), fmt::join(file.header_fields, ", "));
         show("\n");
     }
 }
@@ -71,7 +73,7 @@ void print_chains(const spec::Loaded& spec) {
             show(" in class {}", module.classes[static_cast<std::size_t>(chain.priority_class)].name);
         show("\n        steps:");
         for (const auto& step : chain.steps) show(" {}", step.name);
-        show("; {} bytes of state\n", chain.state_bytes);
+        show("; {} of state\n", in_bytes(chain.state_bytes));
     }
 }
 
