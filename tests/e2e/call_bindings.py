@@ -78,6 +78,25 @@ def test_words(chainio, app, tree):
         expect("  by the name that it has", handle.call("of_b", f=handle.file(tree, file_class="b")).outcome, "ok")
 
 
+def test_misuse(chainio, app, tree):
+    with chainio.open(app) as handle:
+        index = handle.file(tree)
+        for what, call, kind, text in (
+            ("a parameter that is misspelt", lambda: handle.call("lookup", index=index, kye=42), TypeError, "chain 'lookup' has no parameter 'kye'; did you mean 'key'?"),
+            ("one that is another", lambda: handle.call("lookup", index=index, colour=42), TypeError,
+             "chain 'lookup' has no parameter 'colour'; the parameters are index, key"),
+            ("one that is no text", lambda: list(handle.map("lookup", [{3: 4}])), TypeError, "chain 'lookup' has no parameter '3'; the parameters are index, key"),
+            ("a truth for an integer", lambda: handle.call("lookup", index=index, key=True), TypeError,
+             "parameter 'key' of chain 'lookup': True is no integer; an integer is wanted, such as 42"),
+            ("no row in flight", lambda: list(handle.map("lookup", [{"index": index, "key": 42}], in_flight=0)), ValueError,
+             "in_flight: with 0 rows in flight none is run; give 1 or more, or None for as many as the artifact was opened with"),
+        ):
+            error = raised(call)
+            expect(what, (type(error), str(error)), (kind, text))
+        for many in (1, 1000, None):
+            expect(f"{many} in flight", [result.value for _, result in handle.map("lookup", [{"index": index, "key": 42}] * 3, in_flight=many)], [294] * 3)
+
+
 def test_inspect(folder):
     (folder / "one.chain").write_text('files a = "*.a" { header H }\nrecord H { one: u8 }\n'
                                       "chain c(f: file a) -> u64 hops 2 { state { n: u8 } step s(b: block at 0 for 8) { n = n + f.one  return n } }\n")
@@ -97,6 +116,7 @@ def main():
     with built() as (folder, app, tree, _):
         test_errors_of_files(chainio, app, tree, folder)
         test_words(chainio, app, tree)
+        test_misuse(chainio, app, tree)
         test_inspect(folder)
     return runs.ended()
 

@@ -11,6 +11,7 @@ import collections
 import collections.abc
 import ctypes
 import ctypes.util
+import difflib
 import errno
 import functools
 import itertools
@@ -112,6 +113,8 @@ _Chain = collections.namedtuple("_Chain", "number params bits signed")
 def _scalar(chain, param, value):
     """The value, when the parameter can hold it: what is cut off here the library would never see."""
     try:
+        if isinstance(value, bool):  # Python's are integers, though none is meant
+            raise TypeError
         value = operator.index(value)  # which integers of other libraries have, too
     except TypeError:
         raise TypeError(f"parameter '{param.name}' of chain '{chain}': {value!r:.80} is no integer; an integer is wanted, such as 42") from None
@@ -132,6 +135,11 @@ def _bytes(chain, param, value):
     if view.nbytes >> 32:
         raise OverflowError(f"parameter '{param.name}' of chain '{chain}': {view.nbytes} bytes are too many")
     return value if isinstance(value, bytes) else bytes(view)
+
+
+def _meant(word, names):
+    near = difflib.get_close_matches(str(word), names, 1)
+    return f"did you mean '{near[0]}'?" if near else f"the parameters are {', '.join(names)}" if names else "there are no parameters"
 
 
 def _size(name, value, bits=32):
@@ -273,9 +281,10 @@ class App:
         chain = self._chain(name)
         if not isinstance(values, collections.abc.Mapping):
             raise TypeError(f"a row of chain '{name}' is a dict of its parameters, not {values!r:.80}")
-        unknown = set(values) - {param.name for param in chain.params}
-        if unknown:
-            raise TypeError(f"chain '{name}' has no parameter '{unknown.pop()}'")
+        names = [param.name for param in chain.params]
+        for given in values:
+            if given not in names:
+                raise TypeError(f"chain '{name}' has no parameter '{given}'; {_meant(given, names)}")
         args = (_Arg * max(1, len(chain.params)))()
         for arg, param in zip(args, chain.params):
             if param.name not in values:
@@ -314,7 +323,9 @@ class App:
     def map(self, name, rows, in_flight=None):
         """Runs the chain for each row (a dict of parameters), many at once; yields (row, Result) as they end. A loop that is left
         early, or ended by an error, cancels the chains that have not ended. Amid the loop other chains may be called and mapped."""
-        limit = min(_size("in_flight", in_flight or 0) or self._capacity, self._capacity)
+        limit = self._capacity if in_flight is None else min(_size("in_flight", in_flight), self._capacity)
+        if not limit:
+            raise ValueError("in_flight: with 0 rows in flight none is run; give 1 or more, or None for as many as the artifact was opened with")
         return self._run_all(name, iter(rows), limit)
 
     def _run_all(self, name, rows, limit):
