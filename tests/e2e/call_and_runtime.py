@@ -210,6 +210,10 @@ def test_runtime(app, tree, folder):
                        (("--interface", "none"), "auto: the kernel engine is not tried with --interface")):
         expect(f"why the user engine runs: {words[0]}", run("--spec", app, "--check", *words, tool="chainio-runtime"),
                lambda r, why=why: r[0] == 0 and r[1].count(f"user engine ({why});") == 3)
+    code, out, _ = run("--spec", app, "--check", tool="chainio-runtime")
+    expect("why the user engine runs, once", (out.count("user engine (auto: the last line says why);"), out.count("; auto: "), out.splitlines()[-1].startswith("user engine: ")), (3, 1, True))
+    reason = out.splitlines()[-1].split("; auto: ")[1]
+    expect("  and in JSON, which has no such line", run("--spec", app, "--check", "--json", tool="chainio-runtime")[1].count(reason), 3)
     expect("a file and a port that are right", run("--spec", app, "--check", "--file", f"pages={tree}", tool="chainio-runtime")[0], 0)
     for what, words, code, part in (("a file that is not there", ("--file", f"pages={folder / 'none'}"), 3, "No such file or directory"),
                                     ("another class", ("--file", f"page={tree}"), 2, "there is no file class 'page'; did you mean 'pages'?"),

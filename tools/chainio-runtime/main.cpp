@@ -97,9 +97,10 @@ int run(const Options& options) {
             return fail(looked.error().code, looked.error().message);
     }
 
-    const std::string why =
-        kernel ? "kernel engine (as asked)"
-               : fmt::format("user engine ({})", tries(options) ? (*edition)->engine->choice() : why_untried(options));
+    // The table's last line has the reason once, and JSON has no such line.
+    const std::string chosen = options.json ? (*edition)->engine->choice() : "auto: the last line says why";
+    const std::string why = kernel ? "kernel engine (as asked)"
+                                   : fmt::format("user engine ({})", tries(options) ? chosen : why_untried(options));
     const std::string no_ring = ring ? std::string() : ring.error();
     const auto rows = plan_of(**edition, why, (*edition)->engine->choosing(), no_ring);
     if (options.json) {
