@@ -108,6 +108,24 @@ chain begins(f: file data, n: u64) -> u8 { step s(r: Behind at n for 512 in f) {
 # The records' places: a good one, some in front of the record or of all, some behind the block, one between 0 and the gap's.
 STORED = [40, 2**64 - 8, 2**64 - 1, 2**64 - 3, 2**63, 600, 9, 4]
 
+# The order of a chain's reads, and what becomes of those that are queued when it ends.
+ORDER = """
+files data = "*.x"
+chain order(f: file data, n: u64) -> bytes(max 64) hops 16 {
+  step s(w: block at 0 for 8 in f) {
+    next leaf at 8 for 8 tag 1
+    next leaf at 16 for 8 tag 2
+    goto leaf at 24 for 8 tag 3
+  }
+  step leaf(w: block) {
+    emit block.tag as u8
+    if block.tag == n { return }
+    if block.tag < 3 { goto leaf at 32 for 8 tag block.tag + 10 }
+  }
+  done { emit 99 as u8 }
+}
+"""
+
 
 def little(width, *numbers):
     return {"bytes": {"hex": b"".join(number.to_bytes(width, "little") for number in numbers).hex()}}
@@ -166,6 +184,27 @@ def places_cases():
     return cases
 
 
+def order_cases():
+    # 11 and 12 are what the first two leaves went to. 99: the end of a chain that did not return.
+    whole = [1, 2, 3, 11, 12]
+    return {"order": {0: little(1, *whole, 99), **{last: little(1, *whole[:whole.index(last) + 1]) for last in whole}}}
+
+
+def called(folder):
+    """The same order by an engine, whose reads come as the disk gives them."""
+    subprocess.run([BUILD / "bin" / "chainc", folder / "order.chain", "-o", folder / "order.o"], check=True)
+    (folder / "many.x").write_bytes(bytes(64))
+    failed = 0
+    for ways in ((), ("--no-ring",), ("--direct", "--spin", "1")):
+        for last, expected in order_cases()["order"].items():
+            done = subprocess.run([BUILD / "bin" / "chainio", "call", folder / "order.o", "order", "--file", folder / "many.x", "--n", str(last),
+                                   "--output", "hex", "--quiet", *ways], capture_output=True, text=True)
+            if done.stdout != expected["bytes"]["hex"] + "\n":
+                print(f"failed: order {last} {ways}: {done.stdout}{done.stderr}")
+                failed = 1
+    return failed
+
+
 def run(folder, name, spec, data, cases):
     """How many of the cases do not hold in all engines."""
     (folder / f"{name}.chain").write_text(spec)
@@ -189,6 +228,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="chainio-spec-meanings-") as name:
         folder = pathlib.Path(name)
         failed = run(folder, "exact", EXACT, bytes(i % 256 for i in range(512)), exact_cases())
+        failed += run(folder, "order", ORDER, bytes(64), order_cases()) + called(folder)
         failed += run(folder, "places", PLACES, places_data(), places_cases())
         sys.exit(1 if failed else 0)
 
