@@ -126,6 +126,22 @@ chain order(f: file data, n: u64) -> bytes(max 64) hops 16 {
 }
 """
 
+# What the seed of a hash does. `n` is where the bytes are cut in two.
+SEEDS = """
+files data = "*.x"
+chain crc_goes_on(f: file data, n: u64) -> bool {
+  step s(w: block at 0 for 64 in f) { return crc32c(w[n..], crc32c(w[0..n])) == crc32c(w) }
+}
+chain fnv_goes_on(f: file data, n: u64) -> bool {
+  step s(w: block at 0 for 64 in f) { return fnv1a(w[n..], fnv1a(w[0..n])) == fnv1a(w) }
+}
+chain fnv_goes_on_so(f: file data, n: u64) -> bool {
+  step s(w: block at 0 for 64 in f) { return fnv1a(w[n..], fnv1a(w[0..n]) ^ 0xcbf29ce484222325) == fnv1a(w) }
+}
+chain fnv_of_nothing(f: file data, n: u64) -> u64 { step s(w: block at 0 for 64 in f) { return fnv1a(w[0..0], n) } }
+chain xxh_of_nothing(f: file data, n: u64) -> u64 { step s(w: block at 0 for 64 in f) { return xxh64(w[0..0], n) } }
+"""
+
 
 def little(width, *numbers):
     return {"bytes": {"hex": b"".join(number.to_bytes(width, "little") for number in numbers).hex()}}
@@ -190,6 +206,18 @@ def order_cases():
     return {"order": {0: little(1, *whole, 99), **{last: little(1, *whole[:whole.index(last) + 1]) for last in whole}}}
 
 
+def seeds_cases():
+    yes, no, basis = {"value": 1}, {"value": 0}, 0xcbf29ce484222325
+    return {
+        "crc_goes_on": {n: yes for n in (0, 1, 8, 63, 64)},
+        "fnv_goes_on": {n: no for n in (0, 1, 8, 63, 64)},
+        "fnv_goes_on_so": {n: yes for n in (0, 1, 8, 63, 64)},
+        "fnv_of_nothing": {n: {"value": basis ^ n} for n in (0, 1, basis)},
+        # As the reference implementation (xxhsum) has them.
+        "xxh_of_nothing": {0: {"value": 0xef46db3751d8e999}, 1: {"value": 0xd5afba1336a3be4b}},
+    }
+
+
 def called(folder):
     """The same order by an engine, whose reads come as the disk gives them."""
     subprocess.run([BUILD / "bin" / "chainc", folder / "order.chain", "-o", folder / "order.o"], check=True)
@@ -229,6 +257,7 @@ def main():
         folder = pathlib.Path(name)
         failed = run(folder, "exact", EXACT, bytes(i % 256 for i in range(512)), exact_cases())
         failed += run(folder, "order", ORDER, bytes(64), order_cases()) + called(folder)
+        failed += run(folder, "seeds", SEEDS, bytes(range(1, 65)), seeds_cases())
         failed += run(folder, "places", PLACES, places_data(), places_cases())
         sys.exit(1 if failed else 0)
 
