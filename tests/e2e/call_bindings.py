@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""What programs in C and Python tell errors by."""
+"""What programs in C and Python tell errors by, and that those of the documents run as they are printed."""
 import errno
 import os
 import pathlib
 import pickle
+import re
+import shutil
+import struct
 import subprocess
 import sys
 
@@ -105,6 +108,55 @@ def test_inspect(folder):
     expect("inspect: one byte of each", ("header of 1 byte: one\n" in shown, "steps: s; 1 byte of state\n" in shown), (True, True))
 
 
+def blocks(page):
+    """The code blocks of a page, each with its language."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
+
+
+def test_examples(folder):
+    """The programs of docs/runtime.md, as they are printed, over what the README makes."""
+    place = folder / "examples"
+    place.mkdir()
+    tool = lambda *words, **more: subprocess.run(list(map(str, words)), cwd=place, capture_output=True, text=True, timeout=runs.LONGEST, **more)
+    spec = next(text for _, text in blocks("README.md") if text.startswith("files pages"))
+    (place / "app.chain").write_text(spec)
+    commands = next(text for language, text in blocks("README.md") if language == "sh" and "chainc app.chain -o app.bpf.o" in text)
+    path = {**os.environ, "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}"}
+    expect("the README's commands", tool("sh", "-ec", commands, env=path), lambda done: (done.returncode, done.stdout) == (0, "4200\n"))
+
+    page = blocks("docs/runtime.md")
+    ours = {language: text for language, text in page if language in ("c", "python")}
+    if shutil.which("cc"):
+        builds = next(text for language, text in page if language == "sh" and "cc app.c" in text)
+        in_clone = next(line for line in builds.splitlines() if "-rpath" in line)
+        (place / "build").mkdir()
+        (place / "runtime").symlink_to(ROOT / "runtime")
+        (place / "build" / "release").symlink_to(BUILD)
+        (place / "app.c").write_text(ours["c"])
+        done = tool("sh", "-ec", in_clone + " -std=c11 -Wall -Wextra -Wpedantic -Werror")
+        if expect("the C program compiles", (done.returncode, done.stderr), (0, "")):
+            done = tool("./app")
+            expect("  and runs", (done.returncode, sorted(done.stdout.splitlines()), done.stderr), (0, ["41: not_found, 0", "42: ok, 4200", "43: not_found, 0"], ""))
+            (place / "main.idx").unlink()
+            done = tool("./app")
+            expect("  and says what is wrong", (done.returncode, done.stderr), (1, "file 'main.idx' for class 'pages': No such file or directory\n"))
+    else:
+        print("skipped: the C program of docs/runtime.md: there is no cc")
+
+    (place / "get.chain").write_text(next(text for _, text in page if text.startswith("files index")))
+    expect("the spec of two classes", tool(BUILD / "bin" / "chainc", "get.chain", "-o", "get.o").returncode, 0)
+    values = [b"zero", b"one", b"two"]
+    (place / "main.log").write_bytes(b"".join(values))
+    (place / "main.ix").write_bytes(b"".join(struct.pack("<QQ", at, len(value)) for at, value in zip((0, 4, 7), values)))
+    (place / "get.py").write_text(ours["python"])
+    done = tool(sys.executable, "get.py", env={**os.environ, "PYTHONPATH": str(ROOT / "runtime" / "bindings" / "python")})
+    first, *rest = done.stdout.splitlines()
+    expect("the Python program", (done.returncode, first, sorted(rest), done.stderr), (0, "b'one'", ["0 ok b'zero' 2", "1 ok b'one' 2", "2 ok b'two' 2", "3 short_read None 1"], ""))
+    pages = re.findall(r"^CHAINIO_API .*?(chainio_\w+)\(", (ROOT / "runtime" / "bindings" / "include" / "chainio.h").read_text(), re.M)
+    missing = [name for name in pages if not (ROOT / "runtime" / "bindings" / "man" / f"{name}.3").exists()]
+    expect("each function has a man page", (len(pages) > 15, missing), (True, []))
+
+
 def main():
     library = BUILD / "lib" / "libchainio-call.so.0"
     if not library.exists():
@@ -118,6 +170,7 @@ def main():
         test_words(chainio, app, tree)
         test_misuse(chainio, app, tree)
         test_inspect(folder)
+        test_examples(folder)
     return runs.ended()
 
 
