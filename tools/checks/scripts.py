@@ -40,15 +40,15 @@ def with_parts(outcome, log):
     return [outcome, *(Outcome(f"{outcome.name}, a part", "skipped", reason) for reason in left_out)]
 
 
-def run_script(path):
+def run_script(path, suite="e2e", timeout=SCRIPT_SECONDS):
     """Each script has a temporary folder of its own, which is gone afterwards."""
-    scratch = tempfile.mkdtemp(prefix="chainio-e2e-")
+    scratch = tempfile.mkdtemp(prefix=f"chainio-{suite}-")
     os.chmod(scratch, 0o711)  # programs that a test runs as another user pass through it
     env = {**os.environ, "CHAINIO_ROOT": str(ROOT), "CHAINIO_BUILD": str(ROOT / "build" / "release"), "TMPDIR": scratch,
            "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        log = f"e2e/{path.name}.log"
-        return with_parts(one(path.name, [str(path)], log, timeout=SCRIPT_SECONDS, env=env), log)
+        log = f"{suite}/{path.name}.log"
+        return with_parts(one(path.name, [str(path)], log, timeout=timeout, env=env), log)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

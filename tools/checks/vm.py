@@ -6,8 +6,8 @@ import tempfile
 import time
 
 import kernel
-from report import JOBS, LOGS, PATIENCE, ROOT, Outcome, one
-from scripts import with_parts
+from report import JOBS, LOGS, PATIENCE, ROOT, Outcome
+from scripts import run_script
 
 sys.path.insert(0, str(ROOT / "tools" / "vms"))
 import archive  # noqa: E402
@@ -85,11 +85,6 @@ def of_kernel(line, folder, page):
     return outcomes
 
 
-def of_script(name):
-    log = f"vm/{name}.log"
-    return with_parts(one(name, [str(ROOT / "tests" / "vm" / name)], log, SECONDS), log)
-
-
 def vm():
     page = pathlib.Path(matrix.PAGE).read_text()
     (LOGS / "vm").mkdir(parents=True, exist_ok=True)
@@ -104,6 +99,6 @@ def vm():
         with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
             # The newest kernel has most to do: it begins.
             found = pool.map(lambda line: of_kernel(line, folder, page), reversed(archive.LINES))
-            tools = [pool.submit(of_script, name) for name in ("claims_are_compared", "zero_copy", "machines_end", "bench_counts")]
+            tools = [pool.submit(run_script, ROOT / "tests" / "vm" / name, "vm", SECONDS) for name in ("claims_are_compared", "zero_copy", "machines_end", "bench_counts")]
             here = pool.submit(of_host, folder, page)
             return not_compared + here.result() + [outcome for tool in tools for outcome in tool.result()] + [outcome for outcomes in found for outcome in outcomes]
