@@ -54,7 +54,8 @@ Events::Events(const Parts& parts, bool explain)
       passed_(parts.plan.chains.size()),
       last_reads_(shim::kRings * parts.plan.classes.size()),
       opened_for_(parts.plan.classes.size()),
-      missing_(parts.spec.module().files.size()) {
+      missing_(parts.spec.module().files.size()),
+      outcomes_(parts.plan.chains.size(), parts.spec.module().reasons.size()) {
     to_run_.reserve(parts.plan.chains.size());
     for (std::uint32_t i = 0; i < parts.plan.chains.size(); i++) {
         const ChainPlan& chain = parts.plan.chains[i];
@@ -317,6 +318,7 @@ void Events::on_probe(const Message& message) {
 // length says nothing of what the chain has to say of such reads.
 bool Events::run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file, bool is_whole) {
     const std::uint32_t outcome = runner_.run(parts_.plan.chains[chain].chain, event);
+    if (outcome != CIO_OK) outcomes_.add(chain, outcome);
     auto prefetches = outcome == CIO_OK ? runner_.prefetches() : std::span<const cio_prefetch>{};
     if (outcome == CIO_OK && is_whole) parts_.score.learn_length(chain, !prefetches.empty(), event.total);
     if (!prefetches.empty() && file != nullptr && !opens(*file)) prefetches = {};

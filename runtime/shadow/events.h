@@ -10,6 +10,7 @@
 
 #include "runtime/shadow/ahead.h"
 #include "runtime/shadow/inbox.h"
+#include "runtime/shadow/outcomes.h"
 #include "runtime/shadow/process_rings.h"
 #include "runtime/shadow/refusals.h"
 #include "runtime/shadow/runner.h"
@@ -96,6 +97,7 @@ class Events final : public MessageSink {
     void follow_named(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
     void find_wanted(const std::vector<std::uint32_t>& chains);
     void count(const std::string& what);
+    void add_failing(std::vector<std::string>& notes) const;
 
     Parts parts_;
     bool explain_;
@@ -117,6 +119,7 @@ class Events final : public MessageSink {
     };
     std::map<std::uint32_t, Grant> grants_;  // by process
     Refusals refusals_;
+    Outcomes outcomes_;
     std::map<std::string, std::uint64_t> counts_;
     std::map<std::pair<std::string, std::string>, Explained> explained_;  // by what and why
     std::uint64_t not_counted_ = 0, not_explained_ = 0;                   // since there was no room for more

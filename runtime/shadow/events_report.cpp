@@ -115,6 +115,16 @@ void Events::explain(const Message& message, const char* why) {
     }
 }
 
+void Events::add_failing(std::vector<std::string>& notes) const {
+    const ir::Module& module = parts_.spec.module();
+    for (std::uint32_t i = 0; i < parts_.plan.chains.size(); i++) {
+        const shim::ChainStats& stats = parts_.region.stats.chains[i];
+        std::string note = outcomes_.note(i, module.chains[parts_.plan.chains[i].chain].name, stats.events,
+                                          stats.failed, module.reasons);
+        if (!note.empty()) notes.push_back(std::move(note));
+    }
+}
+
 std::vector<std::string> Events::notes() const {
     std::vector<std::string> notes = refusals_.notes();
     const auto times = [](std::uint64_t n) { return n == 1 ? std::string("once") : std::to_string(n) + " times"; };
@@ -129,6 +139,7 @@ std::vector<std::string> Events::notes() const {
     if (const std::uint64_t untold = parts_.files.untold(); untold != 0)
         notes.push_back("what of a file is in memory the kernel tells only its owner and who may write to it (" +
                         times(untold) + "): it is fetched all the same, and no saving is counted");
+    add_failing(notes);
     if (gone_ != 0) notes.push_back("the bytes of a read could not be read again " + times(gone_));
     if (const auto holders = rings_.holders(ProcessRings::uring); holders != 0)
         notes.push_back("a process has set up an io_uring: its operations on it are not seen (" + times(holders) + ")");

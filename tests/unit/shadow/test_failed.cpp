@@ -8,6 +8,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "bpf-templates/chainio_step.h"
+#include "runtime/shadow/outcomes.h"
 #include "tests/support/refused_call.h"
 #include "tests/unit/shadow/asking.h"
 
@@ -50,6 +52,48 @@ chain further on read(data) as r { prefetch r.file at r.offset + r.length for 40
     const auto notes = running.server().report().notes;
     EXPECT_EQ(std::ranges::count(notes, "1 range could not be read (" + path + "): " + std::strerror(EBADF)), 1);
     EXPECT_EQ(running.chain().wasted, 1u) << "of what failed nobody could have read";
+}
+
+// A record that is wrong by one field is told from a chain that has nothing to do by nothing else.
+TEST(Failed, AChainThatFailsAtAllEventsIsToldOfWithTheOutcome) {
+    const Folder folder;
+    const std::string path = folder.write("a.ptr", std::string(std::size_t{64} * kPage, 'x'));
+    Running running(server_of(R"(
+app ahead { files data = "*.ptr" }
+record Page { magic: u8 == 7  next: u32le }
+record Other { magic: u8 == 120  next: u32le }
+chain further on read(data) as r { prefetch r.file at r.record(Page).next for 4096 }
+chain beside on read(data) as r { if r.record(Other).next == 0 { prefetch r.file at 0 for 4096 } }
+)"));
+    tests::Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, path));
+    for (unsigned i = 0; i < 3; i++) ASSERT_TRUE(poster.read(0, path, std::uint64_t{i} * kPage, kPage));
+    ASSERT_TRUE(happens([&] { return running.chain().failed == 3 && running.chain(1).events == 3; }));
+    running.stop();
+    const auto notes = running.server().report().notes;
+    EXPECT_EQ(
+        std::ranges::count(notes, "chain 'further' ended with malformed at 3 of 3 events; `chainio test` shows where"),
+        1);
+    EXPECT_EQ(std::ranges::count_if(notes, [](const std::string& note) { return note.contains("beside"); }), 0);
+}
+
+TEST(Failed, OfSeveralOutcomesTheMostFrequentIsNamed) {
+    constexpr std::uint64_t kRuns = 32;
+    Outcomes outcomes(3, 1);
+    const auto note = [&](std::uint32_t chain, std::uint64_t runs, std::uint64_t failed) {
+        return outcomes.note(chain, "c", runs, failed, {"stale"});
+    };
+    for (unsigned i = 0; i < 20; i++) outcomes.add(0, CIO_USER);
+    for (unsigned i = 0; i < 10; i++) outcomes.add(0, CIO_MALFORMED);
+    EXPECT_EQ(note(0, kRuns, 30),
+              "chain 'c' failed at 30 of 32 events, at 20 of them with stale; `chainio test` shows where");
+    EXPECT_EQ(note(0, kRuns, 29), "") << "one in sixteen may go well, and more are reason to think that it works";
+    EXPECT_EQ(note(1, 2, 2), "chain 'c' failed at 2 of 2 events; `chainio test` shows where")
+        << "of those that the program has run itself the outcome is not known";
+    outcomes.add(2, 0xffffffff);
+    EXPECT_EQ(note(2, 1, 1),
+              "chain 'c' ended with outcomes without a name at its only event; `chainio test` shows where");
+    EXPECT_EQ(note(2, 0, 0), "");
 }
 
 TEST(Failed, OneEventIsNotCalledSeveral) {
