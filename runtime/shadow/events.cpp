@@ -360,7 +360,7 @@ void Events::follow_named(std::uint32_t chain, const cio_prefetch& prefetch, Sha
     const auto name = runner_.name_of(prefetch);
     if (!name || prefetch.target >= parts_.spec.module().files.size()) return parts_.score.dropped(chain);
     const bool beside = prefetch.kind == CIO_PREFETCH_SIBLING;
-    std::uint32_t& missing = missing_[prefetch.target];
+    Missing& missing = missing_[prefetch.target];
     const auto refuse = [&](FileRefusal why) {
         refusals_.add(why, beside ? file->key : prefetch.target, *name);
         if (refusals_.wants_example(why))
@@ -368,11 +368,11 @@ void Events::follow_named(std::uint32_t chain, const cio_prefetch& prefetch, Sha
                 why, beside ? with_ending(file->path, *name) : parts_.files.shown_path(*name, prefetch.target));
         parts_.score.dropped(chain);
     };
-    if (beside && missing >= kMissing && ++missing % kLookedFor != 0) return refuse(FileRefusal::cannot_open);
+    if (beside && missing.times >= kMissing && ++missing.times % kLookedFor != 0) return refuse(missing.why);
     const std::uint64_t now = now_ns();
     auto target = beside ? parts_.files.sibling(*file, *name, prefetch.target, now)
                          : parts_.files.under_root(*name, prefetch.target, now);
-    if (beside) missing = target ? 0 : missing + 1;
+    if (beside) missing = target ? Missing{} : Missing{missing.times + 1, target.error()};
     if (!target) return refuse(target.error());
     if (past_cache_.contains((*target)->key)) {
         not_reached_++;

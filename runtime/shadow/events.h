@@ -109,8 +109,12 @@ class Events final : public MessageSink {
     std::vector<std::uint32_t> passed_;      // by chain: openings while it was quiet
     std::vector<std::uint32_t> last_reads_;  // by ring and class: how much the thread's latest read asked for
     std::vector<std::set<std::uint32_t>> opened_for_;  // by class: those of which chains on openings fetch into it
-    std::vector<std::uint32_t> missing_;               // by class of the module: siblings in a row that were not there
-    std::vector<std::uint32_t> to_run_;                // chains at the event at hand
+    struct Missing {
+        std::uint32_t times = 0;  // siblings in a row that were not there
+        FileRefusal why = FileRefusal::cannot_open;
+    };
+    std::vector<Missing> missing_;       // by class of the module
+    std::vector<std::uint32_t> to_run_;  // chains at the event at hand
     ProcessRings rings_;
     Succession succession_{shim::kRings};
     Unread unread_{shim::kRings};

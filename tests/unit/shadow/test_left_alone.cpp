@@ -307,5 +307,31 @@ chain next on read(lists) as r { when r.length >= 4 { prefetch beside.sibling(r,
     EXPECT_TRUE(says(report, "a file was left alone: the path does not match the class's pattern ('" + other + "')"));
 }
 
+// After some that are not there few are looked for: of the others the report says the same.
+TEST(LeftAlone, ASiblingIsLeftAloneForOneReasonHoweverOftenItIsNamed) {
+    for (const auto& [ending, why] : {std::pair(".idx", "it is not a regular file"),
+                                      std::pair(".ids", "the path does not match the class's pattern"),
+                                      std::pair(".no.idx", "it cannot be opened by its path")}) {
+        const Folder folder;
+        const std::string list = folder.write("a.lst", std::string(100, 'x'));
+        std::filesystem::create_directory(folder.path() + "/a.idx");
+        Running running(server_of(R"(
+app lists { files lists = "*.lst"  files beside = "*.idx" }
+chain next on read(lists) as r { prefetch beside.sibling(r, ")" +
+                                  std::string(ending) + R"(") at 0 for 4096 }
+)"));
+        Poster poster(running.region(), 0);
+        ASSERT_TRUE(poster.opened(0, list));
+        for (unsigned i = 0; i < 20; i++) ASSERT_TRUE(poster.read(0, list, i, 1));
+        EXPECT_TRUE(happens([&] { return running.chain().events == 20; }));
+        running.stop();
+        EXPECT_EQ(running.chain().dropped, 20u);
+        std::vector<std::string> notes = running.server().report().notes;
+        std::erase_if(notes, [](const std::string& note) { return !note.contains("left alone"); });
+        EXPECT_EQ(notes, std::vector<std::string>{std::string("a file was left alone: ") + why + " ('" + folder.path() +
+                                                  "/a" + ending + "')"});
+    }
+}
+
 }  // namespace
 }  // namespace chainio::shadow::test
