@@ -30,5 +30,7 @@ std::expected<std::vector<Site>, std::string> usdt_sites(const ir::Probe& probe,
 std::expected<Site, std::string> function_site(const ir::Probe& probe, std::string_view symbol,
                                                std::span<const std::uint8_t> bytes, const std::string& file);
 std::expected<Site, std::string> system_call_site(const ir::Probe& probe);
+// Empty: the kernel's header did not know it when ChainIO was built.
+std::string_view system_call_name(std::uint64_t number);
 
 }  // namespace chainio::probe

@@ -35,4 +35,9 @@ std::expected<Site, std::string> system_call_site(const ir::Probe& probe) {
                                        near ? fmt::format(", did you mean `{}`?", *near) : ""));
 }
 
+std::string_view system_call_name(std::uint64_t number) {
+    const auto* const found = std::ranges::find(kCalls, number, &std::pair<std::string_view, std::uint32_t>::second);
+    return found == std::end(kCalls) ? std::string_view() : found->first;
+}
+
 }  // namespace chainio::probe

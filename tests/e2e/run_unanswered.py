@@ -166,6 +166,22 @@ def server_killed(folder, spec):
     expect("  leaves no folder", runs.left_overs(run.pid), [])
 
 
+def server_stopped(folder):
+    """A server that somebody has stopped says nothing, and that is why."""
+    run = folder.start(["--spec", "spec.chain"], [sys.executable, "-c", PROGRAM, folder.path / "b.note", "6"], stdin=subprocess.PIPE,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    expect("a server that is stopped: the program has read", run.stdout.readline(), "read\n")
+    until("  it has a server", lambda: runs.servers_of(run.pid))
+    server = runs.servers_of(run.pid)[0]
+    os.kill(server, signal.SIGSTOP)  # ours: started above
+    out, err = run.communicate(timeout=runs.LONGEST)
+    expect("  the run ends as its program", (run.returncode, out), (6, "0\n"))
+    expect("  and says why the server said nothing", [line for line in err.splitlines() if "given up" in line],
+           lambda lines: len(lines) == 1 and re.fullmatch(r"  note: the server was given up \d+ s after the program's end: a signal has stopped it \(SIGSTOP\); what else it had to say is lost", lines[0]))
+    until("  the server is gone", lambda: not is_there(server))
+    expect("  leaves no folder", runs.left_overs(run.pid), [])
+
+
 def main():
     with runs.Folder() as folder:
         (folder.path / "spec.chain").write_text(SPEC)
@@ -174,6 +190,7 @@ def main():
         folder.run(["--spec", "spec.chain", "--quiet"], ["true"])  # into the cache
         for spec in (["spec.chain"], ["spec.o"]):
             server_killed(folder, spec)
+        server_stopped(folder)
         why = silence.why_not()
         if why:
             print(f"skipped: a file system that does not answer: {why}")

@@ -69,6 +69,8 @@ TEST(Sites, SystemCalls) {
     const auto site = found(probe("syscall", "openat", 3));
     EXPECT_EQ(site[0].cost, Cost::system_call);
     EXPECT_EQ(site[0].offset, 257u);
+    EXPECT_EQ(system_call_name(site[0].offset), "openat");
+    EXPECT_EQ(system_call_name(1'000'000), "");
     EXPECT_EQ(refusal(probe("syscall", "opeant")), "there is no system call `opeant`, did you mean `openat`?");
 }
 

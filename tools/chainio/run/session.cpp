@@ -33,6 +33,7 @@
 #include "tools/chainio/run/probes.h"
 #include "tools/chainio/run/program.h"
 #include "tools/chainio/run/report.h"
+#include "tools/chainio/run/stops.h"
 #include "tools/chainio/run/stuck.h"
 
 extern char** environ;
@@ -348,6 +349,11 @@ std::expected<Beside, std::string> start_server(Prepared& made, const RunOptions
 }
 
 std::string given_up(int server, int milliseconds) {
+    if (is_stopped(server))
+        return fmt::format(
+            "the server was given up {} s after the program's end: a signal has stopped it (SIGSTOP); what else it had "
+            "to say is lost",
+            milliseconds / 1000);
     const std::string call = call_of(server);
     return fmt::format(
         "1 call was given up, which had not returned {} s after the program's end: {}; what else the server had to say "

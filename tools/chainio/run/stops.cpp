@@ -31,8 +31,6 @@ char state_of(int process) {
     return name_end != text.npos && name_end + 2 < text.size() ? text[name_end + 2] : '\0';
 }
 
-bool is_stopped(int process) { return state_of(process) == 'T'; }
-
 [[noreturn]] void watch(int program, int stopped) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::setpgid(0, 0);  // what stops or continues the job is not for this one
@@ -43,6 +41,8 @@ bool is_stopped(int process) { return state_of(process) == 'T'; }
 }
 
 }  // namespace
+
+bool is_stopped(int process) { return state_of(process) == 'T'; }
 
 Watcher::Watcher(int program) {
     if (state_of(program) == 0) return;

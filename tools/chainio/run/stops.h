@@ -3,6 +3,9 @@
 
 namespace chainio::run {
 
+// Whether a signal has stopped it, and nothing has continued it since. False where /proc does not say.
+bool is_stopped(int process);
+
 // A process that continues this one as soon as the program is not stopped any more: a stopped process hears of nothing.
 // All signals are blocked while it is made and ended.
 class Watcher {

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/probe/sites.h"
 #include "tools/chainio/run/files.h"
 
 namespace chainio::run {
@@ -121,7 +122,10 @@ std::string call_of(int process) {
     const auto words = words_of(process);
     if (words.empty()) return {};
     const auto* const call = std::ranges::find(kCalls, static_cast<long>(words[0]), &Call::number);
-    if (call == std::end(kCalls)) return fmt::format("system call {}", words[0]);
+    if (call == std::end(kCalls)) {
+        const std::string_view name = probe::system_call_name(words[0]);
+        return name.empty() ? fmt::format("system call {}", words[0]) : std::string(name);
+    }
     std::string file;
     if (call->about == About::descriptor && words.size() > 1) file = file_of(process, words[1]);
     if (call->about == About::path_below && words.size() > 2)
