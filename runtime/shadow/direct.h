@@ -31,6 +31,10 @@ class Direct {
     bool holds(const ShadowFile& file, std::uint64_t offset, std::uint64_t length) const {
         return memory_->holds(file.served_id, offset, length);
     }
+    // Of any file: whether it could have been read from there.
+    bool has(const ShadowFile& file, std::uint64_t offset, std::uint64_t length) const {
+        return memory_ != nullptr && file.served_id != 0 && memory_->has(file.served_id, offset, length);
+    }
     std::uint32_t begin(const ShadowFile& file, std::uint64_t offset, std::uint32_t pages) {
         return memory_->begin(file.served_id, offset / shim::kServedPage, pages);
     }

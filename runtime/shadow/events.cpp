@@ -55,6 +55,7 @@ Events::Events(const Parts& parts, bool explain)
       last_reads_(shim::kRings * parts.plan.classes.size()),
       opened_for_(parts.plan.classes.size()),
       missing_(parts.spec.module().files.size()),
+      unserved_(parts.plan.classes.size()),
       outcomes_(parts.plan.chains.size(), parts.spec.module().reasons.size()) {
     to_run_.reserve(parts.plan.chains.size());
     for (std::uint32_t i = 0; i < parts.plan.chains.size(); i++) {
@@ -186,6 +187,8 @@ void Events::run_read(const Message& message) {
     const Took took{
         .waited = waited, .began_ns = now - std::min<std::uint64_t>(event.took_ns, now), .ns = event.took_ns};
     Ranges::Touched touched;
+    if (direct && !served && known != nullptr && parts_.direct.has(*known, event.offset, event.length))
+        unserved_[event.source]++;
     // One past the page cache that was not served had nothing of what was fetched.
     if (served || !direct)
         touched = parts_.ranges.read(file_key(event.device, event.inode), event.offset, event.length, took);

@@ -98,6 +98,7 @@ class Events final : public MessageSink {
     void find_wanted(const std::vector<std::uint32_t>& chains);
     void count(const std::string& what);
     void add_failing(std::vector<std::string>& notes) const;
+    void add_unserved(std::vector<std::string>& notes) const;
 
     Parts parts_;
     bool explain_;
@@ -122,6 +123,7 @@ class Events final : public MessageSink {
         bool looked = false, served = true;
     };
     std::map<std::uint32_t, Grant> grants_;  // by process
+    std::vector<std::uint64_t> unserved_;    // by class: reads from the disk of what lay ready in served memory
     Refusals refusals_;
     Outcomes outcomes_;
     std::map<std::string, std::uint64_t> counts_;

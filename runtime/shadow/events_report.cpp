@@ -12,6 +12,7 @@
 namespace chainio::shadow {
 namespace {
 
+constexpr std::uint64_t kLeastUnserved = 8;  // reads; a thread's first are not served, however it reads
 constexpr std::size_t kMostCounts = 256, kMostExplained = 4096;  // kinds of notes and of explained things
 
 const char* note_text(shim::Note note) {
@@ -125,6 +126,18 @@ void Events::add_failing(std::vector<std::string>& notes) const {
     }
 }
 
+// By what call a program has read is not told. Of one that is served at all some reads come before their bytes have.
+void Events::add_unserved(std::vector<std::string>& notes) const {
+    for (std::uint32_t i = 0; i < unserved_.size(); i++) {
+        if (unserved_[i] < kLeastUnserved || parts_.region.stats.classes[i].served != 0) continue;
+        notes.push_back(std::to_string(unserved_[i]) + " reads of class '" +
+                        parts_.spec.module().files[parts_.plan.classes[i]].name +
+                        "' with O_DIRECT went to the disk for what lay ready in memory, and none was served: only "
+                        "`pread` is, not `read` or `preadv`, of a descriptor that is for reading only, in a process "
+                        "without an io_uring");
+    }
+}
+
 std::vector<std::string> Events::notes() const {
     std::vector<std::string> notes = refusals_.notes();
     const auto times = [](std::uint64_t n) { return n == 1 ? std::string("once") : std::to_string(n) + " times"; };
@@ -140,6 +153,7 @@ std::vector<std::string> Events::notes() const {
         notes.push_back("what of a file is in memory the kernel tells only its owner and who may write to it (" +
                         times(untold) + "): it is fetched all the same, and no saving is counted");
     add_failing(notes);
+    add_unserved(notes);
     if (gone_ != 0) notes.push_back("the bytes of a read could not be read again " + times(gone_));
     if (const auto holders = rings_.holders(ProcessRings::uring); holders != 0)
         notes.push_back("a process has set up an io_uring: its operations on it are not seen (" + times(holders) + ")");

@@ -97,6 +97,10 @@ bool ServedMemory::holds(std::uint64_t id, std::uint64_t offset, std::uint64_t l
     return shim::look_for(parts_, id, offset, length) != shim::Look::absent;
 }
 
+bool ServedMemory::has(std::uint64_t id, std::uint64_t offset, std::uint64_t length) const {
+    return shim::look_for(parts_, id, offset, length) == shim::Look::here;
+}
+
 // Takes the frame's hint away, if it still has one.
 void ServedMemory::forget(std::uint32_t index) {
     ServedFrame& frame = parts_.frames[index];

@@ -34,6 +34,8 @@ class ServedMemory {
 
     // Whether all of a range is there or on its way.
     bool holds(std::uint64_t id, std::uint64_t offset, std::uint64_t length) const;
+    // Whether all of it is there.
+    bool has(std::uint64_t id, std::uint64_t offset, std::uint64_t length) const;
     // Frames in a row for `pages` pages from `page` on, on their way from now; kNoFrame: those whose turn it is are.
     std::uint32_t begin(std::uint64_t id, std::uint64_t page, std::uint32_t pages);
     std::uint8_t* data(std::uint32_t frame) const { return parts_.data + std::uint64_t{frame} * shim::kServedPage; }

@@ -83,6 +83,22 @@ def test_refused(folder, program):
            lambda s: served(s) == 0 and any("--served 0" in note for note in s["notes"]))
 
 
+BY_VECTORS = """import mmap, os
+fd, room = os.open("a.fix", os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, 4096)
+for i in range(180 * 20): os.preadv(fd, [room], 4096 * (i % 180))
+"""
+
+
+def test_vectors(folder):
+    for _ in runs.tries():
+        fill(folder.path)
+        done, summary = folder.summarized(["--spec", "reads.chain", "--no-gate"], [sys.executable, "-c", BY_VECTORS])
+        said = [note for note in summary["notes"] if "none was served" in note]
+        if said:
+            break
+    expect("vectors are not served, and the summary says so", (done.returncode, served(summary), said), lambda r: r[:2] == (0, 0) and len(r[2]) == 1 and "only `pread` is" in r[2][0])
+
+
 # Reads, sets up a ring by a library, and reads on for much less time than the server takes until it looks for rings again.
 RINGED = """#define _GNU_SOURCE
 #include <fcntl.h>
@@ -160,6 +176,7 @@ def main():
         test_killed(folder, program)
         test_refused(folder, program)
         test_ringed_later(folder)
+        test_vectors(folder)
         explained = folder.run(["--spec", "reads.chain", "--explain"], [program, "places"])
         expect("--explain says it", explained.stderr.decode(), lambda text: "a.fix" in text and "memory that its reads are served from" in text and "served" in text)
     test_in_memory()

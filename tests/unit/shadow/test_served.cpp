@@ -297,6 +297,40 @@ TEST(Served, WhatIsFetchedOfAFileThatIsReadDirectlyIsInMemoryOfItsOwn) {
     EXPECT_EQ(running.region().serves[0], 0u);
 }
 
+// Nothing but the call that the program uses keeps it from being served.
+TEST(Served, ThatNoReadOfWhatLiesReadyIsServedIsTold) {
+    constexpr unsigned kReads = 8;
+    for (const auto& [reads, served] :
+         {std::pair(kReads, false), std::pair(kReads - 1, false), std::pair(kReads, true)}) {
+        const Folder folder;
+        const std::string path = folder.write("a.tab", std::string(20 * std::size_t{kServedPage}, 'x'));
+        drop_pages(path);
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until the file counts as quiet
+        Running running(server_of(kBehind));
+        tests::Poster poster(running.region(), 0);
+        ASSERT_TRUE(poster.opened(0, path, O_DIRECT));
+        ASSERT_TRUE(poster.direct(0, path, 0, 5 * kServedPage));
+        ASSERT_TRUE(happens([&] { return running.chain().fetches == 1; }));
+        const Mapped mapped(running.server());
+        ASSERT_TRUE(happens(
+            [&] { return look_for(mapped.parts(), mapped.file(), 5 * kServedPage, 5 * kServedPage) == Look::here; }));
+        for (unsigned i = 0; i < reads; i++) ASSERT_TRUE(poster.direct(0, path, 6 * kServedPage, kServedPage));
+        ASSERT_TRUE(poster.direct(0, path, kServedPage, kServedPage)) << "of which nothing was fetched";
+        if (served) running.region().stats.classes[0].served = 1;
+        ASSERT_TRUE(happens([&] { return poster.taken(); }));
+        running.stop();
+        std::vector<std::string> notes = running.server().report().notes;
+        std::erase_if(notes, [](const std::string& note) { return !note.contains("none was served"); });
+        std::vector<std::string> expected;
+        if (reads == kReads && !served)
+            expected.emplace_back(
+                "8 reads of class 'data' with O_DIRECT went to the disk for what lay ready in memory, and none was "
+                "served: only `pread` is, not `read` or `preadv`, of a descriptor that is for reading only, in a "
+                "process without an io_uring");
+        EXPECT_EQ(notes, expected);
+    }
+}
+
 TEST(Served, SoIsOneThatChainsOnlyFetchFrom) {
     const Folder folder;
     const std::string mark = folder.write("a.mrk", "x");
