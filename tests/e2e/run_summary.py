@@ -225,6 +225,30 @@ def test_patterns(folder):
         expect(f"the pattern {pattern}", (done.returncode, len(done.stdout), summary["notes"]), (0, 100_000, said if instead else []))
 
 
+TWO = """files index = "*.{}"
+files notes = "*.note"
+chain rows on read(index) as r {{ prefetch notes.sibling(r, ".note") at 0 for 4096 }}
+chain heads on open(index) as c {{ prefetch notes.sibling(c, ".note") at 0 for 4096 }}
+"""
+
+
+def test_unmatched(folder):
+    """A class that chains wait for and no file is of is named where another one matches, and no chain has run; with --explain also where one has."""
+    (folder.path / "a.hix").write_bytes(bytes(8192))
+    both = ["cat", "a.hix", "a.note"]
+    said = 'no file matched class index ("*.{}"), so chains \'rows\', \'heads\' never ran{}'
+    more = 'chain own on read(notes) as r { prefetch r.file at 0 for 4096 }\n'
+    for what, spec, words, options, notes in (
+            ("a letter is wrong", TWO.format("hxi"), both, [], [said.format("hxi", "; --explain lists what the program opened")]),
+            ("none is wrong", TWO.format("hix"), both, [], []),
+            ("another chain has run", TWO.format("hxi") + more, both, [], []),
+            ("another chain has run, and all is asked for", TWO.format("hxi") + more, both, ["--explain"], [said.format("hxi", "")]),
+            ("such a chain asks for nothing", TWO.format("hxi").replace("{ prefetch", "{ if 1 == 0 { prefetch").replace("4096 }", "4096 } }"), both, ["--explain"], [])):
+        (folder.path / "two.chain").write_text(spec)
+        done, summary = folder.summarized(["--spec", "two.chain", *options], words)
+        expect(f"a class without files, {what}", (done.returncode, len(done.stdout), [note for note in summary["notes"] if "matched" in note]), (0, 108_192, notes))
+
+
 def test_another_user(folder):
     """A program that is started as another user finds no region. In a user namespace the same user may have another number."""
     if os.getuid() != 0:
@@ -301,6 +325,7 @@ def main():
         test_linked(folder)
         test_another_user(folder)
         test_patterns(folder)
+        test_unmatched(folder)
         test_kept_privileges(folder)
         test_many_descriptors(folder)
     sys.exit(runs.ended())

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,13 +13,10 @@
 #include <exception>
 #include <new>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <utility>
 
 #include "compiler/diag/utf8.h"
-#include "compiler/ir/patterns.h"
-#include "runtime/shim/glob.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/run/beside.h"
 #include "tools/chainio/run/child.h"
@@ -35,6 +31,7 @@
 #include "tools/chainio/run/report.h"
 #include "tools/chainio/run/stops.h"
 #include "tools/chainio/run/stuck.h"
+#include "tools/chainio/run/unused.h"
 
 extern char** environ;
 
@@ -193,56 +190,12 @@ int not_started(const RunOptions& options, const std::string& program, int error
     return tool::kExitSystem;
 }
 
-bool any_use(const Figures& figures) {
-    return std::ranges::any_of(figures.classes, [](const ClassFigures& c) { return c.opened + c.reads != 0; }) ||
-           std::ranges::any_of(figures.chains, [](const ChainFigures& c) { return c.runs != 0; });
-}
-
-// Of files and sockets, as the spec has them.
-std::vector<std::string> patterns_of(const ir::Module& module) {
-    std::vector<std::string> all;
-    for (const auto& file : module.files) all.push_back(fmt::format("{} = \"{}\"", file.name, file.pattern));
-    for (const auto& socket : module.sockets)
-        all.push_back(fmt::format("{} = {} port {}", socket.name, socket.tcp ? "tcp" : "udp", socket.port));
-    return all;
-}
-
-// What stands behind a run that nothing came of.
-std::vector<std::string> why_unused(const ir::Module& module, const std::string& program) {
-    const auto matches = [&](const std::string& pattern) {
-        return shim::glob_matches(pattern.c_str(), program.c_str());
-    };
-    if (!module.match_exe.empty() && std::ranges::none_of(module.match_exe, matches))
-        return {fmt::format("the spec is for programs that match {}, and {} does not",
-                            fmt::join(module.match_exe, ", "), program)};
-    return {
-        fmt::format("nothing that the program opened is in a class of the spec ({}); --explain lists what it opened",
-                    fmt::join(patterns_of(module), ", "))};
-}
-
 std::string not_begun(std::uint64_t programs) {
     return fmt::format(
         "{} ran plain: there was no memory for what the library keeps in a program, as below a limit of address space "
         "(ulimit -v), or no descriptor for the moment in which it looks for that, as below a limit of open files "
         "(ulimit -n)",
         programs == 1 ? "a program" : fmt::format("{} programs", programs));
-}
-
-// Most often a path that was given as a shell would take it: --param pages=data/big.db.
-std::vector<std::string> unmatchable(const ir::Module& module) {
-    std::set<std::uint32_t> sources;
-    for (const ir::Chain& chain : module.chains)
-        if (chain.mode == ir::ChainMode::on_read || chain.mode == ir::ChainMode::on_open) sources.insert(chain.source);
-    std::vector<std::string> notes;
-    for (const std::uint32_t source : sources) {
-        const ir::FileClass& files = module.files[source];
-        if (const auto instead = ir::anywhere_instead_of(files.pattern))
-            notes.push_back(
-                fmt::format("the pattern {} = \"{}\" is compared with whole paths, which begin with /, and does not "
-                            "begin so; write \"{}\" for any folder, or the path from / on",
-                            files.name, files.pattern, *instead));
-    }
-    return notes;
 }
 
 // How it ended, and after how long.
@@ -285,8 +238,10 @@ Summary summary_of(const RunOptions& options, const Prepared& made, const std::s
     if (s.figures.not_begun != 0) {
         notes.push_back(not_begun(s.figures.not_begun));
     } else if (!any_use(s.figures)) {
-        const auto why = why_unused(made.spec.loaded->module(), program);
-        notes.insert(notes.end(), why.begin(), why.end());
+        notes.push_back(why_unused(made.spec.loaded->module(), program));
+    } else {
+        const auto unmatched = unmatched_sources(made.spec.loaded->module(), s.figures, s.explain);
+        notes.insert(notes.end(), unmatched.begin(), unmatched.end());
     }
     return s;
 }
