@@ -2,6 +2,7 @@
 """std/redis.chain: redis-server's own answers to the same commands, byte for byte, redis-cli and redis-benchmark."""
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,38 @@ def same_answers(ours, theirs, held, rng):
     sent = b"".join(command(rng.choice((b"GET", b"get", b"STRLEN", b"EXISTS", b"TYPE")), rng.choice(keys)) if rng.random() < 0.8 else
                     command(rng.choice((b"MGET", b"EXISTS")), *rng.choices(keys, k=rng.randrange(1, 16))) for _ in range(2000))
     expect("2000 commands at once", ask(ours, sent) == ask(theirs, sent), True)
+
+
+def hello(answer):
+    """Without what differs: the version, the id, and which of both is a replica."""
+    answer = re.sub(rb"(version\r\n)\$\d+\r\n[0-9.]+\r\n", rb"\1", answer)
+    return re.sub(rb"(id\r\n):\d+\r\n", rb"\1", answer).replace(b"$6\r\nmaster\r\n", b"$7\r\nreplica\r\n")
+
+
+def hellos(ours, theirs, version):
+    """HELLO with the version that the service has, and without, which is the one that the connection has then."""
+    own = b"%d" % version
+    begin = command(b"HELLO", own)
+    for words in ((own,), (), (b"x",), (b"",), (b"4",), (b"2x",), (b"9" * 20,), (own, b"AUTH", b"default", b"x"), (own, b"auth", b"somebody", b"x"), (own, b"SETNAME", b"a"),
+                  (own, b"SETNAME", b"a", b"setname", b"AUTH"), (own, b"AUTH", b"default", b"SETNAME", b"SETNAME", b"x")):
+        expect(f"HELLO {words}, RESP{version}", hello(ask(ours, begin + command(b"HELLO", *words))), hello(ask(theirs, begin + command(b"HELLO", *words))))
+    for words in ((b"SETNAME",), (b"foo",), (b"AUTH", b"default"), (b"AUTH", b"default", b"x", b"foo"), (b"SETNAME", b"a", b"AUTH")):
+        got, want = (ask(server, command(b"HELLO", own, *words)) for server in (ours, theirs))
+        expect(f"HELLO {own} {words}", (got, want.startswith(b"-ERR Syntax error in HELLO option")), (b"-ERR Syntax error in HELLO option\r\n+OK\r\n", True))
+    expect(f"the other version than {version}", ask(ours, command(b"HELLO", b"%d" % (5 - version)) + command(b"GET", b"a")), b"-NOPROTO unsupported protocol version\r\n$3\r\nabc\r\n+OK\r\n")
+
+
+def third_version(folder, store, theirs):
+    """With RESP=3, what differs of that version: nulls and maps."""
+    ours = Ours(folder, store, "-D", "RESP=3", service="redis")
+    hellos(ours, theirs, 3)
+    sent = command(b"HELLO", b"3") + b"".join(command(*words) for words in (
+        (b"GET", b"a"), (b"GET", b"nothing"), (b"GET", b"k" * 251), (b"MGET", b"nothing", b"a", b"nothing"), (b"EXISTS", b"nothing"), (b"TYPE", b"nothing"), (b"STRLEN", b"nothing"), (b"TTL", b"nothing"),
+        (b"CONFIG", b"GET", b"nothing"), (b"COMMAND", b"DOCS", b"nothing"), (b"CLIENT", b"SETNAME", b"x"), (b"PING",), (b"SELECT", b"0")))
+    expect("as redis answers with RESP3", hello(ask(ours, sent)), hello(ask(theirs, sent)))
+    done = subprocess.run(["redis-cli", "-3", "-h", "127.0.0.1", "-p", str(ours.port), "--no-raw", "MGET", "a", "nothing"], capture_output=True, timeout=120)
+    expect("redis-cli -3", done.stdout, b'1) "abc"\n2) (nil)\n')
+    expect("ends", ours.stop(), 0)
 
 
 def in_pieces(ours, held, rng):
@@ -132,6 +165,8 @@ def main():
         ours, theirs = Ours(folder, store, service="redis"), Redis(folder, held)
         try:
             same_answers(ours, theirs, held, rng)
+            hellos(ours, theirs, 2)
+            third_version(folder, store, theirs)
             in_pieces(ours, held, rng)
             own_answers(ours)
             clients(ours, held)

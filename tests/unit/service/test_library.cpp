@@ -416,8 +416,9 @@ TEST_F(Stores, AreSaidTheSameOfByRedis) {
     compare(
         both_of("std/redis.chain"), rng, counts, [&] { return made(keys = text_keys(rng), rng); },
         [&](bool) {
-            constexpr const char* kCommands[] = {"GET",    "get", "MGET", "EXISTS", "STRLEN", "TYPE", "PTTL",  "PING",
-                                                 "SELECT", "SET", "INFO", "ECHO",   "nope",   "QUIT", "CLIENT"};
+            constexpr const char* kCommands[] = {"GET",  "get",  "MGET",   "EXISTS", "STRLEN", "TYPE",
+                                                 "PTTL", "PING", "SELECT", "SET",    "INFO",   "ECHO",
+                                                 "nope", "QUIT", "CLIENT", "HELLO"};
             std::vector<std::string> words = {one_of(kCommands, rng)};
             for (unsigned i = 0, count = rng() % 2 == 0 ? 1 : rng() % 18; i < count; i++)
                 words.push_back(word(keys, rng));
