@@ -50,17 +50,20 @@ def same_answers(ours, theirs, held, rng):
           for key in (b"a", b"empty", b"nothing", b"", b"k" * 250, b"k" * 251, b"key7", b"\r\n")),
         command(b"GET", b"long"), command(b"MGET", b"a", b"nothing", b"long", b"a"), command(b"EXISTS", b"a", b"a", b"nothing"), command(b"PING"),
         command(b"SELECT", b"0"), b"*0\r\n", b"\r\n\r\n", b"PING\r\nping\r\n", b"PING\nping\n", b"\n\n" + command(b"PING"), b"QUIT\nPING\n", b"QUIT\r\nPING\r\n", command(b"QUIT") + command(b"PING"),
-        command(b"MGET", *[b"a"] * 15), command(b"CLIENT", b"SETNAME", b"x"), command(b"client", b"setname", b""),
+        *(command(b"MGET", *[b"a", b"nothing", b"", b"key7", b"long", b"k" * 251][:count] * 5) for count in range(1, 7)), *(command(b"MGET", *[b"a"] * count) for count in range(15, 19)),
+        command(b"MGET", *rng.choices([*held, b"nothing"], k=3000)), command(b"CLIENT", b"SETNAME", b"x"), command(b"client", b"setname", b""),
         *(command(b"CLIENT", b"NO-EVICT", word) for word in (b"on", b"OFF", b"", b"o", b"onn", b"offoffoff")),
         command(b"CONFIG", b"GET", b"nothing"), command(b"config", b"get", b"nothing", b"no more"), *(command(name, b"a\r\nb") for name in (b"CONFIG", b"config", b"COMMAND", b"client")),
         *(command(name, word) for name in (b"CONFIG", b"COMMAND") for word in (b"SETNAME", b"foo", b"")),
         *(command(b"CLIENT", *words) for words in ((b"foo",), (b"foo", b"bar"), (b"",), (b"NO-TOUCH", b"on"), (b"NO\rEVICT", b"on"), (b"a\r\nb\n",), (b"\r\n",), (b"a\0b",), (b"x" * 128,), (b"y" * 129,),
                                                     (b" SETNAME", b"x"), (b"\0SETNAME", b"x"), (b"SETNAMES", b"x"), (b"\xff\x80",))),
     ]:
-        expect(f"as redis answers: {sent[:60]!r}", ask(ours, sent), ask(theirs, sent))
+        got, want = ask(ours, sent), ask(theirs, sent)
+        expect(f"as redis answers: {sent[:60]!r}", got[:1000], want[:1000])
+        expect(f"as redis answers, to the end: {sent[:60]!r}", got == want, True)
     keys = [*held, *(b"nothing%d" % number for number in range(500))]
     sent = b"".join(command(rng.choice((b"GET", b"get", b"STRLEN", b"EXISTS", b"TYPE")), rng.choice(keys)) if rng.random() < 0.8 else
-                    command(rng.choice((b"MGET", b"EXISTS")), *rng.choices(keys, k=rng.randrange(1, 16))) for _ in range(2000))
+                    command(rng.choice((b"MGET", b"EXISTS")), *rng.choices(keys, k=rng.randrange(1, 16))) if rng.random() < 0.8 else command(b"MGET", *rng.choices(keys, k=rng.randrange(16, 60))) for _ in range(2000))
     expect("2000 commands at once", ask(ours, sent) == ask(theirs, sent), True)
 
 
@@ -129,9 +132,15 @@ def own_answers(ours):
     for words in ((b"COMMAND",), (b"COMMAND", b"DOCS"), (b"command", b"docs", b"get"), (b"CONFIG", b"GET", b"save")):
         expect(f"{words}", ask(ours, command(*words)), b"*0\r\n+OK\r\n")
     expect("CLIENT SETINFO", ask(ours, command(b"CLIENT", b"SETINFO", b"LIB-NAME", b"x")), b"+OK\r\n+OK\r\n")
-    for sent in (b"*1\r\n#4\r\nPING\r\n", b"*1\r\n$4\r\nPINGxx", b"*x\r\n", b"*12\n$4\r\nPING\r\n", b"*1\r\n$42\nPING\r\n", b"*1\r\n$x\r\nPING\r\n", b"*2\r\n$3\r\nGET\r\n$-1\r\n", b"*1\r\n$99999999999\r\n"):
+    for sent in (b"*1\r\n#4\r\nPING\r\n", b"*1\r\n$4\r\nPINGxx", b"*x\r\n", b"*12\n$4\r\nPING\r\n", b"*1\r\n$42\nPING\r\n", b"*1\r\n$x\r\nPING\r\n", b"*2\r\n$3\r\nGET\r\n$-1\r\n", b"*1\r\n$99999999999\r\n",
+                 b"$\r\n\r\n", b"$x\r\n", b"$-1\r\n", b"$1\r\nab\r\n", b"$99999999999\r\n", b"$99999999999999999999999\r\n"):
         expect(f"{sent}", ask(ours, sent), b"-ERR Protocol error\r\n")
-    expect("too many words", ask(ours, command(*[b"MGET"] * 17)), b"-ERR too many words in a command\r\n")
+    for words in ((*[b"EXISTS"] * 17,), (b"DEL", *[b"a"] * 16), (b"nonsense", *[b"a"] * 100)):
+        expect(f"too many words of {words[0]}", ask(ours, command(*words) + command(b"GET", b"a")), b"-ERR too many words in a command\r\n")
+    most = b"$4\r\nMGET\r\n" + b"$1\r\na\r\n" * 15
+    expect("too many keys", ask(ours, b"*1048577\r\n" + most), b"-ERR too many words in a command\r\n")
+    expect("the most keys", ask(ours, b"*1048576\r\n" + most), b"*1048575\r\n" + b"$3\r\nabc\r\n" * 15 + b"+OK\r\n")
+    expect("a key that stands alone", ask(ours, b"$1\r\na\r\n$1\na\r\n"), b"$3\r\nabc\r\n" + b"-ERR Protocol error\r\n")
     for line in (b"nonsense\r\n", b"nonsenses\r\n", b"PINGPINGPING\n", b"PING a\r\n"):
         expect(f"{line}", ask(ours, line), b"-ERR of commands that are lines, PING and QUIT are understood\r\n+OK\r\n")
     expect("another database", ask(ours, command(b"SELECT", b"1")), b"-ERR DB index is out of range\r\n+OK\r\n")
