@@ -25,7 +25,7 @@ struct ServiceCounters {
     std::uint64_t payload_copies = 0;  // of chains' results, by this program
     std::uint64_t zero_copy_sends = 0, zero_copy_copied = 0, zero_copy_refused = 0;  // copied: by the kernel, even so
     net::KeptCounters kept;         // of interfaces that are closed by now
-    metrics::Histogram latency_ns;  // from a request's last byte to the end of its handler
+    metrics::Histogram latency_ns;  // of those that were run, from the last byte to the end of the handler
 };
 
 struct Generation {

@@ -191,7 +191,7 @@ void Server::datagram_ended(Generation& generation, std::uint32_t slot) {
         case Ending::failed: counters.failed++; break;
     }
     counters.payload_copies += requests.take_copies(slot);
-    counters.latency_ns.record(now_ns() - datagram.arrived_ns);
+    if (!requests.is_shed(slot)) counters.latency_ns.record(now_ns() - datagram.arrived_ns);
     // What is behind a request that ends the connection is not looked at, nor what is left of a datagram that was
     // longer than there is room for: each of its lines would be answered that it is too long.
     datagram.skip(closes || datagram.received.cut ? UINT64_MAX : requests.skips(slot));

@@ -196,7 +196,7 @@ void Server::ended(Generation& generation, std::uint32_t slot) {
         case Ending::failed: counters.failed++; break;
     }
     counters.payload_copies += requests.take_copies(slot);
-    counters.latency_ns.record(now_ns() - arrived_ns_[index]);
+    if (!requests.is_shed(slot)) counters.latency_ns.record(now_ns() - arrived_ns_[index]);
     // Behind a request without an end nothing can be told apart.
     connection.leaving = connection.leaving || requests.closes(slot) || cut_[index] != Cut::whole;
     connection.request = engine::kNoIndex;

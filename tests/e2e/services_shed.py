@@ -146,6 +146,8 @@ def test_readers(server, gates):
     expect("  as all are", [server.of("unanswered", name) for name in ANSWERS], [0, 0, 0])
     slow[0].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     expect("who reads after all gets all of it", receive(slow[0], len(PIECE) * PIECES) == PIECE * PIECES, True)
+    server.wait_for("failed", 1, "long")
+    expect("  and no latency is that of one that was not run", server.of("p99_ns", "long"), 0)
     gates.let_go(FIRST, LATE)
     expect("those that had only to wait", (receive(first, 11), receive(second, 5)), (answer(FIRST), b"done\n"))
     for sock in (first, second, *slow):

@@ -347,6 +347,7 @@ def overloaded(server, held):
     server.wait_for("requests", before[1] + 4)
     expect("the least urgent are shed, and no urgent one", (server.stats("plain")["shed"], server.stats()["shed"]), (10, 0))
     expect("  and told", [plain.recv(100) for _ in range(10)], [b"sorry"] * 10)
+    expect("  and no latency is that of one that was not run", server.stats("plain")["p99_ns"], 0)
     lines.send(struct.pack("!I", 4) + b"row 1 10 1\n")
     expect("among equals the last", reply(lines, 4)[0], b"sorry")
     held.let_go()
