@@ -61,6 +61,8 @@ class Server {
         std::uint32_t service = 0;
         std::uint16_t port = 0;
     };
+    // What is wrong where two endpoints would listen at one port; else empty.
+    static std::string given_twice(const ir::Module& module, const Plan& plan, const std::vector<Port>& ports);
     // Serves the endpoints that the plan has in user space.
     static std::expected<std::unique_ptr<Server>, std::string> create(engine::Engine& engine, Files files,
                                                                       const ServerOptions& options, const Plan& plan,

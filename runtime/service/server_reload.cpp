@@ -37,6 +37,11 @@ bool same_framing(const ir::Module& module_a, const ir::Framing& a, const ir::Mo
     return a.bytes == b.bytes && a.end == b.end && code_of(module_a, a.length) == code_of(module_b, b.length);
 }
 
+std::uint16_t given_port(const ir::Module& module, const EndpointPlan& of, const std::vector<Server::Port>& ports) {
+    const auto given = std::ranges::find(ports, of.service, &Server::Port::service);
+    return given != ports.end() ? given->port : module.services[of.service].endpoints[of.endpoint].port;
+}
+
 }  // namespace
 
 // A daemon that serves goes on when there is no memory for another one.
@@ -78,6 +83,30 @@ std::expected<Server::Listener, std::string> Server::listen(std::uint32_t servic
     return listener;
 }
 
+std::string Server::given_twice(const ir::Module& module, const Plan& plan, const std::vector<Port>& ports) {
+    struct At {
+        bool tcp;
+        std::uint16_t port;
+        std::uint32_t service;
+    };
+    std::vector<At> taken;
+    for (const EndpointPlan& each : plan) {
+        if (!each.in_user_space()) continue;
+        const ir::Service& service = module.services[each.service];
+        const bool tcp = service.endpoints[each.endpoint].tcp;
+        const std::uint16_t port = given_port(module, each, ports);
+        const auto same = std::ranges::find_if(
+            taken, [&](const At& other) { return port != 0 && other.port == port && other.tcp == tcp; });
+        if (same != taken.end())
+            return fmt::format(
+                "service '{}': {} port {} is that of service '{}' as well; give one of the two "
+                "another port (--port SERVICE=PORT)",
+                service.name, tcp ? "tcp" : "udp", port, module.services[same->service].name);
+        taken.push_back({tcp, port, each.service});
+    }
+    return {};
+}
+
 // A listener for each endpoint that is served: those that are there already, and new ones.
 std::expected<std::vector<Server::Listener>, std::string> Server::listeners_for(Generation& generation,
                                                                                 const Plan& plan,
@@ -89,23 +118,14 @@ std::expected<std::vector<Server::Listener>, std::string> Server::listeners_for(
         return std::unexpected(message);
     };
     const ir::Module& module = generation.module;
+    if (const std::string twice = given_twice(module, plan, ports); !twice.empty()) return failed(twice);
     for (const EndpointPlan& each : plan) {
         if (!each.in_user_space()) continue;
         const ir::Service& service = module.services[each.service];
         const ir::Endpoint& endpoint = service.endpoints[each.endpoint];
         const std::string missing = missing_file(module, service, endpoint.tcp, generation.files);
         if (!missing.empty()) return failed(fmt::format("service '{}' cannot be served: {}", service.name, missing));
-        std::uint16_t port = endpoint.port;
-        for (const Port& other : ports)
-            if (other.service == each.service) port = other.port;
-        const auto same = std::ranges::find_if(wanted, [&](const Listener& other) {
-            return port != 0 && other.wanted == port && other.tcp == endpoint.tcp;
-        });
-        if (same != wanted.end())
-            return failed(
-                fmt::format("service '{}': {} port {} is that of service '{}' as well; give one of the two "
-                            "another port (--port SERVICE=PORT)",
-                            service.name, endpoint.tcp ? "tcp" : "udp", port, module.services[same->service].name));
+        const std::uint16_t port = given_port(module, each, ports);
         if (const Listener* there = find_listener(service.name, port, endpoint.tcp, wanted)) {
             wanted.push_back(*there);
         } else {

@@ -446,8 +446,9 @@ def test_refusals(folder):
         ("a file that is not open", (), 3, "service 'lines' cannot be served: files 'rows' has no file 'a.rows'; open it: --file rows=PATH"),
         ("a service that is not there", ("--port", "line=0"), 2, "there is no service 'line'; did you mean 'lines'?"),
         ("a port that is none", ("--port", "lines=70000"), 2, "--port wants SERVICE=PORT, 0 to 65535, not 'lines=70000'"),
-        ("a port for two", ("--bind", OWN, "--port", "binary=7001", "--file", f"rows={folder / 'a.rows'}"), 3,
-         "chainio-runtime: service 'binary': tcp port 7001 is that of service 'lines' as well; give one of the two another port (--port SERVICE=PORT)\n"),
+        *[("a port for two", ("--bind", OWN, "--port", "binary=7001", *how), 3,
+           "chainio-runtime: service 'binary': tcp port 7001 is that of service 'lines' as well; give one of the two another port (--port SERVICE=PORT)\n")
+          for how in (("--file", f"rows={folder / 'a.rows'}"), ("--file", f"rows={folder / 'a.rows'}", "--check"), ("--check",))],
         *[(f"requests that have no room {how}", ("--request-bytes", "4", *how.split()), 2,
            "chainio-runtime: service 'binary': its requests are longer than --request-bytes 4; give at least 5\n") for how in ("", "--check")],
         ("an address that is none", ("--bind", "here", "--file", f"rows={folder / 'a.rows'}"), 2, "'here' is no address"),

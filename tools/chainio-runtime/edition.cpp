@@ -289,6 +289,8 @@ std::expected<void, std::string> make_room(const Options& options, const Edition
 }
 
 std::expected<void, Problem> look_at_given(const Options& options, Edition& edition) {
+    const std::string twice = service::Server::given_twice(edition.loaded->module(), edition.plan, edition.ports);
+    if (!twice.empty()) return problem(kExitSystem, twice);
     auto files = open_given(options, *edition.engine);
     if (!files) return std::unexpected(files.error());
     if (files->empty()) return {};
