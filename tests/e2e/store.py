@@ -353,6 +353,22 @@ def memory(run):
     run.same("more memory than there is", (done.returncode, done.stderr), (0, b""))
 
 
+def no_room(run):
+    """Where the disk is full, or files may be no longer, what is said is how much is wanted at least."""
+    path, lines = run.folder / "room" / "a.store", b"".join(b"key%d\t%s\n" % (number, b"v" * 400) for number in range(400))
+    path.parent.mkdir()
+    full = ["unshare", "--mount", "--map-root-user", "sh", "-c", f'mount -t tmpfs -o size=64k none {path.parent} && exec "$@"', "sh"]
+    tries = [("longer than files may be", ["prlimit", "--fsize=65536"], r"File too large; let files have at least (\d+) bytes \(ulimit -f, or another file system\)")]
+    if subprocess.run([*full, "true"], capture_output=True).returncode == 0:
+        tries.append(("a full disk", full, r"No space left on device; make room for at least (\d+) bytes, beside the store that is replaced"))
+    else:
+        print("skipped: a full disk: no name space of mounts can be had")
+    for what, inside, text in tries:
+        done = subprocess.run([*inside, BUILD / "bin" / "chainio", "store", "build", path, "--from", "-"], input=lines, capture_output=True)
+        said = re.fullmatch(rf"chainio store: {re.escape(str(path))}: cannot be written: {text}\n", done.stderr.decode())
+        run.true(what, done.returncode == 3 and said and 65536 < int(said[1]) < 400 * 500 and not path.exists(), done.stderr)
+
+
 def repeated(run):
     for lines, said in ((b"a\t1\na\t2\n", b"; 1 item left out whose key is there already\n"),
                         (b"a\t1\na\t2\nb\t1\na\t3\n", b"; 2 items left out whose key is there already\n"), (b"a\t1\n", b", seed 0\n")):
@@ -533,6 +549,7 @@ def main():
     named_oddly(run)
     long_values(run, rng)
     memory(run)
+    no_room(run)
     repeated(run)
     wrong(run)
     odd_names(run)

@@ -89,6 +89,17 @@ bool give_free_name(const std::string& name, const std::string& path) {
     return knows_no_links && rename(name.c_str(), path.c_str()) == 0;
 }
 
+// Why a file is not written that is to have so many bytes, and what to do about it. More may follow: nobody knows yet.
+std::string unwritten(std::uint64_t bytes) {
+    const int error = errno;
+    std::string why = system_text("cannot be written");
+    if (error == ENOSPC || error == EDQUOT)
+        why += "; make room for at least " + std::to_string(bytes) + " bytes, beside the store that is replaced";
+    if (error == EFBIG)
+        why += "; let files have at least " + std::to_string(bytes) + " bytes (ulimit -f, or another file system)";
+    return why;
+}
+
 }  // namespace
 
 std::string system_text(const std::string& what) { return what + ": " + std::strerror(errno); }
@@ -97,7 +108,7 @@ Done write_at(int fd, std::span<const std::uint8_t> bytes, std::uint64_t at) {
     while (!bytes.empty()) {
         const ssize_t put = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
         if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return std::unexpected(system_text("cannot be written"));
+        if (put < 0) return std::unexpected(unwritten(at + bytes.size()));
         bytes = bytes.subspan(static_cast<std::size_t>(put));
         at += static_cast<std::uint64_t>(put);
     }
