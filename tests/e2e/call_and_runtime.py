@@ -273,6 +273,8 @@ def test_runtime(app, tree, folder):
     expect("a wrong request", answers['"bad"']["error"], lambda e: "has no parameter 'kee'" in e)
     expect("no JSON", answers["null"]["error"], lambda e: "one line with a JSON object" in e)
     expect("stats", answers['"s"']["stats"]["chains"][0]["chain"], "lookup")
+    expect("chainio top says what shows these", run("top", server.pid, "--once"),
+           (1, "", f"chainio top: process {server.pid} is a chainio-runtime, whose counters `chainio control SOCKET stats` prints; SOCKET is what it got as --socket\n"))
     second = run("--spec", app, "--socket", path, tool="chainio-runtime")
     expect("a second server is refused", (second[0], f"another process serves '{path}'; end that one, or give --socket another path" in second[2]), (3, True))
     for at, said in ((tree, f"'{tree}' exists and is not a socket; remove it, or give --socket another path"), ("/nowhere/s", "; make its folder first, or give --socket another path"),

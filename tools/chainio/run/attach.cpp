@@ -93,6 +93,11 @@ std::expected<std::unique_ptr<Attached>, std::string> attach(int pid) {
     if (ended)
         return std::unexpected(
             fmt::format("the `chainio run` that process {} belongs to has ended; it runs plain", pid));
+    if (read_whole(fmt::format("/proc/{}/comm", pid), kMostText).value_or("") == "chainio-runtime\n")
+        return std::unexpected(
+            fmt::format("process {} is a chainio-runtime, whose counters `chainio control SOCKET stats` "
+                        "prints; SOCKET is what it got as --socket",
+                        pid));
     // The mode of this file lets everybody read it; the kernel refuses when it is opened.
     const bool hidden = !read_whole(fmt::format("/proc/{}/maps", pid), kMostText);
     return std::unexpected(
