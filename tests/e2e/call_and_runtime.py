@@ -232,7 +232,8 @@ def test_runtime(app, tree, folder):
            lambda r: (r[0], r[2]) == (2, "chainio-runtime: --spin auto goes not with --engine=kernel: say how many microseconds\n"))
     expect("  as other numbers are read", run("--spec", app, "--check", "--spin", "0x32", tool="chainio-runtime"), lambda r: ", looks 50 us for" in r[1])
     for wrong in ("often", -1, 1_000_001, "50us", ""):
-        expect(f"refused: spin {wrong!r}", run("--spec", app, "--check", "--spin", wrong, tool="chainio-runtime"), lambda r: r[0] == 2 and "--spin" in r[2])
+        expect(f"refused: spin {wrong!r}", run("--spec", app, "--check", "--spin", wrong, tool="chainio-runtime"),
+               (2, "", f"chainio-runtime: --spin: '{wrong}' is neither `auto` nor 0 to 1000000 microseconds\n  hint: `chainio-runtime --help` lists the options\n"))
     expect("  or not", run("--spec", app, "--check", tool="chainio-runtime"), lambda r: "looks" not in r[1])
     expect("refused: spin", run("--spec", app, "--spin", 50, "--no-ring", tool="chainio-runtime"), lambda r: (r[0], r[2]) == (2, "chainio-runtime: --spin goes not with --no-ring: a pread sleeps at once\n"))
     for words in ((), ("--interface", "none")):  # what an interface takes comes on top

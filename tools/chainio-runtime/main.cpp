@@ -57,6 +57,18 @@ std::string not_checked(const CLI::App& app) {
         fmt::join(names, ", "));
 }
 
+constexpr std::uint64_t kMostSpin = 1'000'000;  // us
+
+// What --spin takes, as take_spin() reads it.
+std::string spin_of(std::string& text) {
+    if (text == "auto") return {};
+    const auto us = tool::parse_whole(text);
+    if (!us || *us > kMostSpin)
+        return fmt::format("'{}' is neither `auto` nor 0 to {} microseconds", diag::escaped(text), kMostSpin);
+    text = std::to_string(*us);
+    return {};
+}
+
 void take_spin(Options& options, const std::string& text) {
     constexpr unsigned kAutoUs = 50;  // a processor of a virtual machine takes as long to wake up
     options.spin_auto = text == "auto";
@@ -182,7 +194,7 @@ int main(int argc, char** argv) {
         app.add_option_function<std::string>(
                "--spin", [&options](const std::string& text) { chainio::runtime_tool::take_spin(options, text); },
                "microseconds that it looks for completions and requests before it sleeps; auto: 50 where that pays")
-            ->transform(CLI::IsMember({"auto"}) | chainio::tool::Whole(0, 1'000'000));
+            ->transform(CLI::Validator(chainio::runtime_tool::spin_of, "auto or INT in [0 - 1000000]"));
         app.add_option("--zero-copy", options.zero_copy,
                        "over tcp, results of that many bytes and more are sent without a copy (49152); inside the "
                        "kernel, replies (16384); 0: none")
