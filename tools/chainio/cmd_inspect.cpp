@@ -106,6 +106,10 @@ void print_rest(const spec::Loaded& spec) {
         show("service {}", service.name);
         for (const auto& endpoint : service.endpoints)
             show(" {} {} via {}", endpoint.tcp ? "tcp" : "udp", endpoint.port, endpoint.via);
+        if (service.priority_class >= 0)
+            show(" in class {}", module.classes[static_cast<std::size_t>(service.priority_class)].name);
+        if (service.cache.entries != 0)
+            show(" cache {} entries ttl {} ms", service.cache.entries, static_cast<double>(service.cache.ttl_ns) / 1e6);
         show("\n");
     }
     for (const auto& socket : module.sockets)
