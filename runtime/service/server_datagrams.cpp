@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -44,6 +43,9 @@ void answer_from_there(std::span<std::uint8_t> control) {
         if (!IN6_IS_ADDR_LINKLOCAL(&info->ipi6_addr)) info->ipi6_ifindex = 0;
     }
 }
+
+// Asked for its length (FIONREAD), a datagram without a byte would look like none.
+bool holds_nothing(int fd) { return recv(fd, nullptr, 0, MSG_PEEK | MSG_DONTWAIT) < 0; }
 
 }  // namespace
 
@@ -337,8 +339,7 @@ bool Server::settle_sockets() {
     for (std::uint32_t i = 0; i < listeners_.size(); i++) {
         Listener& listener = listeners_[i];
         if (listener.tcp || listener.fd < 0) continue;
-        int unread = 0;
-        const bool quiet = listener.leaving && (ioctl(listener.fd, FIONREAD, &unread) != 0 || unread == 0);
+        const bool quiet = listener.leaving && holds_nothing(listener.fd);
         if (listener.accepting && quiet && !listener.stopping) {
             listener.stopping = worked = true;
             net_->stop_receiving_from(i);

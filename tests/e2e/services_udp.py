@@ -380,16 +380,18 @@ def test_full_socket(folder):
     expect("standard error says how many", (sum(int(found[1]) for found in said if found), [int(found[2]) for found in said if found][-1:]), (dropped, [dropped]))
 
 
-def ask_many(sock):
+def ask_many(sock, empty=0):
+    for _ in range(empty):
+        sock.send(b"")
     for number in range(150):
         sock.send(struct.pack("!I", number) + b"row 1 10 1\n")
 
 
 def test_end(folder):
-    """What clients had sent before SIGTERM is answered."""
+    """What clients had sent before SIGTERM is answered, also behind datagrams without a byte."""
     server = Server(folder, bind=daemon.OWN, port=None)  # nobody else takes what is free again
     sock = server.client(address=daemon.OWN)
-    code = daemon.ended_behind(server, lambda: ask_many(sock))
+    code = daemon.ended_behind(server, lambda: ask_many(sock, 300))
     expect("each request before SIGTERM has its answer", sorted(sock.recv(100) for _ in range(150)),
            [struct.pack("!IHH", number, 0, 1) + b"000000001 |" for number in range(150)])
     expect("it ended well", code, 0)
