@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
@@ -138,6 +139,13 @@ std::expected<Bound, std::string> listen_at(const std::string& wanted, std::uint
     }
     if (!tcp) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kReceiveBuffer, sizeof kReceiveBuffer);
     return Bound{fd, port_of(fd), text};
+}
+
+// A filter that keeps no byte of any.
+void take_no_more(int fd) {
+    sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
+    const sock_fprog program{1, &none};
+    setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
 }  // namespace chainio::service

@@ -20,4 +20,7 @@ std::string wrong_address(const std::string& address);
 // the caller's to close.
 std::expected<Bound, std::string> listen_at(const std::string& address, std::uint16_t port, bool tcp);
 
+// Nothing more comes to a socket of datagrams from here on, as far as the kernel does that; what it holds stays.
+void take_no_more(int fd);
+
 }  // namespace chainio::service

@@ -135,9 +135,10 @@ class Server {
 
   private:
     static constexpr int kTickMs = 250, kEndingTickMs = 20, kUnsentTickMs = 3, kLinkTickMs = 100, kShortTickMs = 3;
-    static constexpr std::uint32_t kLentAlways = 4096;  // results that are worth a piece of their own
-    static constexpr unsigned kMostParked = 1024;       // requests whose replies wait for slow peers
-    static constexpr unsigned kShedPlaces = 64;         // requests that are not run, while their peers are told
+    static constexpr std::uint64_t kParting = 5'000'000'000;  // ns, for what is left of a service that is gone
+    static constexpr std::uint32_t kLentAlways = 4096;        // results that are worth a piece of their own
+    static constexpr unsigned kMostParked = 1024;             // requests whose replies wait for slow peers
+    static constexpr unsigned kShedPlaces = 64;               // requests that are not run, while their peers are told
     // Requests are known by their connection's number, or their datagram's and this.
     static constexpr std::uint32_t kFirstDatagram = 1u << 30;
     struct WaitingLink {
@@ -182,6 +183,7 @@ class Server {
         bool accepting = false;  // or receiving
         bool tcp = true, xdp = false;
         bool leaving = false, stopping = false;  // of datagrams: closed once nothing is left to be received
+        std::uint64_t leaving_until_ns = 0;      // or then
         std::uint32_t dropped = 0;               // of datagrams, as the kernel said last
     };
     Server(std::unique_ptr<Generation> generation, const ServerOptions& options, std::unique_ptr<Net> net);
@@ -195,6 +197,7 @@ class Server {
                                   std::span<const Listener> taken) const;
     void use_listeners(std::vector<Listener> wanted);
     void close_listener(std::uint32_t index);
+    static void leave(Listener& listener);
     void go_over(Connection& connection);
     void part(std::uint32_t index);
     void end_generation();

@@ -339,14 +339,13 @@ bool Server::settle_sockets() {
     for (std::uint32_t i = 0; i < listeners_.size(); i++) {
         Listener& listener = listeners_[i];
         if (listener.tcp || listener.fd < 0) continue;
-        const bool quiet = listener.leaving && holds_nothing(listener.fd);
+        const bool quiet = listener.leaving && (now_ns() >= listener.leaving_until_ns || holds_nothing(listener.fd));
         if (listener.accepting && quiet && !listener.stopping) {
             listener.stopping = worked = true;
             net_->stop_receiving_from(i);
         } else if (!listener.accepting && listener.leaving && (quiet || listener.stopping)) {
             const auto leaves_by_it = [&](const Datagram& each) { return each.used && each.fd == listener.fd; };
             if (std::ranges::any_of(datagrams_, leaves_by_it)) continue;
-            count_dropped(listener);
             close(listener.fd);
             listener.fd = -1;
             listener.generation->closing--;
@@ -368,7 +367,7 @@ void Server::count_dropped(Listener& listener) {
 
 void Server::look_for_dropped() {
     for (Listener& listener : listeners_)
-        if (!listener.tcp && listener.fd >= 0) count_dropped(listener);
+        if (!listener.tcp && listener.fd >= 0 && !listener.leaving) count_dropped(listener);
 }
 
 }  // namespace chainio::service

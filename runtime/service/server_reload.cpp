@@ -6,20 +6,18 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <new>
 #include <utility>
 
 #include "compiler/ir/dump_stmt.h"
 #include "compiler/ir/names.h"
+#include "runtime/net/clock.h"
 #include "runtime/service/listen.h"
 #include "runtime/service/server.h"
 
 namespace chainio::service {
 namespace {
-
-constexpr std::uint64_t kParting = 5'000'000'000;  // ns, for a peer whose service is gone to come to an end
 
 std::string code_of(const ir::Module& module, std::int32_t program) {
     std::string text;
@@ -169,10 +167,7 @@ void Server::use_listeners(std::vector<Listener> wanted) {
 
 void Server::close_listener(std::uint32_t index) {
     Listener& listener = listeners_[index];
-    if (!listener.tcp) {
-        if (!std::exchange(listener.leaving, true)) listener.generation->closing++;
-        return;
-    }
+    if (!listener.tcp) return leave(listener);
     net_->stop_accepting(index);
     // Who has connected already is served. The ring may still take a connection between a look and an accept, and who
     // then waited would do so for another client.
@@ -185,6 +180,16 @@ void Server::close_listener(std::uint32_t index) {
     close(listener.fd);
     listener.fd = -1;
     if (listener.accepting) listener.generation->closing++;
+}
+
+// What it holds is answered. What comes later, however much that is, keeps nobody waiting, and is not counted as what
+// it had no room for.
+void Server::leave(Listener& listener) {
+    if (std::exchange(listener.leaving, true)) return;
+    listener.leaving_until_ns = net::now_ns() + kParting;
+    listener.generation->closing++;
+    count_dropped(listener);
+    take_no_more(listener.fd);
 }
 
 std::expected<void, std::string> Server::reload(engine::Engine& engine, Files files, const Plan& plan,
@@ -247,8 +252,7 @@ void Server::go_over(Connection& connection) {
 // The newer spec does not know what this connection speaks.
 void Server::part(std::uint32_t index) {
     Connection& connection = connections_[index];
-    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-    connection.parting_until_ns = static_cast<std::uint64_t>(now) + kParting;
+    connection.parting_until_ns = net::now_ns() + kParting;
 }
 
 void Server::end_generation() {

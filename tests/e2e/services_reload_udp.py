@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Reloads under datagrams: 32 requests are on their way at any time, by a socket and by AF_XDP, while the spec is reloaded and the file replaced. Each
 request has one reply, which is right; none is lost and none comes twice. Short, by a seed; CHAINIO_SOAK=1 reloads a hundred times."""
+import contextlib
+import errno
 import os
 import pathlib
 import random
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -14,6 +17,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import daemon  # noqa: E402
 import fuse_file  # noqa: E402
 import netns  # noqa: E402
 import runs  # noqa: E402
@@ -107,6 +111,96 @@ def test_classes_go(folder, compile_):
     (folder / "a.rows").write_bytes(DATA)
 
 
+class Flood(threading.Thread):
+    """Sends more than a service can answer, numbered, until it is ended, and looks which was answered last. Each is much work, and has one reply."""
+    WORK = b"row 2 1 0\n" * 800 + b"row 2 1 1\n"
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sock.connect((daemon.OWN, port))
+        self.next, self.answered, self.ended = 0, 0, threading.Event()
+
+    def run(self):
+        while not self.ended.is_set():
+            with contextlib.suppress(ConnectionRefusedError):
+                self.sock.send(struct.pack("!I", self.next) + self.WORK)
+            self.next += 1
+            self.take()
+
+    def take(self):
+        with contextlib.suppress(BlockingIOError, ConnectionRefusedError):
+            while True:
+                self.answered = max(self.answered, struct.unpack_from("!I", self.sock.recv(100, socket.MSG_DONTWAIT))[0])
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.join()
+        self.take()
+        self.sock.close()
+
+
+def is_refused(port):
+    with socket.socket() as sock:
+        return sock.connect_ex((daemon.OWN, port)) == errno.ECONNREFUSED
+
+
+def unfiltered(folder):
+    """A library to preload, with which no filter can be attached to a socket, as where the kernel has no memory for it."""
+    (folder / "unfiltered.c").write_text("""#include <errno.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int setsockopt(int fd, int level, int name, const void *value, socklen_t size) {
+    if (level == SOL_SOCKET && name == SO_ATTACH_FILTER) { errno = ENOMEM; return -1; }
+    return (int)syscall(SYS_setsockopt, fd, level, name, value, size);
+}
+""")
+    subprocess.run(["clang-19", "-shared", "-fPIC", "-o", folder / "unfiltered.so", folder / "unfiltered.c"], check=True)
+    return folder / "unfiltered.so"
+
+
+def test_port_goes(folder, compile_, preload=None):
+    """A port that has more than can be answered, and that another spec has not: the next edition is not kept waiting, nor the end of the daemon."""
+    source = folder / "app.chain"
+    source.write_text(SPEC)
+    (folder / "a.rows").write_bytes(DATA)
+    subprocess.run(compile_, check=True)
+    server = Server(folder, bind=daemon.OWN, port=None, prefix=["env", f"LD_PRELOAD={preload}"] if preload else [])
+    overloaded = lambda before: netns.until("the kernel drops what has no room", lambda: server.stats()["dropped"] > before)
+    with Flood(7001) as flood:
+        overloaded(0)
+        source.write_text(SPEC.replace("udp 7001", "udp 7011"))
+        subprocess.run(compile_, check=True)
+        expect("a spec without the port, under more than it can take", "error" in server.control({"op": "reload"}), False)
+        late = flood.next
+        netns.until("the edition before ends all the same", lambda: not server.all_stats()["before_runs"])
+        expect("  what came before was answered", flood.answered > 0, True)
+    if preload is None:
+        expect("  and nothing that came later", flood.answered <= late, True)
+    (folder / "new").write_bytes(DATA.replace(b"0", b"z"))
+    os.rename(folder / "new", folder / "a.rows")
+    netns.until("a file that is replaced is noticed", lambda: server.all_stats()["edition"] == 3)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(netns.PATIENCE)
+        sock.connect((daemon.OWN, 7011))
+        sock.send(struct.pack("!I", 7) + b"row 2 10 1\n")
+        expect("the other port answers from it", reply(sock, 7)[0], b"zzzzzzzz2 |")
+    with Flood(7011) as flood:
+        overloaded(server.stats()["dropped"])
+        server.process.send_signal(signal.SIGTERM)
+        netns.until("it is about to end", lambda: is_refused(7001))
+        late = flood.next
+        expect("it ends, under more than it can take", server.process.wait(timeout=60), 0)
+    if preload is None:
+        expect("  and answers nothing that came later", flood.answered <= late, True)
+    server.rest.join()
+
+
 def main():
     random_ = random.Random(SEED)
     print(f"      seed {SEED}")
@@ -121,6 +215,9 @@ def main():
         test_reloads("udp via uring", folder, server, sock, random_)
         expect("ends", server.stop(), 0)
         test_classes_go(folder, compile_)
+        test_port_goes(folder, compile_)
+        test_port_goes(folder, compile_, unfiltered(folder))
+        (folder / "a.rows").write_bytes(DATA)
         if why := netns.why_not():
             print(f"skipped: via xdp: {why}")
         else:
