@@ -187,6 +187,10 @@ def test_order(folder, artifacts):
     idle.sendall(b"row 3\n")
     expect("a connection from before is answered by the new spec", receive_line(idle), answer(b"B", 3))
     write_rows(folder, ord("b"))
+    waits = "the next reload waits for edition 1 to end: requests, connections or reads of it go on\n"
+    server.wait_for("that the file was replaced is said meanwhile, and what it waits for", lambda _: waits in server.said)
+    expect("  in this order, and once", [line for line in server.said if line == waits or "replaced" in line], [f"'{folder / 'a.rows'}' was replaced\n", waits])
+    expect("  while the edition before runs on", [server.stats()[name] for name in ("edition", "before_runs")], [2, True])
     got = [receive(slow, len(answer(b"A", LONG))) for _ in range(40)]
     names = [reply[:1] for reply in got]
     expect("each reply is whole, and of one file", [reply in (answer(name, LONG), answer(name, LONG, ord("b"))) for name, reply in zip(names, got)],

@@ -102,6 +102,7 @@ class Service {
     void finish_reload(std::expected<Prepared, Problem> prepared);
     void give_up_reloads();
     bool look_at_files(bool at_once);
+    void tell_wait();
     // `refused`: endpoints that are not served though the reload is done.
     void answer_all(std::vector<Asked>& asked, const std::expected<void, Problem>& result,
                     const std::vector<std::string>& refused = {});
@@ -148,7 +149,10 @@ class Service {
     std::vector<Asked> asked_;                // for a reload, by the control socket
     std::vector<Asked> forgetting_;           // whether files are others, likewise: what was kept is forgotten already
     std::string file_notice_;                 // why files are to be opened anew
+    bool files_due_ = false;                  // that is to be begun
     bool files_owed_ = false;                 // that was tried in vain
+    unsigned waiting_for_ = 0;                // the edition whose end the next reload waits for
+    std::chrono::steady_clock::time_point wait_told_;  // when that is to be said
     unsigned reloads_ = 0, refused_ = 0, for_files_ = 0;
     std::uint64_t leaked_ = 0;
     std::string last_;  // what came of the last reload

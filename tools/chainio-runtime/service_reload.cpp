@@ -11,6 +11,7 @@
 namespace chainio::runtime_tool {
 namespace {
 
+constexpr std::chrono::seconds kSayWait{1};  // for the edition before, until that is said
 constexpr unsigned kZeroCopyInside = 16384;  // bytes of a reply that the kernel engine sends without a copy
 
 std::string names_of(const service::Inside& inside, const ir::Module& module) {
@@ -149,22 +150,35 @@ std::string Service::report() {
 // True when the name of an open file leads to another file by now.
 bool Service::look_at_files(bool at_once) {
     const auto now = std::chrono::steady_clock::now();
-    if (watch_.empty() || (!at_once && now - looked_ < std::chrono::milliseconds(kLookMs))) return false;
-    looked_ = now;
-    bool changed = false;
-    for (const FileWatch::Notice& notice : watch_.look()) {
-        say(diag::escaped(notice.message) + "\n");
-        if (notice.changed && !std::exchange(changed, true)) file_notice_ = notice.message;
+    if (!watch_.empty() && (at_once || now - looked_ >= std::chrono::milliseconds(kLookMs))) {
+        looked_ = now;
+        for (const FileWatch::Notice& notice : watch_.look()) {
+            say(diag::escaped(notice.message) + "\n");
+            if (notice.changed && !std::exchange(files_due_, true)) file_notice_ = notice.message;
+        }
     }
     // A newer file that could not be opened is tried again when somebody asks, as the older one is read until then.
-    files_owed_ = files_owed_ || changed;
-    return changed || (at_once && files_owed_);
+    files_owed_ = files_owed_ || files_due_;
+    return files_due_ || (at_once && files_owed_);
+}
+
+// What is to be opened anew waits for the end of the edition before. Where that takes a while, it is said, once an
+// edition: whoever has replaced a file would look for it in what is answered.
+void Service::tell_wait() {
+    const bool asked = hung_up_ || !asked_.empty() || !forgetting_.empty();
+    if (!look_at_files(false) && !asked) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (std::exchange(waiting_for_, before_->number) != before_->number) wait_told_ = now + kSayWait;
+    if (now < wait_told_) return;
+    wait_told_ = std::chrono::steady_clock::time_point::max();
+    say(fmt::format("the next reload waits for edition {} to end: requests, connections or reads of it go on\n",
+                    before_->number));
 }
 
 // Two editions at most are there at once, so that a reload waits for the end of what the one before has begun. Who asks
 // while one is being prepared has the next one: what it reads may be older than what he means.
 void Service::reload_if_due() {
-    if (before_ != nullptr) return;
+    if (before_ != nullptr) return tell_wait();
     if (preparing_ != nullptr) {
         if (!preparing_->is_done()) return;
         auto prepared = preparing_->take();
@@ -182,6 +196,8 @@ void Service::begin_reload(bool artifact) {
         std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
             .count()));
     hung_up_ = false;
+    // Where the artifact is refused, the files are opened with the one that there is.
+    if (!artifact) files_due_ = false;
     reload_ = {!artifact, artifact ? "asked to" : file_notice_, std::exchange(asked_, {}),
                std::exchange(forgetting_, {})};
     if (inside_ != nullptr) {
@@ -244,7 +260,7 @@ std::expected<void, Problem> Service::take_over(std::expected<Prepared, Problem>
     before_ = std::move(now_);
     now_ = std::move(*next);
     watch_.look_after(*now_);
-    files_owed_ = false;
+    files_due_ = files_owed_ = false;
     return {};
 }
 
