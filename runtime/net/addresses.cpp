@@ -2,7 +2,7 @@
 // label an address has.
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
-#include <net/if.h>
+#include <netinet/in.h>
 
 #include <array>
 #include <cerrno>
@@ -54,10 +54,9 @@ std::optional<Address> address_in(const nlmsghdr* message) {
 
 }  // namespace
 
-std::optional<Addresses> addresses_of(const std::string& device) {
+std::optional<Addresses> addresses_of(unsigned index) {
     const RouteSocket socket;
     if (!ask_for_all(socket)) return std::nullopt;
-    const unsigned index = if_nametoindex(device.c_str());
     Addresses found;
     alignas(nlmsghdr) std::array<std::byte, kRoom> messages;
     while (auto left = static_cast<unsigned>(socket.take(messages))) {

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <string>
 
@@ -14,7 +15,8 @@ namespace chainio::net {
 
 class Asker {
   public:
-    explicit Asker(const std::string& name) : fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    explicit Asker(const std::string& name)
+        : fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)), error_(fd_ < 0 ? errno : 0) {
         std::strncpy(request_.ifr_name, name.c_str(), IFNAMSIZ - 1);
     }
     Asker(const Asker&) = delete;
@@ -22,7 +24,14 @@ class Asker {
     ~Asker() {
         if (fd_ >= 0) close(fd_);
     }
+    // Why nothing can be asked, as errno has it; 0: it can.
+    int error() const { return error_; }
     bool ask(unsigned long what) { return ioctl(fd_, what, &request_) == 0; }
+    // The interface of a number, about which is asked from here on.
+    bool use(unsigned index) {
+        request_.ifr_ifindex = static_cast<int>(index);
+        return ask(SIOCGIFNAME);
+    }
     bool ethtool(void* command) {
         request_.ifr_data = static_cast<char*>(command);
         return ask(SIOCETHTOOL);
@@ -30,7 +39,7 @@ class Asker {
     const ifreq& answer() const { return request_; }
 
   private:
-    int fd_;
+    int fd_, error_;
     ifreq request_{};
 };
 

@@ -19,6 +19,7 @@
 #include "runtime/net/asker.h"
 #include "runtime/net/interface_names.h"
 #include "runtime/net/route_socket.h"
+#include "runtime/net/shortage.h"
 
 namespace chainio::net {
 namespace {
@@ -95,29 +96,32 @@ std::string master_of(const Interface& interface) {
 
 bool runs_on_members(const Interface& interface) { return interface.driver == "bonding"; }
 
-bool is_gone(const Interface& interface) {
-    char device[IFNAMSIZ];
-    if (if_indextoname(interface.index, device) == nullptr) return errno == ENXIO;
-    return interface.device != device;
+std::optional<bool> is_gone(const Interface& interface) {
+    Asker asker(interface.device);
+    if (asker.use(interface.index)) return interface.device != asker.answer().ifr_name;
+    return errno == ENODEV ? std::optional(true) : std::nullopt;
 }
 
-std::expected<Interface, std::string> find_interface(const std::string& name) {
+std::expected<Interface, Unfound> find_interface(const std::string& name) {
     Interface found;
+    const auto unasked = [&](const char* what, int why) {
+        return std::unexpected(
+            Unfound{fmt::format("cannot ask {} '{}': {}", what, name, std::strerror(why)), is_shortage(why)});
+    };
     found.name = name;
     // The kernel's calls take no name that is longer, although a further name of an interface may be.
     if (name.size() >= IFNAMSIZ)
         return std::unexpected(
-            fmt::format("'{}' has more than the {} characters of an interface's name: give the name that `ip link` "
-                        "begins with instead of an altname",
-                        name, IFNAMSIZ - 1));
-    found.index = if_nametoindex(name.c_str());
-    char device[IFNAMSIZ];
-    if (found.index == 0 || if_indextoname(found.index, device) == nullptr)
-        return std::unexpected(fmt::format("there is no network interface '{}': `ip link` lists them", name));
-    found.device = device;
-    Asker asker(found.device);
-    if (!asker.ask(SIOCGIFFLAGS))
-        return std::unexpected(fmt::format("cannot ask about interface '{}': {}", name, std::strerror(errno)));
+            Unfound{fmt::format("'{}' has more than the {} characters of an interface's name: give the name that `ip "
+                                "link` begins with instead of an altname",
+                                name, IFNAMSIZ - 1)});
+    Asker asker(name);
+    if (asker.error() != 0) return unasked("about interface", asker.error());
+    if (asker.ask(SIOCGIFINDEX)) found.index = static_cast<unsigned>(asker.answer().ifr_ifindex);
+    if (found.index == 0 || !asker.use(found.index))
+        return std::unexpected(Unfound{fmt::format("there is no network interface '{}': `ip link` lists them", name)});
+    found.device = asker.answer().ifr_name;
+    if (!asker.ask(SIOCGIFFLAGS)) return unasked("about interface", errno);
     found.up = (asker.answer().ifr_flags & IFF_UP) != 0;
     found.loopback = (asker.answer().ifr_flags & IFF_LOOPBACK) != 0;
     if (asker.ask(SIOCGIFMTU)) found.mtu = static_cast<unsigned>(asker.answer().ifr_mtu);
@@ -136,9 +140,8 @@ std::expected<Interface, std::string> find_interface(const std::string& name) {
     ethtool_drvinfo driver{};
     driver.cmd = ETHTOOL_GDRVINFO;
     if (asker.ethtool(&driver)) found.driver = driver.driver;
-    auto addresses = addresses_of(found.device);
-    if (!addresses)
-        return std::unexpected(fmt::format("cannot ask for the addresses of '{}': {}", name, std::strerror(errno)));
+    auto addresses = addresses_of(found.index);
+    if (!addresses) return unasked("for the addresses of", errno);
     found.addresses = std::move(addresses->own);
     found.others = std::move(addresses->others);
     return found;

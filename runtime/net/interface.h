@@ -26,7 +26,14 @@ struct Interface {
     std::vector<Address> others;  // that the machine has at other interfaces, but for those of a single link
 };
 
-std::expected<Interface, std::string> find_interface(const std::string& name);
+// `unasked`: for the moment the kernel cannot be asked, so that there may be one.
+struct Unfound {
+    std::string message;
+    bool unasked = false;
+};
+std::expected<Interface, Unfound> find_interface(const std::string& name);
+// The number of one that is up, else 0.
+inline unsigned up_as(const std::expected<Interface, Unfound>& found) { return found && found->up ? found->index : 0; }
 
 // An address of a single link is said with its interface, by name or number, as fe80::1%eth0: several links may have
 // it.
@@ -45,7 +52,7 @@ std::vector<Address> heard_at(const Address& bound, std::vector<Address> address
 struct Addresses {
     std::vector<Address> own, others;
 };
-std::optional<Addresses> addresses_of(const std::string& device);
+std::optional<Addresses> addresses_of(unsigned index);
 
 // An address of a single link, as each interface may have one by itself.
 bool is_of_link(const Address& address);
@@ -58,9 +65,9 @@ std::string master_of(const Interface& interface);
 // program takes to no socket of this one: it would be lost.
 bool runs_on_members(const Interface& interface);
 
-// Whether no interface has this number and this device's name together any more. False, too, where the kernel cannot be
+// Whether no interface has this number and this device's name together any more; nothing where the kernel cannot be
 // asked: a process without a descriptor to spare still has its interface.
-bool is_gone(const Interface& interface);
+std::optional<bool> is_gone(const Interface& interface);
 
 // An XDP program that is attached already.
 struct AttachedProgram {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/net/asker.h"
+#include "runtime/net/shortage.h"
 
 namespace chainio::net {
 namespace {
@@ -57,8 +58,9 @@ std::optional<std::uint32_t> number_of_feature(Asker& asker, std::string_view na
 
 // Whether the peer has a native program, of whose end the kernel will tell: then the feature is on again, as it is
 // wanted, which is a change of the veth.
-bool peer_has_program(const Interface& interface) {
+std::expected<bool, int> peer_has_program(const Interface& interface) {
     Asker asker(interface.device);
+    if (is_shortage(asker.error())) return std::unexpected(asker.error());
     const std::uint32_t count = count_of_features(asker), blocks = (count + 31) / 32;
     const auto number = number_of_feature(asker, kOffBesideProgram, count);
     if (!number) return false;
@@ -73,12 +75,17 @@ bool peer_has_program(const Interface& interface) {
 
 }  // namespace
 
-cio_xdp_answering taken_by_peer(const Interface& interface, bool links_are_heard) {
-    if (links_are_heard && peer_has_program(interface)) return CIO_XDP_BY_TX;
+std::expected<cio_xdp_answering, int> taken_by_peer(const Interface& interface, bool links_are_heard) {
+    if (links_are_heard) {
+        const auto has = peer_has_program(interface);
+        if (!has) return std::unexpected(has.error());
+        if (*has) return CIO_XDP_BY_TX;
+    }
     bpf_xdp_query_opts found{};
     found.sz = sizeof found;
-    const bool known = bpf_xdp_query(static_cast<int>(interface.index), 0, &found) == 0;
-    return known && (found.feature_flags & kTransmitFeature) != 0 ? CIO_XDP_BY_REDIRECT : CIO_XDP_SILENT;
+    const int failed = bpf_xdp_query(static_cast<int>(interface.index), 0, &found);
+    if (is_shortage(-failed)) return std::unexpected(-failed);
+    return failed == 0 && (found.feature_flags & kTransmitFeature) != 0 ? CIO_XDP_BY_REDIRECT : CIO_XDP_SILENT;
 }
 
 }  // namespace chainio::net

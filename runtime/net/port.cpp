@@ -149,7 +149,7 @@ Port::Port(Interface interface, Program program, umem::Slab& slab, std::uint16_t
 std::expected<std::unique_ptr<Port>, Refusal> Port::open(const PortOptions& options, umem::Slab& slab,
                                                          metrics::Fallbacks& fallbacks) {
     auto interface = find_interface(options.interface);
-    if (!interface) return std::unexpected(Refusal{Refusal::Why::no_interface, interface.error()});
+    if (!interface) return std::unexpected(Refusal{Refusal::Why::no_interface, interface.error().message});
     const auto queues = queues_of(*interface, options);
     if (!queues) return std::unexpected(queues.error());
     auto program = attach(*interface, options, fallbacks);
@@ -429,7 +429,7 @@ void Port::stop_taking() {
 
 // The program may look at the table while it is written: what it does not find then is the kernel's.
 std::expected<void, Refusal> Port::look_at_addresses() {
-    auto now = addresses_of(interface_.device);
+    auto now = addresses_of(interface_.index);
     if (now) return take(std::move(*now));
     return std::unexpected(Refusal{Refusal::Why::system, fmt::format("cannot ask for the addresses of '{}': {}",
                                                                      interface_.name, std::strerror(errno))});
@@ -459,17 +459,24 @@ std::expected<void, Refusal> Port::take(Addresses now) {
     return {};
 }
 
-void Port::look_at_peer(bool links_are_heard) {
+bool Port::look_at_peer(bool links_are_heard) {
     const bool is_veth = program_.native() && interface_.driver == "veth";
-    cio_xdp_answering how = is_veth ? taken_by_peer(interface_, links_are_heard) : CIO_XDP_BY_TX;
+    std::expected<cio_xdp_answering, int> found = CIO_XDP_BY_TX;
+    if (is_veth) found = taken_by_peer(interface_, links_are_heard);
+    peer_unasked_ = found ? 0 : found.error();
+    cio_xdp_answering how = found.value_or(CIO_XDP_SILENT);
     if (mode_.zero_copy && loses_what_is_sent_back(interface_)) how = CIO_XDP_SILENT;
     if (std::exchange(answering_, how) != how) program_.answer(how);
+    return found.has_value();
 }
 
 std::string Port::why_silent() const {
     if (mode_.zero_copy && loses_what_is_sent_back(interface_))
         return fmt::format("its driver ({}) drops what a program sends back in zero-copy mode: take copy mode",
                            interface_.driver);
+    if (peer_unasked_ != 0)
+        return fmt::format("the kernel cannot be asked whether its peer takes packets from an XDP program: {}",
+                           std::strerror(peer_unasked_));
     return "its peer takes no packets from an XDP program: attach one there (XDP_PASS does), or switch its GRO on";
 }
 

@@ -131,7 +131,8 @@ class Port {
     ReplyTable& replies() { return program_.replies(); }
     KeptCounters kept(std::size_t service) const { return program_.kept(service); }
     // With LinkNews, `links_are_heard`, some are sent that arrive only until a link has changed.
-    void look_at_peer(bool links_are_heard);
+    // False: for the moment the kernel cannot be asked how they arrive, and the program sends none.
+    bool look_at_peer(bool links_are_heard);
     cio_xdp_answering answering() const { return answering_; }
     std::string why_silent() const;  // where it is not answering
 
@@ -225,6 +226,7 @@ class Port {
     std::uint64_t unanswered_ = 0, sending_ = 0;
     PortCounters counters_;
     cio_xdp_answering answering_ = CIO_XDP_SILENT;
+    int peer_unasked_ = 0;  // why the kernel could not be asked about the peer, as errno has it
     bool unsent_ = false, down_ = false;
     bool taking_ = false;  // the program has been told what to take
 };

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "runtime/net/clock.h"
+#include "runtime/net/shortage.h"
 
 namespace chainio::service {
 namespace {
@@ -22,10 +23,6 @@ constexpr std::uint64_t kShortage = 100'000'000;  // ns, until it may be over
 // A displaced connection has its place until its receive has ended, with the ring's next turn, and all of them may give
 // way at once.
 std::size_t places_for(const ServerOptions& options) { return 2 * std::size_t{options.connections}; }
-
-bool is_shortage(int result) {
-    return result == -EMFILE || result == -ENFILE || result == -ENOMEM || result == -ENOBUFS;
-}
 
 // A peer that is gone without a word is noticed within some minutes.
 void keep_alive(int fd) {
@@ -207,7 +204,7 @@ void Server::accepted(const NetEvent& event) {
     listener.accepting = false;
     if (listener.fd < 0 && listener.generation != nullptr) listener.generation->closing--;
     if (draining_ || listener.fd < 0) return;
-    if (!is_shortage(event.result)) return accept_at(event.index);
+    if (!net::is_shortage(-event.result)) return accept_at(event.index);
     // It ends the multishot accept, and would do so again at once; the connections wait in the backlog.
     accept_again_ns_ = net::now_ns() + kShortage;
     fallbacks_->note("accept-waits", fmt::format("connections wait for descriptors or memory: {}; raise the limit "

@@ -162,15 +162,20 @@ class Server {
         unsigned watched = 0;        // sockets of its queues
         std::uint64_t until_ns = 0;  // it is to be let go; by then at the latest
         unsigned tries = 0;          // left, to open it while its queues are not free yet
-        std::uint64_t try_ns = 0;    // when the next of them is due, or of looks at its addresses
-        bool unread = false;         // its addresses could not be asked for, and are to be looked at again
-        bool answers = true;         // its driver does, as it was said last
-        bool unheard = false;        // services hear at none of its addresses, as it was said last
-        unsigned tried = 0;          // it was up under this number when it was tried last; 0: it was not up
-        std::uint64_t opened = 0;    // how often
-        std::uint64_t dropped = 0;   // by the kernel, as long as earlier ports of it were open
+        std::uint64_t try_ns = 0;    // when the next of them is due, or the next look
+        bool unread = false;  // what the kernel has told of it could not be asked for: it is to be looked at again
+        bool unread_addresses = false;  // of that, its addresses, as it was said last
+        std::string silent;             // why its driver answers nothing by itself, as it was said last; empty: it does
+        bool unheard = false;           // services hear at none of its addresses, as it was said last
+        unsigned tried = 0;             // it was up under this number when it was tried last; 0: it was not up
+        std::uint64_t opened = 0;       // how often
+        std::uint64_t dropped = 0;      // by the kernel, as long as earlier ports of it were open
     };
-    static constexpr std::uint32_t kMostWatched = 64;  // queues of an interface
+    static constexpr std::uint32_t kMostWatched = 64;           // queues of an interface
+    static constexpr std::uint64_t kLettingGo = 1'000'000'000;  // ns, for last replies to leave
+    static constexpr unsigned kTries = 250;                     // to take queues that the kernel is about to free
+    static constexpr std::uint64_t kTryAgain = 20'000'000;      // ns from one to the next: each loads the program anew
+    static constexpr std::uint64_t kLookAtPeers = 1'000'000'000;  // ns
     // What is watched behind them: the news of interfaces' features, and of interfaces.
     std::uint32_t place_of_news() const { return static_cast<std::uint32_t>(interfaces_.size()) * kMostWatched; }
     std::uint32_t place_of_links() const { return place_of_news() + 1; }
@@ -257,11 +262,6 @@ class Server {
     void open_interfaces();
     void wait_for_queues();
     void open_busy_interfaces();
-    void hear_of_links();
-    void look_at_links(const net::LinkChanges& changes);
-    void look_at_link(std::uint32_t index, const net::LinkChanges& changes);
-    void look_at_addresses(Interface& interface);
-    bool look_at_attributes(std::uint32_t index);
     void close_gone();
     void let_go(std::uint32_t index, std::uint64_t until_ns);
     static bool is_over(const Interface& interface);
@@ -276,10 +276,18 @@ class Server {
     bool leaves_backlog() const { return backlog_ != 0 && waiting_.size() >= options_.waiting; }
     void look_for_backlog();
     void take_frame(std::uint32_t interface, const umem::Descriptor& frame);
+    void close_interface(Interface& interface);
+
+    // server_links.cpp
+    void hear_of_links();
+    void look_at_links(const net::LinkChanges& changes);
+    void look_at_link(std::uint32_t index, const net::LinkChanges& changes);
+    void look_at_addresses(Interface& interface);
+    bool look_at_attributes(std::uint32_t index);
+    bool look_again();
     void look_at_peer(Interface& interface);
     void look_at_peers();
     void hear_of_peers();
-    void close_interface(Interface& interface);
 
     // server_frames.cpp
     std::size_t longest_payload(const Datagram& datagram) const;

@@ -115,7 +115,7 @@ void Server::keep_reply(const Datagram& datagram, std::uint32_t slot, std::span<
     const bool whole =
         datagram.rest.size() == datagram.received.bytes.size() && datagram.request_length == datagram.rest.size();
     if (datagram.kept_epoch == 0 || !whole || datagram.dropped) return;
-    if (!interfaces_[datagram.port].answers) return;  // a copy that serves nobody
+    if (!interfaces_[datagram.port].silent.empty()) return;  // a copy that serves nobody
     if (requests.ending(slot) != Ending::answered || requests.closes(slot) || requests.skips(slot) != 0) return;
     std::array<std::span<const std::uint8_t>, Answer::kMostStretches + 1> parts;
     std::size_t length = 0;

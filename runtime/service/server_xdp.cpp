@@ -18,12 +18,7 @@ using net::now_ns;
 
 constexpr std::size_t kAtOnce = 64;
 constexpr std::uint64_t kAway = 1'000'000, kBacklogFor = 200'000'000;  // ns
-constexpr std::uint64_t kLettingGo = 1'000'000'000;                    // ns, for last replies to leave
 constexpr std::uint64_t kWaitAtStart = 5'000'000'000;                  // they are freed one after the other
-constexpr unsigned kTries = 250;                 // to take queues that the kernel is about to free
-constexpr std::uint64_t kTryAgain = 20'000'000;  // ns from one to the next: each loads the program anew
-
-constexpr std::uint64_t kLookAtPeers = 1'000'000'000;  // ns
 
 bool keeps(const ir::Service& service) { return service.cache.entries != 0; }
 
@@ -38,11 +33,6 @@ void add(net::KeptCounters& sum, const net::KeptCounters& more) {
     sum.stale += more.stale;
     sum.no_room += more.no_room;
     sum.kept += more.kept;
-}
-
-// The number of an interface that is up, else 0.
-unsigned up_as(const std::expected<net::Interface, std::string>& interface) {
-    return interface && interface->up ? interface->index : 0;
 }
 
 std::uint16_t destination_port(const std::uint8_t* payload) {
@@ -83,7 +73,7 @@ std::string Server::why_unheard(const Interface& interface) const {
     const bool empty = ours.addresses.empty(), any = options_.address == "::";
     if (!empty && !(any && std::ranges::all_of(ours.addresses, net::is_of_link))) return {};
     const std::string master = net::master_of(ours);
-    const auto now = net::addresses_of(ours.device);
+    const auto now = net::addresses_of(ours.index);
     const bool has_some = !(now ? now->own : ours.addresses).empty();
     if (!master.empty() && (any || !has_some))
         return fmt::format("{} has no IP address{}: datagrams to {}'s addresses come by the socket; name {}",
@@ -135,28 +125,15 @@ bool Server::is_taken(unsigned number) const {
     });
 }
 
-void Server::hear_of_links() {
-    link_news_ = net::LinkNews::subscribe();
-    if (link_news_) return net_->watch(place_of_links(), link_news_->fd());
-    fallbacks_->note("xdp-not-watched",
-                     "no netlink socket (`RestrictAddressFamilies=AF_NETLINK` lets systemd's services have one): an "
-                     "interface that goes or comes is only noticed with the next reload");
-}
-
-// Peers get programs and lose them. Where the kernel does not say so, they are looked at every second.
-void Server::hear_of_peers() {
-    feature_news_ = net::FeatureNews::subscribe();
-    if (!feature_news_) return;
-    net_->watch(place_of_news(), feature_news_->fd());
-    look_at_peers();  // what was changed before is not told
-}
-
 void Server::open_interface(std::uint32_t index, unsigned tries) {
     Interface& interface = interfaces_[index];
     interface.services.clear();
     interface.tries = 0;
     const auto found = net::find_interface(interface.name);
-    interface.tried = up_as(found);
+    interface.tried = net::up_as(found);
+    interface.unread = !found && found.error().unasked;
+    if (interface.unread)
+        return fallbacks_->note("xdp-refused", fmt::format("{}; served via uring", found.error().message));
     const auto bound = net::linked_of(options_.address);
     // The same address at another link, or at one that is gone, is another address.
     if (!bound || (bound->link != 0 && found && bound->link != found->index))
@@ -194,7 +171,7 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
     interface.port = std::move(*port);
     interface.generation = now_.get();
     interface.opened++;
-    interface.unheard = interface.unread = false;
+    interface.unheard = interface.unread_addresses = false;
     news_.push_back(interface.port->describe());
     look_at_bound(interface);
     look_at_peer(interface);
@@ -215,67 +192,6 @@ void Server::let_go(std::uint32_t index, std::uint64_t until_ns) {
     interface.port->stop_taking();
     interface.until_ns = until_ns;
     for (std::uint32_t queue = 0; queue < interface.watched; queue++) net_->stop_watching(index * kMostWatched + queue);
-}
-
-// Reloads end with all interfaces opened anew, so that nothing is to be done while one runs.
-void Server::look_at_links(const net::LinkChanges& changes) {
-    for (std::uint32_t i = 0; i < interfaces_.size() && !before_; i++) look_at_link(i, changes);
-}
-
-// One that is gone is let go of; one that is up, and was not when it was tried last, is opened.
-void Server::look_at_link(std::uint32_t index, const net::LinkChanges& changes) {
-    Interface& interface = interfaces_[index];
-    if (interface.port == nullptr) {
-        const unsigned up = up_as(net::find_interface(interface.name));
-        const bool other = up != interface.tried;
-        if (other && up != 0 && !draining_ && any_by_xdp()) return open_interface(index, kTries);
-        interface.tried = up;
-        return;
-    }
-    if (interface.until_ns != 0) return;
-    const net::Interface& ours = interface.port->interface();
-    const bool removed = std::ranges::find(changes.removed, ours.index) != changes.removed.end();
-    if (!removed && !net::is_gone(ours)) {
-        const bool told = changes.missed || std::ranges::find(changes.changed, ours.index) != changes.changed.end();
-        if (told && !look_at_attributes(index)) return;
-        if (told) look_at_peer(interface);
-        if (changes.addresses) look_at_addresses(interface);
-        return;
-    }
-    gone_++;
-    news_.push_back(fmt::format("{} is gone: AF_XDP on it ends, its services are served via uring", interface.name));
-    // Nothing that waits to be sent will leave one that was removed; one that is called otherwise now sends it still.
-    let_go(index, now_ns() + (removed ? 0 : kLettingGo));
-}
-
-// What could not be asked, as without a descriptor to spare, is asked again with each tick.
-void Server::look_at_addresses(Interface& interface) {
-    const auto looked = interface.port->look_at_addresses();
-    const bool unread = !looked && looked.error().why != net::Refusal::Why::unsupported;
-    const bool again = std::exchange(interface.unread, unread) && unread;
-    if (!looked && !again)
-        fallbacks_->note("xdp-addresses", fmt::format("{}; datagrams to its newer addresses come by the socket",
-                                                      looked.error().message));
-    look_at_bound(interface);
-}
-
-// The MTU says how long replies may be. The MAC address is a constant of the program, which leaves to the kernel what
-// is not sent to it: with another one the interface is opened anew. False: it is.
-bool Server::look_at_attributes(std::uint32_t index) {
-    Interface& interface = interfaces_[index];
-    const net::Interface& ours = interface.port->interface();
-    const auto now = net::find_interface(interface.name);
-    if (!now || now->index != ours.index) return true;
-    if (now->mac != ours.mac) {
-        news_.push_back(fmt::format("{} has another MAC address: AF_XDP on it begins anew", interface.name));
-        let_go(index, now_ns() + kLettingGo);
-        return false;
-    }
-    if (now->mtu == ours.mtu) return true;
-    news_.push_back(fmt::format("{} has an MTU of {} instead of {}: replies by AF_XDP keep to it", interface.name,
-                                now->mtu, ours.mtu));
-    interface.port->use_mtu(now->mtu);
-    return true;
 }
 
 // Once the last requests of a removed interface have ended its frames are back, and the next one of its name is opened.
@@ -352,22 +268,6 @@ std::optional<net::KeptCounters> Server::kept(std::uint32_t service) const {
 void Server::forget_replies() {
     for (Interface& interface : interfaces_)
         if (interface.port != nullptr) interface.port->replies().forget();
-}
-
-// Where packets that the driver sends back do not arrive, the runtime answers all; where it keeps none, there are none.
-void Server::look_at_peer(Interface& interface) {
-    if (!interface.port->replies().keeps_any()) return;
-    if (net::is_gone(interface.port->interface())) return;  // which says nothing of its peer, and is told by itself
-    interface.port->look_at_peer(link_news_.has_value());
-    const bool before = std::exchange(interface.answers, interface.port->answering() != CIO_XDP_SILENT);
-    if (interface.answers || !before) return;
-    fallbacks_->note("xdp-cache-off", fmt::format("{} answers nothing by itself, as {}; the runtime answers",
-                                                  interface.name, interface.port->why_silent()));
-}
-
-void Server::look_at_peers() {
-    for (Interface& interface : interfaces_)
-        if (interface.port != nullptr && interface.until_ns == 0) look_at_peer(interface);
 }
 
 std::vector<Server::Taken> Server::interfaces() const {
@@ -455,15 +355,10 @@ int Server::flush() {
         look_at_peers();
     }
     if (!draining_) open_busy_interfaces();
-    bool unsent = false, busy = false, down = false;
+    bool unsent = false, busy = look_again(), down = false;
     for (Interface& interface : interfaces_) {
         busy = busy || interface.tries != 0;
         if (interface.port == nullptr) continue;
-        if (interface.unread && interface.until_ns == 0 && now_ns() >= interface.try_ns) {
-            interface.try_ns = now_ns() + kTryAgain;
-            look_at_addresses(interface);
-        }
-        busy = busy || (interface.unread && interface.until_ns == 0);
         interface.port->flush();
         unsent = unsent || interface.port->unsent();
         down = down || interface.port->waits_for_link();

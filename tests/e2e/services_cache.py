@@ -382,6 +382,22 @@ def test_peer_without_news(folder, pair):
     expect("ends", server.stop(), 0)
 
 
+def test_peer_unasked(folder, pair):
+    """A peer that cannot be asked about for the moment is not said to take nothing, and is asked about again."""
+    server = OnVeth(folder, pair)
+    answers = lambda: server.all_stats()["interfaces"][0]["answers_by_itself"]
+    netns.until("the driver answers", answers)
+    with netns.without_descriptor(server.process.pid):
+        netns.ip("link", "set", "va", "down", namespace=pair.here)
+        netns.ip("link", "set", "va", "up", namespace=pair.here)
+        said = "fallback xdp-cache-off (1x): vb answers nothing by itself, as the kernel cannot be asked whether its peer takes packets from an XDP program: "
+        netns.until("why it does not is said", lambda: any(line.startswith(said + "Too many open files") for line in server.said))
+    netns.until("it answers again, without further news", answers)
+    expect("nothing else was said of it", [line for line in server.said if "xdp-cache-off" in line], lambda lines: len(lines) == 1)
+    netns.ip("addr", "add", "fd09::1/64", "dev", "va", "nodad", namespace=pair.here)  # went with the link
+    expect("ends", server.stop(), 0)
+
+
 def test_peer_with_gro(folder):
     """A peer without a program takes what comes from one if it has GRO, and if that is redirected to it."""
     with PassPair(name="-gro") as pair:
@@ -464,6 +480,7 @@ def main():
         pair.program = netns.passing(folder)
         test_peer(folder, pair)
         test_peer_without_news(folder, pair)
+        test_peer_unasked(folder, pair)
         test_peer_with_gro(folder)
         served(folder, pair)
         served(folder, pair, "--xdp-attach", "generic", "--no-ring")

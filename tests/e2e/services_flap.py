@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import pathlib
-import resource
 import signal
 import struct
 import subprocess
@@ -85,19 +84,22 @@ def test_reload_while_down(folder, pair):
     ip("addr", "del", "10.9.0.7/24", "dev", "vb", namespace=pair.there)
 
 
+def turns(server):
+    """Turns of the daemon, whose one loop hears the news: a hundred requests."""
+    for _ in range(100):
+        with server.client() as sock:
+            ask(sock, 9, b"row 1 10 1\n")
+
+
 def test_no_descriptor_left(folder, pair):
     """News of links while the daemon may open nothing more: it cannot ask, and keeps what it has."""
     server = Flapping(folder, pair, "--interface", "vb")
     server.right("at the start")
     before = server.interface()
-    limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
-    for change in ("add", "del"):
-        ip("addr", change, "10.9.0.8/24", "dev", "vb", namespace=pair.there)
-    for _ in range(100):  # turns of the daemon, whose one loop hears the news
-        with server.client() as sock:
-            ask(sock, 9, b"row 1 10 1\n")
-    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
+    with netns.without_descriptor(server.process.pid):
+        for change in ("add", "del"):
+            ip("addr", change, "10.9.0.8/24", "dev", "vb", namespace=pair.there)
+        turns(server)
     after = server.interface()
     expect("the interface is the one before, and took all", (after["opened"], after["received"] - before["received"]), (before["opened"], 100))
     expect("nothing was said to be gone", server.all_stats()["interfaces_gone"], 0)
@@ -108,14 +110,41 @@ def test_addresses_without_descriptor(folder, pair):
     """An address that comes or goes while the kernel cannot be asked is looked at as soon as it can."""
     server = Flapping(folder, pair, "--interface", "vb")
     server.right("at the start")
-    limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
-    ip("addr", "add", "10.9.0.8/24", "dev", "vb", namespace=pair.there)
-    server.has_said("fallback xdp-addresses (1x): cannot ask for the addresses of 'vb': Too many open files; datagrams to its newer addresses come by the socket", 1)
-    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
+    with netns.without_descriptor(server.process.pid):
+        ip("addr", "add", "10.9.0.8/24", "dev", "vb", namespace=pair.there)
+        server.has_said("fallback xdp-addresses (1x): cannot ask for the addresses of 'vb': Too many open files; datagrams to its newer addresses come by the socket", 1)
     until("it is taken, without further news", lambda: taken_at(server, "10.9.0.8"))
     expect("it was said once", [count for _, count in server.fallbacks("xdp-addresses")], [1])
     ip("addr", "del", "10.9.0.8/24", "dev", "vb", namespace=pair.there)
+    expect("ends", server.stop(), 0)
+
+
+def test_changes_without_descriptor(folder, pair):
+    """Whatever the kernel has told of an interface while it could not be asked what is behind that is looked at as soon as it can."""
+    server = Flapping(folder, pair, "--interface", "vb")
+    server.right("at the start")
+
+    def change(*words):
+        with netns.without_descriptor(server.process.pid):
+            ip("link", "set", "dev", "vb", *words, namespace=pair.there)
+            ip("neigh", "flush", "dev", "va", namespace=pair.here)
+            turns(server)
+
+    change("mtu", 1500)
+    server.has_said("vb has an MTU of 1500 instead of 9000: replies by AF_XDP keep to it\n", 1)
+    change("address", "02:00:00:00:09:03")
+    server.has_said("vb has another MAC address: AF_XDP on it begins anew\n", 1)
+    server.opened(2)
+    until("its addresses are taken", lambda: all(taken_at(server, address) for address in THERE))
+    with netns.without_descriptor(server.process.pid):
+        ip("link", "del", "vb", namespace=pair.there)
+        server.has_said(GONE, 1)
+        server.has_said("fallback xdp-refused (1x): cannot ask about interface 'vb': Too many open files; served via uring\n", 1)
+        pair.connect()
+    server.opened(3)
+    until("its addresses are taken", lambda: all(taken_at(server, address) for address in THERE))
+    server.right("after all of this")
+    server.no_frame_is_lost()
     expect("ends", server.stop(), 0)
 
 
@@ -310,6 +339,7 @@ def main():
         test_no_descriptor_left(folder, pair)
         test_addresses_without_descriptor(folder, pair)
         test_removed(folder, pair)
+        test_changes_without_descriptor(folder, pair)
         test_two(folder, pair)
         test_comes_later(folder, pair)
         test_comes_with_more_queues(folder)

@@ -128,7 +128,7 @@ SystemFact interface_fact(const std::string& name) {
     const auto interface = net::find_interface(name);
     if (!interface) {
         fact.state = "missing";
-        fact.detail = interface.error();
+        fact.detail = interface.error().message;
         fact.remedy = "a daemon takes it once it is there";
         return fact;
     }

@@ -4,6 +4,7 @@ import ctypes
 import fcntl
 import json
 import os
+import resource
 import socket
 import struct
 import subprocess
@@ -160,6 +161,17 @@ def unheard(folder):
     (folder / "unheard.c").write_text("int nl_connect(void *socket, int protocol) { (void)socket, (void)protocol; return -1; }\n")
     subprocess.run(["clang-19", "-shared", "-fPIC", "-o", folder / "unheard.so", folder / "unheard.c"], check=True)
     return folder / "unheard.so"
+
+
+@contextlib.contextmanager
+def without_descriptor(pid):
+    """A process may open nothing more meanwhile."""
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
 
 
 def udp(namespace, address=None, family=socket.AF_INET):

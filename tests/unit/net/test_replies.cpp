@@ -57,7 +57,7 @@ KeptService plain(std::uint32_t entries, std::uint64_t ttl = kHour) { return {90
 // The program has no more epochs, which are written to as soon as it is loaded.
 TEST(Replies, OfMorePortsThanTheProgramHasPlacesForAreRefused) {
     const auto lo = find_interface("lo");
-    ASSERT_TRUE(lo) << lo.error();
+    ASSERT_TRUE(lo) << lo.error().message;
     const std::vector<KeptService> services(CIO_XDP_SERVICES + 1, plain(16));
     const auto attached = Program::attach(*lo, Attach::generic, false, ReplyTable(services));
     ASSERT_FALSE(attached);
