@@ -110,6 +110,7 @@ struct Program::State {
     std::optional<Place> place;
     int link = -1;  // where it is not
     bool native = false;
+    int processors = 0;  // each has a count; how many they are might not be found out later
     std::string alone;
     cio_xdp_constants constants{};
     cio_xdp_settings settings{};
@@ -138,6 +139,8 @@ void Program::State::unload() {
 
 // 0 or the error's number, here and below.
 int Program::State::prepare(const Interface& interface) {
+    processors = libbpf_num_possible_cpus();
+    if (processors < 0) return -processors;
     std::ranges::copy(interface.mac, constants.own_mac);
     constants.ordered = CIO_XDP_ORDERED;
     if (getrandom(&constants.seed, sizeof constants.seed, 0) != sizeof constants.seed) return errno;
@@ -319,7 +322,7 @@ std::expected<void, Refusal> Program::take(std::span<const std::uint16_t> ports,
 
 // The sum over all processors.
 std::uint64_t Program::State::count(const char* name, std::uint32_t which) const {
-    std::vector<std::uint64_t> each(static_cast<std::size_t>(std::max(libbpf_num_possible_cpus(), 1)));
+    std::vector<std::uint64_t> each(static_cast<std::size_t>(processors));
     if (bpf_map_lookup_elem(map(name), &which, each.data()) != 0) return 0;
     return std::accumulate(each.begin(), each.end(), std::uint64_t{0});
 }

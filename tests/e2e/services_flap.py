@@ -148,6 +148,18 @@ def test_changes_without_descriptor(folder, pair):
     expect("ends", server.stop(), 0)
 
 
+def test_counted_without_descriptor(folder, pair):
+    """What a program has counted, on each processor, is read at its end, also where nothing can be opened to see how many there are."""
+    server = Flapping(folder, pair, "--interface", "vb")
+    with netns.without_descriptor(server.process.pid):
+        ip("link", "del", "vb", namespace=pair.there)
+        server.has_said("fallback xdp-refused (1x): cannot ask about interface 'vb': Too many open files; served via uring\n", 1)
+        pair.connect()
+    server.opened(2)
+    expect("ends", server.stop(), 0)
+    expect("libbpf has complained of nothing", [line for line in server.said if "libbpf" in line], [])
+
+
 def taken_at(server, address):
     before = server.interface()["received"]
     with server.client(address=address) as sock:
@@ -340,6 +352,7 @@ def main():
         test_addresses_without_descriptor(folder, pair)
         test_removed(folder, pair)
         test_changes_without_descriptor(folder, pair)
+        test_counted_without_descriptor(folder, pair)
         test_two(folder, pair)
         test_comes_later(folder, pair)
         test_comes_with_more_queues(folder)
