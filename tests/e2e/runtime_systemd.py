@@ -20,7 +20,8 @@ from daemon import everything
 from runs import BUILD, expect
 from runtime_unit import DROP_IN, SPEC, UNIT, control
 
-ADDRESS, PORT = "10.9.0.2", 7001
+ADDRESS, LATE, PORT = "10.9.0.2", "10.9.0.77", 7001
+TRIES = 7  # more than systemd would have made by default
 OPTIONS = "--file rows=/etc/chainio/a.rows --memory 1MiB --in-flight 8"  # within the limit of locked memory, which not everybody may raise
 # LimitMEMLOCK=infinity cannot be had everywhere; this has no limit either.
 UNLIMITED = """[Service]
@@ -59,17 +60,20 @@ def prepared(folder):
     compiled(folder, here / "fast.o", SPEC.replace("tcp 7001 via uring", "udp 7001 via xdp"))
     (here / "a.rows").write_bytes(b"".join((b"%09d " % n) * 100 for n in range(100)))
     (here / "kv.conf").write_text(f"OPTIONS={OPTIONS}\n")
+    for name, address in (("late", LATE), ("wrong", "10.9.0.777")):
+        shutil.copy(here / "kv.o", here / f"{name}.o")
+        (here / f"{name}.conf").write_text(f"OPTIONS={OPTIONS} --bind {address}\n")
     (here / "fast.conf").write_text(f"OPTIONS={OPTIONS} --interface vb\n")
     return files, units, ["/etc", f"/{program.parts[1]}"]
 
 
-def connected(pair):
+def connected(pair, address=ADDRESS):
     with netns.inside(pair.here):
-        return socket.create_connection((ADDRESS, PORT), timeout=netns.PATIENCE)
+        return socket.create_connection((address, PORT), timeout=netns.PATIENCE)
 
 
-def asked(pair, number):
-    with connected(pair) as sock:
+def asked(pair, number, address=ADDRESS):
+    with connected(pair, address) as sock:
         sock.sendall(b"row %d\n" % number)
         return sock.makefile("rb").readline()
 
@@ -125,6 +129,21 @@ def test_service(systemd, pair):
     expect("its folder is gone", (systemd.root / "run/chainio/kv").exists(), False)
 
 
+def test_late(systemd, pair):
+    """An address that comes later is waited for; what is no address is not."""
+    unit = "chainio@late"
+    print("an address to listen at that is not there yet")
+    expect("systemctl start says that it failed", systemd.systemctl("start", unit)[0], 1)
+    netns.until("it is started again and again", lambda: int(systemd.shown(unit, "NRestarts")[0]) >= TRIES)
+    netns.ip("addr", "add", f"{LATE}/24", "dev", "vb", namespace=pair.there)
+    netns.until("it serves once the address is there", lambda: systemd.shown(unit, "ActiveState") == ["active"])
+    expect("and answers", asked(pair, 7, LATE), b"000000007 \n")
+    expect("systemctl stop", systemd.systemctl("stop", unit), (0, ""))
+    netns.ip("addr", "del", f"{LATE}/24", "dev", "vb", namespace=pair.there)
+    expect("what is no address is refused", systemd.systemctl("start", "chainio@wrong")[0], 1)
+    expect("and not tried again", systemd.shown("chainio@wrong", "ActiveState", "Result", "NRestarts"), ["failed", "exit-code", "0"])
+
+
 def test_xdp(systemd, pair):
     unit = "chainio@fast"
     print("with the drop-in for xdp")
@@ -151,6 +170,7 @@ def main():
         files, units, tops = prepared(folder)
         with manager.Manager(folder, files, units, tops, pair.there) as systemd:
             test_service(systemd, pair)
+            test_late(systemd, pair)
             test_xdp(systemd, pair)
             if runs.failures:
                 print(systemd.log.read_text(errors="replace")[-4000:])

@@ -10,7 +10,7 @@ import netns
 SYSTEMD = next((path for path in ("/usr/lib/systemd/systemd", "/lib/systemd/systemd") if os.access(path, os.X_OK)), None)
 UNSHARED = ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--cgroup", "--uts", "--ipc", "--mount-proc"]
 # Those that any service waits for, without what a machine starts with them.
-TARGETS = "sysinit", "basic", "shutdown", "network", "multi-user"
+TARGETS = "sysinit", "basic", "shutdown", "network", "network-online", "multi-user"
 # What is written lands in /run; the machine's units, sockets and temporary files are not to be seen.
 PREPARE = """set -e
 mount --make-rprivate /
