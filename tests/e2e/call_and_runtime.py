@@ -289,6 +289,24 @@ def test_runtime(app, tree, folder):
     expect("it says what it did", said, ["stopped after 301 answers\n"])
 
 
+def test_sockets_of_others(folder, app):
+    """A socket that does not say that nobody is there stays: it may be another user's, or of another kind."""
+    closed = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    for what, kind, mode, why in (("that may not be asked", socket.SOCK_STREAM, 0, "Permission denied"),
+                                  ("of datagrams", socket.SOCK_DGRAM, 0o600, "Protocol wrong type for socket")):
+        path = folder / "other"
+        with socket.socket(socket.AF_UNIX, kind) as other:
+            other.bind(str(path))
+            if kind == socket.SOCK_STREAM:
+                other.listen()
+            path.chmod(mode)
+            done = subprocess.run([*closed, BUILD / "bin" / "chainio-runtime", "--spec", app, "--socket", path], capture_output=True, text=True, timeout=120)
+            expect(f"a socket {what} is another's", (done.returncode, done.stderr.splitlines()[-1]),
+                   (3, f"chainio-runtime: whether another process serves '{path}' cannot be asked: {why}; give --socket another path, or remove it if nobody does"))
+            expect("  and stays", path.is_socket(), True)
+        path.unlink()
+
+
 def test_python(app, tree, keys):
     library = BUILD / "lib" / "libchainio-call.so.0"
     if not library.exists():
@@ -585,6 +603,7 @@ def main():
         test_origin(app, tree, folder)
         test_refusals(app, tree, folder)
         test_runtime(app, tree, folder)
+        test_sockets_of_others(folder, app)
         test_full_disk(app, tree, folder)
         test_python(app, tree, keys)
         test_python_misuse(app, tree, keys)

@@ -39,15 +39,21 @@ std::uint64_t key_of(Source source, std::uint64_t number) {
     return static_cast<std::uint64_t>(source) << kSourceShift | number;
 }
 
-// Whether somebody answers at a socket file, or it was left by a process that is gone.
-bool is_served(const sockaddr_un& address) {
+// Why a socket file has to stay; empty: it was left by a process that is gone, or is gone itself. Of one that does not
+// say so, as it is another user's or of another kind, nobody knows.
+std::string why_not_ours(const sockaddr_un& address, const std::string& path) {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return true;
+    const bool served = fd >= 0 && connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    const int why = served ? 0 : errno;
+    if (fd >= 0) close(fd);
+    if (why == ECONNREFUSED || why == ENOENT) return {};
     // EAGAIN: by somebody who is slow to accept.
-    const bool served =
-        connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 || errno == EAGAIN;
-    close(fd);
-    return served;
+    if (served || why == EAGAIN)
+        return fmt::format("another process serves '{}'; end that one, or give --socket another path", path);
+    return fmt::format(
+        "whether another process serves '{}' cannot be asked: {}; give --socket another path, or remove it if nobody "
+        "does",
+        path, std::strerror(why));
 }
 
 constexpr std::pair<dev_t, ino_t> kNoFile;
@@ -97,9 +103,7 @@ std::expected<void, std::string> Service::listen(const std::string& path) {
         if (!S_ISSOCK(info.st_mode))
             return std::unexpected(
                 fmt::format("'{}' exists and is not a socket; remove it, or give --socket another path", path));
-        if (is_served(address))
-            return std::unexpected(
-                fmt::format("another process serves '{}'; end that one, or give --socket another path", path));
+        if (std::string why = why_not_ours(address, path); !why.empty()) return std::unexpected(std::move(why));
         unlink(path.c_str());
     }
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
