@@ -1,6 +1,7 @@
 #include "runtime/service/server.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -104,14 +105,25 @@ Server::~Server() {
         if (datagram.request != engine::kNoIndex) datagram.generation->requests.abandon(datagram.request);
 }
 
+// Until its accept has ended, the kernel may have taken a connection that we have not heard of.
+bool Server::is_open(const Listener& listener) { return listener.fd >= 0 || listener.accepting; }
+
 bool Server::drained() const {
-    // Until its accept has ended, the kernel may have taken a connection that we have not heard of.
-    const auto closed = [](const Listener& listener) { return listener.fd < 0 && !listener.accepting; };
-    const auto idle = [](const Interface& each) {
-        return each.port == nullptr || (each.port->unanswered() == 0 && each.port->sending() == 0);
-    };
-    return draining_ && used_ == 0 && datagrams_used_ == 0 && std::ranges::all_of(listeners_, closed) &&
-           std::ranges::all_of(interfaces_, idle);
+    const auto busy = [](const Interface& each) { return each.port != nullptr && !is_over(each); };
+    return draining_ && used_ == 0 && datagrams_used_ == 0 && std::ranges::none_of(listeners_, is_open) &&
+           std::ranges::none_of(interfaces_, busy);
+}
+
+std::string Server::undrained() const {
+    std::vector<std::string> left;
+    const auto datagrams = std::ranges::count(datagrams_, true, &Datagram::used);
+    const auto ports = std::ranges::count_if(listeners_, is_open);
+    if (ports != 0) left.push_back(fmt::format("{} ports", ports));
+    if (used_ != 0) left.push_back(fmt::format("{} connections", used_));
+    if (datagrams != 0) left.push_back(fmt::format("{} datagrams", datagrams));
+    for (const Interface& each : interfaces_)
+        if (each.port != nullptr && !is_over(each)) left.push_back(fmt::format("what {} has to send", each.name));
+    return fmt::format("{}", fmt::join(left, ", "));
 }
 
 bool& Server::dirty(std::uint32_t index) {

@@ -105,6 +105,7 @@ class Server {
     // Takes no more connections, answers what has come, and tells the peers.
     void drain();
     bool drained() const;
+    std::string undrained() const;  // what is left, in words
     const ServiceCounters& counters(std::uint32_t service, bool tcp) const {
         return *(tcp ? now_->counters : now_->udp_counters)[service];
     }
@@ -203,6 +204,7 @@ class Server {
     void use_listeners(std::vector<Listener> wanted);
     void close_listener(std::uint32_t index);
     static void leave(Listener& listener);
+    static bool is_open(const Listener& listener);
     void go_over(Connection& connection);
     void part(std::uint32_t index);
     void end_generation();

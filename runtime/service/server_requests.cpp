@@ -317,8 +317,12 @@ void Server::give_up_late() {
 void Server::drain() {
     if (draining_) return;
     draining_ = true;
-    for (Interface& each : interfaces_)
-        if (each.port != nullptr) each.port->stop_taking();
+    // Nobody waits for a link to come up again.
+    for (std::uint32_t i = 0; i < interfaces_.size(); i++) {
+        const Interface& each = interfaces_[i];
+        if (each.port != nullptr && each.until_ns == 0)
+            let_go(i, now_ns() + (each.port->waits_for_link() ? 0 : kLettingGo));
+    }
     for (std::uint32_t i = 0; i < listeners_.size(); i++)
         if (listeners_[i].fd >= 0) close_listener(i);
     for (std::uint32_t i = 0; i < connections_.size(); i++)

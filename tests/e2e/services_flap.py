@@ -11,6 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import daemon
 import netns
 import runs
 from netns import ip, until
@@ -306,6 +307,16 @@ def test_two(folder, pair):
         expect("ends", server.stop(), 0)
 
 
+def down_behind(server, pair, send):
+    """The daemon finds what is sent when its interface is down."""
+    received = lambda: json.loads(ip("-j", "-s", "link", "show", "dev", "vb", namespace=pair.there))[0]["stats64"]["rx"]["packets"]
+    with daemon.halted(server.process):
+        before = received()
+        send()
+        until("the request is there", lambda: received() > before)
+        ip("link", "set", "vb", "down", namespace=pair.there)
+
+
 class Echo(Flapping):
     """Without a file, which would be looked at once a second."""
     ARTIFACT, FILE, SERVICES, ENDPOINTS = "echo.o", None, ("echo",), 1
@@ -320,24 +331,26 @@ def test_without_news(folder, pair):
     expect("nor one to ask how long replies may be on their way", server.fallbacks("xdp-path-unknown"),
            [("no netlink socket (`RestrictAddressFamilies=AF_NETLINK` lets systemd's services have one): replies go by the MTU of vb, and are lost "
              "where the way takes less", 1)])
-
-    def received():
-        return json.loads(ip("-j", "-s", "link", "show", "dev", "vb", namespace=pair.there))[0]["stats64"]["rx"]["packets"]
-
     with server.client("echo") as sock:
         sock.send(b"here")
         expect("a reply by the interface", (sock.recv(100), server.interface()["replies"]), (b"here", 1))
-        server.process.send_signal(signal.SIGSTOP)
-        before = received()
-        sock.send(b"down")
-        until("the request is there", lambda: received() > before)
-        ip("link", "set", "vb", "down", namespace=pair.there)
-        server.process.send_signal(signal.SIGCONT)
+        down_behind(server, pair, lambda: sock.send(b"down"))
         until("the reply waits", lambda: server.interface()["down"] > 0)
         ip("link", "set", "vb", "up", namespace=pair.there)
         expect("it leaves when the interface is up again", sock.recv(100), b"down")
     server.no_frame_is_lost()
     expect("ends", server.stop(), 0)
+
+
+def test_end_while_down(folder, pair):
+    """A reply that waits for its interface to be up again is not waited for at the end, which finds all frames back."""
+    server = Flapping(folder, pair, "--interface", "vb")
+    with server.client() as sock:
+        down_behind(server, pair, lambda: sock.send(struct.pack("!I", 9) + b"row 1 10 1\n"))
+        until("the reply waits", lambda: server.interface()["down"] > 0)
+        expect("ends", server.stop(), 0)
+    expect("  with nothing given up", [line for line in server.said if "given up" in line], [])
+    ip("link", "set", "vb", "up", namespace=pair.there)
 
 
 def main():
@@ -357,6 +370,7 @@ def main():
         test_comes_later(folder, pair)
         test_comes_with_more_queues(folder)
         test_without_news(folder, pair)
+        test_end_while_down(folder, pair)
     return runs.ended()
 
 

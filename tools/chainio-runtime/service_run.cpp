@@ -220,6 +220,8 @@ std::expected<void, std::string> Service::drain_server() {
         if (server_->drained()) break;
         if (auto waited = wait(*ready || must_not_wait() ? 0 : server_->next_timeout_ms()); !waited) return waited;
     }
+    if (!server_->drained() && stops_ < 2)
+        say(fmt::format("given up, as {} seconds are over: {}\n", kDrainMs / 1000, server_->undrained()));
     return {};
 }
 
