@@ -28,24 +28,29 @@ constexpr Address kAnyIpv4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0}
 
 }  // namespace
 
-std::expected<Linked, std::string> linked_of(const std::string& text) {
+std::expected<Linked, Unfound> linked_of(const std::string& text) {
     const std::size_t percent = text.find('%');
     Linked found{text.substr(0, percent), 0};
+    const auto refuse = [](std::string words) { return std::unexpected(Unfound{std::move(words)}); };
     if (percent == std::string::npos) return found;
     const std::string name = text.substr(percent + 1);
     in6_addr address{};
     if (inet_pton(AF_INET6, found.address.c_str(), &address) != 1 || !IN6_IS_ADDR_LINKLOCAL(&address))
-        return std::unexpected(
+        return refuse(
             fmt::format("'{}' is no address; only those of a single link (fe80::1%eth0) name an interface", text));
-    found.link = name.size() < IFNAMSIZ ? if_nametoindex(name.c_str()) : 0;
-    char named[IFNAMSIZ];
+    Asker asker(name);
+    if (is_shortage(asker.error()))
+        return std::unexpected(
+            Unfound{fmt::format("'{}': cannot ask about the interface: {}", text, std::strerror(asker.error())), true});
+    if (name.size() < IFNAMSIZ && asker.ask(SIOCGIFINDEX))
+        found.link = static_cast<unsigned>(asker.answer().ifr_ifindex);
     if (unsigned number = 0; found.link == 0 && !name.empty()) {
         const auto read = std::from_chars(name.data(), name.data() + name.size(), number);
         const bool whole = read.ec == std::errc{} && read.ptr == name.data() + name.size();
-        if (whole && if_indextoname(number, named) != nullptr) found.link = number;
+        if (whole && asker.use(number)) found.link = number;
     }
     if (found.link == 0)
-        return std::unexpected(fmt::format("'{}': there is no interface '{}'; `ip link` lists them", text, name));
+        return refuse(fmt::format("'{}': there is no interface '{}'; `ip link` lists them", text, name));
     return found;
 }
 

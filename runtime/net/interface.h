@@ -41,7 +41,7 @@ struct Linked {
     std::string address;  // without it
     unsigned link = 0;    // the interface's number; 0: none is named
 };
-std::expected<Linked, std::string> linked_of(const std::string& text);
+std::expected<Linked, Unfound> linked_of(const std::string& text);
 // An address as a person writes it, in numbers, and without an interface.
 std::optional<Address> address_of(const std::string& text);
 // Those at which a socket hears that is bound to `bound`: all of ::, the IPv4 ones of ::ffff:0.0.0.0.

@@ -34,7 +34,7 @@ std::string no_address(const std::string& said) {
 
 std::expected<Address, std::string> address_of(const std::string& said, std::uint16_t port) {
     const auto linked = net::linked_of(said);
-    if (!linked) return std::unexpected(linked.error());
+    if (!linked) return std::unexpected(linked.error().message);
     const std::string& text = linked->address;
     Address out;
     auto& six = reinterpret_cast<sockaddr_in6&>(out.storage);
@@ -138,7 +138,8 @@ std::expected<Bound, std::string> listen_at(const std::string& wanted, std::uint
                    six ? IPV6_RECVPKTINFO : IP_PKTINFO, &on, sizeof on);
     }
     if (!tcp) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kReceiveBuffer, sizeof kReceiveBuffer);
-    return Bound{fd, port_of(fd), text};
+    return Bound{fd, port_of(fd), text,
+                 six ? reinterpret_cast<const sockaddr_in6&>(address->storage).sin6_scope_id : 0};
 }
 
 // A filter that keeps no byte of any.

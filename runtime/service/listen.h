@@ -10,6 +10,7 @@ struct Bound {
     int fd = -1;
     std::uint16_t port = 0;  // that the kernel gave
     std::string address;     // that it really is
+    unsigned link = 0;       // the number of the interface that the address names; 0: none
 };
 
 // What is wrong with the form of an address to listen at; empty when it is one. Whether a link that it names is there

@@ -185,6 +185,7 @@ void Server::step() {
     take_places_of_slow();
     give_up_late();
     accept_again();
+    look_at_bound_link();
     end_generation();
     note_idle_again();
 }

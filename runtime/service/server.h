@@ -80,7 +80,8 @@ class Server {
         if (draining_ || before_ || accept_again_ns_ != 0 || !waiting_.empty() ||
             std::ranges::any_of(interfaces_, opening))
             return kEndingTickMs;
-        return used_ == 0 ? -1 : kTickMs;
+        if (used_ != 0) return kTickMs;
+        return is_of_link() ? kLookAtBoundMs : -1;
     }
     // Does what has come with the ring's last turn, and what can be done without waiting or asking the kernel.
     void step();
@@ -136,6 +137,7 @@ class Server {
 
   private:
     static constexpr int kTickMs = 250, kEndingTickMs = 20, kUnsentTickMs = 3, kLinkTickMs = 100, kShortTickMs = 3;
+    static constexpr int kLookAtBoundMs = 1000;
     static constexpr std::uint64_t kParting = 5'000'000'000;  // ns, for what is left of a service that is gone
     static constexpr std::uint32_t kLentAlways = 4096;        // results that are worth a piece of their own
     static constexpr unsigned kMostParked = 1024;             // requests whose replies wait for slow peers
@@ -186,6 +188,7 @@ class Server {
         std::uint32_t service = 0;
         std::uint16_t wanted = 0, port = 0;  // 0 lets the kernel choose, and then `port` is what it chose
         std::string address;
+        unsigned link = 0;       // the number of the interface that the address names; 0: none
         bool accepting = false;  // or receiving
         bool tcp = true, xdp = false;
         bool leaving = false, stopping = false;  // of datagrams: closed once nothing is left to be received
@@ -205,6 +208,8 @@ class Server {
     void close_listener(std::uint32_t index);
     static void leave(Listener& listener);
     static bool is_open(const Listener& listener);
+    bool is_of_link() const { return options_.address.contains('%'); }
+    void look_at_bound_link();
     void go_over(Connection& connection);
     void part(std::uint32_t index);
     void end_generation();
@@ -364,6 +369,7 @@ class Server {
     std::optional<net::FeatureNews> feature_news_;
     std::optional<net::LinkNews> link_news_;
     std::vector<std::string> news_;
+    std::string bound_lost_;  // why nobody is heard at the address of a link, as it was said last
     std::uint64_t gone_ = 0;
     std::vector<std::uint32_t> free_xdp_;  // places for what comes by an interface
     std::uint64_t looked_ns_ = 0;          // into their rings
@@ -374,6 +380,7 @@ class Server {
     metrics::Fallbacks* fallbacks_ = nullptr;
     std::vector<NetEvent> events_;
     std::uint64_t last_look_ns_ = 0, peers_looked_ns_ = 0, places_looked_ns_ = 0, short_looked_ns_ = 0;
+    std::uint64_t bound_looked_ns_ = 0;
     std::uint64_t accept_again_ns_ = 0;  // when; 0: no listener waits for a shortage to be over
     unsigned used_ = 0, displaced_ = 0;  // connections; of these, those that end for others
     bool draining_ = false;

@@ -77,6 +77,7 @@ std::expected<Server::Listener, std::string> Server::listen(std::uint32_t servic
     listener.wanted = port;
     listener.port = bound->port;
     listener.address = bound->address;
+    listener.link = bound->link;
     listener.tcp = tcp;
     return listener;
 }
@@ -180,6 +181,43 @@ void Server::close_listener(std::uint32_t index) {
     close(listener.fd);
     listener.fd = -1;
     if (listener.accepting) listener.generation->closing++;
+}
+
+// Sockets hear at the interface that there was when they were made, and at no other that has its name later.
+void Server::look_at_bound_link() {
+    if (!is_of_link() || draining_ || !is_due(bound_looked_ns_, kLookAtBoundMs)) return;
+    const auto now = net::linked_of(options_.address);
+    if (!now && now.error().unasked) return;
+    std::string lost = now ? std::string() : now.error().message;
+    std::vector<Listener> wanted;
+    std::vector<int> opened;
+    for (const Listener& listener : listeners_) {
+        if (!lost.empty() || listener.fd < 0 || listener.leaving) continue;
+        wanted.push_back(listener);
+        if (listener.link == now->link) continue;
+        auto made = listen(listener.service, listener.port, listener.tcp);
+        if (!made) {
+            lost = made.error();
+            continue;
+        }
+        opened.push_back(made->fd);
+        made->wanted = listener.wanted;
+        made->generation = listener.generation;
+        made->xdp = listener.xdp;
+        wanted.back() = std::move(*made);
+    }
+    if (!lost.empty()) {
+        for (const int fd : opened) close(fd);
+        if (std::exchange(bound_lost_, lost) != lost)
+            fallbacks_->note("bind-lost",
+                             fmt::format("{}; nobody is heard at {} until that is over", lost, options_.address));
+        return;
+    }
+    bound_lost_.clear();
+    if (opened.empty()) return;
+    use_listeners(std::move(wanted));
+    news_.push_back(
+        fmt::format("services listen at {} anew, as its interface is another one by now", options_.address));
 }
 
 // What it holds is answered. What comes later, however much that is, keeps nobody waiting, and is not counted as what

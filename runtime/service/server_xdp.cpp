@@ -135,6 +135,8 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
     if (interface.unread)
         return fallbacks_->note("xdp-refused", fmt::format("{}; served via uring", found.error().message));
     const auto bound = net::linked_of(options_.address);
+    interface.unread = !bound && bound.error().unasked;
+    if (interface.unread) return;
     // The same address at another link, or at one that is gone, is another address.
     if (!bound || (bound->link != 0 && found && bound->link != found->index))
         return fallbacks_->note("xdp-not-bound", why_not_bound(interface));

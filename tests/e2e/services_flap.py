@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -342,6 +343,46 @@ def test_without_news(folder, pair):
     expect("ends", server.stop(), 0)
 
 
+def asked_at(server, address, kind):
+    """What an address of vb's link alone answers."""
+    with netns.inside(server.pair.here):
+        sock, link = socket.socket(socket.AF_INET6, kind), socket.if_nametoindex("va")
+    with sock:
+        sock.settimeout(netns.PATIENCE)
+        sock.connect((address, server.ports["lines", "tcp" if kind == socket.SOCK_STREAM else "udp"], 0, link))
+        sock.sendall((b"" if kind == socket.SOCK_STREAM else struct.pack("!I", 9)) + b"row 1 10 1\n")
+        return sock.recv(100)[-11:]
+
+
+def test_bound_to_link(folder, pair, *options):
+    """An address of a link that comes back with its interface is heard at again, at the same ports."""
+    address, peer = "fe80::77", "fe80::66"
+
+    def comes():
+        ip("addr", "add", f"{peer}/64", "dev", "va", "nodad", namespace=pair.here)
+        ip("addr", "add", f"{address}/64", "dev", "vb", "nodad", namespace=pair.there)
+    comes()
+    server = Flapping(folder, pair, *options, bind=f"{address}%vb")
+    lost = "fallback bind-lost (1x): {}; nobody is heard at fe80::77%vb until that is over\n"
+    kinds = socket.SOCK_STREAM, socket.SOCK_DGRAM
+    expect("at the start", [asked_at(server, address, kind) for kind in kinds], [DATA[1000:1010] + b"|"] * 2)
+    before = pair.link(pair.there, "vb")["ifindex"]
+    ip("link", "del", "vb", namespace=pair.there)
+    server.has_said(lost.format("'fe80::77%vb': there is no interface 'vb'; `ip link` lists them"), 1)
+    expect("a reload goes on with what there is", server.control({"op": "reload"})["edition"], 2)
+    pair.connect()
+    expect("it comes back as another one", pair.link(pair.there, "vb")["ifindex"] == before, False)
+    until("that its address is missing is said", lambda: any("no interface has that address" in line for line in server.said))
+    comes()
+    server.has_said("services listen at fe80::77%vb anew, as its interface is another one by now\n", 1)
+    expect("it is heard at again", [asked_at(server, address, kind) for kind in kinds], [DATA[1000:1010] + b"|"] * 2)
+    if options:
+        server.opened(2)
+    expect("ends", server.stop(), 0)
+    ip("addr", "del", f"{peer}/64", "dev", "va", namespace=pair.here)
+    ip("addr", "del", f"{address}/64", "dev", "vb", namespace=pair.there)
+
+
 def test_end_while_down(folder, pair):
     """A reply that waits for its interface to be up again is not waited for at the end, which finds all frames back."""
     server = Flapping(folder, pair, "--interface", "vb")
@@ -371,6 +412,8 @@ def main():
         test_comes_with_more_queues(folder)
         test_without_news(folder, pair)
         test_end_while_down(folder, pair)
+        test_bound_to_link(folder, pair)
+        test_bound_to_link(folder, pair, "--interface", "vb")
     return runs.ended()
 
 

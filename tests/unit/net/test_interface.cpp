@@ -34,7 +34,7 @@ TEST(Interface, AnAddressIsReadInBothForms) {
 
 TEST(Interface, AnAddressOfALinkNamesItsInterface) {
     const auto plain = linked_of("fe80::1");
-    ASSERT_TRUE(plain) << plain.error();
+    ASSERT_TRUE(plain) << plain.error().message;
     EXPECT_EQ(plain->address, "fe80::1");
     EXPECT_EQ(plain->link, 0u);
     const auto by_name = linked_of("fe80::1%lo"), by_number = linked_of("FE80::1%1");
@@ -44,11 +44,12 @@ TEST(Interface, AnAddressOfALinkNamesItsInterface) {
     EXPECT_EQ(by_name->link, 1u) << "each network namespace begins with lo";
     EXPECT_EQ(linked_of("127.0.0.1")->address, "127.0.0.1");
     for (const char* other : {"::1%lo", "127.0.0.1%lo", "2001:db8::7%lo", "%lo", "fe80%lo"})
-        EXPECT_EQ(linked_of(other).error(), "'" + std::string(other) +
-                                                "' is no address; only those of a single link (fe80::1%eth0) name an "
-                                                "interface");
+        EXPECT_EQ(linked_of(other).error().message,
+                  "'" + std::string(other) +
+                      "' is no address; only those of a single link (fe80::1%eth0) name an "
+                      "interface");
     for (const char* none : {"", "0", "1x", "-1", "no", "4294967295", "99999999999", "lo%1", "a-name-that-is-too-long"})
-        EXPECT_EQ(linked_of("fe80::1%" + std::string(none)).error(),
+        EXPECT_EQ(linked_of("fe80::1%" + std::string(none)).error().message,
                   "'fe80::1%" + std::string(none) + "': there is no interface '" + none + "'; `ip link` lists them");
 }
 
