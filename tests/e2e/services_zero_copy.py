@@ -116,6 +116,12 @@ def test_replies(server):
     server.at_rest("after all of them")
 
 
+def has_frames(server, given_up):
+    """Waits for the kernel to have frames of a client; where this script was kept from looking for as long as the timeout is, for him to be given up."""
+    until("frames are with the kernel", lambda: server.frames() > 0 or server.service()["timeouts"] > given_up)
+    return server.service()["timeouts"] == given_up
+
+
 def ask_once(server, number, times=1):
     with server.connect() as sock:
         sock.sendall(ask(number, times))
@@ -148,7 +154,7 @@ def test_slow(server):
     expect("and is not given up", server.service()["timeouts"], before)
     idle = server.connect(room=8192)
     idle.sendall(ask(2))
-    until("the reply is with the kernel", lambda: server.service()["bytes_out"] and server.frames() > 0)
+    has_frames(server, before)
     until("who takes nothing of it is given up", lambda: server.service()["timeouts"] == before + 1)
     server.at_rest("an idle reader")
     try:
@@ -159,27 +165,36 @@ def test_slow(server):
     idle.close()
 
 
+def taken_behind(server, numbers, length):
+    """What a reader gets who takes his time, of what is sent without a copy behind these, and the longest time in seconds for which he took nothing."""
+    got, part, longest, last = bytearray(), b"begin", 0, time.monotonic()
+    with server.connect(room=262144) as slow, contextlib.suppress(ConnectionResetError):
+        for n in range(300):  # so that the kernel gives the connection much room
+            slow.sendall(ask(n % ROWS, 0))
+            receive(slow, SHORT)
+        last = time.monotonic()
+        slow.sendall(b"".join(ask(n, 0) for n in numbers) + ask(1))
+        time.sleep(0.3)  # how much of it the kernel takes before anything is read is its own affair
+        while len(got) < length and part:
+            part = slow.recv(100_000)
+            longest, last = max(longest, time.monotonic() - last), time.monotonic()
+            got += part
+            time.sleep(0.2)
+    return bytes(got), max(longest, time.monotonic() - last)
+
+
 def test_behind_others(server):
     """What is sent without a copy stands in the socket behind much that a live reader takes slowly."""
     numbers = [n % ROWS for n in range(40)]
     want = b"".join(answer(n, 0) for n in numbers) + answer(1)
-    with server.connect(room=262144) as slow:
-        for n in range(300):  # so that the kernel gives the connection much room
-            slow.sendall(ask(n % ROWS, 0))
-            receive(slow, SHORT)
-        slow.sendall(b"".join(ask(n, 0) for n in numbers) + ask(1))
-        time.sleep(0.3)  # how much of it the kernel takes before anything is read is its own affair
-        got, part = bytearray(), b"begin"
-        while len(got) < len(want) and part:
-            try:
-                part = slow.recv(100_000)
-            except ConnectionResetError:
-                part = b""
-            got += part
-            time.sleep(0.2)
+    for _ in runs.tries():
+        before = server.service()["timeouts"]
+        got, longest = taken_behind(server, numbers, len(want))
+        if longest < 1:
+            break  # else this script itself may have been kept from taking any for as long as the timeout is
     expect("a slow reader of replies in front of one that is not copied gets all", (len(got), got == want), (len(want), True))
     service = server.service()
-    expect("and is not given up", (service["timeouts"], service["zero_copy_sends"] > 0), (0, True))
+    expect("and is not given up", (service["timeouts"] - before, service["zero_copy_sends"] > 0), (0, True))
     server.at_rest("replies in front of one that is not copied")
 
 
@@ -187,7 +202,7 @@ def test_reload_behind_slow(server):
     """Who takes frames of the edition before a little at a time has the time of one who takes nothing, since the next reload waits for them."""
     slow = server.connect(room=8192)
     slow.sendall(ask(4) * 8)
-    until("frames are with the kernel", lambda: server.frames() > 0)
+    has_frames(server, 0)
     ended = threading.Event()
 
     def take_slowly():
@@ -219,10 +234,15 @@ time.sleep(60)
 
 def test_vanished(folder, pair):
     for how in ("killed", "cut off"):
-        server = OverVeth(folder, pair, "--timeout", 1500)
-        client = started.start(pair.command(pair.there, sys.executable, "-c", CLIENT, server.port), stdout=subprocess.PIPE)
-        client.stdout.readline()
-        until("frames are with the kernel", lambda: server.service()["zero_copy_sends"] > 0 and server.frames() > 0)
+        for _ in runs.tries():
+            server = OverVeth(folder, pair, "--timeout", 1500)
+            client = started.start(pair.command(pair.there, sys.executable, "-c", CLIENT, server.port), stdout=subprocess.PIPE)
+            client.stdout.readline()
+            if has_frames(server, 0):
+                break
+            client.kill()
+            server.stop()
+        expect("frames that are not copied", server.service()["zero_copy_sends"], lambda sends: sends > 0)
         if how == "cut off":
             netns.ip("link", "set", "vb", "down", namespace=pair.there)
         client.kill()
