@@ -193,14 +193,13 @@ def test_removed(folder, pair, *options):
         expect("as many frames as before", frames(server), base)
     # Removed and made again before anybody looks, with requests in its queues: their replies have nowhere to go.
     before = server.stats()["datagrams"]
-    server.process.send_signal(signal.SIGSTOP)
-    with server.client() as sock:
-        for number in range(100):
-            sock.send(struct.pack("!I", number) + b"row 1 5000 1\n")
-    index = pair.link(pair.there, "vb")["ifindex"]
-    ip("link", "del", "vb", namespace=pair.there)
-    pair.connect(index)
-    server.process.send_signal(signal.SIGCONT)
+    with daemon.halted(server.process):
+        with server.client() as sock:
+            for number in range(100):
+                sock.send(struct.pack("!I", number) + b"row 1 5000 1\n")
+        index = pair.link(pair.there, "vb")["ifindex"]
+        ip("link", "del", "vb", namespace=pair.there)
+        pair.connect(index)
     server.opened(4)
     expect("what was in its queues was taken", server.stats()["datagrams"] - before, 100)
     until("its addresses are taken", lambda: all(taken_at(server, address) for address in THERE))
