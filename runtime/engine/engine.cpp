@@ -32,6 +32,7 @@ std::size_t automatic_umem(const EngineOptions& options) {
 // What an engine's memory is made of, and what to say where it is more than there is.
 struct Wanted {
     std::size_t blocks = 0, packets = 0, kept = 0;
+    std::string most = {};  // the file class that keeps most
 
     bool beyond(std::size_t bytes) const {
         return blocks > bytes || packets > bytes - blocks || kept > bytes - blocks - packets;
@@ -41,7 +42,9 @@ struct Wanted {
             packets == 0 ? "" : ", " + std::to_string(packets / kMiB) + " MiB for the packets of interfaces";
         return std::unexpected(std::to_string(blocks / kMiB) + " MiB of block memory (" + names.memory + ")" +
                                of_interfaces + " and " + std::to_string(kept / kMiB) +
-                               " MiB for the caches of file classes are more than " + of + "; ask for less");
+                               " MiB for the caches of file classes" +
+                               (kept == 0 ? "" : ", most of it of '" + most + "',") + " are more than " + of +
+                               "; ask for less");
     }
 };
 
@@ -50,6 +53,19 @@ std::vector<ClassRank> ranks_of(const ir::Module& module) {
     for (const auto& entry : module.classes) ranks.push_back({entry.priority, entry.weight});
     ranks.push_back({kDefaultPriority, 1});
     return ranks;
+}
+
+Wanted wanted_of(const ir::Module& module, std::size_t blocks, const EngineOptions& options) {
+    Wanted wanted{.blocks = blocks, .packets = options.packet_bytes};
+    std::size_t most = 0;
+    for (const auto& files : module.files) {
+        if (options.kernel || !files.immutable || files.cache_levels == 0) continue;
+        wanted.kept += files.cache_bytes;
+        if (files.cache_bytes <= most) continue;
+        most = files.cache_bytes;
+        wanted.most = files.name;
+    }
+    return wanted;
 }
 
 // Registered memory is taken at once: where there is too little, the kernel would end others, or this process. Huge
@@ -103,11 +119,7 @@ std::expected<Engine::Memory, std::string> Engine::make_memory(const spec::Loade
     // The kernel engine has blocks of its own and caches none (kernel_loop.h): huge pages are not held twice.
     if (options.kernel) umem_bytes = 0;
     umem_bytes = std::max(umem_bytes, kLeastMemory);
-    std::size_t kept_bytes = 0;
-    for (const auto& files : spec.module().files) {
-        if (!options.kernel && files.immutable && files.cache_levels != 0) kept_bytes += files.cache_bytes;
-    }
-    auto region = make_region({umem_bytes, options.packet_bytes, kept_bytes}, options);
+    auto region = make_region(wanted_of(spec.module(), umem_bytes, options), options);
     if (!region) return std::unexpected(region.error());
     if (options.huge_pages && options.all_memory_at_once) region->gather();
 

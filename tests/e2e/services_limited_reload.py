@@ -34,7 +34,7 @@ def build(folder, value):
 def refused(limited, blocks, of_limit):
     """Whether a text says that so many MiB are more than there is, of the limit or of what is left of it."""
     left = "" if of_limit else r"the \d+ MiB that are left for it of "
-    pattern = re.compile(fr"{blocks} MiB of block memory \(--memory\) and 64 MiB for the caches of file classes are more than {left}the {LIMIT >> 20} MiB of "
+    pattern = re.compile(fr"{blocks} MiB of block memory \(--memory\) and 64 MiB for the caches of file classes, most of it of 'store', are more than {left}the {LIMIT >> 20} MiB of "
                          fr"'{limited.path / limited.limit}' \(a container's limit, or MemoryMax= of a systemd unit\); ask for less")
     return lambda text: pattern.fullmatch(text) is not None
 
