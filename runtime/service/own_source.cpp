@@ -4,9 +4,32 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
+#include "runtime/net/shortage.h"
+
 namespace chainio::service {
+namespace {
+
+// What is sent to an address of one's own leaves from that address, and what is sent elsewhere does not. To connect a
+// socket of datagrams sends nothing. `address` is where a name of that family has it.
+template <class Name, class Address>
+std::expected<bool, int> is_reached_from_itself(const Name& there, Address Name::* address) {
+    const int fd = socket(reinterpret_cast<const sockaddr&>(there).sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return std::unexpected(errno);
+    Name here{};
+    socklen_t length = sizeof here;
+    const bool known = connect(fd, reinterpret_cast<const sockaddr*>(&there), sizeof there) == 0 &&
+                       getsockname(fd, reinterpret_cast<sockaddr*>(&here), &length) == 0;
+    const int why = known ? 0 : errno;
+    close(fd);
+    // EAGAIN: no port is free for it. All else says that there is no way, by which nothing would come back either.
+    if (why == EAGAIN || net::is_shortage(why)) return std::unexpected(why);
+    return known && std::memcmp(&(here.*address), &(there.*address), sizeof(Address)) == 0;
+}
+
+}  // namespace
 
 std::optional<Source> source_of(std::span<const std::uint8_t> peer) {
     Source source{};
@@ -26,23 +49,19 @@ std::optional<Source> source_of(std::span<const std::uint8_t> peer) {
     return source;
 }
 
-// What is sent to an address of one's own leaves from that address, and what is sent elsewhere does not. To connect a
-// socket of datagrams sends nothing. Addresses of IPv4 are for it too, whatever net.ipv6.bindv6only says.
-bool is_own(const Source& source) {
-    const int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) return false;
-    const int of_six_only = 0;
-    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &of_six_only, sizeof of_six_only);
-    sockaddr_in6 there{}, here{};
-    there.sin6_family = AF_INET6;
-    there.sin6_port = htons(source.port);
-    there.sin6_scope_id = source.link;
-    std::memcpy(&there.sin6_addr, source.address.data(), source.address.size());
-    socklen_t length = sizeof here;
-    const bool known = connect(fd, reinterpret_cast<const sockaddr*>(&there), sizeof there) == 0 &&
-                       getsockname(fd, reinterpret_cast<sockaddr*>(&here), &length) == 0;
-    close(fd);
-    return known && IN6_ARE_ADDR_EQUAL(&here.sin6_addr, &there.sin6_addr);
+// Addresses of IPv4 are asked about by sockets of their own: where there is no IPv6, there are no others.
+std::expected<bool, int> is_own(const Source& source) {
+    sockaddr_in6 six{};
+    six.sin6_family = AF_INET6;
+    six.sin6_port = htons(source.port);
+    six.sin6_scope_id = source.link;
+    std::memcpy(&six.sin6_addr, source.address.data(), source.address.size());
+    if (!IN6_IS_ADDR_V4MAPPED(&six.sin6_addr)) return is_reached_from_itself(six, &sockaddr_in6::sin6_addr);
+    sockaddr_in four{};
+    four.sin_family = AF_INET;
+    four.sin_port = six.sin6_port;
+    std::memcpy(&four.sin_addr, source.address.data() + 12, sizeof four.sin_addr);
+    return is_reached_from_itself(four, &sockaddr_in::sin_addr);
 }
 
 }  // namespace chainio::service

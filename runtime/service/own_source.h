@@ -1,6 +1,7 @@
 // Datagrams whose reply would be the next request.
 #pragma once
 #include <cstdint>
+#include <expected>
 #include <optional>
 #include <span>
 
@@ -18,7 +19,7 @@ struct Source {
 std::optional<Source> source_of(std::span<const std::uint8_t> peer);
 
 // Whether the address is this machine's; Linux takes packets from a network over IPv6 that say so. Asks the kernel by a
-// socket of its own; false also where that cannot be had.
-bool is_own(const Source& source);
+// socket of its own; where that cannot be had, or has no port, the error is errno.
+std::expected<bool, int> is_own(const Source& source);
 
 }  // namespace chainio::service

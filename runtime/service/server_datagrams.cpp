@@ -67,16 +67,25 @@ void Server::received_from(const NetEvent& event) {
     begin_with(event.buffer, *listener.generation, listener.service);
 }
 
-// Only of those whose port is one of ours the kernel is asked whether the address is, too.
+// Only of those whose port is one of ours the kernel is asked whether the address is, too. Who cannot be told from
+// ourselves is not answered: what might begin would never end.
 bool Server::comes_from_us(const Source& source, Generation& generation, std::uint32_t service) {
     const auto is_port = [&](const Listener& each) { return !each.tcp && each.fd >= 0 && each.port == source.port; };
-    if (std::ranges::none_of(listeners_, is_port) || !is_own(source)) return false;
+    if (std::ranges::none_of(listeners_, is_port)) return false;
+    const auto own = is_own(source);
+    if (own && !*own) return false;
     generation.udp_counters[service]->datagrams++;
     generation.udp_counters[service]->unanswered++;
-    fallbacks_->note("own-source",
-                     "datagrams that say to come from this machine, and from a port that is served, are not answered: "
-                     "the answer would be the next request; have a filter drop what comes from a network with such a "
-                     "source");
+    if (own)
+        fallbacks_->note("own-source",
+                         "datagrams that say to come from this machine, and from a port that is served, are not "
+                         "answered: the answer would be the next request; have a filter drop what comes from a network "
+                         "with such a source");
+    else
+        fallbacks_->note("own-source",
+                         fmt::format("datagrams from a port that is served are not answered, as the kernel cannot be "
+                                     "asked whether their source is this machine: {}",
+                                     std::strerror(own.error())));
     return true;
 }
 

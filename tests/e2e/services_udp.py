@@ -438,6 +438,16 @@ def test_own_source(server, pair):
             sock.settimeout(PATIENCE)
             sock.connect((there, port))
             expect("  a client elsewhere may have the same port", ask(sock, 7, b"row 7 10 1\n")[0], DATA[7000:7010] + b"|")
+    unasked = ("fallback own-source (1x): datagrams from a port that is served are not answered, as the kernel cannot be asked whether their source is this "
+               "machine: Too many open files\n")
+    with netns.udp(pair.here, ("10.9.0.1", port)) as sock:
+        sock.connect(("10.9.0.2", port))
+        before = server.stats()["unanswered"]
+        with netns.without_descriptor(server.process.pid):
+            sock.send(struct.pack("!I", 6) + b"row 7 10 1\n")
+            netns.until("that it cannot be asked about is said", lambda: unasked in server.said)
+        expect("  it is not answered while nobody knows", server.stats()["unanswered"], before + 1)
+        expect("  and later it is", ask(sock, 7, b"row 7 10 1\n")[0], DATA[7000:7010] + b"|")
 
 
 def test_many_at_once(folder, pair):

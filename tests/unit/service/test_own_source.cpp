@@ -1,14 +1,22 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <iterator>
 
 #include "runtime/service/own_source.h"
 #include "tests/support/in_child.h"
@@ -54,10 +62,10 @@ TEST(OwnSource, IsReadFromNamesOfBothFamilies) {
 }
 
 TEST(OwnSource, IsOneWhoseAddressTheMachineHas) {
-    EXPECT_TRUE(is_own(*source_of(bytes_of(four("127.0.0.1", 7001)))));
+    EXPECT_EQ(is_own(*source_of(bytes_of(four("127.0.0.1", 7001)))), true);
     // For documentation: nobody has them.
-    EXPECT_FALSE(is_own(*source_of(bytes_of(four("192.0.2.77", 7001)))));
-    EXPECT_FALSE(is_own(*source_of(bytes_of(six("2001:db8::77", 7001)))));
+    EXPECT_EQ(is_own(*source_of(bytes_of(four("192.0.2.77", 7001)))), false);
+    EXPECT_EQ(is_own(*source_of(bytes_of(six("2001:db8::77", 7001)))), false);
 }
 
 // A network of the process's own, whose one interface is up, and in which sockets of IPv6 are of that alone.
@@ -77,9 +85,42 @@ bool enter_network_of_ipv6_only() {
 TEST(OwnSource, IsOneOfIPv4WhereSocketsOfIPv6AreOfThatAlone) {
     const int found = tests::in_child([] {
         if (!enter_network_of_ipv6_only()) return 77;
-        return is_own(*source_of(bytes_of(four("127.0.0.1", 7001)))) ? 0 : 1;
+        return is_own(*source_of(bytes_of(four("127.0.0.1", 7001)))) == true ? 0 : 1;
     });
     if (found == 77) GTEST_SKIP() << "this process may not have a network of its own";
+    EXPECT_EQ(found, 0);
+}
+
+// As with a kernel that has no IPv6.
+bool refuse_sockets_of_ipv6() {
+    sock_filter lines[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_socket, 0, 3),
+                           BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 0, 1),
+                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog filter{std::size(lines), lines};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+TEST(OwnSource, IsOneOfIPv4WhereThereAreNoSocketsOfIPv6) {
+    const int found = tests::in_child([] {
+        if (!refuse_sockets_of_ipv6()) return 77;
+        const auto own = is_own(*source_of(bytes_of(four("127.0.0.1", 7001))));
+        const auto six_own = is_own(*source_of(bytes_of(six("::1", 7001))));
+        return own == true && !six_own && six_own.error() == EAFNOSUPPORT ? 0 : 1;
+    });
+    if (found == 77) GTEST_SKIP() << "this process may not have its calls filtered";
+    EXPECT_EQ(found, 0);
+}
+
+TEST(OwnSource, IsNotKnownWithoutADescriptor) {
+    const int found = tests::in_child([] {
+        const rlimit none{0, 0};
+        if (setrlimit(RLIMIT_NOFILE, &none) != 0) return 1;
+        const auto own = is_own(*source_of(bytes_of(four("192.0.2.77", 7001))));
+        return !own && own.error() == EMFILE ? 0 : 2;
+    });
     EXPECT_EQ(found, 0);
 }
 
