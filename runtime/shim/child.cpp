@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/single_threaded.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -11,6 +10,7 @@
 #include "runtime/shim/raw.h"
 #include "runtime/shim/rewrite.h"
 #include "runtime/shim/shim.h"
+#include "runtime/shim/straight.h"
 #include "runtime/shim/without_signals.h"
 
 namespace chainio::shim {
@@ -54,7 +54,7 @@ int ask_child(Work work, void* argument, void* end_of_stack, int flags) {
 
 void own_descriptors_only() { only_own.store(true, std::memory_order_relaxed); }
 
-bool is_alone() { return __libc_single_threaded && !catching() && !only_own.load(std::memory_order_relaxed); }
+bool is_alone() { return has_one_thread() && !catching() && !only_own.load(std::memory_order_relaxed); }
 
 int ask_apart(Work work, void* argument) {
     if (is_alone()) {

@@ -65,6 +65,7 @@ void* ours_as_next(Lookup next, const char* name, const void* caller) {
 // RTLD_NEXT and RTLD_DEFAULT depend on who asks, which libc takes from the return address: those are jumped to.
 CHAINIO_CALL(void*, dlsym, void* handle, const char* name) {
     auto* next = reinterpret_cast<Lookup>(real_dlsym());
+    if (!next) return nullptr;
     if (handle == RTLD_NEXT)
         if (void* ours = ours_as_next(next, name, __builtin_return_address(0))) return ours;
     if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) [[clang::musttail]]

@@ -12,10 +12,20 @@
 #include <initializer_list>
 #include <iterator>
 
+#include "runtime/shim/behind.h"
+#include "runtime/shim/may_lack.h"
 #include "runtime/shim/raw.h"
 #include "runtime/shim/straight.h"
 
+CHAINIO_MAY_LACK(dlclose);
+CHAINIO_MAY_LACK(dlerror);
+CHAINIO_MAY_LACK(dlopen);
+CHAINIO_MAY_LACK(dlvsym);
+
 namespace chainio::shim {
+
+constexpr char kSeveralThreads = 0;
+constinit std::atomic<const char*> single_threaded{&kSeveralThreads};
 
 constinit std::atomic<void*> next_functions[static_cast<unsigned>(Name::count)]{};
 constinit std::atomic<bool> next_is_libc{false};
@@ -106,6 +116,7 @@ constexpr bool is_rare(Name name) { return std::ranges::find(kRare, name) != std
 struct Extent {
     std::uint64_t inside, begin = 0, end = 0;
     unsigned before = 0;
+    const char* name = nullptr;
     bool has(const void* place) const {
         const auto at = reinterpret_cast<std::uint64_t>(place);
         return at >= begin && at < end;
@@ -127,6 +138,7 @@ int find_extent(dl_phdr_info* info, std::size_t, void* out) {
     }
     extent.begin = begin;
     extent.end = end;
+    extent.name = info->dlpi_name;
     return 1;
 }
 
@@ -163,9 +175,18 @@ constinit std::atomic<bool> only_by_libc{false};  // go_straight_no_more()
 constinit thread_local bool resolving [[gnu::tls_model("initial-exec")]] = false;
 constinit std::atomic<void*> found_dlsym{nullptr};
 
+// Whether the loader's functions were there when the program started.
+bool has_loaders() { return dlvsym && dlopen && dlclose && dlerror; }
+
+void forget_error() {
+    if (has_loaders()) dlerror();
+}
+
 }  // namespace
 
+// A library that came later may bring one along, and go again.
 void* real_dlsym() {
+    if (!has_loaders()) return find_behind(entries, "dlsym");
     void* found = found_dlsym.load(std::memory_order_relaxed);
     if (found) return found;
     for (const char* version : {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"}) {
@@ -176,15 +197,21 @@ void* real_dlsym() {
     return found;
 }
 
+static void* look_for_next(const char* name) {
+    if (!has_loaders()) return find_behind(entries, name);
+    auto* find = reinterpret_cast<void* (*)(void*, const char*)>(real_dlsym());
+    void* found = find ? find(RTLD_NEXT, name) : nullptr;
+    if (!found) dlerror();  // a name that this libc does not have must not be the program's error
+    return found;
+}
+
 // What a search that fails allocates may itself open and read: that is when the raw call answers for the moment.
 void* resolve(Name name) {
     const Entry& entry = entries[static_cast<unsigned>(name)];
     if (resolving && entry.fallback) return entry.fallback;
     const int before = errno;
     resolving = true;
-    auto* find = reinterpret_cast<void* (*)(void*, const char*)>(real_dlsym());
-    void* found = find ? find(RTLD_NEXT, entry.name) : nullptr;
-    if (!found) dlerror();  // a name that this libc does not have must not be the program's error
+    void* found = look_for_next(entry.name);
     resolving = false;
     errno = before;
     if (!found) found = entry.fallback;
@@ -193,12 +220,11 @@ void* resolve(Name name) {
     return found;
 }
 
+const char* file_of(const void* place) { return extent_of(place).name; }
+
 // What a library that `caller` lies in has by that name, or one that it is linked to.
 static void* find_for_library(const char* name, const void* caller) {
-    Dl_info info;
-    void* map = nullptr;
-    if (!dladdr1(caller, &info, &map, RTLD_DL_LINKMAP) || !map) return nullptr;
-    const char* path = static_cast<link_map*>(map)->l_name;
+    const char* path = has_loaders() ? file_of(caller) : nullptr;
     void* library = path && path[0] ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
     if (!library) return nullptr;
     auto* find = reinterpret_cast<void* (*)(void*, const char*)>(real_dlsym());
@@ -213,7 +239,7 @@ void* next_function_for(Name name, const void* caller) {
     if (next != entry.fallback) return next;
     const int before = errno;
     void* found = find_for_library(entry.name, caller);
-    if (!found) dlerror();
+    if (!found) forget_error();
     errno = before;
     return found ? found : next;
 }
@@ -226,12 +252,24 @@ bool would_find_next(const void* caller, const void* function) {
            std::ranges::none_of(next_functions, interposes);
 }
 
+// The program's own one where it has a copy.
+static void learn_of_threads() {
+    auto* find = reinterpret_cast<void* (*)(void*, const char*)>(has_loaders() ? real_dlsym() : nullptr);
+    const void* found = find ? find(RTLD_DEFAULT, "__libc_single_threaded") : nullptr;
+    if (found) {
+        single_threaded.store(static_cast<const char*>(found), std::memory_order_relaxed);
+    } else {
+        forget_error();
+    }
+}
+
 void resolve_all() {
     for (unsigned i = 0; i < static_cast<unsigned>(Name::count); ++i) {
         const auto name = static_cast<Name>(i);
         if (!is_rare(name)) resolve(name);
     }
     count_loaded();
+    learn_of_threads();
     next_is_libc.store(all_in_libc() && !only_by_libc.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 

@@ -21,7 +21,7 @@ extern constinit std::atomic<void*> next_functions[static_cast<unsigned>(Name::c
 // Leaves the registers alone, so that functions which need it once do not save them each time.
 [[clang::preserve_most]] void* resolve(Name name);
 void resolve_all();
-void* real_dlsym();  // past our own
+void* real_dlsym();  // past our own; null: the program has none
 
 inline void* next_function(Name name) {
     void* found = next_functions[static_cast<unsigned>(name)].load(std::memory_order_relaxed);
@@ -33,6 +33,9 @@ inline void* next_function(Name name) {
 // Of functions that libraries bring along: `caller`, an address, may lie in one that the program has opened with its
 // libraries for itself, so that nobody else finds them.
 void* next_function_for(Name name, const void* caller);
+
+// What the loader calls the file that lies there; empty: the program. Null: none does.
+const char* file_of(const void* place);
 
 // Whether RTLD_NEXT leads from `caller`, an address of a file that was loaded with the program, to `function`, which it
 // leads us to: that is libc's, and lies behind the caller's file. False of who interposes anything on his own, and may

@@ -18,10 +18,14 @@
 #include "bpf-templates/chainio_step_begin.h"
 #include "runtime/shim/child.h"
 #include "runtime/shim/glob.h"
+#include "runtime/shim/may_lack.h"
 #include "runtime/shim/next.h"
 #include "runtime/shim/rewrite.h"
 #include "runtime/shim/shim.h"
 #include "runtime/shim/without_signals.h"
+
+CHAINIO_MAY_LACK(dlerror);
+CHAINIO_MAY_LACK(dlopen);
 
 namespace chainio::shim {
 namespace {
@@ -242,6 +246,7 @@ Left try_own(Region& region, unsigned socket, const void* request, std::size_t b
 }
 
 void load_code(const Plan& plan, const char* path) {
+    if (!dlopen || !dlerror) return;
     void* code = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!code) {
         dlerror();  // which the program is not to find

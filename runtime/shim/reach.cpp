@@ -1,6 +1,5 @@
 #include "runtime/shim/reach.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "runtime/shim/next.h"
 #include "runtime/shim/post.h"
 #include "runtime/shim/protocol.h"
 #include "runtime/shim/raw.h"
@@ -139,7 +139,7 @@ void learn_own_entry() {
         std::memcpy(own, part, length);
         std::memcpy(own_place, part, length);
         if (char* expanded = std::strstr(own_place, kExpanded)) *expanded = 0;
-        if (Dl_info info; dladdr(own, &info) != 0) loaded = info.dli_fname;
+        loaded = file_of(own);
         return;
     }
 }

@@ -6,9 +6,12 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "runtime/shim/may_lack.h"
 #include "runtime/shim/next.h"
 #include "runtime/shim/shim.h"
 #include "runtime/shim/vectors.h"
+
+CHAINIO_MAY_LACK(pthread_testcancel);
 
 namespace chainio::shim {
 namespace {
@@ -39,7 +42,7 @@ long try_or_look(int fd, std::int64_t at, void* buffer, std::size_t size) {
 
 // The bytes of a whole read that need not wait, or 0: the program's own call is to be made.
 ssize_t read_or_look(int fd, std::int64_t at, void* buffer, std::size_t size) {
-    pthread_testcancel();  // as the call would
+    if (pthread_testcancel) pthread_testcancel();  // as the call would
     return try_or_look(fd, at, buffer, size) == static_cast<long>(size) ? static_cast<ssize_t>(size) : 0;
 }
 

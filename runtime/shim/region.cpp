@@ -11,12 +11,16 @@
 
 #include "runtime/shim/child.h"
 #include "runtime/shim/glob.h"
+#include "runtime/shim/may_lack.h"
 #include "runtime/shim/next.h"
 #include "runtime/shim/own_chain.h"
 #include "runtime/shim/reach.h"
 #include "runtime/shim/rewrite.h"
 #include "runtime/shim/shim.h"
 #include "runtime/shim/straight.h"
+
+CHAINIO_MAY_LACK(pthread_key_create);
+CHAINIO_MAY_LACK(pthread_setspecific);
 
 namespace chainio::shim {
 
@@ -174,6 +178,8 @@ Process* make_process() {
     return nullptr;
 }
 
+bool can_keep_keys() { return pthread_key_create && pthread_setspecific; }
+
 void thread_ends(void*) {
     release_ring(*own);
     release_levels();
@@ -199,7 +205,7 @@ Region* try_start() {
             endings.learn(found->plan, found->plan.explain != 0);
             if (has_any(found->plan, kImmutable)) served_beside(path);
             if (has_any(found->plan, kReadAsAsked)) learn_filter();
-            release_key_made = pthread_key_create(&release_key, thread_ends) == 0;
+            release_key_made = can_keep_keys() && pthread_key_create(&release_key, thread_ends) == 0;
             shared.store(found, std::memory_order_release);
             return found;
         }

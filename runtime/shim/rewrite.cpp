@@ -224,7 +224,7 @@ const char* take(Region& region, const Program& program, const SiteList& list, c
 
 const char* try_rewrite(Region& region, const char* sites_program) {
     // They might execute what is written, and come upon what is opened.
-    if (!is_alone()) return "a library that was loaded with it has started threads";
+    if (!is_alone()) return "a library that was loaded with it may have started threads";
     const Opened found(moved_up(raw_call(SYS_memfd_create, word("chainio-sites"), MFD_CLOEXEC)));
     if (!found) return "there is no memory for what chainio-sites says";
     if (const char* why = run_helper({sites_program, found.get()})) return why;

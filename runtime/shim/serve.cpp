@@ -10,8 +10,11 @@
 #include <cstring>
 
 #include "runtime/shim/kernels_clock.h"
+#include "runtime/shim/may_lack.h"
 #include "runtime/shim/served.h"
 #include "runtime/shim/shim.h"
+
+CHAINIO_MAY_LACK(pthread_testcancel);
 
 namespace chainio::shim {
 namespace {
@@ -152,7 +155,7 @@ ssize_t serve(const Slot& slot, int descriptor, std::int64_t at, void* buffer, s
     const std::uint64_t length = size < file.size - offset ? size : file.size - offset;
     const Look look = look_for(*from, file.id, offset, length);
     if (look == Look::absent) return 0;
-    pthread_testcancel();  // as the call would
+    if (pthread_testcancel) pthread_testcancel();  // as the call would
     const std::size_t written = file.fills ? size : length;
     if (!writable(buffer, written)) return 0;
     if (look == Look::on_its_way && !comes(*region, *from, file.id, offset, length)) return 0;

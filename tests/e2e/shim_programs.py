@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
-from shim import BUILD, COMPILER, LIBRARY, ROOT, Checks, Server, environment  # noqa: E402
+from shim import BUILD, COMPILER, LIBRARY, ROOT, Checks, Server, environment, summary  # noqa: E402
 
 SQL = """
 create table t(id integer primary key, a int, b text);
@@ -204,8 +204,62 @@ def binary(checks):
     forbidden = [name for name in undefined if re.match(r"_Z|__cxa_(?!finalize)|_Unwind|__gxx|malloc|calloc|realloc|free$|__asan|__tsan|__ubsan|__sanitizer|__tls_get_addr|pthread_create|printf", name)]
     checks.same("what it must not call", forbidden, [])
     checks.same("of what it interposes it calls nothing by name", sorted(set(undefined) & listed), [])
+    versions = {tuple(map(int, found.split("."))) for found in re.findall(r"@GLIBC_([\d.]+)$", "\n".join(line for line in names if re.search(" [Uw] ", line)), re.M)}
+    checks.true("it needs no libc newer than 2.17", (2, 2) < max(versions, default=(0,)) <= (2, 17), sorted(versions))
     units = subprocess.run(["readelf", "-W", "--debug-dump=info", LIBRARY], capture_output=True, text=True, check=True).stdout
     checks.same("versions of its debugging information, of which valgrind 3.19 reads no later one", set(re.findall(r"^ +Version: +(\d+)", units, re.M)), {"4"})
+
+
+OLDER = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char** environ;
+static char b[64];
+static void* reads(void* unused) { int f = open("a.idx", O_RDONLY); if (pread(f, b, 7, 3) != 7) _exit(9); close(f); return 0; }
+int main(void) {
+    FILE* file = fopen("a.idx", "r"); char* line = 0; size_t room = 0; pthread_t thread; pid_t child; int how;
+    if (!file || getline(&line, &room, file) < 1 || fread(b, 1, 5, file) != 5 || fseek(file, 100, SEEK_SET) || fgetc(file) < 0 || fclose(file)) return 2;
+    if (pthread_create(&thread, 0, reads, 0) || pthread_join(thread, 0)) return 3;
+    int (*opens)(const char*, int, ...) = (int (*)(const char*, int, ...))dlsym(dlopen("libc.so.6", RTLD_LAZY), "open");
+    int f = opens("a.idx", O_RDONLY), nothing = dup(f);
+    if (read(f, b, 9) != 9 || close(f) || close(nothing) || dlsym(RTLD_DEFAULT, "there_is_none")) return 4;
+    char* words[] = {"cat", "a.idx", 0};
+    if (posix_spawnp(&child, "cat", 0, 0, words, environ) || waitpid(child, &how, 0) != child || how || system("cat a.idx")) return 5;
+    if ((child = fork()) == 0) { reads(0); _exit(0); }
+    if (waitpid(child, &how, 0) != child || how) return 6;
+    fflush(stdout);
+    return execvp("cat", words);
+}
+"""
+
+
+def older(checks):
+    """A libc that has the loader's functions, and those of threads, in libraries of their own: a program that is not linked to them has nothing of these names."""
+    here = fill(checks.folder / "older")
+    names = subprocess.run(["nm", "-D", LIBRARY], capture_output=True, text=True, check=True).stdout
+    library, image = here / LIBRARY.name, LIBRARY.read_bytes()
+    lacking = [name.encode() for name in re.findall(r" w (dl\w+|pthread_\w+)@", names)]
+    checks.true("what it does without", {b"dlvsym", b"dlopen", b"pthread_key_create", b"pthread_testcancel"} <= set(lacking), lacking)
+    for name in lacking:
+        checks.same(f"{name} stands there once", image.count(b"\0" + name + b"\0"), 1)
+        image = image.replace(b"\0" + name + b"\0", b"\0" + name[:-1] + b"_\0")
+    library.write_bytes(image)
+    program = checks.compile("older_program", OLDER, "-pthread", "-ldl")
+    ran = []
+    for preloaded in (LIBRARY, library):
+        with Server(checks.folder, classes=["*.idx"]) as server:
+            done = server.run(program, cwd=here, extra={"LD_PRELOAD": str(preloaded)}, capture_output=True)
+        ran.append((done.returncode, done.stdout, done.stderr, sorted(summary(server.events))))
+    checks.same("it runs, and is seen, as with the names", ran[1], ran[0])
+    kinds = [row[0] for row in ran[0][3]]
+    checks.true("and is seen at all", ran[0][0] == 0 and kinds.count("opened") == 7 and kinds.count("read") >= 8, ran[0][3])
 
 
 def others(checks):
@@ -316,6 +370,7 @@ def main():
     fortified(checks)
     exact_reads(checks)
     direct(checks)
+    older(checks)
     others(checks)
     others_behind(checks)
     early(checks)
