@@ -40,11 +40,10 @@ struct Wanted {
     std::unexpected<std::string> refused(const std::string& of, const OptionNames& names) const {
         const std::string of_interfaces =
             packets == 0 ? "" : ", " + std::to_string(packets / kMiB) + " MiB for the packets of interfaces";
-        return std::unexpected(std::to_string(blocks / kMiB) + " MiB of block memory (" + names.memory + ")" +
-                               of_interfaces + " and " + std::to_string(kept / kMiB) +
-                               " MiB for the caches of file classes" +
-                               (kept == 0 ? "" : ", most of it of '" + most + "',") + " are more than " + of +
-                               "; ask for less");
+        return std::unexpected(
+            std::to_string(blocks / kMiB) + " MiB of block memory (" + names.memory + ")" + of_interfaces + " and " +
+            std::to_string(kept / kMiB) + " MiB for the caches of file classes" +
+            (kept == 0 ? "" : ", most of it of '" + most + "',") + " are more than " + of + "; ask for less");
     }
 };
 
