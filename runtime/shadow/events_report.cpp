@@ -84,6 +84,7 @@ const char* Events::why_passed(const Message& message) const {
         case shim::Passed::no_file: return "it is a folder, a pipe or a device, and a class is of files";
         case shim::Passed::place: return "it is opened as a place (O_PATH) that nobody reads from";
         case shim::Passed::unnamed: return "it is a file without a name (O_TMPFILE)";
+        case shim::Passed::inherited: return "it is inherited, and no class matches";
         case shim::Passed::unmatched: break;
     }
     return is_by_another_name(message) ? "it is opened by another name, as a link's, that no class matches"

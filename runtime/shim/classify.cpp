@@ -123,7 +123,8 @@ int resolve_in(Path& path, Region& region, int descriptor, const char* given) {
     const bool named = name_of_descriptor(descriptor, path) != 0;
     const int found = named && (!given || may_match(region.plan, given)) ? class_of(region.plan, path) : kNoRule;
     if (found == kNoRule && region.plan.explain != 0)
-        post_text(region, EventKind::passed, named || !given ? path : given);
+        post_text(region, EventKind::passed, named || !given ? path : given, 0,
+                  given ? Passed::unmatched : Passed::inherited);
     return found;
 }
 

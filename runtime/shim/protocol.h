@@ -57,6 +57,7 @@ enum class Passed : std::uint64_t {
     no_file = 1,  // a folder, or what matches by its name and is a pipe or a device
     place = 2,    // opened with O_PATH
     unnamed = 3,  // opened with O_TMPFILE
+    inherited = 4,
 };
 
 // What came of a chain that a program ran itself.

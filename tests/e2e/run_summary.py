@@ -203,6 +203,10 @@ def test_explain(folder):
     summary = folder.summarized(["--spec", "both.chain", "--explain"], command)[1]
     expect("in JSON, too", (summary["patterns"], [line["by"] for line in summary["explained"]]),
            (['notes = "*.note"', "peers = udp port 4321"], [next((name for name in ("notes", "peers") if line.endswith(f"  {name}")), None) for line in said[1:]]))
+    with open(folder.path / "in.text", "w+") as given:
+        inherited = folder.summarized(["--spec", "both.chain", "--explain"], ["cat", "a.note"], stdin=given)[1]
+    expect("what the program was given is not called opened", [(line["by"], line["why"]) for line in inherited["explained"] if line["what"] == f"{where}/in.text"],
+           [(None, "it is inherited, and no class matches")])
     few = subprocess.run(["prlimit", "--nofile=6", *folder.command(["--spec", "both.chain", "--explain", "--json", "--summary", "few.json"], ["cat", "a.note"])],
                          env=folder.environment, cwd=folder.path, capture_output=True, timeout=runs.LONGEST)
     said = json.loads((folder.path / "few.json").read_text())
