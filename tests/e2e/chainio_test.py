@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """chainio test itself: a case that holds is ok, each one that does not is FAIL and says why, whatever kind of expectation it is."""
+import contextlib
 import os
 import pathlib
 import re
@@ -8,6 +9,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import started  # noqa: E402
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
@@ -290,6 +294,18 @@ def members(group):
     return [line for line in listed.splitlines() if line.split()[0] == str(group) and not line.split()[1].startswith("Z")]
 
 
+def number_of_child(reader, tool):
+    """What the first of its children has said."""
+    said, end = b"", time.monotonic() + 60
+    while b"\n" not in said:
+        if tool.poll() is not None or time.monotonic() > end:
+            raise RuntimeError(f"it runs nothing: {tool.args}, which {'runs' if tool.returncode is None else f'ended with {tool.returncode}'}")
+        with contextlib.suppress(BlockingIOError):
+            said += os.read(reader, 100)
+        time.sleep(0.005)
+    return int(said.split()[0])
+
+
 def interrupted(folder):
     """A signal ends the tool and what it runs, and nothing is left; each child says its number on a pipe when it runs."""
     work, pipe = folder / "work", folder / "running"
@@ -301,9 +317,10 @@ def interrupted(folder):
     for what, command in (("chainio test", ["chainio", "test", "slow.test.yaml"]),
                           ("chainc", ["chainc", "app.chain", "--clang", str(folder / "slow"), "--native=none", "-o", "interrupted.o"])):
         for number in (signal.SIGTERM, signal.SIGINT):
-            tool = subprocess.Popen([str(BUILD / "bin" / command[0]), *command[1:]], cwd=folder, env={**os.environ, "TMPDIR": str(work)},
-                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            group = os.getpgid(int(pipe.read_text().split()[0]))  # chainc runs several at once
+            reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+            tool = started.start([BUILD / "bin" / command[0], *command[1:]], cwd=folder, env={**os.environ, "TMPDIR": str(work)},
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            group = os.getpgid(number_of_child(reader, tool))  # chainc runs several at once
             check(f"{what} has a folder while it runs", len(list(work.iterdir())) == 1, list(work.iterdir()))
             tool.send_signal(number)
             code = tool.wait(30)
@@ -313,6 +330,7 @@ def interrupted(folder):
             while members(group) and time.monotonic() < end:
                 time.sleep(0.01)
             check(f"{what} ends what it runs", not members(group), members(group))
+            os.close(reader)
 
 
 def main():
