@@ -253,7 +253,7 @@ bool would_find_next(const void* caller, const void* function) {
 }
 
 // The program's own one where it has a copy.
-static void learn_of_threads() {
+void learn_of_threads() {
     auto* find = reinterpret_cast<void* (*)(void*, const char*)>(has_loaders() ? real_dlsym() : nullptr);
     const void* found = find ? find(RTLD_DEFAULT, "__libc_single_threaded") : nullptr;
     if (found) {
