@@ -35,7 +35,7 @@ const char* note_text(shim::Note note) {
                    "close it";
         case shim::Note::descriptors: return "descriptors above the table's size were opened and not looked at";
         case shim::Note::sandbox:
-            return "a process restricted its own system calls (seccomp) and went on plain from there";
+            return "a process restricted its own system calls (seccomp, or user dispatch) and went on plain from there";
         case shim::Note::not_rewritten: return "a program's own system calls are not seen";
         case shim::Note::filtered:
             return "the kernel reads ahead in a process's files, though their class says `no_read_ahead`: it may "
